@@ -1,9 +1,14 @@
 #include "waiting.h"
 
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #ifdef __linux__
+#include <dirent.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 #include <algorithm>
@@ -32,8 +37,8 @@ constexpr int kQuietSamples = 24;
 constexpr long kBusy = 10'000'000;  // nanoseconds of processor time between two samples
 
 // XLA takes 32 programs on a device before it makes the next one wait: for ever, if that one runs
-// within the others. So many callbacks lie within each other, and so many programs of callbacks are
-// under way, that these are fewer.
+// within the others. So many callbacks of a thread lie within each other, and so many programs of
+// callbacks are under way, that these are fewer.
 constexpr int kDeepest = 16;
 constexpr size_t kMostRuns = 12;
 
@@ -50,16 +55,45 @@ thread_local int callback_depth = 0;
 thread_local bool is_in_engine = false;
 thread_local unsigned long long was_in_engine = 0;
 int callbacks_in_engine = 0;
-int callbacks_at_work = 0;
-// Weak references to results of programs that callbacks run.
-std::vector<Ref> runs_in_callbacks;
+// Weak references to results of programs that callbacks run. Never destroyed: that would be after
+// the end of the interpreter, which has to be there for the references.
+std::vector<Ref>& runs_in_callbacks = *new std::vector<Ref>;
 class CallbackWait;
-std::vector<CallbackWait*> waits_in_callbacks;
+// Nor is this one: threads that the interpreter left behind may still wait.
+std::vector<CallbackWait*>& waits_in_callbacks = *new std::vector<CallbackWait*>;
 
 long long now(clockid_t clock) {
   timespec time;
   clock_gettime(clock, &time);
   return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
+}
+
+// Whether a thread of this process but the calling one could go on, had it a processor: on a loaded
+// machine that uses no time either.
+bool has_runnable_thread() {
+#ifdef __linux__
+  DIR* tasks = opendir("/proc/self/task");
+  if (tasks == nullptr) return false;
+  long own = syscall(SYS_gettid);
+  bool found = false;
+  for (dirent* task = readdir(tasks); task != nullptr && !found; task = readdir(tasks)) {
+    if (task->d_name[0] == '.' || std::atol(task->d_name) == own) continue;
+    char path[64], text[256];
+    std::snprintf(path, sizeof path, "/proc/self/task/%.20s/stat", task->d_name);
+    FILE* file = std::fopen(path, "r");
+    if (file == nullptr) continue;
+    size_t read = std::fread(text, 1, sizeof text - 1, file);
+    std::fclose(file);
+    text[read] = 0;
+    // The state follows the name, which may hold parentheses.
+    const char* name_end = std::strrchr(text, ')');
+    found = name_end != nullptr && name_end + 2 < text + read && std::strchr("RD", name_end[2]);
+  }
+  closedir(tasks);
+  return found;
+#else
+  return false;
+#endif
 }
 
 // Sleeps without the GIL, and to the microsecond where the system can.
@@ -110,7 +144,9 @@ class CallbackWait {
     int stuck = static_cast<int>(waits_in_callbacks.size()) + callbacks_in_engine;
     bool is_quiet = used - used_ < kBusy && stuck == threads_in_callbacks;
     used_ = used;
-    quiet_ = is_quiet ? quiet_ + 1 : 0;
+    if (!is_quiet) quiet_ = 0;
+    // Other waits are runnable now and then, for a look.
+    if (is_quiet && !has_runnable_thread()) ++quiet_;
     if (quiet_ >= kQuietSamples) {
       for (CallbackWait* wait : waits_in_callbacks) wait->is_given_up_ = true;
     }
@@ -238,7 +274,7 @@ PyObject* enter_callback(PyObject*, PyObject*) {
   was_in_engine = was_in_engine << 1 | static_cast<unsigned long long>(is_in_engine);
   if (is_in_engine) note_return_to_callback();
   if (callback_depth++ == 0) ++threads_in_callbacks;
-  if (++callbacks_at_work <= kDeepest || callback_depth == 1) Py_RETURN_NONE;
+  if (callback_depth <= kDeepest) Py_RETURN_NONE;
   PyErr_Format(PyExc_RecursionError,
                "a program calls Python, which runs a program that calls Python, and so on\n"
                "callbacks lie %d deep within each other: XLA can take no more\n"
@@ -250,7 +286,6 @@ PyObject* enter_callback(PyObject*, PyObject*) {
 PyObject* leave_callback(PyObject*, PyObject*) {
   if (callback_depth == 0) Py_RETURN_NONE;
   if (--callback_depth == 0) --threads_in_callbacks;
-  --callbacks_at_work;
   if (was_in_engine & 1) {
     is_in_engine = true;
     ++callbacks_in_engine;
@@ -275,8 +310,7 @@ PyObject* close_for_exit(PyObject*, PyObject*) {
 }
 
 PyObject* close_for_child(PyObject*, PyObject* raise) {
-  threads_inside = threads_in_callbacks = callbacks_in_engine = callbacks_at_work = callback_depth =
-      0;
+  threads_inside = threads_in_callbacks = callbacks_in_engine = callback_depth = 0;
   runs_in_callbacks.clear();
   is_in_engine = false;
   was_in_engine = 0;

@@ -8,8 +8,10 @@ failure surfaces where the program is waited for. The part that engines share is
 from __future__ import annotations
 
 import collections
+import copy
 import itertools
 import re
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -69,6 +71,20 @@ def failure_in(text: str) -> Failure | None:
 _INTERRUPTED = Failure(KeyboardInterrupt, (), {}, "KeyboardInterrupt")
 
 
+class _Here(threading.local):
+    """Which program's callback a thread is in, by its level."""
+
+    level = 0
+
+
+_here = _Here()
+
+
+def level() -> int:
+    """Return how many callbacks of programs, one within the other, this thread's code lies in."""
+    return _here.level
+
+
 class Run:
     """One run of a program over several devices; its first failure, if a callback has failed."""
 
@@ -94,10 +110,18 @@ class HostCallback:
         self.fn = fn
         self.results = [host_dtype(aval) for aval in results]
         self.token = token
+        self.level = 0
         self.runs: list[Run] | None = None
+
+    def at(self, level: int) -> HostCallback:
+        """Return the callable for a program that runs in callbacks, `level` within each other."""
+        made = copy.copy(self)
+        made.level, made.runs = level, None
+        return made
 
     def __call__(self, *operands: Any) -> tuple[Any, ...]:
         """Call the function on copies of the operands and return checked results."""
+        before, _here.level = _here.level, self.level + 1
         try:
             _runtime.enter_callback()
             outs = self._called(operands)
@@ -105,6 +129,7 @@ class HostCallback:
             outs = self._failed(described(error))
         finally:
             _runtime.leave_callback()
+            _here.level = before
         return (None, *outs) if self.token else outs
 
     def _called(self, operands: Sequence[Any]) -> tuple[np.ndarray, ...]:

@@ -23,6 +23,7 @@ from kiln.base.errors import JaxRuntimeError, three_lines
 from kiln.base.forks import new_rlock
 from kiln.base.signals import HeldBack
 from kiln.core.shards import split
+from kiln.engines.xla import buffers
 from kiln.engines.xla.apart import apart, inside
 from kiln.engines.xla.binding import XlaError, failed, without_jax
 from kiln.engines.xla.layouts import DeviceSharding, blocks_of, hlo_of
@@ -192,6 +193,27 @@ class Client:
             for i, part, device in zip(placement.order, arrays, placement.devices, strict=True):
                 found[i] = part._rewrap_with_aval_and_sharding(aval, DeviceSharding([device]))
         return found
+
+    def adopted(self, buffer: Buffer, home: Client, sharding: Sharding | None) -> Buffer:
+        """Wait for a buffer of another client of these devices; return one with its memory.
+
+        Raises: what the program that computes it has raised.
+        """
+        if sharding is None or len(sharding.devices) == 1:
+            return self.put(buffers.get(buffer), sharding, share=True)
+        placement = self.placement(sharding, len(buffer.aval.shape))
+        parts = [buffers.get(part) for part in home.shards(buffer, sharding)]
+        return inside(
+            xla_client.batched_device_put,
+            _type_of(buffer.aval.shape, buffer.aval.dtype),
+            placement,
+            [parts[i] for i in placement.order],
+            list(placement.devices),
+            True,
+            False,
+            _SHARE,
+            True,
+        )
 
     def handler(self, aval: ShapedArray, sharding: Sharding | None = None) -> Any:
         """Return the function that makes a buffer of one result; build it once per program."""
@@ -395,6 +417,18 @@ def client(platform: str) -> Client:
         if platform not in _clients:
             _clients[platform] = Client(_MAKERS[platform]())
         return _clients[platform]
+
+
+def is_alone(platform: str) -> bool:
+    """Tell whether all devices of a platform are those of this process, on its processor."""
+    return platform == "cpu" and all(d.process_index == 0 for d in client(platform).devices)
+
+
+def second_client(platform: str) -> Client:
+    """Return another client of a platform's devices, with threads and queues of its own."""
+    count = len(client(platform).devices)
+    with HeldBack(), _lock:
+        return Client(xla_client.make_cpu_client(num_devices=count, asynchronous=True))
 
 
 def register_lapack() -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 from collections.abc import Sequence
@@ -15,9 +16,16 @@ from kiln.base.signals import HeldBack
 from kiln.core.engine import Placement, Program
 from kiln.core.topology import DescribedDevice
 from kiln.engines.xla.ahead_of_time import DescribedExecutable, require_translated
-from kiln.engines.xla.client import client, jaxlib_version, output_blocks
+from kiln.engines.xla.client import Client, client, is_alone, jaxlib_version, output_blocks
 from kiln.engines.xla.effects import Effects
-from kiln.engines.xla.executable import CallingExecutable, EffectfulExecutable, XlaExecutable
+from kiln.engines.xla.executable import (
+    CallingExecutable,
+    EffectfulExecutable,
+    Levels,
+    XlaExecutable,
+    with_token,
+)
+from kiln.engines.xla.levels import client_of_level
 from kiln.engines.xla.lowerings import LOWERINGS
 from kiln.engines.xla.mlir import hlo, parse
 from kiln.engines.xla.module import LoweredModule, lower
@@ -61,16 +69,25 @@ class XlaCompiler:
         free = _free_outputs(program, lowered)
         if _is_described(placement):
             return DescribedExecutable(program, lowered, placement.devices, free)
-        raw = here.compile(
-            lowered.text,
-            name=program.name,
-            settings=program.compiler_options,
-            callbacks=lowered.callbacks,
-            devices=placement.devices if placement else (),
-            free_outputs=free,
-        )
+        if lowered.callbacks and is_alone(self._platform):
+            make = functools.partial(self._of_level, program, lowered)
+            levels = Levels(here, _given(program), make)
+            here, lowered = client_of_level(self._platform, 0), lowered.at(0)
+        else:
+            levels = None
+        raw = _compiled(program, lowered, here)
         with HeldBack():
-            return self._executable(program, lowered, raw)
+            return self._executable(program, lowered, raw, here, levels)
+
+    def _of_level(self, program: Program, lowered: LoweredModule, level: int) -> XlaExecutable:
+        """Compile a program that calls Python for a level but the first."""
+        here, lowered = client_of_level(self._platform, level), lowered.at(level)
+        raw = _compiled(program, lowered, here)
+        with HeldBack():
+            shardings, handlers, everywhere = _results(program, lowered, raw, here)
+            if lowered.effects:
+                handlers = with_token(here, handlers, everywhere)
+            return XlaExecutable(here, raw, handlers, program.name, lowered, shardings)
 
     def digest(self, program: Program) -> str | None:
         """Return a hash of the module, of how it is compiled, and of jaxlib and the processor.
@@ -116,7 +133,7 @@ class XlaCompiler:
             free_outputs=_free_outputs(program, lowered),
         )
         with HeldBack():
-            return self._executable(program, lowered, raw)
+            return self._executable(program, lowered, raw, client(self._platform), None)
 
     def text(self, program: Program, dialect: str | None = None, *, locations: bool = False) -> str:
         """Return the program as StableHLO, or as HLO before XLA's optimizations.
@@ -147,30 +164,60 @@ class XlaCompiler:
         """
         return described_devices(platform, topology)
 
-    def _executable(self, program: Program, lowered: LoweredModule, raw: Any) -> XlaExecutable:
-        here = client(self._platform)
-        placement, avals = program.placement, program.jaxpr.out_avals
-        shardings: list[Any] = [None] * len(avals)
-        everywhere: Sharding | None = None
-        if placement is not None:
-            everywhere = _everywhere(placement)
-            if len(placement.devices) > 1:
-                shardings = _out_shardings(raw, placement, avals, bool(lowered.effects))
-            elif placement.mesh is not None:
-                shardings = _named_alone(placement, program.jaxpr)
-            else:
-                shardings = [everywhere] * len(avals)
-        handlers = [here.handler(a, s) for a, s in zip(avals, shardings, strict=True)]
+    def _executable(
+        self,
+        program: Program,
+        lowered: LoweredModule,
+        raw: Any,
+        here: Client,
+        levels: Levels | None,
+    ) -> XlaExecutable:
+        shardings, handlers, everywhere = _results(program, lowered, raw, here)
+        known = here, raw, handlers, program.name, lowered, shardings
         if lowered.effects:
-            return EffectfulExecutable(
-                here, raw, handlers, program.name, lowered, shardings, self._effects, everywhere
-            )
+            return EffectfulExecutable(*known, self._effects, levels, everywhere)
         if lowered.callbacks:
-            return CallingExecutable(
-                here, raw, handlers, program.name, lowered, shardings, self._effects
-            )
-        staged = program if placement is None else None
-        return XlaExecutable(here, raw, handlers, program.name, lowered, shardings, staged)
+            return CallingExecutable(*known, self._effects, levels)
+        return XlaExecutable(*known, program if program.placement is None else None)
+
+
+def _compiled(program: Program, lowered: LoweredModule, here: Client) -> Any:
+    placement = program.placement
+    return here.compile(
+        lowered.text,
+        name=program.name,
+        settings=program.compiler_options,
+        callbacks=lowered.callbacks,
+        devices=placement.devices if placement else (),
+        free_outputs=_free_outputs(program, lowered),
+    )
+
+
+def _given(program: Program) -> Sequence[Sharding | None]:
+    """Return how operands are sharded."""
+    placement = program.placement
+    if placement is None:
+        return [None] * len(program.jaxpr.invars)
+    return placement.in_shardings or [_everywhere(placement)] * len(program.jaxpr.invars)
+
+
+def _results(
+    program: Program, lowered: LoweredModule, raw: Any, here: Client
+) -> tuple[list[Any], list[Any], Sharding | None]:
+    """Return the shardings of results, what makes buffers of them, and where tokens are."""
+    placement, avals = program.placement, program.jaxpr.out_avals
+    shardings: list[Any] = [None] * len(avals)
+    everywhere: Sharding | None = None
+    if placement is not None:
+        everywhere = _everywhere(placement)
+        if len(placement.devices) > 1:
+            shardings = _out_shardings(raw, placement, avals, bool(lowered.effects))
+        elif placement.mesh is not None:
+            shardings = _named_alone(placement, program.jaxpr)
+        else:
+            shardings = [everywhere] * len(avals)
+    handlers = [here.handler(a, s) for a, s in zip(avals, shardings, strict=True)]
+    return shardings, handlers, everywhere
 
 
 def _lowered(program: Program, *, locations: bool = False) -> LoweredModule:

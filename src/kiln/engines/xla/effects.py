@@ -19,8 +19,9 @@ from kiln.base.errors import JaxRuntimeError, three_lines
 from kiln.base.forks import in_child, new_lock, new_rlock
 from kiln.base.source import current_source
 from kiln.engines.xla.buffers import Buffer, is_deleted, is_ready, wait
-from kiln.engines.xla.callbacks import refuse
+from kiln.engines.xla.callbacks import level, refuse
 from kiln.engines.xla.client import has_started
+from kiln.engines.xla.levels import DEEPEST
 from kiln.ir.sharding import Sharding
 
 
@@ -28,9 +29,10 @@ class Effects:
     """The programs with effects that may still be running, and the order among them."""
 
     def __init__(self) -> None:
-        self.lock = new_rlock()
-        self.order: tuple[Buffer, Sharding | None] | None = None
-        self._running: collections.deque[Buffer] = collections.deque()
+        # By level, as clients are.
+        self.locks = [new_rlock() for _ in range(DEEPEST)]
+        self.orders: dict[int, tuple[Buffer, Sharding | None]] = {}
+        self._running: collections.deque[tuple[Buffer, int]] = collections.deque()
         self._running_lock = new_lock()
         self._failure: BaseException | None = None
         self._watched: collections.deque[Buffer] = collections.deque()
@@ -39,12 +41,12 @@ class Effects:
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(before=_warn)
 
-    def take_order(self, everywhere: Sharding | None) -> Buffer | None:
-        """Return the token of the last ordered program; None if there is none, or if it failed.
+    def take_order(self, at: int, everywhere: Sharding | None) -> Buffer | None:
+        """Return the token of a level's last ordered program; None without one, or if it failed.
 
         A program on other devices is waited for instead.
         """
-        found, self.order = self.order, None
+        found = self.orders.pop(at, None)
         if found is not None and found[1] != everywhere:
             _failure(found[0])
         elif found is not None:
@@ -53,16 +55,22 @@ class Effects:
                 return token
         return None
 
-    def add(self, token: Buffer) -> None:
+    def add(self, token: Buffer, at: int) -> None:
         """Remember a running program, and forget those that have ended."""
         running = self._running
         with self._running_lock:
-            running.append(token)
+            running.append((token, at))
             ended = []
-            while len(running) > 1 and is_ready(running[0]):
-                ended.append(running.popleft())
+            while len(running) > 1 and is_ready(running[0][0]):
+                ended.append(running.popleft()[0])
         for token in ended:
             self._finish(token)
+
+    def forget(self, token: Buffer) -> None:
+        """Forget a program whose failure is known."""
+        with self._running_lock:
+            left = [each for each in self._running if each[0] is not token]
+            self._running = collections.deque(left)
 
     def watch(self, result: Buffer) -> None:
         """Remember a program that calls Python, by one of its results, until it has ended."""
@@ -79,21 +87,22 @@ class Effects:
         if failure is not None and self._failure is None:
             self._failure = failure.with_traceback(None)
 
-    def _settle(self) -> None:
+    def _settle(self, from_level: int = 0) -> None:
         while True:
             with self._running_lock:
-                if not self._running:
-                    return
-                token = self._running[0]
+                found = [token for token, at in self._running if at >= from_level]
+            if not found:
+                return
             # An interrupt leaves it where it is.
-            self._finish(token)
-            with self._running_lock:
-                if self._running and self._running[0] is token:
-                    self._running.popleft()
+            self._finish(found[0])
+            self.forget(found[0])
 
     def barrier(self) -> None:
-        """Wait until every program with effects has ended; raise the first failure."""
-        self._settle()
+        """Wait until every program with effects has ended; raise the first failure.
+
+        In a callback: those that callbacks as deep run. The others may wait for this callback.
+        """
+        self._settle(level())
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
@@ -120,7 +129,8 @@ class Effects:
 
     def _forget(self) -> None:
         """In the child of a fork: no program is running, and none will."""
-        self.order = self._failure = None
+        self._failure = None
+        self.orders.clear()
         self._running.clear()
         self._watched.clear()
         if has_started():

@@ -6,16 +6,17 @@ all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from kiln import _runtime
-from kiln.base.errors import three_lines
+from kiln.base.errors import JaxRuntimeError, three_lines
 from kiln.core.engine import Program
 from kiln.engines.xla.binding import XlaError, failed
 from kiln.engines.xla.buffers import Buffer
+from kiln.engines.xla.callbacks import level
 from kiln.engines.xla.client import Client
 from kiln.engines.xla.effects import Effects
 from kiln.engines.xla.host_operands import sharer, staged_operands
@@ -121,10 +122,24 @@ class XlaExecutable(_runtime.Launcher):
             failed(error, f"serialize() of {self.name}")
 
 
-class CallingExecutable(XlaExecutable):
-    """A program that calls pure Python functions."""
+class Levels(NamedTuple):
+    """What a program that calls Python needs to run on the client of a level.
 
-    __slots__ = ("_effects",)
+    `home` has its operands, sharded by `given`, and its results; `make` compiles it for a level.
+    """
+
+    home: Client
+    given: Sequence[Sharding | None]
+    make: Callable[[int], XlaExecutable]
+
+
+class CallingExecutable(XlaExecutable):
+    """A program that calls pure Python functions, on the client of the level it is called at.
+
+    Without levels it runs on the client it was given: that of programs over several processes.
+    """
+
+    __slots__ = ("_deeper", "_effects", "_levels")
 
     def __init__(
         self,
@@ -135,22 +150,54 @@ class CallingExecutable(XlaExecutable):
         lowered: LoweredModule,
         shardings: Sequence[Sharding],
         effects: Effects,
+        levels: Levels | None,
     ) -> None:
         super().__init__(client, raw, handlers, name, lowered, shardings)
         self._effects = effects
+        self._levels = levels
+        self._deeper: dict[int, XlaExecutable] = {}
 
     def __call__(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
-        """Enqueue the program."""
-        outs = super().__call__(buffers)
+        """Run the program."""
+        run = self._at(level())
+        outs = _launch(run, self._lent(run, buffers))
         if outs:
             self._effects.watch(outs[0])
-        return outs
+        return self._brought(run, outs)
+
+    def _at(self, depth: int) -> XlaExecutable:
+        if depth == 0 or self._levels is None:
+            return self
+        found = self._deeper.get(depth)
+        if found is None:
+            # Two threads may compile it: the first one's is taken.
+            found = self._deeper.setdefault(depth, self._levels.make(depth))
+        return found
+
+    def _lent(self, run: XlaExecutable, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
+        """Return operands as buffers of the client that the program runs on."""
+        if self._levels is None:
+            return buffers
+        adopted, home = run._client.adopted, self._levels.home
+        return [adopted(x, home, s) for x, s in zip(buffers, self._levels.given, strict=True)]
+
+    def _brought(self, run: XlaExecutable, outs: Sequence[Buffer]) -> Sequence[Buffer]:
+        """Wait for results and return them as buffers of the first client."""
+        if self._levels is None:
+            return outs
+        try:
+            for out in outs:
+                _runtime.block_until_ready(out)
+        except XlaError as error:
+            failed(error, f"running {self.name}")
+        adopted = self._levels.home.adopted
+        return [adopted(x, run._client, s) for x, s in zip(outs, self.shardings, strict=True)]
 
 
-class EffectfulExecutable(XlaExecutable):
+class EffectfulExecutable(CallingExecutable):
     """A program with effects: its first result is a token, by which the engine waits for it."""
 
-    __slots__ = ("_effects", "_everywhere")
+    __slots__ = ("_everywhere",)
 
     def __init__(
         self,
@@ -161,31 +208,47 @@ class EffectfulExecutable(XlaExecutable):
         lowered: LoweredModule,
         shardings: Sequence[Sharding],
         effects: Effects,
+        levels: Levels | None,
         everywhere: Sharding | None,
     ) -> None:
-        handlers = [client.token_handler(everywhere), *handlers]
-        super().__init__(client, raw, handlers, name, lowered, shardings)
-        self._effects = effects
+        handlers = with_token(client, handlers, everywhere)
+        super().__init__(client, raw, handlers, name, lowered, shardings, effects, levels)
         self._everywhere = everywhere
 
     def __call__(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
-        """Enqueue the program, after earlier ones if it has ordered effects."""
-        effects = self._effects
-        if not self.lowered.ordered:
-            token, *outs = super().__call__(buffers)
-            effects.add(token)
-            return outs
-        # Held while the program is enqueued, not while it runs to its end. Small programs do run
-        # inside, and their callbacks may come back here on the same thread: hence reentrant.
-        with effects.lock:
-            token, *outs = super().__call__([self._order_token(), *buffers])
-            effects.order = token, self._everywhere
-        effects.add(token)
-        return outs
+        """Run the program, after earlier ones if it has ordered effects."""
+        effects, depth = self._effects, level()
+        run = self._at(depth)
+        given = self._lent(run, buffers)
+        if self.lowered.ordered:
+            # Held while the program is enqueued, not while it runs to its end. Small programs do
+            # run inside, and those of their callbacks have the lock of the next level.
+            with effects.locks[depth]:
+                token, *outs = _launch(run, [self._order_token(run, depth), *given])
+                effects.orders[depth] = token, self._everywhere
+        else:
+            token, *outs = _launch(run, given)
+        effects.add(token, depth)
+        try:
+            return self._brought(run, outs)
+        except JaxRuntimeError:
+            # Raised here, and not by the next barrier again.
+            effects.forget(token)
+            raise
 
-    def _order_token(self) -> Buffer:
+    def _order_token(self, run: XlaExecutable, depth: int) -> Buffer:
         """Return the token that the last ordered program left, or a new one."""
-        token = self._effects.take_order(self._everywhere)
+        token = self._effects.take_order(depth, self._everywhere)
         if token is None:
-            token = self._client.put(np.zeros((0,), np.bool_), self._everywhere)
+            token = run._client.put(np.zeros((0,), np.bool_), self._everywhere)
         return token
+
+
+def with_token(
+    client: Client, handlers: Sequence[Any], everywhere: Sharding | None
+) -> list[Any]:
+    """Return the handlers of the results of a program with effects."""
+    return [client.token_handler(everywhere), *handlers]
+
+
+_launch = XlaExecutable.__call__

@@ -43,6 +43,11 @@ class LoweredModule:
     ordered: bool
     effects: bool
 
+    def at(self, level: int) -> LoweredModule:
+        """Return the module for a level of programs that call Python."""
+        calls = [callback.at(level) for callback in self.callbacks]
+        return LoweredModule(self.text, calls, self.ordered, self.effects)
+
 
 class Module:
     """A module under construction."""
