@@ -5,7 +5,8 @@ Print values, call a Python function with them, draw which device holds which sh
 
 from kiln.api.sharding_inspection import inspect_array_sharding
 from kiln.control.callback import debug_callback as callback
-from kiln.control.callback import debug_print as print
+from kiln.control.printing import debug_log as log
+from kiln.control.printing import debug_print as print
 from kiln.ir.sharding_pictures import (
     sharding_svg,
     sharding_text,
@@ -16,6 +17,7 @@ from kiln.ir.sharding_pictures import (
 __all__ = [
     "callback",
     "inspect_array_sharding",
+    "log",
     "print",
     "sharding_svg",
     "sharding_text",

@@ -6,10 +6,8 @@ that function is called once per element, unless the user says how to call it on
 
 from __future__ import annotations
 
-import string
-import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -26,12 +24,12 @@ from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
 from kiln.execution.compilation import as_array
 from kiln.ir.effects import DEBUG, DEBUG_ORDERED, IO, IO_ORDERED, Effects
+from kiln.ir.sharding import Sharding
 from kiln.ir.types import ShapedArray
 from kiln.ops.shape import mapped_at, to_front
 
 __all__ = [
     "debug_callback",
-    "debug_print",
     "effects_barrier",
     "io_callback",
     "pure_callback",
@@ -39,6 +37,10 @@ __all__ = [
 
 STACKED = ("expand_dims", "broadcast_all")
 ONE_BY_ONE = ("sequential", "sequential_unrolled")
+AS_GIVEN = "legacy_vectorized"
+"""The function gets unmapped arguments as they are."""
+
+METHODS = (*ONE_BY_ONE, *STACKED, AS_GIVEN)
 
 
 class HostFunction(Record):
@@ -139,12 +141,12 @@ class DebugCallback(HostCall):
     def effects(self, params: dict[str, Any]) -> Effects:
         return frozenset({DEBUG_ORDERED if params["ordered"] else DEBUG})
 
-    def numpy(self, *xs: Any, callback: Any, ordered: bool) -> Any:
+    def numpy(self, *xs: Any, callback: Any, **_: Any) -> Any:
         with trace.in_force(trace.state.root):
             callback(*xs)
         return []
 
-    def evaluate(self, *xs: Any, callback: Any, ordered: bool) -> Any:
+    def evaluate(self, *xs: Any, callback: Any, ordered: bool, **_: Any) -> Any:
         if ordered:
             engine.barrier()
         callback(*[host_value(as_array(x)) for x in xs])
@@ -179,7 +181,7 @@ class PureCallback(HostCall):
         method = params["vmap_method"]
         if method in ONE_BY_ONE:
             return self.one_by_one(size, xs, axes, params)
-        if method not in STACKED:
+        if method not in METHODS:
             raise NotImplementedError(
                 three_lines(
                     f"vmap of a pure_callback to {name_of(params['callback'])} "
@@ -192,7 +194,11 @@ class PureCallback(HostCall):
             )
         lead = size if method == "broadcast_all" else 1
         moved = [
-            mapped_at(x, lead, None, 0) if a is None else to_front(x, a)
+            to_front(x, a)
+            if a is not None
+            else x
+            if method == AS_GIVEN
+            else mapped_at(x, lead, None, 0)
             for x, a in zip(xs, axes, strict=True)
         ]
         results = stacked(params["result_avals"], size)
@@ -229,6 +235,12 @@ class IOCallback(HostCall):
                 )
             )
         return self.one_by_one(size, xs, axes, params)
+
+    def batch_over(self, axis: Any, xs: Sequence[Any], axes: Sequence[Any], **params: Any) -> Any:
+        if axis.is_of_mesh:
+            # Members have an order, which that of calls follows.
+            return self.one_by_one(axis.size, xs, axes, params)
+        return self.batch(axis.size, xs, axes, **params)
 
 
 debug_callback_p = DebugCallback()
@@ -279,8 +291,31 @@ def _declared(result_shape_dtypes: Any) -> tuple[tuple[ShapedArray, ...], PyTree
                     "give kiln.ShapeDtypeStruct(shape, dtype) for each result, or arrays like them",
                 )
             )
-    avals = [ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype)) for x in leaves]
-    return tuple(avals), tree
+        if dtypes.canonicalize_dtype(x.dtype) != x.dtype:
+            raise ValueError(
+                three_lines(
+                    f"result_shape_dtypes of a callback at {current_source()}",
+                    "result_shape_dtypes cannot specify 64-bit types when `jax_enable_x64` is "
+                    f"disabled: {x.dtype}",
+                    "declare the 32-bit type, which 64-bit results become, or enable x64",
+                )
+            )
+    return tuple([ShapedArray(x.shape, x.dtype) for x in leaves]), tree
+
+
+def _check_place(sharding: Sharding | None, what: str) -> None:
+    """Accept the devices that JAX calls the host from; for the CPU all are alike.
+
+    Raises: NotImplementedError for several devices.
+    """
+    if sharding is not None and len(sharding.device_set) != 1:
+        raise NotImplementedError(
+            three_lines(
+                f"{what} with sharding={sharding} at {current_source()}",
+                f"{what} only supports SingleDeviceSharding, but got {type(sharding)}",
+                "leave it out: the function gets whole arrays, whatever their sharding is",
+            )
+        )
 
 
 @api_boundary
@@ -288,6 +323,7 @@ def pure_callback(
     callback: Callable[..., Any],
     result_shape_dtypes: Any,
     *args: Any,
+    sharding: Sharding | None = None,
     vmap_method: str | None = None,
     **kwargs: Any,
 ) -> Any:
@@ -295,14 +331,19 @@ def pure_callback(
 
     `result_shape_dtypes` is a pytree of objects with `shape` and `dtype`. `vmap_method`:
     "sequential" calls once per element, "broadcast_all" once with all arguments stacked in front,
-    "expand_dims" likewise with a leading 1 for unmapped arguments.
+    "expand_dims" likewise with a leading 1 for unmapped arguments, "legacy_vectorized" with
+    unmapped arguments as they are. `sharding` is a device to call the function from.
+
+    Raises: ValueError for another method and for 64-bit types without x64; NotImplementedError for
+        a sharding over several devices.
     """
-    if vmap_method not in (None, *ONE_BY_ONE, *STACKED):
+    _check_place(sharding, "pure_callback")
+    if vmap_method not in (None, *METHODS):
         raise ValueError(
             three_lines(
                 f"pure_callback of {name_of(callback)} at {current_source()}",
                 f"vmap_method={vmap_method!r} is not known",
-                f"use one of {', '.join((*ONE_BY_ONE, *STACKED))}",
+                f"use one of {', '.join(METHODS)}",
             )
         )
     fun, arrays = _host_function(callback, args, kwargs, "pure_callback", static=False)
@@ -316,97 +357,81 @@ def io_callback(
     callback: Callable[..., Any],
     result_shape_dtypes: Any,
     *args: Any,
+    sharding: Sharding | None = None,
     ordered: bool = False,
     **kwargs: Any,
 ) -> Any:
     """Call a Python function with side effects from a program.
 
-    It runs once whenever the program reaches it; `ordered` calls run in program order.
+    It runs once whenever the program reaches it; `ordered` calls run in program order. `sharding`
+    is a device to call the function from.
+
+    Raises: ValueError for 64-bit types without x64; NotImplementedError for a sharding over several
+        devices.
     """
+    _check_place(sharding, "io_callback")
     fun, arrays = _host_function(callback, args, kwargs, "io_callback", static=False)
     avals, tree = _declared(result_shape_dtypes)
     outs = io_callback_p.bind(*arrays, callback=fun, result_avals=avals, ordered=ordered)
     return tree_unflatten(tree, outs)
 
 
+@overload
+def debug_callback(
+    callback: Callable[..., Any],
+    *args: Any,
+    ordered: bool = False,
+    partitioned: bool = False,
+    **kwargs: Any,
+) -> None: ...
+
+
+@overload
+def debug_callback(*, ordered: bool = False, partitioned: bool = False) -> Callable[..., None]: ...
+
+
 @api_boundary
 def debug_callback(
-    callback: Callable[..., Any], *args: Any, ordered: bool = False, **kwargs: Any
-) -> None:
+    callback: Callable[..., Any] | None = None,
+    *args: Any,
+    ordered: bool = False,
+    partitioned: bool = False,
+    **kwargs: Any,
+) -> Callable[..., None] | None:
     """Call a Python function for its effects; its result is ignored.
 
     Differentiation calls it once, with the values of the forward pass; `vmap` once per element.
-    Arguments that are not arrays are passed unchanged.
+    Arguments that are not arrays are passed unchanged. `ordered` calls run in program order; a
+    `partitioned` one is made for each device, with its part of the arrays. Options may be given
+    apart from the arguments: `debug.callback(ordered=True)(f, x)`.
+
+    Raises: TypeError if there is nothing to call.
     """
-    fun, arrays = _host_function(callback, args, kwargs, "debug.callback", static=True)
-    debug_callback_p.bind(*arrays, callback=fun, ordered=ordered)
+
+    def call(callback: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+        fun, arrays = _host_function(callback, args, kwargs, "debug.callback", static=True)
+        debug_callback_p.bind(*arrays, callback=fun, ordered=ordered, partitioned=partitioned)
+
+    if callback is None:
+        refuse_arguments("debug.callback", args, kwargs)
+        return api_boundary(call)
+    call(callback, *args, **kwargs)
+    return None
 
 
-class Printer(Record):
-    """Writes a formatted line."""
+def refuse_arguments(what: str, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    """Refuse arguments beside options, where what they are for is given later.
 
-    fmt: str
-
-    @property
-    def __name__(self) -> str:
-        return f"print({self.fmt!r})"
-
-    def __call__(self, /, *args: Any, **kwargs: Any) -> None:
-        """Write to standard output."""
-        sys.stdout.write(self.fmt.format(*args, **kwargs) + "\n")
-
-
-class _Checker(string.Formatter):
-    """Fails where formatting would, without formatting, and records unused arguments."""
-
-    unused: Sequence[str] = ()
-
-    def format_field(self, value: Any, format_spec: str) -> str:
-        return ""
-
-    def convert_field(self, value: Any, conversion: str | None) -> Any:
-        return value
-
-    def check_unused_args(self, used_args: Any, args: Any, kwargs: Any) -> None:
-        self.unused = [repr(i) for i in range(len(args)) if i not in used_args]
-        self.unused += [name for name in kwargs if name not in used_args]
-
-
-@api_boundary
-def debug_print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
-    """Print values when the program runs: `debug.print("x = {}, y = {y}", x, y=y)`.
-
-    Raises: TypeError, ValueError, IndexError or KeyError if the arguments do not match the format.
+    Raises: TypeError.
     """
-    if not isinstance(fmt, str):
+    if args or kwargs:
         raise TypeError(
             three_lines(
-                f"debug.print at {current_source()}",
-                f"the first argument must be a format string, got {type(fmt)}",
-                'write debug.print("{}", x)',
+                f"{what} at {current_source()}",
+                f"{what} received unexpected arguments in the two-call form: {args=} {kwargs=}",
+                f"write {what}(ordered=True)(first, *arguments)",
             )
         )
-    checker = _Checker()
-    try:
-        checker.format(fmt, *args, **kwargs)
-    except (IndexError, ValueError) as error:
-        raise type(error)(
-            three_lines(
-                f"debug.print({fmt!r}, ...) at {current_source()}",
-                f"the format does not fit {len(args)} arguments and the names {list(kwargs)}: "
-                f"{error}",
-                "give one argument for each {}, and double the braces of text: {{ }}",
-            )
-        ) from None
-    if checker.unused:
-        raise ValueError(
-            three_lines(
-                f"debug.print({fmt!r}, ...) at {current_source()}",
-                f"Unused arguments to debug.print: {', '.join(checker.unused)}",
-                'name them in the format string: debug.print("{} {x}", a, x=b)',
-            )
-        )
-    debug_callback(Printer(fmt), *args, ordered=ordered, **kwargs)
 
 
 def effects_barrier() -> None:

@@ -196,7 +196,7 @@ class Check(Primitive):
         avals = [aval_of(x) for x in values]
 
         def raising(*xs: Any) -> list[Any]:
-            debug_callback_p.bind(*xs, callback=Raiser(message), ordered=False)
+            debug_callback_p.bind(*xs, callback=Raiser(message), ordered=False, partitioned=False)
             return []
 
         branches = (

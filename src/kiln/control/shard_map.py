@@ -384,7 +384,7 @@ def _all_members(
         if not names:
             return eval_jaxpr(jaxpr, (), *values)
         name, *rest = names
-        axis = MappedAxis(mesh.shape[name], name)
+        axis = MappedAxis(mesh.shape[name], name, is_of_mesh=True)
         at = [0 if name in shard_names(spec) else None for spec in in_specs]
         outs, found = batch(lambda *ys: over(rest, ys), axis, values, at)
         return [

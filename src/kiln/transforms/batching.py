@@ -17,10 +17,11 @@ from kiln.ops.shape import mapped_at
 
 
 class MappedAxis(Record):
-    """The axis being mapped: its size, and its name if the user gave one."""
+    """The axis being mapped: its size, its name if it has one, and whether a mesh has it."""
 
     size: Dim
     name: Any = None
+    is_of_mesh: bool = False
 
 
 class BatchTracer(Tracer):

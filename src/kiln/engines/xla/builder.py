@@ -217,22 +217,26 @@ class Builder(Writer):
         *,
         ordered: bool = False,
         pure: bool = False,
+        partitioned: bool = False,
     ) -> list[Value]:
         """Call `fn(*numpy_arrays)` on the host, which returns one array for each type of `out`.
 
         A `pure` call may be dropped or shared; others run once each time they are reached, and
-        `ordered` ones in program order.
+        `ordered` ones in program order. A `partitioned` one is made by each device with its part of
+        the operands, and has no results.
         """
         index = self.module.add_callback(HostCallback(fn, out, token=ordered))
         operands = [self.token_now(), *operands] if ordered else list(operands)
         results = [TOKEN, *out] if ordered else list(out)
+        kind = "_partitioned" if partitioned and not ordered else ""
+        where = "" if kind else self.module.partition.host_call(len(results))
         attrs = (
-            "api_version = 4 : i32, call_target_name = "
-            f'"xla_ffi_python_cpu_callback", has_side_effect = {"false" if pure else "true"}, '
+            f'api_version = 4 : i32, call_target_name = "xla_ffi{kind}_python_cpu_callback", '
+            f"has_side_effect = {'false' if pure else 'true'}, "
             f"backend_config = {{index = {index} : ui64}}, "
             f"operand_layouts = [{', '.join(_row_major(v.aval) for v in operands)}], "
             f"result_layouts = [{', '.join(_row_major(aval) for aval in results)}]"
-            f"{self.module.partition.host_call(len(results))}"
+            f"{where}"
         )
         outs = self.op("stablehlo.custom_call", operands, results, attrs)
         return [self._given_to_all(x) for x in (self._after(outs) if ordered else outs)]

@@ -244,9 +244,7 @@ class EffectfulExecutable(CallingExecutable):
         return token
 
 
-def with_token(
-    client: Client, handlers: Sequence[Any], everywhere: Sharding | None
-) -> list[Any]:
+def with_token(client: Client, handlers: Sequence[Any], everywhere: Sharding | None) -> list[Any]:
     """Return the handlers of the results of a program with effects."""
     return [client.token_handler(everywhere), *handlers]
 

@@ -48,9 +48,7 @@ def _call(b: Builder, out: Out, *xs: Layout, callback: Any, **_: Any) -> list[La
     return made
 
 
-def _debug_callback(
-    b: Builder, out: Out, *xs: Layout, callback: Any, ordered: bool
-) -> list[Layout]:
+def _debug_callback(b: Builder, out: Out, *xs: Layout, callback: Any, **_: Any) -> list[Layout]:
     def effect(*arrays: Any) -> list[Any]:
         callback(*arrays)
         return []

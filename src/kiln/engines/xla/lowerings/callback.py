@@ -14,13 +14,13 @@ Out = Sequence[ShapedArray]
 
 
 def _debug_callback(
-    b: Builder, out: Out, *xs: Value, callback: Any, ordered: bool
+    b: Builder, out: Out, *xs: Value, callback: Any, ordered: bool, partitioned: bool
 ) -> Sequence[Value]:
     def effect(*arrays: Any) -> list[Any]:
         callback(*arrays)
         return []
 
-    return b.callback(effect, xs, out, ordered=ordered)
+    return b.callback(effect, xs, out, ordered=ordered, partitioned=partitioned)
 
 
 def _pure_callback(b: Builder, out: Out, *xs: Value, callback: Any, **_: Any) -> Sequence[Value]:
