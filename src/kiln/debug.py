@@ -3,6 +3,7 @@
 Print values, call a Python function with them, draw which device holds which shard.
 """
 
+from kiln.api.breakpoints import breakpoint
 from kiln.api.sharding_inspection import inspect_array_sharding
 from kiln.control.callback import debug_callback as callback
 from kiln.control.printing import debug_log as log
@@ -15,6 +16,7 @@ from kiln.ir.sharding_pictures import (
 )
 
 __all__ = [
+    "breakpoint",
     "callback",
     "inspect_array_sharding",
     "log",

@@ -1,4 +1,4 @@
-"""Section 13.6: what callbacks are told beside functions and arguments, and the forms of telling."""
+"""Section 13.6: what callbacks are told beside functions and arguments, and in which forms."""
 
 from __future__ import annotations
 

@@ -17,7 +17,6 @@ _SPECIFIC = "it steers XLA's compiler, which runs only what the native engine do
 _HIGHER = "new kinds of values are not supported"
 _TOOL = "a tool of JAX's authors, about JAX's own programs"
 _QUANTISED = "scaled products of 8-bit floats are not implemented"
-_DEBUGGER = "there is no debugger inside programs; see docs/debugging.md, or use debug.callback"
 
 REFUSED: dict[str, str] = {
     "jax.ad": "gradients into references are not supported",
@@ -28,7 +27,6 @@ REFUSED: dict[str, str] = {
     "jax.collect_profile": _TOOL,
     "jax.debug.DebugEffect": "effects are kiln's own objects",
     "jax.debug.OrderedDebugEffect": "effects are kiln's own objects",
-    "jax.debug.breakpoint": _DEBUGGER,
     "jax.experimental.array_serialization": "checkpoints are written by kiln.checkpoints",
     "jax.experimental.buffer_callback": _FFI,
     "jax.experimental.colocated_python": _ONE_PROCESS,
@@ -113,7 +111,6 @@ NOT_YET: dict[str, str] = dict.fromkeys(
         "jax.ad_checkpoint.print_saved_residuals",
         "jax.core",
         "jax.custom_derivatives",
-        "jax.debug.log",
         "jax.ds",
         "jax.experimental.layout",
         "jax.experimental.ode",

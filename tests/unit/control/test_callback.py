@@ -118,26 +118,6 @@ def test_prints_in_a_while_loop(printed):
     assert printed() == "0\n1\n2\n"
 
 
-@pytest.mark.parametrize(
-    ("args", "kwargs", "error", "message"),
-    [
-        (("{} {}", 1), {}, IndexError, "range"),
-        (("{}", 1, 2), {}, ValueError, "Unused arguments to debug.print: 1"),
-        (("{}", 1), {"a": 2}, ValueError, "Unused arguments to debug.print: a"),
-        (("{a}",), {}, KeyError, "a"),
-        ((3,), {}, TypeError, "format string"),
-    ],
-)
-def test_formats_are_checked_when_recorded(args, kwargs, error, message):
-    with pytest.raises(error, match=message):
-        kiln.make_jaxpr(lambda: kiln.debug.print(*args, **kwargs))()
-
-
-def test_formats_may_reach_into_arguments(printed):
-    kiln.jit(lambda x: kiln.debug.print("{x.shape} {d[a]} {0!r}", 1.0, x=x, d={"a": x[0]}))(X)
-    assert printed().startswith("(3,) 1.0 Array(1.")
-
-
 def test_debug_callback_takes_arrays_and_other_values():
     seen = []
     fun = kiln.jit(lambda x: kiln.debug.callback(lambda *a, **k: seen.append((a, k)), x, "s", k=x))
