@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
+import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -290,23 +293,95 @@ def test_a_second_process_runs_without_the_compiler(tmp_path: Path) -> None:
     assert second == [digest, misses, "0", "0", "False"]
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("engine_name", ["", "xla"])
-def test_eight_processes_race_on_an_empty_cache(tmp_path: Path, engine_name: str) -> None:
-    path = tmp_path / "shared"
-    processes = [started(path, KILN_ENGINE=engine_name) for _ in range(8)]
-    found = [ended(each) for each in processes]
-    assert len({digest for digest, *_ in found}) == 1
-    assert {rejected for _, _, _, rejected, _ in found} == {"0"}
+def check_all(path: Path) -> int:
+    """Look at every byte of a folder's entries; return how many there are."""
     with override(cache_dir=str(path)):
         place = folder()
         assert place is not None
-        for each in place.entries():
+        entries = place.entries()
+        for each in entries:
             place.check(each.name)
-        assert not list(Path(place.path).glob("*.tmp"))
+    return len(entries)
+
+
+@pytest.mark.parametrize(
+    ("engine_name", "count"),
+    [
+        ("", 3),
+        pytest.param("", 8, marks=pytest.mark.full),
+        pytest.param("xla", 8, marks=pytest.mark.full),
+    ],
+)
+def test_processes_race_on_an_empty_cache(tmp_path: Path, engine_name: str, count: int) -> None:
+    path = tmp_path / "shared"
+    processes = [started(path, KILN_ENGINE=engine_name) for _ in range(count)]
+    found = [ended(each) for each in processes]
+    assert len({digest for digest, *_ in found}) == 1
+    assert {rejected for _, _, _, rejected, _ in found} == {"0"}
+    assert check_all(path)
+    assert not list(path.rglob("*.tmp"))
     digest, hits, misses, *_ = ended(started(path, KILN_ENGINE=engine_name))
     assert digest == found[0][0]
     assert int(hits) > 0
+
+
+@pytest.mark.parametrize(
+    ("engine_name", "count"),
+    [
+        ("", 4),
+        pytest.param("", 50, marks=pytest.mark.full),
+        pytest.param("xla", 50, marks=pytest.mark.full),
+    ],
+)
+def test_killed_processes_leave_no_broken_cache(
+    tmp_path: Path, engine_name: str, count: int
+) -> None:
+    # They are killed at any moment of their lives, most of which they spend compiling and writing.
+    path, chance = tmp_path / "shared", random.Random(count)
+    begin = time.monotonic()
+    digest, *_ = ended(started(tmp_path / "other", KILN_ENGINE=engine_name))
+    lasting = time.monotonic() - begin
+    for n in range(count):
+        process = started(path, KILN_ENGINE=engine_name)
+        time.sleep(lasting * chance.uniform(0.2, 1.0))
+        process.kill()
+        process.communicate()
+        check_all(path)
+        if n % 10 == 9:
+            # So that there is something to write.
+            for entry in path.rglob("*.program"):
+                entry.unlink()
+    found, _, _, rejected, _ = ended(started(path, KILN_ENGINE=engine_name))
+    assert (found, rejected) == (digest, "0")
+
+
+@pytest.mark.parametrize(
+    ("engine_name", "count"),
+    [
+        ("", 20),
+        ("xla", 4),
+        pytest.param("", 200, marks=pytest.mark.full),
+        pytest.param("xla", 200, marks=pytest.mark.full),
+    ],
+)
+def test_damaged_programs_are_compiled_again(place: Folder, engine_name: str, count: int) -> None:
+    chance = random.Random(count)
+    with override(engine=engine_name), warnings.catch_warnings(record=True) as records:
+        warnings.simplefilter("always")
+        wanted = np.asarray(again(layers, X))
+        for n in range(count):
+            (entry,) = Path(place.path).glob("*.program")
+            data = bytearray(entry.read_bytes())
+            if n % 2:
+                data = data[: chance.randrange(len(data))]
+            else:
+                data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+            entry.write_bytes(data)
+            change = Change()
+            np.testing.assert_array_equal(again(layers, X), wanted)
+            assert change() == (0, 1, 1)
+    assert counts.rejected >= count
+    assert len([each for each in records if "cache" in str(each.message)]) <= 1
 
 
 def test_the_digest_of_this_code_is_known(tmp_path: Path) -> None:
