@@ -156,6 +156,25 @@ def test_expressions_may_run_programs_with_breakpoints(engine: str) -> None:
 
 
 @contract("13.7")
+def test_fresh_functions_show_their_own_callers() -> None:
+    def make(number: int) -> Callable[..., Any]:
+        def fun(**options: Any) -> Any:
+            typed, shown = options["stdin"], options["stdout"]
+
+            def caller(x: Any) -> Any:
+                here = number
+                inner = kiln.jit(lambda x: (kiln.debug.breakpoint(stdin=typed, stdout=shown), x)[1])
+                return inner(x) if here else None
+
+            return caller
+
+        return fun
+
+    for number in (1, 2):
+        assert answers(["u", "p here", "c"], make(number), 1.0)[1] == f"{number}\n"
+
+
+@contract("13.7")
 def test_what_has_no_value_is_named() -> None:
     kept: list[Any] = []
     kiln.jit(lambda x: kept.append(x))(1.0)

@@ -91,6 +91,16 @@ def test_prints_follow_numpys_options_of_where_they_are_recorded(
 
 
 @contract("13.6")
+def test_fresh_functions_follow_their_own_options(capsys: pytest.CaptureFixture[str]) -> None:
+    x = np.array([1.23456, 2.0], np.float32)
+    for digits in (2, 3):
+        with np.printoptions(precision=digits):
+            kiln.jit(lambda x: kiln.debug.print("{}", x))(x)
+            kiln.effects_barrier()
+    assert capsys.readouterr().out == "[1.23 2.  ]\n[1.235 2.   ]\n"
+
+
+@contract("13.6")
 def test_formats_need_not_be_checked(capsys: pytest.CaptureFixture[str]) -> None:
     kiln.debug.print("values:", 1, X[:2], skip_format_check=True)
     kiln.debug.print("{{}} {}", 1)

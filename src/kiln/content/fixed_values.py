@@ -54,6 +54,8 @@ _WORLDLY = frozenset(
         *("register_pytree_with_keys_class", "register_dataclass", "register_static"),
         *("_register", "registrations", "visualize_sharding", "visualize_array_sharding"),
         *("effects_barrier", "clear", "current_source"),
+        # They read options of NumPy, and the frames around their call.
+        *("debug_print", "debug_log", "breakpoint"),
     ]
 )
 # The modules of classes that may be fixed, besides those of the pure layers.
@@ -73,6 +75,8 @@ _HOMES = (*_PURE, *_CLASSES, _WRAPPERS, "kiln.linen")
 _fixed: dict[int, tuple[Any, Hashable]] = {}
 _noted: dict[int, tuple[Any, Hashable]] = {}
 """Functions that modules of kiln define; they are judged when someone asks for them."""
+_others: dict[int, Any] = {}
+"""What modules of kiln hold and others define."""
 _spaces: dict[int, dict[str, Any]] = {}
 _seen: set[str] = set()
 _count = 0
@@ -92,20 +96,32 @@ def _shape(value: Any, as_made: bool = False) -> Hashable:
     `as_made` ignores attributes that users set on kiln functions before these were first seen.
     """
     if isinstance(value, type):
-        bases = [vars(base) for base in value.__mro__ if _is_changeable(base)]
-        return tuple([(tuple(space), _Same(space.values())) for space in bases])
+        return _shape_of_class(value, {})
     space = value.__dict__
     if type(value) not in _FUNCTIONS:
         return (tuple(space), _Same(space.values()))
-    if as_made:
-        space = {name: space[name] for name in space if name in _FIRST}
-    if len(space) >= _MANY:
+    count = len(_FIRST & space.keys()) if as_made else len(space)
+    if count >= _MANY:
+        if as_made:
+            space = {name: space[name] for name in space if name in _FIRST}
         return (tuple(space), _Same(space.values()))
     if type(value) is not EagerFunction:
-        return len(space)
+        return count
     # Attributes that an eager function lacks are read from its function.
     inner = value.__wrapped__.__dict__
-    return len(space) + sum(not as_made or name in _FIRST for name in inner)
+    return count + (len(_FIRST & inner.keys()) if as_made else len(inner))
+
+
+def _shape_of_class(cls: type, snapshots: dict[type, Hashable]) -> Hashable:
+    """Return the shape of a class; `snapshots` are those of its bases at this moment."""
+    found = []
+    for base in cls.__mro__:
+        if _is_changeable(base):
+            if base not in snapshots:
+                space = vars(base)
+                snapshots[base] = (tuple(space), _Same(space.values()))
+            found.append(snapshots[base])
+    return tuple(found)
 
 
 class _Same:
@@ -158,9 +174,14 @@ def is_kiln_module(module: types.ModuleType) -> bool:
     return name.partition(".")[0] == "kiln" and sys.modules.get(name) is module
 
 
-def _fix(value: Any) -> None:
-    changeable = _is_changeable(value) if isinstance(value, type) else hasattr(value, "__dict__")
-    _fixed[id(value)] = (value, _shape(value, as_made=True) if changeable else None)
+def _fix(value: Any, snapshots: dict[type, Hashable] | None = None) -> None:
+    if not isinstance(value, type):
+        shape = _shape(value, as_made=True) if hasattr(value, "__dict__") else None
+    elif not _is_changeable(value):
+        shape = None
+    else:
+        shape = _shape_of_class(value, {} if snapshots is None else snapshots)
+    _fixed[id(value)] = (value, shape)
 
 
 def _judged(value: Any) -> tuple[Any, Hashable] | None:
@@ -180,28 +201,34 @@ def _learn() -> bool:
     if count == _count:
         return False
     names = [n for n in tuple(sys.modules) if n.partition(".")[0] == "kiln" and n not in _seen]
+    snapshots: dict[type, Hashable] = {}
     for name in names:
         space = vars(sys.modules[name])
         if name.startswith(_PURE) or name == _WRAPPERS:
             _spaces[id(space)] = space
         if name.startswith(_HOMES):
-            for value in tuple(space.values()):
-                if _may_be_fixed(type(value)):  # type: ignore[arg-type]
-                    _note(value)
+            _note_all(space, snapshots)
     # Only now: other threads do not wait, and would take what is not noted for unknown.
     _seen.update(names)
     _count = count
     return bool(names)
 
 
-def _note(value: Any) -> None:
-    """Note a function, as it is now; judge anything else."""
-    if type(value) in _FUNCTIONS:
-        if id(value) not in _noted:
-            is_bare = type(value) is types.FunctionType and not value.__dict__
-            _noted[id(value)] = (value, 0 if is_bare else _shape(value, as_made=True))
-    elif id(value) not in _fixed and _is_kilns(value):
-        _fix(value)
+def _note_all(space: dict[str, Any], snapshots: dict[type, Hashable]) -> None:
+    """Note functions, as they are now; judge anything else."""
+    for value in tuple(space.values()):
+        kind = type(value)
+        if kind is types.FunctionType and not value.__dict__:
+            _noted.setdefault(id(value), (value, 0))
+        elif kind in _FUNCTIONS:
+            if id(value) not in _noted:
+                _noted[id(value)] = (value, _shape(value, as_made=True))
+        elif _may_be_fixed(kind) and id(value) not in _fixed:  # type: ignore[arg-type]
+            if _others.get(id(value)) is not value:
+                if _is_kilns(value):
+                    _fix(value, snapshots)
+                elif not str(getattr(value, "__module__", "")).startswith("kiln."):
+                    _others[id(value)] = value
 
 
 @functools.cache

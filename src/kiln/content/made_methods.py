@@ -101,7 +101,7 @@ def is_made(cls: type, function: types.FunctionType) -> bool:
     if known is None or known[0] is not code:
         if len(_verdicts) >= CAPACITY:
             _verdicts.clear()
-        known = _verdicts[id(code)] = (code, _plain(code) in _codes_for(cls))
+        known = _verdicts[id(code)] = (code, _is_generated(cls, _plain(code)))
     return known[1]
 
 
@@ -113,9 +113,16 @@ def _plain(code: types.CodeType) -> types.CodeType:
     return code.replace(co_filename="", co_firstlineno=1, co_linetable=b"")
 
 
-def _codes_for(cls: type) -> list[types.CodeType]:
-    """Return the code of the methods that the library generates for a class with these fields."""
-    found: list[types.CodeType] = []
+_generated: set[types.CodeType] = set()
+"""What the library has generated for copies of classes: as good for one class as for others."""
+
+
+def _is_generated(cls: type, code: types.CodeType) -> bool:
+    """Tell whether the library generates this code, looking at what it does for these fields."""
+    if code in _generated:
+        return True
+    if len(_generated) >= CAPACITY:
+        _generated.clear()
     for slots in (False, True):
         try:
             copy = _copied(cls, slots)
@@ -125,8 +132,10 @@ def _codes_for(cls: type) -> list[types.CodeType]:
             method = vars(copy).get(name)
             method = getattr(method, "__wrapped__", method)
             if isinstance(method, types.FunctionType):
-                found.append(_plain(method.__code__))
-    return found
+                _generated.add(_plain(method.__code__))
+        if code in _generated:
+            return True
+    return False
 
 
 def _copied(cls: Any, slots: bool) -> type:
