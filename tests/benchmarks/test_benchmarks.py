@@ -123,6 +123,19 @@ def test_a_benchmark_runs(name: str) -> None:
     assert "kiln / jax" in done.stdout
 
 
+def test_arrays_over_devices_are_measured() -> None:
+    arguments = ["--counts", "8", "--rounds", "1", "--only", "shards in", "--processor"]
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.devices", *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=280,
+        cwd=Path(report.__file__).parents[1],
+    )
+    assert len(done.stdout.splitlines()) == 3
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("name", ["calls", "dispatch", "modules", "startup", "trace_compile"])
 def test_a_slow_benchmark_runs(name: str) -> None:

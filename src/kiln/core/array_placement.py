@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from kiln.base import dtypes
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray, PlacedArray, buffer_at, host_value, part_like
 from kiln.core.engine import Buffer, Memory
-from kiln.ir.sharding import Sharding, SingleDeviceSharding, require_fit
+from kiln.ir.sharding import Sharding, SingleDeviceSharding, misfit, require_fit
 from kiln.ir.types import ShapedArray
 
 
@@ -18,9 +21,23 @@ def placed(
 
     Raises: ValueError if the array cannot be sharded this way.
     """
-    require_fit(sharding, x.shape, f"array {x.aval} placed by {sharding} at {current_source()}")
+    if misfit(sharding, x.shape):
+        require_fit(sharding, x.shape, f"array {x.aval} placed by {sharding} at {current_source()}")
     made = from_placed([x.aval], [buffer_at(x, memory, sharding)], memory, [sharding], committed)[0]
     return part_like(x, made)
+
+
+def spread(value: np.ndarray, memory: Memory, sharding: Sharding) -> ConcreteArray | None:
+    """Return an array of host data over several devices, copied only there.
+
+    None for data that kiln has no arrays of, or that cannot be sharded this way.
+    """
+    if type(value) is not np.ndarray or not dtypes.is_supported(value.dtype):
+        return None
+    if dtypes.canonicalize_dtype(value.dtype) != value.dtype or misfit(sharding, value.shape):
+        return None
+    aval = ShapedArray(value.shape, value.dtype)
+    return from_placed([aval], [memory.put(value, sharding)], memory, [sharding], True)[0]
 
 
 def from_placed(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -65,14 +66,28 @@ def assembled(
     return whole
 
 
-def split(sharding: Sharding, value: np.ndarray) -> list[np.ndarray]:
+def split(sharding: Sharding, value: np.ndarray, *, apart: bool = True) -> list[np.ndarray]:
     """Split a host array into contiguous shards, in the order of the sharding's devices.
 
-    No two of them share memory, which some engines do not support.
+    `apart`: no two of them share memory, which some engines do not support.
     """
-    replicas = replica_ids(sharding.blocks(value.ndim))
     value = np.asarray(value, order="C")
+    found: list[np.ndarray] = []
+    for index, first in _cuts(sharding, value.shape):
+        if first == len(found):
+            copy = True if apart and not value.size else None
+            found.append(np.array(value[index], order="C", copy=copy))
+        else:
+            found.append(found[first].copy() if apart else found[first])
+    return found
+
+
+@functools.lru_cache(4096)
+def _cuts(sharding: Sharding, shape: tuple[int, ...]) -> Sequence[tuple[Index, int]]:
+    """Return the parts that devices hold, and which is the first device that holds the same."""
+    firsts: dict[tuple[int, ...], int] = {}
+    at = sharding.blocks(len(shape)).at
     return [
-        np.array(value[index], order="C", copy=bool(replica or not value.size) or None)
-        for index, replica in zip(sharding.indices(value.shape), replicas, strict=True)
+        (index, firsts.setdefault(place, number))
+        for number, (index, place) in enumerate(zip(sharding.indices(shape), at, strict=True))
     ]

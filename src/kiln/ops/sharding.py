@@ -10,7 +10,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.base.tree import broadcast_prefix, tree_flatten, tree_unflatten
 from kiln.core.array import ConcreteArray
-from kiln.core.array_placement import placed
+from kiln.core.array_placement import placed, spread
 from kiln.core.engine import default_engine
 from kiln.core.trace import Tracer, aval_of
 from kiln.execution.compilation import as_array
@@ -112,7 +112,13 @@ def put(x: Any, place: Any) -> Any:
     if isinstance(x, Tracer):
         return sharding_constraint_p.bind(x, sharding=sharding) if sharding.num_devices > 1 else x
     memory = default_engine().memory
-    return placed(as_array(x), memory, sharding) if memory.places_arrays else x
+    if not memory.places_arrays:
+        return x
+    if sharding.num_devices > 1:
+        made = spread(x, memory, sharding)
+        if made is not None:
+            return made
+    return placed(as_array(x), memory, sharding)
 
 
 def put_like(x: Any, other: Any) -> Any:

@@ -141,7 +141,9 @@ class Client:
             placement, parts, devices = self._first, [value], self._first_list
         else:
             placement = self.placement(sharding, value.ndim)
-            pieces, devices = split(sharding, value), list(placement.devices)
+            apart = share or not sharding.is_fully_replicated
+            pieces = split(sharding, value, apart=apart)
+            devices = list(placement.devices)
             parts = [pieces[i] for i in placement.order]
         semantics = _SHARE if share else _COPY
         return inside(
