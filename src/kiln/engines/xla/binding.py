@@ -134,6 +134,27 @@ def without_jax() -> Iterator[None]:
         _veto.active = previous
 
 
+_IN_JAX = "jax._src.sharding_impls"
+
+
+def parts_of(buffer: Any) -> list[Any] | None:
+    """Return the arrays on single devices that a buffer consists of; None if it is deleted.
+
+    For each of them jaxlib asks for a module of jax. The search takes longer than all the rest:
+    where jax has not been loaded, the answer lies ready.
+    """
+    hides = "jax" not in sys.modules
+    with without_jax():
+        if hides:
+            sys.modules[_IN_JAX] = None  # type: ignore[assignment]
+        try:
+            found: list[Any] | None = buffer._arrays
+        finally:
+            if hides and sys.modules.get(_IN_JAX) is None:
+                sys.modules.pop(_IN_JAX, None)
+    return found
+
+
 def _kind(text: str) -> type[JaxRuntimeError]:
     lacks_memory = text.startswith("RESOURCE_EXHAUSTED") and "memory" in text.lower()
     return OutOfMemoryError if lacks_memory else JaxRuntimeError

@@ -25,7 +25,7 @@ from kiln.base.signals import HeldBack
 from kiln.core.shards import split
 from kiln.engines.xla import buffers
 from kiln.engines.xla.apart import apart, inside
-from kiln.engines.xla.binding import XlaError, failed, without_jax
+from kiln.engines.xla.binding import XlaError, failed, parts_of, without_jax
 from kiln.engines.xla.layouts import DeviceSharding, blocks_of, hlo_of
 from kiln.engines.xla.mlir import hlo, parse
 from kiln.engines.xla.text import host_dtype
@@ -189,7 +189,7 @@ class Client:
         placement = self.placement(sharding, len(buffer.aval.shape))
         found: list[Buffer] = [None] * len(placement.order)
         with without_jax():
-            arrays = buffer._arrays
+            arrays = parts_of(buffer)
             if arrays is None:
                 raise JaxRuntimeError("a part of the array has been deleted or donated")
             for i, part, device in zip(placement.order, arrays, placement.devices, strict=True):
