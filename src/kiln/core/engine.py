@@ -20,6 +20,7 @@ from kiln.base.config import options
 from kiln.base.forks import new_guard, new_lock
 from kiln.base.records import Record
 from kiln.base.signals import HeldBack
+from kiln.core.peers import JoinRequest, Link
 from kiln.core.topology import DescribedDevice
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.mesh import Mesh
@@ -168,7 +169,11 @@ class Memory(Protocol):
         ...
 
     def devices(self) -> Sequence[Device]:
-        """Return the devices; arrays that were never placed are on the first."""
+        """Return this process's devices; arrays that were never placed are on the first."""
+        ...
+
+    def all_devices(self) -> Sequence[Device]:
+        """Return the devices of all processes."""
         ...
 
     def put(self, value: np.ndarray, sharding: Sharding | None = None) -> Buffer:
@@ -343,6 +348,17 @@ class StoringEngine(Engine, Protocol):
         """Return the executable of a program from trusted bytes, which hold native code.
 
         Raises: JaxRuntimeError if they cannot be loaded here.
+        """
+        ...
+
+
+class SharedEngine(Engine, Protocol):
+    """An engine that runs programs together with those of other processes."""
+
+    def join(self, request: JoinRequest) -> Link:
+        """Make this process one of several; before the devices are used.
+
+        Raises: RuntimeError if they have been; JaxRuntimeError if the others do not come.
         """
         ...
 

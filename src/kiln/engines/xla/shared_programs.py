@@ -1,0 +1,59 @@
+"""Programs that several processes run together: what they must not do, and whether they agree."""
+
+from __future__ import annotations
+
+import hashlib
+
+from kiln.base.config import options
+from kiln.base.errors import UnsupportedPrimitive, three_lines
+from kiln.base.processes import processes
+from kiln.core.engine import Placement, Program
+from kiln.core.peers import peers
+from kiln.engines.xla.module import LoweredModule
+
+_COMPARED = "compared with other processes"
+
+
+def processes_of(placement: Placement | None) -> tuple[int, ...]:
+    """Return the processes that run a program, in order; none if only this one does."""
+    here = processes()
+    if here.count == 1 or placement is None:
+        return ()
+    found = tuple(sorted({device.process_index for device in placement.devices}))
+    return () if found == (here.index,) else found
+
+
+def prepare(program: Program, lowered: LoweredModule, group: tuple[int, ...]) -> None:
+    """Check a program before it is compiled for several processes.
+
+    With the option `check` it is compared with those of the other processes.
+
+    Raises: ValueError if this process has no part in it; UnsupportedPrimitive if it calls Python;
+        PeerError if the programs differ.
+    """
+    asked = f"compiling {program.name} for the devices of the processes {list(group)}"
+    here = processes().index
+    if here not in group:
+        raise ValueError(
+            three_lines(
+                asked,
+                f"process {here} has none of them",
+                "call it in those processes only, or use devices of this one: kiln.local_devices()",
+            )
+        )
+    if lowered.callbacks or lowered.effects:
+        raise UnsupportedPrimitive(
+            three_lines(
+                asked,
+                "the program calls Python functions, which belong to one process",
+                "call them outside the program, on x.addressable_shards",
+            )
+        )
+    others = peers()
+    if options().check and others is not None and _COMPARED not in program.jaxpr.memo:
+        placement = program.placement
+        assert placement is not None
+        parts = (lowered.text, program.compiler_options, [d.id for d in placement.devices])
+        digest = hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+        others.agree(group, program.name, digest)
+        program.jaxpr.memo[_COMPARED] = True
