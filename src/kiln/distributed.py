@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import cast
 
 from kiln.api.clusters import Place, found_place
@@ -20,6 +22,12 @@ from kiln.core.engine import DEFAULT_ENGINE, SharedEngine, engine
 from kiln.core.peers import JoinRequest, meet, peers
 
 __all__ = ["initialize", "is_initialized", "shutdown"]
+
+LAUNCH_FOLDER = "KILN_LAUNCH_FOLDER"
+"""The variable by which `python -m kiln launch` names a folder.
+
+A process leaves a file there, named by its number, if it fails because another one has failed.
+"""
 
 _initialized = False
 _shutdown_timeout = 300.0
@@ -83,7 +91,7 @@ def initialize(
         shutdown_timeout_seconds,
     )
     link = cast(SharedEngine, engine(DEFAULT_ENGINE)).join(request)
-    meet(link, place.index, place.count, heartbeat_timeout_seconds)
+    meet(request, link, heartbeat_timeout_seconds)
     _initialized = True
     atexit.register(_end)
 
@@ -134,9 +142,12 @@ def _end() -> None:
     if not was or others is None:
         return
     error = getattr(sys, "last_value", None)
-    failure = others.failure()
-    if failure is not None or error is not None:
-        reason = f"{type(error).__name__}: {one_line(error):.300}" if error else ""
+    folder = os.environ.get(LAUNCH_FOLDER)
+    if folder and (isinstance(error, PeerError) or (error and others.failure())):
+        with contextlib.suppress(OSError):
+            (Path(folder) / str(others.index)).touch()
+    if error is not None:
+        reason = f"{type(error).__name__}: {one_line(error):.300}"
         others.abandon(f"process {others.index} has ended by {reason}")
         return
     try:

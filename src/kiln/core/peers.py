@@ -1,14 +1,11 @@
 """The other processes of a program: whether they are alive, and whether they do the same.
 
-Each process writes a beat to the store that all share; process 0 watches the beats and tells what
-it misses. Calls that need other processes run on threads of their own and are given up when one of
-those has failed, because the libraries underneath would wait for ever, or end the process.
+Calls that need other processes run on threads of their own and are given up when one of those has
+failed, because the libraries underneath would wait for ever, or end the process.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
 import queue
 import threading
 import time
@@ -19,14 +16,18 @@ from kiln.base.errors import JaxRuntimeError, PeerError, one_line, three_lines
 from kiln.base.forks import in_child
 from kiln.base.processes import become, processes
 from kiln.base.records import Record
+from kiln.core.lifelines import Lifelines, Message
 
 T = TypeVar("T")
 
-LOOK_S = 0.2
+LOOK_S = 0.1
 """How often a thread that waits for other processes looks whether they have failed."""
 
-_FAILED, _BEATS, _LEFT = "kiln/news/failed", "kiln/beats/", "kiln/news/left/"
-_NEWS, _PROGRAMS = "kiln/news/", "kiln/programs/"
+CLOSED_S = 2.0
+"""How long after a failed exchange of data this process waits to hear who has ended."""
+
+BEAT_S = 5.0
+_MEETING, _PROGRAMS = "kiln/meeting/", "kiln/programs/"
 _REMEDY = "start all processes again, from the last checkpoint: see docs/processes.md"
 
 
@@ -44,6 +45,11 @@ class JoinRequest(Record):
 class Link(Protocol):
     """A store of texts that all processes share."""
 
+    @property
+    def host(self) -> str:
+        """The address of process 0, which keeps the store."""
+        ...
+
     def set(self, key: str, value: str) -> None:
         """Write an entry."""
         ...
@@ -57,10 +63,6 @@ class Link(Protocol):
 
         Raises: JaxRuntimeError if the time is over.
         """
-        ...
-
-    def is_lost(self) -> bool:
-        """Tell whether the process that keeps the store has closed the connection."""
         ...
 
     def close(self, *, orderly: bool) -> None:
@@ -133,34 +135,60 @@ class Peers:
         self.link = link
         self.index, self.count = here.index, here.count
         self.patience = patience
-        # So many processes do not overwhelm the one that keeps the store.
-        self.interval = min(patience / 4, max(1.0, here.count / 50))
         self.left: dict[int, dict[str, int]] = {}
+        self._gone: set[int] = set()
         self._runs: dict[str, int] = {}
         self._compared: dict[str, int] = {}
         self._failure: str | None = None
-        self._heard = time.monotonic()
-        self._beats: dict[int, tuple[str, float]] = {}
-        self._stopped = threading.Event()
+        self._heard: dict[int, float] = {}
+        self._looked = time.monotonic()
         self._unfinished: _Task | None = None
-        self.link.set(f"{_BEATS}{self.index}", "0")
-        threading.Thread(target=self._beat, name="kiln processes", daemon=True).start()
+        self._lifelines = Lifelines(
+            self.index, min(BEAT_S, patience / 4), self._hear, self._miss, self._look
+        )
+
+    def meet(self, host: str, seconds: float) -> None:
+        """Connect to the others; process 0 is at `host`.
+
+        Raises: JaxRuntimeError if they do not come in time.
+        """
+        lines, end = self._lifelines, time.monotonic() + seconds
+        watched = range(1, self.count) if self.index == 0 else (0,)
+        if self.index == 0:
+            # As widely as the coordination service.
+            known = lines.listen(self.count, host)
+            self.link.set(f"{_MEETING}0", known)
+            have_come = lines.all_have_come(seconds)
+        else:
+            found = self.link.directory(_MEETING)
+            while not found and time.monotonic() < end:
+                time.sleep(0.01)
+                found = self.link.directory(_MEETING)
+            try:
+                (known,) = found.values()
+                lines.connect(host, known, max(1.0, end - time.monotonic()))
+                have_come = True
+            except (OSError, ValueError):
+                have_come = False
+        if not have_come:
+            raise JaxRuntimeError(
+                three_lines(
+                    f"distributed.initialize in process {self.index} of {self.count}",
+                    "the processes met, and could not connect to process 0 a second time",
+                    "let them reach process 0 on every port, as they must reach each other",
+                )
+            )
+        self._heard = dict.fromkeys(watched, time.monotonic())
 
     # What has happened.
 
     def failure(self) -> str | None:
         """Return what has failed in other processes; None if nothing has."""
-        if self._failure is None and not self._stopped.is_set():
-            if self.index and self.link.is_lost():
-                self._failure = "process 0, which keeps the program together, has ended"
-            elif time.monotonic() - self._heard > self.patience:
-                silent = "process 0" if self.index else "the coordination service"
-                self._failure = f"{silent} has not answered for {self.patience:g} seconds"
         return self._failure
 
     def check(self, asked: str) -> None:
         """Raise PeerError if another process has failed."""
-        failure = self.failure()
+        failure = self._failure
         if failure is not None:
             raise PeerError(three_lines(asked, failure, _REMEDY))
 
@@ -168,40 +196,32 @@ class Peers:
         """Let all processes know of a failure; the first one is kept."""
         if self._failure is None:
             self._failure = text
-            with contextlib.suppress(JaxRuntimeError):
-                self.link.set(_FAILED, text)
+            self._lifelines.send({"kind": "failed", "text": text})
 
-    def _beat(self) -> None:
-        number = 0
-        while not self._stopped.wait(self.interval):
-            number += 1
-            try:
-                self.link.set(f"{_BEATS}{self.index}", str(number))
-                self._read(self.link.directory(_NEWS))
-                if self.index == 0:
-                    self._watch(self.link.directory(_BEATS))
-            except JaxRuntimeError:
-                continue
-            self._heard = time.monotonic()
+    def _hear(self, rank: int, message: Message) -> None:
+        self._heard[0 if self.index else rank] = time.monotonic()
+        kind = message.get("kind")
+        if kind == "failed" and self._failure is None:
+            self._failure = str(message.get("text"))
+        elif kind == "left":
+            self.left[rank] = message.get("runs", {})
+        elif kind == "gone":
+            self._gone.add(rank)
 
-    def _read(self, news: dict[str, str]) -> None:
-        for key, text in news.items():
-            if key == _FAILED and self._failure is None:
-                self._failure = text
-            elif key.startswith(_LEFT):
-                self.left[int(key[len(_LEFT) :])] = json.loads(text)
+    def _miss(self, rank: int) -> None:
+        if rank not in self._gone:
+            self.tell(f"{_named([rank])} ended")
 
-    def _watch(self, beats: dict[str, str]) -> None:
+    def _look(self) -> None:
         now = time.monotonic()
-        for rank in range(1, self.count):
-            beat = beats.get(f"{_BEATS}{rank}", "")
-            known = self._beats.get(rank)
-            if known is None or known[0] != beat:
-                self._beats[rank] = beat, now
+        if now - self._looked > self.patience / 2:
+            # It was this process that stood still.
+            self._heard = dict.fromkeys(self._heard, now)
+        self._looked = now
         silent = [
             rank
-            for rank, (_, since) in self._beats.items()
-            if now - since > self.patience and rank not in self.left
+            for rank, heard in self._heard.items()
+            if now - heard > self.patience and rank not in self._gone
         ]
         if silent:
             self.tell(f"{_named(silent)} not answered for {self.patience:g} seconds")
@@ -240,6 +260,7 @@ class Peers:
             gone = [r for r in group if r in self.left and self.left[r].get(key, 0) < number]
             if gone:
                 missing = f"{_named(gone)} ended without running this program"
+                self.tell(missing)
                 raise PeerError(three_lines(asked, missing, _REMEDY))
 
         task = _started(call)
@@ -257,32 +278,15 @@ class Peers:
             raise
 
     def _explained(self, error: JaxRuntimeError, asked: str) -> PeerError:
-        """Return what a failed exchange of data means: who no longer answers, and why."""
-        before = self._all_beats()
-        end = time.monotonic() + 2.5 * self.interval
-        while self.failure() is None and time.monotonic() < end:
-            time.sleep(min(LOOK_S, self.interval))
-        if self._failure is None:
-            after = self._all_beats()
-            silent = [
-                rank
-                for rank in range(self.count)
-                if rank not in (self.index, *self.left)
-                and before.get(f"{_BEATS}{rank}") == after.get(f"{_BEATS}{rank}")
-            ]
-            if silent:
-                self.tell(f"{_named(silent)} ended: the connection was closed")
+        """Return what a failed exchange of data means: who has ended."""
+        end = time.monotonic() + CLOSED_S
+        while self._failure is None and time.monotonic() < end:
+            time.sleep(0.01)
         text = self._failure
         if text is None:
             reason = one_line(str(error).partition("\n")[2] or error)
             text = f"the exchange of data failed, though all processes are alive: {reason:.300}"
         return PeerError(three_lines(asked, text, _REMEDY))
-
-    def _all_beats(self) -> dict[str, str]:
-        try:
-            return self.watched(lambda: self.link.directory(_BEATS), "asking who is alive")
-        except JaxRuntimeError:
-            return {}
 
     def agree(self, group: Sequence[int], name: str, digest: str) -> None:
         """Compare a program with those that the other processes of a group are about to run.
@@ -319,29 +323,26 @@ class Peers:
         """
         asked = "the end of the program"
         try:
-            text = json.dumps(self._runs)
-            self.watched(lambda: self.link.set(f"{_LEFT}{self.index}", text), asked)
+            self.check(asked)
+            self._lifelines.send({"kind": "left", "runs": self._runs})
             self.watched(lambda: self.link.barrier("kiln/end", seconds), asked)
         except JaxRuntimeError as error:
-            self._stopped.set()
-            self.link.close(orderly=False)
+            self._close(orderly=False)
             if isinstance(error, PeerError):
                 raise
             reason = f"the other processes did not end within {seconds:g} seconds"
             raise PeerError(three_lines(asked, reason, _REMEDY)) from None
-        self._stopped.set()
-        self.link.close(orderly=True)
+        self._lifelines.send({"kind": "gone"})
+        self._close(orderly=True)
 
     def abandon(self, reason: str) -> None:
         """Tell the others that this process ends by a failure, and leave at once."""
-        if self.failure() is None:
-            with contextlib.suppress(JaxRuntimeError):
-                self.watched(lambda: self.tell(reason), "the end of the program")
-                if self.index == 0:
-                    # They hear it from the store that ends with this process.
-                    time.sleep(1.5 * self.interval)
-        self._stopped.set()
-        self.link.close(orderly=False)
+        self.tell(reason)
+        self._close(orderly=False)
+
+    def _close(self, *, orderly: bool) -> None:
+        self._lifelines.stop()
+        self.link.close(orderly=orderly)
 
 
 _SAME = "run the same program with the same shapes and options in all processes"
@@ -361,9 +362,11 @@ def peers() -> Peers | None:
     return _peers
 
 
-def meet(link: Link, index: int, count: int, patience: float) -> Peers:
+def meet(request: JoinRequest, link: Link, patience: float) -> Peers:
     """Note that this process is one of several, and watch the others."""
     global _peers
-    become(index, count)
-    _peers = Peers(link, patience)
-    return _peers
+    become(request.index, request.count)
+    found = Peers(link, patience)
+    found.meet(link.host, request.initialization_timeout)
+    _peers = found
+    return found

@@ -36,15 +36,16 @@ class Coordination:
     def __init__(self, request: JoinRequest) -> None:
         self.request = request
         host, port = address_of(request.address)
+        self.host = host
         self._service: Any = None
         if request.index == 0:
             self._service = _service(request)
         own_address = reach(host, port, request.initialization_timeout)
         if own_address is None:
             raise _unreachable(request, "nobody listens there")
-        self._relay = Relay(host, port)
+        relay = Relay(host, port)
         self._client = _jax.get_distributed_runtime_client(
-            f"127.0.0.1:{self._relay.port}",
+            f"127.0.0.1:{relay.port}",
             request.index,
             rpc_timeout=RPC_S,
             init_timeout=max(1, round(request.initialization_timeout)),
@@ -93,17 +94,11 @@ class Coordination:
         wait = self._client.wait_at_barrier
         self._call("waiting for other processes", wait, name, max(1, round(1000 * seconds)))
 
-    def is_lost(self) -> bool:
-        """Tell whether the service has closed the connection."""
-        return self._relay.is_lost
-
     def close(self, *, orderly: bool) -> None:
         """Leave: all processes have come to their ends, or this one cannot wait for them."""
-        self._relay.hold()
-        if not orderly:
-            return
-        with contextlib.suppress(XlaError):
-            self._client.shutdown()
+        if orderly:
+            with contextlib.suppress(XlaError):
+                self._client.shutdown()
 
 
 def address_of(text: str) -> tuple[str, int]:

@@ -2,7 +2,7 @@
 
 jaxlib ends the process when the connection to the service is closed, as it is when the process dies
 that hosts the service. So jaxlib is connected to a relay in its own process, which keeps silent in
-that case, and says here what has happened.
+that case.
 """
 
 from __future__ import annotations
@@ -23,17 +23,11 @@ class Relay:
         self._service = host, port
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
-        self.is_lost = False
-        self._is_held = False
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ, None)
         # Nobody reads from these any more, and they stay open.
         self._silent: list[socket.socket] = []
         threading.Thread(target=self._pass, name="kiln relay", daemon=True).start()
-
-    def hold(self) -> None:
-        """Keep the connections of jaxlib open from now on, whatever the service does."""
-        self._is_held = True
 
     def _pass(self) -> None:
         while True:
@@ -72,7 +66,6 @@ class Relay:
         self._selector.unregister(other)
         source.close()
         if is_far:
-            self.is_lost = self.is_lost or not self._is_held
             self._silent.append(other)
         else:
             other.close()
