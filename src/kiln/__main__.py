@@ -19,6 +19,12 @@ def main(argv: list[str] | None = None) -> None:
     several = tools.add_parser("launch", help="a program in several processes on this machine")
     several.add_argument("-n", "--processes", type=int, required=True, help="how many")
     several.add_argument("--devices", type=int, help="devices of each, the processor divided")
+    several.add_argument(
+        "--grace",
+        type=float,
+        default=launch.GRACE_S,
+        help="seconds that processes have to end by themselves when one has failed",
+    )
     several.add_argument("-m", dest="module", action="store_true", help="run a module by its name")
     several.add_argument("program", help="a Python file, or a module's name after -m")
     several.add_argument("arguments", nargs=argparse.REMAINDER, help="for the program")
@@ -31,7 +37,7 @@ def main(argv: list[str] | None = None) -> None:
         if options.processes < 1:
             parser.error(f"-n {options.processes}: a program runs in at least one process")
         command = [*["-m"] * options.module, options.program, *options.arguments]
-        sys.exit(launch.run(command, options.processes, options.devices))
+        sys.exit(launch.run(command, options.processes, options.devices, options.grace))
     if options.markdown:
         print("# Primitives\n\nWritten by `make docs`; a cross marks a rule the primitive has.\n")
     print("\n".join(coverage.table()))

@@ -70,6 +70,10 @@ def initialize(
                 "call it at the beginning of the program and nowhere else",
             )
         )
+    if slice_index is not None or partition_index is not None:
+        raise UnavailableOptionError(
+            three_lines(asked, "CPUs have no slices or partitions", "leave the index out")
+        )
     given = Place(coordinator_address, num_processes, process_id)
     place = found_place(given, cluster_detection_method, asked)
     if place.count == 1:

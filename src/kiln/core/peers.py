@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 from kiln.base.errors import JaxRuntimeError, PeerError, one_line, three_lines
 from kiln.base.forks import in_child
-from kiln.base.processes import become, processes
+from kiln.base.processes import become
 from kiln.base.records import Record
 from kiln.core.lifelines import Lifelines, Message
 
@@ -130,10 +130,9 @@ class Peers:
     `patience` is how many seconds a process may be silent before it counts as dead.
     """
 
-    def __init__(self, link: Link, patience: float) -> None:
-        here = processes()
+    def __init__(self, link: Link, index: int, count: int, patience: float) -> None:
         self.link = link
-        self.index, self.count = here.index, here.count
+        self.index, self.count = index, count
         self.patience = patience
         self.left: dict[int, dict[str, int]] = {}
         self._gone: set[int] = set()
@@ -366,7 +365,7 @@ def meet(request: JoinRequest, link: Link, patience: float) -> Peers:
     """Note that this process is one of several, and watch the others."""
     global _peers
     become(request.index, request.count)
-    found = Peers(link, patience)
+    found = Peers(link, request.index, request.count, patience)
     found.meet(link.host, request.initialization_timeout)
     _peers = found
     return found

@@ -142,7 +142,7 @@ def assert_equal(in_tree: Any, fail_message: str = "") -> None:
     """
     for x in tree_flatten(in_tree)[0]:
         is_shared = isinstance(x, ConcreteArray) and not x.is_fully_addressable
-        found = _on_host(x.addressable_data(0) if is_shared else x)
+        found = _on_host(_replicated_like(x) if is_shared else x)
         everywhere = _stacked(found)
         if not np.all(np.equal(everywhere, everywhere[0])):
             raise AssertionError(f"{fail_message}. Expected: {everywhere}; got: {found}.")

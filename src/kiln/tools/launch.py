@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, TextIO
 
+from kiln.base.forks import new_lock
 from kiln.distributed import LAUNCH_FOLDER
 
 GRACE_S = 5.0
@@ -30,9 +31,12 @@ _INTERRUPTED = 128 + signal.SIGINT
 class _Group:
     """The processes, and threads that pass on what they print."""
 
-    def __init__(self, command: Sequence[str], count: int, devices: int | None, folder: str):
+    def __init__(
+        self, command: Sequence[str], count: int, devices: int | None, grace: float, folder: str
+    ) -> None:
         self._folder = Path(folder)
-        self._printing = threading.Lock()
+        self._grace = grace
+        self._printing = new_lock()
         self._readers: list[threading.Thread] = []
         self.processes: list[subprocess.Popen[bytes]] = []
         address = f"127.0.0.1:{_free_port()}"
@@ -91,7 +95,7 @@ class _Group:
 
     def _culprit(self) -> int:
         """Return the first that failed, other than because another one had failed."""
-        end = time.monotonic() + GRACE_S
+        end = time.monotonic() + self._grace
         while True:
             codes = self.codes()
             failed = [rank for rank, code in enumerate(codes) if code]
@@ -109,7 +113,7 @@ class _Group:
                     if process.poll() is None or number == signal.SIGKILL:
                         with contextlib.suppress(ProcessLookupError, PermissionError):
                             os.killpg(process.pid, number)
-            end = time.monotonic() + GRACE_S
+            end = time.monotonic() + self._grace
             while None in self.codes() and time.monotonic() < end:
                 time.sleep(LOOK_S)
             if None not in self.codes():
@@ -135,10 +139,13 @@ def _interrupt(number: int, frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def run(program: Sequence[str], count: int, devices: int | None = None) -> int:
+def run(
+    program: Sequence[str], count: int, devices: int | None = None, grace: float = GRACE_S
+) -> int:
     """Run a Python program (a file, or `-m module`, and arguments) in processes; return an exit code.
 
     It is that of the first process that failed, or 128 and the number of the signal that ended it.
+    When one has failed the others have `grace` seconds to end by themselves.
     """
     command = [sys.executable, *program]
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -146,21 +153,21 @@ def run(program: Sequence[str], count: int, devices: int | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="kiln-launch-") as folder:
         group: _Group | None = None
         try:
-            group = _Group(command, count, devices, folder)
+            group = _Group(command, count, devices, grace, folder)
             culprit = group.wait()
             if culprit is None:
                 group.end(0)
                 return 0
             code = group.processes[culprit].returncode
-            _say(f"process {culprit} of {count} {_how(code)}; the others are ended")
             group.end(0, signal.SIGTERM)
+            _say(f"process {culprit} of {count} {_how(code)}; the others were ended")
             return code if code > 0 else 128 - code
         except KeyboardInterrupt:
             if group is not None:
-                _say("interrupted; all processes are ended")
                 # A second Ctrl-C does not wait.
                 with contextlib.suppress(KeyboardInterrupt):
                     group.end(signal.SIGINT, signal.SIGTERM)
+                _say("interrupted; all processes were ended")
             return _INTERRUPTED
         finally:
             if group is not None:
