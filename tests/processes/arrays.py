@@ -1,7 +1,4 @@
-"""Checks of arrays that lie on several processes, made by each of them.
-
-`python -m kiln launch -n 2 --devices 2 -m tests.processes.arrays`
-"""
+"""Checks of arrays that lie on several processes, made by each of them."""
 
 from __future__ import annotations
 
@@ -37,7 +34,7 @@ def check_local_programs() -> None:
     assert float(kiln.jit(lambda x: (x * x).sum())(np.full(3, here + 1.0))) == 3 * (here + 1) ** 2
     on_last = kiln.device_put(np.arange(3.0), kiln.local_devices()[-1])
     assert kiln.jit(lambda x: x + here)(on_last).device == kiln.local_devices()[-1]
-    mesh = kiln.make_mesh((2,), ("x",), devices=kiln.local_devices()[:2])
+    mesh = kiln.make_mesh((len(kiln.local_devices()),), ("x",), devices=kiln.local_devices())
     x = kiln.device_put(np.arange(4.0), NamedSharding(mesh, P("x")))
     assert x.is_fully_addressable
     assert float(kiln.jit(jnp.sum)(x)) == 6.0
@@ -88,7 +85,7 @@ def check_arrays() -> None:
     with pytest.raises(RuntimeError, match="process_allgather"):
         np.asarray(x)
     again = copy.copy(x)
-    assert np.array_equal(again.addressable_data(1), x.addressable_data(1))
+    assert np.array_equal(again.addressable_data(-1), x.addressable_data(-1))
     again.delete()
     assert again.is_deleted()
     assert not x.is_deleted()
@@ -157,8 +154,9 @@ def check_construction() -> None:
     parts = [kiln.device_put(host[s.index], s.device) for s in x.addressable_shards]
     y = kiln.make_array_from_single_device_arrays(host.shape, sharding, parts)
     assert np.array_equal(multihost_utils.process_allgather(y, tiled=True), host)
-    with pytest.raises(ValueError, match="devices here and needs one array on each"):
-        kiln.make_array_from_single_device_arrays(host.shape, sharding, parts[:1])
+    if local > 1:
+        with pytest.raises(ValueError, match="devices here and needs one array on each"):
+            kiln.make_array_from_single_device_arrays(host.shape, sharding, parts[:1])
     mine = host[2 * local * here : 2 * local * (here + 1)]
     for shape in (None, host.shape):
         z = kiln.make_array_from_process_local_data(sharding, mine, shape)
@@ -174,13 +172,13 @@ def check_construction() -> None:
     assert kiln.make_array_from_process_local_data(
         NamedSharding(mesh, P()), np.arange(3)
     ).tolist() == [0, 1, 2]
-    if here < 2:
+    if here < 2 and local > 1:
         with pytest.raises(ValueError, match="give global_shape"):
             kiln.make_array_from_process_local_data(uneven(), np.arange(2))
 
 
 def uneven() -> NamedSharding:
-    """Return a sharding of thirds, of which process 0 holds two."""
+    """Return a sharding of which process 0 holds more than process 1."""
     devices = [*kiln.local_devices(process_index=0), kiln.local_devices(process_index=1)[0]]
     return NamedSharding(kiln.sharding.Mesh(np.array(devices), "x"), P("x"))
 
@@ -227,14 +225,3 @@ CHECKS = (
     check_construction,
     check_utilities,
 )
-
-
-def main() -> None:
-    kiln.distributed.initialize()
-    for check in CHECKS:
-        check()
-        print(check.__name__, flush=True)
-
-
-if __name__ == "__main__":
-    main()

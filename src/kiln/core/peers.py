@@ -295,7 +295,7 @@ class Peers:
         key = ",".join(map(str, group))
         number = self._compared[key] = self._compared.get(key, 0) + 1
         place, asked = f"{_PROGRAMS}{key}/{number}/", f"comparing {name} in the processes {group}"
-        self.watched(lambda: self.link.set(f"{place}{self.index}", f"{digest} {name}"), asked)
+        self.watched(lambda: self.link.set(f"{place}{self.index}", f"{name} {digest}"), asked)
         end = time.monotonic() + self.patience
         while True:
             found = self.watched(lambda: self.link.directory(place), asked)
@@ -309,8 +309,10 @@ class Peers:
                 raise PeerError(three_lines(asked, wrong, _SAME))
             time.sleep(0.005)
         if len(set(found.values())) > 1:
-            listed = [f"{r}: {found[f'{place}{r}'].replace(digest, 'as here')}" for r in group]
-            wrong = f"program {number} differs between the processes: {'; '.join(listed)}"
+            listed = "; ".join([f"{rank}: {found[f'{place}{rank}']}" for rank in group])
+            wrong = f"program {number} differs between the processes: {listed}"
+            # One that has not compared yet hears the same words.
+            self.tell(wrong)
             raise PeerError(three_lines(asked, wrong, _SAME))
 
     # The end.
