@@ -57,8 +57,8 @@ def initialize(
     how many devices each process divides its processor.
 
     Units: seconds.
-    Raises: ValueError for arguments that are missing or do not fit; RuntimeError if called twice, or
-        after the devices were made; JaxRuntimeError if the processes do not meet in time.
+    Raises: ValueError for arguments that are missing or do not fit; RuntimeError if called twice,
+        or after the devices were made; JaxRuntimeError if the processes do not meet in time.
     """
     global _initialized, _shutdown_timeout
     asked = f"distributed.initialize at {current_source()}"

@@ -1,5 +1,4 @@
-"""Data-parallel and fully sharded training of a small network, in one process or several.
-"""
+"""Data-parallel and fully sharded training of a small network, in one process or several."""
 
 from __future__ import annotations
 

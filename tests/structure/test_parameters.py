@@ -22,7 +22,7 @@ WITHOUT_EFFECT = {
     "distributed.py initialize local_device_ids": "it chooses among GPUs",
     "experimental/mesh_utils.py create_device_mesh allow_split_physical_axes": "for TPUs",
     "experimental/mesh_utils.py create_device_mesh contiguous_submeshes": "for TPUs",
-    "experimental/multihost_utils.py reached_preemption_sync_point step_id": "nothing announces the end",
+    "experimental/multihost_utils.py reached_preemption_sync_point step_id": "no notices",
     "extend/core/inspection.py gensym suffix": "variables have no names",
     "extend/core/inspection.py mapped_aval size": "the axis has it",
     "extend/core/inspection.py new_jaxpr_eqn ctx": "equations have no context",

@@ -98,7 +98,9 @@ def make_array_from_callback(
     data_callback: Callable[[Index], Any],
     dtype: Any = None,
 ) -> Array:
-    """Make an array whose shard at `index` is `data_callback(index)`, asked for those of this process.
+    """Make an array whose shard at `index` is `data_callback(index)`.
+
+    Each process asks for the shards of its own devices.
 
     Raises: ValueError if the array cannot be sharded this way, or a shard has another shape.
     """
@@ -155,7 +157,7 @@ def _join(
         raise ValueError(
             three_lines(
                 f"{what} of shape {shape} sharded by {sharding} at {current_source()}",
-                "no device of the sharding belongs to this process, so that no part tells the dtype",
+                "no device of the sharding belongs to this process, and no part tells the dtype",
                 "give the dtype: dtype=jnp.float32",
             )
         )

@@ -1,7 +1,6 @@
 """Where this process finds the others: the environments that start several processes.
 
-The names of the variables are those of the schedulers, and the ports those that JAX would choose, so
-that programs need not say them.
+The names of the variables are those of the schedulers, and the ports those that JAX would choose.
 """
 
 from __future__ import annotations
@@ -10,16 +9,16 @@ import os
 import re
 import socket
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from kiln.base.errors import UnavailableOptionError, three_lines
+from kiln.base.records import Record
 
 _PORTS = 1 << 12
 _FIRST_PORT = (1 << 16) - _PORTS
 KUBERNETES_PORT = 55527
 
 
-class Place(NamedTuple):
+class Place(Record):
     """Where the processes meet, how many there are, and which of them this one is."""
 
     address: str | None = None
@@ -28,8 +27,20 @@ class Place(NamedTuple):
 
     def or_else(self, other: Place) -> Place:
         """Return this place, with what it lacks from another one."""
-        pairs = zip(self, other, strict=True)
-        return Place(*[mine if mine is not None else theirs for mine, theirs in pairs])
+        return Place(
+            other.address if self.address is None else self.address,
+            other.count if self.count is None else self.count,
+            other.index if self.index is None else self.index,
+        )
+
+    def missing(self) -> list[str]:
+        """Return what it lacks, by the names of the arguments of `initialize`."""
+        said = {
+            "coordinator_address": self.address,
+            "num_processes": self.count,
+            "process_id": self.index,
+        }
+        return [name for name, value in said.items() if value is None]
 
 
 Environment = Mapping[str, str]
@@ -121,9 +132,7 @@ def _kubernetes(env: Environment) -> Place:
     return Place(f"{address}:{_port(env, KUBERNETES_PORT)}", None, index)
 
 
-_METHODS: dict[
-    str, tuple[Callable[[Environment], bool], Callable[[Environment], Place]]
-] = {
+_METHODS: dict[str, tuple[Callable[[Environment], bool], Callable[[Environment], Place]]] = {
     "ompi": (_in_open_mpi, _open_mpi),
     "slurm": (_in_slurm, _slurm),
     "k8s": (_in_kubernetes, _kubernetes),
@@ -152,7 +161,7 @@ def found_place(
         )
     try:
         place = given.or_else(_named(env))
-        if None in place and method != NOWHERE:
+        if place.missing() and method != NOWHERE:
             for name, (is_present, read) in _METHODS.items():
                 if method == name or (method is None and is_present(env)):
                     place = place.or_else(read(env))
@@ -161,7 +170,7 @@ def found_place(
         text = f"the environment has no {error}" if isinstance(error, KeyError) else str(error)
         raise ValueError(three_lines(asked, text, _REMEDY)) from None
     if place.count == 1 and place.index in (None, 0):
-        return place._replace(index=0)
+        return Place(place.address, 1, 0)
     _require_fit(place, asked)
     return place
 
@@ -173,13 +182,12 @@ _REMEDY = (
 
 
 def _require_fit(place: Place, asked: str) -> None:
-    names = ("coordinator_address", "num_processes", "process_id")
-    missing = [name for name, value in zip(names, place, strict=True) if value is None]
+    missing = place.missing()
     if missing:
         said = "coordinator_address should be defined." if place.address is None else ""
         wrong = f"{', '.join(missing)} not given, and not found in the environment. {said}".strip()
         raise ValueError(three_lines(asked, wrong, _REMEDY))
-    _, count, index = place
+    count, index = place.count, place.index
     for name, value in (("num_processes", count), ("process_id", index)):
         if isinstance(value, bool) or not isinstance(value, int):
             raise TypeError(three_lines(asked, f"{name}={value!r} is no int", _REMEDY))

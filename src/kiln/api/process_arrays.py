@@ -82,7 +82,7 @@ def _array(local_data: Any, sharding: Sharding, global_shape: Sequence[int] | No
             found.append(slc)
         return data[tuple(found)]
 
-    return make_array_from_callback(shape, sharding, part, data.dtype)  # type: ignore[no-any-return]
+    return make_array_from_callback(shape, sharding, part, data.dtype)
 
 
 def _require_whole(have: tuple[int, ...], wanted: tuple[int, ...], asked: str) -> None:

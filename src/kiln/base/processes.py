@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from kiln.base.records import Record
 
 
-class Processes(NamedTuple):
+class Processes(Record):
     """The number of this process, and how many there are."""
 
     index: int = 0

@@ -233,7 +233,8 @@ class Peers:
         Raises: PeerError.
         """
         self.check(asked)
-        return self._await(_started(call), lambda: self.check(asked))
+        found: T = self._await(_started(call), lambda: self.check(asked))
+        return found
 
     def _await(self, task: _Task, look: Callable[[], None]) -> Any:
         while not task.done.wait(LOOK_S):
@@ -264,7 +265,8 @@ class Peers:
 
         task = _started(call)
         try:
-            return self._await(task, look)
+            found: T = self._await(task, look)
+            return found
         except PeerError:
             raise
         except JaxRuntimeError as error:

@@ -1,7 +1,7 @@
 """`python -m kiln launch`: a program in several processes on this machine.
 
-Each line of output begins with the number of its process. The first process that fails is named, and
-ends the others; one Ctrl-C ends all.
+Each line of output begins with the number of its process. The first process that fails is named,
+and ends the others; one Ctrl-C ends all.
 """
 
 from __future__ import annotations
@@ -142,10 +142,11 @@ def _interrupt(number: int, frame: object) -> None:
 def run(
     program: Sequence[str], count: int, devices: int | None = None, grace: float = GRACE_S
 ) -> int:
-    """Run a Python program (a file, or `-m module`, and arguments) in processes; return an exit code.
+    """Run a Python program in processes and return an exit code.
 
-    It is that of the first process that failed, or 128 and the number of the signal that ended it.
-    When one has failed the others have `grace` seconds to end by themselves.
+    `program` is a file, or `-m` and a module, with arguments. The exit code is that of the first
+    process that failed, or 128 and the number of the signal that ended it. When one has failed the
+    others have `grace` seconds to end by themselves.
     """
     command = [sys.executable, *program]
     for number in (signal.SIGTERM, signal.SIGHUP):

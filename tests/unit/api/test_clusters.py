@@ -27,7 +27,10 @@ KUBERNETES = {
 }
 
 
-def found(env: dict[str, str], given: Place = Place(), method: str | None = None) -> Place:
+NOTHING = Place()
+
+
+def found(env: dict[str, str], given: Place = NOTHING, method: str | None = None) -> Place:
     return found_place(given, method, "initialize", env)
 
 

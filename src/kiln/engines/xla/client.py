@@ -21,9 +21,9 @@ from kiln import _runtime
 from kiln.base.config import options, settle
 from kiln.base.errors import JaxRuntimeError, three_lines
 from kiln.base.forks import new_rlock
+from kiln.base.processes import process_index
 from kiln.base.signals import HeldBack
 from kiln.core.shards import split
-from kiln.base.processes import process_index
 from kiln.engines.xla import coordination
 from kiln.engines.xla.apart import apart, inside
 from kiln.engines.xla.binding import XlaError, failed, without_jax

@@ -84,9 +84,7 @@ class Coordination:
 
     def directory(self, prefix: str) -> dict[str, str]:
         """Return the entries whose keys begin so."""
-        found = self._call(
-            "reading from other processes", self._client.key_value_dir_get, prefix
-        )
+        found = self._call("reading from other processes", self._client.key_value_dir_get, prefix)
         return dict(found)
 
     def barrier(self, name: str, seconds: float) -> None:

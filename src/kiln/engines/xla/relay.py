@@ -72,14 +72,14 @@ class Relay:
 
 
 def reach(host: str, port: int, seconds: float) -> str | None:
-    """Wait until somebody listens at an address; return this machine's own address on the way there.
+    """Wait until somebody listens at an address; return this machine's own on the way there.
 
     None if nobody did in time.
     """
-    end = time.monotonic() + seconds
+    once, end = max(0.1, min(5.0, seconds)), time.monotonic() + seconds
     while True:
         try:
-            with socket.create_connection((host, port), timeout=max(0.1, min(5.0, seconds))) as made:
+            with socket.create_connection((host, port), timeout=once) as made:
                 return str(made.getsockname()[0])
         except OSError:
             if time.monotonic() > end:
