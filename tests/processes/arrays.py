@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,8 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
+from kiln.distributed import LAUNCH_FOLDER
+from kiln.errors import CheckpointError
 from kiln.experimental import multihost_utils
 from kiln.sharding import NamedSharding, SingleDeviceSharding
 from kiln.sharding import PartitionSpec as P
@@ -216,6 +220,60 @@ def check_utilities() -> None:
     assert same.shape == (3,)
 
 
+def check_checkpoints() -> None:
+    mesh, count, here = global_mesh(), kiln.device_count(), kiln.process_index()
+    folder = Path(os.environ[LAUNCH_FOLDER])
+    sharding = NamedSharding(mesh, P("x"))
+    host = np.arange(4.0 * count, dtype=np.float32).reshape(2 * count, 2)
+    keys = kiln.device_put(kiln.random.split(kiln.random.key(0), count), sharding)
+    tree = {
+        "sharded": kiln.device_put(host, sharding),
+        "whole": kiln.device_put(host, NamedSharding(mesh, P())),
+        "host": host[0],
+        "local": jnp.arange(3),
+        "keys": keys,
+        "step": 7,
+    }
+    for attempt in range(2):
+        saving = kiln.checkpoints.save(
+            folder / "one", {**tree, "step": 7 + attempt}, wait=attempt == 0, metadata="m"
+        )
+    saving.wait()
+    files = sorted(path.name.split("-")[0] for path in (folder / "one").iterdir())
+    assert files == ["data"] * kiln.process_count() + ["index.json"]
+    back = kiln.checkpoints.restore(folder / "one")
+    assert back["step"] == 8
+    assert back["sharded"].sharding == sharding
+    assert not back["local"].committed
+    for name in ("sharded", "keys"):
+        same = kiln.random.key_data if name == "keys" else lambda x: x
+        for was, now in zip(
+            same(tree[name]).addressable_shards, same(back[name]).addressable_shards, strict=True
+        ):
+            assert np.array_equal(was.data, now.data)
+    assert np.array_equal(back["whole"], host)
+    assert np.array_equal(back["host"], host[0])
+    assert np.array_equal(back["local"], np.arange(3))
+    local = kiln.make_mesh((kiln.local_device_count(),), ("y",), devices=kiln.local_devices())
+    alone = NamedSharding(local, P("y"))
+    with kiln.checkpoints.Checkpoint(folder / "one") as checkpoint:
+        assert np.array_equal(checkpoint.read("sharded", alone), host)
+        checkpoint.verify()
+    run = kiln.checkpoints.Checkpoints(folder / "run", keep=2)
+    for step in range(3):
+        run.save(step, {"x": tree["sharded"]})
+    assert run.steps() == [1, 2]
+    kiln.checkpoints.save(folder / "f.npz", {"w": host})
+    assert np.array_equal(np.load(folder / "f.npz")["w"], host)
+    # A failure of one is a failure of all, and what was there is as it was.
+    with pytest.raises(CheckpointError, match="differ: only"):
+        kiln.checkpoints.save(folder / "one", {"x": 1, f"only {here}": 2})
+    with pytest.raises(CheckpointError, match=r"process 0 saves to .*new, process 1 to .*new1"):
+        kiln.checkpoints.save(folder / (f"new{here}" if here else "new"), {"x": 1})
+    assert kiln.checkpoints.restore(folder / "one")["step"] == 8
+    assert not (folder / "new").exists()
+
+
 CHECKS = (
     check_devices,
     check_local_programs,
@@ -224,4 +282,5 @@ CHECKS = (
     check_programs,
     check_construction,
     check_utilities,
+    check_checkpoints,
 )

@@ -92,6 +92,7 @@ def test_each_time(victim: int, attempt: int, tmp_path: Path) -> None:
     assert failed("kill", victim, tmp_path)[0] == f"process {victim} has ended"
 
 
+@pytest.mark.full
 def test_programs_that_differ(tmp_path: Path) -> None:
     moment = tmp_path / "moment"
     moment.write_text("0", encoding="utf-8")
@@ -99,3 +100,25 @@ def test_programs_that_differ(tmp_path: Path) -> None:
     assert done.returncode == 1
     # Both processes say so.
     assert len(re.findall(r"s: program \d+ differs between the processes", done.stdout)) == 2
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(3))
+def test_a_run_continues_after_each_kill(seed: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(seed)
+    for _ in range(3):
+        words = str(rng.integers(2)), str(rng.integers(training.STEPS))
+        launched("restarting", str(tmp_path / "run"), *words, KILN_CHECK="")
+    # On other devices, too.
+    done = launched("restarting", str(tmp_path / "run"), count=4, devices=1, KILN_CHECK="")
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "run" / "losses").read_text(encoding="utf-8"))
+    assert np.allclose(found, training.losses("sharded", kiln.devices()[:4]), rtol=2e-6, atol=0)
+
+
+def test_a_killed_run_continues(tmp_path: Path) -> None:
+    folder = str(tmp_path / "run")
+    assert launched("restarting", folder, "1", "4", devices=1, KILN_CHECK="").returncode == 137
+    assert launched("restarting", folder, devices=1, KILN_CHECK="").returncode == 0
+    found = json.loads((tmp_path / "run" / "losses").read_text(encoding="utf-8"))
+    assert np.allclose(found, training.losses("sharded", kiln.devices()[:2]), rtol=2e-6, atol=0)

@@ -17,6 +17,7 @@ from kiln.core.array import ConcreteArray, from_host
 from kiln.core.array_placement import joined
 from kiln.core.array_type import Array
 from kiln.core.engine import default_engine
+from kiln.core.shards import require_part
 from kiln.core.trace import Tracer, aval_of, require_unmasked
 from kiln.execution.compilation import as_array
 from kiln.ir.sharding import (
@@ -153,14 +154,7 @@ def _join(
     dtype: Any = None,
 ) -> Any:
     wanted = sharding.shard_shape(shape)
-    if not parts and dtype is None:
-        raise ValueError(
-            three_lines(
-                f"{what} of shape {shape} sharded by {sharding} at {current_source()}",
-                "no device of the sharding belongs to this process, and no part tells the dtype",
-                "give the dtype: dtype=jnp.float32",
-            )
-        )
+    require_part(sharding, f"{what} of shape {shape}")
     dtype = aval_of(parts[0]).dtype if dtype is None else dtypes.canonicalize_dtype(dtype)
     for part, i in zip(parts, sharding.addressable_order, strict=True):
         device = sharding.devices[i]

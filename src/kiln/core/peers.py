@@ -27,7 +27,8 @@ CLOSED_S = 2.0
 """How long after a failed exchange of data this process waits to hear who has ended."""
 
 BEAT_S = 5.0
-_MEETING, _PROGRAMS = "kiln/meeting/", "kiln/programs/"
+_MEETING, _PROGRAMS, _TEXTS = "kiln/meeting/", "kiln/programs/", "kiln/texts/"
+SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.002, 0.05
 _REMEDY = "start all processes again, from the last checkpoint: see docs/processes.md"
 
 
@@ -316,6 +317,24 @@ class Peers:
             # One that has not compared yet hears the same words.
             self.tell(wrong)
             raise PeerError(three_lines(asked, wrong, _SAME))
+
+    def exchange(self, topic: str, text: str, asked: str) -> list[str]:
+        """Give a text to all processes and return those of all, in order; each topic once.
+
+        Raises: PeerError.
+        """
+        place = f"{_TEXTS}{topic}/"
+        self.watched(lambda: self.link.set(f"{place}{self.index}", text), asked)
+        pause = SHORTEST_PAUSE_S
+        while True:
+            found = self.watched(lambda: self.link.directory(place), asked)
+            if len(found) == self.count:
+                return [found[f"{place}{rank}"] for rank in range(self.count)]
+            gone = [r for r in self.left if f"{place}{r}" not in found]
+            if gone:
+                raise PeerError(three_lines(asked, f"{_named(gone)} ended without it", _SAME))
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_S)
 
     # The end.
 

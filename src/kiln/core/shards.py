@@ -9,7 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from kiln.base.errors import three_lines
+from kiln.base.processes import process_index
 from kiln.base.records import Record
+from kiln.base.source import current_source
 from kiln.ir.sharding import Blocks, Index, Sharding
 
 
@@ -76,6 +79,19 @@ def assembled(
     assert whole is not None
     whole.flags.writeable = False
     return whole
+
+
+def require_part(sharding: Sharding, asked: str) -> None:
+    """Raise ValueError unless this process has one of a sharding's devices."""
+    if not sharding.addressable_order:
+        raise ValueError(
+            three_lines(
+                f"{asked} by {sharding} at {current_source()}",
+                f"none of its devices belongs to process {process_index()}",
+                "use it in the processes that have one, or devices of this one: "
+                "kiln.local_devices()",
+            )
+        )
 
 
 def is_all_here(sharding: Sharding, ndim: int) -> bool:

@@ -7,12 +7,13 @@ from typing import Any, TypeVar
 
 from kiln.base.config import options
 from kiln.base.errors import three_lines
+from kiln.base.processes import process_count
 from kiln.base.source import current_source
 from kiln.base.tree import broadcast_prefix, tree_flatten, tree_unflatten
 from kiln.core.array import ConcreteArray
 from kiln.core.array_placement import placed
 from kiln.core.engine import default_engine
-from kiln.core.shards import is_all_here
+from kiln.core.shards import is_all_here, require_part
 from kiln.core.trace import Tracer, aval_of
 from kiln.execution.compilation import as_array
 from kiln.execution.resharding import resharded
@@ -119,14 +120,22 @@ def _placed(x: ConcreteArray, sharding: Sharding) -> ConcreteArray:
     memory = default_engine().memory
     if not memory.places_arrays:
         return x
-    if not x.is_fully_addressable and not x.sharding.is_equivalent_to(sharding, x.ndim):
-        # Where a process holds all of the array, it may also put it elsewhere by itself.
-        same = sharding.device_set == x.sharding.device_set
-        if same or not is_all_here(x.sharding, x.ndim):
+    if process_count() > 1:
+        require_part(sharding, f"placing an array {x.aval}")
+        if _needs_others(x, sharding):
             asked = f"array {x.aval} placed by {sharding} at {current_source()}"
             require_fit(sharding, x.shape, asked)
             return resharded(x, sharding)
     return placed(x, memory, sharding)
+
+
+def _needs_others(x: ConcreteArray, sharding: Sharding) -> bool:
+    """Tell whether an array gets a sharding only by a program of several processes."""
+    have = x.sharding
+    if have.is_fully_addressable or have.is_equivalent_to(sharding, x.ndim):
+        return False
+    # Where a process holds all of the array, it may also put it elsewhere by itself.
+    return sharding.device_set == have.device_set or not is_all_here(have, x.ndim)
 
 
 def put_like(x: Any, other: Any) -> Any:
