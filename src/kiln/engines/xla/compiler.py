@@ -22,7 +22,7 @@ from kiln.engines.xla.lowerings import LOWERINGS
 from kiln.engines.xla.mlir import hlo, parse
 from kiln.engines.xla.module import LoweredModule, lower
 from kiln.engines.xla.plugins import described_devices
-from kiln.engines.xla.shared_programs import prepare, processes_of
+from kiln.engines.xla.shared_programs import exchanges_data, prepare, processes_of
 from kiln.ir.aliasing import reused
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.mesh import Mesh, PartitionSpec
@@ -75,7 +75,7 @@ class XlaCompiler:
         )
         with HeldBack():
             made = self._executable(program, lowered, raw)
-            if group:
+            if group and exchanges_data(raw):
                 made.share(group)
             return made
 

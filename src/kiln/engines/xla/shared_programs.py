@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import re
+from typing import Any
 
 from kiln.base.config import options
 from kiln.base.errors import UnsupportedPrimitive, three_lines
@@ -21,6 +23,14 @@ def processes_of(placement: Placement | None) -> tuple[int, ...]:
         return ()
     found = tuple(sorted({device.process_index for device in placement.devices}))
     return () if found == (here.index,) else found
+
+
+_EXCHANGE = re.compile(r" (?:all-|reduce-scatter|collective-|ragged-all-|send|recv)[a-z-]*\(")
+
+
+def exchanges_data(raw: Any) -> bool:
+    """Tell whether a compiled program needs other processes while it runs."""
+    return _EXCHANGE.search(raw.get_hlo_text()) is not None
 
 
 def prepare(program: Program, lowered: LoweredModule, group: tuple[int, ...]) -> None:
