@@ -26,7 +26,7 @@ __all__ = ["initialize", "is_initialized", "shutdown"]
 LAUNCH_FOLDER = "KILN_LAUNCH_FOLDER"
 """The variable by which `python -m kiln launch` names a folder.
 
-A process leaves a file there, named by its number, if it fails because another one has failed.
+A process that fails because another one has failed says so in a file there, named by its number.
 """
 
 _initialized = False
@@ -149,7 +149,8 @@ def _end() -> None:
     folder = os.environ.get(LAUNCH_FOLDER)
     if folder and (isinstance(error, PeerError) or (error and others.failure())):
         with contextlib.suppress(OSError):
-            (Path(folder) / str(others.index)).touch()
+            why = others.failure() or one_line(error)
+            (Path(folder) / str(others.index)).write_text(why, encoding="utf-8")
     if error is not None:
         reason = f"{type(error).__name__}: {one_line(error):.300}"
         others.abandon(f"process {others.index} has ended by {reason}")

@@ -140,6 +140,10 @@ def check_programs() -> None:
         lambda k: kiln.random.normal(k[0], (count,)), out_shardings=NamedSharding(mesh, P("x"))
     )(keys)
     assert draws.shape == (count,)
+    with kiln.debug_nans(True), pytest.raises(NotImplementedError, match="hold parts"):
+        x + 1
+    with pytest.raises(NotImplementedError, match="there are several"):
+        kiln.pmap(lambda x: x)(np.ones((1, 2)))
     with pytest.raises(NotImplementedError, match="belong to one process"):
         kiln.jit(lambda x: kiln.pure_callback(lambda x: x, x, x))(x)
 

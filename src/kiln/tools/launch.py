@@ -127,7 +127,9 @@ def _free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def _how(code: int) -> str:
+def _how(code: int, because: Path) -> str:
+    with contextlib.suppress(OSError):
+        return f"failed with exit code {code}: {because.read_text(encoding='utf-8')}"
     if code >= 0:
         return f"failed with exit code {code}"
     with contextlib.suppress(ValueError):
@@ -161,7 +163,8 @@ def run(
                 return 0
             code = group.processes[culprit].returncode
             group.end(0, signal.SIGTERM)
-            _say(f"process {culprit} of {count} {_how(code)}; the others were ended")
+            how = _how(code, Path(folder) / str(culprit))
+            _say(f"process {culprit} of {count} {how}; the others were ended")
             return code if code > 0 else 128 - code
         except KeyboardInterrupt:
             if group is not None:
