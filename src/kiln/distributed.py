@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
-from kiln.api.clusters import Place, found_place
+from kiln.api.clusters import Place, found_place, host_and_port
 from kiln.base.config import options
 from kiln.base.errors import PeerError, UnavailableOptionError, one_line, three_lines
+from kiln.base.forks import in_child
 from kiln.base.processes import is_told
 from kiln.base.source import current_source
 from kiln.core.engine import DEFAULT_ENGINE, SharedEngine, engine
@@ -82,25 +83,35 @@ def initialize(
     assert place.address is not None
     assert place.count is not None
     assert place.index is not None
-    _require_beginning(asked)
+    shared = cast(SharedEngine, engine(DEFAULT_ENGINE))
+    _require_beginning(asked, shared)
     _shutdown_timeout = shutdown_timeout_seconds
-    port = place.address.rpartition(":")[2]
+    host, port = host_and_port(place.address, asked)
     bind = coordinator_bind_address or os.environ.get("JAX_COORDINATOR_BIND_ADDRESS")
     request = JoinRequest(
-        place.address,
+        host,
+        port,
         place.index,
         place.count,
-        bind or f"[::]:{port}",
+        host_and_port(bind, asked)[0] if bind else "::",
         initialization_timeout,
         shutdown_timeout_seconds,
     )
-    link = cast(SharedEngine, engine(DEFAULT_ENGINE)).join(request)
-    meet(request, link, heartbeat_timeout_seconds)
+    meet(request, shared, heartbeat_timeout_seconds)
     _initialized = True
     atexit.register(_end)
 
 
-def _require_beginning(asked: str) -> None:
+def _require_beginning(asked: str, shared: SharedEngine) -> None:
+    if shared.has_devices():
+        raise RuntimeError(
+            three_lines(
+                asked,
+                "distributed.initialize must be called before any computation or question that "
+                "makes the devices, and they have been made",
+                "call it first, before kiln.devices(), kiln.device_put and programs",
+            )
+        )
     if is_told():
         raise RuntimeError(
             three_lines(
@@ -119,6 +130,12 @@ def _require_beginning(asked: str) -> None:
                 "leave KILN_ENGINE out",
             )
         )
+
+
+@in_child
+def _forget() -> None:
+    global _initialized
+    _initialized = False
 
 
 def is_initialized() -> bool:

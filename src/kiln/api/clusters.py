@@ -194,3 +194,20 @@ def _require_fit(place: Place, asked: str) -> None:
     if count is not None and index is not None and not 0 <= index < count:
         wrong = f"process_id={index} is none of the {count} processes, which count from 0"
         raise ValueError(three_lines(asked, wrong, _REMEDY))
+
+
+def host_and_port(address: str, asked: str) -> tuple[str, int]:
+    """Return the parts of an address.
+
+    Raises: ValueError.
+    """
+    host, _, port = address.rpartition(":")
+    if not port.isdigit() or not host:
+        raise ValueError(
+            three_lines(
+                f"{asked}, with the address {address!r}",
+                "an address is a host and a port",
+                "write coordinator_address='10.0.0.1:1234'",
+            )
+        )
+    return host.strip("[]"), int(port)

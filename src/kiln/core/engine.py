@@ -20,7 +20,7 @@ from kiln.base.config import options
 from kiln.base.forks import new_guard, new_lock
 from kiln.base.records import Record
 from kiln.base.signals import HeldBack
-from kiln.core.peers import JoinRequest, Link
+from kiln.core.peers import Connector
 from kiln.core.topology import DescribedDevice
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.mesh import Mesh
@@ -352,14 +352,14 @@ class StoringEngine(Engine, Protocol):
         ...
 
 
-class SharedEngine(Engine, Protocol):
-    """An engine that runs programs together with those of other processes."""
+class SharedEngine(Engine, Connector, Protocol):
+    """An engine that runs programs together with those of other processes.
 
-    def join(self, request: JoinRequest) -> Link:
-        """Make this process one of several; before the devices are used.
+    It is connected to them before its devices are used.
+    """
 
-        Raises: RuntimeError if they have been; JaxRuntimeError if the others do not come.
-        """
+    def has_devices(self) -> bool:
+        """Tell whether its devices have been made."""
         ...
 
 

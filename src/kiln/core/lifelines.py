@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import secrets
 import selectors
 import socket
 import threading
@@ -21,6 +20,8 @@ from kiln.base.forks import in_child
 
 CHUNK = 1 << 16
 LONGEST_LINE = 1 << 20
+LONGEST_TRY_S = 5.0
+PAUSE_S = 0.05
 
 Message = dict[str, Any]
 
@@ -79,37 +80,48 @@ class Lifelines:
         self._selector = selectors.DefaultSelector()
         self._lines: dict[int, Line] = {}
         self._listener: socket.socket | None = None
-        self._token = ""
+        self._count = 0
         self._is_stopped = False
         self._all_here = threading.Event()
         _open.append(self)
 
-    def listen(self, count: int, host: str) -> str:
-        """As process 0, let the others come; return what they have to know."""
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._listener = socket.create_server((host, 0), family=family, backlog=count)
+    def listen(self, count: int, host: str, port: int) -> None:
+        """As process 0, let the others come.
+
+        Raises: OSError.
+        """
+        self._count = count
+        self._listener = listener(host, port, count)
         self._listener.setblocking(False)
         self._selector.register(self._listener, selectors.EVENT_READ, None)
-        self._token, self._count = secrets.token_hex(8), count
         self._start()
-        return f"{self._listener.getsockname()[1]} {self._token}"
 
     def all_have_come(self, seconds: float) -> bool:
         """As process 0, wait for the others; tell whether they came."""
         return self._all_here.wait(seconds)
 
-    def connect(self, host: str, known: str, seconds: float) -> None:
-        """As another process, come to process 0.
+    def absent(self) -> list[int]:
+        """As process 0, return who has not come."""
+        return [rank for rank in range(1, self._count) if rank not in self._lines]
 
-        Raises: OSError.
-        """
-        port, token = known.split()
-        line = Line(socket.create_connection((host, int(port)), timeout=seconds))
+    def connect(self, count: int, host: str, port: int, seconds: float) -> bool:
+        """As another process, come to process 0; tell whether it was there in time."""
+        end = time.monotonic() + seconds
+        while True:
+            once = max(0.1, min(LONGEST_TRY_S, end - time.monotonic()))
+            try:
+                line = Line(socket.create_connection((host, port), timeout=once))
+                break
+            except OSError:
+                if time.monotonic() > end:
+                    return False
+                time.sleep(PAUSE_S)
         line.rank = 0
-        line.send({"kind": "hello", "rank": self._index, "token": token})
+        line.send({"kind": "hello", "rank": self._index, "count": count})
         self._lines[0] = line
         self._selector.register(line.connection, selectors.EVENT_READ, line)
         self._start()
+        return True
 
     def _start(self) -> None:
         threading.Thread(target=self._serve, name="kiln lifelines", daemon=True).start()
@@ -125,7 +137,7 @@ class Lifelines:
         self._is_stopped = True
 
     def close(self) -> None:
-        """Close the connections in the child of a fork, for which nobody waits."""
+        """Close the connections, also in the child of a fork, for which nobody waits."""
         self._is_stopped = True
         for line in self._lines.values():
             line.connection.close()
@@ -158,12 +170,15 @@ class Lifelines:
             if self._is_stopped:
                 return
             if line.rank is None:
-                if not self._is_welcome(message):
+                refusal = self._refusal(message)
+                if refusal:
+                    line.send({"kind": "failed", "rank": 0, "text": refusal})
                     messages = None
                     break
-                line.rank = int(message["rank"])
-                self._lines[line.rank] = line
-                if len(self._lines) == self._count - 1:
+                line.rank = message["rank"]
+                self._lines[message["rank"]] = line
+                if not self.absent():
+                    self._stop_listening()
                     self._all_here.set()
                 continue
             rank = line.rank if self._index == 0 else int(message.get("rank", 0))
@@ -180,14 +195,35 @@ class Lifelines:
                 self._lines.pop(line.rank, None)
                 self._miss(line.rank)
 
-    def _is_welcome(self, message: Message) -> bool:
-        rank = message.get("rank")
-        return (
-            message.get("token") == self._token
-            and isinstance(rank, int)
-            and 0 < rank < self._count
-            and rank not in self._lines
-        )
+    def _refusal(self, message: Message) -> str:
+        """Say why the sender of a first message is none of the processes; "" if it is one."""
+        rank, count = message.get("rank"), message.get("count")
+        if message.get("kind") != "hello" or not isinstance(rank, int):
+            return "this is no process of a program"
+        if count != self._count:
+            return f"process {rank} has num_processes={count}, and process 0 has {self._count}"
+        if not 0 < rank < self._count or rank in self._lines:
+            return f"there are two processes with process_id={rank}"
+        return ""
+
+    def _stop_listening(self) -> None:
+        if self._listener is not None:
+            self._selector.unregister(self._listener)
+            self._listener.close()
+            self._listener = None
+
+
+def listener(host: str, port: int, count: int) -> socket.socket:
+    """Return a socket that listens at an address; at all of this machine for `::`.
+
+    Raises: OSError.
+    """
+    if host == "::" and socket.has_dualstack_ipv6():
+        both = socket.AF_INET6
+        return socket.create_server(("", port), family=both, backlog=count, dualstack_ipv6=True)
+    family = socket.AF_INET6 if ":" in host and host != "::" else socket.AF_INET
+    name = "" if host == "::" else host
+    return socket.create_server((name, port), family=family, backlog=count)
 
 
 _open: list[Lifelines] = []

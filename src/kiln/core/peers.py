@@ -27,29 +27,25 @@ CLOSED_S = 2.0
 """How long after a failed exchange of data this process waits to hear who has ended."""
 
 BEAT_S = 5.0
-_MEETING, _PROGRAMS, _TEXTS = "kiln/meeting/", "kiln/programs/", "kiln/texts/"
-SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.002, 0.05
+_PROGRAMS, _TEXTS = "kiln/programs/", "kiln/texts/"
+SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.002, 0.02
 _REMEDY = "start all processes again, from the last checkpoint: see docs/processes.md"
 
 
 class JoinRequest(Record):
-    """What an engine has to know to connect to the other processes of a program."""
+    """Which process this one is, and where it meets the others."""
 
-    address: str
+    host: str
+    port: int
     index: int
     count: int
-    bind_address: str
+    bind_host: str
     initialization_timeout: float
     shutdown_timeout: float
 
 
 class Link(Protocol):
     """A store of texts that all processes share."""
-
-    @property
-    def host(self) -> str:
-        """The address of process 0, which keeps the store."""
-        ...
 
     def set(self, key: str, value: str) -> None:
         """Write an entry."""
@@ -68,6 +64,18 @@ class Link(Protocol):
 
     def close(self, *, orderly: bool) -> None:
         """Leave. If not `orderly`, nobody is told, and nothing is waited for."""
+        ...
+
+
+class Connector(Protocol):
+    """What connects processes that have met: the engine that runs their programs."""
+
+    def host(self, request: JoinRequest) -> int:
+        """As process 0, start what the others connect to, and return its port."""
+        ...
+
+    def connect(self, request: JoinRequest, port: int) -> Link:
+        """Connect to what process 0 has started; waits for all processes."""
         ...
 
 
@@ -131,8 +139,9 @@ class Peers:
     `patience` is how many seconds a process may be silent before it counts as dead.
     """
 
-    def __init__(self, link: Link, index: int, count: int, patience: float) -> None:
-        self.link = link
+    link: Link
+
+    def __init__(self, index: int, count: int, patience: float) -> None:
         self.index, self.count = index, count
         self.patience = patience
         self.left: dict[int, dict[str, int]] = {}
@@ -143,42 +152,54 @@ class Peers:
         self._heard: dict[int, float] = {}
         self._looked = time.monotonic()
         self._unfinished: _Task | None = None
+        self._port: int | None = None
         self._lifelines = Lifelines(
             self.index, min(BEAT_S, patience / 4), self._hear, self._miss, self._look
         )
 
-    def meet(self, host: str, seconds: float) -> None:
-        """Connect to the others; process 0 is at `host`.
+    def meet(self, request: JoinRequest, connector: Connector) -> None:
+        """Come together with the others, and connect to them.
 
-        Raises: JaxRuntimeError if they do not come in time.
+        Raises: JaxRuntimeError if they do not come in time, or one of them fails meanwhile.
         """
-        lines, end = self._lifelines, time.monotonic() + seconds
-        watched = range(1, self.count) if self.index == 0 else (0,)
-        if self.index == 0:
-            # As widely as the coordination service.
-            known = lines.listen(self.count, host)
-            self.link.set(f"{_MEETING}0", known)
-            have_come = lines.all_have_come(seconds)
+        seconds = request.initialization_timeout
+        asked = (
+            f"distributed.initialize: process {self.index} of {self.count} meets the others at "
+            f"{request.host}:{request.port}"
+        )
+        lines = self._lifelines
+        if self.index:
+            if not lines.connect(self.count, request.host, request.port, seconds):
+                raise _alone(asked, f"process 0 was not there within {seconds:g} seconds")
+            self._heard = {0: time.monotonic()}
+            port = self._port_of_service(asked, seconds)
         else:
-            found = self.link.directory(_MEETING)
-            while not found and time.monotonic() < end:
-                time.sleep(0.01)
-                found = self.link.directory(_MEETING)
             try:
-                (known,) = found.values()
-                lines.connect(host, known, max(1.0, end - time.monotonic()))
-                have_come = True
-            except (OSError, ValueError):
-                have_come = False
-        if not have_come:
-            raise JaxRuntimeError(
-                three_lines(
-                    f"distributed.initialize in process {self.index} of {self.count}",
-                    "the processes met, and could not connect to process 0 a second time",
-                    "let them reach process 0 on every port, as they must reach each other",
-                )
-            )
-        self._heard = dict.fromkeys(watched, time.monotonic())
+                lines.listen(self.count, request.bind_host, request.port)
+            except OSError as error:
+                raise _alone(asked, f"it cannot listen at {request.bind_host}: {error}") from None
+            if not lines.all_have_come(seconds):
+                missing = f"{_named(lines.absent())} not come within {seconds:g} seconds"
+                self.tell(missing)
+                raise _alone(asked, missing)
+            self._heard = dict.fromkeys(range(1, self.count), time.monotonic())
+            port = connector.host(request)
+            lines.send({"kind": "start", "port": port})
+        self.link = self.watched(lambda: connector.connect(request, port), asked)
+
+    def _port_of_service(self, asked: str, seconds: float) -> int:
+        end = time.monotonic() + seconds
+        while self._port is None:
+            if self._failure is not None:
+                raise _alone(asked, self._failure)
+            if time.monotonic() > end:
+                raise _alone(asked, f"the others were not there within {seconds:g} seconds")
+            time.sleep(SHORTEST_PAUSE_S)
+        return self._port
+
+    def forget(self) -> None:
+        """Close the connections to the others."""
+        self._lifelines.close()
 
     # What has happened.
 
@@ -203,6 +224,8 @@ class Peers:
         kind = message.get("kind")
         if kind == "failed" and self._failure is None:
             self._failure = str(message.get("text"))
+        elif kind == "start":
+            self._port = int(message["port"])
         elif kind == "left":
             self.left[rank] = message.get("runs", {})
         elif kind == "gone":
@@ -364,6 +387,7 @@ class Peers:
 
     def _close(self, *, orderly: bool) -> None:
         self._lifelines.stop()
+        self._failure = self._failure or "the processes have parted"
         self.link.close(orderly=orderly)
 
 
@@ -384,11 +408,30 @@ def peers() -> Peers | None:
     return _peers
 
 
-def meet(request: JoinRequest, link: Link, patience: float) -> Peers:
-    """Note that this process is one of several, and watch the others."""
+def _alone(asked: str, wrong: str) -> JaxRuntimeError:
+    return JaxRuntimeError(
+        three_lines(
+            asked,
+            wrong,
+            "start all processes with the same coordinator_address, a free port, and the same "
+            "num_processes, each with its own process_id",
+        )
+    )
+
+
+def meet(request: JoinRequest, connector: Connector, patience: float) -> Peers:
+    """Make this process one of several, and watch the others from now on.
+
+    Raises: JaxRuntimeError if they do not come in time.
+    """
     global _peers
+    found = Peers(request.index, request.count, patience)
+    try:
+        found.meet(request, connector)
+    except BaseException:
+        # So that another attempt may listen there.
+        found.forget()
+        raise
     become(request.index, request.count)
-    found = Peers(link, request.index, request.count, patience)
-    found.meet(link.host, request.initialization_timeout)
     _peers = found
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kiln.api.clusters import Place, first_host, found_place
+from kiln.api.clusters import Place, first_host, found_place, host_and_port
 from kiln.errors import UnavailableOptionError
 
 SLURM = {
@@ -117,3 +117,11 @@ def test_what_does_not_fit(given: Place, error: type[Exception], text: str) -> N
 def test_variables_that_are_no_numbers() -> None:
     with pytest.raises(ValueError, match="JAX_NUM_PROCESSES='two', which is no int"):
         found({"JAX_NUM_PROCESSES": "two"})
+
+
+def test_addresses() -> None:
+    assert host_and_port("host:12", "") == ("host", 12)
+    assert host_and_port("[::1]:12", "") == ("::1", 12)
+    for wrong in ("host", "host:", ":12", "host:http"):
+        with pytest.raises(ValueError, match="an address is a host and a port"):
+            host_and_port(wrong, "initialize")

@@ -59,9 +59,12 @@ def test_process_0_passes_on_what_the_others_say() -> None:
         return Lifelines(index, 60.0, hear, lambda rank: heard[index].put(rank), lambda: None)
 
     hub, *others = map(made, range(3))
-    known = hub.listen(3, "127.0.0.1")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    hub.listen(3, "127.0.0.1", port)
+    assert hub.absent() == [1, 2]
     for other in others:
-        other.connect("127.0.0.1", known, 10.0)
+        assert other.connect(3, "127.0.0.1", port, 10.0)
     assert hub.all_have_come(10.0)
     others[0].send({"kind": "left"})
     assert heard[0].get(timeout=10) == heard[2].get(timeout=10) == (1, "left")

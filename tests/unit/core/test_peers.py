@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -10,14 +11,11 @@ from typing import Any
 import pytest
 
 from kiln.base.errors import JaxRuntimeError, PeerError
-from kiln.core.lifelines import Lifelines
-from kiln.core.peers import Peers
+from kiln.core.peers import JoinRequest, Peers
 
 
 class Store:
     """What a coordination service keeps, in one process."""
-
-    host = "127.0.0.1"
 
     def __init__(self) -> None:
         self.entries: dict[str, str] = {}
@@ -40,11 +38,35 @@ class Store:
         self.closed.append(orderly)
 
 
+class Connector:
+    def __init__(self) -> None:
+        self.store = Store()
+
+    def host(self, request: JoinRequest) -> int:
+        return 77
+
+    def connect(self, request: JoinRequest, port: int) -> Store:
+        assert port == 77
+        return self.store
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])
+
+
+def request(index: int, port: int, count: int = 2, seconds: float = 10.0) -> JoinRequest:
+    return JoinRequest("127.0.0.1", port, index, count, "127.0.0.1", seconds, 10.0)
+
+
 def pair(patience: float = 60.0) -> tuple[Store, Peers, Peers]:
-    store = Store()
-    both = [Peers(store, index, 2, patience) for index in range(2)]
-    together(*[lambda each=each: each.meet("127.0.0.1", 10.0) for each in both])
-    return store, *both
+    connector, port = Connector(), free_port()
+    both = [Peers(index, 2, patience) for index in range(2)]
+    met = together(
+        *[lambda i=i, p=p: p.meet(request(i, port), connector) for i, p in enumerate(both)]
+    )
+    assert met == [None, None]
+    return connector.store, *both
 
 
 def together(*calls: Callable[[], Any]) -> list[Any]:
@@ -151,7 +173,9 @@ def test_leaving() -> None:
     assert together(lambda: first.leave(10), lambda: second.leave(10)) == [None, None]
     assert store.closed == [True, True]
     die(first)
-    assert second.failure() is None
+    for each in (first, second):
+        with pytest.raises(PeerError, match="the processes have parted"):
+            each.run((0, 1), lambda: None, "step")
 
 
 def test_one_that_left_runs_no_more_programs() -> None:
@@ -185,12 +209,54 @@ def test_a_program_that_others_do_not_run() -> None:
         first.agree((0, 1), "step", "abc")
 
 
-def test_strangers_are_not_let_in() -> None:
-    heard: list[Any] = []
-    hub = Lifelines(0, 5.0, lambda *what: heard.append(what), heard.append, lambda: None)
-    port = hub.listen(2, "127.0.0.1").split()[0]
-    stranger = Lifelines(1, 5.0, lambda *_: None, lambda _: None, lambda: None)
-    stranger.connect("127.0.0.1", f"{port} wrong", 5.0)
-    stranger.send({"kind": "failed", "text": "a lie"})
-    assert not hub.all_have_come(0.2)
-    assert heard == []
+def test_process_0_does_not_come() -> None:
+    with pytest.raises(JaxRuntimeError, match=r"process 0 was not there within 0\.2 seconds"):
+        Peers(1, 2, 60.0).meet(request(1, free_port(), seconds=0.2), Connector())
+
+
+def test_another_process_does_not_come() -> None:
+    port = free_port()
+    calls = [
+        lambda i=i: Peers(i, 3, 60.0).meet(request(i, port, 3, 0.5 if i == 0 else 30), Connector())
+        for i in range(2)
+    ]
+    for error in together(*calls):
+        assert isinstance(error, JaxRuntimeError)
+        assert "process 2 has not come within 0.5 seconds" in str(error)
+
+
+def test_a_port_that_is_in_use() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as used,
+        pytest.raises(JaxRuntimeError, match="it cannot listen at"),
+    ):
+        Peers(0, 2, 60.0).meet(request(0, used.getsockname()[1]), Connector())
+
+
+@pytest.mark.parametrize(
+    ("index", "count", "said"),
+    [
+        (1, 4, "process 1 has num_processes=4, and process 0 has 3"),
+        (5, 3, "two processes with process_id=5"),
+        (2, 3, "two processes with process_id=2"),
+    ],
+)
+def test_processes_that_do_not_fit(index: int, count: int, said: str) -> None:
+    port = free_port()
+    first, second = Peers(0, 3, 60.0), Peers(2, 3, 60.0)
+    waiting = [
+        threading.Thread(
+            target=together, args=(lambda p=p, i=i: p.meet(request(i, port, 3), Connector()),)
+        )
+        for i, p in ((0, first), (2, second))
+    ]
+    for thread in waiting:
+        thread.start()
+    until(lambda: 2 in first._lifelines._lines)
+    with pytest.raises(JaxRuntimeError, match=said):
+        Peers(index, count, 60.0).meet(request(index, port, count), Connector())
+    # The others wait for the one that fits.
+    assert first.failure() is None
+    Peers(1, 3, 60.0).meet(request(1, port, 3), Connector())
+    for thread in waiting:
+        thread.join(20)

@@ -7,16 +7,14 @@ and `core/peers.py` looks after the processes.
 from __future__ import annotations
 
 import contextlib
-import socket
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from jaxlib import _jax
 
 from kiln.base.errors import JaxRuntimeError, three_lines
-from kiln.base.source import current_source
+from kiln.core.lifelines import listener
 from kiln.core.peers import JoinRequest
-from kiln.engines.xla.apart import apart
 from kiln.engines.xla.binding import XlaError, failed
 from kiln.engines.xla.relay import Relay, reach
 
@@ -24,6 +22,7 @@ T = TypeVar("T")
 
 NEVER_S = 10**8
 RPC_S = 20
+REACH_S = 20.0
 
 _current: Coordination | None = None
 _kept: list[Any] = []
@@ -33,32 +32,30 @@ _kept: list[Any] = []
 class Coordination:
     """The connection to the other processes: a store that all share, and barriers."""
 
-    def __init__(self, request: JoinRequest) -> None:
+    def __init__(self, request: JoinRequest, port: int) -> None:
         self.request = request
-        host, port = address_of(request.address)
-        self.host = host
-        self._service: Any = None
-        if request.index == 0:
-            self._service = _service(request)
-        own_address = reach(host, port, request.initialization_timeout)
+        own_address = reach(request.host, port, REACH_S)
         if own_address is None:
-            raise _unreachable(request, "nobody listens there")
-        relay = Relay(host, port)
+            raise JaxRuntimeError(
+                three_lines(
+                    f"distributed.initialize in process {request.index} of {request.count}",
+                    f"the processes have met, and {request.host} cannot be reached at port {port}",
+                    "let the processes reach each other at every port",
+                )
+            )
+        relay = Relay(request.host, port)
         self._client = _jax.get_distributed_runtime_client(
             f"127.0.0.1:{relay.port}",
             request.index,
             rpc_timeout=RPC_S,
-            init_timeout=max(1, round(request.initialization_timeout)),
+            init_timeout=NEVER_S,
             shutdown_timeout=max(1, round(request.shutdown_timeout)),
             heartbeat_timeout=NEVER_S,
             shutdown_on_destruction=False,
             use_compression=True,
         )
-        _kept.append((self._client, self._service))
-        try:
-            apart(self._client.connect, must_end=False)
-        except XlaError as error:
-            raise _unreachable(request, _reason(error)) from None
+        _kept.append(self._client)
+        self._call("meeting other processes", self._client.connect)
         self._collectives = _jax.make_gloo_tcp_collectives(
             distributed_client=self._client, hostname=own_address
         )
@@ -99,71 +96,31 @@ class Coordination:
                 self._client.shutdown()
 
 
-def address_of(text: str) -> tuple[str, int]:
-    """Return the host and the port of an address.
+def host(request: JoinRequest) -> int:
+    """Start the service in this process and return its port."""
+    name = request.bind_host
+    # jaxlib does not say when it could not listen: it crashes later.
+    with listener(name, 0, request.count) as free:
+        port = int(free.getsockname()[1])
+    service = _jax.get_distributed_runtime_service(
+        f"[{name}]:{port}" if ":" in name else f"{name}:{port}",
+        request.count,
+        heartbeat_timeout=NEVER_S,
+        cluster_register_timeout=NEVER_S,
+        shutdown_timeout=max(1, round(request.shutdown_timeout)),
+        recoverable=True,
+    )
+    _kept.append(service)
+    return port
 
-    Raises: ValueError.
-    """
-    host, _, port = text.rpartition(":")
-    if not port.isdigit() or not host:
-        raise ValueError(
-            three_lines(
-                f"distributed.initialize with coordinator_address={text!r} at {current_source()}",
-                "an address is a host and a port",
-                "write coordinator_address='10.0.0.1:1234'",
-            )
-        )
-    return host.strip("[]"), int(port)
 
-
-def connect(request: JoinRequest) -> Coordination:
-    """Connect this process to the others, once."""
+def connect(request: JoinRequest, port: int) -> Coordination:
+    """Connect this process to the service, which all processes do at the same time."""
     global _current
-    _current = Coordination(request)
+    _current = Coordination(request, port)
     return _current
 
 
 def of_client() -> dict[str, Any]:
     """Return what jaxlib's client of the devices is made with, if there are other processes."""
     return _current.of_client() if _current is not None else {}
-
-
-def _service(request: JoinRequest) -> Any:
-    host, port = address_of(request.bind_address)
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        # jaxlib does not say why it could not.
-        with socket.create_server((host, port), family=family):
-            pass
-        return _jax.get_distributed_runtime_service(
-            request.bind_address,
-            request.count,
-            heartbeat_timeout=NEVER_S,
-            cluster_register_timeout=max(1, round(request.initialization_timeout)),
-            shutdown_timeout=max(1, round(request.shutdown_timeout)),
-            recoverable=True,
-        )
-    except (OSError, XlaError) as error:
-        raise JaxRuntimeError(
-            three_lines(
-                f"distributed.initialize: process 0 listens at {request.bind_address}",
-                _reason(error),
-                "choose another port in coordinator_address, the same in all processes",
-            )
-        ) from None
-
-
-def _reason(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
-
-
-def _unreachable(request: JoinRequest, reason: str) -> JaxRuntimeError:
-    return JaxRuntimeError(
-        three_lines(
-            f"distributed.initialize: process {request.index} of {request.count} meets the others "
-            f"at {request.address}",
-            f"they were not all there within {request.initialization_timeout:g} seconds: {reason}",
-            "start all processes with the same coordinator_address and num_processes, each with "
-            "its own process_id",
-        )
-    )

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from kiln.base.errors import three_lines
-from kiln.base.source import current_source
-from kiln.core.peers import JoinRequest, Link
 from kiln.engines.xla import coordination
 from kiln.engines.xla.client import has_started
 from kiln.engines.xla.compiler import XlaCompiler
@@ -22,21 +19,9 @@ class XlaEngine:
         self.memory = XlaMemory(platform)
         self.compiler = XlaCompiler(platform, self._effects)
 
-    def join(self, request: JoinRequest) -> Link:
-        """Make this process one of several; before the devices are used.
-
-        Raises: RuntimeError if they have been; JaxRuntimeError if the others do not come.
-        """
-        if has_started():
-            raise RuntimeError(
-                three_lines(
-                    f"distributed.initialize at {current_source()}",
-                    "distributed.initialize must be called before any computation or question that "
-                    "makes the devices, and they have been made",
-                    "call it first, before kiln.devices(), kiln.device_put and programs",
-                )
-            )
-        return coordination.connect(request)
+    has_devices = staticmethod(has_started)
+    host = staticmethod(coordination.host)
+    connect = staticmethod(coordination.connect)
 
     def barrier(self) -> None:
         """Wait until every program with effects has ended; raise the first failure."""

@@ -7,7 +7,6 @@ import time
 
 import pytest
 
-from kiln.engines.xla.coordination import address_of
 from kiln.engines.xla.relay import Relay, reach
 
 
@@ -48,10 +47,3 @@ def test_reach() -> None:
     start = time.monotonic()
     assert reach("127.0.0.1", port, 0.1) is None
     assert time.monotonic() - start < 10
-
-
-def test_addresses() -> None:
-    assert address_of("host:12") == ("host", 12)
-    assert address_of("[::1]:12") == ("::1", 12)
-    with pytest.raises(ValueError, match="an address is a host and a port"):
-        address_of("host")
