@@ -86,13 +86,18 @@ def test_a_process_that_is_frozen(victim: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_process_whose_children_outlive_it(victim: int, tmp_path: Path) -> None:
+    assert failed("fork", victim, tmp_path)[0] == f"process {victim} has ended"
+
+
+@pytest.mark.full
 @pytest.mark.parametrize("attempt", range(10))
 @pytest.mark.parametrize("victim", [0, 1])
 def test_each_time(victim: int, attempt: int, tmp_path: Path) -> None:
     assert failed("kill", victim, tmp_path)[0] == f"process {victim} has ended"
 
 
-@pytest.mark.full
 def test_programs_that_differ(tmp_path: Path) -> None:
     moment = tmp_path / "moment"
     moment.write_text("0", encoding="utf-8")

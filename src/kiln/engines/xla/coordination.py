@@ -7,6 +7,7 @@ and `core/peers.py` looks after the processes.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -25,8 +26,16 @@ RPC_S = 20
 REACH_S = 20.0
 
 _current: Coordination | None = None
-_kept: list[Any] = []
-"""What would wait for other processes if it were freed."""
+
+
+def _kept(made: Any) -> Any:
+    """Return an object that is never freed.
+
+    Freeing it waits for other processes; in the child of a fork it ends them, because it says
+    goodbye on the connections of its parent.
+    """
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))
+    return made
 
 
 class Coordination:
@@ -44,17 +53,18 @@ class Coordination:
                 )
             )
         relay = Relay(request.host, port)
-        self._client = _jax.get_distributed_runtime_client(
-            f"127.0.0.1:{relay.port}",
-            request.index,
-            rpc_timeout=RPC_S,
-            init_timeout=NEVER_S,
-            shutdown_timeout=max(1, round(request.shutdown_timeout)),
-            heartbeat_timeout=NEVER_S,
-            shutdown_on_destruction=False,
-            use_compression=True,
+        self._client = _kept(
+            _jax.get_distributed_runtime_client(
+                f"127.0.0.1:{relay.port}",
+                request.index,
+                rpc_timeout=RPC_S,
+                init_timeout=NEVER_S,
+                shutdown_timeout=max(1, round(request.shutdown_timeout)),
+                heartbeat_timeout=NEVER_S,
+                shutdown_on_destruction=False,
+                use_compression=True,
+            )
         )
-        _kept.append(self._client)
         self._call("meeting other processes", self._client.connect)
         self._collectives = _jax.make_gloo_tcp_collectives(
             distributed_client=self._client, hostname=own_address
@@ -102,15 +112,16 @@ def host(request: JoinRequest) -> int:
     # jaxlib does not say when it could not listen: it crashes later.
     with listener(name, 0, request.count) as free:
         port = int(free.getsockname()[1])
-    service = _jax.get_distributed_runtime_service(
-        f"[{name}]:{port}" if ":" in name else f"{name}:{port}",
-        request.count,
-        heartbeat_timeout=NEVER_S,
-        cluster_register_timeout=NEVER_S,
-        shutdown_timeout=max(1, round(request.shutdown_timeout)),
-        recoverable=True,
+    _kept(
+        _jax.get_distributed_runtime_service(
+            f"[{name}]:{port}" if ":" in name else f"{name}:{port}",
+            request.count,
+            heartbeat_timeout=NEVER_S,
+            cluster_register_timeout=NEVER_S,
+            shutdown_timeout=max(1, round(request.shutdown_timeout)),
+            recoverable=True,
+        )
     )
-    _kept.append(service)
     return port
 
 
