@@ -144,8 +144,48 @@ def check_programs() -> None:
         x + 1
     with pytest.raises(NotImplementedError, match="there are several"):
         kiln.pmap(lambda x: x)(np.ones((1, 2)))
-    with pytest.raises(NotImplementedError, match="belong to one process"):
-        kiln.jit(lambda x: kiln.pure_callback(lambda x: x, x, x))(x)
+
+
+def check_callbacks() -> None:
+    mesh, here = global_mesh(), kiln.process_index()
+    host = np.arange(2.0 * kiln.device_count(), dtype=np.float32)
+    x = kiln.device_put(host, NamedSharding(mesh, P("x")))
+    called: list[Any] = []
+
+    def double(v: Any) -> Any:
+        called.append(v.shape)
+        return 2 * v
+
+    def fail(v: Any) -> Any:
+        raise ValueError("not today")
+
+    struct = kiln.ShapeDtypeStruct(host.shape, np.float32)
+    f = kiln.jit(lambda x: (kiln.pure_callback(double, struct, x) + x).sum())
+    assert float(f(x)) == 3 * host.sum()
+    # In the process of the first device, with the whole array.
+    assert called == ([] if here else [host.shape])
+    ordered = kiln.jit(lambda x: kiln.debug.callback(called.append, x.sum(), ordered=True))
+    for _ in range(2):
+        ordered(x)
+    kiln.effects_barrier()
+    assert len(called) == (0 if here else 3)
+    part = kiln.ShapeDtypeStruct((2,), np.float32)
+    called.clear()
+    each = kiln.shard_map(
+        lambda x: kiln.pure_callback(double, part, x), mesh=mesh, in_specs=P("x"), out_specs=P("x")
+    )
+    assert np.array_equal(kiln.jit(each)(x).addressable_data(0), 2 * x.addressable_data(0))
+    assert called == [(2,)] * kiln.local_device_count()
+    broken = kiln.jit(lambda x: (kiln.pure_callback(fail, struct, x) + x).sum())
+    with pytest.raises(kiln.errors.JaxRuntimeError, match="not today"):
+        broken(x)
+    nested = kiln.jit(
+        lambda x: (kiln.pure_callback(lambda v: np.asarray(v + x_.sum()), struct, x) + x).sum()
+    )
+    x_ = x
+    with pytest.raises(kiln.errors.JaxRuntimeError, match="only this process is in the callback"):
+        nested(x)
+    assert float(f(x)) == 3 * host.sum()
 
 
 def check_construction() -> None:
@@ -284,6 +324,7 @@ CHECKS = (
     check_shardings,
     check_arrays,
     check_programs,
+    check_callbacks,
     check_construction,
     check_utilities,
     check_checkpoints,

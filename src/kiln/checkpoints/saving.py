@@ -185,7 +185,7 @@ def prepared(
     final = Path(os.path.abspath(path))
     asked = f"checkpoints.save({str(path)!r})"
     others = peers()
-    meeting = None if others is None else Meeting(others, f"checkpoint {next(_saves)}", asked)
+    meeting = None if others is None else Meeting(others, f"checkpoint/{next(_saves)}", asked)
     if final.suffix in FILES:
         file = _file(final, tree, wait, metadata)
         return file if meeting is None else functools.partial(write_by_first, meeting, file)

@@ -43,7 +43,7 @@ class Meeting:
         found = self.others.exchange(f"{self._topic}/{stage}", str(said), self.asked)
         if error is not None:
             raise error
-        read = [json.loads(each) for each in found]
+        read = [json.loads(each) for each in found.values()]
         failed = [f"process {i}: {wrong}" for i, (_, wrong) in enumerate(read) if wrong]
         if failed:
             raise CheckpointError(

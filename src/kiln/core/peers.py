@@ -51,6 +51,10 @@ class Link(Protocol):
         """Write an entry."""
         ...
 
+    def delete(self, key: str) -> None:
+        """Remove an entry."""
+        ...
+
     def directory(self, prefix: str) -> dict[str, str]:
         """Return the entries whose keys begin so."""
         ...
@@ -148,6 +152,7 @@ class Peers:
         self._gone: set[int] = set()
         self._runs: dict[str, int] = {}
         self._compared: dict[str, int] = {}
+        self._said: dict[str, str] = {}
         self._failure: str | None = None
         self._heard: dict[int, float] = {}
         self._looked = time.monotonic()
@@ -341,23 +346,33 @@ class Peers:
             self.tell(wrong)
             raise PeerError(three_lines(asked, wrong, _SAME))
 
-    def exchange(self, topic: str, text: str, asked: str) -> list[str]:
-        """Give a text to all processes and return those of all, in order; each topic once.
+    def exchange(
+        self, topic: str, text: str, asked: str, group: Sequence[int] = ()
+    ) -> dict[int, str]:
+        """Give a text to the processes of a group, by default all, and return those of all.
+
+        Each topic once; topics that begin with the same word follow each other.
 
         Raises: PeerError.
         """
-        place = f"{_TEXTS}{topic}/"
-        self.watched(lambda: self.link.set(f"{place}{self.index}", text), asked)
+        ranks = tuple(group or range(self.count))
+        among = ",".join(map(str, ranks))
+        place = f"{_TEXTS}{among}/{topic}/"
+        own = f"{place}{self.index}"
+        self.watched(lambda: self.link.set(own, text), asked)
         pause = SHORTEST_PAUSE_S
-        while True:
-            found = self.watched(lambda: self.link.directory(place), asked)
-            if len(found) == self.count:
-                return [found[f"{place}{rank}"] for rank in range(self.count)]
-            gone = [r for r in self.left if f"{place}{r}" not in found]
+        while len(found := self.watched(lambda: self.link.directory(place), asked)) < len(ranks):
+            gone = [r for r in ranks if r in self.left and f"{place}{r}" not in found]
             if gone:
                 raise PeerError(three_lines(asked, f"{_named(gone)} ended without it", _SAME))
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_S)
+        # All are here, so that none reads what was said before.
+        family = f"{among} {topic.partition('/')[0]}"
+        old, self._said[family] = self._said.get(family), own
+        if old is not None:
+            self.watched(lambda: self.link.delete(old), asked)
+        return {rank: found[f"{place}{rank}"] for rank in ranks}
 
     # The end.
 

@@ -25,6 +25,9 @@ class Store:
     def set(self, key: str, value: str) -> None:
         self.entries[key] = value
 
+    def delete(self, key: str) -> None:
+        del self.entries[key]
+
     def directory(self, prefix: str) -> dict[str, str]:
         return {k: v for k, v in dict(self.entries).items() if k.startswith(prefix)}
 
@@ -260,3 +263,18 @@ def test_processes_that_do_not_fit(index: int, count: int, said: str) -> None:
     Peers(1, 3, 60.0).meet(request(1, port, 3), Connector())
     for thread in waiting:
         thread.join(20)
+
+
+def test_texts_are_exchanged() -> None:
+    store, first, second = pair()
+    for number in range(3):
+        said = [
+            lambda p=p, n=number: p.exchange(f"topic/{n}", f"from {p.index}", "exchanging")
+            for p in (first, second)
+        ]
+        assert together(*said) == [{0: "from 0", 1: "from 1"}] * 2
+    # What nobody will read again is not kept.
+    assert len(store.entries) == 2
+    second.abandon("process 1 has ended by ValueError: no")
+    with pytest.raises(PeerError, match="ValueError"):
+        first.exchange("topic/4", "", "exchanging")

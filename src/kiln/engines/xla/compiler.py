@@ -75,7 +75,7 @@ class XlaCompiler:
         )
         with HeldBack():
             made = self._executable(program, lowered, raw)
-            if group and exchanges_data(raw):
+            if group and (lowered.callbacks or exchanges_data(raw)):
                 made.share(group)
             return made
 

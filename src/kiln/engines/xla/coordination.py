@@ -89,6 +89,10 @@ class Coordination:
         """Write an entry."""
         self._call("writing for other processes", self._client.key_value_set, key, value, True)
 
+    def delete(self, key: str) -> None:
+        """Remove an entry."""
+        self._call("writing for other processes", self._client.key_value_delete, key)
+
     def directory(self, prefix: str) -> dict[str, str]:
         """Return the entries whose keys begin so."""
         found = self._call("reading from other processes", self._client.key_value_dir_get, prefix)

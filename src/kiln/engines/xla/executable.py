@@ -65,7 +65,7 @@ class XlaExecutable(_runtime.Launcher):
 
     def share(self, group: Sequence[int]) -> None:
         """Run together with the other processes of a group from now on."""
-        self._execute = SharedLauncher(self.raw, self.name, group)
+        self._execute = SharedLauncher(self.raw, self.name, group, self.lowered.callbacks)
 
     def out_shardings(self) -> Sequence[Sharding]:
         """Return how the results are sharded; of a program with a placement only."""

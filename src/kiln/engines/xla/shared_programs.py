@@ -1,4 +1,4 @@
-"""Programs that several processes run together: what they must not do, and whether they agree."""
+"""Programs that several processes run together: which they are, and whether they agree."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from kiln.base.config import options
-from kiln.base.errors import UnsupportedPrimitive, three_lines
+from kiln.base.errors import three_lines
 from kiln.base.processes import processes
 from kiln.core.engine import Placement, Program
 from kiln.core.peers import peers
@@ -38,8 +38,7 @@ def prepare(program: Program, lowered: LoweredModule, group: tuple[int, ...]) ->
 
     With the option `check` it is compared with those of the other processes.
 
-    Raises: ValueError if this process has no part in it; UnsupportedPrimitive if it calls Python;
-        PeerError if the programs differ.
+    Raises: ValueError if this process has no part in it; PeerError if the programs differ.
     """
     asked = f"compiling {program.name} for the devices of the processes {list(group)}"
     here = processes().index
@@ -49,14 +48,6 @@ def prepare(program: Program, lowered: LoweredModule, group: tuple[int, ...]) ->
                 asked,
                 f"process {here} has none of them",
                 "call it in those processes only, or use devices of this one: kiln.local_devices()",
-            )
-        )
-    if lowered.callbacks or lowered.effects:
-        raise UnsupportedPrimitive(
-            three_lines(
-                asked,
-                "the program calls Python functions, which belong to one process",
-                "call them outside the program, on x.addressable_shards",
             )
         )
     others = peers()
