@@ -82,8 +82,8 @@ def check_arrays() -> None:
     assert len(everywhere) == count
     assert sum(s.data is None for s in everywhere) == count - len(shards)
     assert np.array_equal(x.addressable_data(0), shards[0].data)
-    assert repr(x) == f"Array(shape=({2 * count},), dtype=float32)"
-    for read in (np.asarray, str, lambda x: x.tolist(), bool):
+    assert repr(x) == str(x) == f"{x}" == f"Array(shape=({2 * count},), dtype=float32)"
+    for read in (np.asarray, lambda x: x.tolist(), bool):
         with pytest.raises(RuntimeError, match="process_allgather"):
             read(x)
     with pytest.raises(RuntimeError, match="process_allgather"):

@@ -241,9 +241,8 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
         raise array_errors.immutable(self.aval)
 
     def __repr__(self) -> str:
-        if not self._is_all_here():
-            return outline(self.aval)
-        return representation(host_value(self), self.aval)
+        here = self._is_all_here()
+        return representation(host_value(self), self.aval) if here else outline(self.aval)
 
     def _is_all_here(self) -> bool:
         return True
@@ -264,11 +263,12 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
         return ADAPTER
 
     def __str__(self) -> str:
-        return str(printable(host_value(self), self.aval))
+        here = self._is_all_here()
+        return str(printable(host_value(self), self.aval)) if here else outline(self.aval)
 
     def __format__(self, spec: str) -> str:
-        value = printable(host_value(self), self.aval)
-        return format(value if self.aval.shape else value[()], spec)
+        value = printable(host_value(self), self.aval) if spec else str(self)
+        return format(value if self.aval.shape or not spec else value[()], spec)
 
     # One copy may be donated while the other is in use.
 
@@ -456,10 +456,10 @@ def copied(x: ConcreteArray) -> ConcreteArray:
     _, _, memory = x._held()
     if type(x) is PlacedArray and memory is not None:
         # A view could become the memory of the new array.
-        if x._is_all_here():
-            buffer = memory.put(np.array(host_value(x)), x._sharding)
-        else:
-            buffer = _own_buffer(x, memory)
+        here = x._is_all_here()
+        buffer = (
+            memory.put(np.array(host_value(x)), x._sharding) if here else _own_buffer(x, memory)
+        )
         return PlacedArray(x.aval, None, buffer, memory, x._sharding, x._committed)
     return from_host(np.array(host_value(x)), x.aval)
 
