@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import collections
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from kiln.base.errors import three_lines
+from kiln.base.processes import process_index
 from kiln.base.records import Record
+from kiln.base.source import current_source
 from kiln.ir.sharding import Blocks, Index, Sharding
 
 
@@ -41,33 +45,66 @@ def replica_ids(blocks: Blocks) -> list[int]:
     return numbers
 
 
-def shards_of(sharding: Sharding, shape: Sequence[int], parts: Sequence[Any]) -> list[Shard]:
-    """Return the shards of an array with their devices and indices."""
+def shards_of(
+    sharding: Sharding, shape: Sequence[int], parts: Sequence[Any], *, everywhere: bool = False
+) -> list[Shard]:
+    """Return the shards of this process with their devices and indices, given their data.
+
+    With `everywhere` also those of other processes, whose data are None.
+    """
     indices, replicas = sharding.indices(shape), replica_ids(sharding.blocks(len(shape)))
-    return [Shard(*found) for found in zip(sharding.devices, indices, replicas, parts, strict=True)]
+    here = dict(zip(sharding.addressable_order, parts, strict=True))
+    devices = sharding.devices
+    return [
+        Shard(devices[i], indices[i], replicas[i], here.get(i))
+        for i in (range(len(devices)) if everywhere else here)
+    ]
 
 
 def assembled(
     sharding: Sharding, shape: Sequence[int], parts: Sequence[Any], get: Callable[[Any], np.ndarray]
 ) -> np.ndarray:
-    """Assemble the whole array on the host, reading each part once."""
+    """Assemble the whole array on the host, reading each part of this process once."""
     if sharding.is_fully_replicated:
         return get(parts[0])
     whole: np.ndarray | None = None
-    first = [replica == 0 for replica in replica_ids(sharding.blocks(len(shape)))]
-    for part, index, wanted in zip(parts, sharding.indices(shape), first, strict=True):
-        if wanted:
+    at, indices = sharding.blocks(len(shape)).at, sharding.indices(shape)
+    seen: set[tuple[int, ...]] = set()
+    for part, i in zip(parts, sharding.addressable_order, strict=True):
+        if at[i] not in seen:
+            seen.add(at[i])
             data = get(part)
             if whole is None:
                 whole = np.empty(tuple(shape), data.dtype)
-            whole[index] = data
+            whole[indices[i]] = data
     assert whole is not None
     whole.flags.writeable = False
     return whole
 
 
+def require_part(sharding: Sharding, asked: str) -> None:
+    """Raise ValueError unless this process has one of a sharding's devices."""
+    if not sharding.addressable_order:
+        raise ValueError(
+            three_lines(
+                f"{asked} by {sharding} at {current_source()}",
+                f"none of its devices belongs to process {process_index()}",
+                "use it in the processes that have one, or devices of this one: "
+                "kiln.local_devices()",
+            )
+        )
+
+
+def is_all_here(sharding: Sharding, ndim: int) -> bool:
+    """Tell whether the devices of this process hold all parts of arrays of rank `ndim`."""
+    if sharding.is_fully_addressable:
+        return True
+    parts, at = sharding.blocks(ndim)
+    return len({at[i] for i in sharding.addressable_order}) == math.prod(parts)
+
+
 def split(sharding: Sharding, value: np.ndarray, *, apart: bool = True) -> list[np.ndarray]:
-    """Split a host array into contiguous shards, in the order of the sharding's devices.
+    """Split a host array into this process's contiguous shards, in the order of the devices.
 
     `apart`: no two of them share memory, which some engines do not support.
     """
@@ -84,10 +121,10 @@ def split(sharding: Sharding, value: np.ndarray, *, apart: bool = True) -> list[
 
 @functools.lru_cache(4096)
 def _cuts(sharding: Sharding, shape: tuple[int, ...]) -> Sequence[tuple[Index, int]]:
-    """Return the parts that devices hold, and which is the first device that holds the same."""
+    """Return the parts that this process's devices hold, and the number of the first like it."""
+    indices, at = sharding.indices(shape), sharding.blocks(len(shape)).at
     firsts: dict[tuple[int, ...], int] = {}
-    at = sharding.blocks(len(shape)).at
     return [
-        (index, firsts.setdefault(place, number))
-        for number, (index, place) in enumerate(zip(sharding.indices(shape), at, strict=True))
+        (indices[i], firsts.setdefault(at[i], number))
+        for number, i in enumerate(sharding.addressable_order)
     ]

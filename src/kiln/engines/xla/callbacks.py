@@ -85,6 +85,11 @@ def level() -> int:
     return _here.level
 
 
+def is_inside_call() -> bool:
+    """Tell whether a program calls Python on this thread."""
+    return _here.level > 0
+
+
 class Run:
     """One run of a program over several devices; its first failure, if a callback has failed."""
 

@@ -30,6 +30,7 @@ from kiln.engines.xla.lowerings import LOWERINGS
 from kiln.engines.xla.mlir import hlo, parse
 from kiln.engines.xla.module import LoweredModule, lower
 from kiln.engines.xla.plugins import described_devices
+from kiln.engines.xla.shared_programs import exchanges_data, prepare, processes_of
 from kiln.ir.aliasing import reused
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.mesh import Mesh, PartitionSpec
@@ -69,15 +70,20 @@ class XlaCompiler:
         free = _free_outputs(program, lowered)
         if _is_described(placement):
             return DescribedExecutable(program, lowered, placement.devices, free)
+        group = processes_of(placement)
+        if group:
+            prepare(program, lowered, group)
+        levels = None
         if lowered.callbacks and is_alone(self._platform):
             make = functools.partial(self._of_level, program, lowered)
             levels = Levels(here, _given(program), make)
             here, lowered = client_of_level(self._platform, 0), lowered.at(0)
-        else:
-            levels = None
         raw = _compiled(program, lowered, here)
         with HeldBack():
-            return self._executable(program, lowered, raw, here, levels)
+            made = self._executable(program, lowered, raw, here, levels)
+            if group and (lowered.callbacks or exchanges_data(raw)):
+                made.share(group)
+            return made
 
     def _of_level(self, program: Program, lowered: LoweredModule, level: int) -> XlaExecutable:
         """Compile a program that calls Python for a level but the first."""
