@@ -1,0 +1,55 @@
+"""Arrays brought to devices: from arrays, and from host memory without a copy on the way."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import kiln
+from kiln import sharding
+from kiln.core.array_placement import placed, spread
+from kiln.core.engine import default_engine
+from kiln.execution.compilation import as_array
+
+P = sharding.PartitionSpec
+VALUES = np.arange(16, dtype=np.float32).reshape(8, 2)
+
+
+def over(*spec: str | None) -> sharding.NamedSharding:
+    return sharding.NamedSharding(sharding.make_mesh((4, 2), ("a", "b")), P(*spec))
+
+
+@pytest.mark.parametrize("spec", [("a",), ("a", "b"), (), (None, "b"), (("a", "b"),)])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_host_data_over_devices_are_a_copy(spec: tuple[str, ...], order: str) -> None:
+    value = np.array(VALUES, order=order)  # type: ignore[call-overload]
+    memory = default_engine().memory
+    found = spread(value, memory, over(*spec))
+    assert found is not None
+    same = placed(as_array(VALUES), memory, over(*spec))
+    value[:] = -1
+    np.testing.assert_array_equal(found, VALUES)
+    assert found.committed
+    assert found.sharding == same.sharding
+    places = set()
+    for mine, theirs in zip(found.addressable_shards, same.addressable_shards, strict=True):
+        assert mine.index == theirs.index
+        np.testing.assert_array_equal(mine.data, theirs.data)
+        places.add(mine.data.unsafe_buffer_pointer())
+    # A donated array is written to: no two devices share memory.
+    assert len(places) == 8
+
+
+def test_what_it_does_not_take() -> None:
+    memory = default_engine().memory
+    for value in (
+        np.arange(8.0),
+        np.array(["text"] * 8),
+        np.arange(7, dtype=np.float32),
+        np.ma.masked_array(VALUES),
+        3.0,
+    ):
+        assert spread(value, memory, over("a")) is None  # type: ignore[arg-type]
+    assert kiln.device_put(np.arange(8.0), over("a")).dtype == np.float32
+    with pytest.raises(ValueError, match="not divisible"):
+        kiln.device_put(np.arange(7, dtype=np.float32), over("a"))
