@@ -100,10 +100,11 @@ def _shape(value: Any, as_made: bool = False) -> Hashable:
     space = value.__dict__
     if type(value) not in _FUNCTIONS:
         return (tuple(space), _Same(space.values()))
-    count = len(_FIRST & space.keys()) if as_made else len(space)
+    first = _OF_FUNCTIONS if type(value) is types.FunctionType else _FIRST
+    count = len(first & space.keys()) if as_made else len(space)
     if count >= _MANY:
         if as_made:
-            space = {name: space[name] for name in space if name in _FIRST}
+            space = {name: space[name] for name in space if name in first}
         return (tuple(space), _Same(space.values()))
     if type(value) is not EagerFunction:
         return count
@@ -150,6 +151,8 @@ _FIRST = frozenset(
         *("reduce", "accumulate", "outer", "at", "reduceat"),
     ]
 )
+_OF_EAGER = frozenset(["__wrapped__", "__name__", "__qualname__", "__module__", "__doc__"])
+_OF_FUNCTIONS = frozenset(["__wrapped__", "__mro_entries__"])
 _MANY = 8
 
 
@@ -164,8 +167,15 @@ def is_pure_space(space: dict[str, Any]) -> bool:
     """Tell whether a dict is the globals of a kiln module whose functions are pure."""
     if _spaces.get(id(space)) is space:
         return True
-    _learn()
-    return _spaces.get(id(space)) is space
+    name = space.get("__name__")
+    if not isinstance(name, str) or name not in sys.modules:
+        return False
+    if vars(sys.modules[name]) is not space:
+        return False
+    if not name.startswith(_PURE) and name != _WRAPPERS:
+        return False
+    _spaces[id(space)] = space
+    return True
 
 
 def is_kiln_module(module: types.ModuleType) -> bool:
@@ -187,11 +197,49 @@ def _fix(value: Any, snapshots: dict[type, Hashable] | None = None) -> None:
 def _judged(value: Any) -> tuple[Any, Hashable] | None:
     """Return what `_fixed` has of a value from now on; None if it is not one of the fixed ones."""
     found = _noted.get(id(value))
-    if found is None and _learn():
-        found = _noted.get(id(value))
+    if found is None and _may_be_kilns(value):
+        found = _at_its_name(value)
+        if found is None and _learn():
+            found = _noted.get(id(value))
     if found is None or found[0] is not value or not _is_kilns(value):
         return _fixed.get(id(value))
     return _fixed.setdefault(id(value), found)
+
+
+def _may_be_kilns(value: Any) -> bool:
+    """Tell at a glance whether a module of kiln may define a value: learning takes milliseconds."""
+    if type(value) is types.FunctionType:
+        return is_internal(value.__code__.co_filename)
+    if type(value) is functools._lru_cache_wrapper:
+        return _may_be_kilns(value.__wrapped__)
+    if isinstance(value, type):
+        return str(value.__module__).startswith("kiln.")
+    kind = type(value)
+    # Classes of users must not be remembered.
+    return str(kind.__module__).startswith("kiln.") and _may_be_fixed(kind)  # type: ignore[arg-type]
+
+
+def _at_its_name(value: Any) -> tuple[Any, Hashable] | None:
+    """Note a function that the module it comes from has under its own name, if it is bare.
+
+    Whether other attributes are its first ones is known only to those who have seen it before.
+    """
+    if not _is_bare(value):
+        return None
+    home, name = getattr(value, "__module__", None), getattr(value, "__name__", None)
+    if not isinstance(home, str) or not isinstance(name, str) or not home.startswith(_HOMES):
+        return None
+    if home not in sys.modules or vars(sys.modules[home]).get(name) is not value:
+        return None
+    return _noted.setdefault(id(value), (value, _shape(value, as_made=True)))
+
+
+def _is_bare(value: Any) -> bool:
+    if type(value) is types.FunctionType:
+        return value.__dict__.keys() <= _OF_FUNCTIONS
+    if type(value) is EagerFunction:
+        return value.__dict__.keys() <= _OF_EAGER and not value.__wrapped__.__dict__
+    return False
 
 
 def _learn() -> bool:
@@ -204,8 +252,6 @@ def _learn() -> bool:
     snapshots: dict[type, Hashable] = {}
     for name in names:
         space = vars(sys.modules[name])
-        if name.startswith(_PURE) or name == _WRAPPERS:
-            _spaces[id(space)] = space
         if name.startswith(_HOMES):
             _note_all(space, snapshots)
     # Only now: other threads do not wait, and would take what is not noted for unknown.

@@ -73,13 +73,47 @@ def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_changed_for_a_while_is_fixed_again(
     monkeypatch: pytest.MonkeyPatch, value: Any
 ) -> None:
-    """Also if it was first asked for while it was changed."""
     _forget(monkeypatch)
-    assert is_fixed(jnp.sin)
+    assert is_fixed(value)
     with monkeypatch.context() as changed:
         changed.setattr(value, "reduce", lambda x: x, raising=False)
         assert not is_fixed(value)
     assert is_fixed(value)
+
+
+@pytest.mark.parametrize("value", [kiln.Array, jnp.add], ids=["Array", "add"])
+def test_what_is_first_met_changed_is_no_value_afterwards(
+    monkeypatch: pytest.MonkeyPatch, value: Any
+) -> None:
+    """It was read as it was then: between two readings it is the same, or no value."""
+    _forget(monkeypatch)
+    assert is_fixed(jnp.sin)
+    with monkeypatch.context() as changed:
+        changed.setattr(value, "reduce", lambda x: x, raising=False)
+        first = is_fixed(value)
+        changed.setattr(value, "reduce", lambda x: x + 1, raising=False)
+        assert not (first and is_fixed(value))
+    assert not (first and is_fixed(value))
+
+
+def test_a_function_first_met_with_an_attribute_of_the_users(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _forget(monkeypatch)
+    assert is_fixed(jnp.sin)
+    with monkeypatch.context() as changed:
+        changed.setattr(jnp.finfo, "reduce", lambda x: x, raising=False)
+        assert not is_fixed(jnp.finfo)
+    assert is_fixed(jnp.finfo)
+
+
+def test_usual_functions_are_known_without_learning_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    _forget(monkeypatch)
+    monkeypatch.setattr(fixed_values, "_learn", lambda: pytest.fail("it learned"))
+    for value in (jnp.sin, jnp.where, kiln.nn.relu, kiln.lax.fori_loop, kiln.grad, jnp.sum):
+        assert is_fixed(value)
+    for other in (_forget, pytest, pytest.MonkeyPatch, [], object(), "text"):
+        assert not is_fixed(other)
 
 
 def test_no_function_is_judged_before_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
