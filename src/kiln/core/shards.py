@@ -68,15 +68,13 @@ def assembled(
     if sharding.is_fully_replicated:
         return get(parts[0])
     whole: np.ndarray | None = None
-    at, indices = sharding.blocks(len(shape)).at, sharding.indices(shape)
-    seen: set[tuple[int, ...]] = set()
-    for part, i in zip(parts, sharding.addressable_order, strict=True):
-        if at[i] not in seen:
-            seen.add(at[i])
+    for number, (part, cut) in enumerate(zip(parts, _cuts(sharding, tuple(shape)), strict=True)):
+        index, first = cut
+        if first == number:
             data = get(part)
             if whole is None:
                 whole = np.empty(tuple(shape), data.dtype)
-            whole[indices[i]] = data
+            whole[index] = data
     assert whole is not None
     whole.flags.writeable = False
     return whole

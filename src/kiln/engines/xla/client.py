@@ -88,6 +88,11 @@ def _copied(value: np.ndarray) -> np.ndarray:
 _type_of = functools.lru_cache(PLACEMENTS)(_Type)
 
 
+@functools.lru_cache(PLACEMENTS)
+def _on(device: Any) -> DeviceSharding:
+    return DeviceSharding([device])
+
+
 class Client:
     """The connection to one platform's devices, over jaxlib's client of it."""
 
@@ -200,7 +205,7 @@ class Client:
             if arrays is None:
                 raise JaxRuntimeError("a part of the array has been deleted or donated")
             for i, part, device in zip(placement.order, arrays, placement.local, strict=True):
-                found[i] = part._rewrap_with_aval_and_sharding(aval, DeviceSharding([device]))
+                found[i] = part._rewrap_with_aval_and_sharding(aval, _on(device))
         return found
 
     def adopted(self, buffer: Buffer, home: Client, sharding: Sharding | None) -> Buffer:
