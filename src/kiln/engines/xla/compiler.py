@@ -63,8 +63,7 @@ class XlaCompiler:
         if _is_described(placement):
             return DescribedExecutable(program, lowered, placement.devices, free)
         group = processes_of(placement)
-        if group:
-            prepare(program, lowered, group)
+        digest = prepare(program, lowered, group) if group else ""
         raw = here.compile(
             lowered.text,
             name=program.name,
@@ -76,7 +75,7 @@ class XlaCompiler:
         with HeldBack():
             made = self._executable(program, lowered, raw)
             if group and (lowered.callbacks or exchanges_data(raw)):
-                made.share(group)
+                made.share(group, digest)
             return made
 
     def digest(self, program: Program) -> str | None:
