@@ -11,7 +11,7 @@ import pytest
 
 import kiln
 from tests.processes import arrays, training
-from tests.processes.launching import launched
+from tests.processes.launching import REPOSITORY, launched
 
 four = pytest.mark.full
 """More processes than a short test run has time for."""
@@ -127,3 +127,15 @@ def test_a_killed_run_continues(tmp_path: Path) -> None:
     assert launched("restarting", folder, devices=1, KILN_CHECK="").returncode == 0
     found = json.loads((tmp_path / "run" / "losses").read_text(encoding="utf-8"))
     assert np.allclose(found, training.losses("sharded", kiln.devices()[:2]), rtol=2e-6, atol=0)
+
+
+def test_the_program_of_the_documents(tmp_path: Path) -> None:
+    text = (REPOSITORY / "docs" / "processes.md").read_text(encoding="utf-8")
+    (program,) = re.findall(r"```python\n(# train\.py\n.*?)```", text, re.DOTALL)[:1]
+    (printed,) = re.findall(r"```text\n(.*?)```", text, re.DOTALL)
+    file = tmp_path / "train.py"
+    file.write_text(program, encoding="utf-8")
+    done = launched(str(file), devices=1, KILN_CHECK="")
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stdout.splitlines() if "peer ranks" not in line]
+    assert sorted(lines) == printed.splitlines()
