@@ -128,6 +128,12 @@ class Partition:
         each = ", ".join([f"<@{HOST}, []>"] * max(1, results))
         return f", sdy.sharding = #sdy.sharding_per_value<[{each}]>"
 
+    def over_devices(self, sharding: NamedSharding) -> NamedSharding:
+        """Return a sharding over a mesh without devices as one over those of the program."""
+        mesh = sharding.mesh
+        grid = np.array(self.devices, dtype=object).reshape(mesh.axis_sizes)
+        return NamedSharding(Mesh(grid, mesh.axis_names), sharding.spec)
+
     def _symbol(self, mesh: Mesh) -> str:
         found = self._symbols.get(mesh)
         if found is None:

@@ -43,6 +43,12 @@ class Module(Protocol):
         """Record a function of kiln's operations, once for equal types and parameters."""
         ...
 
+    def imported(
+        self, program: Any, types: Sequence[ShapedArray], results: Sequence[ShapedArray]
+    ) -> Any:
+        """Return the function of a stored program for such operands, writing it on first use."""
+        ...
+
 
 class _Token:
     """The type of a token: what ordered effects pass along."""

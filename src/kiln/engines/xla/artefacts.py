@@ -1,0 +1,97 @@
+"""Programs as portable artefacts: StableHLO that later releases of XLA read, on other machines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+
+from kiln.base.errors import UnsupportedPrimitive, three_lines
+from kiln.base.source import current_source
+from kiln.core.artefacts import Artefact
+from kiln.core.engine import Program
+from kiln.engines.xla.binding import XlaError
+from kiln.engines.xla.lowerings import LOWERINGS
+from kiln.engines.xla.mlir import bindings, from_artefact, to_artefact
+from kiln.engines.xla.module import Export, lower
+from kiln.ir.aliasing import reused
+
+_TARGET = re.compile(r'call_target_name = "([^"]*)"|stablehlo\.custom_call @([\w.$]+)')
+_KEPT = re.compile(r"lapack_\w+_ffi|shape_assertion")
+"""Routines whose names and operands releases of jaxlib keep."""
+_ON_CPU = "lapack_"
+_ANY = "ALL"
+
+
+def artefact(program: Program, platforms: Sequence[str], allowed_calls: Collection[str]) -> Artefact:
+    """Return a program as an artefact for some platforms.
+
+    Raises: NotImplementedError, naming what cannot be stored.
+    """
+    export = Export(tuple(platforms))
+    placement = program.placement
+    several = placement is not None and len(placement.devices) > 1
+    lowered = lower(
+        program.jaxpr,
+        program.name,
+        LOWERINGS,
+        aliases={} if several else reused(program.jaxpr, program.donated),
+        donors=program.donated if several else (),
+        placement=placement,
+        export=export,
+    )
+    asked = f"export of {program.name} for {', '.join(platforms)} at {current_source()}"
+    if lowered.callbacks or lowered.effects or lowered.ordered:
+        raise NotImplementedError(
+            three_lines(
+                asked,
+                "serialization of host_callbacks is not yet implemented: the program calls "
+                "functions of Python, which are not stored with it",
+                "leave callbacks, debug.print and kiln.check out of the exported function",
+            )
+        )
+    _check_calls(asked, lowered.text, platforms, allowed_calls)
+    return Artefact(to_artefact(lowered.text), export.is_refined)
+
+
+def _check_calls(
+    asked: str, text: str, platforms: Sequence[str], allowed_calls: Collection[str]
+) -> None:
+    targets = sorted({a or b for a, b in _TARGET.findall(text)})
+    others = [platform for platform in platforms if platform != "cpu"]
+    for target in targets:
+        if target.startswith(_ON_CPU) and others:
+            raise UnsupportedPrimitive(
+                three_lines(
+                    asked,
+                    f"the program calls {target}, a routine of LAPACK, which only the cpu has",
+                    "export it for platforms=('cpu',), or leave linear algebra solvers out",
+                )
+            )
+        if not _KEPT.fullmatch(target) and not {target, _ANY} & set(allowed_calls):
+            raise ValueError(
+                three_lines(
+                    asked,
+                    "Cannot serialize code with custom calls whose targets have no compatibility "
+                    f"guarantees: {target}",
+                    "leave it out, or accept that another release may not run it: "
+                    f"disabled_checks=[DisabledSafetyCheck.custom_call({target!r})]",
+                )
+            )
+
+
+def artefact_text(stored: bytes) -> str:
+    """Return an artefact as StableHLO text.
+
+    Raises: ValueError for bytes that are no artefact.
+    """
+    try:
+        with bindings():
+            return str(from_artefact(stored))
+    except (XlaError, ValueError, RuntimeError) as error:
+        raise ValueError(
+            three_lines(
+                f"an artefact of {len(stored)} bytes at {current_source()}",
+                f"it is not portable StableHLO that this jaxlib reads: {error}",
+                "export the function again, with an older release of kiln or jax",
+            )
+        ) from None
