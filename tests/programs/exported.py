@@ -23,6 +23,8 @@ from tests.programs.registry import data
 ON_HOST = ("adam_training", "implicit_differentiation")
 NOT_REVERSIBLE = ("conjugate_gradients",)
 """Programs with loops of unknown length, which have no reverse derivative."""
+NOT_JITTED_BY_JAX = ("implicit_differentiation",)
+"""Programs with constants of NumPy where jax 0.10 refuses them inside a jitted function."""
 ONE = np.float32(1.0)
 STACK = np.array([1.0, 0.75], np.float32)
 
@@ -74,11 +76,13 @@ def run_with_jax(folder: Path) -> None:
         name = path.stem
         loaded = export.deserialize(bytearray(path.read_bytes()))
         found = {f"out{i}": np.asarray(y, np.float32) for i, y in enumerate(loaded.call(ONE))}
-        own = export.export(jax.jit(function_of(name, jax)))(ONE)
         if order_of(name):
             found["grad"] = np.asarray(jax.grad(loss_of(loaded.call, jax.numpy))(ONE))
-        path.with_suffix(".jax").write_bytes(bytes(own.serialize(vjp_order=order_of(name))))
         np.savez(path.with_suffix(".npz"), **found)
+        if name in NOT_JITTED_BY_JAX:
+            continue
+        own = export.export(jax.jit(function_of(name, jax)))(ONE)
+        path.with_suffix(".jax").write_bytes(bytes(own.serialize(vjp_order=order_of(name))))
 
 
 if __name__ == "__main__":

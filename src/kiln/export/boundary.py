@@ -12,7 +12,7 @@ from kiln.core.staging import eval_jaxpr, stage_pure
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.types import ShapedArray
 from kiln.ops.random_bits import random_unwrap
-from kiln.ops.shape import full
+from kiln.ops.shape import broadcast_in_dim, full
 from kiln.random.keys import wrap_key_data
 
 _WORDS = np.dtype(np.uint32)
@@ -38,6 +38,11 @@ def from_raw(x: Any, aval: ShapedArray) -> Any:
     if dtypes.is_extended(aval.dtype):
         return wrap_key_data(x)
     return np.zeros(aval.shape, dtypes.float0) if aval.dtype == dtypes.float0 else x
+
+
+def nothing(aval: ShapedArray) -> Any:
+    """Return the cotangent of an array of a type that has no tangents."""
+    return broadcast_in_dim(np.zeros((), dtypes.float0), aval.shape, ())
 
 
 def with_words(jaxpr: Jaxpr) -> Jaxpr:

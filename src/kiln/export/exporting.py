@@ -13,10 +13,11 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import tree_leaves
+from kiln.control.region import merge, select_by
 from kiln.core.artefacts import artefact_compiler
 from kiln.core.engine import Placement, Program
 from kiln.core.staging import eval_jaxpr
-from kiln.export.boundary import with_words
+from kiln.export.boundary import nothing, with_words
 from kiln.export.container import Shardings
 from kiln.export.exported import (
     DisabledSafetyCheck,
@@ -172,13 +173,21 @@ def _exported_vjp(
     """Return the exported function of arguments and cotangents that returns cotangents."""
     program: Program = whole.program
     count = len(primal.in_avals)
-
-    def run(*leaves: Any) -> Any:
-        return eval_jaxpr(program.jaxpr, (), *[leaves[i] for i in whole.kept])
+    moving_in = [_is_moving(aval) for aval in primal.in_avals]
+    moving_out = [_is_moving(aval) for aval in primal.out_avals]
 
     def fun_vjp(*values: Any) -> Any:
-        _, pull_back = vjp(run, *values[:count])
-        return pull_back(list(values[count:]))
+        leaves, cotangents = values[:count], values[count:]
+
+        def run(moved: Sequence[Any]) -> list[Any]:
+            whole_leaves = merge(moving_in, moved, select_by(moving_in, leaves, False))
+            outs = eval_jaxpr(program.jaxpr, (), *[whole_leaves[i] for i in whole.kept])
+            return select_by(moving_out, outs)
+
+        _, pull_back = vjp(run, select_by(moving_in, leaves))
+        (pulled,) = pull_back(select_by(moving_out, cotangents))
+        still = [a for a, moves in zip(primal.in_avals, moving_in, strict=True) if not moves]
+        return tuple(merge(moving_in, pulled, [nothing(aval) for aval in still]))
 
     types = [*primal.in_avals, *[aval.tangent() for aval in primal.out_avals]]
     placed: dict[str, Any] = {}
@@ -190,6 +199,10 @@ def _exported_vjp(
         platforms=primal.platforms,
         disabled_checks=primal.disabled_safety_checks,
     )(*[_struct(aval) for aval in types])
+
+
+def _is_moving(aval: ShapedArray) -> bool:
+    return bool(aval.tangent().dtype != dtypes.float0)
 
 
 def _struct(aval: ShapedArray) -> ShapeDtypeStruct:

@@ -27,7 +27,7 @@ def artefact(program: Program, platforms: Sequence[str], allowed_calls: Collecti
 
     Raises: NotImplementedError, naming what cannot be stored.
     """
-    export = Export(tuple(platforms))
+    export = Export(tuple(platforms), program.sizes)
     placement = program.placement
     several = placement is not None and len(placement.devices) > 1
     lowered = lower(

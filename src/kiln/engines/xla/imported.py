@@ -15,6 +15,7 @@ from kiln.control.exported_call import PortableProgram
 from kiln.engines.xla.binding import XlaError
 from kiln.engines.xla.mlir import bindings, from_artefact, refined
 from kiln.engines.xla.writer import type_of
+from kiln.ir.sizes import is_constant
 from kiln.ir.types import ShapedArray
 
 _MAIN = "main"
@@ -23,10 +24,16 @@ _KINDS: Mapping[str, tuple[str, ...]] = {"gpu": ("cuda", "rocm")}
 
 
 class Imported(NamedTuple):
-    """The functions of a stored program as text; `symbol` is that to call, on the kept inputs."""
+    """The functions of a stored program as text; `symbol` is that to call, on the kept inputs.
+
+    `operands` and `results` are its types as text; the first operand is `number`, unless None.
+    """
 
     symbol: str
     functions: Sequence[str]
+    operands: Sequence[str]
+    results: Sequence[str]
+    number: int | None
 
 
 def platform_number(program: PortableProgram, platforms: Sequence[str]) -> int:
@@ -34,7 +41,21 @@ def platform_number(program: PortableProgram, platforms: Sequence[str]) -> int:
 
     Raises: ValueError if it was written for others.
     """
-    (platform,) = platforms
+    numbers = {_number(program, platform) for platform in platforms}
+    if len(numbers) == 1:
+        return numbers.pop()
+    raise NotImplementedError(
+        three_lines(
+            f"export of a call of the exported function {program.name} for platforms={platforms} "
+            f"at {current_source()}",
+            f"it was itself exported for several platforms, {program.platforms}, and which it runs "
+            "on is decided where it is called",
+            "export for one platform at a time",
+        )
+    )
+
+
+def _number(program: PortableProgram, platform: str) -> int:
     for name in (platform, *_KINDS.get(platform, ())):
         if name in program.platforms:
             return program.platforms.index(name)
@@ -66,11 +87,13 @@ def imported(
     try:
         with bindings() as ir:
             module = from_artefact(program.stored)
-            if program.is_refined:
+            chosen = number if len(program.platforms) > 1 else None
+            # With names in them, the sizes are decided when the calling program is compiled.
+            if program.is_refined and all(is_constant(aval.shape) for aval in types):
                 kept = [types[i] for i in program.kept]
-                chosen = number if len(program.platforms) > 1 else None
                 module = _refined(ir, module, kept, results, chosen)
-            return _renamed(ir, module, prefix)
+                chosen = None
+            return _renamed(ir, module, prefix, chosen)
     except (XlaError, ValueError, RuntimeError) as error:
         raise ValueError(
             three_lines(asked, f"its StableHLO cannot be used: {error}", "export it again")
@@ -133,8 +156,9 @@ def _hide(ir: Any, module: Any, symbols: Any, function: Any, name: str) -> None:
     function.attributes["sym_visibility"] = ir.StringAttr.get("private")
 
 
-def _renamed(ir: Any, module: Any, prefix: str) -> Imported:
+def _renamed(ir: Any, module: Any, prefix: str, number: int | None) -> Imported:
     symbols = ir.SymbolTable(module.operation)
+    main = symbols[_MAIN].type
     operations = list(module.body.operations)
     for operation in operations:
         name = ir.StringAttr(operation.attributes["sym_name"]).value
@@ -146,6 +170,9 @@ def _renamed(ir: Any, module: Any, prefix: str) -> Imported:
     return Imported(
         prefix + _MAIN,
         [o.operation.get_asm(use_local_scope=True, enable_debug_info=False) for o in operations],
+        [str(kind) for kind in main.inputs],
+        [str(kind) for kind in main.results],
+        number,
     )
 
 

@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from kiln.base.errors import three_lines
 from kiln.base.records import Record
 from kiln.control.exported_call import PortableProgram
 from kiln.core.engine import Placement
@@ -29,8 +30,11 @@ from kiln.engines.xla.builder import (
 from kiln.engines.xla.callbacks import HostCallback
 from kiln.engines.xla.imported import Imported, imported
 from kiln.engines.xla.partition import Partition
+from kiln.engines.xla.sized_builder import SizedBuilder, size_name
+from kiln.engines.xla.sized_main import SIZED_MAIN, sized_main
 from kiln.ir.effects import must_keep
 from kiln.ir.jaxpr import Jaxpr
+from kiln.ir.sizes import is_constant, names
 from kiln.ir.types import ShapedArray
 
 
@@ -48,17 +52,18 @@ class LoweredModule:
 
 
 class Export(Record):
-    """What a module says that is written to be stored: the platforms that it may run on.
+    """What a module says that is written to be stored: its platforms, and its named sizes.
 
-    With several, its first argument is the number of that which it runs on.
+    With several platforms, its first argument is the number of that which it runs on.
     """
 
     platforms: tuple[str, ...]
+    sizes: tuple[str, ...] = ()
 
     @property
     def is_refined(self) -> bool:
         """Whether something is decided when the module is compiled."""
-        return len(self.platforms) > 1
+        return len(self.platforms) > 1 or bool(self.sizes)
 
     def leading(self) -> list[str]:
         """Return the arguments before those of the program."""
@@ -139,7 +144,18 @@ class Module:
             [attribute]
             for attribute in self.partition.outputs([v.aval.ndim for v in jaxpr.outvars])
         ]
-        self._write("public", "main", jaxpr, heads, tails, with_token=token)
+        if self._export is None or not self._export.sizes:
+            self._write("public", "main", jaxpr, heads, tails, with_token=token)
+            return
+        sizes = self._export.sizes
+        inner = f"{SIZED_MAIN}_{text.symbol(jaxpr.name)}" if jaxpr.name else SIZED_MAIN
+        self._symbols.add(inner)
+        avals = [v.aval for v in inputs]
+        attributes = (list(map(_attributes, heads)), list(map(_attributes, tails)))
+        self._bodies.append(
+            sized_main(self, inner, sizes, avals, jaxpr.out_avals, self._export.leading(), attributes)
+        )
+        self._write("private", inner, jaxpr, (), (), with_token=token)
 
     def function(self, jaxpr: Jaxpr, name: str) -> str:
         """Return the symbol of the function for a jaxpr, writing it on first use."""
@@ -166,7 +182,8 @@ class Module:
         *,
         with_token: bool,
     ) -> None:
-        builder = Builder(self, numbers())
+        sizes = self._export.sizes if self._export is not None else ()
+        builder = SizedBuilder(self, numbers()) if sizes else Builder(self, numbers())
         ordered = is_ordered(jaxpr)
         if ordered:
             builder.token = Value("%token", TOKEN)
@@ -179,6 +196,7 @@ class Module:
             outs = [builder.token or builder.new_token(), *outs]
         around = _attributes([self.partition.repeated(0)]) if visibility == "public" else ""
         head = [f"%token: {type_of(TOKEN)}{around}"] if ordered else []
+        head = [*[f"{size_name(name)}: tensor<i32>" for name in sizes], *head]
         if self._export is not None and visibility == "public":
             head = [*self._export.leading(), *head]
         for i, arg in enumerate(args):
@@ -247,9 +265,24 @@ def lower(
 
     Raises: UnsupportedPrimitive, naming the primitive and the source line.
     """
+    if export is None:
+        _check_sizes(jaxpr)
     module = Module(lowerings, locations=locations, placement=placement, export=export)
     module.main(jaxpr, aliases or {}, donors)
     return LoweredModule(module.text(name), module.callbacks, is_ordered(jaxpr), has_effects(jaxpr))
+
+
+def _check_sizes(jaxpr: Jaxpr) -> None:
+    for var in jaxpr.invars:
+        if not is_constant(var.aval.shape):
+            raise NotImplementedError(
+                three_lines(
+                    f"a program with a value of type {var.aval}",
+                    "the xla engine needs sizes that are numbers, and "
+                    f"{', '.join(names(*var.aval.shape))} is a name",
+                    "call the function without abstracted_axes",
+                )
+            )
 
 
 def has_effects(jaxpr: Jaxpr) -> bool:

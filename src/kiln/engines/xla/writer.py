@@ -328,6 +328,24 @@ class Writer:
         )
         return self.op("stablehlo.slice", [x], out, attrs)
 
+    def dynamic_slice(self, x: Value, starts: Sequence[Value], sizes: Sequence[Any]) -> Value:
+        """Take a window at starts that are computed; they are moved so that it lies inside."""
+        attrs = f"slice_sizes = {text.int_array(sizes)}"
+        return self.op("stablehlo.dynamic_slice", [x, *starts], x.aval.with_(shape=sizes), attrs)
+
+    def gather(
+        self, x: Value, indices: Value, out: ShapedArray, attrs: str, sizes: Sequence[Any]
+    ) -> Value:
+        """Take windows of some sizes at indices; `attrs` says all else."""
+        return self.op(
+            "stablehlo.gather", [x, indices], out, f"{attrs}, slice_sizes = {text.int_array(sizes)}"
+        )
+
+    def vector(self, numbers: Sequence[Any], dtype: Any) -> Value:
+        """Return numbers, sizes among them, as a vector."""
+        array = np.array(numbers, dtype)
+        return self.constant(array, ShapedArray(array.shape, array.dtype))
+
     def concatenate(self, xs: Sequence[Value], dimension: int) -> Value:
         """Join arrays along a dimension."""
         shape = list(xs[0].shape)

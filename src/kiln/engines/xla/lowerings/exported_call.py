@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.control.exported_call import PortableProgram, call_exported_p
@@ -13,6 +15,7 @@ from kiln.ir.sharding import NamedSharding
 from kiln.ir.types import ShapedArray
 
 Out = Sequence[ShapedArray]
+_NUMBER = ShapedArray((), np.dtype(np.int32))
 
 
 def _call_exported(b: Builder, out: Out, *xs: Value, program: PortableProgram) -> list[Value]:
@@ -28,14 +31,28 @@ def _call_exported(b: Builder, out: Out, *xs: Value, program: PortableProgram) -
         )
     made = b.module.imported(program, [x.aval for x in xs], out)
     operands = _placed(b, xs, program.in_shardings)
-    kept = [operands[i] for i in program.kept]
-    types = ", ".join(type_of(x.aval) for x in kept)
-    results = ", ".join(map(type_of, out))
-    outs = b.emit(
-        f"func.call @{made.symbol}({', '.join(map(str, kept))}) : ({types}) -> ({results})",
+    wanted = list(made.operands)
+    given: list[str] = []
+    if made.number is not None:
+        given.append(str(b.emit(f"stablehlo.constant dense<{made.number}> : {wanted[0]}", _NUMBER)))
+    for i, want in zip(program.kept, wanted[len(given) :], strict=True):
+        given.append(str(_as_type(b, operands[i], type_of(operands[i].aval), want)))
+    found = b.emit(
+        f"func.call @{made.symbol}({', '.join(given)}) : ({', '.join(wanted)}) -> "
+        f"({', '.join(made.results)})",
         list(out),
     )
+    outs = [
+        _as_type(b, x, have, type_of(x.aval)) for x, have in zip(found, made.results, strict=True)
+    ]
     return _placed(b, outs, program.out_shardings)
+
+
+def _as_type(b: Builder, x: Value, have: str, want: str) -> Value:
+    """Return a value in another type of the same array: sizes may be known in one of them."""
+    if have == want:
+        return x
+    return b.emit(f"stablehlo.convert {x} : ({have}) -> {want}", x.aval)
 
 
 def _placed(
