@@ -119,7 +119,6 @@ NOT_YET: dict[str, str] = dict.fromkeys(
         "jax.experimental.ode",
         "jax.experimental.random",
         "jax.experimental.topologies",
-        "jax.export",
         "jax.extend",
         "jax.interpreters",
         "jax.lax.index_take",

@@ -1,7 +1,7 @@
-"""The container of an exported program: everything about it as the bytes that jax writes and reads.
+"""The container of an exported program: all about it, as the bytes that jax writes and reads.
 
-It is a flatbuffers table (`layout.py`). Types and shardings stand in tables of their own, by number,
-and once more where releases before April 2026 look for them.
+It is a flatbuffers table (`layout.py`). Types and shardings stand in tables of their own, by
+number, and once more where releases before April 2026 look for them.
 """
 
 from __future__ import annotations

@@ -53,7 +53,6 @@ class Traced(Stage):
         self._refuse_refs("lower")
         return Lowered(recording, consts, self._placer, self._places, self._form, platform)
 
-
     def whole_program(self) -> WholeProgram:
         """Return the program with its constants inside, for the leaves of `(args, kwargs)`.
 

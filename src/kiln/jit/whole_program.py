@@ -1,7 +1,7 @@
 """A traced function as one program that needs nothing else: its constants are inside.
 
-Its inputs are the leaves of `(args, kwargs)` as the call was written, where a compiled program takes
-closed-over arrays first and arguments by position.
+Its inputs are the leaves of `(args, kwargs)` as the call was written, where a compiled program
+takes closed-over arrays first and arguments by position.
 """
 
 from __future__ import annotations

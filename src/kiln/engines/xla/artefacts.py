@@ -22,7 +22,9 @@ _ON_CPU = "lapack_"
 _ANY = "ALL"
 
 
-def artefact(program: Program, platforms: Sequence[str], allowed_calls: Collection[str]) -> Artefact:
+def artefact(
+    program: Program, platforms: Sequence[str], allowed_calls: Collection[str]
+) -> Artefact:
     """Return a program as an artefact for some platforms.
 
     Raises: NotImplementedError, naming what cannot be stored.

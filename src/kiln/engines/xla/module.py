@@ -122,9 +122,7 @@ class Module:
         found = self._imported.get(key)
         if found is None:
             prefix = f"exported_{len(self._imported)}_"
-            found = self._imported[key] = imported(
-                program, types, results, prefix, self.platforms
-            )
+            found = self._imported[key] = imported(program, types, results, prefix, self.platforms)
             self._bodies += found.functions
         return found
 
@@ -151,10 +149,9 @@ class Module:
         inner = f"{SIZED_MAIN}_{text.symbol(jaxpr.name)}" if jaxpr.name else SIZED_MAIN
         self._symbols.add(inner)
         avals = [v.aval for v in inputs]
+        leading, outs = self._export.leading(), jaxpr.out_avals
         attributes = (list(map(_attributes, heads)), list(map(_attributes, tails)))
-        self._bodies.append(
-            sized_main(self, inner, sizes, avals, jaxpr.out_avals, self._export.leading(), attributes)
-        )
+        self._bodies.append(sized_main(self, inner, sizes, avals, outs, leading, attributes))
         self._write("private", inner, jaxpr, (), (), with_token=token)
 
     def function(self, jaxpr: Jaxpr, name: str) -> str:

@@ -71,6 +71,7 @@ class SizedBuilder(Builder):
         return self.apply("divide", self.apply("subtract", inner, rest), divisor)
 
     def vector(self, numbers: Sequence[Any], dtype: Any) -> Value:
+        """Return numbers, sizes among them, as a vector."""
         if is_constant(numbers):
             return super().vector(numbers, dtype)
         one = ShapedArray((1,), _SIZE.dtype)
@@ -85,6 +86,7 @@ class SizedBuilder(Builder):
     # Operations that take sizes.
 
     def constant(self, value: Any, aval: ShapedArray) -> Value:
+        """Return a constant: a number or a size filling a type, or an array of that type."""
         shape, dtype = text.host_dtype(aval)
         scalar = ShapedArray((), dtype)
         if type(value) is Size:
@@ -96,6 +98,7 @@ class SizedBuilder(Builder):
         return Value(self.broadcast(found, ShapedArray(shape, dtype)).name, aval)
 
     def broadcast(self, x: Value, out: ShapedArray, dims: Sequence[int] = ()) -> Value:
+        """Place the axes of `x` at `dims` of `out`, stretching those of size 1."""
         if is_constant((*x.shape, *out.shape)):
             return super().broadcast(x, out, dims)
         if x.shape == out.shape and list(dims) == list(range(x.ndim)):
@@ -108,6 +111,7 @@ class SizedBuilder(Builder):
         )
 
     def reshape(self, x: Value, shape: Sequence[Any]) -> Value:
+        """Reshape in row-major order."""
         out = x.aval.with_(shape=shape)
         if is_constant((*x.shape, *out.shape)) or x.shape == out.shape:
             return super().reshape(x, shape)
@@ -115,6 +119,7 @@ class SizedBuilder(Builder):
         return self.op("stablehlo.dynamic_reshape", [x, sizes], out)
 
     def iota(self, out: ShapedArray, dimension: int = 0) -> Value:
+        """Count along a dimension."""
         if is_constant(out.shape):
             return super().iota(out, dimension)
         shape = self._vector(out.shape)
@@ -131,6 +136,7 @@ class SizedBuilder(Builder):
         limits: Sequence[Any],
         strides: Sequence[int] | None = None,
     ) -> Value:
+        """Take elements start, start + stride, ... before limit along each axis."""
         if is_constant((*starts, *limits)):
             return super().slice(x, starts, limits, strides)
         steps = list(strides) if strides is not None else [1] * x.ndim
@@ -142,6 +148,7 @@ class SizedBuilder(Builder):
         return self.op("stablehlo.real_dynamic_slice", operands, x.aval.with_(shape=sizes))
 
     def dynamic_slice(self, x: Value, starts: Sequence[Value], sizes: Sequence[Any]) -> Value:
+        """Take a window at starts that are computed; they are moved so that it lies inside."""
         if is_constant(sizes):
             return super().dynamic_slice(x, starts, sizes)
         # Windows are moved inside, as with sizes that are numbers.
@@ -162,11 +169,13 @@ class SizedBuilder(Builder):
     def gather(
         self, x: Value, indices: Value, out: ShapedArray, attrs: str, sizes: Sequence[Any]
     ) -> Value:
+        """Take windows of some sizes at indices; `attrs` says all else."""
         if is_constant(sizes):
             return super().gather(x, indices, out, attrs, sizes)
         return self.op("stablehlo.dynamic_gather", [x, indices, self._vector(sizes)], out, attrs)
 
     def pad(self, x: Value, value: Value, config: Sequence[tuple[Any, Any, int]]) -> Value:
+        """Pad with a scalar: (low, high, interior) for each axis; negative low or high crop."""
         if is_constant((*x.shape, *[n for entry in config for n in entry])):
             return super().pad(x, value, config)
         sizes = [
@@ -179,10 +188,14 @@ class SizedBuilder(Builder):
     # Programs.
 
     def call(self, jaxpr: Jaxpr, values: Sequence[Value], name: str) -> list[Value]:
-        # Another function would not see the sizes.
+        """Write a jaxpr in place: another function would not see the sizes."""
         return self.inline(jaxpr, values)
 
     def equation(self, eqn: Eqn, operands: Sequence[Value]) -> list[Value]:
+        """Lower one equation.
+
+        Raises: UnsupportedPrimitive for one that takes a size as a number where it is none.
+        """
         try:
             return super().equation(eqn, operands)
         except InconclusiveSizeError as error:
@@ -191,7 +204,7 @@ class SizedBuilder(Builder):
                     f"{eqn.primitive.name}: operands "
                     f"{', '.join(str(v.aval) for v in operands)} at {place_of(eqn.source)}",
                     f"{eqn.primitive.name} takes a size as a number, and in a program that is "
-                    f"stored for all sizes it has none: {str(error).splitlines()[0]}",
+                    f"stored for all sizes it has none: {str(error).partition(' was used')[0]}",
                     "export the function for sizes that are numbers, or write this part with "
                     "operations whose sizes may vary",
                 )
