@@ -176,22 +176,22 @@ class Exported(Record, eq=False):
         """The function of the leaves, with its derivative."""
         program = portable(self)
 
-        @custom_vjp
         def run(*leaves: Any) -> tuple[Any, ...]:
             raws = [to_raw(x, aval) for x, aval in zip(leaves, self.in_avals, strict=True)]
             outs = call_exported_p.bind(*raws, program=program)
             return tuple([from_raw(x, a) for x, a in zip(outs, self.out_avals, strict=True)])
 
         def forward(*leaves: Any) -> Any:
-            return run(*leaves), leaves
+            return flat(*leaves), leaves
 
         def backward(leaves: Sequence[Any], cotangents: Sequence[Any]) -> tuple[Any, ...]:
             pulled = self.vjp().call(*leaves, *cotangents)
             return tuple([None if _is_nothing(x) else x for x in pulled])
 
-        run.defvjp(forward, backward)
         run.__name__ = self.fun_name
-        return jit(run)
+        flat = custom_vjp(run)
+        flat.defvjp(forward, backward)
+        return jit(flat)
 
     def __repr__(self) -> str:
         return f"Exported(fun_name={self.fun_name}, ...)"

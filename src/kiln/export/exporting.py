@@ -150,10 +150,10 @@ def _shardings(whole: WholeProgram, inputs: int, outputs: int) -> tuple[Placed, 
         whole.kept, program.jaxpr.invars, placement.in_shardings, strict=True
     ):
         given[i] = _by_names(sharding, var.aval, placement)
-    for i, (var, wanted) in enumerate(
-        zip(program.jaxpr.outvars, placement.out_shardings, strict=True)
-    ):
-        returned[i] = wanted and _by_names(wanted, var.aval, placement)
+    results = zip(program.jaxpr.out_avals, placement.out_shardings, strict=True)
+    for i, (aval, wanted) in enumerate(results):
+        if wanted is not None:
+            returned[i] = _by_names(wanted, aval, placement)
     return given, returned
 
 

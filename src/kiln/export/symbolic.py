@@ -52,7 +52,7 @@ def symbolic_shape(
     *,
     constraints: Sequence[str] = (),
     scope: SymbolicScope | None = None,
-    like: Sequence[int | None] | None = None,
+    like: Sequence[Dim | None] | None = None,
 ) -> tuple[Dim, ...]:
     """Return the shape that text describes; None is `...`, the shape `like`.
 

@@ -18,7 +18,7 @@ from kiln.base.tree import (
 from kiln.export.node_classes import class_named, class_of
 
 _LEAF, _NONE, _TUPLE, _LIST, _DICT, _CUSTOM = range(6)
-_PLAIN = {NoneType: _NONE, tuple: _TUPLE, list: _LIST, dict: _DICT}
+_PLAIN: dict[type, int] = {NoneType: _NONE, tuple: _TUPLE, list: _LIST, dict: _DICT}
 _BY_KIND = {kind: nodetype for nodetype, kind in _PLAIN.items()}
 _A_LEAF = tree_structure(0)
 

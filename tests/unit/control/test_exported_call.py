@@ -59,9 +59,7 @@ def test_other_shapes_are_refused(shapes, match):
 
 def test_other_dtypes_are_refused():
     with pytest.raises(ValueError, match=r"Dtype mismatch for args\[0\]: expected float32, got i"):
-        call_exported_p.infer(
-            ShapedArray((4, 3), I32), ShapedArray((8,), F32), program=SIZED
-        )
+        call_exported_p.infer(ShapedArray((4, 3), I32), ShapedArray((8,), F32), program=SIZED)
 
 
 def test_a_size_without_a_solution():

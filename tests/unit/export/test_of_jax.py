@@ -110,7 +110,9 @@ def test_shardings():
     found = loaded.call(kiln.device_put(jnp.arange(4.0), sharding))
     assert found.sharding == sharding
     np.testing.assert_array_equal(found, [0, 2, 4, 6])
-    with pytest.raises(ValueError, match="exported for 2 devices and is called in a context with 1"):
+    with pytest.raises(
+        ValueError, match="exported for 2 devices and is called in a context with 1"
+    ):
         loaded.call(jnp.arange(4.0))
     with pytest.raises(ValueError, match="does not match the mesh used for export"):
         loaded.in_shardings_jax(make_mesh((2,), ("y",)))

@@ -18,7 +18,7 @@ def write() -> None:
     jax, export = importlib.import_module("jax"), importlib.import_module("jax.export")
     jnp = jax.numpy
 
-    def network(params, x, *, scale):  # noqa: ANN001, ANN202
+    def network(params, x, *, scale):
         h = jax.scipy.special.erf(x @ params["w"]) * scale
         return {"h": h, "n": (h > 0).sum()}
 

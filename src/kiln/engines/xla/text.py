@@ -14,7 +14,7 @@ import numpy as np
 
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
-from kiln.ir.sizes import Size
+from kiln.ir.sizes import is_constant
 from kiln.ir.types import ShapedArray
 
 _NAMES: dict[np.dtype, str] = {
@@ -82,7 +82,7 @@ def element_type(dtype: Any) -> str:
 def tensor_type(aval: ShapedArray) -> str:
     """Return a type in MLIR: `tensor<2x3xf32>`, or `tensor<?x3xf32>` if a size has a name."""
     shape, dtype = host_dtype(aval)
-    sizes = "".join("?x" if type(size) is Size else f"{size}x" for size in shape)
+    sizes = "".join([f"{size}x" if is_constant((size,)) else "?x" for size in shape])
     return f"tensor<{sizes}{element_type(dtype)}>"
 
 

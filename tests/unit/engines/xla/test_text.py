@@ -47,7 +47,6 @@ def test_named_sizes_are_not_known():
     assert text.tensor_type(aval) == "tensor<?x3xf32>"
 
 
-
 def read_back(value: np.ndarray) -> np.ndarray:
     aval = ShapedArray(value.shape, value.dtype)
     kind = text.tensor_type(aval)

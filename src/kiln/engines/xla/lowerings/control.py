@@ -89,15 +89,16 @@ def _scan(
         return list(state)
 
     state = [*carry, *ys]
-    if type(length) is Size:
+    whole: Dim
+    if isinstance(length, Size):
         # How many turns there are is not known: each is one step.
-        unroll, turns, rest = 1, length, 0
+        unroll, whole, rest = 1, length, 0
     else:
         turns, rest = divmod(length, unroll)
         if turns <= 1:
             turns, rest = 0, length
-    if type(turns) is Size or turns:
         whole = turns * unroll
+    if isinstance(whole, Size) or whole:
 
         def goes_on(inner: Builder, i: Value, *_: Value) -> Value:
             return inner.compare("LT", i, inner.like(whole, i))
