@@ -11,7 +11,6 @@ _MLIR = "kiln's programs are not MLIR modules"
 _FFI = "foreign kernels speak XLA's interface, and programs run without XLA; use pure_callback"
 _ONE_PROCESS = "kiln runs in one process"
 _DISK = "the cache on disk is an option: kiln.config.update('cache_dir', path)"
-_NO_STORED = "compiled programs are kept in the cache on disk, and not given to programs as bytes"
 _HANDLE = "kiln has the function, and expresses it by other primitives"
 _SPECIFIC = "it steers XLA's compiler, which runs only what the native engine does not"
 _HIGHER = "new kinds of values are not supported"
@@ -52,7 +51,6 @@ REFUSED: dict[str, str] = {
     "jax.experimental.rnn": "it calls cuDNN; use linen's recurrent layers",
     "jax.experimental.roofline": _TOOL,
     "jax.experimental.scheduling_groups": _SPECIFIC,
-    "jax.experimental.serialize_executable": _NO_STORED,
     "jax.experimental.shard_alike": _SPECIFIC,
     "jax.experimental.source_mapper": _TOOL,
     "jax.experimental.sparse": "sparse operations are functions of arrays, not primitives",
