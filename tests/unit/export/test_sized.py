@@ -50,10 +50,20 @@ PROGRAMS = {
     "convolution": (lambda x: lax.conv(x, jnp.ones((2, 3, 3, 3)), (1, 1), "SAME"), "b, 3, 8, 8"),
     "random": (lambda x: x + kiln.random.uniform(kiln.random.key(0), x.shape), "b, 3"),
     "choice": (lambda x: jnp.where(x > 0, x, 0), "b, 3"),
+    "running": (lambda x: (jnp.cumsum(x, 0), lax.cummax(x, 0, reverse=True)), "b, 3"),
+    "attention": (
+        lambda q: kiln.nn.softmax(q @ q.swapaxes(1, 2) + jnp.tri(q.shape[1])) @ q,
+        "b, n, 4",
+    ),
+    "selection": (lambda x: (lax.top_k(x, 2), jnp.median(x), jnp.unique(x, size=3)), "b, 3"),
+    "pools": (
+        lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID"),
+        "b, 2*n, 8, 2",
+    ),
     "roll": (lambda x: (jnp.roll(x, 1, axis=0), jnp.cumsum(x, axis=1)), "b, 3"),
     "triangle": (lambda x: jnp.tril(jnp.ones((x.shape[0], x.shape[0]))) @ x, "b, 3"),
 }
-QUICK = ("products", "windows", "scan of rows", "gather", "loop", "random")
+QUICK = ("running", "products", "windows", "scan of rows", "gather", "loop", "random")
 ENVIRONMENTS = ({"b": 1, "n": 2, "k": 3}, {"b": 5, "n": 1, "k": 1})
 
 
@@ -83,7 +93,7 @@ def _values(specs, env):
 def test_for_all_sizes(name):
     fun, *specs = PROGRAMS[name]
     exported = export.export(kiln.jit(fun))(*_types(specs))
-    found = export.deserialize(exported.serialize(vjp_order=int(name != "loop")))
+    found = export.deserialize(exported.serialize(vjp_order=int(name not in ("loop", "running"))))
     for env in ENVIRONMENTS:
         values = _values(specs, env)
         outs, expected = (kiln.tree.leaves(run(*values)) for run in (found.call, kiln.jit(fun)))
@@ -131,8 +141,20 @@ def test_jitted_and_mapped_calls():
 
 
 def test_what_takes_sizes_as_numbers_is_named():
-    with pytest.raises(UnsupportedPrimitive, match=r"cumsum takes a size as a number.* size n"):
-        export.export(kiln.jit(jnp.cumsum))(*_types(["n"]))
+    with pytest.raises(UnsupportedPrimitive, match=r"svd takes a size as a number.* n > 3"):
+        export.export(kiln.jit(jnp.linalg.svd))(*_types(["n, 3"]))
+
+
+@pytest.mark.parametrize(
+    ("fun", "operation"),
+    [
+        (lambda x: jnp.linalg.inv(x[:, None, None]), "stablehlo.custom_call"),
+        (lambda x: lax.rng_bit_generator(jnp.zeros(4, "uint32"), x.shape), "rng_bit_generator"),
+    ],
+)
+def test_what_hides_its_sizes_is_named(fun, operation):
+    with pytest.raises(UnsupportedPrimitive, match=f"does not find the sizes .*{operation}, for o"):
+        export.export(kiln.jit(fun))(*_types(["n"]))
 
 
 def test_named_sizes_are_refused_where_they_are_not_stored():

@@ -10,12 +10,16 @@ from kiln.base.source import current_source
 from kiln.core.artefacts import Artefact
 from kiln.core.engine import Program
 from kiln.engines.xla.binding import XlaError
+from kiln.engines.xla.imported import for_types
 from kiln.engines.xla.lowerings import LOWERINGS
 from kiln.engines.xla.mlir import bindings, from_artefact, to_artefact
 from kiln.engines.xla.module import Export, lower
 from kiln.ir.aliasing import reused
+from kiln.ir.sizes import Dim, substitute
+from kiln.ir.types import ShapedArray
 
 _TARGET = re.compile(r'call_target_name = "([^"]*)"|stablehlo\.custom_call @([\w.$]+)')
+_OPERATION = re.compile(r"'(stablehlo\.\w+)' op")
 _KEPT = re.compile(r"lapack_\w+_ffi|shape_assertion")
 """Routines whose names and operands releases of jaxlib keep."""
 _ON_CPU = "lapack_"
@@ -52,7 +56,37 @@ def artefact(
             )
         )
     _check_calls(asked, lowered.text, platforms, allowed_calls)
-    return Artefact(to_artefact(lowered.text), export.is_refined)
+    if not export.sizes:
+        return Artefact(to_artefact(lowered.text), export.is_refined)
+    return Artefact(_for_all_sizes(asked, program, lowered.text, len(platforms) > 1), True)
+
+
+def _for_all_sizes(asked: str, program: Program, text: str, takes_number: bool) -> bytes:
+    """Return a module with named sizes as an artefact, once it was tried for some sizes.
+
+    Raises: UnsupportedPrimitive if XLA does not find the sizes of a part of it.
+    """
+    values: dict[str, Dim] = {name: 2 + i for i, name in enumerate(program.sizes)}
+
+    def tried(avals: Sequence[ShapedArray]) -> list[ShapedArray]:
+        return [a.with_(shape=[substitute(dim, values) for dim in a.shape]) for a in avals]
+
+    inputs, outputs = tried(program.jaxpr.in_avals), tried(program.jaxpr.out_avals)
+    try:
+        stored = to_artefact(text)
+        for_types(stored, inputs, outputs, 0 if takes_number else None)
+    except (XlaError, ValueError, RuntimeError) as error:
+        found = _OPERATION.search(str(error))
+        what = found.group(1) if found else str(error).splitlines()[0]
+        raise UnsupportedPrimitive(
+            three_lines(
+                asked,
+                f"XLA does not find the sizes of this program: those of {what}, for one, are not "
+                "known from those of the arguments",
+                "export the function for sizes that are numbers, or leave this part out",
+            )
+        ) from None
+    return stored
 
 
 def _check_calls(

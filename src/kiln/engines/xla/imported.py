@@ -100,6 +100,17 @@ def imported(
         ) from None
 
 
+def for_types(
+    stored: bytes, types: Sequence[ShapedArray], results: Sequence[ShapedArray], number: int | None
+) -> None:
+    """Check that an artefact can be compiled for operands of given types.
+
+    Raises: jaxlib's error if it cannot.
+    """
+    with bindings() as ir:
+        _refined(ir, from_artefact(stored), types, results, number)
+
+
 def _refined(
     ir: Any,
     module: Any,

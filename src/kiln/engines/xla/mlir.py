@@ -63,9 +63,15 @@ def bytecode(text: str) -> bytes:
 
 
 def to_artefact(text: str) -> bytes:
-    """Return StableHLO text as a portable artefact, for releases of XLA from four weeks ago on."""
-    module = parse(text)
-    with bindings():
+    """Return StableHLO text as a portable artefact, for releases of XLA from four weeks ago on.
+
+    Raises: ValueError for what is no StableHLO.
+    """
+    with bindings() as ir:
+        try:
+            module = ir.Module.parse(text)
+        except ir.MLIRError as error:
+            raise ValueError(str(error)) from None
         stablehlo = importlib.import_module("jaxlib.mlir.dialects.stablehlo")
         four_weeks = stablehlo.StablehloCompatibilityRequirement.WEEK_4
         version = stablehlo.get_version_from_compatibility_requirement(four_weeks)

@@ -199,12 +199,13 @@ class SizedBuilder(Builder):
         try:
             return super().equation(eqn, operands)
         except InconclusiveSizeError as error:
+            size = str(error).splitlines()[0].partition(" was used")[0]
             raise UnsupportedPrimitive(
                 three_lines(
                     f"{eqn.primitive.name}: operands "
                     f"{', '.join(str(v.aval) for v in operands)} at {place_of(eqn.source)}",
                     f"{eqn.primitive.name} takes a size as a number, and in a program that is "
-                    f"stored for all sizes it has none: {str(error).partition(' was used')[0]}",
+                    f"stored for all sizes it has none: {size}",
                     "export the function for sizes that are numbers, or write this part with "
                     "operations whose sizes may vary",
                 )
