@@ -84,11 +84,12 @@ def sizes_of_call(program: PortableProgram, avals: Sequence[ShapedArray]) -> dic
         for at in misfits(patterns, shapes, values):
             wanted, aval = program.in_avals[at.array], avals[at.array]
             wrong.append(
-                f"Shape mismatch for {program.arg_names[at.array]}: axis {at.axis} has the size "
-                f"{aval.shape[at.axis]} and should have {at.wanted} (declared {wanted.shape})"
+                f"Shape mismatch for {program.arg_names[at.array]}.shape[{at.axis}]: it is "
+                f"{aval.shape[at.axis]} and should be {at.wanted} (declared {wanted.shape})"
             )
     except InconclusiveSizeError as error:
-        _refuse(program, f"sizes that cannot be compared: {str(error).splitlines()[1]}")
+        compared = str(error).splitlines()[0].removeprefix("sizes: ")
+        _refuse(program, f"sizes that cannot be compared: {compared}")
     if wrong:
         _refuse(program, "; ".join(wrong))
     return values

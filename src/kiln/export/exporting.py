@@ -51,7 +51,7 @@ def export(
     """Return a function of arguments, or their types, that exports a jitted function for them.
 
     `platforms` are some of `cpu`, `cuda`, `rocm`, `tpu`. Sizes of the types may be named
-    (`symbolic_shape`).
+    (`symbolic_shape`). Functions of kiln's own, such as `jnp.sin`, need not be jitted.
 
     Raises: ValueError for a function that is not jitted, for an unknown platform; when called,
         NotImplementedError for a program that calls Python.
@@ -61,6 +61,8 @@ def export(
         >>> exported.in_avals
         (ShapedArray(float32[3]),)
     """
+    if _is_of_kiln(fun_jit):
+        fun_jit = jit(fun_jit)
     if not isinstance(fun_jit, JitFunction):
         raise ValueError(
             three_lines(
@@ -94,6 +96,12 @@ def export(
         return exported_of(fun_jit.trace(*args, **kwargs), wanted, checks)
 
     return do_export
+
+
+def _is_of_kiln(fun: Any) -> bool:
+    """Tell whether a function is one of kiln's own, such as `jnp.sin`: those of jax are jitted."""
+    module = getattr(fun, "__module__", None) or ""
+    return not isinstance(fun, JitFunction) and module.startswith("kiln.") and callable(fun)
 
 
 def exported_of(

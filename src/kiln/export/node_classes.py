@@ -54,7 +54,7 @@ def _unregistered(what: str, of: object) -> ValueError:
     return ValueError(
         three_lines(
             f"{what} at {current_source()}",
-            f"Cannot store or load a PyTreeDef containing an unregistered type `{of}`",
+            f"Cannot serialize or load a PyTreeDef with nodes of the unregistered type `{of}`",
             "register it with export.register_pytree_node_serialization, or "
             "export.register_namedtuple_serialization",
         )
@@ -83,7 +83,8 @@ def register_pytree_node_serialization(
             nodetype, f"Duplicate serialization registration for serialized_name {serialized_name}"
         )
     if from_children is None and nodetype not in tree_nodes.KINDS:
-        _refuse(nodetype, "without from_children the class must be a registered pytree node")
+        why = "If `from_children` is not present, you must call register_pytree_node before"
+        _refuse(nodetype, why)
     made = NodeClass(
         nodetype, serialized_name, serialize_auxdata, deserialize_auxdata, from_children
     )
@@ -107,7 +108,7 @@ def register_namedtuple_serialization(nodetype: type[T], *, serialized_name: str
     Raises: ValueError unless given a class of namedtuples; if it or the name is registered.
     """
     if not tree_nodes.is_namedtuple(nodetype):
-        _refuse(nodetype, "use register_pytree_node_serialization for types other than namedtuples")
+        _refuse(nodetype, "Use register_pytree_node_serialization for types other than namedtuples")
     fields: tuple[str, ...] = nodetype._fields  # type: ignore[attr-defined]
 
     def to_bytes(_: Any) -> bytes:

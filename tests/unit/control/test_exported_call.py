@@ -46,8 +46,8 @@ def test_results_have_the_sizes_of_the_call():
     ("shapes", "match"),
     [
         (((4, 3, 1), (8,)), r"Rank mismatch for args\[0\]"),
-        (((4, 4), (8,)), r"Shape mismatch for args\[0\]: axis 1 has the size 4 and should have 3"),
-        (((4, 3), (9,)), r"Shape mismatch for args\[1\]: axis 0 has the size 9 and should have 8"),
+        (((4, 4), (8,)), r"Shape mismatch for args\[0\].shape\[1\]: it is 4 and should be 3"),
+        (((4, 3), (9,)), r"Shape mismatch for args\[1\].shape\[0\]: it is 9 and should be 8"),
         (((0, 3), (0,)), "Expected value >= 1 for the size 'b', got 0"),
         (((N, 3), (8,)), "sizes that cannot be compared"),
     ],

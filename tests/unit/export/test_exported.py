@@ -141,8 +141,6 @@ def test_an_exported_function_within_another():
     np.testing.assert_allclose(outer.call(X), 2 * np.sin(X) + np.sin(X + 1), rtol=1e-5)
     pulled = kiln.grad(lambda x: outer.call(x).sum())(X)
     np.testing.assert_allclose(pulled, 2 * np.cos(X) + np.cos(X + 1), rtol=1e-5)
-    with pytest.raises(NotImplementedError, match="which it runs on is decided where it is called"):
-        exported_of(inner.call, X, platforms=("cpu", "tpu"))
     with pytest.raises(ValueError, match="it is used on 'cuda'"):
         exported_of(inner.call, X, platforms=("cuda",))
 
@@ -153,6 +151,18 @@ def test_pickles():
 
 
 class TestPlatforms:
+    def test_within_others(self):
+        inner = again(exported_of(lambda x: x + 1, X, platforms=("cuda", "tpu", "cpu")))
+        outer = again(exported_of(lambda x: inner.call(x) * 2, X, platforms=("cpu", "tpu")))
+        assert "stablehlo.case" in outer.mlir_module()
+        np.testing.assert_array_equal(outer.call(X), 2 * X + 2)
+        (struct,) = export.symbolic_args_specs((X,), "b + 1, _")
+        sized = again(exported_of(lambda x: inner.call(x[:2]), struct, platforms=("cpu", "tpu")))
+        np.testing.assert_array_equal(sized.call(np.vstack([X, X])), X + 1)
+
+    def test_functions_of_kiln_need_not_be_jitted(self):
+        np.testing.assert_allclose(export.export(jnp.sin)(X).call(X), np.sin(X), rtol=1e-5)
+
     def test_several(self):
         made = exported_of(lambda x: x + 1, X, platforms=("tpu", "cuda", "cpu"))
         assert made.uses_global_constants and "_platform_index" in made.mlir_module()

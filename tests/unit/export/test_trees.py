@@ -101,7 +101,7 @@ def test_classes_with_data():
         register(serialized_name="another")
     with pytest.raises(ValueError, match="Duplicate serialization registration for serialized_na"):
         register(nodetype=Point, from_children=lambda _, kids: Point(*kids))
-    with pytest.raises(ValueError, match="must be a registered pytree node"):
+    with pytest.raises(ValueError, match="you must call register_pytree_node before"):
         register(nodetype=int, serialized_name="int")
 
 

@@ -58,7 +58,8 @@ def test_another_process(engine, tmp_path):
         "import pickle, sys, numpy as np\n"
         "from kiln.experimental.serialize_executable import deserialize_and_load\n"
         "stored, args, z, expected = pickle.load(open(sys.argv[1], 'rb'))\n"
-        "np.testing.assert_allclose(deserialize_and_load(*stored)(*args, z=z)['a'], expected, 1e-6)\n"
+        "found = deserialize_and_load(*stored)(*args, z=z)['a']\n"
+        "np.testing.assert_allclose(found, expected, 1e-6)\n"
     )
     subprocess.run([sys.executable, "-c", program, str(path)], check=True)
 

@@ -15,7 +15,8 @@ from kiln.engines.xla.lowerings import LOWERINGS
 from kiln.engines.xla.mlir import bindings, from_artefact, to_artefact
 from kiln.engines.xla.module import Export, lower
 from kiln.ir.aliasing import reused
-from kiln.ir.sizes import Dim, substitute
+from kiln.ir.size_solving import steps
+from kiln.ir.sizes import Dim, names, substitute
 from kiln.ir.types import ShapedArray
 
 _TARGET = re.compile(r'call_target_name = "([^"]*)"|stablehlo\.custom_call @([\w.$]+)')
@@ -33,6 +34,8 @@ def artefact(
 
     Raises: NotImplementedError, naming what cannot be stored.
     """
+    asked = f"export of {program.name} for {', '.join(platforms)} at {current_source()}"
+    _check_names(asked, program)
     export = Export(tuple(platforms), program.sizes)
     placement = program.placement
     several = placement is not None and len(placement.devices) > 1
@@ -45,7 +48,6 @@ def artefact(
         placement=placement,
         export=export,
     )
-    asked = f"export of {program.name} for {', '.join(platforms)} at {current_source()}"
     if lowered.callbacks or lowered.effects or lowered.ordered:
         raise NotImplementedError(
             three_lines(
@@ -59,6 +61,23 @@ def artefact(
     if not export.sizes:
         return Artefact(to_artefact(lowered.text), export.is_refined)
     return Artefact(_for_all_sizes(asked, program, lowered.text, len(platforms) > 1), True)
+
+
+def _check_names(asked: str, program: Program) -> None:
+    """Refuse sizes that cannot be computed from those of the arguments."""
+    avals = program.jaxpr.in_avals
+    found = {step.name for step in steps([aval.shape for aval in avals])}
+    for name in program.sizes:
+        if name not in found:
+            where = ", ".join(str(aval) for aval in avals if name in names(*aval.shape))
+            raise ValueError(
+                three_lines(
+                    asked,
+                    f"Cannot solve for the value of the size {name!r} from the types {where}: a "
+                    "name follows from a size that is linear in it, if its other names are known",
+                    f"give an argument an axis of the size {name!r}",
+                )
+            )
 
 
 def _for_all_sizes(asked: str, program: Program, text: str, takes_number: bool) -> bytes:

@@ -26,36 +26,22 @@ _KINDS: Mapping[str, tuple[str, ...]] = {"gpu": ("cuda", "rocm")}
 class Imported(NamedTuple):
     """The functions of a stored program as text; `symbol` is that to call, on the kept inputs.
 
-    `operands` and `results` are its types as text; the first operand is `number`, unless None.
+    `operands` and `results` are its types as text. With `numbers`, its first operand is that of the
+    platform: one for each platform of the module.
     """
 
     symbol: str
     functions: Sequence[str]
     operands: Sequence[str]
     results: Sequence[str]
-    number: int | None
+    numbers: Sequence[int]
 
 
-def platform_number(program: PortableProgram, platforms: Sequence[str]) -> int:
+def _number(program: PortableProgram, platform: str) -> int:
     """Return which platform of a stored program is that of the module.
 
     Raises: ValueError if it was written for others.
     """
-    numbers = {_number(program, platform) for platform in platforms}
-    if len(numbers) == 1:
-        return numbers.pop()
-    raise NotImplementedError(
-        three_lines(
-            f"export of a call of the exported function {program.name} for platforms={platforms} "
-            f"at {current_source()}",
-            f"it was itself exported for several platforms, {program.platforms}, and which it runs "
-            "on is decided where it is called",
-            "export for one platform at a time",
-        )
-    )
-
-
-def _number(program: PortableProgram, platform: str) -> int:
     for name in (platform, *_KINDS.get(platform, ())):
         if name in program.platforms:
             return program.platforms.index(name)
@@ -82,18 +68,20 @@ def imported(
 
     Raises: ValueError for a module of other platforms, or an artefact that XLA does not read.
     """
-    number = platform_number(program, platforms)
+    numbers = [_number(program, platform) for platform in platforms]
     asked = f"call of the exported function {program.name} at {current_source()}"
     try:
         with bindings() as ir:
             module = from_artefact(program.stored)
-            chosen = number if len(program.platforms) > 1 else None
+            takes_number = len(program.platforms) > 1
             # With names in them, the sizes are decided when the calling program is compiled.
-            if program.is_refined and all(is_constant(aval.shape) for aval in types):
+            is_known = all(is_constant(aval.shape) for aval in types) and len({*numbers}) == 1
+            if program.is_refined and is_known:
                 kept = [types[i] for i in program.kept]
-                module = _refined(ir, module, kept, results, chosen)
-                chosen = None
-            return _renamed(ir, module, prefix, chosen)
+                number = numbers[0] if takes_number else None
+                module = _refined(ir, module, kept, results, number)
+                takes_number = False
+            return _renamed(ir, module, prefix, numbers if takes_number else ())
     except (XlaError, ValueError, RuntimeError) as error:
         raise ValueError(
             three_lines(asked, f"its StableHLO cannot be used: {error}", "export it again")
@@ -167,7 +155,7 @@ def _hide(ir: Any, module: Any, symbols: Any, function: Any, name: str) -> None:
     function.attributes["sym_visibility"] = ir.StringAttr.get("private")
 
 
-def _renamed(ir: Any, module: Any, prefix: str, number: int | None) -> Imported:
+def _renamed(ir: Any, module: Any, prefix: str, numbers: Sequence[int]) -> Imported:
     symbols = ir.SymbolTable(module.operation)
     main = symbols[_MAIN].type
     operations = list(module.body.operations)
@@ -183,7 +171,7 @@ def _renamed(ir: Any, module: Any, prefix: str, number: int | None) -> Imported:
         [o.operation.get_asm(use_local_scope=True, enable_debug_info=False) for o in operations],
         [str(kind) for kind in main.inputs],
         [str(kind) for kind in main.results],
-        number,
+        numbers,
     )
 
 

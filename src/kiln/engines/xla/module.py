@@ -32,6 +32,7 @@ from kiln.engines.xla.imported import Imported, imported
 from kiln.engines.xla.partition import Partition
 from kiln.engines.xla.sized_builder import SizedBuilder, size_name
 from kiln.engines.xla.sized_main import SIZED_MAIN, sized_main
+from kiln.engines.xla.writer import PLATFORM
 from kiln.ir.effects import must_keep
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.sizes import is_constant, names
@@ -69,7 +70,7 @@ class Export(Record):
         """Return the arguments before those of the program."""
         if len(self.platforms) == 1:
             return []
-        return ['%platform: tensor<i32> {jax.global_constant = "_platform_index"}']
+        return [f'{PLATFORM}: tensor<i32> {{jax.global_constant = "_platform_index"}}']
 
     def attributes(self) -> str:
         """Return the attributes of the module, each with a comma."""
@@ -179,8 +180,10 @@ class Module:
         *,
         with_token: bool,
     ) -> None:
-        sizes = self._export.sizes if self._export is not None else ()
-        builder = SizedBuilder(self, numbers()) if sizes else Builder(self, numbers())
+        export = self._export
+        sizes = export.sizes if export is not None else ()
+        is_refined = export is not None and export.is_refined
+        builder = SizedBuilder(self, numbers()) if is_refined else Builder(self, numbers())
         ordered = is_ordered(jaxpr)
         if ordered:
             builder.token = Value("%token", TOKEN)
@@ -194,8 +197,8 @@ class Module:
         around = _attributes([self.partition.repeated(0)]) if visibility == "public" else ""
         head = [f"%token: {type_of(TOKEN)}{around}"] if ordered else []
         head = [*[f"{size_name(name)}: tensor<i32>" for name in sizes], *head]
-        if self._export is not None and visibility == "public":
-            head = [*self._export.leading(), *head]
+        if export is not None:
+            head = [*export.leading(), *head]
         for i, arg in enumerate(args):
             head.append(f"{arg}: {type_of(arg.aval)}{_attributes(heads[i]) if heads else ''}")
         notes = [around] * with_token + [_attributes(tail) for tail in tails]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kiln.engines.xla.builder import numbers
 from kiln.engines.xla.sized_builder import SizedBuilder, size_name
-from kiln.engines.xla.writer import Module, Value, listed, type_of, types_of
+from kiln.engines.xla.writer import PLATFORM, Module, Value, listed, type_of, types_of
 from kiln.ir.size_solving import steps
 from kiln.ir.types import ShapedArray
 
@@ -25,8 +25,8 @@ def sized_main(
 ) -> str:
     """Return the function `main` that calls another with the sizes its arguments have.
 
-    `leading` are arguments before those of the program; `attributes` those of arguments and
-    results. All sizes follow from the types of the arguments.
+    `leading` is the argument for the number of the platform, if there is one; `attributes` are
+    those of arguments and results. All sizes follow from the types of the arguments.
     """
     b = SizedBuilder(module, numbers())
     args = [Value(f"%arg{i}", aval) for i, aval in enumerate(avals)]
@@ -40,7 +40,8 @@ def sized_main(
         found = b.apply("subtract", found, b.size(step.rest))
         found = b.apply("divide", found, b.size(step.factor))
         b.lines.append(f"    {size_name(step.name)} = stablehlo.convert {found} : tensor<i32>")
-    operands = [*[Value(size_name(name), b.size(0).aval) for name in sizes], *args]
+    number = [Value(PLATFORM, b.size(0).aval)] * len(leading)
+    operands = [*number, *[Value(size_name(name), b.size(0).aval) for name in sizes], *args]
     kinds = ", ".join(map(type_of, out_avals))
     outs = b.emit(
         f"func.call @{callee}({listed(operands)}) : ({types_of(operands)}) -> ({kinds})",

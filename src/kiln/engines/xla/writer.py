@@ -58,6 +58,8 @@ class _Token:
 
 
 TOKEN: Any = _Token()
+PLATFORM = "%platform"
+"""The number of the platform, in programs that are stored for several."""
 Body = Callable[..., Sequence["Value"]]
 """`body(inner, *arguments)` writes a region and returns what it yields."""
 
