@@ -9,6 +9,7 @@ from typing import Any
 from kiln.api.arrays import devices
 from kiln.api.jit import jit
 from kiln.api.linear import vjp
+from kiln.api.platforms import EXPORTED_FOR
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source
@@ -93,7 +94,9 @@ def export(
 
     @api_boundary
     def do_export(*args: Any, **kwargs: Any) -> Exported:
-        return exported_of(fun_jit.trace(*args, **kwargs), wanted, checks)
+        with EXPORTED_FOR(() if wanted == (default_export_platform(),) else wanted):
+            traced = fun_jit.trace(*args, **kwargs)
+        return exported_of(traced, wanted, checks)
 
     return do_export
 

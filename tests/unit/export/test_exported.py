@@ -160,6 +160,27 @@ class TestPlatforms:
         sized = again(exported_of(lambda x: inner.call(x[:2]), struct, platforms=("cpu", "tpu")))
         np.testing.assert_array_equal(sized.call(np.vstack([X, X])), X + 1)
 
+    def test_functions_for_each(self):
+        def f(x):
+            return x + lax.platform_dependent(
+                x, tpu=lambda x: 3 * x, cuda=jnp.sin, default=lambda x: 2 * x
+            )
+
+        made = exported_of(f, X, platforms=("tpu", "cpu", "cuda"))
+        assert "stablehlo.sine" in made.mlir_module()
+        loaded = again(made, vjp_order=1)
+        np.testing.assert_allclose(loaded.call(X), 3 * X)
+        np.testing.assert_allclose(kiln.grad(lambda x: loaded.call(x).sum())(X), np.full_like(X, 3))
+        np.testing.assert_allclose(kiln.jit(f)(X), 3 * X)
+        checks = [export.DisabledSafetyCheck.platform()]
+        for_tpu = exported_of(f, X, platforms=("tpu",), checks=checks)
+        np.testing.assert_allclose(for_tpu.call(X), 4 * X)
+        (struct,) = export.symbolic_args_specs((X,), "b, _")
+        sized = again(exported_of(kiln.jit(f), struct, platforms=("cuda", "cpu")))
+        np.testing.assert_allclose(sized.call(X[:1]), 3 * X[:1])
+        with pytest.raises(NotImplementedError, match="no function for the platform tpu"):
+            exported_of(lambda x: lax.platform_dependent(x, cpu=jnp.sin), X, platforms=("tpu",))
+
     def test_functions_of_kiln_need_not_be_jitted(self):
         np.testing.assert_allclose(export.export(jnp.sin)(X).call(X), np.sin(X), rtol=1e-5)
 

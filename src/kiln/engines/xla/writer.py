@@ -29,6 +29,11 @@ class Module(Protocol):
     locations: bool
     partition: Partition
 
+    @property
+    def platforms(self) -> tuple[str, ...]:
+        """The platforms it is written for."""
+        ...
+
     def function(self, jaxpr: Jaxpr, name: str) -> str:
         """Return the symbol of the function for a jaxpr, writing it on first use."""
         ...

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.control.exported_call import PortableProgram, call_exported_p
 from kiln.core.primitive import Primitive
 from kiln.engines.xla.builder import Builder, Lowering, Value, type_of
-from kiln.engines.xla.writer import PLATFORM
+from kiln.engines.xla.lowerings.platform import number_of_platform
 from kiln.ir.sharding import NamedSharding
 from kiln.ir.types import ShapedArray
 
 Out = Sequence[ShapedArray]
-_NUMBER = ShapedArray((), np.dtype(np.int32))
 
 
 def _call_exported(b: Builder, out: Out, *xs: Value, program: PortableProgram) -> list[Value]:
@@ -35,7 +32,7 @@ def _call_exported(b: Builder, out: Out, *xs: Value, program: PortableProgram) -
     wanted = list(made.operands)
     given: list[str] = []
     if made.numbers:
-        given.append(str(_platform(b, made.numbers, wanted[0])))
+        given.append(str(number_of_platform(b, made.numbers, wanted[0])))
     for i, want in zip(program.kept, wanted[len(given) :], strict=True):
         given.append(str(_as_type(b, operands[i], type_of(operands[i].aval), want)))
     found = b.emit(
@@ -47,20 +44,6 @@ def _call_exported(b: Builder, out: Out, *xs: Value, program: PortableProgram) -
         _as_type(b, x, have, type_of(x.aval)) for x, have in zip(found, made.results, strict=True)
     ]
     return _placed(b, outs, program.out_shardings)
-
-
-def _platform(b: Builder, numbers: Sequence[int], kind: str) -> Value:
-    """Return the number of the platform that the program runs on, among those of the callee."""
-
-    def constant(inner: Builder, number: int) -> Value:
-        return inner.emit(f"stablehlo.constant dense<{number}> : {kind}", _NUMBER)
-
-    if len({*numbers}) == 1:
-        return constant(b, numbers[0])
-    regions = [b.region([], lambda inner, n=n: [constant(inner, n)]) for n in numbers]
-    return b.emit(
-        f'"stablehlo.case"({PLATFORM}) ({", ".join(regions)}) : (tensor<i32>) -> {kind}', _NUMBER
-    )
 
 
 def _as_type(b: Builder, x: Value, have: str, want: str) -> Value:
