@@ -9,7 +9,9 @@ import numpy as np
 
 from kiln.base import dtypes
 from kiln.core.staging import eval_jaxpr, stage_pure
+from kiln.core.trace import aval_of
 from kiln.ir.jaxpr import Jaxpr
+from kiln.ir.sizes import is_constant
 from kiln.ir.types import ShapedArray
 from kiln.ops.random_bits import random_unwrap
 from kiln.ops.shape import broadcast_in_dim, full
@@ -30,14 +32,18 @@ def to_raw(x: Any, aval: ShapedArray) -> Any:
     """Return an argument of a type as the stored program takes it."""
     if dtypes.is_extended(aval.dtype):
         return random_unwrap(x)
-    return full(aval.shape, False, _BOOL) if aval.dtype == dtypes.float0 else x
+    return full(aval_of(x).shape, False, _BOOL) if aval.dtype == dtypes.float0 else x
 
 
 def from_raw(x: Any, aval: ShapedArray) -> Any:
     """Return a result of a type from what the stored program gives."""
     if dtypes.is_extended(aval.dtype):
         return wrap_key_data(x)
-    return np.zeros(aval.shape, dtypes.float0) if aval.dtype == dtypes.float0 else x
+    if aval.dtype != dtypes.float0:
+        return x
+    # The type may have named sizes; those of the call are known.
+    shape = aval_of(x).shape
+    return np.zeros(shape, dtypes.float0) if is_constant(shape) else nothing(aval_of(x))
 
 
 def nothing(aval: ShapedArray) -> Any:

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from kiln.base.errors import three_lines
+from kiln.base.errors import InconclusiveSizeError, three_lines
 from kiln.base.records import Record
 from kiln.base.source import current_source
 from kiln.base.tree import PyTreeDef
@@ -122,10 +122,20 @@ def from_bytes(stored: bytes) -> Contents:
     """Return what a container holds.
 
     Raises: ValueError for bytes that are none, for an unknown class of tree nodes, and for a
-        program with effects or shardings that kiln does not have.
+        program with shardings that kiln does not have; NotImplementedError for one with effects, or
+        with sizes that kiln does not have.
     """
     try:
         return _contents(read(stored, "Exported"))
+    except InconclusiveSizeError as error:
+        raise NotImplementedError(
+            three_lines(
+                f"loading an exported program at {current_source()}",
+                "its types have a size that kiln does not express: "
+                + str(error).splitlines()[0].removeprefix("sizes: "),
+                "divide sizes by numbers only, or export it for sizes that are numbers",
+            )
+        ) from None
     except (
         AttributeError,
         IndexError,

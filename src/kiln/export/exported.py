@@ -211,7 +211,7 @@ def portable(exported: Exported) -> PortableProgram:
         stored=exported.mlir_module_serialized,
         in_avals=tuple(map(raw_type, exported.in_avals)),
         out_avals=tuple(map(raw_type, exported.out_avals)),
-        arg_names=argument_names(exported.in_tree),
+        arg_names=argument_names(exported.in_tree, exported.in_avals),
         kept=exported.module_kept_var_idx,
         platforms=exported.platforms,
         any_platform=DisabledSafetyCheck.platform() in exported.disabled_safety_checks,

@@ -72,17 +72,19 @@ def register_pytree_node_serialization(
     """Let exported programs have nodes of a class in their arguments and results.
 
     The class is registered as a pytree node already. `from_children(metadata, children)` makes a
-    node, by default as its pytree registration does.
+    node from what stands for its children; without it, none is made to load a program.
 
     Raises: ValueError for a class or a name that is registered, and for a class that is no node.
     """
     if nodetype in _by_class:
-        _refuse(nodetype, f"Duplicate serialization registration for type `{nodetype}`")
+        known = _by_class[nodetype].serialized_name
+        _refuse(nodetype, f"Duplicate serialization registration for type `{nodetype}`: as {known}")
     if serialized_name in _by_name:
         _refuse(
             nodetype, f"Duplicate serialization registration for serialized_name {serialized_name}"
         )
-    if from_children is None and nodetype not in tree_nodes.KINDS:
+    kind = tree_nodes.KINDS.get(nodetype)
+    if from_children is None and not (kind is not None and kind.registered):
         why = "If `from_children` is not present, you must call register_pytree_node before"
         _refuse(nodetype, why)
     made = NodeClass(

@@ -15,7 +15,9 @@ from kiln.base.tree import (
     tree_structure,
     tree_unflatten,
 )
+from kiln.base.tree_registry import flatten_one_level
 from kiln.export.node_classes import class_named, class_of
+from kiln.ir.types import ShapedArray
 
 _LEAF, _NONE, _TUPLE, _LIST, _DICT, _CUSTOM = range(6)
 _PLAIN: dict[type, int] = {NoneType: _NONE, tuple: _TUPLE, list: _LIST, dict: _DICT}
@@ -82,15 +84,20 @@ def tree_of(table: dict[str, Any]) -> PyTreeDef:
         raise ValueError(f"a tree with a node of the unknown kind {kind}")
     node = class_named(table["class_name"])
     metadata = node.deserialize_auxdata(table["data"] or b"")
-    if node.from_children is None:
-        return PyTreeDef.from_node_data_and_children((node.nodetype, metadata), children)
-    leaves = [tree_unflatten(child, [0] * child.num_leaves) for child in children]
-    return tree_structure(node.from_children(metadata, leaves))
+    if node.from_children is not None:
+        # Numbers stand for the children, which may be in another order in the node.
+        made = node.from_children(metadata, list(range(len(children))))
+        numbers, metadata = flatten_one_level(made)
+        children = [children[number] for number in numbers]
+    return PyTreeDef.from_node_data_and_children((node.nodetype, metadata), children)
 
 
-def argument_names(tree: PyTreeDef) -> tuple[str, ...]:
-    """Return what to call the leaves of `(args, kwargs)`: `args[0]['w']`."""
-    pairs, _ = tree_flatten_with_path(tree_unflatten(tree, [0] * tree.num_leaves))
+def argument_names(tree: PyTreeDef, avals: Sequence[ShapedArray]) -> tuple[str, ...]:
+    """Return what to call the leaves of `(args, kwargs)`, such as `args[0]['w']`."""
+    try:
+        pairs, _ = tree_flatten_with_path(tree_unflatten(tree, avals))
+    except Exception:  # noqa: BLE001, classes of users may take arrays only
+        return tuple([f"leaf {i} of the arguments" for i in range(tree.num_leaves)])
     return tuple([path_text(path) for path, _ in pairs])
 
 

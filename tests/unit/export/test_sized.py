@@ -9,6 +9,7 @@ import kiln
 import kiln.numpy as jnp
 from kiln import export, lax
 from kiln.errors import UnsupportedPrimitive
+from kiln.export.tables import read, write
 from kiln.ir.sizes import evaluate
 
 pytest.importorskip("flatbuffers")
@@ -112,6 +113,32 @@ def test_derivatives_for_all_sizes():
             kiln.grad(lambda x, run=run, y=y: run(x, y)[0].sum())(x) for run in (found.call, fun)
         )
         np.testing.assert_allclose(pulled, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_derivatives_of_integers_for_all_sizes():
+    def f(n, x):
+        return 2 * n.T, x.T * x.T
+
+    types = export.symbolic_args_specs(
+        [np.ones((2, 3), np.int32), np.ones((3, 4))], ["2, a", "a, 4"]
+    )
+    found = export.deserialize(export.export(kiln.jit(f))(*types).serialize(vjp_order=2))
+    n, x = np.ones((2, 3), np.int32), np.arange(12, dtype=np.float32).reshape(3, 4)
+    cts = (np.zeros((3, 2), kiln.dtypes.float0), np.ones((4, 3), np.float32))
+    for run in (found.call, kiln.jit(found.call)):
+        (nothing, pulled), again = kiln.vjp(lambda *c, r=run: kiln.vjp(r, n, x)[1](c), *cts)
+        assert nothing.dtype == kiln.dtypes.float0 and nothing.shape == (2, 3)
+        np.testing.assert_allclose(pulled, 2 * x)
+        np.testing.assert_allclose(again((nothing, np.ones_like(x)))[1], 2 * x.T)
+
+
+def test_sizes_that_kiln_does_not_express():
+    exported = export.export(kiln.jit(jnp.sin))(*_types(["n, b"]))
+    table = read(bytes(exported.serialize()), "Exported")
+    for aval in (*table["types"], *table["in_avals"]):
+        aval["shape"] = ["n", "floordiv(n, b)"]
+    with pytest.raises(NotImplementedError, match="a size that kiln does not express: n // b"):
+        export.deserialize(write(table, "Exported"))
 
 
 def test_several_platforms_and_sizes():

@@ -6,6 +6,7 @@ import collections
 import dataclasses
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 import kiln
@@ -113,6 +114,46 @@ def test_data_that_is_no_bytes():
         again(Box(1, "x"))
 
 
+def test_named_tuples_are_no_registered_nodes():
+    class Pair(NamedTuple):
+        x: Any
+
+    kiln.tree.structure(Pair(1))
+    with pytest.raises(ValueError, match="you must call register_pytree_node before"):
+        export.register_pytree_node_serialization(
+            Pair,
+            serialized_name="pair",
+            serialize_auxdata=lambda _: b"",
+            deserialize_auxdata=lambda _: None,
+        )
+
+
+def test_classes_that_look_at_their_leaves():
+    @kiln.tree_util.register_pytree_node_class
+    class Described:
+        def __init__(self, array, texts):
+            assert array.shape == (len(texts),)
+            self.array, self.texts = array, texts
+
+        def tree_flatten(self):
+            return (self.array,), self.texts
+
+        @classmethod
+        def tree_unflatten(cls, texts, children):
+            return cls(*children, texts)
+
+    export.register_pytree_node_serialization(
+        Described,
+        serialized_name="described",
+        serialize_auxdata=lambda texts: "/".join(texts).encode(),
+        deserialize_auxdata=lambda stored: tuple(stored.decode().split("/")),
+    )
+    given = collections.OrderedDict(d=Described(np.ones(2, np.float32), ("a", "b")))
+    exported = export.export(kiln.jit(lambda d: d))(given)
+    found = export.deserialize(exported.serialize()).call(given)["d"]
+    assert found.texts == ("a", "b") and found.array.shape == (2,)
+
+
 def test_from_children():
     made = []
 
@@ -128,7 +169,7 @@ def test_from_children():
         from_children=from_children,
     )
     again(Box((1, 2), "x"))
-    assert made == [("x", [(0, 0)])]
+    assert made == [("x", [0])]
 
 
 def test_names_that_are_not_registered_here():
@@ -140,7 +181,7 @@ def test_names_that_are_not_registered_here():
 
 def test_names_of_arguments():
     tree = kiln.tree.structure((({"w": 1}, [2]), {"k": 3}))
-    assert argument_names(tree) == ("args[0]['w']", "args[1][0]", "kwargs['k']")
+    assert argument_names(tree, [0] * 3) == ("args[0]['w']", "args[1][0]", "kwargs['k']")
 
 
 def test_functions_of_registered_classes():
