@@ -63,6 +63,8 @@ def stored_form(function: Compiled) -> StoredCompiled:
     asked = f"serialize() of the compiled function {placer.name} at {current_source()}"
     if program.sizes:
         _refuse(asked, "it is compiled for all sizes of its named axes")
+    if place is not None and len({device.process_index for device in place.devices}) > 1:
+        _refuse(asked, "parts of it run in other processes")
     if not isinstance(compiler, PortableCompiler):
         _refuse(asked, f"programs of the {compiled.engine.name} engine have no stored form")
     try:
