@@ -267,7 +267,7 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
         return str(printable(host_value(self), self.aval)) if here else outline(self.aval)
 
     def __format__(self, spec: str) -> str:
-        value = printable(host_value(self), self.aval) if spec else str(self)
+        value: Any = printable(host_value(self), self.aval) if spec else str(self)
         return format(value if self.aval.shape or not spec else value[()], spec)
 
     # One copy may be donated while the other is in use.
