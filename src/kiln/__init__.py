@@ -136,9 +136,6 @@ if _TYPE_CHECKING:
     from kiln.api.inspection import host_count as host_count
     from kiln.api.inspection import host_id as host_id
     from kiln.api.inspection import host_ids as host_ids
-    from kiln.api.inspection import (
-        make_array_from_process_local_data as make_array_from_process_local_data,
-    )
     from kiln.api.inspection import print_environment_info as print_environment_info
     from kiln.api.inspection import process_indices as process_indices
     from kiln.api.inspection import typeof as typeof
@@ -146,6 +143,9 @@ if _TYPE_CHECKING:
     from kiln.api.meshes import set_mesh as set_mesh
     from kiln.api.per_device import pmap as pmap
     from kiln.api.per_device import smap as smap
+    from kiln.api.process_arrays import (
+        make_array_from_process_local_data as make_array_from_process_local_data,
+    )
     from kiln.api.scopes import make_user_context as make_user_context
     from kiln.api.scopes import named_call as named_call
     from kiln.api.scopes import named_scope as named_scope
@@ -196,9 +196,10 @@ __getattr__, __dir__ = _on_first_use(
     "kiln.api.guards: remove_size_one_mesh_axis_from_type transfer_guard_device_to_device",
     "kiln.api.guards: transfer_guard_device_to_host transfer_guard_host_to_device",
     "kiln.api.inspection: Device copy_to_host_async host_count host_id host_ids process_indices",
-    "kiln.api.inspection: make_array_from_process_local_data print_environment_info typeof",
+    "kiln.api.inspection: print_environment_info typeof",
     "kiln.api.meshes: reshard set_mesh",
     "kiln.api.per_device: pmap smap",
+    "kiln.api.process_arrays: make_array_from_process_local_data",
     "kiln.api.scopes: make_user_context named_call named_scope",
     "kiln.control.refs: empty_ref free_ref freeze new_ref",
     "kiln.core.compile_time: ensure_compile_time_eval",

@@ -1,11 +1,11 @@
-"""The command line: `python -m kiln coverage` and `python -m kiln cache`."""
+"""The command line: `python -m kiln coverage`, `cache` and `launch`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from kiln.tools import cache, coverage
+from kiln.tools import cache, coverage, launch
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -16,11 +16,28 @@ def main(argv: list[str] | None = None) -> None:
     listing.add_argument("--markdown", action="store_true", help="with a heading, for docs/")
     programs = tools.add_parser("cache", help="the compiled programs on disk")
     programs.add_argument("action", choices=cache.ACTIONS, nargs="?", default="size")
+    several = tools.add_parser("launch", help="a program in several processes on this machine")
+    several.add_argument("-n", "--processes", type=int, required=True, help="how many")
+    several.add_argument("--devices", type=int, help="devices of each, the processor divided")
+    several.add_argument(
+        "--grace",
+        type=float,
+        default=launch.GRACE_S,
+        help="seconds that processes have to end by themselves when one has failed",
+    )
+    several.add_argument("-m", dest="module", action="store_true", help="run a module by its name")
+    several.add_argument("program", help="a Python file, or a module's name after -m")
+    several.add_argument("arguments", nargs=argparse.REMAINDER, help="for the program")
     options = parser.parse_args(argv)
     if options.tool == "cache":
         lines, status = cache.run(options.action)
         print("\n".join(lines))
         sys.exit(status)
+    if options.tool == "launch":
+        if options.processes < 1:
+            parser.error(f"-n {options.processes}: a program runs in at least one process")
+        command = [*["-m"] * options.module, options.program, *options.arguments]
+        sys.exit(launch.run(command, options.processes, options.devices, options.grace))
     if options.markdown:
         print("# Primitives\n\nWritten by `make docs`; a cross marks a rule the primitive has.\n")
     print("\n".join(coverage.table()))

@@ -1,46 +1,142 @@
-"""Several processes as one program. kiln runs in one process; one process is accepted."""
+"""Several processes as one program: each has its own devices, and arrays may lie on all of them.
+
+`initialize` is called once in each process, before anything else; `docs/processes.md` tells more.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import atexit
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
 
-from kiln.base.errors import UnavailableOptionError, three_lines
+from kiln.api.clusters import Place, found_place, host_and_port
+from kiln.base.config import options
+from kiln.base.errors import PeerError, UnavailableOptionError, one_line, three_lines
+from kiln.base.forks import in_child
+from kiln.base.processes import is_told
 from kiln.base.source import current_source
+from kiln.core.engine import DEFAULT_ENGINE, SharedEngine, engine
+from kiln.core.joining import JoinRequest
+from kiln.core.peers import meet, peers
 
 __all__ = ["initialize", "is_initialized", "shutdown"]
 
+LAUNCH_FOLDER = "KILN_LAUNCH_FOLDER"
+"""The variable by which `python -m kiln launch` names a folder.
+
+A process that fails because another one has failed says so in a file there, named by its number.
+"""
+
 _initialized = False
+_shutdown_timeout = 300.0
 
 
 def initialize(
     coordinator_address: str | None = None,
     num_processes: int | None = None,
     process_id: int | None = None,
-    local_device_ids: Any = None,
-    **options: Any,
+    local_device_ids: int | Sequence[int] | None = None,
+    cluster_detection_method: str | None = None,
+    initialization_timeout: float = 300,
+    heartbeat_timeout_seconds: float = 100,
+    shutdown_timeout_seconds: float = 300,
+    coordinator_bind_address: str | None = None,
+    slice_index: int | None = None,
+    partition_index: int | None = None,
 ) -> None:
-    """Start a program of one process.
+    """Make this process one of the processes of a program; call it first.
 
-    Raises: UnavailableOptionError for more processes, RuntimeError if it was started already.
+    Arguments that are left out are found in the environment: of `python -m kiln launch`, SLURM,
+    Open MPI, Kubernetes, or in JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID.
+    Process 0 listens at `coordinator_bind_address`, by default on all interfaces. A process that
+    was silent for `heartbeat_timeout_seconds` has failed; the others raise PeerError then.
+
+    `local_device_ids` chooses among GPUs, of which there are none; KILN_NUM_CPU_DEVICES says into
+    how many devices each process divides its processor.
+
+    Units: seconds.
+    Raises: ValueError for arguments that are missing or do not fit; RuntimeError if called twice,
+        or after the devices were made; JaxRuntimeError if the processes do not meet in time.
     """
-    global _initialized
-    if num_processes is not None and num_processes != 1:
-        raise UnavailableOptionError(
-            three_lines(
-                f"distributed.initialize with num_processes={num_processes} at {current_source()}",
-                "kiln runs in one process",
-                "leave num_processes out; KILN_NUM_CPU_DEVICES makes several devices",
-            )
-        )
+    global _initialized, _shutdown_timeout
+    asked = f"distributed.initialize at {current_source()}"
     if _initialized:
         raise RuntimeError(
             three_lines(
-                f"distributed.initialize at {current_source()}",
+                asked,
                 "distributed.initialize should only be called once.",
-                "call distributed.shutdown() before",
+                "call it at the beginning of the program and nowhere else",
             )
         )
+    if slice_index is not None or partition_index is not None:
+        raise UnavailableOptionError(
+            three_lines(asked, "CPUs have no slices or partitions", "leave the index out")
+        )
+    given = Place(coordinator_address, num_processes, process_id)
+    place = found_place(given, cluster_detection_method, asked)
+    if place.count == 1:
+        _initialized = True
+        return
+    assert place.address is not None
+    assert place.count is not None
+    assert place.index is not None
+    shared = cast(SharedEngine, engine(DEFAULT_ENGINE))
+    _require_beginning(asked, shared)
+    _shutdown_timeout = shutdown_timeout_seconds
+    host, port = host_and_port(place.address, asked)
+    bind = coordinator_bind_address or os.environ.get("JAX_COORDINATOR_BIND_ADDRESS")
+    request = JoinRequest(
+        host,
+        port,
+        place.index,
+        place.count,
+        host_and_port(bind, asked)[0] if bind else "::",
+        initialization_timeout,
+        shutdown_timeout_seconds,
+    )
+    meet(request, shared, heartbeat_timeout_seconds)
     _initialized = True
+    atexit.register(_end)
+
+
+def _require_beginning(asked: str, shared: SharedEngine) -> None:
+    if shared.has_devices():
+        raise RuntimeError(
+            three_lines(
+                asked,
+                "distributed.initialize must be called before any computation or question that "
+                "makes the devices, and they have been made",
+                "call it first, before kiln.devices(), kiln.device_put and programs",
+            )
+        )
+    if is_told():
+        raise RuntimeError(
+            three_lines(
+                asked,
+                "distributed.initialize must be called before kiln.process_index() and "
+                "kiln.process_count(), which have answered already",
+                "call it first",
+            )
+        )
+    chosen = options().engine
+    if chosen not in (None, DEFAULT_ENGINE):
+        raise UnavailableOptionError(
+            three_lines(
+                asked,
+                f"the option engine={chosen!r} keeps all arrays in the memory of one process",
+                "leave KILN_ENGINE out",
+            )
+        )
+
+
+@in_child
+def _forget() -> None:
+    global _initialized
+    _initialized = False
 
 
 def is_initialized() -> bool:
@@ -49,6 +145,35 @@ def is_initialized() -> bool:
 
 
 def shutdown() -> None:
-    """Undo `initialize`."""
+    """Wait for the other processes to come to their ends, and leave them.
+
+    The end of the interpreter does the same. No program of several processes runs afterwards.
+
+    Raises: PeerError if one of them has failed, or does not come in time.
+    """
     global _initialized
-    _initialized = False
+    others, was, _initialized = peers(), _initialized, False
+    if was and others is not None:
+        others.leave(_shutdown_timeout)
+
+
+def _end() -> None:
+    """Leave as the interpreter ends: at once if an exception ends it."""
+    global _initialized
+    others, was, _initialized = peers(), _initialized, False
+    if not was or others is None:
+        return
+    error = getattr(sys, "last_value", None)
+    folder = os.environ.get(LAUNCH_FOLDER)
+    if folder and (isinstance(error, PeerError) or (error and others.failure())):
+        with contextlib.suppress(OSError):
+            why = others.failure() or one_line(error)
+            (Path(folder) / str(others.index)).write_text(why, encoding="utf-8")
+    if error is not None:
+        reason = f"{type(error).__name__}: {one_line(error):.300}"
+        others.abandon(f"process {others.index} has ended by {reason}")
+        return
+    try:
+        others.leave(_shutdown_timeout)
+    except PeerError as failed:
+        sys.stderr.write(f"{failed}\n")

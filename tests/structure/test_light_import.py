@@ -9,6 +9,8 @@ import subprocess
 import sys
 
 HEAVY = ("jaxlib", "scipy", "jax", "flax", "opt_einsum", "matplotlib")
+SELDOM_USED = ("json", "selectors", "socket", "queue", "multiprocessing", "pathlib", "asyncio")
+"""Of the standard library: each costs a first result a millisecond or so."""
 
 LOADED = "import sys; print(*sorted({name.split('.')[0] for name in sys.modules}))"
 
@@ -27,7 +29,13 @@ def packages_after(program: str) -> set[str]:
 
 
 def test_import_is_light() -> None:
-    assert packages_after("import kiln") & set(HEAVY) == set()
+    assert packages_after("import kiln, kiln.numpy") & set(HEAVY) == set()
+
+
+def test_a_first_result_loads_what_it_needs() -> None:
+    before = packages_after("import numpy")
+    after = packages_after("import kiln, kiln.numpy\nkiln.jit(lambda x: x + 1)(kiln.numpy.ones(8))")
+    assert (after - before) & set(SELDOM_USED) == set()
 
 
 def test_running_a_program_does_not_load_jax() -> None:

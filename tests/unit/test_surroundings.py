@@ -79,8 +79,14 @@ def test_one_process() -> None:
     with pytest.raises(RuntimeError, match="only be called once"):
         distributed.initialize()
     distributed.shutdown()
-    with pytest.raises(kiln.errors.UnavailableOptionError, match="one process"):
-        distributed.initialize(num_processes=2)
+    with pytest.raises(ValueError, match="coordinator_address should be defined"):
+        distributed.initialize()
+    with pytest.raises(ValueError, match="process_id not given"):
+        distributed.initialize("localhost:1234", num_processes=2)
+    kiln.devices()
+    with pytest.raises(RuntimeError, match="must be called before any computation"):
+        distributed.initialize("localhost:1234", num_processes=2, process_id=0)
+    assert not distributed.is_initialized()
 
 
 def test_processes_agree() -> None:

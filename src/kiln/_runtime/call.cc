@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "array.h"
+#include "exceptions.h"
 #include "numpy.h"
 #include "placed.h"
 #include "state.h"
@@ -18,7 +19,7 @@ namespace {
 // Whether two objects are beyond doubt equal: where Python fails to tell, `_call` says why.
 bool is_equal(PyObject* a, PyObject* b) {
   int same = PyObject_RichCompareBool(a, b, Py_EQ);
-  if (same < 0) PyErr_Clear();
+  if (same < 0) dismiss_exception();
   return same > 0;
 }
 
@@ -63,7 +64,7 @@ struct NamedType {
     Ref found = Ref::own(PyObject_GetAttr(aval, names[3]));
     if (!found || !PyTuple_Check(found.get()) ||
         PyTuple_GET_SIZE(found.get()) != static_cast<Py_ssize_t>(shape.size())) {
-      PyErr_Clear();
+      dismiss_exception();
       return false;
     }
     for (size_t i = 0; i < shape.size(); ++i) {
@@ -101,7 +102,7 @@ struct NamedType {
 
   static bool has(PyObject* aval, PyObject* name, PyObject* value) {
     Ref found = Ref::own(PyObject_GetAttr(aval, name));
-    if (!found) PyErr_Clear();
+    if (!found) dismiss_exception();
     return found && (found.get() == value || is_equal(found.get(), value));
   }
 };
@@ -293,7 +294,7 @@ bool has_same_parts(PyObject* given, const Static& s) {
     Py_ssize_t at = static_cast<Py_ssize_t>(i);
     Ref part = s.names ? Ref::own(PyObject_GetAttr(given, PyTuple_GET_ITEM(s.names.get(), at)))
                        : Ref::borrow(PyTuple_GET_ITEM(given, at));
-    if (!part) PyErr_Clear();
+    if (!part) dismiss_exception();
     if (!part || !is_same(part.get(), s.parts[i])) return false;
   }
   return true;
@@ -306,12 +307,12 @@ bool is_same(PyObject* given, const Static& s) {
   if (s.has_parts) return has_same_parts(given, s);
   if (s.key) {
     Ref key = call_held(static_key, given);
-    if (!key) PyErr_Clear();
+    if (!key) dismiss_exception();
     return key && is_equal(s.key.get(), key.get());
   }
   // An object may have changed since, and its hash with it.
   Py_hash_t hash = PyObject_Hash(given);
-  if (hash == -1) PyErr_Clear();
+  if (hash == -1) dismiss_exception();
   return hash == s.hash && is_equal(s.value.get(), given);
 }
 
@@ -407,7 +408,7 @@ struct Match {
     }
     Node node;
     if (!kind || !take_apart(kind.get(), value, node)) {
-      PyErr_Clear();
+      dismiss_exception();
       return false;
     }
     // A class may have become a node of another kind since.
@@ -426,7 +427,7 @@ struct Match {
     if (level.names != nullptr) {
       Ref found =
           Ref::borrow(PyDict_GetItemWithError(children, PyTuple_GET_ITEM(level.names, level.next)));
-      if (!found) PyErr_Clear();
+      if (!found) dismiss_exception();
       return found;
     }
     // A list may change while the user's functions take apart or compare what is in it.
@@ -567,7 +568,7 @@ bool describe(PyObject* object, PyObject* aval, Leaf& leaf) {
     Ref dtype = Ref::own(PyObject_GetAttrString(aval, "dtype"));
     Ref size = dtype ? Ref::own(PyObject_GetAttrString(dtype.get(), "itemsize")) : Ref();
     long bytes = size ? PyLong_AsLong(size.get()) : 0;
-    PyErr_Clear();
+    dismiss_exception();
     if (bytes != 4 && bytes != 8) return false;
     leaf.greatest = bytes == 4 ? INT32_MAX : INT64_MAX;
     leaf.least = -leaf.greatest - 1;
@@ -756,7 +757,7 @@ PyObject* callable_remember(PyObject* self, PyObject* args) {
     if (!read_names(named_axes, *known)) return nullptr;
     for (Leaf& leaf : known->leaves) {
       if (free_sizes(leaf)) continue;
-      PyErr_Clear();
+      dismiss_exception();
       Py_RETURN_FALSE;
     }
   }

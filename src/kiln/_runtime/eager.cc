@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "array.h"
+#include "exceptions.h"
 #include "numpy.h"
 #include "plan.h"
 #include "state.h"
@@ -55,7 +56,7 @@ KnownType known_types[kKnownTypes];
 PyObject* representative(PyObject* object) {
   Ref table = Ref::borrow(representatives);
   PyObject* found = PyDict_SetDefault(table.get(), object, object);
-  if (found == nullptr) PyErr_Clear();
+  if (found == nullptr) dismiss_exception();
   return table.get() == representatives ? found : nullptr;
 }
 
@@ -130,7 +131,7 @@ class Key {
   // Return false, without an exception, for calls that are not known this way.
   bool read(const EagerFunction* function, PyObject* const* args, size_t count, PyObject* kwnames) {
     if (!number_options()) {
-      PyErr_Clear();
+      dismiss_exception();
       return false;
     }
     if (!add(function->number, options_number)) return false;

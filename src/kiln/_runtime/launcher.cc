@@ -3,6 +3,7 @@
 #include <cstring>
 #include <ctime>
 
+#include "exceptions.h"
 #include "numpy.h"
 #include "waiting.h"
 
@@ -116,7 +117,7 @@ bool has_ended(PyObject* results) {
   if (!PyList_Check(results) || PyList_GET_SIZE(results) == 0) return false;
   Ref first = Ref::borrow(PyList_GET_ITEM(results, 0));
   Ref ready = Ref::own(PyObject_CallMethodNoArgs(first.get(), is_ready_name));
-  if (!ready) PyErr_Clear();
+  if (!ready) dismiss_exception();
   return ready.get() == Py_True;
 }
 

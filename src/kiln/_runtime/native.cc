@@ -6,6 +6,7 @@
 #include <string>
 
 #include "array.h"
+#include "exceptions.h"
 #include "memory.h"
 
 namespace kiln {
@@ -225,11 +226,11 @@ Ref fresh(size_t bytes) { return Ref::own(reinterpret_cast<PyObject*>(allocate(b
 
 // Raise the error of a lack of memory of a program, by its name.
 [[gnu::cold, gnu::noinline]] void raise_program_out_of_memory(Native* native, size_t bytes) {
-  PyErr_Clear();
+  dismiss_exception();
   Ref name = Ref::own(PyObject_GetAttrString(reinterpret_cast<PyObject*>(native), "name"));
-  if (!name) PyErr_Clear();
+  if (!name) dismiss_exception();
   const char* text = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
-  if (text == nullptr) PyErr_Clear();
+  if (text == nullptr) dismiss_exception();
   raise_out_of_memory(
       text == nullptr ? "running a program" : (std::string("running ") + text).c_str(), bytes);
 }

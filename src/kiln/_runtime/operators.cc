@@ -2,6 +2,7 @@
 // where it can.
 #include "array.h"
 #include "eager.h"
+#include "exceptions.h"
 #include "numpy.h"
 #include "values.h"
 
@@ -45,7 +46,7 @@ PyObject* as_array = nullptr;        // NumPy array -> array with a copy of its 
 Ref lifted_numpy(PyObject* x) {
   if (as_array == nullptr || !may_run_eagerly()) return Ref();
   Ref made = call_held(as_array, x);
-  if (!made) PyErr_Clear();
+  if (!made) dismiss_exception();
   return made;
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "array.h"
+#include "exceptions.h"
 #include "memory.h"
 #include "numpy.h"
 #include "values.h"
@@ -70,7 +71,7 @@ const Kind* kind_of(PyObject* aval) {
   if (kind.aval != aval) {
     Kind found = {};
     if (!describe(aval, found)) {
-      PyErr_Clear();
+      dismiss_exception();
       return nullptr;
     }
     Kind old = std::exchange(kind, Kind{});
@@ -86,7 +87,7 @@ const Kind* kind_of(PyObject* aval) {
 bool is_equal(PyObject* other, PyObject* aval) {
   Ref kept = Ref::borrow(other);
   int same = PyObject_RichCompareBool(other, aval, Py_EQ);
-  if (same < 0) PyErr_Clear();
+  if (same < 0) dismiss_exception();
   // Comparing may run Python, and so replace what is known.
   if (same > 0 && slot_of(aval).aval == aval) Py_XSETREF(slot_of(aval).equal, kept.release());
   return same > 0;

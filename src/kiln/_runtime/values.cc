@@ -1,5 +1,6 @@
 #include "values.h"
 
+#include "exceptions.h"
 #include "numpy.h"
 
 namespace kiln {
@@ -23,13 +24,13 @@ PyObject* plain_options = nullptr;
 
 bool is_plain(PyObject* options) {
   if (options == nullptr) {
-    PyErr_Clear();
+    dismiss_exception();
     return false;
   }
   if (options == other_options) return false;
   Ref kept = Ref::borrow(options);
   Ref plain = Ref::own(PyObject_GetAttrString(options, "plain_eager"));
-  PyErr_Clear();
+  dismiss_exception();
   const bool found = plain.get() == Py_True;
   Py_XSETREF(found ? plain_options : other_options, kept.release());
   return found;

@@ -10,6 +10,7 @@
 #include <exception>
 #include <vector>
 
+#include "exceptions.h"
 #include "numpy.h"
 
 namespace kiln {
@@ -354,7 +355,7 @@ bool wait_for_turn_in_callback() {
       if (buffer == Py_None) return true;
       Ref kept = Ref::borrow(buffer);
       int come = has_come(buffer);
-      if (come < 0) PyErr_Clear();
+      if (come < 0) dismiss_exception();
       return come != 0;
     };
     // Python code may run in between, and change the list.

@@ -10,12 +10,14 @@ import numpy as np
 from kiln import _runtime
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
+from kiln.base.processes import processes, told
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import broadcast_prefix, tree_flatten, tree_map, tree_unflatten
 from kiln.core.array import ConcreteArray, from_host
 from kiln.core.array_placement import joined
 from kiln.core.array_type import Array
 from kiln.core.engine import default_engine
+from kiln.core.shards import require_part
 from kiln.core.trace import Tracer, aval_of, require_unmasked
 from kiln.execution.compilation import as_array
 from kiln.ir.sharding import (
@@ -99,13 +101,15 @@ def make_array_from_callback(
 ) -> Array:
     """Make an array whose shard at `index` is `data_callback(index)`.
 
+    Each process asks for the shards of its own devices.
+
     Raises: ValueError if the array cannot be sharded this way, or a shard has another shape.
     """
     shape = tuple(shape)
     require_fit(sharding, shape, f"make_array_from_callback of shape {shape}")
     known: dict[Any, np.ndarray] = {}
     parts = []
-    for index in sharding.indices(shape):
+    for index in sharding.addressable_devices_indices_map(shape).values():
         key = tuple((s.start, s.stop) for s in index)
         if key not in known:
             part = data_callback(index)
@@ -113,31 +117,32 @@ def make_array_from_callback(
             data = np.asarray(part)
             known[key] = np.asarray(data, dtypes.canonicalize_dtype(dtype or data.dtype))
         parts.append(known[key])
-    return _join(shape, sharding, parts, "make_array_from_callback")  # type: ignore[no-any-return]
+    return _join(shape, sharding, parts, "make_array_from_callback", dtype)  # type: ignore[no-any-return]
 
 
 @api_boundary
 def make_array_from_single_device_arrays(
     shape: Sequence[int], sharding: Sharding, arrays: Sequence[Any], *, dtype: Any = None
 ) -> Array:
-    """Assemble an array, without a copy, from shards that are on the sharding's devices.
+    """Assemble an array, without a copy, from shards on the sharding's devices in this process.
 
     Raises: ValueError for shards of the wrong number, shape or dtype, or on other devices.
     """
     asked = f"make_array_from_single_device_arrays of shape {tuple(shape)}"
     require_fit(sharding, shape, asked)
     by_device = {x.device: x for x in map(as_array, arrays)}
-    missing = [d for d in sharding.devices if d not in by_device]
-    if missing or len(by_device) != len(sharding.devices):
+    here = [sharding.devices[i] for i in sharding.addressable_order]
+    missing = [d for d in here if d not in by_device]
+    if missing or len(by_device) != len(here):
         raise ValueError(
             three_lines(
                 f"{asked} at {current_source()}",
-                f"the sharding has {len(sharding.devices)} devices and needs one array on each; "
+                f"the sharding has {len(here)} devices here and needs one array on each; "
                 f"there are {len(arrays)} arrays, and none on {missing}",
                 "make each part with kiln.device_put(part, device)",
             )
         )
-    parts = [by_device[d] for d in sharding.devices]
+    parts = [by_device[d] for d in here]
     return _join(tuple(shape), sharding, parts, "make_array_from_single_device_arrays", dtype)  # type: ignore[no-any-return]
 
 
@@ -149,8 +154,10 @@ def _join(
     dtype: Any = None,
 ) -> Any:
     wanted = sharding.shard_shape(shape)
+    require_part(sharding, f"{what} of shape {shape}")
     dtype = aval_of(parts[0]).dtype if dtype is None else dtypes.canonicalize_dtype(dtype)
-    for part, device in zip(parts, sharding.devices, strict=True):
+    for part, i in zip(parts, sharding.addressable_order, strict=True):
+        device = sharding.devices[i]
         aval = aval_of(part)
         if aval.shape != wanted or aval.dtype != dtype:
             raise ValueError(
@@ -172,11 +179,11 @@ def live_arrays() -> list[ConcreteArray]:
 
 
 def devices(backend: str | None = None) -> list[Any]:
-    """Return the devices of a platform.
+    """Return the devices of a platform, of all processes.
 
     Raises: RuntimeError if the platform is not available.
     """
-    found = list(default_engine().memory.devices())
+    found = list(default_engine().memory.all_devices())
     here = sorted({d.platform for d in found})
     if backend is None:
         return found
@@ -193,18 +200,18 @@ def devices(backend: str | None = None) -> list[Any]:
 
 def local_devices(process_index: int | None = None, backend: str | None = None) -> list[Any]:
     """Return the devices of a process, by default of this one."""
-    wanted = 0 if process_index is None else process_index
+    wanted = processes().index if process_index is None else process_index
     return [d for d in devices(backend) if d.process_index == wanted]
 
 
 def device_count(backend: str | None = None) -> int:
-    """Return the number of devices."""
+    """Return the number of devices of all processes."""
     return len(devices(backend))
 
 
 def local_device_count(backend: str | None = None) -> int:
     """Return the number of devices of this process."""
-    return len(devices(backend))
+    return len(local_devices(backend=backend))
 
 
 def default_backend() -> str:
@@ -214,9 +221,9 @@ def default_backend() -> str:
 
 def process_index() -> int:
     """Return the number of this process."""
-    return 0
+    return told().index
 
 
 def process_count() -> int:
     """Return the number of processes."""
-    return 1
+    return told().count

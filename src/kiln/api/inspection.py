@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,15 +13,12 @@ from kiln.api.arrays import (
     device_count,
     devices,
     local_device_count,
-    make_array_from_callback,
     process_count,
+    process_index,
 )
-from kiln.base.errors import three_lines
-from kiln.base.source import api_boundary, current_source
+from kiln.base.source import api_boundary
 from kiln.base.tree import tree_map
-from kiln.core.array_type import Array
 from kiln.core.trace import aval_of
-from kiln.ir.sharding import Sharding
 from kiln.ir.types import ShapedArray
 
 
@@ -71,7 +67,7 @@ def process_indices(backend: str | None = None) -> list[int]:
 
 def host_id(backend: str | None = None) -> int:
     """Return the number of this process."""
-    return 0
+    return process_index()
 
 
 def host_ids(backend: str | None = None) -> list[int]:
@@ -82,27 +78,6 @@ def host_ids(backend: str | None = None) -> list[int]:
 def host_count(backend: str | None = None) -> int:
     """Return the number of processes."""
     return process_count()
-
-
-@api_boundary
-def make_array_from_process_local_data(
-    sharding: Sharding, local_data: Any, global_shape: Sequence[int] | None = None
-) -> Array:
-    """Return a sharded array made of this process's data, which is all of it.
-
-    Raises: ValueError if `global_shape` is not the shape of the data.
-    """
-    data = np.asarray(local_data)
-    if global_shape is not None and tuple(global_shape) != data.shape:
-        raise ValueError(
-            three_lines(
-                f"make_array_from_process_local_data with global_shape={tuple(global_shape)} at "
-                f"{current_source()}",
-                f"there is one process, and its data have shape {data.shape}",
-                "leave global_shape out",
-            )
-        )
-    return make_array_from_callback(data.shape, sharding, lambda index: data[index])
 
 
 def print_environment_info(return_string: bool = False) -> str | None:

@@ -12,7 +12,8 @@ from kiln.api.arrays import devices as all_devices
 from kiln.api.jit import jit
 from kiln.api.shard_map import shard_map
 from kiln.api.vmap import vmap
-from kiln.base.errors import three_lines
+from kiln.base.errors import UnavailableOptionError, three_lines
+from kiln.base.processes import process_count
 from kiln.base.source import api_boundary, current_source, name_of
 from kiln.base.tree import broadcast_prefix, tree_flatten, tree_map, tree_unflatten
 from kiln.base.wrapping import wraps
@@ -105,6 +106,14 @@ def pmap(
     @wraps(fun)
     @api_boundary
     def mapped(*args: Any, **kwargs: Any) -> Any:
+        if process_count() > 1:
+            raise UnavailableOptionError(
+                three_lines(
+                    f"call of pmap({name_of(fun)}) at {current_source()}",
+                    "pmap maps over the devices of one process, and there are several",
+                    "use kiln.shard_map over a mesh of kiln.devices()",
+                )
+            )
         return program(*args, **kwargs)
 
     mapped.lower = program.lower  # type: ignore[attr-defined]

@@ -9,7 +9,8 @@ from __future__ import annotations
 _PALLAS = "kernels for GPUs and TPUs are written in it; kiln's engines generate their own code"
 _MLIR = "kiln's programs are not MLIR modules"
 _FFI = "foreign kernels speak XLA's interface, and programs run without XLA; use pure_callback"
-_ONE_PROCESS = "kiln runs in one process"
+_ONE_PROCESS = "a process computes with its own Python, and sends arrays by programs only"
+_FUNCTIONS = "local arrays become global ones by functions, not by primitives"
 _DISK = "the cache on disk is an option: kiln.config.update('cache_dir', path)"
 _NO_STORED = "compiled programs are kept in the cache on disk, and not given to programs as bytes"
 _HANDLE = "kiln has the function, and expresses it by other primitives"
@@ -45,7 +46,7 @@ REFUSED: dict[str, str] = {
     "jax.experimental.key_reuse": "keys used twice are not found",
     "jax.experimental.mesh_utils.device_kind_handler_dict": "CPU devices have no topology",
     "jax.experimental.mosaic": _PALLAS,
-    "jax.experimental.multihost_utils": _ONE_PROCESS,
+    "jax.experimental.multihost_utils": _FUNCTIONS,
     "jax.experimental.pallas": _PALLAS,
     "jax.experimental.primal_tangent_dtype": _HIGHER,
     "jax.experimental.profiler": _SPECIFIC,

@@ -38,6 +38,10 @@ class OutOfMemoryError(JaxRuntimeError, MemoryError):
 _runtime.set_out_of_memory_error(OutOfMemoryError)
 
 
+class PeerError(JaxRuntimeError):
+    """Another process of the program has ended, no longer answers, or runs another program."""
+
+
 class ConcretizationTypeError(JAXTypeError):
     """A traced value was used where its concrete value is needed."""
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import threading
-import weakref
 from collections.abc import Callable
 from typing import Any
 
 from kiln import _runtime
+from kiln.base.weak import WeakSet
 
-_locks: weakref.WeakSet[Any] = weakref.WeakSet()
+_locks: WeakSet[Any] = WeakSet()
 _guards: list[Any] = []
 _in_child: list[Callable[[], None]] = []
 

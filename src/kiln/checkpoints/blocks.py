@@ -17,7 +17,7 @@ import numpy as np
 
 from kiln.base.errors import CorruptCheckpointError, three_lines
 from kiln.base.source import current_source
-from kiln.checkpoints.index import Block, Entry
+from kiln.checkpoints.index import LEAF, Block, Entry
 from kiln.checkpoints.leaves import Held
 
 _ALIGNMENT = 64
@@ -47,14 +47,11 @@ def write_blocks(path: Path, leaves: Sequence[Held], advance: Advance) -> tuple[
                     advance(len(piece))
                 blocks.append(Block(part.start, part.data.shape, path.name, offset, crc))
                 offset += len(content)
-            known = {name: getattr(leaf, name) for name in _SHARED}
+            known = {name: getattr(leaf, name) for name in LEAF}
             entries.append(Entry(**known, blocks=tuple(blocks)))
         file.flush()
         os.fsync(file.fileno())
     return tuple(entries)
-
-
-_SHARED = ("path", "kind", "value", "dtype", "shape", "weak", "sharding", "implementation")
 
 
 def _bytes_of(data: np.ndarray) -> memoryview:

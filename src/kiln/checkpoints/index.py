@@ -72,7 +72,7 @@ class Index(Record):
         return {block.file for entry in self.entries for block in entry.blocks}
 
 
-_LEAF = ("path", "kind", "value", "dtype", "shape", "weak", "sharding", "implementation")
+LEAF = ("path", "kind", "value", "dtype", "shape", "weak", "sharding", "implementation")
 _BLOCK = ("start", "shape", "file", "offset", "crc32")
 
 
@@ -82,7 +82,7 @@ def index_bytes(index: Index) -> bytes:
         "tree": index.tree,
         "metadata": index.metadata,
         "leaves": [
-            {name: getattr(entry, name) for name in _LEAF}
+            {name: getattr(entry, name) for name in LEAF}
             | {"blocks": [{n: getattr(b, n) for n in _BLOCK} for b in entry.blocks]}
             for entry in index.entries
         ],
@@ -96,19 +96,19 @@ def _canonical(value: Any) -> bytes:
     return bytes(json.dumps(value, separators=(",", ":")).encode())
 
 
-def read_index(folder: Path, asked: str) -> Index:
-    """Read the index of a checkpoint.
+def read_index(folder: Path, asked: str, name: str = NAME) -> Index:
+    """Read the index of a checkpoint, or of the part of one that a process wrote.
 
     Raises: FileNotFoundError if there is none, CorruptCheckpointError if it is damaged,
         CheckpointError if a later version of kiln wrote it.
     """
     try:
-        data = (folder / NAME).read_bytes()
+        data = (folder / name).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         raise FileNotFoundError(
             three_lines(
                 f"{asked} at {current_source()}",
-                f"{folder} is not a checkpoint: there is no {NAME} in it",
+                f"{folder} is not a checkpoint: there is no {name} in it",
                 "name the folder that kiln.checkpoints.save wrote",
             )
         ) from None
@@ -138,7 +138,7 @@ def read_index(folder: Path, asked: str) -> Index:
 
 
 def _entry(leaf: Any) -> Entry:
-    values = {name: leaf[name] for name in _LEAF} | {"shape": tuple(leaf["shape"])}
+    values = {name: leaf[name] for name in LEAF} | {"shape": tuple(leaf["shape"])}
     blocks = []
     for block in leaf["blocks"]:
         known = {name: block[name] for name in _BLOCK}

@@ -14,6 +14,7 @@ import numpy as np
 
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
+from kiln.base.processes import process_count, process_index
 from kiln.base.records import Record
 from kiln.base.source import current_source
 from kiln.base.tree import KeyPath, keystr, tree_flatten_with_path
@@ -142,7 +143,8 @@ def _held(path: str, leaf: Any, asked: str, copy: bool) -> Held:
             )
         value = value.astype(value.dtype.newbyteorder("<"), copy=copy)
         kind = "scalar" if isinstance(leaf, np.generic) else "numpy"
-        parts = (Part((0,) * value.ndim, value),)
+        # The same in all processes: the first one writes it.
+        parts = () if process_index() else (Part((0,) * value.ndim, value),)
         return Held(path, kind, None, dtypes.long_name(value.dtype), value.shape, parts=parts)
     kind = type(leaf).__name__
     if PYTHON.get(kind) is type(leaf):
@@ -182,16 +184,24 @@ def _held_array(path: str, x: ConcreteArray, asked: str) -> Held:
         dtypes.long_name(words.dtype),
         tuple(words.shape),
         x.aval.weak_type,
-        described(x.sharding, x.ndim) if x.committed else None,
+        described(x.sharding, x.ndim) if x.committed and not _is_local(x) else None,
         implementation,
         tuple(_parts(words)),
     )
+
+
+def _is_local(x: Any) -> bool:
+    """Tell whether an array is on devices of this process alone, of several processes."""
+    return process_count() > 1 and bool(x.is_fully_addressable)
 
 
 def _parts(x: Any) -> Sequence[Part]:
     """Return the blocks of an array that this process is to write, each block once."""
     # Where an array is that nothing has placed need not be asked: that would start the engine that
     # knows the devices.
+    if process_index() and (not x.committed or x.is_fully_addressable):
+        # The same in all processes, as a NumPy array is.
+        return []
     if not x.committed or len(x.sharding.devices) == 1:
         return [Part((0,) * x.ndim, np.asarray(x))]
     return [

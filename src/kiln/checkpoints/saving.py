@@ -9,30 +9,34 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
+import itertools
 import os
 import re
 import threading
 import uuid
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from kiln.api.arrays import process_index
 from kiln.base import forks
 from kiln.base.dtypes import is_extended
 from kiln.base.errors import CheckpointError, three_lines
 from kiln.base.lazy import json
+from kiln.base.processes import process_index
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import tree_map
 from kiln.checkpoints.blocks import Advance, write_blocks
 from kiln.checkpoints.folders import locked, new_folder, remove_abandoned
-from kiln.checkpoints.index import NAME, Index, index_bytes, read_index
+from kiln.checkpoints.index import NAME, Entry, Index, index_bytes, read_index
 from kiln.checkpoints.leaves import held, structure_of
 from kiln.checkpoints.progress import Report, reported
+from kiln.checkpoints.together import PARTS, Meeting, write_by_first, write_together
 from kiln.core.array import ConcreteArray
+from kiln.core.peers import peers
 from kiln.serialization.files import PathLike, sync_folder, write_atomically
 from kiln.serialization.files import save as save_file
 from kiln.serialization.state_dicts import to_state_dict
@@ -179,17 +183,27 @@ def prepared(
     """Take hold of what is to be saved, and return the function that writes it."""
     # A change of the working folder must not move what is written later.
     final = Path(os.path.abspath(path))
-    if final.suffix in FILES:
-        return _file(final, tree, wait, metadata)
     asked = f"checkpoints.save({str(path)!r})"
+    others = peers()
+    meeting = None if others is None else Meeting(others, f"checkpoint/{next(_saves)}", asked)
+    if final.suffix in FILES:
+        file = _file(final, tree, wait, metadata)
+        return file if meeting is None else functools.partial(write_by_first, meeting, file)
     _require_writable(final, asked)
-    _require_json(metadata, asked)
+    metadata = _held_json(metadata, asked)
     leaves = held(tree, asked, copy=not wait)
     structure = structure_of(tree)
     total = sum(part.data.nbytes for leaf in leaves for part in leaf.parts)
 
     def write() -> None:
         with reported(f"Saving {final.name}", total, progress) as advance:
+            if meeting is not None:
+
+                def own_blocks(folder: Path) -> Index:
+                    return Index(structure, _blocks(folder, leaves, advance), metadata)
+
+                write_together(meeting, final, _folder, own_blocks, _remove_unused)
+                return
             remove_abandoned(final.parent, re.escape(final.name))
             if final.exists():
                 with locked(final):
@@ -202,19 +216,35 @@ def prepared(
     return write
 
 
-def _write_into(folder: Path, structure: Any, leaves: Any, metadata: Any, advance: Advance) -> None:
-    """Write new data files, then replace the index, which makes them the checkpoint."""
+_saves = itertools.count()
+
+
+@contextlib.contextmanager
+def _folder(final: Path) -> Iterator[Path]:
+    """Give the folder to write to: a new one, or the one that is there."""
+    remove_abandoned(final.parent, re.escape(final.name))
+    with locked(final) if final.exists() else new_folder(final) as made:
+        yield made or final
+
+
+def _blocks(folder: Path, leaves: Any, advance: Advance) -> tuple[Entry, ...]:
     data = folder / f"data-{process_index()}-{uuid.uuid4().hex}.bin"
     entries = write_blocks(data, leaves, advance)
     # The index must not be on disk before the names of the files that it refers to.
     sync_folder(folder)
+    return entries
+
+
+def _write_into(folder: Path, structure: Any, leaves: Any, metadata: Any, advance: Advance) -> None:
+    """Write new data files, then replace the index, which makes them the checkpoint."""
+    entries = _blocks(folder, leaves, advance)
     write_atomically(folder / NAME, [index_bytes(Index(structure, entries, metadata))])
 
 
 def _remove_unused(folder: Path) -> None:
     """Remove the data of the checkpoint that was replaced, and what killed writers left."""
     used = read_index(folder, "checkpoints.save").files
-    for pattern in ("data-*.bin", f".{NAME}.*.tmp"):
+    for pattern in ("data-*.bin", ".*.tmp", PARTS):
         for path in folder.glob(pattern):
             if path.name not in used:
                 path.unlink(missing_ok=True)
@@ -224,7 +254,8 @@ def _require_writable(final: Path, asked: str) -> None:
     if not final.exists() or (final / NAME).exists():
         return
     # A first save into an empty folder may have been killed.
-    if final.is_dir() and all(p.match("data-*.bin") or p.match(".*.tmp") for p in final.iterdir()):
+    left = ("data-*.bin", ".*.tmp", PARTS)
+    if final.is_dir() and all(any(p.match(each) for each in left) for p in final.iterdir()):
         return
     raise CheckpointError(
         three_lines(
@@ -236,9 +267,12 @@ def _require_writable(final: Path, asked: str) -> None:
     )
 
 
-def _require_json(metadata: Any, asked: str) -> None:
+def _held_json(metadata: Any, asked: str) -> Any:
+    """Return a copy, which nobody changes while it is written."""
+    held = None
     try:
-        same = json.loads(json.dumps(metadata)) == metadata
+        held = json.loads(json.dumps(metadata))
+        same = held == metadata
     except (TypeError, ValueError) as error:
         same, wrong = False, str(error)
     else:
@@ -251,6 +285,7 @@ def _require_json(metadata: Any, asked: str) -> None:
                 "use dicts with texts as keys, lists, texts, numbers and None",
             )
         )
+    return held
 
 
 def _file(final: Path, tree: Any, wait: bool, metadata: Any) -> Callable[[], None]:

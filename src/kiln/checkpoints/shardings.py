@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kiln.api.arrays import devices
+from kiln.base.processes import process_count
 from kiln.ir.abstract_mesh import AxisType
 from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec
 from kiln.ir.sharding import NamedSharding, Sharding, SingleDeviceSharding, named_like
@@ -62,7 +63,11 @@ def rebuilt_sharding(description: dict[str, Any]) -> Sharding | None:
 def _here(names: Sequence[str]) -> list[Any] | None:
     known = {_device(device): device for device in devices()}
     found = [known[name] for name in names if name in known]
-    return found if len(found) == len(names) else None
+    if len(found) != len(names):
+        return None
+    # Every process must have a part in what it restores.
+    owners = {device.process_index for device in found}
+    return found if len(owners) == process_count() else None
 
 
 def device_count_of(description: dict[str, Any]) -> int:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kiln.base.errors import three_lines
+from kiln.base.processes import process_index
 from kiln.base.source import api_boundary, current_source
 from kiln.checkpoints.checkpoint import Checkpoint, Placement
 from kiln.checkpoints.folders import remove_abandoned, remove_folder
@@ -100,7 +101,8 @@ class Checkpoints:
 
         def work() -> None:
             write()
-            self._remove_others(step)
+            if not process_index():
+                self._remove_others(step)
 
         return started(path, work, wait)
 

@@ -17,17 +17,18 @@ from kiln.base import dtypes
 from kiln.base.config import options
 from kiln.base.errors import JaxRuntimeError, three_lines
 from kiln.base.lazy import pyarrow
+from kiln.base.processes import process_index
 from kiln.base.signals import forgotten
 from kiln.base.source import current_source
 from kiln.core import array_errors
 from kiln.core.array_display import ADAPTER, array_html
-from kiln.core.array_text import printable, representation
+from kiln.core.array_text import outline, printable, representation
 from kiln.core.array_type import Array
 from kiln.core.concretization import refuse_keys
 from kiln.core.dlpack import HOST, capsule_of
 from kiln.core.engine import Buffer, Memory, default_engine, default_sharding
 from kiln.core.operators import ArrayOperators, method
-from kiln.core.shards import Shard, assembled, shards_of
+from kiln.core.shards import Shard, assembled, is_all_here, shards_of
 from kiln.core.watching import WATCHES, note_look
 from kiln.ir.display import pretty
 from kiln.ir.sharding import Sharding, SingleDeviceSharding
@@ -221,8 +222,8 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
 
     @property
     def global_shards(self) -> list[Shard]:
-        """The shards on all devices."""
-        return self.addressable_shards
+        """The shards on all devices; the data of those of other processes are None."""
+        return shards_of(self.sharding, self.shape, shard_arrays(self), everywhere=True)
 
     def addressable_data(self, index: int) -> ConcreteArray:
         """Return one shard as an array on its device."""
@@ -240,11 +241,17 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
         raise array_errors.immutable(self.aval)
 
     def __repr__(self) -> str:
-        return representation(host_value(self), self.aval)
+        here = self._is_all_here()
+        return representation(host_value(self), self.aval) if here else outline(self.aval)
+
+    def _is_all_here(self) -> bool:
+        return True
 
     def _repr_html_(self) -> str | None:
         # None asks for `repr`, which says what became of the array.
-        return None if self.is_deleted() else array_html(host_value(self), self.aval, self.sharding)
+        if self.is_deleted() or not self._is_all_here():
+            return None
+        return array_html(host_value(self), self.aval, self.sharding)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         pretty(repr(self), printer)
@@ -256,11 +263,12 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
         return ADAPTER
 
     def __str__(self) -> str:
-        return str(printable(host_value(self), self.aval))
+        here = self._is_all_here()
+        return str(printable(host_value(self), self.aval)) if here else outline(self.aval)
 
     def __format__(self, spec: str) -> str:
-        value = printable(host_value(self), self.aval)
-        return format(value if self.aval.shape else value[()], spec)
+        value: Any = printable(host_value(self), self.aval) if spec else str(self)
+        return format(value if self.aval.shape or not spec else value[()], spec)
 
     # One copy may be donated while the other is in use.
 
@@ -311,9 +319,14 @@ class PlacedArray(ConcreteArray):
         note_look(self)
         return self._committed
 
+    def _is_all_here(self) -> bool:
+        return is_all_here(self._sharding, self.ndim)
+
     def _read(self, buffer: Buffer, memory: Memory) -> np.ndarray:
         if len(self._sharding.devices) == 1:
             return self._ask(memory.get, memory, buffer)
+        if not self._is_all_here():
+            raise array_errors.elsewhere(self.aval, process_index())
         parts = self._ask(memory.shards, memory, buffer, self._sharding)
 
         def get(part: Buffer) -> np.ndarray:
@@ -416,11 +429,16 @@ def buffer_at(x: ConcreteArray, memory: Memory, sharding: Sharding) -> Buffer:
         and len(x._sharding.devices) == len(sharding.devices) == 1
     ):
         return x._ask(memory.moved, memory, buffer, x.aval, sharding)
+    if not x._is_all_here():
+        raise array_errors.cannot_move(x.aval, x.sharding, sharding)
     return memory.put(host_value(x), sharding)
 
 
 def _own_buffer(x: ConcreteArray, memory: Memory) -> Buffer:
-    return memory.put(host_value(x), x._sharding)
+    if x._is_all_here():
+        return memory.put(host_value(x), x._sharding)
+    parts = [memory.put(np.array(host_value(p)), p.sharding) for p in shard_arrays(x)]
+    return memory.join(x.aval, x._sharding, parts)
 
 
 _runtime.set_buffer_at(buffer_at, _own_buffer)
@@ -438,7 +456,10 @@ def copied(x: ConcreteArray) -> ConcreteArray:
     _, _, memory = x._held()
     if type(x) is PlacedArray and memory is not None:
         # A view could become the memory of the new array.
-        buffer = memory.put(np.array(host_value(x)), x._sharding)
+        here = x._is_all_here()
+        buffer = (
+            memory.put(np.array(host_value(x)), x._sharding) if here else _own_buffer(x, memory)
+        )
         return PlacedArray(x.aval, None, buffer, memory, x._sharding, x._committed)
     return from_host(np.array(host_value(x)), x.aval)
 
@@ -449,13 +470,14 @@ def shard_arrays(x: ConcreteArray) -> list[ConcreteArray]:
     devices = x.sharding.devices
     home = memory or default_engine().memory
     if len(devices) == 1:
-        here = SingleDeviceSharding(devices[0])
-        return [part_like(x, PlacedArray(x.aval, host, buffer, memory, here, True))]
+        alone = SingleDeviceSharding(devices[0])
+        return [part_like(x, PlacedArray(x.aval, host, buffer, memory, alone, True))]
     aval = x.aval.with_(shape=x.sharding.shard_shape(x.shape))
+    here = [devices[i] for i in x.sharding.addressable_order]
     parts = x._ask(home.shards, home, buffer_at(x, home, x.sharding), x.sharding)
     found = [
         PlacedArray(aval, None, part, home, SingleDeviceSharding(device), True)
-        for device, part in zip(devices, parts, strict=True)
+        for device, part in zip(here, parts, strict=True)
     ]
     for part in found:
         part._note_part()

@@ -77,3 +77,27 @@ def immutable(aval: ShapedArray) -> TypeError:
             "write x = x.at[idx].set(y) instead of x[idx] = y",
         )
     )
+
+
+def elsewhere(aval: ShapedArray, index: int) -> RuntimeError:
+    """Return the error for reading an array some of whose parts belong to other processes."""
+    return RuntimeError(
+        three_lines(
+            f"the values of an array {aval} in process {index} at {current_source()}",
+            "Fetching value for `jax.Array` that spans non-addressable (non process local) devices "
+            "is not possible: other processes hold parts of it",
+            "gather it in all processes: kiln.experimental.multihost_utils.process_allgather(x, "
+            "tiled=True), or read the parts that are here: x.addressable_shards",
+        )
+    )
+
+
+def cannot_move(aval: ShapedArray, source: Any, target: Any) -> ValueError:
+    """Return the error for an array of several processes that goes to other devices."""
+    return ValueError(
+        three_lines(
+            f"moving an array {aval} from {source} to {target} at {current_source()}",
+            "other processes hold parts of it, and the devices are not the same",
+            "gather it first: kiln.experimental.multihost_utils.process_allgather(x, tiled=True)",
+        )
+    )

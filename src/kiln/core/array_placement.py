@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray, PlacedArray, buffer_at, host_value, part_like
 from kiln.core.engine import Buffer, Memory
-from kiln.ir.sharding import Sharding, SingleDeviceSharding, require_fit
+from kiln.ir.sharding import Sharding, SingleDeviceSharding, misfit, require_fit
 from kiln.ir.types import ShapedArray
 
 
@@ -18,7 +18,9 @@ def placed(
 
     Raises: ValueError if the array cannot be sharded this way.
     """
-    require_fit(sharding, x.shape, f"array {x.aval} placed by {sharding} at {current_source()}")
+    if misfit(sharding, x.shape):
+        # What was asked takes longer to say than all the rest.
+        require_fit(sharding, x.shape, f"array {x.aval} placed by {sharding} at {current_source()}")
     made = from_placed([x.aval], [buffer_at(x, memory, sharding)], memory, [sharding], committed)[0]
     return part_like(x, made)
 
@@ -40,15 +42,16 @@ def from_placed(
 def joined(
     aval: ShapedArray, memory: Memory, sharding: Sharding, parts: Sequence[ConcreteArray]
 ) -> ConcreteArray:
-    """Make one array from its shards, in the order of the sharding's devices, without a copy."""
+    """Make one array from its shards in this process, in the order of the devices, uncopied."""
     buffers = [
-        buffer_at(part, memory, SingleDeviceSharding(device))
-        for part, device in zip(parts, sharding.devices, strict=True)
+        buffer_at(part, memory, SingleDeviceSharding(sharding.devices[i]))
+        for part, i in zip(parts, sharding.addressable_order, strict=True)
     ]
-    if len(buffers) > 1:
+    is_alone = len(sharding.devices) == 1
+    if not is_alone:
         for part in parts:
             part._note_part()
-    whole = buffers[0] if len(buffers) == 1 else memory.join(aval, sharding, buffers)
+    whole = buffers[0] if is_alone else memory.join(aval, sharding, buffers)
     return from_placed([aval], [whole], memory, [sharding], True)[0]
 
 

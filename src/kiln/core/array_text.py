@@ -36,3 +36,9 @@ def representation(value: np.ndarray, aval: ShapedArray) -> str:
         threshold=np.get_printoptions()["threshold"],
     )
     return f"{name}({body}, dtype={dtype}{weak})"
+
+
+def outline(aval: ShapedArray) -> str:
+    """Return the text of an array whose values are not all in this process: its type."""
+    weak = ", weak_type=True" if aval.weak_type else ""
+    return f"Array(shape={aval.shape}, dtype={dtypes.long_name(aval.dtype)}{weak})"

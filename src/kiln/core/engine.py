@@ -20,6 +20,7 @@ from kiln.base.config import options
 from kiln.base.forks import new_guard, new_lock
 from kiln.base.records import Record
 from kiln.base.signals import HeldBack
+from kiln.core.joining import Connector
 from kiln.core.topology import DescribedDevice
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.mesh import Mesh
@@ -168,7 +169,11 @@ class Memory(Protocol):
         ...
 
     def devices(self) -> Sequence[Device]:
-        """Return the devices; arrays that were never placed are on the first."""
+        """Return this process's devices; arrays that were never placed are on the first."""
+        ...
+
+    def all_devices(self) -> Sequence[Device]:
+        """Return the devices of all processes."""
         ...
 
     def put(self, value: np.ndarray, sharding: Sharding | None = None) -> Buffer:
@@ -344,6 +349,17 @@ class StoringEngine(Engine, Protocol):
 
         Raises: JaxRuntimeError if they cannot be loaded here.
         """
+        ...
+
+
+class SharedEngine(Engine, Connector, Protocol):
+    """An engine that runs programs together with those of other processes.
+
+    It is connected to them before its devices are used.
+    """
+
+    def has_devices(self) -> bool:
+        """Tell whether its devices have been made."""
         ...
 
 

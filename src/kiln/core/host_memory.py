@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from kiln.base.processes import process_count, process_index
 from kiln.base.records import Record
 from kiln.core.shards import assembled, split
 from kiln.ir.sharding import Sharding
@@ -36,7 +37,11 @@ class HostMemory:
 
     def devices(self) -> Sequence[HostDevice]:
         """Return the host."""
+        if process_count() > 1:
+            return (HostDevice(process_index=process_index()),)
         return self._devices
+
+    all_devices = devices
 
     def put(self, value: np.ndarray, sharding: Sharding | None = None) -> np.ndarray:
         """Copy host data."""

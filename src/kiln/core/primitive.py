@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
-from weakref import WeakSet
 
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.base.weak import WeakSet
 from kiln.core.trace import Trace, state
 from kiln.ir.effects import NO_EFFECTS, Effect, Effects
 from kiln.ir.operation import Operation

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import collections
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from kiln.base.errors import three_lines
+from kiln.base.processes import process_index
 from kiln.base.records import Record
+from kiln.base.source import current_source
 from kiln.ir.sharding import Blocks, Index, Sharding
 
 
@@ -40,39 +44,73 @@ def replica_ids(blocks: Blocks) -> list[int]:
     return numbers
 
 
-def shards_of(sharding: Sharding, shape: Sequence[int], parts: Sequence[Any]) -> list[Shard]:
-    """Return the shards of an array with their devices and indices."""
+def shards_of(
+    sharding: Sharding, shape: Sequence[int], parts: Sequence[Any], *, everywhere: bool = False
+) -> list[Shard]:
+    """Return the shards of this process with their devices and indices, given their data.
+
+    With `everywhere` also those of other processes, whose data are None.
+    """
     indices, replicas = sharding.indices(shape), replica_ids(sharding.blocks(len(shape)))
-    return [Shard(*found) for found in zip(sharding.devices, indices, replicas, parts, strict=True)]
+    here = dict(zip(sharding.addressable_order, parts, strict=True))
+    devices = sharding.devices
+    return [
+        Shard(devices[i], indices[i], replicas[i], here.get(i))
+        for i in (range(len(devices)) if everywhere else here)
+    ]
 
 
 def assembled(
     sharding: Sharding, shape: Sequence[int], parts: Sequence[Any], get: Callable[[Any], np.ndarray]
 ) -> np.ndarray:
-    """Assemble the whole array on the host, reading each part once."""
+    """Assemble the whole array on the host, reading each part of this process once."""
     if sharding.is_fully_replicated:
         return get(parts[0])
     whole: np.ndarray | None = None
-    first = [replica == 0 for replica in replica_ids(sharding.blocks(len(shape)))]
-    for part, index, wanted in zip(parts, sharding.indices(shape), first, strict=True):
-        if wanted:
+    at, indices = sharding.blocks(len(shape)).at, sharding.indices(shape)
+    seen: set[tuple[int, ...]] = set()
+    for part, i in zip(parts, sharding.addressable_order, strict=True):
+        if at[i] not in seen:
+            seen.add(at[i])
             data = get(part)
             if whole is None:
                 whole = np.empty(tuple(shape), data.dtype)
-            whole[index] = data
+            whole[indices[i]] = data
     assert whole is not None
     whole.flags.writeable = False
     return whole
 
 
+def require_part(sharding: Sharding, asked: str) -> None:
+    """Raise ValueError unless this process has one of a sharding's devices."""
+    if not sharding.addressable_order:
+        raise ValueError(
+            three_lines(
+                f"{asked} by {sharding} at {current_source()}",
+                f"none of its devices belongs to process {process_index()}",
+                "use it in the processes that have one, or devices of this one: "
+                "kiln.local_devices()",
+            )
+        )
+
+
+def is_all_here(sharding: Sharding, ndim: int) -> bool:
+    """Tell whether the devices of this process hold all parts of arrays of rank `ndim`."""
+    if sharding.is_fully_addressable:
+        return True
+    parts, at = sharding.blocks(ndim)
+    return len({at[i] for i in sharding.addressable_order}) == math.prod(parts)
+
+
 def split(sharding: Sharding, value: np.ndarray) -> list[np.ndarray]:
-    """Split a host array into contiguous shards, in the order of the sharding's devices.
+    """Split a host array into this process's contiguous shards, in the order of the devices.
 
     No two of them share memory, which some engines do not support.
     """
     replicas = replica_ids(sharding.blocks(value.ndim))
     value = np.asarray(value, order="C")
+    indices = sharding.indices(value.shape)
     return [
-        np.array(value[index], order="C", copy=bool(replica or not value.size) or None)
-        for index, replica in zip(sharding.indices(value.shape), replicas, strict=True)
+        np.array(value[indices[i]], order="C", copy=bool(replicas[i] or not value.size) or None)
+        for i in sharding.addressable_order
     ]

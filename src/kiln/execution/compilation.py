@@ -26,6 +26,7 @@ from kiln.base.errors import three_lines
 from kiln.base.forks import in_child
 from kiln.base.memory import MB, physical_bytes
 from kiln.base.source import current_source
+from kiln.base.weak import WeakSet, WeakValueDictionary, reference
 from kiln.core.array import ConcreteArray, PlacedArray, buffer_for, from_host
 from kiln.core.engine import Buffer, Engine, Executable, Memory, Placement, Program
 from kiln.core.ref import Ref
@@ -114,7 +115,7 @@ class CachedProgram(_runtime.CompiledProgram):
         self.seconds = 0.0
         self.size = 0
         self.was_evicted = False
-        self.retyped: weakref.WeakSet[Variant] = weakref.WeakSet()
+        self.retyped: WeakSet[Variant] = WeakSet()
         self._executable: Executable | None = None
 
     @property
@@ -319,7 +320,7 @@ def _unload(kept: Kept) -> None:
 
 
 _cache: Bounded[ProgramKey, Kept] = Bounded(_limit, used=_used, on_leaving=_unload)
-_alive: weakref.WeakValueDictionary[ProgramKey, CachedProgram] = weakref.WeakValueDictionary()
+_alive: WeakValueDictionary[ProgramKey, CachedProgram] = WeakValueDictionary()
 _flights: dict[ProgramKey, _Flight] = {}
 in_child(_flights.clear)
 _listeners: list[Callable[[str, float], None]] = []
@@ -374,10 +375,8 @@ def cached_program(key: ProgramKey) -> CachedProgram | None:
 
 def _keep(program: CachedProgram) -> None:
     key = program.key
-    if program.is_shared:
-        _cache.put(key, lambda: program, program.size)
-    else:
-        _cache.put(key, weakref.ref(program, lambda _: _cache.take(key)), program.size)
+    weakly = reference(program, lambda _: _cache.take(key))
+    _cache.put(key, (lambda: program) if program.is_shared else weakly, program.size)
 
 
 def compile_jaxpr(

@@ -15,12 +15,14 @@ import numpy as np
 
 from kiln.base import dtypes
 from kiln.base.config import options, override
-from kiln.base.errors import three_lines
+from kiln.base.errors import UnavailableOptionError, three_lines
+from kiln.base.processes import process_count
 from kiln.base.records import Record
 from kiln.base.source import Source, api_boundary, current_source, place_of
 from kiln.core.array import ConcreteArray, host_value
 from kiln.core.meaning import meaning, observed
 from kiln.core.remedies import REMEDIES
+from kiln.core.shards import is_all_here
 from kiln.core.trace import aval_of, in_force, state
 from kiln.ir.effects import must_keep
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
@@ -78,13 +80,21 @@ def _on_host(x: Any) -> np.ndarray:
     if isinstance(x, np.ndarray):
         return x
     if isinstance(x, ConcreteArray):
+        if process_count() > 1 and not is_all_here(x.sharding, x.ndim):
+            raise UnavailableOptionError(
+                three_lines(
+                    f"checking an array {x.aval} for nans or infinities at {current_source()}",
+                    "other processes hold parts of it",
+                    "leave debug_nans and debug_infs out, and look at x.addressable_shards",
+                )
+            )
         return host_value(x)
     return np.asarray(x, aval_of(x).dtype)
 
 
 def kept_for_search(args: Sequence[Any]) -> list[Any]:
     """Return arguments that survive a program that takes the memory of those given."""
-    return [np.array(host_value(x)) if isinstance(x, ConcreteArray) else x for x in args]
+    return [np.array(_on_host(x)) if isinstance(x, ConcreteArray) else x for x in args]
 
 
 class _Found(Exception):

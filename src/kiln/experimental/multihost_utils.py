@@ -1,15 +1,27 @@
-"""What processes of one program do together. There is one process, which agrees with itself."""
+"""What the processes of one program do together. A single process agrees with itself.
+
+All of these must be called by all processes, in the same order and with the same shapes.
+"""
 
 from __future__ import annotations
 
+import functools
+import zlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from kiln.api.arrays import device_put
+from kiln.api.arrays import device_put, local_devices, make_array_from_single_device_arrays
 from kiln.api.arrays import devices as all_devices
+from kiln.api.process_arrays import global_shape_of
+from kiln.base import dtypes
+from kiln.base.errors import three_lines
+from kiln.base.processes import processes
+from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import broadcast_prefix, tree_flatten, tree_map, tree_unflatten
-from kiln.ir.mesh import Mesh
+from kiln.core.array import ConcreteArray
+from kiln.ir.mesh import Mesh, PartitionSpec
 from kiln.ir.sharding import NamedSharding
 
 __all__ = [
@@ -24,43 +36,125 @@ __all__ = [
 ]
 
 
+@functools.lru_cache(1)
+def _one_each() -> Mesh:
+    """Return a mesh of the first device of each process, in order."""
+    firsts = [local_devices(index)[0] for index in range(processes().count)]
+    return Mesh(np.array(firsts, dtype=object), "processes")
+
+
+def _shared(value: np.ndarray) -> Any:
+    """Return the values of all processes, stacked, as one array sharded over them."""
+    mesh = _one_each()
+    here = local_devices()[0]
+    part = device_put(value[None], here)
+    shape = (mesh.size, *value.shape)
+    sharding = NamedSharding(mesh, PartitionSpec("processes"))
+    return make_array_from_single_device_arrays(shape, sharding, [part])
+
+
+def _replicated(x: Any, mesh: Mesh) -> np.ndarray:
+    whole = device_put(x, NamedSharding(mesh, PartitionSpec()))
+    return np.asarray(whole.addressable_data(0))
+
+
+def _on_host(x: Any) -> np.ndarray:
+    found = np.asarray(x)
+    return np.asarray(found, dtypes.canonicalize_dtype(found.dtype))
+
+
+def _stacked(value: np.ndarray) -> np.ndarray:
+    """Return the values of all processes, stacked, in each of them."""
+    if processes().count == 1:
+        return value[None]
+    return _replicated(_shared(value), _one_each())
+
+
+@api_boundary
 def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
-    """Return the source's arrays, which are this process's, on the host."""
-    return tree_map(np.asarray, in_tree)
+    """Return the arrays of the source, by default process 0, on the host of every process.
+
+    Arrays have the same shapes in all processes. One process says that it `is_source`.
+    """
+    here = processes()
+    if here.count == 1:
+        return tree_map(np.asarray, in_tree)
+    speaks = here.index == 0 if is_source is None else bool(is_source)
+    leaves, tree = tree_flatten(in_tree)
+    # The bits, since a sum of numbers would change a negative zero.
+    source = int(np.argmax(_stacked(np.asarray(int(speaks), np.int32))))
+    return tree_unflatten(tree, [_stacked(_on_host(x))[source] for x in leaves])
 
 
+@api_boundary
 def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
-    """Return the arrays of all processes, on the host: stacked, or joined if `tiled`."""
+    """Return the arrays of all processes on the host of each: stacked, or joined if `tiled`.
+
+    Of an array that lies on several processes it returns the values, with `tiled` only.
+
+    Raises: ValueError for such an array without `tiled`.
+    """
 
     def gathered(x: Any) -> Any:
-        found = np.asarray(x)
-        return found if tiled and found.ndim else found[None]
+        if isinstance(x, ConcreteArray) and not x.is_fully_addressable:
+            if not tiled:
+                raise ValueError(
+                    three_lines(
+                        f"process_allgather of an array {x.aval} at {current_source()}",
+                        "Gathering global non-fully-addressable arrays only supports tiled=True",
+                        "write process_allgather(x, tiled=True)",
+                    )
+                )
+            return np.asarray(_replicated_like(x))
+        if processes().count == 1:
+            found = np.asarray(x)
+            return found if tiled and found.ndim else found[None]
+        found = _stacked(_on_host(x))
+        return found.reshape(-1, *found.shape[2:]) if tiled and found.ndim > 1 else found
 
     return tree_map(gathered, in_tree)
 
 
+def _replicated_like(x: ConcreteArray) -> Any:
+    sharding = x.sharding
+    if isinstance(sharding, NamedSharding):
+        whole = NamedSharding(sharding.mesh, PartitionSpec())
+    else:
+        whole = NamedSharding(Mesh(sharding.devices, "devices"), PartitionSpec())
+    return device_put(x, whole).addressable_data(0)
+
+
+@api_boundary
 def sync_global_devices(name: str) -> None:
-    """Wait for all processes: there is one."""
+    """Wait until all processes have come here, with the same name.
+
+    Raises: AssertionError if the names differ; PeerError if a process has failed.
+    """
+    number = np.asarray(zlib.crc32(name.encode()), np.uint32)
+    assert_equal(number, f"sync_global_devices name mismatch ('{name}')")
 
 
+@api_boundary
 def assert_equal(in_tree: Any, fail_message: str = "") -> None:
     """Check that all processes have the same arrays; a nan differs from itself.
 
-    Raises: AssertionError.
+    Raises: AssertionError, in all processes.
     """
     for x in tree_flatten(in_tree)[0]:
-        found = np.asarray(x)
-        if not np.all(np.equal(found, found)):
-            raise AssertionError(f"{fail_message}. Expected: {found}; got: {found}.")
+        is_shared = isinstance(x, ConcreteArray) and not x.is_fully_addressable
+        found = _on_host(_replicated_like(x) if is_shared else x)
+        everywhere = _stacked(found)
+        if not np.all(np.equal(everywhere, everywhere[0])):
+            raise AssertionError(f"{fail_message}. Expected: {everywhere}; got: {found}.")
 
 
 def reached_preemption_sync_point(step_id: int) -> bool:
-    """Tell whether the processes are about to be stopped: nothing stops them."""
+    """Tell whether the processes are about to be stopped: kiln hears of no such thing."""
     return False
 
 
 def live_devices(devices: Any) -> Any:
-    """Return a context whose value are the devices that are reachable, which all are."""
+    """Return a context whose value are the devices that are reachable: all, until one fails."""
     return _Live(list(all_devices() if devices is None else devices))
 
 
@@ -75,17 +169,66 @@ class _Live:
         return None
 
 
+def _specs(pspecs: Any, tree: Any, asked: str) -> Sequence[Any]:
+    found = broadcast_prefix(pspecs, tree, is_leaf=lambda s: s is None)
+    if None in found:
+        raise ValueError(
+            three_lines(
+                f"{asked} with pspecs={pspecs} at {current_source()}",
+                "`None` is not a valid input to the pspecs argument",
+                "write PartitionSpec() for an array that is the same in all processes",
+            )
+        )
+    return found
+
+
+@api_boundary
 def host_local_array_to_global_array(local_inputs: Any, global_mesh: Mesh, pspecs: Any) -> Any:
-    """Return the arrays of this process, which are whole, sharded over the mesh."""
+    """Return arrays over the mesh, of which each process gives the part of its own devices.
+
+    An axis that is not sharded over processes is given whole, the same by all of them.
+
+    Raises: ValueError if the devices of a process are no block of the mesh.
+    """
     leaves, tree = tree_flatten(local_inputs)
-    specs = broadcast_prefix(pspecs, local_inputs, is_leaf=lambda s: s is None)
-    placed = [
-        device_put(x, NamedSharding(global_mesh, () if spec is None else spec))
-        for x, spec in zip(leaves, specs, strict=True)
-    ]
-    return tree_unflatten(tree, placed)
+    specs = _specs(pspecs, local_inputs, "host_local_array_to_global_array")
+    made = [_to_global(x, global_mesh, s) for x, s in zip(leaves, specs, strict=True)]
+    return tree_unflatten(tree, made)
 
 
+def _to_global(x: Any, mesh: Mesh, spec: Any) -> Any:
+    if isinstance(x, ConcreteArray) and not x.is_fully_addressable:
+        return x
+    whole = NamedSharding(mesh, spec)
+    here = device_put(x, NamedSharding(mesh.local_mesh, spec))
+    if not mesh.is_multi_process:
+        return here
+    asked = f"host_local_array_to_global_array of an array {here.aval}"
+    parts = {shard.device: shard.data for shard in here.addressable_shards}
+    ordered = [parts[whole.devices[i]] for i in whole.addressable_order]
+    shape = global_shape_of(whole, here.shape, asked)
+    return make_array_from_single_device_arrays(shape, whole, ordered)
+
+
+@api_boundary
 def global_array_to_host_local_array(global_inputs: Any, global_mesh: Mesh, pspecs: Any) -> Any:
-    """Return this process's part of sharded arrays: all of them."""
-    return global_inputs
+    """Return this process's part of arrays over the mesh, as arrays on its own devices.
+
+    Raises: ValueError if the devices of a process are no block of the mesh.
+    """
+    leaves, tree = tree_flatten(global_inputs)
+    specs = _specs(pspecs, global_inputs, "global_array_to_host_local_array")
+    made = [_to_local(x, global_mesh, s) for x, s in zip(leaves, specs, strict=True)]
+    return tree_unflatten(tree, made)
+
+
+def _to_local(x: Any, mesh: Mesh, spec: Any) -> Any:
+    if not isinstance(x, ConcreteArray) or x.is_fully_addressable:
+        return x
+    whole, here = NamedSharding(mesh, spec), NamedSharding(mesh.local_mesh, spec)
+    x = device_put(x, whole)
+    parts = {shard.device: shard.data for shard in x.addressable_shards}
+    sizes, counts = whole.shard_shape(x.shape), here.blocks(x.ndim).parts
+    shape = tuple(n * count for n, count in zip(sizes, counts, strict=True))
+    ordered = [parts[device] for device in here.devices]
+    return make_array_from_single_device_arrays(shape, here, ordered)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kiln.api.arrays import default_backend, devices, local_devices
+from kiln.api.arrays import default_backend, devices, local_devices, process_index
 from kiln.jit.cache import clear_caches
 
 
@@ -37,7 +37,7 @@ class Backend:
 
     def process_index(self) -> int:
         """Return the number of this process."""
-        return int(self.devices()[0].process_index)
+        return process_index()
 
     def __repr__(self) -> str:
         return f"<the platform {self.platform}>"

@@ -9,10 +9,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source, definition_of, name_of
+from kiln.base.weak import WeakKeyDictionary
 
 Transformation = Callable[..., Any]
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from kiln.base.config import override
 from kiln.base.errors import three_lines
+from kiln.base.processes import processes
 from kiln.base.source import current_source
 from kiln.ir.abstract_mesh import EMPTY, AbstractDevice, AbstractMesh, AxisKinds, axis_types_for
 
@@ -183,18 +184,36 @@ class Mesh(AxisKinds):
 
     @property
     def local_mesh(self) -> Mesh:
-        """The part of the mesh in this process: all of it."""
-        return self
+        """The part of the mesh in this process.
+
+        Raises: ValueError if its devices are no block of the mesh.
+        """
+        if not self.is_multi_process:
+            return self
+        here = processes().index
+        is_local = np.array([d.process_index == here for d in self._flat], dtype=bool)
+        places = np.nonzero(is_local.reshape(self.devices.shape))
+        block = self.devices[np.ix_(*[np.unique(along) for along in places])]
+        if not block.size or block.size != is_local.sum():
+            raise ValueError(
+                three_lines(
+                    f"local_mesh of {self} at {current_source()}",
+                    f"the devices of process {here} in it are no block along its axes",
+                    "order the devices by process: kiln.make_mesh does",
+                )
+            )
+        return Mesh(block, self.axis_names, self.axis_types)
 
     @property
     def local_devices(self) -> list[Any]:
         """The devices of this process."""
-        return list(self._flat)
+        here = processes()
+        return [d for d in self._flat if here.count == 1 or d.process_index == here.index]
 
     @property
     def is_multi_process(self) -> bool:
         """Whether other processes own devices of the mesh."""
-        return False
+        return processes().count > 1 and len(self.local_devices) != len(self._flat)
 
     def update(self, devices: Any = None, axis_names: Any = None, axis_types: Any = None) -> Mesh:
         """Return a mesh with other devices, names or kinds of axes."""

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kiln.base.errors import three_lines
+from kiln.base.processes import processes
 from kiln.base.source import current_source
 from kiln.ir.abstract_mesh import AbstractMesh
 from kiln.ir.mesh import Mesh, PartitionSpec, axes_of
@@ -55,12 +56,20 @@ class Sharding:
     @property
     def addressable_devices(self) -> frozenset[Any]:
         """The devices of this process."""
-        return self.device_set
+        return frozenset([self.devices[i] for i in self.addressable_order])
+
+    @property
+    def addressable_order(self) -> Sequence[int]:
+        """Which of the devices belong to this process, by their numbers in `devices`."""
+        here = processes()
+        if here.count == 1:
+            return range(len(self.devices))
+        return [i for i, d in enumerate(self.devices) if d.process_index == here.index]
 
     @property
     def is_fully_addressable(self) -> bool:
         """Whether all devices belong to this process."""
-        return True
+        return processes().count == 1 or len(self.addressable_order) == len(self.devices)
 
     @property
     def is_fully_replicated(self) -> bool:
@@ -85,7 +94,8 @@ class Sharding:
 
     def addressable_devices_indices_map(self, global_shape: Sequence[int]) -> dict[Any, Index]:
         """Return which part of an array each device of this process holds."""
-        return self.devices_indices_map(global_shape)
+        indices = self.indices(global_shape)
+        return {self.devices[i]: indices[i] for i in self.addressable_order}
 
     def indices(self, shape: Sequence[int]) -> list[Index]:
         """Return the parts of an array, in the order of the devices."""

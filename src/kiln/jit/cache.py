@@ -8,7 +8,6 @@ function objects whose content is known (`content/fingerprint.py`), and holds no
 from __future__ import annotations
 
 import gc
-import weakref
 from collections.abc import Hashable
 from typing import Any
 
@@ -17,6 +16,7 @@ from kiln.base.bounded import Bounded
 from kiln.base.config import options as current_options
 from kiln.base.forks import new_rlock
 from kiln.base.memory import MB, give_back
+from kiln.base.weak import WeakSet
 from kiln.content.by_content import is_plain, slots_of
 from kiln.content.bytecode import clear as clear_bytecode
 from kiln.content.fingerprint import Content
@@ -79,7 +79,7 @@ class Recordings(dict[Signature, Recording]):
 _by_function = WeakTable()
 """Of each function, its recordings by the options of the wrapper."""
 
-_wrappers: weakref.WeakSet[Any] = weakref.WeakSet()
+_wrappers: WeakSet[Any] = WeakSet()
 _lock = new_rlock()
 
 _by_content: Bounded[Hashable, Recording] = Bounded(lambda: current_options().trace_cache_mb * MB)

@@ -6,13 +6,13 @@ import collections
 import time
 import types
 import warnings
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from kiln.base.config import options
 from kiln.base.errors import RecompilationError, RecompilationWarning, three_lines
 from kiln.base.source import current_source, definition_of, is_internal, name_of
+from kiln.base.weak import WeakSet
 from kiln.jit.explain import Difference, Naming, Record, differences, only, record
 
 REMEMBERED = 16
@@ -141,7 +141,7 @@ def _code_of(fun: Callable[..., Any]) -> types.CodeType | None:
     return code if isinstance(code, types.CodeType) else None
 
 
-_codes: weakref.WeakSet[types.CodeType] = weakref.WeakSet()
+_codes: WeakSet[types.CodeType] = WeakSet()
 
 
 def _remember_code(fun: Callable[..., Any]) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from kiln.base.config import options
+from kiln.base.weak import reference
 from kiln.content.class_content import Unreadable, token_of
 from kiln.content.fingerprint import Reading
 from kiln.content.fixed_values import is_fixed
@@ -169,5 +170,5 @@ def value_digest(x: ConcreteArray) -> bytes:
             del _digests[number]
 
     digest = _hash(host_value(x))
-    _digests[number] = (weakref.ref(x, forget), digest)
+    _digests[number] = (reference(x, forget), digest)
     return digest

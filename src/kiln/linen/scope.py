@@ -7,12 +7,12 @@ count of draws.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from kiln.api.make_jaxpr import eval_shape
 from kiln.base.tree import tree_leaves
+from kiln.base.weak import WeakKeyDictionary
 from kiln.core.trace import Trace, Tracer, aval_of, state
 from kiln.linen.errors import (
     InvalidRngError,
@@ -429,8 +429,7 @@ def thawed(tree: Any) -> Any:
     return tree
 
 
-_shapes: weakref.WeakKeyDictionary[Any, dict[Any, list[tuple[Any, ...]]]]
-_shapes = weakref.WeakKeyDictionary()
+_shapes: WeakKeyDictionary[Any, dict[Any, list[tuple[Any, ...]]]] = WeakKeyDictionary()
 
 
 def shapes_made(

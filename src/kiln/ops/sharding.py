@@ -7,13 +7,16 @@ from typing import Any, TypeVar
 
 from kiln.base.config import options
 from kiln.base.errors import three_lines
+from kiln.base.processes import process_count
 from kiln.base.source import current_source
 from kiln.base.tree import broadcast_prefix, tree_flatten, tree_unflatten
 from kiln.core.array import ConcreteArray
 from kiln.core.array_placement import placed
 from kiln.core.engine import default_engine
+from kiln.core.shards import is_all_here, require_part
 from kiln.core.trace import Tracer, aval_of
 from kiln.execution.compilation import as_array
+from kiln.execution.resharding import resharded
 from kiln.ir.abstract_mesh import AbstractMesh
 from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec
 from kiln.ir.sharding import NamedSharding, Sharding, SingleDeviceSharding, fitted, require_fit
@@ -44,8 +47,7 @@ class ShardingConstraint(LinearOp):
 
     def evaluate(self, x: Any, *, sharding: Sharding) -> Any:
         self._require_fit(aval_of(x), sharding)
-        memory, x = default_engine().memory, as_array(x)
-        return placed(x, memory, _closed(sharding)) if memory.places_arrays else x
+        return _placed(as_array(x), _closed(sharding))
 
     def transpose(self, ct: Any, x: Any, *, sharding: Sharding) -> Any:
         return [self.bind(ct, sharding=sharding)]
@@ -111,8 +113,29 @@ def put(x: Any, place: Any) -> Any:
         sharding = SingleDeviceSharding(checked_device(place, "device_put"))
     if isinstance(x, Tracer):
         return sharding_constraint_p.bind(x, sharding=sharding) if sharding.num_devices > 1 else x
+    return _placed(as_array(x), sharding)
+
+
+def _placed(x: ConcreteArray, sharding: Sharding) -> ConcreteArray:
     memory = default_engine().memory
-    return placed(as_array(x), memory, sharding) if memory.places_arrays else x
+    if not memory.places_arrays:
+        return x
+    if process_count() > 1:
+        require_part(sharding, f"placing an array {x.aval}")
+        if _needs_others(x, sharding):
+            asked = f"array {x.aval} placed by {sharding} at {current_source()}"
+            require_fit(sharding, x.shape, asked)
+            return resharded(x, sharding)
+    return placed(x, memory, sharding)
+
+
+def _needs_others(x: ConcreteArray, sharding: Sharding) -> bool:
+    """Tell whether an array gets a sharding only by a program of several processes."""
+    have = x.sharding
+    if have.is_fully_addressable or have.is_equivalent_to(sharding, x.ndim):
+        return False
+    # Where a process holds all of the array, it may also put it elsewhere by itself.
+    return sharding.device_set == have.device_set or not is_all_here(have, x.ndim)
 
 
 def put_like(x: Any, other: Any) -> Any:

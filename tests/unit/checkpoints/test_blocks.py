@@ -8,7 +8,7 @@ import pytest
 
 from kiln.checkpoints import blocks
 from kiln.checkpoints.blocks import BlockReader, write_blocks
-from kiln.checkpoints.index import Entry
+from kiln.checkpoints.index import LEAF, Entry
 from kiln.checkpoints.leaves import Held, Part
 
 
@@ -21,7 +21,7 @@ def entry_of(tmp_path: Path, x: np.ndarray, *starts: tuple[slice, ...]) -> tuple
         (entry,) = write_blocks(tmp_path / f"data-{process}", [leaf], lambda _: None)
         found.append(entry)
     both = Entry(
-        **{n: getattr(found[0], n) for n in blocks._SHARED},
+        **{n: getattr(found[0], n) for n in LEAF},
         blocks=(*found[0].blocks, *found[1].blocks),
     )
     files = {f"data-{n}": os.open(tmp_path / f"data-{n}", os.O_RDONLY) for n in (0, 1)}

@@ -240,3 +240,11 @@ def test_single_files(tmp_path: Path, suffix: str) -> None:
     assert checkpoints.restore(path, target)["a"]["w"].sharding == place
     with pytest.raises(TypeError, match="random keys"):
         checkpoints.save(path, {"k": kiln.random.key(0)})
+
+
+def test_metadata_may_change_while_they_are_written(tmp_path: Path) -> None:
+    metadata = [1]
+    write = saving.prepared(tmp_path / "a", {"x": 1}, False, metadata, False)
+    metadata.append(2)
+    write()
+    assert checkpoints.Checkpoint(tmp_path / "a").metadata == [1]

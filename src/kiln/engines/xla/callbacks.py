@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import itertools
 import re
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -66,6 +67,18 @@ def failure_in(text: str) -> Failure | None:
         return _failures.get(int(found.group(1)))
 
 
+class _Inside(threading.local):
+    depth = 0
+
+
+_inside = _Inside()
+
+
+def is_inside_call() -> bool:
+    """Tell whether a program calls Python on this thread."""
+    return _inside.depth > 0
+
+
 _INTERRUPTED = Failure(KeyboardInterrupt, (), {}, "KeyboardInterrupt")
 
 
@@ -98,12 +111,14 @@ class HostCallback:
 
     def __call__(self, *operands: Any) -> tuple[Any, ...]:
         """Call the function on copies of the operands and return checked results."""
+        _inside.depth += 1
         try:
             _runtime.enter_callback()
             outs = self._called(operands)
         except BaseException as error:  # noqa: BLE001, whatever it is must not cross C++
             outs = self._failed(described(error))
         finally:
+            _inside.depth -= 1
             _runtime.leave_callback()
         return (None, *outs) if self.token else outs
 

@@ -21,8 +21,10 @@ from kiln import _runtime
 from kiln.base.config import options, settle
 from kiln.base.errors import JaxRuntimeError, three_lines
 from kiln.base.forks import new_rlock
+from kiln.base.processes import process_index
 from kiln.base.signals import HeldBack
 from kiln.core.shards import split
+from kiln.engines.xla import coordination
 from kiln.engines.xla.apart import apart, inside
 from kiln.engines.xla.binding import XlaError, failed, without_jax
 from kiln.engines.xla.layouts import DeviceSharding, blocks_of, hlo_of
@@ -96,8 +98,12 @@ class Client:
             Device(d.id, d.platform, d.device_kind, d.process_index) for d in self._raw_devices
         )
         self._index = {device: i for i, device in enumerate(self.devices)}
-        self._first = DeviceSharding(self._raw_devices[:1])
-        self._first_list = self._raw_devices[:1]
+        here = process_index()
+        self.local_devices = tuple([d for d in self.devices if d.process_index == here])
+        self._first_list = [self._raw_devices[self._index[self.local_devices[0]]]]
+        self._first = DeviceSharding(self._first_list)
+        # What is compiled for no device in particular binds to device 0, of another process here.
+        self._first_id = [d.id for d in self._first_list if d.id]
         self._placements: dict[tuple[Sharding, int], DeviceSharding] = {}
 
     def _of(self, devices: Sequence[Any]) -> list[Any]:
@@ -122,7 +128,9 @@ class Client:
             raw, (parts, at) = self._of(sharding.devices), sharding.blocks(ndim)
             order = sorted(range(len(raw)), key=lambda i: raw[i].id)
             hlo = hlo_of(Blocks(parts, tuple([at[i] for i in order])))
-            found = DeviceSharding([raw[i] for i in order], hlo, order)
+            number = {i: n for n, i in enumerate(sharding.addressable_order)}
+            here = [(raw[i], number[i]) for i in order if i in number]
+            found = DeviceSharding([raw[i] for i in order], hlo, here)
             if len(self._placements) >= PLACEMENTS:
                 self._placements.clear()
             self._placements[sharding, ndim] = found
@@ -140,7 +148,7 @@ class Client:
             placement, parts, devices = self._first, [value], self._first_list
         else:
             placement = self.placement(sharding, value.ndim)
-            pieces, devices = split(sharding, value), list(placement.devices)
+            pieces, devices = split(sharding, value), list(placement.local)
             parts = [pieces[i] for i in placement.order]
         semantics = _SHARE if share else _COPY
         return inside(
@@ -172,7 +180,7 @@ class Client:
             failed(error, "moving an array to another device")
 
     def join(self, aval: ShapedArray, sharding: Sharding, parts: Sequence[Buffer]) -> Buffer:
-        """Make one buffer of its parts on several devices."""
+        """Make one buffer of its parts on the devices of this process."""
         placement = self.placement(sharding, aval.ndim)
         ordered = [parts[i] for i in placement.order]
         with without_jax():
@@ -181,7 +189,7 @@ class Client:
             )
 
     def shards(self, buffer: Buffer, sharding: Sharding) -> list[Buffer]:
-        """Return the parts of a buffer, in the order of the sharding's devices."""
+        """Return the parts of a buffer in this process, in the order of the sharding's devices."""
         aval = _Type(sharding.shard_shape(buffer.aval.shape), buffer.aval.dtype)
         placement = self.placement(sharding, len(buffer.aval.shape))
         found: list[Buffer] = [None] * len(placement.order)
@@ -189,7 +197,7 @@ class Client:
             arrays = buffer._arrays
             if arrays is None:
                 raise JaxRuntimeError("a part of the array has been deleted or donated")
-            for i, part, device in zip(placement.order, arrays, placement.devices, strict=True):
+            for i, part, device in zip(placement.order, arrays, placement.local, strict=True):
                 found[i] = part._rewrap_with_aval_and_sharding(aval, DeviceSharding([device]))
         return found
 
@@ -224,7 +232,7 @@ class Client:
         _runtime.check_entry()
         if "lapack_" in text:
             register_lapack()
-        ids = [d.id for d in self._of(devices)]
+        ids = [d.id for d in self._of(devices)] or self._first_id
         choices = compile_options(settings, ids, free_outputs)
         try:
             placed = _jax.DeviceList(tuple(self._of(devices) if devices else self._first_list))
@@ -290,7 +298,8 @@ class Client:
         raw_devices = self._of(devices)
         placed = _jax.DeviceList(tuple(raw_devices or self._first_list))
         try:
-            choices = compile_options(settings, [d.id for d in raw_devices], free_outputs)
+            ids = [d.id for d in raw_devices] or self._first_id
+            choices = compile_options(settings, ids, free_outputs)
             return inside(self._raw.deserialize_executable, blob, placed, choices)
         except XlaError as error:
             failed(error, "loading a compiled program")
@@ -357,7 +366,8 @@ def cpu_devices() -> int:
 
 
 def _cpu_client() -> Any:
-    made = xla_client.make_cpu_client(num_devices=cpu_devices(), asynchronous=True)
+    shared = coordination.of_client()
+    made = xla_client.make_cpu_client(num_devices=cpu_devices(), asynchronous=True, **shared)
     settle("num_cpu_devices", "the devices have been made already")
     return made
 

@@ -22,6 +22,7 @@ from kiln.engines.xla.lowerings import LOWERINGS
 from kiln.engines.xla.mlir import hlo, parse
 from kiln.engines.xla.module import LoweredModule, lower
 from kiln.engines.xla.plugins import described_devices
+from kiln.engines.xla.shared_programs import exchanges_data, prepare, processes_of
 from kiln.ir.aliasing import reused
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.mesh import Mesh, PartitionSpec
@@ -61,6 +62,9 @@ class XlaCompiler:
         free = _free_outputs(program, lowered)
         if _is_described(placement):
             return DescribedExecutable(program, lowered, placement.devices, free)
+        group = processes_of(placement)
+        if group:
+            prepare(program, lowered, group)
         raw = here.compile(
             lowered.text,
             name=program.name,
@@ -70,7 +74,10 @@ class XlaCompiler:
             free_outputs=free,
         )
         with HeldBack():
-            return self._executable(program, lowered, raw)
+            made = self._executable(program, lowered, raw)
+            if group and (lowered.callbacks or exchanges_data(raw)):
+                made.share(group)
+            return made
 
     def digest(self, program: Program) -> str | None:
         """Return a hash of the module, of how it is compiled, and of jaxlib and the processor.

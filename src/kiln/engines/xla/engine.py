@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from kiln.engines.xla import coordination
+from kiln.engines.xla.client import has_started
 from kiln.engines.xla.compiler import XlaCompiler
 from kiln.engines.xla.effects import Effects
 from kiln.engines.xla.memory import XlaMemory
@@ -16,6 +18,10 @@ class XlaEngine:
         self._effects = Effects()
         self.memory = XlaMemory(platform)
         self.compiler = XlaCompiler(platform, self._effects)
+
+    has_devices = staticmethod(has_started)
+    host = staticmethod(coordination.host)
+    connect = staticmethod(coordination.connect)
 
     def barrier(self) -> None:
         """Wait until every program with effects has ended; raise the first failure."""

@@ -21,6 +21,7 @@ from kiln.engines.xla.effects import Effects
 from kiln.engines.xla.host_operands import sharer, staged_operands
 from kiln.engines.xla.module import LoweredModule
 from kiln.engines.xla.serialized_launches import SerializedLauncher
+from kiln.engines.xla.shared_launches import SharedLauncher
 from kiln.ir.sharding import Sharding
 
 
@@ -61,6 +62,10 @@ class XlaExecutable(_runtime.Launcher):
         self.raw = raw
         self.lowered = lowered
         self.shardings = shardings
+
+    def share(self, group: Sequence[int]) -> None:
+        """Run together with the other processes of a group from now on."""
+        self._execute = SharedLauncher(self.raw, self.name, group, self.lowered.callbacks)
 
     def out_shardings(self) -> Sequence[Sharding]:
         """Return how the results are sharded; of a program with a placement only."""

@@ -19,13 +19,17 @@ class DeviceSharding(_jax.Sharding):
     names to the base class, which would win over attributes in an instance's dictionary.
     """
 
-    __slots__ = ("_hlo", "_internal_device_list", "devices", "order")
+    __slots__ = ("_hlo", "_internal_device_list", "devices", "local", "order")
     memory_kind = None
 
-    def __init__(self, devices: Sequence[Any], hlo: Any = None, order: Sequence[int] = ()) -> None:
+    def __init__(
+        self, devices: Sequence[Any], hlo: Any = None, here: Sequence[tuple[Any, int]] = ()
+    ) -> None:
         super().__init__()
         self.devices = tuple(devices)
-        self.order = order
+        # The devices of this process, and the numbers of their parts among those of this process.
+        self.local = tuple([device for device, _ in here])
+        self.order = tuple([number for _, number in here])
         self._internal_device_list = _jax.DeviceList(self.devices)
         self._hlo = hlo or xla_client.HloSharding.replicate()
 

@@ -29,6 +29,10 @@ class XlaMemory:
 
     def devices(self) -> Sequence[Device]:
         """Return the devices of the platform that belong to this process."""
+        return (self._client or self._started()).local_devices
+
+    def all_devices(self) -> Sequence[Device]:
+        """Return the devices of the platform, of all processes."""
         return (self._client or self._started()).devices
 
     def put(self, value: np.ndarray, sharding: Sharding | None = None) -> Buffer:

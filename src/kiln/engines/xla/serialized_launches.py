@@ -14,7 +14,8 @@ from kiln.engines.xla.binding import XlaError
 from kiln.engines.xla.buffers import Buffer
 from kiln.engines.xla.callbacks import HostCallback, Run
 
-_launch_lock = new_lock()
+launch_lock = new_lock()
+"""Held while a program runs on several virtual devices, or in several processes."""
 
 _interrupted: list[tuple[Sequence[Buffer], Callable[[], None]]] = []
 """The results of runs that an interrupt left before their end, and what to do at that end."""
@@ -55,7 +56,7 @@ class _Launch(NamedTuple):
     def consume_with_handlers(self, handlers: Sequence[Any]) -> Sequence[Buffer]:
         run = self.run
         if run is None:
-            with _launch_lock:
+            with launch_lock:
                 while _interrupted:
                     _wait(_interrupted[0][0])
                     _interrupted.pop(0)[1]()

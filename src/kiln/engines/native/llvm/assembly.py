@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import functools
 import itertools
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from kiln.base.forks import in_child, new_guard, new_rlock
 from kiln.base.lazy import llvmlite_binding as llvm
 from kiln.base.lazy import llvmlite_ffi as ffi
+from kiln.base.signals import HeldBack
 from kiln.engines.native.llvm import linking
 from kiln.engines.native.llvm.linking import Code as Code
 from kiln.engines.native.llvm.linking import host_target as host_target
 from kiln.engines.native.llvm.linking import linked
 from kiln.engines.native.llvm.target import Target
 from kiln.engines.native.llvm.turns import PROMOTED
+
+T = TypeVar("T")
 
 _lock = new_rlock()
 _inside = new_guard()
@@ -102,22 +106,34 @@ def _module(text: str, machine: Any) -> Any:
     return module
 
 
+def _emit_object(text: str, target: Target, codegen: int) -> Any:
+    machine, module = _compiled(text, target, codegen)
+    return machine.emit_object(module)
+
+
+def _emit_assembly(text: str, target: Target, codegen: int) -> Any:
+    machine, module = _compiled(text, target, codegen)
+    return machine.emit_assembly(module)
+
+
+def _emitted(emit: Callable[[str, Target, int], T], text: str, target: Target, codegen: int) -> T:
+    # The module dies before the end of the context: what its finalizer raises would be lost.
+    with _lock, HeldBack():
+        return emit(text, target, codegen)
+
+
 def assemble(text: str, target: Target | None = None, codegen: int = _LEVEL_OF_CODEGEN) -> bytes:
     """Compile LLVM text to an object.
 
     `codegen` is the effort from 0 (a third of the time, slower code) to 3. Raises RuntimeError on
     text that LLVM does not parse.
     """
-    with _lock:
-        machine, module = _compiled(text, target or host_target(), codegen)
-        return bytes(machine.emit_object(module))
+    return bytes(_emitted(_emit_object, text, target or host_target(), codegen))
 
 
 def disassemble(text: str, target: Target | None = None, codegen: int = _LEVEL_OF_CODEGEN) -> str:
     """Return the assembly that LLVM text compiles to."""
-    with _lock:
-        machine, module = _compiled(text, target or host_target(), codegen)
-        return str(machine.emit_assembly(module))
+    return str(_emitted(_emit_assembly, text, target or host_target(), codegen))
 
 
 def load(image: bytes, entry: str) -> Code:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import signal
 import threading
+from typing import Any
 
+import llvmlite.binding
 import pytest
 
 from kiln.engines.native.llvm import assembly, linking, target
@@ -55,6 +58,22 @@ define i64 @run(i64 %x) {
 }
 """
     assert run(assembly.load(assembly.assemble(text), "run"), 21) == 42
+
+
+def test_an_interrupt_as_a_module_dies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """LLVM frees it in a finalizer, where Python drops what is raised."""
+    module = llvmlite.binding.ModuleRef
+    dispose = module._dispose
+
+    def struck(self: Any) -> None:
+        monkeypatch.undo()
+        signal.raise_signal(signal.SIGINT)
+        dispose(self)
+
+    monkeypatch.setattr(module, "_dispose", struck)
+    with pytest.raises(KeyboardInterrupt):
+        assembly.assemble(SUM.replace("NUMBER", "4"))
+    assert assembly.assemble(SUM.replace("NUMBER", "4"))
 
 
 def test_threads_compile_at_once() -> None:

@@ -1,0 +1,213 @@
+"""Where this process finds the others: the environments that start several processes.
+
+The names of the variables are those of the schedulers, and the ports those that JAX would choose.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Callable, Mapping
+
+from kiln.base.errors import UnavailableOptionError, three_lines
+from kiln.base.records import Record
+
+_PORTS = 1 << 12
+_FIRST_PORT = (1 << 16) - _PORTS
+KUBERNETES_PORT = 55527
+
+
+class Place(Record):
+    """Where the processes meet, how many there are, and which of them this one is."""
+
+    address: str | None = None
+    count: int | None = None
+    index: int | None = None
+
+    def or_else(self, other: Place) -> Place:
+        """Return this place, with what it lacks from another one."""
+        return Place(
+            other.address if self.address is None else self.address,
+            other.count if self.count is None else self.count,
+            other.index if self.index is None else self.index,
+        )
+
+    def missing(self) -> list[str]:
+        """Return what it lacks, by the names of the arguments of `initialize`."""
+        said = {
+            "coordinator_address": self.address,
+            "num_processes": self.count,
+            "process_id": self.index,
+        }
+        return [name for name, value in said.items() if value is None]
+
+
+Environment = Mapping[str, str]
+
+
+class _Missing(ValueError):
+    """A variable that the environment should have."""
+
+
+def _int(env: Environment, name: str) -> int | None:
+    text = env.get(name)
+    if text is None:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise _Missing(f"the environment has {name}={text!r}, which is no int") from None
+
+
+def _named(env: Environment) -> Place:
+    return Place(
+        env.get("JAX_COORDINATOR_ADDRESS"),
+        _int(env, "JAX_NUM_PROCESSES"),
+        _int(env, "JAX_PROCESS_ID"),
+    )
+
+
+def _port(env: Environment, default: int) -> str:
+    return env.get("JAX_COORDINATOR_PORT") or str(default)
+
+
+def _job_port(env: Environment, job: int) -> str:
+    # Different for jobs on one machine, and the same in all processes of one.
+    return _port(env, _FIRST_PORT + job % _PORTS)
+
+
+def _in_slurm(env: Environment) -> bool:
+    names = ("JOB_ID", "STEP_NODELIST", "NTASKS", "PROCID", "LOCALID")
+    return all(f"SLURM_{name}" in env for name in names)
+
+
+def _slurm(env: Environment) -> Place:
+    host = first_host(env["SLURM_STEP_NODELIST"])
+    port = _job_port(env, _int(env, "SLURM_JOB_ID") or 0)
+    return Place(f"{host}:{port}", _int(env, "SLURM_NTASKS"), _int(env, "SLURM_PROCID"))
+
+
+def first_host(nodes: str) -> str:
+    """Return the first host of a SLURM node list such as `node[001,007-015],login`."""
+    found = re.match(r"([^,\[]*)(?:\[([^,\-\]]*))?", nodes)
+    assert found is not None
+    return found[1] + (found[2] or "")
+
+
+_ORTE = "OMPI_MCA_orte_hnp_uri"
+
+
+def _in_open_mpi(env: Environment) -> bool:
+    return _ORTE in env
+
+
+def _open_mpi(env: Environment) -> Place:
+    uri = env[_ORTE]
+    host = re.search(r"tcp://([^,:]+)|tcp6://\[([^,\]]+)", uri)
+    job = re.match(r"\d+", uri)
+    if host is None or job is None:
+        raise _Missing(f"{_ORTE}={uri!r} names no address")
+    port = _job_port(env, int(job[0]) // _PORTS)
+    name = host[1] or f"[{host[2]}]"
+    count, index = _int(env, "OMPI_COMM_WORLD_SIZE"), _int(env, "OMPI_COMM_WORLD_RANK")
+    return Place(f"{name}:{port}", count, index)
+
+
+def _in_kubernetes(env: Environment) -> bool:
+    return "KUBERNETES_SERVICE_HOST" in env and "JOB_COMPLETION_INDEX" in env
+
+
+def _kubernetes(env: Environment) -> Place:
+    """Return the place of a pod of an indexed Job, whose host name is `job-index`.
+
+    Only the API of the cluster says how many there are.
+    """
+    index = _int(env, "JOB_COMPLETION_INDEX")
+    host = env.get("HOSTNAME") or socket.gethostname()
+    job = host.removesuffix(f"-{index}")
+    # The pods of a Job reach each other by the headless service that is their subdomain.
+    subdomain = socket.getfqdn(host).partition(".")[2].partition(".")[0]
+    address = f"{job}-0.{subdomain}" if subdomain else f"{job}-0"
+    return Place(f"{address}:{_port(env, KUBERNETES_PORT)}", None, index)
+
+
+_METHODS: dict[str, tuple[Callable[[Environment], bool], Callable[[Environment], Place]]] = {
+    "ompi": (_in_open_mpi, _open_mpi),
+    "slurm": (_in_slurm, _slurm),
+    "k8s": (_in_kubernetes, _kubernetes),
+}
+"""How to recognise an environment, and what it says, under the names that JAX gives them."""
+
+NOWHERE = "deactivate"
+
+
+def found_place(
+    given: Place, method: str | None, asked: str, env: Environment = os.environ
+) -> Place:
+    """Return the place of this process, from what was given and what the environment says.
+
+    Raises: ValueError if something is missing or does not fit; UnavailableOptionError for a method
+        that kiln does not have.
+    """
+    if method is not None and method != NOWHERE and method not in _METHODS:
+        raise UnavailableOptionError(
+            three_lines(
+                f"{asked}, with cluster_detection_method={method!r}",
+                "kiln does not know this environment",
+                f"use one of {', '.join(map(repr, (*_METHODS, NOWHERE)))}, or give "
+                "coordinator_address, num_processes and process_id",
+            )
+        )
+    try:
+        place = given.or_else(_named(env))
+        if place.missing() and method != NOWHERE:
+            for name, (is_present, read) in _METHODS.items():
+                if method == name or (method is None and is_present(env)):
+                    place = place.or_else(read(env))
+                    break
+    except (_Missing, KeyError) as error:
+        text = f"the environment has no {error}" if isinstance(error, KeyError) else str(error)
+        raise ValueError(three_lines(asked, text, _REMEDY)) from None
+    if place.count == 1 and place.index in (None, 0):
+        return Place(place.address, 1, 0)
+    _require_fit(place, asked)
+    return place
+
+
+_REMEDY = (
+    "give coordinator_address, num_processes and process_id, or start the processes by "
+    "python -m kiln launch -n 4 program.py"
+)
+
+
+def _require_fit(place: Place, asked: str) -> None:
+    missing = place.missing()
+    if missing:
+        said = "coordinator_address should be defined." if place.address is None else ""
+        wrong = f"{', '.join(missing)} not given, and not found in the environment. {said}".strip()
+        raise ValueError(three_lines(asked, wrong, _REMEDY))
+    count, index = place.count, place.index
+    for name, value in (("num_processes", count), ("process_id", index)):
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise TypeError(three_lines(asked, f"{name}={value!r} is no int", _REMEDY))
+    if count is not None and index is not None and not 0 <= index < count:
+        wrong = f"process_id={index} is none of the {count} processes, which count from 0"
+        raise ValueError(three_lines(asked, wrong, _REMEDY))
+
+
+def host_and_port(address: str, asked: str) -> tuple[str, int]:
+    """Return the parts of an address.
+
+    Raises: ValueError.
+    """
+    host, _, port = address.rpartition(":")
+    if not port.isdigit() or not host:
+        raise ValueError(
+            three_lines(
+                f"{asked}, with the address {address!r}",
+                "an address is a host and a port",
+                "write coordinator_address='10.0.0.1:1234'",
+            )
+        )
+    return host.strip("[]"), int(port)

@@ -1,0 +1,45 @@
+"""Weak references and collections that lose no interrupt.
+
+Python drops what is raised while an object dies. The standard library's collections run Python code
+then, where a Ctrl-C may strike; it is raised right after them here.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from kiln import _runtime
+
+T = TypeVar("T")
+K = TypeVar("K")
+
+
+def reference(referent: T, on_death: Callable[[Any], object]) -> weakref.ref[T]:
+    """Return a weak reference that is passed to a function when the object has died."""
+    return weakref.ref(referent, _runtime.to_its_end(on_death))
+
+
+class WeakSet(weakref.WeakSet[T]):
+    """The standard library's set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._remove: Any = _runtime.to_its_end(self._remove)
+
+
+class WeakKeyDictionary(weakref.WeakKeyDictionary[K, T]):
+    """The standard library's dictionary of keys that may die."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._remove: Any = _runtime.to_its_end(self._remove)
+
+
+class WeakValueDictionary(weakref.WeakValueDictionary[K, T]):
+    """The standard library's dictionary of values that may die."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._remove: Any = _runtime.to_its_end(self._remove)

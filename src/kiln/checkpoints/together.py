@@ -1,0 +1,162 @@
+"""One checkpoint by several processes, in a folder that all of them see.
+
+Process 0 makes the folder; each process writes the blocks of its own devices and says whether that
+went well; process 0 joins what they wrote to one index, which makes it a checkpoint. A failure
+anywhere is raised everywhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from kiln.base.errors import CheckpointError, one_line, three_lines
+from kiln.base.lazy import json
+from kiln.base.source import current_source
+from kiln.checkpoints.index import LEAF, NAME, Entry, Index, index_bytes, read_index
+from kiln.core.peers import Peers
+from kiln.serialization.files import write_atomically
+
+PARTS = "part-*.json"
+"""The files in which processes tell process 0 what they wrote."""
+
+
+def part_name(index: int) -> str:
+    """Return the name of such a file."""
+    return f"part-{index}.json"
+
+
+class Meeting:
+    """What processes tell each other about one save, stage by stage."""
+
+    def __init__(self, others: Peers, topic: str, asked: str) -> None:
+        self.others = others
+        self._topic, self.asked = topic, asked
+
+    def tell(self, stage: str, text: str = "", error: BaseException | None = None) -> list[str]:
+        """Give a text to all processes and return those of all, in order.
+
+        Raises: the error; CheckpointError if another process has one.
+        """
+        said = json.dumps([text, None if error is None else one_line(error)])
+        found = self.others.exchange(f"{self._topic}/{stage}", str(said), self.asked)
+        if error is not None:
+            raise error
+        read = [json.loads(each) for each in found.values()]
+        failed = [f"process {i}: {wrong}" for i, (_, wrong) in enumerate(read) if wrong]
+        if failed:
+            raise CheckpointError(
+                three_lines(
+                    f"{self.asked} at {current_source()}",
+                    f"it was not saved: {'; '.join(failed)}",
+                    "the checkpoint that was there before is as it was",
+                )
+            )
+        return [text for text, _ in read]
+
+
+def write_together(
+    meeting: Meeting,
+    final: Path,
+    folder: Callable[[Path], contextlib.AbstractContextManager[Path]],
+    write: Callable[[Path], Index],
+    finish: Callable[[Path], None],
+) -> None:
+    """Write a checkpoint with the other processes.
+
+    `folder` gives the context in which process 0 has a folder to write to, `write` writes the
+    blocks of this process there, and `finish` is called in process 0 when the index is there.
+
+    Raises: CheckpointError, in all processes, if one of them has failed.
+    """
+    if meeting.others.index:
+        place = _agreed_place(meeting, final, meeting.tell("folder", str(final)))
+        _write_part(meeting, place, write)
+        meeting.tell("index")
+        return
+    with contextlib.ExitStack() as stack:
+        try:
+            made = stack.enter_context(folder(final))
+        except Exception as error:
+            meeting.tell("folder", error=error)
+            raise
+        place = _agreed_place(meeting, final, meeting.tell("folder", f"{final}\n{made}"))
+        _write_part(meeting, place, write)
+        try:
+            _join(meeting, place)
+            finish(place)
+            stack.close()
+        except Exception as error:
+            meeting.tell("index", error=error)
+            raise
+    meeting.tell("index")
+
+
+def write_by_first(meeting: Meeting, write: Callable[[], None]) -> None:
+    """Let process 0 write a file, and all processes wait for it.
+
+    Raises: CheckpointError, in all processes, if that failed.
+    """
+    try:
+        if not meeting.others.index:
+            write()
+    except Exception as error:
+        meeting.tell("file", error=error)
+        raise
+    meeting.tell("file")
+
+
+def _agreed_place(meeting: Meeting, final: Path, said: Sequence[str]) -> Path:
+    """Return the folder that process 0 has made; all have said where they save."""
+    wanted, _, place = said[0].partition("\n")
+    others = [f"process {i} to {each}" for i, each in enumerate(said) if i and each != wanted]
+    if others:
+        raise CheckpointError(
+            three_lines(
+                f"{meeting.asked} at {current_source()}",
+                f"process 0 saves to {wanted}, {', '.join(others)}",
+                "give the same folder, which all processes see, in all of them",
+            )
+        )
+    return Path(place)
+
+
+def _write_part(meeting: Meeting, place: Path, write: Callable[[Path], Index]) -> None:
+    try:
+        if not place.is_dir():
+            raise CheckpointError(f"there is no folder {place} here: processes share no disk")
+        content = index_bytes(write(place))
+        write_atomically(place / part_name(meeting.others.index), [content])
+    except Exception as error:
+        meeting.tell("blocks", error=error)
+        raise
+    meeting.tell("blocks")
+
+
+def _join(meeting: Meeting, place: Path) -> None:
+    """Write the index of what all processes have written."""
+    names = [part_name(i) for i in range(meeting.others.count)]
+    parts = [read_index(place, meeting.asked, name) for name in names]
+    first = parts[0]
+    paths = [[entry.path for entry in part.entries] for part in parts]
+    for i, found in enumerate(paths):
+        if found != paths[0]:
+            differing = sorted(set(found) ^ set(paths[0])) or found
+            raise CheckpointError(
+                three_lines(
+                    f"{meeting.asked} at {current_source()}",
+                    f"the trees of the processes 0 and {i} differ: {', '.join(differing[:5])}",
+                    "save the same tree in all processes",
+                )
+            )
+    together = zip(*[part.entries for part in parts], strict=True)
+    entries = tuple([_joined(same) for same in together])
+    write_atomically(place / NAME, [index_bytes(Index(first.tree, entries, first.metadata))])
+    for name in names:
+        (place / name).unlink()
+
+
+def _joined(entries: Sequence[Entry]) -> Entry:
+    values = {field: getattr(entries[0], field) for field in LEAF}
+    return Entry(**values, blocks=tuple([b for entry in entries for b in entry.blocks]))

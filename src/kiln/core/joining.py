@@ -1,0 +1,61 @@
+"""How processes are joined into one program: what an engine is asked, and what it gives.
+
+Apart from `peers.py`, because every process knows engines and few have peers.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from kiln.base.records import Record
+
+
+class JoinRequest(Record):
+    """Which process this one is, and where it meets the others."""
+
+    host: str
+    port: int
+    index: int
+    count: int
+    bind_host: str
+    initialization_timeout: float
+    shutdown_timeout: float
+
+
+class Link(Protocol):
+    """A store of texts that all processes share."""
+
+    def set(self, key: str, value: str) -> None:
+        """Write an entry."""
+        ...
+
+    def delete(self, key: str) -> None:
+        """Remove an entry."""
+        ...
+
+    def directory(self, prefix: str) -> dict[str, str]:
+        """Return the entries whose keys begin so."""
+        ...
+
+    def barrier(self, name: str, seconds: float) -> None:
+        """Wait until all processes are here; each name once.
+
+        Raises: JaxRuntimeError if the time is over.
+        """
+        ...
+
+    def close(self, *, orderly: bool) -> None:
+        """Leave. If not `orderly`, nobody is told, and nothing is waited for."""
+        ...
+
+
+class Connector(Protocol):
+    """What connects processes that have met: the engine that runs their programs."""
+
+    def host(self, request: JoinRequest) -> int:
+        """As process 0, start what the others connect to, and return its port."""
+        ...
+
+    def connect(self, request: JoinRequest, port: int) -> Link:
+        """Connect to what process 0 has started; waits for all processes."""
+        ...

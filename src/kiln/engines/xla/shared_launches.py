@@ -1,0 +1,112 @@
+"""Launches of programs that several processes run together, one after the other."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from kiln.base.errors import JaxRuntimeError, one_line, three_lines
+from kiln.base.source import current_source
+from kiln.control.host_call import raise_failure
+from kiln.core.peers import Peers, peers
+from kiln.engines.xla.binding import XlaError, failed
+from kiln.engines.xla.buffers import Buffer
+from kiln.engines.xla.callbacks import HostCallback, Run, is_inside_call
+from kiln.engines.xla.serialized_launches import launch_lock
+
+_calls: collections.Counter[tuple[int, ...]] = collections.Counter()
+
+
+class SharedLauncher:
+    """Runs a program of several processes to its end, before another one may begin.
+
+    All processes must run such programs in the same order. One that waits for a process which has
+    failed is given up. A function of Python that a program calls is called in the first of its
+    processes; if it fails the program runs on, with zeros, and then all processes raise.
+    """
+
+    __slots__ = ("_callbacks", "_execute", "_group", "_name", "_runs")
+
+    def __init__(
+        self, raw: Any, name: str, group: Sequence[int], callbacks: Sequence[HostCallback]
+    ) -> None:
+        self._execute = raw.execute_sharded
+        self._name = name
+        self._group = tuple(group)
+        self._callbacks = bool(callbacks)
+        self._runs: list[Run] = []
+        for callback in callbacks:
+            callback.runs = self._runs
+
+    def __call__(self, buffers: Sequence[Buffer]) -> Any:
+        """Return what runs the program once it is told what to make of the results."""
+        run = Run() if self._callbacks else None
+        return _Launch(self._execute, self._name, buffers, self._group, run, self._runs)
+
+
+class _Launch(NamedTuple):
+    execute: Callable[..., Any]
+    name: str
+    buffers: Sequence[Buffer]
+    group: tuple[int, ...]
+    run: Run | None
+    runs: list[Run]
+
+    def consume_with_handlers(self, handlers: Sequence[Any]) -> Sequence[Buffer]:
+        others = peers()
+        assert others is not None
+        if is_inside_call():
+            raise JaxRuntimeError(
+                three_lines(
+                    f"running {self.name} in the processes {list(self.group)}, in a callback at "
+                    f"{current_source()}",
+                    "only this process is in the callback, and the others would not run it",
+                    "compute on arrays of this process in callbacks",
+                )
+            )
+        if self.run is None:
+            with launch_lock:
+                return others.run(self.group, lambda: self._run_to_end(handlers), self.name)
+        # Without the lock: callbacks may run programs of this process.
+        self.runs.append(self.run)
+        try:
+            outs = others.run(self.group, lambda: self._run_to_end(handlers), self.name)
+        finally:
+            with contextlib.suppress(ValueError):
+                self.runs.remove(self.run)
+        self._raise_failures(others, self.run)
+        return outs
+
+    def _raise_failures(self, others: Peers, run: Run) -> None:
+        """Raise what callbacks have raised in any of the processes."""
+        failure, asked = run.failure, f"running {self.name}"
+        text = "" if failure is None else f"{failure.kind.__name__}: {failure.error()}"
+        _calls[self.group] += 1
+        topic = f"calls/{_calls[self.group]}"
+        said = others.exchange(topic, text, asked, self.group)
+        if failure is not None:
+            raise_failure(failure, asked)
+        wrong = [f"process {r}: {one_line(each):.500}" for r, each in said.items() if each]
+        if wrong:
+            raise JaxRuntimeError(
+                three_lines(
+                    asked,
+                    f"a callback failed in another process; {'; '.join(wrong)}",
+                    "see the traceback there",
+                )
+            )
+
+    def _run_to_end(self, handlers: Sequence[Any]) -> Sequence[Buffer]:
+        if any(buffer.is_deleted() for buffer in self.buffers):
+            # jaxlib would run the program on the devices whose parts are left, or crash.
+            raise JaxRuntimeError("an argument, or a part of one, has been deleted or donated")
+        try:
+            outs: Sequence[Buffer] = self.execute(self.buffers).consume_with_handlers(handlers)
+            for out in outs:
+                # This thread hears no signals, and may be given up: it can wait in jaxlib.
+                out.block_until_ready()
+        except (XlaError, ValueError) as error:
+            failed(error, f"running {self.name}")
+        return outs

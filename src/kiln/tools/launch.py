@@ -1,0 +1,185 @@
+"""`python -m kiln launch`: a program in several processes on this machine.
+
+Each line of output begins with the number of its process. The first process that fails is named,
+and ends the others; one Ctrl-C ends all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, TextIO
+
+from kiln.base.forks import new_lock
+from kiln.distributed import LAUNCH_FOLDER
+
+GRACE_S = 5.0
+"""How long processes may take to end by themselves, and again after they were asked to."""
+LOOK_S = 0.02
+_INTERRUPTED = 128 + signal.SIGINT
+
+
+class _Group:
+    """The processes, and threads that pass on what they print."""
+
+    def __init__(
+        self, command: Sequence[str], count: int, devices: int | None, grace: float, folder: str
+    ) -> None:
+        self._folder = Path(folder)
+        self._grace = grace
+        self._printing = new_lock()
+        self._readers: list[threading.Thread] = []
+        self.processes: list[subprocess.Popen[bytes]] = []
+        address = f"127.0.0.1:{_free_port()}"
+        for rank in range(count):
+            environment = {
+                **os.environ,
+                "JAX_COORDINATOR_ADDRESS": address,
+                "JAX_COORDINATOR_BIND_ADDRESS": address,
+                "JAX_NUM_PROCESSES": str(count),
+                "JAX_PROCESS_ID": str(rank),
+                LAUNCH_FOLDER: folder,
+                "PYTHONUNBUFFERED": "1",
+            }
+            if devices is not None:
+                environment["KILN_NUM_CPU_DEVICES"] = str(devices)
+            # In sessions of their own they do not see the Ctrl-C that this process passes on.
+            made = subprocess.Popen(
+                command,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+            self.processes.append(made)
+            assert made.stdout is not None
+            assert made.stderr is not None
+            self._read(rank, made.stdout, sys.stdout)
+            self._read(rank, made.stderr, sys.stderr)
+
+    def _read(self, rank: int, source: IO[bytes], target: TextIO) -> None:
+        def read() -> None:
+            for line in source:
+                text = line.decode(errors="replace").rstrip("\n")
+                with self._printing, contextlib.suppress(OSError, ValueError):
+                    target.write(f"[{rank}] {text}\n")
+                    target.flush()
+
+        reader = threading.Thread(target=read, name=f"output of process {rank}", daemon=True)
+        reader.start()
+        self._readers.append(reader)
+
+    def codes(self) -> list[int | None]:
+        """Return how each process has ended."""
+        return [process.poll() for process in self.processes]
+
+    def wait(self) -> int | None:
+        """Wait until one fails and return its number; None if all end well."""
+        while True:
+            codes = self.codes()
+            if any(codes):
+                return self._culprit()
+            if None not in codes:
+                return None
+            time.sleep(LOOK_S)
+
+    def _culprit(self) -> int:
+        """Return the first that failed, other than because another one had failed."""
+        end = time.monotonic() + self._grace
+        while True:
+            codes = self.codes()
+            failed = [rank for rank, code in enumerate(codes) if code]
+            own = [rank for rank in failed if not (self._folder / str(rank)).exists()]
+            if own or None not in codes or time.monotonic() > end:
+                return (own or failed)[0]
+            time.sleep(LOOK_S)
+
+    def end(self, *signals: int) -> None:
+        """End all that still run: by waiting, then by each signal and waiting, then for good."""
+        for number in (*signals, signal.SIGKILL):
+            if number:
+                for process in self.processes:
+                    # What they have started ends with them.
+                    if process.poll() is None or number == signal.SIGKILL:
+                        with contextlib.suppress(ProcessLookupError, PermissionError):
+                            os.killpg(process.pid, number)
+            end = time.monotonic() + self._grace
+            while None in self.codes() and time.monotonic() < end:
+                time.sleep(LOOK_S)
+            if None not in self.codes():
+                break
+        for reader in self._readers:
+            reader.join(timeout=1.0)
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])
+
+
+def _how(code: int, because: Path) -> str:
+    with contextlib.suppress(OSError):
+        return f"failed with exit code {code}: {because.read_text(encoding='utf-8')}"
+    if code >= 0:
+        return f"failed with exit code {code}"
+    with contextlib.suppress(ValueError):
+        return f"was ended by {signal.Signals(-code).name}"
+    return f"was ended by signal {-code}"
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def run(
+    program: Sequence[str], count: int, devices: int | None = None, grace: float = GRACE_S
+) -> int:
+    """Run a Python program in processes and return an exit code.
+
+    `program` is a file, or `-m` and a module, with arguments. The exit code is that of the first
+    process that failed, or 128 and the number of the signal that ended it. When one has failed the
+    others have `grace` seconds to end by themselves.
+    """
+    command = [sys.executable, *program]
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    with tempfile.TemporaryDirectory(prefix="kiln-launch-") as folder:
+        group: _Group | None = None
+        try:
+            group = _Group(command, count, devices, grace, folder)
+            culprit = group.wait()
+            if culprit is None:
+                group.end(0)
+                return 0
+            code = group.processes[culprit].returncode
+            group.end(0, signal.SIGTERM)
+            how = _how(code, Path(folder) / str(culprit))
+            _say(f"process {culprit} of {count} {how}; the others were ended")
+            return code if code > 0 else 128 - code
+        except KeyboardInterrupt:
+            if group is not None:
+                # A second Ctrl-C does not wait.
+                with contextlib.suppress(KeyboardInterrupt):
+                    group.end(signal.SIGINT, signal.SIGTERM)
+                _say("interrupted; all processes were ended")
+            return _INTERRUPTED
+        finally:
+            if group is not None:
+                for process in group.processes:
+                    if process.poll() is None:
+                        process.kill()
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"kiln launch: {text}\n")
+    sys.stderr.flush()

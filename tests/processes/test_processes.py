@@ -1,0 +1,129 @@
+"""Programs of several processes: what they compute, and what becomes of them when one fails."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kiln
+from tests.processes import arrays, training
+from tests.processes.launching import launched
+
+four = pytest.mark.full
+"""More processes than a short test run has time for."""
+
+
+@pytest.mark.parametrize("count", [2, pytest.param(4, marks=four)])
+def test_arrays_and_training(count: int, tmp_path: Path) -> None:
+    file = tmp_path / "losses"
+    # Programs are compared before they first run.
+    done = launched("arrays_and_training", str(file), count=count, KILN_CHECK="1")
+    assert done.returncode == 0, done.stderr
+    for rank in range(count):
+        assert [
+            line.removeprefix(f"[{rank}] ")
+            for line in done.stdout.splitlines()
+            if line.startswith(f"[{rank}] check_")
+        ] == [check.__name__ for check in arrays.CHECKS]
+    found = json.loads(file.read_text(encoding="utf-8"))
+    for kind in training.PLACES:
+        alone = training.losses(kind, kiln.devices()[: 2 * count])
+        assert alone[-1] < alone[0]
+        # The order of the sums differs, by a bit of the last place at most for each step.
+        assert np.allclose(found[kind], alone, rtol=2e-6, atol=0)
+
+
+def failed(how: str, victim: int, tmp_path: Path) -> list[str]:
+    """Return what a survivor says, after checking that it came soon, and the launcher's words."""
+    moment = tmp_path / "moment"
+    moment.touch()
+    done = launched("failing", how, str(victim), str(moment), KILN_CHECK="")
+    said = re.search(r"^\[(\d)\] after ([0-9.]+) s: (.*)$", done.stdout, re.MULTILINE)
+    assert said is not None, done.stdout + done.stderr
+    assert int(said[1]) == 1 - victim
+    # A survivor has looked ten times a second.
+    assert float(said[2]) < 30
+    assert "finished" not in done.stdout
+    return [said[3], done.stderr.splitlines()[-1], str(done.returncode)]
+
+
+@pytest.mark.parametrize("victim", [0, pytest.param(1, marks=pytest.mark.full)])
+def test_a_process_that_is_killed(victim: int, tmp_path: Path) -> None:
+    assert failed("kill", victim, tmp_path) == [
+        f"process {victim} has ended",
+        f"kiln launch: process {victim} of 2 was ended by SIGKILL; the others were ended",
+        "137",
+    ]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("victim", [0, 1])
+@pytest.mark.parametrize(
+    ("how", "said", "code"),
+    [
+        ("raise", "process {} has ended by ValueError: no more", 1),
+        ("exit", "process {} has ended without running this program", 3),
+    ],
+)
+def test_a_process_that_ends(how: str, said: str, code: int, victim: int, tmp_path: Path) -> None:
+    assert failed(how, victim, tmp_path) == [
+        said.format(victim),
+        f"kiln launch: process {victim} of 2 failed with exit code {code}; the others were ended",
+        str(code),
+    ]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_process_that_is_frozen(victim: int, tmp_path: Path) -> None:
+    said, _, code = failed("stop", victim, tmp_path)
+    assert said == f"process {victim} has not answered for 2 seconds"
+    assert code != "0"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_process_whose_children_outlive_it(victim: int, tmp_path: Path) -> None:
+    assert failed("fork", victim, tmp_path)[0] == f"process {victim} has ended"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("attempt", range(10))
+@pytest.mark.parametrize("victim", [0, 1])
+def test_each_time(victim: int, attempt: int, tmp_path: Path) -> None:
+    assert failed("kill", victim, tmp_path)[0] == f"process {victim} has ended"
+
+
+def test_programs_that_differ(tmp_path: Path) -> None:
+    moment = tmp_path / "moment"
+    moment.write_text("0", encoding="utf-8")
+    done = launched("failing", "differ", "9", str(moment), KILN_CHECK="1")
+    assert done.returncode == 1
+    # Both processes say so.
+    assert len(re.findall(r"s: program \d+ differs between the processes", done.stdout)) == 2
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(3))
+def test_a_run_continues_after_each_kill(seed: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(seed)
+    for _ in range(3):
+        words = str(rng.integers(2)), str(rng.integers(training.STEPS))
+        launched("restarting", str(tmp_path / "run"), *words, KILN_CHECK="")
+    # On other devices, too.
+    done = launched("restarting", str(tmp_path / "run"), count=4, devices=1, KILN_CHECK="")
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "run" / "losses").read_text(encoding="utf-8"))
+    assert np.allclose(found, training.losses("sharded", kiln.devices()[:4]), rtol=2e-6, atol=0)
+
+
+def test_a_killed_run_continues(tmp_path: Path) -> None:
+    folder = str(tmp_path / "run")
+    assert launched("restarting", folder, "1", "4", devices=1, KILN_CHECK="").returncode == 137
+    assert launched("restarting", folder, devices=1, KILN_CHECK="").returncode == 0
+    found = json.loads((tmp_path / "run" / "losses").read_text(encoding="utf-8"))
+    assert np.allclose(found, training.losses("sharded", kiln.devices()[:2]), rtol=2e-6, atol=0)
