@@ -50,14 +50,15 @@ def expected(sizes: Sizes, mesh: Mapping[str, int]) -> dict[str, int]:
 
 
 def by_axis(found: Iterable[Collective], mesh: Mapping[str, int]) -> dict[str, int]:
-    """Return the bytes of a compiled program along each axis; those along several are left out.
+    """Return the bytes of a compiled program along each axis; single numbers are left out.
 
-    The latter are the loss, one number.
+    Those are the loss and its cotangent, the only ones that are added along several axes.
     """
     total = dict.fromkeys(mesh, 0)
     for one in found:
-        if len(one.axes) == 1:
-            total[one.axes[0]] += one.total
+        if one.nbytes > 2 * FLOAT:
+            (axis,) = one.axes
+            total[axis] += one.total
     return total
 
 

@@ -55,8 +55,11 @@ def test_a_loop_of_unknown_length_is_refused() -> None:
 
 
 def test_the_loss_is_no_part_of_an_axis() -> None:
-    """It is summed along two."""
-    found = [Collective("all-reduce", ("data", "stage"), 4, 1, 8)]
+    """It is summed along two, or one."""
+    found = [
+        Collective("all-reduce", ("data", "stage"), 4, 1, 8),
+        Collective("all-reduce", ("stage",), 2, 1, 8),
+    ]
     assert by_axis(found, MESH) == {"data": 0, "stage": 0, "tensor": 0}
 
 
