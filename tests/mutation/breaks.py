@@ -191,8 +191,8 @@ BREAKS = [
     Break(
         "9.7",
         "core/array_text.py",
-        'weak = ", weak_type=True" if aval.weak_type else ""',
-        'weak = ""',
+        'return ", weak_type=True" if aval.weak_type else ""',
+        'return ""',
     ),
     Break(
         "10.4",
