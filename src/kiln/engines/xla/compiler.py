@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, TypeGuard
 
 from kiln.base.errors import UnsupportedPrimitive, three_lines
 from kiln.base.signals import HeldBack
+from kiln.core.artefacts import Artefact
 from kiln.core.engine import Placement, Program
 from kiln.core.topology import DescribedDevice
 from kiln.engines.xla.ahead_of_time import DescribedExecutable, require_translated
+from kiln.engines.xla.artefacts import artefact, artefact_text
 from kiln.engines.xla.client import client, jaxlib_version, output_blocks
 from kiln.engines.xla.effects import Effects
 from kiln.engines.xla.executable import CallingExecutable, EffectfulExecutable, XlaExecutable
@@ -141,6 +143,22 @@ class XlaCompiler:
         wanted = _dialect(program, dialect)
         text = _lowered(program).text
         return parse(text) if wanted == "stablehlo" else hlo(text)
+
+    def artefact(
+        self, program: Program, platforms: Sequence[str], allowed_calls: Collection[str]
+    ) -> Artefact:
+        """Return a program as a portable artefact for some platforms.
+
+        Raises: NotImplementedError, naming what cannot be stored.
+        """
+        return artefact(program, platforms, allowed_calls)
+
+    def artefact_text(self, stored: bytes) -> str:
+        """Return a portable artefact as StableHLO text.
+
+        Raises: ValueError for bytes that are no artefact.
+        """
+        return artefact_text(stored)
 
     def cost(self, program: Program) -> dict[str, float]:
         """Return XLA's estimates for the program as it is written."""
