@@ -25,7 +25,7 @@ PIP := $(RUN) -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo story test test-full test-pythons libraries libraries-oracle oracle breaks sanitize bench bench-suite lint format hooks docs \
+.PHONY: help demo story test test-full test-pythons libraries libraries-oracle oracle breaks sanitize bench bench-suite bench-scale lint format hooks docs \
   wheel check-wheel clean
 
 help:
@@ -41,6 +41,7 @@ help:
 	@echo "make sanitize   the tests of the extension, under the address and undefined-behaviour sanitizers"
 	@echo "make bench      time kiln beside jax, and compare with the goals; writes benchmarks/results/"
 	@echo "make bench-suite  time kiln beside jax, torch, NumPy and numba; ROWS=\"selu sort\" PEERS=kiln,jax"
+	@echo "make bench-scale  compile a large training step for up to 512 virtual devices, beside jax"
 	@echo "make lint       ruff, mypy, pyright over a program of a user, and clang-format"
 	@echo "make format     format Python and C++ as make lint wants it"
 	@echo "make hooks      let git run both before each commit, and tests/structure before each push"
@@ -111,6 +112,9 @@ bench: $(VENV)/.has-bench
 # Parts of names of rows; one that holds a blank goes into ARGS.
 bench-suite: $(VENV)/.has-peers
 	$(RUN) -m benchmarks.suite $(ROWS) $(if $(PEERS),--peers $(PEERS)) $(ARGS)
+
+bench-scale: $(VENV)/.has-bench
+	$(RUN) -m benchmarks.scale $(ARGS)
 
 lint: $(VENV)/.has-lint
 	$(RUN) -m ruff check .

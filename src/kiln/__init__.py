@@ -95,6 +95,7 @@ if _TYPE_CHECKING:
     from kiln import dlpack as dlpack
     from kiln import example_libraries as example_libraries
     from kiln import experimental as experimental
+    from kiln import export as export
     from kiln import extend as extend
     from kiln import flatten_util as flatten_util
     from kiln import image as image
@@ -173,6 +174,7 @@ __getattr__, __dir__ = _on_first_use(
     "distributed",
     "example_libraries",
     "experimental",
+    "export",
     "extend",
     "flatten_util",
     "image",

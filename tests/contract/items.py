@@ -1,4 +1,4 @@
-"""The numbered items of the behaviour contract, sections 1 to 14: number and subject.
+"""The numbered items of the behaviour contract, sections 1 to 19: number and subject.
 
 A test names the items it holds with `@contract("3.5")`; `test_items.py` checks that every item has
 one. Section 14 is one item. Callbacks that fail, several processes and the cache on disk are not
@@ -112,4 +112,10 @@ ITEMS: dict[str, str] = {
     "15.7": "methods of linen.jit",
     "15.8": "donation, device and backend for modules",
     "15.9": "linen.jit with the other transformations",
+    "19.1": "exported functions, stored and loaded",
+    "19.2": "exported functions of jax",
+    "19.3": "derivatives and maps of exported functions",
+    "19.4": "named sizes of exported functions",
+    "19.5": "platforms and devices of exported functions",
+    "19.6": "compiled functions as bytes",
 }

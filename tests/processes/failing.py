@@ -5,6 +5,7 @@ The others print what they get, and how long after the failure.
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import sys
@@ -46,13 +47,14 @@ def fail(how: str, moment: Path) -> None:
 
 def main(how: str, rank: str, moment: str) -> None:
     kiln.distributed.initialize(
-        heartbeat_timeout_seconds=2 if how == "stop" else 100, shutdown_timeout_seconds=60
+        heartbeat_timeout_seconds=2 if how in ("stop", "held") else 100,
+        shutdown_timeout_seconds=60,
     )
     here = kiln.process_index()
     mesh = kiln.make_mesh((kiln.device_count(),), ("x",))
     x = kiln.device_put(np.arange(8.0), NamedSharding(mesh, P("x")))
     step = kiln.jit(lambda x: x - x.mean() + (here if how == "differ" else 0))
-    for i in range(STEPS):
+    for i in itertools.count() if how == "held" else range(STEPS):
         if i == 5 and here == int(rank):
             fail(how, Path(moment))
         try:

@@ -15,9 +15,10 @@ LONGEST_S = 120.0
 def launched(
     program: str, *words: str, count: int = 2, devices: int = 2, **options: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run a module of this folder in processes; `options` are environment variables."""
+    """Run a module of this folder, or a file, in processes; `options` are environment variables."""
     command = [sys.executable, "-m", "kiln", "launch", "-n", str(count)]
-    command += ["--devices", str(devices), "-m", f"tests.processes.{program}", *words]
+    named = [program] if program.endswith(".py") else ["-m", f"tests.processes.{program}"]
+    command += ["--devices", str(devices), *named, *words]
     environment = {**os.environ, **options}
     pipe = subprocess.PIPE
     with subprocess.Popen(

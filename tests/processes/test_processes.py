@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import socket
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +16,8 @@ import pytest
 
 import kiln
 from tests.processes import arrays, training
-from tests.processes.launching import launched
+from tests.processes.launching import REPOSITORY, launched
+from tests.processes.slow_network import SlowNetwork
 
 four = pytest.mark.full
 """More processes than a short test run has time for."""
@@ -127,3 +133,57 @@ def test_a_killed_run_continues(tmp_path: Path) -> None:
     assert launched("restarting", folder, devices=1, KILN_CHECK="").returncode == 0
     found = json.loads((tmp_path / "run" / "losses").read_text(encoding="utf-8"))
     assert np.allclose(found, training.losses("sharded", kiln.devices()[:2]), rtol=2e-6, atol=0)
+
+
+def test_the_program_of_the_documents(tmp_path: Path) -> None:
+    text = (REPOSITORY / "docs" / "processes.md").read_text(encoding="utf-8")
+    (program,) = re.findall(r"```python\n(# train\.py\n.*?)```", text, re.DOTALL)[:1]
+    (printed,) = re.findall(r"```text\n(.*?)```", text, re.DOTALL)
+    file = tmp_path / "train.py"
+    file.write_text(program, encoding="utf-8")
+    done = launched(str(file), devices=1, KILN_CHECK="")
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stdout.splitlines() if "peer ranks" not in line]
+    assert sorted(lines) == printed.splitlines()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("attempt", range(3))
+def test_a_slow_network_that_stops(attempt: int, tmp_path: Path) -> None:
+    moment = tmp_path / "moment"
+    moment.write_text("0", encoding="utf-8")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    network = SlowNetwork(port)
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.processes.failing", "held", "9", str(moment)],
+            env={
+                **os.environ,
+                "JAX_COORDINATOR_ADDRESS": f"127.0.0.1:{each}",
+                "JAX_NUM_PROCESSES": "2",
+                "JAX_PROCESS_ID": str(rank),
+                "KILN_CHECK": "",
+                "KILN_NUM_CPU_DEVICES": "1",
+            },
+            cwd=REPOSITORY,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for rank, each in enumerate((port, network.port))
+    ]
+    try:
+        end = time.monotonic() + 60
+        # Slow as it is, both hear each other for longer than they would wait.
+        while network.passed < 20:
+            assert [process.poll() for process in processes] == [None, None]
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        network.holds.set()
+        for rank, process in enumerate(processes):
+            out, _ = process.communicate(timeout=60)
+            assert process.returncode == 1
+            assert f"process {1 - rank} has not answered for 2 seconds" in out
+    finally:
+        for process in processes:
+            process.kill()

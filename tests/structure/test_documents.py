@@ -115,7 +115,10 @@ def test_the_table_of_primitives_is_that_of_the_sources(capsys: pytest.CaptureFi
 
 @pytest.mark.parametrize(
     "page",
-    ["tour.md", "linen.md", "debugging.md", "see.md", "extend.md", "refs.md", "checkpoints.md"],
+    [
+        *("tour.md", "linen.md", "debugging.md", "see.md", "extend.md", "refs.md"),
+        *("checkpoints.md", "export.md"),
+    ],
 )
 def test_a_page_prints_what_it_says(page: str) -> None:
     text = (REPOSITORY / "docs" / page).read_text(encoding="utf-8")

@@ -12,7 +12,6 @@ _FFI = "foreign kernels speak XLA's interface, and programs run without XLA; use
 _ONE_PROCESS = "a process computes with its own Python, and sends arrays by programs only"
 _FUNCTIONS = "local arrays become global ones by functions, not by primitives"
 _DISK = "the cache on disk is an option: kiln.config.update('cache_dir', path)"
-_NO_STORED = "compiled programs are kept in the cache on disk, and not given to programs as bytes"
 _HANDLE = "kiln has the function, and expresses it by other primitives"
 _SPECIFIC = "it steers XLA's compiler, which runs only what the native engine does not"
 _HIGHER = "new kinds of values are not supported"
@@ -51,7 +50,6 @@ REFUSED: dict[str, str] = {
     "jax.experimental.rnn": "it calls cuDNN; use linen's recurrent layers",
     "jax.experimental.roofline": _TOOL,
     "jax.experimental.scheduling_groups": _SPECIFIC,
-    "jax.experimental.serialize_executable": _NO_STORED,
     "jax.experimental.shard_alike": _SPECIFIC,
     "jax.experimental.source_mapper": _TOOL,
     "jax.experimental.sparse": "sparse operations are functions of arrays, not primitives",
@@ -117,7 +115,6 @@ NOT_YET: dict[str, str] = dict.fromkeys(
         "jax.experimental.ode",
         "jax.experimental.random",
         "jax.experimental.topologies",
-        "jax.export",
         "jax.extend",
         "jax.interpreters",
         "jax.lax.index_take",

@@ -71,6 +71,8 @@ def names_on_first_use(
 
 
 difflib = LazyModule("difflib")
+flatbuffers = LazyModule("flatbuffers")
+flatbuffers_table = LazyModule("flatbuffers.table")
 fractions = LazyModule("fractions")
 hashlib = LazyModule("hashlib")
 blake2 = LazyModule("_blake2")

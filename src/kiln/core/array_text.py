@@ -24,7 +24,7 @@ def representation(value: np.ndarray, aval: ShapedArray) -> str:
     if dtypes.is_extended(aval.dtype):
         shape = ", ".join(map(str, aval.shape)) + ("," if len(aval.shape) == 1 else "")
         return f"{name}(({shape}), dtype={dtype}) overlaying:\n{value}"
-    weak = ", weak_type=True" if aval.weak_type else ""
+    weak = _weak(aval)
     if value.size == 0:
         shape = f", shape={value.shape}"
         return f"{name}([]{shape}, dtype={dtype}{weak})"
@@ -38,7 +38,11 @@ def representation(value: np.ndarray, aval: ShapedArray) -> str:
     return f"{name}({body}, dtype={dtype}{weak})"
 
 
+def _weak(aval: ShapedArray) -> str:
+    return ", weak_type=True" if aval.weak_type else ""
+
+
 def outline(aval: ShapedArray) -> str:
     """Return the text of an array whose values are not all in this process: its type."""
-    weak = ", weak_type=True" if aval.weak_type else ""
+    weak = _weak(aval)
     return f"Array(shape={aval.shape}, dtype={dtypes.long_name(aval.dtype)}{weak})"

@@ -23,6 +23,12 @@ T = TypeVar("T")
 LOOK_S = 0.1
 """How often a thread that waits for other processes looks whether they have failed."""
 
+SLOW_S = 5.0
+"""How long a program runs before the processes tell each other which one it is."""
+
+REMEMBERED = 64
+"""Of so many programs that a process has run last, it knows which they were."""
+
 CLOSED_S = 2.0
 """How long after a failed exchange of data this process waits to hear who has ended."""
 
@@ -100,6 +106,8 @@ class Peers:
         self.left: dict[int, dict[str, int]] = {}
         self._gone: set[int] = set()
         self._runs: dict[str, int] = {}
+        self._known: dict[str, dict[Any, str]] = {}
+        self.slow = SLOW_S
         self._compared: dict[str, int] = {}
         self._said: dict[str, str] = {}
         self._failure: str | None = None
@@ -180,10 +188,22 @@ class Peers:
             self._failure = str(message.get("text"))
         elif kind == "start":
             self._port = int(message["port"])
+        elif kind == "runs":
+            self._compare(rank, message)
         elif kind == "left":
             self.left[rank] = message.get("runs", {})
         elif kind == "gone":
             self._gone.add(rank)
+
+    def _compare(self, rank: int, message: Message) -> None:
+        """Compare a program that another process has been running for long with that of here."""
+        number, theirs = message.get("number"), str(message.get("program"))
+        ours = self._known.get(str(message.get("group")), {}).get(number)
+        if ours is not None and ours != theirs:
+            self.tell(
+                f"program {number} differs between the processes: {rank}: {theirs}; "
+                f"{self.index}: {ours}; KILN_CHECK=1 compares programs before they run"
+            )
 
     def _miss(self, rank: int) -> None:
         if rank not in self._gone:
@@ -219,8 +239,10 @@ class Peers:
             look()
         return task.result()
 
-    def run(self, group: Sequence[int], call: Callable[[], T], name: str) -> T:
+    def run(self, group: Sequence[int], call: Callable[[], T], name: str, digest: str = "") -> T:
         """Run a program together with the processes of a group; programs run one by one.
+
+        Equal programs have equal digests.
 
         Raises: PeerError.
         """
@@ -232,9 +254,19 @@ class Peers:
             self._unfinished = None
         key = ",".join(map(str, group))
         number = self._runs[key] = self._runs.get(key, 0) + 1
+        known = self._known.setdefault(key, {})
+        known[number] = f"{name} {digest}"
+        known.pop(number - REMEMBERED, None)
+        next_word = time.monotonic() + self.slow
 
         def look() -> None:
+            nonlocal next_word
             self.check(asked)
+            if time.monotonic() > next_word:
+                # Others may wait in another program, for ever.
+                next_word += self.slow
+                said = {"group": key, "number": number, "program": known[number]}
+                self._lifelines.send({"kind": "runs", **said})
             gone = [r for r in group if r in self.left and self.left[r].get(key, 0) < number]
             if gone:
                 missing = f"{_named(gone)} ended without running this program"

@@ -12,6 +12,7 @@ if _TYPE_CHECKING:
     from kiln.experimental import multihost_utils as multihost_utils
     from kiln.experimental import ode as ode
     from kiln.experimental import pjit as pjit
+    from kiln.experimental import serialize_executable as serialize_executable
     from kiln.experimental import shard_map as shard_map
     from kiln.experimental import sparse as sparse
     from kiln.experimental import topologies as topologies
@@ -19,7 +20,7 @@ if _TYPE_CHECKING:
 __getattr__, __dir__ = _on_first_use(
     globals(),
     *("checkify", "jet", "mesh_utils", "multihost_utils", "ode", "pjit", "shard_map", "sparse"),
-    "topologies",
+    *("serialize_executable", "topologies"),
 )
 
 __all__ = ["io_callback"]

@@ -64,6 +64,9 @@ def literal(value: Any) -> str:
     if isinstance(value, np.ndarray) and value.shape:
         return "[...]"
     if isinstance(value, (np.generic, np.ndarray)):
+        if value.dtype.names:
+            # Of dtype float0, which holds nothing.
+            return "0"
         value = value.item() if value.dtype.kind in "biufc" else float(value)
     return str(value)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from kiln.base.config import options
 from kiln.base.errors import three_lines
@@ -21,6 +21,7 @@ from kiln.core.engine import Placement, default_sharding
 from kiln.core.memory_text import explained
 from kiln.core.topology import DescribedDevice
 from kiln.core.trace import Tracer
+from kiln.execution.compilation import CachedProgram
 from kiln.execution.nonfinite import check_program, kept_for_search
 from kiln.execution.placement import Placer, Run
 from kiln.execution.sized_programs import ProgramForSizes
@@ -33,6 +34,16 @@ from kiln.jit.entry import Recording
 from kiln.jit.stage import Committed, Stage
 
 _ARRAYS = {ConcreteArray}
+
+
+class Parts(NamedTuple):
+    """What a compiled function is made of: code, what runs it, constants, form of calls, place."""
+
+    program: CachedProgram
+    placer: Placer
+    consts: Sequence[Any]
+    form: CallForm
+    place: Placement | None
 
 
 class Compiled(Stage):
@@ -305,6 +316,10 @@ class Compiled(Stage):
         """
         program = self._program
         return explained(program.executable, self.fun_name, program.engine.name)
+
+    def parts(self) -> Parts:
+        """Return what the program is made of."""
+        return Parts(self._program, self._placer, self._consts, self._form, self._place)
 
     def runtime_executable(self) -> Any:
         """Return the engine's own object."""

@@ -23,6 +23,7 @@ from kiln.jit.compiler_options import merged, settings_of
 from kiln.jit.entry import Recording
 from kiln.jit.stage import Committed, Stage
 from kiln.jit.target import platform_of
+from kiln.jit.whole_program import WholeProgram, whole_program
 
 
 class Traced(Stage):
@@ -49,15 +50,26 @@ class Traced(Stage):
         if lowering_platforms is not None:
             platform = platform_of(lowering_platforms, self.fun_name)
         recording, consts = self._recording, self._consts
-        if takes_refs(recording.jaxpr):
+        self._refuse_refs("lower")
+        return Lowered(recording, consts, self._placer, self._places, self._form, platform)
+
+    def whole_program(self) -> WholeProgram:
+        """Return the program with its constants inside, for the leaves of `(args, kwargs)`.
+
+        Raises: NotImplementedError for a program that takes or closes over references.
+        """
+        self._refuse_refs("export")
+        return whole_program(self._placer, self._consts, self._form.order, self._places)
+
+    def _refuse_refs(self, doing: str) -> None:
+        if takes_refs(self._recording.jaxpr):
             raise NotImplementedError(
                 three_lines(
-                    f"lower of {self.fun_name} at {current_source()}",
+                    f"{doing} of {self.fun_name} at {current_source()}",
                     "a program that takes or closes over references is not compiled ahead of time",
                     "call the function; or pass what they hold, and return what it becomes",
                 )
             )
-        return Lowered(recording, consts, self._placer, self._places, self._form, platform)
 
 
 class Lowered(Stage):

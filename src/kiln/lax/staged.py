@@ -7,14 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from kiln.api.arrays import default_backend
 from kiln.api.jit import jit
+from kiln.api.platforms import platforms_of_program
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.control.branches import switch
 from kiln.core.array_type import Array
 from kiln.core.trace import axis_size_of
 from kiln.numpy.selection import where
 from kiln.ops.collective import axis_index, psum
+from kiln.ops.platform import platform_index
 
 
 def platform_dependent(
@@ -22,22 +24,30 @@ def platform_dependent(
 ) -> Any:
     """Call the function for the platform of the default device, or `default`.
 
+    In a function that is exported for other platforms, it is that for the platform of the call.
+
     Raises: NotImplementedError if there is neither.
     Example:
         >>> lax.platform_dependent(1, cpu=lambda x: x + 1, default=lambda x: x)
         2
     """
-    here = default_backend()
-    chosen = per_platform.get(here, default)
-    if chosen is None:
-        raise NotImplementedError(
-            three_lines(
-                f"platform_dependent for {', '.join(sorted(per_platform))} at {current_source()}",
-                f"there is no function for the platform {here}, and no default",
-                f"give default=..., or {here}=...",
+    platforms = platforms_of_program()
+    chosen: list[Callable[..., Any]] = []
+    for here in platforms:
+        function = per_platform.get(here, default)
+        if function is None:
+            raise NotImplementedError(
+                three_lines(
+                    f"platform_dependent for {', '.join(sorted(per_platform))} at "
+                    f"{current_source()}",
+                    f"there is no function for the platform {here}, and no default",
+                    f"give default=..., or {here}=...",
+                )
             )
-        )
-    return chosen(*args)
+        chosen.append(function)
+    if len({*map(id, chosen)}) == 1:
+        return chosen[0](*args)
+    return switch(platform_index(platforms), chosen, *args)
 
 
 def composite(decomposition: Callable[..., Any], name: str, version: int = 0) -> Callable[..., Any]:

@@ -58,6 +58,18 @@ def test_random_numbers_are_those_of_current_jax(decoy: Path) -> None:
     assert door(text, decoy).startswith("[1.6226")
 
 
+def test_programs_are_exported(decoy: Path) -> None:
+    text = """
+import jax, jax.numpy as jnp
+from jax import export
+from jax.experimental import serialize_executable
+stored = export.export(jax.jit(jnp.square))(jnp.ones(2)).serialize()
+print(export.deserialize(stored).call(jnp.full(2, 3.0)).tolist())
+assert jax.export is export and jax.experimental.serialize_executable is serialize_executable
+"""
+    assert door(text, decoy) == "[9.0, 9.0]\n"
+
+
 def test_what_jax_has_no_name_for_is_not_there(decoy: Path) -> None:
     text = """
 import jax

@@ -279,3 +279,31 @@ def test_texts_are_exchanged() -> None:
     second.abandon("process 1 has ended by ValueError: no")
     with pytest.raises(PeerError, match="ValueError"):
         first.exchange("topic/4", "", "exchanging")
+
+
+def test_programs_that_differ_are_found_when_they_are_slow() -> None:
+    _, first, second = pair()
+    for each in (first, second):
+        each.slow = 0.2
+        each.run((0, 1), lambda: None, "step", "abc")
+    hanging = [
+        lambda p=p, d=d: p.run((0, 1), lambda: time.sleep(20), "step", d)
+        for p, d in ((first, "abc"), (second, "xyz"))
+    ]
+    for error in together(*hanging):
+        assert isinstance(error, PeerError)
+        assert "program 2 differs between the processes" in str(error)
+        assert "step abc" in str(error)
+        assert "step xyz" in str(error)
+
+
+def test_the_same_program_may_be_slow() -> None:
+    _, first, second = pair()
+    for each in (first, second):
+        each.slow = 0.1
+    slow = [
+        lambda p=p, s=s: p.run((0, 1), lambda: time.sleep(s), "step", "abc")
+        for p, s in ((first, 0.2), (second, 0.8))
+    ]
+    assert together(*slow) == [None, None]
+    assert first.failure() is None

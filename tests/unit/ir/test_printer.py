@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kiln.base.dtypes import float0
 from kiln.core.primitive import Primitive
 from kiln.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from kiln.ir.printer import eqn_to_text, letters, literal
@@ -169,3 +170,7 @@ def test_names_run_like_numbers() -> None:
 )
 def test_literals_print_bare(value: Any, text: str) -> None:
     assert literal(value) == text
+
+
+def test_a_literal_that_holds_nothing() -> None:
+    assert literal(np.zeros((), float0)) == "0"

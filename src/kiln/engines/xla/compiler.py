@@ -8,14 +8,16 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, TypeGuard
 
 from kiln.base.errors import UnsupportedPrimitive, three_lines
 from kiln.base.signals import HeldBack
+from kiln.core.artefacts import Artefact
 from kiln.core.engine import Placement, Program
 from kiln.core.topology import DescribedDevice
 from kiln.engines.xla.ahead_of_time import DescribedExecutable, require_translated
+from kiln.engines.xla.artefacts import artefact, artefact_text
 from kiln.engines.xla.client import Client, client, is_alone, jaxlib_version, output_blocks
 from kiln.engines.xla.effects import Effects
 from kiln.engines.xla.executable import (
@@ -71,8 +73,7 @@ class XlaCompiler:
         if _is_described(placement):
             return DescribedExecutable(program, lowered, placement.devices, free)
         group = processes_of(placement)
-        if group:
-            prepare(program, lowered, group)
+        digest = prepare(program, lowered, group) if group else ""
         levels = None
         if lowered.callbacks and is_alone(self._platform):
             make = functools.partial(self._of_level, program, lowered)
@@ -82,7 +83,7 @@ class XlaCompiler:
         with HeldBack():
             made = self._executable(program, lowered, raw, here, levels)
             if group and (lowered.callbacks or exchanges_data(raw)):
-                made.share(group)
+                made.share(group, digest)
             return made
 
     def _of_level(self, program: Program, lowered: LoweredModule, level: int) -> XlaExecutable:
@@ -158,6 +159,22 @@ class XlaCompiler:
         wanted = _dialect(program, dialect)
         text = _lowered(program).text
         return parse(text) if wanted == "stablehlo" else hlo(text)
+
+    def artefact(
+        self, program: Program, platforms: Sequence[str], allowed_calls: Collection[str]
+    ) -> Artefact:
+        """Return a program as a portable artefact for some platforms.
+
+        Raises: NotImplementedError, naming what cannot be stored.
+        """
+        return artefact(program, platforms, allowed_calls)
+
+    def artefact_text(self, stored: bytes) -> str:
+        """Return a portable artefact as StableHLO text.
+
+        Raises: ValueError for bytes that are no artefact.
+        """
+        return artefact_text(stored)
 
     def cost(self, program: Program) -> dict[str, float]:
         """Return XLA's estimates for the program as it is written."""

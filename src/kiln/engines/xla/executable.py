@@ -64,9 +64,9 @@ class XlaExecutable(_runtime.Launcher):
         self.lowered = lowered
         self.shardings = shardings
 
-    def share(self, group: Sequence[int]) -> None:
+    def share(self, group: Sequence[int], digest: str) -> None:
         """Run together with the other processes of a group from now on."""
-        self._execute = SharedLauncher(self.raw, self.name, group, self.lowered.callbacks)
+        self._execute = SharedLauncher(self.raw, self.name, group, digest, self.lowered.callbacks)
 
     def out_shardings(self) -> Sequence[Sharding]:
         """Return how the results are sharded; of a program with a placement only."""

@@ -1,9 +1,14 @@
-"""StableHLO text -> jaxlib's module objects. The MLIR bindings load on first use."""
+"""StableHLO text -> jaxlib's module objects, and portable artefacts -> those, and back.
+
+The MLIR bindings load on first use.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import io
+from collections.abc import Iterator
 from typing import Any
 
 from jaxlib import _jax
@@ -15,8 +20,9 @@ _lock = new_lock()
 _context: Any = None
 
 
-def parse(text: str) -> Any:
-    """Parse StableHLO text into jaxlib's module object, loading the MLIR bindings on first use."""
+@contextlib.contextmanager
+def bindings() -> Iterator[Any]:
+    """Give the MLIR bindings with kiln's context in force, to one thread at a time."""
     global _context
     with HeldBack(), _lock:
         ir = importlib.import_module("jaxlib.mlir.ir")
@@ -34,8 +40,14 @@ def parse(text: str) -> Any:
             chlo.register_dialect(context)
             sdy.register_dialect(context)
             _context = context
-        with _context:
-            return ir.Module.parse(text)
+        with _context, ir.Location.unknown(_context):
+            yield ir
+
+
+def parse(text: str) -> Any:
+    """Parse StableHLO text into jaxlib's module object, loading the MLIR bindings on first use."""
+    with bindings() as ir:
+        return ir.Module.parse(text)
 
 
 def hlo(text: str) -> Any:
@@ -48,3 +60,41 @@ def bytecode(text: str) -> bytes:
     out = io.BytesIO()
     parse(text).operation.write_bytecode(out)
     return out.getvalue()
+
+
+def to_artefact(text: str) -> bytes:
+    """Return StableHLO text as a portable artefact, for releases of XLA from four weeks ago on.
+
+    Raises: ValueError for what is no StableHLO.
+    """
+    with bindings() as ir:
+        try:
+            module = ir.Module.parse(text)
+        except ir.MLIRError as error:
+            raise ValueError(str(error)) from None
+        stablehlo = importlib.import_module("jaxlib.mlir.dialects.stablehlo")
+        four_weeks = stablehlo.StablehloCompatibilityRequirement.WEEK_4
+        version = stablehlo.get_version_from_compatibility_requirement(four_weeks)
+        stored: bytes = _jax.mlir.serialize_portable_artifact(module, version, True)
+    return stored
+
+
+def from_artefact(stored: bytes) -> Any:
+    """Return the module object of a portable artefact; call it with the bindings in force."""
+    return _jax.mlir.deserialize_portable_artifact(stored, _context)
+
+
+def refined(module: Any) -> Any:
+    """Return a module whose inner sizes follow from the static types of its main function.
+
+    Call it with the bindings in force.
+    """
+    out = io.BytesIO()
+    module.operation.write_bytecode(out)
+    found = _jax.mlir.refine_polymorphic_shapes(
+        out.getvalue(),
+        enable_shape_assertions=True,
+        validate_static_shapes=True,
+        enable_shardy=True,
+    )
+    return type(module).parse(found)

@@ -11,6 +11,9 @@ import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from kiln.base.errors import three_lines
+from kiln.base.records import Record
+from kiln.control.exported_call import PortableProgram
 from kiln.core.engine import Placement
 from kiln.engines.xla import text
 from kiln.engines.xla.builder import (
@@ -25,9 +28,14 @@ from kiln.engines.xla.builder import (
     type_of,
 )
 from kiln.engines.xla.callbacks import HostCallback
+from kiln.engines.xla.imported import Imported, imported
 from kiln.engines.xla.partition import Partition
+from kiln.engines.xla.sized_builder import SizedBuilder, size_name
+from kiln.engines.xla.sized_main import SIZED_MAIN, sized_main
+from kiln.engines.xla.writer import PLATFORM
 from kiln.ir.effects import must_keep
 from kiln.ir.jaxpr import Jaxpr
+from kiln.ir.sizes import is_constant, names
 from kiln.ir.types import ShapedArray
 
 
@@ -49,6 +57,31 @@ class LoweredModule:
         return LoweredModule(self.text, calls, self.ordered, self.effects)
 
 
+class Export(Record):
+    """What a module says that is written to be stored: its platforms, and its named sizes.
+
+    With several platforms, its first argument is the number of that which it runs on.
+    """
+
+    platforms: tuple[str, ...]
+    sizes: tuple[str, ...] = ()
+
+    @property
+    def is_refined(self) -> bool:
+        """Whether something is decided when the module is compiled."""
+        return len(self.platforms) > 1 or bool(self.sizes)
+
+    def leading(self) -> list[str]:
+        """Return the arguments before those of the program."""
+        if len(self.platforms) == 1:
+            return []
+        return [f'{PLATFORM}: tensor<i32> {{jax.global_constant = "_platform_index"}}']
+
+    def attributes(self) -> str:
+        """Return the attributes of the module, each with a comma."""
+        return f"jax.uses_shape_polymorphism = {'true' if self.is_refined else 'false'}, "
+
+
 class Module:
     """A module under construction."""
 
@@ -58,16 +91,46 @@ class Module:
         *,
         locations: bool = False,
         placement: Placement | None = None,
+        export: Export | None = None,
     ) -> None:
+        self._export = export
         self.lowerings = lowerings
         self.locations = locations
         self.partition = Partition(placement)
+        self._placement = placement
         self.callbacks: list[HostCallback] = []
         self._bodies: list[str] = []
         # Jaxprs are kept beside their names: an id is only good while its object lives.
         self._functions: dict[int, tuple[str, Jaxpr]] = {}
         self._symbols: set[str] = {"main"}
         self._staged: dict[Any, Staged] = {}
+        self._imported: dict[Any, Imported] = {}
+
+    @property
+    def platforms(self) -> tuple[str, ...]:
+        """The platforms it is written for: that of the devices it is compiled for."""
+        if self._export is not None:
+            return self._export.platforms
+        placement = self._placement
+        return (str(placement.devices[0].platform) if placement else "cpu",)
+
+    def imported(
+        self,
+        program: PortableProgram,
+        types: Sequence[ShapedArray],
+        results: Sequence[ShapedArray],
+    ) -> Imported:
+        """Return the function of a stored program for such operands, writing it on first use.
+
+        Raises: ValueError for a program of other platforms, or if sizes do not fit.
+        """
+        key = (program, tuple(types))
+        found = self._imported.get(key)
+        if found is None:
+            prefix = f"exported_{len(self._imported)}_"
+            found = self._imported[key] = imported(program, types, results, prefix, self.platforms)
+            self._bodies += found.functions
+        return found
 
     def main(self, jaxpr: Jaxpr, aliases: Mapping[int, int], donors: Collection[int]) -> None:
         """Write the entry function.
@@ -85,7 +148,17 @@ class Module:
             [attribute]
             for attribute in self.partition.outputs([v.aval.ndim for v in jaxpr.outvars])
         ]
-        self._write("public", "main", jaxpr, heads, tails, with_token=token)
+        if self._export is None or not self._export.sizes:
+            self._write("public", "main", jaxpr, heads, tails, with_token=token)
+            return
+        sizes = self._export.sizes
+        inner = f"{SIZED_MAIN}_{text.symbol(jaxpr.name)}" if jaxpr.name else SIZED_MAIN
+        self._symbols.add(inner)
+        avals = [v.aval for v in inputs]
+        leading, outs = self._export.leading(), jaxpr.out_avals
+        attributes = (list(map(_attributes, heads)), list(map(_attributes, tails)))
+        self._bodies.append(sized_main(self, inner, sizes, avals, outs, leading, attributes))
+        self._write("private", inner, jaxpr, (), (), with_token=token)
 
     def function(self, jaxpr: Jaxpr, name: str) -> str:
         """Return the symbol of the function for a jaxpr, writing it on first use."""
@@ -112,7 +185,10 @@ class Module:
         *,
         with_token: bool,
     ) -> None:
-        builder = Builder(self, numbers())
+        export = self._export
+        sizes = export.sizes if export is not None else ()
+        is_refined = export is not None and export.is_refined
+        builder = SizedBuilder(self, numbers()) if is_refined else Builder(self, numbers())
         ordered = is_ordered(jaxpr)
         if ordered:
             builder.token = Value("%token", TOKEN)
@@ -125,6 +201,9 @@ class Module:
             outs = [builder.token or builder.new_token(), *outs]
         around = _attributes([self.partition.repeated(0)]) if visibility == "public" else ""
         head = [f"%token: {type_of(TOKEN)}{around}"] if ordered else []
+        head = [*[f"{size_name(name)}: tensor<i32>" for name in sizes], *head]
+        if export is not None:
+            head = [*export.leading(), *head]
         for i, arg in enumerate(args):
             head.append(f"{arg}: {type_of(arg.aval)}{_attributes(heads[i]) if heads else ''}")
         notes = [around] * with_token + [_attributes(tail) for tail in tails]
@@ -162,9 +241,10 @@ class Module:
 
     def text(self, name: str) -> str:
         """Return the module's text."""
+        attributes = "" if self._export is None else self._export.attributes()
         head = (
             f"module @{text.symbol('jit_' + name)} attributes "
-            f"{{mhlo.num_partitions = {self.partition.count} : i32, "
+            f"{{{attributes}mhlo.num_partitions = {self.partition.count} : i32, "
             "mhlo.num_replicas = 1 : i32} {"
         )
         return "\n".join([head, *self.partition.lines(), *self._bodies, "}", ""])
@@ -184,14 +264,30 @@ def lower(
     donors: Collection[int] = (),
     placement: Placement | None = None,
     locations: bool = False,
+    export: Export | None = None,
 ) -> LoweredModule:
     """Write a jaxpr without constants as a module.
 
     Raises: UnsupportedPrimitive, naming the primitive and the source line.
     """
-    module = Module(lowerings, locations=locations, placement=placement)
+    if export is None:
+        _check_sizes(jaxpr)
+    module = Module(lowerings, locations=locations, placement=placement, export=export)
     module.main(jaxpr, aliases or {}, donors)
     return LoweredModule(module.text(name), module.callbacks, is_ordered(jaxpr), has_effects(jaxpr))
+
+
+def _check_sizes(jaxpr: Jaxpr) -> None:
+    for var in jaxpr.invars:
+        if not is_constant(var.aval.shape):
+            raise NotImplementedError(
+                three_lines(
+                    f"a program with a value of type {var.aval}",
+                    "the xla engine needs sizes that are numbers, and "
+                    f"{', '.join(names(*var.aval.shape))} is a name",
+                    "call the function without abstracted_axes",
+                )
+            )
 
 
 def has_effects(jaxpr: Jaxpr) -> bool:

@@ -128,6 +128,18 @@ class Partition:
         each = ", ".join([f"<@{HOST}, []>"] * max(1, results))
         return f", sdy.sharding = #sdy.sharding_per_value<[{each}]>"
 
+    def over_devices(self, sharding: NamedSharding) -> NamedSharding:
+        """Return a sharding over a mesh without devices as one over those of the program.
+
+        They are in the order of the program's own mesh, if that has the same sizes.
+        """
+        mesh, devices = sharding.mesh, self.devices
+        own = self.placement.mesh if self.placement is not None else None
+        if own is not None and own.axis_sizes == mesh.axis_sizes:
+            devices = own.flat
+        grid = np.array(devices, dtype=object).reshape(mesh.axis_sizes)
+        return NamedSharding(Mesh(grid, mesh.axis_names), sharding.spec)
+
     def _symbol(self, mesh: Mesh) -> str:
         found = self._symbols.get(mesh)
         if found is None:

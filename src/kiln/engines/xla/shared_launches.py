@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -27,14 +28,20 @@ class SharedLauncher:
     processes; if it fails the program runs on, with zeros, and then all processes raise.
     """
 
-    __slots__ = ("_callbacks", "_execute", "_group", "_name", "_runs")
+    __slots__ = ("_callbacks", "_digest", "_execute", "_group", "_name", "_runs")
 
     def __init__(
-        self, raw: Any, name: str, group: Sequence[int], callbacks: Sequence[HostCallback]
+        self,
+        raw: Any,
+        name: str,
+        group: Sequence[int],
+        digest: str,
+        callbacks: Sequence[HostCallback],
     ) -> None:
         self._execute = raw.execute_sharded
         self._name = name
         self._group = tuple(group)
+        self._digest = digest
         self._callbacks = bool(callbacks)
         self._runs: list[Run] = []
         for callback in callbacks:
@@ -43,7 +50,9 @@ class SharedLauncher:
     def __call__(self, buffers: Sequence[Buffer]) -> Any:
         """Return what runs the program once it is told what to make of the results."""
         run = Run() if self._callbacks else None
-        return _Launch(self._execute, self._name, buffers, self._group, run, self._runs)
+        return _Launch(
+            self._execute, self._name, buffers, self._group, self._digest, run, self._runs
+        )
 
 
 class _Launch(NamedTuple):
@@ -51,6 +60,7 @@ class _Launch(NamedTuple):
     name: str
     buffers: Sequence[Buffer]
     group: tuple[int, ...]
+    digest: str
     run: Run | None
     runs: list[Run]
 
@@ -68,16 +78,20 @@ class _Launch(NamedTuple):
             )
         if self.run is None:
             with launch_lock:
-                return others.run(self.group, lambda: self._run_to_end(handlers), self.name)
+                return self._run_with(others, handlers)
         # Without the lock: callbacks may run programs of this process.
         self.runs.append(self.run)
         try:
-            outs = others.run(self.group, lambda: self._run_to_end(handlers), self.name)
+            outs = self._run_with(others, handlers)
         finally:
             with contextlib.suppress(ValueError):
                 self.runs.remove(self.run)
         self._raise_failures(others, self.run)
         return outs
+
+    def _run_with(self, others: Peers, handlers: Sequence[Any]) -> Sequence[Buffer]:
+        run = functools.partial(self._run_to_end, handlers)
+        return others.run(self.group, run, self.name, self.digest)
 
     def _raise_failures(self, others: Peers, run: Run) -> None:
         """Raise what callbacks have raised in any of the processes."""

@@ -33,8 +33,8 @@ def exchanges_data(raw: Any) -> bool:
     return _EXCHANGE.search(raw.get_hlo_text()) is not None
 
 
-def prepare(program: Program, lowered: LoweredModule, group: tuple[int, ...]) -> None:
-    """Check a program before it is compiled for several processes.
+def prepare(program: Program, lowered: LoweredModule, group: tuple[int, ...]) -> str:
+    """Check a program before it is compiled for several processes, and return its digest.
 
     With the option `check` it is compared with those of the other processes.
 
@@ -50,11 +50,11 @@ def prepare(program: Program, lowered: LoweredModule, group: tuple[int, ...]) ->
                 "call it in those processes only, or use devices of this one: kiln.local_devices()",
             )
         )
-    others = peers()
+    others, placement = peers(), program.placement
+    assert placement is not None
+    parts = (lowered.text, program.compiler_options, [d.id for d in placement.devices])
+    digest = hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
     if options().check and others is not None and _COMPARED not in program.jaxpr.memo:
-        placement = program.placement
-        assert placement is not None
-        parts = (lowered.text, program.compiler_options, [d.id for d in placement.devices])
-        digest = hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
         others.agree(group, program.name, digest)
         program.jaxpr.memo[_COMPARED] = True
+    return digest

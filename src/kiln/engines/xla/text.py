@@ -14,6 +14,7 @@ import numpy as np
 
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
+from kiln.ir.sizes import is_constant
 from kiln.ir.types import ShapedArray
 
 _NAMES: dict[np.dtype, str] = {
@@ -61,15 +62,6 @@ def host_dtype(aval: ShapedArray) -> tuple[tuple[int, ...], np.dtype]:
         shape, dtype = (*shape, *dtype.physical_shape), np.dtype(dtype.physical_dtype)
     elif dtype == dtypes.float0:
         dtype = np.dtype(np.bool_)
-    for size in shape:
-        if not isinstance(size, (int, np.integer)):
-            raise NotImplementedError(
-                three_lines(
-                    f"a program with a value of type {aval}",
-                    f"the xla engine needs sizes that are numbers, and {size} is a name",
-                    "call the function without abstracted_axes",
-                )
-            )
     return shape, dtype  # type: ignore[return-value]
 
 
@@ -88,9 +80,10 @@ def element_type(dtype: Any) -> str:
 
 
 def tensor_type(aval: ShapedArray) -> str:
-    """Return a type in MLIR: `tensor<2x3xf32>`."""
+    """Return a type in MLIR: `tensor<2x3xf32>`, or `tensor<?x3xf32>` if a size has a name."""
     shape, dtype = host_dtype(aval)
-    return f"tensor<{''.join(f'{size}x' for size in shape)}{element_type(dtype)}>"
+    sizes = "".join([f"{size}x" if is_constant((size,)) else "?x" for size in shape])
+    return f"tensor<{sizes}{element_type(dtype)}>"
 
 
 def int_list(values: Any) -> str:

@@ -29,6 +29,11 @@ class Module(Protocol):
     locations: bool
     partition: Partition
 
+    @property
+    def platforms(self) -> tuple[str, ...]:
+        """The platforms it is written for."""
+        ...
+
     def function(self, jaxpr: Jaxpr, name: str) -> str:
         """Return the symbol of the function for a jaxpr, writing it on first use."""
         ...
@@ -43,6 +48,12 @@ class Module(Protocol):
         """Record a function of kiln's operations, once for equal types and parameters."""
         ...
 
+    def imported(
+        self, program: Any, types: Sequence[ShapedArray], results: Sequence[ShapedArray]
+    ) -> Any:
+        """Return the function of a stored program for such operands, writing it on first use."""
+        ...
+
 
 class _Token:
     """The type of a token: what ordered effects pass along."""
@@ -52,6 +63,8 @@ class _Token:
 
 
 TOKEN: Any = _Token()
+PLATFORM = "%platform"
+"""The number of the platform, in programs that are stored for several."""
 Body = Callable[..., Sequence["Value"]]
 """`body(inner, *arguments)` writes a region and returns what it yields."""
 
@@ -321,6 +334,24 @@ class Writer:
             f"strides = {text.int_array(steps)}"
         )
         return self.op("stablehlo.slice", [x], out, attrs)
+
+    def dynamic_slice(self, x: Value, starts: Sequence[Value], sizes: Sequence[Any]) -> Value:
+        """Take a window at starts that are computed; they are moved so that it lies inside."""
+        attrs = f"slice_sizes = {text.int_array(sizes)}"
+        return self.op("stablehlo.dynamic_slice", [x, *starts], x.aval.with_(shape=sizes), attrs)
+
+    def gather(
+        self, x: Value, indices: Value, out: ShapedArray, attrs: str, sizes: Sequence[Any]
+    ) -> Value:
+        """Take windows of some sizes at indices; `attrs` says all else."""
+        return self.op(
+            "stablehlo.gather", [x, indices], out, f"{attrs}, slice_sizes = {text.int_array(sizes)}"
+        )
+
+    def vector(self, numbers: Sequence[Any], dtype: Any) -> Value:
+        """Return numbers, sizes among them, as a vector."""
+        array = np.array(numbers, dtype)
+        return self.constant(array, ShapedArray(array.shape, array.dtype))
 
     def concatenate(self, xs: Sequence[Value], dimension: int) -> Value:
         """Join arrays along a dimension."""

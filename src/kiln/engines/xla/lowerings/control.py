@@ -16,9 +16,9 @@ from kiln.control.scan import scan_p
 from kiln.control.scan_split import split_by_counts
 from kiln.control.while_loop import while_p
 from kiln.core.primitive import Primitive
-from kiln.engines.xla import text
 from kiln.engines.xla.builder import Builder, Lowering, Value, is_ordered
 from kiln.ir.jaxpr import Jaxpr
+from kiln.ir.sizes import Dim, Size
 from kiln.ir.types import ShapedArray
 
 Out = Sequence[ShapedArray]
@@ -64,7 +64,7 @@ def _scan(
     out: Out,
     *operands: Value,
     jaxpr: Jaxpr,
-    length: int,
+    length: Dim,
     reverse: bool,
     num_consts: int,
     num_carry: int,
@@ -88,12 +88,17 @@ def _scan(
             state = [*outs[:num_carry], *made]
         return list(state)
 
-    turns, rest = divmod(length, unroll)
-    if turns <= 1:
-        turns, rest = 0, length
     state = [*carry, *ys]
-    if turns:
+    whole: Dim
+    if isinstance(length, Size):
+        # How many turns there are is not known: each is one step.
+        unroll, whole, rest = 1, length, 0
+    else:
+        turns, rest = divmod(length, unroll)
+        if turns <= 1:
+            turns, rest = 0, length
         whole = turns * unroll
+    if isinstance(whole, Size) or whole:
 
         def goes_on(inner: Builder, i: Value, *_: Value) -> Value:
             return inner.compare("LT", i, inner.like(whole, i))
@@ -114,14 +119,7 @@ def _corner(b: Builder, x: Value, at: Value) -> list[Value]:
 
 def _row(b: Builder, x: Value, at: Value) -> Value:
     shape = x.shape[1:]
-    sizes = text.int_array([1, *shape])
-    row = b.op(
-        "stablehlo.dynamic_slice",
-        [x, *_corner(b, x, at)],
-        x.aval.with_(shape=(1, *shape)),
-        f"slice_sizes = {sizes}",
-    )
-    return b.reshape(row, shape)
+    return b.reshape(b.dynamic_slice(x, _corner(b, x, at), (1, *shape)), shape)
 
 
 def _with_row(b: Builder, x: Value, row: Value, at: Value) -> Value:

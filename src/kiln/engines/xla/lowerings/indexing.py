@@ -16,7 +16,7 @@ from kiln.core.primitive import Primitive
 from kiln.engines.xla.builder import Builder, Lowering, Value
 from kiln.engines.xla.lowerings.elementwise import is_complex, less
 from kiln.engines.xla.lowerings.slicing import signed_index
-from kiln.engines.xla.text import int_array, int_list
+from kiln.engines.xla.text import int_list
 from kiln.ir.types import ShapedArray
 from kiln.ops import indexing as ops
 from kiln.ops.dimension_numbers import CLIP, FILL_OR_DROP, Window
@@ -30,8 +30,7 @@ def _flag(value: bool) -> str:
 
 def _limits(b: Builder, indices: Value, window: Window, shape: Any, sizes: Any) -> Value:
     """Return the largest index of each coordinate, in the indices' shape."""
-    limits = np.array([shape[axis] - sizes[axis] for axis in window.coordinates], indices.dtype)
-    row = b.constant(limits, ShapedArray(limits.shape, indices.dtype))
+    row = b.vector([shape[axis] - sizes[axis] for axis in window.coordinates], indices.dtype)
     return b.broadcast(row, indices.aval, [indices.ndim - 1])
 
 
@@ -60,10 +59,9 @@ def _gather(
         f"start_indices_batching_dims = {int_list(window.along)}, "
         f"start_index_map = {int_list(window.coordinates)}, "
         f"index_vector_dim = {indices.ndim - 1}>, "
-        f"indices_are_sorted = {_flag(indices_are_sorted)}, "
-        f"slice_sizes = {int_array(slice_sizes)}"
+        f"indices_are_sorted = {_flag(indices_are_sorted)}"
     )
-    picked: Value = b.op("stablehlo.gather", [operand, indices], out[0], attrs)
+    picked = b.gather(operand, indices, out[0], attrs, slice_sizes)
     if mode is not FILL_OR_DROP or not window.coordinates:
         return picked
     above = b.compare("GE", indices, b.like(0, indices))

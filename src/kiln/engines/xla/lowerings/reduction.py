@@ -12,19 +12,28 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
+from kiln.control.loops import scan
 from kiln.core.primitive import Primitive
 from kiln.engines.xla.builder import Builder, Lowering, Value, type_of
 from kiln.engines.xla.lowerings import elementwise
 from kiln.engines.xla.text import int_array
 from kiln.ir.jaxpr import Jaxpr
+from kiln.ir.sizes import is_constant
 from kiln.ir.types import ShapedArray
 from kiln.ops import cumulative, generic_reduction
 from kiln.ops import reduction as ops
-from kiln.ops.elementwise import max_p, min_p
+from kiln.ops.elementwise import add_p, max_p, min_p, mul_p
 from kiln.ops.product import reduce_prod_p
+from kiln.ops.shape import full, move_axis
 
 Out = Sequence[ShapedArray]
 _FLOAT32 = np.dtype(np.float32)
+_JOINED = {
+    "add": add_p.bind,
+    "multiply": mul_p.bind,
+    "maximum": max_p.bind,
+    "minimum": min_p.bind,
+}
 _EXTREMES: dict[str, Lowering] = {
     "maximum": elementwise.LOWERINGS[max_p],
     "minimum": elementwise.LOWERINGS[min_p],
@@ -101,6 +110,9 @@ def _cumulative(name: str, identity: Any) -> Lowering:
         start = identity(dtype)
         if name in ("add", "multiply") and is_narrow(x):
             x = b.convert(x, _FLOAT32)
+        if not is_constant((size,)):
+            found = b.lower_fun(_by_steps, x, name=name, start=start, axis=axis, reverse=reverse)
+            return b.convert(found, dtype)
         window = [1] * x.ndim
         window[axis] = size
         padding = [(0, 0)] * x.ndim
@@ -119,6 +131,19 @@ def _cumulative(name: str, identity: Any) -> Lowering:
         return b.convert(found, dtype)
 
     return lower
+
+
+def _by_steps(x: Any, *, name: str, start: Any, axis: int, reverse: bool) -> Any:
+    """Return a running reduction of an axis whose size is not known: windows need a number."""
+    rows = move_axis(x, axis, 0)
+    join = _JOINED[name]
+
+    def step(total: Any, row: Any) -> tuple[Any, Any]:
+        total = join(total, row)
+        return total, total
+
+    first = full(rows.shape[1:], start, x.dtype)
+    return move_axis(scan(step, first, rows, reverse=reverse)[1], 0, axis)
 
 
 LOWERINGS: dict[Primitive, Lowering] = {

@@ -11,6 +11,7 @@ from kiln.base import dtypes
 from kiln.core.primitive import Primitive
 from kiln.engines.xla.builder import Builder, Lowering, Value
 from kiln.engines.xla.text import host_dtype, int_array
+from kiln.ir.sizes import Size
 from kiln.ir.types import ShapedArray
 from kiln.ops import shape as ops
 from kiln.ops.size_value import size_value_p
@@ -53,6 +54,8 @@ def _reduce_sum(b: Builder, out: Out, x: Value, *, axes: Any) -> Value:
 
 
 def _size_value(b: Builder, out: Out, *, size: Any, **_: Any) -> Value:
+    if type(size) is Size:
+        return b.constant(size, out[0])
     return b.constant(np.asarray(size).astype(host_dtype(out[0])[1]), out[0])
 
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from kiln.core.primitive import Primitive
 from kiln.engines.xla.builder import Builder, Lowering, Value
-from kiln.engines.xla.text import int_array
 from kiln.ir.types import ShapedArray
 from kiln.ops import slicing as ops
 
@@ -59,8 +58,7 @@ def _starts(b: Builder, starts: Sequence[Value]) -> list[Value]:
 
 
 def _dynamic_slice(b: Builder, out: Out, x: Value, *starts: Value, slice_sizes: Any) -> Value:
-    attrs = f"slice_sizes = {int_array(slice_sizes)}"
-    return b.op("stablehlo.dynamic_slice", [x, *_starts(b, starts)], out[0], attrs)
+    return b.dynamic_slice(x, _starts(b, starts), slice_sizes)
 
 
 def _dynamic_update_slice(b: Builder, out: Out, x: Value, update: Value, *starts: Value) -> Value:

@@ -17,6 +17,7 @@ from kiln.base import dtypes
 from kiln.core.primitive import Primitive
 from kiln.engines.xla.builder import Builder, Lowering, Value, type_of
 from kiln.engines.xla.lowerings.elementwise import imaginary_part, is_complex, real_part
+from kiln.ir.sizes import is_constant
 from kiln.ir.types import ShapedArray
 from kiln.ops import sorting as ops
 
@@ -100,6 +101,7 @@ def _is_packable(key: Value, dimension: int) -> bool:
         not is_complex(key)
         and isinstance(key.dtype, np.dtype)
         and dtypes.bit_width(key.dtype) <= 32
+        and is_constant(key.shape)
         and math.prod(key.shape) >= _WORTH_PACKING
         and 2 <= key.shape[dimension] < 1 << 31
     )

@@ -1,0 +1,1 @@
+"""A large training step on many devices: what it exchanges, holds and costs to compile."""

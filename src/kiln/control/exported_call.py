@@ -1,0 +1,146 @@
+"""`call_exported`: a program that was stored as StableHLO, inside a program of kiln's.
+
+What it computes is written in StableHLO alone: XLA compiles it, and no other engine does. It has no
+derivative of its own; `kiln.export` gives it that of the program stored beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from kiln.base.dtypes import long_name
+from kiln.base.errors import InconclusiveSizeError, three_lines
+from kiln.base.records import Record
+from kiln.base.source import current_source
+from kiln.control.loops import map as sequential_map
+from kiln.control.region import merge, select_by
+from kiln.core.primitive import Primitive
+from kiln.ir.sharding import NamedSharding
+from kiln.ir.size_solving import misfits, solve
+from kiln.ir.sizes import Dim, names, substitute
+from kiln.ir.types import ShapedArray
+from kiln.ops.shape import move_axis
+
+ANY_PLATFORM = "platform"
+"""The safety check without which a program may run on platforms it was not written for."""
+
+
+class PortableProgram(Record):
+    """A stored program: a portable StableHLO artefact, with the types it was written for.
+
+    Types may have named sizes. `kept` numbers the inputs that the artefact takes, `arg_names` are
+    what messages call the inputs. With `is_refined`, sizes or the platform are decided when it is
+    compiled. Shardings are over meshes without devices; None is any.
+    """
+
+    name: str
+    stored: bytes
+    in_avals: tuple[ShapedArray, ...]
+    out_avals: tuple[ShapedArray, ...]
+    arg_names: tuple[str, ...]
+    kept: tuple[int, ...]
+    platforms: tuple[str, ...]
+    any_platform: bool = False
+    nr_devices: int = 1
+    in_shardings: tuple[NamedSharding | None, ...] = ()
+    out_shardings: tuple[NamedSharding | None, ...] = ()
+    is_refined: bool = False
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: {len(self.stored)} bytes for {', '.join(self.platforms)}>"
+
+
+def sizes_of_call(program: PortableProgram, avals: Sequence[ShapedArray]) -> dict[str, Dim]:
+    """Return the values of a program's named sizes for operands of these types.
+
+    Raises: ValueError naming the arguments that do not fit.
+    """
+    wrong = []
+    for i, (wanted, aval) in enumerate(zip(program.in_avals, avals, strict=True)):
+        if wanted.ndim != aval.ndim:
+            wrong.append(f"Rank mismatch for {program.arg_names[i]}: expected {wanted}, got {aval}")
+        elif wanted.dtype != aval.dtype:
+            wrong.append(
+                f"Dtype mismatch for {program.arg_names[i]}: expected {long_name(wanted.dtype)}, "
+                f"got {long_name(aval.dtype)}"
+            )
+    if wrong:
+        _refuse(program, "; ".join(wrong))
+    patterns, shapes = [a.shape for a in program.in_avals], [a.shape for a in avals]
+    try:
+        values = solve(patterns, shapes)
+        wanted_names = {name for row in patterns for name in names(*row)}
+        for name in sorted(wanted_names - values.keys()):
+            where = next(
+                f"{program.arg_names[i]} of shape {aval.shape} (declared {wanted.shape})"
+                for i, (wanted, aval) in enumerate(zip(program.in_avals, avals, strict=True))
+                if name in names(*wanted.shape)
+            )
+            _refuse(program, f"the size {name!r} has no solution for {where}")
+        for name, value in values.items():
+            if not value >= 1:
+                _refuse(program, f"Expected value >= 1 for the size {name!r}, got {value}")
+        for at in misfits(patterns, shapes, values):
+            wanted, aval = program.in_avals[at.array], avals[at.array]
+            wrong.append(
+                f"Shape mismatch for {program.arg_names[at.array]}.shape[{at.axis}]: it is "
+                f"{aval.shape[at.axis]} and should be {at.wanted} (declared {wanted.shape})"
+            )
+    except InconclusiveSizeError as error:
+        compared = str(error).splitlines()[0].removeprefix("sizes: ")
+        _refuse(program, f"sizes that cannot be compared: {compared}")
+    if wrong:
+        _refuse(program, "; ".join(wrong))
+    return values
+
+
+def _refuse(program: PortableProgram, why: str) -> NoReturn:
+    raise ValueError(
+        three_lines(
+            f"call of the exported function {program.name} at {current_source()}",
+            why,
+            "pass arrays of the types it was exported for (Exported.in_avals), or export it again "
+            "for these, with named sizes where they vary (kiln.export.symbolic_shape)",
+        )
+    )
+
+
+class CallExported(Primitive):
+    """Run a stored program on its inputs."""
+
+    name = "call_exported"
+    multiple = True
+
+    def infer(self, *avals: ShapedArray, program: PortableProgram) -> list[ShapedArray]:
+        values = sizes_of_call(program, avals)
+        return [
+            aval.with_(shape=[substitute(dim, values) for dim in aval.shape])
+            for aval in program.out_avals
+        ]
+
+    def numpy(self, *arrays: Any, program: PortableProgram) -> Any:
+        raise NotImplementedError(
+            three_lines(
+                f"call of the exported function {program.name} on the reference engine",
+                "it is StableHLO, which only XLA compiles",
+                "choose another engine: KILN_ENGINE=xla, or none",
+            )
+        )
+
+    def batch(
+        self, size: Any, xs: Sequence[Any], axes: Sequence[Any], /, *, program: PortableProgram
+    ) -> Any:
+        # The stored program has the shapes it has: it runs once for each element.
+        stacked = [axis is not None for axis in axes]
+        leaves = [x if a is None else move_axis(x, a, 0) for x, a in zip(xs, axes, strict=True)]
+
+        def one(elements: Any) -> Any:
+            merged = merge(stacked, elements, select_by(stacked, leaves, False))
+            return self.bind(*merged, program=program)
+
+        outs = sequential_map(one, select_by(stacked, leaves))
+        return outs, [0] * len(outs)
+
+
+call_exported_p = CallExported()

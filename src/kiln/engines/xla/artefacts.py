@@ -1,0 +1,152 @@
+"""Programs as portable artefacts: StableHLO that later releases of XLA read, on other machines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+
+from kiln.base.errors import UnsupportedPrimitive, three_lines
+from kiln.base.source import current_source
+from kiln.core.artefacts import Artefact
+from kiln.core.engine import Program
+from kiln.engines.xla.binding import XlaError
+from kiln.engines.xla.imported import for_types
+from kiln.engines.xla.lowerings import LOWERINGS
+from kiln.engines.xla.mlir import bindings, from_artefact, to_artefact
+from kiln.engines.xla.module import Export, lower
+from kiln.ir.aliasing import reused
+from kiln.ir.size_solving import steps
+from kiln.ir.sizes import Dim, names, substitute
+from kiln.ir.types import ShapedArray
+
+_TARGET = re.compile(r'call_target_name = "([^"]*)"|stablehlo\.custom_call @([\w.$]+)')
+_OPERATION = re.compile(r"'(stablehlo\.\w+)' op")
+_KEPT = re.compile(r"lapack_\w+_ffi|shape_assertion")
+"""Routines whose names and operands releases of jaxlib keep."""
+_ON_CPU = "lapack_"
+_ANY = "ALL"
+
+
+def artefact(
+    program: Program, platforms: Sequence[str], allowed_calls: Collection[str]
+) -> Artefact:
+    """Return a program as an artefact for some platforms.
+
+    Raises: NotImplementedError, naming what cannot be stored.
+    """
+    asked = f"export of {program.name} for {', '.join(platforms)} at {current_source()}"
+    _check_names(asked, program)
+    export = Export(tuple(platforms), program.sizes)
+    placement = program.placement
+    several = placement is not None and len(placement.devices) > 1
+    lowered = lower(
+        program.jaxpr,
+        program.name,
+        LOWERINGS,
+        aliases={} if several else reused(program.jaxpr, program.donated),
+        donors=program.donated if several else (),
+        placement=placement,
+        export=export,
+    )
+    if lowered.callbacks or lowered.effects or lowered.ordered:
+        raise NotImplementedError(
+            three_lines(
+                asked,
+                "serialization of host_callbacks is not yet implemented: the program calls "
+                "functions of Python, which are not stored with it",
+                "leave callbacks, debug.print and kiln.check out of the exported function",
+            )
+        )
+    _check_calls(asked, lowered.text, platforms, allowed_calls)
+    if not export.sizes:
+        return Artefact(to_artefact(lowered.text), export.is_refined)
+    return Artefact(_for_all_sizes(asked, program, lowered.text, len(platforms) > 1), True)
+
+
+def _check_names(asked: str, program: Program) -> None:
+    """Refuse sizes that cannot be computed from those of the arguments."""
+    avals = program.jaxpr.in_avals
+    found = {step.name for step in steps([aval.shape for aval in avals])}
+    for name in program.sizes:
+        if name not in found:
+            where = ", ".join(str(aval) for aval in avals if name in names(*aval.shape))
+            raise ValueError(
+                three_lines(
+                    asked,
+                    f"Cannot solve for the value of the size {name!r} from the types {where}: a "
+                    "name follows from a size that is linear in it, if its other names are known",
+                    f"give an argument an axis of the size {name!r}",
+                )
+            )
+
+
+def _for_all_sizes(asked: str, program: Program, text: str, takes_number: bool) -> bytes:
+    """Return a module with named sizes as an artefact, once it was tried for some sizes.
+
+    Raises: UnsupportedPrimitive if XLA does not find the sizes of a part of it.
+    """
+    values: dict[str, Dim] = {name: 2 + i for i, name in enumerate(program.sizes)}
+
+    def tried(avals: Sequence[ShapedArray]) -> list[ShapedArray]:
+        return [a.with_(shape=[substitute(dim, values) for dim in a.shape]) for a in avals]
+
+    inputs, outputs = tried(program.jaxpr.in_avals), tried(program.jaxpr.out_avals)
+    try:
+        stored = to_artefact(text)
+        for_types(stored, inputs, outputs, 0 if takes_number else None)
+    except (XlaError, ValueError, RuntimeError) as error:
+        found = _OPERATION.search(str(error))
+        what = found.group(1) if found else str(error).splitlines()[0]
+        raise UnsupportedPrimitive(
+            three_lines(
+                asked,
+                f"XLA does not find the sizes of this program: those of {what}, for one, are not "
+                "known from those of the arguments",
+                "export the function for sizes that are numbers, or leave this part out",
+            )
+        ) from None
+    return stored
+
+
+def _check_calls(
+    asked: str, text: str, platforms: Sequence[str], allowed_calls: Collection[str]
+) -> None:
+    targets = sorted({a or b for a, b in _TARGET.findall(text)})
+    others = [platform for platform in platforms if platform != "cpu"]
+    for target in targets:
+        if target.startswith(_ON_CPU) and others:
+            raise UnsupportedPrimitive(
+                three_lines(
+                    asked,
+                    f"the program calls {target}, a routine of LAPACK, which only the cpu has",
+                    "export it for platforms=('cpu',), or leave linear algebra solvers out",
+                )
+            )
+        if not _KEPT.fullmatch(target) and not {target, _ANY} & set(allowed_calls):
+            raise ValueError(
+                three_lines(
+                    asked,
+                    "Cannot serialize code with custom calls whose targets have no compatibility "
+                    f"guarantees: {target}",
+                    "leave it out, or accept that another release may not run it: "
+                    f"disabled_checks=[DisabledSafetyCheck.custom_call({target!r})]",
+                )
+            )
+
+
+def artefact_text(stored: bytes) -> str:
+    """Return an artefact as StableHLO text.
+
+    Raises: ValueError for bytes that are no artefact.
+    """
+    try:
+        with bindings():
+            return str(from_artefact(stored))
+    except (XlaError, ValueError, RuntimeError) as error:
+        raise ValueError(
+            three_lines(
+                f"an artefact of {len(stored)} bytes at {current_source()}",
+                f"it is not portable StableHLO that this jaxlib reads: {error}",
+                "export the function again, with an older release of kiln or jax",
+            )
+        ) from None

@@ -1,0 +1,25 @@
+"""Functions as portable programs: exported, stored as bytes, loaded by kiln and by jax."""
+
+from __future__ import annotations
+
+from kiln.export.exported import DisabledSafetyCheck as DisabledSafetyCheck
+from kiln.export.exported import Exported as Exported
+from kiln.export.exported import deserialize as deserialize
+from kiln.export.exported import (
+    maximum_supported_calling_convention_version as maximum_supported_calling_convention_version,
+)
+from kiln.export.exported import (
+    minimum_supported_calling_convention_version as minimum_supported_calling_convention_version,
+)
+from kiln.export.exporting import default_export_platform as default_export_platform
+from kiln.export.exporting import export as export
+from kiln.export.node_classes import (
+    register_namedtuple_serialization as register_namedtuple_serialization,
+)
+from kiln.export.node_classes import (
+    register_pytree_node_serialization as register_pytree_node_serialization,
+)
+from kiln.export.symbolic import SymbolicScope as SymbolicScope
+from kiln.export.symbolic import is_symbolic_dim as is_symbolic_dim
+from kiln.export.symbolic import symbolic_args_specs as symbolic_args_specs
+from kiln.export.symbolic import symbolic_shape as symbolic_shape

@@ -1,0 +1,228 @@
+"""The container of an exported program: all about it, as the bytes that jax writes and reads.
+
+It is a flatbuffers table (`layout.py`). Types and shardings stand in tables of their own, by
+number, and once more where releases before April 2026 look for them.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+from kiln.base.errors import InconclusiveSizeError, three_lines
+from kiln.base.records import Record
+from kiln.base.source import current_source
+from kiln.base.tree import PyTreeDef
+from kiln.export.layout import STORED_VERSION
+from kiln.export.tables import read, write
+from kiln.export.trees import tree_of, tree_table
+from kiln.export.types import (
+    mesh_of,
+    mesh_table,
+    spec_of,
+    spec_table,
+    type_of,
+    type_table,
+)
+from kiln.ir.sharding import NamedSharding
+from kiln.ir.types import ShapedArray
+
+_PLATFORM, _CUSTOM_CALL = range(2)
+Shardings = tuple[NamedSharding | None, ...]
+
+
+class Contents(Record, eq=False):
+    """What a container holds; `platform_check` and `custom_calls` are the disabled checks."""
+
+    fun_name: str
+    in_tree: PyTreeDef
+    out_tree: PyTreeDef
+    in_avals: tuple[ShapedArray, ...]
+    out_avals: tuple[ShapedArray, ...]
+    in_shardings: Shardings
+    out_shardings: Shardings
+    nr_devices: int
+    platforms: tuple[str, ...]
+    any_platform: bool
+    custom_calls: tuple[str, ...]
+    module: bytes
+    kept: tuple[int, ...]
+    is_refined: bool
+    calling_convention_version: int
+    vjp: Contents | None = None
+
+
+def to_bytes(contents: Contents) -> bytes:
+    """Return the bytes of a container.
+
+    Raises: ValueError, TypeError or NotImplementedError for trees and types that have no stored
+        form.
+    """
+    return write(_table(contents), "Exported")
+
+
+def _table(contents: Contents) -> dict[str, Any]:
+    types = list(dict.fromkeys(map(_strong, (*contents.in_avals, *contents.out_avals))))
+    shardings = list(
+        dict.fromkeys(s for s in (*contents.in_shardings, *contents.out_shardings) if s)
+    )
+    meshes = list(dict.fromkeys(s.mesh for s in shardings))
+    named = [
+        {
+            "mesh": mesh_table(s.mesh),
+            "spec": spec_table(s.spec),
+            "mesh_number": meshes.index(s.mesh),
+        }
+        for s in shardings
+    ]
+
+    def numbers(found: Shardings) -> list[int]:
+        return [0 if s is None else 1 + shardings.index(s) for s in found]
+
+    def written(found: Shardings) -> list[dict[str, Any]]:
+        return [{} if s is None else {"named": named[shardings.index(s)]} for s in found]
+
+    checks: list[dict[str, Any]] = [{"kind": _PLATFORM}] * contents.any_platform
+    checks += [{"kind": _CUSTOM_CALL, "target": target} for target in contents.custom_calls]
+    return {
+        "serialization_version": STORED_VERSION,
+        "function_name": contents.fun_name,
+        "in_tree": tree_table(contents.in_tree),
+        "in_avals": list(map(type_table, contents.in_avals)),
+        "out_tree": tree_table(contents.out_tree),
+        "out_avals": list(map(type_table, contents.out_avals)),
+        "in_shardings": written(contents.in_shardings),
+        "out_shardings": written(contents.out_shardings),
+        "platforms": list(contents.platforms),
+        "ordered_effects": [],
+        "unordered_effects": [],
+        "disabled_checks": checks,
+        "module": contents.module,
+        "calling_convention_version": contents.calling_convention_version,
+        "kept": list(contents.kept),
+        "uses_global_constants": contents.is_refined,
+        "vjp": None if contents.vjp is None else _table(contents.vjp),
+        "nr_devices": contents.nr_devices,
+        "types": list(map(type_table, types)),
+        "meshes": list(map(mesh_table, meshes)),
+        "shardings": named,
+        "in_types": [types.index(_strong(aval)) for aval in contents.in_avals],
+        "out_types": [types.index(_strong(aval)) for aval in contents.out_avals],
+        "in_sharding_numbers": numbers(contents.in_shardings),
+        "out_sharding_numbers": numbers(contents.out_shardings),
+    }
+
+
+def _strong(aval: ShapedArray) -> ShapedArray:
+    return aval.with_(weak_type=False)
+
+
+def from_bytes(stored: bytes) -> Contents:
+    """Return what a container holds.
+
+    Raises: ValueError for bytes that are none, for an unknown class of tree nodes, and for a
+        program with shardings that kiln does not have; NotImplementedError for one with effects, or
+        with sizes that kiln does not have.
+    """
+    try:
+        return _contents(read(stored, "Exported"))
+    except InconclusiveSizeError as error:
+        raise NotImplementedError(
+            three_lines(
+                f"loading an exported program at {current_source()}",
+                "its types have a size that kiln does not express: "
+                + str(error).splitlines()[0].removeprefix("sizes: "),
+                "divide sizes by numbers only, or export it for sizes that are numbers",
+            )
+        ) from None
+    except (
+        AttributeError,
+        IndexError,
+        OverflowError,
+        RecursionError,
+        TypeError,
+        struct.error,
+    ) as error:
+        raise _unreadable(stored, error) from None
+    except ValueError as error:
+        # Errors of three lines say themselves what to do.
+        if str(error).count("\n") == 2:
+            raise
+        raise _unreadable(stored, error) from None
+
+
+def _unreadable(stored: bytes, error: BaseException) -> ValueError:
+    return ValueError(
+        three_lines(
+            f"loading an exported program from {len(stored)} bytes at {current_source()}",
+            f"they are not what Exported.serialize() writes: {type(error).__name__}: {error}",
+            "pass the bytes as they were written, whole",
+        )
+    )
+
+
+def _contents(table: dict[str, Any]) -> Contents:
+    if not table["module"] or not table["platforms"]:
+        raise ValueError("it has no program")
+    name = table["function_name"]
+    effects = [each["name"] for each in table["ordered_effects"] + table["unordered_effects"]]
+    if effects:
+        raise NotImplementedError(
+            three_lines(
+                f"loading the exported program {name} at {current_source()}",
+                f"cannot deserialize effect type {', '.join(effects)}: kiln runs stored programs "
+                "that only compute",
+                "export a function without effects",
+            )
+        )
+    meshes = list(map(mesh_of, table["meshes"]))
+    named = [_sharding(each, meshes) for each in table["shardings"]]
+    types = list(map(type_of, table["types"]))
+
+    def avals(numbers: str, written: str) -> tuple[ShapedArray, ...]:
+        if table[numbers]:
+            return tuple([types[i] for i in table[numbers]])
+        return tuple(map(type_of, table[written]))
+
+    def shardings(numbers: str, written: str) -> Shardings:
+        if table[numbers]:
+            return tuple([named[i - 1] if i else None for i in table[numbers]])
+        return tuple([_written_sharding(each, table["nr_devices"]) for each in table[written]])
+
+    in_tree, out_tree = tree_of(table["in_tree"]), tree_of(table["out_tree"])
+    in_avals, out_avals = avals("in_types", "in_avals"), avals("out_types", "out_avals")
+    if len(in_avals) != in_tree.num_leaves or len(out_avals) != out_tree.num_leaves:
+        raise ValueError("its trees have other numbers of leaves than there are types")
+    checks = table["disabled_checks"]
+    return Contents(
+        fun_name=name,
+        in_tree=in_tree,
+        out_tree=out_tree,
+        in_avals=in_avals,
+        out_avals=out_avals,
+        in_shardings=shardings("in_sharding_numbers", "in_shardings"),
+        out_shardings=shardings("out_sharding_numbers", "out_shardings"),
+        nr_devices=table["nr_devices"] or table["nr_devices_short"],
+        platforms=tuple(table["platforms"]),
+        any_platform=any(each["kind"] == _PLATFORM for each in checks),
+        custom_calls=tuple([c["target"] for c in checks if c["kind"] == _CUSTOM_CALL]),
+        module=table["module"],
+        kept=tuple(table["kept"]),
+        is_refined=bool(table["uses_global_constants"]),
+        calling_convention_version=table["calling_convention_version"],
+        vjp=None if table["vjp"] is None else _contents(table["vjp"]),
+    )
+
+
+def _sharding(table: dict[str, Any], meshes: Sequence[Any]) -> NamedSharding:
+    mesh = meshes[table["mesh_number"]] if meshes else mesh_of(table["mesh"])
+    return NamedSharding(mesh, spec_of(table["spec"]))
+
+
+def _written_sharding(table: dict[str, Any], nr_devices: int) -> NamedSharding | None:
+    if table["named"] is not None:
+        return _sharding(table["named"], ())
+    if table["hlo"] and nr_devices > 1:
+        raise ValueError("its shardings are written as before January 2026, without named axes")
+    return None

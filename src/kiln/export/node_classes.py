@@ -1,0 +1,155 @@
+"""Which classes of pytree nodes can be stored, under which names, and how their data is."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from kiln.base import tree_nodes
+from kiln.base.errors import three_lines
+from kiln.base.lazy import json
+from kiln.base.source import current_source
+
+T = TypeVar("T")
+
+
+class NodeClass(NamedTuple):
+    """A class of nodes: its name in stored programs, its metadata as bytes and back."""
+
+    nodetype: type
+    serialized_name: str
+    serialize_auxdata: Callable[[Any], bytes]
+    deserialize_auxdata: Callable[[bytes], Any]
+    from_children: Callable[[Any, Sequence[Any]], Any] | None
+
+
+_by_class: dict[type, NodeClass] = {}
+_by_name: dict[str, NodeClass] = {}
+
+
+def class_of(nodetype: type) -> NodeClass:
+    """Return how nodes of a class are stored.
+
+    Raises: ValueError for a class that was not registered.
+    """
+    found = _by_class.get(nodetype)
+    if found is None:
+        raise _unregistered(f"a tree with nodes of the class {nodetype.__qualname__}", nodetype)
+    return found
+
+
+def class_named(name: str) -> NodeClass:
+    """Return the class that is stored under a name.
+
+    Raises: ValueError for a name that was not registered.
+    """
+    found = _by_name.get(name)
+    if found is None:
+        raise _unregistered(f"a stored tree with nodes called {name!r}", name)
+    return found
+
+
+def _unregistered(what: str, of: object) -> ValueError:
+    return ValueError(
+        three_lines(
+            f"{what} at {current_source()}",
+            f"Cannot serialize or load a PyTreeDef with nodes of the unregistered type `{of}`",
+            "register it with export.register_pytree_node_serialization, or "
+            "export.register_namedtuple_serialization",
+        )
+    )
+
+
+def register_pytree_node_serialization(
+    nodetype: type[T],
+    *,
+    serialized_name: str,
+    serialize_auxdata: Callable[[Any], bytes],
+    deserialize_auxdata: Callable[[bytes], Any],
+    from_children: Callable[[Any, Sequence[Any]], Any] | None = None,
+) -> type[T]:
+    """Let exported programs have nodes of a class in their arguments and results.
+
+    The class is registered as a pytree node already. `from_children(metadata, children)` makes a
+    node from what stands for its children; without it, none is made to load a program.
+
+    Raises: ValueError for a class or a name that is registered, and for a class that is no node.
+    """
+    if nodetype in _by_class:
+        known = _by_class[nodetype].serialized_name
+        _refuse(nodetype, f"Duplicate serialization registration for type `{nodetype}`: as {known}")
+    if serialized_name in _by_name:
+        _refuse(
+            nodetype, f"Duplicate serialization registration for serialized_name {serialized_name}"
+        )
+    kind = tree_nodes.KINDS.get(nodetype)
+    if from_children is None and not (kind is not None and kind.registered):
+        why = "If `from_children` is not present, you must call register_pytree_node before"
+        _refuse(nodetype, why)
+    made = NodeClass(
+        nodetype, serialized_name, serialize_auxdata, deserialize_auxdata, from_children
+    )
+    _by_class[nodetype] = _by_name[serialized_name] = made
+    return nodetype
+
+
+def _refuse(nodetype: type, why: str) -> None:
+    raise ValueError(
+        three_lines(
+            f"registering {nodetype!r} for export at {current_source()}",
+            why,
+            "register a pytree node once, and under a name of its own",
+        )
+    )
+
+
+def register_namedtuple_serialization(nodetype: type[T], *, serialized_name: str) -> type[T]:
+    """Let exported programs have namedtuples of a class in their arguments and results.
+
+    Raises: ValueError unless given a class of namedtuples; if it or the name is registered.
+    """
+    if not tree_nodes.is_namedtuple(nodetype):
+        _refuse(nodetype, "Use register_pytree_node_serialization for types other than namedtuples")
+    fields: tuple[str, ...] = nodetype._fields  # type: ignore[attr-defined]
+
+    def to_bytes(_: Any) -> bytes:
+        found: bytes = json.dumps(fields).encode()
+        return found
+
+    def made(names: Any, children: Sequence[Any]) -> Any:
+        return nodetype(**dict(zip(names, children, strict=True)))
+
+    return register_pytree_node_serialization(
+        nodetype,
+        serialized_name=serialized_name,
+        serialize_auxdata=to_bytes,
+        deserialize_auxdata=_from_json,
+        from_children=made,
+    )
+
+
+def _from_json(stored: bytes) -> Any:
+    return json.loads(stored.decode())
+
+
+def _keys_to_bytes(keys: Any) -> bytes:
+    if not all(isinstance(key, str) for key in keys):
+        raise NotImplementedError(
+            three_lines(
+                f"export with an OrderedDict at {current_source()}",
+                f"only those with string keys are stored, and it has {list(keys)!r:.100}",
+                "use string keys, or a list of values",
+            )
+        )
+    found: bytes = json.dumps(list(keys)).encode()
+    return found
+
+
+register_pytree_node_serialization(
+    collections.OrderedDict,
+    serialized_name="collections.OrderedDict",
+    serialize_auxdata=_keys_to_bytes,
+    deserialize_auxdata=lambda stored: tuple(_from_json(stored)),
+    from_children=lambda keys, children: collections.OrderedDict(zip(keys, children, strict=True)),
+)

@@ -1,0 +1,127 @@
+"""Named sizes as text that jax reads, and text of the same kind as sizes.
+
+The operations are `+ - *`, `^` with a number, and floordiv, mod, max, min of two sizes.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+from kiln.ir.sizes import Dim, Size, maximum, minimum, symbol
+
+_FUNCTIONS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "floordiv": lambda a, b: a // b,
+    "mod": lambda a, b: a % b,
+    "max": maximum,
+    "min": minimum,
+}
+_OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.Pow: lambda a, b: a**b,
+    ast.FloorDiv: lambda a, b: a // b,
+    ast.Mod: lambda a, b: a % b,
+}
+
+
+def size_text(dim: Dim) -> str:
+    """Return a size as text, such as `2*b + -1` or `floordiv(b, 2)`."""
+    if type(dim) is not Size:
+        return str(dim)
+    return " + ".join([_term(monomial, factor) for monomial, factor in dim.terms])
+
+
+def _term(monomial: Sequence[Any], factor: int) -> str:
+    atoms = [_atom(atom) for atom in monomial]
+    return "*".join(atoms if factor == 1 and atoms else [str(factor), *atoms])
+
+
+def _atom(atom: tuple[Any, ...]) -> str:
+    kind = atom[0]
+    if kind == "name":
+        return str(atom[1])
+    if kind == "floordiv":
+        return f"floordiv({size_text(atom[1])}, {atom[2]})"
+    return reduce(lambda a, b: f"max({a}, {b})", map(size_text, atom[1]))
+
+
+def shape_of_text(spec: str, like: Sequence[Any] | None, what: str) -> tuple[Dim, ...]:
+    """Return the shape that text like `(b, 2*b, ...)` describes.
+
+    `_` stands for a size of `like`, `...` for the rest of them.
+
+    Raises: ValueError for other text, saying where it stops making sense.
+    """
+    dims: list[Dim] = []
+    entries = _entries(spec, what)
+    for node in entries:
+        if isinstance(node, ast.Constant) and node.value is ...:
+            if node is not entries[-1]:
+                raise _refused(what, "'...' stands for the rest of the shape and comes last")
+            dims.extend(_like(like, len(dims), None, what))
+        elif isinstance(node, ast.Name) and node.id == "_":
+            dims.extend(_like(like, len(dims), 1, what))
+        else:
+            dims.append(_size(node, what))
+            known = like[len(dims) - 1] if like and len(dims) <= len(like) else None
+            if type(dims[-1]) is int and known is not None and known != dims[-1]:
+                raise _refused(what, f"axis {len(dims) - 1} has the size {known}, not {dims[-1]}")
+    return tuple(dims)
+
+
+def _entries(spec: str, what: str) -> list[ast.expr]:
+    text = spec.strip()
+    if not text:
+        return []
+    try:
+        body = ast.parse(text.replace("^", "**"), mode="eval").body
+    except (SyntaxError, ValueError) as error:
+        raise _refused(what, f"syntax error in symbolic shape: {error}") from None
+    return body.elts if isinstance(body, ast.Tuple) else [body]
+
+
+def _like(like: Sequence[Any] | None, at: int, count: int | None, what: str) -> list[Dim]:
+    if like is None:
+        raise _refused(what, "it has a placeholder, and no shape to take the size from")
+    found = list(like[at:]) if count is None else list(like[at : at + count])
+    if count is not None and not found:
+        raise _refused(what, f"axis {at} is a placeholder, and the array has {len(like)} axes")
+    return found
+
+
+def _size(node: ast.expr, what: str) -> Dim:
+    found: Any = None
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        found = node.value
+    elif isinstance(node, ast.Name):
+        found = symbol(node.id)
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        found = -_size(node.operand, what)
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.UAdd):
+        found = _size(node.operand, what)
+    elif isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        found = _OPERATORS[type(node.op)](_size(node.left, what), _size(node.right, what))
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        function = _FUNCTIONS.get(node.func.id)
+        if function is not None and len(node.args) == 2 and not node.keywords:
+            found = function(*[_size(each, what) for each in node.args])
+    if not isinstance(found, (int, Size)):
+        raise _refused(what, f"syntax error in symbolic shape: {ast.unparse(node)!r} is no size")
+    return found
+
+
+def _refused(what: str, why: str) -> ValueError:
+    return ValueError(
+        three_lines(
+            f"{what} at {current_source()}",
+            why,
+            "write sizes as in 'b, 2*b+1, floordiv(b, 2), 8, ...': names, numbers, + - * ^, and "
+            "floordiv, mod, max, min of two",
+        )
+    )

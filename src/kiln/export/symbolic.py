@@ -1,0 +1,120 @@
+"""Types with named sizes, to export functions for: `symbolic_shape`, `symbolic_args_specs`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kiln.base.errors import three_lines
+from kiln.base.source import api_boundary, current_source
+from kiln.base.tree import broadcast_prefix, tree_flatten, tree_unflatten
+from kiln.core.trace import aval_of
+from kiln.export.size_expressions import shape_of_text
+from kiln.ir.sizes import Dim, Size
+from kiln.jit.struct import ShapeDtypeStruct, type_of_struct
+
+
+class SymbolicScope:
+    """A place of names, for programs written for jax: in kiln equal names are one size everywhere.
+
+    Raises: NotImplementedError for constraints.
+    """
+
+    def __init__(self, constraints_str: Sequence[str] = ()) -> None:
+        if isinstance(constraints_str, str) or list(constraints_str):
+            raise NotImplementedError(
+                three_lines(
+                    f"a symbolic shape with constraints={constraints_str!r:.100} at "
+                    f"{current_source()}",
+                    "kiln knows of named sizes that they are at least 1, and no more",
+                    "say it by the shape: a size that is a multiple of 4 is '4*b', one that is at "
+                    "least 3 is 'b + 2'",
+                )
+            )
+
+    def __repr__(self) -> str:
+        return "SymbolicScope()"
+
+
+def is_symbolic_dim(p: Any) -> bool:
+    """Tell whether a size depends on a name.
+
+    Example:
+        >>> [kiln.export.is_symbolic_dim(d) for d in kiln.export.symbolic_shape("b, 3")]
+        [True, False]
+    """
+    return type(p) is Size
+
+
+@api_boundary
+def symbolic_shape(
+    shape_spec: str | None,
+    *,
+    constraints: Sequence[str] = (),
+    scope: SymbolicScope | None = None,
+    like: Sequence[Dim | None] | None = None,
+) -> tuple[Dim, ...]:
+    """Return the shape that text describes; None is `...`, the shape `like`.
+
+    In it, `_` stands for the size of `like` at that axis, `...` for all that follow.
+
+    Raises: ValueError for other text; NotImplementedError for constraints.
+
+    Example:
+        >>> kiln.export.symbolic_shape("b, 2*b + 1, ...", like=(4, 9, 3))
+        (b, 2*b+1, 3)
+    """
+    _check_scope(constraints, scope)
+    if shape_spec is not None and not isinstance(shape_spec, str):
+        raise ValueError(
+            three_lines(
+                f"symbolic_shape({shape_spec!r:.100}) at {current_source()}",
+                "polymorphic shape spec should be None or a string",
+                "write symbolic_shape('b, 4')",
+            )
+        )
+    spec = "..." if shape_spec is None else shape_spec
+    return shape_of_text(spec, like, f"symbolic_shape({shape_spec!r:.100}, like={like})")
+
+
+@api_boundary
+def symbolic_args_specs(
+    args: Any,
+    shapes_specs: Any,
+    constraints: Sequence[str] = (),
+    scope: SymbolicScope | None = None,
+) -> Any:
+    """Return the types of arguments with shapes as text describes them, as ShapeDtypeStructs.
+
+    `shapes_specs` is a text, None, or a tree prefix of these.
+
+    Raises: ValueError for text that describes no shape, or no prefix of the arguments.
+
+    Example:
+        >>> kiln.export.symbolic_args_specs((jnp.ones((3, 4)), jnp.ones(3)), ("b, _", "b"))
+        (ShapeDtypeStruct(shape=(b, 4), dtype=float32), ShapeDtypeStruct(shape=(b,), dtype=float32))
+    """
+    _check_scope(constraints, scope)
+    leaves, tree = tree_flatten(args)
+    if isinstance(args, tuple) and isinstance(shapes_specs, list):
+        shapes_specs = tuple(shapes_specs)
+    specs = broadcast_prefix(shapes_specs, args, lambda x: x is None)
+    types = [type_of_struct(x) or aval_of(x) for x in leaves]
+    made = [
+        ShapeDtypeStruct(symbolic_shape(spec, like=aval.shape), aval.dtype)
+        for spec, aval in zip(specs, types, strict=True)
+    ]
+    return tree_unflatten(tree, made)
+
+
+def _check_scope(constraints: Sequence[str], scope: SymbolicScope | None) -> None:
+    if scope is None:
+        SymbolicScope(constraints)
+    elif constraints:
+        raise ValueError(
+            three_lines(
+                f"a symbolic shape with a scope and constraints at {current_source()}",
+                "Cannot specify both a `scope` and `constraints`",
+                "leave the constraints out",
+            )
+        )

@@ -1,0 +1,123 @@
+"""Flatbuffers tables as dicts: written and read by the field numbers of `layout.py`.
+
+Fields that are not stored read as 0, None or an empty list; fields that are not in the layout are
+passed over.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from kiln.base.lazy import flatbuffers, flatbuffers_table
+from kiln.export.layout import TABLES
+
+_NUMBERS = {
+    "bool": ("Bool", "<?"),
+    "i8": ("Int8", "<b"),
+    "i16": ("Int16", "<h"),
+    "u16": ("Uint16", "<H"),
+    "u32": ("Uint32", "<I"),
+}
+_OFFSET = 4
+_DEEPEST = 200
+"""How deep tables are nested at most: those that refer to themselves are damaged."""
+
+
+def write(values: dict[str, Any], table: str) -> bytes:
+    """Return the bytes of a table, given its fields that are stored."""
+    builder = flatbuffers.Builder(1 << 12)
+    builder.Finish(_write(builder, values, table))
+    return bytes(builder.Output())
+
+
+def _write(builder: Any, values: dict[str, Any], table: str) -> int:
+    fields = TABLES[table]
+    # What a table refers to is written before it.
+    placed = {
+        name: value if fields[name][1] in _NUMBERS else _referred(builder, value, fields[name][1])
+        for name, value in values.items()
+        if value is not None
+    }
+    builder.StartObject(1 + max(slot for slot, _ in fields.values()))
+    for name, value in placed.items():
+        slot, kind = fields[name]
+        if kind in _NUMBERS:
+            getattr(builder, f"Prepend{_NUMBERS[kind][0]}Slot")(slot, value, 0)
+        else:
+            builder.PrependUOffsetTRelativeSlot(slot, value, 0)
+    return int(builder.EndObject())
+
+
+def _referred(builder: Any, value: Any, kind: str) -> int:
+    if kind == "string":
+        return int(builder.CreateString(value))
+    if kind == "bytes":
+        return int(builder.CreateByteVector(value))
+    if not kind.startswith("["):
+        return _write(builder, value, kind)
+    inner = kind[1:-1]
+    if inner in _NUMBERS:
+        name, code = _NUMBERS[inner]
+        size = struct.calcsize(code)
+        builder.StartVector(size, len(value), size)
+        for each in reversed(value):
+            getattr(builder, f"Prepend{name}")(each)
+    else:
+        offsets = [_referred(builder, each, inner) for each in value]
+        builder.StartVector(_OFFSET, len(offsets), _OFFSET)
+        for offset in reversed(offsets):
+            builder.PrependUOffsetTRelative(offset)
+    return int(builder.EndVector())
+
+
+def read(stored: bytes, table: str) -> dict[str, Any]:
+    """Return the fields of the table that bytes start with.
+
+    Raises: ValueError, IndexError, struct.error and the like for bytes that hold no such table.
+    """
+    (start,) = struct.unpack_from("<I", stored, 0)
+    return _read(stored, start, table, 0)
+
+
+def _read(stored: bytes, at: int, table: str, depth: int) -> dict[str, Any]:
+    if depth > _DEEPEST or not 0 <= at <= len(stored) - _OFFSET:
+        raise ValueError(f"a table {table} at byte {at} of {len(stored)}")
+    view = flatbuffers_table.Table(stored, at)
+    found: dict[str, Any] = {}
+    for name, (slot, kind) in TABLES[table].items():
+        offset = view.Offset(4 + 2 * slot)
+        place = at + offset if offset else None
+        found[name] = _field(stored, place, kind, depth)
+    return found
+
+
+def _field(stored: bytes, place: int | None, kind: str, depth: int) -> Any:
+    if kind in _NUMBERS:
+        return 0 if place is None else struct.unpack_from(_NUMBERS[kind][1], stored, place)[0]
+    if place is None:
+        return [] if kind.startswith("[") else None
+    return _followed(stored, place, kind, depth)
+
+
+def _followed(stored: bytes, place: int, kind: str, depth: int) -> Any:
+    """Return what an offset refers to."""
+    at = place + struct.unpack_from("<I", stored, place)[0]
+    if kind in TABLES:
+        return _read(stored, at, kind, depth + 1)
+    (count,) = struct.unpack_from("<I", stored, at)
+    at += _OFFSET
+    inner = kind[1:-1]
+    size = 1 if kind in ("string", "bytes") else _OFFSET
+    if inner in _NUMBERS:
+        size = struct.calcsize(_NUMBERS[inner][1])
+    if at + count * size > len(stored):
+        raise ValueError(f"{count} elements at byte {at} of {len(stored)}")
+    if kind == "string":
+        return stored[at : at + count].decode()
+    if kind == "bytes":
+        return stored[at : at + count]
+    places = range(at, at + count * size, size)
+    if inner in _NUMBERS:
+        return [struct.unpack_from(_NUMBERS[inner][1], stored, i)[0] for i in places]
+    return [_followed(stored, i, inner, depth) for i in places]
