@@ -3,8 +3,10 @@
 Print values, call a Python function with them, draw which device holds which shard.
 """
 
-from kiln.api.breakpoints import breakpoint
+from typing import TYPE_CHECKING
+
 from kiln.api.sharding_inspection import inspect_array_sharding
+from kiln.base.lazy import on_first_use as _on_first_use
 from kiln.control.callback import debug_callback as callback
 from kiln.control.printing import debug_log as log
 from kiln.control.printing import debug_print as print
@@ -14,6 +16,9 @@ from kiln.ir.sharding_pictures import (
     visualize_array_sharding,
     visualize_sharding,
 )
+
+if TYPE_CHECKING:
+    from kiln.api.breakpoints import breakpoint
 
 __all__ = [
     "breakpoint",
@@ -26,3 +31,5 @@ __all__ = [
     "visualize_array_sharding",
     "visualize_sharding",
 ]
+
+__getattr__, __dir__ = _on_first_use(globals(), "kiln.api.breakpoints: breakpoint")
