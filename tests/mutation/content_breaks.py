@@ -117,7 +117,7 @@ CONTENT_BREAKS = [
     ),
     _row(
         MADE,
-        "(code, _plain(code) in _codes_for(cls))",
+        "(code, _is_generated(cls, _plain(code)))",
         "(code, True)",
         f"{_UNIT}made_methods.py::test_code_that_looks_alike_is_not_known",
     ),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -171,9 +170,16 @@ class Exported(Record, eq=False):
             )
         return tree_unflatten(self.out_tree, self._flat(*leaves))
 
-    @functools.cached_property
+    @property
     def _flat(self) -> Callable[..., Any]:
-        """The function of the leaves, with its derivative."""
+        """The function of the leaves, with its derivative; the same one for every call."""
+        kept = self.__dict__
+        found: Callable[..., Any] = kept.get("_made_flat") or kept.setdefault(
+            "_made_flat", self._make_flat()
+        )
+        return found
+
+    def _make_flat(self) -> Callable[..., Any]:
         program = portable(self)
 
         def run(*leaves: Any) -> tuple[Any, ...]:
