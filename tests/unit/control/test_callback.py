@@ -22,15 +22,6 @@ def shown(x):
 LINE = "x = 1.0, 2.0 done\n"
 
 
-@pytest.fixture
-def printed(capsys):
-    def read():
-        kiln.effects_barrier()
-        return capsys.readouterr().out
-
-    return read
-
-
 @pytest.mark.parametrize(
     "fun",
     [

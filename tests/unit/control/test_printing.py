@@ -10,15 +10,6 @@ import kiln
 X = np.array([1.0, 2.0, 3.0], np.float32)
 
 
-@pytest.fixture
-def printed(capsys):
-    def read():
-        kiln.effects_barrier()
-        return capsys.readouterr().out
-
-    return read
-
-
 @pytest.mark.parametrize(
     ("args", "kwargs", "error", "message"),
     [

@@ -11,10 +11,9 @@ from kiln.core.artefacts import Artefact
 from kiln.core.engine import Program
 from kiln.engines.xla.binding import XlaError
 from kiln.engines.xla.imported import for_types
-from kiln.engines.xla.lowerings import LOWERINGS
 from kiln.engines.xla.mlir import bindings, from_artefact, to_artefact
-from kiln.engines.xla.module import Export, lower
-from kiln.ir.aliasing import reused
+from kiln.engines.xla.module import Export
+from kiln.engines.xla.program_module import lowered_program
 from kiln.ir.size_solving import steps
 from kiln.ir.sizes import Dim, names, substitute
 from kiln.ir.types import ShapedArray
@@ -37,17 +36,7 @@ def artefact(
     asked = f"export of {program.name} for {', '.join(platforms)} at {current_source()}"
     _check_names(asked, program)
     export = Export(tuple(platforms), program.sizes)
-    placement = program.placement
-    several = placement is not None and len(placement.devices) > 1
-    lowered = lower(
-        program.jaxpr,
-        program.name,
-        LOWERINGS,
-        aliases={} if several else reused(program.jaxpr, program.donated),
-        donors=program.donated if several else (),
-        placement=placement,
-        export=export,
-    )
+    lowered = lowered_program(program, export=export)
     if lowered.callbacks or lowered.effects or lowered.ordered:
         raise NotImplementedError(
             three_lines(

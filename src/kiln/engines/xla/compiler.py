@@ -28,12 +28,11 @@ from kiln.engines.xla.executable import (
     with_token,
 )
 from kiln.engines.xla.levels import client_of_level
-from kiln.engines.xla.lowerings import LOWERINGS
 from kiln.engines.xla.mlir import hlo, parse
-from kiln.engines.xla.module import LoweredModule, lower
+from kiln.engines.xla.module import LoweredModule
 from kiln.engines.xla.plugins import described_devices
+from kiln.engines.xla.program_module import lowered_program
 from kiln.engines.xla.shared_programs import exchanges_data, prepare, processes_of
-from kiln.ir.aliasing import reused
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.mesh import Mesh, PartitionSpec
 from kiln.ir.sharding import NamedSharding, Sharding, SingleDeviceSharding, named_like
@@ -55,7 +54,7 @@ class XlaCompiler:
     def unsupported(self, program: Program) -> str | None:
         """Return why the program cannot be translated, if it cannot; it is not compiled."""
         try:
-            lowered, placement = _lowered(program), program.placement
+            lowered, placement = lowered_program(program), program.placement
             if _is_described(placement):
                 require_translated(program, lowered, placement.devices[0])
         except UnsupportedPrimitive as error:
@@ -101,7 +100,7 @@ class XlaCompiler:
 
         None for programs that call Python, and for those of machines that are not present.
         """
-        lowered, placement = _lowered(program), program.placement
+        lowered, placement = lowered_program(program), program.placement
         # Loading or compiling it comes next.
         program.jaxpr.memo[_LOWERED] = program, lowered
         if lowered.callbacks or lowered.effects or _is_described(placement):
@@ -148,7 +147,7 @@ class XlaCompiler:
         Raises: ValueError for another dialect.
         """
         wanted = _dialect(program, dialect)
-        text = _lowered(program, locations=locations).text
+        text = lowered_program(program, locations=locations).text
         return text if wanted == "stablehlo" else str(hlo(text).as_hlo_text())
 
     def compiler_ir(self, program: Program, dialect: str | None = None) -> Any:
@@ -157,7 +156,7 @@ class XlaCompiler:
         Raises: ValueError for another dialect.
         """
         wanted = _dialect(program, dialect)
-        text = _lowered(program).text
+        text = lowered_program(program).text
         return parse(text) if wanted == "stablehlo" else hlo(text)
 
     def artefact(
@@ -243,25 +242,10 @@ def _results(
     return shardings, handlers, everywhere
 
 
-def _lowered(program: Program, *, locations: bool = False) -> LoweredModule:
-    placement = program.placement
-    several = placement is not None and len(placement.devices) > 1
-    return lower(
-        program.jaxpr,
-        program.name,
-        LOWERINGS,
-        aliases={} if several else reused(program.jaxpr, program.donated),
-        # How big the parts of results are is not known yet: XLA pairs inputs and outputs.
-        donors=program.donated if several else (),
-        placement=placement,
-        locations=locations,
-    )
-
-
 def _lowered_once(program: Program) -> LoweredModule:
     """Return the module that `digest` wrote, if that was asked last."""
     known = program.jaxpr.memo.pop(_LOWERED, None)
-    return known[1] if known is not None and known[0] is program else _lowered(program)
+    return known[1] if known is not None and known[0] is program else lowered_program(program)
 
 
 def _free_outputs(program: Program, lowered: LoweredModule) -> list[bool]:

@@ -15,12 +15,12 @@ from kiln.core.peers import Peers, peers
 from kiln.engines.xla.binding import XlaError, failed
 from kiln.engines.xla.buffers import Buffer
 from kiln.engines.xla.callbacks import HostCallback, Run, is_inside_call
-from kiln.engines.xla.serialized_launches import launch_lock
+from kiln.engines.xla.serialized_launches import SerializedLauncher, launch_lock
 
 _calls: collections.Counter[tuple[int, ...]] = collections.Counter()
 
 
-class SharedLauncher:
+class SharedLauncher(SerializedLauncher):
     """Runs a program of several processes to its end, before another one may begin.
 
     All processes must run such programs in the same order. One that waits for a process which has
@@ -28,7 +28,7 @@ class SharedLauncher:
     processes; if it fails the program runs on, with zeros, and then all processes raise.
     """
 
-    __slots__ = ("_callbacks", "_digest", "_execute", "_group", "_name", "_runs")
+    __slots__ = ("_digest", "_group")
 
     def __init__(
         self,
@@ -38,14 +38,9 @@ class SharedLauncher:
         digest: str,
         callbacks: Sequence[HostCallback],
     ) -> None:
-        self._execute = raw.execute_sharded
-        self._name = name
+        super().__init__(raw, name, callbacks)
         self._group = tuple(group)
         self._digest = digest
-        self._callbacks = bool(callbacks)
-        self._runs: list[Run] = []
-        for callback in callbacks:
-            callback.runs = self._runs
 
     def __call__(self, buffers: Sequence[Buffer]) -> Any:
         """Return what runs the program once it is told what to make of the results."""

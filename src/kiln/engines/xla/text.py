@@ -97,12 +97,6 @@ def int_array(values: Any) -> str:
     return f"array<i64: {listed}>" if listed else "array<i64>"
 
 
-def bool_array(values: Any) -> str:
-    """Return the attribute `array<i1: true, false>`."""
-    listed = ", ".join("true" if v else "false" for v in values)
-    return f"array<i1: {listed}>" if listed else "array<i1>"
-
-
 def quoted(text: str) -> str:
     """Return a string literal."""
     safe = "".join(

@@ -1,0 +1,30 @@
+"""A program -> a module: by this engine's lowerings, with donated operands as XLA wants them."""
+
+from __future__ import annotations
+
+from kiln.core.engine import Program
+from kiln.engines.xla.lowerings import LOWERINGS
+from kiln.engines.xla.module import Export, LoweredModule, lower
+from kiln.ir.aliasing import reused
+
+
+def lowered_program(
+    program: Program, *, locations: bool = False, export: Export | None = None
+) -> LoweredModule:
+    """Write a program as a module.
+
+    Raises: UnsupportedPrimitive, naming the primitive and the source line.
+    """
+    placement = program.placement
+    several = placement is not None and len(placement.devices) > 1
+    return lower(
+        program.jaxpr,
+        program.name,
+        LOWERINGS,
+        aliases={} if several else reused(program.jaxpr, program.donated),
+        # How big the parts of results are is not known yet: XLA pairs inputs and outputs.
+        donors=program.donated if several else (),
+        placement=placement,
+        locations=locations,
+        export=export,
+    )
