@@ -440,9 +440,9 @@ def is_alone(platform: str) -> bool:
     return platform == "cpu" and all(d.process_index == 0 for d in client(platform).devices)
 
 
-def second_client(platform: str) -> Client:
-    """Return another client of a platform's devices, with threads and queues of its own."""
-    count = len(client(platform).devices)
+def second_cpu_client() -> Client:
+    """Return another client of the processor's devices, with threads and queues of its own."""
+    count = len(client("cpu").devices)
     with HeldBack(), _lock:
         return Client(xla_client.make_cpu_client(num_devices=count, asynchronous=True))
 

@@ -77,7 +77,7 @@ class XlaCompiler:
         if lowered.callbacks and is_alone(self._platform):
             make = functools.partial(self._of_level, program, lowered)
             levels = Levels(here, _given(program), make)
-            here, lowered = client_of_level(self._platform, 0), lowered.at(0)
+            here, lowered = client_of_level(0), lowered.at(0)
         raw = _compiled(program, lowered, here)
         with HeldBack():
             made = self._executable(program, lowered, raw, here, levels)
@@ -87,7 +87,7 @@ class XlaCompiler:
 
     def _of_level(self, program: Program, lowered: LoweredModule, level: int) -> XlaExecutable:
         """Compile a program that calls Python for a level but the first."""
-        here, lowered = client_of_level(self._platform, level), lowered.at(level)
+        here, lowered = client_of_level(level), lowered.at(level)
         raw = _compiled(program, lowered, here)
         with HeldBack():
             shardings, handlers, everywhere = _results(program, lowered, raw, here)

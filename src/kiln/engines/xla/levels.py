@@ -15,7 +15,7 @@ from __future__ import annotations
 from kiln.base.errors import three_lines
 from kiln.base.forks import in_child, new_rlock
 from kiln.base.source import current_source
-from kiln.engines.xla.client import Client, second_client
+from kiln.engines.xla.client import Client, second_cpu_client
 
 DEEPEST = 16
 """Levels, of which each has the threads of a client."""
@@ -25,7 +25,7 @@ _lock = new_rlock()
 in_child(_clients.clear)
 
 
-def client_of_level(platform: str, level: int) -> Client:
+def client_of_level(level: int) -> Client:
     """Return the client on which programs with callbacks run, in so many callbacks.
 
     Raises: RecursionError if they are too many.
@@ -34,11 +34,11 @@ def client_of_level(platform: str, level: int) -> Client:
         raise RecursionError(
             three_lines(
                 f"a call of a program with callbacks at {current_source()}",
-                f"it lies deep within each other: in a callback, in a callback, {level} times",
+                f"callbacks lie {level} deep within each other; each level needs its own threads",
                 "end the recursion, or write it as a loop (lax.while_loop)",
             )
         )
     with _lock:
         while len(_clients) <= level:
-            _clients.append(second_client(platform))
+            _clients.append(second_cpu_client())
         return _clients[level]
