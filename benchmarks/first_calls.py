@@ -39,16 +39,17 @@ def _program(kind: str, equations: int) -> Callable[[Library, float], Prepared]:
 
 def network(lib: Library, salt: float) -> Prepared:
     """Return the loss of a network, and its operands."""
+    jnp = lib.np
 
     def loss(weights: Any, biases: Any, x: Any) -> Any:
         for w, b in zip(weights, biases, strict=True):
-            x = lib.np.maximum(x @ w + b, 0) * salt
-        return lib.np.sum(x * x)
+            x = jnp.maximum(x @ w + b, 0) * salt
+        return jnp.sum(x * x)
 
     draw = numpy.random.default_rng(0).standard_normal
-    weights = [lib.np.asarray(draw((WIDTH, WIDTH), numpy.float32)) for _ in range(LAYERS)]
-    biases = [lib.np.asarray(draw(WIDTH, numpy.float32)) for _ in range(LAYERS)]
-    return loss, (weights, biases, lib.np.asarray(draw((BATCH, WIDTH), numpy.float32)))
+    weights = [jnp.asarray(draw((WIDTH, WIDTH), numpy.float32)) for _ in range(LAYERS)]
+    biases = [jnp.asarray(draw(WIDTH, numpy.float32)) for _ in range(LAYERS)]
+    return loss, (weights, biases, jnp.asarray(draw((BATCH, WIDTH), numpy.float32)))
 
 
 def gradient(lib: Library, salt: float) -> Prepared:

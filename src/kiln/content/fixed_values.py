@@ -98,19 +98,19 @@ def _shape(value: Any, as_made: bool = False) -> Hashable:
     if isinstance(value, type):
         return _shape_of_class(value, {})
     space = value.__dict__
-    if type(value) not in _FUNCTIONS:
+    own = _OWN.get(type(value))
+    if own is None:
         return (tuple(space), _Same(space.values()))
-    first = _OF_FUNCTIONS if type(value) is types.FunctionType else _FIRST
-    count = len(first & space.keys()) if as_made else len(space)
-    if count >= _MANY:
+    if _is_a_ufunc(space):
         if as_made:
-            space = {name: space[name] for name in space if name in first}
+            space = {name: space[name] for name in space if name in _OF_UFUNCS}
         return (tuple(space), _Same(space.values()))
+    count = len(own & space.keys()) if as_made else len(space)
     if type(value) is not EagerFunction:
         return count
     # Attributes that an eager function lacks are read from its function.
     inner = value.__wrapped__.__dict__
-    return count + (len(_FIRST & inner.keys()) if as_made else len(inner))
+    return count + (len(_OF_FUNCTIONS & inner.keys()) if as_made else len(inner))
 
 
 def _shape_of_class(cls: type, snapshots: dict[type, Hashable]) -> Hashable:
@@ -141,19 +141,20 @@ class _Same:
     __hash__ = None  # type: ignore[assignment]
 
 
-_FUNCTIONS = (types.FunctionType, EagerFunction, functools._lru_cache_wrapper)
-_DEFINED = (*_FUNCTIONS, type, Operation)
-# The attributes that kiln functions have initially; ufuncs have methods, too.
-_FIRST = frozenset(
-    [
-        *("__wrapped__", "__name__", "__qualname__", "__module__", "__doc__", "__annotations__"),
-        *("cache_parameters", "identity", "nin", "nout", "nargs"),
-        *("reduce", "accumulate", "outer", "at", "reduceat"),
-    ]
-)
-_OF_EAGER = frozenset(["__wrapped__", "__name__", "__qualname__", "__module__", "__doc__"])
+# The attributes that kiln functions have initially, by kind; ufuncs have methods, too.
 _OF_FUNCTIONS = frozenset(["__wrapped__", "__mro_entries__"])
-_MANY = 8
+_OF_EAGER = frozenset(["__wrapped__", "__name__", "__qualname__", "__module__", "__doc__"])
+_OWN = {
+    types.FunctionType: _OF_FUNCTIONS,
+    EagerFunction: _OF_EAGER,
+    functools._lru_cache_wrapper: _OF_EAGER | {"__annotations__", "cache_parameters"},
+}
+_OF_UFUNCS = _OF_EAGER | {"reduce", "accumulate", "outer", "at", "identity", "nin", "nout", "nargs"}
+_DEFINED = (*_OWN, type, Operation)
+
+
+def _is_a_ufunc(space: dict[str, Any]) -> bool:
+    return space.keys() >= _OF_UFUNCS
 
 
 def _is_changeable(cls: type) -> bool:
@@ -220,11 +221,11 @@ def _may_be_kilns(value: Any) -> bool:
 
 
 def _at_its_name(value: Any) -> tuple[Any, Hashable] | None:
-    """Note a function that the module it comes from has under its own name, if it is bare.
+    """Note a class, or a bare function, that the module it comes from has under its own name.
 
     Whether other attributes are its first ones is known only to those who have seen it before.
     """
-    if not _is_bare(value):
+    if not isinstance(value, type) and not _is_bare(value):
         return None
     home, name = getattr(value, "__module__", None), getattr(value, "__name__", None)
     if not isinstance(home, str) or not isinstance(name, str) or not home.startswith(_HOMES):
@@ -238,7 +239,9 @@ def _is_bare(value: Any) -> bool:
     if type(value) is types.FunctionType:
         return value.__dict__.keys() <= _OF_FUNCTIONS
     if type(value) is EagerFunction:
-        return value.__dict__.keys() <= _OF_EAGER and not value.__wrapped__.__dict__
+        space = value.__dict__
+        own = _OF_UFUNCS if _is_a_ufunc(space) else _OF_EAGER
+        return space.keys() <= own and not value.__wrapped__.__dict__
     return False
 
 
@@ -266,7 +269,7 @@ def _note_all(space: dict[str, Any], snapshots: dict[type, Hashable]) -> None:
         kind = type(value)
         if kind is types.FunctionType and not value.__dict__:
             _noted.setdefault(id(value), (value, 0))
-        elif kind in _FUNCTIONS:
+        elif kind in _OWN:
             if id(value) not in _noted:
                 _noted[id(value)] = (value, _shape(value, as_made=True))
         elif _may_be_fixed(kind) and id(value) not in _fixed:  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ dates and sizes, and files are read again when one of these has changed.
 from __future__ import annotations
 
 import functools
+import marshal
 import os
 import time
 
@@ -14,18 +15,20 @@ from kiln import _runtime
 from kiln.base.lazy import blake2
 
 _ROOT = os.path.dirname(os.path.dirname(__file__))
-FOLDERS = ("base", "control", "core", "engines", "execution", "ir", "ops", "transforms")
-"""What decides which code a jaxpr becomes; functions above these end as jaxprs."""
+FOLDERS = ("base", "control", "core", "execution", "ir", "ops", "transforms")
+"""What decides which code a jaxpr becomes, beside its engine; what is above ends as jaxprs."""
 _LOADED = time.time_ns()
 _NAME = "code"
+_WITHOUT_REFERENCES = 2
+"""The last format of `marshal` in which equal values are equal bytes."""
 
 Stamp = tuple[str, int, int]
 
 
-def files() -> list[Stamp]:
-    """Return the files of kiln that decide about code: paths, dates, and sizes."""
+def files(engine: str) -> list[Stamp]:
+    """Return the files of kiln that decide about an engine's code: paths, dates, and sizes."""
     found: list[Stamp] = []
-    folders = [os.path.join(_ROOT, name) for name in FOLDERS]
+    folders = [os.path.join(_ROOT, name) for name in (*FOLDERS, os.path.join("engines", engine))]
     while folders:
         with os.scandir(folders.pop()) as entries:
             for entry in entries:
@@ -40,24 +43,24 @@ def files() -> list[Stamp]:
 
 
 @functools.cache
-def code_digest(folder: str) -> str | None:
-    """Return a digest of kiln's code, noted in a folder of the cache.
+def code_digest(folder: str, engine: str) -> str | None:
+    """Return a digest of kiln's code with one engine, noted in a folder of the cache.
 
     None if a file was changed after this process had begun: what runs may be what it was before.
     """
     try:
-        known = files()
+        known = files(engine)
     except OSError:
         # Kiln lies in an archive, or is being replaced.
         return None
     if max(date for _, date, _ in known) > _LOADED:
         return None
-    stamp = blake2.blake2b(repr(known).encode(), digest_size=16).hexdigest()
+    stamp = blake2.blake2b(marshal.dumps(known, _WITHOUT_REFERENCES), digest_size=16).hexdigest()
     # Each installation, and each version of Python in it, has a note of its own.
     where = blake2.blake2b(_runtime.__file__.encode(), digest_size=8).hexdigest()
-    note = os.path.join(folder, f"{_NAME}-{where}")
+    note = os.path.join(folder, f"{_NAME}-{engine}-{where}")
     try:
-        with open(note, encoding="ascii", errors="replace") as file:
+        with open(note, encoding="utf-8", errors="replace") as file:
             before, _, noted = file.read(200).strip().partition(" ")
         if before == stamp and len(noted) == len(stamp):
             return noted
@@ -85,7 +88,7 @@ def _digest(paths: list[str]) -> str | None:
 def _write(path: str, text: str) -> None:
     temporary = f"{path}.{os.getpid()}.tmp"
     try:
-        with open(temporary, "w", encoding="ascii") as file:
+        with open(temporary, "w", encoding="utf-8") as file:
             file.write(text)
         os.replace(temporary, path)
     except OSError:

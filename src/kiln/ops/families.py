@@ -279,6 +279,8 @@ def binary(primitive: Elementwise) -> Binary:
 
 def _named(fun: Any, primitive: Elementwise, args: str) -> Any:
     fun.__name__ = fun.__qualname__ = primitive.name
+    # Where users find it.
+    fun.__module__ = "kiln.lax"
     fun.__doc__ = f"Apply `{primitive.name}` element by element to {args}."
     return fun
 

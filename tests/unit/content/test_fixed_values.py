@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import operator
@@ -107,10 +108,25 @@ def test_a_function_first_met_with_an_attribute_of_the_users(
     assert is_fixed(jnp.finfo)
 
 
+@pytest.mark.parametrize("function", [jnp.sin, jnp.maximum, kiln.lax.sin, kiln.nn.relu])
+def test_a_method_that_users_gave_a_function_before_it_was_met(
+    function: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _forget(monkeypatch)
+    results = []
+    for factor in (2.0, 3.0):
+        by_factor = functools.partial(operator.mul, factor)
+        monkeypatch.setattr(function, "reduce", by_factor, raising=False)
+        results.append(float(kiln.jit(lambda x: function.reduce(x))(1.0)))
+    assert results == [2.0, 3.0]
+
+
 def test_usual_functions_are_known_without_learning_all(monkeypatch: pytest.MonkeyPatch) -> None:
     _forget(monkeypatch)
     monkeypatch.setattr(fixed_values, "_learn", lambda: pytest.fail("it learned"))
-    for value in (jnp.sin, jnp.where, kiln.nn.relu, kiln.lax.fori_loop, kiln.grad, jnp.sum):
+    functions = (jnp.sin, jnp.where, kiln.nn.relu, kiln.lax.fori_loop, kiln.grad, jnp.sum)
+    others = (jnp.maximum, jnp.add, kiln.lax.sin, kiln.lax.max, jnp.float32, kiln.Array)
+    for value in functions + others:
         assert is_fixed(value)
     for other in (_forget, pytest, pytest.MonkeyPatch, [], object(), "text"):
         assert not is_fixed(other)

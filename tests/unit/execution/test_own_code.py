@@ -13,8 +13,8 @@ from kiln.execution import own_code
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a tree that is taken for kiln's."""
-    for name in own_code.FOLDERS:
-        (tmp_path / name).mkdir()
+    for name in (*own_code.FOLDERS, "engines/native", "engines/xla"):
+        (tmp_path / name).mkdir(parents=True)
         file = tmp_path / name / "a.py"
         file.write_text(name)
         os.utime(file, (1, 1))
@@ -24,20 +24,20 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def digest(tree: Path) -> str | None:
+def digest(tree: Path, engine: str = "native") -> str | None:
     own_code.code_digest.cache_clear()
     try:
-        return own_code.code_digest(str(tree / "cache"))
+        return own_code.code_digest(str(tree / "cache"), engine)
     finally:
         own_code.code_digest.cache_clear()
 
 
 def test_files_that_decide_about_code_are_known() -> None:
     own_code.code_digest.cache_clear()
-    names = {os.path.relpath(path, own_code._ROOT) for path, _, _ in own_code.files()}
+    names = {os.path.relpath(path, own_code._ROOT) for path, _, _ in own_code.files("native")}
     assert {"ops/reduction.py", "engines/native/llvm/nests.py", "ir/digest.py"} <= names
     assert any(name.startswith("_runtime.") for name in names)
-    assert not any(name.startswith("linen") for name in names)
+    assert not any(name.startswith(("linen", "engines/xla")) for name in names)
 
 
 def test_equal_trees_have_equal_digests(tree: Path) -> None:
@@ -56,6 +56,15 @@ def test_other_code_has_another_digest(tree: Path, seconds: int) -> None:
     file.write_text("changed")
     os.utime(file, (seconds, seconds))
     assert digest(tree) not in (None, first)
+
+
+def test_the_code_of_another_engine_does_not_count(tree: Path) -> None:
+    before = {engine: digest(tree, engine) for engine in ("native", "xla")}
+    file = tree / "engines" / "xla" / "a.py"
+    file.write_text("changed")
+    os.utime(file, (1, 1))
+    assert digest(tree, "native") == before["native"]
+    assert digest(tree, "xla") not in (None, before["xla"])
 
 
 def test_a_date_alone_changes_nothing(tree: Path) -> None:

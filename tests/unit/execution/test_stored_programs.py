@@ -32,7 +32,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Folder]:
     """Switch the cache on in a folder of the test's own; nothing is compiled before it."""
     monkeypatch.setattr(disk_cache, "_warned", False)
     # Somebody may edit kiln while its tests run.
-    monkeypatch.setattr(stored_programs, "code_digest", lambda folder: "code")
+    monkeypatch.setattr(stored_programs, "code_digest", lambda *given: "code")
     kiln.clear_caches()
     with override(cache_dir=str(tmp_path / "cache"), check=False):
         found = folder()
@@ -127,11 +127,11 @@ def test_other_options_are_other_programs(other: dict[str, Any]) -> None:
 def test_another_kiln_has_other_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     again(layers, X)
     change = Change()
-    monkeypatch.setattr(stored_programs, "code_digest", lambda folder: "another")
+    monkeypatch.setattr(stored_programs, "code_digest", lambda *given: "another")
     again(layers, X)
     assert change() == (0, 1, 1)
     # Its files changed while it ran.
-    monkeypatch.setattr(stored_programs, "code_digest", lambda folder: None)
+    monkeypatch.setattr(stored_programs, "code_digest", lambda *given: None)
     again(layers, X)
     assert change() == (0, 1, 1)
 
@@ -387,6 +387,6 @@ def test_damaged_programs_are_compiled_again(place: Folder, engine_name: str, co
 def test_the_digest_of_this_code_is_known(tmp_path: Path) -> None:
     code_digest.cache_clear()
     (tmp_path / "cache").mkdir(exist_ok=True)
-    found = code_digest(str(tmp_path / "cache"))
+    found = code_digest(str(tmp_path / "cache"), "native")
     # None if somebody edits kiln meanwhile.
     assert found is None or len(found) == 32

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import importlib.util
+import importlib.machinery
 import os
 import platform
 from collections.abc import Iterator, Sequence
@@ -86,7 +86,7 @@ def core_name() -> str:
 
 def _library_path() -> str:
     """Find the library; importing the package would load it, before the settings."""
-    found = importlib.util.find_spec(PACKAGE)
+    found = importlib.machinery.PathFinder.find_spec(PACKAGE)
     folders: Sequence[str] = (found and found.submodule_search_locations) or ()
     for folder in folders:
         libraries = os.path.join(folder, "lib")
@@ -130,7 +130,7 @@ def core_type(machine: str, target: str | None, flags: frozenset[str]) -> str | 
 
 def _processor_flags() -> frozenset[str]:
     try:
-        with open(_CPU_INFO, encoding="ascii", errors="replace") as lines:
+        with open(_CPU_INFO, encoding="utf-8", errors="replace") as lines:
             for line in lines:
                 if line.startswith("flags"):
                     return frozenset(line.partition(":")[2].split())
