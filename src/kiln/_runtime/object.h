@@ -149,6 +149,7 @@ int add_schedule(PyObject* module);
 int add_eager(PyObject* module);
 int add_waiting(PyObject* module);
 int add_symbols(PyObject* module);
+int add_files(PyObject* module);
 int add_object_file(PyObject* module);
 int add_assembler(PyObject* module);
 int add_debugger(PyObject* module);

@@ -28,18 +28,11 @@ Stamp = tuple[str, int, int]
 def files(engine: str) -> list[Stamp]:
     """Return the files of kiln that decide about an engine's code: paths, dates, and sizes."""
     found: list[Stamp] = []
-    folders = [os.path.join(_ROOT, name) for name in (*FOLDERS, os.path.join("engines", engine))]
-    while folders:
-        with os.scandir(folders.pop()) as entries:
-            for entry in entries:
-                if entry.name.endswith(".py"):
-                    about = entry.stat()
-                    found.append((entry.path, about.st_mtime_ns, about.st_size))
-                elif entry.name != "__pycache__" and entry.is_dir():
-                    folders.append(entry.path)
+    for name in (*FOLDERS, os.path.join("engines", engine)):
+        found += _runtime.files_below(os.path.join(_ROOT, name), ".py")
     extension = os.stat(_runtime.__file__)
     found.append((_runtime.__file__, extension.st_mtime_ns, extension.st_size))
-    return sorted(found)
+    return found
 
 
 @functools.cache

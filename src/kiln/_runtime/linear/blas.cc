@@ -1,7 +1,8 @@
 #include "blas.h"
 
+#include <dlfcn.h>
+
 #include <string>
-#include <vector>
 
 #include "../object.h"
 
@@ -31,32 +32,23 @@ std::string name_of(const Named& named, int type) {
   return std::string(1, "sdcz"[type]) + (type < 2 ? named.real : named.complex);
 }
 
-PyObject* blas_names(PyObject*, PyObject*) {
-  Ref names = Ref::own(PyList_New(0));
-  if (!names) return nullptr;
-  for (int type = 0; type < 4; ++type) {
-    for (const Named& named : kRoutines) {
-      Ref name = Ref::own(PyUnicode_FromString(name_of(named, type).c_str()));
-      if (!name || PyList_Append(names.get(), name.get()) < 0) return nullptr;
-    }
-  }
-  return names.release();
-}
-
-PyObject* set_blas(PyObject*, PyObject* addresses) {
-  if (!PyDict_Check(addresses)) {
-    PyErr_SetString(PyExc_TypeError, "set_blas takes a dict of addresses by name");
+// The library stays loaded. Its references to itself are resolved when they are used, which for
+// most of its thousands is never.
+PyObject* load_blas(PyObject*, PyObject* args) {
+  const char *path, *prefix, *suffix;
+  if (!PyArg_ParseTuple(args, "sss", &path, &prefix, &suffix)) return nullptr;
+  void* library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+  if (library == nullptr) {
+    PyErr_SetString(PyExc_OSError, dlerror());
     return nullptr;
   }
   Routines found[4];
   for (int type = 0; type < 4; ++type) {
     for (const Named& named : kRoutines) {
-      std::string name = name_of(named, type);
-      PyObject* address = PyDict_GetItemString(addresses, name.c_str());
-      void* routine = address == nullptr ? nullptr : PyLong_AsVoidPtr(address);
-      if (PyErr_Occurred()) return nullptr;
+      std::string name = prefix + name_of(named, type) + suffix;
+      void* routine = dlsym(library, name.c_str());
       if (routine == nullptr) {
-        PyErr_Format(PyExc_ValueError, "set_blas was given no address of %s", name.c_str());
+        PyErr_Format(PyExc_OSError, "%s has no routine %s", path, name.c_str());
         return nullptr;
       }
       found[type].*named.routine = routine;
@@ -68,9 +60,9 @@ PyObject* set_blas(PyObject*, PyObject* addresses) {
 }
 
 PyMethodDef functions[] = {
-    {"blas_names", blas_names, METH_NOARGS,
-     "Return the names of the routines that kernels call, as BLAS and LAPACK spell them."},
-    {"set_blas", set_blas, METH_O, "Set the addresses of all routines of `blas_names`, by name."},
+    {"load_blas", load_blas, METH_VARARGS,
+     "Load a library at a path, and take the routines that kernels call from it, with a prefix and "
+     "a suffix to the names that BLAS and LAPACK give them."},
     {nullptr},
 };
 

@@ -51,26 +51,18 @@ _CPU_INFO = "/proc/cpuinfo"
 
 
 @functools.cache
-def load() -> ctypes.CDLL:
-    """Load OpenBLAS and give the addresses of its routines to the kernels; again: do nothing.
+def load() -> str:
+    """Load OpenBLAS, give its routines to the kernels, and return its path; again: do nothing.
 
     Raises: ImportError if the package is missing or its library lacks a routine.
     """
     path = _library_path()
-    with _environment(_settings()):
-        library = ctypes.CDLL(str(path))
-    addresses: dict[str, int] = {}
-    for name in _runtime.blas_names():
-        try:
-            routine = getattr(library, f"{PREFIX}{name}_")
-        except AttributeError:
-            raise _missing(f"{path} has no routine {PREFIX}{name}_") from None
-        address = ctypes.cast(routine, ctypes.c_void_p).value
-        assert address is not None
-        addresses[name] = address
-    getattr(library, f"{PREFIX}openblas_set_num_threads")(1)
-    _runtime.set_blas(addresses)
-    return library
+    try:
+        with _environment(_settings()):
+            _runtime.load_blas(path, PREFIX, "_")
+    except OSError as error:
+        raise _missing(str(error)) from None
+    return path
 
 
 def core_name() -> str:
@@ -78,7 +70,7 @@ def core_name() -> str:
 
     Raises: ImportError if the package is missing or its library lacks a routine.
     """
-    function = getattr(load(), f"{PREFIX}openblas_get_corename")
+    function = getattr(ctypes.CDLL(load()), f"{PREFIX}openblas_get_corename")
     function.restype = ctypes.c_char_p
     name: bytes = function()
     return name.decode()

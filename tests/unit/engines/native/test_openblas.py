@@ -81,10 +81,12 @@ def test_a_missing_package_says_what_to_type(monkeypatch: pytest.MonkeyPatch) ->
         openblas.load.__wrapped__()
 
 
-def test_the_table_wants_every_routine() -> None:
-    names = _runtime.blas_names()
-    assert {"sgemm", "dorgqr", "zungqr", "cheevd"} <= set(names)
-    with pytest.raises(ValueError, match=r"no address of sgemm"):
-        _runtime.set_blas({})
-    with pytest.raises(TypeError, match="dict"):
-        _runtime.set_blas(None)  # type: ignore[arg-type]
+def test_a_library_without_the_routines_says_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(openblas, "PREFIX", "other_")
+    with pytest.raises(ImportError, match=r"no routine other_sgemm_[\s\S]*pip install"):
+        openblas.load.__wrapped__()
+    with pytest.raises(OSError, match="no_such_library"):
+        _runtime.load_blas("/no_such_library.so", "", "")
+    with pytest.raises(TypeError):
+        _runtime.load_blas(None, "", "")  # type: ignore[arg-type]
+

@@ -1,0 +1,103 @@
+// The dates and sizes of files, of which kiln looks at hundreds before it trusts what is on disk.
+#include <dirent.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "object.h"
+
+namespace kiln {
+namespace {
+
+struct File {
+  std::string path;
+  int64_t nanoseconds;
+  int64_t size;
+};
+
+int64_t changed_at(const struct stat& about) {
+#ifdef __APPLE__
+  const timespec& time = about.st_mtimespec;
+#else
+  const timespec& time = about.st_mtim;
+#endif
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+// Returns whether everything could be looked at; if not, errno says why.
+bool collect(const std::string& folder, std::string_view ending, std::vector<File>& found) {
+  DIR* directory = opendir(folder.c_str());
+  if (directory == nullptr) return false;
+  std::vector<std::string> inner;
+  bool is_complete = true;
+  while (is_complete) {
+    errno = 0;
+    const dirent* entry = readdir(directory);
+    if (entry == nullptr) {
+      is_complete = errno == 0;
+      break;
+    }
+    std::string_view name = entry->d_name;
+    if (name == "." || name == ".." || name == "__pycache__") continue;
+    bool is_wanted =
+        name.size() > ending.size() && name.substr(name.size() - ending.size()) == ending;
+    if (!is_wanted && entry->d_type == DT_REG) continue;
+    std::string path = folder + "/" + entry->d_name;
+    struct stat about;
+    if (!is_wanted && entry->d_type == DT_DIR) {
+      inner.push_back(std::move(path));
+    } else if (fstatat(dirfd(directory), entry->d_name, &about, 0) != 0) {
+      // A link that leads nowhere is none of ours.
+      is_complete = !is_wanted;
+    } else if (is_wanted) {
+      found.push_back({std::move(path), changed_at(about), int64_t{about.st_size}});
+    } else if (S_ISDIR(about.st_mode)) {
+      inner.push_back(std::move(path));
+    }
+  }
+  int why = errno;
+  closedir(directory);
+  errno = why;
+  for (const std::string& each : inner) {
+    is_complete = is_complete && collect(each, ending, found);
+  }
+  return is_complete;
+}
+
+PyObject* files_below(PyObject*, PyObject* args) {
+  const char *folder, *ending;
+  if (!PyArg_ParseTuple(args, "ss", &folder, &ending)) return nullptr;
+  std::vector<File> found;
+  if (!collect(folder, ending, found)) {
+    return PyErr_SetFromErrnoWithFilename(PyExc_OSError, folder);
+  }
+  std::sort(found.begin(), found.end(),
+            [](const File& one, const File& other) { return one.path < other.path; });
+  Ref files = Ref::own(PyList_New(static_cast<Py_ssize_t>(found.size())));
+  if (!files) return nullptr;
+  for (size_t n = 0; n < found.size(); ++n) {
+    PyObject* file = Py_BuildValue("(NLL)", PyUnicode_DecodeFSDefault(found[n].path.c_str()),
+                                   static_cast<long long>(found[n].nanoseconds),
+                                   static_cast<long long>(found[n].size));
+    if (file == nullptr) return nullptr;
+    PyList_SET_ITEM(files.get(), static_cast<Py_ssize_t>(n), file);
+  }
+  return files.release();
+}
+
+PyMethodDef functions[] = {
+    {"files_below", files_below, METH_VARARGS,
+     "Return the files below a folder whose names have an ending, in order: paths, when they were "
+     "changed in nanoseconds, sizes. Raises OSError if something cannot be looked at."},
+    {nullptr},
+};
+
+}  // namespace
+
+int add_files(PyObject* module) { return PyModule_AddFunctions(module, functions); }
+
+}  // namespace kiln
