@@ -1,5 +1,7 @@
 #include "waiting.h"
 
+#include <sched.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -30,6 +32,9 @@ namespace {
 // on average, and costs less than a hundredth of a processor.
 constexpr long kShortest = 10'000, kLongest = 1'000'000;  // nanoseconds
 constexpr long kParts = 64;
+// A wait that has not lasted longer only lets other threads go first: the shortest sleep takes about
+// 30 microseconds.
+constexpr long kYielding = 60'000;  // nanoseconds
 
 // Callbacks that all wait while nothing is computed, so many looks one after the other, wait for
 // each other.
@@ -97,24 +102,32 @@ bool has_runnable_thread() {
 #endif
 }
 
-// Sleeps without the GIL, and to the microsecond where the system can.
-class Sleeper {
+// Pauses without the GIL, to the microsecond where the system can.
+class Pauses {
  public:
-  Sleeper() {
-#ifdef __linux__
-    slack_ = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
-    if (slack_ > 0) prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
-#endif
-  }
-  Sleeper(const Sleeper&) = delete;
-  Sleeper& operator=(const Sleeper&) = delete;
-  ~Sleeper() {
+  Pauses() = default;
+  Pauses(const Pauses&) = delete;
+  Pauses& operator=(const Pauses&) = delete;
+  ~Pauses() {
 #ifdef __linux__
     if (slack_ > 0) prctl(PR_SET_TIMERSLACK, slack_, 0, 0, 0);
 #endif
   }
-  void sleep(long nanoseconds) {
-    timespec time = {0, nanoseconds};
+  // Pause for as long as suits a wait that has lasted some nanoseconds.
+  void pause(long long waited) {
+    if (waited < kYielding) {
+      Py_BEGIN_ALLOW_THREADS
+      sched_yield();
+      Py_END_ALLOW_THREADS
+      return;
+    }
+#ifdef __linux__
+    if (slack_ == 0) {
+      slack_ = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
+      if (slack_ > 0) prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+    }
+#endif
+    timespec time = {0, std::clamp(static_cast<long>(waited / kParts), kShortest, kLongest)};
     Py_BEGIN_ALLOW_THREADS
     nanosleep(&time, nullptr);
     Py_END_ALLOW_THREADS
@@ -423,13 +436,12 @@ bool wait_until_ready(PyObject* buffer) {
   int come = has_come(buffer);
   if (come != 0) return come > 0;
   Ref kept = Ref::borrow(buffer);
-  Sleeper sleeper;
+  Pauses pauses;
   CallbackWait wait;
   long long start = now(CLOCK_MONOTONIC);
   do {
     if (is_closed && !may_enter()) return false;
-    sleeper.sleep(std::clamp(static_cast<long>((now(CLOCK_MONOTONIC) - start) / kParts), kShortest,
-                             kLongest));
+    pauses.pause(now(CLOCK_MONOTONIC) - start);
     if (PyErr_CheckSignals() < 0) return false;
     if (wait.is_hopeless()) {
       PyErr_SetString(

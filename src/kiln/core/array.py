@@ -28,7 +28,7 @@ from kiln.core.concretization import refuse_keys
 from kiln.core.dlpack import HOST, capsule_of
 from kiln.core.engine import Buffer, Memory, default_engine, default_sharding
 from kiln.core.operators import ArrayOperators, method
-from kiln.core.shards import Shard, assembled, is_all_here, shards_of
+from kiln.core.shards import Shard, is_all_here, shards_of
 from kiln.core.watching import WATCHES, note_look
 from kiln.ir.display import pretty
 from kiln.ir.sharding import Sharding, SingleDeviceSharding
@@ -327,12 +327,7 @@ class PlacedArray(ConcreteArray):
             return self._ask(memory.get, memory, buffer)
         if not self._is_all_here():
             raise array_errors.elsewhere(self.aval, process_index())
-        parts = self._ask(memory.shards, memory, buffer, self._sharding)
-
-        def get(part: Buffer) -> np.ndarray:
-            return self._ask(memory.get, memory, part)
-
-        return assembled(self._sharding, self.shape, parts, get)
+        return self._ask(memory.whole, memory, buffer, self._sharding, self.shape)
 
 
 Array.register(ConcreteArray)

@@ -200,6 +200,10 @@ class Memory(Protocol):
         """Wait for a buffer and return a read-only view of its data."""
         ...
 
+    def whole(self, buffer: Buffer, sharding: Sharding, shape: Sequence[int]) -> np.ndarray:
+        """Wait for a buffer on several devices of this process; return its data, read-only."""
+        ...
+
     def wait(self, buffer: Buffer) -> None:
         """Block until the buffer's data is computed; raise the error of the computation, if any."""
         ...

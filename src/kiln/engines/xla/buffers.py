@@ -17,13 +17,28 @@ Buffer = Any
 
 def get(buffer: Buffer) -> np.ndarray:
     """Wait for a buffer and return a read-only view of its data."""
+    dtype = buffer.aval.dtype
+    if is_viewed(dtype):
+        return view(buffer, dtype)
     try:
-        dtype = buffer.aval.dtype
-        if dtype.isbuiltin == 1:
-            return _runtime.array_when_ready(buffer, dtype)
         _runtime.wait_until_ready(buffer)
         with without_jax():
             value: np.ndarray = buffer._single_device_array_to_np_array_did_copy()[0]
+    except (XlaError, BufferError, ValueError) as error:
+        failed(error, "reading an array")
+    value.flags.writeable = False
+    return value
+
+
+def is_viewed(dtype: np.dtype) -> bool:
+    """Tell whether jaxlib lends buffers of a dtype to NumPy, without knowing their type."""
+    return dtype.isbuiltin == 1
+
+
+def view(buffer: Buffer, dtype: np.dtype) -> np.ndarray:
+    """Wait for a buffer of one of these dtypes and return a read-only view of its data."""
+    try:
+        value: np.ndarray = _runtime.array_when_ready(buffer, dtype)
     except (XlaError, BufferError, ValueError) as error:
         failed(error, "reading an array")
     value.flags.writeable = False

@@ -85,6 +85,21 @@ def _copied(value: np.ndarray) -> np.ndarray:
     return copy
 
 
+def _is_copied_here(value: np.ndarray) -> bool:
+    return value.dtype.isbuiltin == 1 and value.size > 0
+
+
+def _each_copied_once(pieces: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Return copies of pieces; those that are one object are one copy, which devices share.
+
+    Nothing is written into it: XLA copies memory that it does not own if it is donated.
+    """
+    copies = {id(piece): piece for piece in pieces}
+    for key, piece in copies.items():
+        copies[key] = _copied(piece)
+    return [copies[id(piece)] for piece in pieces]
+
+
 _type_of = functools.lru_cache(PLACEMENTS)(_Type)
 
 
@@ -148,14 +163,15 @@ class Client:
         if value.dtype.kind == "V" and not value.dtype.itemsize:
             value = np.zeros(value.shape, np.bool_)
         if sharding is None:
-            if not share and value.nbytes >= OWN_COPY_BYTES and value.dtype.isbuiltin == 1:
+            if not share and value.nbytes >= OWN_COPY_BYTES and _is_copied_here(value):
                 value, share = _copied(value), True
             placement, parts, devices = self._first, [value], self._first_list
         else:
             placement = self.placement(sharding, value.ndim)
-            apart = share or not sharding.is_fully_replicated
-            pieces = split(sharding, value, apart=apart)
+            pieces = split(sharding, value, apart=not value.size)
             devices = list(placement.local)
+            if len({id(piece) for piece in pieces}) < len(pieces) and _is_copied_here(value):
+                pieces, share = _each_copied_once(pieces), True
             parts = [pieces[i] for i in placement.order]
         semantics = _SHARE if share else _COPY
         return inside(
@@ -195,18 +211,30 @@ class Client:
                 _Type(*host_dtype(aval)), placement, ordered, committed=True, _skip_checks=True
             )
 
-    def shards(self, buffer: Buffer, sharding: Sharding) -> list[Buffer]:
-        """Return the parts of a buffer in this process, in the order of the sharding's devices."""
-        aval = _Type(sharding.shard_shape(buffer.aval.shape), buffer.aval.dtype)
-        placement = self.placement(sharding, len(buffer.aval.shape))
-        found: list[Buffer] = [None] * len(placement.order)
-        with without_jax():
-            arrays = parts_of(buffer)
-            if arrays is None:
-                raise JaxRuntimeError("a part of the array has been deleted or donated")
-            for i, part, device in zip(placement.order, arrays, placement.local, strict=True):
-                found[i] = part._rewrap_with_aval_and_sharding(aval, _on(device))
+    def parts(self, buffer: Buffer, sharding: Sharding) -> list[Buffer]:
+        """Return the parts of a buffer in this process, in the order of the sharding's devices.
+
+        They do not know their types, as those of `shards` do: it takes as long as reading them.
+        """
+        arrays = parts_of(buffer)
+        if arrays is None:
+            raise JaxRuntimeError("a part of the array has been deleted or donated")
+        order = self.placement(sharding, len(buffer.aval.shape)).order
+        found: list[Buffer] = [None] * len(order)
+        for i, part in zip(order, arrays, strict=True):
+            found[i] = part
         return found
+
+    def shards(self, buffer: Buffer, sharding: Sharding) -> list[Buffer]:
+        """Return the parts of a buffer in this process, each as a buffer on its device."""
+        aval = _Type(sharding.shard_shape(buffer.aval.shape), buffer.aval.dtype)
+        here = [sharding.devices[i] for i in sharding.addressable_order]
+        parts = self.parts(buffer, sharding)
+        with without_jax():
+            return [
+                part._rewrap_with_aval_and_sharding(aval, _on(device))
+                for part, device in zip(parts, self._of(here), strict=True)
+            ]
 
     def adopted(self, buffer: Buffer, home: Client, sharding: Sharding | None) -> Buffer:
         """Wait for a buffer of another client of these devices; return one with its memory.

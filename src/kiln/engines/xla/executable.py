@@ -21,7 +21,7 @@ from kiln.engines.xla.client import Client
 from kiln.engines.xla.effects import Effects
 from kiln.engines.xla.host_operands import sharer, staged_operands
 from kiln.engines.xla.module import LoweredModule
-from kiln.engines.xla.serialized_launches import SerializedLauncher
+from kiln.engines.xla.serialized_launches import launcher_over_devices
 from kiln.engines.xla.shared_launches import SharedLauncher
 from kiln.ir.sharding import Sharding
 
@@ -57,7 +57,7 @@ class XlaExecutable(_runtime.Launcher):
             types, share = staged_operands(staged), sharer(staged, client)
             super().__init__(execute, handlers, name, types, share)
         if len(raw.local_devices()) > 1:
-            self._execute = SerializedLauncher(raw, name, lowered.callbacks)
+            self._execute = launcher_over_devices(raw, name, lowered.callbacks)
         self._calls_host = bool(lowered.callbacks)
         self._client = client
         self.raw = raw

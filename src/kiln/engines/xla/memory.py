@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from kiln.core.shards import assembled
 from kiln.engines.xla import buffers
 from kiln.engines.xla.buffers import Buffer
 from kiln.engines.xla.client import Client, Device, client
@@ -50,6 +51,14 @@ class XlaMemory:
     def shards(self, buffer: Buffer, sharding: Sharding) -> Sequence[Buffer]:
         """Return the parts of a buffer on several devices, in the order of its sharding."""
         return (self._client or self._started()).shards(buffer, sharding)
+
+    def whole(self, buffer: Buffer, sharding: Sharding, shape: Sequence[int]) -> np.ndarray:
+        """Wait for a buffer on several devices of this process; return its data, read-only."""
+        home, dtype = self._client or self._started(), buffer.aval.dtype
+        if not buffers.is_viewed(dtype):
+            return assembled(sharding, shape, home.shards(buffer, sharding), buffers.get)
+        parts = home.parts(buffer, sharding)
+        return assembled(sharding, shape, parts, lambda part: buffers.view(part, dtype))
 
     def join(self, aval: ShapedArray, sharding: Sharding, parts: Sequence[Buffer]) -> Buffer:
         """Make one buffer of its parts, without a copy."""

@@ -1,8 +1,9 @@
-"""Launches of programs over several virtual devices, one after the other."""
+"""Launches of programs over several virtual devices: those that exchange data, one by one."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -20,6 +21,31 @@ launch_lock = new_lock()
 _interrupted: list[tuple[Sequence[Buffer], Callable[[], None]]] = []
 """The results of runs that an interrupt left before their end, and what to do at that end."""
 in_child(_interrupted.clear)
+
+
+_EXCHANGES = (b"all-", b"collective-", b"reduce-scatter", b"send", b"recv")
+"""How the names of XLA's operations begin in which devices wait for each other."""
+
+
+def launcher_over_devices(raw: Any, name: str, callbacks: Sequence[HostCallback]) -> Any:
+    """Return what runs an executable of several devices, as its `execute_sharded` does."""
+    modules = () if callbacks else raw.hlo_modules()
+    programs = [module.as_serialized_hlo_module_proto() for module in modules]
+    if programs and not any(word in program for program in programs for word in _EXCHANGES):
+        return functools.partial(_launch_apart, raw.execute_sharded)
+    return SerializedLauncher(raw, name, callbacks)
+
+
+def _launch_apart(execute: Callable[..., Any], buffers: Sequence[Buffer]) -> Any:
+    """Run a program in which no device waits for another."""
+    _require_all(buffers)
+    return execute(buffers)
+
+
+def _require_all(buffers: Sequence[Buffer]) -> None:
+    if any(buffer.is_deleted() for buffer in buffers):
+        # jaxlib would run the program on the devices whose parts are left, or crash.
+        raise JaxRuntimeError("an argument, or a part of one, has been deleted or donated")
 
 
 class SerializedLauncher:
@@ -70,9 +96,7 @@ class _Launch(NamedTuple):
     def _run_to_end(self, handlers: Sequence[Any], at_end: Callable[[], None]) -> Sequence[Buffer]:
         outs: Sequence[Buffer] = []
         try:
-            if any(buffer.is_deleted() for buffer in self.buffers):
-                # jaxlib would run the program on the devices whose parts are left, or crash.
-                raise JaxRuntimeError("an argument, or a part of one, has been deleted or donated")
+            _require_all(self.buffers)
             outs = self.execute(self.buffers).consume_with_handlers(handlers)
             _wait(outs)
         except Exception:

@@ -89,4 +89,3 @@ def test_a_library_without_the_routines_says_what_to_type(monkeypatch: pytest.Mo
         _runtime.load_blas("/no_such_library.so", "", "")
     with pytest.raises(TypeError):
         _runtime.load_blas(None, "", "")  # type: ignore[arg-type]
-

@@ -1,19 +1,72 @@
-"""Programs over several virtual devices do not overlap."""
+"""Programs over several virtual devices do not overlap, if their devices wait for each other."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
+import pytest
 
 import kiln
-from kiln import sharding
+import kiln.numpy as jnp
+from kiln import lax, sharding
+from kiln.engines.xla.serialized_launches import SerializedLauncher, launcher_over_devices
+
+ROWS = sharding.NamedSharding(sharding.make_mesh((8,), ("d",)), sharding.P("d"))
+COLUMNS = sharding.NamedSharding(ROWS.mesh, sharding.P(None, "d"))
 
 
-def test_programs_over_several_devices_run_one_by_one() -> None:
+def test_programs_that_exchange_data_run_one_by_one() -> None:
     """Several under way at once can starve each other of threads, which ends the process."""
-    mesh = sharding.make_mesh((8,), ("d",))
-    rows = sharding.NamedSharding(mesh, sharding.P("d"))
-    x = kiln.device_put(np.ones((512, 512), np.float32), rows)
+    x = kiln.device_put(np.ones((512, 512), np.float32), ROWS)
     step = kiln.jit(lambda x: x - (x @ x.T).mean() * 1e-3)
     for _ in range(30):
         x = step(x)
         assert x.is_ready()
+
+
+def over_members(body: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return kiln.shard_map(body, mesh=ROWS.mesh, in_specs=sharding.P("d"), out_specs=sharding.P("d"))
+
+
+def ring(x: Any) -> Any:
+    return lax.ppermute(x, "d", [(i, (i + 1) % 8) for i in range(8)])
+
+
+@pytest.mark.parametrize(
+    ("function", "exchanges"),
+    [
+        (lambda x: x + 1, False),
+        (lambda x: jnp.sort(x * 2, axis=1).sum(1), False),
+        (over_members(lambda x: x @ x.T), False),
+        (lambda x: x / x.sum(0), True),
+        (lambda x: x @ x.T, True),
+        (lambda x: lax.with_sharding_constraint(x + 1, COLUMNS), True),
+        (over_members(lambda x: lax.psum(x, "d")), True),
+        (over_members(lambda x: lax.psum_scatter(x[0], "d")[None]), True),
+        (over_members(lambda x: lax.all_to_all(x, "d", 1, 0)), True),
+        (over_members(lambda x: lax.all_gather(x, "d")[0]), True),
+        (over_members(ring), True),
+        (
+            over_members(lambda x: lax.while_loop(lambda x: lax.pmax(x, "d").max() < 9, ring, x)),
+            True,
+        ),
+    ],
+)
+def test_which_programs_exchange_data(function: Callable[[Any], Any], exchanges: bool) -> None:
+    x = kiln.device_put(np.ones((8, 8), np.float32), ROWS)
+    raw = kiln.jit(function).lower(x).compile().runtime_executable()
+    found = launcher_over_devices(raw, "function", [])
+    assert isinstance(found, SerializedLauncher) == exchanges
+
+
+def test_a_deleted_argument_of_a_program_that_exchanges_nothing() -> None:
+    x = kiln.device_put(np.ones((8, 8), np.float32), ROWS)
+    raw = kiln.jit(lambda x: x + 1).lower(x).compile().runtime_executable()
+    launch = launcher_over_devices(raw, "function", [])
+    _, buffer, _ = x._data()
+    launch([buffer])
+    buffer.delete()
+    with pytest.raises(RuntimeError, match="deleted"):
+        launch([buffer])
