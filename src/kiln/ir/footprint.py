@@ -26,5 +26,6 @@ def _of_parameter(value: Any) -> int:
     if isinstance(value, ClosedJaxpr):
         return footprint(value.jaxpr)
     if isinstance(value, tuple):
-        return sum(map(_of_parameter, value))
+        # Mostly numbers of axes.
+        return sum([_of_parameter(x) for x in value if type(x) is not int])
     return 0

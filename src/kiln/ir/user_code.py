@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+
+import numpy as np
 
 from kiln.base.source import is_internal
 from kiln.ir.jaxpr import ClosedJaxpr, Jaxpr
@@ -43,7 +45,7 @@ def _held(jaxpr: Jaxpr) -> _Held:
     if found is None:
         found = jaxpr.memo[_held] = _Held()
         for eqn in jaxpr.eqns:
-            for part in _parts(tuple(eqn.params.values())):
+            for part in _parts(eqn.params.values()):
                 if isinstance(part, Jaxpr):
                     inner = _held(part)
                     found.functions += inner.functions
@@ -55,22 +57,27 @@ def _held(jaxpr: Jaxpr) -> _Held:
     return found
 
 
-def _parts(value: Any) -> Iterator[Any]:
-    """Yield the programs and functions in a parameter; a closed program, then its jaxpr."""
-    if isinstance(value, Jaxpr):
-        yield value
-    elif isinstance(value, ClosedJaxpr):
-        yield value
-        yield value.jaxpr
-    elif isinstance(value, (tuple, list)):
-        for x in value:
-            yield from _parts(x)
-    elif callable(value) and not isinstance(value, type):
-        if dataclasses.is_dataclass(value):
-            for field in dataclasses.fields(value):
-                yield from _parts(getattr(value, field.name))
-        else:
+_PLAIN = frozenset([int, float, bool, str, types.NoneType, np.dtype, type])
+
+
+def _parts(values: Iterable[Any]) -> Iterator[Any]:
+    """Yield the programs and functions in parameters; a closed program, then its jaxpr."""
+    for value in values:
+        # Nearly all that parameters hold.
+        if type(value) in _PLAIN:
+            continue
+        if isinstance(value, Jaxpr):
             yield value
+        elif isinstance(value, ClosedJaxpr):
+            yield value
+            yield value.jaxpr
+        elif isinstance(value, (tuple, list)):
+            yield from _parts(value)
+        elif callable(value) and not isinstance(value, type):
+            if dataclasses.is_dataclass(value):
+                yield from _parts([getattr(value, f.name) for f in dataclasses.fields(value)])
+            else:
+                yield value
 
 
 def _outlives(f: Any) -> bool:
