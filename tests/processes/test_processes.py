@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import socket
 import subprocess
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 
 import kiln
-from tests.processes import arrays, training
+from tests.processes import arrays, saving, training
 from tests.processes.launching import REPOSITORY, launched
 from tests.processes.slow_network import SlowNetwork
 
@@ -147,8 +148,42 @@ def test_the_program_of_the_documents(tmp_path: Path) -> None:
     assert sorted(lines) == printed.splitlines()
 
 
+@pytest.mark.parametrize("count", [2, pytest.param(4, marks=four)])
+def test_a_tree_restored_by_other_numbers_of_processes(count: int, tmp_path: Path) -> None:
+    saved = launched("saving", "save", str(tmp_path), "3", "4", count=count, devices=1)
+    assert saved.returncode == 0, saved.stderr
+    with kiln.checkpoints.Checkpoints(tmp_path / "run").open() as checkpoint:
+        assert saving.step_in(checkpoint) == 4
+    with kiln.checkpoints.Checkpoint(tmp_path / "one") as checkpoint:
+        assert saving.step_in(checkpoint) == 4
+    for other in {1, 2, 4} - {count}:
+        found = launched("saving", "restore", str(tmp_path), "4", count=other, devices=2)
+        assert found.returncode == 0, found.stderr
+        assert found.stdout.count("restored") == other
+
+
+@pytest.mark.parametrize(("kills", "seed"), [(2, 0), pytest.param(40, 1, marks=pytest.mark.full)])
+def test_kills_while_processes_save_lose_nothing(kills: int, seed: int, tmp_path: Path) -> None:
+    chance, step = random.Random(seed), {"run": -1, "one": -1}
+    for _ in range(kills):
+        words = str(chance.randrange(2)), str(chance.uniform(0.0, 0.8))
+        done = launched(
+            "saving", "save", str(tmp_path), str(max(step.values()) + 1), "999", *words, devices=1
+        )
+        assert done.returncode == 137, done.stderr
+        for kind, told in re.findall(r"^\[\d\] (run|one) (\d+)$", done.stdout, re.MULTILINE):
+            step[kind] = max(step[kind], int(told))
+        # What one had told of is there, or something later.
+        if step["run"] >= 0:
+            with kiln.checkpoints.Checkpoints(tmp_path / "run").open() as checkpoint:
+                assert saving.step_in(checkpoint) >= step["run"]
+        if step["one"] >= 0:
+            with kiln.checkpoints.Checkpoint(tmp_path / "one") as checkpoint:
+                assert saving.step_in(checkpoint) >= step["one"]
+
+
 @pytest.mark.full
-@pytest.mark.parametrize("attempt", range(3))
+@pytest.mark.parametrize("attempt", range(10))
 def test_a_slow_network_that_stops(attempt: int, tmp_path: Path) -> None:
     moment = tmp_path / "moment"
     moment.write_text("0", encoding="utf-8")
