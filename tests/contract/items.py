@@ -1,8 +1,7 @@
 """The numbered items of the behaviour contract, sections 1 to 19: number and subject.
 
 A test names the items it holds with `@contract("3.5")`; `test_items.py` checks that every item has
-one. Section 14 is one item. Callbacks that fail, several processes and the cache on disk are not
-items yet: their section comes with them.
+one. Section 14 is one item. Tests of sections 16 to 18 lie beside those of what they are about.
 """
 
 from __future__ import annotations
@@ -112,6 +111,24 @@ ITEMS: dict[str, str] = {
     "15.7": "methods of linen.jit",
     "15.8": "donation, device and backend for modules",
     "15.9": "linen.jit with the other transformations",
+    "16.1": "compiled programs found on disk",
+    "16.2": "when a program on disk is another one",
+    "16.3": "damaged and foreign entries",
+    "16.4": "where the cache on disk is, whose it is, and when it is off",
+    "16.5": "the limit of the cache on disk, looking at it, clearing it",
+    "16.6": "several processes, and killed ones, with one cache",
+    "17.1": "how processes find each other",
+    "17.2": "arrays and programs of several processes",
+    "17.3": "multihost_utils",
+    "17.4": "processes that fail, freeze, or are killed",
+    "17.5": "programs that differ between processes",
+    "17.6": "the launcher",
+    "18.1": "leaves of checkpoints",
+    "18.2": "targets, and checkpoints that do not fit",
+    "18.3": "checkpoints on other devices and in other processes",
+    "18.4": "kills and failures while a checkpoint is written",
+    "18.5": "the last checkpoints of a run, written in the background",
+    "18.6": "single files",
     "19.1": "exported functions, stored and loaded",
     "19.2": "exported functions of jax",
     "19.3": "derivatives and maps of exported functions",

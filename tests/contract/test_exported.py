@@ -44,8 +44,9 @@ def test_arguments_that_do_not_fit_are_named() -> None:
     loaded = again(export.export(kiln.jit(network))(PARAMS, X))
     with pytest.raises(ValueError, match=r"args\[0\]\['w'\].shape\[1\]: it is 3 and should be"):
         loaded.call({"w": np.ones((3, 3), np.float32)}, X)
-    with pytest.raises(ValueError, match="same pytree structure"):
-        loaded.call(PARAMS)
+    for args in ((PARAMS,), ([PARAMS["w"]], X)):
+        with pytest.raises(ValueError, match="same pytree structure"):
+            loaded.call(*args)
     with pytest.raises(NotImplementedError, match="functions of Python"):
         export.export(kiln.jit(lambda x: kiln.debug.print("{}", x)))(X)
 

@@ -1,8 +1,8 @@
-"""Ways to break the behaviour of items of the contract: items drawn by chance, and section 15.
+"""Ways to break the behaviour of items of the contract: items drawn by chance, and all later ones.
 
 Each replaces one text of one file of `src/kiln`. Section 15 and what follows were written after the
-draw, which stays as it was; all items of section 15 have a break. `UNSEEN` are those that no test
-saw once, contract or not.
+draw, which stays as it was; all of these items have a break. `UNSEEN` are those that no test saw
+once, contract or not.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ def drawn() -> list[str]:
 
 
 def order() -> list[str]:
-    """Return the items that have breaks: those drawn, then those of section 15."""
-    return drawn() + [item for item in ITEMS if item.startswith("15.")]
+    """Return the items that have breaks: those drawn, then those written later."""
+    later = [item for item in ITEMS if int(item.partition(".")[0]) > LAST_DRAWN]
+    return drawn() + sorted(WRITTEN_LATER) + later
 
 
 BREAKS = [
@@ -342,6 +343,171 @@ BREAKS = [
         "linen/lift.py",
         "        for inner in modules_in(value, _stands):\n",
         "        for inner in ():\n",
+    ),
+    Break(
+        "13.5",
+        "engines/xla/levels.py",
+        "DEEPEST = 16",
+        "DEEPEST = 1",
+    ),
+    Break(
+        "13.6",
+        "engines/xla/builder.py",
+        'kind = "_partitioned" if partitioned and not ordered else ""',
+        'kind = ""',
+    ),
+    Break(
+        "13.7",
+        "api/debugger.py",
+        "text = form(eval(expression, {**frame.globals, **frame.locals}))",
+        "text = form(eval(expression, {**frame.globals}))",
+    ),
+    Break(
+        "16.1",
+        "execution/disk_cache.py",
+        "os.replace(temporary, self._path(name))",
+        "os.unlink(temporary)",
+    ),
+    Break(
+        "16.2",
+        "execution/stored_programs.py",
+        "            affecting,\n",
+        "",
+    ),
+    Break(
+        "16.3",
+        "execution/disk_cache.py",
+        "if data[len(_MAGIC) : start] != _checksum(rest):",
+        "if not rest:",
+    ),
+    Break(
+        "16.4",
+        "execution/disk_cache.py",
+        "if about.st_mode & 0o077:",
+        "if about.st_mode & 0o007:",
+    ),
+    Break(
+        "16.5",
+        "execution/disk_cache.py",
+        "if is_lost or (is_entry and total > limit):",
+        "if is_lost:",
+    ),
+    Break(
+        "16.6",
+        "execution/disk_cache.py",
+        "is_lost = each.name.endswith(_TEMPORARY) and now - each.used > _OLD_S",
+        "is_lost = False",
+    ),
+    Break(
+        "17.1",
+        "api/clusters.py",
+        '_int(env, "SLURM_NTASKS")',
+        '_int(env, "SLURM_LOCALID")',
+    ),
+    Break(
+        "17.2",
+        "api/process_arrays.py",
+        "mine = [sorted({at[i][axis] for i in sharding.addressable_order})",
+        "mine = [sorted({at[i][axis] for i in range(len(at))})",
+    ),
+    Break(
+        "17.3",
+        "experimental/multihost_utils.py",
+        "if tiled and found.ndim > 1 else found",
+        "if found.ndim > 1 else found",
+    ),
+    Break(
+        "17.4",
+        "core/peers.py",
+        'self.tell(f"{_named([rank])} ended")',
+        "self._gone.add(rank)",
+    ),
+    Break(
+        "17.5",
+        "core/peers.py",
+        "if len(set(found.values())) > 1:",
+        "if not found:",
+    ),
+    Break(
+        "17.6",
+        "tools/launch.py",
+        'target.write(f"[{rank}] {text}\\n")',
+        'target.write(f"{text}\\n")',
+    ),
+    Break(
+        "18.1",
+        "checkpoints/leaves.py",
+        'kind = "scalar" if isinstance(leaf, np.generic) else "numpy"',
+        'kind = "numpy"',
+    ),
+    Break(
+        "18.2",
+        "checkpoints/matching.py",
+        "if tuple(shape) != shape_of(entry):",
+        "if len(shape) != len(shape_of(entry)):",
+    ),
+    Break(
+        "18.3",
+        "checkpoints/leaves.py",
+        "        if shard.replica_id == 0\n",
+        "        if shard.replica_id == 0 and not process_index()\n",
+    ),
+    Break(
+        "18.4",
+        "checkpoints/folders.py",
+        "            beside.rename(final)\n        except BaseException:\n"
+        "            shutil.rmtree(beside, ignore_errors=True)\n",
+        "            beside.rename(final)\n        except BaseException:\n"
+        "            shutil.rmtree(final, ignore_errors=True)\n",
+    ),
+    Break(
+        "18.5",
+        "checkpoints/steps.py",
+        "others[: max(0, len(others) + 1 - self.keep)]",
+        "others[: max(0, len(others) - self.keep)]",
+    ),
+    Break(
+        "18.6",
+        "checkpoints/saving.py",
+        "save_file(final, state, metadata=metadata)",
+        "save_file(final, state)",
+    ),
+    Break(
+        "19.1",
+        "export/exported.py",
+        "if tree != self.in_tree:",
+        "if len(leaves) != len(self.in_avals):",
+    ),
+    Break(
+        "19.2",
+        "export/exported.py",
+        "if not least <= version <= most:",
+        "if not least < version < most:",
+    ),
+    Break(
+        "19.3",
+        "export/exported.py",
+        "return tuple([None if _is_nothing(x) else x for x in pulled])",
+        "return tuple([None if _is_nothing(x) else 2 * x for x in pulled])",
+    ),
+    Break(
+        "19.4",
+        "export/exported.py",
+        "in_avals=tuple(map(raw_type, exported.in_avals)),",
+        "in_avals=tuple(map(raw_type, exported.in_avals))[::-1],",
+    ),
+    Break(
+        "19.5",
+        "export/exported.py",
+        "platforms=exported.platforms,\n        any_platform=DisabledSafetyCheck.platform() in "
+        "exported.disabled_safety_checks,",
+        "platforms=exported.platforms,\n        any_platform=True,",
+    ),
+    Break(
+        "19.6",
+        "experimental/serialize_executable.py",
+        "return to_bytes(stored_form(compiled)), compiled.in_tree, compiled.out_tree",
+        "return to_bytes(stored_form(compiled)), compiled.out_tree, compiled.in_tree",
     ),
 ]
 

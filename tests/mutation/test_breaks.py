@@ -21,7 +21,7 @@ def test_each_break_can_be_made(row: Break) -> None:
     assert marks()[row.item]
 
 
-def test_the_items_are_those_drawn_and_all_of_section_15() -> None:
+def test_the_items_are_those_drawn_and_all_later_ones() -> None:
     items = [row.item for row in BREAKS]
     assert len(set(items)) == len(items)
     assert set(items) <= set(order())

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import kiln
+from tests.contract.marks import contract
 from tests.processes import arrays, saving, training
 from tests.processes.launching import REPOSITORY, launched
 from tests.processes.slow_network import SlowNetwork
@@ -24,6 +25,7 @@ four = pytest.mark.full
 """More processes than a short test run has time for."""
 
 
+@contract("17.2", "17.3")
 @pytest.mark.parametrize("count", [2, pytest.param(4, marks=four)])
 def test_arrays_and_training(count: int, tmp_path: Path) -> None:
     file = tmp_path / "losses"
@@ -58,6 +60,7 @@ def failed(how: str, victim: int, tmp_path: Path) -> list[str]:
     return [said[3], done.stderr.splitlines()[-1], str(done.returncode)]
 
 
+@contract("17.4")
 @pytest.mark.parametrize("victim", [0, pytest.param(1, marks=pytest.mark.full)])
 def test_a_process_that_is_killed(victim: int, tmp_path: Path) -> None:
     assert failed("kill", victim, tmp_path) == [
@@ -67,6 +70,7 @@ def test_a_process_that_is_killed(victim: int, tmp_path: Path) -> None:
     ]
 
 
+@contract("17.4")
 @pytest.mark.full
 @pytest.mark.parametrize("victim", [0, 1])
 @pytest.mark.parametrize(
@@ -84,6 +88,7 @@ def test_a_process_that_ends(how: str, said: str, code: int, victim: int, tmp_pa
     ]
 
 
+@contract("17.4")
 @pytest.mark.full
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_process_that_is_frozen(victim: int, tmp_path: Path) -> None:
@@ -105,6 +110,7 @@ def test_each_time(victim: int, attempt: int, tmp_path: Path) -> None:
     assert failed("kill", victim, tmp_path)[0] == f"process {victim} has ended"
 
 
+@contract("17.5")
 def test_programs_that_differ(tmp_path: Path) -> None:
     moment = tmp_path / "moment"
     moment.write_text("0", encoding="utf-8")
@@ -128,6 +134,7 @@ def test_a_run_continues_after_each_kill(seed: int, tmp_path: Path) -> None:
     assert np.allclose(found, training.losses("sharded", kiln.devices()[:4]), rtol=2e-6, atol=0)
 
 
+@contract("18.4")
 def test_a_killed_run_continues(tmp_path: Path) -> None:
     folder = str(tmp_path / "run")
     assert launched("restarting", folder, "1", "4", devices=1, KILN_CHECK="").returncode == 137
@@ -148,6 +155,7 @@ def test_the_program_of_the_documents(tmp_path: Path) -> None:
     assert sorted(lines) == printed.splitlines()
 
 
+@contract("18.3")
 @pytest.mark.parametrize("count", [2, pytest.param(4, marks=four)])
 def test_a_tree_restored_by_other_numbers_of_processes(count: int, tmp_path: Path) -> None:
     saved = launched("saving", "save", str(tmp_path), "3", "4", count=count, devices=1)
@@ -162,6 +170,7 @@ def test_a_tree_restored_by_other_numbers_of_processes(count: int, tmp_path: Pat
         assert found.stdout.count("restored") == other
 
 
+@contract("18.4")
 @pytest.mark.parametrize(("kills", "seed"), [(2, 0), pytest.param(40, 1, marks=pytest.mark.full)])
 def test_kills_while_processes_save_lose_nothing(kills: int, seed: int, tmp_path: Path) -> None:
     chance, step = random.Random(seed), {"run": -1, "one": -1}
@@ -182,6 +191,7 @@ def test_kills_while_processes_save_lose_nothing(kills: int, seed: int, tmp_path
                 assert saving.step_in(checkpoint) >= step["one"]
 
 
+@contract("17.4")
 @pytest.mark.full
 @pytest.mark.parametrize("attempt", range(10))
 def test_a_slow_network_that_stops(attempt: int, tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ def marked(folder: Path) -> set[str]:
     """Return the items that the tests of a folder say they hold."""
     found: set[str] = set()
     for path in sorted(folder.rglob("test_*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        text = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)) if "@contract(" in text else ():
             if not isinstance(node, (ast.FunctionDef, ast.ClassDef)):
                 continue
             for mark in node.decorator_list:
@@ -36,7 +37,7 @@ def complaints(items: Iterable[str], held: set[str], pending: Iterable[str]) -> 
 
 
 def test_every_item_has_a_test() -> None:
-    assert complaints(ITEMS, marked(REPOSITORY / "tests" / "contract"), PENDING) == []
+    assert complaints(ITEMS, marked(REPOSITORY / "tests"), PENDING) == []
 
 
 def test_a_missing_test_is_found(tmp_path: Path) -> None:

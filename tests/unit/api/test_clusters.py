@@ -6,6 +6,7 @@ import pytest
 
 from kiln.api.clusters import Place, first_host, found_place, host_and_port
 from kiln.errors import UnavailableOptionError
+from tests.contract.marks import contract
 
 SLURM = {
     "SLURM_JOB_ID": "123456",
@@ -34,6 +35,7 @@ def found(env: dict[str, str], given: Place = NOTHING, method: str | None = None
     return found_place(given, method, "initialize", env)
 
 
+@contract("17.1")
 def test_variables() -> None:
     env = {
         "JAX_COORDINATOR_ADDRESS": "a:1",
@@ -45,6 +47,7 @@ def test_variables() -> None:
     assert found({**SLURM, **env}) == Place("a:1", 4, 2)
 
 
+@contract("17.1")
 def test_slurm() -> None:
     # The port that JAX would choose.
     assert found(SLURM) == Place(f"node003:{123456 % 4096 + 61440}", 8, 5)
@@ -65,6 +68,7 @@ def test_first_host(nodes: str, first: str) -> None:
     assert first_host(nodes) == first
 
 
+@contract("17.1")
 def test_open_mpi() -> None:
     port = 1531576320 // 4096 % 4096 + 61440
     assert found(OPEN_MPI) == Place(f"10.96.0.1:{port}", 4, 2)
@@ -76,6 +80,7 @@ def test_open_mpi() -> None:
         found({**OPEN_MPI, "OMPI_MCA_orte_hnp_uri": "nothing"})
 
 
+@contract("17.1")
 def test_kubernetes() -> None:
     place = found(KUBERNETES, Place(None, 4))
     assert place.count == 4
@@ -96,10 +101,12 @@ def test_environments_are_not_asked() -> None:
         found(SLURM, method="mpi4py")
 
 
+@contract("17.1")
 def test_alone() -> None:
     assert found({}, Place(None, 1)) == Place(None, 1, 0)
 
 
+@contract("17.1")
 @pytest.mark.parametrize(
     ("given", "error", "text"),
     [

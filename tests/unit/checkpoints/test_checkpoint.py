@@ -19,6 +19,7 @@ from kiln.base import dtypes
 from kiln.checkpoints.checkpoint import Checkpoint
 from kiln.errors import CheckpointError, CorruptCheckpointError
 from kiln.sharding import Mesh, NamedSharding, P, make_mesh
+from tests.contract.marks import contract
 
 
 class Moments(NamedTuple):
@@ -37,6 +38,7 @@ def bits(x: Any) -> tuple[Any, ...]:
     return value.dtype, value.shape, value.tobytes()
 
 
+@contract("18.1")
 @pytest.mark.parametrize("name", [*dtypes.SUPPORTED, "float0"])
 def test_every_dtype_comes_back(tmp_path: Path, name: str) -> None:
     dtype = dtypes.float0 if name == "float0" else dtypes.SUPPORTED[name]
@@ -54,6 +56,7 @@ def test_every_dtype_comes_back(tmp_path: Path, name: str) -> None:
     assert {k: type(v) for k, v in found.items()} == {k: type(v) for k, v in tree.items()}
 
 
+@contract("18.1")
 def test_leaves_come_back_as_they_were(tmp_path: Path) -> None:
     tree = {
         "numbers": [True, -(2**70), 0.1, float("inf"), 1 - 2j, complex("nan+1j"), ""],
@@ -89,6 +92,7 @@ def test_leaves_come_back_as_they_were(tmp_path: Path) -> None:
     assert [checkpoint[p] for p in ("1/a%2Fb", "1/%", "1/%25")] == [1, 2, 3]
 
 
+@contract("18.1")
 @pytest.mark.parametrize("tree", [None, 5, (), {}, [None], np.float32(1)])
 def test_trees_of_one_leaf_or_none(tmp_path: Path, tree: Any) -> None:
     checkpoints.save(tmp_path / "c", tree)
@@ -96,6 +100,7 @@ def test_trees_of_one_leaf_or_none(tmp_path: Path, tree: Any) -> None:
     assert checkpoints.restore(tmp_path / "c", tree) == tree
 
 
+@contract("18.2")
 def test_other_containers_need_a_target(tmp_path: Path) -> None:
     tree = Moments(jnp.ones(2), {"a": 1})
     checkpoints.save(tmp_path / "c", tree)
@@ -107,6 +112,7 @@ def test_other_containers_need_a_target(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.mean, np.ones(2))
 
 
+@contract("18.3")
 def test_arrays_come_back_where_they_were(tmp_path: Path) -> None:
     grid = make_mesh((2, 4), ("a", "b"))
     reversed_mesh = Mesh(np.array(kiln.devices()[:8])[::-1].reshape(8), ("r",))
@@ -134,6 +140,7 @@ def test_arrays_come_back_where_they_were(tmp_path: Path) -> None:
         assert sum(sizes) == math.prod(leaf["shape"])
 
 
+@contract("18.3")
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_onto_another_number_of_devices(tmp_path: Path, count: int) -> None:
     x = np.arange(128.0, dtype=np.float32).reshape(8, 16)
@@ -167,6 +174,7 @@ def test_onto_another_number_of_devices(tmp_path: Path, count: int) -> None:
     assert {str(leaf.sharding) for leaf in same.values()} == {str(over(count, "x"))}
 
 
+@contract("18.3")
 def test_devices_that_are_not_here_are_told(tmp_path: Path) -> None:
     checkpoints.save(tmp_path / "c", {"w": kiln.device_put(jnp.arange(4.0), over(4, "x"))})
     rewrite(tmp_path / "c", lambda text: text.replace('"cpu:3"', '"cpu:99"'))
@@ -193,6 +201,7 @@ def rewrite(folder: Path, change: Any) -> None:
     path.write_text(f'{head[:-1]},"content":{text}}}')
 
 
+@contract("18.1")
 def test_reading_by_path_reads_no_more(tmp_path: Path) -> None:
     x = jnp.arange(64.0).reshape(8, 8)
     tree = {"a": {"w": kiln.device_put(x, over(8, "x"))}, "b": jnp.ones(3)}
@@ -217,6 +226,7 @@ def test_reading_by_path_reads_no_more(tmp_path: Path) -> None:
         assert "2 leaves, 268 bytes" in repr(checkpoint)
 
 
+@contract("18.2")
 def test_damage_is_named_by_path(tmp_path: Path) -> None:
     tree = {"a": jnp.arange(100.0), "b": jnp.arange(100.0), "c": 1}
     checkpoints.save(tmp_path / "c", tree)
@@ -258,6 +268,7 @@ def test_a_reader_keeps_what_it_opened(tmp_path: Path) -> None:
     np.testing.assert_array_equal(checkpoints.restore(tmp_path / "c")["w"], np.zeros(3))
 
 
+@contract("18.2")
 def test_a_target_gives_weakness_and_place(tmp_path: Path) -> None:
     checkpoints.save(tmp_path / "c", {"w": jnp.asarray(2.0), "v": jnp.ones(8)})
     target = kiln.eval_shape(lambda: {"w": jnp.zeros(()), "v": jnp.zeros(8)})

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.contract.marks import contract
 from tests.structure.source_tree import REPOSITORY
 
 
+@contract("18.4")
 @pytest.mark.parametrize(
     ("count", "seed"),
     [(20, 0), *[pytest.param(100, seed, marks=pytest.mark.full) for seed in (1, 2, 3)]],

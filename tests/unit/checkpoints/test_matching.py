@@ -9,6 +9,7 @@ import kiln
 import kiln.numpy as jnp
 from kiln import checkpoints
 from kiln.errors import CheckpointError
+from tests.contract.marks import contract
 
 
 @pytest.fixture
@@ -24,6 +25,7 @@ def saved(tmp_path: Path) -> Path:
     return tmp_path / "c"
 
 
+@contract("18.2")
 @pytest.mark.parametrize(
     ("target", "words"),
     [
@@ -50,6 +52,7 @@ def test_a_difference_is_told_with_its_path(saved: Path, target: object, words: 
     assert "structs()" in lines[2]
 
 
+@contract("18.2")
 def test_all_differences_are_told_at_once(saved: Path) -> None:
     with pytest.raises(CheckpointError) as caught:
         checkpoints.restore(saved, {"w": jnp.ones(2), "n": 1.5, "other": 1})
@@ -59,6 +62,7 @@ def test_all_differences_are_told_at_once(saved: Path) -> None:
     ]
 
 
+@contract("18.2")
 def test_what_the_target_has_not_can_be_left_out(saved: Path) -> None:
     with pytest.raises(CheckpointError, match="k is missing in the target") as caught:
         checkpoints.restore(saved, {"w": jnp.ones((2, 3)), "n": 0})

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import kiln.numpy as jnp
 from kiln import checkpoints
 from kiln.checkpoints import saving
 from kiln.errors import CheckpointError
+from tests.contract.marks import contract
 
 
 def lines(error: BaseException) -> list[str]:
@@ -59,6 +61,7 @@ def test_what_is_no_checkpoint_is_not_replaced(tmp_path: Path) -> None:
     assert checkpoints.restore(folder) == 1
 
 
+@contract("18.4")
 def test_a_leaf_that_cannot_be_saved_is_named_and_nothing_is_written(tmp_path: Path) -> None:
     deleted = jnp.ones(2) + 1
     deleted.delete()
@@ -84,6 +87,7 @@ def test_a_leaf_that_cannot_be_saved_is_named_and_nothing_is_written(tmp_path: P
     assert list(tmp_path.iterdir()) == []
 
 
+@contract("18.5")
 def test_in_the_background_values_are_those_of_the_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,6 +127,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(saving, "write_blocks", fail)
 
 
+@contract("18.5")
 def test_an_error_of_the_background_surfaces_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,6 +166,7 @@ def test_names_are_not_patterns(tmp_path: Path) -> None:
         assert checkpoints.restore(tmp_path / name) == name
 
 
+@contract("18.4")
 def test_a_failed_replacement_leaves_the_old_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,6 +204,7 @@ if len(sys.argv) > 2:
 """
 
 
+@contract("18.5")
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_program_that_ends_finishes_its_save(tmp_path: Path, fails: bool) -> None:
     command = [sys.executable, "-c", UNSEEN, str(tmp_path), *["fail"] * fails]
@@ -222,6 +229,7 @@ def test_arrays_that_nothing_placed_are_saved_without_xla(tmp_path: Path) -> Non
     assert done.stdout == "[2. 2. 2.] False\n"
 
 
+@contract("18.6")
 @pytest.mark.parametrize("suffix", [".safetensors", ".npz"])
 def test_single_files(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"model{suffix}"
@@ -240,6 +248,18 @@ def test_single_files(tmp_path: Path, suffix: str) -> None:
     assert checkpoints.restore(path, target)["a"]["w"].sharding == place
     with pytest.raises(TypeError, match="random keys"):
         checkpoints.save(path, {"k": kiln.random.key(0)})
+
+
+@contract("18.6")
+def test_single_files_have_metadata_where_their_format_does(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    checkpoints.save(path, {"w": jnp.ones(2)}, metadata={"made by": "kiln"})
+    # The length of the header, the header as JSON, the numbers.
+    data = path.read_bytes()
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    assert header["__metadata__"] == {"made by": "kiln"}
+    with pytest.raises(ValueError, match="files have metadata"):
+        checkpoints.save(tmp_path / "model.npz", {"w": jnp.ones(2)}, metadata={"a": "b"})
 
 
 def test_metadata_may_change_while_they_are_written(tmp_path: Path) -> None:

@@ -7,8 +7,10 @@ import pytest
 
 import kiln.numpy as jnp
 from kiln.checkpoints import Checkpoints, saving
+from tests.contract.marks import contract
 
 
+@contract("18.5")
 def test_the_last_are_kept(tmp_path: Path) -> None:
     run = Checkpoints(tmp_path / "run", keep=2)
     assert run.latest() is None
@@ -56,6 +58,7 @@ def test_what_is_incomplete_or_abandoned_is_no_step(tmp_path: Path) -> None:
     assert run.steps() == [1, 2, 4]
 
 
+@contract("18.5")
 def test_a_failed_save_removes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = Checkpoints(tmp_path, keep=1)
     run.save(1, 1)

@@ -17,6 +17,7 @@ import pytest
 from kiln.base.config import override
 from kiln.execution import disk_cache
 from kiln.execution.disk_cache import Damaged, Entry, Folder, chosen_path, counts, folder
+from tests.contract.marks import contract
 
 ENTRY = Entry("native", "all of it", "f", 0.25, bytes(range(256)) * 4)
 
@@ -50,6 +51,7 @@ def test_lines_of_texts_are_one(place: Folder) -> None:
     assert place.check("a") == ENTRY._replace(reason="one two", program="f ")
 
 
+@contract("16.3")
 @pytest.mark.parametrize("how", ["truncated", "flipped"])
 def test_damaged_entries_are_none(place: Folder, how: str) -> None:
     chance = random.Random(how)
@@ -71,6 +73,7 @@ def test_damaged_entries_are_none(place: Folder, how: str) -> None:
     assert "verify" in str(records[0].message)
 
 
+@contract("16.3")
 def test_entries_of_others_are_none(place: Folder) -> None:
     place.put("a", ENTRY)
     path_of(place, "a").rename(path_of(place, "b"))
@@ -82,6 +85,7 @@ def test_entries_of_others_are_none(place: Folder) -> None:
     assert place.get("c") is None
 
 
+@contract("16.5")
 def test_the_least_recently_used_go_first(place: Folder) -> None:
     for number, name in enumerate("abcd"):
         place.put(name, ENTRY)
@@ -95,6 +99,7 @@ def test_the_least_recently_used_go_first(place: Folder) -> None:
     assert counts.evicted == before + 2
 
 
+@contract("16.5")
 def test_the_folder_stays_within_its_limit(place: Folder) -> None:
     big = ENTRY._replace(code=bytes(100_000))
     with override(disk_cache_mb=1):
@@ -111,6 +116,7 @@ def test_what_is_too_big_is_not_kept(place: Folder) -> None:
     assert place.entries() == []
 
 
+@contract("16.6")
 def test_what_killed_writers_left_is_removed(place: Folder) -> None:
     lost, young = Path(place.path, ".1-0-0.tmp"), Path(place.path, ".2-0-0.tmp")
     for path in (lost, young):
@@ -134,16 +140,19 @@ def test_a_folder_that_vanishes_is_no_error(place: Folder, monkeypatch: pytest.M
     assert place.entries() == []
 
 
-def test_others_must_not_enter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@contract("16.4")
+@pytest.mark.parametrize("mode", [0o755, 0o770, 0o701])
+def test_others_must_not_enter(tmp_path: Path, mode: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk_cache, "_warned", False)
-    (tmp_path / "open").mkdir(mode=0o755)
-    os.chmod(tmp_path / "open", 0o755)
+    (tmp_path / "open").mkdir()
+    os.chmod(tmp_path / "open", mode)
     with override(cache_dir=str(tmp_path / "open")):
         with pytest.warns(RuntimeWarning, match="others may enter"):
             assert folder() is None
         assert folder() is None
 
 
+@contract("16.4")
 def test_the_owner_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk_cache, "_warned", False)
     owner = os.getuid()
@@ -155,6 +164,7 @@ def test_the_owner_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         assert folder() is None
 
 
+@contract("16.4")
 def test_a_file_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk_cache, "_warned", False)
     (tmp_path / "file").write_text("")
@@ -165,6 +175,7 @@ def test_a_file_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert folder() is None
 
 
+@contract("16.4")
 def test_where_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/somebody")
     with override(cache_dir="auto"):
@@ -193,6 +204,7 @@ with override(cache_dir=sys.argv[1], disk_cache_mb=64):
 """
 
 
+@contract("16.6")
 @pytest.mark.full
 def test_killed_writers_break_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk_cache, "_warned", False)

@@ -24,6 +24,7 @@ from kiln.engines.native import stored
 from kiln.execution import disk_cache, stored_programs
 from kiln.execution.disk_cache import Folder, counts, folder
 from kiln.execution.own_code import code_digest
+from tests.contract.marks import contract
 from tests.unit.execution.programs_of_processes import FUNCTIONS, X, layers
 
 
@@ -60,6 +61,7 @@ def again(f: Callable[..., Any], *args: Any) -> Any:
     return kiln.jit(lambda *xs: f(*xs))(*args)
 
 
+@contract("16.1")
 @pytest.mark.parametrize("engine_name", ["native", "xla"])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_results_are_the_same_to_the_bit(name: str, engine_name: str) -> None:
@@ -76,6 +78,7 @@ def test_results_are_the_same_to_the_bit(name: str, engine_name: str) -> None:
         assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
 
 
+@contract("16.1")
 def test_a_call_of_a_program_that_is_in_memory_does_not_look() -> None:
     f, change = kiln.jit(layers), Change()
     for _ in range(3):
@@ -89,6 +92,7 @@ def test_small_programs_are_compiled() -> None:
     assert change() == (0, 0, 0)
 
 
+@contract("16.4")
 def test_nothing_is_written_with_the_cache_off(place: Folder) -> None:
     change = Change()
     for chosen in ({"cache_dir": ""}, {"check": True}, {"dump": "jaxpr", "dump_only": "nobody"}):
@@ -108,6 +112,7 @@ def test_programs_that_call_python_are_not_kept(place: Folder) -> None:
     assert place.entries() == []
 
 
+@contract("16.2")
 @pytest.mark.parametrize(
     "other",
     [
@@ -124,6 +129,7 @@ def test_other_options_are_other_programs(other: dict[str, Any]) -> None:
     assert change()[0] == 0
 
 
+@contract("16.2")
 def test_another_kiln_has_other_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     again(layers, X)
     change = Change()
@@ -136,6 +142,7 @@ def test_another_kiln_has_other_programs(monkeypatch: pytest.MonkeyPatch) -> Non
     assert change() == (0, 1, 1)
 
 
+@contract("16.2")
 def test_another_machine_has_other_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     again(layers, X)
     change = Change()
@@ -144,6 +151,7 @@ def test_another_machine_has_other_programs(monkeypatch: pytest.MonkeyPatch) -> 
     assert change() == (0, 1, 1)
 
 
+@contract("16.3")
 @pytest.mark.parametrize("engine_name", ["native", "xla"])
 @pytest.mark.parametrize("code", [b"", b"\0" * 100, b"\xfb" + b"\xff" * 50])
 def test_code_that_cannot_be_loaded_is_compiled_again(
@@ -160,6 +168,7 @@ def test_code_that_cannot_be_loaded_is_compiled_again(
         assert place.check(listed.name).code != code
 
 
+@contract("16.3")
 def test_an_object_that_is_cut_is_compiled_again(place: Folder) -> None:
     first = again(layers, X)
     (listed,) = place.entries()
@@ -208,6 +217,7 @@ def test_the_code_of_llvm_takes_the_place_of_the_assemblers(place: Folder) -> No
     assert np.asarray(again(FUNCTIONS["chain"], X)).tobytes() == np.asarray(f(X)).tobytes()
 
 
+@contract("16.2")
 def test_a_donated_operand_makes_another_program() -> None:
     change = Change()
     expected = np.asarray(again(layers, X)).tobytes()
@@ -238,6 +248,7 @@ def test_evicted_programs_come_from_disk() -> None:
     assert change()[0] == 1
 
 
+@contract("16.5")
 def test_what_is_kept_in_numbers(place: Folder) -> None:
     again(layers, X)
     found = kiln.cache_info()
@@ -285,6 +296,7 @@ def ended(process: subprocess.Popen[str]) -> list[str]:
     return out.split()
 
 
+@contract("16.1")
 def test_a_second_process_runs_without_the_compiler(tmp_path: Path) -> None:
     path = tmp_path / "shared"
     digest, hits, misses, rejected, compiler = ended(started(path))
@@ -304,6 +316,7 @@ def check_all(path: Path) -> int:
     return len(entries)
 
 
+@contract("16.6")
 @pytest.mark.parametrize(
     ("engine_name", "count"),
     [
@@ -325,6 +338,7 @@ def test_processes_race_on_an_empty_cache(tmp_path: Path, engine_name: str, coun
     assert int(hits) > 0
 
 
+@contract("16.6")
 @pytest.mark.parametrize(
     ("engine_name", "count"),
     [
@@ -355,6 +369,7 @@ def test_killed_processes_leave_no_broken_cache(
     assert (found, rejected) == (digest, "0")
 
 
+@contract("16.3")
 @pytest.mark.parametrize(
     ("engine_name", "count"),
     [

@@ -10,6 +10,7 @@ import pytest
 from kiln.__main__ import main
 from kiln.base.config import override
 from kiln.execution.disk_cache import Entry, Folder, folder
+from tests.contract.marks import contract
 
 ENTRY = Entry("native", "all of it", "train_step", 0.025, b"code" * 1000)
 
@@ -31,6 +32,7 @@ def run(*words: str) -> int:
     return ended.value.code
 
 
+@contract("16.5")
 def test_list(place: Folder, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("list") == 0
     text = capsys.readouterr().out
@@ -46,12 +48,14 @@ def test_size_is_the_default(place: Folder, capsys: pytest.CaptureFixture[str]) 
     assert "2 entries" in one
 
 
+@contract("16.5")
 def test_clear(place: Folder, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("clear") == 0
     assert "removed" in capsys.readouterr().out
     assert place.entries() == []
 
 
+@contract("16.5")
 def test_verify_removes_what_is_damaged(place: Folder, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("verify") == 0
     path = Path(place.path, "aa.program")

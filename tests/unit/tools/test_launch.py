@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.contract.marks import contract
+
 PROGRAM = """
 import os, signal, sys, time
 rank = os.environ["JAX_PROCESS_ID"]
@@ -49,6 +51,7 @@ def launched(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command(*words), capture_output=True, text=True, timeout=60, check=False)
 
 
+@contract("17.6")
 def test_output_has_numbers(program: str) -> None:
     done = launched("-n", "2", "--devices", "3", program, "", "-x")
     assert done.returncode == 0
@@ -57,6 +60,7 @@ def test_output_has_numbers(program: str) -> None:
     ]
 
 
+@contract("17.6")
 @pytest.mark.parametrize(
     ("what", "code", "said"),
     [
@@ -75,6 +79,7 @@ def test_the_first_failure_ends_all(program: str, what: str, code: int, said: st
     assert "[1] oh" in done.stderr
 
 
+@contract("17.6")
 def test_one_interrupt_ends_all(program: str) -> None:
     with subprocess.Popen(
         command("-n", "2", program, "sleep", "none"), stdout=subprocess.PIPE, text=True
