@@ -336,7 +336,7 @@ BREAKS = [
         "15.8",
         "linen/jit.py",
         "PlacementOptions(Chosen(tuple(moved)), where)",
-        "PlacementOptions(Chosen((1, *moved)), where)",
+        "PlacementOptions(Chosen((0, *moved)), where)",
     ),
     Break(
         "15.9",

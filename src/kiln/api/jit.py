@@ -18,7 +18,7 @@ from kiln.jit.compiler_options import Settings, merged, settings_of, threads_of
 from kiln.jit.function import JitFunction
 from kiln.jit.named_axes import NamedAxes
 from kiln.jit.parameters import NONE_CHOSEN, Chosen, choose
-from kiln.jit.placement_options import NO_PLACEMENT, PlacementOptions, check_leaves_of
+from kiln.jit.placement_options import NO_PLACEMENT, PlacementOptions, shardings_of
 from kiln.ops.sharding import checked_device
 
 P = ParamSpec("P")
@@ -275,8 +275,7 @@ def placement_options_of(
     has_place = not (device is None and backend is None and ins is None and outs is None)
     if donated is NONE_CHOSEN and not has_place:
         return NO_PLACEMENT
-    check_leaves_of(ins, "in_shardings", fun)
-    check_leaves_of(outs, "out_shardings", fun)
+    ins, outs = shardings_of(ins, "in_shardings", fun), shardings_of(outs, "out_shardings", fun)
     return PlacementOptions(donated, chosen_device(fun, device, backend, ins, outs), ins, outs)
 
 

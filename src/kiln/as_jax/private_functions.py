@@ -8,6 +8,7 @@ from typing import Any
 
 from kiln.api.arrays import devices
 from kiln.base.config import is_settled
+from kiln.base.processes import process_count, process_index
 from kiln.base.source import api_boundary, is_internal
 from kiln.control.callback import effects_barrier
 from kiln.core.trace import state
@@ -35,7 +36,15 @@ def _backends() -> dict[str, Any]:
     return {"cpu": devices()[0]} if is_settled("num_cpu_devices") else {}
 
 
+def _global_state() -> types.SimpleNamespace:
+    """Return what libraries ask of the distributed state; jaxlib's client is not lent to them."""
+    return types.SimpleNamespace(
+        client=None, process_id=process_index(), num_processes=process_count()
+    )
+
+
 COMPUTED: dict[str, dict[str, Callable[[], Any]]] = {
+    "jax._src.distributed": {"global_state": _global_state},
     "jax._src.xla_bridge": {"_backends": _backends},
 }
 """By module and name: what returns the current value."""

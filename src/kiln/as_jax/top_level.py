@@ -28,7 +28,8 @@ def top_level() -> ModuleType:
     module.__version_info__ = __version_info__  # type: ignore[attr-defined]
 
     def find(name: str) -> Any:
-        if is_module(f"jax.{name}"):
+        # Importing jax imports its private modules, too.
+        if name == "_src" or is_module(f"jax.{name}"):
             return importlib.import_module(f"jax.{name}")
         if not is_public("jax", name) or not hasattr(kiln, name):
             return missing_name("jax", name)

@@ -31,6 +31,7 @@ from kiln.core.operators import ArrayOperators, method
 from kiln.core.shards import Shard, is_all_here, shards_of
 from kiln.core.watching import WATCHES, note_look
 from kiln.ir.display import pretty
+from kiln.ir.formats import Format, format_of
 from kiln.ir.sharding import Sharding, SingleDeviceSharding
 from kiln.ir.types import ShapedArray
 
@@ -188,6 +189,11 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
         """The sharding: which device holds which part of the array."""
         note_look(self)
         return default_sharding()
+
+    @property
+    def format(self) -> Format:
+        """The order of the axes in memory, and the sharding."""
+        return format_of(self.shape, self.sharding)
 
     @property
     def committed(self) -> bool:

@@ -13,12 +13,13 @@ import numpy as np
 
 from kiln.base.processes import process_count, process_index
 from kiln.base.records import Record
+from kiln.core.devices import HasMemory
 from kiln.core.shards import assembled, split
 from kiln.ir.sharding import Sharding
 from kiln.ir.types import ShapedArray
 
 
-class HostDevice(Record):
+class HostDevice(Record, HasMemory):
     """The host processor."""
 
     id: int = 0

@@ -8,6 +8,7 @@ from kiln.control.callback import io_callback as io_callback
 if _TYPE_CHECKING:
     from kiln.experimental import checkify as checkify
     from kiln.experimental import jet as jet
+    from kiln.experimental import layout as layout
     from kiln.experimental import mesh_utils as mesh_utils
     from kiln.experimental import multihost_utils as multihost_utils
     from kiln.experimental import ode as ode
@@ -19,8 +20,8 @@ if _TYPE_CHECKING:
 
 __getattr__, __dir__ = _on_first_use(
     globals(),
-    *("checkify", "jet", "mesh_utils", "multihost_utils", "ode", "pjit", "shard_map", "sparse"),
-    *("serialize_executable", "topologies"),
+    *("checkify", "jet", "layout", "mesh_utils", "multihost_utils", "ode", "pjit", "shard_map"),
+    *("serialize_executable", "sparse", "topologies"),
 )
 
 __all__ = ["io_callback"]

@@ -5,19 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from kiln.api.arrays import default_backend, devices, local_devices, process_index
+from kiln.core.devices import DevicePlatform
 from kiln.jit.cache import clear_caches
 
 
-class Backend:
+class Backend(DevicePlatform):
     """A platform, such as `cpu`, with its devices."""
-
-    def __init__(self, platform: str) -> None:
-        self.platform = platform
-
-    @property
-    def platform_version(self) -> str:
-        """What implements the platform."""
-        return "kiln"
 
     def devices(self) -> list[Any]:
         """Return all devices."""

@@ -67,6 +67,11 @@ class Sharding:
         return [i for i, d in enumerate(self.devices) if d.process_index == here.index]
 
     @property
+    def _addressable_device_assignment(self) -> tuple[Any, ...]:
+        # Libraries ask shardings of JAX for it.
+        return tuple([self.devices[i] for i in self.addressable_order])
+
+    @property
     def is_fully_addressable(self) -> bool:
         """Whether all devices belong to this process."""
         return processes().count == 1 or len(self.addressable_order) == len(self.devices)

@@ -27,7 +27,7 @@ from kiln.jit.argument_binding import ArgumentBinding, Call
 from kiln.jit.entry import Recording
 from kiln.jit.parameters import NONE_CHOSEN, Chosen
 from kiln.jit.signature import Arguments
-from kiln.ops.sharding import resolved, with_sharding_constraint
+from kiln.ops.sharding import resolved, with_sharding_constraint, without_layout
 
 
 class _ByPositionOnly(ArgumentBinding):
@@ -78,20 +78,24 @@ class PlacementOptions(Record):
 NO_PLACEMENT = PlacementOptions()
 
 
-def check_leaves_of(shardings: Any, option: str, fun: Callable[..., Any]) -> None:
-    """Raise TypeError if a leaf of a pytree of shardings is not a sharding."""
-    if shardings is None:
-        return
-    for path, leaf in tree_flatten_with_path(shardings)[0]:
-        if not isinstance(leaf, (Sharding, PartitionSpec)):
+def shardings_of(given: Any, option: str, fun: Callable[..., Any]) -> Any:
+    """Return a pytree of shardings, with those of formats in their place.
+
+    Raises: TypeError if a leaf is not a sharding, ValueError for a layout that arrays cannot have.
+    """
+    pairs, tree = tree_flatten_with_path(given)
+    leaves = [without_layout(leaf, f"jit of {name_of(fun)} with {option}") for _, leaf in pairs]
+    for (path, _), leaf in zip(pairs, leaves, strict=True):
+        if leaf is not None and not isinstance(leaf, (Sharding, PartitionSpec)):
             raise TypeError(
                 three_lines(
-                    f"jit of {name_of(fun)} with {option}={shardings!r} at {current_source()}",
+                    f"jit of {name_of(fun)} with {option}={given!r} at {current_source()}",
                     f"{option} must hold shardings, PartitionSpecs and None, got {leaf!r} of type "
                     f"{type(leaf).__name__}" + (f" at {''.join(map(str, path))}" if path else ""),
                     "write NamedSharding(mesh, PartitionSpec(...))",
                 )
             )
+    return tree_unflatten(tree, leaves)
 
 
 def request_for(

@@ -18,6 +18,7 @@ from kiln.core.trace import Tracer, aval_of
 from kiln.execution.compilation import as_array
 from kiln.execution.resharding import resharded
 from kiln.ir.abstract_mesh import AbstractMesh
+from kiln.ir.formats import Format, require_rows
 from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec
 from kiln.ir.sharding import NamedSharding, Sharding, SingleDeviceSharding, fitted, require_fit
 from kiln.ir.types import ShapedArray
@@ -85,9 +86,10 @@ def with_sharding_constraint(x: T, shardings: Any) -> T:
         few dimensions; indivisible ones are left whole there), RuntimeError for a PartitionSpec
         without a mesh, TypeError if it is not a sharding.
     """
-    leaves, tree = tree_flatten(x)
-    found = broadcast_prefix(shardings, x, is_leaf=lambda s: s is None)
     asked = "with_sharding_constraint"
+    leaves, tree = tree_flatten(x)
+    places = broadcast_prefix(shardings, x, is_leaf=lambda s: s is None)
+    found = [without_layout(s, asked) for s in places]
     return tree_unflatten(
         tree,
         [
@@ -105,6 +107,7 @@ def put(x: Any, place: Any) -> Any:
     Raises: TypeError for another kind of place, ValueError for an array that cannot be sharded this
         way.
     """
+    place = without_layout(place, "device_put")
     if place is None or says_nothing(place):
         return x
     if isinstance(place, (Sharding, PartitionSpec)):
@@ -196,6 +199,17 @@ def resolved(sharding: Any, option: str) -> Sharding:
             )
         )
     return NamedSharding(mesh, sharding)
+
+
+def without_layout(place: Any, asked: str) -> Any:
+    """Return the sharding of a format; anything else as it is.
+
+    Raises: ValueError for a layout that arrays of kiln cannot have.
+    """
+    if not isinstance(place, Format):
+        return place
+    require_rows(place.layout, asked)
+    return place.sharding
 
 
 def says_nothing(place: Any) -> bool:

@@ -123,6 +123,16 @@ except NotImplementedError as error:
     assert door(text, decoy).startswith("jax._src.dispatch.apply_primitive(...)")
 
 
+def test_private_modules_are_there_once_jax_is(decoy: Path) -> None:
+    text = """
+import jax
+children, _ = jax._src.tree_util.flatten_one_level({"a": 1, "b": [2]})
+state = jax._src.distributed.global_state
+print(children, state.process_id, state.num_processes, state.client)
+"""
+    assert door(text, decoy) == "[1, [2]] 0 1 None\n"
+
+
 def test_it_must_come_first(tmp_path: Path) -> None:
     (tmp_path / "jax").mkdir()
     (tmp_path / "jax" / "__init__.py").touch()

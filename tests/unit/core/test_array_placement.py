@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import kiln
+import kiln.numpy as jnp
 from kiln import sharding
 from kiln.core.array_placement import placed, spread
 from kiln.core.engine import default_engine
@@ -39,6 +40,19 @@ def test_host_data_over_devices_are_a_copy(spec: tuple[str, ...], order: str) ->
         places.setdefault(at, set()).add(str(mine.index))
     # Devices with the same part have it in the same memory, others do not.
     assert all(len(parts) == 1 for parts in places.values())
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "float16", "bfloat16", "float8_e4m3fn", "int4", "complex64"]
+)
+@pytest.mark.parametrize("rows", [0, 8, 4096])
+def test_dtypes_over_devices(dtype: str, rows: int) -> None:
+    value = (np.arange(rows * 8) % 7).reshape(rows, 8).astype(jnp.dtype(dtype))
+    for spec in ((), ("a",), ("b",), (None, "b"), ("b", "a")):
+        found = kiln.device_put(value, over(*spec))
+        assert found.dtype == value.dtype
+        for shard in found.addressable_shards:
+            np.testing.assert_array_equal(np.asarray(shard.data), value[shard.index])
 
 
 @pytest.mark.parametrize("spec", [("a",), ("a", "b"), (), (None, "b")])

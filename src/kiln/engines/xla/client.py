@@ -23,10 +23,16 @@ from kiln.base.errors import JaxRuntimeError, three_lines
 from kiln.base.forks import new_rlock
 from kiln.base.processes import process_index
 from kiln.base.signals import HeldBack
+from kiln.core.devices import HasMemory
 from kiln.core.shards import split
 from kiln.engines.xla import buffers, coordination
 from kiln.engines.xla.apart import apart, inside
 from kiln.engines.xla.binding import XlaError, failed, parts_of, without_jax
+from kiln.engines.xla.host_copies import (
+    OWN_COPY_BYTES,
+    copied,
+    each_copied_once,
+)
 from kiln.engines.xla.layouts import DeviceSharding, blocks_of, hlo_of
 from kiln.engines.xla.mlir import hlo, parse
 from kiln.engines.xla.text import host_dtype
@@ -37,7 +43,7 @@ Buffer = Any
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class Device:
+class Device(HasMemory):
     """A device that runs programs; compared by value, so each exists once."""
 
     id: int
@@ -72,33 +78,6 @@ SERIALIZED_FACTOR = 1.5
 
 _COPY = xla_client.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL
 _SHARE = xla_client.HostBufferSemantics.ZERO_COPY
-
-
-OWN_COPY_BYTES = 1 << 15
-"""Copies from here on go to memory used before: XLA's are fresh pages, each with a fault."""
-
-
-def _copied(value: np.ndarray) -> np.ndarray:
-    memory = memoryview(_runtime.allocate(value.nbytes))
-    copy = np.frombuffer(memory, value.dtype).reshape(value.shape)
-    np.copyto(copy, value)
-    return copy
-
-
-def _is_copied_here(value: np.ndarray) -> bool:
-    return value.dtype.isbuiltin == 1 and value.size > 0
-
-
-def _each_copied_once(pieces: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Return copies of pieces; those that are one object are one copy, which devices share.
-
-    Nothing is written into it: XLA copies memory that it does not own if it is donated.
-    """
-    copies = {id(piece): piece for piece in pieces}
-    for key, piece in copies.items():
-        copies[key] = _copied(piece)
-    return [copies[id(piece)] for piece in pieces]
-
 
 _type_of = functools.lru_cache(PLACEMENTS)(_Type)
 
@@ -163,15 +142,15 @@ class Client:
         if value.dtype.kind == "V" and not value.dtype.itemsize:
             value = np.zeros(value.shape, np.bool_)
         if sharding is None:
-            if not share and value.nbytes >= OWN_COPY_BYTES and _is_copied_here(value):
-                value, share = _copied(value), True
+            if not share and value.nbytes >= OWN_COPY_BYTES:
+                value, share = copied(value), True
             placement, parts, devices = self._first, [value], self._first_list
         else:
             placement = self.placement(sharding, value.ndim)
             pieces = split(sharding, value, apart=not value.size)
             devices = list(placement.local)
-            if len({id(piece) for piece in pieces}) < len(pieces) and _is_copied_here(value):
-                pieces, share = _each_copied_once(pieces), True
+            if len({id(piece) for piece in pieces}) < len(pieces):
+                pieces, share = each_copied_once(pieces), True
             parts = [pieces[i] for i in placement.order]
         semantics = _SHARE if share else _COPY
         return inside(

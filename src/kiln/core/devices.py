@@ -1,0 +1,81 @@
+"""What devices tell of themselves, beside their number: their platform and their memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kiln.base.errors import three_lines
+from kiln.base.records import Record
+from kiln.base.source import current_source
+
+
+class DevicePlatform(Record):
+    """The platform of a device, which JAX calls its client."""
+
+    platform: str
+
+    @property
+    def platform_version(self) -> str:
+        """What implements the platform."""
+        return "kiln"
+
+    @property
+    def runtime_type(self) -> str:
+        """How programs reach the devices: from this process."""
+        return self.platform
+
+
+class DeviceMemory(Record):
+    """The memory of a device; each has one."""
+
+    kind: str
+    device: Any
+
+    @property
+    def platform(self) -> str:
+        """The kind of processor."""
+        return str(self.device.platform)
+
+    @property
+    def process_index(self) -> int:
+        """The number of the process that owns the device."""
+        return int(self.device.process_index)
+
+    def addressable_by_devices(self) -> list[Any]:
+        """Return the devices that use the memory."""
+        return [self.device]
+
+
+class HasMemory:
+    """Base of devices: what follows from their platform."""
+
+    __slots__ = ()
+
+    @property
+    def client(self) -> DevicePlatform:
+        """The platform."""
+        return DevicePlatform(self.platform)  # type: ignore[attr-defined]
+
+    def default_memory(self) -> DeviceMemory:
+        """Return the memory of arrays on the device."""
+        return DeviceMemory("device", self)
+
+    def addressable_memories(self) -> list[DeviceMemory]:
+        """Return the memories that the device uses: one."""
+        return [self.default_memory()]
+
+    def memory(self, kind: str) -> DeviceMemory:
+        """Return the memory of a kind.
+
+        Raises: ValueError unless it is `device`.
+        """
+        for found in self.addressable_memories():
+            if found.kind == kind:
+                return found
+        raise ValueError(
+            three_lines(
+                f"memory({kind!r}) of {self} at {current_source()}",
+                "the device has one kind of memory",
+                "ask for memory('device')",
+            )
+        )

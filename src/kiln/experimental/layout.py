@@ -1,0 +1,8 @@
+"""Layouts and formats of arrays, by the names in `jax.experimental.layout`."""
+
+from __future__ import annotations
+
+from kiln.api.layouts import with_layout_constraint
+from kiln.ir.formats import Format, Layout
+
+__all__ = ["Format", "Layout", "with_layout_constraint"]
