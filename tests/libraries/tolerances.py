@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-DEFAULT = {"float32": 1e-5, "float64": 1e-10}
+DEFAULT = {"float16": 1e-3, "float32": 1e-5, "float64": 1e-10}
 """Relative to the largest number of an array; integers and bools are equal."""
 
 WIDER: dict[str, tuple[float, str]] = {

@@ -21,6 +21,15 @@ def _tree():
     }
 
 
+def _numbers(name, tree):
+    """The leaves of a tree in dtypes that NumPy can store, and how wide they are."""
+    leaves = [np.asarray(x) for x in jax.tree.leaves(tree)]
+    found = {f"{name}_bytes": [x.dtype.itemsize for x in leaves]}
+    for number, x in enumerate(leaves):
+        found[f"{name}_{number}"] = x.astype(np.float32) if x.dtype == jnp.bfloat16 else x
+    return found
+
+
 def _folder():
     return pathlib.Path(tempfile.mkdtemp())
 
@@ -33,7 +42,8 @@ def trees():
     checkpointer.wait_until_finished()
     target = jax.tree.map(ocp.utils.to_shape_dtype_struct, _tree())
     target["w"] = jax.ShapeDtypeStruct((4, 3), jnp.float16, sharding=target["w"].sharding)
-    return {"as_saved": checkpointer.restore(path), "as_asked": checkpointer.restore(path, target)}
+    found = checkpointer.restore(path), checkpointer.restore(path, target)
+    return _numbers("saved", found[0]) | _numbers("asked", found[1])
 
 
 def pytrees():
@@ -41,7 +51,7 @@ def pytrees():
     path = _folder() / "tree"
     checkpointer = ocp.PyTreeCheckpointer()
     checkpointer.save(path, _tree())
-    return checkpointer.restore(path)
+    return _numbers("restored", checkpointer.restore(path))
 
 
 def runs():
@@ -73,3 +83,6 @@ def runs():
         "w": [each["state"]["w"] for each in found],
         "notes": [each["note"]["step"] for each in found],
     }
+
+
+PROGRAMS = {program.__name__: program for program in (trees, pytrees, runs)}
