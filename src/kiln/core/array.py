@@ -165,13 +165,7 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
         """
         self._held()
         if len(self.sharding.devices) > 1:
-            raise ValueError(
-                three_lines(
-                    f"unsafe_buffer_pointer() of an array {self.aval} at {current_source()}",
-                    f"the array lives on {len(self.sharding.devices)} devices",
-                    "ask one of x.addressable_shards: shard.data.unsafe_buffer_pointer()",
-                )
-            )
+            raise array_errors.no_single_address(self.aval, len(self.sharding.devices))
         while True:
             host, buffer, memory = self._held()
             if buffer is not None and memory is not None:

@@ -21,6 +21,17 @@ def deleted(aval: ShapedArray) -> RuntimeError:
     )
 
 
+def no_single_address(aval: ShapedArray, devices: int) -> ValueError:
+    """Return the error for asking where an array on several devices lies."""
+    return ValueError(
+        three_lines(
+            f"unsafe_buffer_pointer() of an array {aval} at {current_source()}",
+            f"the array lives on {devices} devices",
+            "ask one of x.addressable_shards: shard.data.unsafe_buffer_pointer()",
+        )
+    )
+
+
 def not_scalar(aval: ShapedArray, conversion: str) -> TypeError:
     """Return the error for converting an array to a scalar."""
     return TypeError(

@@ -1,4 +1,4 @@
-"""Formats, layouts and memories: what programs that ask for them are told."""
+"""Formats and layouts: what programs that ask for them are told."""
 
 from __future__ import annotations
 
@@ -46,20 +46,3 @@ def test_other_layouts_are_refused(layout: Layout) -> None:
     ):
         with pytest.raises(ValueError, match="in the order of their axes"):
             use()
-
-
-@pytest.mark.parametrize("engine", ["native", "xla", "reference"])
-def test_devices_tell_of_their_platform_and_memory(engine: str) -> None:
-    before = kiln.config.engine
-    kiln.config.update("engine", engine)
-    try:
-        device = kiln.devices()[0]
-    finally:
-        kiln.config.update("engine", before)
-    assert device.client.platform == device.client.runtime_type == "cpu"
-    memory = device.default_memory()
-    assert device.addressable_memories() == [memory] == [device.memory("device")]
-    assert (memory.kind, memory.platform, memory.process_index) == ("device", "cpu", 0)
-    assert memory.addressable_by_devices() == [device]
-    with pytest.raises(ValueError, match="one kind of memory"):
-        device.memory("pinned_host")
