@@ -115,6 +115,10 @@ class Array(ArrayOperators, metaclass=abc.ABCMeta):
             """Functional updates: `x.at[index].set(y)`."""
 
         @property
+        def format(self) -> Any:
+            """The order of the axes in memory, and the sharding."""
+
+        @property
         def sharding(self) -> Any:
             """Where the parts of the array live."""
 
