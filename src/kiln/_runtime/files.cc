@@ -69,8 +69,11 @@ bool collect(const std::string& folder, std::string_view ending, std::vector<Fil
 }
 
 PyObject* files_below(PyObject*, PyObject* args) {
-  const char *folder, *ending;
-  if (!PyArg_ParseTuple(args, "ss", &folder, &ending)) return nullptr;
+  PyObject* path = nullptr;
+  const char* ending;
+  if (!PyArg_ParseTuple(args, "O&s", PyUnicode_FSConverter, &path, &ending)) return nullptr;
+  Ref owned = Ref::own(path);
+  const char* folder = PyBytes_AS_STRING(path);
   std::vector<File> found;
   if (!collect(folder, ending, found)) {
     return PyErr_SetFromErrnoWithFilename(PyExc_OSError, folder);

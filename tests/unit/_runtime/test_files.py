@@ -36,6 +36,16 @@ def test_links_are_followed(tmp_path: Path) -> None:
     assert [path for path, _, _ in found] == [str(tmp_path / "here" / "link" / "é.py")]
 
 
+def test_names_that_are_no_text(tmp_path: Path) -> None:
+    folder = os.fsencode(tmp_path) + b"/\xff"
+    os.mkdir(folder)
+    with open(folder + b"/\xfe.py", "wb"):
+        pass
+    for given in (folder, os.fsdecode(folder)):
+        ((path, _, size),) = _runtime.files_below(given, ".py")
+        assert (os.fsencode(path), size) == (folder + b"/\xfe.py", 0)
+
+
 def test_what_cannot_be_looked_at_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="missing"):
         _runtime.files_below(str(tmp_path / "missing"), ".py")

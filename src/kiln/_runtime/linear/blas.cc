@@ -35,8 +35,13 @@ std::string name_of(const Named& named, int type) {
 // The library stays loaded. Its references to itself are resolved when they are used, which for
 // most of its thousands is never.
 PyObject* load_blas(PyObject*, PyObject* args) {
-  const char *path, *prefix, *suffix;
-  if (!PyArg_ParseTuple(args, "sss", &path, &prefix, &suffix)) return nullptr;
+  PyObject* given = nullptr;
+  const char *prefix, *suffix;
+  if (!PyArg_ParseTuple(args, "O&ss", PyUnicode_FSConverter, &given, &prefix, &suffix)) {
+    return nullptr;
+  }
+  Ref owned = Ref::own(given);
+  const char* path = PyBytes_AS_STRING(given);
   void* library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
   if (library == nullptr) {
     PyErr_SetString(PyExc_OSError, dlerror());
@@ -54,6 +59,9 @@ PyObject* load_blas(PyObject*, PyObject* args) {
       found[type].*named.routine = routine;
     }
   }
+  // Another package may have loaded it before, with threads of its own.
+  void* threads = dlsym(library, (std::string(prefix) + "openblas_set_num_threads").c_str());
+  if (threads != nullptr) reinterpret_cast<void (*)(int)>(threads)(1);
   for (int type = 0; type < 4; ++type) all_routines[type] = found[type];
   has_routines = true;
   Py_RETURN_NONE;

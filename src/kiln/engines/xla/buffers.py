@@ -38,11 +38,9 @@ def is_viewed(dtype: np.dtype) -> bool:
 def view(buffer: Buffer, dtype: np.dtype) -> np.ndarray:
     """Wait for a buffer of one of these dtypes and return a read-only view of its data."""
     try:
-        value: np.ndarray = _runtime.array_when_ready(buffer, dtype)
+        return _runtime.array_when_ready(buffer, dtype)
     except (XlaError, BufferError, ValueError) as error:
         failed(error, "reading an array")
-    value.flags.writeable = False
-    return value
 
 
 def wait(buffer: Buffer) -> None:

@@ -28,11 +28,7 @@ from kiln.core.shards import split
 from kiln.engines.xla import buffers, coordination
 from kiln.engines.xla.apart import apart, inside
 from kiln.engines.xla.binding import XlaError, failed, parts_of, without_jax
-from kiln.engines.xla.host_copies import (
-    OWN_COPY_BYTES,
-    copied,
-    each_copied_once,
-)
+from kiln.engines.xla.host_copies import OWN_COPY_BYTES, copied, each_copied_once
 from kiln.engines.xla.layouts import DeviceSharding, blocks_of, hlo_of
 from kiln.engines.xla.mlir import hlo, parse
 from kiln.engines.xla.text import host_dtype

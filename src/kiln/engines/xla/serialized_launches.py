@@ -29,11 +29,18 @@ _EXCHANGES = (b"all-", b"collective-", b"reduce-scatter", b"send", b"recv")
 
 def launcher_over_devices(raw: Any, name: str, callbacks: Sequence[HostCallback]) -> Any:
     """Return what runs an executable of several devices, as its `execute_sharded` does."""
-    modules = () if callbacks else raw.hlo_modules()
-    programs = [module.as_serialized_hlo_module_proto() for module in modules]
-    if programs and not any(word in program for program in programs for word in _EXCHANGES):
-        return functools.partial(_launch_apart, raw.execute_sharded)
-    return SerializedLauncher(raw, name, callbacks)
+    if callbacks or _exchanges(raw):
+        return SerializedLauncher(raw, name, callbacks)
+    return functools.partial(_launch_apart, raw.execute_sharded)
+
+
+def _exchanges(raw: Any) -> bool:
+    """Tell whether the devices of a program wait for each other, as far as is known."""
+    try:
+        programs = [module.as_serialized_hlo_module_proto() for module in raw.hlo_modules()]
+    except XlaError:
+        return True
+    return not programs or any(word in program for program in programs for word in _EXCHANGES)
 
 
 def _launch_apart(execute: Callable[..., Any], buffers: Sequence[Buffer]) -> Any:
