@@ -45,6 +45,8 @@ def block_until_ready(tree: T) -> T:
     Example:
         >>> x = kiln.block_until_ready(jnp.ones(3) * 2)
     """
+    if isinstance(tree, ConcreteArray):
+        return tree.block_until_ready()  # type: ignore[return-value]
     return tree_map(lambda x: x.block_until_ready() if hasattr(x, "block_until_ready") else x, tree)  # type: ignore[no-any-return]
 
 

@@ -21,7 +21,7 @@ from kiln.engines.xla.client import Client
 from kiln.engines.xla.effects import Effects
 from kiln.engines.xla.host_operands import sharer, staged_operands
 from kiln.engines.xla.module import LoweredModule
-from kiln.engines.xla.serialized_launches import launcher_over_devices
+from kiln.engines.xla.serialized_launches import launcher_of
 from kiln.engines.xla.shared_launches import SharedLauncher
 from kiln.ir.sharding import Sharding
 
@@ -56,8 +56,8 @@ class XlaExecutable(_runtime.Launcher):
         else:
             types, share = staged_operands(staged), sharer(staged, client)
             super().__init__(execute, handlers, name, types, share)
-        if len(raw.local_devices()) > 1:
-            self._execute = launcher_over_devices(raw, name, lowered.callbacks)
+        if client.is_divided or len(raw.local_devices()) > 1:
+            self._execute = launcher_of(raw, name, lowered.callbacks)
         self._calls_host = bool(lowered.callbacks)
         self._client = client
         self.raw = raw

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 from kiln import _runtime
 from kiln.base.errors import JaxRuntimeError
-from kiln.base.forks import in_child, new_lock
+from kiln.base.forks import in_child, new_rlock
 from kiln.control.host_call import raise_failure
 from kiln.engines.xla.binding import XlaError
 from kiln.engines.xla.buffers import Buffer
 from kiln.engines.xla.callbacks import HostCallback, Run
 
-launch_lock = new_lock()
-"""Held while a program runs on several virtual devices, or in several processes."""
+launch_lock = new_rlock()
+"""Held while programs are launched, and while one runs whose devices wait for each other."""
 
 _interrupted: list[tuple[Sequence[Buffer], Callable[[], None]]] = []
 """The results of runs that an interrupt left before their end, and what to do at that end."""
@@ -26,12 +26,19 @@ in_child(_interrupted.clear)
 _EXCHANGES = (b"all-", b"collective-", b"reduce-scatter", b"send", b"recv")
 """How the names of XLA's operations begin in which devices wait for each other."""
 
+Execute = Callable[[Sequence[Buffer]], Any]
 
-def launcher_over_devices(raw: Any, name: str, callbacks: Sequence[HostCallback]) -> Any:
-    """Return what runs an executable of several devices, as its `execute_sharded` does."""
-    if callbacks or _exchanges(raw):
+
+def launcher_of(raw: Any, name: str, callbacks: Sequence[HostCallback]) -> Any:
+    """Return what runs an executable on virtual devices, as its `execute_sharded` does."""
+    is_alone = len(raw.local_devices()) == 1
+    if callbacks:
+        return raw.execute_sharded if is_alone else SerializedLauncher(raw, name, callbacks)
+    if is_alone:
+        return functools.partial(_launch_between, raw.execute_sharded)
+    if _exchanges(raw):
         return SerializedLauncher(raw, name, callbacks)
-    return functools.partial(_launch_apart, raw.execute_sharded)
+    return functools.partial(_launch_whole_between, raw.execute_sharded)
 
 
 def _exchanges(raw: Any) -> bool:
@@ -43,10 +50,15 @@ def _exchanges(raw: Any) -> bool:
     return not programs or any(word in program for program in programs for word in _EXCHANGES)
 
 
-def _launch_apart(execute: Callable[..., Any], buffers: Sequence[Buffer]) -> Any:
-    """Run a program in which no device waits for another."""
+def _launch_between(execute: Execute, buffers: Sequence[Buffer]) -> Any:
+    """Launch a program in which no device waits for another, while none is under way that does."""
+    with launch_lock:
+        return execute(buffers)
+
+
+def _launch_whole_between(execute: Execute, buffers: Sequence[Buffer]) -> Any:
     _require_all(buffers)
-    return execute(buffers)
+    return _launch_between(execute, buffers)
 
 
 def _require_all(buffers: Sequence[Buffer]) -> None:
@@ -56,11 +68,12 @@ def _require_all(buffers: Sequence[Buffer]) -> None:
 
 
 class SerializedLauncher:
-    """Runs a program over several virtual devices to its end, before another one may begin.
+    """Runs a program whose devices wait for each other to its end, before another one may begin.
 
-    Virtual devices share the machine's threads. Two such programs under way together can each wait
-    for threads that the other holds, and XLA ends the process when that has lasted 40 seconds. One
-    that calls the host is not kept apart: its callbacks may run programs of this kind.
+    Virtual devices share the machine's threads. What is launched while such a program is under way
+    can hold threads that it waits for, and XLA ends the process when that has lasted 40 seconds.
+    Programs launched before it come to their turn. One that calls the host is not kept apart: its
+    callbacks may run programs of this kind.
     """
 
     __slots__ = ("_callbacks", "_execute", "_name", "_runs")

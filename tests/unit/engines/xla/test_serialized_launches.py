@@ -1,7 +1,10 @@
-"""Programs over several virtual devices do not overlap, if their devices wait for each other."""
+"""Programs on virtual devices do not overlap with one whose devices wait for each other."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +14,7 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import lax, sharding
-from kiln.engines.xla.serialized_launches import SerializedLauncher, launcher_over_devices
+from kiln.engines.xla.serialized_launches import SerializedLauncher, launcher_of
 
 ROWS = sharding.NamedSharding(sharding.make_mesh((8,), ("d",)), sharding.P("d"))
 COLUMNS = sharding.NamedSharding(ROWS.mesh, sharding.P(None, "d"))
@@ -57,16 +60,41 @@ def ring(x: Any) -> Any:
 def test_which_programs_exchange_data(function: Callable[[Any], Any], exchanges: bool) -> None:
     x = kiln.device_put(np.ones((8, 8), np.float32), ROWS)
     raw = kiln.jit(function).lower(x).compile().runtime_executable()
-    found = launcher_over_devices(raw, "function", [])
+    found = launcher_of(raw, "function", [])
     assert isinstance(found, SerializedLauncher) == exchanges
 
 
 def test_a_deleted_argument_of_a_program_that_exchanges_nothing() -> None:
     x = kiln.device_put(np.ones((8, 8), np.float32), ROWS)
     raw = kiln.jit(lambda x: x + 1).lower(x).compile().runtime_executable()
-    launch = launcher_over_devices(raw, "function", [])
+    launch = launcher_of(raw, "function", [])
     _, buffer, _ = x._data()
     launch([buffer])
     buffer.delete()
     with pytest.raises(RuntimeError, match="deleted"):
         launch([buffer])
+
+
+@pytest.mark.parametrize(
+    ("kind", "devices", "threads"),
+    [
+        ("spread", 8, 3),
+        ("alone", 8, 3),
+        *[
+            pytest.param(kind, devices, threads, marks=pytest.mark.full)
+            for kind in ("spread", "alone", "mixed")
+            for devices, threads in ((8, 6), (64, 3))
+        ],
+    ],
+)
+def test_threads_that_launch_programs_of_all_kinds(kind: str, devices: int, threads: int) -> None:
+    """XLA ends the process after 40 seconds if some are launched into one that exchanges data."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.launched_together", kind, str(threads)],
+        env={**os.environ, "KILN_NUM_CPU_DEVICES": str(devices), "XLA_FLAGS": ""},
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "fine\n"), done.stderr[-500:]
