@@ -192,6 +192,7 @@ class Launcher:
     """An executable that enqueues a program and hands its results over."""
 
     _execute: Any
+    _guard: Any
     _is_slow: bool
     _calls_host: bool
 

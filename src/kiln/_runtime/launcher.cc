@@ -21,6 +21,33 @@ PyObject* explain_failure = nullptr;  // (error, name): raises it in kiln's word
 PyObject* launch_apart = nullptr;     // (launcher, buffers): launches on another thread
 PyObject* consume_name = nullptr;     // "consume_with_handlers"
 PyObject* is_ready_name = nullptr;    // "is_ready"
+PyObject* acquire_name = nullptr;
+PyObject* release_name = nullptr;
+
+// Holds a lock of Python, if there is one.
+class Held {
+ public:
+  explicit Held(PyObject* lock) : lock_(Ref::borrow(lock == Py_None ? nullptr : lock)) {
+    if (!lock_) return;
+    Ref taken = Ref::own(PyObject_CallMethodNoArgs(lock_.get(), acquire_name));
+    failed_ = !taken;
+  }
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+  ~Held() {
+    if (!lock_ || failed_) return;
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    Ref released = Ref::own(PyObject_CallMethodNoArgs(lock_.get(), release_name));
+    if (!released) dismiss_exception();
+    PyErr_Restore(type, value, traceback);
+  }
+  bool failed() const { return failed_; }
+
+ private:
+  Ref lock_;
+  bool failed_ = false;
+};
 
 int launcher_init(PyObject* self, PyObject* args, PyObject*) {
   Launcher* launcher = reinterpret_cast<Launcher*>(self);
@@ -44,6 +71,7 @@ int launcher_init(PyObject* self, PyObject* args, PyObject*) {
 int launcher_traverse(PyObject* self, visitproc visit, void* arg) {
   Launcher* launcher = reinterpret_cast<Launcher*>(self);
   Py_VISIT(launcher->execute);
+  Py_VISIT(launcher->guard);
   Py_VISIT(launcher->handlers);
   Py_VISIT(launcher->name);
   Py_VISIT(launcher->share);
@@ -53,6 +81,7 @@ int launcher_traverse(PyObject* self, visitproc visit, void* arg) {
 int launcher_clear(PyObject* self) {
   Launcher* launcher = reinterpret_cast<Launcher*>(self);
   Py_CLEAR(launcher->execute);
+  Py_CLEAR(launcher->guard);
   Py_CLEAR(launcher->handlers);
   Py_CLEAR(launcher->name);
   Py_CLEAR(launcher->share);
@@ -78,6 +107,7 @@ PyObject* launcher_call(PyObject* self, PyObject* args, PyObject*) {
 PyMemberDef launcher_members[] = {
     {"name", T_OBJECT_EX, offsetof(Launcher, name), READONLY, "The name of the program."},
     {"_execute", T_OBJECT_EX, offsetof(Launcher, execute), 0, "buffers -> results"},
+    {"_guard", T_OBJECT, offsetof(Launcher, guard), 0, "A lock that is held meanwhile, or None."},
     {"_is_slow", T_BOOL, offsetof(Launcher, is_slow), 0,
      "Whether the next call leaves the main thread."},
     {"_calls_host", T_BOOL, offsetof(Launcher, calls_host), 0, "Whether programs call Python."},
@@ -149,6 +179,8 @@ Ref launch(Launcher* launcher, PyObject* buffers) {
   bool in_callback = threads_in_callbacks > 0 && is_in_callback();
   if (in_callback && !wait_for_turn_in_callback()) return Ref();
   Inside inside;
+  Held held(launcher->guard);
+  if (held.failed()) return Ref();
   long long start = coarse_time();
   Ref results = Ref::own(PyObject_CallOneArg(execute.get(), buffers));
   if (results) {
@@ -234,9 +266,12 @@ void HostOperands::end(PyObject* results) {
 int add_launcher(PyObject* module) {
   consume_name = PyUnicode_InternFromString("consume_with_handlers");
   is_ready_name = PyUnicode_InternFromString("is_ready");
-  if (consume_name == nullptr || is_ready_name == nullptr || add_type(module, &launcher_type) < 0) {
-    return -1;
+  acquire_name = PyUnicode_InternFromString("acquire");
+  release_name = PyUnicode_InternFromString("release");
+  for (PyObject* name : {consume_name, is_ready_name, acquire_name, release_name}) {
+    if (name == nullptr) return -1;
   }
+  if (add_type(module, &launcher_type) < 0) return -1;
   return PyModule_AddFunctions(module, functions);
 }
 

@@ -19,6 +19,7 @@ using HostOperandList = std::vector<HostOperand>;
 struct Launcher {
   PyObject_HEAD
   PyObject* execute;   // buffers -> results
+  PyObject* guard;     // a lock that is held meanwhile, or null
   PyObject* handlers;  // given to `results.consume_with_handlers`
   PyObject* name;
   PyObject* share;                   // (number of an operand, memory) -> a buffer of it, or None

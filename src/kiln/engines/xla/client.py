@@ -92,11 +92,11 @@ class Client:
         self.devices = tuple(
             Device(d.id, d.platform, d.device_kind, d.process_index) for d in self._raw_devices
         )
-        self.is_divided = len(self.devices) > 1 and self.devices[0].platform == "cpu"
-        """Whether its devices are virtual: parts of one processor."""
         self._index = {device: i for i, device in enumerate(self.devices)}
         here = process_index()
         self.local_devices = tuple([d for d in self.devices if d.process_index == here])
+        self.is_divided = len(self.local_devices) > 1 and self.devices[0].platform == "cpu"
+        """Whether devices of this process are virtual: parts of one processor."""
         self._first_list = [self._raw_devices[self._index[self.local_devices[0]]]]
         self._first = DeviceSharding(self._first_list)
         # What is compiled for no device in particular binds to device 0, of another process here.

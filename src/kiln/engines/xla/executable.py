@@ -57,7 +57,7 @@ class XlaExecutable(_runtime.Launcher):
             types, share = staged_operands(staged), sharer(staged, client)
             super().__init__(execute, handlers, name, types, share)
         if client.is_divided or len(raw.local_devices()) > 1:
-            self._execute = launcher_of(raw, name, lowered.callbacks)
+            self._execute, self._guard = launcher_of(raw, name, lowered.callbacks)
         self._calls_host = bool(lowered.callbacks)
         self._client = client
         self.raw = raw
@@ -66,6 +66,7 @@ class XlaExecutable(_runtime.Launcher):
 
     def share(self, group: Sequence[int], digest: str) -> None:
         """Run together with the other processes of a group from now on."""
+        self._guard = None
         self._execute = SharedLauncher(self.raw, self.name, group, digest, self.lowered.callbacks)
 
     def out_shardings(self) -> Sequence[Sharding]:

@@ -29,16 +29,14 @@ _EXCHANGES = (b"all-", b"collective-", b"reduce-scatter", b"send", b"recv")
 Execute = Callable[[Sequence[Buffer]], Any]
 
 
-def launcher_of(raw: Any, name: str, callbacks: Sequence[HostCallback]) -> Any:
-    """Return what runs an executable on virtual devices, as its `execute_sharded` does."""
-    is_alone = len(raw.local_devices()) == 1
-    if callbacks:
-        return raw.execute_sharded if is_alone else SerializedLauncher(raw, name, callbacks)
-    if is_alone:
-        return functools.partial(_launch_between, raw.execute_sharded)
-    if _exchanges(raw):
-        return SerializedLauncher(raw, name, callbacks)
-    return functools.partial(_launch_whole_between, raw.execute_sharded)
+def launcher_of(raw: Any, name: str, callbacks: Sequence[HostCallback]) -> tuple[Execute, Any]:
+    """Return what runs an executable on virtual devices, and the lock to hold meanwhile, if any."""
+    execute: Execute = raw.execute_sharded
+    if len(raw.local_devices()) == 1:
+        return execute, None if callbacks else launch_lock
+    if callbacks or _exchanges(raw):
+        return SerializedLauncher(raw, name, callbacks), None
+    return functools.partial(_launch_whole, execute), launch_lock
 
 
 def _exchanges(raw: Any) -> bool:
@@ -50,15 +48,9 @@ def _exchanges(raw: Any) -> bool:
     return not programs or any(word in program for program in programs for word in _EXCHANGES)
 
 
-def _launch_between(execute: Execute, buffers: Sequence[Buffer]) -> Any:
-    """Launch a program in which no device waits for another, while none is under way that does."""
-    with launch_lock:
-        return execute(buffers)
-
-
-def _launch_whole_between(execute: Execute, buffers: Sequence[Buffer]) -> Any:
+def _launch_whole(execute: Execute, buffers: Sequence[Buffer]) -> Any:
     _require_all(buffers)
-    return _launch_between(execute, buffers)
+    return execute(buffers)
 
 
 def _require_all(buffers: Sequence[Buffer]) -> None:

@@ -60,14 +60,14 @@ def ring(x: Any) -> Any:
 def test_which_programs_exchange_data(function: Callable[[Any], Any], exchanges: bool) -> None:
     x = kiln.device_put(np.ones((8, 8), np.float32), ROWS)
     raw = kiln.jit(function).lower(x).compile().runtime_executable()
-    found = launcher_of(raw, "function", [])
+    found, _ = launcher_of(raw, "function", [])
     assert isinstance(found, SerializedLauncher) == exchanges
 
 
 def test_a_deleted_argument_of_a_program_that_exchanges_nothing() -> None:
     x = kiln.device_put(np.ones((8, 8), np.float32), ROWS)
     raw = kiln.jit(lambda x: x + 1).lower(x).compile().runtime_executable()
-    launch = launcher_of(raw, "function", [])
+    launch, _ = launcher_of(raw, "function", [])
     _, buffer, _ = x._data()
     launch([buffer])
     buffer.delete()
