@@ -9,7 +9,7 @@ import kiln
 from kiln.ir.mesh import Mesh, PartitionSpec
 from kiln.ir.sharding import NamedSharding
 from kiln.jit.parameters import Chosen
-from kiln.jit.placement_options import PlacementOptions, check_leaves_of, constrained, request_for
+from kiln.jit.placement_options import PlacementOptions, constrained, request_for, shardings_of
 from kiln.jit.signature import Arguments
 
 MESH = Mesh(np.array(kiln.devices()), "x")
@@ -76,9 +76,10 @@ def test_wrong_structures(placement, text) -> None:
 
 
 def test_leaves_must_be_shardings() -> None:
-    check_leaves_of({"a": ROWS, "b": [None, PartitionSpec("x")]}, "in_shardings", double)
+    given = {"a": ROWS, "b": [None, PartitionSpec("x")]}
+    assert shardings_of(given, "in_shardings", double) == given
     with pytest.raises(TypeError, match="got 3 of type int"):
-        check_leaves_of({"a": 3}, "in_shardings", double)
+        shardings_of({"a": 3}, "in_shardings", double)
 
 
 def test_under_a_trace_they_are_constraints() -> None:
