@@ -193,6 +193,7 @@ class Launcher:
 
     _execute: Any
     _guard: Any
+    _runs_alone: bool
     _is_slow: bool
     _calls_host: bool
 
@@ -210,6 +211,7 @@ class Launcher:
     def __call__(self, buffers: Sequence[Any], /) -> Sequence[Any]: ...
 
 def set_explain_failure(explain: Function[[BaseException, str], None], /) -> None: ...
+def set_wait_for_lone(runs: list[Any], wait: Function[[], None], /) -> None: ...
 def set_launch_apart(launch: Function[[Launcher, Sequence[Any]], Sequence[Any]], /) -> None: ...
 
 # memory.cc

@@ -19,32 +19,41 @@ constexpr long long kSlow = 20'000'000;  // nanoseconds
 
 PyObject* explain_failure = nullptr;  // (error, name): raises it in kiln's words
 PyObject* launch_apart = nullptr;     // (launcher, buffers): launches on another thread
+PyObject* lone_runs = nullptr;        // a list: the results of runs that nothing may run beside
+PyObject* wait_for_lone = nullptr;    // (): waits until they have ended, and empties the list
 PyObject* consume_name = nullptr;     // "consume_with_handlers"
 PyObject* is_ready_name = nullptr;    // "is_ready"
 PyObject* acquire_name = nullptr;
 PyObject* release_name = nullptr;
 
-// Holds a lock of Python, if there is one.
+// Holds a lock of Python, if there is one, when no run is under way that an interrupted holder left.
 class Held {
  public:
   explicit Held(PyObject* lock) : lock_(Ref::borrow(lock == Py_None ? nullptr : lock)) {
     if (!lock_) return;
     Ref taken = Ref::own(PyObject_CallMethodNoArgs(lock_.get(), acquire_name));
+    if (taken && lone_runs != nullptr && PyList_GET_SIZE(lone_runs) != 0) {
+      taken = call_held(wait_for_lone);
+      if (!taken) release();
+    }
     failed_ = !taken;
   }
   Held(const Held&) = delete;
   Held& operator=(const Held&) = delete;
   ~Held() {
-    if (!lock_ || failed_) return;
+    if (lock_ && !failed_) release();
+  }
+  bool failed() const { return failed_; }
+
+ private:
+  void release() {
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     Ref released = Ref::own(PyObject_CallMethodNoArgs(lock_.get(), release_name));
     if (!released) dismiss_exception();
     PyErr_Restore(type, value, traceback);
   }
-  bool failed() const { return failed_; }
 
- private:
   Ref lock_;
   bool failed_ = false;
 };
@@ -108,6 +117,8 @@ PyMemberDef launcher_members[] = {
     {"name", T_OBJECT_EX, offsetof(Launcher, name), READONLY, "The name of the program."},
     {"_execute", T_OBJECT_EX, offsetof(Launcher, execute), 0, "buffers -> results"},
     {"_guard", T_OBJECT, offsetof(Launcher, guard), 0, "A lock that is held meanwhile, or None."},
+    {"_runs_alone", T_BOOL, offsetof(Launcher, runs_alone), 0,
+     "Whether calls wait for the end of the run, under the guard."},
     {"_is_slow", T_BOOL, offsetof(Launcher, is_slow), 0,
      "Whether the next call leaves the main thread."},
     {"_calls_host", T_BOOL, offsetof(Launcher, calls_host), 0, "Whether programs call Python."},
@@ -124,7 +135,17 @@ PyObject* set_launch_apart(PyObject*, PyObject* function) {
   Py_RETURN_NONE;
 }
 
+PyObject* set_wait_for_lone(PyObject*, PyObject* args) {
+  PyObject *runs, *function;
+  if (!PyArg_ParseTuple(args, "O!O", &PyList_Type, &runs, &function)) return nullptr;
+  Py_XSETREF(lone_runs, Py_NewRef(runs));
+  Py_XSETREF(wait_for_lone, Py_NewRef(function));
+  Py_RETURN_NONE;
+}
+
 PyMethodDef functions[] = {
+    {"set_wait_for_lone", set_wait_for_lone, METH_VARARGS,
+     "Set the list of the results of runs that run alone, and what waits for them."},
     {"set_launch_apart", set_launch_apart, METH_O,
      "Set what launches on another thread: (launcher, buffers)."},
     {"set_explain_failure", set_explain_failure, METH_O,
@@ -141,6 +162,12 @@ long long coarse_time() {
   clock_gettime(CLOCK_MONOTONIC, &time);
 #endif
   return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
+}
+
+// An interrupted caller's run stays in the list, for who launches next.
+bool wait_alone(PyObject* results) {
+  if (lone_runs == nullptr || PyList_Append(lone_runs, results) < 0) return false;
+  return bool(call_held(wait_for_lone));
 }
 
 bool has_ended(PyObject* results) {
@@ -188,6 +215,7 @@ Ref launch(Launcher* launcher, PyObject* buffers) {
     Ref outs = Ref::own(
         PyObject_VectorcallMethod(consume_name, args, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
     launcher->is_slow = coarse_time() - start > kSlow;
+    if (outs && launcher->runs_alone && !wait_alone(outs.get())) return Ref();
     if (outs && in_callback) remember_run_in_callback(outs.get());
     if (outs) return outs;
   }

@@ -26,6 +26,7 @@ struct Launcher {
   std::vector<ValueType>* operands;  // no bytes: the host cannot write that operand
   HostOperandList* host_operands;  // of the last call, if it has ended; null while a call uses them
   int calls_without;  // how many calls to come go without: the last one did not end at once
+  char runs_alone;    // whether a call returns when the run has ended, under the guard
   char is_slow;       // whether the last call kept its thread for long, as the first one may
   char calls_host;    // whether programs call Python: signals arrive there
 };

@@ -21,7 +21,7 @@ from kiln.engines.xla.client import Client
 from kiln.engines.xla.effects import Effects
 from kiln.engines.xla.host_operands import sharer, staged_operands
 from kiln.engines.xla.module import LoweredModule
-from kiln.engines.xla.serialized_launches import launcher_of
+from kiln.engines.xla.serialized_launches import launching_of
 from kiln.engines.xla.shared_launches import SharedLauncher
 from kiln.ir.sharding import Sharding
 
@@ -57,7 +57,8 @@ class XlaExecutable(_runtime.Launcher):
             types, share = staged_operands(staged), sharer(staged, client)
             super().__init__(execute, handlers, name, types, share)
         if client.is_divided or len(raw.local_devices()) > 1:
-            self._execute, self._guard = launcher_of(raw, name, lowered.callbacks)
+            launching = launching_of(raw, name, lowered.callbacks)
+            self._execute, self._guard, self._runs_alone = launching
         self._calls_host = bool(lowered.callbacks)
         self._client = client
         self.raw = raw
@@ -66,7 +67,7 @@ class XlaExecutable(_runtime.Launcher):
 
     def share(self, group: Sequence[int], digest: str) -> None:
         """Run together with the other processes of a group from now on."""
-        self._guard = None
+        self._guard, self._runs_alone = None, False
         self._execute = SharedLauncher(self.raw, self.name, group, digest, self.lowered.callbacks)
 
     def out_shardings(self) -> Sequence[Sharding]:

@@ -1,4 +1,10 @@
-"""Launches of programs over several virtual devices: those that exchange data, one by one."""
+"""Launches of programs over several virtual devices: those that exchange data, one by one.
+
+Virtual devices share the machine's threads. What is launched while a program is under way whose
+devices wait for each other can hold threads that it waits for, and XLA ends the process when that
+has lasted 40 seconds. So such a program runs alone: its launcher waits for its end under the lock
+that all launches take, and programs launched before it come to their turn.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +24,13 @@ from kiln.engines.xla.callbacks import HostCallback, Run
 launch_lock = new_rlock()
 """Held while programs are launched, and while one runs whose devices wait for each other."""
 
-_interrupted: list[tuple[Sequence[Buffer], Callable[[], None]]] = []
-"""The results of runs that an interrupt left before their end, and what to do at that end."""
-in_child(_interrupted.clear)
+_lone: list[Sequence[Buffer]] = []
+"""The results of runs that nothing may be launched beside; an interrupt leaves them here."""
+in_child(_lone.clear)
 
+_left: list[tuple[Sequence[Buffer], list[Run], Run]] = []
+"""Runs of programs that call the host, left by an interrupt. No launch waits, it may be in one."""
+in_child(_left.clear)
 
 _EXCHANGES = (b"all-", b"collective-", b"reduce-scatter", b"send", b"recv")
 """How the names of XLA's operations begin in which devices wait for each other."""
@@ -29,14 +38,26 @@ _EXCHANGES = (b"all-", b"collective-", b"reduce-scatter", b"send", b"recv")
 Execute = Callable[[Sequence[Buffer]], Any]
 
 
-def launcher_of(raw: Any, name: str, callbacks: Sequence[HostCallback]) -> tuple[Execute, Any]:
-    """Return what runs an executable on virtual devices, and the lock to hold meanwhile, if any."""
+class Launching(NamedTuple):
+    """What runs an executable, the lock to hold meanwhile if any, and whether to its end."""
+
+    execute: Execute
+    guard: Any
+    runs_alone: bool
+
+
+def launching_of(raw: Any, name: str, callbacks: Sequence[HostCallback]) -> Launching:
+    """Return how to launch an executable on virtual devices.
+
+    One that calls the host is not kept apart: its callbacks may run programs.
+    """
     execute: Execute = raw.execute_sharded
+    guard = None if callbacks else launch_lock
     if len(raw.local_devices()) == 1:
-        return execute, None if callbacks else launch_lock
-    if callbacks or _exchanges(raw):
-        return SerializedLauncher(raw, name, callbacks), None
-    return functools.partial(_launch_whole, execute), launch_lock
+        return Launching(execute, guard, False)
+    if callbacks:
+        return Launching(CallingLauncher(raw, name, callbacks), guard, False)
+    return Launching(functools.partial(_launch_whole, execute), guard, _exchanges(raw))
 
 
 def _exchanges(raw: Any) -> bool:
@@ -49,23 +70,34 @@ def _exchanges(raw: Any) -> bool:
 
 
 def _launch_whole(execute: Execute, buffers: Sequence[Buffer]) -> Any:
-    _require_all(buffers)
+    require_all(buffers)
     return execute(buffers)
 
 
-def _require_all(buffers: Sequence[Buffer]) -> None:
+def require_all(buffers: Sequence[Buffer]) -> None:
+    """Refuse arguments of which a part has been deleted.
+
+    Raises: JaxRuntimeError.
+    """
     if any(buffer.is_deleted() for buffer in buffers):
         # jaxlib would run the program on the devices whose parts are left, or crash.
         raise JaxRuntimeError("an argument, or a part of one, has been deleted or donated")
 
 
-class SerializedLauncher:
-    """Runs a program whose devices wait for each other to its end, before another one may begin.
+def wait_for_lone() -> None:
+    """Wait for the runs that nothing may be launched beside. Call it under `launch_lock`."""
+    while _lone:
+        _wait(_lone[0])
+        del _lone[0]
 
-    Virtual devices share the machine's threads. What is launched while such a program is under way
-    can hold threads that it waits for, and XLA ends the process when that has lasted 40 seconds.
-    Programs launched before it come to their turn. One that calls the host is not kept apart: its
-    callbacks may run programs of this kind.
+
+_runtime.set_wait_for_lone(_lone, wait_for_lone)
+
+
+class CallingLauncher:
+    """Runs a program over several devices that calls the host to its end.
+
+    A failure of a callback is raised then: the devices do not stop for it.
     """
 
     __slots__ = ("_callbacks", "_execute", "_name", "_runs")
@@ -80,45 +112,43 @@ class SerializedLauncher:
 
     def __call__(self, buffers: Sequence[Buffer]) -> Any:
         """Return what runs the program once it is told what to make of the results."""
-        run = Run() if self._callbacks else None
-        return _Launch(self._execute, self._name, buffers, run, self._runs)
+        return _Launch(self._execute, self._name, buffers, Run(), self._runs)
 
 
 class _Launch(NamedTuple):
-    execute: Callable[..., Any]
+    execute: Execute
     name: str
     buffers: Sequence[Buffer]
-    run: Run | None
+    run: Run
     runs: list[Run]
 
     def consume_with_handlers(self, handlers: Sequence[Any]) -> Sequence[Buffer]:
-        run = self.run
-        if run is None:
-            with launch_lock:
-                while _interrupted:
-                    _wait(_interrupted[0][0])
-                    _interrupted.pop(0)[1]()
-                return self._run_to_end(handlers, lambda: None)
-        self.runs.append(run)
-        outs = self._run_to_end(handlers, lambda: self.runs.remove(run))
-        if run.failure is not None:
-            raise_failure(run.failure, f"running {self.name}")
-        return outs
-
-    def _run_to_end(self, handlers: Sequence[Any], at_end: Callable[[], None]) -> Sequence[Buffer]:
+        require_all(self.buffers)
+        _forget_ended()
         outs: Sequence[Buffer] = []
+        self.runs.append(self.run)
         try:
-            _require_all(self.buffers)
             outs = self.execute(self.buffers).consume_with_handlers(handlers)
             _wait(outs)
         except Exception:
-            at_end()
+            self.runs.remove(self.run)
             raise
         except BaseException:
-            _interrupted.append((outs, at_end))
+            _left.append((outs, self.runs, self.run))
             raise
-        at_end()
+        self.runs.remove(self.run)
+        if self.run.failure is not None:
+            raise_failure(self.run.failure, f"running {self.name}")
         return outs
+
+
+def _forget_ended() -> None:
+    for left in list(_left):
+        outs, runs, run = left
+        if outs and all(out.is_deleted() or out.is_ready() for out in outs):
+            with contextlib.suppress(ValueError):
+                _left.remove(left)
+                runs.remove(run)
 
 
 def _wait(outs: Sequence[Buffer]) -> None:

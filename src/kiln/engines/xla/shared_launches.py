@@ -15,12 +15,17 @@ from kiln.core.peers import Peers, peers
 from kiln.engines.xla.binding import XlaError, failed
 from kiln.engines.xla.buffers import Buffer
 from kiln.engines.xla.callbacks import HostCallback, Run, is_inside_call
-from kiln.engines.xla.serialized_launches import SerializedLauncher, launch_lock
+from kiln.engines.xla.serialized_launches import (
+    CallingLauncher,
+    launch_lock,
+    require_all,
+    wait_for_lone,
+)
 
 _calls: collections.Counter[tuple[int, ...]] = collections.Counter()
 
 
-class SharedLauncher(SerializedLauncher):
+class SharedLauncher(CallingLauncher):
     """Runs a program of several processes to its end, before another one may begin.
 
     All processes must run such programs in the same order. One that waits for a process which has
@@ -73,6 +78,7 @@ class _Launch(NamedTuple):
             )
         if self.run is None:
             with launch_lock:
+                wait_for_lone()
                 return self._run_with(others, handlers)
         # Without the lock: callbacks may run programs of this process.
         self.runs.append(self.run)
@@ -108,9 +114,7 @@ class _Launch(NamedTuple):
             )
 
     def _run_to_end(self, handlers: Sequence[Any]) -> Sequence[Buffer]:
-        if any(buffer.is_deleted() for buffer in self.buffers):
-            # jaxlib would run the program on the devices whose parts are left, or crash.
-            raise JaxRuntimeError("an argument, or a part of one, has been deleted or donated")
+        require_all(self.buffers)
         try:
             outs: Sequence[Buffer] = self.execute(self.buffers).consume_with_handlers(handlers)
             for out in outs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,7 +15,8 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import lax, sharding
-from kiln.engines.xla.serialized_launches import SerializedLauncher, launcher_of
+from kiln.engines.xla import serialized_launches
+from kiln.engines.xla.serialized_launches import launching_of
 
 ROWS = sharding.NamedSharding(sharding.make_mesh((8,), ("d",)), sharding.P("d"))
 COLUMNS = sharding.NamedSharding(ROWS.mesh, sharding.P(None, "d"))
@@ -60,19 +62,50 @@ def ring(x: Any) -> Any:
 def test_which_programs_exchange_data(function: Callable[[Any], Any], exchanges: bool) -> None:
     x = kiln.device_put(np.ones((8, 8), np.float32), ROWS)
     raw = kiln.jit(function).lower(x).compile().runtime_executable()
-    found, _ = launcher_of(raw, "function", [])
-    assert isinstance(found, SerializedLauncher) == exchanges
+    assert launching_of(raw, "function", []).runs_alone == exchanges
 
 
 def test_a_deleted_argument_of_a_program_that_exchanges_nothing() -> None:
     x = kiln.device_put(np.ones((8, 8), np.float32), ROWS)
     raw = kiln.jit(lambda x: x + 1).lower(x).compile().runtime_executable()
-    launch, _ = launcher_of(raw, "function", [])
+    launch = launching_of(raw, "function", []).execute
     _, buffer, _ = x._data()
     launch([buffer])
     buffer.delete()
     with pytest.raises(RuntimeError, match="deleted"):
         launch([buffer])
+
+
+@pytest.mark.parametrize("launched", ["alone", "spread", "exchanging"])
+def test_nothing_is_launched_beside_a_run_that_an_interrupt_left(launched: str) -> None:
+    def body(x: Any) -> Any:
+        return lax.fori_loop(0, 5_000, lambda _, x: lax.pmean(jnp.sin(x), "d"), x)
+
+    spread = kiln.device_put(np.ones((8, 64), np.float32), ROWS)
+    alone = kiln.device_put(np.ones(8, np.float32), kiln.devices()[3])
+    long, short = kiln.jit(over_members(body)), kiln.jit(lambda x: x + 1)
+    exchanging = kiln.jit(lambda x: x / x.sum(0))
+    for warm in (long(spread), short(alone), short(spread), exchanging(spread)):
+        warm.block_until_ready()
+    left = interrupted(lambda: long(spread))
+    assert left and not left[0][0].is_ready()
+    if launched == "exchanging":
+        exchanging(spread)
+    else:
+        short(alone if launched == "alone" else spread)
+    assert left == []
+
+
+def interrupted(call: Callable[[], Any]) -> list[Any]:
+    """Call what runs for long, interrupt it, and return the runs that it left."""
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            call()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    return serialized_launches._lone
 
 
 @pytest.mark.parametrize(
