@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from kiln.ir.types import ShapedArray
 
 C = TypeVar("C", bound=type)
+T = TypeVar("T")
 
 # state.cc
 
@@ -192,7 +193,8 @@ class Launcher:
     """An executable that enqueues a program and hands its results over."""
 
     _execute: Any
-    _guard: Any
+    _turns: Turns | None
+    _launches_alone: bool
     _runs_alone: bool
     _is_slow: bool
     _calls_host: bool
@@ -211,7 +213,6 @@ class Launcher:
     def __call__(self, buffers: Sequence[Any], /) -> Sequence[Any]: ...
 
 def set_explain_failure(explain: Function[[BaseException, str], None], /) -> None: ...
-def set_wait_for_lone(runs: list[Any], wait: Function[[], None], /) -> None: ...
 def set_launch_apart(launch: Function[[Launcher, Sequence[Any]], Sequence[Any]], /) -> None: ...
 
 # memory.cc
@@ -429,6 +430,15 @@ def call_directly(cls: C, /) -> C: ...
 # exceptions.cc
 
 def to_its_end(function: Function[..., Any], /) -> Function[..., Any]: ...
+
+# turns.cc
+
+class Turns:
+    """Turns to launch programs: many at once, or one that runs alone, to its end."""
+
+    @property
+    def _left(self) -> list[Any]: ...
+    def alone(self, function: Function[[], T], /) -> T: ...
 
 # waiting.cc
 

@@ -5,6 +5,7 @@
 
 #include "exceptions.h"
 #include "numpy.h"
+#include "turns.h"
 #include "waiting.h"
 
 namespace kiln {
@@ -19,44 +20,8 @@ constexpr long long kSlow = 20'000'000;  // nanoseconds
 
 PyObject* explain_failure = nullptr;  // (error, name): raises it in kiln's words
 PyObject* launch_apart = nullptr;     // (launcher, buffers): launches on another thread
-PyObject* lone_runs = nullptr;        // a list: the results of runs that nothing may run beside
-PyObject* wait_for_lone = nullptr;    // (): waits until they have ended, and empties the list
 PyObject* consume_name = nullptr;     // "consume_with_handlers"
 PyObject* is_ready_name = nullptr;    // "is_ready"
-PyObject* acquire_name = nullptr;
-PyObject* release_name = nullptr;
-
-// Holds a lock of Python, if there is one, when no run is under way that an interrupted holder left.
-class Held {
- public:
-  explicit Held(PyObject* lock) : lock_(Ref::borrow(lock == Py_None ? nullptr : lock)) {
-    if (!lock_) return;
-    Ref taken = Ref::own(PyObject_CallMethodNoArgs(lock_.get(), acquire_name));
-    if (taken && lone_runs != nullptr && PyList_GET_SIZE(lone_runs) != 0) {
-      taken = call_held(wait_for_lone);
-      if (!taken) release();
-    }
-    failed_ = !taken;
-  }
-  Held(const Held&) = delete;
-  Held& operator=(const Held&) = delete;
-  ~Held() {
-    if (lock_ && !failed_) release();
-  }
-  bool failed() const { return failed_; }
-
- private:
-  void release() {
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    Ref released = Ref::own(PyObject_CallMethodNoArgs(lock_.get(), release_name));
-    if (!released) dismiss_exception();
-    PyErr_Restore(type, value, traceback);
-  }
-
-  Ref lock_;
-  bool failed_ = false;
-};
 
 int launcher_init(PyObject* self, PyObject* args, PyObject*) {
   Launcher* launcher = reinterpret_cast<Launcher*>(self);
@@ -80,7 +45,7 @@ int launcher_init(PyObject* self, PyObject* args, PyObject*) {
 int launcher_traverse(PyObject* self, visitproc visit, void* arg) {
   Launcher* launcher = reinterpret_cast<Launcher*>(self);
   Py_VISIT(launcher->execute);
-  Py_VISIT(launcher->guard);
+  Py_VISIT(launcher->turns);
   Py_VISIT(launcher->handlers);
   Py_VISIT(launcher->name);
   Py_VISIT(launcher->share);
@@ -90,7 +55,7 @@ int launcher_traverse(PyObject* self, visitproc visit, void* arg) {
 int launcher_clear(PyObject* self) {
   Launcher* launcher = reinterpret_cast<Launcher*>(self);
   Py_CLEAR(launcher->execute);
-  Py_CLEAR(launcher->guard);
+  Py_CLEAR(launcher->turns);
   Py_CLEAR(launcher->handlers);
   Py_CLEAR(launcher->name);
   Py_CLEAR(launcher->share);
@@ -116,9 +81,11 @@ PyObject* launcher_call(PyObject* self, PyObject* args, PyObject*) {
 PyMemberDef launcher_members[] = {
     {"name", T_OBJECT_EX, offsetof(Launcher, name), READONLY, "The name of the program."},
     {"_execute", T_OBJECT_EX, offsetof(Launcher, execute), 0, "buffers -> results"},
-    {"_guard", T_OBJECT, offsetof(Launcher, guard), 0, "A lock that is held meanwhile, or None."},
+    {"_turns", T_OBJECT, offsetof(Launcher, turns), 0, "`Turns` that launches wait for, or None."},
+    {"_launches_alone", T_BOOL, offsetof(Launcher, launches_alone), 0,
+     "Whether nothing else is launched meanwhile."},
     {"_runs_alone", T_BOOL, offsetof(Launcher, runs_alone), 0,
-     "Whether calls wait for the end of the run, under the guard."},
+     "Whether nothing is launched until the run has ended; calls wait for it."},
     {"_is_slow", T_BOOL, offsetof(Launcher, is_slow), 0,
      "Whether the next call leaves the main thread."},
     {"_calls_host", T_BOOL, offsetof(Launcher, calls_host), 0, "Whether programs call Python."},
@@ -135,17 +102,7 @@ PyObject* set_launch_apart(PyObject*, PyObject* function) {
   Py_RETURN_NONE;
 }
 
-PyObject* set_wait_for_lone(PyObject*, PyObject* args) {
-  PyObject *runs, *function;
-  if (!PyArg_ParseTuple(args, "O!O", &PyList_Type, &runs, &function)) return nullptr;
-  Py_XSETREF(lone_runs, Py_NewRef(runs));
-  Py_XSETREF(wait_for_lone, Py_NewRef(function));
-  Py_RETURN_NONE;
-}
-
 PyMethodDef functions[] = {
-    {"set_wait_for_lone", set_wait_for_lone, METH_VARARGS,
-     "Set the list of the results of runs that run alone, and what waits for them."},
     {"set_launch_apart", set_launch_apart, METH_O,
      "Set what launches on another thread: (launcher, buffers)."},
     {"set_explain_failure", set_explain_failure, METH_O,
@@ -162,12 +119,6 @@ long long coarse_time() {
   clock_gettime(CLOCK_MONOTONIC, &time);
 #endif
   return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
-}
-
-// An interrupted caller's run stays in the list, for who launches next.
-bool wait_alone(PyObject* results) {
-  if (lone_runs == nullptr || PyList_Append(lone_runs, results) < 0) return false;
-  return bool(call_held(wait_for_lone));
 }
 
 bool has_ended(PyObject* results) {
@@ -206,8 +157,8 @@ Ref launch(Launcher* launcher, PyObject* buffers) {
   bool in_callback = threads_in_callbacks > 0 && is_in_callback();
   if (in_callback && !wait_for_turn_in_callback()) return Ref();
   Inside inside;
-  Held held(launcher->guard);
-  if (held.failed()) return Ref();
+  Turn turn(launcher->turns, launcher->launches_alone || launcher->runs_alone);
+  if (turn.failed()) return Ref();
   long long start = coarse_time();
   Ref results = Ref::own(PyObject_CallOneArg(execute.get(), buffers));
   if (results) {
@@ -215,7 +166,7 @@ Ref launch(Launcher* launcher, PyObject* buffers) {
     Ref outs = Ref::own(
         PyObject_VectorcallMethod(consume_name, args, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
     launcher->is_slow = coarse_time() - start > kSlow;
-    if (outs && launcher->runs_alone && !wait_alone(outs.get())) return Ref();
+    if (outs && launcher->runs_alone && !turn.finish(outs.get())) return Ref();
     if (outs && in_callback) remember_run_in_callback(outs.get());
     if (outs) return outs;
   }
@@ -294,9 +245,7 @@ void HostOperands::end(PyObject* results) {
 int add_launcher(PyObject* module) {
   consume_name = PyUnicode_InternFromString("consume_with_handlers");
   is_ready_name = PyUnicode_InternFromString("is_ready");
-  acquire_name = PyUnicode_InternFromString("acquire");
-  release_name = PyUnicode_InternFromString("release");
-  for (PyObject* name : {consume_name, is_ready_name, acquire_name, release_name}) {
+  for (PyObject* name : {consume_name, is_ready_name}) {
     if (name == nullptr) return -1;
   }
   if (add_type(module, &launcher_type) < 0) return -1;

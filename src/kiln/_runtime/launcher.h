@@ -19,16 +19,17 @@ using HostOperandList = std::vector<HostOperand>;
 struct Launcher {
   PyObject_HEAD
   PyObject* execute;   // buffers -> results
-  PyObject* guard;     // a lock that is held meanwhile, or null
+  PyObject* turns;     // `Turns` that launches wait for, or null
   PyObject* handlers;  // given to `results.consume_with_handlers`
   PyObject* name;
   PyObject* share;                   // (number of an operand, memory) -> a buffer of it, or None
   std::vector<ValueType>* operands;  // no bytes: the host cannot write that operand
   HostOperandList* host_operands;  // of the last call, if it has ended; null while a call uses them
-  int calls_without;  // how many calls to come go without: the last one did not end at once
-  char runs_alone;    // whether a call returns when the run has ended, under the guard
-  char is_slow;       // whether the last call kept its thread for long, as the first one may
-  char calls_host;    // whether programs call Python: signals arrive there
+  int calls_without;    // how many calls to come go without: the last one did not end at once
+  char launches_alone;  // whether nothing else is launched meanwhile
+  char runs_alone;      // nor until the run has ended, which calls wait for
+  char is_slow;         // whether the last call kept its thread for long, as the first one may
+  char calls_host;      // whether programs call Python: signals arrive there
 };
 
 extern PyTypeObject launcher_type;

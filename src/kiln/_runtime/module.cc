@@ -27,7 +27,7 @@ PyMODINIT_FUNC PyInit__runtime(void) {
         kiln::add_schedule,    kiln::add_eager,     kiln::add_waiting,    kiln::add_exceptions,
         kiln::add_symbols,     kiln::add_pool,      kiln::add_processors, kiln::add_blas,
         kiln::add_object_file, kiln::add_debugger,  kiln::add_assembler,  kiln::add_weak_table,
-        kiln::add_evidence,    kiln::add_files}) {
+        kiln::add_evidence,    kiln::add_files,     kiln::add_turns}) {
     if (add(module) < 0) {
       Py_DECREF(module);
       return nullptr;

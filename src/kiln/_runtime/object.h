@@ -138,6 +138,7 @@ int add_dlpack(PyObject* module);
 int add_launcher(PyObject* module);
 int add_placed(PyObject* module);
 int add_pool(PyObject* module);
+int add_turns(PyObject* module);
 int add_processors(PyObject* module);
 int add_program(PyObject* module);
 int add_native(PyObject* module);

@@ -207,16 +207,6 @@ std::terminate_handler usual_terminate = nullptr;
   std::abort();
 }
 
-// 1, 0, or -1 with an exception set. Asked whether it is ready, a deleted buffer would crash.
-int has_come(PyObject* buffer) {
-  for (PyObject* name : {is_deleted_name, is_ready_name}) {
-    Ref answer = Ref::own(PyObject_CallMethodNoArgs(buffer, name));
-    if (!answer) return -1;
-    if (answer.get() == Py_True) return 1;
-  }
-  return 0;
-}
-
 PyObject* python_wait(PyObject*, PyObject* buffer) {
   if (!wait_until_ready(buffer)) return nullptr;
   Py_RETURN_NONE;
@@ -432,10 +422,8 @@ bool may_enter() {
 
 bool is_main_thread() { return main_thread == PyThread_get_thread_ident(); }
 
-bool wait_until_ready(PyObject* buffer) {
-  int come = has_come(buffer);
-  if (come != 0) return come > 0;
-  Ref kept = Ref::borrow(buffer);
+bool wait_until(const std::function<bool()>& has_happened) {
+  if (has_happened()) return true;
   Pauses pauses;
   CallbackWait wait;
   long long start = now(CLOCK_MONOTONIC);
@@ -451,9 +439,26 @@ bool wait_until_ready(PyObject* buffer) {
           "compute with NumPy in callbacks, or return what the next program needs");
       return false;
     }
-    come = has_come(buffer);
-  } while (come == 0);
-  return come > 0;
+  } while (!has_happened());
+  return true;
+}
+
+// Asked whether it is ready, a deleted buffer would crash.
+int has_come(PyObject* buffer) {
+  for (PyObject* name : {is_deleted_name, is_ready_name}) {
+    Ref answer = Ref::own(PyObject_CallMethodNoArgs(buffer, name));
+    if (!answer) return -1;
+    if (answer.get() == Py_True) return 1;
+  }
+  return 0;
+}
+
+bool wait_until_ready(PyObject* buffer) {
+  int come = has_come(buffer);
+  if (come != 0) return come > 0;
+  Ref kept = Ref::borrow(buffer);
+  bool is_over = wait_until([buffer, &come] { return (come = has_come(buffer)) != 0; });
+  return is_over && come > 0;
 }
 
 int add_waiting(PyObject* module) {

@@ -2,6 +2,8 @@
 // interpreter ends or the process is the child of a fork.
 #pragma once
 
+#include <functional>
+
 #include "object.h"
 
 namespace kiln {
@@ -50,8 +52,14 @@ void remember_run_in_callback(PyObject* results);
 // Whether this thread is the one that signals are handled on.
 bool is_main_thread();
 
-// Wait until a buffer of an engine is ready, deleted or failed. False with an exception set: that
-// of a signal handler, or RecursionError where callbacks wait for each other.
+// Wait until something has happened. False with an exception set: that of a signal handler, or
+// RecursionError where callbacks wait for each other.
+bool wait_until(const std::function<bool()>& has_happened);
+
+// Whether a buffer of an engine is ready, deleted or failed: 1, 0, or -1 with an exception set.
+int has_come(PyObject* buffer);
+
+// Wait until that is so; false with an exception set.
 bool wait_until_ready(PyObject* buffer);
 
 }  // namespace kiln

@@ -57,8 +57,8 @@ class XlaExecutable(_runtime.Launcher):
             types, share = staged_operands(staged), sharer(staged, client)
             super().__init__(execute, handlers, name, types, share)
         if client.is_divided or len(raw.local_devices()) > 1:
-            launching = launching_of(raw, name, lowered.callbacks)
-            self._execute, self._guard, self._runs_alone = launching
+            launching = launching_of(client, raw, name, lowered.callbacks)
+            self._execute, self._turns, self._launches_alone, self._runs_alone = launching
         self._calls_host = bool(lowered.callbacks)
         self._client = client
         self.raw = raw
@@ -67,8 +67,10 @@ class XlaExecutable(_runtime.Launcher):
 
     def share(self, group: Sequence[int], digest: str) -> None:
         """Run together with the other processes of a group from now on."""
-        self._guard, self._runs_alone = None, False
-        self._execute = SharedLauncher(self.raw, self.name, group, digest, self.lowered.callbacks)
+        self._turns, self._runs_alone = None, False
+        self._execute = SharedLauncher(
+            self.raw, self.name, self.lowered.callbacks, self._client.turns, group, digest
+        )
 
     def out_shardings(self) -> Sequence[Sharding]:
         """Return how the results are sharded; of a program with a placement only."""

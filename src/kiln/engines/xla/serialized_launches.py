@@ -1,9 +1,7 @@
-"""Launches of programs over several virtual devices: those that exchange data, one by one.
+"""Launches of programs over several virtual devices: one by one, to the end if they exchange data.
 
-Virtual devices share the machine's threads. What is launched while a program is under way whose
-devices wait for each other can hold threads that it waits for, and XLA ends the process when that
-has lasted 40 seconds. So such a program runs alone: its launcher waits for its end under the lock
-that all launches take, and programs launched before it come to their turn.
+Which may go at once is decided by `_runtime.Turns`, one for each client. Programs that call the
+host take no turn: their callbacks may run programs.
 """
 
 from __future__ import annotations
@@ -15,21 +13,15 @@ from typing import Any, NamedTuple
 
 from kiln import _runtime
 from kiln.base.errors import JaxRuntimeError
-from kiln.base.forks import in_child, new_rlock
+from kiln.base.forks import in_child
 from kiln.control.host_call import raise_failure
 from kiln.engines.xla.binding import XlaError
 from kiln.engines.xla.buffers import Buffer
 from kiln.engines.xla.callbacks import HostCallback, Run
-
-launch_lock = new_rlock()
-"""Held while programs are launched, and while one runs whose devices wait for each other."""
-
-_lone: list[Sequence[Buffer]] = []
-"""The results of runs that nothing may be launched beside; an interrupt leaves them here."""
-in_child(_lone.clear)
+from kiln.engines.xla.client import Client
 
 _left: list[tuple[Sequence[Buffer], list[Run], Run]] = []
-"""Runs of programs that call the host, left by an interrupt. No launch waits, it may be in one."""
+"""Runs of programs that call the host, left by an interrupt."""
 in_child(_left.clear)
 
 _EXCHANGES = (b"all-", b"collective-", b"reduce-scatter", b"send", b"recv")
@@ -39,25 +31,25 @@ Execute = Callable[[Sequence[Buffer]], Any]
 
 
 class Launching(NamedTuple):
-    """What runs an executable, the lock to hold meanwhile if any, and whether to its end."""
+    """What runs an executable, the turns that it waits for if any, and what may be beside it."""
 
     execute: Execute
-    guard: Any
+    turns: _runtime.Turns | None
+    launches_alone: bool
     runs_alone: bool
 
 
-def launching_of(raw: Any, name: str, callbacks: Sequence[HostCallback]) -> Launching:
-    """Return how to launch an executable on virtual devices.
-
-    One that calls the host is not kept apart: its callbacks may run programs.
-    """
+def launching_of(
+    client: Client, raw: Any, name: str, callbacks: Sequence[HostCallback]
+) -> Launching:
+    """Return how to launch an executable on virtual devices."""
     execute: Execute = raw.execute_sharded
-    guard = None if callbacks else launch_lock
+    turns = None if callbacks else client.turns
     if len(raw.local_devices()) == 1:
-        return Launching(execute, guard, False)
+        return Launching(execute, turns, False, False)
     if callbacks:
-        return Launching(CallingLauncher(raw, name, callbacks), guard, False)
-    return Launching(functools.partial(_launch_whole, execute), guard, _exchanges(raw))
+        return Launching(CallingLauncher(raw, name, callbacks), turns, False, False)
+    return Launching(functools.partial(_launch_whole, execute), turns, True, _exchanges(raw))
 
 
 def _exchanges(raw: Any) -> bool:
@@ -82,16 +74,6 @@ def require_all(buffers: Sequence[Buffer]) -> None:
     if any(buffer.is_deleted() for buffer in buffers):
         # jaxlib would run the program on the devices whose parts are left, or crash.
         raise JaxRuntimeError("an argument, or a part of one, has been deleted or donated")
-
-
-def wait_for_lone() -> None:
-    """Wait for the runs that nothing may be launched beside. Call it under `launch_lock`."""
-    while _lone:
-        _wait(_lone[0])
-        del _lone[0]
-
-
-_runtime.set_wait_for_lone(_lone, wait_for_lone)
 
 
 class CallingLauncher:
@@ -129,7 +111,10 @@ class _Launch(NamedTuple):
         self.runs.append(self.run)
         try:
             outs = self.execute(self.buffers).consume_with_handlers(handlers)
-            _wait(outs)
+            for out in outs:
+                # Whoever reads the result hears of a failure.
+                with contextlib.suppress(XlaError):
+                    _runtime.wait_until_ready(out)
         except Exception:
             self.runs.remove(self.run)
             raise
@@ -149,10 +134,3 @@ def _forget_ended() -> None:
             with contextlib.suppress(ValueError):
                 _left.remove(left)
                 runs.remove(run)
-
-
-def _wait(outs: Sequence[Buffer]) -> None:
-    for out in outs:
-        # Whoever reads the result hears of a failure.
-        with contextlib.suppress(XlaError):
-            _runtime.wait_until_ready(out)

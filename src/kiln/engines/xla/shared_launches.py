@@ -8,6 +8,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from kiln import _runtime
 from kiln.base.errors import JaxRuntimeError, one_line, three_lines
 from kiln.base.source import current_source
 from kiln.control.host_call import raise_failure
@@ -15,12 +16,7 @@ from kiln.core.peers import Peers, peers
 from kiln.engines.xla.binding import XlaError, failed
 from kiln.engines.xla.buffers import Buffer
 from kiln.engines.xla.callbacks import HostCallback, Run, is_inside_call
-from kiln.engines.xla.serialized_launches import (
-    CallingLauncher,
-    launch_lock,
-    require_all,
-    wait_for_lone,
-)
+from kiln.engines.xla.serialized_launches import CallingLauncher, require_all
 
 _calls: collections.Counter[tuple[int, ...]] = collections.Counter()
 
@@ -33,17 +29,19 @@ class SharedLauncher(CallingLauncher):
     processes; if it fails the program runs on, with zeros, and then all processes raise.
     """
 
-    __slots__ = ("_digest", "_group")
+    __slots__ = ("_digest", "_group", "_turns")
 
     def __init__(
         self,
         raw: Any,
         name: str,
+        callbacks: Sequence[HostCallback],
+        turns: _runtime.Turns,
         group: Sequence[int],
         digest: str,
-        callbacks: Sequence[HostCallback],
     ) -> None:
         super().__init__(raw, name, callbacks)
+        self._turns = turns
         self._group = tuple(group)
         self._digest = digest
 
@@ -51,7 +49,14 @@ class SharedLauncher(CallingLauncher):
         """Return what runs the program once it is told what to make of the results."""
         run = Run() if self._callbacks else None
         return _Launch(
-            self._execute, self._name, buffers, self._group, self._digest, run, self._runs
+            self._execute,
+            self._name,
+            buffers,
+            self._turns,
+            self._group,
+            self._digest,
+            run,
+            self._runs,
         )
 
 
@@ -59,6 +64,7 @@ class _Launch(NamedTuple):
     execute: Callable[..., Any]
     name: str
     buffers: Sequence[Buffer]
+    turns: _runtime.Turns
     group: tuple[int, ...]
     digest: str
     run: Run | None
@@ -77,10 +83,8 @@ class _Launch(NamedTuple):
                 )
             )
         if self.run is None:
-            with launch_lock:
-                wait_for_lone()
-                return self._run_with(others, handlers)
-        # Without the lock: callbacks may run programs of this process.
+            return self.turns.alone(functools.partial(self._run_with, others, handlers))
+        # Without a turn: callbacks may run programs of this process.
         self.runs.append(self.run)
         try:
             outs = self._run_with(others, handlers)

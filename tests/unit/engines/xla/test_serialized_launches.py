@@ -15,7 +15,7 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import lax, sharding
-from kiln.engines.xla import serialized_launches
+from kiln.engines.xla.client import client
 from kiln.engines.xla.serialized_launches import launching_of
 
 ROWS = sharding.NamedSharding(sharding.make_mesh((8,), ("d",)), sharding.P("d"))
@@ -62,13 +62,19 @@ def ring(x: Any) -> Any:
 def test_which_programs_exchange_data(function: Callable[[Any], Any], exchanges: bool) -> None:
     x = kiln.device_put(np.ones((8, 8), np.float32), ROWS)
     raw = kiln.jit(function).lower(x).compile().runtime_executable()
-    assert launching_of(raw, "function", []).runs_alone == exchanges
+    assert launching_of(client("cpu"), raw, "function", []).runs_alone == exchanges
+
+
+def test_programs_on_one_virtual_device_are_launched_at_once() -> None:
+    x = kiln.device_put(np.ones(8, np.float32), kiln.devices()[3])
+    raw = kiln.jit(jnp.sin).lower(x).compile().runtime_executable()
+    assert launching_of(client("cpu"), raw, "sin", [])[1:] == (client("cpu").turns, False, False)
 
 
 def test_a_deleted_argument_of_a_program_that_exchanges_nothing() -> None:
     x = kiln.device_put(np.ones((8, 8), np.float32), ROWS)
     raw = kiln.jit(lambda x: x + 1).lower(x).compile().runtime_executable()
-    launch = launching_of(raw, "function", []).execute
+    launch = launching_of(client("cpu"), raw, "function", []).execute
     _, buffer, _ = x._data()
     launch([buffer])
     buffer.delete()
@@ -105,7 +111,7 @@ def interrupted(call: Callable[[], Any]) -> list[Any]:
             call()
     finally:
         signal.signal(signal.SIGALRM, before)
-    return serialized_launches._lone
+    return client("cpu").turns._left
 
 
 @pytest.mark.parametrize(
