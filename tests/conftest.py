@@ -12,11 +12,16 @@ os.environ["KILN_CACHE_DIR"] = ""
 os.environ.setdefault("KILN_NUM_CPU_DEVICES", "8")
 
 import gc
+import signal
 from collections.abc import Iterator
 
 import pytest
 
 from kiln.base.config import override
+
+# Shells let what they start in the background ignore it, and so do processes that tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
