@@ -151,7 +151,7 @@ Ref launch(Launcher* launcher, PyObject* buffers) {
   if (!was_made(execute && handlers, reinterpret_cast<PyObject*>(launcher))) return Ref();
   if (is_closed && !may_enter()) return Ref();
   if (launcher->is_slow && !is_closed && !launcher->calls_host && launch_apart != nullptr &&
-      is_main_thread()) {
+      is_main_thread() && !is_in_turn()) {
     return call_held(launch_apart, reinterpret_cast<PyObject*>(launcher), buffers);
   }
   bool in_callback = threads_in_callbacks > 0 && is_in_callback();

@@ -113,6 +113,8 @@ PyTypeObject turns_type = {
 
 }  // namespace
 
+bool is_in_turn() { return innermost != nullptr; }
+
 Turn::Turn(PyObject* turns, bool alone) : alone_(alone) {
   if (turns == nullptr || !Py_IS_TYPE(turns, &turns_type)) return;
   turns_ = Ref::borrow(turns);

@@ -16,6 +16,9 @@ namespace kiln {
 
 struct Turns;
 
+// Whether this thread has a turn, or waits for one.
+bool is_in_turn();
+
 // A thread's turn, on its stack. One within another of the same thread does not wait for it.
 class Turn {
  public:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import kiln.engines.xla.apart
 from kiln import _runtime
 
 PATIENCE_S = 20.0
@@ -49,9 +50,10 @@ def launcher(
     *,
     results: list[Any] | None = None,
     alone: bool = False,
+    slow: bool = False,
 ) -> Callable[[], Any]:
     made = _runtime.Launcher(Executable(inside, results or []), [], "f")
-    made._turns, made._runs_alone, made._is_slow = turns, alone, False
+    made._turns, made._runs_alone, made._is_slow = turns, alone, slow
     return lambda: made([])
 
 
@@ -248,6 +250,28 @@ def test_a_signal_handler_launches_while_its_thread_waits(
 
     signalled(handler, launcher(turns, lambda: entered.append("call"), alone=outer))
     assert entered == ["handler", "call"]
+
+
+@pytest.mark.parametrize("waits_for", ["its turn", "its end"])
+def test_a_signal_handler_launches_what_would_go_to_another_thread(
+    turns: _runtime.Turns, hold: Callable[[bool], Held], waits_for: str
+) -> None:
+    """That one would wait for the turn of the thread that the handler keeps."""
+    assert kiln.engines.xla.apart
+    result, entered = Result(), []
+    first = hold(True) if waits_for == "its turn" else None
+
+    def handler(*_: Any) -> None:
+        if first is not None:
+            assert first.is_inside()
+            first.leaves.set()
+            first.thread.join(PATIENCE_S)
+        result.come.set()
+        launcher(turns, lambda: entered.append("handler"), slow=True)()
+
+    assert first is None or first.is_inside()
+    signalled(handler, launcher(turns, results=[result], alone=True))
+    assert entered == ["handler"]
 
 
 def test_a_function_is_called_alone(turns: _runtime.Turns, hold: Callable[[bool], Held]) -> None:
