@@ -19,7 +19,8 @@ import pytest
 
 from kiln.base.config import override
 
-# Shells let what they start in the background ignore it, and so do processes that tests start.
+# A shell lets what it starts in the background ignore interrupts, and so would the processes that
+# tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

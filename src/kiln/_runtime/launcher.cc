@@ -85,7 +85,7 @@ PyMemberDef launcher_members[] = {
     {"_launches_alone", T_BOOL, offsetof(Launcher, launches_alone), 0,
      "Whether nothing else is launched meanwhile."},
     {"_runs_alone", T_BOOL, offsetof(Launcher, runs_alone), 0,
-     "Whether nothing is launched until the run has ended; calls wait for it."},
+     "Whether that lasts until the run has ended; calls wait for it."},
     {"_is_slow", T_BOOL, offsetof(Launcher, is_slow), 0,
      "Whether the next call leaves the main thread."},
     {"_calls_host", T_BOOL, offsetof(Launcher, calls_host), 0, "Whether programs call Python."},
@@ -157,7 +157,7 @@ Ref launch(Launcher* launcher, PyObject* buffers) {
   bool in_callback = threads_in_callbacks > 0 && is_in_callback();
   if (in_callback && !wait_for_turn_in_callback()) return Ref();
   Inside inside;
-  Turn turn(launcher->turns, launcher->launches_alone || launcher->runs_alone);
+  Turn turn(launcher->turns, launcher->launches_alone);
   if (turn.failed()) return Ref();
   long long start = coarse_time();
   Ref results = Ref::own(PyObject_CallOneArg(execute.get(), buffers));
@@ -245,10 +245,9 @@ void HostOperands::end(PyObject* results) {
 int add_launcher(PyObject* module) {
   consume_name = PyUnicode_InternFromString("consume_with_handlers");
   is_ready_name = PyUnicode_InternFromString("is_ready");
-  for (PyObject* name : {consume_name, is_ready_name}) {
-    if (name == nullptr) return -1;
+  if (consume_name == nullptr || is_ready_name == nullptr || add_type(module, &launcher_type) < 0) {
+    return -1;
   }
-  if (add_type(module, &launcher_type) < 0) return -1;
   return PyModule_AddFunctions(module, functions);
 }
 

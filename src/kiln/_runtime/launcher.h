@@ -27,7 +27,7 @@ struct Launcher {
   HostOperandList* host_operands;  // of the last call, if it has ended; null while a call uses them
   int calls_without;    // how many calls to come go without: the last one did not end at once
   char launches_alone;  // whether nothing else is launched meanwhile
-  char runs_alone;      // nor until the run has ended, which calls wait for
+  char runs_alone;      // whether that lasts until the run has ended, which calls wait for
   char is_slow;         // whether the last call kept its thread for long, as the first one may
   char calls_host;      // whether programs call Python: signals arrive there
 };

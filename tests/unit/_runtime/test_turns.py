@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-import kiln.engines.xla.apart
+import kiln.engines.xla.apart  # noqa: F401, launches on another thread
 from kiln import _runtime
 
 PATIENCE_S = 20.0
@@ -53,7 +54,8 @@ def launcher(
     slow: bool = False,
 ) -> Callable[[], Any]:
     made = _runtime.Launcher(Executable(inside, results or []), [], "f")
-    made._turns, made._runs_alone, made._is_slow = turns, alone, slow
+    made._turns, made._is_slow = turns, slow
+    made._launches_alone, made._runs_alone = alone, results is not None
     return lambda: made([])
 
 
@@ -257,8 +259,9 @@ def test_a_signal_handler_launches_what_would_go_to_another_thread(
     turns: _runtime.Turns, hold: Callable[[bool], Held], waits_for: str
 ) -> None:
     """That one would wait for the turn of the thread that the handler keeps."""
-    assert kiln.engines.xla.apart
-    result, entered = Result(), []
+    threads: list[int] = []
+    launcher(turns, lambda: threads.append(threading.get_ident()), slow=True)()
+    result = Result()
     first = hold(True) if waits_for == "its turn" else None
 
     def handler(*_: Any) -> None:
@@ -267,11 +270,11 @@ def test_a_signal_handler_launches_what_would_go_to_another_thread(
             first.leaves.set()
             first.thread.join(PATIENCE_S)
         result.come.set()
-        launcher(turns, lambda: entered.append("handler"), slow=True)()
+        launcher(turns, lambda: threads.append(threading.get_ident()), slow=True)()
 
     assert first is None or first.is_inside()
     signalled(handler, launcher(turns, results=[result], alone=True))
-    assert entered == ["handler"]
+    assert [thread == threading.get_ident() for thread in threads] == [False, True]
 
 
 def test_a_function_is_called_alone(turns: _runtime.Turns, hold: Callable[[bool], Held]) -> None:
@@ -291,18 +294,19 @@ def test_a_function_is_called_alone(turns: _runtime.Turns, hold: Callable[[bool]
 
 
 def test_threads_of_all_kinds(turns: _runtime.Turns) -> None:
-    beside, alone, wrong = [0], [0], []
+    beside: list[int] = []
+    alone: list[int] = []
+    wrong: list[tuple[int, int]] = []
 
     def enter(mine: list[int]) -> None:
-        mine[0] += 1
-        if alone[0] > 1 or (alone[0] and beside[0]):
-            wrong.append((alone[0], beside[0]))
-        for _ in range(50):
-            pass
-        mine[0] -= 1
+        mine.append(1)
+        if len(alone) > 1 or (alone and beside):
+            wrong.append((len(alone), len(beside)))
+        time.sleep(0)
+        mine.pop()
 
     def run(number: int) -> None:
-        for i in range(500):
+        for i in range(300):
             mine = alone if (i + number) % 3 == 0 else beside
             inside = functools.partial(enter, mine)
             launcher(turns, inside, alone=mine is alone)()

@@ -67,7 +67,7 @@ class XlaExecutable(_runtime.Launcher):
 
     def share(self, group: Sequence[int], digest: str) -> None:
         """Run together with the other processes of a group from now on."""
-        self._turns, self._runs_alone = None, False
+        self._turns = None
         self._execute = SharedLauncher(
             self.raw, self.name, self.lowered.callbacks, self._client.turns, group, digest
         )

@@ -21,7 +21,7 @@ from kiln.engines.xla.callbacks import HostCallback, Run
 from kiln.engines.xla.client import Client
 
 _left: list[tuple[Sequence[Buffer], list[Run], Run]] = []
-"""Runs of programs that call the host, left by an interrupt."""
+"""Runs of programs that call the host, left under way by what a signal handler raised."""
 in_child(_left.clear)
 
 _EXCHANGES = (b"all-", b"collective-", b"reduce-scatter", b"send", b"recv")
@@ -82,12 +82,11 @@ class CallingLauncher:
     A failure of a callback is raised then: the devices do not stop for it.
     """
 
-    __slots__ = ("_callbacks", "_execute", "_name", "_runs")
+    __slots__ = ("_execute", "_name", "_runs")
 
     def __init__(self, raw: Any, name: str, callbacks: Sequence[HostCallback]) -> None:
         self._execute = raw.execute_sharded
         self._name = name
-        self._callbacks = bool(callbacks)
         self._runs: list[Run] = []
         for callback in callbacks:
             callback.runs = self._runs
@@ -115,10 +114,12 @@ class _Launch(NamedTuple):
                 # Whoever reads the result hears of a failure.
                 with contextlib.suppress(XlaError):
                     _runtime.wait_until_ready(out)
-        except Exception:
+        except (XlaError, ValueError):
+            # It was not launched.
             self.runs.remove(self.run)
             raise
         except BaseException:
+            # A signal handler raised this; the run goes on.
             _left.append((outs, self.runs, self.run))
             raise
         self.runs.remove(self.run)
@@ -130,6 +131,7 @@ class _Launch(NamedTuple):
 def _forget_ended() -> None:
     for left in list(_left):
         outs, runs, run = left
+        # A handler that struck before the results were there left nothing that could be asked.
         if outs and all(out.is_deleted() or out.is_ready() for out in outs):
             with contextlib.suppress(ValueError):
                 _left.remove(left)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import contextlib
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -29,7 +28,7 @@ class SharedLauncher(CallingLauncher):
     processes; if it fails the program runs on, with zeros, and then all processes raise.
     """
 
-    __slots__ = ("_digest", "_group", "_turns")
+    __slots__ = ("_calls_host", "_digest", "_group", "_turns")
 
     def __init__(
         self,
@@ -41,13 +40,14 @@ class SharedLauncher(CallingLauncher):
         digest: str,
     ) -> None:
         super().__init__(raw, name, callbacks)
+        self._calls_host = bool(callbacks)
         self._turns = turns
         self._group = tuple(group)
         self._digest = digest
 
     def __call__(self, buffers: Sequence[Buffer]) -> Any:
         """Return what runs the program once it is told what to make of the results."""
-        run = Run() if self._callbacks else None
+        run = Run() if self._calls_host else None
         return _Launch(
             self._execute,
             self._name,
@@ -85,17 +85,12 @@ class _Launch(NamedTuple):
         if self.run is None:
             return self.turns.alone(functools.partial(self._run_with, others, handlers))
         # Without a turn: callbacks may run programs of this process.
-        self.runs.append(self.run)
-        try:
-            outs = self._run_with(others, handlers)
-        finally:
-            with contextlib.suppress(ValueError):
-                self.runs.remove(self.run)
+        outs = self._run_with(others, handlers)
         self._raise_failures(others, self.run)
         return outs
 
     def _run_with(self, others: Peers, handlers: Sequence[Any]) -> Sequence[Buffer]:
-        run = functools.partial(self._run_to_end, handlers)
+        run = functools.partial(self._noted_run if self.run else self._run_to_end, handlers)
         return others.run(self.group, run, self.name, self.digest)
 
     def _raise_failures(self, others: Peers, run: Run) -> None:
@@ -116,6 +111,15 @@ class _Launch(NamedTuple):
                     "see the traceback there",
                 )
             )
+
+    def _noted_run(self, handlers: Sequence[Any]) -> Sequence[Buffer]:
+        """Run to the end; callbacks tell the run of failures, even if the caller has left it."""
+        assert self.run is not None
+        self.runs.append(self.run)
+        try:
+            return self._run_to_end(handlers)
+        finally:
+            self.runs.remove(self.run)
 
     def _run_to_end(self, handlers: Sequence[Any]) -> Sequence[Buffer]:
         require_all(self.buffers)

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,9 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import lax, sharding
+from kiln.engines.xla.callbacks import HostCallback
 from kiln.engines.xla.client import client
-from kiln.engines.xla.serialized_launches import launching_of
+from kiln.engines.xla.serialized_launches import CallingLauncher, launching_of
 
 ROWS = sharding.NamedSharding(sharding.make_mesh((8,), ("d",)), sharding.P("d"))
 COLUMNS = sharding.NamedSharding(ROWS.mesh, sharding.P(None, "d"))
@@ -62,7 +63,8 @@ def ring(x: Any) -> Any:
 def test_which_programs_exchange_data(function: Callable[[Any], Any], exchanges: bool) -> None:
     x = kiln.device_put(np.ones((8, 8), np.float32), ROWS)
     raw = kiln.jit(function).lower(x).compile().runtime_executable()
-    assert launching_of(client("cpu"), raw, "function", []).runs_alone == exchanges
+    found = launching_of(client("cpu"), raw, "function", [])
+    assert (found.launches_alone, found.runs_alone) == (True, exchanges)
 
 
 def test_programs_on_one_virtual_device_are_launched_at_once() -> None:
@@ -112,6 +114,53 @@ def interrupted(call: Callable[[], Any]) -> list[Any]:
     finally:
         signal.signal(signal.SIGALRM, before)
     return client("cpu").turns._left
+
+
+class Result:
+    """A result that comes when a test lets it."""
+
+    has_come = False
+
+    def is_deleted(self) -> bool:
+        return False
+
+    def is_ready(self) -> bool:
+        return self.has_come
+
+
+class Executable:
+    """What jaxlib's executables are to a launcher."""
+
+    def __init__(self, results: list[Result]) -> None:
+        self.results = results
+
+    def execute_sharded(self, buffers: Sequence[Any]) -> Executable:
+        return self
+
+    def consume_with_handlers(self, handlers: Sequence[Any]) -> list[Result]:
+        return self.results
+
+
+def test_a_run_that_a_signal_handler_leaves_hears_of_failing_callbacks() -> None:
+    """Told to XLA instead, its other devices would wait until XLA ends the process."""
+
+    def handler(*_: Any) -> None:
+        raise TimeoutError
+
+    result, callback = Result(), HostCallback(list, [], token=False)
+    launch = CallingLauncher(Executable([result]), "function", [callback])
+    before = signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    try:
+        with pytest.raises(TimeoutError):
+            launch([]).consume_with_handlers([])
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert callback.runs is not None
+    assert [run.failure for run in callback.runs] == [None]
+    result.has_come = True
+    launch([]).consume_with_handlers([])
+    assert callback.runs == []
 
 
 @pytest.mark.parametrize(
