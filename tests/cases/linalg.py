@@ -85,6 +85,23 @@ def phaseless_eigh(x: Any) -> Any:
     return [values, matmul(_numbered_columns(vectors), adjoint(vectors))]
 
 
+def lower_cholesky(x: Any) -> Any:
+    """Factor by the lower triangle of matrices that are not Hermitian."""
+    return linalg.cholesky(spread(x), symmetrize_input=False)
+
+
+def eigh_of_triangle(lower: bool) -> Callable[[Any], Any]:
+    """Diagonalise by one triangle of matrices that are not Hermitian, without complex phases."""
+
+    def apply(x: Any) -> Any:
+        vectors, values = spectral.eigh(spread(x), lower=lower, symmetrize_input=False)
+        if x.dtype.kind != "c":
+            return [values, vectors]
+        return [values, matmul(_numbered_columns(vectors), adjoint(vectors))]
+
+    return apply
+
+
 def phaseless_svd(x: Any) -> Any:
     """Return what does not depend on the phase that two singular vectors share."""
     u, values, vt = spectral.svd(spread(x), full_matrices=False)
@@ -121,6 +138,8 @@ CHOLESKY = [
         "one triangle, one failure ",
         named=((0, 1), (0, 2)),
     ),
+    _row(linalg.cholesky_p, lower_cholesky, STACK, "one triangle "),
+    _row(linalg.cholesky_p, lower_cholesky, COMPLEX, "one triangle "),
     Case(linalg.cholesky_p, linalg.cholesky, (Operand((0, 0)),)),
 ]
 TRIANGULAR = [
@@ -232,6 +251,10 @@ SPECTRAL = [
         "upper ",
         tolerance=1e-4,
     ),
+    _row(spectral.eigh_p, eigh_of_triangle(True), STACK, "one triangle "),
+    _row(spectral.eigh_p, eigh_of_triangle(False), STACK, "one triangle, upper "),
+    _row(spectral.eigh_p, eigh_of_triangle(True), COMPLEX, "one triangle "),
+    _row(spectral.eigh_p, eigh_of_triangle(False), COMPLEX, "one triangle, upper "),
     _row(spectral.svd_p, svd(), STACK, named=N_STACK),
     _row(spectral.svd_p, svd(full_matrices=False), TALL, "reduced "),
     _row(spectral.svd_p, svd(full_matrices=False), WIDE, "reduced "),

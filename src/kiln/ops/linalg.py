@@ -29,6 +29,7 @@ from kiln.ops.matrices import (
     Stacked,
     check_matrix,
     check_square,
+    completed,
     conjugated,
     diagonal_mask,
     incompatible,
@@ -72,7 +73,8 @@ class Cholesky(Stacked):
         return np.tril(out)
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-        (t,) = tangents
+        # Only one triangle is read, so the tangent of the other does not count.
+        t = completed(tangents[0])
         factor = self.bind(*primals)
         right = triangular_solve(factor, t, lower=True, transpose_a=True, conjugate_a=True)
         inner = triangular_solve(factor, right, left_side=True, lower=True)

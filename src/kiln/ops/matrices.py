@@ -155,6 +155,17 @@ def symmetrized(name: str, x: Any) -> Any:
     return div(add(x, adjoint(x)), scalar(2, aval_of(x)))
 
 
+def completed(x: Any, from_lower: bool = True) -> Any:
+    """Return the Hermitian matrices that share a triangle, and the real diagonal, with x."""
+    if not is_complex(x):
+        below = lower_mask(x, 0 if from_lower else -1)
+        this, other = (x, transposed(x)) if from_lower else (transposed(x), x)
+        return select(below, this, other)
+    half = lower(x, -1) if from_lower else upper(x, 1)
+    real_diagonal = convert_element_type(real_part(diagonal(x)), aval_of(x).dtype)
+    return add(add(half, adjoint(half)), with_diagonal(real_diagonal))
+
+
 def lower_mask(x: Any, k: int = 0) -> Any:
     """Return bools of the shape of x: on and below the k-th diagonal."""
     shape = aval_of(x).shape

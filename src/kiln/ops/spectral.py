@@ -32,6 +32,7 @@ from kiln.ops.matrices import (
     along_rows,
     check_matrix,
     check_square,
+    completed,
     complex_dtype,
     conjugated,
     diagonal,
@@ -143,7 +144,9 @@ class Eigh(Stacked):
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
         vectors, values = outs = self.bind(*primals, **params)
-        inner = matmul(adjoint(vectors), matmul(tangents[0], vectors))
+        # Only one triangle is read, so the tangent of the other does not count.
+        t = completed(tangents[0], params["lower"])
+        inner = matmul(adjoint(vectors), matmul(t, vectors))
         factor = _inverse_differences(convert_element_type(values, aval_of(vectors).dtype))
         return outs, [matmul(vectors, mul(factor, inner)), real_part(diagonal(inner))]
 

@@ -48,6 +48,36 @@ def test_definite(kind: str, lower: bool) -> None:
     near(a @ vectors, vectors * np.asarray(values))
 
 
+def _definite_functions(lower: bool) -> dict[str, Any]:
+    def factored(a: Any) -> Any:
+        return linalg.cho_solve(linalg.cho_factor(a, lower), sides)
+
+    sides = np.stack([SIDES, -SIDES])
+    return {
+        "cholesky": lambda a: linalg.cholesky(a, lower),
+        "cho_solve": factored,
+        "solve": lambda a: linalg.solve(a, sides, lower, assume_a="pos"),
+        "values": lambda a: linalg.eigh(a, lower=lower)[0],
+        "vectors": lambda a: jnp.abs(linalg.eigh(a, lower=lower)[1]),
+    }
+
+
+@pytest.mark.parametrize("kind", DEFINITE)
+@pytest.mark.parametrize("lower", [False, True])
+@pytest.mark.parametrize("name", _definite_functions(True))
+def test_derivatives_of_definite(kind: str, lower: bool, name: str) -> None:
+    """Operands and tangents are not Hermitian: the derivative is that of what is computed."""
+    fun = _definite_functions(lower)[name]
+    a = np.stack([DEFINITE[kind] + 0.1 * GENERAL[kind], 2 * DEFINITE[kind]])
+    t = np.stack([GENERAL[kind].T + GENERAL[kind] ** 2, GENERAL[kind][::-1]])
+    _, found = kiln.jvp(fun, (jnp.asarray(a),), (jnp.asarray(t),))
+    step = 1e-6
+    near(found, (fun(a + step * t) - fun(a - step * t)) / (2 * step), 1e-6)
+    weights = np.cos(np.arange(found.size)).reshape(found.shape)
+    gradient = kiln.grad(lambda x: jnp.sum(fun(x).real * weights))(jnp.asarray(a))
+    near(np.sum(np.real(gradient * t)), np.sum(np.real(found) * weights), 1e-8)
+
+
 @pytest.mark.parametrize("kind", GENERAL)
 def test_factors(kind: str) -> None:
     a = GENERAL[kind]

@@ -57,8 +57,8 @@ def cholesky(
     """
     x = matrix("cholesky", a)
     if lower:
-        return linalg.cholesky(jnp.tril(x), symmetrize_input=False)
-    return adjoint(linalg.cholesky(adjoint(jnp.triu(x)), symmetrize_input=False))
+        return linalg.cholesky(x, symmetrize_input=False)
+    return adjoint(linalg.cholesky(adjoint(x), symmetrize_input=False))
 
 
 def cho_factor(
@@ -197,7 +197,9 @@ def eigh(
     type: int = 1,
     check_finite: bool = True,
 ) -> Any:
-    """Return ascending eigenvalues and eigenvectors of Hermitian matrices, by one triangle.
+    """Return ascending eigenvalues and eigenvectors of Hermitian matrices.
+
+    Matrices that are not Hermitian are replaced by the mean with their conjugate transposes.
 
     Raises: NotImplementedError for generalised problems (`b`, `type`) and for `eigvals`.
     """
@@ -210,9 +212,7 @@ def eigh(
                 NotImplementedError,
             )
     x = matrix("eigh", a)
-    half = jnp.tril(x, -1) if lower else jnp.triu(x, 1)
-    middle = jnp.eye(x.shape[-1], dtype=x.dtype) * jnp.real(x)
-    vectors, values = spectral.eigh(half + adjoint(half) + middle, symmetrize_input=False)
+    vectors, values = spectral.eigh(x, lower=lower)
     return values if eigvals_only else (values, vectors)
 
 
