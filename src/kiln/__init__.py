@@ -31,6 +31,7 @@ with _Permanent():
     )
     from kiln.api.arrays import process_count as process_count
     from kiln.api.arrays import process_index as process_index
+    from kiln.api.contexts import batch_invariant as batch_invariant
     from kiln.api.contexts import checking_leaks as checking_leaks
     from kiln.api.contexts import debug_infs as debug_infs
     from kiln.api.contexts import debug_key_reuse as debug_key_reuse

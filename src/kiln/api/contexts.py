@@ -38,6 +38,16 @@ def numpy_rank_promotion(new_val: str) -> AbstractContextManager[None]:
     return override(numpy_rank_promotion=checked("numpy_rank_promotion", new_val))
 
 
+def batch_invariant(new_val: bool = True) -> AbstractContextManager[None]:
+    """Give each row of a result the same bits in batches of any size, until the context ends.
+
+    Sums and products are computed in an order that depends on how many terms they have and on
+    nothing else, which takes longer: docs/native.md says how much. Programs that the native engine
+    does not compile raise ValueError.
+    """
+    return override(batch_invariant=bool(new_val))
+
+
 def default_device(device: Any) -> AbstractContextManager[None]:
     """Set the device for programs that no argument or option places, until the context ends.
 

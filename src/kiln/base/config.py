@@ -39,6 +39,7 @@ class Options(Record):
     threefry_partitionable: bool = _option(False, in_key=True)
     default_prng_impl: str = _option("threefry2x32", in_key=True)
     engine: str | None = _option(None, in_key=True)
+    batch_invariant: bool = _option(False, in_key=True)
     debug_nans: bool = _option(False, in_key=True)
     debug_infs: bool = _option(False, in_key=True)
     check_tracer_leaks: bool = _option(False, in_key=True)
@@ -90,6 +91,7 @@ class Options(Record):
         remembers = self.plain and not self.checks_values and not self.python_call
         object.__setattr__(self, "remembers_calls", remembers)
         plain = not self.checks_values and self.engine is None and self.default_device is None
+        plain = plain and not self.batch_invariant
         object.__setattr__(self, "plain_eager", plain)
         object.__setattr__(self, "_hash", None)
 

@@ -49,7 +49,9 @@ THREADS = "threads"
 
 CHECKS = "check"
 """The compiler option that says which checks a program makes of itself."""
-_OF_KILN = frozenset((THREADS, CHECKS))
+BATCH_INVARIANT = "batch_invariant"
+"""The compiler option that says that no result depends on how many rows there are beside it."""
+_OF_KILN = frozenset((THREADS, CHECKS, BATCH_INVARIANT))
 
 
 class Program(Record):
@@ -75,6 +77,11 @@ class Program(Record):
     def checks(self) -> str:
         """Which checks it makes of itself, such as `nan,index`."""
         return str(dict(self.compiler_options).get(CHECKS, ""))
+
+    @property
+    def is_batch_invariant(self) -> bool:
+        """Whether each row of a result has the same bits, however many rows there are."""
+        return bool(dict(self.compiler_options).get(BATCH_INVARIANT, False))
 
     @property
     def engine_options(self) -> tuple[tuple[str, Any], ...]:

@@ -11,7 +11,6 @@ is compiled again on its next call.
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 import time
 import weakref
@@ -33,11 +32,12 @@ from kiln.core.ref import Ref
 from kiln.core.trace import Tracer, aval_of, leaked
 from kiln.execution import dumping
 from kiln.execution.engine_choice import Choice, engine_for
+from kiln.execution.programs import program_of
 from kiln.execution.progress import progress
 from kiln.execution.stored_programs import choice_for, executable_of
 from kiln.ir.checker import check
 from kiln.ir.jaxpr import Jaxpr
-from kiln.ir.rewrite import canonical_for_engines, drop_inputs, eliminate_dead_code
+from kiln.ir.rewrite import canonical_for_engines
 from kiln.ir.sharding import Sharding
 from kiln.ir.types import ShapedArray
 from kiln.ir.user_code import is_shareable
@@ -451,26 +451,6 @@ def _recompiled(key: ProgramKey) -> Executable:
     """Recompile an evicted program that is still in use, with the options of its key."""
     with override(**options_of_key(key.options)):
         return compiled_once(key, lambda: _alive[key])[1]
-
-
-def program_of(
-    jaxpr: Jaxpr,
-    name: str,
-    keep_unused: bool = False,
-    compiler_options: tuple[tuple[str, Any], ...] = (),
-    donated: tuple[int, ...] = (),
-    placement: Placement | None = None,
-) -> tuple[Program, list[int] | None]:
-    """Drop dead code and, unless `keep_unused`, unused inputs; return which inputs remain."""
-    clean, used = eliminate_dead_code(jaxpr)
-    if keep_unused or all(used):
-        return Program(clean, name, compiler_options, donated, placement), None
-    kept = [i for i, u in enumerate(used) if u]
-    if placement is not None and placement.in_shardings:
-        in_shardings = tuple([placement.in_shardings[i] for i in kept])
-        placement = dataclasses.replace(placement, in_shardings=in_shardings)
-    donated = tuple([n for n, i in enumerate(kept) if i in donated])
-    return Program(drop_inputs(clean, used), name, compiler_options, donated, placement), kept
 
 
 def _compile(compiled: CachedProgram) -> Executable:

@@ -43,7 +43,8 @@ def engine_for(
     if options.engine:
         engine(options.engine)
         return Choice(options.engine, "the option engine names it")
-    if is_eager and placement is None and _runs_on_host(jaxpr):
+    may_interpret = is_eager and placement is None and not options.batch_invariant
+    if may_interpret and _runs_on_host(jaxpr):
         return Choice(HOST_ENGINE, "the operation runs on the host, uncompiled")
     return Choice(DEFAULT_ENGINE, _DEFAULT)
 
@@ -55,7 +56,7 @@ def compiling(choice: Choice, program: Program) -> Choice:
     for the host, if all of it can be; the reason says what kept it from there.
 
     Raises: ValueError for a number of threads on the XLA engine, whose programs share theirs, and
-        for checks on any engine but the host's compiler.
+        for checks, or the option `batch_invariant`, on any engine but the host's compiler.
     """
     if choice.reason == _DEFAULT and _is_for_host(program.placement):
         choice = _for_host(choice, program)
@@ -65,6 +66,16 @@ def compiling(choice: Choice, program: Program) -> Choice:
                 f"compiling {program.name} with check={program.checks!r}",
                 f"it runs on the {choice.name} engine, which has no checks ({choice.reason})",
                 "leave check out, or change the program so that it is compiled for the host",
+            )
+        )
+    if program.is_batch_invariant and choice.name != HOST_COMPILER:
+        raise ValueError(
+            three_lines(
+                f"compiling {program.name} with the option batch_invariant",
+                f"it runs on the {choice.name} engine, where bits may depend on how many rows "
+                f"there are ({choice.reason})",
+                "set batch_invariant to False for it, or change the program so that it is compiled "
+                "for the host",
             )
         )
     if program.threads and choice.name == DEFAULT_ENGINE:

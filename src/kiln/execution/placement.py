@@ -22,10 +22,10 @@ from kiln.execution.compilation import (
     CachedProgram,
     WrongDevice,
     compile_jaxpr,
-    program_of,
 )
 from kiln.execution.donation import Donation
 from kiln.execution.engine_choice import engine_for
+from kiln.execution.programs import program_of
 from kiln.execution.sized_programs import compile_for_sizes, program_for_sizes
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.mesh import Mesh, PartitionSpec

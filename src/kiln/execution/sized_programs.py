@@ -18,7 +18,6 @@ from kiln.execution.compilation import (
     Variant,
     cached_program,
     compiled_once,
-    program_of,
 )
 from kiln.execution.engine_choice import (
     HOST_COMPILER,
@@ -26,6 +25,7 @@ from kiln.execution.engine_choice import (
     compiling,
     engine_for,
 )
+from kiln.execution.programs import program_of
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.rewrite import canonical_for_engines
 from kiln.ir.specialise import out_types

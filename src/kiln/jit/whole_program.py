@@ -13,7 +13,7 @@ from typing import Any
 from kiln.base.records import Record
 from kiln.core.array import ConcreteArray, host_value
 from kiln.core.engine import Program
-from kiln.execution.compilation import program_of
+from kiln.execution.programs import program_of
 from kiln.execution.placement import Placer
 from kiln.ir.jaxpr import Atom, Jaxpr, Literal, Var
 from kiln.ir.sharding import Sharding

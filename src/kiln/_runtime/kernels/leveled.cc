@@ -15,9 +15,9 @@ namespace {
 #define KILN_KERNEL(name) Symbol(#name, KILN_BEST(name))
 #define KILN_FUNCTION(name) Symbol("kiln_" #name, reinterpret_cast<void*>(KILN_BEST(name)))
 
-const Symbols symbols{KILN_KERNEL(cumulative), KILN_KERNEL(top_k),     KILN_FUNCTION(sin_f32),
-                      KILN_FUNCTION(cos_f32),  KILN_FUNCTION(tan_f32), KILN_FUNCTION(sin_f64),
-                      KILN_FUNCTION(cos_f64),  KILN_FUNCTION(tan_f64)};
+const Symbols symbols{KILN_KERNEL(cumulative), KILN_KERNEL(folded),    KILN_KERNEL(top_k),
+                      KILN_FUNCTION(sin_f32),  KILN_FUNCTION(cos_f32), KILN_FUNCTION(tan_f32),
+                      KILN_FUNCTION(sin_f64),  KILN_FUNCTION(cos_f64), KILN_FUNCTION(tan_f64)};
 
 }  // namespace
 }  // namespace kiln

@@ -27,6 +27,7 @@
 namespace kiln {
 
 KILN_DECLARE_KERNEL(cumulative)
+KILN_DECLARE_KERNEL(folded)
 KILN_DECLARE_KERNEL(top_k)
 
 // Elementary functions of the numbers of a vector, in place.

@@ -64,7 +64,8 @@ int32_t solve_each(Call* call, const Triangle<T>& first, int64_t batch, const T*
 // kiln_triangular_solve_T: X with op(A) X = B, or X op(A) = B, for triangular A.
 //
 // Buffers: A (m x m, or n x n), B and X of m x n. Numbers: batch, m, n, left_side, lower,
-// transpose_a, conjugate_a, unit_diagonal.
+// transpose_a, conjugate_a, unit_diagonal, 1 if a column of the result may depend neither on the
+// batch nor on the other columns.
 template <typename T>
 int32_t triangular_solve(Call* call, void* const* buffers, const int64_t* numbers) {
   const int64_t batch = numbers[0], m = numbers[1], n = numbers[2];
@@ -76,10 +77,10 @@ int32_t triangular_solve(Call* call, void* const* buffers, const int64_t* number
   if (m * n == 0) return 0;
   const int64_t order = left ? m : n;
   if constexpr (std::is_floating_point_v<T>) {
-    const bool in_lanes = is_for_lanes(batch, m, n);
-    if (left && (in_lanes || n >= kFewSides || !has_routines)) {
+    const bool alike = numbers[8] != 0, in_lanes = !alike && is_for_lanes(batch, m, n);
+    if (left && (alike || in_lanes || n >= kFewSides || !has_routines)) {
       const Triangle<T> first{
-          a, m, transpose ? 1 : m, transpose ? m : 1, lower == transpose, numbers[7] != 0};
+          a, m, transpose ? 1 : m, transpose ? m : 1, lower == transpose, numbers[7] != 0, alike};
       return solve_each(call, first, batch, b, out, n, in_lanes);
     }
   }
@@ -120,10 +121,10 @@ void permute(const int32_t* pivots, int64_t count, int32_t* out, int64_t size) {
 
 template <typename T>
 int32_t factor_each(Call* call, int64_t batch, int64_t m, int64_t n, const T* a, T* out,
-                    int32_t* pivots, int32_t* order) {
+                    int32_t* pivots, int32_t* order, bool may_take_lanes) {
   const int64_t count = std::min(m, n);
+  const bool in_lanes = may_take_lanes && is_for_lanes(batch, m, n);
   const auto some = [&](Call* inner, int64_t begin, int64_t end) {
-    const bool in_lanes = is_for_lanes(batch, m, n);
     int32_t status = 0;
     if (in_lanes && count > 0) {
       status = factor_stack(a + begin * m * n, out + begin * m * n, end - begin, m, n,
@@ -146,7 +147,7 @@ int32_t factor_each(Call* call, int64_t batch, int64_t m, int64_t n, const T* a,
 // kiln_lu_T: L U = P A in one matrix, the rows exchanged at each step, and P as a permutation.
 //
 // Buffers: A and the factors of m x n, pivots of min(m, n), permutation of m (both 32-bit
-// integers). Numbers: batch, m, n.
+// integers). Numbers: batch, m, n, 1 if the result may not depend on the batch.
 template <typename T>
 int32_t lu(Call* call, void* const* buffers, const int64_t* numbers) {
   const int64_t batch = numbers[0], m = numbers[1], n = numbers[2], count = std::min(m, n);
@@ -154,7 +155,7 @@ int32_t lu(Call* call, void* const* buffers, const int64_t* numbers) {
   T* out = static_cast<T*>(buffers[1]);
   int32_t *pivots = static_cast<int32_t*>(buffers[2]), *order = static_cast<int32_t*>(buffers[3]);
   if constexpr (std::is_floating_point_v<T>) {
-    return factor_each(call, batch, m, n, a, out, pivots, order);
+    return factor_each(call, batch, m, n, a, out, pivots, order, numbers[3] == 0);
   }
   if (!has_routines) return kNoLibrary;
   return over_stack(call, batch, cube(m, n, count), [&](int64_t begin, int64_t end) {

@@ -80,7 +80,7 @@ void multiply_one(const Product& p, const T* a, const T* b, T* c) {
     if (!is_small(p) && fits_blocks<T>(p) && multiply_in_blocks(nullptr, p, a, b, c) == 0) return;
   }
   if constexpr (kInLibrary<T>) {
-    if (has_routines && !is_small(p) && fits_library(p)) {
+    if (has_routines && !p.in_order && !is_small(p) && fits_library(p)) {
       by_library(p, a, b, c);
       return;
     }
@@ -151,17 +151,43 @@ Product Product::of(const int64_t* numbers) {
   p.m = numbers[1], p.n = numbers[2], p.k = numbers[3];
   p.transpose_a = numbers[4] != 0, p.transpose_b = numbers[5] != 0;
   p.a_step = numbers[6], p.b_step = numbers[7], p.c_step = numbers[8];
-  p.accumulate = numbers[9] != 0;
+  p.accumulate = (numbers[9] & 1) != 0;
+  p.in_order = (numbers[9] & 2) != 0;
   p.a_row = std::max<int64_t>(1, p.transpose_a ? p.m : p.k);
   p.b_row = std::max<int64_t>(1, p.transpose_b ? p.k : p.n);
   p.c_row = std::max<int64_t>(1, p.n);
   return p;
 }
 
+namespace {
+
+// Rows of C in blocks, by the loops for small products.
+template <typename T>
+int32_t multiply_by_loops(Call* call, const Product& p, const T* a, const T* b, T* c) {
+  const int64_t row_work = p.n * std::max<int64_t>(1, p.k);
+  const Blocks rows = Blocks::of(p.m, std::max<int64_t>(1, kBlockWork / 16 / row_work), 8);
+  return over_blocks(call, p.batch * rows.count, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      const int64_t item = i / rows.count, block = i % rows.count;
+      multiply_part(p, true, rows.begin(block), rows.end(block), a + item * p.a_step,
+                    b + item * p.b_step, c + item * p.c_step);
+    }
+    return 0;
+  });
+}
+
+}  // namespace
+
 template <typename T>
 int32_t multiply(Call* call, const Product& given, const T* a, const T* b, T* c) {
   const Product p = folded(given);
   if (p.batch == 0 || p.m == 0 || p.n == 0) return 0;
+  if (p.in_order) {
+    if constexpr (std::is_floating_point_v<T>) {
+      if (p.k > 0) return multiply_in_blocks(call, p, a, b, c);
+    }
+    return multiply_by_loops(call, p, a, b, c);
+  }
   if (is_vector(p)) return multiply_vector(call, p, a, b, c);
   if constexpr (std::is_floating_point_v<T>) {
     if (!is_small(p) && fits_blocks<T>(p)) return multiply_in_blocks(call, p, a, b, c);
@@ -211,7 +237,7 @@ namespace {
 //
 // Buffers: A of m x k (k x m if trans_a), B of k x n (n x k if trans_b), C of m x n.
 // Numbers: batch, m, n, k, trans_a, trans_b, the steps from one matrix to the next of A, B and C
-// in elements (0: one matrix for all), accumulate.
+// in elements (0: one matrix for all), 1 to accumulate plus 2 for an order that depends on k alone.
 template <typename T>
 int32_t gemm(Call* call, void* const* buffers, const int64_t* numbers) {
   return multiply(call, Product::of(numbers), static_cast<const T*>(buffers[0]),
@@ -223,18 +249,8 @@ template <typename T>
 int32_t gemm_by_loops(Call* call, void* const* buffers, const int64_t* numbers) {
   const Product p = Product::of(numbers);
   if (p.batch == 0 || p.m == 0 || p.n == 0) return 0;
-  const T *a = static_cast<const T*>(buffers[0]), *b = static_cast<const T*>(buffers[1]);
-  T* c = static_cast<T*>(buffers[2]);
-  const int64_t row_work = p.n * std::max<int64_t>(1, p.k);
-  const Blocks rows = Blocks::of(p.m, std::max<int64_t>(1, kBlockWork / 16 / row_work), 8);
-  return over_blocks(call, p.batch * rows.count, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i) {
-      const int64_t item = i / rows.count, block = i % rows.count;
-      multiply_part(p, true, rows.begin(block), rows.end(block), a + item * p.a_step,
-                    b + item * p.b_step, c + item * p.c_step);
-    }
-    return 0;
-  });
+  return multiply_by_loops(call, p, static_cast<const T*>(buffers[0]),
+                           static_cast<const T*>(buffers[1]), static_cast<T*>(buffers[2]));
 }
 
 Symbols symbols{

@@ -20,12 +20,13 @@ constexpr Element kElementOf = std::is_same_v<T, float>        ? kF32
                                                                : kI64;
 
 // C = op(A) op(B), or C += op(A) op(B), for each of a stack of matrices that lie by rows. Steps
-// from one row to the next, and from one matrix to the next, are in elements.
+// from one row to the next, and from one matrix to the next, are in elements. If `in_order`, terms
+// are added in an order that depends on k alone.
 struct Product {
   int64_t batch, m, n, k;
   bool transpose_a, transpose_b;
   int64_t a_step, b_step, c_step;
-  bool accumulate;
+  bool accumulate, in_order;
   int64_t a_row, b_row, c_row;
 
   // Dense matrices, by the numbers of a kernel.

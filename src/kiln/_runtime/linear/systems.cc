@@ -105,38 +105,46 @@ void factor_panel(void* a_, int64_t rows, int64_t columns, int64_t step, int32_t
   }
 }
 
+// As many columns as `kVectors` vectors have lanes.
+template <typename T, int kVectors>
+void solve_strip(const T* lower, const T* scales, int64_t rows, T* b, int64_t b_row) {
+  constexpr int64_t kStep = kLanes<T>;
+  for (int64_t i = 0; i < rows; ++i) {
+    T* row = b + i * b_row;
+    Vector<T> x[kVectors];
+    for (int v = 0; v < kVectors; ++v) x[v] = load(row + v * kStep);
+    for (int64_t k = 0; k < i; ++k) {
+      const T factor = lower[i * kPanel + k];
+      const T* known = b + k * b_row;
+      for (int v = 0; v < kVectors; ++v) x[v] -= factor * load(known + v * kStep);
+    }
+    for (int v = 0; v < kVectors; ++v) store(row + v * kStep, x[v] * scales[i]);
+  }
+}
+
 template <typename T>
 void solve_panel(const void* lower_, const void* scales_, int64_t rows, void* b_, int64_t b_row,
                  int64_t columns) {
   const T *lower = static_cast<const T*>(lower_), *scales = static_cast<const T*>(scales_);
   T* b = static_cast<T*>(b_);
-  constexpr int64_t kStep = kLanes<T>, kWide = 4 * kStep;
+  constexpr int64_t kStep = kLanes<T>;
   int64_t c = 0;
-  for (; c + kWide <= columns; c += kWide) {
-    for (int64_t i = 0; i < rows; ++i) {
-      T* row = b + i * b_row + c;
-      Vector<T> x0 = load(row), x1 = load(row + kStep), x2 = load(row + 2 * kStep),
-                x3 = load(row + 3 * kStep);
-      for (int64_t k = 0; k < i; ++k) {
-        const T factor = lower[i * kPanel + k];
-        const T* known = b + k * b_row + c;
-        x0 -= factor * load(known);
-        x1 -= factor * load(known + kStep);
-        x2 -= factor * load(known + 2 * kStep);
-        x3 -= factor * load(known + 3 * kStep);
-      }
-      store(row, x0 * scales[i]);
-      store(row + kStep, x1 * scales[i]);
-      store(row + 2 * kStep, x2 * scales[i]);
-      store(row + 3 * kStep, x3 * scales[i]);
-    }
+  for (; c + 4 * kStep <= columns; c += 4 * kStep) {
+    solve_strip<T, 4>(lower, scales, rows, b + c, b_row);
   }
-  for (; c < columns; ++c) {
-    for (int64_t i = 0; i < rows; ++i) {
-      T x = b[i * b_row + c];
-      for (int64_t k = 0; k < i; ++k) x -= lower[i * kPanel + k] * b[k * b_row + c];
-      b[i * b_row + c] = x * scales[i];
-    }
+  for (; c + kStep <= columns; c += kStep) {
+    solve_strip<T, 1>(lower, scales, rows, b + c, b_row);
+  }
+  if (c == columns) return;
+  // The last columns have the same bits as they would have beside others.
+  T held[kPanel * kStep] = {};
+  const int64_t rest = columns - c;
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < rest; ++j) held[i * kStep + j] = b[i * b_row + c + j];
+  }
+  solve_strip<T, 1>(lower, scales, rows, held, kStep);
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < rest; ++j) b[i * b_row + c + j] = held[i * kStep + j];
   }
 }
 

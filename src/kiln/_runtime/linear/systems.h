@@ -8,12 +8,13 @@
 
 namespace kiln {
 
-// op(A) of a triangular A: its element (i, k) is a[i * row + k * column]. One of the steps is 1.
+// op(A) of a triangular A: its element (i, k) is a[i * row + k * column]. One of the steps is 1. If
+// `in_order`, a column of the solution depends on no other (see `Product`).
 template <typename T>
 struct Triangle {
   const T* a;
   int64_t size, row, column;
-  bool is_upper, is_unit;
+  bool is_upper, is_unit, in_order;
 };
 
 // X with op(A) X = B in place of B, on the threads of the call.

@@ -25,7 +25,8 @@ int64_t first_part(int64_t size) { return (size / 2 + kPanel - 1) / kPanel * kPa
 // C -= A B, for A as a part of a triangle.
 template <typename T>
 int32_t subtract_product(Call* call, int64_t m, int64_t n, int64_t k, const T* a, int64_t row,
-                         int64_t column, const T* b, int64_t b_row, T* c, int64_t c_row) {
+                         int64_t column, const T* b, int64_t b_row, T* c, int64_t c_row,
+                         bool in_order) {
   if (m == 0 || n == 0 || k == 0) return 0;
   const Scratch scratch(static_cast<size_t>(k * n) * sizeof(T));
   if (!scratch) return 1;
@@ -40,6 +41,7 @@ int32_t subtract_product(Call* call, int64_t m, int64_t n, int64_t k, const T* a
   p.b_row = n;
   p.c_row = c_row;
   p.accumulate = true;
+  p.in_order = in_order;
   return multiply(call, p, a, negative, c);
 }
 
@@ -75,14 +77,14 @@ int32_t solve(Call* call, const Triangle<T>& t, T* b, int64_t b_row, int64_t col
     int32_t status = solve(call, above, b, b_row, columns);
     if (status == 0) {
       status = subtract_product(call, below.size, columns, half, t.a + half * t.row, t.row,
-                                t.column, b, b_row, low, b_row);
+                                t.column, b, b_row, low, b_row, t.in_order);
     }
     return status != 0 ? status : solve(call, below, low, b_row, columns);
   }
   int32_t status = solve(call, below, low, b_row, columns);
   if (status == 0) {
     status = subtract_product(call, half, columns, below.size, t.a + half * t.column, t.row,
-                              t.column, low, b_row, b, b_row);
+                              t.column, low, b_row, b, b_row, t.in_order);
   }
   return status != 0 ? status : solve(call, above, b, b_row, columns);
 }
@@ -121,11 +123,12 @@ int32_t factor(Call* call, T* a, int64_t rows, int64_t width, int64_t begin, int
   const int64_t half = first_part(columns), rest = columns - half;
   int32_t status = factor(call, a, rows, width, begin, half, pivots);
   if (status != 0) return status;
-  status =
-      solve_triangle<T>(call, {corner, half, width, 1, false, true}, corner + half, width, rest);
+  status = solve_triangle<T>(call, {corner, half, width, 1, false, true, false}, corner + half,
+                             width, rest);
   if (status != 0) return status;
-  status = subtract_product(call, rows - begin - half, rest, half, corner + half * width, width,
-                            int64_t{1}, corner + half, width, corner + half * (width + 1), width);
+  status =
+      subtract_product(call, rows - begin - half, rest, half, corner + half * width, width,
+                       int64_t{1}, corner + half, width, corner + half * (width + 1), width, false);
   return status != 0 ? status : factor(call, a, rows, width, begin + half, rest, pivots);
 }
 
@@ -160,7 +163,7 @@ int32_t factor_matrix(Call* call, T* a, int64_t rows, int64_t columns, int32_t* 
   const int64_t count = std::min(rows, columns);
   const int32_t status = factor(call, a, rows, columns, int64_t{0}, count, pivots);
   if (status != 0 || columns == count) return status;
-  return solve_triangle<T>(call, {a, count, columns, 1, false, true}, a + count, columns,
+  return solve_triangle<T>(call, {a, count, columns, 1, false, true, false}, a + count, columns,
                            columns - count);
 }
 

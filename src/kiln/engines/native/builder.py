@@ -106,9 +106,12 @@ class Builder:
         name: str,
         lowerings: Mapping[Operation, Lowering],
         checks: frozenset[str] = frozenset(),
+        *,
+        is_batch_invariant: bool = False,
     ) -> None:
         self.name = name
         self.checking = Checking(checks)
+        self.is_batch_invariant = is_batch_invariant
         self._is_expanding = False
         self.scope = Scope()
         self.body: list[Statement] = []
@@ -442,12 +445,16 @@ def function_of(
     name: str,
     lowerings: Mapping[Operation, Lowering],
     checks: frozenset[str] = frozenset(),
+    *,
+    is_batch_invariant: bool = False,
 ) -> Function:
     """Return a jaxpr without constants as loops, with checks of some kinds.
 
+    With `is_batch_invariant` terms are added in an order that depends on their number alone.
+
     Raises: Unsupported if a part of it cannot be compiled.
     """
-    b = Builder(name, lowerings, checks)
+    b = Builder(name, lowerings, checks, is_batch_invariant=is_batch_invariant)
     inputs = [b.room(v.aval, Role.INPUT) for v in jaxpr.invars]
     outputs: list[Buffer] = []
     for x, aval in zip(b.inline(jaxpr, inputs), jaxpr.out_avals, strict=True):

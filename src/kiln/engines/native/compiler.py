@@ -179,12 +179,18 @@ class NativeCompiler:
         )
 
 
-def _key(program: Program) -> tuple[str, frozenset[str]]:
-    return _LOOPS, kinds_of(program)
+def _key(program: Program) -> tuple[str, frozenset[str], bool]:
+    return _LOOPS, kinds_of(program), program.is_batch_invariant
 
 
 def _lowered(program: Program) -> Function:
-    function = function_of(program.jaxpr, program.name, LOWERINGS, kinds_of(program))
+    function = function_of(
+        program.jaxpr,
+        program.name,
+        LOWERINGS,
+        kinds_of(program),
+        is_batch_invariant=program.is_batch_invariant,
+    )
     name = missing(function.scope)
     if name is not None:
         raise Unsupported(f"the function {name} is not compiled for the host")

@@ -104,6 +104,14 @@ def _cumulative(name: str) -> Making:
     return call
 
 
+def _folded(operation: int) -> Making:
+    def call(operands: Avals, results: Avals, params: Mapping[str, Any]) -> KernelCall | None:
+        (x,), (axis,) = operands, params["axes"]
+        return KernelCall("folded", (*_rows(x, axis), operation, *_types(operands)))
+
+    return call
+
+
 def _fft(operands: Avals, results: Avals, params: Mapping[str, Any]) -> KernelCall | None:
     (x,), (out,) = operands, results
     lengths = params["fft_lengths"]
@@ -183,6 +191,8 @@ _CALLS: dict[str, Making] = {
     "top_k": _top_k,
     "fft": _fft,
     **{name: _cumulative(name) for name in _CUMULATIVE},
+    "reduce_sum": _folded(0),
+    "reduce_prod": _folded(1),
     **{name: _special(name) for name in _SPECIAL},
     **{name: _reduce_window(name) for name in _REDUCE_WINDOW},
     **{name: _select_windows(name) for name in _SELECT_WINDOWS},

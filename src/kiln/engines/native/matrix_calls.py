@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kiln.base import dtypes
+from kiln.core.engine import BATCH_INVARIANT
 from kiln.ir.sizes import Dim, as_dim
 from kiln.ir.types import ShapedArray
 from kiln.ops.shape import kept_axes
@@ -44,7 +45,7 @@ class MatrixCall(NamedTuple):
 def matrix_call(name: str, operands: Avals, results: Avals, params: Params) -> MatrixCall | None:
     """Return the kernel that computes a primitive on operands of these types, or None.
 
-    Sizes must be numbers. A `dot_general` has a kernel if the axes of each operand are its batch
+    `params` are those of the equation, and `batch_invariant`. Sizes must be numbers. A `dot_general` has a kernel if the axes of each operand are its batch
     axes, then either the other or the contracting ones; otherwise transpose first.
     """
     of = _CALLS.get(name)
@@ -151,6 +152,10 @@ def _factor(
     return call
 
 
+def _is_batch_invariant(params: Params) -> bool:
+    return bool(params.get(BATCH_INVARIANT, False))
+
+
 def _matrix(operands: Avals, params: Params) -> tuple[Any, ...]:
     return _stacked(operands[0])
 
@@ -163,9 +168,10 @@ _CALLS: dict[str, Callable[[Avals, Avals, Params], MatrixCall | None]] = {
     "transpose": _transpose,
     "cholesky": _factor("cholesky", lambda xs, _: _stacked(xs[0])[:2]),
     "triangular_solve": _factor(
-        "triangular_solve", lambda xs, p: (*_stacked(xs[1]), *(p[name] for name in _SOLVE))
+        "triangular_solve",
+        lambda xs, p: (*_stacked(xs[1]), *(p[name] for name in _SOLVE), _is_batch_invariant(p)),
     ),
-    "lu": _factor("lu", _matrix),
+    "lu": _factor("lu", lambda xs, p: (*_stacked(xs[0]), _is_batch_invariant(p))),
     "lu_pivots_to_permutation": _pivots,
     "geqrf": _factor("geqrf", _matrix),
     "geqp3": _factor("geqp3", _matrix),

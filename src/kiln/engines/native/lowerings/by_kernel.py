@@ -42,7 +42,13 @@ def kernel_results(
         return made
     if shares:
         b.kernel(call.symbol, xs, made, call.numbers)
-        return made
+    else:
+        share_rows(b, call, xs, made)
+    return made
+
+
+def share_rows(b: Builder, call: KernelCall, xs: Sequence[Layout], made: Sequence[Layout]) -> None:
+    """Call a kernel of rows, so many of which a thread takes at a time as are worth its while."""
     largest = max((x.size for x in (*xs, *made)), key=estimate)
     if is_named(call.rows, largest):
         each = quotient(largest, call.rows)
@@ -50,16 +56,15 @@ def kernel_results(
             each = max(1, estimate(largest) // estimate(call.rows))
         grain = Grain(THREAD_ELEMENTS, each, _together(call))
         b.kernel(call.symbol, xs, made, call.numbers, grain=grain)
-        return made
+        return
     rows = max(1, math.ceil(THREAD_ELEMENTS * call.rows / largest))
     rows = -(-rows // TOGETHER) * TOGETHER if call.rows >= 4 * TOGETHER else rows
     b.kernel(call.symbol, xs, made, call.numbers, grain=rows)
-    return made
 
 
 def _together(call: KernelCall) -> int:
     """Return how many rows a thread takes at least, because they lie side by side."""
-    if call.symbol not in ("sort", "top_k", "cumulative"):
+    if call.symbol not in ("sort", "top_k", "cumulative", "folded"):
         return 1
     _, _, _, inner = call.numbers[:4]
     return 2 * TOGETHER if estimate(inner) >= 4 * TOGETHER else 1

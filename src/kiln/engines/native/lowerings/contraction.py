@@ -36,6 +36,9 @@ FEW_TERMS = 8
 FEW_COLUMNS = 32
 """So are sums of few products for few columns, or rows: each is an expression without a loop."""
 
+IN_ORDER = 2
+"""The last number of a product whose order of terms depends on their number alone."""
+
 
 class Matrices(NamedTuple):
     """A stack of matrices in memory, by rows or transposed; `step` is in elements."""
@@ -103,9 +106,9 @@ def _dot_general(
     made = b.space(b.sizes(out[0]), dtype)
     if count * m * n * k == 0:
         b.fill(made, 0)
-    elif _is_nest(m, n, k):
+    elif _is_nest(b, dtype, m, n, k):
         _nest(b, made, x, y, dimension_numbers)
-    elif _is_short(m, n, k) and dtype.kind != "c":
+    elif _is_short(b, dtype, m, n, k):
         _written_out(b, made, x, y, dimension_numbers)
     else:
         pairs = _ordered_pairs(x, lc, y, rc)
@@ -132,22 +135,26 @@ def gemm(
         left.step,
         right.step,
         m * n,
-        0,
+        IN_ORDER if b.is_batch_invariant else 0,
     ]
     places = [b.place(left.layout), b.place(right.layout)]
     b.body.append(Kernel(f"kiln_gemm_{kind}", places, [b.place(made)], numbers, b.source))
 
 
-def _is_nest(m: Dim, n: Dim, k: Dim) -> bool:
+def _is_nest(b: Builder, dtype: np.dtype[Any], m: Dim, n: Dim, k: Dim) -> bool:
     m, n, k = estimate(m), estimate(n), estimate(k)
+    if b.is_batch_invariant and dtype.kind not in "biu":
+        return bool(k == 1)
     if k == 1 or m * n * k <= SMALL_WORK or m == n == 1:
         return True
     return min(m, n) == 1 and max(m, n) * k <= SMALL_MATRIX
 
 
-def _is_short(m: Dim, n: Dim, k: Dim) -> bool:
+def _is_short(b: Builder, dtype: np.dtype[Any], m: Dim, n: Dim, k: Dim) -> bool:
     """Tell whether sums of so few products are written out."""
-    return not is_named(k) and k <= FEW_TERMS and min(estimate(m), estimate(n)) <= FEW_COLUMNS
+    if is_named(k) or k > FEW_TERMS or dtype.kind == "c":
+        return False
+    return b.is_batch_invariant or min(estimate(m), estimate(n)) <= FEW_COLUMNS
 
 
 def _nest(b: Builder, made: Layout, x: Layout, y: Layout, dimension_numbers: Any) -> None:

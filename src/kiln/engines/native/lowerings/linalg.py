@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kiln.core.engine import BATCH_INVARIANT
 from kiln.engines.native.builder import Builder, Lowering, Unsupported
 from kiln.engines.native.layout import Layout
 from kiln.engines.native.lowerings.contraction import converted
@@ -30,7 +31,9 @@ def _factors(primitive: Operation) -> Lowering:
 def _called(
     b: Builder, primitive: Operation, out: Out, xs: Sequence[Layout], params: dict[str, Any]
 ) -> list[Layout]:
-    call = matrix_call(primitive.name, [ShapedArray(x.shape, x.dtype) for x in xs], out, params)
+    avals = [ShapedArray(x.shape, x.dtype) for x in xs]
+    asked = {**params, BATCH_INVARIANT: b.is_batch_invariant}
+    call = matrix_call(primitive.name, avals, out, asked)
     if call is None:
         raise Unsupported(f"no kernel computes {primitive.name} of these types")
     made = [b.room(aval) for aval in out]

@@ -21,7 +21,8 @@ from kiln.engines.native.layout import Layout
 from kiln.engines.native.loop_ir import Axis, Index, Reduce, Store
 from kiln.engines.native.lowerings import complex_arithmetic
 from kiln.engines.native.lowerings.elementwise import elementwise
-from kiln.engines.native.scalars import NUMPY_TYPES, Value, bits
+from kiln.engines.native.lowerings.folding import folded
+from kiln.engines.native.scalars import NUMPY_TYPES, Value, bits, is_float
 from kiln.ir.operation import Operation
 from kiln.ir.sizes import Dim
 from kiln.ir.types import ShapedArray
@@ -43,12 +44,20 @@ _OF_COMPLEX = {
 }
 
 
+_FOLDED: dict[str, Operation] = {"add": reduce_sum_p, "mul": reduce_prod_p}
+
+
 def _reduce(op: str) -> Lowering:
     def lower(b: Builder, out: Out, x: Layout, *, axes: Any) -> Layout:
         kind = x.buffer.dtype
         wide = "f32" if is_narrow(kind) and op in ("add", "mul") else kind
         over = {"add": "or", "mul": "and", "max": "or", "min": "and"}
         name = over.get(op, op) if kind == "i1" else op
+        is_complex = x.dtype.kind == "c"
+        is_short = not is_complex and _is_short([x.shape[d] for d in axes])
+        if b.is_batch_invariant and op in _FOLDED and x.size != 0 and axes and not is_short:
+            if is_float(wide) and (op == "add" or not is_complex):
+                return folded(b, _FOLDED[op], out[0], x, axes, wide)
         made = b.space(b.sizes(out[0]), numpy_type(wide) if wide != kind else out[0].dtype)
         points = b.axes(x.shape)
         kept = [axis for d, axis in enumerate(points) if d not in axes]
@@ -65,7 +74,7 @@ def _reduce(op: str) -> Lowering:
             return made
         if isinstance(value, Complex):
             effects = [Reduce(made.buffer, index + i, op, part) for i, part in enumerate(value)]
-        elif _is_short([x.shape[d] for d in axes]) and estimate(made.size) >= MANY:
+        elif is_short and (b.is_batch_invariant or estimate(made.size) >= MANY):
             b.nest(kept, [Store(made.buffer, index, _written_out(b, x, axes, kept, name, wide))])
             return made if wide == kind else b.map(out[0], lambda v: v.convert(kind), made)
         else:
