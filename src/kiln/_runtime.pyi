@@ -377,10 +377,15 @@ def plan_statistics() -> dict[str, int]: ...
 
 # program.cc
 
+class Unloaded:
+    """Stands in for an executable that is not in memory: `load()` returns it."""
+
+    def __init__(self, load: Callable[[], Any], /) -> None: ...
+
 class CompiledProgram:
     """A compiled program. Calling it with a sequence of arrays and scalars runs it."""
 
-    _call: Function[[Sequence[Any]], Sequence[Any]]
+    _call: Function[[Sequence[Any]], Sequence[Any]] | Unloaded
     used: int
 
     def __init__(

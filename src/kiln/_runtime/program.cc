@@ -94,6 +94,49 @@ PyMemberDef program_members[] = {
     {nullptr},
 };
 
+// Unloaded, the Python type.
+
+struct Unloaded {
+  PyObject_HEAD
+  PyObject* load;
+};
+
+int unloaded_init(PyObject* self, PyObject* args, PyObject*) {
+  PyObject* load;
+  if (!PyArg_ParseTuple(args, "O", &load)) return -1;
+  Py_XSETREF(reinterpret_cast<Unloaded*>(self)->load, Py_NewRef(load));
+  return 0;
+}
+
+int unloaded_traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(reinterpret_cast<Unloaded*>(self)->load);
+  return 0;
+}
+
+int unloaded_clear(PyObject* self) {
+  Py_CLEAR(reinterpret_cast<Unloaded*>(self)->load);
+  return 0;
+}
+
+void unloaded_dealloc(PyObject* self) {
+  PyObject_GC_UnTrack(self);
+  unloaded_clear(self);
+  Py_TYPE(self)->tp_free(self);
+}
+
+PyTypeObject unloaded_type = {
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
+    .tp_name = "kiln._runtime.Unloaded",
+    .tp_basicsize = sizeof(Unloaded),
+    .tp_dealloc = unloaded_dealloc,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .tp_doc = "Stands in for an executable that is not in memory: `load()` returns it.",
+    .tp_traverse = unloaded_traverse,
+    .tp_clear = unloaded_clear,
+    .tp_init = unloaded_init,
+    .tp_new = PyType_GenericNew,
+};
+
 // The clock.
 
 PyObject* get_now(PyObject*, void*) { return PyLong_FromLongLong(clock_now); }
@@ -226,8 +269,18 @@ Ref wrap(CompiledProgram* program, PyObject* buffers) {
 
 Ref runner(CompiledProgram* program) {
   Ref run = Ref::borrow(program->run);
-  was_made(bool(run), reinterpret_cast<PyObject*>(program));
-  return run;
+  if (!was_made(bool(run), reinterpret_cast<PyObject*>(program))) return run;
+  if (Py_TYPE(run.get()) != &unloaded_type) return run;
+  // It is called as what it is, not by what stands in for it: memory that a native executable
+  // returns is no buffer until an array is made of it.
+  Ref load = Ref::borrow(reinterpret_cast<Unloaded*>(run.get())->load);
+  if (!was_made(bool(load), run.get())) return Ref();
+  Ref loaded = Ref::own(PyObject_CallNoArgs(load.get()));
+  if (loaded && Py_TYPE(loaded.get()) == &unloaded_type) {
+    PyErr_SetString(PyExc_RuntimeError, "an executable was not loaded");
+    return Ref();
+  }
+  return loaded;
 }
 
 Ref run_by_address(CompiledProgram* program, PyObject* native, PyObject* const* args,
@@ -267,7 +320,9 @@ Ref run_program(CompiledProgram* program, PyObject* const* args, Py_ssize_t coun
 }
 
 int add_program(PyObject* module) {
-  if (add_type(module, &program_type) < 0 || add_type(module, &clock_type) < 0) return -1;
+  for (PyTypeObject* type : {&program_type, &unloaded_type, &clock_type}) {
+    if (add_type(module, type) < 0) return -1;
+  }
   PyObject* clock = clock_type.tp_alloc(&clock_type, 0);
   if (clock == nullptr || PyModule_AddObject(module, "clock", clock) < 0) return -1;
   return PyModule_AddFunctions(module, functions);

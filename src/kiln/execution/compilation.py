@@ -106,7 +106,7 @@ class CachedProgram(_runtime.CompiledProgram):
         if out_avals is None:
             out_avals = program.jaxpr.out_avals
         memory = choice.engine.memory
-        super().__init__(_Evicted(key), out_avals, kept, memory, memory.buffers_are_ndarrays)
+        super().__init__(_evicted(key), out_avals, kept, memory, memory.buffers_are_ndarrays)
         self.choice = choice
         self.key = key
         self.program = program
@@ -167,7 +167,7 @@ class CachedProgram(_runtime.CompiledProgram):
     def unload(self) -> None:
         """Release the executable."""
         if not self.pinned:
-            self._call = _Evicted(self.key)
+            self._call = _evicted(self.key)
             for each in list(self.retyped):
                 each.forget()
             self._executable = None
@@ -182,21 +182,24 @@ class Variant(CachedProgram):
     def __init__(self, base: CachedProgram, out_avals: Sequence[ShapedArray]) -> None:
         super().__init__(base.key, base.program, base.choice, base.kept, base.own, out_avals)
         self._base = base
-        self._call = self._run
+        self.forget()
         base.retyped.add(self)
 
-    def _run(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
+    def _found(self) -> Executable:
         base = self._base
         base.used = CLOCK.now
-        run = base._call
-        if isinstance(run, _runtime.Native):
+        found = base.executable
+        if isinstance(found, _runtime.Native):
             # From now on it is called by its address, until it is evicted.
-            self._call = run
-        return run(buffers)
+            self._call = found
+            if not base.is_loaded:
+                # It was evicted in between.
+                self.forget()
+        return found
 
     def forget(self) -> None:
         """Ask for the executable again on the next call."""
-        self._call = self._run
+        self._call = _runtime.Unloaded(self._found)
 
     @property
     def base(self) -> CachedProgram:
@@ -217,17 +220,9 @@ class Variant(CachedProgram):
         self._base.pin()
 
 
-class _Evicted:
-    """Stands in for an evicted executable. It holds the key only: the program would be a cycle."""
-
-    __slots__ = ("key",)
-
-    def __init__(self, key: ProgramKey) -> None:
-        self.key = key
-
-    def __call__(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
-        """Compile the program again and run it."""
-        return _recompiled(self.key)(buffers)
+def _evicted(key: ProgramKey) -> _runtime.Unloaded:
+    # It holds the key only: the program would be a cycle.
+    return _runtime.Unloaded(lambda: _recompiled(key))
 
 
 def new_buffer(x: Any, memory: Memory, sharding: Sharding | None = None) -> Buffer:

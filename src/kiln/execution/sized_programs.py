@@ -11,7 +11,7 @@ from typing import Any
 
 from kiln.base.bounded import CLOCK
 from kiln.base.config import options
-from kiln.core.engine import Buffer, Executable, NotForAllSizes, Program, engine
+from kiln.core.engine import Executable, NotForAllSizes, Program, engine
 from kiln.execution.compilation import (
     CachedProgram,
     ProgramKey,
@@ -153,10 +153,10 @@ class ProgramForSizes(Variant):
             return None
         return made
 
-    def _run(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
+    def _found(self) -> Executable:
         self._base.used = CLOCK.now
-        self._call = run = self.executable
-        return run(buffers)
+        self._call = found = self.executable
+        return found
 
     @property
     def executable(self) -> Executable:

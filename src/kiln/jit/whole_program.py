@@ -13,8 +13,8 @@ from typing import Any
 from kiln.base.records import Record
 from kiln.core.array import ConcreteArray, host_value
 from kiln.core.engine import Program
-from kiln.execution.programs import program_of
 from kiln.execution.placement import Placer
+from kiln.execution.programs import program_of
 from kiln.ir.jaxpr import Atom, Jaxpr, Literal, Var
 from kiln.ir.sharding import Sharding
 from kiln.ir.sizes import names

@@ -22,8 +22,8 @@ from kiln.core.engine import engine
 from kiln.core.staging import stage, stage_pure
 from kiln.execution import compilation
 from kiln.execution.compilation import as_array, compile_jaxpr
-from kiln.execution.programs import program_of
 from kiln.execution.engine_choice import Choice
+from kiln.execution.programs import program_of
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.types import ShapedArray
 from kiln.jit.struct import ShapeDtypeStruct

@@ -45,8 +45,9 @@ class MatrixCall(NamedTuple):
 def matrix_call(name: str, operands: Avals, results: Avals, params: Params) -> MatrixCall | None:
     """Return the kernel that computes a primitive on operands of these types, or None.
 
-    `params` are those of the equation, and `batch_invariant`. Sizes must be numbers. A `dot_general` has a kernel if the axes of each operand are its batch
-    axes, then either the other or the contracting ones; otherwise transpose first.
+    `params` are those of the equation, and `batch_invariant`. Sizes must be numbers. A
+    `dot_general` has a kernel if the axes of each operand are its batch axes, then either the other
+    or the contracting ones; otherwise transpose first.
     """
     of = _CALLS.get(name)
     return None if of is None else of(operands, results, params)
