@@ -256,7 +256,7 @@ def test_results_are_read_when_nothing_is_kept(kind: Callable[[int], Running]) -
     kiln.config.update("executable_cache_mb", 0)
     try:
         for _ in range(2):
-            _run(programs, 1)
+            _run(programs, 4)
             kiln.clear_caches()
     finally:
         kiln.config.update("executable_cache_mb", None)
@@ -264,7 +264,8 @@ def test_results_are_read_when_nothing_is_kept(kind: Callable[[int], Running]) -
 
 def test_threads_that_clear_while_programs_run() -> None:
     with _disturbed(1) as turns:
-        _run([kind(7) for kind in KINDS], 2)
+        for kind in KINDS:
+            _run([kind(7), kind(8)], 8)
     assert turns[0] > 10
 
 
