@@ -266,6 +266,8 @@ def _has_zero(divisor: Any) -> Any:
 def _index_look(eqn: Eqn, where: str) -> list[Look]:
     """Return the check that the windows of an operation lie within its operand."""
     name = eqn.primitive.name
+    if not name.startswith(("dynamic_", "gather", "scatter")):
+        return []
     operand = eqn.invars[0].aval
     message = IndexMessage(where, tuple(operand.shape))
     if name in ("dynamic_slice", "dynamic_update_slice"):

@@ -37,17 +37,16 @@ class Kept(NamedTuple):
 
 
 class Fixed(Record):
-    """One position known while tracing, possibly out of bounds."""
+    """One position known while tracing to be in bounds."""
 
-    index: int
-
-    def inside(self, size: Dim) -> bool:
-        """Tell whether the position is in bounds."""
-        return 0 <= self.index < size
+    index: Dim
 
 
 class Positions(Record):
-    """Positions given by an index array or a scalar: a NumPy array where the values are known."""
+    """Positions given by an index array or a scalar: a NumPy array where the values are known.
+
+    An int that is out of bounds is one too, so that programs say where it is and checks see it.
+    """
 
     index: Any
 
@@ -371,15 +370,15 @@ def _fixed(index: int, size: Dim, axis: int, wrap: bool) -> Fixed | Positions:
                 "an empty axis has no elements: use a slice",
             )
         )
-    if type(size) is Size and not _is_inside(index, size):
+    if not _is_inside(index, size, wrap):
         return Positions(np.asarray(index))
-    if index < 0 and wrap:
-        index = index + size
-    return Fixed(index)
+    return Fixed(index if index >= 0 else index + size)
 
 
-def _is_inside(index: int, size: Size) -> bool:
-    """Tell whether a position is in bounds for every value of a symbolic size."""
+def _is_inside(index: int, size: Dim, wrap: bool) -> bool:
+    """Tell whether a position is in bounds, of a named size for every value."""
+    if index < 0 and not wrap:
+        return False
     try:
         return bool(size > (index if index >= 0 else -index - 1))
     except InconclusiveSizeError:

@@ -47,7 +47,7 @@ from kiln.numpy.nonzero import (
     place,
 )
 from kiln.numpy.promotion import broadcast_to, promote_dtypes, shape_of
-from kiln.numpy.subscripts import getitem, read
+from kiln.numpy.subscripts import clipped, getitem, read
 from kiln.numpy.updates import AtIndexer, IndexUpdate, at
 from kiln.ops import elementwise
 from kiln.ops.conversion import convert_element_type
@@ -217,6 +217,8 @@ def take_along_axis(
     others = tuple(i for i in range(rank) if i != axis)
     numbers = GatherDimensionNumbers((), (axis,), (axis,), others, others)
     how = FILL_OR_DROP if mode is None else GatherScatterMode.from_any(mode)
+    if how is CLIP:
+        indices = clipped(indices, size)
     return gather(
         arr,
         expand_dims(indices, (rank,)),

@@ -18,11 +18,13 @@ from kiln.ir.sizes import Dim, is_constant
 from kiln.numpy.index_expressions import GROUP, NEW, Fixed, GatherPlan, Kept, Positions, parse
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.dimension_numbers import (
+    CLIP,
     FILL_OR_DROP,
     PROMISE_IN_BOUNDS,
     GatherDimensionNumbers,
     GatherScatterMode,
 )
+from kiln.ops.elementwise import clamp
 from kiln.ops.indexing import gather
 from kiln.ops.shape import broadcast_in_dim, expand_dims, full, reshape, rev, squeeze
 from kiln.ops.size_value import as_index
@@ -56,16 +58,15 @@ def read(
         x = expand_dims(x, plan.added)
     grouped = GROUP in plan.result_axes
     if not grouped and not (mode is FILL_OR_DROP and _may_miss(plan)):
-        return _with_new_axes(_basic(x, plan, wrap), plan)
+        return _with_new_axes(_basic(x, plan, wrap, clips=mode is CLIP), plan)
     shape = plan.result_shape()
     if any(type(size) is int and size == 0 for size in shape):
         return full(shape, 0, aval_of(x).dtype)
-    kept_outside = mode is FILL_OR_DROP
-    x, axes = _static_part(x, plan, kept_outside)
+    x, axes = _static_part(x, plan)
     moving = [(i, axis) for i, axis in enumerate(axes) if not isinstance(axis, Kept)]
     group = plan.group
     columns = [
-        column(axis.index, size, wrap and isinstance(axis, Positions))
+        column(axis.index, size, wrap, clips=mode is CLIP)
         for (i, axis), size in zip(moving, [aval_of(x).shape[i] for i, _ in moving], strict=True)
     ]
     before = plan.result_axes.index(GROUP) if grouped else 0
@@ -91,10 +92,7 @@ def read(
 
 
 def _may_miss(plan: GatherPlan) -> bool:
-    return any(
-        isinstance(axis, Positions) or (isinstance(axis, Fixed) and not axis.inside(size))
-        for axis, size in zip(plan.axes, plan.shape, strict=True)
-    )
+    return any(isinstance(axis, Positions) for axis in plan.axes)
 
 
 def _with_new_axes(out: Any, plan: GatherPlan) -> Any:
@@ -112,7 +110,7 @@ def _with_new_axes(out: Any, plan: GatherPlan) -> Any:
 def region(plan: GatherPlan) -> tuple[list[Dim], list[Dim], list[int]]:
     """Return start, limit and positive stride of the part of each axis that is kept or fixed.
 
-    Positions from arrays keep the whole axis; fixed positions are clamped.
+    Positions from arrays keep the whole axis.
     """
     starts: list[Dim] = []
     limits: list[Dim] = []
@@ -121,7 +119,7 @@ def region(plan: GatherPlan) -> tuple[list[Dim], list[Dim], list[int]]:
         start: Dim = 0
         limit, step = size, 1
         if isinstance(axis, Fixed):
-            start = axis.index if axis.inside(size) else (0 if axis.index < 0 else size - 1)
+            start = axis.index
             limit = start + 1
         elif isinstance(axis, Kept) and not axis.whole(size):
             step = abs(axis.step)
@@ -136,7 +134,7 @@ def region(plan: GatherPlan) -> tuple[list[Dim], list[Dim], list[int]]:
     return starts, limits, steps
 
 
-def _basic(x: Any, plan: GatherPlan, wrap: bool) -> Any:
+def _basic(x: Any, plan: GatherPlan, wrap: bool, *, clips: bool) -> Any:
     """Return what slices, ints and scalars select, without new axes."""
     starts, limits, steps = region(plan)
     dropped = [i for i, axis in enumerate(plan.axes) if not isinstance(axis, Kept)]
@@ -154,7 +152,7 @@ def _basic(x: Any, plan: GatherPlan, wrap: bool) -> Any:
     for i in scalars:
         axis = plan.axes[i]
         assert isinstance(axis, Positions)
-        places[i] = column(axis.index, plan.shape[i], wrap)
+        places[i] = column(axis.index, plan.shape[i], wrap, clips=clips)
         sizes[i] = 1
     if places:
         x = dynamic_slice_p.bind(x, *_of_one_dtype(places), slice_sizes=tuple(sizes))
@@ -162,21 +160,14 @@ def _basic(x: Any, plan: GatherPlan, wrap: bool) -> Any:
     return squeeze(rev(x, flipped), dropped)
 
 
-def _static_part(x: Any, plan: GatherPlan, kept_outside: bool) -> tuple[Any, list[Any]]:
-    """Apply slices and ints; return the remaining axes, now whole or with positions.
-
-    With `kept_outside`, ints that are out of bounds remain as positions.
-    """
+def _static_part(x: Any, plan: GatherPlan) -> tuple[Any, list[Any]]:
+    """Apply slices and ints; return the remaining axes, now whole or with positions."""
     starts, limits, steps = region(plan)
     axes: list[Any] = []
     dropped = []
-    for i, (axis, size) in enumerate(zip(plan.axes, plan.shape, strict=True)):
+    for i, axis in enumerate(plan.axes):
         if isinstance(axis, Fixed):
-            if kept_outside and not axis.inside(size):
-                starts[i], limits[i] = 0, size
-                axes.append(Fixed(axis.index))
-            else:
-                dropped.append(i)
+            dropped.append(i)
         elif isinstance(axis, Kept):
             axes.append(Kept(0, axis.size, 1))
         else:
@@ -185,16 +176,31 @@ def _static_part(x: Any, plan: GatherPlan, kept_outside: bool) -> tuple[Any, lis
     return squeeze(rev(static_slice(x, starts, limits, steps), flipped), dropped), axes
 
 
-def column(index: Any, size: Dim, wrap: bool) -> Any:
+def column(index: Any, size: Dim, wrap: bool, *, clips: bool = False) -> Any:
     """Return the coordinates of an index array along an axis, as int32 if possible.
 
-    With `wrap`, negative ones count from the end. Known values remain a NumPy array.
+    With `wrap`, negative ones count from the end. With `clips`, those out of bounds are moved to
+    the nearest position, so that no check takes them for mistakes. Known values remain a NumPy
+    array.
     """
+    found = _coordinates_of(index, size, wrap)
+    return clipped(found, size) if clips else found
+
+
+def clipped(index: Any, size: Dim) -> Any:
+    """Return positions moved to the nearest ones of an axis."""
+    if isinstance(index, np.ndarray) and type(size) is int:
+        return np.clip(index, 0, size - 1)
+    dtype = aval_of(index).dtype
+    return clamp(np.zeros((), dtype), index, full((), size - 1, dtype))
+
+
+def _coordinates_of(index: Any, size: Dim, wrap: bool) -> Any:
     if isinstance(index, (int, np.ndarray, np.generic)):
         require_unmasked(index)
         value = np.asarray(index)
         if wrap and type(size) is not int and np.any(value < 0):
-            return from_end(column(value, size, False), size)
+            return from_end(_coordinates_of(value, size, False), size)
         if wrap and type(size) is int and value.dtype.kind == "i":
             value = np.where(value < 0, value.astype(np.int64) + size, value)
         if value.dtype.itemsize > 4 or value.dtype == np.uint32:

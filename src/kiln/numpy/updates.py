@@ -209,7 +209,7 @@ def update(
     if plan.added:
         x = expand_dims(x, plan.added)
     if _contiguous(plan):
-        out = _replaced(x, y, plan, join, found)
+        out = _replaced(x, y, plan, join)
     else:
         out = _scattered(
             scatter,
@@ -284,17 +284,11 @@ def _contiguous(plan: GatherPlan) -> bool:
     )
 
 
-def _replaced(
-    x: Any, y: Any, plan: GatherPlan, join: Function | None, mode: GatherScatterMode
-) -> Any:
+def _replaced(x: Any, y: Any, plan: GatherPlan, join: Function | None) -> Any:
     """Update a part with known bounds."""
-    missed = any(
-        isinstance(axis, Fixed) and not axis.inside(size)
-        for axis, size in zip(plan.axes, plan.shape, strict=True)
-    )
     starts, limits, _ = region(plan)
     sizes = [limit - start for start, limit in zip(starts, limits, strict=True)]
-    if (missed and mode is not CLIP) or any(type(s) is int and s == 0 for s in sizes):
+    if any(type(s) is int and s == 0 for s in sizes):
         return x
     y = reshape(y, sizes)
     whole = tuple(sizes) == plan.shape
@@ -346,7 +340,8 @@ def _scattered(
         elif isinstance(axis, Fixed):
             found = np.asarray(axis.index, np.int32)
         else:
-            found = _at_group(column(axis.index, size, wrap), group, numbering)
+            found = column(axis.index, size, wrap, clips=mode is CLIP)
+            found = _at_group(found, group, numbering)
         moving.append(i)
         columns.append(found)
     numbers = ScatterDimensionNumbers(

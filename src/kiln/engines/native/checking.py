@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kiln.base.source import Source
 from kiln.engines.native.checks import CHECKED, WITHIN, Around, Site
-from kiln.engines.native.extents import is_named
+from kiln.engines.native.extents import at_least, is_named
 from kiln.engines.native.layout import Layout
 from kiln.engines.native.loop_ir import Kernel, Nest, Role, Store
 from kiln.engines.native.passes.buffers import everything
@@ -41,7 +41,7 @@ class Checking:
 
     def in_bounds(self, b: Builder, start: Value, last: Dim, axis: int, size: Dim) -> Value:
         """Return an index, checked if indices are: whether it is from 0 to `last`."""
-        if "index" not in self.kinds or self.eqn is None or start.op == "constant":
+        if "index" not in self.kinds or self.eqn is None or _is_surely_within(start, last):
             return start
         number = self._site(b, self.eqn, 0, "index", axis, size, last)
         most = (1 << (bits(start.dtype) - is_signed(start.dtype))) - 1
@@ -105,3 +105,11 @@ class Checking:
         around = tuple(self.around)
         self.sites.append(Site(kind, name, operands, aval, b.source, around, *bounds))
         return len(self.sites) - 1
+
+
+def _is_surely_within(start: Value, last: Dim) -> bool:
+    if start.op != "constant":
+        return False
+    width = bits(start.dtype)
+    is_negative = is_signed(start.dtype) and start.attr >> (width - 1)
+    return not is_negative and at_least(last, start.attr)

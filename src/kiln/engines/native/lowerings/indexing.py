@@ -46,8 +46,6 @@ class _Windows:
         shape: Sequence[int],
         sizes: Sequence[int],
         axes: Sequence[Axis | Index],
-        *,
-        clips: bool,
     ) -> None:
         placed = iter([axes[place] for place in window.placed])
         inner = {axis: next(placed) for axis in window.kept(len(shape))}
@@ -59,8 +57,7 @@ class _Windows:
         for k, d in enumerate(window.coordinates):
             last = shape[d] - sizes[d]
             start = real(b.read(indices, [*numbers, Index(k)]))
-            if not clips:
-                start = b.checking.in_bounds(b, start, last, d, shape[d])
+            start = b.checking.in_bounds(b, start, last, d, shape[d])
             place = clamped(start, last)
             fits = _fits(start, last)
             self.inside = fits if self.inside is None else self.inside & fits
@@ -106,7 +103,7 @@ def _gather(
         return made
     window: Window = dimension_numbers.window
     axes = b.axes(made.shape)
-    windows = _Windows(b, window, indices, operand.shape, slice_sizes, axes, clips=mode is CLIP)
+    windows = _Windows(b, window, indices, operand.shape, slice_sizes, axes)
     value = b.read(operand, windows.places)
     if mode is FILL_OR_DROP and windows.inside is not None:
         fill = ops.default_fill(operand.dtype) if fill_value is None else fill_value
@@ -142,7 +139,7 @@ def _scatter(combine: Combine, op: str | None) -> Lowering:
         sizes: Any = window.sizes(operand.shape, updates.shape)
 
         def write(to: Layout, at: Sequence[Axis | Index], copy: Sequence[Axis]) -> Any:
-            windows = _Windows(b, window, indices, operand.shape, sizes, at, clips=mode is CLIP)
+            windows = _Windows(b, window, indices, operand.shape, sizes, at)
             places: list[Axis | Index] = [*copy, *windows.places]
             mask = None if mode is CLIP else windows.inside
             value = combine(b.read(to, places), b.read(updates, at))
