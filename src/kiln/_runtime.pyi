@@ -378,8 +378,6 @@ def plan_statistics() -> dict[str, int]: ...
 # program.cc
 
 class Unloaded:
-    """Stands in for an executable that is not in memory: `load()` returns it."""
-
     def __init__(self, load: Callable[[], Any], /) -> None: ...
 
 class CompiledProgram:
@@ -400,8 +398,6 @@ class CompiledProgram:
     def __call__(self, args: Sequence[Any], /) -> list[Any]: ...
 
 class Clock:
-    """The time of all bounded mappings."""
-
     now: int
 
 clock: Clock

@@ -483,3 +483,36 @@ change("globals of a function that claims to be kiln's",
        "def make():\n  space = {'k': k}\n"
        "  exec(compile(text, kiln.__file__, 'exec'), space)\n"
        "  return space['outer']()\n")  # fmt: skip
+_OWN = """
+from kiln.interpreters import ad, batching, mlir
+p = kiln.extend.core.Primitive("p")
+p.def_abstract_eval(lambda a: a)
+def lower(f): mlir.register_lowering(p, mlir.lower_fun(f, multiple_results=False))
+lower(lambda a: a * 2)
+"""
+change("a lowering", _OWN + "def make(): return lambda x: p.bind(x)\n", "lower(lambda a: a * 3)")
+change(
+    "a lowering of a primitive in a jitted function",
+    _OWN + "h = kiln.jit(p.bind)\ndef make(): return lambda x: h(x)\n",
+    "lower(lambda a: a * 3)",
+)
+change(
+    "a rule of derivatives",
+    _OWN + "ad.primitive_jvps[p] = lambda v, t: (v[0], t[0] * 2)\n"
+    "def make(): return lambda x: kiln.jvp(p.bind, (x,), (x,))[1]\n",
+    "ad.primitive_jvps[p] = lambda v, t: (v[0], t[0] * 3)",
+)
+change(
+    "a rule of derivatives of a primitive of kiln",
+    "from kiln import lax\nfrom kiln.interpreters import ad\n"
+    "def make(): return lambda x: kiln.jvp(jnp.sin, (x,), (x,))[1]\n"
+    "def undo(): ad.primitive_jvps.pop(lax.sin_p)\n",
+    "ad.primitive_jvps[lax.sin_p] = lambda v, t: (v[0], t[0] * 7)",
+)
+change(
+    "a rule of batches of a primitive of kiln",
+    "from kiln import lax\nfrom kiln.interpreters import batching\n"
+    "def make(): return lambda x: kiln.vmap(jnp.sin)(jnp.stack([x, x]))[0]\n"
+    "def undo(): batching.primitive_batchers.pop(lax.sin_p)\n",
+    "batching.primitive_batchers[lax.sin_p] = lambda a, d: (a[0] * 7, d[0])",
+)

@@ -176,7 +176,7 @@ CONTENT_BREAKS = [
         '"methodcaller")',
         "identity by operator.is_",
     ),
-    _row(FORCE, "options(), registrations(), ", "options(), 0, ", "a pytree node is registered"),
+    _row(FORCE, "options(), revision(), ", "options(), 0, ", "a pytree node is registered"),
     _row(FORCE, "abc.get_cache_token(), names", "0, names", "a sequence is registered"),
     _row(FORCE, "tuple(np.geterr().values()), ", "", "how NumPy takes errors"),
     _row(FORCE, "if last[0] is opts and", "if", f"{_UNIT}ambient.py::test_every_option_counts"),

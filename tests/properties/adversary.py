@@ -33,7 +33,15 @@ import numpy as np
 import kiln
 import kiln.numpy as jnp
 import kiln.linen as nn
-from kiln import struct
+from kiln import lax, struct
+from kiln.interpreters import ad, batching, mlir
+def own(factor):
+    p = kiln.extend.core.Primitive("own")
+    p.def_abstract_eval(lambda a: a)
+    lower(p, factor)
+    return p
+def lower(p, factor):
+    mlir.register_lowering(p, mlir.lower_fun(lambda a: a * factor, False))
 def num(v):
     if isinstance(v, (int, float, complex, kiln.Array, np.number)):
         return v
@@ -108,6 +116,18 @@ PLACES = [
            "h@.defvjp(lambda x: (x, None), lambda r, g: (g * num($),))", "kiln.grad(h@)(x)",
            "h@.defvjp(lambda x: (x, None), lambda r, g: (g * num($),))"),
     _place("g@ = $\nh@ = kiln.jit(lambda: num(g@))", "h@()", _REBIND),
+    # Rules of primitives.
+    _place("p@ = own(num($))", "p@.bind(x * 1.0)", "lower(p@, num($))"),
+    _place("p@ = own(num($))\nh@ = kiln.jit(p@.bind)", "h@(x * 1.0)", "lower(p@, num($))"),
+    _place("p@ = own(2.0)\nad.primitive_jvps[p@] = lambda p, t: (p[0], t[0] * num($))",
+           "kiln.jvp(p@.bind, (x * 1.0,), (x * 1.0,))[1]",
+           "ad.primitive_jvps[p@] = lambda p, t: (p[0], t[0] * num($))",
+           "p@.jvp = lambda p, t: (p[0], t[0] * num($))"),
+    _place("p@ = own(2.0)\nbatching.primitive_batchers[p@] = lambda a, d: (a[0] * num($), d[0])",
+           "kiln.vmap(p@.bind)(jnp.stack([x * 1.0]))[0]",
+           "batching.primitive_batchers[p@] = lambda a, d: (a[0] * num($), d[0])"),
+    _place("p@ = own(2.0)", "len(kiln.eval_shape(p@.bind, jnp.ones(3)).shape)",
+           "p@.def_abstract_eval(lambda a: a.update(shape=(3,) * (1 + len(a.shape))))"),
     # Classes.
     _place("class S@: a = $", "num(S@.a)", "S@.a = $", "type.__setattr__(S@, 'a', $)"),
     _place("class B@: a = $\nclass S@(B@): pass", "num(S@.a)", "B@.a = $", "S@.a = $"),

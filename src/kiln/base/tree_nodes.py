@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar
 from kiln import _runtime
 from kiln._runtime import Form, NodeKind
 from kiln.base.errors import three_lines
+from kiln.base.revisions import revise
 from kiln.base.source import current_source
 from kiln.base.tree_keys import DictKey, GetAttrKey
 
@@ -116,19 +117,10 @@ def _register(cls: type, kind: NodeKind) -> None:
                 "remove one of the two registrations",
             )
         )
-    global _registrations
     KINDS[cls] = kind
-    _registrations += 1
     LEAF_TYPES.discard(cls)
     _runtime.forget_leaf_types()
-
-
-_registrations = 0
-
-
-def registrations() -> int:
-    """Return the number of registrations so far; each may change what counts as a leaf."""
-    return _registrations
+    revise()
 
 
 def register_pytree_node(

@@ -1,7 +1,7 @@
 """Ambient state: everything that a program depends on besides its function.
 
-Every option is part of it, whether it is known to affect programs or not; so are the registries
-that determine what a class is for pytrees and `isinstance`.
+Every option is part of it, whether it is known to affect programs or not; so is all that may be
+replaced (`base/revisions.py`), and the registries that determine what a class is for `isinstance`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from kiln.base.config import options
-from kiln.base.tree_nodes import registrations
+from kiln.base.revisions import revision
 from kiln.ir.assumptions import names_in_scope
 
 Ambient = tuple[Hashable, Hashable]
@@ -32,7 +32,7 @@ def ambient(*, numpy: bool) -> Ambient:
     With `numpy`, the latter includes NumPy's state for numbers.
     """
     global _last
-    opts, count, token, names = options(), registrations(), abc.get_cache_token(), names_in_scope()
+    opts, count, token, names = options(), revision(), abc.get_cache_token(), names_in_scope()
     last = _last
     if last[0] is opts and last[1] == count and last[2] == token and last[3] == names:
         here = last[4]

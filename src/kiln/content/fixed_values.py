@@ -52,7 +52,7 @@ _WORLDLY = frozenset(
         *("process_index", "process_count", "get_printoptions", "set_printoptions"),
         *("register_pytree_node", "register_pytree_node_class", "register_pytree_with_keys"),
         *("register_pytree_with_keys_class", "register_dataclass", "register_static"),
-        *("_register", "registrations", "visualize_sharding", "visualize_array_sharding"),
+        *("_register", "visualize_sharding", "visualize_array_sharding"),
         *("effects_barrier", "clear", "current_source"),
         # They read options of NumPy, and the frames around their call.
         *("debug_print", "debug_log", "breakpoint"),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from kiln.base.errors import three_lines
+from kiln.base.revisions import revise
 from kiln.base.source import current_source
 from kiln.base.weak import WeakSet
 from kiln.core.trace import Trace, state
@@ -47,6 +48,7 @@ _REMEDIES = {
 _REMEDIES["numpy"] = _REMEDIES["expand"]
 
 _made: WeakSet[Primitive] = WeakSet()
+_RULES = frozenset(vars(Operation)) - {"name", "revision"}
 
 
 class Primitive(Operation):
@@ -65,6 +67,19 @@ class Primitive(Operation):
     def __init__(self, name: str | None = None) -> None:
         super().__init__(name)
         _made.add(self)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name in _RULES:
+            self._revised()
+
+    def __delattr__(self, name: str) -> None:
+        super().__delattr__(name)
+        if name in _RULES:
+            self._revised()
+
+    def _revised(self) -> None:
+        self.revision = revise()
 
     def bind(self, *args: Any, **params: Any) -> Any:
         """Apply the operation under the active trace."""
@@ -110,7 +125,7 @@ class Primitive(Operation):
         def infer(*avals: Any, **params: Any) -> Any:
             return self._types(rule(*avals, **params))
 
-        vars(self)["infer"] = infer
+        self.infer = infer  # type: ignore[method-assign]
         return rule
 
     def def_effectful_abstract_eval(self, rule: Rule) -> Rule:
@@ -127,7 +142,8 @@ class Primitive(Operation):
         def effects(params: dict[str, Any]) -> Effects:
             return found
 
-        vars(self).update(infer=infer, effects=effects)
+        self.infer = infer  # type: ignore[method-assign]
+        self.effects = effects  # type: ignore[method-assign]
         return rule
 
     def abstract_eval(self, *avals: Any, **params: Any) -> tuple[Any, Effects]:

@@ -116,8 +116,10 @@ def register_lowering(
                 )
             )
         found = Lowerings(prim)
-        vars(prim).update(expand=found, numpy=found.meaning)
+        prim.numpy = found.meaning  # type: ignore[method-assign]
     found.add(platform, rule)
+    # Set again, so that programs made with the lowerings before are told apart.
+    prim.expand = found  # type: ignore[method-assign]
     return rule
 
 

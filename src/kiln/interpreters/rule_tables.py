@@ -52,11 +52,12 @@ class RuleTable(MutableMapping[Any, Rule]):
         return self._present(primitive)
 
     def __setitem__(self, primitive: Any, rule: Rule) -> None:
-        vars(primitive)[self._rule] = Given(self, rule, self._adapt(primitive, rule))
+        setattr(primitive, self._rule, Given(self, rule, self._adapt(primitive, rule)))
 
     def __delitem__(self, primitive: Any) -> None:
-        if vars(primitive).pop(self._rule, None) is None:
+        if self._rule not in vars(primitive):
             raise KeyError(primitive)
+        delattr(primitive, self._rule)
 
     def __contains__(self, primitive: object) -> bool:
         return isinstance(primitive, Primitive) and self._has(primitive)

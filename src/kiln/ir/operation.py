@@ -39,6 +39,9 @@ class Operation:
     region: bool = False
     """Holds programs among its parameters."""
 
+    revision: int = 0
+    """When a rule of this one primitive was last replaced (`base/revisions.py`); 0: never."""
+
     for_transformations: tuple[str, ...] = ()
     """Parameters that only transformations read: code does not depend on them."""
 

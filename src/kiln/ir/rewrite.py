@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kiln.base.revisions import revision
 from kiln.ir.effects import must_keep
 from kiln.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Var
 from kiln.ir.types import ShapedArray
@@ -46,11 +47,11 @@ def drop_inputs(jaxpr: Jaxpr, keep: Sequence[bool]) -> Jaxpr:
 
 
 def canonical(jaxpr: Jaxpr) -> Hashable:
-    """Return a value that is equal for programs of the same structure, up to their variables."""
-    key = jaxpr.memo.get(canonical)
-    if key is None:
-        key = jaxpr.memo[canonical] = _canonical(jaxpr, _itself)
-    return key
+    """Return a value that is equal for programs of the same structure, up to their variables.
+
+    Programs with a primitive are not equal if a rule of it was replaced in between.
+    """
+    return _memoized(canonical, jaxpr, _itself)
 
 
 def canonical_for_engines(jaxpr: Jaxpr) -> Hashable:
@@ -58,10 +59,17 @@ def canonical_for_engines(jaxpr: Jaxpr) -> Hashable:
 
     Like `canonical`, but ignoring whether operands and results are weakly typed.
     """
-    key = jaxpr.memo.get(canonical_for_engines)
-    if key is None:
-        key = jaxpr.memo[canonical_for_engines] = _canonical(jaxpr, _strong)
-    return key
+    return _memoized(canonical_for_engines, jaxpr, _strong)
+
+
+def _memoized(
+    of: Callable[[Jaxpr], Hashable], jaxpr: Jaxpr, kind: Callable[[ShapedArray], ShapedArray]
+) -> Hashable:
+    now = revision()
+    found: tuple[int, Hashable] | None = jaxpr.memo.get(of)
+    if found is None or found[0] != now:
+        found = jaxpr.memo[of] = (now, _canonical(jaxpr, kind))
+    return found[1]
 
 
 def _itself(aval: ShapedArray) -> ShapedArray:
@@ -91,6 +99,7 @@ def _canonical(jaxpr: Jaxpr, kind: Callable[[ShapedArray], ShapedArray]) -> Hash
     eqns = tuple(
         (
             eqn.primitive,
+            eqn.primitive.revision,
             tuple(map(atom, eqn.invars)),
             binders(eqn.outvars),
             params_key(eqn.params),
