@@ -326,3 +326,77 @@ def test_sizes_are_no_part_of_the_key_but_other_types_are() -> None:
     f(rows(4, 4))
     f(np.ones((2, 3, 4), "f4"))
     assert len(seen) == 4
+
+
+COMPARISONS: list[Any] = [
+    lambda x: x.shape[0] == 1,
+    lambda x: x.shape[0] != 4,
+    lambda x: 2 * x.shape[0] == 8,
+    lambda x: x.shape[0] % 3 == 0,
+    lambda x: x.shape[0] // 2 == 2,
+    lambda x: x.shape[0] in (1, 5),
+    lambda x: x.shape == (4,),
+    lambda x: (x.shape[0], "a") == (2, "a"),
+    lambda x: [1, 2, 3].count(x.shape[0]) == 1,
+    lambda x: x.size == 3.0,
+    lambda x: x.shape[0] == np.int64(2),
+    lambda x: divmod(x.shape[0], 4)[1] == 1,
+]
+
+
+@contract("5.5")
+@pytest.mark.parametrize("number", range(len(COMPARISONS)))
+def test_a_branch_is_taken_for_the_sizes_it_is_for(number: int) -> None:
+    compare = COMPARISONS[number]
+    f = kiln.jit(lambda x: x * 2 if compare(x) else x * 3, abstracted_axes=("n",))
+    for n in (3, 1, 2, 4, 5, 6, 4, 1, 0, 3):
+        x = np.ones(n, np.float32)
+        np.testing.assert_array_equal(f(x), x * (2 if compare(x) else 3))
+
+
+@contract("5.5")
+def test_sizes_that_are_compared_with_each_other() -> None:
+    f = kiln.jit(
+        lambda x, y: x.sum() if x.shape == y.shape else y.sum(), abstracted_axes=(("n",), ("m",))
+    )
+    for n, m in ((2, 3), (3, 3), (3, 2), (2, 2), (0, 2), (0, 0), (4, 4)):
+        x, y = np.full(n, 2.0, np.float32), np.ones(m, np.float32)
+        assert f(x, y) == (x.sum() if n == m else y.sum())
+
+
+@contract("5.5")
+def test_a_comparison_costs_one_program_more() -> None:
+    f = kiln.jit(lambda x: x * 2 if x.shape[0] == 1 else x * 3, abstracted_axes=("n",))
+    for n in (2, 1, 3, 4, 1, 5, 6):
+        f(np.ones(n, np.float32))
+    assert f.cache_info().traces == 2
+
+
+@contract("5.5")
+def test_sizes_that_cannot_be_looked_up() -> None:
+    for look in (lambda n: {1: 2}.get(n), lambda n: n in {1, 2}, lambda n: hash(n)):
+        with pytest.raises(InconclusiveSizeError, match="dict or set") as error:
+            kiln.jit(lambda x, look=look: x * (look(x.shape[0]) or 1), abstracted_axes=("n",))(
+                np.ones(3)
+            )
+        assert len(str(error.value).splitlines()) == 3
+
+
+@contract("5.5")
+def test_what_is_compiled_ahead_refuses_sizes_of_another_branch() -> None:
+    f = kiln.jit(lambda x: x * 2 if x.shape[0] == 1 else x * 3, abstracted_axes=("n",))
+    compiled = f.lower(np.ones(3, np.float32)).compile()
+    assert compiled(np.ones(4, np.float32)).tolist() == [3.0] * 4
+    with pytest.raises(TypeError, match="takes another branch") as error:
+        compiled(np.ones(1, np.float32))
+    assert len(str(error.value).splitlines()) == 3
+
+
+@contract("5.5")
+def test_functions_whose_result_depends_on_a_size_of_1_or_0() -> None:
+    squeeze = kiln.jit(lambda x: x.squeeze(), abstracted_axes=("n",))
+    spread = kiln.jit(lambda x: jnp.std(x, ddof=1), abstracted_axes=("n",))
+    for n in (3, 1, 2, 0):
+        x = np.arange(n, dtype=np.float32)
+        assert squeeze(x).shape == x.squeeze().shape
+        np.testing.assert_array_equal(spread(x), np.asarray(jnp.std(x, ddof=1)))

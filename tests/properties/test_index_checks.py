@@ -214,6 +214,17 @@ def test_an_index_of_two_axes_says_which() -> None:
     assert "index 3 is out of bounds for axis 1 with size 2" in str(error.get())
 
 
+def test_what_is_clipped_on_purpose_is_not_reported() -> None:
+    for name in ("x.at[i].get(clip)", "x.at[i].set(clip)"):
+        one = {name: ALWAYS_INSIDE[name]}
+        for computed in (False, True):
+            places = {"alone": PLACES["alone"]}
+            assert (
+                _wrong(one, places, (9,), computed=computed, by_checkify=False, by_check=False)
+                == []
+            )
+
+
 def test_values_are_as_before() -> None:
     x = jnp.asarray(X)
     assert x[9].tolist() == X[2].tolist() == x[jnp.int32(9)].tolist()

@@ -39,7 +39,7 @@ from kiln.core.staging import stage_region
 from kiln.core.trace import Tracer, aval_of, state
 from kiln.core.watching import watched
 from kiln.execution.compilation import as_array
-from kiln.ir.assumptions import assume_positive, collecting
+from kiln.ir.assumptions import assume_not_zero, collecting
 from kiln.ir.footprint import footprint
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
 from kiln.ir.rewrite import canonical
@@ -159,7 +159,7 @@ def stage_body(
         found = (body.jaxpr, slots, body.out_tree, frozenset(assumed))
         known = _by_content.put(key, found, DERIVED_FACTOR * footprint(body.jaxpr))
     jaxpr, slots, out_tree, names = known
-    assume_positive(names)
+    assume_not_zero(names)
     return Body(jaxpr, constants_from(slots, content.operands), out_tree)
 
 

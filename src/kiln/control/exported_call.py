@@ -18,7 +18,8 @@ from kiln.control.region import merge, select_by
 from kiln.core.primitive import Primitive
 from kiln.ir.sharding import NamedSharding
 from kiln.ir.size_solving import misfits, solve
-from kiln.ir.sizes import Dim, names, substitute
+from kiln.ir.size_values import substitute
+from kiln.ir.sizes import Dim, names
 from kiln.ir.types import ShapedArray
 from kiln.ops.shape import move_axis
 

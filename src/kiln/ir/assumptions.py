@@ -1,14 +1,15 @@
-"""Recording which decisions about named sizes assume that a size is not 0.
+"""Recording what decisions about named sizes assume.
 
-Sizes are compared as if every name were a size >= 1 (`sizes.py`). While a program is recorded for
-all sizes, the names are collected for which a decision would not have been possible otherwise: for
-those, an axis of size 0 needs its own program.
+Sizes are compared as if every name were a size >= 1 (`sizes.py`), and two that are not the same for
+all values of the names are unequal. While a program is recorded for all sizes, it is collected what
+would have to hold for that: names, which must not be 0, and differences of sizes, which must not be
+0 either. Sizes for which it does not hold need a program of their own.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager
 
 
@@ -16,7 +17,7 @@ class _State(threading.local):
     """Per thread: the sets being collected, outermost first, and the names in scope."""
 
     def __init__(self) -> None:
-        self.collected: list[set[str]] = []
+        self.collected: list[set[Hashable]] = []
         self.scope: tuple[str, ...] = ()
 
 
@@ -24,9 +25,9 @@ _state = _State()
 
 
 @contextmanager
-def collecting(names: Iterable[str] = ()) -> Iterator[set[str]]:
+def collecting(names: Iterable[str] = ()) -> Iterator[set[Hashable]]:
     """Collect the assumptions made inside; `names` are the named axes of the recorded program."""
-    found: set[str] = set()
+    found: set[Hashable] = set()
     previous = _state.scope
     _state.collected.append(found)
     _state.scope = (*previous, *names)
@@ -42,10 +43,10 @@ def is_collecting() -> bool:
     return bool(_state.collected)
 
 
-def assume_positive(names: Iterable[str]) -> None:
-    """Record that a decision needed the sizes of these axes to be at least 1."""
+def assume_not_zero(sizes: Iterable[Hashable]) -> None:
+    """Record that a decision needed sizes, or those of axes by name, not to be 0."""
     for found in _state.collected:
-        found.update(names)
+        found.update(sizes)
 
 
 def names_in_scope() -> tuple[str, ...]:

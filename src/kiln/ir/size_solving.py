@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from kiln.ir.polynomial import terms_of
-from kiln.ir.sizes import Dim, Size, divides, equal, names, substitute
+from kiln.ir.size_values import substitute
+from kiln.ir.sizes import Dim, Size, divides, equal, names
 
 Shapes = Sequence[Sequence[Dim]]
 

@@ -3,24 +3,26 @@
 A `Size` is a polynomial with integer coefficients over atoms: a name, a floor division by a
 positive constant, or a maximum. It is kept in one normal form, so `n+n` and `2*n` are equal, and an
 expression without names is always a plain int. Every name is assumed to be a size >= 1; decisions
-that need this are recorded (`assumptions.py`). `==` is structural and never raises: sizes with
-different normal forms differ. `<`, `<=`, `>`, `>=` and `equal` decide from bounds and raise
-`InconclusiveSizeError` if the answer depends on the value of a name.
+that need this are recorded (`assumptions.py`). `==` never raises: sizes with different normal forms
+differ, which is recorded too where a user's function asks. `<`, `<=`, `>`, `>=` and `equal` decide
+from bounds and raise `InconclusiveSizeError` if the answer depends on the value of a name.
 """
 
 from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
-from kiln.base.errors import InconclusiveSizeError, three_lines
-from kiln.base.source import current_source
-from kiln.ir.assumptions import assume_positive, is_collecting
+from kiln.base.errors import InconclusiveSizeError
+from kiln.base.source import is_internal
+from kiln.ir.assumptions import assume_not_zero, is_collecting, names_in_scope
 from kiln.ir.polynomial import Atom, Monomial, Poly, Terms, bounds, terms_of, times, without
+from kiln.ir.size_errors import looked_up, undecided, used_as_int
 from kiln.ir.size_text import atom_text, terms_text
 
 
@@ -45,19 +47,28 @@ class Size:
         return Size, (self.terms,)
 
     def __hash__(self) -> int:
+        if names_in_scope() and _is_asked_by_user():
+            raise looked_up(str(self), names(self))
         return self._hash
 
     def __eq__(self, other: object) -> Any:
         if self is other:
             return True
+        if _is_array(other):
+            return NotImplemented
+        return self._is_equal(other, by_user=_is_asked_by_user())
+
+    def _is_equal(self, other: object, *, by_user: bool) -> bool:
         if type(other) is Size and self._hash == other._hash and self.terms == other.terms:
             return True
-        if type(other) is int and is_collecting():
-            _note_difference(self - other)
-        return NotImplemented if _is_array(other) else False
+        if is_collecting():
+            _assume_unequal(self, other, by_user=by_user)
+        return False
 
     def __ne__(self, other: object) -> Any:
-        return NotImplemented if _is_array(other) else not self == other
+        if _is_array(other):
+            return NotImplemented
+        return not self._is_equal(other, by_user=_is_asked_by_user())
 
     def __str__(self) -> str:
         try:
@@ -149,13 +160,7 @@ class Size:
         return not equal(self, 0)
 
     def __index__(self) -> int:
-        raise InconclusiveSizeError(
-            three_lines(
-                f"the size {self} was used as a Python int at {current_source()}",
-                f"its value depends on {_named(self)}, which is unknown while a program is traced",
-                "keep the size symbolic, or leave the axis out of abstracted_axes",
-            )
-        )
+        raise used_as_int(str(self), names(self))
 
     __int__ = __index__
     __array_ufunc__ = None
@@ -241,32 +246,6 @@ def names(*dims: Dim) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def evaluate(dim: Dim, env: Mapping[str, int]) -> int:
-    """Return the value of a dimension for given axis sizes.
-
-    Raises: KeyError for a name that `env` lacks.
-    """
-    if type(dim) is not Size:
-        return int(dim)
-    missing = [name for name in names(dim) if name not in env]
-    if missing:
-        raise KeyError(f"size {dim}: no value for the axis {missing[0]!r}")
-    return int(substitute(dim, env))
-
-
-def substitute(dim: Dim, env: Mapping[str, Dim]) -> Dim:
-    """Replace names by dimensions; names that are not in `env` are kept."""
-    if type(dim) is not Size:
-        return dim
-    out: Dim = 0
-    for monomial, factor in dim.terms:
-        term: Dim = factor
-        for atom in monomial:
-            term = term * _substitute_atom(atom, env)
-        out = out + term
-    return out
-
-
 def maximum(*dims: Dim) -> Dim:
     """Return the largest of some dimensions."""
     flat: list[Dim] = []
@@ -305,6 +284,18 @@ def equal(a: Dim, b: Dim) -> bool:
     raise _inconclusive(a, "==", b)
 
 
+def is_surely(a: Dim, b: Dim) -> bool:
+    """Tell whether two dimensions are equal for all sizes; others get a program of their own.
+
+    For functions whose result has another shape where they are equal.
+    """
+    if a == b:
+        return True
+    if type(a) is Size or type(b) is Size:
+        _assume_unequal(a if type(a) is Size else b, b if type(a) is Size else a, by_user=True)  # type: ignore[arg-type]
+    return False
+
+
 def divides(divisor: Dim, dim: Dim) -> bool:
     """Tell whether `divisor` divides `dim` for all sizes, or for none.
 
@@ -330,7 +321,7 @@ def _is_at_least(dim: Dim, limit: int) -> bool | None:
     """Tell whether `dim >= limit`; None if that depends on the value of a name."""
     answer = _side(bounds(dim), limit)
     if answer is not None and is_collecting() and _side(bounds(dim, 0), limit) is None:
-        assume_positive(names(dim))
+        assume_not_zero(names(dim))
     return answer
 
 
@@ -341,11 +332,38 @@ def _side(found: tuple[int | None, int | None], limit: int) -> bool | None:
     return False if high is not None and high < limit else None
 
 
+def _is_asked_by_user() -> bool:
+    """Tell whether code outside kiln called the method of a size that calls this."""
+    return not is_internal(sys._getframe(2).f_code.co_filename)
+
+
+def _assume_unequal(a: Size, b: object, *, by_user: bool) -> None:
+    """Record that a size was taken to be unequal to a number, or to another size.
+
+    What kiln does with two sizes that it takes to be unequal is right for equal ones too, but for
+    those that are 0. What a user's function does is not known.
+    """
+    if isinstance(b, (bool, np.bool_)) or (isinstance(b, float) and b.is_integer()):
+        b = int(b)
+    if not _is_dim(b) or (type(b) is Size and not by_user):
+        return
+    difference: Dim = a - b  # type: ignore[operator]
+    if type(difference) is not Size or _note_difference(difference):
+        return
+    if by_user and not _cannot_be_zero(difference):
+        assume_not_zero([difference])
+
+
+def _cannot_be_zero(difference: Size) -> bool:
+    varying, constant = _split_constant(difference)
+    return bool(constant % math.gcd(*varying.values()))
+
+
 def _note_difference(difference: Dim) -> bool:
     """Tell whether a difference of sizes is certainly not 0."""
     if _excludes_zero(bounds(difference)):
         if is_collecting() and not _excludes_zero(bounds(difference, 0)):
-            assume_positive(names(difference))
+            assume_not_zero(names(difference))
         return True
     return False
 
@@ -377,15 +395,6 @@ def _split_constant(dim: Dim) -> tuple[dict[Monomial, int], int]:
     poly = dict(terms_of(dim))
     constant = poly.pop((), 0)
     return poly, constant
-
-
-def _substitute_atom(atom: Atom, env: Mapping[str, Dim]) -> Dim:
-    kind = atom[0]
-    if kind == "name":
-        return env[atom[1]] if atom[1] in env else _from_poly({(atom,): 1})
-    if kind == "floordiv":
-        return substitute(atom[1], env) // atom[2]  # type: ignore[no-any-return]
-    return maximum(*(substitute(dim, env) for dim in atom[1]))
 
 
 def _floordiv(a: Dim, b: Dim) -> Dim:
@@ -434,7 +443,7 @@ def _floordiv_by_constant(dim: Dim, divisor: int) -> Dim:
             return _from_poly(outside) + _floordiv_by_constant(numerator, inner_divisor * divisor)
     low, high = bounds(rest_dim)
     if low is not None and high is not None and low // divisor == high // divisor:
-        assume_positive(names(rest_dim))
+        assume_not_zero(names(rest_dim))
         return _from_poly(outside) + low // divisor
     outside[(("floordiv", rest_dim, divisor),)] = 1 + outside.get(
         (("floordiv", rest_dim, divisor),), 0
@@ -477,17 +486,5 @@ def _compare(a: Dim, b: Dim, relation: str, shown: str | None = None) -> bool:
     return answer
 
 
-def _named(*dims: Dim) -> str:
-    found = names(*dims)
-    return ("the named axis " if len(found) == 1 else "the named axes ") + ", ".join(found)
-
-
 def _inconclusive(a: Dim, relation: str, b: Dim) -> InconclusiveSizeError:
-    return InconclusiveSizeError(
-        three_lines(
-            f"sizes: {a} {relation} {b}",
-            f"the answer depends on the value of {_named(a, b)}",
-            "compare sizes whose order is the same for every value, "
-            "or leave the axis out of abstracted_axes",
-        )
-    )
+    return undecided(f"{a} {relation} {b}", names(a, b))

@@ -12,7 +12,8 @@ from typing import Any
 
 from kiln.base.forks import new_lock
 from kiln.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Var
-from kiln.ir.sizes import Dim, Size, substitute
+from kiln.ir.size_values import substitute
+from kiln.ir.sizes import Dim, Size
 from kiln.ir.types import ShapedArray
 
 

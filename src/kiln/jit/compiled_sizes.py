@@ -64,7 +64,17 @@ class OtherSizes:
                     "call the function itself, or compile it again for a size of 0",
                 )
             )
-        return {name: found.get(name, size) for name, size in recording.sizes.items()}
+        sizes = {name: found.get(name, size) for name, size in recording.sizes.items()}
+        if not recording.holds_for(sizes):
+            raise TypeError(
+                three_lines(
+                    f"call of the compiled function {recording.name} at {current_source()}",
+                    f"{recording.name} compares sizes, and takes another branch for {sizes} than "
+                    f"for {recording.sizes}, for which it was compiled",
+                    "call the function itself, or compile it again for arguments of these sizes",
+                )
+            )
+        return sizes
 
     def types(self, sizes: dict[str, int]) -> list[ShapedArray]:
         """Return the types of the arguments for given sizes.

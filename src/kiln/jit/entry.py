@@ -6,7 +6,7 @@ A `Recording` belongs to a function, and may be shared by all functions of the s
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple
 
 from kiln.content.by_content import Slots, constants_from
@@ -18,6 +18,8 @@ from kiln.core.trace import Tracer, state
 from kiln.execution.compilation import CachedProgram
 from kiln.execution.placement import PlacementRequest, Placer
 from kiln.ir.jaxpr import Jaxpr
+from kiln.ir.size_values import evaluate
+from kiln.ir.sizes import Size
 from kiln.jit.compiler_options import Settings
 from kiln.jit.explain import Record
 from kiln.jit.history import History
@@ -43,11 +45,12 @@ class Recording:
     """The result of tracing a function for one signature.
 
     `jaxpr` takes the closed-over `consts` as leading inputs. `static` holds the Python values that
-    the function returned along with arrays, if any. `assumed` names the axes that were taken to
-    have a size of at least 1. `general` is the program for all sizes that `jaxpr` was specialized
+    the function returned along with arrays, if any. `assumed` is what was taken to hold of named
+    sizes (`ir/assumptions.py`). `general` is the program for all sizes that `jaxpr` was specialized
     from, where axes have names, for these `sizes` of them; `named_axes` has pairs of an axis and
-    the number of its name, for each leaf. `late` holds the recipes of the last inputs of `jaxpr`,
-    which every call supplies (`late.py`). `origin` is None if the program depends on more than
+    the number of its name, for each leaf, and `conditions` are the sizes that must not be 0.
+    `late` holds the recipes of the last inputs of `jaxpr`, which every call supplies (`late.py`).
+    `origin` is None if the program depends on more than
     content.
     `record` is the explanation that still lacks the compile time, if one was requested. `placers`,
     one for each placement request, are shared by all recordings of this program. A recording that
@@ -57,6 +60,7 @@ class Recording:
     __slots__ = (
         "__weakref__",
         "assumed",
+        "conditions",
         "consts",
         "general",
         "is_temporary",
@@ -80,7 +84,8 @@ class Recording:
         self.out_tree = out_tree
         self.name = name
         self.static = static
-        self.assumed: frozenset[str] = frozenset()
+        self.assumed: frozenset[Hashable] = frozenset()
+        self.conditions: tuple[Size, ...] = ()
         self.general: Jaxpr | None = None
         self.sizes: dict[str, int] = {}
         self.named_axes: tuple[tuple[tuple[int, int], ...], ...] = ()
@@ -90,11 +95,16 @@ class Recording:
         self.placers: dict[PlacementRequest, Placer] = {}
         self.is_temporary = bool(consts) and any(map(_is_temporary, consts))
 
+    def holds_for(self, sizes: Mapping[str, int]) -> bool:
+        """Tell whether decisions that were made for all sizes are right for these."""
+        return all(evaluate(each, sizes) != 0 for each in self.conditions)
+
     def with_consts(self, consts: list[Any]) -> Recording:
         """Return the same program over other closed-over values."""
         made = Recording(self.jaxpr, consts, self.out_tree, self.name, self.static)
         made.assumed, made.general, made.late = self.assumed, self.general, self.late
         made.sizes, made.named_axes = self.sizes, self.named_axes
+        made.conditions = self.conditions
         made.origin, made.placers = self.origin, self.placers
         return made
 

@@ -26,7 +26,7 @@ from kiln.execution.sized_programs import ProgramForSizes
 from kiln.jit.argument_binding import form_of, structure_of
 from kiln.jit.cache import forget, register
 from kiln.jit.compiler_options import Settings
-from kiln.jit.entry import Entry
+from kiln.jit.entry import Entry, Recording
 from kiln.jit.history import CacheInfo
 from kiln.jit.lookup import Lookup
 from kiln.jit.named_axes import NamedAxes
@@ -178,7 +178,7 @@ class JitFunction(_runtime.Callable):
         named = None
         if isinstance(program, ProgramForSizes):
             # Calls with other sizes of named axes run the same code.
-            named = (len(recording.sizes), recording.named_axes, program.for_other_sizes)
+            named = (len(recording.sizes), recording.named_axes, _for_sizes(recording, program))
         elif not is_known:
             return
         entry.is_simple = False
@@ -313,3 +313,18 @@ def _read(reading: Reading, f: JitFunction) -> Any:
 
 
 readable(JitFunction, _read)
+
+
+def _for_sizes(
+    recording: Recording, program: ProgramForSizes
+) -> Callable[[tuple[int, ...]], ProgramForSizes | None]:
+    """Return what makes the program for other sizes; None where it does not hold for them."""
+    if not recording.conditions:
+        return program.for_other_sizes
+
+    def found(sizes: tuple[int, ...]) -> ProgramForSizes | None:
+        if not recording.holds_for(dict(zip(recording.sizes, sizes, strict=True))):
+            return None
+        return program.for_other_sizes(sizes)
+
+    return found

@@ -15,7 +15,7 @@ from kiln.core.trace import state
 from kiln.execution.compilation import WrongDevice
 from kiln.execution.nonfinite import check_program
 from kiln.execution.placement import NO_REQUEST
-from kiln.ir.assumptions import assume_positive
+from kiln.ir.assumptions import assume_not_zero
 from kiln.jit.compiler_options import Settings, nested, of_whole_programs
 from kiln.jit.entry import Entry
 from kiln.jit.placement_options import constrained
@@ -61,7 +61,7 @@ def bind(
             if not recorded.is_temporary:
                 return on_contents(recorded.jaxpr, recorded.name).run(values, settings)
     if recorded.assumed:
-        assume_positive(recorded.assumed)
+        assume_not_zero(recorded.assumed)
     if request.in_shardings:
         leaves = constrained(leaves, request.in_shardings[len(entry.consts) :])
     if settings and of_whole_programs(settings):

@@ -7,12 +7,13 @@ On other engines a signature is like any other: names play no part in a hit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 
 from kiln.base.errors import CheckError, InconclusiveSizeError
 from kiln.ir.assumptions import collecting, names_in_scope
 from kiln.ir.checker import check
 from kiln.ir.jaxpr import Jaxpr
+from kiln.ir.size_values import substitute
 from kiln.ir.sizes import Dim, Size, names
 from kiln.ir.specialise import specialise, specialise_later
 from kiln.jit.cache import Recordings, recordings_of
@@ -47,8 +48,9 @@ class SizedRecorder:
             written = signature._replace(avals=avals)
             general = self._for_all(subject, written, called.values(), call, table)
             given = {s: env[name] for name, s in called.items()}
-            # A size of 0 may take another branch of the function: it gets a program of its own.
-            wrong = {name for name, s in called.items() if not _fits(s, given, general)}
+            # Such sizes may take another branch of the function: they get a program of their own.
+            broken = _broken(general.assumed, given)
+            wrong = {name for name, s in called.items() if s in broken}
             jaxpr = None if wrong else _specialised(general.jaxpr, given)
             if jaxpr is not None:
                 break
@@ -58,8 +60,8 @@ class SizedRecorder:
         if not any(type(size) is Size for size in given.values()):
             made.sizes = {name: int(size) for name, size in given.items()}
             made.named_axes = numbered(signature.avals, axes, [*called])
-        made.assumed = general.assumed - given.keys()
-        made.assumed |= set(names(*[given[s] for s in general.assumed & given.keys()]))
+        made.assumed = frozenset(_assumed_of_others(general.assumed, given))
+        made.conditions = _conditions(general.assumed)
         return made
 
     def _for_all(
@@ -91,15 +93,36 @@ class SizedRecorder:
         return len(self._general)
 
 
-def _fits(name: str, given: dict[str, Dim], general: Recording) -> bool:
-    """Tell whether the program recorded for all sizes holds for the given size of one axis."""
-    size = given[name]
-    if name not in general.assumed:
-        return True
-    try:
-        return bool(size >= 1)
-    except InconclusiveSizeError:
-        return False
+def _broken(assumed: Iterable[Hashable], given: Mapping[str, Dim]) -> set[str]:
+    """Return the names of axes for whose sizes the program for all sizes does not hold."""
+    found: set[str] = set()
+    for each in assumed:
+        if isinstance(each, str) and each in given:
+            try:
+                holds = bool(given[each] >= 1)
+            except InconclusiveSizeError:
+                holds = False
+            if not holds:
+                found.add(each)
+        elif type(each) is Size and substitute(each, given) == 0:
+            found.update(names(each))
+    return found
+
+
+def _assumed_of_others(assumed: Iterable[Hashable], given: Mapping[str, Dim]) -> Iterator[Hashable]:
+    """Yield what is assumed of the sizes that are named in what calls the program."""
+    for each in assumed:
+        if isinstance(each, str):
+            yield from names(given[each]) if each in given else (each,)
+        elif type(each) is Size:
+            there = substitute(each, given)
+            if type(there) is Size:
+                yield there
+
+
+def _conditions(assumed: Iterable[Hashable]) -> tuple[Size, ...]:
+    """Return the sizes that must not be 0, besides those of axes."""
+    return tuple([each for each in assumed if type(each) is Size])
 
 
 def _specialised(general: Jaxpr, given: dict[str, Dim]) -> Jaxpr | None:

@@ -16,7 +16,8 @@ from kiln.core.engine import Compiler, Placement, Program
 from kiln.execution.engine_choice import compiler_of, engine_for, is_host_compiler
 from kiln.execution.placement import Placer
 from kiln.ir.jaxpr import ClosedJaxpr
-from kiln.ir.sizes import Size, evaluate
+from kiln.ir.size_values import evaluate
+from kiln.ir.sizes import Size
 from kiln.jit.argument_binding import CallForm
 from kiln.jit.compiled import Compiled
 from kiln.jit.compiler_options import merged, settings_of

@@ -14,7 +14,7 @@ from kiln.core.array import ConcreteArray
 from kiln.core.array_type import Array, ArrayLike, Axes, ShapeLike
 from kiln.core.trace import Tracer, aval_of
 from kiln.execution.eager_plans import eager
-from kiln.ir.sizes import Dim, Size, divides, equal, product
+from kiln.ir.sizes import Dim, Size, divides, equal, is_surely, product
 from kiln.numpy import promotion
 from kiln.numpy.creation import canonical_shape
 from kiln.numpy.promotion import lifted, operands, shape_of
@@ -260,7 +260,7 @@ def squeeze(a: ArrayLike, axis: Axes = None) -> Array:
     a = one("squeeze", a)
     shape = shape_of(a)
     if axis is None:
-        return shape_ops.squeeze(a, [i for i, dim in enumerate(shape) if dim == 1])
+        return shape_ops.squeeze(a, [i for i, dim in enumerate(shape) if is_surely(dim, 1)])
     return shape_ops.squeeze(a, canonical_axes("squeeze", axis, len(shape)))
 
 

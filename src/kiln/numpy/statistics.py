@@ -84,7 +84,11 @@ def _over_count(total: Any, a: Any, axes: tuple[int, ...], where: Any, ddof: Any
             return elementwise.div(
                 total, constant(left if left > 0 else _not_a_number(count), total)
             )
-        return divide(total, subtract(count, ddof) if hasattr(ddof, "aval") else count - ddof)
+        if type(ddof) is int and ddof == 0:
+            return divide(total, count)
+        left = subtract(count, ddof)
+        out = divide(total, left)
+        return choose_by(elementwise.gt(left, constant(0, left)), out, constant(math.nan, out))
     shape = tuple(a.shape)
     where = mask("mean", where)
     where = where if shape_of(where) == shape else broadcast_to(where, shape)

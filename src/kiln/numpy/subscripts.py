@@ -14,7 +14,7 @@ from kiln.base import dtypes
 from kiln.core.array import ConcreteArray
 from kiln.core.trace import aval_of, require_unmasked
 from kiln.execution.eager_plans import eager
-from kiln.ir.sizes import Dim, is_constant
+from kiln.ir.sizes import Dim, Size, is_constant
 from kiln.numpy.index_expressions import GROUP, NEW, Fixed, GatherPlan, Kept, Positions, parse
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.dimension_numbers import (
@@ -192,7 +192,8 @@ def clipped(index: Any, size: Dim) -> Any:
     if isinstance(index, np.ndarray) and type(size) is int:
         return np.clip(index, 0, size - 1)
     dtype = aval_of(index).dtype
-    return clamp(np.zeros((), dtype), index, full((), size - 1, dtype))
+    last = full((), size - 1, dtype) if type(size) is Size else dtype.type(size - 1)
+    return clamp(dtype.type(0), index, last)
 
 
 def _coordinates_of(index: Any, size: Dim, wrap: bool) -> Any:

@@ -151,3 +151,18 @@ def test_a_primitive_of_another_type_than_its_lowering_is_refused() -> None:
     mlir.register_lowering(p, mlir.lower_fun(lambda x: x, multiple_results=False))
     with pytest.raises(AssertionError, match="mend the lowering"), override(engine="xla"):
         kiln.jit(p.bind)(X)
+
+
+def test_a_lowering_that_is_set_again_is_seen() -> None:
+    p = Primitive("again")
+    p.def_abstract_eval(lambda a: a)
+    mlir.register_lowering(p, mlir.lower_fun(lambda x: x + 1.0, multiple_results=False))
+    inner = kiln.jit(lambda x: p.bind(x))
+    results = [
+        lambda: kiln.jit(lambda x: p.bind(x))(6.0),
+        lambda: kiln.jit(lambda x: inner(x) * 1.0)(6.0),
+        lambda: kiln.jit(lambda x: kiln.lax.cond(x > 0, p.bind, lambda y: y, x))(6.0),
+    ]
+    assert [float(run()) for run in results] == [7.0] * 3
+    mlir.register_lowering(p, mlir.lower_fun(lambda x: x + 10.0, multiple_results=False))
+    assert [float(run()) for run in results] == [16.0] * 3

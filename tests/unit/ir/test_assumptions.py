@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from kiln.ir.assumptions import assume_positive, collecting, is_collecting, names_in_scope
+import numpy as np
+import pytest
+
+from kiln.base.errors import InconclusiveSizeError
+from kiln.ir.assumptions import assume_not_zero, collecting, is_collecting, names_in_scope
 from kiln.ir.sizes import maximum, symbol
 
 n, m = symbol("n"), symbol("m")
@@ -14,7 +18,6 @@ def test_decisions_that_hold_for_0_too_are_free() -> None:
         assert n + 1 > 0
         assert not n < 0
         assert maximum(n, 0) == n
-        assert (n == 1) is False
         assert n != n + 1
         assert 2 * n == n + n
     assert found == set()
@@ -35,8 +38,28 @@ def test_everybody_around_hears_of_it() -> None:
     with collecting(["n"]) as outer:
         with collecting(["m"]) as inner:
             assert names_in_scope() == ("n", "m")
-            assume_positive(["m"])
+            assume_not_zero(["m"])
         assert n != 0
         assert names_in_scope() == ("n",)
     assert (inner, outer) == ({"m"}, {"n", "m"})
     assert names_in_scope() == ()
+
+
+def test_differences_that_a_user_sees_are_noted() -> None:
+    for compare, difference in (
+        (lambda: n == 1, n - 1),
+        (lambda: n != 4, n - 4),
+        (lambda: n == np.int64(4), n - 4),
+        (lambda: n == 4.0, n - 4),
+        (lambda: n in (m, 2 * n), n - m),
+        (lambda: (n, 3) == (m, 3), n - m),
+        (lambda: n % 8 == 0, n % 8),
+    ):
+        with collecting(["n"]) as found:
+            compare()
+        assert difference in found or -difference in found, difference
+    with collecting(["n"]) as found:
+        assert (n == -1) is (2 * n == 3) is (n == 1.5) is (n == "n") is False
+    assert found == set()
+    with pytest.raises(InconclusiveSizeError, match="looked up"), collecting(["n"]):
+        {1: 2}.get(n)

@@ -7,7 +7,8 @@ import itertools
 import pytest
 
 from kiln.ir.polynomial import bounds, terms_of, times, without
-from kiln.ir.sizes import Dim, evaluate, maximum, minimum, symbol
+from kiln.ir.size_values import evaluate
+from kiln.ir.sizes import Dim, maximum, minimum, symbol
 
 n, m = symbol("n"), symbol("m")
 

@@ -19,7 +19,8 @@ from kiln.core.engine import Program
 from kiln.core.remedies import REMEDIES
 from kiln.engines.native.loop_ir import Nest, Statement, blocks
 from kiln.engines.native.passes.buffers import nodes
-from kiln.ir.sizes import Dim, evaluate
+from kiln.ir.size_values import evaluate
+from kiln.ir.sizes import Dim
 from kiln.ir.specialise import types_for
 
 KINDS = ("index", "nan")

@@ -37,7 +37,8 @@ from kiln.engines.native.profiling import Profile
 from kiln.engines.native.value_types import ValueType
 from kiln.ir import aliasing
 from kiln.ir.sharding import Sharding, SingleDeviceSharding
-from kiln.ir.sizes import Dim, Size, evaluate
+from kiln.ir.size_values import evaluate
+from kiln.ir.sizes import Dim, Size
 
 _PAGE = 4096
 

@@ -14,7 +14,8 @@ from typing import Any
 from kiln.base.errors import InconclusiveSizeError
 from kiln.base.records import Record
 from kiln.ir.polynomial import Atom, bounds, terms_of
-from kiln.ir.sizes import Dim, Size, evaluate, names
+from kiln.ir.size_values import evaluate
+from kiln.ir.sizes import Dim, Size, names
 
 TYPICAL = 1 << 10
 """The size that a named axis is taken to have where only speed depends on it."""

@@ -9,7 +9,8 @@ from kiln.engines.native.analysis import MemoryAnalysis
 from kiln.engines.native.extents import estimate
 from kiln.engines.native.loop_ir import Buffer, Function, Role
 from kiln.engines.native.loop_text import buffer_names
-from kiln.ir.sizes import Dim, evaluate
+from kiln.ir.size_values import evaluate
+from kiln.ir.sizes import Dim
 
 
 def memory_report(

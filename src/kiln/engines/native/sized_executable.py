@@ -13,7 +13,8 @@ from kiln.engines.native.executable import NativeCode, NativeExecutable
 from kiln.engines.native.extents import Grain, evaluator
 from kiln.engines.native.loop_ir import Callback
 from kiln.ir.sharding import Sharding
-from kiln.ir.sizes import Dim, Size, evaluate
+from kiln.ir.size_values import evaluate
+from kiln.ir.sizes import Dim, Size
 
 MOST = 1 << 62
 """No array has so many bytes."""

@@ -15,7 +15,8 @@ from kiln.engines.xla.mlir import bindings, from_artefact, to_artefact
 from kiln.engines.xla.module import Export
 from kiln.engines.xla.program_module import lowered_program
 from kiln.ir.size_solving import steps
-from kiln.ir.sizes import Dim, names, substitute
+from kiln.ir.size_values import substitute
+from kiln.ir.sizes import Dim, names
 from kiln.ir.types import ShapedArray
 
 _TARGET = re.compile(r'call_target_name = "([^"]*)"|stablehlo\.custom_call @([\w.$]+)')

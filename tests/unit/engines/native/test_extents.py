@@ -16,7 +16,8 @@ from kiln.engines.native.extents import (
     smallest,
     whole,
 )
-from kiln.ir.sizes import evaluate, maximum, symbol
+from kiln.ir.size_values import evaluate
+from kiln.ir.sizes import maximum, symbol
 
 N, M = symbol("n"), symbol("m")
 

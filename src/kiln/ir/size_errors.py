@@ -1,0 +1,47 @@
+"""What sizes raise where an answer depends on the value of a name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kiln.base.errors import InconclusiveSizeError, three_lines
+from kiln.base.source import current_source
+
+
+def used_as_int(size: str, names: Sequence[str]) -> InconclusiveSizeError:
+    """Return the error of a size that was to become a number."""
+    return InconclusiveSizeError(
+        three_lines(
+            f"the size {size} was used as a Python int at {current_source()}",
+            f"its value depends on {_named(names)}, which is unknown while a program is traced",
+            "keep the size symbolic, or leave the axis out of abstracted_axes",
+        )
+    )
+
+
+def looked_up(size: str, names: Sequence[str]) -> InconclusiveSizeError:
+    """Return the error of a size that was to be found in a dict or set."""
+    return InconclusiveSizeError(
+        three_lines(
+            f"the size {size} was looked up in a dict or set, or hashed, at {current_source()}",
+            f"it would not be found among ints: its value depends on {_named(names)}, which is "
+            "unknown while a program is traced",
+            "compare it by ==, or leave the axis out of abstracted_axes",
+        )
+    )
+
+
+def undecided(question: str, names: Sequence[str]) -> InconclusiveSizeError:
+    """Return the error of a comparison whose answer is not the same for all sizes."""
+    return InconclusiveSizeError(
+        three_lines(
+            f"sizes: {question}",
+            f"the answer depends on the value of {_named(names)}",
+            "compare sizes whose order is the same for every value, "
+            "or leave the axis out of abstracted_axes",
+        )
+    )
+
+
+def _named(names: Sequence[str]) -> str:
+    return ("the named axis " if len(names) == 1 else "the named axes ") + ", ".join(names)
