@@ -52,12 +52,8 @@ def _texts() -> dict[str, str]:
     on_simplex = "jnp.stack([o[0] / 3, k[0] / 3, 1 - (o[0] + k[0]) / 3])"
     found["dirichlet"] = "\n".join(f"{f}: {f}({on_simplex}, p[0])" for f in DENSITIES)
     shares = "o[0] / jnp.sum(o[0])"
-    found["multinomial"] = "\n".join(
-        f"{f}: {f}(np.array([1, 0, 2]), 3, {shares})" for f in MASSES
-    )
-    found["multivariate_normal"] = "\n".join(
-        f"{f}: {f}(x, v[:3], h)" for f in DENSITIES
-    )
+    found["multinomial"] = "\n".join(f"{f}: {f}(np.array([1, 0, 2]), 3, {shares})" for f in MASSES)
+    found["multivariate_normal"] = "\n".join(f"{f}: {f}(x, v[:3], h)" for f in DENSITIES)
     return found
 
 

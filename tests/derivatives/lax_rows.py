@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Rows of `kiln.lax` and `kiln.lax.linalg`."""
 
 from __future__ import annotations

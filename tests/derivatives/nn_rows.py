@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Rows of `kiln.nn`, `image`, `ops` and `random`, where draws are functions of parameters."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Rows of `kiln.numpy` and its submodules."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Rows of `kiln.scipy`, apart from distributions."""
 
 from __future__ import annotations

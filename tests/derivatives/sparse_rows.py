@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Rows of `kiln.experimental.sparse`: by the values that are stored, and by dense operands."""
 
 from __future__ import annotations
