@@ -1,8 +1,8 @@
 """A row of the table of derivatives: an expression with the names of one module.
 
 In an expression single letters are operands (see `operands`), other names those of the module, and
-`M` the module, `jax`, `jnp`, `lax`, `np` what they are everywhere. The row is about the function that
-is called last, or about that before a colon. After `~` the operands are complex numbers as well.
+`M` the module, `jax`, `jnp`, `lax`, `np` what they are everywhere. The row is about the function
+that is called last, or about that before a colon. After `~` the operands are complex numbers as well.
 """
 
 from __future__ import annotations
