@@ -1,4 +1,3 @@
-# ruff: noqa: E501
 """Rows of `kiln.numpy` and its submodules."""
 
 from __future__ import annotations

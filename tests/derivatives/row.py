@@ -2,7 +2,7 @@
 
 In an expression single letters are operands (see `operands`), other names those of the module, and
 `M` the module, `jax`, `jnp`, `lax`, `np` what they are everywhere. The row is about the function
-that is called last, or about that before a colon. After `~` the operands are complex numbers as well.
+that is called last, or about that before a colon. After `~` operands are complex as well.
 """
 
 from __future__ import annotations
