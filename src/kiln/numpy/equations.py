@@ -39,6 +39,7 @@ from kiln.ops.matrices import (
     real_dtype,
     safe_reciprocal,
     scale_rows,
+    symmetrized,
 )
 from kiln.ops.shape import expand_dims, reshape, squeeze
 from kiln.ops.sorting import sort, take_along
@@ -146,6 +147,9 @@ def pinv(
         largest: Any = maximum(*a.shape[-2:])
         wanted = 10.0 * largest * float(dtypes.finfo(a.dtype).eps)
     wanted = cast(one("pinv", wanted), real_dtype(a.dtype))
+    if hermitian:
+        # What is inverted, also where the operand or its tangent is not Hermitian.
+        a = symmetrized("pinv", a)
     return _pinv(a, wanted, hermitian)
 
 

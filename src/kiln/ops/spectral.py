@@ -356,7 +356,8 @@ class Eig(Stacked):
             *primals,
             compute_left_eigenvectors=True,
             compute_right_eigenvectors=True,
-            enable_eigvec_derivs=enable_eigvec_derivs,
+            # Derivatives of the values do not depend on what is not determined of the vectors.
+            enable_eigvec_derivs=True,
             implementation=implementation,
         )
         t = convert_element_type(tangents[0], aval_of(right).dtype)
