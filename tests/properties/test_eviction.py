@@ -16,8 +16,20 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import lax, linen
+from kiln.execution import compilation
 
 X = np.linspace(-1.0, 1.0, 12, dtype=np.float32).reshape(3, 4)
+
+
+@pytest.fixture(autouse=True)
+def others_stay() -> Iterator[None]:
+    """Keep the executables of other tests, which may tell users of evictions."""
+    others = [program for program in list(compilation._alive.values()) if not program.pinned]
+    for program in others:
+        program.pinned = True
+    yield
+    for program in others:
+        program.pinned = False
 
 
 class Running(NamedTuple):
@@ -215,6 +227,7 @@ KINDS = [
 def _disturbed(threads: int) -> Iterator[list[int]]:
     """Clear caches and change their limit from other threads until the context ends."""
     ended, turns = threading.Event(), [0] * threads
+    usual = kiln.config.executable_cache_mb
     raised: list[BaseException] = []
 
     def disturb(number: int) -> None:
@@ -223,7 +236,7 @@ def _disturbed(threads: int) -> Iterator[list[int]]:
                 if (turns[number] + number) % 2:
                     kiln.clear_caches()
                 else:
-                    kiln.config.update("executable_cache_mb", (0, None)[turns[number] // 2 % 2])
+                    kiln.config.update("executable_cache_mb", (0, usual)[turns[number] // 2 % 2])
                 turns[number] += 1
                 ended.wait(0.0005)
         except BaseException as error:  # noqa: BLE001 - raised by the thread that waits
@@ -238,7 +251,7 @@ def _disturbed(threads: int) -> Iterator[list[int]]:
         ended.set()
         for worker in workers:
             worker.join()
-        kiln.config.update("executable_cache_mb", None)
+        kiln.config.update("executable_cache_mb", usual)
     assert raised == []
 
 
@@ -253,13 +266,14 @@ def _run(programs: list[Running], rounds: int) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_results_are_read_when_nothing_is_kept(kind: Callable[[int], Running]) -> None:
     programs = [kind(i) for i in range(2)]
+    usual = kiln.config.executable_cache_mb
     kiln.config.update("executable_cache_mb", 0)
     try:
         for _ in range(2):
             _run(programs, 4)
             kiln.clear_caches()
     finally:
-        kiln.config.update("executable_cache_mb", None)
+        kiln.config.update("executable_cache_mb", usual)
 
 
 def test_threads_that_clear_while_programs_run() -> None:

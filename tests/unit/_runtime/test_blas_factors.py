@@ -78,7 +78,7 @@ def test_triangular_solve(kind: str) -> None:
         a = (random(kind, 2, order, order) / (order + 1) + 2 * np.eye(order)).astype(TYPES[kind])
         b = random(kind, 2, m, n)
         out = empty(b.shape, b.dtype)
-        run_kernel(f"kiln_triangular_solve_{kind}", [a, b, out], [2, m, n, *bits])
+        run_kernel(f"kiln_triangular_solve_{kind}", [a, b, out], [2, m, n, *bits, False])
         close(out, linalg.triangular_solve_p.numpy(a, b, **options))
 
 
@@ -91,7 +91,7 @@ def test_lu(kind: str) -> None:
             x[1, 0, 0] = np.nan
         count = min(m, n)
         outs = [empty(x.shape, x.dtype), empty((2, count), np.int32), empty((2, m), np.int32)]
-        run_kernel(f"kiln_lu_{kind}", [x, *outs], [2, m, n])
+        run_kernel(f"kiln_lu_{kind}", [x, *outs], [2, m, n, False])
         if m == n == 3:
             x, outs = x[:1], [out[:1] for out in outs]
         for found, expected in zip(outs, linalg.lu_p.numpy(x), strict=True):
@@ -129,7 +129,7 @@ def test_lu_of_many_and_of_large_matrices(kind: str, batch: int, m: int, n: int)
     count = min(m, n)
     lu, pivots = empty(x.shape, x.dtype), empty((batch, count), np.int32)
     permutation = empty((batch, m), np.int32)
-    run_kernel(f"kiln_lu_{kind}", [x, lu, pivots, permutation], [batch, m, n])
+    run_kernel(f"kiln_lu_{kind}", [x, lu, pivots, permutation], [batch, m, n, False])
     for found, order in zip(pivots, permutation, strict=True):
         expected = np.arange(m)
         for i, pivot in enumerate(found):
@@ -155,7 +155,7 @@ def test_triangular_solve_of_many_and_of_large_matrices(
         a = a.astype(TYPES[kind])
         b = random(kind, batch, m, n)
         out = empty(b.shape, b.dtype)
-        numbers = [batch, m, n, True, lower, transpose, False, unit]
+        numbers = [batch, m, n, True, lower, transpose, False, unit, False]
         run_kernel(f"kiln_triangular_solve_{kind}", [a, b, out], numbers)
         used = (np.tril(a) if lower else np.triu(a)).astype(np.float64)
         if unit:
@@ -180,12 +180,12 @@ def test_orthogonal(kind: str) -> None:
         x = random(kind, 2, m, n)
         count = min(m, n)
         outs = [empty(x.shape, x.dtype), empty((2, count), x.dtype)]
-        run_kernel(f"kiln_geqrf_{kind}", [x, *outs], [2, m, n])
+        run_kernel(f"kiln_geqrf_{kind}", [x, *outs], [2, m, n, False])
         for found, expected in zip(outs, orthogonal.geqrf_p.numpy(x), strict=True):
             if x.size:
                 close(found, expected, 10)
         outs = [empty(x.shape, x.dtype), empty((2, n), np.int32), empty((2, count), x.dtype)]
-        run_kernel(f"kiln_geqp3_{kind}", [x, *outs], [2, m, n])
+        run_kernel(f"kiln_geqp3_{kind}", [x, *outs], [2, m, n, False])
         for at, (found, expected) in enumerate(zip(outs, orthogonal.geqp3_p.numpy(x), strict=True)):
             if x.size or at == 1:
                 close(found, expected, 10)
