@@ -375,7 +375,7 @@ def _added(jaxpr: Jaxpr, own: Sequence[int], avals: Sequence[ShapedArray]) -> Ca
 DERIVED_FACTOR = 4
 """The memory of a body with the programs derived from it, relative to the body alone."""
 
-_Known = tuple[Jaxpr, Slots, PyTreeDef, frozenset[str]]
+_Known = tuple[Jaxpr, Slots, PyTreeDef, frozenset[Hashable]]
 _interned: Bounded[Hashable, Jaxpr] = Bounded(lambda: options().body_cache_mb * MB)
 _by_content: Bounded[Hashable, _Known] = Bounded(lambda: options().body_cache_mb * MB)
 

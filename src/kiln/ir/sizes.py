@@ -347,7 +347,7 @@ def _assume_unequal(a: Size, b: object, *, by_user: bool) -> None:
         b = int(b)
     if not _is_dim(b) or (type(b) is Size and not by_user):
         return
-    difference: Dim = a - b  # type: ignore[operator]
+    difference: Dim = a - b
     if type(difference) is not Size or _note_difference(difference):
         return
     if by_user and not _cannot_be_zero(difference):
