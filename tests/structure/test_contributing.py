@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
+import json
 import os
 import re
 import shutil
@@ -134,15 +133,30 @@ def test_the_files_that_it_names_exist() -> None:
     assert [path for path in sorted(named - made) if not (REPOSITORY / path).exists()] == []
 
 
+PRINTING = """
+import contextlib, io, json, sys
+names, printed = {}, []
+for code in json.load(sys.stdin):
+    with contextlib.redirect_stdout(io.StringIO()) as shown:
+        exec(compile(code, "CONTRIBUTING.md", "exec"), names)
+    printed.append(shown.getvalue())
+print(json.dumps(printed))
+"""
+
+
 def test_what_the_page_prints() -> None:
     blocks = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", SECTIONS["Debug"], re.DOTALL)
     assert len(blocks) == SECTIONS["Debug"].count("```python") > 2
-    names: dict[str, object] = {}
-    for code, shown in blocks:
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            exec(compile(code, "CONTRIBUTING.md", "exec"), names)
-        assert printed.getvalue() == shown
+    # In a process of its own, as a reader has it: programs of other tests may have been evicted.
+    done = subprocess.run(
+        [sys.executable, "-c", PRINTING],
+        input=json.dumps([code for code, _ in blocks]),
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=True,
+    )
+    assert json.loads(done.stdout) == [shown for _, shown in blocks]
 
 
 def test_a_change_that_does_not_fit_is_found() -> None:
