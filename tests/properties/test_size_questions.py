@@ -32,10 +32,15 @@ QUESTIONS = (
     *("x[1:].shape[0] == {a}", "x[::2].shape[0] == {a}", "jnp.concatenate([x, y]).size == {a}"),
 )
 STEPS = (
-    *("x * 2", "x + 1", "jnp.cumsum(x)", "x[::-1]", "x - x.sum()", "jnp.sin(x)", "x * n"),
+    *("x * 2", "x + 1", "jnp.cumsum(x)", "x[::-1]", "x - x.sum()", "-x", "x * n"),
     *("jnp.concatenate([x, y])", "x[1:]", "x[:{a}]", "jnp.roll(x, {a})", "jnp.squeeze(x) + 0 * x"),
-    *("x / jnp.maximum(x.size, 1)", "jnp.where(x > 0.3, x, n)", "jnp.sort(x)", "x.at[:1].set(3)"),
-    *("jnp.pad(x, {b})", "jnp.broadcast_to(x.mean(), x.shape)", "x * jnp.std(x, ddof=1)"),
+    *(
+        "x / 2 ** jnp.minimum(x.size, 2)",
+        "jnp.where(x > 0.3, x, n)",
+        "jnp.sort(x)",
+        "x.at[:1].set(3)",
+    ),
+    *("jnp.pad(x, {b})", "jnp.broadcast_to(x.sum(), x.shape)", "x + jnp.isnan(jnp.std(x, ddof=1))"),
     *("jnp.arange(n) + x", "jnp.repeat(x, 2)", "jnp.stack([x, x]).sum(0)", "jnp.tile(x, {b})"),
 )
 
