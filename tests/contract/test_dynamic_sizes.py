@@ -400,3 +400,11 @@ def test_functions_whose_result_depends_on_a_size_of_1_or_0() -> None:
         x = np.arange(n, dtype=np.float32)
         assert squeeze(x).shape == x.squeeze().shape
         np.testing.assert_array_equal(spread(x), np.asarray(jnp.std(x, ddof=1)))
+
+
+@contract("5.5")
+def test_an_axis_of_at_most_one_element() -> None:
+    f = kiln.jit(lambda x: (x[:2] * 3 + x[:2])[1:], abstracted_axes=("n",))
+    for n in (5, 2, 1, 0, 3):
+        x = np.arange(1, n + 1, dtype=np.float32)
+        np.testing.assert_array_equal(f(x), x[1:2] * 4)

@@ -159,7 +159,8 @@ def _width(nodes: list[Value], vector: Axis, vector_bytes: int, *, is_map: bool)
     varying = _varying(nodes, vector)
     widest = max([bits(x.dtype) // 8 or 1 for x in varying if x.op != "index"] or [4])
     base = max(1, vector_bytes // widest)
-    size = estimate(vector.size)
+    # A named axis may be longer than it is taken to be.
+    size = max(2, estimate(vector.size))
     if size < base:
         return 1 << (size - 1).bit_length()
     most = MOST_VECTORS if len(varying) < LONG_BODY else 2
