@@ -53,8 +53,8 @@ class MemoryAnalysis(Record):
 def costs(function: Function) -> dict[str, float | Size]:
     """Return the operations and the bytes accessed; a `while` loop counts as one turn.
 
-    A function such as `exp` is one operation. What kernels compute is not known here: only their
-    bytes are counted. With named sizes they are polynomials.
+    A function such as `exp` is one operation. Of kernels only products of matrices are known here;
+    of the others only the bytes are counted. With named sizes they are polynomials.
     """
     flops, accessed = costs_of(function.body)
     found = {"flops": flops, "bytes accessed": accessed}
@@ -71,7 +71,7 @@ def costs_of(statements: Sequence[Statement]) -> tuple[Dim, Dim]:
         if isinstance(statement, Nest):
             more, touched = _nest_costs(statement)
         elif isinstance(statement, (Kernel, Copy)):
-            more = 0
+            more = _product_flops(statement) if isinstance(statement, Kernel) else 0
             touched = sum(b.nbytes for b in (*reads(statement), *writes(statement)))
         else:
             parts = [costs_of(block) for block in blocks(statement)]
@@ -82,6 +82,14 @@ def costs_of(statements: Sequence[Statement]) -> tuple[Dim, Dim]:
         flops += more
         accessed += touched
     return flops, accessed
+
+
+def _product_flops(kernel: Kernel) -> Dim:
+    """Return the multiplications and additions of `kiln_gemm_*`, or 0 for other kernels."""
+    if not kernel.symbol.startswith("kiln_gemm_"):
+        return 0
+    count, m, n, k = kernel.numbers[:4]
+    return 2 * count * m * n * k
 
 
 def _greatest(dims: Sequence[Dim]) -> Dim:

@@ -211,3 +211,10 @@ def test_stages_that_there_are_not() -> None:
     assert len(str(found.value).splitlines()) == 3
     with pytest.raises(ValueError, match="does not measure itself"):
         made.as_text("profile")
+
+
+def test_products_count_their_multiplications_and_additions():
+    x, y = np.ones((3, 64, 32), np.float32), np.ones((3, 32, 16), np.float32)
+    for function in (jnp.matmul, lambda x, y: jnp.tanh(x @ y) + 1):
+        compiled = kiln.jit(function).lower(x, y).compile()
+        assert compiled.cost_analysis()["flops"] >= 2 * 3 * 64 * 32 * 16
