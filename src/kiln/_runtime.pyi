@@ -3,7 +3,7 @@
 from collections.abc import Callable as Function
 from collections.abc import Hashable, Iterable, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
@@ -27,6 +27,13 @@ class State:
     source: Any
 
 state: State
+
+class Override:
+    """Changes to the options of the thread that enters it."""
+
+    def __new__(cls, **changes: Any) -> Self: ...
+    def __enter__(self) -> None: ...
+    def __exit__(self, *error: object) -> None: ...
 
 def options() -> Any: ...
 def set_base_options(options: Any, /) -> None: ...

@@ -67,6 +67,101 @@ int set_overrides(PyObject* self, PyObject* value, void* closure) {
   return 0;
 }
 
+// Changes to the options of the thread, in force from `__enter__` to `__exit__`. Both are C++,
+// because the interpreter handles signals between the instructions of a function in Python.
+struct Override {
+  PyObject_HEAD
+  PyObject* changes;
+};
+
+PyObject*& changes_of(PyObject* self) { return reinterpret_cast<Override*>(self)->changes; }
+
+PyObject* new_override(PyTypeObject* type, PyObject* args, PyObject* changes) {
+  if (PyTuple_GET_SIZE(args) != 0) {
+    PyErr_SetString(PyExc_TypeError, "Override takes the options to change as keyword arguments");
+    return nullptr;
+  }
+  Ref copy = Ref::own(changes == nullptr ? PyDict_New() : PyDict_Copy(changes));
+  if (!copy) return nullptr;
+  PyObject* self = type->tp_alloc(type, 0);
+  if (self != nullptr) changes_of(self) = copy.release();
+  return self;
+}
+
+int traverse_override(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(changes_of(self));
+  return 0;
+}
+
+int clear_override(PyObject* self) {
+  Py_CLEAR(changes_of(self));
+  return 0;
+}
+
+void dealloc_override(PyObject* self) {
+  PyObject_GC_UnTrack(self);
+  clear_override(self);
+  Py_TYPE(self)->tp_free(self);
+}
+
+PyObject* enter(PyObject* self, PyObject*) {
+  PyObject* outer = thread_state.overrides;
+  Ref changed = Ref::own(outer == nullptr ? PyDict_New() : PyDict_Copy(outer));
+  if (!changed || PyDict_Update(changed.get(), changes_of(self)) < 0) return nullptr;
+  Ref previous = Ref::borrow(outer == nullptr ? Py_None : outer);
+  auto* entry = static_cast<EnteredContext*>(PyMem_Malloc(sizeof(EnteredContext)));
+  if (entry == nullptr) return PyErr_NoMemory();
+  if (set_overrides(nullptr, changed.get(), &overrides) < 0) {
+    PyMem_Free(entry);
+    return nullptr;
+  }
+  *entry = {Py_NewRef(self), previous.release(), thread_state.entered};
+  thread_state.entered = entry;
+  Py_RETURN_NONE;
+}
+
+bool is_entered(PyObject* context) {
+  for (EnteredContext* entry = thread_state.entered; entry != nullptr; entry = entry->outer) {
+    if (entry->context == context) return true;
+  }
+  return false;
+}
+
+// Restore what the thread had before its last entry, and forget what was entered later: contexts
+// that were never left. A context that this thread did not enter has nothing to restore on it.
+PyObject* exit(PyObject* self, PyObject* const*, Py_ssize_t) {
+  if (!is_entered(self)) Py_RETURN_NONE;
+  for (bool is_own = false; !is_own;) {
+    EnteredContext* entry = thread_state.entered;
+    thread_state.entered = entry->outer;
+    Ref context = Ref::own(entry->context), previous = Ref::own(entry->previous);
+    PyMem_Free(entry);
+    is_own = context.get() == self;
+    if (is_own && set_overrides(nullptr, previous.get(), &overrides) < 0) return nullptr;
+  }
+  Py_RETURN_NONE;
+}
+
+PyMethodDef override_methods[] = {
+    {"__enter__", enter, METH_NOARGS, "Change the options of this thread."},
+    {"__exit__", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(exit)), METH_FASTCALL,
+     "Restore the options that this thread had."},
+    {nullptr},
+};
+
+PyTypeObject override_type = {
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
+    .tp_name = "kiln._runtime.Override",
+    .tp_basicsize = sizeof(Override),
+    .tp_dealloc = dealloc_override,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .tp_doc = "Changes to the options of the thread that enters it.",
+    .tp_traverse = traverse_override,
+    .tp_clear = clear_override,
+    .tp_methods = override_methods,
+    .tp_new = new_override,
+};
+
 PyObject* options(PyObject*, PyObject*) { return Py_XNewRef(current_options()); }
 
 PyObject* set_base_options(PyObject*, PyObject* value) {
@@ -141,10 +236,13 @@ PyObject* merged_options(ThreadState& thread) {
 int add_state(PyObject* module) {
   no_axes = PyTuple_New(0);
   no_names = PyFrozenSet_New(nullptr);
-  if (no_axes == nullptr || no_names == nullptr || PyType_Ready(&state_type) < 0) return -1;
+  if (no_axes == nullptr || no_names == nullptr || PyType_Ready(&state_type) < 0 ||
+      PyType_Ready(&override_type) < 0) {
+    return -1;
+  }
   PyObject* state = state_type.tp_alloc(&state_type, 0);
   if (state == nullptr || PyModule_AddObject(module, "state", state) < 0 ||
-      add_type(module, &state_type) < 0) {
+      add_type(module, &state_type) < 0 || add_type(module, &override_type) < 0) {
     return -1;
   }
   return PyModule_AddFunctions(module, functions);

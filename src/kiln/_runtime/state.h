@@ -7,6 +7,13 @@
 
 namespace kiln {
 
+// What a context that changes options found when a thread entered it.
+struct EnteredContext {
+  PyObject* context;
+  PyObject* previous;
+  EnteredContext* outer;
+};
+
 // The thread's part. A null pointer stands for what holds where no context was entered, so that a
 // thread that ends outside of all contexts leaves no references behind.
 struct ThreadState {
@@ -17,7 +24,8 @@ struct ThreadState {
   PyObject* axes;
   PyObject* tracked;
   PyObject* source;
-  int32_t threads;  // of compiled code, as `overrides` say; 0 if they do not
+  EnteredContext* entered;  // the contexts that change options, the innermost first
+  int32_t threads;          // of compiled code, as `overrides` say; 0 if they do not
 };
 
 // `__thread` says that it needs no initialization, which readers elsewhere would check.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, ParamSpec, TypeVar, overload
 
 from kiln.api.arrays import devices
@@ -329,8 +329,7 @@ def chosen_device(
     return devices(backend)[0] if device is None else checked_device(device, asked)
 
 
-@contextlib.contextmanager
-def disable_jit(disable: bool = True) -> Iterator[None]:
+def disable_jit(disable: bool = True) -> AbstractContextManager[None]:
     """Run jitted functions as plain Python until the context exits.
 
     Example:
@@ -339,5 +338,4 @@ def disable_jit(disable: bool = True) -> Iterator[None]:
         >>> y
         3
     """
-    with override(jit=not disable):
-        yield
+    return override(jit=not disable)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from kiln import _runtime
 from kiln.base.config import options, override
@@ -68,13 +68,14 @@ def get_abstract_mesh() -> AbstractMesh:
     return mesh.update_axis_types(manual) if manual else mesh
 
 
-class use_abstract_mesh:
+class use_abstract_mesh(override):
     """Let a mesh without devices be the one in force, until the context ends.
 
     Raises: ValueError for anything but an AbstractMesh.
     """
 
-    def __init__(self, mesh: AbstractMesh) -> None:
+    def __new__(cls, mesh: AbstractMesh) -> Self:
+        """Check the mesh."""
         if not isinstance(mesh, AbstractMesh):
             raise ValueError(
                 three_lines(
@@ -83,14 +84,7 @@ class use_abstract_mesh:
                     "write use_abstract_mesh(mesh.abstract_mesh)",
                 )
             )
-        self._mesh = mesh
-
-    def __enter__(self) -> None:
-        self._context = override(mesh=None if self._mesh.empty else self._mesh)
-        self._context.__enter__()
-
-    def __exit__(self, *error: Any) -> None:
-        self._context.__exit__(*error)
+        return super().__new__(cls, mesh=None if mesh.empty else mesh)
 
 
 @api_boundary

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from kiln import _runtime
@@ -205,15 +205,12 @@ options: Callable[[], Options] = _runtime.options
 """Return the current options of this thread."""
 
 
-@contextlib.contextmanager
-def override(**changes: Any) -> Iterator[None]:
-    """Change options on this thread until the context ends."""
-    previous = _runtime.state.overrides
-    _runtime.state.overrides = {**(previous or {}), **changes}
-    try:
-        yield
-    finally:
-        _runtime.state.overrides = previous
+class override(_runtime.Override, contextlib.ContextDecorator):
+    """Change options on this thread until the context ends.
+
+    Entering and leaving are one step each to signal handlers, so that an exception of theirs finds
+    the options as they were, or the `with` statement that will restore them.
+    """
 
 
 def options_of_key(key: tuple[Any, ...]) -> dict[str, Any]:

@@ -225,9 +225,16 @@ class Mesh(AxisKinds):
 
     def __enter__(self) -> Mesh:
         context = override(mesh=self)
-        context.__enter__()
-        _entered.contexts.append(context)
-        return self
+        try:
+            context.__enter__()
+            _entered.contexts.append(context)
+            return self
+        except BaseException:
+            # Interrupted before the body, so nobody will call `__exit__`.
+            if context in _entered.contexts:
+                _entered.contexts.remove(context)
+            context.__exit__()
+            raise
 
     def __exit__(self, *error: Any) -> None:
         _entered.contexts.pop().__exit__(*error)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import enum
 import functools
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from kiln import struct
@@ -57,11 +57,9 @@ def get_logical_axis_rules() -> Rules:
     return found
 
 
-@contextmanager
-def logical_axis_rules(rules: Rules) -> Iterator[None]:
+def logical_axis_rules(rules: Rules) -> AbstractContextManager[None]:
     """Apply other rules on this thread until the context ends."""
-    with override(logical_axis_rules=_frozen(rules)):
-        yield
+    return override(logical_axis_rules=_frozen(rules))
 
 
 def _frozen(rules: Rules) -> tuple[tuple[str, Any], ...]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
+import signal
 import subprocess
 import sys
 import threading
 
 import pytest
 
+import kiln
 from kiln.base import config as module
 from kiln.base.config import Options, config, options, override
 
@@ -101,3 +104,66 @@ def test_the_same_changes_are_the_same_options() -> None:
     assert found[0] is not found[3]
     with override(default_device=[]):
         assert options().default_device == []
+
+
+def test_interrupts_leave_no_option_changed() -> None:
+    # The first use loads XLA, which an interrupt ends with a signal.
+    device = kiln.devices()[0]
+    before = options()
+    previous = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    draw = random.Random(0)
+    try:
+        for _ in range(50):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, draw.uniform(2e-4, 3e-3))
+                while True:
+                    with (
+                        kiln.enable_x64(True),
+                        kiln.default_device(device),
+                        kiln.default_matmul_precision("float32"),
+                        kiln.log_compiles(False),
+                        kiln.disable_jit(),
+                    ):
+                        pass
+            except KeyboardInterrupt:
+                pass
+            assert options() is before
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+
+
+def test_a_context_left_restores_what_its_thread_had() -> None:
+    before = options()
+    outer, forgotten = override(enable_x64=True), override(debug_nans=True)
+    outer.__enter__()
+    forgotten.__enter__()
+    outer.__exit__(None, None, None)
+    assert options() is before
+    forgotten.__exit__(None, None, None)
+    assert options() is before
+
+
+def test_a_context_may_be_entered_again_and_is_a_decorator() -> None:
+    before = options()
+    context = override(enable_x64=True)
+    with context, override(enable_x64=False), context:
+        assert options().enable_x64
+    assert options() is before
+
+    @context
+    def recurse(depth: int) -> bool:
+        return recurse(depth - 1) if depth else options().enable_x64
+
+    assert recurse(3)
+    assert options() is before
+
+
+def test_a_context_left_on_another_thread_changes_nothing_there() -> None:
+    context = override(enable_x64=True)
+    with context:
+        thread = threading.Thread(target=context.__exit__, args=(None, None, None))
+        thread.start()
+        thread.join()
+        assert options().enable_x64
+    assert not options().enable_x64
