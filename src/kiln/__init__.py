@@ -167,6 +167,15 @@ __version__ = "0.1.0"
 # Modules and functions that programs may do without.
 __getattr__, __dir__ = _on_first_use(
     globals(),
+    "debug",
+    "dtypes",
+    "errors",
+    "lax",
+    "numpy",
+    "sharding",
+    "stages",
+    "tree",
+    "tree_util",
     "ad_checkpoint",
     "api_util",
     "checkpoints",

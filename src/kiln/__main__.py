@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 
+from kiln import __version__
 from kiln.tools import cache, coverage, launch
 
 
 def main(argv: list[str] | None = None) -> None:
     """Run a tool."""
     parser = argparse.ArgumentParser(prog="kiln", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--version", action="version", version=f"kiln {__version__}")
     tools = parser.add_subparsers(dest="tool", required=True)
     listing = tools.add_parser("coverage", help="primitive x rule x engine, as a markdown table")
     listing.add_argument("--markdown", action="store_true", help="with a heading, for docs/")

@@ -125,7 +125,7 @@ change(
 for name, then in {
     "x64": "kiln.enable_x64(True)",
     "promotion": "kiln.numpy_dtype_promotion('strict')",
-    "the implementation of keys": "kiln.default_prng_impl('rbg')",
+    "the precision of products": "kiln.default_matmul_precision('highest')",
     "no jit": "kiln.disable_jit()",
 }.items():
     change(

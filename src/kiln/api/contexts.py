@@ -76,10 +76,14 @@ def checking_leaks(new_val: bool = True) -> AbstractContextManager[None]:
 
 
 @contextlib.contextmanager
-def log_compiles(new_val: bool = True) -> Iterator[None]:
+def unchanged() -> Iterator[None]:
+    """Do nothing until the context ends: what asks for what holds anyway, as a decorator too."""
+    yield
+
+
+def log_compiles(new_val: bool = True) -> AbstractContextManager[None]:
     """Log each compilation, with the function's name, until the context ends."""
-    with override(log_compiles=bool(new_val)):
-        yield
+    return override(log_compiles=bool(new_val))
 
 
 def explain_cache_misses(new_val: bool = True) -> AbstractContextManager[None]:
@@ -98,7 +102,7 @@ def transfer_guard(new_val: str) -> AbstractContextManager[None]:
     Raises: UnavailableOptionError for anything else.
     """
     check_foreign("jax_transfer_guard", new_val)
-    return contextlib.nullcontext()
+    return unchanged()
 
 
 def debug_key_reuse(new_val: bool) -> AbstractContextManager[None]:
@@ -107,12 +111,12 @@ def debug_key_reuse(new_val: bool) -> AbstractContextManager[None]:
     Raises: UnavailableOptionError for True.
     """
     check_foreign("jax_debug_key_reuse", new_val)
-    return contextlib.nullcontext()
+    return unchanged()
 
 
 def default_prng_impl(new_val: str) -> AbstractContextManager[None]:
     """Set the default generator of new random keys until the context ends."""
-    return override(default_prng_impl=new_val)
+    return override(default_prng_impl=checked("default_prng_impl", new_val))
 
 
 def debug_infs(new_val: bool = True) -> AbstractContextManager[None]:

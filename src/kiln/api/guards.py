@@ -6,12 +6,11 @@ protected. What each may be set to is in `base/option_names.py`.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from kiln.api.contexts import checking_leaks
+from kiln.api.contexts import checking_leaks, unchanged
 from kiln.base.option_names import FOREIGN, check_foreign
 
 check_tracer_leaks = checking_leaks
@@ -23,7 +22,7 @@ def _guard(name: str) -> Callable[..., AbstractContextManager[None]]:
 
     def guard(new_val: Any) -> AbstractContextManager[None]:
         check_foreign(option, new_val)
-        return contextlib.nullcontext()
+        return unchanged()
 
     guard.__name__ = guard.__qualname__ = name
     guard.__doc__ = f"""Accept {accepted}: {FOREIGN[option].why}.

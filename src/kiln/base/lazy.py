@@ -1,9 +1,11 @@
 """Loading modules on first use, which keeps `import kiln` light."""
 
 from __future__ import annotations
+import __future__
 
 import importlib
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from kiln.base.collection import Permanent
@@ -21,6 +23,15 @@ class LazyModule:
         return value
 
 
+def _missing(module: str, name: str, known: Iterable[str]) -> AttributeError:
+    """Build the error for a name that a module lacks, with the names that it may be meant for."""
+    text = f"module {module!r} has no attribute {name!r}"
+    close = [] if name.startswith("_") else difflib.get_close_matches(name, known, 3)
+    if close:
+        text += f"; did you mean {' or '.join(close)}?"
+    return AttributeError(text, name=name)
+
+
 def on_first_use(
     package: dict[str, Any], *entries: str
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -30,6 +41,13 @@ def on_first_use(
     another module.
     """
     own = package["__name__"]
+
+    def is_public(name: str, value: Any) -> bool:
+        # Importing a module of a package makes it an attribute: users did not ask for that one.
+        if isinstance(value, __future__._Feature):
+            return False
+        return not isinstance(value, types.ModuleType) or value.__name__ != f"{own}.{name}"
+
     sources: dict[str, str | None] = {}
     for entry in entries:
         module, _, names = entry.partition(":")
@@ -37,7 +55,7 @@ def on_first_use(
 
     def __getattr__(name: str) -> Any:
         if name not in sources:
-            raise AttributeError(f"module {own!r} has no attribute {name!r}")
+            raise _missing(own, name, __dir__())
         source = sources[name]
         with Permanent():
             if source is None:
@@ -46,7 +64,9 @@ def on_first_use(
         return value
 
     def __dir__() -> list[str]:
-        return sorted({*package, *sources})
+        return sorted(
+            {*sources, *(name for name, value in package.items() if is_public(name, value))}
+        )
 
     return __getattr__, __dir__
 
@@ -62,7 +82,7 @@ def names_on_first_use(
     def __getattr__(name: str) -> Any:
         if name in names:
             return getattr(importlib.import_module(module), name)
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        raise _missing(package, name, names)
 
     def __dir__() -> list[str]:
         return list(names)

@@ -19,6 +19,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "numpy_rank_promotion": ("allow", "warn", "raise"),
     "numpy_dtype_promotion": ("standard", "strict"),
     "code_generator": ("auto", "kiln", "llvm"),
+    "default_prng_impl": ("threefry2x32",),
 }
 """The allowed values of options with a fixed set of them."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -87,7 +88,7 @@ def _not_an_array(fun: Callable[..., Any], x: Any, name: str, what: str) -> str:
     root = name.split("[")[0].split(".")[0]
     remedy = (
         f"pass an array or a number, or mark the argument static: "
-        f"{what}({name_of(fun)}, static_argnames={root!r}) (or static_argnums)"
+        f"{what}({name_of(fun)}, static_argnames={root!r}) (or static_argnums){_registration(x)}"
     )
     return three_lines(
         f"call of {name_of(fun)} with argument {name} = {_short(x)} at {current_source()}",
@@ -95,6 +96,18 @@ def _not_an_array(fun: Callable[..., Any], x: Any, name: str, what: str) -> str:
         f"type {type(x)} at path {name} is not a valid JAX type",
         remedy,
     )
+
+
+def _registration(x: Any) -> str:
+    """Say how values of a class of the user's become pytrees."""
+    kind = type(x)
+    if isinstance(x, type) or kind.__module__ in ("builtins", "types", "numpy"):
+        return ""
+    if dataclasses.is_dataclass(x):
+        how = f"register_dataclass({kind.__name__})"
+    else:
+        how = f"register_pytree_node({kind.__name__}, flatten, unflatten)"
+    return f"; or register its class, to pass what it holds: kiln.tree_util.{how}"
 
 
 def _short(x: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kiln.base.lazy import on_first_use as _on_first_use
 from kiln.nn import initializers as initializers
 from kiln.nn.activations import celu as celu
 from kiln.nn.activations import elu as elu
@@ -35,3 +36,5 @@ from kiln.nn.normalization import logsumexp as logsumexp
 from kiln.nn.normalization import one_hot as one_hot
 from kiln.nn.normalization import softmax as softmax
 from kiln.nn.normalization import standardize as standardize
+
+__getattr__, __dir__ = _on_first_use(globals(), "initializers")

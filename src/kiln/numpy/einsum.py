@@ -123,13 +123,16 @@ def _letters(labels: Sequence[Any]) -> str:
     return "".join("..." if label is Ellipsis else alphabet[label] for label in labels)
 
 
-def _wrong(text: str, shapes: Any, wrong: str) -> ValueError:
+_ONE_LETTER = "name each axis of each operand by one letter"
+
+
+def _wrong(text: str, shapes: Any, wrong: str, use: str = _ONE_LETTER) -> ValueError:
     return ValueError(
         three_lines(
             f"einsum({text!r}) of arrays of shapes {', '.join(map(str, shapes))} "
             f"at {current_source()}",
             wrong,
-            "name each axis of each operand by one letter",
+            use,
         )
     )
 
@@ -150,6 +153,7 @@ def _plan(text: str, shapes: tuple[tuple[Any, ...], ...], optimize: Any) -> tupl
                         shapes,
                         f"Size of label '{name}' for one operand ({known}) does not match "
                         f"another ({size}).",
+                        f"give the axes called {name!r} one size, or call them by two letters",
                     )
                 sizes[name] = size if known == 1 else known
     unknown = [name for name in output if name not in sizes]

@@ -99,6 +99,12 @@ def weak_as(out: Any, *operands: Any) -> Any:
 def arctan2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return the angle of the point (x2, x1), from -pi to pi."""
     x1, x2 = binary_inexact("arctan2", x1, x2)
+    if dtypes.issubdtype(aval_of(x1).dtype, np.complexfloating):
+        # The continuation of the angle: -i log((x + i y) / sqrt(x**2 + y**2)).
+        point = elementwise.add(x2, elementwise.mul(constant(1j, x1), x1))
+        squares = elementwise.add(elementwise.mul(x2, x2), elementwise.mul(x1, x1))
+        turned = elementwise.log(elementwise.div(point, elementwise.sqrt(squares)))
+        return elementwise.mul(constant(-1j, x1), turned)
     return elementwise.atan2_p.bind(x1, x2)
 
 

@@ -60,6 +60,7 @@ from kiln.ops.dimension_numbers import (
 )
 from kiln.ops.indexing import gather
 from kiln.ops.shape import broadcasted_iota, canonical_axis, expand_dims, reshape
+from kiln.ops.shape import full as filled_with
 from kiln.ops.slicing import from_end
 
 __all__ = [
@@ -215,6 +216,9 @@ def take_along_axis(
         indices = from_end(indices, size)
     arr, indices = _lined_up(arr, indices, axis)
     others = tuple(i for i in range(rank) if i != axis)
+    shape = aval_of(indices).shape
+    if any(type(shape[i]) is int and shape[i] == 0 for i in others):
+        return filled_with(shape, 0, aval_of(arr).dtype)
     numbers = GatherDimensionNumbers((), (axis,), (axis,), others, others)
     how = FILL_OR_DROP if mode is None else GatherScatterMode.from_any(mode)
     if how is CLIP:

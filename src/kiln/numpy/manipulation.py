@@ -127,12 +127,14 @@ def _resolved(a: Any, shape: Any) -> tuple[Dim, ...]:
         fits = not any(type(dim) is int and dim < 0 for dim in sizes)
         fits = fits and equal(product(sizes), product(own))
     if not fits:
+        signed = any(type(dim) is int and dim < 0 for dim in given)
+        total_asked = "" if signed else f" (size {product(given)})"
         raise TypeError(
             three_lines(
                 f"reshape: array {aval_of(a)} to shape {shape} at {current_source()}",
                 f"cannot reshape array of shape {tuple(own)} (size {product(own)}) into shape "
-                f"{tuple(given)} (size {product(given)})",
-                f"use a shape with {product(own)} elements, or one -1",
+                f"{tuple(given)}{total_asked}",
+                f"use a shape with {product(own)} elements, in which one size may be -1",
             )
         )
     return tuple(sizes)

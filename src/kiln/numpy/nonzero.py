@@ -23,6 +23,7 @@ from kiln.numpy.creation import asarray
 from kiln.numpy.filling import full
 from kiln.numpy.index_expressions import along
 from kiln.numpy.manipulation import one
+from kiln.numpy.promotion import promote_dtypes
 from kiln.numpy.subscripts import getitem, read
 from kiln.numpy.updates import IndexUpdate
 from kiln.ops import cumulative, elementwise
@@ -86,7 +87,7 @@ def indices_of(name: str, a: Any, size: Any, fill_value: Any) -> tuple[Any, ...]
     fills = _fills(name, fill_value, len(shape))
     total: Any = math.prod(shape)
     if total == 0 or count == 0:
-        return tuple(convert_element_type(asarray(full((count,), fill)), wanted) for fill in fills)
+        return tuple(_padding(count, fill, wanted) for fill in fills)
     places = _first_places(a, count, total)
     missing = elementwise.eq(places, as_index(total))
     out = []
@@ -94,9 +95,22 @@ def indices_of(name: str, a: Any, size: Any, fill_value: Any) -> tuple[Any, ...]
     for dim, fill in zip(shape, fills, strict=True):
         stride = stride // dim
         index = elementwise.rem(elementwise.div(places, as_index(stride)), as_index(dim))
+        if _is_inexact(fill):
+            padding, index = promote_dtypes(one(name, asarray(fill)), index)
+            out.append(elementwise.select(missing, padding, index))
+            continue
         fill = convert_element_type(fill, _INT32) if hasattr(fill, "aval") else np.int32(fill)
         out.append(convert_element_type(elementwise.select(missing, fill, index), wanted))
     return tuple(out)
+
+
+def _is_inexact(fill: Any) -> bool:
+    return type(fill) is not int and dtypes.issubdtype(aval_of(asarray(fill)).dtype, np.inexact)
+
+
+def _padding(count: int, fill: Any, wanted: Any) -> Any:
+    padding = asarray(full((count,), fill))
+    return padding if _is_inexact(fill) else convert_element_type(padding, wanted)
 
 
 def _fills(name: str, fill_value: Any, ndim: int) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kiln.base.lazy import on_first_use as _on_first_use
 from kiln.random.counting import binomial as binomial
 from kiln.random.counting import multinomial as multinomial
 from kiln.random.counting import poisson as poisson
@@ -49,3 +50,5 @@ from kiln.random.uniform import bits as bits
 from kiln.random.uniform import rademacher as rademacher
 from kiln.random.uniform import randint as randint
 from kiln.random.uniform import uniform as uniform
+
+__getattr__, __dir__ = _on_first_use(globals())

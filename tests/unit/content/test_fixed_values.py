@@ -26,6 +26,7 @@ from kiln.content.fixed_values import is_fixed, is_kiln_module
         *(len, range, math.sin, operator.add, ValueError, np.float32, np.generic, jnp.float32),
         *(jnp.sin, jnp.bitwise_and, kiln.jit, kiln.lax.add_p, jnp.finfo, jnp.r_, kiln.Array),
         *(kiln.lax.fori_loop, kiln.lax.scan, kiln.vmap, kiln.grad, kiln.checkpoint, kiln.nn.gelu),
+        *(kiln.enable_x64, kiln.log_compiles),
     ],
 )
 def test_fixed(value: Any) -> None:
@@ -37,7 +38,7 @@ def test_fixed(value: Any) -> None:
     [
         *(print, open, id, hash, getattr, time.time, np.random.rand, operator.attrgetter, object),
         *(kiln.config, kiln.devices, jnp.load, jnp.set_printoptions, kiln.clear_caches, 1, "a"),
-        *(lambda: None, kiln.jit(len), kiln.log_compiles),
+        *(lambda: None, kiln.jit(len), kiln.live_arrays),
     ],
 )
 def test_not_fixed(value: Any) -> None:

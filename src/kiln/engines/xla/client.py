@@ -378,26 +378,37 @@ _COUNT_FLAG = "--xla_force_host_platform_device_count"
 def cpu_devices() -> int:
     """Return how many devices the processor is divided into; the innermost setting wins.
 
-    Raises: ValueError for an environment variable that is not a number.
+    Raises: ValueError for what is not a positive number (-1, JAX's default, means one device).
     """
     chosen = options().num_cpu_devices
-    if chosen is not None and chosen >= 0:
-        return max(1, chosen)
+    if chosen is not None and chosen != -1:
+        return _positive("KILN_NUM_CPU_DEVICES", chosen)
     asked, text = "JAX_NUM_CPU_DEVICES", os.environ.get("JAX_NUM_CPU_DEVICES", "")
     if not text:
         flags = [f.partition("=") for f in os.environ.get("XLA_FLAGS", "").split()]
         found = [value for name, _, value in flags if name == _COUNT_FLAG]
         asked, text = f"XLA_FLAGS={_COUNT_FLAG}", found[-1] if found else ""
     try:
-        return max(1, int(text or "1"))
+        count = int(text or "1")
     except ValueError:
-        raise ValueError(
-            three_lines(
-                f"the first use of a device, with {asked}={text} in the environment",
-                "the number of devices is no int",
-                f"write {asked}=8, or KILN_NUM_CPU_DEVICES=8",
-            )
-        ) from None
+        raise _no_count(asked, text, "the number of devices is no int") from None
+    return _positive(asked, count)
+
+
+def _positive(asked: str, count: int) -> int:
+    if count < 1:
+        raise _no_count(asked, count, "the processor is divided into at least one device")
+    return count
+
+
+def _no_count(asked: str, given: Any, wrong: str) -> ValueError:
+    return ValueError(
+        three_lines(
+            f"the first use of a device, with {asked}={given}",
+            wrong,
+            f"write {asked}=8, or KILN_NUM_CPU_DEVICES=8",
+        )
+    )
 
 
 def _cpu_client() -> Any:

@@ -298,7 +298,7 @@ def _dialect(program: Program, dialect: str | None) -> str:
     if dialect not in (None, "stablehlo", "hlo"):
         raise ValueError(
             three_lines(
-                f"the program {program.name} as {dialect!r} on the xla engine",
+                f"the program {program.name} as {dialect!r}",
                 f"unknown dialect: {dialect!r}",
                 "use 'stablehlo', 'hlo' or 'jaxpr'",
             )

@@ -171,12 +171,13 @@ def solve_sylvester(
     By complex Schur forms (Bartels and Stewart, 1972), or with `method` "eigen" by eigenvectors,
     which has derivatives.
 
-    Shapes: (m, m), (n, n), (m, n) -> (m, n).
+    Shapes: (..., m, m), (..., n, n), (..., m, n) -> (..., m, n), leading axes broadcast.
     Raises: ValueError for another method, or incompatible shapes.
     """
     a, b, c = promote_dtypes_inexact(*(matrix("solve_sylvester", x, False) for x in (A, B, C)))
     m, n = c.shape[-2:]
-    if a.shape != (m, m) or b.shape != (n, n) or c.ndim != 2 or method not in ("schur", "eigen"):
+    fits = a.shape[-2:] == (m, m) and b.shape[-2:] == (n, n)
+    if not fits or method not in ("schur", "eigen"):
         wrong = (
             f"Unrecognized method {method}. The two valid methods are either 'schur' or 'eigen'."
             if method not in ("schur", "eigen")
@@ -184,6 +185,14 @@ def solve_sylvester(
             f"C: {c.shape}"
         )
         raise refused("solve_sylvester", wrong, "pass shapes (m, m), (n, n), (m, n)")
+    solve = jnp.vectorize(
+        lambda a, b, c: _sylvester(a, b, c, method, tol), signature="(m,m),(n,n),(m,n)->(m,n)"
+    )
+    return solve(a, b, c)
+
+
+def _sylvester(a: Any, b: Any, c: Any, method: str, tol: float) -> Any:
+    m, n = c.shape
     wide = complex_dtype(c.dtype)
     if method == "eigen":
         p, u = _eigenvectors(a.astype(wide))

@@ -93,7 +93,7 @@ FLAG = "--xla_force_host_platform_device_count"
     [
         (None, {}, 1),
         (3, {}, 3),
-        (0, {}, 1),
+        (-1, {}, 1),
         (None, {"XLA_FLAGS": f"{FLAG}=5"}, 5),
         (None, {"XLA_FLAGS": f"--xla_a=1 {FLAG}=5 {FLAG}=6 --xla_b"}, 6),
         (None, {"XLA_FLAGS": "/some/file"}, 1),

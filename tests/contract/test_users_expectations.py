@@ -1,0 +1,123 @@
+"""What users of JAX write without thinking, and what kiln says where it cannot do that."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+
+import jax
+import jax.numpy as reference
+import numpy as np
+import pytest
+
+import kiln
+import kiln.numpy as jnp
+import kiln.scipy.linalg as linalg
+
+
+def test_lines_of_an_empty_array_are_taken() -> None:
+    for shape in ((2, 0), (2, 1)):
+        taken = jnp.take_along_axis(jnp.ones((3, 0)), jnp.zeros(shape, int), 0)
+        assert taken.shape == (2, 0)
+
+
+def test_angles_of_complex_points_are_those_of_jax() -> None:
+    y, x = np.array([1j, 1 + 2j, -3.0], "c8"), np.array([2j, 0.5 - 1j, -1.0], "c8")
+    expected = np.asarray(reference.arctan2(y, x))
+    for found in (jnp.arctan2(y, x), kiln.jit(jnp.arctan2)(y, x)):
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_places_padded_with_floats_are_floats() -> None:
+    mask = np.array([True, False, True])
+    expected = reference.where(reference.array(mask), size=3, fill_value=np.nan)[0]
+    find = kiln.jit(lambda m: jnp.where(m, size=3, fill_value=jnp.nan)[0])
+    for found in (jnp.where(jnp.array(mask), size=3, fill_value=jnp.nan)[0], find(mask)):
+        assert found.dtype == np.float32
+        np.testing.assert_array_equal(found, np.asarray(expected))
+
+
+def test_sylvester_equations_are_solved_in_batches() -> None:
+    draw = np.random.default_rng(0)
+    a = (draw.normal(size=(3, 3)) + 4 * np.eye(3)).astype("f")
+    b = (draw.normal(size=(5, 2, 2)) + 4 * np.eye(2)).astype("f")
+    c = draw.normal(size=(5, 3, 2)).astype("f")
+    x = np.asarray(linalg.solve_sylvester(a, b, c))
+    np.testing.assert_allclose(a @ x + x @ b, c, atol=1e-4)
+    expected = jax.scipy.linalg.solve_sylvester(a, b[0], c[0])
+    np.testing.assert_allclose(x[0], expected, atol=1e-5)
+
+
+def test_an_unknown_generator_is_refused_where_it_is_named() -> None:
+    for choose in (
+        lambda: kiln.config.update("jax_default_prng_impl", "rbg"),
+        lambda: kiln.default_prng_impl("rbg"),
+    ):
+        with pytest.raises(ValueError, match="use one of: 'threefry2x32'"):
+            choose()
+
+
+def test_guards_are_decorators() -> None:
+    for guard in (kiln.transfer_guard("allow"), kiln.enable_x64(False), kiln.log_compiles(False)):
+        assert guard(lambda: 3)() == 3
+
+
+def test_messages_say_what_to_type() -> None:
+    with pytest.raises(ValueError, match="'j' one size"):
+        jnp.einsum("ij,jk->ik", jnp.ones((2, 3)), jnp.ones((2, 3)))
+    with pytest.raises(TypeError) as caught:
+        jnp.ones(6).reshape(-1, 4)
+    assert "(size -4)" not in str(caught.value)
+    with pytest.raises(ValueError, match="'foo'") as unknown:
+        kiln.jit(lambda x: x).lower(1.0).as_text("foo")
+    assert "xla" not in str(unknown.value)
+    with pytest.raises(AttributeError, match="did you mean arange"):
+        jnp.arrange
+    with pytest.raises(AttributeError, match="did you mean grad"):
+        kiln.grda
+
+
+def test_values_of_a_users_class_may_be_registered() -> None:
+    @dataclasses.dataclass
+    class Point:
+        x: float
+
+    class Other:
+        pass
+
+    with pytest.raises(TypeError, match=r"register_dataclass\(Point\)"):
+        kiln.jit(lambda p: p.x)(Point(1.0))
+    with pytest.raises(TypeError, match=r"register_pytree_node\(Other, flatten, unflatten\)"):
+        kiln.jit(lambda p: p)(Other())
+    with pytest.raises(TypeError) as text:
+        kiln.jit(lambda p: p)("text")
+    assert "register" not in str(text.value)
+
+
+def test_namespaces_list_what_is_public() -> None:
+    for name in ("annotations", "operators", "sets"):
+        assert name not in dir(jnp)
+    assert {"fft", "linalg", "arange"} <= set(dir(jnp))
+    assert {"numpy", "lax", "random", "tree_util", "errors", "debug", "sharding"} <= set(dir(kiln))
+    assert {"annotations", "keys", "arguments"}.isdisjoint(dir(kiln.random))
+    assert "initializers" in dir(kiln.nn)
+
+
+def test_the_command_line_says_its_version() -> None:
+    command = [sys.executable, "-m", "kiln", "--version"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert said == f"kiln {kiln.__version__}\n"
+
+
+@pytest.mark.parametrize("name", ["KILN_NUM_CPU_DEVICES", "JAX_NUM_CPU_DEVICES"])
+@pytest.mark.parametrize("count", ["0", "-3"])
+def test_a_processor_is_not_divided_into_no_devices(
+    monkeypatch: pytest.MonkeyPatch, name: str, count: str
+) -> None:
+    monkeypatch.delenv("KILN_NUM_CPU_DEVICES", raising=False)
+    monkeypatch.setenv(name, count)
+    command = [sys.executable, "-c", "import kiln; kiln.devices()"]
+    said = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert said.returncode == 1
+    assert f"{name}={count}" in said.stderr
