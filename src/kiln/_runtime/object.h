@@ -41,16 +41,21 @@ class Ref {
   PyObject* object_ = nullptr;
 };
 
+// Return what a weak reference refers to, or nothing if that is gone.
+inline Ref referent(PyObject* reference) {
+  PyObject* found = nullptr;
+#if PY_VERSION_HEX >= 0x030D0000
+  if (PyWeakref_GetRef(reference, &found) < 0) PyErr_Clear();
+#else
+  found = PyWeakref_GET_OBJECT(reference);
+  found = found == Py_None ? nullptr : Py_NewRef(found);
+#endif
+  return Ref::own(found);
+}
+
 // Tell whether a weak reference refers to an object.
 inline bool refers_to(PyObject* reference, PyObject* object) {
-#if PY_VERSION_HEX >= 0x030D0000
-  PyObject* found = nullptr;
-  if (PyWeakref_GetRef(reference, &found) < 0) PyErr_Clear();
-  Ref held = Ref::own(found);
-  return found == object;
-#else
-  return PyWeakref_GET_OBJECT(reference) == object;
-#endif
+  return referent(reference).get() == object;
 }
 
 // A stack of what a walk over nested objects is in the middle of. Walks are loops, so that no depth

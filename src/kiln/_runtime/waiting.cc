@@ -388,10 +388,9 @@ bool is_in_callback() { return threads_in_callbacks > 0 && callback_depth > 0; }
 bool wait_for_turn_in_callback() {
   for (;;) {
     auto is_over = [](const Ref& run) {
-      PyObject* buffer = PyWeakref_GetObject(run.get());
-      if (buffer == Py_None) return true;
-      Ref kept = Ref::borrow(buffer);
-      int come = has_come(buffer);
+      Ref buffer = referent(run.get());
+      if (!buffer) return true;
+      int come = has_come(buffer.get());
       if (come < 0) dismiss_exception();
       return come != 0;
     };
@@ -399,8 +398,8 @@ bool wait_for_turn_in_callback() {
     std::vector<Ref> found = std::exchange(runs_in_callbacks, {}), over;
     for (Ref& run : found) (is_over(run) ? over : runs_in_callbacks).push_back(std::move(run));
     if (runs_in_callbacks.size() < kMostRuns) return true;
-    Ref oldest = Ref::borrow(PyWeakref_GetObject(runs_in_callbacks.front().get()));
-    if (oldest.get() != Py_None && !wait_until_ready(oldest.get())) return false;
+    Ref oldest = referent(runs_in_callbacks.front().get());
+    if (oldest && !wait_until_ready(oldest.get())) return false;
   }
 }
 
