@@ -1,7 +1,8 @@
 """Reductions of sliding windows: sums, extremes, and operations for derivatives of pooling.
 
-The tangent of a window's extreme is that of the winning element (the first of equal ones):
-`select_and_gather_add` reads another array at the winners' positions; its transpose,
+The tangent of a window's extreme is that of the winning element: each element in turn wins over the
+winner before it unless that is at least as good, so that the first of equal ones wins, and what
+follows a nan wins over it. `select_and_gather_add` reads another array at the winners' positions; its transpose,
 `select_and_scatter_add`, adds to these positions.
 """
 
@@ -23,6 +24,7 @@ from kiln.ops.elementwise import (
     bitwise_and,
     bitwise_not,
     bitwise_or,
+    eq,
     ge_p,
     le_p,
     select,
@@ -149,8 +151,18 @@ def _winners(x: np.ndarray, select_prim: Primitive, windows: Windows) -> Any:
     wide = widened(x)
     fill = np.asarray(worst(select_prim, x.dtype)).astype(wide.dtype)
     views = view_windows(wide, fill, windows)
-    flat = views.reshape((*views.shape[: x.ndim], math.prod(windows.dimensions)))
-    return np.argmax(flat, -1) if select_prim is ge_p else np.argmin(flat, -1)
+    inside = view_windows(np.ones(x.shape, np.bool_), False, windows)
+    keeps = np.greater_equal if select_prim is ge_p else np.less_equal
+    best = np.full(views.shape[: x.ndim], fill)
+    winners = np.zeros(best.shape, np.int64)
+    won = np.zeros(best.shape, np.bool_)
+    for number, place in enumerate(np.ndindex(windows.dimensions)):
+        element = views[(..., *place)]
+        wins = inside[(..., *place)] & ~(won & keeps(best, element))
+        winners[wins] = number
+        best = np.where(wins, element, best)
+        won |= wins
+    return winners
 
 
 class _Selecting(Primitive):
@@ -256,16 +268,24 @@ def scatter_to_winners(ct: Any, x: Any, select_prim: Primitive, windows: Windows
     if 0 in counts:
         return zeros_of(ShapedArray(aval_of(x).shape, aval_of(ct).dtype))
     offsets = windows.offsets()
-    elements = [slice(spread, o, _limits(o, counts, windows), windows.strides) for o in offsets]
-    # The first of the best: better than all before it, no worse than any.
-    best = elements[0]
-    for element in elements[1:]:
-        best = select(select_prim.bind(best, element), best, element)
-    taken = full(counts, False, np.bool_)
+
+    def elements(array: Any, offset: Sequence[int]) -> Any:
+        return slice(array, offset, _limits(offset, counts, windows), windows.strides)
+
+    # Padding and holes win over no element, not even over the worst.
+    inside = pad(full(aval_of(x).shape, True, np.bool_), full((), False, np.bool_), config)
+    best, winner = elements(spread, offsets[0]), full(counts, 0, np.int32)
+    won = elements(inside, offsets[0])
+    for number, offset in enumerate(offsets[1:], 1):
+        element, here = elements(spread, offset), elements(inside, offset)
+        keeps = bitwise_and(won, select_prim.bind(best, element))
+        keeps = bitwise_or(keeps, bitwise_not(here))
+        best = select(keeps, best, element)
+        winner = select(keeps, winner, full(counts, number, np.int32))
+        won = bitwise_or(won, here)
     total = None
-    for offset, element in zip(offsets, elements, strict=True):
-        mine = bitwise_and(select_prim.bind(element, best), bitwise_not(taken))
-        taken = bitwise_or(taken, mine)
+    for number, offset in enumerate(offsets):
+        mine = eq(winner, constant(number, winner))
         part = select(mine, ct, zeros_like(ct))
         limits = _limits(offset, counts, windows)
         back = [

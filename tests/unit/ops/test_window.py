@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import kiln
 from kiln.base.config import override
 from kiln.core.array import from_host
 from kiln.core.staging import stage
@@ -96,3 +97,69 @@ def test_windows_that_do_not_fit(windows: Any, words: str) -> None:
 def test_an_unknown_padding() -> None:
     with pytest.raises(ValueError, match="Unrecognized padding type"):
         reduce_window(from_host(X), 0.0, elementwise.add, (2, 2), None, "EQUAL")
+
+
+# Each wins over the one before it unless that is at least as good: nothing is as good as a nan.
+NANS = [
+    [1, np.nan, 0],
+    [np.nan, np.nan, 0],
+    [0, 1, np.nan],
+    [np.nan, 3, 2, np.nan, 1],
+    [-1, -1, np.nan, -1],
+]
+
+
+@pytest.mark.parametrize("values", NANS)
+@pytest.mark.parametrize("name", ["max", "min"])
+@pytest.mark.parametrize("dilation", [1, 2])
+def test_winners_among_nans_are_those_of_jax(values: list[float], name: str, dilation: int) -> None:
+    jax = pytest.importorskip("jax")
+    x = np.array(values, np.float32)
+    start = STARTS[name]
+    weights = np.arange(1.0, len(x) + 1 - dilation, dtype=np.float32)
+
+    def pooled(library: Any) -> Any:
+        operation = getattr(library.lax, name)
+        return lambda x: library.lax.reduce_window(
+            x, start, operation, (2,), (1,), "VALID", window_dilation=(dilation,)
+        )
+
+    if dilation == 1:
+        expected = jax.vjp(pooled(jax), x)[1](weights)[0]
+    else:  # JAX has no such gradient
+        moved = jax.jacfwd(pooled(jax))(x)
+        expected = weights @ np.asarray(moved)
+    for engine in ("native", "xla", "reference"):
+        with override(engine=engine):
+            for run in (lambda f: f, kiln.jit):
+                found = run(lambda x: kiln.vjp(pooled(kiln), x)[1](weights)[0])(x)
+                np.testing.assert_array_equal(found, expected, engine)
+                moves = run(lambda x: kiln.jacfwd(pooled(kiln))(x))(x)
+                np.testing.assert_array_equal(weights @ np.asarray(moves), found, engine)
+
+
+def test_a_window_of_the_worst_value_moves_with_its_first_element() -> None:
+    x, t = np.array([-np.inf, -np.inf, 1], "f"), np.array([2, 3, 4], "f")
+
+    def pooled(x: Any) -> Any:
+        return kiln.lax.reduce_window(x, -np.inf, kiln.lax.max, (2,), (2,), [(1, 2)])
+
+    for engine in ("native", "xla", "reference"):
+        with override(engine=engine):
+            moved = kiln.jit(lambda x, t: kiln.jvp(pooled, (x,), (t,))[1])(x, t)
+            back = kiln.jit(lambda x: kiln.vjp(pooled, x)[1](np.ones(3, "f"))[0])(x)
+        np.testing.assert_array_equal(moved, [2, 4, 0], engine)
+        np.testing.assert_array_equal(back, [1, 0, 1], engine)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_gradients_of_narrow_floats_on_xla(dtype: str) -> None:
+    x = kiln.numpy.array([1, 4, 2, 4, 3], dtype)
+
+    def total(x: Any) -> Any:
+        return kiln.lax.reduce_window(x, -np.inf, kiln.lax.max, (2,), (1,), "VALID").sum()
+
+    with override(engine="xla"):
+        found = kiln.jit(kiln.grad(total))(x)
+    assert found.dtype == x.dtype
+    np.testing.assert_array_equal(np.asarray(found, "f"), [0, 2, 0, 2, 0])

@@ -141,7 +141,8 @@ struct Sum {
     return {a.real + b.real, a.imag + b.imag};
   }
 };
-// The first nan wins, and the first of equal numbers.
+// The value is nan where an element is; the winner is the first of equal numbers, and what follows
+// a nan wins over it, for it is not less.
 struct Larger {
   template <typename W>
   static W identity() {
@@ -149,11 +150,11 @@ struct Larger {
   }
   template <typename W>
   static bool keeps(W a, W b) {
-    return at_least(a, b) || is_nan(a);
+    return at_least(a, b);
   }
   template <typename W>
   static W of(W a, W b) {
-    return keeps(a, b) ? a : b;
+    return at_least(a, b) || is_nan(a) ? a : b;
   }
 };
 struct Smaller {
@@ -163,11 +164,11 @@ struct Smaller {
   }
   template <typename W>
   static bool keeps(W a, W b) {
-    return at_least(b, a) || is_nan(a);
+    return at_least(b, a);
   }
   template <typename W>
   static W of(W a, W b) {
-    return keeps(a, b) ? a : b;
+    return at_least(b, a) || is_nan(a) ? a : b;
   }
 };
 
@@ -296,7 +297,7 @@ int32_t reduce_window(Call*, void* const* buffers, const int64_t* numbers) {
   }
 }
 
-// Calls back with each window's number and its winner's place, which is -1 for padding and holes.
+// Calls back with each window's number and its winner's place, which is -1 where no element is.
 template <typename Op, typename Visit>
 int32_t visit_winners(const Geometry& all, int64_t type, const void* data, int64_t first,
                       int64_t lines, Visit visit) {
@@ -310,27 +311,22 @@ int32_t visit_winners(const Geometry& all, int64_t type, const void* data, int64
     if (!values || !winners) return int32_t(kOutOfMemory);
     W* best = reinterpret_cast<W*>(values.data());
     int64_t* where = reinterpret_cast<int64_t*>(winners.data());
-    bool is_first = true;
     visit_lines(
         all, first, lines,
         [&] {
           std::fill(best, best + last.count, Op::template identity<W>());
           std::fill(where, where + last.count, -1);
-          is_first = true;
         },
         [&](int64_t covered) {
-          // Padding wins where it is first and nothing is better: no element is worse.
           const int64_t base = covered * last.size;
           for (int64_t k = 0; k < last.window && covered >= 0; ++k) {
-            const bool takes = is_first && k == 0;
             visit_inside(last, k, [=](int64_t i, int64_t place) {
               const W here = wide(x[base + place]);
-              const bool keeps = !takes && Op::keeps(best[i], here);
+              const bool keeps = where[i] >= 0 && Op::keeps(best[i], here);
               best[i] = keeps ? best[i] : here;
               where[i] = keeps ? where[i] : base + place;
             });
           }
-          is_first = false;
         },
         [&](int64_t line) {
           for (int64_t i = 0; i < last.count; ++i) visit(line * last.count + i, where[i]);

@@ -78,12 +78,19 @@ def _gather(
 ) -> Value:
     worst = ops.worst(select_prim, x.dtype)
     starts = [b.constant(worst, _scalar(x)), b.constant(0, _scalar(t))]
+    is_number = x.aval.with_(dtype=np.dtype(np.bool_))
+    starts.append(b.constant(False, is_number.with_(shape=())))
 
-    def body(b: Builder, best: Value, at: Value, element: Value, there: Value) -> list[Value]:
+    def body(b: Builder, *values: Value) -> list[Value]:
+        best, at, found, element, there, inside = values
+        # The start of the reduction, and padding, win over no element, not even the worst.
         keep = b.compare(_direction(select_prim), best, element)
-        return [b.select(keep, best, element), b.select(keep, at, there)]
+        keep = b.apply("or", b.apply("and", keep, found), b.apply("not", inside))
+        kept = [b.select(keep, best, element), b.select(keep, at, there)]
+        return [*kept, b.apply("or", found, inside)]
 
-    return reduce_windows(b, [x, t], starts, ops.geometry(**params), body)[1]
+    given = [x, t, b.constant(True, is_number)]
+    return reduce_windows(b, given, starts, ops.geometry(**params), body)[1]
 
 
 def _scatter(
@@ -94,7 +101,8 @@ def _scatter(
     if windows.rank == 0:
         return source
     if is_narrow(source):
-        source = b.convert(source, _FLOAT32)
+        # XLA wants one precision: what decides is as exact as before.
+        source, x = b.convert(source, _FLOAT32), b.convert(x, _FLOAT32)
     crops = any(low < 0 or high < 0 for low, high in windows.padding)
     if crops or 0 in source.shape:
         return b.convert(
