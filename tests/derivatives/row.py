@@ -5,7 +5,8 @@ In an expression single letters are operands (see `operands`), other names those
 that is called last, or about that before a colon. Marks come first:
 
 - `~`: the operands are complex as well, in a second row.
-- `!`: there is a first derivative and no second.
+- `!`: there is a first derivative and an error instead of a second; `!!`: not even a first.
+- `>`: there is an error instead of derivatives in reverse.
 - `*`: the derivative is not that of the samples that are drawn, but of the quantile of each.
 - `^`: the function computes in 32 bits whatever its operands are.
 """
@@ -36,8 +37,9 @@ class Row:
     text: str
     complex_numbers: bool = False
     order: int = 2
-    bits: int = 64
+    forward_only: bool = False
     implicit: bool = False
+    bits: int = 64
 
     @property
     def id(self) -> str:
@@ -121,14 +123,22 @@ def dimensions(
 def rows(module: str, text: str) -> Iterable[Row]:
     """Return the rows of a module: one expression a line."""
     for line in filter(None, map(str.strip, text.splitlines())):
-        plain = line.lstrip("~!^*")
+        plain = line.lstrip("~!>*^")
         marks = line[: -len(plain)]
         subject, colon, rest = plain.partition(": ")
         if not colon or not subject.replace(".", "").isidentifier():
             subject, rest = _called(plain), plain
-        order, bits = 1 if "!" in marks else 2, 32 if "^" in marks else 64
         for complex_numbers in (False, True) if "~" in marks else (False,):
-            yield Row(module, subject, rest, complex_numbers, order, bits, "*" in marks)
+            yield Row(
+                module,
+                subject,
+                rest,
+                complex_numbers,
+                order=2 - marks.count("!"),
+                forward_only=">" in marks,
+                implicit="*" in marks,
+                bits=32 if "^" in marks else 64,
+            )
 
 
 def _called(text: str) -> str:

@@ -52,4 +52,6 @@ jacrev: jacrev(lambda a: a.todense() ** 3)(bcoo_fromdense(v, nse=4)).data
 jacobian: jacobian(lambda a: a.todense() ** 3)(bcoo_fromdense(v, nse=4)).data
 """
 
-TEXTS = [("experimental.sparse", SPARSE)]
+LINALG = "spsolve: spsolve(s.ravel(), np.tile(np.arange(3), 3), np.array([0, 3, 6, 9]), v[:3])"
+
+TEXTS = [("experimental.sparse", SPARSE), ("experimental.sparse.linalg", LINALG)]

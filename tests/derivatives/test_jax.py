@@ -27,9 +27,8 @@ def sums(row: Row, lib: Any) -> np.ndarray:
     with lib.enable_x64(True):
         motion = Motion(row, lib)
         back = [direction(x, f"{motion.seed} back {i}") for i, x in enumerate(motion.primals)]
-        pushed, *others = motion.here
-        found = [paired(xs, motion.weights) for xs in (motion.outs, pushed)]
-        return np.array(found + [paired(xs, back) for xs in others])
+        found = [paired(xs, motion.weights) for xs in (motion.outs, *motion.here[:1])]
+        return np.array(found + [paired(xs, back) for xs in motion.here[1:]])
 
 
 def _case(row: Row) -> Case:
