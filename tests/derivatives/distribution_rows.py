@@ -7,6 +7,10 @@ DENSITIES = ("logpdf", "pdf")
 MASSES = ("logpmf", "pmf")
 TAILS = ("cdf", "logcdf", "logpdf", "logsf", "pdf", "sf")
 QUANTILES = ("isf", "ppf")
+CUMULATIVE = ("cdf", "logcdf", "logsf", "sf")
+# Derivatives of these by shape parameters are not known: none, or no second ones.
+NEVER_BY_SHAPE = ("beta",)
+ONCE_BY_SHAPE = ("chi2", "gamma", "gennorm")
 COUNTS = "np.array([[0, 1, 2], [3, 1, 0]])"
 
 # By distribution: its functions, the point, the probability, and the parameters.
@@ -43,7 +47,17 @@ def _texts() -> dict[str, str]:
     found = {}
     for name, (functions, at, parameters) in CONTINUOUS.items():
         points = {f: "o" if f in QUANTILES else at for f in functions}
-        found[name] = "\n".join(f"M.{f}({points[f]}, {parameters})" for f in functions)
+        lines = []
+        for f in functions:
+            shape, comma, rest = parameters.partition(",")
+            if f in CUMULATIVE and name in ONCE_BY_SHAPE:
+                lines += [f"!M.{f}({points[f]}, {parameters})"]
+            if f in CUMULATIVE and name in (*ONCE_BY_SHAPE, *NEVER_BY_SHAPE):
+                rest = rest.replace("g,", "2.1,")
+                lines += [f"M.{f}({points[f]}, 1.3{comma}{rest})"]
+            else:
+                lines += [f"M.{f}({points[f]}, {parameters})"]
+        found[name] = "\n".join(lines)
     for name, (functions, parameters) in DISCRETE.items():
         counts = {"bernoulli": "np.array([0, 1, 1])", "geom": f"1 + {COUNTS}"}.get(name, COUNTS)
         found[name] = "\n".join(f"M.{f}({counts}, {parameters})" for f in functions)

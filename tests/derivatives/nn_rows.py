@@ -5,8 +5,8 @@ from __future__ import annotations
 
 NN = """
 celu(x, 0.7)
-dot_product_attention: dot_product_attention(B[None], B[None] * 0.5, B[None] + 0.1)
-dot_product_attention: dot_product_attention(B[None], B[None, ::-1], B[None], is_causal=True, scale=0.3)
+^dot_product_attention: dot_product_attention(B[None], B[None] * 0.5, B[None] + 0.1)
+^dot_product_attention: dot_product_attention(B[None], B[None, ::-1], B[None], is_causal=True, scale=0.3)
 elu(x, 1.3)
 gelu(x)
 gelu: gelu(x, approximate=False)
@@ -55,7 +55,7 @@ scale_and_translate: scale_and_translate(W, (4, 5), (0, 1), p[0, :2], y[0, :2] /
 OPS = """
 segment_max(t, np.array([0, 1, 1, 0]), 3)
 segment_min(t, np.array([0, 1, 1, 0]), 2)
-segment_prod(t, np.array([0, 1, 1, 0]), 2)
+segment_prod(t, np.array([2, 0, 3, 1]), 5, unique_indices=True)
 segment_sum(t, np.array([0, 1, 1, 0]), 2)
 """
 
@@ -64,6 +64,7 @@ double_sided_maxwell(key, x, p, (2, 3))
 multivariate_normal: multivariate_normal(key, v[:3], h)
 multivariate_normal: multivariate_normal(key, v[:3], h, method='svd')
 multivariate_normal: multivariate_normal(key, v[:3], h, method='eigh')
+lognormal(key, p)
 pareto(key, p)
 rayleigh(key, p)
 truncated_normal(key, -p, q)
@@ -74,13 +75,13 @@ weibull_min(key, p, q)
 choice: choice(key, v, (3,))
 permutation(key, x)
 gumbel: gumbel(key, (2, 3)) * x
-beta(key, p, q)
-chisquare(key, p)
-dirichlet(key, p)
-gamma(key, p)
-loggamma(key, p)
-M.f(key, p, q)
-M.t(key, p)
+!*beta(key, p, q)
+!*chisquare(key, p)
+!*dirichlet(key, p)
+!*gamma(key, p)
+!*loggamma(key, p)
+!*M.f(key, p, q)
+!*M.t(key, p)
 generalized_normal: generalized_normal(key, 1.7, (2,)) * x[:, :2]
 """
 

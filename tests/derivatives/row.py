@@ -2,7 +2,13 @@
 
 In an expression single letters are operands (see `operands`), other names those of the module, and
 `M` the module, `jax`, `jnp`, `lax`, `np` what they are everywhere. The row is about the function
-that is called last, or about that before a colon. After `~` operands are complex as well.
+that is called last, or about that before a colon. Marks come first:
+
+- `~`: the operands are complex as well, in a second row.
+- `!`: there is a first derivative and an error instead of a second; `!!`: not even a first.
+- `>`: there is an error instead of derivatives in reverse.
+- `*`: the derivative is not that of the samples that are drawn, but of the quantile of each.
+- `^`: the function computes in 32 bits whatever its operands are.
 """
 
 from __future__ import annotations
@@ -17,7 +23,9 @@ from typing import Any
 
 import numpy as np
 
+import kiln
 from tests.derivatives.operands import SHAPES, operand
+from tests.differential.oracle import NotProvided
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,6 +36,10 @@ class Row:
     subject: str
     text: str
     complex_numbers: bool = False
+    order: int = 2
+    forward_only: bool = False
+    implicit: bool = False
+    bits: int = 64
 
     @property
     def id(self) -> str:
@@ -55,6 +67,9 @@ class Row:
         Its results are those with derivatives: floats and complex numbers.
         """
         known = known_names(lib, self.module)
+        absent = sorted((_names(self.text) & set(known_names(kiln, self.module))) - set(known))
+        if absent:
+            raise NotProvided(f"{lib.__name__}.{self.module} has no {', '.join(absent)}")
         wanted = {n: known[n] for n in _names(self.text) if n in known}
         source = f"lambda {', '.join(self.letters)}: ({self.text})"
         fun = eval(source, {**wanted, "__builtins__": {**_BUILTINS}})
@@ -108,12 +123,22 @@ def dimensions(
 def rows(module: str, text: str) -> Iterable[Row]:
     """Return the rows of a module: one expression a line."""
     for line in filter(None, map(str.strip, text.splitlines())):
-        for complex_numbers in (False, True) if line.startswith("~") else (False,):
-            plain = line.lstrip("~")
-            subject, colon, rest = plain.partition(": ")
-            if not colon or not subject.replace(".", "").isidentifier():
-                subject, rest = _called(plain), plain
-            yield Row(module, subject, rest, complex_numbers)
+        plain = line.lstrip("~!>*^")
+        marks = line[: -len(plain)]
+        subject, colon, rest = plain.partition(": ")
+        if not colon or not subject.replace(".", "").isidentifier():
+            subject, rest = _called(plain), plain
+        for complex_numbers in (False, True) if "~" in marks else (False,):
+            yield Row(
+                module,
+                subject,
+                rest,
+                complex_numbers,
+                order=2 - marks.count("!"),
+                forward_only=">" in marks,
+                implicit="*" in marks,
+                bits=32 if "^" in marks else 64,
+            )
 
 
 def _called(text: str) -> str:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 SPARSE = """
-bcoo_broadcast_in_dim: bcoo_broadcast_in_dim(BCOO.fromdense(x), shape=(2, 2, 3), broadcast_dimensions=(1, 2)).todense()
+bcoo_broadcast_in_dim: bcoo_broadcast_in_dim(bcoo_fromdense(x, nse=6), shape=(2, 2, 3), broadcast_dimensions=(1, 2)).todense()
 bcoo_concatenate: bcoo_concatenate([BCOO.fromdense(x, nse=6), BCOO.fromdense(y, nse=6)], dimension=1).todense()
 bcoo_conv_general_dilated: bcoo_conv_general_dilated(bcoo_fromdense(n[None, None], nse=12), v[None, None], window_strides=(1,), padding='SAME').todense()
 bcoo_dot_general: bcoo_dot_general(bcoo_fromdense(x, nse=6), m, dimension_numbers=(((1,), (0,)), ((), ())))
@@ -15,7 +15,7 @@ bcoo_dynamic_slice: bcoo_dynamic_slice(bcoo_fromdense(W, nse=12), (1, 1), (2, 2)
 bcoo_extract: bcoo_extract(bcoo_fromdense(np.eye(3, 4), nse=3), W).data
 bcoo_fromdense: bcoo_fromdense(x, nse=6).data
 bcoo_gather: bcoo_gather(bcoo_fromdense(v, nse=4), np.array([[1], [2]]), lax.GatherDimensionNumbers(**dims('gather', (), (0,), (0,))), (1,)).todense()
-bcoo_multiply_dense: bcoo_multiply_dense(bcoo_fromdense(x, nse=6), y).todense()
+bcoo_multiply_dense: bcoo_multiply_dense(bcoo_fromdense(x, nse=6), y)
 bcoo_multiply_sparse: bcoo_multiply_sparse(bcoo_fromdense(x, nse=6), bcoo_fromdense(y, nse=6)).todense()
 bcoo_reduce_sum: bcoo_reduce_sum(bcoo_fromdense(x, nse=6), axes=(1,)).todense()
 bcoo_reshape: bcoo_reshape(bcoo_fromdense(x, nse=6), new_sizes=(3, 2)).todense()
@@ -52,4 +52,6 @@ jacrev: jacrev(lambda a: a.todense() ** 3)(bcoo_fromdense(v, nse=4)).data
 jacobian: jacobian(lambda a: a.todense() ** 3)(bcoo_fromdense(v, nse=4)).data
 """
 
-TEXTS = [("experimental.sparse", SPARSE)]
+LINALG = "spsolve: spsolve(s.ravel(), np.tile(np.arange(3), 3), np.array([0, 3, 6, 9]), v[:3])"
+
+TEXTS = [("experimental.sparse", SPARSE), ("experimental.sparse.linalg", LINALG)]

@@ -138,13 +138,13 @@ def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Arra
         t, z = carry
         m = size - 1 - i
         below = t[m, m - 1]
-        half = 0.5 * (t[m - 1, m - 1] - t[m, m])
-        root = jnp.sqrt(half * half + t[m - 1, m] * below)
-        mu = half + root
-        length = jnp.sqrt(jnp.abs(mu) ** 2 + jnp.abs(below) ** 2)
         none = below == 0
-        safe = jnp.where(none, 1, length).astype(wide)
-        c, s = jnp.where(none, 1, mu / safe), jnp.where(none, 0, below / safe)
+        half = 0.5 * (t[m - 1, m - 1] - t[m, m])
+        # Where nothing is taken out, roots of zero would make derivatives nan.
+        root = jnp.sqrt(jnp.where(none, 1, half * half + t[m - 1, m] * below))
+        mu = jnp.where(none, 1, half + root)
+        length = jnp.sqrt(jnp.abs(mu) ** 2 + jnp.abs(below) ** 2).astype(wide)
+        c, s = mu / length, jnp.where(none, 0, below / length)
         over, under = t[m - 1], t[m]
         t = t.at[m - 1].set(jnp.conj(c) * over + s * under).at[m].set(c * under - s * over)
         over, under = t[:, m - 1], t[:, m]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,7 @@ import numpy as np
 from kiln import numpy as jnp
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.control.custom_jvp import custom_jvp
 from kiln.control.loops import scan
 from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.promotion import inexact, lifted
@@ -43,7 +46,7 @@ def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
 
     Miller's algorithm: the recurrence downwards from order `n_iter`, which should exceed |z| by
     some 20 for 32 bits and 30 for 64, is divided by J0 + 2 J2 + 2 J4 + ..., which is 1.
-    Source: Abramowitz and Stegun, 9.12.
+    Source: Abramowitz and Stegun, 9.12; 9.1.27 for the derivatives.
 
     Shapes: (...) -> (v + 1, ...).
     Raises: ValueError for complex numbers, or if `v` is not an integer from 0 to n_iter - 1.
@@ -55,7 +58,7 @@ def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
         wrong = f"Argument v must be from 0 to n_iter - 1, got v={v}, n_iter={n_iter}"
     else:
         (x,), result = real_operands("bessel_jn", z)
-        return narrowed(_downwards(x, int(v), int(n_iter)), result)
+        return narrowed(_orders(int(v), int(n_iter))(x), result)
     raise ValueError(
         three_lines(
             f"bessel_jn with v={v!r}, n_iter={n_iter!r} at {current_source()}",
@@ -63,6 +66,27 @@ def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
             "pass v=5, n_iter=50",
         )
     )
+
+
+@functools.cache
+def _orders(v: int, n_iter: int) -> Callable[[Any], Any]:
+    """Return the function of all orders up to `v`.
+
+    The recurrence itself is not differentiated: the tangents of numbers near the largest overflow.
+    """
+
+    @custom_jvp
+    def orders(x: Any) -> Any:
+        return _downwards(x, v, n_iter)
+
+    @orders.defjvp
+    def moved(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+        (x,), (t,) = primals, tangents
+        further = _orders(v + 1, n_iter + 1)(x)
+        below = jnp.concatenate([-further[1:2], further[:v]])
+        return orders(x), t * 0.5 * (below - further[1:])
+
+    return orders
 
 
 def _downwards(x: Any, v: int, n_iter: int) -> Any:

@@ -1,0 +1,50 @@
+"""Compiled derivatives agree with eager ones, on each engine; many rows make one program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+import kiln
+from kiln.base.config import override
+from tests.derivatives.checks import EXACT, KINDS, Motion, difference
+from tests.derivatives.row import Row
+from tests.derivatives.table import PARTS, part
+
+ENGINES = ("native", "xla", "reference")
+TOGETHER = 36
+"""Rows compiled as one program: compiling costs more than running."""
+
+
+def disagreements(rows: Sequence[Row], engine: str) -> list[str]:
+    """Run the derivatives of rows as one program; return what differs from eager results."""
+    with kiln.enable_x64(True):
+        motions = [Motion(row, kiln) for row in rows]
+
+        def together(given: Sequence[Sequence[Any]]) -> list[list[list[Any]]]:
+            return [m.derivatives(*both) for m, both in zip(motions, given, strict=True)]
+
+        with override(engine=engine):
+            compiled = kiln.jit(together)([m.both() for m in motions])
+        wrong = []
+        for m, found in zip(motions, compiled, strict=True):
+            for kind, xs, ys in zip(KINDS, found, m.here, strict=False):
+                lines = difference(xs, ys, EXACT[m.row.bits], f"jit of {kind} on {engine}")
+                wrong += [f"{m.row.id}: {line}" for line in lines]
+    return wrong
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_fixed_slice(engine: str) -> None:
+    assert disagreements(part(0)[:TOGETHER], engine) == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("number", range(PARTS))
+def test_all_rows(number: int, engine: str) -> None:
+    rows = part(number)
+    groups = [rows[i : i + TOGETHER] for i in range(0, len(rows), TOGETHER)]
+    assert [line for group in groups for line in disagreements(group, engine)] == []
