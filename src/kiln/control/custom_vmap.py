@@ -24,7 +24,9 @@ from kiln.base.tree import (
 from kiln.control.arguments import FlatFunction, flatten_arrays, positional
 from kiln.control.loops import map as sequential_map
 from kiln.control.region import (
+    Extend,
     Region,
+    after_state,
     avals_of,
     fill_zeros,
     memoized,
@@ -125,6 +127,24 @@ class TangentRule:
         return [filled(t) for t in select_by(self.kept, moved)], select_by(self.kept, flags)
 
 
+@dataclasses.dataclass(frozen=True)
+class RuleWithState:
+    """A rule, past so many leading operands that are a state, which it leaves as it is."""
+
+    inner: Callable[[Any, Sequence[bool], Sequence[Any]], Stacks]
+    count: int
+
+    @property
+    def __name__(self) -> str:
+        return name_of(self.inner)
+
+    def __call__(self, size: Any, stacked: Sequence[bool], xs: Sequence[Any]) -> Stacks:
+        """Return the state, and the results for stacks of `size`."""
+        n = self.count
+        outs, flags = self.inner(size, stacked[n:], xs[n:])
+        return [*xs[:n], *outs], [*stacked[:n], *flags]
+
+
 def _stack(x: Any, is_stack: bool, wanted: bool, size: Any) -> Any:
     return mapped_at(x, size, None, 0) if wanted and not is_stack else x
 
@@ -213,6 +233,24 @@ class CustomVmapCall(Region):
                     )
                 )
         return outs, [0 if s else None for s in stacked]
+
+    def thread_state(
+        self,
+        extend: Extend,
+        state: Sequence[Any],
+        xs: Sequence[Any],
+        *,
+        call: Jaxpr,
+        num_consts: int,
+        rule: Callable[..., Stacks],
+    ) -> Any:
+        """Run the extended function; the rule leaves the state as it is."""
+        return self.bind(
+            *(*xs[:num_consts], *state, *xs[num_consts:]),
+            call=after_state(extend(call), len(state), num_consts),
+            num_consts=num_consts,
+            rule=RuleWithState(rule, len(state)),
+        )
 
 
 custom_vmap_p = CustomVmapCall()

@@ -6,7 +6,7 @@ state that regions pass through their programs, by the same rule, `thread_state`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -143,15 +143,9 @@ def bind_discharged(primitive: Operation, args: Sequence[Any], params: dict[str,
         without = {name: _without_refs(value) for name, value in params.items()}
         return primitive.bind(*args, **without)
     pairs = primitive.programs(args, **params)
-    changing = {
-        id(x): x
-        for jaxpr, operands in pairs
-        for x, written in zip(operands, writes(jaxpr), strict=True)
-        if written
-    }
-    numbers = {key: i for i, key in enumerate(changing)}
-    types = tuple(ref.aval.inner_aval for ref in changing.values())
-    slots = {id(jaxpr): tuple(numbers.get(id(x)) for x in xs) for jaxpr, xs in pairs}
+    changing = _changing(pairs)
+    slots = {id(jaxpr): _slots(xs, changing) for jaxpr, xs in pairs}
+    types = _types(changing)
 
     def extend(jaxpr: Jaxpr) -> Jaxpr:
         return discharged(jaxpr, slots[id(jaxpr)], types)
@@ -160,9 +154,49 @@ def bind_discharged(primitive: Operation, args: Sequence[Any], params: dict[str,
     outs = primitive.thread_state(
         extend, contents, [_as_operand(x, changing) for x in args], **params
     )
+    return _written_back(changing, outs)
+
+
+def run_discharged(
+    jaxpr: Jaxpr, args: Sequence[Any], run: Callable[[Jaxpr, Sequence[Any]], Sequence[Any]]
+) -> list[Any]:
+    """Let `run` apply a program without references in place of one with them.
+
+    What the program writes into references among `args` is written when `run` has returned.
+    """
+    if not has_refs(jaxpr):
+        return list(run(jaxpr, args))
+    changing = _changing([(jaxpr, args)])
+    program = discharged(jaxpr, _slots(args, changing), _types(changing))
+    contents = [content_of(ref) for ref in changing.values()]
+    outs = run(program, [*contents, *[_as_operand(x, changing) for x in args]])
+    return _written_back(changing, outs)
+
+
+def _changing(pairs: Sequence[tuple[Jaxpr, Sequence[Any]]]) -> dict[int, Ref]:
+    """Return the references that programs write to, of those they are applied to."""
+    return {
+        id(x): x
+        for jaxpr, operands in pairs
+        for x, written in zip(operands, writes(jaxpr), strict=True)
+        if written
+    }
+
+
+def _slots(operands: Sequence[Any], changing: dict[int, Ref]) -> Slots:
+    numbers = {key: i for i, key in enumerate(changing)}
+    return tuple(numbers.get(id(x)) for x in operands)
+
+
+def _types(changing: dict[int, Ref]) -> tuple[ShapedArray, ...]:
+    return tuple(ref.aval.inner_aval for ref in changing.values())
+
+
+def _written_back(changing: dict[int, Ref], outs: Sequence[Any]) -> list[Any]:
+    """Write the leading results into the references, and return the others."""
     for ref, new in zip(changing.values(), outs[: len(changing)], strict=True):
         replace_content(ref, new)
-    return outs[len(changing) :]
+    return list(outs[len(changing) :])
 
 
 def _as_operand(x: Any, changing: dict[int, Ref]) -> Any:

@@ -31,7 +31,7 @@ from kiln.ir.jaxpr import Eqn, Jaxpr
 from kiln.ir.sizes import product
 from kiln.ir.types import ShapedArray
 from kiln.ops.conversion import convert_element_type
-from kiln.ops.dimension_numbers import Window
+from kiln.ops.dimension_numbers import FILL_OR_DROP, Window
 from kiln.ops.elementwise import and_p, eq, gt, lt, ne, or_p, select
 from kiln.ops.reduction import argmax, reduce_or
 from kiln.ops.shape import broadcast_in_dim, full, reshape
@@ -43,11 +43,23 @@ Types = tuple[ShapedArray, ...]
 CODE = ShapedArray((), np.dtype(np.int32))
 INDEX_REPORT = (ShapedArray((3,), np.dtype(np.int32)),)
 
-MOVE_ONLY = frozenset(
+NEVER_MAKE_NAN = frozenset(
     {
-        *("broadcast_in_dim", "concatenate", "copy", "dynamic_slice", "dynamic_update_slice"),
-        *("gather", "pad", "reshape", "rev", "select_n", "slice", "split", "squeeze"),
-        *("stop_gradient", "transpose", "vary", "sharding_constraint", "optimization_barrier"),
+        *(
+            "abs",
+            "all_gather",
+            "all_to_all",
+            "broadcast_in_dim",
+            "complex",
+            "concatenate",
+            "conj",
+            "copy",
+        ),
+        *("dynamic_slice", "dynamic_update_slice", "imag", "name", "neg", "optimization_barrier"),
+        *("pad", "ppermute", "pvary", "real", "reshape", "rev", "select_n", "sharding_constraint"),
+        *("slice", "sort", "split", "squeeze", "stop_gradient", "top_k", "transpose"),
+        *("ceil", "clamp", "cummax", "cummin", "floor", "max", "min", "reduce_max", "reduce_min"),
+        *("round", "sign"),
     }
 )
 """Operations whose nans were there before."""
@@ -231,9 +243,9 @@ def looks(eqn: Eqn, categories: Categories) -> list[Look]:
     found: list[Look] = []
     if OOBError in categories:
         found.extend(_index_look(eqn, where))
-    if DivisionByZeroError in categories and eqn.primitive.name == "div":
-        found.append(Look(DivisionMessage(where), (), lambda xs, _: (_has_zero(xs[1]), [])))
-    if NaNError in categories and eqn.primitive.name not in MOVE_ONLY:
+    if DivisionByZeroError in categories and _divides(eqn):
+        found.append(Look(DivisionMessage(where), (), lambda xs, _: (_has_zero(xs[-1]), [])))
+    if NaNError in categories and _may_make_nan(eqn):
         inexact = [_may_be_nan(v.aval) for v in eqn.outvars]
         if any(inexact):
             found.append(
@@ -244,6 +256,27 @@ def looks(eqn: Eqn, categories: Categories) -> list[Look]:
                 )
             )
     return found
+
+
+def _divides(eqn: Eqn) -> bool:
+    """Tell whether an operation divides by its last operand."""
+    name = eqn.primitive.name
+    return name in ("div", "rem") or (name == "integer_pow" and eqn.params["y"] < 0)
+
+
+def _may_make_nan(eqn: Eqn) -> bool:
+    """Tell whether a result may be nan though no operand is."""
+    name = eqn.primitive.name
+    if name == "gather":
+        return eqn.params["mode"] is FILL_OR_DROP and eqn.params["fill_value"] is None
+    if name == "convert_element_type":
+        # What overflows is nan in formats that have no infinity.
+        return not _has_infinity(eqn.outvars[0].aval)
+    return name not in NEVER_MAKE_NAN
+
+
+def _has_infinity(aval: ShapedArray) -> bool:
+    return _may_be_nan(aval) and bool(np.isinf(np.asarray(np.inf).astype(aval.dtype)))
 
 
 def _may_be_nan(aval: ShapedArray) -> bool:

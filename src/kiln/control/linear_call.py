@@ -13,12 +13,13 @@ from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source, name_of
 from kiln.base.tree import tree_structure, tree_unflatten
 from kiln.control.bodies import arrays_of, check_callable, interned, stage_body
-from kiln.control.region import Region, avals_of
+from kiln.control.region import Extend, Region, avals_of
 from kiln.core.absent import is_zero
 from kiln.core.meaning import meaning
 from kiln.core.staging import eval_jaxpr
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.types import ShapedArray
+from kiln.ops.elementwise import stop_gradient
 from kiln.ops.shape import filled, mapped_at
 from kiln.transforms.batching import MappedAxis, batch_jaxpr
 
@@ -88,6 +89,20 @@ class LinearCall(Region):
             mapped[name], _ = batch_jaxpr(jaxpr, axis, places, force=True)
         outs = self.bind(*xs[:first], *stacks, **mapped)
         return outs, [0] * len(outs)
+
+    def thread_state(
+        self,
+        extend: Extend,
+        state: Sequence[Any],
+        xs: Sequence[Any],
+        *,
+        callee: Jaxpr,
+        **params: Any,
+    ) -> Any:
+        """Run the extended callee beside it: the state is no linear function of the operands."""
+        fixed = [stop_gradient(x) for x in _forwards(xs, params)]
+        after = eval_jaxpr(extend(callee), (), *state, *fixed)[: len(state)]
+        return [*after, *self.bind(*xs, callee=callee, **params)]
 
 
 def _first_linear(params: dict[str, Any]) -> int:

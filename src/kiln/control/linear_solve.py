@@ -21,7 +21,7 @@ from kiln.control.bodies import (
     interned,
     stage_body,
 )
-from kiln.control.region import Region, avals_of, select_by
+from kiln.control.region import Extend, Region, avals_of, select_by
 from kiln.core.absent import Zero, is_linear, is_zero
 from kiln.core.meaning import meaning
 from kiln.core.staging import eval_jaxpr, stage_pure
@@ -154,6 +154,30 @@ class LinearSolve(Region):
             jaxprs=SolveTuple(*(jaxpr for jaxpr, _ in stacked)),
         )
         return outs, [0 if m else None for m in stacked.solve[1]]
+
+    def thread_state(
+        self,
+        extend: Extend,
+        state: Sequence[Any],
+        xs: Sequence[Any],
+        *,
+        const_lengths: SolveTuple,
+        jaxprs: SolveTuple,
+    ) -> Any:
+        """Solve with the extended program: the state is a constant of it and auxiliary."""
+        consts, b = _cut(xs, const_lengths)
+        count = len(state)
+        solve = extend(jaxprs.solve)
+        given = consts._replace(solve=[*state, *consts.solve])
+        outs = self.bind(
+            *(*(x for part in given for x in part), *b),
+            const_lengths=SolveTuple(*map(len, given)),
+            jaxprs=jaxprs._replace(
+                solve=solve.with_(outvars=[*solve.outvars[count:], *solve.outvars[:count]])
+            ),
+        )
+        after = len(outs) - count
+        return [*outs[after:], *outs[:after]]
 
 
 def _cut(xs: Sequence[Any], lengths: SolveTuple) -> tuple[SolveTuple, list[Any]]:

@@ -18,8 +18,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+import numpy as np
+
 from kiln.base.config import options
 from kiln.control.region import (
+    Extend,
     Region,
     avals_of,
     fill_zeros,
@@ -41,9 +44,11 @@ from kiln.ir.mesh import Mesh, PartitionSpec
 from kiln.ir.rewrite import drop_inputs, eliminate_dead_code
 from kiln.ir.types import ShapedArray
 from kiln.ops.collective import psum_p
-from kiln.ops.elementwise import div
+from kiln.ops.elementwise import div, ne
 from kiln.ops.families import constant
+from kiln.ops.reduction import argmax
 from kiln.ops.shape import mapped_at, reshape
+from kiln.ops.slicing import dynamic_index_in_dim
 from kiln.ops.static_slicing import index_in_dim
 from kiln.transforms.batching import MappedAxis, batch, batch_jaxpr
 from kiln.transforms.jvp import jvp_jaxpr
@@ -230,6 +235,34 @@ class ShardMap(Region):
         pulled = fill_zeros(there, outs, avals_of(select_by(linear, xs)))
         return merge(linear, pulled, [None] * fixed)
 
+    def thread_state(
+        self,
+        extend: Extend,
+        state: Sequence[Any],
+        xs: Sequence[Any],
+        *,
+        jaxpr: Jaxpr,
+        in_specs: Specs,
+        out_specs: Specs,
+        **members: Any,
+    ) -> Any:
+        """Give each member the state; go on with that of the first that changes it."""
+        count = len(state)
+        with members_of(**members):
+            extended = extend(jaxpr)
+            stacked = memoized(
+                extended, ("stacked state", count), lambda: _stacked_state(extended, count)
+            )
+        outs = self.bind(
+            *(*state, *xs),
+            jaxpr=stacked,
+            **members,
+            in_specs=(*[PartitionSpec()] * count, *in_specs),
+            out_specs=(*[_names_first(members["manual_axes"], None)] * count, *out_specs),
+        )
+        first = argmax(ne(outs[0], state[0]), 0, np.int32)
+        return [*(dynamic_index_in_dim(x, first, 0, False) for x in outs[:count]), *outs[count:]]
+
     def live(self, eqn: Eqn, used: Sequence[bool]) -> Eqn:
         params = eqn.params
         jaxpr, needed = memoized(
@@ -322,6 +355,16 @@ def _shared(ct: Any, mesh: Mesh, names: Axes) -> Any:
 
 def _summed(ct: Any, names: Sequence[Any]) -> Any:
     return psum_p.bind(ct, axes=tuple(names), axis_index_groups=None) if names else ct
+
+
+def _stacked_state(extended: Jaxpr, count: int) -> Jaxpr:
+    """Give the state among the results a leading axis of size 1, along which it is joined."""
+
+    def run(*xs: Any) -> list[Any]:
+        outs = eval_jaxpr(extended, (), *xs)
+        return [*(reshape(x, (1, *aval_of(x).shape)) for x in outs[:count]), *outs[count:]]
+
+    return stage_pure(run, extended.in_avals, name=extended.name, purpose="shard_map")
 
 
 def _with_stacked_residuals(known: Jaxpr, staged: Jaxpr, count: int) -> tuple[Jaxpr, Jaxpr]:

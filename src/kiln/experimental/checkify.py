@@ -8,7 +8,7 @@ out of bounds. They work in jitted functions, in loops and branches, and under `
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -25,9 +25,12 @@ from kiln.base.source import api_boundary, current_source, definition_of, name_o
 from kiln.base.tree import register_pytree_node_class, tree_unflatten
 from kiln.control.arguments import FlatFunction, flatten_arrays
 from kiln.control.check import check, check_p
+from kiln.control.discharge import run_discharged
 from kiln.control.functional_checks import Report, report_of, run_with_checks
+from kiln.control.held_refs import held
 from kiln.core.staging import stage_region
 from kiln.core.trace import Tracer, aval_of
+from kiln.ir.jaxpr import Jaxpr
 from kiln.ops.elementwise import eq
 
 __all__ = [
@@ -170,7 +173,7 @@ def checkify(
     @functools.wraps(f)
     @api_boundary
     def checked(*args: P.args, **kwargs: P.kwargs) -> tuple[Error, R]:
-        leaves, in_tree = flatten_arrays("arguments", f, (args, kwargs))
+        leaves, in_tree = flatten_arrays("arguments", f, held((args, kwargs)))
         flat = FlatFunction(_applied(f), in_tree, ())
         jaxpr, consts = stage_region(
             flat,
@@ -179,11 +182,16 @@ def checkify(
             definition=definition_of(f),
             purpose="checkify",
         )
-        report = report_of(jaxpr, categories)
-        state, outs = run_with_checks(
-            jaxpr, report, categories, report.passed(), [*consts, *leaves]
-        )
-        return Error(report, state), tree_unflatten(flat.structure, outs)
+        found: list[Error] = []
+
+        def run(program: Jaxpr, xs: Sequence[Any]) -> list[Any]:
+            report = report_of(program, categories)
+            state, outs = run_with_checks(program, report, categories, report.passed(), xs)
+            found.append(Error(report, state))
+            return outs
+
+        outs = run_discharged(jaxpr, [*consts, *leaves], run)
+        return found[0], tree_unflatten(flat.structure, outs)
 
     return checked
 

@@ -23,6 +23,7 @@ from kiln.core.meaning import meaning
 from kiln.core.primitive import Primitive
 from kiln.core.staging import stage_pure
 from kiln.core.trace import aval_of
+from kiln.ir.effects import Effects
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.operation import Operation
 from kiln.ir.sizes import product
@@ -72,6 +73,9 @@ class GenericReduce(Primitive):
     name = "reduce"
     multiple = True
     region = True
+
+    def effects(self, params: dict[str, Any]) -> Effects:
+        return params["jaxpr"].effects
 
     def infer(self, *xs: Any, jaxpr: Jaxpr, dimensions: Any) -> list[ShapedArray]:
         n = len(xs) // 2

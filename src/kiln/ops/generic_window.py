@@ -14,6 +14,7 @@ from kiln.core.absent import Zero
 from kiln.core.array import ConcreteArray
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
+from kiln.ir.effects import Effects
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.types import ShapedArray
 from kiln.ops.elementwise import max_p, min_p, select
@@ -53,6 +54,9 @@ class GenericReduceWindow(Primitive):
     name = "reduce_window"
     multiple = True
     region = True
+
+    def effects(self, params: dict[str, Any]) -> Effects:
+        return params["jaxpr"].effects
 
     def infer(self, *xs: Any, jaxpr: Jaxpr, **params: Any) -> list[ShapedArray]:
         n = len(xs) // 2
