@@ -118,8 +118,11 @@ class CorruptCheckpointError(CheckpointError):
     """A checkpoint whose bytes are not those that were written."""
 
 
-class InconclusiveSizeError(TypeError):
-    """A comparison of named sizes has no single answer."""
+class InconclusiveSizeError(Exception):
+    """A question about named sizes has no single answer.
+
+    No TypeError: Python and NumPy replace those that conversions to ints raise by less clear ones.
+    """
 
 
 InconclusiveDimensionOperation = InconclusiveSizeError

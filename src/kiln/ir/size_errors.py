@@ -14,7 +14,19 @@ def used_as_int(size: str, names: Sequence[str]) -> InconclusiveSizeError:
         three_lines(
             f"the size {size} was used as a Python int at {current_source()}",
             f"its value depends on {_named(names)}, which is unknown while a program is traced",
-            "keep the size symbolic, or leave the axis out of abstracted_axes",
+            "keep the size symbolic (arithmetic and functions of kiln.numpy take it), or leave the "
+            "axis out of abstracted_axes",
+        )
+    )
+
+
+def taken_by_numpy(size: str, function: str) -> InconclusiveSizeError:
+    """Return the error of a size that was to become a number of NumPy."""
+    return InconclusiveSizeError(
+        three_lines(
+            f"numpy.{function} of the size {size} at {current_source()}",
+            "its value is unknown while a program is traced, and NumPy computes with values only",
+            f"call kiln.numpy.{function}, or leave the axis out of abstracted_axes",
         )
     )
 
@@ -26,7 +38,8 @@ def looked_up(size: str, names: Sequence[str]) -> InconclusiveSizeError:
             f"the size {size} was looked up in a dict or set, or hashed, at {current_source()}",
             f"it would not be found among ints: its value depends on {_named(names)}, which is "
             "unknown while a program is traced",
-            "compare it by ==, or leave the axis out of abstracted_axes",
+            "compare it by ==, call a function under functools.lru_cache as f.__wrapped__(...), or "
+            "leave the axis out of abstracted_axes",
         )
     )
 

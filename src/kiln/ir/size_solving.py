@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from kiln.ir.polynomial import terms_of
+from kiln.ir.size_decisions import divides
 from kiln.ir.size_values import substitute
-from kiln.ir.sizes import Dim, Size, divides, equal, names
+from kiln.ir.sizes import Dim, Size, equal, names
 
 Shapes = Sequence[Sequence[Dim]]
 

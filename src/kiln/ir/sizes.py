@@ -23,10 +23,12 @@ from kiln.base.source import is_internal
 from kiln.ir.assumptions import assume_not_zero, is_collecting, names_in_scope
 from kiln.ir.polynomial import Atom, Monomial, Poly, Terms, bounds, terms_of, times, without
 from kiln.ir.size_errors import looked_up, undecided, used_as_int
+from kiln.ir.size_numbers import as_number, by_number, limit, reflected, whole
+from kiln.ir.size_protocols import IntegerProtocol
 from kiln.ir.size_text import atom_text, terms_text
 
 
-class Size:
+class Size(IntegerProtocol):
     """A size that depends on named axes; immutable, never constant."""
 
     __slots__ = ("_hash", "_text", "terms")
@@ -56,18 +58,22 @@ class Size:
             return True
         if _is_array(other):
             return NotImplemented
+        if isinstance(other, np.ndarray) and other.ndim:
+            return by_number(operator.eq, self, other)
         return self._is_equal(other, by_user=_is_asked_by_user())
 
     def _is_equal(self, other: object, *, by_user: bool) -> bool:
         if type(other) is Size and self._hash == other._hash and self.terms == other.terms:
             return True
         if is_collecting():
-            _assume_unequal(self, other, by_user=by_user)
+            assume_unequal(self, other, by_user=by_user)
         return False
 
     def __ne__(self, other: object) -> Any:
         if _is_array(other):
             return NotImplemented
+        if isinstance(other, np.ndarray) and other.ndim:
+            return by_number(operator.ne, self, other)
         return not self._is_equal(other, by_user=_is_asked_by_user())
 
     def __str__(self) -> str:
@@ -82,7 +88,7 @@ class Size:
 
     def __add__(self, other: Any) -> Any:
         if not _is_dim(other):
-            return _by_number(operator.add, self, other)
+            return by_number(operator.add, self, other)
         poly = dict(self.terms)
         for monomial, factor in terms_of(other):
             poly[monomial] = poly.get(monomial, 0) + factor
@@ -97,44 +103,62 @@ class Size:
         return self
 
     def __sub__(self, other: Any) -> Any:
-        return self + (-other) if _is_dim(other) else _by_number(operator.sub, self, other)
+        return self + (-other) if _is_dim(other) else by_number(operator.sub, self, other)
 
     def __rsub__(self, other: Any) -> Any:
         return -self + other
 
     def __mul__(self, other: Any) -> Any:
         if not _is_dim(other):
-            return _by_number(operator.mul, self, other)
+            return by_number(operator.mul, self, other)
         return _from_poly(times(dict(self.terms), dict(terms_of(other))))
 
     __rmul__ = __mul__
 
-    def __pow__(self, exponent: Any) -> Any:
-        if not _is_dim(exponent) or type(exponent) is Size or exponent < 0:
-            return _by_number(operator.pow, self, exponent)
-        return math.prod([self] * exponent)
+    def __pow__(self, exponent: Any, modulus: Any = None) -> Any:
+        if modulus is not None or type(exponent) is Size:
+            return pow(operator.index(self), exponent, modulus)
+        if not _is_dim(exponent):
+            return by_number(operator.pow, self, exponent)
+        return math.prod([self] * exponent) if exponent >= 0 else 1 / self ** (-exponent)
+
+    def __rpow__(self, base: Any) -> Any:
+        if _is_dim(base):
+            # It grows beyond every type of a number.
+            return base ** operator.index(self)
+        return by_number(reflected(operator.pow), self, base)
 
     def __truediv__(self, other: Any) -> Any:
-        return _by_number(operator.truediv, self, other)
+        _divide_by(self, other)
+        return by_number(operator.truediv, self, other)
 
     def __rtruediv__(self, other: Any) -> Any:
-        return _by_number(_reflected_division, self, other)
+        _divide_by(other, self)
+        return by_number(reflected(operator.truediv), self, other)
 
     def __floordiv__(self, other: Any) -> Any:
+        _divide_by(self, other)
         if not _is_dim(other):
-            return _by_number(operator.floordiv, self, other)
+            return by_number(operator.floordiv, self, other)
         return _floordiv(self, other)
 
     def __rfloordiv__(self, other: Any) -> Any:
-        return _floordiv(other, self) if _is_dim(other) else NotImplemented
+        _divide_by(other, self)
+        if not _is_dim(other):
+            return by_number(reflected(operator.floordiv), self, other)
+        return _floordiv(int(other), self)
 
     def __mod__(self, other: Any) -> Any:
+        _divide_by(self, other)
         if not _is_dim(other):
-            return _by_number(operator.mod, self, other)
+            return by_number(operator.mod, self, other)
         return self - (self // other) * other
 
     def __rmod__(self, other: Any) -> Any:
-        return other - (other // self) * self if _is_dim(other) else NotImplemented
+        _divide_by(other, self)
+        if not _is_dim(other):
+            return by_number(reflected(operator.mod), self, other)
+        return other - (other // self) * self
 
     def __divmod__(self, other: Dim) -> tuple[Dim, Dim]:
         quotient = self // other
@@ -145,16 +169,16 @@ class Size:
         return quotient, other - quotient * self
 
     def __ge__(self, other: Any) -> Any:
-        return NotImplemented if _is_array(other) else _compare(self, other, ">=")
+        return _ordered(operator.ge, self, other)
 
     def __gt__(self, other: Any) -> Any:
-        return NotImplemented if _is_array(other) else _compare(self, other, ">")
+        return _ordered(operator.gt, self, other)
 
     def __le__(self, other: Any) -> Any:
-        return NotImplemented if _is_array(other) else not _compare(self, other, ">", "<=")
+        return _ordered(operator.le, self, other)
 
     def __lt__(self, other: Any) -> Any:
-        return NotImplemented if _is_array(other) else not _compare(self, other, ">=", "<")
+        return _ordered(operator.lt, self, other)
 
     def __bool__(self) -> bool:
         return not equal(self, 0)
@@ -163,21 +187,12 @@ class Size:
         raise used_as_int(str(self), names(self))
 
     __int__ = __index__
-    __array_ufunc__ = None
-    """Makes NumPy scalars leave arithmetic with sizes to the sizes."""
 
     def __jax_array__(self) -> Any:
-        return _number[0](self)
+        return as_number(self)
 
 
 Dim = int | Size
-
-_number: list[Callable[[Size], Any]] = []
-
-
-def set_number(function: Callable[[Size], Any]) -> None:
-    """Install the function that turns a size into a number in the program being recorded."""
-    _number[:] = [function]
 
 
 def _is_array(x: object) -> bool:
@@ -188,19 +203,15 @@ def _is_dim(x: object) -> bool:
     return type(x) is Size or (isinstance(x, (int, np.integer)) and type(x) is not bool)
 
 
-def _by_number(operation: Callable[[Any, Any], Any], size: Size, other: Any) -> Any:
-    if _number and isinstance(other, (int, float, complex, np.generic, np.ndarray, Size)):
-        return operation(size.__jax_array__(), as_number(other))
-    return NotImplemented
-
-
-def as_number(x: Any) -> Any:
-    """Return a size as a number in the program being recorded; anything else unchanged."""
-    return x.__jax_array__() if type(x) is Size else x
-
-
-def _reflected_division(size: Any, other: Any) -> Any:
-    return other / size
+def _divide_by(a: Any, b: Any) -> None:
+    """Raise, or record, that Python divides no number by 0."""
+    if isinstance(a, (np.generic, np.ndarray)) or _is_array(a):
+        return
+    if type(b) is Size:
+        if not _note_difference(b) and is_collecting():
+            assume_not_zero([b])
+    elif isinstance(b, (int, float, complex)) and not isinstance(b, np.generic) and b == 0:
+        raise ZeroDivisionError(f"the size {a} was divided by 0")
 
 
 def symbol(name: str) -> Size:
@@ -250,7 +261,7 @@ def maximum(*dims: Dim) -> Dim:
     """Return the largest of some dimensions."""
     flat: list[Dim] = []
     for dim in dims:
-        atom = _single_atom(dim)
+        atom = single_atom(dim)
         flat.extend(atom[1] if atom is not None and atom[0] == "max" else (dim,))
     kept: list[Dim] = []
     for dim in flat:
@@ -276,45 +287,12 @@ def equal(a: Dim, b: Dim) -> bool:
     difference = a - b
     if type(difference) is not Size:
         return difference == 0
-    varying, constant = _split_constant(difference)
+    varying, constant = split_constant(difference)
     if constant % math.gcd(*varying.values()):
         return False
     if _note_difference(difference):
         return False
-    raise _inconclusive(a, "==", b)
-
-
-def is_surely(a: Dim, b: Dim) -> bool:
-    """Tell whether two dimensions are equal for all sizes; others get a program of their own.
-
-    For functions whose result has another shape where they are equal.
-    """
-    if a == b:
-        return True
-    if type(a) is Size or type(b) is Size:
-        _assume_unequal(a if type(a) is Size else b, b if type(a) is Size else a, by_user=True)  # type: ignore[arg-type]
-    return False
-
-
-def divides(divisor: Dim, dim: Dim) -> bool:
-    """Tell whether `divisor` divides `dim` for all sizes, or for none.
-
-    Raises: InconclusiveSizeError if that depends on the size of a named axis.
-    """
-    if type(divisor) is not Size and type(dim) is not Size:
-        return divisor != 0 and dim % divisor == 0
-    if type(divisor) is Size:
-        if _exact_quotient(dim, divisor) is not None:
-            return True
-        raise _inconclusive(divisor, "divides", dim)
-    if divisor == 0:
-        return False
-    varying, constant = _split_constant(dim)
-    if all(factor % divisor == 0 for factor in varying.values()):
-        return constant % divisor == 0
-    if constant % math.gcd(divisor, *varying.values()):
-        return False
-    raise _inconclusive(divisor, "divides", dim)
+    raise inconclusive(a, "==", b)
 
 
 def _is_at_least(dim: Dim, limit: int) -> bool | None:
@@ -334,20 +312,25 @@ def _side(found: tuple[int | None, int | None], limit: int) -> bool | None:
 
 def _is_asked_by_user() -> bool:
     """Tell whether code outside kiln called the method of a size that calls this."""
-    return not is_internal(sys._getframe(2).f_code.co_filename)
+    frame = sys._getframe(2)
+    if frame.f_code is IntegerProtocol.__array_ufunc__.__code__ and frame.f_back is not None:
+        # NumPy asks for whoever called it.
+        frame = frame.f_back
+    return not is_internal(frame.f_code.co_filename)
 
 
-def _assume_unequal(a: Size, b: object, *, by_user: bool) -> None:
+def assume_unequal(a: Size, b: object, *, by_user: bool) -> None:
     """Record that a size was taken to be unequal to a number, or to another size.
 
     What kiln does with two sizes that it takes to be unequal is right for equal ones too, but for
     those that are 0. What a user's function does is not known.
     """
-    if isinstance(b, (bool, np.bool_)) or (isinstance(b, float) and b.is_integer()):
-        b = int(b)
-    if not _is_dim(b) or (type(b) is Size and not by_user):
+    if type(b) is Size and not by_user:
         return
-    difference: Dim = a - b
+    number = b if type(b) is Size else whole(b)
+    if number is None:
+        return
+    difference: Dim = a - number
     if type(difference) is not Size or _note_difference(difference):
         return
     if by_user and not _cannot_be_zero(difference):
@@ -355,7 +338,7 @@ def _assume_unequal(a: Size, b: object, *, by_user: bool) -> None:
 
 
 def _cannot_be_zero(difference: Size) -> bool:
-    varying, constant = _split_constant(difference)
+    varying, constant = split_constant(difference)
     return bool(constant % math.gcd(*varying.values()))
 
 
@@ -383,7 +366,8 @@ def _from_poly(poly: Poly) -> Dim:
     return Size(tuple(kept))
 
 
-def _single_atom(dim: Dim) -> Atom | None:
+def single_atom(dim: Dim) -> Atom | None:
+    """Return the atom that a dimension consists of, if it is one."""
     if type(dim) is Size and len(dim.terms) == 1:
         monomial, factor = dim.terms[0]
         if factor == 1 and len(monomial) == 1:
@@ -391,7 +375,8 @@ def _single_atom(dim: Dim) -> Atom | None:
     return None
 
 
-def _split_constant(dim: Dim) -> tuple[dict[Monomial, int], int]:
+def split_constant(dim: Dim) -> tuple[dict[Monomial, int], int]:
+    """Return the terms of a dimension that have names, and its constant."""
     poly = dict(terms_of(dim))
     constant = poly.pop((), 0)
     return poly, constant
@@ -400,12 +385,12 @@ def _split_constant(dim: Dim) -> tuple[dict[Monomial, int], int]:
 def _floordiv(a: Dim, b: Dim) -> Dim:
     if type(b) is not Size:
         return _floordiv_by_constant(a, int(b))
-    exact = _exact_quotient(a, b)
+    exact = exact_quotient(a, b)
     if exact is not None:
         return exact
     if _known(a) and _known(b - a - 1):
         return 0
-    raise _inconclusive(a, "//", b)
+    raise inconclusive(a, "//", b)
 
 
 def _floordiv_by_constant(dim: Dim, divisor: int) -> Dim:
@@ -428,7 +413,7 @@ def _floordiv_by_constant(dim: Dim, divisor: int) -> Dim:
     rest_dim = _from_poly(inside)
     if type(rest_dim) is not Size:
         return _from_poly(outside) + rest_dim // divisor
-    varying, constant = _split_constant(rest_dim)
+    varying, constant = split_constant(rest_dim)
     common = math.gcd(divisor, *varying.values())
     if common > 1:
         reduced = {monomial: factor // common for monomial, factor in varying.items()}
@@ -451,7 +436,7 @@ def _floordiv_by_constant(dim: Dim, divisor: int) -> Dim:
     return _from_poly(outside)
 
 
-def _exact_quotient(a: Dim, b: Dim) -> Dim | None:
+def exact_quotient(a: Dim, b: Dim) -> Dim | None:
     """Divide polynomials; None unless the remainder is zero."""
     if terms_of(b) == ():
         return None
@@ -477,14 +462,29 @@ def _known(dim: Dim) -> bool:
     return _is_at_least(dim, 0) is True
 
 
-def _compare(a: Dim, b: Dim, relation: str, shown: str | None = None) -> bool:
-    if type(b) is not Size and not hasattr(type(b), "__index__"):
+_RELATIONS = {operator.ge: ">=", operator.gt: ">", operator.le: "<=", operator.lt: "<"}
+
+
+def _ordered(relation: Callable[[Any, Any], Any], a: Size, b: Any) -> Any:
+    """Tell which of a size and a number is larger; the answer for an array is an array."""
+    if _is_array(b):
+        return NotImplemented
+    if isinstance(b, np.ndarray) and b.ndim:
+        return by_number(relation, a, b)
+    # a < b is the opposite of a >= b, and a <= b of a > b.
+    above = relation in (operator.ge, operator.lt)
+    number = b if type(b) is Size else limit(b, above=above)
+    if number is None:
         raise TypeError(f"the size {a} cannot be compared with {b!r}")
-    answer = _is_at_least(a - b, 0 if relation == ">=" else 1)
+    if type(number) is float:
+        # Infinite, or not a number: what holds of one size holds of all.
+        return relation(1, number)
+    answer = _is_at_least(a - number, 0 if above else 1)
     if answer is None:
-        raise _inconclusive(a, shown or relation, b)
-    return answer
+        raise undecided(f"{a} {_RELATIONS[relation]} {b}", names(a - number))
+    return answer if relation in (operator.ge, operator.gt) else not answer
 
 
-def _inconclusive(a: Dim, relation: str, b: Dim) -> InconclusiveSizeError:
+def inconclusive(a: Dim, relation: str, b: Dim) -> InconclusiveSizeError:
+    """Return the error of a relation that does not hold for all sizes, nor for none."""
     return undecided(f"{a} {relation} {b}", names(a, b))

@@ -15,7 +15,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source, name_of
 from kiln.base.tree import PyTreeDef, settled
 from kiln.core.trace import aval_of
-from kiln.ir.sizes import as_number
+from kiln.ir.size_numbers import as_number
 from kiln.ir.types import ShapedArray
 from kiln.jit.argument_binding import flatten_call, unflatten_call
 from kiln.jit.argument_types import argument_names, check_leaves

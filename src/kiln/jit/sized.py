@@ -46,11 +46,18 @@ class SizedRecorder:
             called = {name: s for name, s in spelled.items() if name in env.keys() - constant}
             avals = with_names(signature.avals, axes, called)
             written = signature._replace(avals=avals)
-            general = self._for_all(subject, written, called.values(), call, table)
             given = {s: env[name] for name, s in called.items()}
             # Such sizes may take another branch of the function: they get a program of their own.
-            broken = _broken(general.assumed, given)
-            wrong = {name for name, s in called.items() if s in broken}
+            with collecting(called.values()) as assumed:
+                try:
+                    general = self._for_all(subject, written, call, table)
+                except Exception:
+                    wrong = _broken_names(assumed, called, given)
+                    if not wrong:
+                        raise
+                    constant |= wrong
+                    continue
+            wrong = _broken_names(general.assumed, called, given)
             jaxpr = None if wrong else _specialised(general.jaxpr, given)
             if jaxpr is not None:
                 break
@@ -68,15 +75,13 @@ class SizedRecorder:
         self,
         subject: Subject,
         signature: Signature,
-        named: Iterable[str],
         call: Arguments,
         table: Recordings,
     ) -> Recording:
         general = recordings_of(subject.fun, (subject.options, "all sizes"))
         found = self._general.get(signature) or general.get(signature)
         if found is None:
-            with collecting(named):
-                found = self._plain.record(subject, signature, call, table, seen=general)
+            found = self._plain.record(subject, signature, call, table, seen=general)
             if not found.is_temporary:
                 found = general.keep(subject.fun, signature, found)
         if not found.is_temporary:
@@ -91,6 +96,14 @@ class SizedRecorder:
     def count(self, entries: int) -> int:
         """Return how many programs for all sizes there are."""
         return len(self._general)
+
+
+def _broken_names(
+    assumed: Iterable[Hashable], called: Mapping[str, str], given: Mapping[str, Dim]
+) -> set[str]:
+    """Return the axes for whose sizes a program does not hold, by the names that users gave."""
+    broken = _broken(assumed, given)
+    return {name for name, spelled in called.items() if spelled in broken}
 
 
 def _broken(assumed: Iterable[Hashable], given: Mapping[str, Dim]) -> set[str]:

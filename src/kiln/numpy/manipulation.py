@@ -14,7 +14,8 @@ from kiln.core.array import ConcreteArray
 from kiln.core.array_type import Array, ArrayLike, Axes, ShapeLike
 from kiln.core.trace import Tracer, aval_of
 from kiln.execution.eager_plans import eager
-from kiln.ir.sizes import Dim, Size, divides, equal, is_surely, product
+from kiln.ir.size_decisions import divides, is_surely
+from kiln.ir.sizes import Dim, Size, equal, product
 from kiln.numpy import promotion
 from kiln.numpy.creation import canonical_shape
 from kiln.numpy.promotion import lifted, operands, shape_of

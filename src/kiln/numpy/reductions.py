@@ -17,6 +17,7 @@ from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, Axes, DTypeLike
 from kiln.core.trace import aval_of
 from kiln.execution.eager_plans import eager
+from kiln.ir.size_decisions import is_surely
 from kiln.ir.types import ShapedArray
 from kiln.numpy.arithmetic import add, maximum, minimum, multiply, refuse_out, subtract
 from kiln.numpy.creation import cast
@@ -247,7 +248,7 @@ def _extreme(name: str, a: Any, axis: Any, keepdims: bool, initial: Any, where: 
                 "pass initial, the result where nothing is left",
             )
         )
-    empty = [d for d in axes if a.shape[d] == 0]
+    empty = [d for d in axes if is_surely(a.shape[d], 0)]
     if empty and initial is None:
         raise ValueError(
             three_lines(
@@ -374,7 +375,7 @@ def _position(name: str, find: Callable[..., Any], a: Any, axis: Any, keepdims: 
 
 
 def _check_not_empty(name: str, aval: ShapedArray, axis: int) -> None:
-    if type(aval.shape[axis]) is int and aval.shape[axis] == 0:
+    if is_surely(aval.shape[axis], 0):
         raise ValueError(
             three_lines(
                 f"{name} of an array {aval} at {current_source()}",

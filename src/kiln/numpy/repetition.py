@@ -11,6 +11,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, Axes
 from kiln.core.trace import Tracer
+from kiln.ir.sizes import Dim, Size
 from kiln.numpy.creation import asarray, cast, concrete_number
 from kiln.numpy.cumulative import cumsum
 from kiln.numpy.indexing import take
@@ -51,6 +52,7 @@ def repeat(
         >>> jnp.repeat(jnp.array([1, 2]), 2)
         Array([1, 1, 2, 2], dtype=int32)
     """
+    count = repeats
     a, repeats = operands(
         "repeat", a, np.asarray(repeats) if isinstance(repeats, list) else repeats
     )
@@ -61,6 +63,8 @@ def repeat(
         a = reshape(a, (1,))
     axis = canonical_axis("repeat", axis, len(a.shape))
     size: Any = a.shape[axis]
+    if total_repeat_length is None and type(count) is Size:
+        return _repeated(a, count, axis)
     if total_repeat_length is None:
         counts = _known_counts(repeats)
         if counts.size == 1:
@@ -87,7 +91,7 @@ def _known_counts(repeats: Any) -> np.ndarray:
     return np.asarray(repeats.concrete() if isinstance(repeats, Tracer) else repeats)
 
 
-def _repeated(a: Any, count: int, axis: int) -> Any:
+def _repeated(a: Any, count: Dim, axis: int) -> Any:
     shape = a.shape
     target = (*shape[: axis + 1], count, *shape[axis + 1 :])
     spread = broadcast_in_dim(a, target, [d for d in range(len(target)) if d != axis + 1])

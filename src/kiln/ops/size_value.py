@@ -8,7 +8,9 @@ import numpy as np
 
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
-from kiln.ir.sizes import Dim, Size, set_number
+from kiln.ir.size_decisions import assume_between
+from kiln.ir.size_numbers import set_number
+from kiln.ir.sizes import Dim, Size
 from kiln.ir.types import ShapedArray
 
 
@@ -30,8 +32,14 @@ _INT32 = np.dtype(np.int32)
 
 
 def size_value(size: Dim) -> Any:
-    """Return a size as a number, weakly typed like the Python int that it replaces."""
+    """Return a size as a number, weakly typed like the Python int that it replaces.
+
+    Sizes for which it is too large for that type get a program of their own.
+    """
     aval = aval_of(0)
+    if type(size) is Size:
+        limits = np.iinfo(aval.dtype)
+        assume_between(size, int(limits.min), int(limits.max))
     return size_value_p.bind(size=size, dtype=aval.dtype, weak_type=True)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kiln.base.errors import InconclusiveSizeError
-from kiln.ir import size_values, sizes
+from kiln.ir import size_decisions, size_values, sizes
 from kiln.ir.sizes import Dim, Size, symbol
 
 n, m = symbol("n"), symbol("m")
@@ -78,10 +78,10 @@ def test_equality_is_structural_and_never_raises() -> None:
         lambda: bool(n),
         lambda: not sizes.equal(2 * n, 3),
         lambda: not sizes.equal(n, n + 1),
-        lambda: sizes.divides(2, 4 * n + 2),
-        lambda: not sizes.divides(2, 2 * n + 1),
-        lambda: sizes.divides(n, n * m),
-        lambda: sizes.divides(3, 6),
+        lambda: size_decisions.divides(2, 4 * n + 2),
+        lambda: not size_decisions.divides(2, 2 * n + 1),
+        lambda: size_decisions.divides(n, n * m),
+        lambda: size_decisions.divides(3, 6),
     ],
 )
 def test_decided(fact: Callable[[], bool]) -> None:
@@ -97,7 +97,7 @@ def test_decided(fact: Callable[[], bool]) -> None:
         lambda: operator.ge(3, n),
         lambda: sizes.equal(n, 3),
         lambda: sizes.equal(n, m),
-        lambda: sizes.divides(2, n),
+        lambda: size_decisions.divides(2, n),
         lambda: n // m,
         lambda: bool(n - 1),
         lambda: range(n),
