@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "ending.h"
 #include "numpy.h"
 #include "object.h"
 
@@ -57,9 +58,8 @@ struct Lent {
   static void end(M* managed) {
     Lent* lent = static_cast<Lent*>(managed->context);
     if (Py_IsInitialized()) {
-      PyGILState_STATE state = PyGILState_Ensure();
+      WithLock lock;
       Py_DECREF(lent->owner);
-      PyGILState_Release(state);
     }
     delete lent;
   }

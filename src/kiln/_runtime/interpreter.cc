@@ -136,10 +136,8 @@ bool read_callbacks(PyObject* given, std::vector<PythonCallback>& callbacks) {
   return true;
 }
 
-// Python ends a thread here, by unwinding its stack, if the interpreter ends. Nothing is unwound
-// through this function: what `waiting.cc` installs keeps the thread where it is.
 void RunningCall::take_lock() noexcept {
-  PyEval_RestoreThread(released_);
+  kiln::take_lock(released_);
   released_ = nullptr;
 }
 
@@ -207,13 +205,12 @@ int32_t RunningCall::call_python(void* const* buffers, const int64_t* numbers) n
     return status;
   }
   // A program with callbacks does not keep the lock, so its other threads come by it.
-  PyGILState_STATE state = PyGILState_Ensure();
+  WithLock lock;
   int32_t status = call_with_lock(callback, buffers);
   if (status == kRaised && raised_type_ == nullptr) {
     PyErr_Fetch(&raised_type_, &raised_, &raised_traceback_);
   }
   PyErr_Clear();
-  PyGILState_Release(state);
   return status;
 }
 

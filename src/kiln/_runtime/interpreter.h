@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "ending.h"
 #include "native_call.h"
 #include "object.h"
 #include "pool.h"
@@ -49,9 +50,8 @@ class RunningCall : public Call {
   RunningCall(const RunningCall&) = delete;
   RunningCall& operator=(const RunningCall&) = delete;
 
-  // Let other threads have the interpreter's lock, and take it again. A thread that the ending
-  // interpreter does not let go on stays in the second one.
-  void release_lock() { released_ = PyEval_SaveThread(); }
+  // Let other threads have the interpreter's lock, and take it again.
+  void release_lock() { released_ = kiln::release_lock(); }
   void take_lock() noexcept;
   bool has_lock() const { return released_ == nullptr; }
   // Whether the code was long enough to ask whether it is interrupted.

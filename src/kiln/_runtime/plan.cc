@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "ending.h"
 #include "memory.h"
 #include "numpy.h"
 #include "schedule.h"
@@ -189,16 +190,16 @@ Ref run_steps(const Schedule& schedule, ArrayData* const* arrays) {
       case kFromFunction: break;
     }
   }
-  bool lets_others_run = schedule.work > kLetOthersRun && !schedule.calls;
-  PyThreadState* saved = lets_others_run ? PyEval_SaveThread() : nullptr;
-  for (const Step& step : schedule.steps) {
-    if (step.loop) {
-      if (!step.is_empty) run_loop(step, run.bases);
-    } else if (!run_function(step, run)) {
-      return Ref();
+  {
+    WithoutLock without(schedule.work > kLetOthersRun && !schedule.calls);
+    for (const Step& step : schedule.steps) {
+      if (step.loop) {
+        if (!step.is_empty) run_loop(step, run.bases);
+      } else if (!run_function(step, run)) {
+        return Ref();
+      }
     }
   }
-  if (saved != nullptr) PyEval_RestoreThread(saved);
   if (schedule.container == kSingle) return result_of(schedule.results[0], schedule, run, arrays);
   Py_ssize_t count = static_cast<Py_ssize_t>(schedule.results.size());
   Ref all = Ref::own(schedule.container == kTuple ? PyTuple_New(count) : PyList_New(count));

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "array.h"
+#include "ending.h"
 #include "exceptions.h"
 #include "memory.h"
 #include "numpy.h"
@@ -185,9 +186,8 @@ Ref run(const UniformLoop& loop, PyObject* const* args) {
   if (kind.count < kLetOthersRun) {
     function(operands, &count, steps, nullptr);
   } else {
-    Py_BEGIN_ALLOW_THREADS
+    WithoutLock without;
     function(operands, &count, steps, nullptr);
-    Py_END_ALLOW_THREADS
   }
   return made;
 }

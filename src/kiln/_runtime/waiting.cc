@@ -14,9 +14,9 @@
 #endif
 
 #include <algorithm>
-#include <exception>
 #include <vector>
 
+#include "ending.h"
 #include "exceptions.h"
 #include "numpy.h"
 
@@ -52,7 +52,6 @@ PyObject* is_ready_name = nullptr;
 PyObject* is_deleted_name = nullptr;
 PyObject* block_name = nullptr;  // "block_until_ready"
 unsigned long main_thread = 0;
-unsigned long ending_thread = 0;
 PyObject* refusal = nullptr;  // raises what the child of a fork is told
 
 thread_local int callback_depth = 0;
@@ -116,9 +115,8 @@ class Pauses {
   // Pause for as long as suits a wait that has lasted some nanoseconds.
   void pause(long long waited) {
     if (waited < kYielding) {
-      Py_BEGIN_ALLOW_THREADS
+      WithoutLock without;
       sched_yield();
-      Py_END_ALLOW_THREADS
       return;
     }
 #ifdef __linux__
@@ -128,9 +126,8 @@ class Pauses {
     }
 #endif
     timespec time = {0, std::clamp(static_cast<long>(waited / kParts), kShortest, kLongest)};
-    Py_BEGIN_ALLOW_THREADS
+    WithoutLock without;
     nanosleep(&time, nullptr);
-    Py_END_ALLOW_THREADS
   }
 
  private:
@@ -174,37 +171,10 @@ class CallbackWait {
   long long used_ = 0;
 };
 
-[[noreturn]] void stay() {
-  timespec day = {86400, 0};
-  for (;;) nanosleep(&day, nullptr);
-}
-
-// A thread that is ended in a library written in C++ takes the process with it.
+// It takes the process with it to end a thread in a library written in C++, or the library's data
+// while the thread is there.
 void stay_if_it_ends() {
-  if (ending_thread == 0 || ending_thread == PyThread_get_thread_ident() || callback_depth > 0) {
-    return;
-  }
-  PyEval_SaveThread();
-  stay();
-}
-
-bool is_finalizing() {
-#if PY_VERSION_HEX >= 0x030D0000
-  return Py_IsFinalizing();
-#else
-  return _Py_IsFinalizing();
-#endif
-}
-
-std::terminate_handler usual_terminate = nullptr;
-
-// Python ends daemon threads where they next want its lock, by unwinding their stacks, which C++
-// does not let happen in most of the places where libraries ask for the lock. Such a thread stays
-// there instead: the process is about to end.
-[[noreturn]] void stay_or_terminate() {
-  if (is_finalizing() && ending_thread != PyThread_get_thread_ident()) stay();
-  if (usual_terminate != nullptr) usual_terminate();
-  std::abort();
+  if (another_thread_ends() && callback_depth == 0) stay_for_good();
 }
 
 PyObject* python_wait(PyObject*, PyObject* buffer) {
@@ -307,9 +277,7 @@ PyObject* set_main_thread(PyObject*, PyObject* ident) {
 
 PyObject* close_for_exit(PyObject*, PyObject*) {
   is_closed = true;
-  ending_thread = PyThread_get_thread_ident();
-  std::terminate_handler found = std::set_terminate(stay_or_terminate);
-  if (found != stay_or_terminate) usual_terminate = found;
+  begin_end();
   Py_RETURN_NONE;
 }
 
