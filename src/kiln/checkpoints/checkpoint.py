@@ -15,6 +15,7 @@ import numpy as np
 from kiln.api.arrays import device_put, make_array_from_callback
 from kiln.base.config import override
 from kiln.base.errors import CorruptCheckpointError, three_lines
+from kiln.base.files import PathLike
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import keystr, tree_map_with_path
 from kiln.checkpoints.blocks import BlockReader
@@ -35,7 +36,6 @@ from kiln.ir.sharding import Sharding
 from kiln.ir.types import ShapedArray
 from kiln.jit.struct import ShapeDtypeStruct
 from kiln.random.keys import wrap_key_data
-from kiln.serialization.files import PathLike
 from kiln.serialization.files import load as load_file
 
 Placement = Sharding | Callable[[str], Sharding | None] | None
