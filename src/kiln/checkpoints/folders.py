@@ -100,8 +100,17 @@ def _listed(folder: Path) -> list[Path]:
         return []
 
 
-def remove_folder(folder: Path) -> None:
-    """Remove a folder so that at no moment a part of it is there under its name."""
+def remove_folder(folder: Path, first: str) -> None:
+    """Remove a folder so that at no moment a part of it is there under its name.
+
+    If a full disk has no room for another name, the file `first`, which makes it whole, goes first.
+    """
     beside = _beside(folder)
-    folder.rename(beside)
+    try:
+        folder.rename(beside)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        (folder / first).unlink()
+        beside = folder
     shutil.rmtree(beside, ignore_errors=True)

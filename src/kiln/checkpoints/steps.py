@@ -153,4 +153,4 @@ class Checkpoints:
             others = [step for step in self.steps() if step != saved]
             for step in others[: max(0, len(others) + 1 - self.keep)]:
                 with contextlib.suppress(FileNotFoundError):
-                    remove_folder(self.path(step))
+                    remove_folder(self.path(step), NAME)

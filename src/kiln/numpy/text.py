@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -36,16 +36,22 @@ def array_repr(
     return np.array_repr(arr, max_line_width, precision, suppress_small)
 
 
+class _Writer(NamedTuple):
+    """A file by its `write` alone: into others NumPy writes itself, and misses a full disk."""
+
+    write: Any
+
+
 def save(file: Any, arr: Any, allow_pickle: bool = True) -> None:
     """Write an array to a file in NumPy's `.npy` format; one with a name appears once it is whole.
 
     Raises: OSError.
     """
     if hasattr(file, "write"):
-        np.save(file, arr, allow_pickle=allow_pickle)
+        np.save(_Writer(file.write), arr, allow_pickle=allow_pickle)
         return
     with replacing(_named(file, ".npy")) as opened:
-        np.save(opened, arr, allow_pickle=allow_pickle)
+        np.save(_Writer(opened.write), arr, allow_pickle=allow_pickle)
 
 
 def savez(file: Any, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None:
