@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from kiln.base.errors import three_lines
+from kiln.base.files import folder_for, replacing
 from kiln.base.forks import new_lock
 from kiln.base.source import current_source
 
@@ -111,9 +112,9 @@ def stop_trace() -> None:
             )
         _recording.folder = None
     place = folder / "plugins" / "profile" / time.strftime("%Y_%m_%d_%H_%M_%S")
-    place.mkdir(parents=True, exist_ok=True)
     text = json.dumps({"displayTimeUnit": "ns", "traceEvents": spans})
-    (place / "perfetto_trace.json.gz").write_bytes(gzip.compress(text.encode()))
+    with folder_for(place), replacing(place / "perfetto_trace.json.gz") as file:
+        file.write(gzip.compress(text.encode()))
 
 
 @contextlib.contextmanager

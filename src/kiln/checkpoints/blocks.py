@@ -18,6 +18,7 @@ import numpy as np
 from kiln.base.errors import CorruptCheckpointError, three_lines
 from kiln.base.source import current_source
 from kiln.checkpoints.index import LEAF, Block, Entry
+from kiln.checkpoints.index_checks import are_tiles
 from kiln.checkpoints.leaves import Held
 
 _ALIGNMENT = 64
@@ -84,20 +85,41 @@ class BlockReader:
         for block in entry.blocks:
             if box == _box(block):
                 return self._block(block)
-        out = _aligned(shape, entry.stored_dtype)
-        filled = 0
+        if not are_tiles([(block.start, block.shape) for block in entry.blocks], entry.shape):
+            count = sum(math.prod(block.shape) for block in entry.blocks)
+            wanted = math.prod(entry.shape)
+            raise self.corrupt(
+                "its blocks overlap, or are no grid"
+                if count == wanted
+                else f"its blocks have {count} of the {wanted} elements"
+            )
+        parts = []
         for block in entry.blocks:
             common = [
                 (max(a, c), min(b, d)) for (a, b), (c, d) in zip(box, _box(block), strict=True)
             ]
             if all(a < b for a, b in common):
-                inside = tuple(slice(a - s, b - s) for (a, b), s in zip(common, block.start))
-                here = tuple(slice(a - s, b - s) for (a, b), (s, _) in zip(common, box))
-                out[here] = self._block(block)[inside]
-                filled += math.prod(b - a for a, b in common)
-        if filled != math.prod(shape):
-            raise self.corrupt(f"its blocks have {filled} of the {math.prod(shape)} elements")
+                self._require_bytes(block)
+                parts.append((block, common))
+        out = _aligned(shape, entry.stored_dtype)
+        for block, common in parts:
+            inside = tuple(slice(a - s, b - s) for (a, b), s in zip(common, block.start))
+            here = tuple(slice(a - s, b - s) for (a, b), (s, _) in zip(common, box))
+            out[here] = self._block(block)[inside]
         return out
+
+    def _require_bytes(self, block: Block) -> int:
+        """Check that the bytes of a block are there, before memory is; return the open file."""
+        opened = self._files.get(block.file)
+        if opened is None:
+            raise self.corrupt(f"its file {block.file} is missing")
+        size = math.prod(block.shape) * self._entry.stored_dtype.itemsize
+        there = os.fstat(opened).st_size - block.offset
+        if size and there < size:
+            raise self.corrupt(
+                f"its file {block.file} ends after {max(0, there)} of {size} bytes of the block"
+            )
+        return opened
 
     def _block(self, block: Block) -> np.ndarray:
         found = self._read.get(block)
@@ -106,12 +128,10 @@ class BlockReader:
         return found
 
     def _from_file(self, block: Block) -> np.ndarray:
+        if not math.prod(block.shape) * self._entry.stored_dtype.itemsize:
+            return _aligned(block.shape, self._entry.stored_dtype)
+        opened = self._require_bytes(block)
         out = _aligned(block.shape, self._entry.stored_dtype)
-        if not out.nbytes:
-            return out
-        opened = self._files.get(block.file)
-        if opened is None:
-            raise self.corrupt(f"its file {block.file} is missing")
         content, crc, at = out.reshape(-1).view(np.uint8).data, 0, 0
         while at < len(content):
             piece = content[at : at + _CHUNK]

@@ -15,11 +15,12 @@ import numpy as np
 from kiln.api.arrays import device_put, make_array_from_callback
 from kiln.base.config import override
 from kiln.base.errors import CorruptCheckpointError, three_lines
+from kiln.base.files import PathLike
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import keystr, tree_map_with_path
 from kiln.checkpoints.blocks import BlockReader
-from kiln.checkpoints.index import Entry, Index, read_index
-from kiln.checkpoints.leaves import ARRAYS, PYTHON, leaves_with_paths, rebuilt
+from kiln.checkpoints.index import Entry, Index, open_inside, read_index
+from kiln.checkpoints.leaves import ARRAYS, PYTHON, leaves_with_paths, python_value, rebuilt
 from kiln.checkpoints.matching import (
     Wanted,
     dtype_of,
@@ -35,7 +36,6 @@ from kiln.ir.sharding import Sharding
 from kiln.ir.types import ShapedArray
 from kiln.jit.struct import ShapeDtypeStruct
 from kiln.random.keys import wrap_key_data
-from kiln.serialization.files import PathLike
 from kiln.serialization.files import load as load_file
 
 Placement = Sharding | Callable[[str], Sharding | None] | None
@@ -95,7 +95,9 @@ class Checkpoint(Mapping[str, Any]):
     @api_boundary
     def __getitem__(self, path: str) -> Any:
         entry = self._entries[path]
-        return self._read(entry, wanted_as_saved([entry], self._asked)[path])
+        wanted = wanted_as_saved([entry], self._asked)
+        require_fits(self._entries, wanted, self._asked)
+        return self._read(entry, wanted[path])
 
     @api_boundary
     def read(self, path: str, sharding: Sharding | None = None) -> Any:
@@ -116,7 +118,7 @@ class Checkpoint(Mapping[str, Any]):
 
         It is a target for `restore`. Arrays have their shardings if the devices are here.
         """
-        return rebuilt(self._index.tree, iter([_struct(e) for e in self._index.entries]))
+        return self._tree(map(_struct, self._index.entries))
 
     @api_boundary
     def restore(
@@ -132,9 +134,7 @@ class Checkpoint(Mapping[str, Any]):
         wanted = _placed(wanted, self._entries, sharding)
         require_fits(self._entries, wanted, asked)
         if target is None:
-            return rebuilt(
-                self._index.tree, (self._read(e, wanted[e.path]) for e in self._index.entries)
-            )
+            return self._tree(self._read(e, wanted[e.path]) for e in self._index.entries)
         return treedef.unflatten(
             [self._read(self._entries[path], wanted[path]) for path, _ in pairs]
         )
@@ -165,11 +165,24 @@ class Checkpoint(Mapping[str, Any]):
         nbytes = sum(entry.nbytes for entry in self._entries.values())
         return f"Checkpoint({str(self.path)!r}, {len(self)} leaves, {nbytes} bytes)"
 
+    def _tree(self, leaves: Iterator[Any]) -> Any:
+        found = list(leaves)
+        try:
+            return rebuilt(self._index.tree, iter(found))
+        except RecursionError:
+            raise CorruptCheckpointError(
+                three_lines(
+                    f"{self._asked} at {current_source()}",
+                    "the tree is nested deeper than Python's calls can be here",
+                    "read its leaves by their paths: Checkpoint(folder)[path]",
+                )
+            ) from None
+
     def _read(self, entry: Entry, how: Wanted) -> Any:
         if entry.kind == "none":
             return None
         if entry.kind in PYTHON:
-            return _python(entry)
+            return python_value(entry.kind, entry.value or "")
         reader = BlockReader(entry, self._files, self._asked)
         if how.kind == "numpy":
             return reader.whole()
@@ -194,18 +207,11 @@ def _array(entry: Entry, reader: BlockReader, sharding: Sharding | None) -> Any:
     return keys if sharding is None else device_put(keys, sharding)
 
 
-def _python(entry: Entry) -> Any:
-    text = entry.value or ""
-    if entry.kind == "bool":
-        return text == "True"
-    return bytes.fromhex(text) if entry.kind == "bytes" else PYTHON[entry.kind](text)
-
-
 def _struct(entry: Entry) -> Any:
     if entry.kind == "none":
         return None
     if entry.kind in PYTHON:
-        return _python(entry)
+        return python_value(entry.kind, entry.value or "")
     sharding = None if entry.sharding is None else rebuilt_sharding(entry.sharding)
     return ShapeDtypeStruct(
         shape_of(entry), dtype_of(entry), sharding=sharding, weak_type=entry.weak
@@ -237,12 +243,13 @@ def _opened(folder: Path, asked: str) -> tuple[Index, dict[str, int]]:
         files: dict[str, int] = {}
         for name in index.files:
             with contextlib.suppress(FileNotFoundError):
-                files[name] = os.open(folder / name, os.O_RDONLY)
+                files[name] = open_inside(folder, name, asked)
         if files.keys() == index.files:
             break
         # A save may have replaced both since the index was read.
         again = read_index(folder, asked)
-        if again == index:
+        # Each save draws other names for its files.
+        if again.files == index.files:
             break
         _close(files)
         index = again

@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-from kiln.serialization.files import sync_folder
+from kiln.base.files import folder_for, sync_folder
 
 _SUFFIX = ".tmp"
 
@@ -26,8 +26,9 @@ def new_folder(final: Path) -> Iterator[Path]:
 
     Raises: OSError if there is a folder with files under that name then.
     """
-    _make_durably(final.parent)
+    missing = _missing(final.parent)
     with contextlib.ExitStack() as stack:
+        stack.enter_context(folder_for(final.parent))
         beside = _made_beside(final)
         while not _taken(beside, stack):
             # Another writer took it for abandoned before it was locked.
@@ -38,15 +39,14 @@ def new_folder(final: Path) -> Iterator[Path]:
         except BaseException:
             shutil.rmtree(beside, ignore_errors=True)
             raise
-    sync_folder(final.parent)
-
-
-def _make_durably(folder: Path) -> None:
-    """Make a folder and those that it is in, so that a crash of the machine loses none of them."""
-    if not folder.exists():
-        _make_durably(folder.parent)
-        folder.mkdir(exist_ok=True)
+    # A crash of the machine must lose none of the folders that it is in.
+    for folder in (final, *missing):
         sync_folder(folder.parent)
+
+
+def _missing(folder: Path) -> list[Path]:
+    """Return a folder and those that it is in, as far as they are not there."""
+    return [folder, *_missing(folder.parent)] if not folder.exists() else []
 
 
 def _beside(final: Path) -> Path:
@@ -100,8 +100,17 @@ def _listed(folder: Path) -> list[Path]:
         return []
 
 
-def remove_folder(folder: Path) -> None:
-    """Remove a folder so that at no moment a part of it is there under its name."""
+def remove_folder(folder: Path, first: str) -> None:
+    """Remove a folder so that at no moment a part of it is there under its name.
+
+    If a full disk has no room for another name, the file `first`, which makes it whole, goes first.
+    """
     beside = _beside(folder)
-    folder.rename(beside)
+    try:
+        folder.rename(beside)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        (folder / first).unlink()
+        beside = folder
     shutil.rmtree(beside, ignore_errors=True)

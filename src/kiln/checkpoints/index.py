@@ -7,7 +7,10 @@ of its own; one index names them all.
 
 from __future__ import annotations
 
+import errno
 import math
+import os
+import stat
 import zlib
 from pathlib import Path
 from typing import Any, NoReturn
@@ -19,10 +22,12 @@ from kiln.base.errors import CheckpointError, CorruptCheckpointError, three_line
 from kiln.base.lazy import json
 from kiln.base.records import Record
 from kiln.base.source import current_source
+from kiln.checkpoints.index_checks import require_apart, require_leaf, require_tree
 
 NAME = "index.json"
 _FORMAT = "kiln checkpoint"
 _VERSION = 1
+_REMEDY = "restore another checkpoint: kiln.checkpoints.Checkpoints(folder).steps() lists them"
 
 
 class Block(Record):
@@ -103,7 +108,8 @@ def read_index(folder: Path, asked: str, name: str = NAME) -> Index:
         CheckpointError if a later version of kiln wrote it.
     """
     try:
-        data = (folder / name).read_bytes()
+        with open(open_inside(folder, name, asked), "rb") as file:
+            data = file.read()
     except (FileNotFoundError, NotADirectoryError):
         raise FileNotFoundError(
             three_lines(
@@ -116,25 +122,64 @@ def read_index(folder: Path, asked: str, name: str = NAME) -> Index:
         found = json.loads(data)
         version, content = found["version"], found["content"]
         if found["format"] != _FORMAT:
-            raise ValueError(f"the format is {found['format']}")
-    except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"the format is {found['format']!r:.80}")
+        text = _canonical(content)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         _damaged(folder, asked, f"{type(error).__name__}: {error}")
     if version != _VERSION:
         raise CheckpointError(
             three_lines(
                 f"{asked} at {current_source()}",
-                f"the checkpoint has version {version} of the format, and this kiln reads version "
-                f"{_VERSION}",
+                f"the checkpoint has version {version!r:.80} of the format, and this kiln reads "
+                f"version {_VERSION}",
                 "read it with the version of kiln that wrote it",
             )
         )
-    if zlib.crc32(_canonical(content)) != found.get("crc32"):
+    if zlib.crc32(text) != found.get("crc32"):
         _damaged(folder, asked, "its checksum is another")
     try:
-        entries = tuple(_entry(leaf) for leaf in content["leaves"])
-        return Index(content["tree"], entries, content["metadata"])
-    except (ValueError, KeyError, TypeError) as error:
+        return _index(content)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         _damaged(folder, asked, f"{type(error).__name__}: {error}")
+
+
+def open_inside(folder: Path, name: str, asked: str) -> int:
+    """Open a file of a checkpoint, which lies in its folder, for reading.
+
+    Raises: FileNotFoundError; CorruptCheckpointError if it is a link, or no file.
+    """
+    try:
+        # A pipe in its place must not hold up the process.
+        opened = os.open(folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENXIO):
+            _damaged(folder, asked, f"{name} is a link or no file", "copy it without links: cp -rL")
+        raise
+    if not stat.S_ISREG(os.fstat(opened).st_mode):
+        os.close(opened)
+        _damaged(folder, asked, f"{name} is no file")
+    return opened
+
+
+def _index(content: Any) -> Index:
+    leaves = content["leaves"]
+    if not isinstance(leaves, list):
+        raise ValueError("its leaves are no list")
+    for leaf in leaves:
+        require_leaf(leaf)
+    entries = tuple(_entry(leaf) for leaf in leaves)
+    if len({entry.path for entry in entries}) != len(entries):
+        raise ValueError("two leaves have one path")
+    require_tree(content["tree"], len(entries))
+    require_apart([each for entry in entries for each in _places(entry)])
+    return Index(content["tree"], entries, content["metadata"])
+
+
+def _places(entry: Entry) -> list[tuple[str, int, int]]:
+    if not entry.blocks:
+        return []
+    size = entry.stored_dtype.itemsize
+    return [(b.file, b.offset, math.prod(b.shape) * size) for b in entry.blocks]
 
 
 def _entry(leaf: Any) -> Entry:
@@ -147,11 +192,11 @@ def _entry(leaf: Any) -> Entry:
     return Entry(**values, blocks=tuple(blocks))
 
 
-def _damaged(folder: Path, asked: str, wrong: str) -> NoReturn:
+def _damaged(folder: Path, asked: str, wrong: str, remedy: str = _REMEDY) -> NoReturn:
     raise CorruptCheckpointError(
         three_lines(
             f"{asked} at {current_source()}",
             f"the index {folder / NAME} is damaged: {wrong}",
-            "restore another checkpoint: kiln.checkpoints.Checkpoints(folder).steps() lists them",
+            remedy,
         )
     )

@@ -26,6 +26,19 @@ from kiln.random.keys import key_data, key_impl
 PYTHON = {"bool": bool, "int": int, "float": float, "complex": complex, "str": str, "bytes": bytes}
 """The Python values that can be leaves, by the name of their kind."""
 
+
+def python_value(kind: str, text: str) -> Any:
+    """Return the Python value of a kind that a text stands for.
+
+    Raises: ValueError if it stands for none.
+    """
+    if kind == "bool":
+        if text not in ("True", "False"):
+            raise ValueError(f"{text!r:.40} is no bool")
+        return text == "True"
+    return bytes.fromhex(text) if kind == "bytes" else PYTHON[kind](text)
+
+
 ARRAYS = ("array", "keys", "numpy", "scalar")
 """The kinds of leaves that have bytes: arrays, random keys, NumPy's arrays and scalars."""
 

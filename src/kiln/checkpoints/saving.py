@@ -25,24 +25,27 @@ import numpy as np
 from kiln.base import forks
 from kiln.base.dtypes import is_extended
 from kiln.base.errors import CheckpointError, three_lines
+from kiln.base.files import PathLike, sync_folder, write_atomically
 from kiln.base.lazy import json
 from kiln.base.processes import process_index
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import tree_map
 from kiln.checkpoints.blocks import Advance, write_blocks
 from kiln.checkpoints.folders import locked, new_folder, remove_abandoned
-from kiln.checkpoints.index import NAME, Entry, Index, index_bytes, read_index
+from kiln.checkpoints.index import NAME, Entry, Index, index_bytes
 from kiln.checkpoints.leaves import held, structure_of
 from kiln.checkpoints.progress import Report, reported
 from kiln.checkpoints.together import PARTS, Meeting, write_by_first, write_together
 from kiln.core.array import ConcreteArray
 from kiln.core.peers import peers
-from kiln.serialization.files import PathLike, sync_folder, write_atomically
 from kiln.serialization.files import save as save_file
 from kiln.serialization.state_dicts import to_state_dict
 
 FILES = (".safetensors", ".npz")
 """The suffixes of single files, written by `kiln.serialization`."""
+
+LEFT = ("data-*.bin", ".*.tmp", PARTS)
+"""What a killed save leaves in the folder of a checkpoint."""
 
 
 class Saving:
@@ -202,13 +205,12 @@ def prepared(
                 def own_blocks(folder: Path) -> Index:
                     return Index(structure, _blocks(folder, leaves, advance), metadata)
 
-                write_together(meeting, final, _folder, own_blocks, _remove_unused)
+                write_together(meeting, final, _folder, own_blocks)
                 return
             remove_abandoned(final.parent, re.escape(final.name))
             if final.exists():
-                with locked(final):
+                with _replacing(final):
                     _write_into(final, structure, leaves, metadata, advance)
-                    _remove_unused(final)
             else:
                 with new_folder(final) as folder:
                     _write_into(folder, structure, leaves, metadata, advance)
@@ -223,15 +225,20 @@ _saves = itertools.count()
 def _folder(final: Path) -> Iterator[Path]:
     """Give the folder to write to: a new one, or the one that is there."""
     remove_abandoned(final.parent, re.escape(final.name))
-    with locked(final) if final.exists() else new_folder(final) as made:
+    with _replacing(final) if final.exists() else new_folder(final) as made:
         yield made or final
 
 
 def _blocks(folder: Path, leaves: Any, advance: Advance) -> tuple[Entry, ...]:
     data = folder / f"data-{process_index()}-{uuid.uuid4().hex}.bin"
-    entries = write_blocks(data, leaves, advance)
-    # The index must not be on disk before the names of the files that it refers to.
-    sync_folder(folder)
+    try:
+        entries = write_blocks(data, leaves, advance)
+        # The index must not be on disk before the names of the files that it refers to.
+        sync_folder(folder)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            data.unlink()
+        raise
     return entries
 
 
@@ -241,12 +248,30 @@ def _write_into(folder: Path, structure: Any, leaves: Any, metadata: Any, advanc
     write_atomically(folder / NAME, [index_bytes(Index(structure, entries, metadata))])
 
 
+@contextlib.contextmanager
+def _replacing(folder: Path) -> Iterator[None]:
+    """Hold the lock of a checkpoint while another is written in its place.
+
+    What is no part of it is removed: before, so that there is room, and after, also an error.
+    """
+    with locked(folder):
+        _remove_unused(folder)
+        try:
+            yield
+        finally:
+            _remove_unused(folder)
+
+
 def _remove_unused(folder: Path) -> None:
-    """Remove the data of the checkpoint that was replaced, and what killed writers left."""
-    used = read_index(folder, "checkpoints.save").files
-    for pattern in ("data-*.bin", ".*.tmp", PARTS):
+    """Remove what the checkpoint in a folder does not use: replaced, or left by failed writers."""
+    try:
+        index = (folder / NAME).read_bytes()
+    except FileNotFoundError:
+        index = b""
+    for pattern in LEFT:
         for path in folder.glob(pattern):
-            if path.name not in used:
+            # Their names are drawn, and stand in an index as they are, also in a damaged one.
+            if path.name.encode() not in index:
                 path.unlink(missing_ok=True)
 
 
@@ -254,8 +279,7 @@ def _require_writable(final: Path, asked: str) -> None:
     if not final.exists() or (final / NAME).exists():
         return
     # A first save into an empty folder may have been killed.
-    left = ("data-*.bin", ".*.tmp", PARTS)
-    if final.is_dir() and all(any(p.match(each) for each in left) for p in final.iterdir()):
+    if final.is_dir() and all(any(p.match(each) for each in LEFT) for p in final.iterdir()):
         return
     raise CheckpointError(
         three_lines(

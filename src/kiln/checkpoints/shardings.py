@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -41,6 +42,48 @@ def _is_plain(sharding: Sharding) -> bool:
 
 def _device(device: Any) -> str:
     return f"{device.platform}:{device.id}"
+
+
+def require_description(description: Any) -> None:
+    """Check that a value describes a sharding, on whatever devices.
+
+    Raises: ValueError.
+    """
+    if not isinstance(description, dict) or not (
+        _is_device(description) if "device" in description else _is_mesh(description)
+    ):
+        raise ValueError(f"no sharding is described by {description!r:.80}")
+
+
+def _is_device(description: dict[str, Any]) -> bool:
+    return set(description) == {"device"} and isinstance(description["device"], str)
+
+
+def _is_mesh(description: dict[str, Any]) -> bool:
+    parts = [description.get(name) for name in ("axes", "types", "devices", "spec")]
+    if len(description) != len(parts) or not all(isinstance(part, list) for part in parts):
+        return False
+    axes, types, names, spec = cast(list[list[Any]], parts)
+    if not all(
+        isinstance(axis, list)
+        and [type(each) for each in axis] == [str, int]
+        and 0 < axis[1] <= len(names)
+        for axis in axes
+    ):
+        return False
+    known = [name for name, _ in axes]
+    used = [name for each in spec for name in (each if isinstance(each, list) else [each])]
+    used = [name for name in used if name is not None]
+    return (
+        all(isinstance(name, str) for name in (*types, *names, *used))
+        and len(types) == len(axes)
+        and set(types) <= set(AxisType.__members__)
+        and math.prod([size for _, size in axes]) == len(names) == len(set(names))
+        and len(set(known)) == len(known)
+        and len(set(used)) == len(used)
+        and set(used) <= set(known)
+        and not any(isinstance(each, list) and None in each for each in spec)
+    )
 
 
 def rebuilt_sharding(description: dict[str, Any]) -> Sharding | None:

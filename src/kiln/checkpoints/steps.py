@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kiln.base.errors import three_lines
+from kiln.base.files import PathLike
 from kiln.base.processes import process_index
 from kiln.base.source import api_boundary, current_source
 from kiln.checkpoints.checkpoint import Checkpoint, Placement
@@ -18,7 +19,6 @@ from kiln.checkpoints.folders import remove_abandoned, remove_folder
 from kiln.checkpoints.index import NAME
 from kiln.checkpoints.progress import Report
 from kiln.checkpoints.saving import Saving, prepared, settle, started
-from kiln.serialization.files import PathLike
 
 _STEP = re.compile(r"step-([0-9]+)$")
 
@@ -100,6 +100,9 @@ class Checkpoints:
         write: Callable[[], None] = prepared(path, tree, wait, metadata, progress)
 
         def work() -> None:
+            if not process_index():
+                # Whatever run left them: now, as this save may need the room.
+                remove_abandoned(self.folder, "step-[0-9]+")
             write()
             if not process_index():
                 self._remove_others(step)
@@ -146,10 +149,8 @@ class Checkpoints:
         return f"Checkpoints({str(self.folder)!r}, keep={self.keep})"
 
     def _remove_others(self, saved: int) -> None:
-        # Whatever run left them.
-        remove_abandoned(self.folder, "step-[0-9]+")
         if self.keep is not None:
             others = [step for step in self.steps() if step != saved]
             for step in others[: max(0, len(others) + 1 - self.keep)]:
                 with contextlib.suppress(FileNotFoundError):
-                    remove_folder(self.path(step))
+                    remove_folder(self.path(step), NAME)

@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kiln.base.errors import CheckpointError, one_line, three_lines
+from kiln.base.files import write_atomically
 from kiln.base.lazy import json
 from kiln.base.source import current_source
 from kiln.checkpoints.index import LEAF, NAME, Entry, Index, index_bytes, read_index
 from kiln.core.peers import Peers
-from kiln.serialization.files import write_atomically
 
 PARTS = "part-*.json"
 """The files in which processes tell process 0 what they wrote."""
@@ -61,12 +61,11 @@ def write_together(
     final: Path,
     folder: Callable[[Path], contextlib.AbstractContextManager[Path]],
     write: Callable[[Path], Index],
-    finish: Callable[[Path], None],
 ) -> None:
     """Write a checkpoint with the other processes.
 
-    `folder` gives the context in which process 0 has a folder to write to, `write` writes the
-    blocks of this process there, and `finish` is called in process 0 when the index is there.
+    `folder` gives the context in which process 0 has a folder to write to; it removes what was
+    written if there is an error. `write` writes the blocks of this process there.
 
     Raises: CheckpointError, in all processes, if one of them has failed.
     """
@@ -85,7 +84,6 @@ def write_together(
         _write_part(meeting, place, write)
         try:
             _join(meeting, place)
-            finish(place)
             stack.close()
         except Exception as error:
             meeting.tell("index", error=error)

@@ -8,30 +8,28 @@ Nothing here waits for another process: two that write one entry write the same.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
-import stat
 import time
 import warnings
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from kiln.base.config import options
 from kiln.base.forks import in_child, new_lock
 from kiln.base.lazy import blake2
 from kiln.base.memory import MB
+from kiln.execution.own_folder import Foreign, ForeignWay, Listed, OwnFolder
 
 _MAGIC = b"kiln program 1\n"
 _SUFFIX = ".program"
-_TEMPORARY = ".tmp"
+_NOTE = ".note"
 _CHECKSUM = 32
-_OLD_S = 600.0
-"""A temporary file of this age has lost its writer."""
 _PART = 16
 """The folder is looked through again when this process has added this part of the limit."""
 _STAMP_S = 60.0
 """A stamp of the last use is at most this old."""
 _LINES = 5
+_MOST_FOLDERS = 8
+"""So many folders are held open, of those that were chosen in this process."""
 
 
 class Entry(NamedTuple):
@@ -42,14 +40,6 @@ class Entry(NamedTuple):
     program: str
     seconds: float
     code: bytes
-
-
-class Listed(NamedTuple):
-    """A file of the folder: its name, its bytes, when it was used last, in seconds since 1970."""
-
-    name: str
-    size: int
-    used: float
 
 
 class Damaged(Exception):
@@ -64,119 +54,142 @@ class Counts:
 
 
 counts = Counts()
-_warned = False
+_warned: set[str] = set()
 
 
-def warn_once(text: str) -> None:
-    """Warn, unless this process was warned about its cache before."""
-    global _warned
-    if not _warned:
-        _warned = True
+def warn_once(about: str, text: str) -> None:
+    """Warn, unless this process was warned about the same of its cache before."""
+    if about not in _warned:
+        _warned.add(about)
         warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 
 class Folder:
-    """A folder of compiled programs, owned by this user and closed to others."""
+    """A folder of compiled programs, owned by this user and closed to others.
+
+    Raises: Foreign if others could fill it, OSError if it cannot be opened.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._numbers = itertools.count()
+        self._own = OwnFolder(path)
         self._lock = new_lock()
         self._unseen: int | None = None
         """Bytes that this process added since it looked through the folder; None at first."""
-        self._full = False
+        self._is_refused = False
 
     def get(self, name: str) -> Entry | None:
         """Return an entry, and note that it was used; None if there is none that is whole."""
-        path = self._path(name)
-        try:
-            with open(path, "rb") as file:
-                data = file.read()
-                used = os.fstat(file.fileno()).st_mtime
-        except OSError:
+        found = self._bytes(name + _SUFFIX)
+        if found is None:
             return None
+        data, used = found
         try:
-            found = _read(data, name)
+            entry = _read(data, name)
         except Damaged as why:
             self.reject(name, str(why))
             return None
         if abs(time.time() - used) > _STAMP_S:
-            with contextlib.suppress(OSError):
-                os.utime(path)
-        return found
+            self._own.touch(name + _SUFFIX)
+        return entry
 
     def reject(self, name: str, why: str) -> None:
         """Remove an entry that cannot be used; the program is compiled again."""
         counts.rejected += 1
-        with contextlib.suppress(OSError):
-            os.unlink(self._path(name))
+        self.remove(name)
         warn_once(
+            "damaged",
             f"a compiled program of the cache {self.path} was left out: {why}. It is compiled "
-            "again; `python -m kiln cache verify` looks for others"
+            "again; `python -m kiln cache verify` looks for others",
         )
 
     def put(self, name: str, entry: Entry) -> bool:
         """Write an entry; tell whether it is there."""
         data = _written(name, entry)
-        if self._full or len(data) > _limit() // 4:
-            return False
-        temporary = os.path.join(
-            self.path, f".{os.getpid()}-{next(self._numbers)}-{time.time_ns():x}{_TEMPORARY}"
-        )
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        try:
-            try:
-                with open(os.open(temporary, flags, 0o600), "wb") as file:
-                    file.write(data)
-                os.replace(temporary, self._path(name))
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    os.unlink(temporary)
-                raise
-        except OSError as error:
-            # The disk is full, or the folder was removed: from now on this process only reads.
-            self._full = True
-            warn_once(f"compiled programs are not kept in {self.path}: {error}")
+        if len(data) > _limit() // 4 or not self._write(name + _SUFFIX, data):
             return False
         counts.stored += 1
         self._account(len(data))
         return True
 
+    def note(self, name: str) -> bytes:
+        """Return a note that lies beside the entries; b"" if there is none."""
+        found = self._bytes(name + _NOTE)
+        return b"" if found is None else found[0]
+
+    def put_note(self, name: str, text: bytes) -> None:
+        """Write a note."""
+        self._write(name + _NOTE, text)
+
     def entries(self) -> list[Listed]:
         """Return the entries, the least recently used first."""
-        found = [each for each in self._files() if each.name.endswith(_SUFFIX)]
-        return [each._replace(name=each.name[: -len(_SUFFIX)]) for each in found]
+        found = [each for each in self._own.files() if each.name.endswith(_SUFFIX)]
+        return [each._replace(name=each.name.removesuffix(_SUFFIX)) for each in found]
 
     def clear(self) -> int:
         """Remove all entries, and what killed writers left; return how many bytes that were."""
-        files = self._files()
+        files = [each for each in self._own.files() if each.name.endswith((_SUFFIX, _NOTE))]
         for each in files:
-            self._remove(each.name)
-        return sum(each.size for each in files)
+            self._own.remove(each.name)
+        return sum(each.size for each in files) + self._own.remove_abandoned()
 
     def check(self, name: str) -> Entry:
         """Return an entry as it is on disk.
 
         Raises: Damaged if it is not what was written; OSError if it is gone.
         """
-        with open(self._path(name), "rb") as file:
-            return _read(file.read(), name)
+        try:
+            data, _ = self._own.read(name + _SUFFIX)
+        except Foreign as why:
+            raise Damaged(str(why)) from None
+        return _read(data, name)
 
     def remove(self, name: str) -> None:
         """Remove an entry, if it is there."""
-        self._remove(name + _SUFFIX)
+        self._own.remove(name + _SUFFIX)
 
     def shrink(self, limit: int) -> None:
         """Remove the least recently used entries until the rest has no more bytes than a limit."""
-        files, now = self._files(), time.time()
+        self._own.remove_abandoned()
+        files = self.entries()
         total = sum(each.size for each in files)
         for each in files:
-            is_lost = each.name.endswith(_TEMPORARY) and now - each.used > _OLD_S
-            is_entry = each.name.endswith(_SUFFIX)
-            if is_lost or (is_entry and total > limit):
-                self._remove(each.name)
-                total -= each.size
-                counts.evicted += is_entry
+            if total <= limit:
+                return
+            self.remove(each.name)
+            total -= each.size
+            counts.evicted += 1
+
+    def _bytes(self, name: str) -> tuple[bytes, float] | None:
+        """Return the bytes of a file and its date; None if there is none to be used."""
+        if self._is_refused:
+            return None
+        try:
+            return self._own.read(name)
+        except Foreign as why:
+            # Whoever wrote this could have written others, and moved here what is this user's.
+            self._is_refused = True
+            _folders[self.path] = None
+            counts.rejected += 1
+            warn_once("trust", _refusal(self.path, why))
+        except OSError:
+            pass
+        return None
+
+    def _write(self, name: str, data: bytes) -> bool:
+        if self._is_refused:
+            return False
+        try:
+            self._own.write(name, data)
+        except OSError as error:
+            if not self._own.is_there:
+                # The next program is kept in a new one.
+                _folders.pop(self.path, None)
+            else:
+                # A full disk may have room again for the next one.
+                warn_once("full", f"a compiled program is not kept in {self.path}: {error}")
+            return False
+        return True
 
     def _account(self, size: int) -> None:
         limit = _limit()
@@ -187,30 +200,6 @@ class Folder:
             self._unseen = 0
         with contextlib.suppress(OSError):
             self.shrink(limit)
-
-    def _files(self) -> list[Listed]:
-        found = []
-        for entry in self._scan():
-            if entry.name.endswith((_SUFFIX, _TEMPORARY)):
-                with contextlib.suppress(OSError):
-                    about = entry.stat(follow_symlinks=False)
-                    found.append(Listed(entry.name, about.st_size, about.st_mtime))
-        return sorted(found, key=lambda each: (each.used, each.name))
-
-    def _scan(self) -> Iterator[os.DirEntry[str]]:
-        try:
-            with os.scandir(self.path) as entries:
-                yield from entries
-        except FileNotFoundError:
-            return
-
-    def _remove(self, name: str) -> None:
-        # Another process may have been faster.
-        with contextlib.suppress(OSError):
-            os.unlink(os.path.join(self.path, name))
-
-    def _path(self, name: str) -> str:
-        return os.path.join(self.path, name + _SUFFIX)
 
 
 def _limit() -> int:
@@ -271,35 +260,30 @@ def folder() -> Folder | None:
     try:
         return _folders[path]
     except KeyError:
+        if len(_folders) >= _MOST_FOLDERS:
+            _folders.pop(next(iter(_folders)), None)
         found = _folders[path] = _opened(path)
         return found
 
 
 def _opened(path: str) -> Folder | None:
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(path, 0o700)
-        about = os.stat(path)
+        return Folder(path)
+    except Foreign as why:
+        warn_once("trust", _refusal(path, why))
     except OSError as error:
         if options().cache_dir != "auto":
-            warn_once(f"compiled programs are not kept: the folder of the cache: {error}")
-        return None
-    wrong = _why_unsafe(about)
-    if wrong is not None:
-        warn_once(
-            f"compiled programs are not kept in {path}: {wrong}. Whoever writes there could run "
-            "code as you: `chmod 700` it, or set KILN_CACHE_DIR to a folder of your own"
-        )
-        return None
-    return Folder(path)
-
-
-def _why_unsafe(about: os.stat_result) -> str | None:
-    if not stat.S_ISDIR(about.st_mode):
-        return "it is no folder"
-    if hasattr(os, "getuid") and about.st_uid != os.getuid():
-        return f"it belongs to the user with number {about.st_uid}"
-    if about.st_mode & 0o077:
-        return f"others may enter it (its mode is {stat.S_IMODE(about.st_mode):o})"
+            warn_once("none", f"compiled programs are not kept: the folder of the cache: {error}")
     return None
+
+
+def _refusal(path: str, why: Foreign) -> str:
+    remedy = f"remove it, and kiln makes another: `rm -r {path}`"
+    if isinstance(why, ForeignWay):
+        remedy = (
+            "set KILN_CACHE_DIR to a folder to which only folders of yours and the system's lead"
+        )
+    return (
+        f"compiled programs are not kept in {path}: {why}. Whoever writes there could run code as "
+        f"you: {remedy}"
+    )

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 
 from kiln.base.config import options
+from kiln.base.files import folder_for, write_text
 from kiln.base.lazy import logging
 
 _counter = itertools.count()
@@ -35,8 +36,7 @@ def dump(name: str, stage: str, text: Callable[[], str]) -> None:
     if not opts.dump_dir:
         sys.stderr.write(f"--- {name}: {stage}\n{text()}\n")
         return
-    os.makedirs(opts.dump_dir, exist_ok=True)
     safe = re.sub(r"\W+", "_", name)
     path = os.path.join(opts.dump_dir, f"{next(_counter):04d}_{safe}.{stage}.txt")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text() + "\n")
+    with folder_for(opts.dump_dir):
+        write_text(path, text() + "\n")

@@ -6,13 +6,13 @@ dates and sizes, and files are read again when one of these has changed.
 
 from __future__ import annotations
 
-import functools
 import marshal
 import os
 import time
 
 from kiln import _runtime
 from kiln.base.lazy import blake2
+from kiln.execution.disk_cache import Folder
 
 _ROOT = os.path.dirname(os.path.dirname(__file__))
 FOLDERS = ("base", "control", "core", "execution", "ir", "ops", "transforms")
@@ -35,12 +35,20 @@ def files(engine: str) -> list[Stamp]:
     return found
 
 
-@functools.cache
-def code_digest(folder: str, engine: str) -> str | None:
+def code_digest(folder: Folder, engine: str) -> str | None:
     """Return a digest of kiln's code with one engine, noted in a folder of the cache.
 
     None if a file was changed after this process had begun: what runs may be what it was before.
     """
+    if engine not in _known:
+        _known[engine] = _noted(folder, engine)
+    return _known[engine]
+
+
+_known: dict[str, str | None] = {}
+
+
+def _noted(folder: Folder, engine: str) -> str | None:
     try:
         known = files(engine)
     except OSError:
@@ -51,17 +59,13 @@ def code_digest(folder: str, engine: str) -> str | None:
     stamp = blake2.blake2b(marshal.dumps(known, _WITHOUT_REFERENCES), digest_size=16).hexdigest()
     # Each installation, and each version of Python in it, has a note of its own.
     where = blake2.blake2b(_runtime.__file__.encode(), digest_size=8).hexdigest()
-    note = os.path.join(folder, f"{_NAME}-{engine}-{where}")
-    try:
-        with open(note, encoding="utf-8", errors="replace") as file:
-            before, _, noted = file.read(200).strip().partition(" ")
-        if before == stamp and len(noted) == len(stamp):
-            return noted
-    except OSError:
-        pass
+    note = f"{_NAME}-{engine}-{where}"
+    before, _, noted = folder.note(note).decode(errors="replace").strip().partition(" ")
+    if before == stamp and len(noted) == len(stamp):
+        return noted
     digest = _digest([path for path, _, _ in known])
     if digest is not None:
-        _write(note, f"{stamp} {digest}\n")
+        folder.put_note(note, f"{stamp} {digest}\n".encode())
     return digest
 
 
@@ -76,14 +80,3 @@ def _digest(paths: list[str]) -> str | None:
     except OSError:
         return None
     return str(found.hexdigest())
-
-
-def _write(path: str, text: str) -> None:
-    temporary = f"{path}.{os.getpid()}.tmp"
-    try:
-        with open(temporary, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(temporary, path)
-    except OSError:
-        # It is computed again.
-        pass

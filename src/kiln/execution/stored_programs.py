@@ -201,7 +201,7 @@ def _host() -> StoringEngine:
 
 
 def _named(place: Folder, engine_name: str, described: bytes) -> _Place | None:
-    own = code_digest(place.path, engine_name)
+    own = code_digest(place, engine_name)
     if own is None:
         return None
     found = blake2.blake2b(f"{engine_name} {own} ".encode(), digest_size=32)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
 
+from kiln.base.files import replacing
 from kiln.numpy.creation import asarray
 
 set_printoptions = np.set_printoptions
 get_printoptions = np.get_printoptions
 printoptions = np.printoptions
 array_str = np.array_str
-save, savez = np.save, np.savez
 
 
 class _Array(np.ndarray):
@@ -33,6 +34,43 @@ def array_repr(
     if hasattr(arr, "aval"):
         arr = np.asarray(arr).view(_Array)
     return np.array_repr(arr, max_line_width, precision, suppress_small)
+
+
+class _Writer(NamedTuple):
+    """A file by its `write` alone: into others NumPy writes itself, and misses a full disk."""
+
+    write: Any
+
+
+def save(file: Any, arr: Any, allow_pickle: bool = True) -> None:
+    """Write an array to a file in NumPy's `.npy` format; one with a name appears once it is whole.
+
+    Raises: OSError.
+    """
+    if hasattr(file, "write"):
+        np.save(_Writer(file.write), arr, allow_pickle=allow_pickle)
+        return
+    with replacing(_named(file, ".npy")) as opened:
+        np.save(_Writer(opened.write), arr, allow_pickle=allow_pickle)
+
+
+def savez(file: Any, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None:
+    """Write arrays to a file in NumPy's `.npz` format; one with a name appears once it is whole.
+
+    Raises: OSError.
+    """
+    # An older NumPy takes `allow_pickle` for the name of an array.
+    options = {} if allow_pickle else {"allow_pickle": False}
+    if hasattr(file, "write"):
+        np.savez(file, *args, **options, **kwds)
+        return
+    with replacing(_named(file, ".npz")) as opened:
+        np.savez(opened, *args, **options, **kwds)
+
+
+def _named(file: Any, ending: str) -> str:
+    name: str = os.fsdecode(file)
+    return name if name.endswith(ending) else name + ending
 
 
 def load(file: Any, *args: Any, **kwargs: Any) -> Any:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from kiln.base.files import write_atomically as write_atomically
 from kiln.serialization.files import load as load
 from kiln.serialization.files import save as save
-from kiln.serialization.files import write_atomically as write_atomically
 from kiln.serialization.messages import from_bytes as from_bytes
 from kiln.serialization.messages import msgpack_restore as msgpack_restore
 from kiln.serialization.messages import msgpack_serialize as msgpack_serialize

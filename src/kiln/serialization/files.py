@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from kiln.base.errors import three_lines
+from kiln.base.files import PathLike, write_atomically
 from kiln.base.source import current_source
 from kiln.serialization.host_arrays import place_like
 from kiln.serialization.messages import msgpack_restore, to_bytes
@@ -18,7 +17,6 @@ from kiln.serialization.safetensors import from_safetensors, pieces
 from kiln.serialization.state_dicts import from_state_dict, to_state_dict
 
 _SUFFIXES = (".msgpack", ".npz", ".safetensors")
-PathLike = str | os.PathLike[str]
 
 
 def save(path: PathLike, target: Any, *, metadata: Mapping[str, str] | None = None) -> None:
@@ -69,37 +67,6 @@ def load(path: PathLike, target: Any = None, *, strict: bool = True) -> Any:
     except ValueError as error:
         raise ValueError(f"load({os.fspath(path)!r}): {error}") from None
     return loaded if target is None else place_like(target, loaded)
-
-
-def write_atomically(path: PathLike, content: Iterable[Any]) -> None:
-    """Write pieces of bytes to a file that appears under its name only once it is on disk.
-
-    The bytes are written to a temporary file, which is then renamed: a crash leaves the previous
-    file, and at worst one with a name that ends in `.tmp`.
-    """
-    final = Path(path)
-    beside = final.with_name(f".{final.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        with beside.open("xb") as file:
-            for piece in content:
-                file.write(piece)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(final)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
-    sync_folder(final.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the renaming durable; not all systems can open directories."""
-    with contextlib.suppress(OSError):
-        opened = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(opened)
-        finally:
-            os.close(opened)
 
 
 def _suffix(function: str, path: PathLike) -> str:

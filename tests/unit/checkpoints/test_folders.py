@@ -56,7 +56,7 @@ def test_only_what_was_abandoned_is_removed(tmp_path: Path) -> None:
 def test_removing(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "f").touch()
-    remove_folder(tmp_path / "a")
+    remove_folder(tmp_path / "a", "index.json")
     assert names(tmp_path) == []
 
 

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kiln.base.config import override
-from kiln.execution import disk_cache
+from kiln.execution import disk_cache, own_folder
 from kiln.execution.disk_cache import Damaged, Entry, Folder, chosen_path, counts, folder
 from tests.contract.marks import contract
 
@@ -25,7 +30,7 @@ ENTRY = Entry("native", "all of it", "f", 0.25, bytes(range(256)) * 4)
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Folder]:
     """Return an empty folder; the next warning is the process's first."""
-    monkeypatch.setattr(disk_cache, "_warned", False)
+    monkeypatch.setattr(disk_cache, "_warned", set())
     with override(cache_dir=str(tmp_path / "cache")):
         found = folder()
         assert found is not None
@@ -81,6 +86,7 @@ def test_entries_of_others_are_none(place: Folder) -> None:
         place.check("b")
     with pytest.warns(RuntimeWarning, match="another program"):
         assert place.get("b") is None
+    path_of(place, "c").touch(0o600)
     path_of(place, "c").write_bytes(b"\x7fELF")
     assert place.get("c") is None
 
@@ -121,29 +127,91 @@ def test_what_killed_writers_left_is_removed(place: Folder) -> None:
     lost, young = Path(place.path, ".1-0-0.tmp"), Path(place.path, ".2-0-0.tmp")
     for path in (lost, young):
         path.write_bytes(b"x")
-    os.utime(lost, (1, 1))
-    place.shrink(1 << 20)
-    assert young.exists()
-    assert not lost.exists()
-    place.put("a", ENTRY)
-    assert place.clear() > 0
+    with young.open("wb") as writing:
+        # A writer that lives holds a lock.
+        fcntl.flock(writing, fcntl.LOCK_EX)
+        place.shrink(1 << 20)
+        assert young.exists()
+        assert not lost.exists()
+        place.put("a", ENTRY)
+        assert place.clear() > 0
+        assert list(Path(place.path).iterdir()) == [young]
+    assert place.clear() == 0
     assert list(Path(place.path).iterdir()) == []
 
 
-def test_a_folder_that_vanishes_is_no_error(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    os.rmdir(place.path)
-    with pytest.warns(RuntimeWarning, match="not kept"):
+@contract("16.5")
+def test_what_is_not_the_cache_s_stays(place: Folder) -> None:
+    others = [Path(place.path, name) for name in ("mine.tmp", "notes.txt", ".hidden.tmp")]
+    for path in others:
+        path.write_bytes(b"x")
+        os.utime(path, (1, 1))
+    place.put("a", ENTRY)
+    place.shrink(0)
+    place.clear()
+    assert sorted(Path(place.path).iterdir()) == sorted(others)
+
+
+@contract("16.5")
+def test_writers_go_on_after_a_clearing(
+    place: Folder, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    replace, cleared = os.replace, []
+
+    def replaced(*names: Any, **folders: Any) -> None:
+        if not cleared:
+            # Where there are no locks, a clearing takes what is being written.
+            cleared.append(names)
+            for path in Path(place.path).glob(".*.tmp"):
+                path.unlink()
+        replace(*names, **folders)
+
+    monkeypatch.setattr(os, "replace", replaced)
+    assert place.put("a", ENTRY)
+    place.clear()
+    assert place.put("b", ENTRY)
+    assert [each.name for each in place.entries()] == ["b"]
+    assert not recwarn.list
+
+
+@contract("16.6")
+def test_writers_go_on_when_the_disk_has_room_again(
+    place: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+
+        def full(*_: Any) -> int:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        patch.setattr(os, "write", full)
+        with pytest.warns(RuntimeWarning, match="not kept in .*No space left"):
+            assert not place.put("a", ENTRY)
         assert not place.put("a", ENTRY)
-    # It was said once; from then on nothing is tried.
-    assert not place.put("a", ENTRY)
+    assert os.listdir(place.path) == []
+    assert place.put("a", ENTRY)
+    assert place.get("a") == ENTRY
+
+
+@contract("16.5")
+def test_a_folder_that_was_removed_is_made_again(
+    place: Folder, recwarn: pytest.WarningsRecorder
+) -> None:
+    place.put("a", ENTRY)
+    shutil.rmtree(place.path)
     assert place.get("a") is None
     assert place.entries() == []
+    assert not place.put("a", ENTRY)
+    again = folder()
+    assert again is not None
+    assert again.put("a", ENTRY)
+    assert again.get("a") == ENTRY
+    assert not recwarn.list
 
 
 @contract("16.4")
 @pytest.mark.parametrize("mode", [0o755, 0o770, 0o701])
 def test_others_must_not_enter(tmp_path: Path, mode: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disk_cache, "_warned", False)
+    monkeypatch.setattr(disk_cache, "_warned", set())
     (tmp_path / "open").mkdir()
     os.chmod(tmp_path / "open", mode)
     with override(cache_dir=str(tmp_path / "open")):
@@ -154,9 +222,13 @@ def test_others_must_not_enter(tmp_path: Path, mode: int, monkeypatch: pytest.Mo
 
 @contract("16.4")
 def test_the_owner_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disk_cache, "_warned", False)
-    owner = os.getuid()
-    monkeypatch.setattr(os, "getuid", lambda: owner + 1)
+    monkeypatch.setattr(disk_cache, "_warned", set())
+    owner = os.geteuid()
+    (tmp_path / "mine").mkdir(0o700)
+    # The folders on the way are root's, or this user's.
+    monkeypatch.setattr(own_folder, "_require_closed", lambda _: None)
+    for name in ("getuid", "geteuid"):
+        monkeypatch.setattr(os, name, lambda: owner + 1)
     with (
         override(cache_dir=str(tmp_path / "mine")),
         pytest.warns(RuntimeWarning, match="belongs to the user"),
@@ -166,7 +238,7 @@ def test_the_owner_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 @contract("16.4")
 def test_a_file_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disk_cache, "_warned", False)
+    monkeypatch.setattr(disk_cache, "_warned", set())
     (tmp_path / "file").write_text("")
     with (
         override(cache_dir=str(tmp_path / "file")),
@@ -193,6 +265,7 @@ def test_where_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 WRITER = """
 import sys
+import tempfile
 from kiln.base.config import override
 from kiln.execution.disk_cache import Entry, folder
 with override(cache_dir=sys.argv[1], disk_cache_mb=64):
@@ -207,7 +280,7 @@ with override(cache_dir=sys.argv[1], disk_cache_mb=64):
 @contract("16.6")
 @pytest.mark.full
 def test_killed_writers_break_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disk_cache, "_warned", False)
+    monkeypatch.setattr(disk_cache, "_warned", set())
     path, chance = str(tmp_path / "cache"), random.Random(0)
     with override(cache_dir=path):
         place = folder()
@@ -223,3 +296,72 @@ def test_killed_writers_break_nothing(tmp_path: Path, monkeypatch: pytest.Monkey
                 code = place.check(each.name).code
                 assert len(set(code)) == 1
     assert place.entries()
+
+
+@contract("16.4")
+def test_a_file_that_others_could_write_switches_the_cache_off(place: Folder) -> None:
+    for name in "ab":
+        place.put(name, ENTRY)
+    path_of(place, "a").chmod(0o666)
+    with pytest.warns(RuntimeWarning, match="could run code as you: remove it.*rm -r"):
+        assert place.get("a") is None
+    # Who wrote that file may have moved others here.
+    assert place.get("b") is None
+    assert not place.put("c", ENTRY)
+    assert folder() is None
+    # It is for the user to look at.
+    assert path_of(place, "a").exists()
+
+
+@contract("16.4")
+def test_verify_and_clear_see_what_others_could_write(place: Folder) -> None:
+    place.put("a", ENTRY)
+    path_of(place, "a").chmod(0o666)
+    with pytest.raises(Damaged, match="others may open it"):
+        place.check("a")
+    place.clear()
+    assert os.listdir(place.path) == []
+
+
+PLANTING = """
+import os, sys
+from pathlib import Path
+os.setgid(54321)
+os.setuid(54321)
+Path(sys.argv[2]).write_bytes(Path(sys.argv[1]).read_bytes())
+os.chmod(sys.argv[2], 0o600)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@contract("16.4")
+def test_what_another_user_planted_is_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk_cache, "_warned", set())
+    # pytest's folders are closed to others.
+    home = Path(tempfile.mkdtemp())
+    try:
+        home.chmod(0o755)
+        with override(cache_dir=str(home / "cache")):
+            mine = folder()
+            assert mine is not None
+            (home / "cache").chmod(0o777)
+            # Its checksum is right.
+            (home / "crafted").write_bytes(disk_cache._written("b", ENTRY))
+            names = [str(home / "crafted"), str(path_of(mine, "b"))]
+            subprocess.run([sys.executable, "-c", PLANTING, *names], check=True)
+            disk_cache._folders.clear()
+            with pytest.warns(RuntimeWarning, match="others may enter"):
+                assert folder() is None
+            # What users used to do then.
+            (home / "cache").chmod(0o700)
+            disk_cache._folders.clear()
+            disk_cache._warned.clear()
+            found = folder()
+            assert found is not None
+            with pytest.warns(RuntimeWarning, match="belongs to the user with number 54321"):
+                assert found.get("b") is None
+            assert folder() is None
+    finally:
+        shutil.rmtree(home)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kiln.execution import own_code
+from kiln.execution.disk_cache import Folder
 
 
 @pytest.fixture
@@ -18,22 +19,22 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         file = tmp_path / name / "a.py"
         file.write_text(name)
         os.utime(file, (1, 1))
-    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache").mkdir(0o700)
     monkeypatch.setattr(own_code, "_ROOT", tmp_path)
-    own_code.code_digest.cache_clear()
+    own_code._known.clear()
     return tmp_path
 
 
 def digest(tree: Path, engine: str = "native") -> str | None:
-    own_code.code_digest.cache_clear()
+    own_code._known.clear()
     try:
-        return own_code.code_digest(str(tree / "cache"), engine)
+        return own_code.code_digest(Folder(str(tree / "cache")), engine)
     finally:
-        own_code.code_digest.cache_clear()
+        own_code._known.clear()
 
 
 def test_files_that_decide_about_code_are_known() -> None:
-    own_code.code_digest.cache_clear()
+    own_code._known.clear()
     names = {os.path.relpath(path, own_code._ROOT) for path, _, _ in own_code.files("native")}
     assert {"ops/reduction.py", "engines/native/llvm/nests.py", "ir/digest.py"} <= names
     assert any(name.startswith("_runtime.") for name in names)

@@ -21,9 +21,8 @@ from benchmarks.programs import PROGRAMS
 from kiln.base.config import override
 from kiln.core.engine import engine
 from kiln.engines.native import stored
-from kiln.execution import disk_cache, stored_programs
+from kiln.execution import disk_cache, own_code, stored_programs
 from kiln.execution.disk_cache import Folder, counts, folder
-from kiln.execution.own_code import code_digest
 from tests.contract.marks import contract
 from tests.unit.execution.programs_of_processes import FUNCTIONS, X, layers
 
@@ -31,7 +30,7 @@ from tests.unit.execution.programs_of_processes import FUNCTIONS, X, layers
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Folder]:
     """Switch the cache on in a folder of the test's own; nothing is compiled before it."""
-    monkeypatch.setattr(disk_cache, "_warned", False)
+    monkeypatch.setattr(disk_cache, "_warned", set())
     # Somebody may edit kiln while its tests run.
     monkeypatch.setattr(stored_programs, "code_digest", lambda *given: "code")
     kiln.clear_caches()
@@ -400,8 +399,8 @@ def test_damaged_programs_are_compiled_again(place: Folder, engine_name: str, co
 
 
 def test_the_digest_of_this_code_is_known(tmp_path: Path) -> None:
-    code_digest.cache_clear()
+    own_code._known.clear()
     (tmp_path / "cache").mkdir(exist_ok=True)
-    found = code_digest(str(tmp_path / "cache"), "native")
+    found = own_code.code_digest(Folder(str(tmp_path / "cache")), "native")
     # None if somebody edits kiln meanwhile.
     assert found is None or len(found) == 32

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kiln.base.config import options
+from kiln.base.files import folder_for, write_text
 from kiln.base.lazy import heapq, json
 from kiln.base.source import place_of
 from kiln.core.memory_text import size_text
@@ -146,9 +147,8 @@ def report() -> None:
     texts = [each.table() for each in sorted(ran, key=lambda each: -each.seconds())]
     sys.stderr.write("\n\n".join(["--- kiln profile", *texts]) + "\n")
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(trace(), file)
+        with folder_for(os.path.dirname(path)):
+            write_text(path, json.dumps(trace()))
         sys.stderr.write(f"\ntrace for https://ui.perfetto.dev: {path}\n")
     except OSError as error:
         sys.stderr.write(f"\nno trace was written: {error}\nset KILN_DUMP_DIR to another folder\n")

@@ -7,11 +7,16 @@ are read from its table of symbols.
 from __future__ import annotations
 
 import os
+import stat
 import struct
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+FOLDER = "/tmp"
+"""Where perf looks."""
 _SYMBOL_TABLE, _FUNCTION = 2, 2
+_APPENDING = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Symbol(NamedTuple):
@@ -66,8 +71,19 @@ def loaded_functions(image: bytes, entry: str, address: int) -> list[Function]:
 
 def write_perf_map(program: str, found: Sequence[Function]) -> None:
     """Add functions of a program to the map of this process."""
-    path = f"/tmp/perf-{os.getpid()}.map"
-    with open(path, "a", encoding="utf-8") as file:
-        file.writelines(
-            f"{each.address:x} {each.size:x} kiln:{program}:{each.name}\n" for each in found
-        )
+    path = f"{FOLDER}/perf-{os.getpid()}.map"
+    lines = [f"{each.address:x} {each.size:x} kiln:{program}:{each.name}\n" for each in found]
+    try:
+        opened = os.open(path, _APPENDING, 0o600)
+    except OSError as error:
+        # A link, for one.
+        warnings.warn(f"names for perf are not written: {error}", RuntimeWarning, stacklevel=2)
+        return
+    with open(opened, "a", encoding="utf-8") as file:
+        about = os.fstat(opened)
+        # Everybody can make files in this folder, and can tell the names that are to come.
+        if stat.S_ISREG(about.st_mode) and about.st_uid == os.geteuid() and about.st_nlink == 1:
+            file.writelines(lines)
+            return
+    text = f"names for perf are not written: {path} is not this process's"
+    warnings.warn(text, RuntimeWarning, stacklevel=2)

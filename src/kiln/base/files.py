@@ -1,0 +1,152 @@
+"""Files that appear under their names once they are whole, and what killed writers left of others.
+
+What is written goes to a temporary file beside the final one, which takes its name at the end. Its
+writer holds a lock on it, which the system drops when the process dies: what is not locked was
+abandoned, and goes with the next file that is written under the name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import stat
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Any, BinaryIO
+
+PathLike = str | os.PathLike[str]
+
+_ENDING = ".tmp"
+_LONGEST = 200
+"""Longer names are replaced by a number, as those of temporary files have 38 bytes more."""
+_OPENED = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+@contextlib.contextmanager
+def replacing(path: PathLike, *, durable: bool = False) -> Iterator[BinaryIO]:
+    """Give a file to write to, which takes the name `path` when the context ends.
+
+    It replaces what has that name, a link itself and not what it leads to, and gets the mode of a
+    file that it replaces. If the context ends with an error, nothing has changed. If it is to be
+    durable, it is on disk before it gets its name.
+
+    Raises: OSError.
+    """
+    folder, name = os.path.split(os.fspath(path))
+    remove_abandoned(folder or ".", name)
+    beside, opened = _made(folder, name)
+    try:
+        with open(opened, "wb") as file:
+            _take_mode(file.fileno(), path)
+            yield file
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+        os.replace(beside, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(beside)
+        raise
+    if durable:
+        sync_folder(folder or ".")
+
+
+def write_atomically(path: PathLike, content: Iterable[Any]) -> None:
+    """Write pieces of bytes to a file that appears under its name only once it is on disk.
+
+    An error leaves the previous file, and nothing else; a kill may leave one whose name ends in
+    `.tmp`, which the next writing of the same file removes.
+
+    Raises: OSError.
+    """
+    with replacing(path, durable=True) as file:
+        for piece in content:
+            file.write(piece)
+
+
+@contextlib.contextmanager
+def folder_for(path: PathLike) -> Iterator[None]:
+    """Make a folder and those that it is in; if the context ends with an error, remove them again.
+
+    Raises: OSError.
+    """
+    missing, at = [], os.path.abspath(path)
+    while not os.path.lexists(at):
+        missing.append(at)
+        at = os.path.dirname(at)
+    try:
+        os.makedirs(path, exist_ok=True)
+        yield
+    except BaseException:
+        for each in missing:
+            # Another writer's files may be there.
+            with contextlib.suppress(OSError):
+                os.rmdir(each)
+        raise
+
+
+def write_text(path: PathLike, text: str) -> None:
+    """Write a text to a file, whole or not at all.
+
+    Raises: OSError.
+    """
+    with replacing(path) as file:
+        file.write(text.encode())
+
+
+def sync_folder(folder: PathLike) -> None:
+    """Make the renaming durable; not all systems can open directories."""
+    with contextlib.suppress(OSError):
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+
+
+def remove_abandoned(folder: PathLike, name: str) -> None:
+    """Remove the temporary files of a file that killed writers left."""
+    ours = re.compile(re.escape(_stem(name)) + rf"[0-9a-f]{{32}}{re.escape(_ENDING)}")
+    try:
+        found = [each for each in os.listdir(folder) if ours.fullmatch(each)]
+    except OSError:
+        return
+    for each in found:
+        beside = os.path.join(folder, each)
+        with contextlib.suppress(OSError):
+            opened = os.open(beside, os.O_RDWR | _OPENED)
+            try:
+                if stat.S_ISREG(os.fstat(opened).st_mode):
+                    # Where there are no locks, nothing is taken for abandoned.
+                    fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    os.unlink(beside)
+            finally:
+                os.close(opened)
+
+
+def _stem(name: str) -> str:
+    encoded = os.fsencode(name)
+    return f".{name if len(encoded) <= _LONGEST else f'{zlib.crc32(encoded):08x}'}."
+
+
+def _made(folder: str, name: str) -> tuple[str, int]:
+    """Make a temporary file, locked."""
+    while True:
+        beside = os.path.join(folder, f"{_stem(name)}{os.urandom(16).hex()}{_ENDING}")
+        opened = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OPENED, 0o666)
+        with contextlib.suppress(OSError):
+            fcntl.flock(opened, fcntl.LOCK_EX)
+        if os.fstat(opened).st_nlink:
+            return beside, opened
+        # Another writer took it for abandoned before it was locked.
+        os.close(opened)
+
+
+def _take_mode(opened: int, path: PathLike) -> None:
+    """Give a file the mode of the one that it replaces, which may be closed to others."""
+    with contextlib.suppress(OSError):
+        before = os.lstat(path)
+        if stat.S_ISREG(before.st_mode):
+            os.fchmod(opened, stat.S_IMODE(before.st_mode))
