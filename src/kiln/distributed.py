@@ -9,11 +9,12 @@ import atexit
 import contextlib
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
-from kiln.api.clusters import Place, found_place, host_and_port
+from kiln.api.clusters import Place, found_place, host_and_port, host_to_bind, is_loopback
 from kiln.base.config import options
 from kiln.base.errors import PeerError, UnavailableOptionError, one_line, three_lines
 from kiln.base.forks import in_child
@@ -24,6 +25,9 @@ from kiln.core.joining import JoinRequest
 from kiln.core.peers import meet, peers
 
 __all__ = ["initialize", "is_initialized", "shutdown"]
+
+TOKEN = "KILN_COORDINATOR_TOKEN"
+"""The variable that holds the token by which the processes know each other."""
 
 LAUNCH_FOLDER = "KILN_LAUNCH_FOLDER"
 """The variable by which `python -m kiln launch` names a folder.
@@ -47,13 +51,17 @@ def initialize(
     coordinator_bind_address: str | None = None,
     slice_index: int | None = None,
     partition_index: int | None = None,
+    coordinator_token: str | None = None,
 ) -> None:
     """Make this process one of the processes of a program; call it first.
 
     Arguments that are left out are found in the environment: of `python -m kiln launch`, SLURM,
     Open MPI, Kubernetes, or in JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID.
-    Process 0 listens at `coordinator_bind_address`, by default on all interfaces. A process that
-    was silent for `heartbeat_timeout_seconds` has failed; the others raise PeerError then.
+    Process 0 listens at `coordinator_bind_address`, by default at the coordinator's address if that
+    is one of this machine, otherwise on all interfaces. `coordinator_token`, by default that of
+    KILN_COORDINATOR_TOKEN, is a secret text, the same in all processes: without it, whoever
+    reaches the port may take part. A process that was silent for `heartbeat_timeout_seconds` has
+    failed; the others raise PeerError then.
 
     `local_device_ids` chooses among GPUs, of which there are none; KILN_NUM_CPU_DEVICES says into
     how many devices each process divides its processor.
@@ -94,10 +102,21 @@ def initialize(
         port,
         place.index,
         place.count,
-        host_and_port(bind, asked)[0] if bind else "::",
+        host_and_port(bind, asked)[0] if bind else host_to_bind(host),
         initialization_timeout,
         shutdown_timeout_seconds,
+        coordinator_token or os.environ.get(TOKEN, ""),
     )
+    if not request.token and not request.index and not is_loopback(request.bind_host):
+        warnings.warn(
+            three_lines(
+                f"{asked} listens at port {port} of "
+                f"{'all interfaces' if request.bind_host == '::' else request.bind_host}",
+                "without a token, whoever reaches the port may take part in the program",
+                f"set {TOKEN} to the same secret text in all processes",
+            ),
+            stacklevel=2,
+        )
     meet(request, shared, heartbeat_timeout_seconds)
     _initialized = True
     atexit.register(_end)

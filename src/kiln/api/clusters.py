@@ -5,6 +5,8 @@ The names of the variables are those of the schedulers, and the ports those that
 
 from __future__ import annotations
 
+import contextlib
+import ipaddress
 import os
 import re
 import socket
@@ -211,3 +213,42 @@ def host_and_port(address: str, asked: str) -> tuple[str, int]:
             )
         )
     return host.strip("[]"), int(port)
+
+
+def is_loopback(address: str) -> bool:
+    """Tell whether only this machine reaches an address."""
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return address == "localhost"
+
+
+def host_to_bind(host: str) -> str:
+    """Return the address at which process 0 listens so that `host` leads to it; `::` for all.
+
+    A number, or a name with one address, is that address if this machine has it. A name may mean
+    this machine here, and another address elsewhere: then it is all addresses.
+    """
+    try:
+        known = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return "::"
+    found = sorted({str(address[0]) for *_, address in known})
+    if host == "localhost" and all(map(is_loopback, found)):
+        return found[0]
+    is_number = False
+    with contextlib.suppress(ValueError):
+        is_number = bool(ipaddress.ip_address(host))
+    if len(found) > 1 or (is_loopback(found[0]) and not is_number):
+        return "::"
+    return found[0] if _is_of_this_machine(found[0]) else "::"
+
+
+def _is_of_this_machine(address: str) -> bool:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family) as tried:
+            tried.bind((address, 0))
+    except OSError:
+        return False
+    return True

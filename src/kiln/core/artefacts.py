@@ -34,6 +34,13 @@ class ArtefactCompiler(Compiler, Protocol):
         """
         ...
 
+    def check_artefacts(self, stored: Sequence[bytes]) -> None:
+        """Check that artefacts from elsewhere can be read, in a way that does not end the process.
+
+        Raises: ValueError for one that cannot.
+        """
+        ...
+
     def artefact_text(self, stored: bytes) -> str:
         """Return an artefact as StableHLO text.
 

@@ -11,7 +11,7 @@ from kiln.base.records import Record
 
 
 class JoinRequest(Record):
-    """Which process this one is, and where it meets the others."""
+    """Which process this one is, where it meets the others, and by which token they know it."""
 
     host: str
     port: int
@@ -20,6 +20,7 @@ class JoinRequest(Record):
     bind_host: str
     initialization_timeout: float
     shutdown_timeout: float
+    token: str = ""
 
 
 class Link(Protocol):

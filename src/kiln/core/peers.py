@@ -16,7 +16,8 @@ from kiln.base.errors import JaxRuntimeError, PeerError, one_line, three_lines
 from kiln.base.forks import in_child
 from kiln.base.processes import become
 from kiln.core.joining import Connector, JoinRequest, Link
-from kiln.core.lifelines import Lifelines, Message
+from kiln.core.lifelines import Lifelines
+from kiln.core.lines import Message
 
 T = TypeVar("T")
 
@@ -31,6 +32,9 @@ REMEMBERED = 64
 
 CLOSED_S = 2.0
 """How long after a failed exchange of data this process waits to hear who has ended."""
+
+LEAST_TO_CONNECT_S = 10.0
+"""How long the processes may take to connect, if they came late."""
 
 BEAT_S = 5.0
 _PROGRAMS, _TEXTS = "kiln/programs/", "kiln/texts/"
@@ -100,7 +104,7 @@ class Peers:
 
     link: Link
 
-    def __init__(self, index: int, count: int, patience: float) -> None:
+    def __init__(self, index: int, count: int, patience: float, token: str = "") -> None:
         self.index, self.count = index, count
         self.patience = patience
         self.left: dict[int, dict[str, int]] = {}
@@ -116,7 +120,7 @@ class Peers:
         self._unfinished: _Task | None = None
         self._port: int | None = None
         self._lifelines = Lifelines(
-            self.index, min(BEAT_S, patience / 4), self._hear, self._miss, self._look
+            self.index, min(BEAT_S, patience / 4), self._hear, self._miss, self._look, token
         )
 
     def meet(self, request: JoinRequest, connector: Connector) -> None:
@@ -124,15 +128,16 @@ class Peers:
 
         Raises: JaxRuntimeError if they do not come in time, or one of them fails meanwhile.
         """
-        seconds = request.initialization_timeout
+        begin, seconds = time.monotonic(), request.initialization_timeout
         asked = (
             f"distributed.initialize: process {self.index} of {self.count} meets the others at "
             f"{request.host}:{request.port}"
         )
         lines = self._lifelines
         if self.index:
-            if not lines.connect(self.count, request.host, request.port, seconds):
-                raise _alone(asked, f"process 0 was not there within {seconds:g} seconds")
+            wrong = lines.connect(self.count, request.host, request.port, seconds)
+            if wrong:
+                raise _alone(asked, wrong)
             self._heard = {0: time.monotonic()}
             port = self._port_of_service(asked, seconds)
         else:
@@ -147,7 +152,26 @@ class Peers:
             self._heard = dict.fromkeys(range(1, self.count), time.monotonic())
             port = connector.host(request)
             lines.send({"kind": "start", "port": port})
-        self.link = self.watched(lambda: connector.connect(request, port), asked)
+        self._connect(request, connector, port, asked, begin + seconds)
+
+    def _connect(
+        self, request: JoinRequest, connector: Connector, port: int, asked: str, end: float
+    ) -> None:
+        """Connect to the others, who have come, and may be silent now."""
+        end = max(end, time.monotonic() + min(request.initialization_timeout, LEAST_TO_CONNECT_S))
+
+        def look() -> None:
+            self.check(asked)
+            if time.monotonic() > end:
+                missing = (
+                    "all processes have come, and not all have connected within "
+                    f"{request.initialization_timeout:g} seconds"
+                )
+                self.tell(missing)
+                raise _alone(asked, missing)
+
+        self.check(asked)
+        self.link = self._await(_started(lambda: connector.connect(request, port)), look)
 
     def _port_of_service(self, asked: str, seconds: float) -> int:
         end = time.monotonic() + seconds
@@ -409,8 +433,8 @@ def _alone(asked: str, wrong: str) -> JaxRuntimeError:
         three_lines(
             asked,
             wrong,
-            "start all processes with the same coordinator_address, a free port, and the same "
-            "num_processes, each with its own process_id",
+            "start all processes with the same coordinator_address, a free port, the same "
+            "num_processes and the same KILN_COORDINATOR_TOKEN, each with its own process_id",
         )
     )
 
@@ -421,7 +445,7 @@ def meet(request: JoinRequest, connector: Connector, patience: float) -> Peers:
     Raises: JaxRuntimeError if they do not come in time.
     """
     global _peers
-    found = Peers(request.index, request.count, patience)
+    found = Peers(request.index, request.count, patience, request.token)
     try:
         found.meet(request, connector)
     except BaseException:

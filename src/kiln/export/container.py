@@ -1,7 +1,8 @@
 """The container of an exported program: all about it, as the bytes that jax writes and reads.
 
 It is a flatbuffers table (`layout.py`). Types and shardings stand in tables of their own, by
-number, and once more where releases before April 2026 look for them.
+number, and once more where releases before April 2026 look for them. What kiln writes has a
+checksum behind the table, and an identifier in front that says so; jax passes over both.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
+from kiln.base.checksums import is_marked, with_checksum, without_checksum
 from kiln.base.errors import InconclusiveSizeError, three_lines
 from kiln.base.records import Record
 from kiln.base.source import current_source
 from kiln.base.tree import PyTreeDef
 from kiln.export.layout import STORED_VERSION
-from kiln.export.tables import read, write
+from kiln.export.tables import has_identifier, read, write
 from kiln.export.trees import tree_of, tree_table
 from kiln.export.types import (
     mesh_of,
@@ -29,6 +31,7 @@ from kiln.ir.sharding import NamedSharding
 from kiln.ir.types import ShapedArray
 
 _PLATFORM, _CUSTOM_CALL = range(2)
+_WITH_CHECKSUM = b"KILN"
 Shardings = tuple[NamedSharding | None, ...]
 
 
@@ -59,7 +62,7 @@ def to_bytes(contents: Contents) -> bytes:
     Raises: ValueError, TypeError or NotImplementedError for trees and types that have no stored
         form.
     """
-    return write(_table(contents), "Exported")
+    return with_checksum(write(_table(contents), "Exported", _WITH_CHECKSUM))
 
 
 def _table(contents: Contents) -> dict[str, Any]:
@@ -118,15 +121,17 @@ def _strong(aval: ShapedArray) -> ShapedArray:
     return aval.with_(weak_type=False)
 
 
-def from_bytes(stored: bytes) -> Contents:
-    """Return what a container holds.
+def from_bytes(stored: bytes) -> tuple[Contents, bool]:
+    """Return what a container holds, and whether a checksum says that it is as it was written.
 
     Raises: ValueError for bytes that are none, for an unknown class of tree nodes, and for a
         program with shardings that kiln does not have; NotImplementedError for one with effects, or
         with sizes that kiln does not have.
     """
     try:
-        return _contents(read(stored, "Exported"))
+        is_checked = has_identifier(stored, _WITH_CHECKSUM) or is_marked(stored)
+        table = without_checksum(stored) if is_checked else stored
+        return _contents(read(table, "Exported")), is_checked
     except InconclusiveSizeError as error:
         raise NotImplementedError(
             three_lines(

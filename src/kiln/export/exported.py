@@ -255,7 +255,9 @@ def _contents(exported: Exported, vjp_order: int) -> Contents:
 def deserialize(blob: bytes | bytearray) -> Exported:
     """Return the exported function that `Exported.serialize` of kiln or of jax stored.
 
-    The bytes must be trusted: the program may call any routine that jaxlib has.
+    The bytes must be trusted: the program may call any routine that jaxlib has. Damaged bytes are
+    found by the checksum that kiln stores; the program of bytes without one, as those of jax, is
+    first read in another process.
 
     Raises: ValueError for other bytes, and for a calling convention that kiln does not know.
 
@@ -264,7 +266,17 @@ def deserialize(blob: bytes | bytearray) -> Exported:
         >>> kiln.export.deserialize(stored).call(jnp.zeros(2))
         Array([0., 0.], dtype=float32)
     """
-    return _exported(from_bytes(bytes(blob)))
+    contents, is_checked = from_bytes(bytes(blob))
+    found = _exported(contents)
+    if not is_checked:
+        artefact_compiler().check_artefacts(_modules(contents))
+    return found
+
+
+def _modules(contents: Contents) -> list[bytes]:
+    """Return the programs of a container: its own, and those of its derivatives."""
+    inner = contents.vjp
+    return [contents.module, *(() if inner is None else _modules(inner))]
 
 
 def _exported(contents: Contents) -> Exported:

@@ -8,11 +8,37 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
+from itertools import repeat
 from typing import Any
 
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.ir.sizes import Dim, Size, maximum, minimum, symbol
+
+_HIGHEST_POWER = 64
+_MOST_TERMS = 4096
+_LARGEST = 1 << 64
+"""Bounds of what a few characters from a file may make."""
+
+
+def _product(a: Dim, b: Dim) -> Dim:
+    terms = [len(each.terms) if type(each) is Size else 1 for each in (a, b)]
+    found: Dim = a * b if terms[0] * terms[1] <= _MOST_TERMS else _LARGEST
+    if type(found) is int and abs(found) >= _LARGEST:
+        raise _TooLargeError
+    return found
+
+
+def _power(a: Dim, b: Dim) -> Dim:
+    if type(b) is not int or not 0 <= b <= _HIGHEST_POWER:
+        raise _TooLargeError
+    one: Dim = 1
+    return reduce(_product, repeat(a, b), one)
+
+
+class _TooLargeError(ValueError):
+    """A size with too many terms, a number of too many bits, or too high a power."""
+
 
 _FUNCTIONS: Mapping[str, Callable[[Any, Any], Any]] = {
     "floordiv": lambda a, b: a // b,
@@ -23,8 +49,8 @@ _FUNCTIONS: Mapping[str, Callable[[Any, Any], Any]] = {
 _OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
     ast.Add: lambda a, b: a + b,
     ast.Sub: lambda a, b: a - b,
-    ast.Mult: lambda a, b: a * b,
-    ast.Pow: lambda a, b: a**b,
+    ast.Mult: _product,
+    ast.Pow: _power,
     ast.FloorDiv: lambda a, b: a // b,
     ast.Mod: lambda a, b: a % b,
 }
@@ -68,7 +94,11 @@ def shape_of_text(spec: str, like: Sequence[Any] | None, what: str) -> tuple[Dim
         elif isinstance(node, ast.Name) and node.id == "_":
             dims.extend(_like(like, len(dims), 1, what))
         else:
-            dims.append(_size(node, what))
+            try:
+                dims.append(_size(node, what))
+            except _TooLargeError:
+                wrong = f"a size has more than {_MOST_TERMS} terms or 64 bits, or a power that is "
+                raise _refused(what, f"{wrong}none of 0 to {_HIGHEST_POWER}") from None
             known = like[len(dims) - 1] if like and len(dims) <= len(like) else None
             if type(dims[-1]) is int and known is not None and known != dims[-1]:
                 raise _refused(what, f"axis {len(dims) - 1} has the size {known}, not {dims[-1]}")

@@ -22,13 +22,22 @@ _NUMBERS = {
 _OFFSET = 4
 _DEEPEST = 200
 """How deep tables are nested at most: those that refer to themselves are damaged."""
+_IDENTIFIER_AT = 4
 
 
-def write(values: dict[str, Any], table: str) -> bytes:
-    """Return the bytes of a table, given its fields that are stored."""
+def write(values: dict[str, Any], table: str, identifier: bytes | None = None) -> bytes:
+    """Return the bytes of a table, given its fields that are stored.
+
+    The identifier, of four bytes, says what kind of file it is; readers may pass over it.
+    """
     builder = flatbuffers.Builder(1 << 12)
-    builder.Finish(_write(builder, values, table))
+    builder.Finish(_write(builder, values, table), identifier)
     return bytes(builder.Output())
+
+
+def has_identifier(stored: bytes, identifier: bytes) -> bool:
+    """Tell whether a table was written with an identifier."""
+    return stored[_IDENTIFIER_AT : _IDENTIFIER_AT + len(identifier)] == identifier
 
 
 def _write(builder: Any, values: dict[str, Any], table: str) -> int:
@@ -77,47 +86,62 @@ def read(stored: bytes, table: str) -> dict[str, Any]:
     Raises: ValueError, IndexError, struct.error and the like for bytes that hold no such table.
     """
     (start,) = struct.unpack_from("<I", stored, 0)
-    return _read(stored, start, table, 0)
+    return _Reading(stored).table(start, table, 0)
 
 
-def _read(stored: bytes, at: int, table: str, depth: int) -> dict[str, Any]:
-    if depth > _DEEPEST or not 0 <= at <= len(stored) - _OFFSET:
-        raise ValueError(f"a table {table} at byte {at} of {len(stored)}")
-    view = flatbuffers_table.Table(stored, at)
-    found: dict[str, Any] = {}
-    for name, (slot, kind) in TABLES[table].items():
-        offset = view.Offset(4 + 2 * slot)
-        place = at + offset if offset else None
-        found[name] = _field(stored, place, kind, depth)
-    return found
+class _Reading:
+    """Bytes that are read once: what is referred to again and again is no more than they hold."""
 
+    def __init__(self, stored: bytes) -> None:
+        self._stored = stored
+        self._left = len(stored)
 
-def _field(stored: bytes, place: int | None, kind: str, depth: int) -> Any:
-    if kind in _NUMBERS:
-        return 0 if place is None else struct.unpack_from(_NUMBERS[kind][1], stored, place)[0]
-    if place is None:
-        return [] if kind.startswith("[") else None
-    return _followed(stored, place, kind, depth)
+    def _take(self, size: int, what: str, at: int) -> None:
+        self._left -= size
+        if self._left < 0:
+            raise ValueError(f"{what} at byte {at}, beside more than {len(self._stored)} bytes")
 
+    def table(self, at: int, table: str, depth: int) -> dict[str, Any]:
+        stored = self._stored
+        if depth > _DEEPEST or not 0 <= at <= len(stored) - _OFFSET:
+            raise ValueError(f"a table {table} at byte {at} of {len(stored)}")
+        self._take(_OFFSET, f"a table {table}", at)
+        view = flatbuffers_table.Table(stored, at)
+        found: dict[str, Any] = {}
+        for name, (slot, kind) in TABLES[table].items():
+            offset = view.Offset(4 + 2 * slot)
+            place = at + offset if offset else None
+            found[name] = self._field(place, kind, depth)
+        return found
 
-def _followed(stored: bytes, place: int, kind: str, depth: int) -> Any:
-    """Return what an offset refers to."""
-    at = place + struct.unpack_from("<I", stored, place)[0]
-    if kind in TABLES:
-        return _read(stored, at, kind, depth + 1)
-    (count,) = struct.unpack_from("<I", stored, at)
-    at += _OFFSET
-    inner = kind[1:-1]
-    size = 1 if kind in ("string", "bytes") else _OFFSET
-    if inner in _NUMBERS:
-        size = struct.calcsize(_NUMBERS[inner][1])
-    if at + count * size > len(stored):
-        raise ValueError(f"{count} elements at byte {at} of {len(stored)}")
-    if kind == "string":
-        return stored[at : at + count].decode()
-    if kind == "bytes":
-        return stored[at : at + count]
-    places = range(at, at + count * size, size)
-    if inner in _NUMBERS:
-        return [struct.unpack_from(_NUMBERS[inner][1], stored, i)[0] for i in places]
-    return [_followed(stored, i, inner, depth) for i in places]
+    def _field(self, place: int | None, kind: str, depth: int) -> Any:
+        if kind in _NUMBERS:
+            code = _NUMBERS[kind][1]
+            return 0 if place is None else struct.unpack_from(code, self._stored, place)[0]
+        if place is None:
+            return [] if kind.startswith("[") else None
+        return self._followed(place, kind, depth)
+
+    def _followed(self, place: int, kind: str, depth: int) -> Any:
+        """Return what an offset refers to."""
+        stored = self._stored
+        at = place + struct.unpack_from("<I", stored, place)[0]
+        if kind in TABLES:
+            return self.table(at, kind, depth + 1)
+        (count,) = struct.unpack_from("<I", stored, at)
+        at += _OFFSET
+        inner = kind[1:-1]
+        size = 1 if kind in ("string", "bytes") else _OFFSET
+        if inner in _NUMBERS:
+            size = struct.calcsize(_NUMBERS[inner][1])
+        if at + count * size > len(stored):
+            raise ValueError(f"{count} elements at byte {at} of {len(stored)}")
+        self._take(count * size, f"{count} elements", at)
+        if kind == "string":
+            return stored[at : at + count].decode()
+        if kind == "bytes":
+            return stored[at : at + count]
+        places = range(at, at + count * size, size)
+        if inner in _NUMBERS:
+            return [struct.unpack_from(_NUMBERS[inner][1], stored, i)[0] for i in places]
+        return [self._followed(i, inner, depth) for i in places]

@@ -11,6 +11,7 @@ import pickle
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from kiln.base.checksums import with_checksum, without_checksum
 from kiln.base.errors import JaxRuntimeError, three_lines
 from kiln.base.records import Record
 from kiln.base.source import current_source
@@ -27,7 +28,7 @@ from kiln.jit.argument_binding import CallForm, flatten_call
 from kiln.jit.compiled import Compiled
 from kiln.jit.entry import Recording
 
-_FORMAT = 1
+_FORMAT = 2
 _LOADED = "it was compiled before, and loaded"
 
 
@@ -112,8 +113,9 @@ def _refuse(asked: str, why: str) -> NoReturn:
 
 
 def to_bytes(stored: StoredCompiled) -> bytes:
-    """Return a stored form as bytes."""
-    return pickle.dumps((_FORMAT, {f.name: getattr(stored, f.name) for f in _fields()}))
+    """Return a stored form as bytes, with a checksum."""
+    fields = {f.name: getattr(stored, f.name) for f in _fields()}
+    return with_checksum(pickle.dumps((_FORMAT, fields)))
 
 
 def _fields() -> tuple[Any, ...]:
@@ -123,10 +125,12 @@ def _fields() -> tuple[Any, ...]:
 def from_bytes(stored: bytes) -> StoredCompiled:
     """Return a stored form from trusted bytes: they hold machine code, and are unpickled.
 
+    The checksum finds damage before anything else reads them.
+
     Raises: ValueError for other bytes.
     """
     try:
-        version, values = pickle.loads(stored)
+        version, values = pickle.loads(without_checksum(stored))
         if version != _FORMAT:
             raise ValueError(f"format {version}, and this kiln has {_FORMAT}")
         return StoredCompiled(**values)

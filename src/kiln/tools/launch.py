@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import IO, TextIO
 
 from kiln.base.forks import new_lock
-from kiln.distributed import LAUNCH_FOLDER
+from kiln.distributed import LAUNCH_FOLDER, TOKEN
 
 GRACE_S = 5.0
 """How long processes may take to end by themselves, and again after they were asked to."""
@@ -39,7 +40,7 @@ class _Group:
         self._printing = new_lock()
         self._readers: list[threading.Thread] = []
         self.processes: list[subprocess.Popen[bytes]] = []
-        address = f"127.0.0.1:{_free_port()}"
+        address, token = f"127.0.0.1:{_free_port()}", secrets.token_hex(32)
         for rank in range(count):
             environment = {
                 **os.environ,
@@ -48,6 +49,7 @@ class _Group:
                 "JAX_NUM_PROCESSES": str(count),
                 "JAX_PROCESS_ID": str(rank),
                 LAUNCH_FOLDER: folder,
+                TOKEN: os.environ.get(TOKEN) or token,
                 "PYTHONUNBUFFERED": "1",
             }
             if devices is not None:

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
-from kiln.api.clusters import Place, first_host, found_place, host_and_port
+from kiln.api.clusters import (
+    Place,
+    first_host,
+    found_place,
+    host_and_port,
+    host_to_bind,
+    is_loopback,
+)
 from kiln.errors import UnavailableOptionError
 from tests.contract.marks import contract
 
@@ -132,3 +141,45 @@ def test_addresses() -> None:
     for wrong in ("host", "host:", ":12", "host:http"):
         with pytest.raises(ValueError, match="an address is a host and a port"):
             host_and_port(wrong, "initialize")
+
+
+@pytest.mark.parametrize(
+    ("host", "bound"),
+    [
+        ("127.0.0.1", "127.0.0.1"),
+        ("localhost", "127.0.0.1"),
+        # Documentation has addresses of its own, which no machine has.
+        ("192.0.2.1", "::"),
+        ("no.such.host.invalid", "::"),
+    ],
+)
+def test_where_process_0_listens(host: str, bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def known(name: str, port: object, **_: object) -> list[object]:
+        if name.endswith("invalid"):
+            raise socket.gaierror
+        address = "127.0.0.1" if name == "localhost" else name
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 0))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", known)
+    assert host_to_bind(host) == bound
+
+
+@pytest.mark.parametrize(
+    ("addresses", "bound"),
+    [
+        (["127.0.0.2"], "::"),  # as a machine may call itself, and no other machine calls it
+        (["127.0.0.1", "192.0.2.1"], "::"),
+        (["0.0.0.0"], "0.0.0.0"),
+    ],
+)
+def test_names_with_addresses(
+    addresses: list[str], bound: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, 0)) for each in addresses]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    assert host_to_bind("node1") == bound
+
+
+def test_addresses_of_this_machine_alone() -> None:
+    assert all(map(is_loopback, ("127.0.0.1", "127.9.9.9", "::1", "localhost")))
+    assert not any(map(is_loopback, ("::", "0.0.0.0", "10.0.0.1", "node1")))

@@ -63,8 +63,8 @@ def request(index: int, port: int, count: int = 2, seconds: float = 10.0) -> Joi
     return JoinRequest("127.0.0.1", port, index, count, "127.0.0.1", seconds, 10.0)
 
 
-def pair(patience: float = 60.0) -> tuple[Store, Peers, Peers]:
-    connector, port = Connector(), free_port()
+def pair(patience: float = 60.0, port: int | None = None) -> tuple[Store, Peers, Peers]:
+    connector, port = Connector(), port or free_port()
     both = [Peers(index, 2, patience) for index in range(2)]
     met = together(
         *[lambda i=i, p=p: p.meet(request(i, port), connector) for i, p in enumerate(both)]

@@ -49,6 +49,15 @@ def test_the_numbers_of_a_table_are_its_own():
         assert slots == list(range(len(slots))), table
 
 
+def test_a_table_that_is_referred_to_again_and_again():
+    # Forty levels of trees, each with the next one as both of its children.
+    begin = struct.pack("<I6HiI", 16, 10, 8, 0, 0, 4, 0, 12, 12)
+    level = struct.pack("<4HiIIII", 8, 8, 0, 4, 8, 4, 2, 16, 12)
+    stored = begin + 40 * level + struct.pack("<4Hi", 0, 0, 4, 4, 4)
+    with pytest.raises(ValueError, match="more than"):
+        read(stored, "Exported")
+
+
 def test_damaged_bytes_are_an_error_or_other_values():
     stored = write(VALUES, "Exported")
     rng = np.random.default_rng(0)

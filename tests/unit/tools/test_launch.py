@@ -16,6 +16,7 @@ PROGRAM = """
 import os, signal, sys, time
 rank = os.environ["JAX_PROCESS_ID"]
 what = sys.argv[1:] + ["", ""]
+print("token", os.environ["KILN_COORDINATOR_TOKEN"], file=sys.stderr)
 print("hello of", os.environ["JAX_NUM_PROCESSES"], what, os.environ.get("KILN_NUM_CPU_DEVICES"))
 if what[1] == rank:
     print("oh", file=sys.stderr)
@@ -58,6 +59,12 @@ def test_output_has_numbers(program: str) -> None:
     assert sorted(done.stdout.splitlines()) == [
         f"[{rank}] hello of 2 ['', '-x', '', ''] 3" for rank in range(2)
     ]
+    # All of them, and nobody else, know one secret.
+    tokens = [line.partition("token ")[2] for line in done.stderr.splitlines()]
+    assert len(tokens) == 2
+    assert len(set(tokens)) == 1
+    assert len(tokens[0]) == 64
+    assert tokens[0] not in launched("-n", "1", program, "").stderr
 
 
 @contract("17.6")

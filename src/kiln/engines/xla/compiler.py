@@ -33,6 +33,7 @@ from kiln.engines.xla.module import LoweredModule
 from kiln.engines.xla.plugins import described_devices
 from kiln.engines.xla.program_module import lowered_program
 from kiln.engines.xla.shared_programs import exchanges_data, prepare, processes_of
+from kiln.engines.xla.untrusted import check_artefacts
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.mesh import Mesh, PartitionSpec
 from kiln.ir.sharding import NamedSharding, Sharding, SingleDeviceSharding, named_like
@@ -167,6 +168,13 @@ class XlaCompiler:
         Raises: NotImplementedError, naming what cannot be stored.
         """
         return artefact(program, platforms, allowed_calls)
+
+    def check_artefacts(self, stored: Sequence[bytes]) -> None:
+        """Check that artefacts from elsewhere can be read, in a process of their own.
+
+        Raises: ValueError for one that cannot.
+        """
+        check_artefacts(stored)
 
     def artefact_text(self, stored: bytes) -> str:
         """Return a portable artefact as StableHLO text.

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kiln.base.errors import three_lines
+from kiln.base.errors import one_line, three_lines
 from kiln.base.source import current_source
 from kiln.control.exported_call import PortableProgram
-from kiln.engines.xla.binding import XlaError
 from kiln.engines.xla.mlir import bindings, from_artefact, refined
 from kiln.engines.xla.writer import type_of
 from kiln.ir.sizes import is_constant
@@ -82,10 +81,9 @@ def imported(
                 module = _refined(ir, module, kept, results, number)
                 takes_number = False
             return _renamed(ir, module, prefix, numbers if takes_number else ())
-    except (XlaError, ValueError, RuntimeError) as error:
-        raise ValueError(
-            three_lines(asked, f"its StableHLO cannot be used: {error}", "export it again")
-        ) from None
+    except Exception as error:  # noqa: BLE001, jaxlib raises what it likes for other modules
+        wrong = f"its StableHLO cannot be used: {one_line(error)}"
+        raise ValueError(three_lines(asked, wrong, "export it again")) from None
 
 
 def for_types(

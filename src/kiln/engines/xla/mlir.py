@@ -15,6 +15,7 @@ from jaxlib import _jax
 
 from kiln.base.forks import new_lock
 from kiln.base.signals import HeldBack
+from kiln.engines.xla.artefact_reader import new_context, read
 
 _lock = new_lock()
 _context: Any = None
@@ -27,19 +28,7 @@ def bindings() -> Iterator[Any]:
     with HeldBack(), _lock:
         ir = importlib.import_module("jaxlib.mlir.ir")
         if _context is None:
-            dialect = importlib.import_module("jaxlib.mlir.dialects.stablehlo")
-            chlo = importlib.import_module("jaxlib.mlir.dialects.chlo")
-            sdy = importlib.import_module("jaxlib.mlir.dialects.sdy")
-            extension = importlib.import_module("jaxlib.mlir._mlir_libs._jax_mlir_ext")
-            registry = ir.DialectRegistry()
-            extension.register_dialects(registry)
-            context = ir.Context()
-            context.append_dialect_registry(registry)
-            context.load_all_available_dialects()
-            dialect.register_dialect(context)
-            chlo.register_dialect(context)
-            sdy.register_dialect(context)
-            _context = context
+            _context = new_context()
         with _context, ir.Location.unknown(_context):
             yield ir
 
@@ -80,8 +69,11 @@ def to_artefact(text: str) -> bytes:
 
 
 def from_artefact(stored: bytes) -> Any:
-    """Return the module object of a portable artefact; call it with the bindings in force."""
-    return _jax.mlir.deserialize_portable_artifact(stored, _context)
+    """Return the module object of a portable artefact; call it with the bindings in force.
+
+    The artefact is one of this process, or was checked (`untrusted.py`): a damaged one may end it.
+    """
+    return read(stored, _context)
 
 
 def refined(module: Any) -> Any:

@@ -1,0 +1,91 @@
+"""Connections that carry messages: lines of JSON, bounded in length and depth."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import select
+import socket
+import time
+from typing import Any
+
+CHUNK = 1 << 16
+LONGEST_LINE = 1 << 20
+LONGEST_OF_STRANGER = 1 << 12
+"""How long a line may be before the other side has said who it is."""
+
+Message = dict[str, Any]
+
+
+class Line:
+    """One connection. `rank` is the process at its other end, None before it has proved it."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        connection.setblocking(False)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.connection = connection
+        self.rank: int | None = None
+        self.since = time.monotonic()
+        self._received = b""
+        self._waiting: list[Message] = []
+
+    @property
+    def is_open(self) -> bool:
+        """Whether this side has not closed it."""
+        return self.connection.fileno() >= 0
+
+    def send(self, message: Message) -> None:
+        """Send a message, unless the other side is gone or does not read."""
+        with contextlib.suppress(OSError):
+            self.connection.sendall(json.dumps(message).encode() + b"\n")
+
+    def receive(self) -> list[Message] | None:
+        """Return the messages that have come; None if the connection is closed, or not kiln's."""
+        waiting, self._waiting = self._waiting, []
+        try:
+            data = self.connection.recv(CHUNK)
+        except BlockingIOError:
+            return waiting
+        except OSError:
+            return None
+        *lines, self._received = (self._received + data).split(b"\n")
+        longest = LONGEST_OF_STRANGER if self.rank is None else LONGEST_LINE
+        if not data or any(len(line) > longest for line in (*lines, self._received)):
+            return None
+        try:
+            return waiting + [_message(line) for line in lines]
+        except (ValueError, RecursionError):
+            return None
+
+    def next(self, end: float) -> Message:
+        """Wait for a message; those that come with it are received later.
+
+        Raises: OSError if none has come until `end`, of the monotonic clock.
+        """
+        while True:
+            found = self.receive()
+            if found is None:
+                raise ConnectionError("the connection was closed, or is none of kiln's")
+            if found:
+                self._waiting = found[1:]
+                return found[0]
+            left = end - time.monotonic()
+            if left <= 0 or not select.select([self.connection], [], [], left)[0]:
+                raise TimeoutError("nothing was said")
+
+
+def _message(line: bytes) -> Message:
+    """Return the message of a line.
+
+    Raises: ValueError or RecursionError for what is none: deeper than one dict of numbers by names.
+    """
+    found = json.loads(line)
+    if not isinstance(found, dict) or not all(map(_is_flat, found.values())):
+        raise ValueError("a message is a dict of texts and numbers")
+    return found
+
+
+def _is_flat(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(type(each) is int for each in value.values())
+    return isinstance(value, (str, int))

@@ -1,0 +1,124 @@
+"""Artefacts that may be damaged, tried in a process that may die of them."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from types import TracebackType
+
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+from kiln.engines.xla import artefact_reader
+from kiln.engines.xla.artefact_reader import LENGTH
+
+LONGEST_S = 120.0
+"""How long an artefact may take to be read."""
+
+
+class Reader:
+    """A process that reads artefacts, one after the other; another one takes its place if it dies.
+
+    It starts with the first artefact.
+    """
+
+    def __init__(self, seconds: float = LONGEST_S) -> None:
+        self._seconds = seconds
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def fault(self, stored: bytes) -> str:
+        """Return what is wrong with an artefact; "" if it can be read.
+
+        Raises: OSError if no process can be started.
+        """
+        process = self._process = self._process or self._started()
+        # The process dies, and the answer ends, when the time is over.
+        clock = threading.Timer(self._seconds, process.kill)
+        clock.start()
+        try:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(LENGTH.pack(len(stored)) + stored)
+            process.stdin.flush()
+            begin = process.stdout.read(LENGTH.size)
+            if len(begin) == LENGTH.size:
+                return process.stdout.read(LENGTH.unpack(begin)[0]).decode(errors="replace")
+        except BrokenPipeError:
+            pass
+        finally:
+            clock.cancel()
+        return self._how_it_died()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        made = subprocess.Popen(
+            [sys.executable, "-S", "-P", artefact_reader.__file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        assert made.stdin is not None
+        places = json.dumps(sys.path).encode()
+        made.stdin.write(LENGTH.pack(len(places)) + places)
+        return made
+
+    def _how_it_died(self) -> str:
+        code = self._ended()
+        if code == -signal.SIGKILL:
+            return f"reading it took more than {self._seconds:g} seconds, or all memory"
+        if code >= 0:
+            return f"the process that read it ended with exit code {code}"
+        try:
+            return f"reading it ends a process by {signal.Signals(-code).name}"
+        except ValueError:
+            return f"reading it ends a process by signal {-code}"
+
+    def _ended(self) -> int:
+        process, self._process = self._process, None
+        assert process is not None
+        process.communicate()
+        return process.returncode
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._ended()
+
+
+def check_artefacts(stored: Sequence[bytes]) -> None:
+    """Check that artefacts from elsewhere can be read, before this process reads them.
+
+    Raises: ValueError for one that cannot, or if no process can be started to try it.
+    """
+    with Reader() as reader:
+        for each in stored:
+            asked = f"an artefact of {len(each)} bytes, without a checksum, at {current_source()}"
+            try:
+                fault = reader.fault(each)
+            except OSError as error:
+                raise ValueError(
+                    three_lines(
+                        asked,
+                        f"no process of {sys.executable!r} can be started to try it: {error}",
+                        "load it where that works, and store it again by Exported.serialize() of "
+                        "kiln, which adds a checksum",
+                    )
+                ) from None
+            if fault:
+                raise ValueError(
+                    three_lines(
+                        asked,
+                        f"it is not portable StableHLO that this jaxlib reads: {fault:.500}",
+                        "pass the bytes as they were written, whole, or export the function again",
+                    )
+                )
