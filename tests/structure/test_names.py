@@ -31,7 +31,7 @@ GIVEN_NAMES = {
 DEFINITIONS = (ast.FunctionDef, ast.ClassDef)
 MOST_LINES = 500
 # A file over the limit, and why it is nevertheless about one thing.
-LONG_FILES: dict[str, str] = {}
+LONG_FILES = {"_runtime.pyi": "an extension has one stub, which lists its names"}
 
 
 def badly_named(root: Path) -> list[str]:
