@@ -51,7 +51,7 @@ lax: shape_as_value
 random: key_dtype key_impl
 """,
     "reads or writes bytes": """
-numpy: array_repr from_dlpack frombuffer fromfile fromiter fromstring load
+numpy: array_repr from_dlpack frombuffer fromfile fromiter fromstring load save savez
 lax: bitcast_convert_type
 """,
     "shapes of results depend on values": """
