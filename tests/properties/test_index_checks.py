@@ -225,6 +225,74 @@ def test_what_is_clipped_on_purpose_is_not_reported() -> None:
             )
 
 
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "nonzero": lambda x: jnp.nonzero(x > 2, size=5),
+    "nonzero of few": lambda x: jnp.nonzero(x > 2, size=1),
+    "where": lambda x: jnp.where(x > 2, size=5, fill_value=9),
+    "argwhere": lambda x: jnp.argwhere(x > 2, size=5),
+    "flatnonzero": lambda x: jnp.flatnonzero(x > 2, size=5, fill_value=-1),
+    "compress": lambda x: jnp.compress(x > 2, x, size=5),
+    "extract": lambda x: jnp.extract(x > 2, x, size=5, fill_value=7),
+    "unique": lambda x: jnp.unique(x, size=9),
+    "unique of few": lambda x: jnp.unique(x, size=2, return_counts=True),
+    "union1d": lambda x: jnp.union1d(x, x[:2], size=6),
+    "setdiff1d": lambda x: jnp.setdiff1d(x, x[:2], size=6),
+    "intersect1d": lambda x: jnp.intersect1d(x, x[:2], size=6),
+    "histogram": lambda x: jnp.histogram(x, 4, range=(1.5, 2.0))[0],
+    "histogram2d": lambda x: jnp.histogram2d(x, x, 4, range=[(1.5, 2.0), (0.0, 1.0)])[0],
+    "repeat": lambda x: jnp.repeat(x, jnp.array([1, 0, 2, 0, 1, 0]), total_repeat_length=6),
+    "searchsorted": lambda x: jnp.searchsorted(jnp.sort(x), x + 9),
+    "digitize": lambda x: jnp.digitize(x, jnp.array([1.0, 2.0])),
+    "interp": lambda x: jnp.interp(x, jnp.array([1.0, 2.0]), jnp.array([1.0, 2.0])),
+    "percentile": lambda x: jnp.percentile(x, 100),
+    "median": lambda x: jnp.median(x),
+    "top_k": lambda x: lax.top_k(x, 2),
+    "argsort": lambda x: x[jnp.argsort(x)],
+    "roll": lambda x: jnp.roll(x, jnp.int32(7)),
+    "delete": lambda x: jnp.delete(x, 2),
+    "insert": lambda x: jnp.insert(x, 6, 1.0),
+    "choice": lambda x: kiln.random.choice(kiln.random.key(0), x, (3,), replace=False),
+    "segment_sum": lambda x: kiln.ops.segment_sum(x, jnp.array([0, 0, 1, 1, 2, 2]), 3),
+    "one_hot": lambda x: kiln.nn.one_hot(jnp.array([7, -1]), 3),
+    "diag": lambda x: jnp.diag(jnp.diag(x, 2)),
+}
+"""Functions that do what they say of any values: nothing in them is out of range."""
+
+
+def _out_of_range(functions: dict[str, Callable[[Any], Any]]) -> list[Any]:
+    """Return the functions of which an index is reported, compiled or by `checkify`."""
+    x = np.array([3, 1, 3, 2, 1, 5], np.float32)
+    wrong: list[Any] = []
+    for name, f in functions.items():
+        expected = kiln.tree.leaves(kiln.jit(f)(x))
+        error, outs = checkify.checkify(f, errors=checkify.index_checks)(x)
+        if error.get() is not None:
+            wrong.append((name, error.get()))
+        np.testing.assert_array_equal(kiln.tree.leaves(outs)[0], expected[0], name)
+        try:
+            kiln.jit(f, check="index")(x)
+        except IndexError as raised:
+            wrong.append((name, str(raised)))
+    return wrong
+
+
+def test_functions_have_no_index_out_of_range() -> None:
+    few = ("nonzero", "compress", "unique of few", "histogram")
+    assert _out_of_range({name: FUNCTIONS[name] for name in few}) == []
+
+
+@pytest.mark.full
+def test_no_function_has_an_index_out_of_range() -> None:
+    assert _out_of_range(FUNCTIONS) == []
+
+
+def test_data_beyond_its_bins_is_reported() -> None:
+    """As in JAX: the number of the bin is an index of the user's."""
+    f = lambda x: jnp.bincount(x, length=3)
+    error, _ = checkify.checkify(f, errors=checkify.index_checks)(jnp.array([1, 9]))
+    assert "index 9 is out of bounds" in str(error.get())
+
+
 def test_values_are_as_before() -> None:
     x = jnp.asarray(X)
     assert x[9].tolist() == X[2].tolist() == x[jnp.int32(9)].tolist()

@@ -31,7 +31,7 @@ from kiln.ir.jaxpr import Eqn, Jaxpr
 from kiln.ir.sizes import product
 from kiln.ir.types import ShapedArray
 from kiln.ops.conversion import convert_element_type
-from kiln.ops.dimension_numbers import FILL_OR_DROP, Window
+from kiln.ops.dimension_numbers import LEAVE_OUT, Window
 from kiln.ops.elementwise import and_p, eq, gt, lt, ne, or_p, select
 from kiln.ops.reduction import argmax, reduce_or
 from kiln.ops.shape import broadcast_in_dim, full, reshape
@@ -268,7 +268,7 @@ def _may_make_nan(eqn: Eqn) -> bool:
     """Tell whether a result may be nan though no operand is."""
     name = eqn.primitive.name
     if name == "gather":
-        return eqn.params["mode"] is FILL_OR_DROP and eqn.params["fill_value"] is None
+        return eqn.params["mode"].fills and eqn.params["fill_value"] is None
     if name == "convert_element_type":
         # What overflows is nan in formats that have no infinity.
         return not _has_infinity(eqn.outvars[0].aval)
@@ -315,7 +315,7 @@ def _index_look(eqn: Eqn, where: str) -> list[Look]:
     if name != "gather" and not name.startswith("scatter"):
         return []
     window: Window = eqn.params["dimension_numbers"].window
-    if not window.coordinates:
+    if not window.coordinates or eqn.params["mode"] is LEAVE_OUT:
         return []
     if name == "gather":
         sizes = eqn.params["slice_sizes"]

@@ -23,6 +23,7 @@ from kiln.numpy.ranges import linspace
 from kiln.numpy.reductions import max, min, sum
 from kiln.numpy.search import added_at, searchsorted
 from kiln.ops import elementwise
+from kiln.ops.dimension_numbers import LEAVE_OUT
 from kiln.ops.shape import reshape
 from kiln.ops.static_slicing import index_in_dim, slice_in_dim
 
@@ -108,7 +109,7 @@ def _counted(samples: Sequence[Any], edges: Sequence[Any], weights: Any) -> Any:
         np.int32(total),
         place,
     )
-    return reshape(added_at(full((total,), 0, weights.dtype), place, weights), shape)
+    return reshape(added_at(full((total,), 0, weights.dtype), place, weights, LEAVE_OUT), shape)
 
 
 def histogramdd(

@@ -28,7 +28,7 @@ from kiln.numpy.subscripts import getitem, read
 from kiln.numpy.updates import IndexUpdate
 from kiln.ops import cumulative, elementwise
 from kiln.ops.conversion import convert_element_type
-from kiln.ops.dimension_numbers import FILL_OR_DROP
+from kiln.ops.dimension_numbers import LEAVE_OUT
 from kiln.ops.shape import full as filled_with
 from kiln.ops.shape import iota, reshape, transpose, zeros_of
 from kiln.ops.size_value import as_index
@@ -139,7 +139,7 @@ def _first_places(a: Any, count: int, total: int) -> Any:
     order = elementwise.sub(cumulative.cumsum(convert_element_type(mask, _INT32), 0), np.int32(1))
     target = elementwise.select(mask, order, filled_with((total,), count, _INT32))
     found = filled_with((count,), total, _INT32)
-    return IndexUpdate(found, target).set(iota(_INT32, total), unique_indices=True)
+    return IndexUpdate(found, target).set(iota(_INT32, total), unique_indices=True, mode=LEAVE_OUT)
 
 
 def flatnonzero(
@@ -207,7 +207,7 @@ def compress(
     (places,) = indices_of("compress", condition, size, length)
     if size is None:
         return getitem(a, (*dims, places))
-    return read(a, along(aval.shape, axis, places), mode=FILL_OR_DROP, fill_value=fill_value)
+    return read(a, along(aval.shape, axis, places), mode=LEAVE_OUT, fill_value=fill_value)
 
 
 def mask_indices(

@@ -19,6 +19,7 @@ from kiln.numpy.logic import choose_by, greater_equal, isnan, less, less_equal
 from kiln.numpy.manipulation import one
 from kiln.numpy.promotion import operands, promote_dtypes
 from kiln.ops import elementwise, indexing
+from kiln.ops.dimension_numbers import FILL_OR_DROP, GatherScatterMode
 from kiln.ops.elementwise import constant
 from kiln.ops.shape import broadcast_in_dim, expand_dims, reduce_sum
 
@@ -178,10 +179,10 @@ def bincount(
     return added_at(full((length,), 0, counted.dtype), place, counted)
 
 
-def added_at(base: Any, places: Any, values: Any) -> Any:
+def added_at(base: Any, places: Any, values: Any, mode: GatherScatterMode = FILL_OR_DROP) -> Any:
     """Add values to a vector at positions; those out of bounds are dropped."""
     numbers = indexing.ScatterDimensionNumbers(
         update_window_dims=(), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,)
     )
     places = expand_dims(cast(places, _INT), (1,))
-    return indexing.scatter_add(base, places, values, numbers)
+    return indexing.scatter_add(base, places, values, numbers, mode=mode)

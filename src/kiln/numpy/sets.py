@@ -26,6 +26,7 @@ from kiln.numpy.reductions import any as any_of
 from kiln.numpy.reductions import sum
 from kiln.numpy.search import added_at, searchsorted
 from kiln.ops import elementwise, sorting
+from kiln.ops.dimension_numbers import LEAVE_OUT
 from kiln.ops.shape import expand_dims, iota, reshape
 from kiln.ops.static_slicing import pad, slice_in_dim
 
@@ -150,7 +151,7 @@ def _unique_rows(name: str, rows: Any, equal_nan: bool, size: int | None) -> _Fo
     total = known_count(name, count) if size is None else size
     starts = nonzero(new, size=total, fill_value=0)[0]
     inverse = _scattered(order, number, n)
-    counts = added_at(full((total,), 0, _INT), inverse, full((n,), 1, _INT))
+    counts = added_at(full((total,), 0, _INT), inverse, full((n,), 1, _INT), LEAVE_OUT)
     first = take(order, starts)
     return _Found(first, inverse, counts, count)
 

@@ -19,7 +19,6 @@ from kiln.numpy.index_expressions import GROUP, NEW, Fixed, GatherPlan, Kept, Po
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.dimension_numbers import (
     CLIP,
-    FILL_OR_DROP,
     PROMISE_IN_BOUNDS,
     GatherDimensionNumbers,
     GatherScatterMode,
@@ -57,7 +56,7 @@ def read(
     if plan.added:
         x = expand_dims(x, plan.added)
     grouped = GROUP in plan.result_axes
-    if not grouped and not (mode is FILL_OR_DROP and _may_miss(plan)):
+    if not grouped and not (mode.fills and _may_miss(plan)):
         return _with_new_axes(_basic(x, plan, wrap, clips=mode is CLIP), plan)
     shape = plan.result_shape()
     if any(type(size) is int and size == 0 for size in shape):

@@ -31,6 +31,13 @@ class GatherScatterMode(enum.Enum):
     """Reading gives a fill value, writing does nothing."""
     PROMISE_IN_BOUNDS = 2
     """The caller promises that there are none; otherwise reading clips and writing drops."""
+    LEAVE_OUT = 3
+    """As FILL_OR_DROP, where they are out of bounds on purpose: no check reports them."""
+
+    @property
+    def fills(self) -> bool:
+        """Whether reading them gives a fill value."""
+        return self in (FILL_OR_DROP, LEAVE_OUT)
 
     @staticmethod
     def from_any(mode: str | GatherScatterMode | None) -> GatherScatterMode:
@@ -60,6 +67,7 @@ class GatherScatterMode(enum.Enum):
 CLIP = GatherScatterMode.CLIP
 FILL_OR_DROP = GatherScatterMode.FILL_OR_DROP
 PROMISE_IN_BOUNDS = GatherScatterMode.PROMISE_IN_BOUNDS
+LEAVE_OUT = GatherScatterMode.LEAVE_OUT
 _MODES: dict[Any, GatherScatterMode] = {
     None: FILL_OR_DROP,
     "clip": CLIP,

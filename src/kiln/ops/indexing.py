@@ -23,7 +23,6 @@ from kiln.ir.sizes import product
 from kiln.ir.types import ShapedArray
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.dimension_numbers import (
-    FILL_OR_DROP,
     GatherDimensionNumbers,
     GatherScatterMode,
     ScatterDimensionNumbers,
@@ -135,7 +134,7 @@ class Gather(Primitive):
 
 
 def _zero_fill(mode: GatherScatterMode) -> Any:
-    return 0 if mode is FILL_OR_DROP else None
+    return 0 if mode.fills else None
 
 
 def default_fill(dtype: Any) -> Any:
@@ -340,7 +339,7 @@ def gather(
     """
     how = GatherScatterMode.from_any("promise_in_bounds" if mode is None else mode)
     fill = None
-    if how is FILL_OR_DROP and fill_value is not None:
+    if how.fills and fill_value is not None:
         fill = fill_value.item() if hasattr(fill_value, "item") else fill_value
         if fill != fill:
             # One object for all nans, so that equal programs are found equal.

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kiln.ops.dimension_numbers import CLIP, FILL_OR_DROP, GatherScatterMode, Window
+from kiln.ops.dimension_numbers import CLIP, GatherScatterMode, Window
 
 Starts = list[np.ndarray | None]
 """For each operand axis, where each window starts; None where all start at 0."""
@@ -33,7 +33,7 @@ def read(
     if not operand.ndim:
         return np.broadcast_to(operand, out_shape)
     starts = _starts(indices, window, operand.ndim)
-    valid = _inside(starts, window, operand.shape, sizes) if mode is FILL_OR_DROP else None
+    valid = _inside(starts, window, operand.shape, sizes) if mode.fills else None
     moved = _clipped(starts, window, operand.shape, sizes)
     addresses = Addresses(moved, window, operand.shape, sizes)
     picked = np.asarray(operand.transpose(addresses.permutation)[addresses.index])

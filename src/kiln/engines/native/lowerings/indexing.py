@@ -25,7 +25,7 @@ from kiln.ir.operation import Operation
 from kiln.ir.sizes import Dim
 from kiln.ir.types import ShapedArray
 from kiln.ops import indexing as ops
-from kiln.ops.dimension_numbers import CLIP, FILL_OR_DROP, Window
+from kiln.ops.dimension_numbers import CLIP, LEAVE_OUT, GatherScatterMode, Window
 
 Out = Sequence[ShapedArray]
 Combine = Callable[[Scalar, Scalar], Scalar]
@@ -46,6 +46,7 @@ class _Windows:
         shape: Sequence[int],
         sizes: Sequence[int],
         axes: Sequence[Axis | Index],
+        mode: GatherScatterMode,
     ) -> None:
         placed = iter([axes[place] for place in window.placed])
         inner = {axis: next(placed) for axis in window.kept(len(shape))}
@@ -57,7 +58,8 @@ class _Windows:
         for k, d in enumerate(window.coordinates):
             last = shape[d] - sizes[d]
             start = real(b.read(indices, [*numbers, Index(k)]))
-            start = b.checking.in_bounds(b, start, last, d, shape[d])
+            if mode is not LEAVE_OUT:
+                start = b.checking.in_bounds(b, start, last, d, shape[d])
             place = clamped(start, last)
             fits = _fits(start, last)
             self.inside = fits if self.inside is None else self.inside & fits
@@ -103,9 +105,9 @@ def _gather(
         return made
     window: Window = dimension_numbers.window
     axes = b.axes(made.shape)
-    windows = _Windows(b, window, indices, operand.shape, slice_sizes, axes)
+    windows = _Windows(b, window, indices, operand.shape, slice_sizes, axes, mode)
     value = b.read(operand, windows.places)
-    if mode is FILL_OR_DROP and windows.inside is not None:
+    if mode.fills and windows.inside is not None:
         fill = ops.default_fill(operand.dtype) if fill_value is None else fill_value
         value = _choose(windows.inside, value, fill)
     b.nest(axes, b.stores(made, axes, value))
@@ -139,7 +141,7 @@ def _scatter(combine: Combine, op: str | None) -> Lowering:
         sizes: Any = window.sizes(operand.shape, updates.shape)
 
         def write(to: Layout, at: Sequence[Axis | Index], copy: Sequence[Axis]) -> Any:
-            windows = _Windows(b, window, indices, operand.shape, sizes, at)
+            windows = _Windows(b, window, indices, operand.shape, sizes, at, mode)
             places: list[Axis | Index] = [*copy, *windows.places]
             mask = None if mode is CLIP else windows.inside
             value = combine(b.read(to, places), b.read(updates, at))

@@ -19,7 +19,7 @@ from kiln.engines.xla.lowerings.slicing import signed_index
 from kiln.engines.xla.text import int_list
 from kiln.ir.types import ShapedArray
 from kiln.ops import indexing as ops
-from kiln.ops.dimension_numbers import CLIP, FILL_OR_DROP, Window
+from kiln.ops.dimension_numbers import CLIP, Window
 
 Out = Sequence[ShapedArray]
 
@@ -62,7 +62,7 @@ def _gather(
         f"indices_are_sorted = {_flag(indices_are_sorted)}"
     )
     picked = b.gather(operand, indices, out[0], attrs, slice_sizes)
-    if mode is not FILL_OR_DROP or not window.coordinates:
+    if not mode.fills or not window.coordinates:
         return picked
     above = b.compare("GE", indices, b.like(0, indices))
     below = b.compare("LE", indices, _limits(b, indices, window, operand.shape, slice_sizes))
