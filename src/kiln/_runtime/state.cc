@@ -182,6 +182,7 @@ PyTypeObject option_value_type = {
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .tp_doc = "A value of the option that its class names in `option`, and a context in which it is.",
     .tp_methods = option_value_methods,
+    .tp_new = PyType_GenericNew,
 };
 
 PyObject* options(PyObject*, PyObject*) { return Py_XNewRef(current_options()); }

@@ -25,6 +25,8 @@ class named_scope(in_scopes, contextlib.ContextDecorator):
         'sine'
     """
 
+    _name: str
+
     def __new__(cls, name: str) -> Self:
         """Check the name."""
         if not isinstance(name, str):
