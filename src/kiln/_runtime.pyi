@@ -3,7 +3,7 @@
 from collections.abc import Callable as Function
 from collections.abc import Hashable, Iterable, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,7 @@ class State:
     trace: Any
     axes: tuple[tuple[Any, Any, bool | None], ...]
     tracked: frozenset[Any]
+    bound: tuple[tuple[tuple[Any, Any, bool | None], ...], frozenset[Any]]
     source: Any
 
 state: State
@@ -35,9 +36,32 @@ class Override:
     def __enter__(self) -> None: ...
     def __exit__(self, *error: object) -> None: ...
 
+class OptionValue:
+    """A value of the option that its class names in `option`, and a context in which it is."""
+
+    option: ClassVar[str]
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *error: object) -> None: ...
+
 def options() -> Any: ...
 def set_base_options(options: Any, /) -> None: ...
 def set_merge(merge: Function[[Any, dict[str, Any]], Any], /) -> None: ...
+
+# contexts.cc
+
+class Assigned:
+    """An attribute of an object of this thread, set in a context."""
+
+    def __new__(cls, target: Any, name: str, value: Any, result: Any = ..., /) -> Self: ...
+    def __enter__(self) -> Any: ...
+    def __exit__(self, *error: object) -> None: ...
+
+class Listed:
+    """An item that is in a list, for all threads, in a context."""
+
+    def __new__(cls, list: list[Any], item: Any, result: Any = ..., /) -> Self: ...
+    def __enter__(self) -> Any: ...
+    def __exit__(self, *error: object) -> None: ...
 
 # tree_keys.cc
 

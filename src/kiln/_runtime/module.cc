@@ -20,7 +20,7 @@ PyMODINIT_FUNC PyInit__runtime(void) {
   PyObject* module = PyModule_Create(&definition);
   if (module == nullptr) return nullptr;
   for (auto add :
-       {kiln::add_state,       kiln::add_tree_keys, kiln::add_tree_nodes, kiln::add_tree,
+       {kiln::add_state,       kiln::add_contexts, kiln::add_tree_keys, kiln::add_tree_nodes, kiln::add_tree,
         kiln::add_tree_def,    kiln::add_memory,    kiln::add_array,      kiln::add_native,
         kiln::add_launcher,    kiln::add_program,   kiln::add_placed,     kiln::add_call,
         kiln::add_operators,   kiln::add_dlpack,    kiln::add_loops,      kiln::add_plan,

@@ -133,6 +133,7 @@ inline bool may_be_made(bool is_made, PyObject* object) {
 
 // Each part adds its types and functions to the module; -1 with an exception set on failure.
 int add_state(PyObject* module);
+int add_contexts(PyObject* module);
 int add_tree_keys(PyObject* module);
 int add_tree_nodes(PyObject* module);
 int add_tree(PyObject* module);

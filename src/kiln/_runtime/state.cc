@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "contexts.h"
 #include "processors.h"
 
 namespace kiln {
@@ -16,6 +17,8 @@ PyObject* merge_function = nullptr;
 PyObject* no_axes = nullptr;
 PyObject* no_names = nullptr;
 PyObject* none = Py_None;
+PyObject* state_object = nullptr;
+PyObject* overrides_name = nullptr;
 
 void set(PyObject*& slot, PyObject* value) { Py_XSETREF(slot, Py_XNewRef(value)); }
 
@@ -67,8 +70,24 @@ int set_overrides(PyObject* self, PyObject* value, void* closure) {
   return 0;
 }
 
-// Changes to the options of the thread, in force from `__enter__` to `__exit__`. Both are C++,
-// because the interpreter handles signals between the instructions of a function in Python.
+// The axes and what is tracked along them, at once.
+PyObject* get_bound(PyObject*, void*) {
+  Ref in_scope = Ref::own(get_field(nullptr, &axes)), names = Ref::own(get_field(nullptr, &tracked));
+  return PyTuple_Pack(2, in_scope.get(), names.get());
+}
+
+int set_bound(PyObject* self, PyObject* value, void*) {
+  if (is_refused(value)) return -1;
+  if (!PyTuple_Check(value) || PyTuple_GET_SIZE(value) != 2) {
+    PyErr_SetString(PyExc_TypeError, "what is bound are mapped axes and the tracked names");
+    return -1;
+  }
+  Ref held = Ref::borrow(value);
+  set_field(self, PyTuple_GET_ITEM(value, 0), &axes);
+  return set_field(self, PyTuple_GET_ITEM(value, 1), &tracked);
+}
+
+// Changes to the options of the thread, in force from `__enter__` to `__exit__`.
 struct Override {
   PyObject_HEAD
   PyObject* changes;
@@ -104,41 +123,20 @@ void dealloc_override(PyObject* self) {
   Py_TYPE(self)->tp_free(self);
 }
 
-PyObject* enter(PyObject* self, PyObject*) {
+bool enter_changes(PyObject* context, PyObject* changes) {
   PyObject* outer = thread_state.overrides;
   Ref changed = Ref::own(outer == nullptr ? PyDict_New() : PyDict_Copy(outer));
-  if (!changed || PyDict_Update(changed.get(), changes_of(self)) < 0) return nullptr;
-  Ref previous = Ref::borrow(outer == nullptr ? Py_None : outer);
-  auto* entry = static_cast<EnteredContext*>(PyMem_Malloc(sizeof(EnteredContext)));
-  if (entry == nullptr) return PyErr_NoMemory();
-  if (set_overrides(nullptr, changed.get(), &overrides) < 0) {
-    PyMem_Free(entry);
-    return nullptr;
-  }
-  *entry = {Py_NewRef(self), previous.release(), thread_state.entered};
-  thread_state.entered = entry;
+  return changed && PyDict_Update(changed.get(), changes) == 0 &&
+         enter_context(context, state_object, overrides_name, changed.get());
+}
+
+PyObject* enter(PyObject* self, PyObject*) {
+  if (!enter_changes(self, changes_of(self))) return nullptr;
   Py_RETURN_NONE;
 }
 
-bool is_entered(PyObject* context) {
-  for (EnteredContext* entry = thread_state.entered; entry != nullptr; entry = entry->outer) {
-    if (entry->context == context) return true;
-  }
-  return false;
-}
-
-// Restore what the thread had before its last entry, and forget what was entered later: contexts
-// that were never left. A context that this thread did not enter has nothing to restore on it.
 PyObject* exit(PyObject* self, PyObject* const*, Py_ssize_t) {
-  if (!is_entered(self)) Py_RETURN_NONE;
-  for (bool is_own = false; !is_own;) {
-    EnteredContext* entry = thread_state.entered;
-    thread_state.entered = entry->outer;
-    Ref context = Ref::own(entry->context), previous = Ref::own(entry->previous);
-    PyMem_Free(entry);
-    is_own = context.get() == self;
-    if (is_own && set_overrides(nullptr, previous.get(), &overrides) < 0) return nullptr;
-  }
+  if (!leave_context(self)) return nullptr;
   Py_RETURN_NONE;
 }
 
@@ -160,6 +158,31 @@ PyTypeObject override_type = {
     .tp_clear = clear_override,
     .tp_methods = override_methods,
     .tp_new = new_override,
+};
+
+// An object that is the value of an option where it is entered itself, as `with mesh:`.
+PyObject* enter_value(PyObject* self, PyObject*) {
+  Ref option = Ref::own(PyObject_GetAttrString(self, "option"));
+  Ref changes = option ? Ref::own(PyDict_New()) : Ref();
+  if (!changes || PyDict_SetItem(changes.get(), option.get(), self) < 0) return nullptr;
+  return enter_changes(self, changes.get()) ? Py_NewRef(self) : nullptr;
+}
+
+PyMethodDef option_value_methods[] = {
+    {"__enter__", enter_value, METH_NOARGS, "Be the value of the option on this thread."},
+    {"__exit__", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(exit)), METH_FASTCALL,
+     "Restore the options that this thread had."},
+    {nullptr},
+};
+
+PyTypeObject option_value_type = {
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
+    .tp_name = "kiln._runtime.OptionValue",
+    .tp_basicsize = sizeof(PyObject),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .tp_doc = "A value of the option that its class names in `option`, and a context in which it is.",
+    .tp_methods = option_value_methods,
+    .tp_new = PyType_GenericNew,
 };
 
 PyObject* options(PyObject*, PyObject*) { return Py_XNewRef(current_options()); }
@@ -194,6 +217,7 @@ PyGetSetDef fields[] = {
      &axes},
     {"tracked", get_field, set_field, "The names of the axes along which types say what varies.",
      &tracked},
+    {"bound", get_bound, set_bound, "Both: the mapped axes, and the tracked names.", nullptr},
     {"source", get_field, set_field, "The source of the equation being replayed, or None.",
      &source},
     {nullptr},
@@ -240,9 +264,12 @@ int add_state(PyObject* module) {
       PyType_Ready(&override_type) < 0) {
     return -1;
   }
-  PyObject* state = state_type.tp_alloc(&state_type, 0);
-  if (state == nullptr || PyModule_AddObject(module, "state", state) < 0 ||
-      add_type(module, &state_type) < 0 || add_type(module, &override_type) < 0) {
+  overrides_name = PyUnicode_InternFromString("overrides");
+  state_object = state_type.tp_alloc(&state_type, 0);
+  if (overrides_name == nullptr || state_object == nullptr ||
+      PyModule_AddObjectRef(module, "state", state_object) < 0 ||
+      add_type(module, &state_type) < 0 || add_type(module, &override_type) < 0 ||
+      add_type(module, &option_value_type) < 0) {
     return -1;
   }
   return PyModule_AddFunctions(module, functions);

@@ -7,12 +7,7 @@
 
 namespace kiln {
 
-// What a context that changes options found when a thread entered it.
-struct EnteredContext {
-  PyObject* context;
-  PyObject* previous;
-  EnteredContext* outer;
-};
+struct EnteredContext;
 
 // The thread's part. A null pointer stands for what holds where no context was entered, so that a
 // thread that ends outside of all contexts leaves no references behind.
@@ -24,7 +19,7 @@ struct ThreadState {
   PyObject* axes;
   PyObject* tracked;
   PyObject* source;
-  EnteredContext* entered;  // the contexts that change options, the innermost first
+  EnteredContext* entered;  // contexts, the innermost first
   int32_t threads;          // of compiled code, as `overrides` say; 0 if they do not
 };
 

@@ -29,6 +29,49 @@ Ref keys_of(PyObject* dict) {
   return Ref::own(PyList_AsTuple(keys.get()));
 }
 
+// Whether no code in Python compares or hashes the keys.
+bool has_plain_keys(PyObject* dict) {
+  Py_ssize_t position = 0;
+  PyObject* key;
+  while (PyDict_Next(dict, &position, &key, nullptr)) {
+    if (!PyUnicode_CheckExact(key) && !PyLong_CheckExact(key)) return false;
+  }
+  return true;
+}
+
+// A dict may change between any two steps that run Python code, or that collect garbage: other
+// threads, and finalizers. Its keys and children are those of one moment: nothing of the kind
+// happens between the last key and the last child, or they are taken from a copy.
+bool take_dict_apart(PyObject* dict, Node& node) {
+  bool is_copy = !has_plain_keys(dict);
+  for (Ref held = is_copy ? Ref::own(PyDict_Copy(dict)) : Ref::borrow(dict); held;
+       held = Ref::own(PyDict_Copy(dict)), is_copy = true) {
+    node.metadata = keys_of(held.get());
+    if (!node.metadata) return false;
+    if (!PyTuple_CheckExact(node.metadata.get())) {
+      PyErr_SetString(PyExc_TypeError, "the keys of a dict in their order are a tuple");
+      return false;
+    }
+    Py_ssize_t count = PyTuple_GET_SIZE(node.metadata.get());
+    node.children = Ref::own(PyTuple_New(count));
+    if (!node.children) return false;
+    bool is_same = is_copy || PyDict_GET_SIZE(held.get()) == count;
+    for (Py_ssize_t i = 0; i < count && is_same; ++i) {
+      PyObject* key = PyTuple_GET_ITEM(node.metadata.get(), i);
+      PyObject* child = PyDict_GetItemWithError(held.get(), key);
+      if (child == nullptr && PyErr_Occurred()) return false;
+      if (child == nullptr && is_copy) {
+        PyErr_SetObject(PyExc_KeyError, key);
+        return false;
+      }
+      is_same = child != nullptr;
+      if (is_same) PyTuple_SET_ITEM(node.children.get(), i, Py_NewRef(child));
+    }
+    if (is_same) return true;
+  }
+  return false;
+}
+
 Ref attributes(PyObject* value, PyObject* names) {
   Py_ssize_t count = PyTuple_GET_SIZE(names);
   Ref found = Ref::own(PyTuple_New(count));
@@ -345,27 +388,7 @@ bool take_apart(NodeKind* kind, PyObject* value, Node& node) {
       node.children = Ref::own(PyTuple_New(0));
       node.metadata = Ref::borrow(Py_None);
       return bool(node.children);
-    case Form::kDict: {
-      node.metadata = keys_of(value);
-      if (!node.metadata) return false;
-      if (!PyTuple_CheckExact(node.metadata.get())) {
-        PyErr_SetString(PyExc_TypeError, "the keys of a dict in their order are a tuple");
-        return false;
-      }
-      Py_ssize_t count = PyTuple_GET_SIZE(node.metadata.get());
-      node.children = Ref::own(PyTuple_New(count));
-      if (!node.children) return false;
-      for (Py_ssize_t i = 0; i < count; ++i) {
-        PyObject* key = PyTuple_GET_ITEM(node.metadata.get(), i);
-        PyObject* child = PyDict_GetItemWithError(value, key);
-        if (child == nullptr) {
-          if (!PyErr_Occurred()) PyErr_SetObject(PyExc_KeyError, key);
-          return false;
-        }
-        PyTuple_SET_ITEM(node.children.get(), i, Py_NewRef(child));
-      }
-      return true;
-    }
+    case Form::kDict: return take_dict_apart(value, node);
     case Form::kFields:
       node.children = attributes(value, kind->children);
       if (node.children) node.metadata = attributes(value, kind->metadata);

@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable
 from typing import Any, Self
 
-from kiln import _runtime
 from kiln.base.config import options, override
 from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source
@@ -19,7 +18,7 @@ from kiln.ir.sharding import SingleDeviceSharding
 from kiln.ops.sharding import put
 
 
-class set_mesh:
+class set_mesh(override):
     """Set the mesh that bare PartitionSpecs refer to; as a context, until it ends.
 
     None unsets it. The setting is the thread's.
@@ -27,7 +26,8 @@ class set_mesh:
     Raises: ValueError for anything but a Mesh, and inside a traced function.
     """
 
-    def __init__(self, mesh: Mesh | None) -> None:
+    def __new__(cls, mesh: Mesh | None) -> Self:
+        """Set the mesh."""
         if mesh is not None and not isinstance(mesh, Mesh):
             raise ValueError(
                 three_lines(
@@ -44,14 +44,13 @@ class set_mesh:
                     "set the mesh before the call of the jitted function",
                 )
             )
-        self._previous = _runtime.state.overrides
-        _runtime.state.overrides = {**(self._previous or {}), "mesh": mesh}
+        made = super().__new__(cls, mesh=mesh)
+        override.__enter__(made)
+        return made
 
     def __enter__(self) -> None:
+        # The mesh is set already: this may be a call without `with`.
         return None
-
-    def __exit__(self, *error: object) -> None:
-        _runtime.state.overrides = self._previous
 
 
 def get_mesh() -> Mesh | AbstractMesh:

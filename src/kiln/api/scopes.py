@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, Self
 
 from kiln.base.config import options, override
 from kiln.base.errors import three_lines
 from kiln.base.source import current_scopes, current_source, in_scopes
 
 
-@contextlib.contextmanager
-def named_scope(name: str) -> Iterator[None]:
+class named_scope(in_scopes, contextlib.ContextDecorator):
     """Name a part of a function; also a decorator.
 
     The equations of a program have the names around them in `source_info.name_stack`.
@@ -25,16 +24,26 @@ def named_scope(name: str) -> Iterator[None]:
         >>> str(program.eqns[0].source_info.name_stack)
         'sine'
     """
-    if not isinstance(name, str):
-        raise TypeError(
-            three_lines(
-                f"named_scope({name!r}) at {current_source()}",
-                f"named_scope name argument must be a string, got {type(name)}",
-                "write named_scope('layer')",
+
+    _name: str
+
+    def __new__(cls, name: str) -> Self:
+        """Check the name."""
+        if not isinstance(name, str):
+            raise TypeError(
+                three_lines(
+                    f"named_scope({name!r}) at {current_source()}",
+                    f"named_scope name argument must be a string, got {type(name)}",
+                    "write named_scope('layer')",
+                )
             )
-        )
-    with in_scopes((*current_scopes(), name)):
-        yield
+        made = super().__new__(cls, (*current_scopes(), name))
+        made._name = name
+        return made
+
+    def _recreate_cm(self) -> Self:
+        # A decorator: calls are in other scopes.
+        return type(self)(self._name)
 
 
 def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[..., Any]:

@@ -7,9 +7,8 @@ import os
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Callable
+from typing import Any, ParamSpec, Self, TypeVar
 
 import numpy as np
 
@@ -72,15 +71,12 @@ def current_scopes() -> tuple[str, ...]:
     return _here.scopes
 
 
-@contextmanager
-def in_scopes(scopes: tuple[str, ...]) -> Iterator[None]:
+class in_scopes(_runtime.Assigned):
     """Let locations of user code have these names of scopes, in a context."""
-    previous = _here.scopes
-    _here.scopes = scopes
-    try:
-        yield
-    finally:
-        _here.scopes = previous
+
+    def __new__(cls, scopes: tuple[str, ...], result: Any = None) -> Self:
+        """Take the names, and what the context returns when it is entered."""
+        return super().__new__(cls, _here, "scopes", scopes, result)
 
 
 def is_internal(filename: str) -> bool:

@@ -42,8 +42,17 @@ def sorted_keys(mapping: dict[Any, Any]) -> tuple[Any, ...]:
 
 
 def _defaultdict_flatten(value: collections.defaultdict[Any, Any]) -> tuple[list[Any], Any]:
-    keys = sorted_keys(value)
-    return [value[key] for key in keys], (value.default_factory, keys)
+    # Another thread may change it meanwhile.
+    found = dict(value)
+    keys = sorted_keys(found)
+    return [found[key] for key in keys], (value.default_factory, keys)
+
+
+def _ordered_dict_flatten(
+    value: collections.OrderedDict[Any, Any],
+) -> tuple[list[Any], tuple[Any, ...]]:
+    items = list(value.items())
+    return [child for _, child in items], tuple(key for key, _ in items)
 
 
 def _defaultdict_build(data: Any, children: Sequence[Any]) -> Any:
@@ -57,7 +66,7 @@ KINDS: dict[type, NodeKind] = {
     type(None): NodeKind(form=Form.NONE),
     dict: NodeKind(form=Form.DICT),
     collections.OrderedDict: NodeKind(
-        lambda x: (list(x.values()), tuple(x)),
+        _ordered_dict_flatten,
         lambda keys, kids: collections.OrderedDict(zip(keys, kids, strict=True)),
         lambda keys, count: [DictKey(key) for key in keys],
     ),

@@ -37,8 +37,11 @@ def flatten_one_level_with_keys(tree: Any) -> tuple[list[tuple[Any, Any]], Any]:
 
     Raises: ValueError for a leaf.
     """
-    children, data = flatten_one_level(tree)
-    entries = tree_nodes.KINDS[type(tree)].with_entries(tree)[0]
+    kind = tree_nodes.KINDS.get(type(tree)) or tree_nodes.kind_of_new(type(tree))
+    if kind is None:
+        raise _not_a_node(tree)
+    # At once: another thread may change the node.
+    entries, children, data = kind.with_entries(tree)
     return list(zip(entries, children, strict=True)), data
 
 

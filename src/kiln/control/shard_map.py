@@ -14,8 +14,8 @@ share of the cotangent.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ from kiln.control.shards import joined, shard_names, shard_of, whole_type
 from kiln.core.absent import is_linear, is_zero
 from kiln.core.meaning import meaning
 from kiln.core.staging import eval_jaxpr, stage_pure
-from kiln.core.trace import aval_of, axis_bound
+from kiln.core.trace import aval_of, axes_bound
 from kiln.execution.placement import Placer
 from kiln.ir.effects import Effects, named_axis
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
@@ -316,13 +316,9 @@ def _key(params: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(params[k] for k in ("mesh", "manual_axes", "in_specs", "out_specs", "check_vma"))
 
 
-@contextmanager
-def members_of(mesh: Mesh, manual_axes: Axes, check_vma: bool) -> Iterator[None]:
+def members_of(mesh: Mesh, manual_axes: Axes, check_vma: bool) -> AbstractContextManager[None]:
     """Bind the names of the mesh axes, with types that track what varies if `check_vma`."""
-    with ExitStack() as stack:
-        for name in manual_axes:
-            stack.enter_context(axis_bound(name, mesh.shape[name], check_vma))
-        yield
+    return axes_bound((name, mesh.shape[name], check_vma) for name in manual_axes)
 
 
 def _replicated_axes(manual_axes: Axes, spec: PartitionSpec) -> Axes:

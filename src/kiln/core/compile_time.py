@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Sequence
+from contextlib import ContextDecorator
+from typing import Any, Self
 
+from kiln._runtime import Assigned
 from kiln.core.trace import Trace, Tracer, in_force, state
 from kiln.ir.operation import Operation
 
@@ -26,12 +27,15 @@ class CompileTimeTrace(Trace):
         return "under ensure_compile_time_eval"
 
 
-@contextmanager
-def ensure_compile_time_eval() -> Iterator[None]:
+class ensure_compile_time_eval(Assigned, ContextDecorator):
     """Compute at once with known values, inside a traced function too, until the context ends.
 
     Operations on traced values are traced as usual.
     """
-    trace = CompileTimeTrace(state.trace)
-    with in_force(trace):
-        yield
+
+    def __new__(cls) -> Self:
+        """Take the trace in force as the one for traced values."""
+        return super().__new__(cls, state, "trace", CompileTimeTrace(state.trace), None)
+
+    def _recreate_cm(self) -> Self:
+        return type(self)()

@@ -8,13 +8,14 @@ a trace passes to the user function.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NoReturn
 
 import numpy as np
 
 from kiln import _runtime
+from kiln._runtime import Assigned
 from kiln.base import dtypes
 from kiln.base.config import options, override
 from kiln.base.errors import MaskedArrayError, UnexpectedTracerError, three_lines
@@ -199,48 +200,36 @@ def set_root_trace(trace: Trace) -> None:
 set_root_trace(_Unset(None))
 
 
-@contextmanager
-def in_force(trace: Trace) -> Iterator[Trace]:
-    """Activate a trace."""
-    previous = state.trace
-    state.trace = trace
-    try:
-        yield trace
-    finally:
-        state.trace = previous
+def in_force(trace: Trace) -> AbstractContextManager[Trace]:
+    """Activate a trace, in a context."""
+    return Assigned(state, "trace", trace)
 
 
-@contextmanager
-def eval_context() -> Iterator[None]:
+def eval_context() -> AbstractContextManager[None]:
     """Evaluate operations immediately, even while a program is recorded."""
-    with in_force(state.root):
-        yield
+    return Assigned(state, "trace", state.root, None)
 
 
-@contextmanager
-def axis_bound(name: Any, size: Any, kind: bool | None = None) -> Iterator[None]:
+def axes_bound(axes: Iterable[tuple[Any, Any, bool | None]]) -> AbstractContextManager[None]:
+    """Bind the names of mapped axes while a function is traced: a name, a size, a kind of each."""
+    bound, tracked = state.axes, state.tracked
+    for name, size, kind in axes:
+        bound = (*bound, (name, size, kind))
+        tracked = tracked | {name} if kind else tracked - {name}
+    return Assigned(state, "bound", (bound, tracked), None)
+
+
+def axis_bound(name: Any, size: Any) -> AbstractContextManager[None]:
     """Bind the name of a mapped axis while a function is traced."""
-    previous, tracked = state.axes, state.tracked
-    state.axes = (*previous, (name, size, kind))
-    state.tracked = tracked | {name} if kind else tracked - {name}
-    try:
-        yield
-    finally:
-        state.axes, state.tracked = previous, tracked
+    return axes_bound([(name, size, None)])
 
 
-@contextmanager
-def in_users_lines() -> Iterator[None]:
+def in_users_lines() -> AbstractContextManager[None]:
     """Attribute operations to the lines that apply them, not to the equation being replayed.
 
     For user functions that run while a program is replayed.
     """
-    previous = state.source
-    state.source = None
-    try:
-        yield
-    finally:
-        state.source = previous
+    return Assigned(state, "source", None)
 
 
 def axis_size_of(name: Any) -> Any:

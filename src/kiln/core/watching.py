@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
+
+from kiln._runtime import Listed
 
 
 class Watch:
@@ -25,15 +27,9 @@ class Watch:
 WATCHES: list[Watch] = []
 
 
-@contextlib.contextmanager
-def watched(arrays: Sequence[Any]) -> Iterator[Watch]:
+def watched(arrays: Sequence[Any]) -> AbstractContextManager[Watch]:
     """Record, until the context ends, whether values of the arrays are read."""
-    watch = Watch(arrays)
-    WATCHES.append(watch)
-    try:
-        yield watch
-    finally:
-        WATCHES.remove(watch)
+    return Listed(WATCHES, Watch(arrays))
 
 
 def note_look(x: Any) -> None:

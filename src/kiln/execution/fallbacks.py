@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
+from kiln._runtime import Listed
 from kiln.base.forks import new_lock
 
 
@@ -44,8 +44,7 @@ def fallback_counts() -> dict[str, int]:
         return dict(_counts)
 
 
-@contextlib.contextmanager
-def explain_fallbacks() -> Iterator[list[Fallback]]:
+def explain_fallbacks() -> AbstractContextManager[list[Fallback]]:
     """Collect the programs that go to XLA, on any thread, each with what kept it from the host.
 
     Example:
@@ -54,12 +53,4 @@ def explain_fallbacks() -> Iterator[list[Fallback]]:
         >>> records
         []
     """
-    records: list[Fallback] = []
-    with _lock:
-        _collectors.append(records)
-    try:
-        yield records
-    finally:
-        with _lock:
-            # By identity: lists of the same records are equal.
-            _collectors[:] = [each for each in _collectors if each is not records]
+    return Listed(_collectors, [])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
+from kiln._runtime import Assigned
 from kiln.base.source import Source, current_scopes, current_source, in_scopes
 from kiln.core.trace import state
 from kiln.ir.source_info import NameStack, SourceInfo
@@ -42,46 +43,33 @@ def user_context(
     traceback: Source | None, *, name_stack: NameStack | None = None
 ) -> Iterator[None]:
     """Attribute the operations in a context to a line of user code, and to scopes."""
-    previous = state.source
     scopes = current_scopes() if name_stack is None else name_stack.stack
-    source = traceback if isinstance(traceback, Source) else previous
-    if source is None or source.scopes == scopes:
-        state.source = source
-    else:
-        state.source = Source(source.code, source.offset, scopes)
-    try:
-        with in_scopes(scopes):
-            yield
-    finally:
-        state.source = previous
+    source = traceback if isinstance(traceback, Source) else state.source
+    if source is not None and source.scopes != scopes:
+        source = Source(source.code, source.offset, scopes)
+    with Assigned(state, "source", source), in_scopes(scopes):
+        yield
 
 
-@contextmanager
-def extend_name_stack(name: str) -> Iterator[NameStack]:
+def extend_name_stack(name: str) -> AbstractContextManager[NameStack]:
     """Enter a scope, in a context; its value is the stack."""
-    with in_scopes((*current_scopes(), name)):
-        yield NameStack(current_scopes())
+    scopes = (*current_scopes(), name)
+    return in_scopes(scopes, NameStack(scopes))
 
 
-@contextmanager
-def set_name_stack(name_stack: NameStack) -> Iterator[None]:
+def set_name_stack(name_stack: NameStack) -> AbstractContextManager[None]:
     """Be in these scopes, in a context."""
-    with in_scopes(name_stack.stack):
-        yield
+    return in_scopes(name_stack.stack)
 
 
-@contextmanager
-def reset_name_stack() -> Iterator[None]:
+def reset_name_stack() -> AbstractContextManager[None]:
     """Be in no scope, in a context."""
-    with in_scopes(()):
-        yield
+    return in_scopes(())
 
 
-@contextmanager
-def transform_name_stack(name: str) -> Iterator[None]:
+def transform_name_stack(name: str) -> AbstractContextManager[None]:
     """Enter the scope of a transformation, in a context."""
-    with in_scopes((*current_scopes(), name)):
-        yield
+    return in_scopes((*current_scopes(), name))
 
 
 def register_exclusion(path: str) -> None:

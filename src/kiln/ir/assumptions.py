@@ -9,46 +9,39 @@ would have to hold for that: names, which must not be 0, and differences of size
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Hashable, Iterable
+from contextlib import AbstractContextManager
+
+from kiln._runtime import Assigned
 
 
 class _State(threading.local):
     """Per thread: the sets being collected, outermost first, and the names in scope."""
 
-    def __init__(self) -> None:
-        self.collected: list[set[Hashable]] = []
-        self.scope: tuple[str, ...] = ()
+    collecting: tuple[tuple[set[Hashable], ...], tuple[str, ...]] = (), ()
 
 
 _state = _State()
 
 
-@contextmanager
-def collecting(names: Iterable[str] = ()) -> Iterator[set[Hashable]]:
+def collecting(names: Iterable[str] = ()) -> AbstractContextManager[set[Hashable]]:
     """Collect the assumptions made inside; `names` are the named axes of the recorded program."""
     found: set[Hashable] = set()
-    previous = _state.scope
-    _state.collected.append(found)
-    _state.scope = (*previous, *names)
-    try:
-        yield found
-    finally:
-        _state.collected.pop()
-        _state.scope = previous
+    outer, scope = _state.collecting
+    return Assigned(_state, "collecting", ((*outer, found), (*scope, *names)), found)
 
 
 def is_collecting() -> bool:
     """Tell whether assumptions are being collected."""
-    return bool(_state.collected)
+    return bool(_state.collecting[0])
 
 
 def assume_not_zero(sizes: Iterable[Hashable]) -> None:
     """Record that a decision needed sizes, or those of axes by name, not to be 0."""
-    for found in _state.collected:
+    for found in _state.collecting[0]:
         found.update(sizes)
 
 
 def names_in_scope() -> tuple[str, ...]:
     """Return the named axes of the programs being recorded."""
-    return _state.scope
+    return _state.collecting[1]

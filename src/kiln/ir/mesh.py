@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
 import numpy as np
 
-from kiln.base.config import override
+from kiln import _runtime
 from kiln.base.errors import three_lines
 from kiln.base.processes import processes
 from kiln.base.source import current_source
@@ -94,17 +92,7 @@ def axes_of(entry: Any) -> tuple[Any, ...]:
     return entry if isinstance(entry, tuple) else (entry,)
 
 
-class _Entered(threading.local):
-    """The contexts of `with mesh:` that this thread is in."""
-
-    def __init__(self) -> None:
-        self.contexts: list[AbstractContextManager[None]] = []
-
-
-_entered = _Entered()
-
-
-class Mesh(AxisKinds):
+class Mesh(AxisKinds, _runtime.OptionValue):
     """Devices arranged in a grid whose axes have names.
 
     As a context (`with mesh:`) it is the mesh that a bare PartitionSpec refers to. `axis_types` are
@@ -112,6 +100,8 @@ class Mesh(AxisKinds):
 
     Raises: ValueError if names and axes differ in number, or a name or device is repeated.
     """
+
+    option = "mesh"
 
     def __init__(
         self, devices: Any, axis_names: str | Sequence[Any], axis_types: Any = None
@@ -222,22 +212,6 @@ class Mesh(AxisKinds):
             self.axis_names if axis_names is None else axis_names,
             self.axis_types if axis_types is None else axis_types,
         )
-
-    def __enter__(self) -> Mesh:
-        context = override(mesh=self)
-        try:
-            context.__enter__()
-            _entered.contexts.append(context)
-            return self
-        except BaseException:
-            # Interrupted before the body, so nobody will call `__exit__`.
-            if context in _entered.contexts:
-                _entered.contexts.remove(context)
-            context.__exit__()
-            raise
-
-    def __exit__(self, *error: Any) -> None:
-        _entered.contexts.pop().__exit__(*error)
 
     def __eq__(self, other: object) -> bool:
         return self is other or (

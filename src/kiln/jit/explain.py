@@ -5,13 +5,14 @@ Signatures are made in `signature.py`, which names their parts.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from kiln._runtime import Listed
 from kiln.base import tree_differences
 from kiln.base.config import options, options_of_key
 from kiln.base.source import current_source, definition_of, name_of
@@ -230,33 +231,24 @@ def _short(value: Any) -> str:
 # Listeners.
 
 
-class _Collector:
-    def __init__(self) -> None:
-        self.records: list[Record] = []
+_collectors: list[list[Record]] = []
 
 
-_collectors: list[_Collector] = []
+def _note_recompile(name: str, seconds: float) -> None:
+    for records in _collectors:
+        source = str(current_source())
+        records.append(Record(name, name, only("evicted"), source, 0.0, seconds))
 
 
-@contextlib.contextmanager
-def explain_recompiles() -> Iterator[list[Record]]:
+on_recompile(_note_recompile)
+
+
+def explain_recompiles() -> AbstractContextManager[list[Record]]:
     """Collect the reasons why functions are traced and programs recompiled, on any thread.
 
     Yields a list that grows by one `Record` per trace; after a warm-up it should stay empty.
     """
-    collector = _Collector()
-
-    def returned(name: str, seconds: float) -> None:
-        source = str(current_source())
-        collector.records.append(Record(name, name, only("evicted"), source, 0.0, seconds))
-
-    stop = on_recompile(returned)
-    _collectors.append(collector)
-    try:
-        yield collector.records
-    finally:
-        _collectors.remove(collector)
-        stop()
+    return Listed(_collectors, [])
 
 
 def record(fun: Callable[..., Any], why: Callable[[], tuple[Difference, ...]]) -> Record | None:
@@ -266,7 +258,7 @@ def record(fun: Callable[..., Any], why: Callable[[], tuple[Difference, ...]]) -
         return None
     made = Record(name_of(fun), definition_of(fun), why(), str(current_source()))
     for collector in _collectors:
-        collector.records.append(made)
+        collector.append(made)
     if wanted:
         log("TRACING %s", made)
     return made

@@ -73,11 +73,12 @@ def run_initialized(
 def _run_in(
     scope: Scope, fn: Any, module: Any, capture: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    context.captures.append(capture)
+    outer = context.capture
+    context.capture = capture
     try:
         return fn(module.clone(parent=scope, _deep_clone=True), *args, **kwargs)
     finally:
-        context.captures.pop()
+        context.capture = outer
         scope.invalidate()
 
 

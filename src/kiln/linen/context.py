@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 import functools
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
+
+from kiln._runtime import Assigned
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,33 +24,22 @@ class InterceptorContext:
 class Context(threading.local):
     """Per thread: the modules whose methods are running, innermost last; capture; interceptors."""
 
-    modules: list[Any]
-    captures: list[Any]
-    interceptors: list[Callable[..., Any]]
-    named_calls: bool
-
-    def __init__(self) -> None:
-        self.modules = [None]
-        self.captures = [None]
-        self.interceptors = []
-        self.named_calls = True
+    modules: tuple[Any, ...] = (None,)
+    capture: Any = None
+    interceptors: tuple[Callable[..., Any], ...] = ()
+    named_calls: bool = True
 
 
 context = Context()
 
 
-@contextmanager
-def intercept_methods(interceptor: Callable[..., Any]) -> Iterator[None]:
+def intercept_methods(interceptor: Callable[..., Any]) -> AbstractContextManager[None]:
     """Run `interceptor(next_call, args, kwargs, context)` in place of every module method.
 
     The interceptor calls `next_call(*args, **kwargs)` to run the method; the outermost one runs
     first.
     """
-    context.interceptors.append(interceptor)
-    try:
-        yield
-    finally:
-        context.interceptors.pop()
+    return Assigned(context, "interceptors", (*context.interceptors, interceptor), None)
 
 
 def intercepted(module: Any, name: str, method: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -68,15 +59,9 @@ def intercepted(module: Any, name: str, method: Callable[..., Any], args: Any, k
     return call(0, *args, **kwargs)
 
 
-@contextmanager
-def override_named_call(enable: bool = True) -> Iterator[None]:
+def override_named_call(enable: bool = True) -> AbstractContextManager[None]:
     """Set what `enable_named_call` sets, inside the context."""
-    before = context.named_calls
-    context.named_calls = enable
-    try:
-        yield
-    finally:
-        context.named_calls = before
+    return Assigned(context, "named_calls", enable, None)
 
 
 def enable_named_call() -> None:

@@ -331,7 +331,7 @@ class _Jitted:
             modules: Hashable = (
                 reading.module(lift.module),
                 tuple(map(reading.read, lift.slots())),
-                reading.read(context.captures[-1]),
+                reading.read(context.capture),
                 tuple(map(reading.read, context.interceptors)),
             )
         except Unreadable:

@@ -310,18 +310,19 @@ class Module(HasVariables, PureFunctions):
             if scope is None:
                 raise CallCompactUnboundModuleError(type(self).__name__, name)
             state.in_compact = True
-        context.modules.append(self)
+        outer = context.modules
+        context.modules = (*outer, self)
         try:
             if context.interceptors:
                 result = intercepted(self, name, method, args, kwargs)
             else:
                 result = method(self, *args, **kwargs)
-            capture = context.captures[-1]
+            capture = context.capture
             if capture and scope is not None and capture(self, name):
                 self.sow("intermediates", name, result)
             return result
         finally:
-            context.modules.pop()
+            context.modules = outer
             if is_compact:
                 assert self.scope is not None
                 object.__setattr__(self, "scope", self.scope.rewound())

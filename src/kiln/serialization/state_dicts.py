@@ -6,13 +6,14 @@ in the table is a leaf. Restoring needs a target, which gives the structure.
 
 from __future__ import annotations
 
-import contextlib
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 
+from kiln._runtime import Assigned
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.base.tree import Partial
@@ -33,8 +34,7 @@ _handlers: dict[type, tuple[ToState, FromState]] = {}
 class _Path(threading.local):
     """The names from the root to the part that this thread is restoring."""
 
-    def __init__(self) -> None:
-        self.names: list[str] = []
+    names: tuple[str, ...] = ()
 
 
 _path = _Path()
@@ -45,13 +45,8 @@ def current_path() -> str:
     return "/".join(_path.names)
 
 
-@contextlib.contextmanager
-def _inside(name: str) -> Iterator[None]:
-    _path.names.append(name)
-    try:
-        yield
-    finally:
-        _path.names.pop()
+def _inside(name: str) -> AbstractContextManager[None]:
+    return Assigned(_path, "names", (*_path.names, name), None)
 
 
 def _handler(value: Any) -> tuple[ToState, FromState] | None:

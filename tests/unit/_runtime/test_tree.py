@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import gc
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -383,3 +384,63 @@ def test_a_key_that_is_none() -> None:
     for wrong in (3, (list, None), (list, None, [None]), (3, None, ()), (list, None, (3,))):
         with pytest.raises(ValueError, match="no structure"):
             PyTreeDef(wrong)
+
+
+class Changing:
+    """A key whose comparison changes the dict that it is in."""
+
+    def __init__(self, number: int, change: Callable[[], None]) -> None:
+        self.number = number
+        self.change = change
+
+    def __hash__(self) -> int:
+        return self.number
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __lt__(self, other: Changing) -> bool:
+        self.change()
+        return self.number < other.number
+
+
+@pytest.mark.parametrize("cls", [dict, collections.defaultdict, collections.OrderedDict])
+@pytest.mark.parametrize("change", [dict.clear, lambda d: d.update(a=1), lambda d: d.popitem()])
+def test_a_dict_comes_apart_as_of_one_moment(cls: Any, change: Callable[[Any], Any]) -> None:
+    mapping = cls()
+
+    def changed() -> None:
+        if len(mapping) == 3:
+            change(mapping)
+
+    mapping.update({Changing(i, changed): i for i in (2, 0, 1)})
+    leaves, structure = tree.flatten(mapping)
+    assert sorted(leaves) == [0, 1, 2]
+    assert [key.number for key in structure.unflatten(leaves)] == leaves
+
+
+@pytest.mark.parametrize("cls", [dict, collections.defaultdict, collections.OrderedDict])
+def test_a_dict_that_another_thread_changes_comes_apart_as_of_one_moment(cls: Any) -> None:
+    mapping = cls()
+    mapping["a"] = "a"
+    is_over = threading.Event()
+    interval = sys.getswitchinterval()
+
+    def change() -> None:
+        while not is_over.is_set():
+            mapping["b"] = "b"
+            mapping["c"] = "c"
+            del mapping["b"], mapping["c"]
+
+    thread = threading.Thread(target=change)
+    sys.setswitchinterval(1e-6)
+    try:
+        thread.start()
+        for _ in range(2000):
+            leaves, structure = tree.flatten(mapping)
+            assert leaves == list(structure.unflatten(leaves))
+            assert leaves in (["a"], ["a", "b"], ["a", "b", "c"], ["a", "c"])
+    finally:
+        sys.setswitchinterval(interval)
+        is_over.set()
+        thread.join()
