@@ -121,3 +121,55 @@ def test_a_processor_is_not_divided_into_no_devices(
     said = subprocess.run(command, capture_output=True, text=True, check=False)
     assert said.returncode == 1
     assert f"{name}={count}" in said.stderr
+
+
+def test_a_traced_size_names_its_argument_and_function() -> None:
+    def made(rows, scale):
+        return jnp.zeros((rows + 1, 2)) * scale
+
+    calls = [
+        lambda: kiln.jit(made)(3, 2.0),
+        lambda: kiln.jit(lambda rows: jnp.ones(4).reshape(rows, 2))(2),
+    ]
+    for name, call in zip(("made", "<lambda>"), calls, strict=True):
+        with pytest.raises(TypeError) as caught:
+            call()
+        assert f"while tracing the function {name} at {__file__}" in str(caught.value)
+        assert "the value of the argument rows" in str(caught.value)
+        assert "static_argnames=['rows']" in str(caught.value)
+        assert str(caught.value).count("\n") == 2
+    with pytest.raises(TypeError, match=r"static_argnames=\.\.\."):
+        kiln.jit(lambda x: jnp.ones((x.sum(),)))(jnp.arange(3))
+
+
+def test_a_misspelled_option_is_understood() -> None:
+    for call, meant in (
+        (lambda: kiln.jit(len, static_argname="x"), "static_argnames"),
+        (lambda: kiln.jit(donate_argnum=0), "donate_argnums"),
+        (lambda: kiln.vmap(len, in_axis=0), "in_axes"),
+        (lambda: kiln.grad(len, argnum=1), "argnums"),
+        (lambda: kiln.value_and_grad(len, hasaux=True), "has_aux"),
+        (lambda: kiln.jacfwd(len, holomorph=True), "holomorphic"),
+        (lambda: kiln.jacrev(len, argnumbers=1), "argnums"),
+        (lambda: kiln.hessian(len, argnum=1), "argnums"),
+    ):
+        with pytest.raises(TypeError, match=f"did you mean {meant}") as caught:
+            call()
+        assert __file__ in str(caught.value)
+        assert "got an unexpected keyword argument" in str(caught.value)
+    with pytest.raises(TypeError, match="it takes fun, in_axes, out_axes, axis_name"):
+        kiln.vmap(len, zzz=1)
+
+
+def test_a_leaked_tracer_tells_where_it_was_made() -> None:
+    kept = []
+
+    @kiln.jit
+    def keep(x):
+        kept.append(jnp.sin(x))
+        return x
+
+    keep(1.0)
+    line = keep.__wrapped__.__code__.co_firstlineno + 2
+    with pytest.raises(kiln.errors.UnexpectedTracerError, match=f"made by `sin` at .*:{line} in"):
+        kept[0] + 1

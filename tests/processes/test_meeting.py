@@ -83,7 +83,7 @@ def free_port(host: str) -> int:
         pytest.skip(f"this machine has no {host}")
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+@pytest.mark.parametrize("host", [pytest.param("127.0.0.1", marks=pytest.mark.full), "::1"])
 def test_strangers_take_no_part(host: str) -> None:
     port = free_port(host)
     with strangers(host, port) as told:

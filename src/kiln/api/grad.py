@@ -15,6 +15,7 @@ from kiln.api.arguments import (
     require_callable,
     value_of,
 )
+from kiln.api.keywords import known_keywords
 from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source, name_of
 from kiln.base.tree import tree_structure, tree_unflatten
@@ -27,6 +28,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+@known_keywords
 def value_and_grad(
     fun: Callable[P, R],
     argnums: int | Sequence[int] = 0,
@@ -81,6 +83,7 @@ def _value_and_grad(
     return both
 
 
+@known_keywords
 def grad(
     fun: Callable[P, Any],
     argnums: int | Sequence[int] = 0,

@@ -8,6 +8,7 @@ from typing import Any, ParamSpec
 import numpy as np
 
 from kiln.api.arguments import Auxiliary, check_output, differentiated, require_callable
+from kiln.api.keywords import known_keywords
 from kiln.api.linear import jvp, vjp
 from kiln.api.vmap import vmap
 from kiln.base import dtypes
@@ -54,6 +55,7 @@ def _unstack(stack: Any, leaves: Sequence[Any], treedef: Any, axis: int) -> Any:
     return tree_unflatten(treedef, out)
 
 
+@known_keywords
 def jacfwd(
     fun: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
@@ -109,6 +111,7 @@ def _tangents_as(stack: Any, aval: ShapedArray) -> Any:
     return zeros_of(aval.with_(shape=stack.shape))
 
 
+@known_keywords
 def jacrev(
     fun: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
@@ -158,6 +161,7 @@ def jacrev(
 jacobian = jacrev
 
 
+@known_keywords
 def hessian(
     fun: Callable[P, Any],
     argnums: int | Sequence[int] = 0,

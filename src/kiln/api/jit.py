@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Any, ParamSpec, TypeVar, overload
 
 from kiln.api.arrays import devices
+from kiln.api.keywords import known_keywords
 from kiln.base.config import override
 from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source, name_of
@@ -81,6 +82,7 @@ def jit(
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 
 
+@known_keywords
 def jit(
     fun: Any = UNSPECIFIED,
     /,

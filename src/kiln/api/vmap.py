@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
+from kiln.api.keywords import known_keywords
 from kiln.api.mapped_containers import as_elements, as_stacks
 from kiln.base import dtypes
 from kiln.base.errors import one_line, three_lines
@@ -31,6 +32,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+@known_keywords
 def vmap(
     fun: Callable[P, R],
     in_axes: Any = 0,

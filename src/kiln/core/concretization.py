@@ -42,6 +42,15 @@ def refuse(tracer: Any, conversion: str, remedy: str | None = None) -> NoReturn:
     )
 
 
+def dependence(tracer: Any) -> tuple[str, str]:
+    """Return where a value is traced and what it depends on, and the option that makes it known."""
+    tracer = tracer.abstract()
+    arguments = tracer.owner.responsible(tracer)
+    scalars = [name for name, aval in arguments if not aval.shape and name.isidentifier()]
+    static = repr(scalars) if scalars else "..."
+    return f"{tracer.owner.describe()}.{_because(arguments)}", f"static_argnames={static}"
+
+
 def refuse_keys(aval: ShapedArray, asked: str) -> NoReturn:
     """Raise the error for using random keys as numbers in the function `asked`."""
     raise TypeError(

@@ -17,7 +17,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray, copied, from_host, host_value, numbers_of
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
-from kiln.core.concretization import refuse
+from kiln.core.concretization import dependence, refuse
 from kiln.core.dlpack import host_view
 from kiln.core.ref import Ref, not_an_array
 from kiln.core.trace import Tracer, aval_of, require_unmasked
@@ -358,13 +358,16 @@ def _size(name: str, shape: Any, dim: Any) -> Dim:
 
 def _bad_shape(name: str, shape: Any) -> TypeError:
     shown = shape if isinstance(shape, (tuple, list)) else (shape,)
+    traced = [dim for dim in shown if isinstance(dim, Tracer) and dim.concrete() is None]
+    where, static = dependence(traced[0]) if traced else ("", "static_argnames=...")
     return TypeError(
         three_lines(
-            f"{name}: a shape was given as {shown!r:.200} at {current_source()}",
+            f"{name}: a shape was given as {shown!r:.200} at {current_source()}"
+            f"{where and ', '}{where}",
             "Shapes must be 1D sequences of concrete values of integer type, got "
             f"{shown!r:.200}. Each shape is part of the program, so it cannot be a traced value.",
             "use a Python int; mark an argument that shapes depend on as static: "
-            "jit(..., static_argnames=...)",
+            f"jit(..., {static})",
         )
     )
 

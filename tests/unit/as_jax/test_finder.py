@@ -168,6 +168,36 @@ print(jnp.ones(1).dtype, jax.device_count())
     assert run("-c", text, at=decoy).stdout == "float64 3\n"
 
 
+def test_guards_that_the_environment_asks_for_are_refused(decoy: Path) -> None:
+    text = """
+import os, kiln
+from kiln.as_jax.environment import apply_environment
+for name, accepted, refused in (
+    ("JAX_TRANSFER_GUARD", "allow", "disallow"),
+    ("JAX_TRANSFER_GUARD_HOST_TO_DEVICE", "allow", "log"),
+    ("JAX_TRANSFER_GUARD_DEVICE_TO_HOST", "allow", "disallow_explicit"),
+    ("JAX_TRANSFER_GUARD_DEVICE_TO_DEVICE", "allow", "log_explicit"),
+    ("JAX_LEGACY_PRNG_KEY", "allow", "error"),
+    ("JAX_ARRAY_GARBAGE_COLLECTION_GUARD", "allow", "fatal"),
+    ("JAX_DEBUG_KEY_REUSE", "0", "1"),
+    ("JAX_NO_EXECUTION", "0", "1"),
+    ("JAX_NO_TRACING", "0", "1"),
+    ("JAX_THREAD_GUARD", "0", "1"),
+):
+    os.environ[name] = accepted
+    apply_environment()
+    os.environ[name] = refused
+    try:
+        apply_environment()
+        print(name)
+    except kiln.errors.UnavailableOptionError as error:
+        assert f"the environment has {name}={refused}" in str(error)
+        assert str(error).count(chr(10)) == 2
+    del os.environ[name]
+"""
+    assert run("-c", text, at=decoy).stdout == ""
+
+
 def test_programs(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(

@@ -298,3 +298,17 @@ class TestRefusals:
         stored[at : at + 4] = np.float32(5).tobytes()
         with pytest.raises(ValueError, match="something has changed them"):
             export.deserialize(stored)
+
+
+@pytest.mark.parametrize("names", [("kept",), ("out_types", "out_avals", "out_sharding_numbers")])
+def test_a_module_of_another_number_of_arrays(names):
+    table = read(bytes(exported_of(lambda x, y: (x + y, x), X, X).serialize()), "Exported")
+    for name in names:
+        table[name] = table[name][:1]
+    if len(names) > 1:
+        table["out_tree"]["children"] = table["out_tree"]["children"][:1]
+        table["out_shardings"] = table["out_shardings"][:1]
+    loaded = export.deserialize(with_checksum(write(table, "Exported")))
+    with pytest.raises(ValueError, match="its StableHLO cannot be used") as caught:
+        loaded.call(X, X)
+    assert str(caught.value).count("\n") == 2

@@ -80,10 +80,22 @@ def imported(
                 number = numbers[0] if takes_number else None
                 module = _refined(ir, module, kept, results, number)
                 takes_number = False
-            return _renamed(ir, module, prefix, numbers if takes_number else ())
+            found = _renamed(ir, module, prefix, numbers if takes_number else ())
+            _check_counts(program, found)
+            return found
     except Exception as error:  # noqa: BLE001, jaxlib raises what it likes for other modules
         wrong = f"its StableHLO cannot be used: {one_line(error)}"
         raise ValueError(three_lines(asked, wrong, "export it again")) from None
+
+
+def _check_counts(program: PortableProgram, found: Imported) -> None:
+    """Check that a module has the arguments and results that its container speaks of."""
+    takes = len(found.operands) - bool(found.numbers)
+    if (takes, len(found.results)) != (len(program.kept), len(program.out_avals)):
+        raise ValueError(
+            f"it takes {takes} arrays and returns {len(found.results)}, and should take "
+            f"{len(program.kept)} and return {len(program.out_avals)}"
+        )
 
 
 def for_types(

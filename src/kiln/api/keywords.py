@@ -1,0 +1,42 @@
+"""Options of transformations: one that there is not is an error that names the one meant."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from kiln.base.errors import three_lines
+from kiln.base.lazy import difflib
+from kiln.base.source import api_boundary, current_source
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def known_keywords(fun: F) -> F:
+    """Let a function of the interface say which of its keywords another one may be meant for."""
+    name: str = fun.__name__
+    code = fun.__code__
+    known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    options = frozenset(known)
+
+    @functools.wraps(fun)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        if not options.issuperset(kwargs):
+            _refuse(name, known, next(each for each in kwargs if each not in options))
+        return fun(*args, **kwargs)
+
+    return cast(F, wrapper)
+
+
+@api_boundary
+def _refuse(name: str, known: tuple[str, ...], keyword: str) -> None:
+    close = difflib.get_close_matches(keyword, known, 1)
+    remedy = f"did you mean {close[0]}?" if close else f"it takes {', '.join(known)}"
+    raise TypeError(
+        three_lines(
+            f"{name}(..., {keyword}=...) at {current_source()}",
+            f"{name}() got an unexpected keyword argument {keyword!r}",
+            remedy,
+        )
+    )
