@@ -28,11 +28,13 @@ from kiln.engines.native.loop_ir import (
 )
 from kiln.engines.native.passes.axes import split_axes
 from kiln.engines.native.passes.buffers import (
+    Touched,
     everything,
     loads,
     nodes,
     reads,
     roots_of,
+    shared_buffers,
     writes,
 )
 from kiln.engines.native.passes.rebuilding import with_roots
@@ -54,27 +56,27 @@ SMALL = 64
 
 def fuse(function: Function) -> None:
     """Fuse the nests of each block of statements."""
-    uses = _uses(function.body)
+    uses = Counter(b for statement in walk(function.body) for b in set(reads(statement)))
     outputs = set(function.outputs)
-    _fuse_block(function.body, uses, outputs)
+    _fuse_block(function.body, uses, outputs, shared_buffers(function), {})
     drop_unread(function)
 
 
-def _fuse_block(statements: list[Statement], uses: Counter[Buffer], outputs: set[Buffer]) -> None:
+def _fuse_block(
+    statements: list[Statement],
+    uses: Counter[Buffer],
+    outputs: set[Buffer],
+    shared: dict[Statement, set[Buffer]],
+    touched: Touched,
+) -> None:
     for statement in statements:
-        for block in blocks(statement):
-            _fuse_block(block, uses, outputs)
-    statements[:] = _Fuser(uses, outputs, statements).run()
-
-
-def _uses(statements: list[Statement]) -> Counter[Buffer]:
-    """Count the statements that read each buffer."""
-    found: Counter[Buffer] = Counter()
-    for statement in statements:
-        found.update(set(reads(statement)))
-        for block in blocks(statement):
-            found.update(_uses(block))
-    return found
+        inner = blocks(statement)
+        for block in inner:
+            _fuse_block(block, uses, outputs, shared, touched)
+        if inner:
+            read, written = everything(statement, touched)
+            touched[statement] = read & shared[statement], written & shared[statement]
+    statements[:] = _Fuser(uses, outputs, statements, touched).run()
 
 
 class Cluster:
@@ -118,8 +120,13 @@ class Definition:
 
 class _Fuser:
     def __init__(
-        self, uses: Counter[Buffer], outputs: set[Buffer], statements: list[Statement]
+        self,
+        uses: Counter[Buffer],
+        outputs: set[Buffer],
+        statements: list[Statement],
+        touched: Touched,
     ) -> None:
+        self.touched = touched
         self.uses = uses
         self.outputs = outputs
         self.statements = statements
@@ -131,7 +138,7 @@ class _Fuser:
         self.writers: Counter[Buffer] = Counter()
         self.write_times: dict[Buffer, list[int]] = {}
         for time, statement in enumerate(statements):
-            for buffer in everything(statement)[1]:
+            for buffer in everything(statement, touched)[1]:
                 self.writers[buffer] += 1
                 self.write_times.setdefault(buffer, []).append(time)
 
@@ -146,7 +153,7 @@ class _Fuser:
     def _barrier(self, statement: Statement) -> None:
         place = len(self.done)
         self.done.append(statement)
-        read, written = everything(statement)
+        read, written = everything(statement, self.touched)
         self._note(place, read, written)
 
     def _note(self, place: int, read: set[Buffer], written: set[Buffer]) -> None:
@@ -163,7 +170,7 @@ class _Fuser:
         own = nodes(nest)
         read = loads(nest)
         repeats = Counter([x.attr[0] for x in read])
-        home = -1 if nest.ordered else self._home(nest, read)
+        home = -1 if nest.ordered else self._home(nest, read, len(own))
         replaced: dict[Value, Value] = {}
         inputs: set[Value] = set()
         size, work = len(own), sum(map(cost, own))
@@ -209,8 +216,8 @@ class _Fuser:
                         return split
         return nest
 
-    def _home(self, nest: Nest, loads: Sequence[Value]) -> int:
-        """Return where the nest could be joined to one that computes what it reads."""
+    def _home(self, nest: Nest, loads: Sequence[Value], size: int) -> int:
+        """Return where a nest of a size could be joined to one that computes what it reads."""
         read: set[Buffer] = set()
         for x in loads:
             # What is cheap is written here in any case, so its operands are read.
@@ -221,6 +228,10 @@ class _Fuser:
         if not places or places[-1] < after:
             return -1
         place = places[-1]
+        cluster = self.done[place]
+        if isinstance(cluster, Cluster) and len(cluster.nodes) + size > MOST_NODES:
+            # It would not be joined, and so compute all of it once more.
+            return -1
         made_there = {b for b in read if self.last_written.get(b) == place}
         return place if all(b in self.definitions for b in made_there) else -1
 
