@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kiln.base.hashed import Hashed
 from kiln.base.revisions import revision
 from kiln.ir.effects import must_keep
 from kiln.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Var
@@ -68,28 +69,8 @@ def _memoized(
     now = revision()
     found: tuple[int, Hashable] | None = jaxpr.memo.get(of)
     if found is None or found[0] != now:
-        found = jaxpr.memo[of] = (now, _Structure(_canonical(jaxpr, kind)))
+        found = jaxpr.memo[of] = (now, Hashed(_canonical(jaxpr, kind)))
     return found[1]
-
-
-class _Structure:
-    """The structure of a program, hashed once: those of programs around it contain it."""
-
-    __slots__ = ("hash", "parts")
-
-    def __init__(self, parts: Hashable) -> None:
-        self.parts = parts
-        self.hash = hash(parts)
-
-    def __hash__(self) -> int:
-        return self.hash
-
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        if not isinstance(other, _Structure):
-            return NotImplemented
-        return self.hash == other.hash and self.parts == other.parts
 
 
 def _itself(aval: ShapedArray) -> ShapedArray:
