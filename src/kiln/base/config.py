@@ -56,6 +56,7 @@ class Options(Record):
     dump_dir: str = _option("")
     explain: bool = _option(False)
     log_compiles: bool = _option(False)
+    progress: bool = _option(True)
     full_traceback: bool = _option(False)
     num_cpu_devices: int | None = _option(None, kind=int)
     num_threads: int | None = _option(None, kind=int)

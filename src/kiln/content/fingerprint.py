@@ -31,6 +31,7 @@ from kiln.content.class_content import Unreadable, read_class, read_instance
 from kiln.content.evidence import Evidence
 from kiln.content.fixed_values import is_fixed, is_kiln_module, is_pure_space
 from kiln.core.array import ConcreteArray, PlacedArray
+from kiln.core.trace import Trace, state
 from kiln.ir.types import ShapedArray
 
 
@@ -66,7 +67,8 @@ def content_of(value: Any, *, with_jitted: bool = True) -> Content | None:
     if not options().content:
         return None
     evidence = Evidence(value)
-    reading = Reading(with_jitted=with_jitted, evidence=evidence)
+    limit = LIMIT_WITHIN if _is_deep() else LIMIT
+    reading = Reading(with_jitted=with_jitted, evidence=evidence, limit=limit)
     try:
         key = reading.read(value)
         if reading.meets_numpy:
@@ -74,6 +76,16 @@ def content_of(value: Any, *, with_jitted: bool = True) -> Content | None:
         return Content(key, ambient(numpy=False), reading.operands, evidence.finish())
     except (Unreadable, RecursionError):
         return None
+
+
+def _is_deep() -> bool:
+    """Tell whether many functions are being recorded, each one within the one before."""
+    trace: Trace | None = state.trace
+    for _ in range(DEEP):
+        if trace is None:
+            return False
+        trace = trace.parent
+    return True
 
 
 def key_of_value(value: Any) -> Hashable | None:
@@ -95,6 +107,13 @@ def why_unreadable(value: Any) -> str | None:
     return None
 
 
+LIMIT = 20000
+"""A function that reaches more values has no content."""
+LIMIT_WITHIN = 128
+"""The limit for functions recorded within `DEEP` others: each of a thousand nested functions
+reaches all those inside it, and is read once more for each of those around it."""
+DEEP = 8
+
 Reader = Callable[["Reading", Any], Hashable]
 _readers: dict[type, Reader] = {}
 
@@ -111,18 +130,26 @@ class Reading:
     the traces of jitted functions are checked. `evidence` is told of the functions that are read.
     """
 
-    __slots__ = ("_arrays", "_met", "_steps", "evidence", "meets_numpy", "operands", "with_jitted")
+    __slots__ = (
+        "_arrays",
+        "_left",
+        "_met",
+        "evidence",
+        "meets_numpy",
+        "operands",
+        "with_jitted",
+    )
 
-    LIMIT = 20000
-
-    def __init__(self, *, with_jitted: bool = True, evidence: Evidence | None = None) -> None:
+    def __init__(
+        self, *, with_jitted: bool = True, evidence: Evidence | None = None, limit: int = LIMIT
+    ) -> None:
         self.with_jitted = with_jitted
         self.evidence = evidence
         self.operands: list[ConcreteArray] = []
         self.meets_numpy = False
         self._arrays: dict[int, int] = {}
         self._met: dict[int, tuple[int, Any]] = {}
-        self._steps = 0
+        self._left = limit
 
     def read(self, value: Any) -> Hashable:
         """Return the key of a value.
@@ -131,8 +158,8 @@ class Reading:
         """
         reader = _readers.get(type(value))
         if reader is not None:
-            self._steps += 1
-            if self._steps > self.LIMIT:
+            self._left -= 1
+            if self._left < 0:
                 raise Unreadable("it reaches too many values")
             return reader(self, value)
         if is_fixed(value):

@@ -20,6 +20,7 @@ from kiln.base import dtypes
 from kiln.base.bounded import Bounded
 from kiln.base.config import options
 from kiln.base.errors import TypePromotionError, three_lines
+from kiln.base.hashed import Hashed
 from kiln.base.memory import MB
 from kiln.base.source import current_source, definition_of, name_of
 from kiln.base.tree import (
@@ -142,7 +143,7 @@ def stage_body(
     if content is None:
         body = _record(construct, fun, in_tree, avals, user)
         return body._replace(jaxpr=interned(body.jaxpr))
-    key = (content.key, construct, in_tree, tuple(avals), options().key(), state.axes)
+    key = Hashed((content.key, construct, in_tree, tuple(avals), options().key(), state.axes))
     known = _by_content.get(key)
     if known is None:
         with watched(content.operands) as watch, collecting() as assumed:
@@ -392,7 +393,7 @@ def interned(jaxpr: Jaxpr) -> Jaxpr:
     places = tuple(
         (id(eqn.source.code), eqn.source.offset) if eqn.source else None for eqn in jaxpr.eqns
     )
-    key = (canonical(jaxpr), places, jaxpr.name, jaxpr.arg_names, options().key())
+    key = Hashed((canonical(jaxpr), places, jaxpr.name, jaxpr.arg_names, options().key()))
     return _interned.get(key) or _interned.put(key, jaxpr, DERIVED_FACTOR * footprint(jaxpr))
 
 

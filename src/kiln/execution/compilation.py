@@ -31,7 +31,7 @@ from kiln.core.engine import Buffer, Engine, Executable, Memory, Placement, Prog
 from kiln.core.ref import Ref
 from kiln.core.trace import Tracer, aval_of, leaked
 from kiln.execution import dumping
-from kiln.execution.engine_choice import Choice, engine_for
+from kiln.execution.engine_choice import HOST_COMPILER, Choice, engine_for
 from kiln.execution.programs import program_of
 from kiln.execution.progress import progress
 from kiln.execution.stored_programs import choice_for, executable_of
@@ -455,7 +455,7 @@ def _compile(compiled: CachedProgram) -> Executable:
     if opts.dump:
         dumping.dump(name, "jaxpr", lambda: str(program.jaxpr))
     start = time.perf_counter()
-    with progress(name):
+    with progress(name, program.jaxpr, is_quick=choice.name == HOST_COMPILER):
         executable = executable_of(choice, program)
     seconds = time.perf_counter() - start
     if opts.dump:

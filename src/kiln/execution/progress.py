@@ -1,24 +1,47 @@
-"""A line on the terminal during long compilations: the function and the seconds so far.
+"""A line on the terminal during long compilations: what is compiled, how far, for how long.
 
-Written to stderr when that is a terminal, never into pipes and files, and removed at the end.
+Written to stderr when that is a terminal, never into pipes and files, and removed at the end. Of a
+program that a Python loop has written out it names the line, and what to write instead. The option
+`progress` (`KILN_PROGRESS=0`) turns it off.
 """
 
 from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
+from typing import NamedTuple
 
+from kiln.base.compile_steps import end, step_of
+from kiln.base.config import options
 from kiln.base.forks import in_child, new_rlock
+from kiln.base.source import Source
+from kiln.ir.footprint import EQUATION_BYTES, footprint
+from kiln.ir.jaxpr import Jaxpr
 
 AFTER_S = 2.0
 EVERY_S = 1.0
 ERASE_LINE = "\r\x1b[K"
+FEWEST_EQUATIONS = 200
+"""The native engine compiles shorter programs in milliseconds, for which no thread is started."""
+_SHORT_BYTES = FEWEST_EQUATIONS * EQUATION_BYTES
+FEWEST_TIMES = 64
+"""A line that has made one equation so often is taken to be in a loop of Python."""
 
-_running: dict[int, tuple[str, float]] = {}
+
+class _Running(NamedTuple):
+    name: str
+    jaxpr: Jaxpr | None
+    start: float
+    thread: int
+
+
+_running: dict[int, _Running] = {}
 _numbers = itertools.count()
 _changed = threading.Condition(new_rlock())
 _watcher: threading.Thread | None = None
@@ -26,24 +49,44 @@ _is_shown = False
 
 
 @contextlib.contextmanager
-def progress(name: str) -> Iterator[None]:
-    """Show that `name` is being compiled, from the second second on."""
-    if not _is_terminal():
+def progress(name: str, jaxpr: Jaxpr | None = None, *, is_quick: bool = False) -> Iterator[None]:
+    """Show that a program is being compiled, from the second second on.
+
+    `is_quick` says that short programs are compiled in milliseconds: nothing is shown for them.
+    """
+    is_short = is_quick and (jaxpr is None or footprint(jaxpr) < _SHORT_BYTES)
+    if is_short or not options().progress or not _is_terminal():
         yield
         return
     number = next(_numbers)
     with _changed:
-        _running[number] = (name, time.monotonic())
+        _running[number] = _Running(name, jaxpr, time.monotonic(), threading.get_ident())
         _start_watching()
     try:
         yield
     finally:
+        end()
         with _changed:
             del _running[number]
             # Here and not in the watcher, which could erase what the program writes next.
             if _is_shown:
                 _show("")
             _changed.notify()
+
+
+def written_out(jaxpr: Jaxpr) -> tuple[Source, int] | None:
+    """Return the line that has made an equation most often, and how often, if that is often."""
+    sources: dict[tuple[object, int, str], Source] = {}
+    times: Counter[tuple[object, int, str]] = Counter()
+    for eqn in jaxpr.eqns:
+        if eqn.source is not None:
+            key = (eqn.source.code, eqn.source.offset, eqn.primitive.name)
+            sources[key] = eqn.source
+            times[key] += 1
+    if not times:
+        return None
+    ((key, number),) = times.most_common(1)
+    return (sources[key], number) if number >= FEWEST_TIMES else None
 
 
 def _is_terminal() -> bool:
@@ -66,15 +109,30 @@ def _watch() -> None:
     global _watcher
     with _changed:
         while _running:
-            name, start = min(_running.values(), key=lambda item: item[1])
-            seconds = time.monotonic() - start
+            oldest = min(_running.values(), key=lambda each: each.start)
+            seconds = time.monotonic() - oldest.start
             if seconds < AFTER_S:
                 _changed.wait(AFTER_S - seconds)
                 continue
-            others = f" and {len(_running) - 1} more" if len(_running) > 1 else ""
-            _show(f"kiln: compiling {name}{others}: {seconds:.0f} s")
+            _show(_line(oldest, seconds))
             _changed.wait(EVERY_S)
         _watcher = None
+
+
+def _line(running: _Running, seconds: float) -> str:
+    others = f" and {len(_running) - 1} more" if len(_running) > 1 else ""
+    parts = [f"kiln: compiling {running.name}{others}: {seconds:.0f} s"]
+    if running.jaxpr is not None:
+        parts.append(f"{len(running.jaxpr.eqns):,} equations")
+    step = step_of(running.thread)
+    if step:
+        parts.append(step)
+    found = None if running.jaxpr is None else written_out(running.jaxpr)
+    if found is not None:
+        source, times = found
+        place = f"{os.path.basename(source.file)}:{source.line}"
+        parts.append(f"{place} ran {times:,} times: use lax.fori_loop, lax.scan or vmap")
+    return ", ".join(parts)
 
 
 @in_child
@@ -88,5 +146,13 @@ def _show(text: str) -> None:
     global _is_shown
     _is_shown = bool(text)
     with contextlib.suppress(OSError, ValueError):
-        sys.stderr.write(ERASE_LINE + text)
+        sys.stderr.write(ERASE_LINE + text[: _columns() - 1])
         sys.stderr.flush()
+
+
+def _columns() -> int:
+    """Return the width of the terminal: a line that is broken could not be erased."""
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or 80
+    except (AttributeError, OSError, ValueError):
+        return 1000

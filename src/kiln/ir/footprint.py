@@ -13,7 +13,10 @@ EQUATION_BYTES = 1280
 
 def footprint(jaxpr: Jaxpr) -> int:
     """Return roughly the bytes that a jaxpr holds, without programs derived from it."""
-    return BASE_BYTES + sum(map(_of_equation, jaxpr.eqns))
+    found: int | None = jaxpr.memo.get(footprint)
+    if found is None:
+        found = jaxpr.memo[footprint] = BASE_BYTES + sum(map(_of_equation, jaxpr.eqns))
+    return found
 
 
 def _of_equation(eqn: Eqn) -> int:

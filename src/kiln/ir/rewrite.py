@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kiln.base.hashed import Hashed
 from kiln.base.revisions import revision
 from kiln.ir.effects import must_keep
 from kiln.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Var
@@ -68,7 +69,7 @@ def _memoized(
     now = revision()
     found: tuple[int, Hashable] | None = jaxpr.memo.get(of)
     if found is None or found[0] != now:
-        found = jaxpr.memo[of] = (now, _canonical(jaxpr, kind))
+        found = jaxpr.memo[of] = (now, Hashed(_canonical(jaxpr, kind)))
     return found[1]
 
 

@@ -30,7 +30,7 @@ from kiln.jit.entry import Entry, Recording
 from kiln.jit.history import CacheInfo
 from kiln.jit.lookup import Lookup
 from kiln.jit.named_axes import NamedAxes
-from kiln.jit.parameters import NONE_CHOSEN, Chosen
+from kiln.jit.parameters import NONE_CHOSEN, Chosen, signed_by
 from kiln.jit.placement_options import NO_PLACEMENT, PlacementOptions
 from kiln.jit.recorder import UNLIMITED, PlainRecorder
 from kiln.jit.running import arranged, bind, run
@@ -105,7 +105,7 @@ class JitFunction(_runtime.Callable):
     def __getattr__(self, name: str) -> Any:
         # A property would be taken for the signature of the class.
         if name == "__signature__":
-            return inspect.signature(self._fun)
+            return inspect.signature(signed_by(self._fun))
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import inspect
 import operator
+import sys
+import types
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from kiln import _runtime
 from kiln.base.errors import three_lines
 from kiln.base.records import Record
 from kiln.base.source import current_source, name_of
@@ -21,9 +24,25 @@ NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
 def signature_of(fun: Callable[..., Any]) -> inspect.Signature | None:
     """Return a callable's signature, or None if it has none (some builtins)."""
     try:
-        return inspect.signature(fun)
+        return inspect.signature(signed_by(fun))
     except (ValueError, TypeError):
         return None
+
+
+def signed_by(fun: Any) -> Any:
+    """Return the callable below a jitted function and wrappers whose signature they have.
+
+    `inspect` asks each layer for a signature of its own, and a jitted function has that of the one
+    below it: asked from the outside, each layer would be asked twice as often as the one around it.
+    """
+    for _ in range(sys.getrecursionlimit()):
+        if not isinstance(fun, (types.FunctionType, _runtime.Callable)):
+            break
+        own = fun.__dict__
+        if "__signature__" in own or "__wrapped__" not in own:
+            break
+        fun = own["__wrapped__"]
+    return fun
 
 
 class Chosen(Record):

@@ -13,8 +13,12 @@ from typing import Any
 
 import pytest
 
+import kiln
+import kiln.numpy as jnp
+from kiln.base.compile_steps import begin, step_of
+from kiln.base.config import override
 from kiln.execution import progress as module
-from kiln.execution.progress import ERASE_LINE, progress
+from kiln.execution.progress import ERASE_LINE, progress, written_out
 
 
 class Screen(io.StringIO):
@@ -106,6 +110,57 @@ def test_short_compilations_show_nothing(screen: Screen, monkeypatch: Any) -> No
     assert watcher_is_gone()
 
 
+def unrolled(n: int) -> Any:
+    def f(x: Any) -> Any:
+        for _ in range(n):
+            x = jnp.sin(x)  # The line.
+        return x
+
+    return f
+
+
+def test_the_line_says_which_line_was_written_out(screen: Screen) -> None:
+    jaxpr = kiln.make_jaxpr(unrolled(300))(1.0).jaxpr
+    with progress("step", jaxpr, is_quick=True):
+        begin("fuse")
+        assert screen.shows("fuse")
+    line = unrolled.__code__.co_firstlineno + 3
+    expected = (
+        f"kiln: compiling step: 0 s, 300 equations, fuse, test_progress.py:{line} ran 300 times: "
+        "use lax.fori_loop, lax.scan or vmap"
+    )
+    assert expected in screen.getvalue()
+    assert step_of(threading.get_ident()) == ""
+    assert watcher_is_gone()
+
+
+def test_what_no_loop_has_written_is_not_called_one() -> None:
+    few = kiln.make_jaxpr(unrolled(module.FEWEST_TIMES - 1))(1.0).jaxpr
+    assert written_out(few) is None
+    assert written_out(kiln.make_jaxpr(lambda: ())().jaxpr) is None
+    found = written_out(kiln.make_jaxpr(unrolled(module.FEWEST_TIMES))(1.0).jaxpr)
+    assert found is not None
+    assert found[1] == module.FEWEST_TIMES
+
+
+def test_no_thread_for_short_programs_and_where_it_is_off(screen: Screen) -> None:
+    short = kiln.make_jaxpr(unrolled(5))(1.0).jaxpr
+    with progress("step", short, is_quick=True):
+        assert module._watcher is None
+    with override(progress=False), progress("step"):
+        assert module._watcher is None
+    with progress("step", short):
+        assert module._watcher is not None
+    assert watcher_is_gone()
+
+
+def test_a_line_is_cut_at_the_width_of_the_terminal(screen: Screen, monkeypatch: Any) -> None:
+    monkeypatch.setattr(module, "_columns", lambda: 20)
+    with progress("step"):
+        assert screen.written.wait(10)
+    assert screen.getvalue().startswith(f"{ERASE_LINE}kiln: compiling ste\r")
+
+
 PROGRAM = """
 import time
 import kiln
@@ -137,6 +192,20 @@ def test_on_a_real_terminal_and_in_a_pipe() -> None:
     os.close(main)
     assert "kiln: compiling <lambda>: 0 s" in shown
     assert shown.endswith(ERASE_LINE)
+    quiet, other = pty.openpty()
+    subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env={**os.environ, "KILN_PROGRESS": "0"},
+        stdout=subprocess.PIPE,
+        stderr=other,
+        timeout=60,
+        check=True,
+    )
+    os.set_blocking(quiet, False)
+    os.close(other)
+    with pytest.raises(OSError, match="Input/output error"):
+        os.read(quiet, 1)
+    os.close(quiet)
     piped = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, timeout=60, check=True
     )

@@ -11,6 +11,7 @@ ints, or sizes of named axes (`extents.py`).
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
@@ -482,10 +483,16 @@ def blocks(statement: Statement) -> list[list[Statement]]:
 
 def walk(statements: Sequence[Statement]) -> Iterator[Statement]:
     """Iterate over all statements, those with blocks before what is in them."""
-    for statement in statements:
-        yield statement
-        for block in blocks(statement):
-            yield from walk(block)
+    waiting = [iter(statements)]
+    while waiting:
+        for statement in waiting[-1]:
+            yield statement
+            inner = blocks(statement)
+            if inner:
+                waiting.append(itertools.chain.from_iterable(inner))
+                break
+        else:
+            waiting.pop()
 
 
 def load(scope: Scope, buffer: Buffer, index: Index) -> Value:

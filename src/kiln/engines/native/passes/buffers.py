@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from kiln.engines.native.loop_ir import (
@@ -10,6 +11,7 @@ from kiln.engines.native.loop_ir import (
     Branch,
     Buffer,
     Copy,
+    Function,
     Index,
     Kernel,
     Loop,
@@ -19,8 +21,13 @@ from kiln.engines.native.loop_ir import (
     Statement,
     While,
     blocks,
+    walk,
 )
 from kiln.engines.native.scalars import Value, postorder
+
+Touched = dict[Statement, tuple[set[Buffer], set[Buffer]]]
+"""The buffers that statements, and those inside them, read and write."""
+_NOTHING: Touched = {}
 
 
 def roots_of(nest: Nest) -> list[Value]:
@@ -85,15 +92,49 @@ def writes(statement: Statement) -> Iterator[Buffer]:
             return
 
 
-def everything(statement: Statement) -> tuple[set[Buffer], set[Buffer]]:
-    """Return the buffers that a statement and those inside it read and write."""
+def everything(statement: Statement, known: Touched = _NOTHING) -> tuple[set[Buffer], set[Buffer]]:
+    """Return the buffers that a statement and those inside it read and write.
+
+    Statements whose buffers are `known` are not looked into.
+    """
+    found = known.get(statement)
+    if found is not None:
+        return found
     read, written = set(reads(statement)), set(writes(statement))
     for block in blocks(statement):
         for each in block:
-            more_read, more_written = everything(each)
+            more_read, more_written = everything(each, known)
             read |= more_read
             written |= more_written
     return read, written
+
+
+def shared_buffers(function: Function) -> dict[Statement, set[Buffer]]:
+    """Return, for each statement with blocks, the buffers that it shares with those around it.
+
+    What only the statements inside touch is nothing to those around, however deep they are nested.
+    """
+    touches = Counter((*function.inputs, *function.outputs))
+    for statement in walk(function.body):
+        touches.update({*reads(statement), *writes(statement)})
+    found: dict[Statement, set[Buffer]] = {}
+
+    def count(statement: Statement) -> Counter[Buffer]:
+        own = Counter({*reads(statement), *writes(statement)})
+        inner = blocks(statement)
+        if not inner:
+            return own
+        for block in inner:
+            for each in block:
+                own.update(count(each))
+        for buffer in [b for b, times in own.items() if times == touches[b]]:
+            del own[buffer]
+        found[statement] = set(own)
+        return own
+
+    for statement in function.body:
+        count(statement)
+    return found
 
 
 def is_whole(copy: Copy) -> bool:

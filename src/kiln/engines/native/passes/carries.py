@@ -147,14 +147,14 @@ class _Classes:
 
     def __init__(self, function: Function, copies: Sequence[_WholeCopy]) -> None:
         outputs = set(function.outputs)
-        self.liveness = Liveness(function)
+        concerned = {x for each in copies for x in (each.to, each.of)}
+        self.liveness = Liveness(function, concerned)
         self.reasons: dict[tuple[Statement, Buffer], str] = {}
         self.divided: set[Nest] = set()
         """Nests that have to compute all before they store any of it."""
         self._sources: dict[tuple[Statement, Buffer], Buffer] = {
             (each.statement, each.to): each.of for each in copies
         }
-        concerned = {x for each in copies for x in (each.to, each.of)}
         writers: dict[Buffer, list[Statement]] = {x: [] for x in concerned}
         self._needed: dict[Buffer, list[Statement]] = {x: [] for x in concerned}
         """The statements that read a buffer, or after which its elements are needed."""

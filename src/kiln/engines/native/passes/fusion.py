@@ -28,17 +28,20 @@ from kiln.engines.native.loop_ir import (
 )
 from kiln.engines.native.passes.axes import split_axes
 from kiln.engines.native.passes.buffers import (
+    Touched,
     everything,
     loads,
     nodes,
     reads,
     roots_of,
+    shared_buffers,
     writes,
 )
 from kiln.engines.native.passes.rebuilding import with_roots
 from kiln.engines.native.passes.schedule import cost
 from kiln.engines.native.passes.substitution import bounds, leaves, solved, substituted
 from kiln.engines.native.scalars import Value, postorder
+from kiln.ir.sizes import Dim
 
 MOST_TRIED = 64
 """Clusters of the same axes that a nest is compared with, the last ones first."""
@@ -54,33 +57,33 @@ SMALL = 64
 
 def fuse(function: Function) -> None:
     """Fuse the nests of each block of statements."""
-    uses = _uses(function.body)
+    uses = Counter(b for statement in walk(function.body) for b in set(reads(statement)))
     outputs = set(function.outputs)
-    _fuse_block(function.body, uses, outputs)
+    _fuse_block(function.body, uses, outputs, shared_buffers(function), {})
     drop_unread(function)
 
 
-def _fuse_block(statements: list[Statement], uses: Counter[Buffer], outputs: set[Buffer]) -> None:
+def _fuse_block(
+    statements: list[Statement],
+    uses: Counter[Buffer],
+    outputs: set[Buffer],
+    shared: dict[Statement, set[Buffer]],
+    touched: Touched,
+) -> None:
     for statement in statements:
-        for block in blocks(statement):
-            _fuse_block(block, uses, outputs)
-    statements[:] = _Fuser(uses, outputs, statements).run()
-
-
-def _uses(statements: list[Statement]) -> Counter[Buffer]:
-    """Count the statements that read each buffer."""
-    found: Counter[Buffer] = Counter()
-    for statement in statements:
-        found.update(set(reads(statement)))
-        for block in blocks(statement):
-            found.update(_uses(block))
-    return found
+        inner = blocks(statement)
+        for block in inner:
+            _fuse_block(block, uses, outputs, shared, touched)
+        if inner:
+            read, written = everything(statement, touched)
+            touched[statement] = read & shared[statement], written & shared[statement]
+    statements[:] = _Fuser(uses, outputs, statements, touched).run()
 
 
 class Cluster:
     """A nest being fused, and what is known of its expressions."""
 
-    __slots__ = ("axes", "effects", "inputs", "is_map", "nest", "nodes", "reduced")
+    __slots__ = ("axes", "effects", "inputs", "is_map", "nest", "nodes", "reduced", "spans")
 
     def __init__(self, nest: Nest, inputs: set[Value]) -> None:
         self.nest = nest
@@ -90,6 +93,33 @@ class Cluster:
         self.nodes = set(nodes(nest))
         self.reduced = frozenset(nest.reduced_axes())
         self.is_map = nest.is_map
+        self.spans: dict[Buffer, tuple[Dim, Dim] | None] = {}
+        """Between which elements each buffer is written, if that is certain."""
+        for effect in nest.effects:
+            self.widen(effect)
+
+    def widen(self, effect: Store | Reduce) -> None:
+        """Let an effect belong to what the cluster writes."""
+        own = _span(effect)
+        known = self.spans.setdefault(effect.buffer, own)
+        if own is None or known is None:
+            self.spans[effect.buffer] = None
+        elif known is not own:
+            low, high = (own[0], known[1]) if at_least(known[0], own[0]) else (known[0], own[1])
+            is_hull = all(at_least(x, low) and at_least(high, y) for x, y in (own, known))
+            self.spans[effect.buffer] = (low, high) if is_hull else None
+
+    def is_apart(self, effect: Store | Reduce) -> bool:
+        """Tell whether an effect certainly writes no element that the cluster writes."""
+        if effect.buffer not in self.spans:
+            return True
+        own, known = _span(effect), self.spans[effect.buffer]
+        if own is None:
+            return False
+        if known is not None and _are_separate(own, known):
+            return True
+        others = [_span(x) for x in self.effects if x.buffer is effect.buffer]
+        return all(x is not None and _are_separate(own, x) for x in others)
 
 
 class Definition:
@@ -118,8 +148,13 @@ class Definition:
 
 class _Fuser:
     def __init__(
-        self, uses: Counter[Buffer], outputs: set[Buffer], statements: list[Statement]
+        self,
+        uses: Counter[Buffer],
+        outputs: set[Buffer],
+        statements: list[Statement],
+        touched: Touched,
     ) -> None:
+        self.touched = touched
         self.uses = uses
         self.outputs = outputs
         self.statements = statements
@@ -131,7 +166,7 @@ class _Fuser:
         self.writers: Counter[Buffer] = Counter()
         self.write_times: dict[Buffer, list[int]] = {}
         for time, statement in enumerate(statements):
-            for buffer in everything(statement)[1]:
+            for buffer in everything(statement, touched)[1]:
                 self.writers[buffer] += 1
                 self.write_times.setdefault(buffer, []).append(time)
 
@@ -146,7 +181,7 @@ class _Fuser:
     def _barrier(self, statement: Statement) -> None:
         place = len(self.done)
         self.done.append(statement)
-        read, written = everything(statement)
+        read, written = everything(statement, self.touched)
         self._note(place, read, written)
 
     def _note(self, place: int, read: set[Buffer], written: set[Buffer]) -> None:
@@ -163,7 +198,7 @@ class _Fuser:
         own = nodes(nest)
         read = loads(nest)
         repeats = Counter([x.attr[0] for x in read])
-        home = -1 if nest.ordered else self._home(nest, read)
+        home = -1 if nest.ordered else self._home(nest, read, len(own))
         replaced: dict[Value, Value] = {}
         inputs: set[Value] = set()
         size, work = len(own), sum(map(cost, own))
@@ -209,8 +244,8 @@ class _Fuser:
                         return split
         return nest
 
-    def _home(self, nest: Nest, loads: Sequence[Value]) -> int:
-        """Return where the nest could be joined to one that computes what it reads."""
+    def _home(self, nest: Nest, loads: Sequence[Value], size: int) -> int:
+        """Return where a nest of a size could be joined to one that computes what it reads."""
         read: set[Buffer] = set()
         for x in loads:
             # What is cheap is written here in any case, so its operands are read.
@@ -221,6 +256,9 @@ class _Fuser:
         if not places or places[-1] < after:
             return -1
         place = places[-1]
+        cluster = self.done[place]
+        if isinstance(cluster, Cluster) and len(cluster.nodes) + size > MOST_NODES:
+            return -1  # It would not be joined, and so compute all of it once more.
         made_there = {b for b in read if self.last_written.get(b) == place}
         return place if all(b in self.definitions for b in made_there) else -1
 
@@ -329,6 +367,8 @@ class _Fuser:
             if len(cluster.nodes) + len(more) > MOST_NODES:
                 continue
             cluster.effects.extend(nest.effects)
+            for effect in nest.effects:
+                cluster.widen(effect)
             cluster.nest.lines = _add(dict(cluster.nest.lines), nest.lines)
             cluster.inputs |= inputs
             cluster.nodes |= more
@@ -339,19 +379,13 @@ class _Fuser:
 
     def _forwards(self, cluster: Cluster, nest: Nest, inputs: set[Value]) -> bool:
         """Tell whether a nest reads nothing that the cluster writes, and overwrites nothing."""
-        written = {effect.buffer for effect in cluster.effects}
-        if any(x.attr[0] in written for x in inputs):
+        if any(x.attr[0] in cluster.spans for x in inputs):
             return False
         mine = set(writes(nest))
         if any(x.attr[0] in mine for x in cluster.inputs):
             return False
         # Parts of one buffer may be written by one nest, as those of a concatenation.
-        return all(
-            _are_apart(effect, other)
-            for effect in nest.effects
-            for other in cluster.effects
-            if effect.buffer is other.buffer
-        )
+        return all(cluster.is_apart(effect) for effect in nest.effects)
 
 
 def _add(lines: dict[Any, float], more: Mapping[Any, float]) -> dict[Any, float]:
@@ -372,14 +406,16 @@ def _fresh(roots: Sequence[Value], known: set[Value]) -> set[Value]:
     return found
 
 
-def _are_apart(x: Store | Reduce, y: Store | Reduce) -> bool:
-    """Tell whether two effects certainly write different elements of their buffer."""
-    if isinstance(x, Reduce) or isinstance(y, Reduce):
-        return False
-    (low, high), (first, last) = bounds(x.index), bounds(y.index)
-    if low is None or high is None or first is None or last is None:
-        return False
-    return at_least(first, high + 1) or at_least(low, last + 1)
+def _span(effect: Store | Reduce) -> tuple[Dim, Dim] | None:
+    """Return the first and the last element that a store may write, if they are known."""
+    if isinstance(effect, Reduce):
+        return None
+    low, high = bounds(effect.index)
+    return None if low is None or high is None else (low, high)
+
+
+def _are_separate(x: tuple[Dim, Dim], y: tuple[Dim, Dim]) -> bool:
+    return at_least(y[0], x[1] + 1) or at_least(x[0], y[1] + 1)
 
 
 def _is_whole(store: Store, nest: Nest) -> bool:

@@ -28,7 +28,14 @@ from kiln.engines.native.loop_ir import (
     load,
     walk,
 )
-from kiln.engines.native.passes.buffers import everything, nodes, reads, roots_of, writes
+from kiln.engines.native.passes.buffers import (
+    Touched,
+    everything,
+    nodes,
+    reads,
+    roots_of,
+    writes,
+)
 from kiln.engines.native.passes.fusion import CHEAP
 from kiln.engines.native.passes.rebuilding import with_roots
 from kiln.engines.native.passes.schedule import cost
@@ -47,23 +54,31 @@ def hoist(function: Function) -> None:
     writers: Counter[Buffer] = Counter()
     for statement in walk(function.body):
         writers.update(set(writes(statement)))
-    _hoist(function.body, writers)
+    _hoist(function.body, writers, {})
 
 
-def _hoist(statements: list[Statement], writers: Counter[Buffer]) -> None:
+def _hoist(statements: list[Statement], writers: Counter[Buffer], touched: Touched) -> None:
     found: list[Statement] = []
     for statement in statements:
-        for block in blocks(statement):
-            _hoist(block, writers)
+        inner = blocks(statement)
+        for block in inner:
+            _hoist(block, writers, touched)
+        if inner:
+            # What leaves it stays inside the loops around, which touch the same.
+            touched[statement] = everything(statement, touched)
         if isinstance(statement, (Loop, While)):
-            found += _invariant(statement, writers)
+            found += _invariant(statement, writers, set(touched[statement][1]))
         found.append(statement)
     statements[:] = found
 
 
-def _invariant(loop: Loop | While, writers: Counter[Buffer]) -> list[Statement]:
-    """Take the statements out of a loop's body that are the same in each turn and cost much."""
-    _, changing = everything(loop)
+def _invariant(
+    loop: Loop | While, writers: Counter[Buffer], changing: set[Buffer]
+) -> list[Statement]:
+    """Take the statements out of a loop's body that are the same in each turn and cost much.
+
+    `changing` are the buffers that the loop writes.
+    """
     constant: dict[Statement, None] = {}
     makers: dict[Buffer, Statement] = {}
     for statement in loop.body:
@@ -126,23 +141,25 @@ def _is_dear(statement: Statement) -> bool:
 
 def turn_summed(function: Function) -> None:
     """Turn operands that loops sum along their elements, once before each loop."""
-    _turn(function.body)
+    _turn(function.body, {})
 
 
-def _turn(statements: list[Statement]) -> None:
+def _turn(statements: list[Statement], touched: Touched) -> None:
     found: list[Statement] = []
     for statement in statements:
-        for block in blocks(statement):
-            _turn(block)
+        inner = blocks(statement)
+        for block in inner:
+            _turn(block, touched)
+        if inner:
+            touched[statement] = everything(statement, touched)
         if isinstance(statement, Loop) and estimate(statement.axis.size) >= FEWEST_TURNS:
-            found += _turned(statement)
+            found += _turned(statement, touched[statement][1])
         found.append(statement)
     statements[:] = found
 
 
-def _turned(loop: Loop) -> list[Statement]:
-    """Let a loop read turned operands; return what turns them."""
-    _, changing = everything(loop)
+def _turned(loop: Loop, changing: set[Buffer]) -> list[Statement]:
+    """Let a loop that writes some buffers read turned operands; return what turns them."""
     made: list[Statement] = []
     known: dict[tuple[Buffer, Index, Axis], Value] = {}
     for i, statement in enumerate(loop.body):

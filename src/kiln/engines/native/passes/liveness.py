@@ -9,7 +9,7 @@ the buffer in between.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple, cast
 
 from kiln.engines.native.extents import at_least, estimate, magnitude, smallest
@@ -31,7 +31,7 @@ from kiln.engines.native.loop_ir import (
     blocks,
     walk,
 )
-from kiln.engines.native.passes.buffers import reads, writes
+from kiln.engines.native.passes.buffers import reads, shared_buffers, writes
 from kiln.ir.sizes import Dim
 
 
@@ -45,79 +45,146 @@ class Segment(NamedTuple):
 Segments = dict[Buffer, list[Segment]]
 
 
-class Liveness:
-    """What each statement of a function leaves alive."""
+class _Effect(NamedTuple):
+    """What statements do to what is alive: before them are `needs`, and of what is after them all
+    but what `ends`."""
 
-    def __init__(self, function: Function) -> None:
+    needs: set[Buffer]
+    ends: set[Buffer]
+
+    def before(self, live: set[Buffer]) -> set[Buffer]:
+        """Return what is alive before, given what is alive after."""
+        return (live - self.ends) | self.needs
+
+
+class Liveness:
+    """What each statement of a function leaves alive, of the buffers that it is asked for.
+
+    Each statement is looked at twice, however deep it is nested: first, from the inside, for its
+    effect; then, from the outside, for what is alive around it.
+    """
+
+    def __init__(self, function: Function, concerned: Collection[Buffer] | None = None) -> None:
         self.after: dict[Statement, set[Buffer]] = {}
-        """The buffers whose elements are needed after a statement."""
+        """The buffers, of those that are `concerned`, whose elements are needed after a statement;
+        nothing if none are given."""
         self.carried: dict[Statement, set[Buffer]] = {}
         """The buffers whose elements are needed when a turn of a loop begins."""
+        self._concerned = None if concerned is None else set(concerned)
         self._writers: Counter[Buffer] = Counter()
         for each in walk(function.body):
             self._writers.update(set(writes(each)))
+        self.shared = shared_buffers(function)
+        """The buffers that statements with blocks share with those around them."""
         self._segments: dict[Statement, Segments] = {}
         self._reads: dict[Statement, set[Buffer]] = {}
-        self._block(function.body, set(function.outputs))
+        self._effects: dict[Statement, _Effect] = {}
+        self._of_blocks: dict[int, _Effect] = {}
+        self._effect_of_block(function.body)
+        self._note(function.body, self._of_interest(set(function.outputs)))
 
-    def _block(self, statements: Sequence[Statement], live: set[Buffer]) -> set[Buffer]:
-        """Note what is alive in a block after which `live` is; return what is alive before it."""
-        live = set(live)
-        pending: Segments = {}
+    def _of_interest(self, buffers: set[Buffer]) -> set[Buffer]:
+        return buffers if self._concerned is None else buffers & self._concerned
+
+    # From the inside: effects.
+
+    def _effect_of_block(self, statements: Sequence[Statement]) -> _Effect:
+        found = self._of_blocks.get(id(statements))
+        if found is not None:
+            return found
+        needs: set[Buffer] = set()
+        ends: set[Buffer] = set()
+        pending = _Pending()
         for statement in reversed(statements):
-            self.after.setdefault(statement, set()).update(live)
-            before = self._statement(statement, live)
-            for buffer, segments in self.written(statement).items():
-                later = pending.setdefault(buffer, [])
-                later += segments
-                if is_covered(later, buffer.size) and buffer not in self._read(statement):
-                    before.discard(buffer)
-            for buffer in self._read(statement):
-                pending.pop(buffer, None)
-            live = before
-        return live
+            own = self._effect(statement)
+            read = self._read(statement)
+            over = {
+                buffer
+                for buffer, segments in self.written(statement).items()
+                if pending.covers(buffer, segments) and buffer not in read
+            }
+            effect = _Effect(own.needs - over, self._of_interest(own.ends | over))
+            self._effects[statement] = effect
+            pending.end(read)
+            needs -= effect.ends
+            needs |= effect.needs
+            ends |= effect.ends
+        return self._of_blocks.setdefault(id(statements), _Effect(needs, ends))
 
-    def _statement(self, statement: Statement, live: set[Buffer]) -> set[Buffer]:
-        """Return what is alive before a statement that may leave all of its results unwritten."""
+    def _effect(self, statement: Statement) -> _Effect:
+        """Return the effect of a statement that may leave all of its results unwritten."""
         match statement:
             case Loop():
-                once = self._block(statement.body, live)
-                top = self._block(statement.body, live | once)
-                self.carried[statement] = top
-                return set(top)
+                # What a turn needs of the turn before is what it needs of what comes before it.
+                turn = self._effect_of_block(statement.body)
+                return _Effect(turn.needs, turn.ends & self.shared[statement])
             case While():
-                after = live | {statement.flag}
-                top = self._block(statement.condition, after)
-                once = self._block(statement.body, top)
-                top = self._block(statement.condition, after | once)
-                self._block(statement.body, top)
-                self.carried[statement] = top
-                return set(top)
+                condition = self._effect_of_block(statement.condition)
+                turn = self._effect_of_block(statement.body)
+                again = self._of_interest({statement.flag}) | turn.needs
+                return _Effect(condition.before(again), condition.ends)
             case Branch():
-                found = set(reads(statement))
-                for block in statement.blocks:
-                    found |= self._block(block, live)
-                return found
-        return live | self._read(statement)
+                each = [self._effect_of_block(block) for block in statement.blocks]
+                own = self._of_interest(set(reads(statement)))
+                return _Effect(
+                    own.union(*[x.needs for x in each]),
+                    set.intersection(*[x.ends for x in each]),
+                )
+        return _Effect(self._of_interest(self._read(statement)), set())
+
+    # From the outside: what is alive.
+
+    def _note(self, statements: Sequence[Statement], live: set[Buffer]) -> None:
+        """Note what is alive in a block after which `live` is."""
+        live = set(live)
+        for statement in reversed(statements):
+            if self._concerned is not None:
+                self.after[statement] = set(live)
+            match statement:
+                case Loop():
+                    turn = self._of_blocks[id(statement.body)]
+                    top = self.carried[statement] = turn.before(live)
+                    self._note(statement.body, live | top)
+                case While():
+                    condition = self._of_blocks[id(statement.condition)]
+                    turn = self._of_blocks[id(statement.body)]
+                    after = live | self._of_interest({statement.flag})
+                    after |= turn.before(condition.before(after))
+                    top = self.carried[statement] = condition.before(after)
+                    self._note(statement.condition, after)
+                    self._note(statement.body, top)
+                case Branch():
+                    for block in statement.blocks:
+                        self._note(block, live)
+            effect = self._effects[statement]
+            live -= effect.ends
+            live |= effect.needs
 
     # What is read and written.
 
     def _read(self, statement: Statement) -> set[Buffer]:
-        """Return the buffers that a statement, or one inside it, reads."""
+        """Return the buffers that a statement, or one inside it, reads and shares with others."""
         found = self._reads.get(statement)
         if found is None:
             found = set(reads(statement))
-            for block in blocks(statement):
+            inner = blocks(statement)
+            for block in inner:
                 for each in block:
                     found |= self._read(each)
+            if inner and not isinstance(statement, Blocked):
+                found &= self.shared[statement]
             self._reads[statement] = found
         return found
 
     def written(self, statement: Statement) -> Segments:
-        """Return what a statement writes for certain."""
+        """Return what a statement writes for certain, of what those inside it share with others."""
         found = self._segments.get(statement)
         if found is None:
-            found = self._segments[statement] = self._find_written(statement)
+            found = self._find_written(statement)
+            if blocks(statement):
+                shared = self.shared[statement]
+                found = {buffer: each for buffer, each in found.items() if buffer in shared}
+            self._segments[statement] = found
         return found
 
     def _find_written(self, statement: Statement) -> Segments:
@@ -157,6 +224,34 @@ class Liveness:
             for buffer, segments in self.written(statement).items():
                 found.setdefault(buffer, []).extend(segments)
         return found
+
+
+_UNKNOWN = 1 << 62
+"""Stands for a number of elements with a name."""
+
+
+class _Pending:
+    """What the later statements of a block write before anything reads it."""
+
+    def __init__(self) -> None:
+        self._segments: Segments = {}
+        self._counts: Counter[Buffer] = Counter()
+
+    def covers(self, buffer: Buffer, segments: Sequence[Segment]) -> bool:
+        """Add segments, and tell whether all segments of the buffer are all of its elements."""
+        later = self._segments.setdefault(buffer, [])
+        later += segments
+        self._counts[buffer] += sum([c if isinstance(c, int) else _UNKNOWN for _, c in segments])
+        # A thousand parts of one buffer are not looked at a thousand times.
+        if isinstance(buffer.size, int) and self._counts[buffer] < buffer.size:
+            return False
+        return is_covered(later, buffer.size)
+
+    def end(self, buffers: set[Buffer]) -> None:
+        """Forget what is written into buffers."""
+        for buffer in buffers:
+            if self._segments.pop(buffer, None) is not None:
+                self._counts.pop(buffer, None)
 
 
 def is_covered(segments: Sequence[Segment], size: Dim) -> bool:

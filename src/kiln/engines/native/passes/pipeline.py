@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kiln.base.compile_steps import begin
 from kiln.engines.native.loop_check import check
 from kiln.engines.native.loop_ir import Function
 from kiln.engines.native.passes.carries import remove_copies
@@ -45,6 +46,7 @@ def optimized(function: Function, *, checked: bool = False) -> Function:
     if checked:
         check(function, "lowering")
     for name, run in PASSES.items():
+        begin(name)
         run(function)
         if checked:
             check(function, name)

@@ -37,10 +37,13 @@ class _Lives:
         self.now = 0
         self.liveness = liveness
         self.spans: dict[Buffer, list[int]] = {}
+        self.touched: list[Buffer] = []
+        """What the loops around have touched so far, and earlier statements too."""
 
     def touch(self, buffer: Buffer) -> None:
         if buffer.role is Role.TEMP:
             self.spans.setdefault(buffer, [self.now, self.now])[1] = self.now
+            self.touched.append(buffer)
 
     def walk(self, statements: list[Statement]) -> None:
         for statement in statements:
@@ -55,18 +58,25 @@ class _Lives:
             inner = blocks(statement)
             if not inner:
                 continue
-            start = self.now
+            start, count = self.now, len(self.touched)
             for block in inner:
                 self.walk(block)
             self.now += 1
             if isinstance(statement, (Loop, While)):
-                self._stretch(statement, start)
+                self._stretch(statement, start, count)
 
-    def _stretch(self, statement: Statement, start: int) -> None:
-        """Let what a loop carries, or shares with its surroundings, live throughout it."""
+    def _stretch(self, statement: Statement, start: int, count: int) -> None:
+        """Let what a loop carries, or shares with its surroundings, live throughout it.
+
+        What it touched is what was noted after the first `count`.
+        """
+        inside = dict.fromkeys(self.touched[count:])
         carried = self.liveness.carried[statement]
-        for buffer, span in self.spans.items():
-            if span[1] >= start and (span[0] < start or buffer in carried):
+        around = self.liveness.shared[statement] | carried
+        self.touched[count:] = [x for x in inside if x in around]
+        for buffer in inside:
+            span = self.spans[buffer]
+            if span[0] < start or buffer in carried:
                 span[0], span[1] = min(span[0], start), self.now
 
 
@@ -82,22 +92,34 @@ def workspace(function: Function) -> tuple[dict[Buffer, Dim], Dim]:
         else:
             known.append((buffer.nbytes, buffer, span))
     order = sorted(known, key=lambda item: -item[0])
-    # Of each that has its place: first and last statement, first byte and the one after the last.
+    # Of each that has its place, by its first byte: first and last statement, first byte and the
+    # one after the last.
     placed = np.empty((4, len(order)), np.int64)
     offsets: dict[Buffer, Dim] = {}
     total = 0
     for i, (nbytes, buffer, (first, last)) in enumerate(order):
         size = -(-max(nbytes, 1) // ALIGNMENT) * ALIGNMENT
         at_once = (placed[0, :i] <= last) & (placed[1, :i] >= first)
-        offset = 0
-        for low, high in sorted(placed[2:, :i].T[at_once].tolist()):
-            if low >= offset + size:
-                break
-            offset = max(offset, high)
+        offset = _first_gap(placed[2, :i][at_once], placed[3, :i][at_once], size)
         offsets[buffer] = offset
-        placed[:, i] = first, last, offset, offset + size
+        place = int(placed[2, :i].searchsorted(offset))
+        placed[:, place + 1 : i + 1] = placed[:, place:i]
+        placed[:, place] = first, last, offset, offset + size
         total = max(total, offset + size)
     return offsets, _slots(named, offsets, total)
+
+
+def _first_gap(lows: Any, highs: Any, size: int) -> int:
+    """Return where the first `size` free bytes are between parts, which are ordered by begin."""
+    if not lows.size:
+        return 0
+    ends = np.maximum.accumulate(highs)
+    room = lows >= size
+    room[1:] = lows[1:] >= ends[:-1] + size
+    place = int(room.argmax())
+    if not room[place]:
+        return int(ends[-1])
+    return int(ends[place - 1]) if place else 0
 
 
 def _slots(named: list[tuple[Buffer, list[int]]], offsets: dict[Buffer, Dim], total: Dim) -> Dim:
