@@ -261,7 +261,7 @@ def argmin(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
 
 
 def _position(primitive: ArgExtreme, operand: Any, axis: int, index_dtype: Any) -> Any:
-    dtype = dtypes.canonicalize_dtype(index_dtype)
+    dtype = dtypes.check_user_dtype(index_dtype, primitive.name)
     return primitive.bind(operand, axes=(int(axis),), index_dtype=dtype)
 
 
