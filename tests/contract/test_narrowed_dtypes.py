@@ -1,4 +1,4 @@
-"""An explicit 64-bit dtype that is narrowed is told, by every function that takes a dtype, as in JAX."""
+"""Every function that takes a dtype tells that it narrows an explicit one, as in JAX."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ J.prod(J.ones(3), dtype=D) | J.mean(J.ones(3), dtype=D) | J.var(J.ones(3), dtype
 J.std(J.ones(3), dtype=D) | J.cumsum(J.ones(3), dtype=D) | J.cumprod(J.ones(3), dtype=D)
 J.nansum(J.ones(3), dtype=D) | J.nanmean(J.ones(3), dtype=D) | J.trace(J.ones((3, 3)), dtype=D)
 J.concatenate([J.ones(2)], dtype=D) | J.stack([J.ones(2)], dtype=D)
-J.dot(J.ones(2), J.ones(2), preferred_element_type=D) | J.einsum("i->", J.ones(2), preferred_element_type=D)
+J.dot(J.ones(2), J.ones(2), preferred_element_type=D)
+J.einsum("i->", J.ones(2), preferred_element_type=D)
 J.fft.fftfreq(4, dtype=D) | J.add.reduce(J.ones(3), dtype=D) | J.frombuffer(b"12345678", D)
 L.lax.convert_element_type(J.ones(3), D) | L.lax.convert_element_type(1, D) | L.lax.iota(D, 3)
 L.lax.broadcasted_iota(D, (3,), 0) | L.lax.full((3,), 1, D) | L.lax.full_like(J.ones(3), 1, D)
@@ -34,11 +35,13 @@ L.random.truncated_normal(K, -1.0, 1.0, (3,), D) | L.random.exponential(K, (3,),
 L.random.dirichlet(K, J.ones(3), (2,), D) | L.random.rademacher(K, (3,), D)
 L.nn.one_hot(J.array([1, 2]), 3, dtype=D) | L.nn.initializers.normal(dtype=D)(K, (3,))
 L.nn.initializers.zeros(K, (3,), D) | L.nn.initializers.glorot_uniform()(K, (3, 3), D)
-L.jit(lambda x: x.astype(D))(J.ones(3)) | L.eval_shape(lambda x: x.astype(D), J.ones(3)) | J.float64(1)
+L.jit(lambda x: x.astype(D))(J.ones(3)) | L.eval_shape(lambda x: x.astype(D), J.ones(3))
+J.float64(1)
 """
 _INTEGERS = """
 J.arange(3, dtype=D) | J.ones(3).astype(D) | J.indices((2, 2), D) | L.lax.argmax(J.ones(3), 0, D)
-L.lax.argmin(J.ones(3), 0, D) | L.random.randint(K, (3,), 0, 5, D) | L.random.poisson(K, 1.0, (3,), D)
+L.lax.argmin(J.ones(3), 0, D) | L.random.randint(K, (3,), 0, 5, D)
+L.random.poisson(K, 1.0, (3,), D)
 L.lax.iota(D, 3) | J.sum(J.ones(3, "int32"), dtype=D) | J.int64(1)
 """
 

@@ -172,7 +172,12 @@ def past_mapped(axes: Sequence[int], at: int) -> tuple[tuple[int, ...], int]:
 
 
 def widened(x: np.ndarray) -> np.ndarray:
-    """Convert narrow floats to float32, in which their host reductions are computed."""
+    """Convert narrow floats to float32, in which their host reductions are computed.
+
+    Integers narrower than a byte, on which NumPy has no loops, become bytes.
+    """
+    if x.dtype.kind == "V" and dtypes.issubdtype(x.dtype, np.integer):
+        return x.astype(np.int8)
     if dtypes.issubdtype(x.dtype, np.floating) and x.dtype.itemsize < 4:
         return x.astype(np.float32)
     return x

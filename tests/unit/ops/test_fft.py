@@ -82,7 +82,7 @@ def test_what_is_not_finite_spreads_as_in_jax(name: str, value: float) -> None:
             expected = np.asarray(getattr(jax.numpy.fft, name)(x, n))
             found = kiln.jit(lambda x, n=n: getattr(jnp.fft, name)(x, n))(x)
             theirs, ours = ([y.real, y.imag] for y in (expected, np.asarray(found)))
-            # Where JAX multiplies an infinity by 0, depending on the size, kiln leaves the term out.
+            # In larger sizes JAX multiplies some infinities by 0; kiln leaves the terms out.
             known = ~np.isnan(theirs) | (n <= 5)
             np.testing.assert_allclose(
                 np.array(ours)[known], np.array(theirs)[known], 1e-5, 1e-5, err_msg=f"{n} {place}"
