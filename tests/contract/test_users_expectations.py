@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import subprocess
 import sys
+from typing import Any
 
+import flax.linen
 import jax
 import jax.numpy as reference
 import numpy as np
 import pytest
 
 import kiln
+import kiln.linen
 import kiln.numpy as jnp
 import kiln.scipy.linalg as linalg
 
@@ -173,3 +177,126 @@ def test_a_leaked_tracer_tells_where_it_was_made() -> None:
     line = keep.__wrapped__.__code__.co_firstlineno + 2
     with pytest.raises(kiln.errors.UnexpectedTracerError, match=f"made by `sin` at .*:{line} in"):
         kept[0] + 1
+
+
+SETS: list[tuple[list[float], list[float], int]] = [
+    ([], [1.0], 2),
+    ([1, 2, 3], [2, 3], 4),
+    ([6, 5, 5], [6, 7], 4),
+    ([1, 2], [1, 2], 3),
+    ([0, 0, 4], [4], 3),
+    ([], [], 2),
+    ([3.0], [], 2),
+    ([2, 1], [3], 2),
+    ([], [2, 1], 3),
+]
+
+
+@pytest.mark.parametrize(("first", "second", "size"), SETS)
+@pytest.mark.parametrize("name", ["intersect1d", "setxor1d", "setdiff1d", "union1d"])
+def test_sets_are_padded_as_in_jax(
+    name: str, first: list[float], second: list[float], size: int
+) -> None:
+    def run(library: Any, run: Any, **options: Any) -> Any:
+        operation = getattr(library.numpy, name)
+        x, y = library.numpy.array(first, "f"), library.numpy.array(second, "f")
+        return np.asarray(run(lambda x, y: operation(x, y, size=size, **options))(x, y)).tolist()
+
+    for options in ({}, {"fill_value": 9}):
+        if name == "union1d" and not first + second and not options:
+            with pytest.raises(ValueError, match="fill_value must be specified"):
+                run(kiln, kiln.jit)
+            continue
+        expected = run(jax, jax.jit, **options)
+        assert run(kiln, kiln.jit, **options) == expected
+        assert run(kiln, lambda f: f, **options) == expected
+
+
+def test_nothing_has_no_distinct_element_to_repeat() -> None:
+    for library in (jax, kiln):
+        with pytest.raises(ValueError, match="fill_value must be specified"):
+            library.numpy.unique(library.numpy.array([]), size=3)
+        assert library.numpy.unique(library.numpy.array([]), size=2, fill_value=7).tolist() == [
+            7,
+            7,
+        ]
+        assert library.numpy.unique(library.numpy.array([]), size=0).shape == (0,)
+
+
+def test_a_donated_number_beyond_the_arguments_of_a_method_donates_nothing() -> None:
+    for library, linen in ((jax, flax.linen), (kiln, kiln.linen)):
+
+        class Twice(linen.Module):
+            @linen.compact
+            def __call__(self, x: Any) -> Any:
+                return 2 * x
+
+        for donated in (2, 5, (2, 7)):
+            x = library.numpy.ones(2)
+            assert linen.jit(Twice, donate_argnums=donated)().apply({}, x).tolist() == [2, 2]
+            assert x.tolist() == [1, 1]
+
+
+def test_closed_over_arrays_on_different_devices_meet_on_the_first() -> None:
+    program = """
+import importlib, sys
+import numpy as np
+library = importlib.import_module(sys.argv[1])
+first, second, third = library.devices()
+x, y = library.device_put(np.ones(2, "f"), second), library.device_put(np.ones(2, "f"), third)
+f = library.jit(lambda z: x + y * z)
+for z in (2.0, 3.0, library.device_put(4.0, second), 5.0):
+    found = f(z)
+    print(found.tolist(), [d.id for d in found.devices()], found.committed)
+"""
+    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=3", "KILN_NUM_CPU_DEVICES": "3"}
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", program, library],
+            capture_output=True,
+            text=True,
+            check=True,
+            env=os.environ | flags,
+        ).stdout
+        for library in ("jax", "kiln")
+    ]
+    assert said[1] == said[0] != ""
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint4"])
+def test_integers_narrower_than_a_byte_are_computed_with_everywhere(dtype: str) -> None:
+    def run(library: Any, x: Any, y: Any) -> list[Any]:
+        jnp, lax = library.numpy, library.lax
+        x, weights = x.astype(dtype), y.astype("bfloat16")
+
+        def pooled(y: Any) -> Any:
+            largest = lax.reduce_window(y, -np.inf, lax.max, (2,), (1,), "VALID")
+            return (largest * x[1:].astype(y.dtype)).sum()
+
+        results = [x + x, x * x, x < 3, x.max(), x.min(), x[::-1], jnp.sort(x), x.at[0].set(3)]
+        results += [jnp.dot(x, x), jnp.cumsum(x), x & 3, x // 2, jnp.concatenate([x, x])]
+        return [*results, jnp.argmax(x), jnp.where(x > 1, x, 0), library.grad(pooled)(weights)]
+
+    x, y = np.array([1, 2, 3, 0], "int8"), np.array([1, 4, 4, 3], "f")
+    expected = jax.jit(lambda x, y: run(jax, x, y))(x, y)
+    for apply in (kiln.jit, lambda f: f):
+        found = apply(lambda x, y: run(kiln, x, y))(jnp.asarray(x), jnp.asarray(y))
+        for theirs, ours in zip(expected, found, strict=True):
+            assert str(ours.dtype) == str(theirs.dtype)
+            np.testing.assert_array_equal(np.asarray(ours, "f"), np.asarray(theirs, "f"))
+
+
+def test_tridiagonal_systems_are_solved_in_batches_with_their_derivatives() -> None:
+    draw = np.random.default_rng(0)
+    given = [draw.normal(size=(3, 4)).astype("f") for _ in range(3)]
+    given = [given[0], given[1] + 4, given[2], draw.normal(size=(3, 4, 2)).astype("f")]
+
+    def run(library: Any, *xs: Any) -> Any:
+        solve = library.lax.linalg.tridiagonal_solve
+        total = library.grad(lambda *xs: (solve(*xs) ** 2).sum(), (0, 1, 2, 3))
+        return [solve(*xs), *total(*xs), library.jvp(solve, xs, xs[:3] + xs[3:])[1]]
+
+    for theirs, ours in zip(run(jax, *given), run(kiln, *given), strict=True):
+        np.testing.assert_allclose(ours, np.asarray(theirs), rtol=1e-4, atol=1e-5)
+    nothing = [np.zeros(s, "f") for s in ((0,), (0,), (0,), (0, 2))]
+    assert kiln.lax.linalg.tridiagonal_solve(*nothing).shape == (0, 2)

@@ -173,7 +173,7 @@ def check_user_dtype(wanted: DTypeLike, fun_name: str) -> DType:
                 remedy or "use a dtype such as kiln.numpy.float32, or its name, 'float32'",
             )
         ) from None
-    if isinstance(wanted, type) and wanted in (bool, int, float, complex):
+    if wanted is found or any(wanted is python for python in (bool, int, float, complex)):
         return found
     asked = as_dtype(wanted)
     if not isinstance(asked, ExtendedDtype) and asked.itemsize != found.itemsize:

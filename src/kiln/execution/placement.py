@@ -1,7 +1,7 @@
 """Where a program runs: decided by its arguments and by the options of `jit`.
 
 Committed arrays decide, and must agree; all others are moved. Closed-over arrays decide only if
-nothing else does. A `Placer` keeps one executable form of a program per decision.
+nothing else does and they agree. A `Placer` keeps one executable form of a program per decision.
 """
 
 from __future__ import annotations
@@ -170,7 +170,8 @@ class Placer:
         constraints += [
             DeviceConstraint("out_shardings has", s) for s in request.out_shardings if s
         ]
-        constraints = constraints or given
+        if not constraints and len({c.sharding.device_set for c in given}) == 1:
+            constraints = given
         devices = self._agreed(constraints)
         if not devices:
             chosen = options().default_device

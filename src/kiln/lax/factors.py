@@ -56,6 +56,8 @@ def tridiagonal_solve(
                 "write b[..., None] for one right-hand side",
             )
         )
+    if 0 in right.shape:
+        return right
     return _solved(low, mid, high, right)
 
 

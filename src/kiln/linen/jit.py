@@ -161,7 +161,7 @@ class Settings:
         fun = target.fun
         numbers, names = _given(static_argnums), _given(static_argnames)
         static = choose(fun, numbers, names, "static")
-        donated = choose(fun, _given(donate_argnums), (), "donate")
+        donated = choose(fun, _that_exist(fun, _given(donate_argnums)), (), "donate")
         check_overlap(fun, _without_module(static), _without_module(donated))
         self.static = _without_module(static)
         self.numbers = self.static.argnums if numbers is not None else ()
@@ -188,6 +188,14 @@ def _given(option: Any) -> Any:
     if option is None or (isinstance(option, (tuple, list, set, frozenset, str)) and not option):
         return None
     return option
+
+
+def _that_exist(fun: Callable[..., Any], donated: Any) -> Any:
+    """Return the donated numbers without those beyond the arguments, which donate nothing."""
+    numbers = (donated,) if isinstance(donated, int) else donated
+    if not numbers or not all(isinstance(n, int) for n in numbers):
+        return donated
+    return tuple([n for n in numbers if n < 0 or _has(fun, n)])
 
 
 def _without_module(chosen: Chosen) -> Chosen:

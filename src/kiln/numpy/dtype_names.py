@@ -66,7 +66,7 @@ __all__ = [
 
 
 def _make(value: Any, found: Any) -> Any:
-    return array(value, dtypes.canonicalize_dtype(found))
+    return array(value, dtypes.check_user_dtype(found, found.name))
 
 
 dtypes.set_scalar_constructor(_make)

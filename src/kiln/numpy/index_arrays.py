@@ -153,7 +153,11 @@ def ravel_multi_index(
             )
         )
     given = [one("ravel_multi_index", index) for index in multi_index]
-    wanted = _flat_dtype(given, sizes) if dtype is None else dtypes.canonicalize_dtype(dtype)
+    wanted = (
+        _flat_dtype(given, sizes)
+        if dtype is None
+        else dtypes.check_user_dtype(dtype, "ravel_multi_index")
+    )
     total: Any = None
     stride = 1
     pairs = list(zip(given, sizes, strict=True))

@@ -11,6 +11,8 @@ from typing import Any, Literal, NamedTuple, overload
 import numpy as np
 
 from kiln.base import dtypes
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.concretization import refuse
 from kiln.core.trace import Tracer
@@ -79,8 +81,10 @@ def unique(
     """Return the distinct elements (or slices along an axis), in order.
 
     The flags add the index of each one's first occurrence, the index of each element in the result,
-    and the counts. Under a trace `size` must be given; the result is padded with `fill_value`.
+    and the counts. Under a trace `size` must be given; the result is padded with `fill_value`, by
+    default the smallest.
 
+    Raises: ValueError if there are no elements, and no `fill_value` to pad with.
     Source: numpy.unique.
     Example:
         >>> jnp.unique(jnp.array([3, 1, 3]))
@@ -188,6 +192,14 @@ def known_count(name: str, count: Any) -> int:
 
 def _rows_at(rows: Any, first: Any, fill_value: Any, count: Any) -> Any:
     if rows.shape[0] == 0:
+        if fill_value is None and first.shape[0] != 0:
+            raise ValueError(
+                three_lines(
+                    f"unique of no elements with size={first.shape[0]} at {current_source()}",
+                    "for zero-sized input with nonzero size argument, fill_value must be specified",
+                    "give fill_value, or size=0",
+                )
+            )
         fill = 0 if fill_value is None else fill_value
         return full((first.shape[0], rows.shape[1]), fill, rows.dtype)
     values = take(rows, first, axis=0)
@@ -283,19 +295,28 @@ def setdiff1d(
         wanted = logical_and(real, logical_not(isin(ar1, ar2)))
     else:
         wanted = logical_not(isin(ar1, ar2))
-    return chosen("setdiff1d", ar1, wanted, size, fill_value)
+    return chosen("setdiff1d", ar1, wanted, size, 0 if fill_value is None else fill_value)
 
 
 def chosen(name: str, x: Any, wanted: Any, size: int | None, fill_value: Any) -> Any:
-    """Return the elements of a vector for which a condition holds, padded to `size`."""
+    """Return the elements of a vector for which a condition holds, padded to `size`.
+
+    Without `fill_value` the first of them is repeated, or that of the vector if there is none.
+    """
     count = sum(wanted, dtype=_INT)
     total = known_count(name, count) if size is None else size
     if x.shape[0] == 0:
         return full((total,), 0 if fill_value is None else fill_value, x.dtype)
     values = take(x, nonzero(wanted, size=total, fill_value=0)[0])
-    fill = 0 if fill_value is None else fill_value
+    if fill_value is None:
+        return take(
+            values,
+            elementwise.mul(
+                iota(_INT, total), cast(elementwise.lt(iota(_INT, total), count), _INT)
+            ),
+        )
     missing = elementwise.ge(iota(_INT, total), count)
-    return choose_by(missing, cast(asarray(fill), x.dtype), values)
+    return choose_by(missing, cast(asarray(fill_value), x.dtype), values)
 
 
 def intersect1d(
@@ -307,7 +328,10 @@ def intersect1d(
     size: int | None = None,
     fill_value: ArrayLike | None = None,
 ) -> Any:
-    """Return the elements common to both arrays, in order; with the flag, also their indices."""
+    """Return the elements common to both arrays, in order; with the flag, also their indices.
+
+    They are padded to `size` with `fill_value`, by default the smallest, or 0 if there is none.
+    """
     ar1, ar2 = _flat_pair("intersect1d", ar1, ar2)
     first, second = (_firsts("intersect1d", x, assume_unique) for x in (ar1, ar2))
     both = concatenate([take(ar1, first.first), take(ar2, second.first)])
@@ -317,17 +341,31 @@ def intersect1d(
     hidden = cast(logical_not(real), _INT)
     order = sorting.sort((hidden, both, iota(_INT, n)), 0, num_keys=2)[-1]
     ordered, kept = take(both, order), take(real, order)
-    same = elementwise.eq(slice_in_dim(ordered, 1, n), slice_in_dim(ordered, 0, n - 1))
-    same = logical_and(same, logical_and(slice_in_dim(kept, 1, n), slice_in_dim(kept, 0, n - 1)))
-    out = chosen("intersect1d", slice_in_dim(ordered, 0, n - 1), same, size, fill_value)
+    # Whether the next is the same: the last has none.
+    same = elementwise.eq(ordered, _following(ordered))
+    same = logical_and(same, logical_and(kept, _following(kept)))
+    out = _padded("intersect1d", ordered, same, size, fill_value)
     if not return_indices:
         return out
-    where1, where2 = slice_in_dim(order, 0, n - 1), slice_in_dim(order, 1, n)
     total = out.shape[0]
-    at1 = chosen("intersect1d", take(places, where1), same, total, ar1.shape[0])
-    at2 = chosen("intersect1d", take(places, where2), same, total, ar2.shape[0])
+    at1 = chosen("intersect1d", take(places, order), same, total, ar1.shape[0])
+    at2 = chosen("intersect1d", take(places, _following(order)), same, total, ar2.shape[0])
     dtype = dtypes.default_int_dtype()
     return out, cast(at1, dtype), cast(at2, dtype)
+
+
+def _following(x: Any) -> Any:
+    """Return the element after each, and a zero after the last."""
+    n = x.shape[0]
+    return pad(slice_in_dim(x, min(n, 1), n), x.dtype.type(0), [(0, min(n, 1), 0)])
+
+
+def _padded(name: str, x: Any, wanted: Any, size: int | None, fill_value: Any) -> Any:
+    """Return chosen elements, padded by default with the first of them, or 0 if there is none."""
+    found = chosen(name, x, wanted, size, fill_value)
+    if fill_value is not None or x.shape[0] <= 1:
+        return found
+    return choose_by(any_of(wanted), found, np.zeros((), found.dtype))
 
 
 def _firsts(name: str, x: Any, distinct: bool) -> _Found:
@@ -350,7 +388,10 @@ def setxor1d(
     size: int | None = None,
     fill_value: ArrayLike | None = None,
 ) -> Array:
-    """Return the elements that are in only one of the arrays, in order."""
+    """Return the elements that are in only one of the arrays, in order.
+
+    They are padded to `size` with `fill_value`, by default the smallest, or 0 if there is none.
+    """
     ar1, ar2 = _flat_pair("setxor1d", ar1, ar2)
     first, second = (_firsts("setxor1d", x, assume_unique) for x in (ar1, ar2))
     both = concatenate([take(ar1, first.first), take(ar2, second.first)])
@@ -359,14 +400,10 @@ def setxor1d(
     n = both.shape[0]
     order = sorting.sort((hidden, both, iota(_INT, n)), 0, num_keys=2)[-1]
     ordered, kept = take(both, order), take(real, order)
-    if n == 0:
-        return ordered
-    same = elementwise.eq(slice_in_dim(ordered, 1, n), slice_in_dim(ordered, 0, n - 1))
-    same = logical_and(same, slice_in_dim(kept, 1, n))
-    before = pad(same, np.bool_(False), [(1, 0, 0)])
-    after = pad(same, np.bool_(False), [(0, 1, 0)])
+    after = logical_and(elementwise.eq(ordered, _following(ordered)), _following(kept))
+    before = slice_in_dim(pad(after, np.bool_(False), [(1, 0, 0)]), 0, n)
     single = logical_and(kept, logical_not(logical_or(before, after)))
-    return chosen("setxor1d", ordered, single, size, fill_value)
+    return _padded("setxor1d", ordered, single, size, fill_value)
 
 
 def isin(

@@ -335,13 +335,15 @@ def dot_general(
         (5, 2, 4)
     """
     (lc, rc), (lb, rb) = dimension_numbers
-    preferred = preferred_element_type
+    preferred = None
+    if preferred_element_type is not None:
+        preferred = dtypes.check_user_dtype(preferred_element_type, "dot_general")
     return dot_general_p.bind(
         lhs,
         rhs,
         dimension_numbers=((_axes(lc), _axes(rc)), (_axes(lb), _axes(rb))),
         precision=canonical_precision(precision),
-        preferred_element_type=None if preferred is None else dtypes.canonicalize_dtype(preferred),
+        preferred_element_type=preferred,
     )
 
 

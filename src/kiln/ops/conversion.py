@@ -178,7 +178,7 @@ def convert_element_type(x: ArrayLike, new_dtype: DTypeLike, weak_type: bool = F
 
     Raises: TypeError between keys and numbers.
     """
-    dtype = dtypes.canonicalize_dtype(new_dtype)
+    dtype = dtypes.check_user_dtype(new_dtype, "convert_element_type")
     aval = aval_of(x)
     if aval.dtype == dtype and aval.weak_type == weak_type and hasattr(x, "aval"):
         return x  # type: ignore[return-value]
@@ -187,4 +187,5 @@ def convert_element_type(x: ArrayLike, new_dtype: DTypeLike, weak_type: bool = F
 
 def bitcast_convert_type(x: ArrayLike, new_dtype: DTypeLike) -> Array:
     """Reinterpret the bits as another dtype."""
-    return bitcast_convert_type_p.bind(x, new_dtype=dtypes.canonicalize_dtype(new_dtype))
+    dtype = dtypes.check_user_dtype(new_dtype, "bitcast_convert_type")
+    return bitcast_convert_type_p.bind(x, new_dtype=dtype)

@@ -355,7 +355,9 @@ def conv_general_dilated(
         [x.shape[a] for a in numbers.lhs_spec[2:]],
         WORDS,
     )
-    preferred = preferred_element_type
+    preferred = None
+    if preferred_element_type is not None:
+        preferred = dtypes.check_user_dtype(preferred_element_type, "conv_general_dilated")
     return conv_general_dilated_p.bind(
         lhs,
         rhs,
@@ -367,7 +369,7 @@ def conv_general_dilated(
         feature_group_count=int(feature_group_count),
         batch_group_count=int(batch_group_count),
         precision=canonical_precision(precision),
-        preferred_element_type=None if preferred is None else dtypes.canonicalize_dtype(preferred),
+        preferred_element_type=preferred,
     )
 
 

@@ -173,7 +173,12 @@ def past_mapped(axes: Sequence[int], at: int) -> tuple[tuple[int, ...], int]:
 
 
 def widened(x: np.ndarray) -> np.ndarray:
-    """Convert narrow floats to float32, in which their host reductions are computed."""
+    """Convert narrow floats to float32, in which their host reductions are computed.
+
+    Integers narrower than a byte, on which NumPy has no loops, become bytes.
+    """
+    if x.dtype.kind == "V" and dtypes.issubdtype(x.dtype, np.integer):
+        return x.astype(np.int8)
     if dtypes.issubdtype(x.dtype, np.floating) and x.dtype.itemsize < 4:
         return x.astype(np.float32)
     return x
@@ -262,7 +267,7 @@ def argmin(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
 
 
 def _position(primitive: ArgExtreme, operand: Any, axis: int, index_dtype: Any) -> Any:
-    dtype = dtypes.canonicalize_dtype(index_dtype)
+    dtype = dtypes.check_user_dtype(index_dtype, primitive.name)
     return primitive.bind(operand, axes=(int(axis),), index_dtype=dtype)
 
 

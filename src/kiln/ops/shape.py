@@ -330,7 +330,7 @@ def expand_dims(x: ArrayLike, dimensions: Sequence[int]) -> Array:
 
 def broadcasted_iota(dtype: DTypeLike, shape: Sequence[Dim], dimension: int) -> Array:
     """Return an array of `shape` whose elements count along `dimension`."""
-    dtype = dtypes.canonicalize_dtype(dtype)
+    dtype = dtypes.check_user_dtype(dtype, "iota")
     dimension = canonical_axis("iota", dimension, len(shape))
     return iota_p.bind(dtype=dtype, shape=tuple(shape), dimension=dimension)
 

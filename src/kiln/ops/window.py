@@ -1,9 +1,9 @@
 """Reductions of sliding windows: sums, extremes, and operations for derivatives of pooling.
 
-The tangent of a window's extreme is that of the winning element: each element in turn wins over the
-winner before it unless that is at least as good, so that the first of equal ones wins, and what
-follows a nan wins over it. `select_and_gather_add` reads another array at the winners' positions;
-its transpose, `select_and_scatter_add`, adds to these positions.
+The tangent of a window's extreme is that of the winning element: each element in turn wins over
+the winner before it unless that is at least as good, so that the first of equal ones wins, and
+what follows a nan wins over it. `select_and_gather_add` reads another array at the winners'
+positions; its transpose, `select_and_scatter_add`, adds to these positions.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import kiln
+import kiln.numpy as jnp
 from kiln.base.config import override
 from kiln.core.array import from_host
 from kiln.lax import FftType, fft
@@ -67,3 +68,22 @@ def test_the_gradient_of_the_energy() -> None:
     # Parseval: the energy of the transform is n times that of the signal.
     grad = kiln.grad(lambda x: (abs(fft(x, "FFT", (4,))) ** 2).sum())(X)
     np.testing.assert_allclose(grad, 2 * 4 * np.asarray(X), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft"])
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_what_is_not_finite_spreads_as_in_jax(name: str, value: float) -> None:
+    jax = pytest.importorskip("jax")
+    for n in (1, 2, 3, 4, 5, 8, 12, 17):
+        for place in range(min(n // 2 + 1, 5)):
+            x = np.arange(1, (n // 2 + 1 if name == "irfft" else n) + 1).astype("f")
+            x[place] = value
+            x = x if name == "rfft" else x.astype("F")
+            expected = np.asarray(getattr(jax.numpy.fft, name)(x, n))
+            found = kiln.jit(lambda x, n=n: getattr(jnp.fft, name)(x, n))(x)
+            theirs, ours = ([y.real, y.imag] for y in (expected, np.asarray(found)))
+            # In larger sizes JAX multiplies some infinities by 0; kiln leaves the terms out.
+            known = ~np.isnan(theirs) | (n <= 5)
+            np.testing.assert_allclose(
+                np.array(ours)[known], np.array(theirs)[known], 1e-5, 1e-5, err_msg=f"{n} {place}"
+            )

@@ -1,6 +1,7 @@
 #include "fft_axes.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <new>
 
@@ -147,13 +148,62 @@ void mix_to_real(int64_t half, const T* x, const T* roots, T* z, int64_t begin, 
   }
 }
 
-// An even row is that of half as many complex numbers.
+// A row of real numbers as one of as many complex numbers.
+template <typename T>
+void widen_row(int64_t n, const T* in, T* line) {
+  for (int64_t j = 0; j < n; ++j) line[2 * j] = in[j], line[2 * j + 1] = 0;
+}
+
+// The half of a Hermitian row as the whole; the imaginary parts of what mirrors itself do not count.
+template <typename T>
+void mirror_row(int64_t n, const T* x, T* line) {
+  line[0] = x[0], line[1] = 0;
+  for (int64_t k = 1; k <= n / 2; ++k) {
+    line[2 * k] = line[2 * (n - k)] = x[2 * k];
+    line[2 * k + 1] = 2 * k == n ? 0 : x[2 * k + 1];
+    line[2 * (n - k) + 1] = -line[2 * k + 1];
+  }
+}
+
+// Whether all that was transformed is finite, by the sum of it.
+template <typename T>
+bool is_finite(const T* sum) {
+  return std::isfinite(sum[0]) && std::isfinite(sum[1]);
+}
+
+// Rows that are not finite, which plans mix, are transformed by the definition unless they are long.
+constexpr int64_t kLongestDirect = 1024;
+
+template <typename T>
+void mend_rows(int64_t n, const T* in, T* out, int64_t count, bool exchange, T scale) {
+  for (int64_t row = 0; row < count && n <= kLongestDirect; ++row) {
+    T* to = out + 2 * row * n;
+    if (!is_finite(to)) fft_direct(n, in + 2 * row * n, to, exchange, scale);
+  }
+}
+
+// `out` is not `line`.
+template <typename T>
+void transform_not_finite(Call* call, int64_t n, const T* line, T* out, bool exchange, T scale) {
+  if (n <= kLongestDirect) return fft_direct(n, line, out, exchange, scale);
+  transform_rows(call, *fft_plan<T>(n), line, n, out, n, 1, exchange, scale);
+}
+
+// An even row is that of half as many complex numbers, if these can be told apart again: if they are
+// finite.
 template <typename T>
 void from_real(Call* call, int64_t n, const T* in, T* out, int64_t count) {
   const int64_t half = n / 2, kept = half + 1;
   const bool is_even = n % 2 == 0;
   const auto plan = fft_plan<T>(is_even ? half : n);
   const auto roots = is_even ? fft_real_roots<T>(n) : nullptr;
+  const auto not_finite = [&](Call* inner, const T* from, T* to) {
+    const Scratch scratch(4 * static_cast<size_t>(n) * sizeof(T));
+    T *line = fft_numbers<T>(scratch), *found = line + 2 * n;
+    widen_row(n, from, line);
+    transform_not_finite(inner, n, line, found, false, T(1));
+    std::memcpy(to, found, static_cast<size_t>(kept) * 2 * sizeof(T));
+  };
   over_rows(call, count, n, [&](Call* inner, int64_t begin, int64_t end) {
     const Scratch scratch(2 * static_cast<size_t>(plan->size * kTogether) * sizeof(T));
     T* lines = fft_numbers<T>(scratch);
@@ -163,19 +213,21 @@ void from_real(Call* call, int64_t n, const T* in, T* out, int64_t count) {
       if (is_even) {
         transform_rows(inner, *plan, from, half, lines, half, here, false, T(1));
       } else {
-        for (int64_t j = 0; j < here * n; ++j) lines[2 * j] = from[j], lines[2 * j + 1] = 0;
+        widen_row(here * n, from, lines);
         transform_rows(inner, *plan, lines, n, lines, n, here, false, T(1));
       }
       for (int64_t r = 0; r < here; ++r) {
         T* to = out + (row + r) * kept * 2;
         const T* z = lines + r * plan->size * 2;
-        if (!is_even) {
+        if (!is_finite(z)) {
+          not_finite(inner, from + r * n, to);
+        } else if (!is_even) {
           std::memcpy(to, z, static_cast<size_t>(kept) * 2 * sizeof(T));
-          continue;
+        } else {
+          fft_shared(inner, kept, kSharedWork, [&](int64_t first, int64_t last) {
+            mix_from_real(half, z, roots->roots.data(), to, first, last);
+          });
         }
-        fft_shared(inner, kept, kSharedWork, [&](int64_t first, int64_t last) {
-          mix_from_real(half, z, roots->roots.data(), to, first, last);
-        });
       }
     }
   });
@@ -187,6 +239,13 @@ void to_real(Call* call, int64_t n, const T* in, T* out, int64_t count, T scale)
   const bool is_even = n % 2 == 0;
   const auto plan = fft_plan<T>(is_even ? half : n);
   const auto roots = is_even ? fft_real_roots<T>(n) : nullptr;
+  const auto not_finite = [&](Call* inner, const T* x, T* to) {
+    const Scratch scratch(4 * static_cast<size_t>(n) * sizeof(T));
+    T *line = fft_numbers<T>(scratch), *found = line + 2 * n;
+    mirror_row(n, x, line);
+    transform_not_finite(inner, n, line, found, true, scale);
+    for (int64_t j = 0; j < n; ++j) to[j] = found[2 * j];
+  };
   over_rows(call, count, n, [&](Call* inner, int64_t begin, int64_t end) {
     const Scratch scratch(2 * static_cast<size_t>(plan->size * kTogether) * sizeof(T));
     T* lines = fft_numbers<T>(scratch);
@@ -195,18 +254,13 @@ void to_real(Call* call, int64_t n, const T* in, T* out, int64_t count, T scale)
       for (int64_t r = 0; r < here; ++r) {
         const T* x = in + (row + r) * kept * 2;
         T* z = lines + r * plan->size * 2;
-        if (is_even) {
-          fft_shared(inner, half, kSharedWork, [&](int64_t first, int64_t last) {
-            mix_to_real(half, x, roots->roots.data(), z, first, last);
-          });
+        if (!is_even) {
+          mirror_row(n, x, z);
           continue;
         }
-        z[0] = x[0], z[1] = 0;
-        for (int64_t k = 1; k < kept; ++k) {
-          z[2 * k] = z[2 * (n - k)] = x[2 * k];
-          z[2 * k + 1] = x[2 * k + 1];
-          z[2 * (n - k) + 1] = -x[2 * k + 1];
-        }
+        fft_shared(inner, half, kSharedWork, [&](int64_t first, int64_t last) {
+          mix_to_real(half, x, roots->roots.data(), z, first, last);
+        });
       }
       T* to = out + row * n;
       if (is_even) {
@@ -214,6 +268,10 @@ void to_real(Call* call, int64_t n, const T* in, T* out, int64_t count, T scale)
       } else {
         transform_rows(inner, *plan, lines, n, lines, n, here, true, scale);
         for (int64_t j = 0; j < here * n; ++j) to[j] = lines[2 * j];
+      }
+      for (int64_t r = 0; r < here; ++r) {
+        const T sum[2] = {to[r * n], is_even ? to[r * n + 1] : lines[2 * r * n + 1]};
+        if (!is_finite(sum)) not_finite(inner, in + (row + r) * kept * 2, to + r * n);
       }
     }
   });
@@ -253,8 +311,9 @@ void fft_transform(Call* call, void* const* buffers, const int64_t* numbers) {
   if (kind == kFromReal) {
     from_real(call, n, in, out, count * above);
   } else if (kind != kToReal) {
-    transform_rows(call, *fft_plan<T>(n), in, n, out, n, count * above, is_inverse,
-                   is_one ? scale : T(1));
+    const T once = is_one ? scale : T(1);
+    transform_rows(call, *fft_plan<T>(n), in, n, out, n, count * above, is_inverse, once);
+    mend_rows(n, in, out, count * above, is_inverse, once);
   } else if (is_one) {
     to_real(call, n, in, out, count, scale);
   } else {

@@ -38,7 +38,6 @@ class Roots {
     out[1] = static_cast<T>(a * d + b * c);
   }
 
- private:
   using Wide = std::pair<long double, long double>;
 
   // Angles of at most an eighth of a turn keep what is small exact.
@@ -53,6 +52,7 @@ class Roots {
     return {c, octant < 4 ? -s : s};
   }
 
+ private:
   int64_t n_;
   int shift_ = 0;
   std::vector<Wide> low_, high_;
@@ -331,6 +331,29 @@ void fft_row(Call* call, const FftPlan<T>& plan, const T* in, T* out, bool excha
 }
 
 template <typename T>
+void fft_direct(int64_t n, const T* in, T* out, bool exchange, T scale) {
+  const Roots exact(n);
+  std::vector<T> roots(2 * static_cast<size_t>(n));
+  for (int64_t k = 0; k < n; ++k) {
+    const auto [re, im] = exact.root(k);
+    roots[2 * static_cast<size_t>(k)] = static_cast<T>(re);
+    roots[2 * static_cast<size_t>(k) + 1] = static_cast<T>(im);
+  }
+  const int from = exchange ? 1 : 0;
+  for (int64_t k = 0; k < n; ++k) {
+    T sum_re = 0, sum_im = 0;
+    for (int64_t j = 0; j < n; ++j) {
+      const T re = in[2 * j + from], im = in[2 * j + 1 - from];
+      const T* w = roots.data() + 2 * (j * k % n);
+      if (w[0] != 0) sum_re += re * w[0], sum_im += im * w[0];
+      if (w[1] != 0) sum_re -= im * w[1], sum_im += re * w[1];
+    }
+    out[2 * k + from] = sum_re * scale;
+    out[2 * k + 1 - from] = sum_im * scale;
+  }
+}
+
+template <typename T>
 std::shared_ptr<const FftPlan<T>> fft_plan(int64_t size) {
   return Table<FftPlan<T>>::instance().get(size, [=] { return make_plan<T>(size); });
 }
@@ -372,6 +395,8 @@ template std::shared_ptr<const FftPlan<float>> fft_plan(int64_t);
 template std::shared_ptr<const FftPlan<double>> fft_plan(int64_t);
 template std::shared_ptr<const FftRealRoots<float>> fft_real_roots(int64_t);
 template std::shared_ptr<const FftRealRoots<double>> fft_real_roots(int64_t);
+template void fft_direct(int64_t, const float*, float*, bool, float);
+template void fft_direct(int64_t, const double*, double*, bool, double);
 template void fft_row(Call*, const FftPlan<float>&, const float*, float*, bool, float);
 template void fft_row(Call*, const FftPlan<double>&, const double*, double*, bool, double);
 

@@ -55,6 +55,11 @@ std::shared_ptr<const FftRealRoots<T>> fft_real_roots(int64_t size);
 template <typename T>
 void fft_row(Call* call, const FftPlan<T>& plan, const T* in, T* out, bool exchange, T scale);
 
+// The transform of one row, or of its exchanged parts, as its definition has it: each result is a sum
+// without the terms that are multiplied by 0. Of infinities nothing else is known. `in` is not `out`.
+template <typename T>
+void fft_direct(int64_t n, const T* in, T* out, bool exchange, T scale);
+
 // Thrown where a transform ends before it is done: what its kernel returns.
 struct FftStop {
   int32_t status;
