@@ -372,7 +372,8 @@ def _with_sum_inside(poly: Poly) -> Dim | None:
     if type(inside) is not Size and inside == 0:
         return None
     left = {monomial: value % most for monomial, value in rest.items()}
-    return maximum(*(dim + inside for dim in atom[1])) * factor + _from_poly(left)
+    largest: Size = maximum(*(dim + inside for dim in atom[1])) * factor
+    return largest + _from_poly(left)  # type: ignore[no-any-return]
 
 
 def single_atom(dim: Dim) -> Atom | None:
