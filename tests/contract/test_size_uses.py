@@ -255,7 +255,7 @@ def _outcome(function: Callable[[Any], Any], size: int) -> Any:
 
 
 def check(use: Callable[[Any], Any], sizes: Any) -> int:
-    """Compare a use with that of plain sizes; return for how many sizes it raises a clear error."""
+    """Compare a use with the same without names; return for how many sizes it is refused."""
 
     def used(x: Any) -> Any:
         return use(x.shape[0]) + jnp.zeros(())

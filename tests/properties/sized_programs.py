@@ -98,8 +98,14 @@ TEXTS: dict[tuple[tuple[str, ...], str], str] = {
         0.1 * ({0} @ {0}.T).sum(0)|jnp.einsum('ni,ni->n', {0}, {0})|jnp.median({0}, axis=1)
         {0}[jnp.arange(n), jnp.argmax(y, 1)]|jnp.cumsum({0}, axis=1)[:, -1]
     """,
-    (("table",), "part"): "jnp.ravel({0})|{0}[1:, 0]|{0}.T.ravel()|{0}[::2].sum(1)|{0}[1:].max(axis=1)",
-    (("table",), "scalar"): "{0}.sum()|{0}.max()|jnp.mean({0})|{0}[1:].max(0)[0]|{0}.sum(0)[1]|{0}[0, 0]",
+    (
+        ("table",),
+        "part",
+    ): "jnp.ravel({0})|{0}[1:, 0]|{0}.T.ravel()|{0}[::2].sum(1)|{0}[1:].max(axis=1)",
+    (
+        ("table",),
+        "scalar",
+    ): "{0}.sum()|{0}.max()|jnp.mean({0})|{0}[1:].max(0)[0]|{0}.sum(0)[1]|{0}[0, 0]",
 }
 STEPS = [
     (takes, text.strip(), gives)

@@ -6,16 +6,22 @@ Threads clear all caches and let executables be evicted at once while programs o
 from __future__ import annotations
 
 import contextlib
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 import kiln
+import kiln.checkpoints
+import kiln.experimental
+import kiln.export
 import kiln.numpy as jnp
 from kiln import lax, linen
+from kiln.base.config import override
 from kiln.execution import compilation
 
 X = np.linspace(-1.0, 1.0, 12, dtype=np.float32).reshape(3, 4)
@@ -196,6 +202,157 @@ def _module(i: int) -> Running:
     return Running(lambda: module.apply(variables, X), X + i)
 
 
+def _variants(i: int) -> Running:
+    """Call a function that compares sizes: each answer has a program of its own."""
+    g = kiln.jit(
+        lambda x: x * i if x.shape[0] == 3 else x[1:].max() + x * i, abstracted_axes=("n",)
+    )
+    sizes = iter(range(1, 1 << 30))
+
+    def call() -> Any:
+        x = X.ravel()[: 2 + next(sizes) % 4]
+        return g(x) - (0 if len(x) == 3 else x[1:].max()) - x * i + X[0, 0]
+
+    return Running(lambda: call()[:1], X[0, :1])
+
+
+def _exported(i: int) -> Running:
+    f, value = _numbered(i)
+    blob = kiln.export.export(kiln.jit(f))(X).serialize()
+    loaded = kiln.export.deserialize(blob)
+    g = kiln.jit(lambda x: loaded.call(x) * 1.0)
+    return Running(lambda: g(X), value)
+
+
+def _checkpointed(i: int) -> Running:
+    """Restore a checkpoint, and compute with its arrays."""
+    home = tempfile.TemporaryDirectory()
+    place = Path(home.name) / "state"
+    kiln.checkpoints.save(place, {"x": jnp.asarray(X) + i, "home": i})
+    g = kiln.jit(lambda x: x * 2)
+
+    def call() -> Any:
+        assert home is not None
+        return g(kiln.checkpoints.restore(place)["x"])
+
+    return Running(call, (X + i) * 2)
+
+
+def _mapped_inside_out(i: int) -> Running:
+    g = kiln.vmap(kiln.jit(lambda v: jnp.cumsum(v * i)))
+    return Running(lambda: g(X), np.cumsum(X * i, 1))
+
+
+def _own_derivative(i: int) -> Running:
+    @kiln.custom_vjp
+    def f(x: Any) -> Any:
+        return jnp.sin(x) * i
+
+    f.defvjp(lambda x: (f(x), x), lambda x, ct: (jnp.cos(x) * i * ct,))
+    g = kiln.jit(lambda x: kiln.vjp(f, x)[1](jnp.ones_like(x))[0])
+    return Running(lambda: g(X), np.cos(X) * i)
+
+
+def _computed_again(i: int) -> Running:
+    g = kiln.jit(kiln.grad(lambda x: kiln.checkpoint(lambda y: jnp.sin(y) * i)(x).sum()))
+    return Running(lambda: g(X), np.cos(X) * i)
+
+
+def _scanned(i: int) -> Running:
+    g = kiln.jit(lambda x: lax.scan(lambda c, r: (c + r, c * i), jnp.zeros(4), x))
+
+    def call() -> Any:
+        last, stack = g(X)
+        return stack + last * 0
+
+    before = np.cumsum(X, 0) - X
+    return Running(call, before * i)
+
+
+def _callback_with_effects(i: int) -> Running:
+    seen: list[Any] = []
+    kind = kiln.ShapeDtypeStruct(X.shape, X.dtype)
+
+    def note(v: Any) -> Any:
+        seen[:] = [np.asarray(v) + i]
+        return seen[0]
+
+    def f(x: Any) -> Any:
+        kiln.debug.callback(lambda v: None, x)
+        return kiln.experimental.io_callback(note, kind, x, ordered=True)
+
+    g = kiln.jit(f)
+    return Running(lambda: g(X), X + i)
+
+
+def _checked(i: int) -> Running:
+    g = kiln.jit(lambda x: jnp.log(x + 2) + x[i % 3] * 0, check="nan,index")
+    return Running(lambda: g(X), np.log(X + 2))
+
+
+def _threaded(i: int) -> Running:
+    w = np.full((64, 64), i / 64, np.float32)
+    g = kiln.jit(lambda x: jnp.tanh(x @ w).sum(1)[:3])
+
+    def call() -> Any:
+        with override(num_threads=2):
+            return g(np.ones((300, 64), np.float32))
+
+    return Running(call, np.full(3, 64 * np.tanh(i)))
+
+
+def _random(i: int) -> Running:
+    key = kiln.random.key(i)
+    g = kiln.jit(lambda k: kiln.random.uniform(k, (3,)))
+    with override(engine="reference"):
+        value = np.asarray(kiln.random.uniform(key, (3,)))
+    return Running(lambda: g(key), value)
+
+
+def _sharded(i: int) -> Running:
+    """Run on all devices; `shard_map` adds over them."""
+    devices = kiln.devices()
+    mesh = kiln.sharding.Mesh(np.array(devices), ("d",))
+    spec = kiln.sharding.PartitionSpec("d")
+    g = kiln.jit(
+        kiln.shard_map(
+            lambda x: lax.psum(x * i, "d"),
+            mesh=mesh,
+            in_specs=spec,
+            out_specs=kiln.sharding.PartitionSpec(),
+        )
+    )
+    x = np.repeat(X[:1], len(devices), 0)
+    there = kiln.device_put(x, kiln.sharding.NamedSharding(mesh, spec))
+    h = kiln.jit(lambda x: x * 2)
+    return Running(lambda: g(h(there)), X[:1] * 2 * i * len(devices))
+
+
+def _held(i: int) -> Running:
+    """Read results of all earlier calls, and views of them."""
+    f, value = _numbered(i)
+    g = kiln.jit(lambda x: [f(x), x[1:] * 2])
+    kept: list[Any] = []
+
+    def call() -> Any:
+        kept.append(g(X))
+        for made, part in kept:
+            np.testing.assert_allclose(np.asarray(made), value, rtol=1e-5, atol=1e-5)
+            np.testing.assert_array_equal(np.from_dlpack(part), X[1:] * 2)
+        return kept[0][0]
+
+    return Running(call, value)
+
+
+def _differentiated_later(i: int) -> Running:
+    """Keep the derivative of an earlier call, and apply it now."""
+    g = kiln.jit(lambda x: jnp.sin(x) * i)
+    _, pull = kiln.vjp(g, X)
+    _, push = kiln.linearize(g, X)
+    ones = np.ones_like(X)
+    return Running(lambda: (pull(ones)[0] + push(ones)) / 2, np.cos(X) * i)
+
+
 KINDS = [
     _plain,
     _wrapped_anew,
@@ -220,6 +377,20 @@ KINDS = [
     _on_xla,
     _over_devices,
     _module,
+    _variants,
+    _exported,
+    _checkpointed,
+    _mapped_inside_out,
+    _own_derivative,
+    _computed_again,
+    _scanned,
+    _callback_with_effects,
+    _checked,
+    _threaded,
+    _random,
+    _sharded,
+    _held,
+    _differentiated_later,
 ]
 
 
@@ -270,7 +441,7 @@ def test_results_are_read_when_nothing_is_kept(kind: Callable[[int], Running]) -
     kiln.config.update("executable_cache_mb", 0)
     try:
         for _ in range(2):
-            _run(programs, 4)
+            _run(programs, 2)
             kiln.clear_caches()
     finally:
         kiln.config.update("executable_cache_mb", usual)
@@ -279,7 +450,7 @@ def test_results_are_read_when_nothing_is_kept(kind: Callable[[int], Running]) -
 def test_threads_that_clear_while_programs_run() -> None:
     with _disturbed(1) as turns:
         for kind in KINDS:
-            _run([kind(7), kind(8)], 8)
+            _run([kind(7)], 3)
     assert turns[0] > 10
 
 

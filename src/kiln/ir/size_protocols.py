@@ -125,3 +125,12 @@ class IntegerProtocol:
 
 def _is_array(x: object) -> bool:
     return hasattr(x, "aval")
+
+
+def is_asked_by_user() -> bool:
+    """Tell whether code outside kiln called the method of a size that calls this."""
+    frame = sys._getframe(2)
+    if frame.f_code is IntegerProtocol.__array_ufunc__.__code__ and frame.f_back is not None:
+        # NumPy asks for whoever called it.
+        frame = frame.f_back
+    return not is_internal(frame.f_code.co_filename)

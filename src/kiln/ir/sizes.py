@@ -12,19 +12,17 @@ from __future__ import annotations
 
 import math
 import operator
-import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from kiln.base.errors import InconclusiveSizeError
-from kiln.base.source import is_internal
 from kiln.ir.assumptions import assume_not_zero, is_collecting, names_in_scope
 from kiln.ir.polynomial import Atom, Monomial, Poly, Terms, bounds, terms_of, times, without
 from kiln.ir.size_errors import looked_up, undecided, used_as_int
 from kiln.ir.size_numbers import as_number, by_number, limit, reflected, whole
-from kiln.ir.size_protocols import IntegerProtocol
+from kiln.ir.size_protocols import IntegerProtocol, is_asked_by_user
 from kiln.ir.size_text import atom_text, terms_text
 
 
@@ -49,7 +47,7 @@ class Size(IntegerProtocol):
         return Size, (self.terms,)
 
     def __hash__(self) -> int:
-        if names_in_scope() and _is_asked_by_user():
+        if names_in_scope() and is_asked_by_user():
             raise looked_up(str(self), names(self))
         return self._hash
 
@@ -60,7 +58,7 @@ class Size(IntegerProtocol):
             return NotImplemented
         if isinstance(other, np.ndarray) and other.ndim:
             return by_number(operator.eq, self, other)
-        return self._is_equal(other, by_user=_is_asked_by_user())
+        return self._is_equal(other, by_user=is_asked_by_user())
 
     def _is_equal(self, other: object, *, by_user: bool) -> bool:
         if type(other) is Size and self._hash == other._hash and self.terms == other.terms:
@@ -74,7 +72,7 @@ class Size(IntegerProtocol):
             return NotImplemented
         if isinstance(other, np.ndarray) and other.ndim:
             return by_number(operator.ne, self, other)
-        return not self._is_equal(other, by_user=_is_asked_by_user())
+        return not self._is_equal(other, by_user=is_asked_by_user())
 
     def __str__(self) -> str:
         try:
@@ -310,15 +308,6 @@ def _side(found: tuple[int | None, int | None], limit: int) -> bool | None:
     return False if high is not None and high < limit else None
 
 
-def _is_asked_by_user() -> bool:
-    """Tell whether code outside kiln called the method of a size that calls this."""
-    frame = sys._getframe(2)
-    if frame.f_code is IntegerProtocol.__array_ufunc__.__code__ and frame.f_back is not None:
-        # NumPy asks for whoever called it.
-        frame = frame.f_back
-    return not is_internal(frame.f_code.co_filename)
-
-
 def assume_unequal(a: Size, b: object, *, by_user: bool) -> None:
     """Record that a size was taken to be unequal to a number, or to another size.
 
@@ -363,7 +352,28 @@ def _from_poly(poly: Poly) -> Dim:
     if len(kept) == 1 and not kept[0][0]:
         return int(kept[0][1])
     kept.sort(key=lambda term: (-len(term[0]), [atom_text(atom) for atom in term[0]]))
-    return Size(tuple(kept))
+    moved = _with_sum_inside(dict(kept))
+    return Size(tuple(kept)) if moved is None else moved
+
+
+def _with_sum_inside(poly: Poly) -> Dim | None:
+    """Return k*max(a, b) + k*c + rest as k*max(a+c, b+c) + rest, so that sizes have one form.
+
+    Returns None if nothing moves, or there are several maxima.
+    """
+    found = [monomial for monomial in poly if any(atom[0] == "max" for atom in monomial)]
+    if len(poly) == 1 or len(found) != 1 or len(found[0]) != 1:
+        return None
+    ((atom,),) = found
+    factor = poly[(atom,)]
+    sign, most = (1 if factor > 0 else -1), abs(factor)
+    rest = {monomial: value for monomial, value in poly.items() if monomial != (atom,)}
+    inside = _from_poly({monomial: sign * (value // most) for monomial, value in rest.items()})
+    if type(inside) is not Size and inside == 0:
+        return None
+    left = {monomial: value % most for monomial, value in rest.items()}
+    largest: Size = maximum(*(dim + inside for dim in atom[1])) * factor
+    return largest + _from_poly(left)  # type: ignore[no-any-return]
 
 
 def single_atom(dim: Dim) -> Atom | None:

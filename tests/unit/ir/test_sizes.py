@@ -193,3 +193,13 @@ def test_random_expressions_agree_with_ints() -> None:
                 continue
             same = operator.eq if compare is sizes.equal else compare
             assert {same(value, 1) for value in results} == {answer}, (dim, compare)
+
+
+def test_sums_with_a_maximum_have_one_form() -> None:
+    largest = sizes.maximum
+    assert largest(1 - n, -1) + n - 1 == largest(n - 2, 0)
+    assert largest(n - 2, 0) + 1 == largest(n - 1, 1)
+    assert n - largest(n - 3, 0) == sizes.minimum(n, 3)
+    assert 2 * largest(n - 1, 2) + 3 == 2 * largest(n, 3) + 1
+    assert -2 * largest(n - 1, 2) - 3 == -2 * largest(n, 3) - 1
+    assert largest(n, 3) + largest(m, 3) - largest(n, 3) == largest(m, 3)
