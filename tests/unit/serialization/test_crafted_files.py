@@ -144,6 +144,6 @@ CRAFTED: list[tuple[Reader, bytes]] = [
 @pytest.mark.parametrize("number", range(len(CRAFTED)))
 def test_crafted_files_are_refused(number: int) -> None:
     read, data = CRAFTED[number]
-    with pytest.raises(ValueError, match="reading of|msgpack_restore of") as caught:
+    with pytest.raises(ValueError, match=r"reading of|msgpack_restore of") as caught:
         read(data)
     assert len(str(caught.value).splitlines()) >= 3
