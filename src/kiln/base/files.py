@@ -36,10 +36,14 @@ def replacing(path: PathLike, *, durable: bool = False) -> Iterator[BinaryIO]:
     """
     folder, name = os.path.split(os.fspath(path))
     remove_abandoned(folder or ".", name)
-    beside, opened = _made(folder, name)
+    mode = _mode_of(path)
+    beside, opened = _made(folder, name, mode)
     try:
         with open(opened, "wb") as file:
-            _take_mode(file.fileno(), path)
+            if mode is not None:
+                # The umask may have taken some of it; not all systems have modes.
+                with contextlib.suppress(OSError):
+                    os.fchmod(file.fileno(), mode)
             yield file
             file.flush()
             if durable:
@@ -131,11 +135,12 @@ def _stem(name: str) -> str:
     return f".{name if len(encoded) <= _LONGEST else f'{zlib.crc32(encoded):08x}'}."
 
 
-def _made(folder: str, name: str) -> tuple[str, int]:
-    """Make a temporary file, locked."""
+def _made(folder: str, name: str, mode: int | None) -> tuple[str, int]:
+    """Make a temporary file, locked, which nobody can open who could not open the one before."""
     while True:
         beside = os.path.join(folder, f"{_stem(name)}{os.urandom(16).hex()}{_ENDING}")
-        opened = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OPENED, 0o666)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OPENED
+        opened = os.open(beside, flags, 0o666 if mode is None else mode)
         with contextlib.suppress(OSError):
             fcntl.flock(opened, fcntl.LOCK_EX)
         if os.fstat(opened).st_nlink:
@@ -144,9 +149,10 @@ def _made(folder: str, name: str) -> tuple[str, int]:
         os.close(opened)
 
 
-def _take_mode(opened: int, path: PathLike) -> None:
-    """Give a file the mode of the one that it replaces, which may be closed to others."""
+def _mode_of(path: PathLike) -> int | None:
+    """Return the mode of a file that is to be replaced, which may be closed to others."""
     with contextlib.suppress(OSError):
         before = os.lstat(path)
         if stat.S_ISREG(before.st_mode):
-            os.fchmod(opened, stat.S_IMODE(before.st_mode))
+            return before.st_mode & 0o777
+    return None

@@ -38,6 +38,10 @@ def msgpack_serialize(pytree: Any, in_place: bool = False) -> bytes:
     return packed
 
 
+_MALFORMED = (ValueError, TypeError, LookupError, OverflowError, SyntaxError, RecursionError)
+"""What Python and NumPy raise for messages that nobody wrote; names of dtypes may be anything."""
+
+
 def msgpack_restore(encoded_pytree: bytes) -> Any:
     """Restore what `msgpack_serialize` was given; its NumPy arrays share the message's memory.
 
@@ -47,7 +51,8 @@ def msgpack_restore(encoded_pytree: bytes) -> Any:
         found = msgpack.unpackb(
             encoded_pytree, ext_hook=_unpack_extension, raw=False, strict_map_key=False
         )
-    except (ValueError, TypeError) as error:
+        return _joined(found)
+    except _MALFORMED as error:
         raise ValueError(
             three_lines(
                 f"msgpack_restore of {len(encoded_pytree)} bytes at {current_source()}",
@@ -55,7 +60,6 @@ def msgpack_restore(encoded_pytree: bytes) -> Any:
                 "give the bytes that to_bytes or msgpack_serialize returned",
             )
         ) from error
-    return _joined(found)
 
 
 def to_bytes(target: Any) -> bytes:

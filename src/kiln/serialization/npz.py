@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import tokenize
 import zipfile
+import zlib
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,11 @@ from kiln.serialization.flat_names import named_arrays, restored
 from kiln.serialization.host_arrays import host_array
 
 _KINDS = "biufc"
+_MALFORMED = (
+    *(zipfile.BadZipFile, zlib.error, tokenize.TokenError, SyntaxError, EOFError, OSError),
+    *(ValueError, TypeError, LookupError, OverflowError, NotImplementedError, RuntimeError),
+)
+"""What reading archives, and headers that are Python's literals, raises for what nobody wrote."""
 
 
 def to_npz(target: Any) -> bytes:
@@ -50,7 +57,7 @@ def from_npz(target: Any, data: bytes, strict: bool = True) -> Any:
             found = {
                 name.removesuffix(".npy"): _array(archive, name) for name in archive.namelist()
             }
-    except (zipfile.BadZipFile, ValueError, EOFError, NotImplementedError, RuntimeError) as error:
+    except _MALFORMED as error:
         raise ValueError(
             three_lines(
                 f"reading of {len(data)} bytes in the npz format at {current_source()}",

@@ -105,7 +105,7 @@ def tensors(data: bytes) -> dict[str, np.ndarray]:
         _damaged(data, f"the header is said to have {size} bytes")
     try:
         header = json.loads(data[8 : 8 + size])
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         _damaged(data, f"the header is not JSON: {error}")
     if not isinstance(header, dict):
         _damaged(data, "the header is not a JSON object")

@@ -1,0 +1,520 @@
+"""`docs/security.md`, sentence by sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import re
+import stat
+import sys
+import warnings
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pytest
+
+import kiln.numpy as jnp
+from kiln import checkpoints, serialization
+from kiln.base.config import override
+from kiln.engines.native.llvm import perf_map
+from kiln.errors import CheckpointError, CorruptCheckpointError
+from kiln.execution import disk_cache, own_folder
+from kiln.execution.disk_cache import Entry, Folder, folder
+from kiln.execution.own_folder import Foreign, ForeignWay, OwnFolder
+from tests.structure.source_tree import REPOSITORY
+
+PAGE = REPOSITORY / "docs" / "security.md"
+SECTIONS = (
+    "What is trusted",
+    "Who may write what",
+    "The cache on disk",
+    "Checkpoints",
+    "Other files",
+)
+ENTRY = Entry("native", "all of it", "f", 0.25, b"code")
+STRANGER = 54321
+Test = TypeVar("Test", bound=Callable[..., Any])
+tested: list[str] = []
+
+
+def says(sentence: str) -> Callable[[Test], Test]:
+    """Mark a test as that of a sentence of the page."""
+    tested.append(sentence)
+    return lambda test: test
+
+
+def sentences() -> list[str]:
+    """Return what the page promises in the sections that this file tests."""
+    parts = re.split(r"^## (.+)$", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    found = []
+    for title, text in zip(parts[1::2], parts[2::2], strict=True):
+        if title in SECTIONS:
+            found += re.findall(r"^- ((?:.+\n)(?:  .+\n)*)", text, flags=re.MULTILINE)
+    return [" ".join(each.split()) for each in found]
+
+
+def test_every_sentence_has_a_test() -> None:
+    assert sorted(tested) == sorted(sentences())
+
+
+@pytest.fixture(autouse=True)
+def _no_warning_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk_cache, "_warned", set())
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Folder]:
+    """Return a cache with an entry."""
+    with override(cache_dir=str(tmp_path / "cache")):
+        found = folder()
+        assert found is not None
+        found.put("a", ENTRY)
+        yield found
+
+
+def refused(place: Folder, match: str) -> None:
+    """Check that an entry is not read, and the cache off from then on."""
+    with pytest.warns(RuntimeWarning, match=match):
+        assert place.get("a") is None
+    assert folder() is None
+
+
+@says(
+    "A process with the rights of another user than the one who started it does not use the cache "
+    "on disk."
+)
+def test_rights_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: os.geteuid() + 1)
+    with override(cache_dir=str(tmp_path / "cache")), pytest.warns(RuntimeWarning, match="rights"):
+        assert folder() is None
+
+
+@says("What others of your group may write to is never taken for code.")
+def test_the_group(place: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_folder, "_is_private", lambda *_: False)
+    tmp_path.chmod(0o770)
+    with pytest.raises(ForeignWay):
+        OwnFolder(place.path)
+    tmp_path.chmod(0o700)
+    os.chmod(place.path, 0o770)
+    with pytest.raises(Foreign):
+        OwnFolder(place.path)
+    os.chmod(place.path, 0o700)
+    (tmp_path / "cache" / "a.program").chmod(0o660)
+    refused(place, "others may open it")
+
+
+@says("In a folder that everybody may write to, somebody else's files are never taken for code.")
+def test_everybody(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    # An open folder that its owner closed afterwards, where the entry is another user's.
+    real = own_folder._why_foreign
+    monkeypatch.setattr(
+        own_folder,
+        "_why_foreign",
+        lambda about: real(os.stat_result((*about[:4], STRANGER, *about[5:]))),
+    )
+    refused(place, f"belongs to the user with number {STRANGER}")
+
+
+@says("Files that hold code are made for you alone, whatever the umask says.")
+def test_modes(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with override(cache_dir=str(tmp_path / "way" / "cache")):
+            found = folder()
+            assert found is not None
+            found.put("a", ENTRY)
+    finally:
+        os.umask(before)
+    for path, mode in (("way", 0o700), ("way/cache", 0o700), ("way/cache/a.program", 0o600)):
+        assert stat.S_IMODE((tmp_path / path).stat().st_mode) == mode
+
+
+@says("Only an entry that belongs to you, that nobody else may open, and that has one name is run.")
+def test_entries(place: Folder, tmp_path: Path) -> None:
+    assert place.get("a") == ENTRY
+    os.link(tmp_path / "cache" / "a.program", tmp_path / "another")
+    refused(place, "2 names")
+
+
+@says(
+    "A link, a pipe, a socket or a folder in the place of an entry is refused, and holds nothing "
+    "up."
+)
+@pytest.mark.parametrize("what", ["link", "pipe", "folder"])
+def test_no_entries(place: Folder, tmp_path: Path, what: str) -> None:
+    path = tmp_path / "cache" / "a.program"
+    path.rename(tmp_path / "kept")
+    if what == "link":
+        path.symlink_to(tmp_path / "kept")
+    else:
+        (os.mkfifo if what == "pipe" else os.mkdir)(path, 0o600)
+    refused(place, "it is no file")
+
+
+@says("A folder that belongs to somebody else, or that others may enter, is not used.")
+def test_the_folder(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    for mode in (0o710, 0o701, 0o704, 0o755, 0o777):
+        os.chmod(place.path, mode)
+        with pytest.raises(Foreign, match="others may enter it"):
+            OwnFolder(place.path)
+    os.chmod(place.path, 0o700)
+    monkeypatch.setattr(own_folder, "_require_closed", lambda _: None)
+    me = os.geteuid() + 1
+    for name in ("getuid", "geteuid"):
+        monkeypatch.setattr(os, name, lambda: me)
+    with pytest.raises(Foreign, match="belongs to the user"):
+        OwnFolder(place.path)
+
+
+@says(
+    "A folder that others can replace is not used: all folders on the way belong to you or root, "
+    "and only you can write."
+)
+def test_the_way(tmp_path: Path) -> None:
+    OwnFolder(str(tmp_path / "way" / "inner" / "cache"))
+    (tmp_path / "way").chmod(0o777)
+    with (
+        override(cache_dir=str(tmp_path / "way" / "inner" / "cache")),
+        pytest.warns(RuntimeWarning, match="can be written by others.*set KILN_CACHE_DIR"),
+    ):
+        assert folder() is None
+    (tmp_path / "way").chmod(0o700)
+    if not os.geteuid():
+        os.chown(tmp_path / "way", STRANGER, STRANGER)
+        with pytest.raises(ForeignWay, match="belongs to the user"):
+            OwnFolder(str(tmp_path / "way" / "inner" / "cache"))
+
+
+@says("A sticky folder on the way, such as `/tmp`, will do.")
+def test_sticky_folders(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o1777)
+    OwnFolder(str(tmp_path / "shared" / "cache"))
+
+
+@says(
+    "A link on the way is followed if it belongs to you or root, and the way that it leads is "
+    "looked at too."
+)
+def test_links(place: Folder, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("cache")
+    assert Folder(str(tmp_path / "link")).get("a") == ENTRY
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    (tmp_path / "way").symlink_to("open")
+    with pytest.raises(ForeignWay):
+        OwnFolder(str(tmp_path / "way" / "cache"))
+    if not os.geteuid():
+        os.chown(tmp_path / "link", STRANGER, STRANGER, follow_symlinks=False)
+        with pytest.raises(ForeignWay, match="the link link"):
+            OwnFolder(str(tmp_path / "link"))
+
+
+@says(
+    "Renaming the folder, or putting another in its place, changes nothing for a process that has "
+    "it open."
+)
+def test_renaming(place: Folder, tmp_path: Path) -> None:
+    (tmp_path / "cache").rename(tmp_path / "moved")
+    Folder(place.path).put("a", ENTRY._replace(code=b"planted"))
+    assert place.get("a") == ENTRY
+    assert place.put("b", ENTRY)
+    assert (tmp_path / "moved" / "b.program").exists()
+
+
+@says("What is not as it should be switches the cache off in the process, with one warning.")
+def test_one_warning(place: Folder, tmp_path: Path) -> None:
+    place.put("b", ENTRY)
+    for name in "ab":
+        (tmp_path / "cache" / f"{name}.program").chmod(0o666)
+    with warnings.catch_warnings(record=True) as records:
+        warnings.simplefilter("always")
+        for name in "abc":
+            assert place.get(name) is None
+            assert not place.put(name, ENTRY)
+        assert folder() is None
+    assert len(records) == 1
+
+
+@says("The warning says what to remove, and never to change modes: what was planted would stay.")
+def test_remedies(place: Folder, tmp_path: Path) -> None:
+    with warnings.catch_warnings(record=True) as records:
+        warnings.simplefilter("always")
+        (tmp_path / "cache" / "a.program").chmod(0o666)
+        place.get("a")
+        disk_cache._warned.clear()
+        disk_cache._folders.clear()
+        (tmp_path / "cache").chmod(0o777)
+        folder()
+    texts = [str(each.message) for each in records]
+    assert len(texts) == 2
+    assert all(f"rm -r {place.path}" in text and "chmod" not in text for text in texts)
+
+
+@says("A damaged entry, or that of another program, is removed and compiled again.")
+def test_damage(place: Folder, tmp_path: Path) -> None:
+    path = tmp_path / "cache" / "a.program"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.warns(RuntimeWarning, match="compiled again"):
+        assert place.get("a") is None
+    assert place.put("b", ENTRY)
+    (tmp_path / "cache" / "b.program").rename(path)
+    assert place.get("a") is None
+    assert not path.exists()
+    assert folder() is place
+
+
+@says("Clearing takes nothing from writers that live, and nothing that is not the cache's.")
+def test_clearing(place: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = Folder(place.path)
+    (tmp_path / "cache" / "mine.tmp").touch()
+    replace = os.replace
+
+    def cleared(*names: Any, **folders: Any) -> None:
+        other.clear()
+        replace(*names, **folders)
+
+    monkeypatch.setattr(os, "replace", cleared)
+    assert place.put("b", ENTRY)
+    assert sorted(os.listdir(place.path)) == ["b.program", "mine.tmp"]
+
+
+@says("What the cache keeps beside programs is looked at in the same way.")
+def test_notes(place: Folder, tmp_path: Path) -> None:
+    place.put_note("n", b"text")
+    assert place.note("n") == b"text"
+    (tmp_path / "cache" / "n.note").chmod(0o606)
+    with pytest.warns(RuntimeWarning, match="others may open it"):
+        assert place.note("n") == b""
+    assert folder() is None
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    """Return a checkpoint."""
+    checkpoints.save(tmp_path / "c", {"w": np.arange(4.0)})
+    return tmp_path / "c"
+
+
+def rewrite(saved: Path, change: Callable[[Any], Any]) -> None:
+    """Change the content of an index, with a right checksum."""
+    content = json.loads((saved / "index.json").read_bytes())["content"]
+    change(content)
+    text = json.dumps(content, separators=(",", ":"))
+    head = f'{{"format":"kiln checkpoint","version":1,"crc32":{zlib.crc32(text.encode())}'
+    (saved / "index.json").write_text(f'{head},"content":{text}}}\n')
+
+
+@says("A checkpoint holds no code: classes are written as names, and nothing is imported for them.")
+def test_no_code(saved: Path) -> None:
+    rewrite(saved, lambda c: c["tree"].update({"class": "antigravity.Antigravity"}))
+    assert type(checkpoints.restore(saved)) is dict
+    assert "antigravity" not in sys.modules
+
+
+@says(
+    "All that is read lies in the folder: an index that names anything else is refused before it "
+    "is opened."
+)
+@pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/passwd", "../c/index.json"])
+def test_names_stay_inside(saved: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rewrite(saved, lambda c: c["leaves"][0]["blocks"][0].update(file=name))
+    opened, real = [], os.open
+    monkeypatch.setattr(os, "open", lambda *a, **k: opened.append(str(a[0])) or real(*a, **k))
+    with pytest.raises(CorruptCheckpointError):
+        checkpoints.restore(saved)
+    assert opened == [str(saved / "index.json")]
+
+
+@says("Links and pipes in the place of its files are refused, and hold nothing up.")
+@pytest.mark.parametrize("pattern", ["index.json", "data-*.bin"])
+@pytest.mark.parametrize("what", ["link", "pipe"])
+def test_no_files(saved: Path, pattern: str, what: str) -> None:
+    (path,) = saved.glob(pattern)
+    path.rename(saved.parent / "kept")
+    if what == "link":
+        path.symlink_to(saved.parent / "kept")
+    else:
+        os.mkfifo(path)
+    with pytest.raises(CorruptCheckpointError):
+        checkpoints.restore(saved)
+
+
+@says(
+    "Whatever an index says, reading gives what it says or a CheckpointError, and no other error."
+)
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda c: c.clear(),
+        lambda c: c["leaves"].clear(),
+        lambda c: c["leaves"].append(None),
+        lambda c: c["leaves"][0].update(shape=[2**63]),
+        lambda c: c["leaves"][0].update(shape=[-1]),
+        lambda c: c["leaves"][0]["blocks"][0].update(offset=2**70),
+        lambda c: c["tree"].update(dict="text"),
+    ],
+)
+def test_indices(saved: Path, change: Callable[[Any], Any]) -> None:
+    # Thousands of others: tests/unit/checkpoints/test_index_checks.py.
+    rewrite(saved, change)
+    with pytest.raises(CheckpointError):
+        checkpoints.restore(saved)
+
+
+@says("Every element that comes back was read: blocks that overlap, or leave gaps, are refused.")
+@pytest.mark.parametrize("starts", [(0, 0), (0, 1)])
+def test_gaps(saved: Path, starts: tuple[int, int]) -> None:
+    def change(content: Any) -> None:
+        (block,) = content["leaves"][0]["blocks"]
+        halves = [
+            {**block, "start": [n], "shape": [2], "offset": 16 * i} for i, n in enumerate(starts)
+        ]
+        content["leaves"][0]["blocks"] = halves
+
+    rewrite(saved, change)
+    with pytest.raises(CorruptCheckpointError, match="overlap"):
+        checkpoints.restore(saved)
+
+
+@says("No memory is taken for bytes that are not on disk.")
+def test_memory(saved: Path) -> None:
+    def change(content: Any) -> None:
+        content["leaves"][0]["shape"] = content["leaves"][0]["blocks"][0]["shape"] = [2**50]
+
+    rewrite(saved, change)
+    with pytest.raises(CorruptCheckpointError, match="ends after 32 of"):
+        checkpoints.restore(saved)
+
+
+@says("The checksums find accidents: who can write the folder can give you other numbers.")
+def test_other_numbers(saved: Path) -> None:
+    (path,) = saved.glob("data-*.bin")
+    path.write_bytes(np.full(4, 7.0).tobytes())
+    with pytest.raises(CorruptCheckpointError, match="checksum"):
+        checkpoints.restore(saved)
+    crc = zlib.crc32(path.read_bytes())
+    rewrite(saved, lambda c: c["leaves"][0]["blocks"][0].update(crc32=crc))
+    np.testing.assert_array_equal(checkpoints.restore(saved)["w"], np.full(4, 7.0))
+
+
+@says("A save that fails leaves the checkpoint that was there, and nothing of its own.")
+def test_failed_saves(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = sorted(os.listdir(saved))
+    for name in ("fsync", "replace"):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, name, lambda *_, **__: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                checkpoints.save(saved, {"w": np.zeros(1000)})
+        assert sorted(os.listdir(saved)) == before
+    np.testing.assert_array_equal(checkpoints.restore(saved)["w"], np.arange(4.0))
+
+
+@says("What a killed save left is removed by the next one, before it writes.")
+def test_killed_saves(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = sorted(os.listdir(saved))
+    for name in (f"data-0-{'0' * 32}.bin", f".index.json.{'0' * 32}.tmp"):
+        (saved / name).write_bytes(bytes(1000))
+    seen, real = [], os.fsync
+    monkeypatch.setattr(os, "fsync", lambda opened: seen.append(os.listdir(saved)) or real(opened))
+    checkpoints.save(saved, {"w": np.zeros(3)})
+    # The checkpoint that is replaced, and the data of the next.
+    assert set(before) < set(seen[0])
+    assert len(seen[0]) == len(before) + 1
+
+
+@says("A file appears under its name once it is whole; an error leaves the one that was there.")
+def test_whole_files(tmp_path: Path) -> None:
+    jnp.save(tmp_path / "a.npy", jnp.ones(3))
+    with pytest.raises(ValueError, match="allow_pickle"):
+        jnp.save(tmp_path / "a.npy", np.array([None]), allow_pickle=False)
+    assert os.listdir(tmp_path) == ["a.npy"]
+    np.testing.assert_array_equal(jnp.load(tmp_path / "a.npy"), np.ones(3))
+
+
+WRITERS: list[Callable[[Path], None]] = [
+    lambda path: serialization.save(path, {"w": np.ones(3)}),
+    lambda path: jnp.savez(path, w=np.ones(3)),
+]
+
+
+@says("A link in the place of a file is replaced, and not followed.")
+@pytest.mark.parametrize("write", WRITERS)
+def test_links_in_place_of_files(tmp_path: Path, write: Callable[[Path], None]) -> None:
+    (tmp_path / "other").write_text("old")
+    (tmp_path / "a.npz").symlink_to("other")
+    write(tmp_path / "a.npz")
+    assert (tmp_path / "other").read_text() == "old"
+    assert not (tmp_path / "a.npz").is_symlink()
+
+
+@says("A file keeps the mode of the one that it replaces.")
+@pytest.mark.parametrize("write", WRITERS)
+def test_modes_of_files(tmp_path: Path, write: Callable[[Path], None]) -> None:
+    (tmp_path / "a.npz").touch(0o600)
+    write(tmp_path / "a.npz")
+    assert stat.S_IMODE((tmp_path / "a.npz").stat().st_mode) == 0o600
+
+
+@says("What a killed writer left of a file is removed when the file is written again.")
+@pytest.mark.parametrize("write", WRITERS)
+def test_killed_writers(tmp_path: Path, write: Callable[[Path], None]) -> None:
+    (tmp_path / f".a.npz.{'0' * 32}.tmp").touch()
+    write(tmp_path / "a.npz")
+    assert os.listdir(tmp_path) == ["a.npz"]
+
+
+@says(
+    "Arrays in `.safetensors`, `.npz` and `.msgpack` files come back as arrays, or there is a "
+    "ValueError."
+)
+@pytest.mark.parametrize("suffix", [".safetensors", ".npz", ".msgpack"])
+@pytest.mark.parametrize("data", [b"", b"[" * 10_000, b"\x91" * 10_000, bytes(1000), b"\xc1"])
+def test_files_of_arrays(tmp_path: Path, suffix: str, data: bytes) -> None:
+    # Thousands of others: tests/unit/serialization/test_crafted_files.py.
+    path = tmp_path / f"a{suffix}"
+    if suffix == ".safetensors":
+        data = len(data).to_bytes(8, "little") + data
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match="load"):
+        serialization.load(path)
+
+
+@says("Pickled objects are not read from `.npz` and `.npy` files unless `allow_pickle` says so.")
+def test_pickles(tmp_path: Path) -> None:
+    content = np.array([None])
+    np.savez(tmp_path / "a.npz", a=content)
+    np.save(tmp_path / "a.npy", content)
+    (tmp_path / "b.npy").write_bytes(pickle.dumps(content))
+    with pytest.raises(ValueError, match="allow_pickle"):
+        serialization.load(tmp_path / "a.npz")
+    for name in ("a.npy", "b.npy"):
+        with pytest.raises((ValueError, pickle.UnpicklingError), match="pickle"):
+            jnp.load(tmp_path / name)
+    assert np.load(tmp_path / "a.npy", allow_pickle=True)[0] is None
+
+
+@says("Names for perf are written to a file of yours in `/tmp`, and through no link.")
+@pytest.mark.parametrize("what", ["link", "pipe", "second name"])
+def test_names_for_perf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    monkeypatch.setattr(perf_map, "FOLDER", str(tmp_path))
+    path, other = tmp_path / f"perf-{os.getpid()}.map", tmp_path / "other"
+    perf_map.write_perf_map("f", [perf_map.Function("entry", 4096, 16)])
+    assert path.read_text() == "1000 10 kiln:f:entry\n"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    path.rename(other)
+    match what:
+        case "link":
+            path.symlink_to(other)
+        case "pipe":
+            os.mkfifo(path)
+        case "second name":
+            os.link(other, path)
+    with pytest.warns(RuntimeWarning, match="names for perf are not written"):
+        perf_map.write_perf_map("f", [perf_map.Function("entry", 4096, 16)])
+    assert other.read_text() == "1000 10 kiln:f:entry\n"

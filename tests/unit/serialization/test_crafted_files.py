@@ -1,0 +1,149 @@
+"""Crafted files of arrays: a ValueError or arrays, and never anything else."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import zipfile
+from collections.abc import Callable
+from typing import Any
+
+import msgpack
+import numpy as np
+import pytest
+
+from kiln import serialization
+from kiln.serialization import from_npz, from_safetensors, msgpack_restore
+
+TREE = {"a": {"w": np.ones((2, 3), np.float32), "b": np.arange(40)}, "c": np.zeros((0, 2))}
+
+
+def compressed() -> bytes:
+    """Return an archive whose members are compressed."""
+    file = io.BytesIO()
+    np.savez_compressed(file, a=np.arange(100.0), w=np.ones(3))
+    return file.getvalue()
+
+
+Reader = Callable[[bytes], Any]
+READERS: dict[str, tuple[Reader, bytes]] = {
+    "safetensors": (lambda data: from_safetensors(None, data), serialization.to_safetensors(TREE)),
+    "npz": (lambda data: from_npz(None, data), serialization.to_npz(TREE)),
+    "compressed": (lambda data: from_npz(None, data), compressed()),
+    "msgpack": (msgpack_restore, serialization.to_bytes({**TREE, "z": 1j, "q": np.float32(2)})),
+}
+
+
+def mutated(data: bytes, chance: random.Random) -> bytes:
+    """Change, remove and insert some bytes."""
+    found = bytearray(data)
+    for _ in range(chance.choice((1, 1, 2, 5, 20))):
+        at = chance.randrange(len(found))
+        match chance.randrange(4):
+            case 0 | 1:
+                found[at] = chance.randrange(256)
+            case 2 if len(found) > 20:
+                del found[at : at + chance.randrange(1, 9)]
+            case _:
+                found[at:at] = chance.randbytes(chance.randrange(1, 9))
+    return bytes(found)
+
+
+@pytest.mark.parametrize("count", [300, pytest.param(20_000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("kind", READERS)
+def test_mutated_files_are_refused_or_read(kind: str, count: int) -> None:
+    read, whole = READERS[kind]
+    read(whole)
+    chance, refused = random.Random(kind), 0
+    for _ in range(count):
+        try:
+            read(mutated(whole, chance))
+        except ValueError:
+            refused += 1
+    assert count / 2 < refused < count
+
+
+def tensors(header: bytes) -> bytes:
+    """Return a safetensors file with a header."""
+    return len(header).to_bytes(8, "little") + header
+
+
+def archive(header: str) -> bytes:
+    """Return an npz file whose array has a header."""
+    file, encoded = io.BytesIO(), header.encode()
+    with zipfile.ZipFile(file, "w") as made:
+        magic = b"\x93NUMPY\x01\x00" + len(encoded).to_bytes(2, "little")
+        made.writestr("a.npy", magic + encoded + bytes(8))
+    return file.getvalue()
+
+
+def array(*parts: Any) -> bytes:
+    """Return a message that holds an array of these parts."""
+    packed: bytes = msgpack.packb({"a": msgpack.ExtType(1, msgpack.packb(parts))})
+    return packed
+
+
+def chunks(shape: Any, parts: Any) -> bytes:
+    """Return a message that holds an array in chunks."""
+    tree = {"__msgpack_chunked_array__": True, "shape": shape, "chunks": parts}
+    packed: bytes = msgpack.packb({"a": tree})
+    return packed
+
+
+def described(descr: str, shape: str) -> str:
+    return f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}"
+
+
+CRAFTED: list[tuple[Reader, bytes]] = [
+    *[(READERS["safetensors"][0], tensors(b)) for b in (b"[" * 100_000, b'{"a":' * 100_000, b"9")],
+    *[
+        (
+            READERS["safetensors"][0],
+            tensors(json.dumps({"a": {"dtype": d, "shape": s, "data_offsets": o}}).encode()),
+        )
+        for d, s, o in [
+            ("F32", [2**62] * 3, [0, 8]),
+            ("F32", [-2], [0, -8]),
+            ("F32", [1.5], [0, 6]),
+            ("O", [1], [0, 8]),
+            (["F32"], [1], [0, 4]),
+            ("F32", [1], [-4, 0]),
+            ("F32", {}, [0]),
+        ]
+    ],
+    *[
+        (READERS["npz"][0], archive(header))
+        for header in (
+            *("", "[" * 60_000, "(", "{", "{}", described("'O'", "(1,)"), described("'x'", "(1,)")),
+            *(
+                described("'<f4'", shape)
+                for shape in ("(1.5,)", "(-1,)", "(2**70,)", "'a'", "(" * 9)
+            ),
+            *(described(descr, "(1,)") for descr in ("'a,b,('", "3", "('<f4',) * 9", "'('")),
+        )
+    ],
+    *[
+        (msgpack_restore, data)
+        for data in (b"\x91" * 100_000, b"\x81\xa1a" * 100_000, b"", b"\xc1")
+    ],
+    *[
+        (msgpack_restore, array(*parts))
+        for parts in (
+            *(([1], "object", bytes(8)), ([2**40], "int8", b""), ([1], ",loat32", bytes(4))),
+            *(([-1, -1], "int8", b"12"), (1, 2, 3), ([1], "int8"), ({}, {}, {})),
+        )
+    ],
+    *[
+        (msgpack_restore, chunks(*parts))
+        for parts in ((None, None), ({}, {}), ({"0": 1}, "text"), (3, [1]), ({"1": 1}, {"1": 1}))
+    ],
+]
+
+
+@pytest.mark.parametrize("number", range(len(CRAFTED)))
+def test_crafted_files_are_refused(number: int) -> None:
+    read, data = CRAFTED[number]
+    with pytest.raises(ValueError, match=r"reading of|msgpack_restore of") as caught:
+        read(data)
+    assert len(str(caught.value).splitlines()) >= 3
