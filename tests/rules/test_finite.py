@@ -213,19 +213,20 @@ def missed_by_debug_nans(case: Case) -> list[str]:
 
 
 def _missed_in_results(f: Any, case: Case, lists: Sequence[Any]) -> list[str]:
-    expected = [f(*xs) for xs in lists]
     wrong = []
-    for option, test in ((kiln.debug_nans, np.isnan), (kiln.debug_infs, np.isinf)):
-        # One that fails and one that does not, compiled and not.
-        picked = {has(outs, test): xs for xs, outs in zip(lists, expected, strict=True)}
-        for is_bad, xs in picked.items():
-            for run in (f, lambda *xs: applied(case, xs)):
+    for run in (f, lambda *xs: applied(case, xs)):
+        expected = [run(*xs) for xs in lists]
+        for option, test in ((kiln.debug_nans, np.isnan), (kiln.debug_infs, np.isinf)):
+            # One that fails and one that does not.
+            picked = {has(outs, test): xs for xs, outs in zip(lists, expected, strict=True)}
+            for is_bad, xs in picked.items():
                 try:
                     with option(True):
                         run(*xs)
                     reported = False
                 except FloatingPointError:
                     reported = True
+                # Of eager operations each is looked at.
                 if reported < is_bad or (reported and run is f and not is_bad):
                     wrong.append(f"{case.id}: {option.__name__} {reported} for {xs}"[:300])
     return wrong

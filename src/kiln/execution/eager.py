@@ -51,7 +51,7 @@ class EvalTrace(Trace):
                 raise leaked(x)
         if primitive.evaluate is not None:
             found = primitive.evaluate(*args, **params)
-            if options().checks_values and primitive.region and primitive.multiple:
+            if options().checks_values and primitive.multiple:
                 check_operation(primitive, args, found, params)
             return found
         return self.run(primitive, args, params)

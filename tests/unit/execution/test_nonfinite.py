@@ -220,6 +220,15 @@ def test_a_pure_callback_is_called_again() -> None:
     assert re.match(LOGS, text)
 
 
+def test_what_a_callback_returns_is_looked_at() -> None:
+    struct = kiln.ShapeDtypeStruct((), np.float32)
+    for call in (kiln.pure_callback, io_callback):
+        f = lambda x, call=call: call(lambda v: np.float32(np.nan) * v, struct, x)
+        assert "(nan) encountered in" in message(f, 1.0)
+        with kiln.debug_nans(True):
+            assert float(call(lambda v: v, struct, 1.0)) == 1
+
+
 def test_donated_arguments_stay_while_results_are_looked_at() -> None:
     f = kiln.jit(lambda x: jnp.log(x), donate_argnums=0)
     x = jnp.array([-1.0])

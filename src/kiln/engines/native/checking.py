@@ -39,6 +39,21 @@ class Checking:
         finally:
             self.around.pop()
 
+    @contextlib.contextmanager
+    def nothing(self) -> Iterator[None]:
+        """Check nothing until the context exits: what is computed there may not count."""
+        kinds, self.kinds = self.kinds, frozenset()
+        try:
+            yield
+        finally:
+            self.kinds = kinds
+
+    def not_nan(self, b: Builder, number: int, x: Value) -> Value:
+        """Return a part of a result of the equation that is lowered, watched for nan if asked."""
+        if "nan" not in self.kinds or self.eqn is None or not is_float(x.dtype):
+            return x
+        return b.scope.node(CHECKED, x.dtype, (x,), (self._site(b, self.eqn, number, "nan"),))
+
     def in_bounds(self, b: Builder, start: Value, last: Dim, axis: int, size: Dim) -> Value:
         """Return an index, checked if indices are: whether it is from 0 to `last`."""
         if "index" not in self.kinds or self.eqn is None or _is_surely_within(start, last):

@@ -143,6 +143,23 @@ def test_what_where_discards_is_checked_and_what_nothing_needs_is_not() -> None:
     passes(f, jnp.array([1.0, -1.0]))
 
 
+def test_what_lies_beside_a_window_is_left_out() -> None:
+    def f(x: Any) -> Any:
+        add = lambda a, b: a + jnp.sqrt(b)
+        return lax.reduce_window(x, np.float32(0), add, (2,), (1,), ((2, 0),))
+
+    # Infinity times the zero that lies beside its window.
+    def g(x: Any) -> Any:
+        multiply = lambda a, b: a * b + 0
+        return lax.reduce_window(
+            x, np.float32(1), multiply, (2,), (1,), ((0, 2),), window_dilation=(2,)
+        )
+
+    assert nan_of(f, jnp.array([1.0, -1.0, 2.0])).startswith("`reduce_window` of float32[3]")
+    passes(f, jnp.array([1.0, 1.0, 2.0]))
+    passes(g, jnp.array([1.0, np.inf, 0.0]))
+
+
 # One program.
 
 

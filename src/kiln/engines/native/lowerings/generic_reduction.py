@@ -107,21 +107,29 @@ def _reduce_window(
             places.append(Index(place.attr) if place.op == "constant" else Index(0, ((place, 1),)))
         if xs[0].size == 0:
             return state
-        combined = b.inline(jaxpr, [*state, *[_at(x, places) for x in xs]])
-        return [_where(b, inside, new, old) for new, old in zip(combined, state, strict=True)]
+        # Combined with what lies beside the window, too, which is then left out.
+        with b.checking.nothing():
+            combined = b.inline(jaxpr, [*state, *[_at(x, places) for x in xs]])
+        pairs = zip(combined, state, strict=True)
+        return [_where(b, inside, new, old, i) for i, (new, old) in enumerate(pairs)]
 
     _folded(b, made, starts, kept, within, step)
     return made
 
 
-def _where(b: Builder, mask: Value, x: Layout, y: Layout) -> Layout:
+def _where(b: Builder, mask: Value, x: Layout, y: Layout, number: int) -> Layout:
+    """Select what becomes of the accumulator of a result."""
     made = b.space((), x.dtype)
     first, second = b.read(x), b.read(y)
+
+    def chosen(p: Any, q: Any) -> Value:
+        return b.checking.not_nan(b, number, mask.select(p, q))
+
     value: Scalar
     if isinstance(first, Complex) and isinstance(second, Complex):
-        value = Complex(*[mask.select(p, q) for p, q in zip(first, second, strict=True)])
+        value = Complex(*[chosen(p, q) for p, q in zip(first, second, strict=True)])
     else:
-        value = mask.select(first, second)
+        value = chosen(first, second)
     b.nest((), b.stores(made, (), value))
     return made
 
