@@ -1,0 +1,39 @@
+"""Options that there are not, and which ones are meant."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+
+import kiln
+from kiln.api.keywords import known_keywords
+
+
+@known_keywords
+def transform(fun: Any, in_axes: int = 0, *, name: str = "") -> Any:
+    """Return its arguments."""
+    return fun, in_axes, name
+
+
+def test_known_keywords_pass() -> None:
+    assert transform(1) == (1, 0, "")
+    assert transform(1, in_axes=2, name="x") == (1, 2, "x")
+    assert transform.__doc__ == "Return its arguments."
+    assert list(inspect.signature(transform).parameters) == ["fun", "in_axes", "name"]
+    assert "static_argnames" in inspect.signature(kiln.jit).parameters
+
+
+def test_others_are_refused_in_three_lines() -> None:
+    for keyword, remedy in (("in_axis", "did you mean in_axes?"), ("zz", "it takes fun, in_axes")):
+        with pytest.raises(TypeError, match=f"unexpected keyword argument '{keyword}'") as caught:
+            transform(1, **{keyword: 3})
+        asked, _, said = str(caught.value).splitlines()
+        assert asked.startswith(f"transform(..., {keyword}=...) at {__file__}:")
+        assert said.startswith(remedy)
+
+
+def test_other_mistakes_are_python_s() -> None:
+    with pytest.raises(TypeError, match="missing 1 required positional argument"):
+        transform()
