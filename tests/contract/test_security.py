@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 
+import kiln
 import kiln.numpy as jnp
 from kiln import checkpoints, serialization
 from kiln.base.config import override
@@ -118,6 +119,23 @@ def test_everybody(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
         lambda about: real(os.stat_result((*about[:4], STRANGER, *about[5:]))),
     )
     refused(place, f"belongs to the user with number {STRANGER}")
+
+
+@says(
+    "Who makes the folder of the cache before you, in `/tmp`, keeps the cache off, and can do no "
+    "more."
+)
+def test_who_was_first(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_folder, "_require_closed", lambda _: None)
+    disk_cache._folders.clear()
+    me = os.geteuid() + 1
+    for name in ("getuid", "geteuid"):
+        monkeypatch.setattr(os, name, lambda: me)
+    x = np.linspace(0, 1, 5, dtype=np.float32)
+    with override(check=False), pytest.warns(RuntimeWarning, match="belongs to the user"):
+        found = kiln.jit(lambda x: (((x + 1) * 2 - 3) * x + 4) * x - x * x * x + 5)(x)
+    np.testing.assert_allclose(found, (((x + 1) * 2 - 3) * x + 4) * x - x * x * x + 5, rtol=1e-6)
+    assert os.listdir(place.path) == ["a.program"]
 
 
 @says("Files that hold code are made for you alone, whatever the umask says.")

@@ -227,7 +227,7 @@ def test_a_folder_nobody_holds_is_closed(tmp_path: Path) -> None:
     before = len(os.listdir("/dev/fd"))
     for _ in range(3):
         opened(tmp_path)
-    assert len(os.listdir("/dev/fd")) == before
+    assert len(os.listdir("/dev/fd")) <= before
 
 
 def test_a_process_with_anothers_rights_has_none(
