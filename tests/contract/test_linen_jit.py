@@ -246,7 +246,6 @@ def test_unhashable_values(value: Any) -> None:
         {"static_argnums": (7,)},
         {"static_argnums": -9},
         {"static_argnames": "nothing"},
-        {"donate_argnums": 7},
         {"static_argnums": 1, "donate_argnums": 1},
     ],
 )

@@ -18,6 +18,7 @@ import kiln
 import kiln.linen
 import kiln.numpy as jnp
 import kiln.scipy.linalg as linalg
+from kiln.base.config import override
 
 
 def test_lines_of_an_empty_array_are_taken() -> None:
@@ -300,3 +301,20 @@ def test_tridiagonal_systems_are_solved_in_batches_with_their_derivatives() -> N
         np.testing.assert_allclose(ours, np.asarray(theirs), rtol=1e-4, atol=1e-5)
     nothing = [np.zeros(s, "f") for s in ((0,), (0,), (0,), (0, 2))]
     assert kiln.lax.linalg.tridiagonal_solve(*nothing).shape == (0, 2)
+
+
+def test_powers_of_integers_are_those_of_numpy_on_every_engine() -> None:
+    for dtype in ("int8", "int16", "int32", "uint8", "uint16", "uint32"):
+        x = np.array([3, 2, 1, 5, 0, 7, 255], "int64").astype(dtype)
+        for exponent in (100, 64, 31, 0):
+            y = np.full(7, exponent).astype(dtype)
+            for engine in ("native", "xla", "reference"):
+                with override(engine=engine):
+                    found = kiln.jit(lambda x, y: x**y)(x, y)
+                np.testing.assert_array_equal(found, x**y, f"{dtype} {exponent} {engine}")
+    assert (jnp.array([3, 1, -1], "int16") ** jnp.array([-1, -1, -1], "int16")).tolist() == [
+        0,
+        1,
+        -1,
+    ]
+    assert int(jnp.array(3, "int16") ** jnp.array(200, "int16")) == -20319
