@@ -787,4 +787,25 @@ UNSEEN = [
         "if not constraints:",
         ("tests/contract/test_users_expectations.py",),
     ),
+    Break(
+        "exits-unwound",
+        "_runtime/ending.cc",
+        "  if (is_left_behind()) stay();\n  pthread_exit(value);\n",
+        "  pthread_exit(value);\n",
+        ("tests/contract/test_dying.py::test_it_ends_within_callbacks",),
+    ),
+    Break(
+        "contexts-left-late",
+        "_runtime/contexts.cc",
+        "  if (own == nullptr) return true;\n",
+        "  if (own == nullptr || own->outer != nullptr) return true;\n",
+        ("tests/contract/test_interrupted_contexts.py", "tests/unit/_runtime/test_contexts.py"),
+    ),
+    Break(
+        "dicts-of-two-moments",
+        "_runtime/tree_nodes.cc",
+        "bool is_copy = !has_plain_keys(dict);",
+        "bool is_copy = has_plain_keys(dict) && false;",
+        ("tests/unit/_runtime/test_tree.py",),
+    ),
 ]

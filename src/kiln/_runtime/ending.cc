@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <ctime>
 #ifdef __GLIBC__
@@ -12,14 +11,11 @@
 #include <sys/mman.h>
 #endif
 
-#include "waiting.h"
-
 namespace kiln {
 namespace {
 
 // Changed with the lock only.
 unsigned long ending_thread = 0;
-int threads_without_lock = 0;
 
 [[noreturn]] void stay() {
   timespec day = {86400, 0};
@@ -35,9 +31,7 @@ bool is_finalizing() {
 }
 
 // Whether Python lets the calling thread have the lock no more.
-bool is_left_behind() {
-  return is_finalizing() && ending_thread != PyThread_get_thread_ident();
-}
+bool is_left_behind() { return is_finalizing() && ending_thread != PyThread_get_thread_ident(); }
 
 #ifdef __GLIBC__
 
@@ -61,7 +55,7 @@ constexpr uint32_t kSlots[] = {0, 0};
 bool holds(const dl_phdr_info& object, const void* address) {
   uintptr_t wanted = reinterpret_cast<uintptr_t>(address);
   for (int i = 0; i < object.dlpi_phnum; ++i) {
-    const ElfW(Phdr)& part = object.dlpi_phdr[i];
+    const ElfW(Phdr) & part = object.dlpi_phdr[i];
     uintptr_t begin = object.dlpi_addr + part.p_vaddr;
     if (part.p_type == PT_LOAD && wanted >= begin && wanted - begin < part.p_memsz) return true;
   }
@@ -70,16 +64,16 @@ bool holds(const dl_phdr_info& object, const void* address) {
 
 // Where an object of the process finds what it needs from others.
 struct Imports {
-  const ElfW(Sym)* symbols = nullptr;
+  const ElfW(Sym) * symbols = nullptr;
   const char* names = nullptr;
-  const ElfW(Rela)* tables[2] = {};
+  const ElfW(Rela) * tables[2] = {};
   size_t bytes[2] = {};
 };
 
 Imports imports_of(const dl_phdr_info& object) {
   Imports found;
   for (int i = 0; i < object.dlpi_phnum; ++i) {
-    const ElfW(Phdr)& part = object.dlpi_phdr[i];
+    const ElfW(Phdr) & part = object.dlpi_phdr[i];
     if (part.p_type != PT_DYNAMIC) continue;
     auto* entry = reinterpret_cast<const ElfW(Dyn)*>(object.dlpi_addr + part.p_vaddr);
     for (; entry->d_tag != DT_NULL; ++entry) {
@@ -115,7 +109,7 @@ int lead_exits(dl_phdr_info* object, size_t, void*) {
     const ElfW(Rela)* table = imports.tables[which];
     for (size_t i = 0; table != nullptr && i < imports.bytes[which] / sizeof *table; ++i) {
       uint32_t type = static_cast<uint32_t>(ELF64_R_TYPE(table[i].r_info));
-      const ElfW(Sym)& symbol = imports.symbols[ELF64_R_SYM(table[i].r_info)];
+      const ElfW(Sym) & symbol = imports.symbols[ELF64_R_SYM(table[i].r_info)];
       bool is_slot = type == kSlots[0] || type == kSlots[1];
       if (is_slot && std::strcmp(imports.names + symbol.st_name, "pthread_exit") == 0) {
         lead(reinterpret_cast<void**>(object->dlpi_addr + table[i].r_offset),
@@ -130,15 +124,9 @@ int lead_exits(dl_phdr_info* object, size_t, void*) {
 
 }  // namespace
 
-PyThreadState* release_lock() {
-  ++threads_without_lock;
-  return PyEval_SaveThread();
-}
+PyThreadState* release_lock() { return PyEval_SaveThread(); }
 
-void take_lock(PyThreadState* released) noexcept {
-  PyEval_RestoreThread(released);
-  --threads_without_lock;
-}
+void take_lock(PyThreadState* released) noexcept { PyEval_RestoreThread(released); }
 
 // Asked for the lock after the end, Python would look for the thread's state where none is.
 WithLock::WithLock() {

@@ -20,14 +20,14 @@ PyMODINIT_FUNC PyInit__runtime(void) {
   PyObject* module = PyModule_Create(&definition);
   if (module == nullptr) return nullptr;
   for (auto add :
-       {kiln::add_state,       kiln::add_contexts, kiln::add_tree_keys, kiln::add_tree_nodes, kiln::add_tree,
-        kiln::add_tree_def,    kiln::add_memory,    kiln::add_array,      kiln::add_native,
-        kiln::add_launcher,    kiln::add_program,   kiln::add_placed,     kiln::add_call,
-        kiln::add_operators,   kiln::add_dlpack,    kiln::add_loops,      kiln::add_plan,
-        kiln::add_schedule,    kiln::add_eager,     kiln::add_waiting,    kiln::add_exceptions,
-        kiln::add_symbols,     kiln::add_pool,      kiln::add_processors, kiln::add_blas,
-        kiln::add_object_file, kiln::add_debugger,  kiln::add_assembler,  kiln::add_weak_table,
-        kiln::add_evidence,    kiln::add_files,     kiln::add_turns}) {
+       {kiln::add_state,      kiln::add_contexts,    kiln::add_tree_keys, kiln::add_tree_nodes,
+        kiln::add_tree,       kiln::add_tree_def,    kiln::add_memory,    kiln::add_array,
+        kiln::add_native,     kiln::add_launcher,    kiln::add_program,   kiln::add_placed,
+        kiln::add_call,       kiln::add_operators,   kiln::add_dlpack,    kiln::add_loops,
+        kiln::add_plan,       kiln::add_schedule,    kiln::add_eager,     kiln::add_waiting,
+        kiln::add_exceptions, kiln::add_symbols,     kiln::add_pool,      kiln::add_processors,
+        kiln::add_blas,       kiln::add_object_file, kiln::add_debugger,  kiln::add_assembler,
+        kiln::add_weak_table, kiln::add_evidence,    kiln::add_files,     kiln::add_turns}) {
     if (add(module) < 0) {
       Py_DECREF(module);
       return nullptr;

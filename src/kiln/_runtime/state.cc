@@ -72,7 +72,8 @@ int set_overrides(PyObject* self, PyObject* value, void* closure) {
 
 // The axes and what is tracked along them, at once.
 PyObject* get_bound(PyObject*, void*) {
-  Ref in_scope = Ref::own(get_field(nullptr, &axes)), names = Ref::own(get_field(nullptr, &tracked));
+  Ref in_scope = Ref::own(get_field(nullptr, &axes)),
+      names = Ref::own(get_field(nullptr, &tracked));
   return PyTuple_Pack(2, in_scope.get(), names.get());
 }
 
@@ -180,7 +181,8 @@ PyTypeObject option_value_type = {
     .tp_name = "kiln._runtime.OptionValue",
     .tp_basicsize = sizeof(PyObject),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-    .tp_doc = "A value of the option that its class names in `option`, and a context in which it is.",
+    .tp_doc =
+        "A value of the option that its class names in `option`, and a context in which it is.",
     .tp_methods = option_value_methods,
     .tp_new = PyType_GenericNew,
 };

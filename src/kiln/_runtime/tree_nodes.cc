@@ -259,8 +259,9 @@ PyObject* node_kind_take_apart(PyObject* self, PyObject* value) {
 PyObject* node_kind_with_entries(PyObject* self, PyObject* value) {
   Node node;
   Ref entries = take_apart_with_entries(reinterpret_cast<NodeKind*>(self), value, node);
-  return entries ? PyTuple_Pack(3, entries.get(), node.children.get(), node.metadata.get())
-                 : nullptr;
+  // As many children as entries, whatever becomes of a list.
+  Ref children = entries ? Ref::own(PySequence_Tuple(node.children.get())) : Ref();
+  return children ? PyTuple_Pack(3, entries.get(), children.get(), node.metadata.get()) : nullptr;
 }
 
 PyObject* node_kind_entries_of(PyObject* self, PyObject* args) {

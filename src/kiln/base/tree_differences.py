@@ -10,7 +10,7 @@ from typing import Any
 
 from kiln.base.errors import three_lines
 from kiln.base.tree_keys import KeyPath, keystr
-from kiln.base.tree_nodes import KINDS, flatten_one_level, is_namedtuple
+from kiln.base.tree_nodes import KINDS, is_namedtuple
 
 Key = Any
 
@@ -33,7 +33,8 @@ def differences_from_prefix(key: Key, full: Any, path: KeyPath, name: str) -> It
                 f"use a {type(full).__name__} in the prefix, or one leaf for the whole subtree",
             )
             continue
-        children, other = flatten_one_level(full) or ([], None)
+        # At once: another thread may change the node.
+        entries, children, other = KINDS[kind].with_entries(full)
         if kind in (tuple, list) and len(keys) != len(children):
             yield three_lines(
                 at,
@@ -45,7 +46,6 @@ def differences_from_prefix(key: Key, full: Any, path: KeyPath, name: str) -> It
         if data != other or len(keys) != len(children):
             yield three_lines(at, *_data_errors(kind, data, other))
             continue
-        entries = KINDS[kind].with_entries(full)[0]
         below = zip(keys, children, [(*path, entry) for entry in entries], strict=True)
         left += reversed(list(below))
 
