@@ -38,7 +38,7 @@ help:
 	@echo "make libraries-oracle  ask jax again for those answers; SUBJECTS=\"diffrax haiku\""
 	@echo "make oracle     ask jax again for its answers, then compare kiln with them"
 	@echo "make breaks     break one behaviour after another and watch the tests of its item fail"
-	@echo "make sanitize   the tests of the extension, under the address and undefined-behaviour sanitizers"
+	@echo "make sanitize   the tests of the extension and of evictions, under the address and undefined-behaviour sanitizers"
 	@echo "make bench      time kiln beside jax, and compare with the goals; writes benchmarks/results/"
 	@echo "make bench-suite  time kiln beside jax, torch, NumPy and numba; ROWS=\"selu sort\" PEERS=kiln,jax"
 	@echo "make bench-scale  compile a large training step for up to 512 virtual devices, beside jax"
@@ -103,7 +103,8 @@ sanitize: $(VENV)/.has-test
 	  -DCMAKE_CXX_COMPILER=$(CXX) -DKILN_TREE=$(CURDIR)/$(SANITIZED)/src -DPython_EXECUTABLE=$(CURDIR)/$(RUN)
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cmake --build $(SANITIZED)/objects
 	$(RUN_SANITIZED) -c 'import kiln._runtime as r; assert "$(SANITIZED)" in r.__file__, r.__file__'
-	$(RUN_SANITIZED) -m pytest -q --capture=sys -p no:cacheprovider tests/unit/_runtime -m "not full" $(ARGS)
+	$(RUN_SANITIZED) -m pytest -q --capture=sys -p no:cacheprovider tests/unit/_runtime \
+	  tests/properties/test_eviction.py -m "not full" $(ARGS)
 
 bench: $(VENV)/.has-bench
 	$(RUN) -m benchmarks $(ARGS)

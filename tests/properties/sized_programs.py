@@ -34,7 +34,6 @@ ALONG = """
     lax.while_loop(lambda s: s[0] < {0}.shape[0], lambda s: (s[0] + 1, s[1] * 0.9), (0, {0}))[1]
     kiln.grad(lambda a: jnp.sum(jnp.sin(a) * a))({0})|kiln.vmap(lambda a: jnp.tanh(a) + 1)({0})
     kiln.grad(lambda a: jnp.sum(0.1 * jnp.cumsum(a) ** 2) / a.shape[0])({0})
-    kiln.grad(lambda a: jnp.sum(a[1:] * a[:-1]) + jnp.mean(a))({0})
     kiln.grad(lambda a: lax.scan(lambda c, b: (jnp.sin(c) + b, None), 0.0, a)[0])({0})
     kiln.grad(lambda a: jnp.sum(jnp.sort(a) * jnp.arange(a.shape[0])) * 0.1)({0})
     kiln.jvp(lambda a: jnp.tanh(a) * a.shape[0], ({0},), (jnp.ones({0}.shape),))[1]
@@ -62,7 +61,11 @@ NUMBERS = """
     lax.reduce_max({0}, (0,)) * 0 + 1|jnp.vdot({0}, {0}[::-1]) * 0.1|jnp.quantile({0}, 0.5)
 """
 TEXTS: dict[tuple[tuple[str, ...], str], str] = {
-    (("row",), "row"): ALONG + "|{0} + jnp.linspace(0.0, 1.0, n)|{0}[jnp.argsort(x)]|x[:n] + {0}",
+    (("row",), "row"): ALONG
+    + """
+        {0} + jnp.linspace(0.0, 1.0, n)|{0}[jnp.argsort(x)]|x[:n] + {0}
+        kiln.grad(lambda a: jnp.sum(a[1:] * a[:-1]) + jnp.mean(a))({0})
+    """,
     (("part",), "part"): ALONG + "|" + PARTS,
     (("row",), "part"): PARTS,
     (("part",), "scalar"): NUMBERS,

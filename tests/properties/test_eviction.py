@@ -455,6 +455,7 @@ def test_threads_that_clear_while_programs_run() -> None:
 
 
 @pytest.mark.full
+@pytest.mark.timeout(1800)
 def test_two_hundred_programs_of_every_kind() -> None:
     programs = [kind(i) for i in range(200 // len(KINDS) + 1) for kind in KINDS]
     assert len(programs) >= 200
@@ -464,7 +465,7 @@ def test_two_hundred_programs_of_every_kind() -> None:
 
         def work(half: list[Running]) -> None:
             try:
-                _run(half, 5)
+                _run(half, 3)
             except BaseException as error:  # noqa: BLE001 - raised by the thread that waits
                 failed.append(error)
 
