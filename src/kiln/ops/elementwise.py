@@ -1,7 +1,6 @@
 """Arithmetic, elementary functions, comparison, logic, bits, selection: one line per primitive.
 
-The NumPy meanings agree with compiled code in edge cases: integer division by zero, shifts past the
-width, nan in max and min.
+The NumPy meanings agree with compiled code at edges: division by zero, wide shifts, nan in max.
 """
 
 from __future__ import annotations
@@ -240,7 +239,7 @@ div_p = Elementwise(
     edge.divide,
     NUMBER,
     lambda t, o, x, y: div(t, y),
-    lambda t, o, x, y: mul(mul(neg(t), x), div(constant(1, y), mul(y, y))),
+    lambda t, o, x, y: mul(neg(t), div(o, y)),  # The square of y may overflow.
     linear=lambda ct, x, y: [div(ct, y), None],
 )
 rem_p = Elementwise(
@@ -304,12 +303,22 @@ acos_p = Elementwise(
 atan_p = Elementwise(
     "atan", np.arctan, INEXACT, lambda t, o, x: div(t, add(constant(1, x), mul(x, x)))
 )
+
+
+def _share_of_square(x: Any, y: Any) -> Any:
+    """Return x / (x² + y²), without squares that overflow."""
+    one, is_long = constant(1, x), ge(abs(x), abs(y))
+    long = select(is_long, x, y)
+    ratio = div(select(is_long, y, x), long)
+    return div(select(is_long, one, ratio), mul(long, add(one, mul(ratio, ratio))))
+
+
 atan2_p = Elementwise(
     "atan2",
     np.arctan2,
     FLOAT,
-    lambda t, o, x, y: mul(t, div(y, add(mul(x, x), mul(y, y)))),
-    lambda t, o, x, y: mul(t, div(neg(x), add(mul(x, x), mul(y, y)))),
+    lambda t, o, x, y: mul(t, _share_of_square(y, x)),
+    lambda t, o, x, y: mul(neg(t), _share_of_square(x, y)),
 )
 sinh_p = Elementwise("sinh", np.sinh, INEXACT, lambda t, o, x: mul(t, cosh(x)))
 cosh_p = Elementwise("cosh", np.cosh, INEXACT, lambda t, o, x: mul(t, sinh(x)))
