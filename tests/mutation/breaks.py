@@ -864,4 +864,18 @@ UNSEEN = [
         "select(is_long, ratio, one), mul(long",
         ("tests/derivatives/test_extremes.py",),
     ),
+    Break(
+        "full-nests-computed-again",
+        "engines/native/passes/fusion.py",
+        "if isinstance(cluster, Cluster) and len(cluster.nodes) + size > MOST_NODES:",
+        "if isinstance(cluster, Cluster) and size > MOST_NODES:",
+        ("tests/properties/test_compile_work.py",),
+    ),
+    Break(
+        "layers-asked-for-signatures",
+        "jit/parameters.py",
+        "return inspect.signature(signed_by(fun))",
+        "return inspect.signature(fun)",
+        ("tests/properties/test_compile_work.py",),
+    ),
 ]

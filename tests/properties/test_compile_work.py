@@ -108,11 +108,11 @@ PROGRAMS: dict[str, tuple[Callable[[int], Function], int]] = {
     "nested while loops": (nested_whiles, 16),
     "nested branches": (nested_branches, 16),
     "loops in turn": (loops_in_turn, 20),
-    "chain": (chain, 400),
-    "gradient of a chain": (gradient_of_a_chain, 400),
+    "chain": (chain, 200),
+    "gradient of a chain": (gradient_of_a_chain, 300),
     "each used twice": (each_used_twice, 400),
     "parts": (parts, 50),
-    "bodies": (bodies, 80),
+    "bodies": (bodies, 48),
 }
 
 
@@ -132,12 +132,12 @@ def on_a_long_stack(work: Callable[[], Any]) -> Any:
 
 
 def calls_of(work: Callable[[], Any]) -> int:
-    """Count the calls of Python functions and generators, and of built-in functions, in work."""
+    """Count the calls of Python functions and generators in work."""
     count = 0
 
     def note(frame: Any, event: str, arg: Any) -> None:
         nonlocal count
-        count += event in ("call", "c_call")
+        count += event == "call"
 
     def run() -> None:
         gc.disable()
@@ -154,17 +154,18 @@ def calls_of(work: Callable[[], Any]) -> int:
 
 def compile_anew(f: Function) -> None:
     """Trace a function, and write its loops and its code."""
-    jaxpr = kiln.make_jaxpr(f)(jnp.ones(100)).jaxpr
-    NativeCompiler()._written(Program(jaxpr, "f"), measures=False)
+    # Options belong to a thread, and checks after each pass are no part of the work.
+    with override(engine="native", check=False):
+        jaxpr = kiln.make_jaxpr(f)(jnp.ones(100)).jaxpr
+        NativeCompiler()._written(Program(jaxpr, "f"), measures=False)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_four_times_the_program_is_four_times_the_work(name: str) -> None:
     make, n = PROGRAMS[name]
-    with override(engine="native"):
-        on_a_long_stack(lambda: compile_anew(make(4)))
-        small = calls_of(lambda: compile_anew(make(n)))
-        large = calls_of(lambda: compile_anew(make(4 * n)))
+    on_a_long_stack(lambda: compile_anew(make(4)))
+    small = calls_of(lambda: compile_anew(make(n)))
+    large = calls_of(lambda: compile_anew(make(4 * n)))
     assert large <= 4 * MOST * small
 
 
@@ -173,7 +174,8 @@ def jitted_layers(n: int) -> None:
     f = lambda x: jnp.sin(x)
     for _ in range(n):
         f = kiln.jit(f)
-    f.trace(1.0)
+    with override(check=False):
+        f.trace(1.0)
 
 
 def mapped_layers(n: int) -> None:
@@ -187,7 +189,8 @@ def jitted_and_mapped_layers(n: int) -> None:
     f: Any = lambda x: jnp.sin(x)
     for _ in range(n // 2):
         f = kiln.jit(kiln.vmap(f, in_axes=None, out_axes=None, axis_size=1))
-    f.trace(1.0)
+    with override(check=False):
+        f.trace(1.0)
 
 
 @pytest.mark.parametrize("layers", [jitted_layers, mapped_layers, jitted_and_mapped_layers])

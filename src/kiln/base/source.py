@@ -20,6 +20,8 @@ R = TypeVar("R")
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # If a NumPy function gets a traced value, report the user's call, not NumPy's own line.
 _NOT_THE_USERS = (_ROOT, os.path.dirname(np.__file__) + os.sep)
+_files_of_others: set[str] = set()
+"""Files of those folders that a walk up the stack has met: it meets them again and again."""
 
 
 class Source:
@@ -89,8 +91,10 @@ def current_source() -> Source | None:
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
-        if not code.co_filename.startswith(_NOT_THE_USERS):
-            return Source(code, frame.f_lasti, _here.scopes)
+        if code.co_filename not in _files_of_others:
+            if not code.co_filename.startswith(_NOT_THE_USERS):
+                return Source(code, frame.f_lasti, _here.scopes)
+            _files_of_others.add(code.co_filename)
         frame = frame.f_back
     return None
 

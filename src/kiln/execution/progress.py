@@ -13,6 +13,7 @@ import os
 import sys
 import threading
 import time
+import types
 from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -76,8 +77,8 @@ def progress(name: str, jaxpr: Jaxpr | None = None, *, is_quick: bool = False) -
 
 def written_out(jaxpr: Jaxpr) -> tuple[Source, int] | None:
     """Return the line that has made an equation most often, and how often, if that is often."""
-    sources: dict[tuple[object, int, str], Source] = {}
-    times: Counter[tuple[object, int, str]] = Counter()
+    sources: dict[tuple[types.CodeType, int, str], Source] = {}
+    times: Counter[tuple[types.CodeType, int, str]] = Counter()
     for eqn in jaxpr.eqns:
         if eqn.source is not None:
             key = (eqn.source.code, eqn.source.offset, eqn.primitive.name)

@@ -11,7 +11,6 @@ ints, or sizes of named axes (`extents.py`).
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
@@ -483,16 +482,10 @@ def blocks(statement: Statement) -> list[list[Statement]]:
 
 def walk(statements: Sequence[Statement]) -> Iterator[Statement]:
     """Iterate over all statements, those with blocks before what is in them."""
-    waiting = [iter(statements)]
+    waiting = list(reversed(statements))
     while waiting:
-        for statement in waiting[-1]:
-            yield statement
-            inner = blocks(statement)
-            if inner:
-                waiting.append(itertools.chain.from_iterable(inner))
-                break
-        else:
-            waiting.pop()
+        yield (statement := waiting.pop())
+        waiting += [x for block in reversed(blocks(statement)) for x in reversed(block)]
 
 
 def load(scope: Scope, buffer: Buffer, index: Index) -> Value:
