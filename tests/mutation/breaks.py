@@ -646,11 +646,4 @@ UNSEEN = [
         "lambda t, o, x, y: mul(mul(neg(t), x), div(constant(1, y), mul(y, y))),",
         ("tests/derivatives/test_extremes.py",),
     ),
-    Break(
-        "arctan2-turned",
-        "ops/elementwise.py",
-        "select(is_long, one, ratio), mul(long",
-        "select(is_long, ratio, one), mul(long",
-        ("tests/derivatives/test_extremes.py",),
-    ),
 ]
