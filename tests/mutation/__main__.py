@@ -4,6 +4,8 @@
     python -m tests.mutation 3.6 8.1    some of them; writes nothing
     python -m tests.mutation content    those of `content_breaks.py`; writes `content.txt`
     python -m tests.mutation unseen     those that no test saw once; writes `unseen.txt`
+    python -m tests.mutation unseen checksums-of-programs
+                                        some of these; replaces their lines in `unseen.txt`
 
 Every break is made in a copy of `src/`; one of the extension is compiled there. Ends with an error
 if the tests of an item pass although it is broken, or fail although nothing is.
@@ -143,8 +145,9 @@ def main(items: Sequence[str]) -> int:
     file = None if items else LOG
     if items == ["content"]:
         rows, file = CONTENT_BREAKS, CONTENT_LOG
-    elif items == ["unseen"]:
-        rows, file = UNSEEN, UNSEEN_LOG
+    elif items[:1] == ["unseen"]:
+        rows = [row for row in UNSEEN if row.item in (items[1:] or row.item)]
+        file = UNSEEN_LOG
     elif items:
         rows = [row for row in rows if row.item in items]
     if not rows:
@@ -157,17 +160,26 @@ def main(items: Sequence[str]) -> int:
     ]
     if rows is CONTENT_BREAKS:
         log = [f"{len(rows)} breaks of the reading of contents"]
-    elif rows is UNSEEN:
-        log = [f"{len(rows)} breaks that no test saw once"]
+    elif file is UNSEEN_LOG:
+        log = [f"{len(UNSEEN)} breaks that no test saw once"]
     good = True
     with tempfile.TemporaryDirectory() as work:
         for fine, line in lines(rows, Path(work)):
             good &= fine
             log.append(line)
             print(line, flush=True)
+    if file is UNSEEN_LOG and len(rows) < len(UNSEEN):
+        log = _with_others(log)
     if file is not None:
         file.write_text("\n".join(log) + "\n", encoding="utf-8")
     return 0 if good else 1
+
+
+def _with_others(made: Sequence[str]) -> list[str]:
+    """Return a log of some unseen breaks with the lines about the others that were logged."""
+    _, unbroken, *logged = UNSEEN_LOG.read_text(encoding="utf-8").splitlines()
+    lines = {line.split()[0]: line for line in (*logged, *made[2:])}
+    return [made[0], unbroken, *(lines[row.item] for row in UNSEEN if row.item in lines)]
 
 
 if __name__ == "__main__":

@@ -137,7 +137,7 @@ BREAKS = [
     Break(
         "13.4",
         "ops/window_addresses.py",
-        "if mode is FILL_OR_DROP else None",
+        "if mode.fills else None",
         "if False else None",
     ),
     Break(
@@ -364,9 +364,9 @@ BREAKS = [
     ),
     Break(
         "16.1",
-        "execution/disk_cache.py",
-        "os.replace(temporary, self._path(name))",
-        "os.unlink(temporary)",
+        "execution/own_folder.py",
+        "os.replace(beside, name, src_dir_fd=held, dst_dir_fd=held)",
+        "os.unlink(beside, dir_fd=held)",
     ),
     Break(
         "16.2",
@@ -382,21 +382,21 @@ BREAKS = [
     ),
     Break(
         "16.4",
-        "execution/disk_cache.py",
-        "if about.st_mode & 0o077:",
-        "if about.st_mode & 0o007:",
+        "execution/own_folder.py",
+        '    if about.st_mode & 0o077:\n        return f"others may enter',
+        '    if about.st_mode & 0o007:\n        return f"others may enter',
     ),
     Break(
         "16.5",
         "execution/disk_cache.py",
-        "if is_lost or (is_entry and total > limit):",
-        "if is_lost:",
+        "            if total <= limit:\n",
+        "            if total > 0:\n",
     ),
     Break(
         "16.6",
-        "execution/disk_cache.py",
-        "is_lost = each.name.endswith(_TEMPORARY) and now - each.used > _OLD_S",
-        "is_lost = False",
+        "execution/own_folder.py",
+        "if not _is_locked(opened, is_old=now - each.used > _OLD_S):",
+        "if False:",
     ),
     Break(
         "17.1",
