@@ -32,7 +32,7 @@ TESTS = REPOSITORY / "tests"
 LOG = Path(__file__).with_name("log.txt")
 CONTENT_LOG = Path(__file__).with_name("content.txt")
 UNSEEN_LOG = Path(__file__).with_name("unseen.txt")
-SECONDS = 300
+SECONDS = 1800
 _WITHOUT_INSTALLATION = """\
 import sys
 sys.meta_path[:] = [f for f in sys.meta_path if not type(f).__name__.startswith("ScikitBuild")]
