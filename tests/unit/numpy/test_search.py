@@ -68,6 +68,9 @@ def test_searches_in_several_tables() -> None:
         (lambda x, table: jnp.histogram(x), 14),
         (lambda x, table: jnp.histogram2d(x, x), 28),
         (lambda x, table: jnp.unique(x), 27),
+        (lambda x, table: jnp.median(x), 5),
+        (lambda x, table: jnp.nanpercentile(x, 30.0), 5),
+        (lambda x, table: jnp.quantile(x, 0.3, method="inverted_cdf"), 5),
     ],
 )
 def test_many_passes_over_values_are_one_program(run: Callable[..., Any], most: int) -> None:
