@@ -224,6 +224,39 @@ def test_nothing_has_no_distinct_element_to_repeat() -> None:
         assert library.numpy.unique(library.numpy.array([]), size=0).shape == (0,)
 
 
+@pytest.mark.parametrize("shape", [(0,), (2, 0), (0, 2), (0, 0), (3, 0, 2)])
+@pytest.mark.parametrize("size", [None, 0, 1, 3])
+@pytest.mark.parametrize("fill_value", [None, 7])
+def test_what_is_distinct_in_nothing_is_as_in_jax(
+    shape: tuple[int, ...], size: int | None, fill_value: int | None
+) -> None:
+    def run(library: Any, axis: int | None, flags: dict[str, bool]) -> list[Any]:
+        x = library.numpy.zeros(shape, "f")
+        found = library.numpy.unique(x, axis=axis, size=size, fill_value=fill_value, **flags)
+        parts = found if isinstance(found, tuple) else (found,)
+        return [(part.shape, part.dtype.name, part.tolist()) for part in parts]
+
+    flags = dict.fromkeys(["return_index", "return_inverse", "return_counts"], True)
+    for axis in (None, *range(len(shape))):
+        for given in ({}, flags):
+            try:
+                expected = run(jax, axis, given)
+            except ValueError as error:
+                # With a value to pad with, JAX pads along the first axis whichever is asked for.
+                if "fill_value must be specified" in str(error):
+                    with pytest.raises(ValueError, match="fill_value must be specified"):
+                        run(kiln, axis, given)
+            else:
+                assert run(kiln, axis, given) == expected
+
+
+def test_nothing_is_compressed_to_what_fills_it() -> None:
+    nothing = jnp.zeros((2, 0), "f")
+    found = jnp.compress(np.zeros(0, bool), nothing, 1, size=3, fill_value=7)
+    assert found.tolist() == [[7.0] * 3] * 2
+    assert jnp.extract(nothing > 0, nothing, size=2).tolist() == [0.0, 0.0]
+
+
 def test_a_donated_number_beyond_the_arguments_of_a_method_donates_nothing() -> None:
     for library, linen in ((jax, flax.linen), (kiln, kiln.linen)):
 
@@ -249,6 +282,8 @@ f = library.jit(lambda z: x + y * z)
 for z in (2.0, 3.0, library.device_put(4.0, second), 5.0):
     found = f(z)
     print(found.tolist(), [d.id for d in found.devices()], found.committed)
+for found in library.jvp(f, (2.0,), (1.0,)), library.vmap(f)(np.ones(3, "f")):
+    print([x.tolist() for x in found], {d.id for x in found for d in x.devices()})
 """
     flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=3", "KILN_NUM_CPU_DEVICES": "3"}
     said = [
@@ -262,6 +297,29 @@ for z in (2.0, 3.0, library.device_put(4.0, second), 5.0):
         for library in ("jax", "kiln")
     ]
     assert said[1] == said[0] != ""
+
+
+def test_closed_over_arrays_meet_under_derivatives() -> None:
+    program = """
+import numpy as np, kiln
+first, second, third = kiln.devices()
+x, y = (kiln.device_put(np.full(2, n, "f"), d) for n, d in ((2, second), (3, third)))
+f = kiln.jit(lambda z: (x * y * z * z).sum())
+for run in (kiln.grad(f), lambda z: kiln.vjp(f, z)[1](1.0)[0], kiln.jit(kiln.grad(f)),
+            lambda z: kiln.linearize(f, z)[1](1.0), lambda z: kiln.hessian(f)(z)):
+    found = run(1.0)
+    print(float(found), [d.id for d in found.devices()])
+alone = kiln.grad(kiln.jit(lambda z: (y * z).sum()))(1.0)
+print(float(alone), [d.id for d in alone.devices()])
+"""
+    said = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"KILN_NUM_CPU_DEVICES": "3"},
+    ).stdout
+    assert said == "24.0 [0]\n" * 5 + "6.0 [2]\n"
 
 
 @pytest.mark.parametrize("dtype", ["int4", "uint4"])

@@ -878,4 +878,25 @@ UNSEEN = [
         "limit = LIMIT",
         ("tests/properties/test_compile_work.py",),
     ),
+    Break(
+        "searches-step-by-step",
+        "numpy/search.py",
+        '@functools.partial(jit, static_argnames=("side", "with_all"), inline=True)\n',
+        "",
+        ("tests/unit/numpy/test_search.py",),
+    ),
+    Break(
+        "distinct-nothing-padded",
+        "numpy/sets.py",
+        "total = count if size is None or fill_value is None else size",
+        "total = count if size is None else size",
+        ("tests/contract/test_users_expectations.py",),
+    ),
+    Break(
+        "closed-over-arrays-apart",
+        "jit/running.py",
+        "consts = entry.consts if is_recorded else together(entry.consts)",
+        "consts = entry.consts",
+        ("tests/contract/test_users_expectations.py",),
+    ),
 ]

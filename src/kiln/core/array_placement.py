@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -74,3 +75,11 @@ def joined(
 def unplaced(x: ConcreteArray) -> ConcreteArray:
     """Return an array with the same values on the first device."""
     return ConcreteArray(x.aval, host_value(x)) if type(x) is PlacedArray else x
+
+
+def together(values: Sequence[Any]) -> Sequence[Any]:
+    """Return values, with arrays that were placed on different devices on the first one instead."""
+    places = {x.sharding.device_set for x in values if type(x) is PlacedArray and x.committed}
+    if len(places) <= 1:
+        return values
+    return [unplaced(x) if isinstance(x, ConcreteArray) else x for x in values]

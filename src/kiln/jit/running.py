@@ -9,6 +9,7 @@ from kiln.base.config import Options, options
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import tree_unflatten
 from kiln.control.call import jit_p
+from kiln.core.array_placement import together
 from kiln.core.ref import check_distinct
 from kiln.core.staging import eval_jaxpr, recording
 from kiln.core.trace import state
@@ -67,10 +68,13 @@ def bind(
     if settings and of_whole_programs(settings):
         raise nested(recorded.name, of_whole_programs(settings), current_source())
     outs: Sequence[Any]
-    if inline and recording() is not None:
-        outs = eval_jaxpr(recorded.jaxpr, (), *entry.consts, *leaves)
+    # Recorded, closed-over arrays stay such; otherwise they become arguments, which must agree.
+    is_recorded = recording() is not None
+    consts = entry.consts if is_recorded else together(entry.consts)
+    if inline and is_recorded:
+        outs = eval_jaxpr(recorded.jaxpr, (), *consts, *leaves)
     else:
-        outs = jit_p.bind(*entry.consts, *leaves, jaxpr=recorded.jaxpr, name=recorded.name)
+        outs = jit_p.bind(*consts, *leaves, jaxpr=recorded.jaxpr, name=recorded.name)
     return constrained(outs, request.out_shardings) if request.out_shardings else outs
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from kiln.api.jit import jit
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
@@ -85,8 +87,12 @@ def histogram(
     return counts, edges
 
 
+@functools.partial(jit, inline=True)
 def _counted(samples: Sequence[Any], edges: Sequence[Any], weights: Any) -> Any:
-    """Return the weights of samples summed by bin, along one axis per coordinate."""
+    """Return the weights of samples summed by bin, along one axis per coordinate.
+
+    Compiled, because its many passes over the samples are one.
+    """
     shape = [e.shape[0] - 1 for e in edges]
     place = None
     for x, e, bins in zip(samples, edges, shape, strict=True):

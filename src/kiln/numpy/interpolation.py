@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
 import numpy as np
 
+from kiln.api.jit import jit
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
@@ -69,6 +71,24 @@ def interp(
         x, xp, fp = _one_period(x, xp, fp, period)
         left = right = None
     n = xp.shape[0]
+    out = _between_points(x, xp, fp)
+    if period is not None:
+        return out
+    first, last = (index_in_dim(xp, i, 0, keepdims=False) for i in (0, n - 1))
+    sides = [(elementwise.lt(x, first), left, 0), (elementwise.gt(x, last), right, n - 1)]
+    for outside, value, end in sides:
+        if isinstance(value, str) and value == "extrapolate":
+            continue
+        if value is None:
+            value = index_in_dim(fp, end, 0, keepdims=False)
+        out = choose_by(outside, value, out)
+    return out
+
+
+@functools.partial(jit, inline=True)
+def _between_points(x: Any, xp: Any, fp: Any) -> Any:
+    """Return the values at `x` on the lines through neighbouring points."""
+    n = xp.shape[0]
     place = searchsorted(xp, x, "right")
     place = elementwise.min(elementwise.max(place, np.int32(1)), as_index(n - 1))
     before = elementwise.sub(place, np.int32(1))
@@ -79,18 +99,7 @@ def interp(
     tiny = constant(float(np.spacing(dtypes.finfo(xp.dtype).eps)), width)
     flat = elementwise.le(elementwise.abs(width), tiny)
     slope = divide(subtract(x, x0), choose_by(flat, constant(1, width), width))
-    out = choose_by(flat, f0, add(f0, multiply(slope, rise)))
-    first, last = (index_in_dim(xp, i, 0, keepdims=False) for i in (0, n - 1))
-    if period is not None:
-        return out
-    sides = [(elementwise.lt(x, first), left, 0), (elementwise.gt(x, last), right, n - 1)]
-    for outside, value, end in sides:
-        if isinstance(value, str) and value == "extrapolate":
-            continue
-        if value is None:
-            value = index_in_dim(fp, end, 0, keepdims=False)
-        out = choose_by(outside, value, out)
-    return out
+    return choose_by(flat, f0, add(f0, multiply(slope, rise)))
 
 
 def _one_period(x: Any, xp: Any, fp: Any, period: Any) -> tuple[Any, Any, Any]:

@@ -207,6 +207,10 @@ def compress(
     (places,) = indices_of("compress", condition, size, length)
     if size is None:
         return getitem(a, (*dims, places))
+    if length == 0:
+        return asarray(
+            full((*aval.shape[:axis], size, *aval.shape[axis + 1 :]), fill_value, aval.dtype)
+        )
     return read(a, along(aval.shape, axis, places), mode=LEAVE_OUT, fill_value=fill_value)
 
 

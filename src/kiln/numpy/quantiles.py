@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from kiln.api.jit import jit
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
@@ -191,17 +193,20 @@ def quantile_of(
     if method == "inverted_cdf":
         weights = ones_like(a) if weights is None else weights
         out = _inverted_distribution(
-            flattened(a), cast(q, a.dtype), n, flattened(weights), skip_nan
+            flattened(a), cast(q, a.dtype), flattened(weights), skip_nan=skip_nan
         )
     else:
-        out = cast(_sorted_quantile(flattened(a), q, n, method, skip_nan), a.dtype)
+        out = cast(_sorted_quantile(flattened(a), q, method=method, skip_nan=skip_nan), a.dtype)
     if keepdims and axes:
         lead = len(q.shape)
         out = expand_dims(out, [lead + d for d in axes])
     return out
 
 
-def _sorted_quantile(a: Any, q: Any, n: Any, method: str, skip_nan: bool) -> Any:
+@functools.partial(jit, static_argnames=("method", "skip_nan"), inline=True)
+def _sorted_quantile(a: Any, q: Any, method: str, skip_nan: bool) -> Any:
+    """Return the quantiles of vectors along the last axis, between elements as `method` says."""
+    n = a.shape[-1]
     if type(n) is int and n == 0:
         return full((*q.shape, *a.shape[:-1]), math.nan, a.dtype)
     rest = tuple(a.shape[:-1])
@@ -260,8 +265,10 @@ def _spread_weights(name: str, weights: Any, a: Any, axes: Sequence[int]) -> Any
     return broadcast_in_dim(weights, a.shape, axes)
 
 
-def _inverted_distribution(a: Any, q: Any, n: Any, weights: Any, skip_nan: bool) -> Any:
+@functools.partial(jit, static_argnames="skip_nan", inline=True)
+def _inverted_distribution(a: Any, q: Any, weights: Any, skip_nan: bool) -> Any:
     """Return the first sorted element at which the cumulative weight reaches `q` of the total."""
+    n = a.shape[-1]
     shape = (*q.shape, *a.shape[:-1])
     if type(n) is int and n == 0:
         return full(shape, math.nan, a.dtype)

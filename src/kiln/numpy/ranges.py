@@ -205,9 +205,10 @@ def linspace(
     start, stop = (broadcast_to(x, shape) for x in (start, stop))
     steps = num - 1 if endpoint else num
     distance = elementwise.sub(stop, start)
-    step = full(shape, math.nan, computing)
     if type(num) is Size or num > 1 or (num == 1 and not endpoint):
         step = elementwise.div(distance, constant(steps, distance))
+    else:
+        step = full(shape, math.nan, computing)
     if type(num) is Size:
         out = _between(start, stop, num, maximum(steps, 1), shape, computing)
         if endpoint:

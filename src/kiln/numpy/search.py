@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 
+from kiln.api.jit import jit
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
-from kiln.execution.eager_plans import eager
 from kiln.numpy.creation import cast, concrete_number
 from kiln.numpy.filling import full
 from kiln.numpy.indexing import take
@@ -28,7 +29,6 @@ _COMPARED_WITH_ALL = 128
 """Up to this many sorted values, comparing with each is cheaper than a search."""
 
 
-@eager
 def searchsorted(
     a: ArrayLike,
     v: ArrayLike,
@@ -65,11 +65,19 @@ def searchsorted(
         )
     if sorter is not None:
         a = take(a, sorter)
-    a, v = promote_dtypes(a, v)
+    return _located(*promote_dtypes(a, v), side=side, with_all=method == "compare_all")
+
+
+@functools.partial(jit, static_argnames=("side", "with_all"), inline=True)
+def _located(a: Any, v: Any, side: str, with_all: bool) -> Any:
+    """Return how many elements of a sorted vector stand before each value.
+
+    Compiled, because its many passes over the values are one.
+    """
     n = a.shape[0]
     if type(n) is int and n == 0:
         return full(v.shape, 0, _INT)
-    if type(n) is not int or n <= _COMPARED_WITH_ALL or method == "compare_all":
+    if type(n) is not int or n <= _COMPARED_WITH_ALL or with_all:
         return _count_before(a, v, side)
     return _bisected(a, v, side)
 

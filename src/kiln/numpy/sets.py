@@ -6,10 +6,12 @@ result is padded with `fill_value`.
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
+from kiln.api.jit import jit
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
@@ -93,8 +95,11 @@ def unique(
     ar = one("unique", ar)
     original = ar.shape
     rows, dim = _rows(ar, axis)
-    found = _unique_rows("unique", rows, equal_nan, size)
-    values = _rows_at(rows, found.first, fill_value, found.count)
+    if rows.shape[0] == 0 or rows.shape[1] == 0:
+        found, values = _unique_of_nothing(rows, size, fill_value)
+    else:
+        found = _unique_rows("unique", rows, equal_nan, size)
+        values = _rows_at(rows, found.first, fill_value, found.count)
     if axis is None:
         values = ravel(values)
     else:
@@ -138,26 +143,28 @@ def _unique_rows(name: str, rows: Any, equal_nan: bool, size: int | None) -> _Fo
         total = 0 if size is None else size
         nothing = full((total,), 0, _INT)
         return _Found(nothing, full((0,), 0, _INT), nothing, full((), 0, _INT))
+    order, new, inverse, count = _ordered(rows, equal_nan)
+    total = known_count(name, count) if size is None else size
+    starts = nonzero(new, size=total, fill_value=0)[0]
+    counts = added_at(full((total,), 0, _INT), inverse, full((n,), 1, _INT), LEAVE_OUT)
+    first = take(order, starts)
+    return _Found(first, inverse, counts, count)
+
+
+@functools.partial(jit, static_argnames="equal_nan", inline=True)
+def _ordered(rows: Any, equal_nan: bool) -> tuple[Any, Any, Any, Any]:
+    """Return the order of rows, which are new in it, each row's number, and how many are new."""
+    n = rows.shape[0]
     columns = [reshape(slice_in_dim(rows, i, i + 1, 1, 1), (n,)) for i in range(rows.shape[1])]
-    order = iota(_INT, n)
-    if columns:
-        order = sorting.sort((*columns, order), 0, num_keys=len(columns))[-1]
-    new = None
+    order = sorting.sort((*columns, iota(_INT, n)), 0, num_keys=len(columns))[-1]
+    new: Any = None
     for column in columns:
         ordered = take(column, order)
         differs = _differs(slice_in_dim(ordered, 1, n), slice_in_dim(ordered, 0, n - 1), equal_nan)
         new = differs if new is None else logical_or(new, differs)
-    if new is None:
-        new = full((n - 1,), False, _BOOL)
     new = pad(new, np.bool_(True), [(1, 0, 0)])
     number = elementwise.sub(cumsum(cast(new, _INT)), np.int32(1))
-    count = sum(new, dtype=_INT)
-    total = known_count(name, count) if size is None else size
-    starts = nonzero(new, size=total, fill_value=0)[0]
-    inverse = _scattered(order, number, n)
-    counts = added_at(full((total,), 0, _INT), inverse, full((n,), 1, _INT), LEAVE_OUT)
-    first = take(order, starts)
-    return _Found(first, inverse, counts, count)
+    return order, new, _scattered(order, number, n), sum(new, dtype=_INT)
 
 
 def _differs(x: Any, y: Any, equal_nan: bool) -> Any:
@@ -190,18 +197,32 @@ def known_count(name: str, count: Any) -> int:
     return int(count)
 
 
-def _rows_at(rows: Any, first: Any, fill_value: Any, count: Any) -> Any:
-    if rows.shape[0] == 0:
-        if fill_value is None and first.shape[0] != 0:
-            raise ValueError(
-                three_lines(
-                    f"unique of no elements with size={first.shape[0]} at {current_source()}",
-                    "for zero-sized input with nonzero size argument, fill_value must be specified",
-                    "give fill_value, or size=0",
-                )
+def _unique_of_nothing(rows: Any, size: int | None, fill_value: Any) -> tuple[_Found, Any]:
+    """Return what is distinct among rows without elements, and its values.
+
+    All empty rows are one row, even if there are none. Only values are padded, with `fill_value`.
+    """
+    n, width = rows.shape
+    if n == 0 and size and fill_value is None:
+        raise ValueError(
+            three_lines(
+                f"unique of no elements with size={size} at {current_source()}",
+                "for zero-sized input with nonzero size argument, fill_value must be specified",
+                "give fill_value, or size=0",
             )
-        fill = 0 if fill_value is None else fill_value
-        return full((first.shape[0], rows.shape[1]), fill, rows.dtype)
+        )
+    count = 1 if width == 0 else 0
+    total = count if size is None or fill_value is None else size
+    found = _Found(
+        full((count,), 0, _INT),
+        full((n,), 0, _INT),
+        full((min(count, n),), n, _INT),
+        full((), count, _INT),
+    )
+    return found, full((total, width), 0 if fill_value is None else fill_value, rows.dtype)
+
+
+def _rows_at(rows: Any, first: Any, fill_value: Any, count: Any) -> Any:
     values = take(rows, first, axis=0)
     missing = elementwise.ge(iota(_INT, first.shape[0]), count)
     missing = expand_dims(missing, (1,))
@@ -416,15 +437,18 @@ def isin(
 ) -> Array:
     """Tell which elements are among `test_elements`."""
     element, tests = promote_dtypes(one("isin", element), one("isin", test_elements))
-    tests = ravel(tests)
+    found = _among(element, ravel(tests), with_all=method == "compare_all")
+    return logical_not(found) if invert else found
+
+
+@functools.partial(jit, static_argnames="with_all", inline=True)
+def _among(element: Any, tests: Any, with_all: bool) -> Any:
     if tests.shape[0] == 0:
-        found = full(element.shape, False, _BOOL)
-    elif method == "compare_all" or tests.shape[0] <= 128:
+        return full(element.shape, False, _BOOL)
+    if with_all or tests.shape[0] <= 128:
         column = expand_dims(element, (len(element.shape),))
         row = expand_dims(tests, range(len(element.shape)))
-        found = any_of(equal(column, row), -1)
-    else:
-        ordered = sorting.sort(tests)
-        place = searchsorted(ordered, element)
-        found = elementwise.eq(take(ordered, place, mode="clip"), element)
-    return logical_not(found) if invert else found
+        return any_of(equal(column, row), -1)
+    ordered = sorting.sort(tests)
+    place = searchsorted(ordered, element)
+    return elementwise.eq(take(ordered, place, mode="clip"), element)

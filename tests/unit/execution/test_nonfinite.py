@@ -297,3 +297,10 @@ def test_finite_results_cost_one_look() -> None:
     with kiln.debug_nans(True), kiln.debug_infs(True):
         assert float(kiln.jit(logs)(1.0)) == 0
         assert float(log(np.float32(1))) == 0
+
+
+def test_ranges_and_histograms_of_numbers_have_no_nan() -> None:
+    with kiln.debug_nans(True):
+        assert jnp.linspace(0, 1, 3).tolist() == [0.0, 0.5, 1.0]
+        counts, edges = jnp.histogram(jnp.array([1.0, 3.0]), 2)
+    assert (counts.tolist(), edges.tolist()) == ([1, 1], [1, 2, 3])

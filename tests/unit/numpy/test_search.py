@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,9 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
+from kiln import _runtime
 from kiln.base.config import override
+from kiln.execution.eager import EvalTrace
 
 
 def sorted_numbers(dtype: str, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -54,3 +57,64 @@ def test_searches_in_several_tables() -> None:
     found = kiln.jit(kiln.vmap(jnp.searchsorted))(tables, values)
     expected = [np.searchsorted(t, v) for t, v in zip(tables, values, strict=True)]
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("run", "most"),
+    [
+        (lambda x, table: jnp.searchsorted(table, x), 0),
+        (jnp.isin, 1),
+        (lambda x, table: jnp.interp(x, table, table), 14),
+        (lambda x, table: jnp.histogram(x), 14),
+        (lambda x, table: jnp.histogram2d(x, x), 28),
+        (lambda x, table: jnp.unique(x), 27),
+        (lambda x, table: jnp.median(x), 5),
+        (lambda x, table: jnp.nanpercentile(x, 30.0), 5),
+        (lambda x, table: jnp.quantile(x, 0.3, method="inverted_cdf"), 5),
+    ],
+)
+def test_many_passes_over_values_are_one_program(run: Callable[..., Any], most: int) -> None:
+    """Run eagerly one by one, each would go through memory."""
+    x = jnp.asarray(np.random.default_rng(3).random(1000, np.float32))
+    table = jnp.sort(x)
+    count = 0
+    of_one = EvalTrace.run
+
+    def counted(trace: EvalTrace, *args: Any) -> Any:
+        nonlocal count
+        count += 1
+        return of_one(trace, *args)
+
+    for _ in range(3):
+        run(x, table)
+    before = _runtime.plan_statistics()["runs"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(EvalTrace, "run", counted)
+        run(x, table)
+    assert count + _runtime.plan_statistics()["runs"] - before <= most
+
+
+def test_histograms_and_interpolations_have_the_same_derivatives_eagerly() -> None:
+    rng = np.random.default_rng(4)
+    x, weights, direction = rng.random((3, 300)).astype(np.float32)
+    points, heights = np.sort(rng.random(9).astype(np.float32)), rng.random(9).astype(np.float32)
+
+    def histogram(weights: Any) -> Any:
+        return (jnp.histogram(x, 7, weights=weights)[0] ** 2).sum()
+
+    def interpolated(x: Any, heights: Any) -> Any:
+        return (jnp.interp(x, points, heights) * direction).sum()
+
+    counts = np.histogram(x, 7, weights=weights)
+    place = np.clip(np.searchsorted(counts[1], x, "right") - 1, 0, 6)
+    expected = 2 * counts[0][place]
+    for wrap in (lambda f: f, kiln.jit):
+        np.testing.assert_allclose(kiln.grad(wrap(histogram))(weights), expected, rtol=1e-5)
+        slope, per_height = kiln.grad(wrap(interpolated), (0, 1))(x, heights)
+        inside = (x > points[0]) & (x < points[-1])
+        place = np.clip(np.searchsorted(points, x, "right"), 1, 8)
+        slopes = np.diff(heights) / np.diff(points)
+        np.testing.assert_allclose(
+            slope, np.where(inside, slopes[place - 1] * direction, 0), rtol=2e-4, atol=1e-5
+        )
+        np.testing.assert_allclose(per_height.sum(), direction.sum(), rtol=1e-4)
