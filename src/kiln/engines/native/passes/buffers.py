@@ -114,6 +114,8 @@ def shared_buffers(function: Function) -> dict[Statement, set[Buffer]]:
 
     What only the statements inside touch is nothing to those around, however deep they are nested.
     """
+    if not any(map(blocks, function.body)):
+        return {}
     touches = Counter((*function.inputs, *function.outputs))
     for statement in walk(function.body):
         touches.update({*reads(statement), *writes(statement)})
