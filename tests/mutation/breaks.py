@@ -874,7 +874,7 @@ UNSEEN = [
     Break(
         "deep-functions-read-whole",
         "content/fingerprint.py",
-        "limit = LIMIT_WITHIN if _is_deep() else LIMIT",
+        "limit = LIMITS_WITHIN[depth]",
         "limit = LIMIT",
         ("tests/properties/test_compile_work.py",),
     ),
