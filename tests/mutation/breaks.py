@@ -878,4 +878,25 @@ UNSEEN = [
         "limit = LIMIT",
         ("tests/properties/test_compile_work.py",),
     ),
+    Break(
+        "deep-nests-optimized-by-llvm",
+        "engines/native/llvm/generation.py",
+        "return LEAST_EFFORT",
+        "return USUAL_EFFORT",
+        ("tests/unit/engines/native/llvm/test_generation.py",),
+    ),
+    Break(
+        "depth-counts-loops-in-turn",
+        "engines/native/llvm/generation.py",
+        "waiting += [(block, depth + is_loop) for block in blocks(each)]",
+        "waiting += [(block, (depth := depth + is_loop)) for block in blocks(each)]",
+        ("tests/unit/engines/native/llvm/test_generation.py",),
+    ),
+    Break(
+        "segments-of-nests-not-joined",
+        "engines/native/passes/liveness.py",
+        "if len(segments) > 1 and is_covered(segments, size):",
+        "if len(segments) > 99 and is_covered(segments, size):",
+        ("tests/unit/engines/native/test_passes.py",),
+    ),
 ]

@@ -52,6 +52,8 @@ MOST_TURNED_BYTES = 1 << 21
 
 def hoist(function: Function) -> None:
     """Move what is the same in all turns of a loop before it."""
+    if not any(map(blocks, function.body)):
+        return
     writers: Counter[Buffer] = Counter()
     for statement in walk(function.body):
         writers.update(set(writes(statement)))
@@ -148,7 +150,8 @@ def _is_dear(statement: Statement) -> bool:
 
 def turn_summed(function: Function) -> None:
     """Turn operands that loops sum along their elements, once before each loop."""
-    _turn(function.body, shared_buffers(function), {})
+    if any(map(blocks, function.body)):
+        _turn(function.body, shared_buffers(function), {})
 
 
 def _turn(
