@@ -874,7 +874,7 @@ UNSEEN = [
     Break(
         "deep-functions-read-whole",
         "content/fingerprint.py",
-        "limit = LIMIT_WITHIN if _is_deep() else LIMIT",
+        "limit = LIMITS_WITHIN[depth]",
         "limit = LIMIT",
         ("tests/properties/test_compile_work.py",),
     ),
@@ -898,5 +898,26 @@ UNSEEN = [
         "consts = entry.consts if is_recorded else together(entry.consts)",
         "consts = entry.consts",
         ("tests/contract/test_users_expectations.py",),
+    ),
+    Break(
+        "deep-nests-optimized-by-llvm",
+        "engines/native/llvm/generation.py",
+        "return LEAST_EFFORT",
+        "return USUAL_EFFORT",
+        ("tests/unit/engines/native/llvm/test_generation.py",),
+    ),
+    Break(
+        "depth-counts-loops-in-turn",
+        "engines/native/llvm/generation.py",
+        "waiting += [(block, depth + is_loop) for block in blocks(each)]",
+        "waiting += [(block, (depth := depth + is_loop)) for block in blocks(each)]",
+        ("tests/unit/engines/native/llvm/test_generation.py",),
+    ),
+    Break(
+        "segments-of-nests-not-joined",
+        "engines/native/passes/liveness.py",
+        "if len(segments) > 1 and is_covered(segments, size):",
+        "if len(segments) > 99 and is_covered(segments, size):",
+        ("tests/unit/engines/native/test_passes.py",),
     ),
 ]

@@ -67,8 +67,7 @@ def content_of(value: Any, *, with_jitted: bool = True) -> Content | None:
     if not options().content:
         return None
     evidence = Evidence(value)
-    limit = LIMIT_WITHIN if _is_deep() else LIMIT
-    reading = Reading(with_jitted=with_jitted, evidence=evidence, limit=limit)
+    reading = Reading(with_jitted=with_jitted, evidence=evidence, limit=_limit())
     try:
         key = reading.read(value)
         if reading.meets_numpy:
@@ -78,14 +77,15 @@ def content_of(value: Any, *, with_jitted: bool = True) -> Content | None:
         return None
 
 
-def _is_deep() -> bool:
-    """Tell whether many functions are being recorded, each one within the one before."""
+def _limit() -> int:
+    """Return how many values a function may reach: few within many others that are recorded."""
     trace: Trace | None = state.trace
-    for _ in range(DEEP):
-        if trace is None:
-            return False
-        trace = trace.parent
-    return True
+    depth, limit = 0, LIMIT
+    while trace is not None and depth < VERY_DEEP:
+        trace, depth = trace.parent, depth + 1
+        if depth in LIMITS_WITHIN:
+            limit = LIMITS_WITHIN[depth]
+    return limit
 
 
 def key_of_value(value: Any) -> Hashable | None:
@@ -109,10 +109,10 @@ def why_unreadable(value: Any) -> str | None:
 
 LIMIT = 20000
 """A function that reaches more values has no content."""
-LIMIT_WITHIN = 128
-"""The limit for functions recorded within `DEEP` others: each of a thousand nested functions
+LIMITS_WITHIN = {8: 128, 64: 24}
+"""The limits for functions recorded within so many others: each of a thousand nested functions
 reaches all those inside it, and is read once more for each of those around it."""
-DEEP = 8
+VERY_DEEP = max(LIMITS_WITHIN)
 
 Reader = Callable[["Reading", Any], Hashable]
 _readers: dict[type, Reader] = {}

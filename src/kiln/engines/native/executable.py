@@ -16,7 +16,7 @@ from kiln.engines.native.analysis import MemoryAnalysis, costs
 from kiln.engines.native.checks import raise_fault
 from kiln.engines.native.llvm.assembly import Code, assemble, disassemble, load
 from kiln.engines.native.llvm.gdb_symbols import machine_of, register
-from kiln.engines.native.llvm.generation import assembled, generated
+from kiln.engines.native.llvm.generation import assembled, effort_for, generated
 from kiln.engines.native.llvm.linking import ENTRY
 from kiln.engines.native.llvm.perf_map import loaded_functions, write_perf_map
 from kiln.engines.native.llvm.writer import Sizes
@@ -167,7 +167,8 @@ class NativeCode:
             case "llvm":
                 return self.llvm
             case "asm":
-                return disassemble(self.llvm)
+                written = self.written
+                return disassemble(written.llvm, codegen=effort_for(written.function))
             case "html":
                 return picture(self.function, self.profile)
             case "profile":

@@ -469,15 +469,11 @@ class Function:
 
 def blocks(statement: Statement) -> list[list[Statement]]:
     """Return the statements' lists inside a statement."""
-    match statement:
-        case Loop() | Blocked():
-            return [statement.body]
-        case While():
-            return [statement.condition, statement.body]
-        case Branch():
-            return statement.blocks
-        case _:
-            return []
+    if isinstance(statement, (Nest, Kernel, Copy)):
+        return []
+    if isinstance(statement, While):
+        return [statement.condition, statement.body]
+    return statement.blocks if isinstance(statement, Branch) else [statement.body]
 
 
 def walk(statements: Sequence[Statement]) -> Iterator[Statement]:
@@ -485,7 +481,8 @@ def walk(statements: Sequence[Statement]) -> Iterator[Statement]:
     waiting = list(reversed(statements))
     while waiting:
         yield (statement := waiting.pop())
-        waiting += [x for block in reversed(blocks(statement)) for x in reversed(block)]
+        for block in reversed(blocks(statement)):
+            waiting += reversed(block)
 
 
 def load(scope: Scope, buffer: Buffer, index: Index) -> Value:

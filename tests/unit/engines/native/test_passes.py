@@ -30,9 +30,11 @@ from kiln.engines.native.loop_ir import (
     axis_index,
     blocks,
     load,
+    walk,
 )
 from kiln.engines.native.lowerings import LOWERINGS
 from kiln.engines.native.passes.buffers import reads
+from kiln.engines.native.passes.liveness import Liveness
 from kiln.engines.native.passes.pipeline import optimized
 from kiln.engines.native.scalars import Scope
 
@@ -410,3 +412,19 @@ def test_loops_of_examples_update_their_windows_in_place() -> None:
     assert "ordered" in loop
     assert "< 200" not in loop
     assert "copy" not in loop
+
+
+def test_what_nested_loops_write_is_known_as_one_segment() -> None:
+    def level(k: int) -> Any:
+        if k == 0:
+            return lambda i, x: jnp.sin(x) + i
+        inner = level(k - 1)
+        return lambda i, x: lax.fori_loop(0, 3, inner, x) * 1.5
+
+    function = loops(lambda x: lax.fori_loop(0, 3, level(9), x), jnp.ones(100))
+    liveness = Liveness(function)
+    found = [liveness.written(each) for each in walk(function.body) if isinstance(each, Loop)]
+    assert len(found) == 10
+    # That of the innermost one and those of each level: what is all of a buffer is said once.
+    assert all(len(segments) == 1 for each in found for segments in each.values())
+    assert all(found)

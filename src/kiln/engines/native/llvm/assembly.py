@@ -29,7 +29,9 @@ _lock = new_rlock()
 _inside = new_guard()
 """Held by whoever is in LLVM, so that a fork finds nobody there."""
 _names = itertools.count()
-_LEVEL_OF_CODEGEN = 1
+LEAST_EFFORT = 0
+"""A third of the time, and slower code; nothing is asked about loops."""
+USUAL_EFFORT = 1
 _PROMOTED = f"%{PROMOTED}"
 
 
@@ -75,7 +77,7 @@ def _machine(target: Target, codegen: int) -> Any:
 
 @functools.cache
 def _linker() -> Any:
-    return llvm.create_lljit_compiler(_machine(host_target(), _LEVEL_OF_CODEGEN))
+    return llvm.create_lljit_compiler(_machine(host_target(), USUAL_EFFORT))
 
 
 @functools.cache
@@ -122,16 +124,15 @@ def _emitted(emit: Callable[[str, Target, int], T], text: str, target: Target, c
         return emit(text, target, codegen)
 
 
-def assemble(text: str, target: Target | None = None, codegen: int = _LEVEL_OF_CODEGEN) -> bytes:
+def assemble(text: str, target: Target | None = None, codegen: int = USUAL_EFFORT) -> bytes:
     """Compile LLVM text to an object.
 
-    `codegen` is the effort from 0 (a third of the time, slower code) to 3. Raises RuntimeError on
-    text that LLVM does not parse.
+    `codegen` is the effort, from 0 to 3. Raises RuntimeError on text that LLVM does not parse.
     """
     return bytes(_emitted(_emit_object, text, target or host_target(), codegen))
 
 
-def disassemble(text: str, target: Target | None = None, codegen: int = _LEVEL_OF_CODEGEN) -> str:
+def disassemble(text: str, target: Target | None = None, codegen: int = USUAL_EFFORT) -> str:
     """Return the assembly that LLVM text compiles to."""
     return str(_emitted(_emit_assembly, text, target or host_target(), codegen))
 

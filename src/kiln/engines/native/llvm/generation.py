@@ -2,7 +2,7 @@
 
 The assembler (`_runtime/assembler/`) takes microseconds where LLVM takes milliseconds. Its code
 gives the same bits and is a little slower, so LLVM compiles what runs for long: at once if one call
-does much, else when calls have added up to that.
+does much, else when calls have added up to that. Deep nests of loops stay with the assembler.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from kiln import _runtime
 from kiln.base.config import options
 from kiln.engines.native.extents import estimate
-from kiln.engines.native.llvm.assembly import assemble, host_target
+from kiln.engines.native.llvm.assembly import LEAST_EFFORT, USUAL_EFFORT, assemble, host_target
 from kiln.engines.native.loop_ir import (
     Blocked,
     Branch,
@@ -22,6 +22,7 @@ from kiln.engines.native.loop_ir import (
     Nest,
     Statement,
     While,
+    blocks,
 )
 from kiln.engines.native.scalars import postorder
 
@@ -31,6 +32,8 @@ WORTH_LLVM = 1 << 27
 """So many operations on numbers take some ten milliseconds, which is what LLVM takes."""
 FEWEST_CALLS = 8
 """If fewer calls do that much, LLVM compiles the program at once."""
+MOST_NESTED = 32
+"""If more loops than this lie in each other, LLVM does not optimize them."""
 _PER_STATEMENT = 256
 _PER_TURN = 64
 _SHORT = 256
@@ -43,13 +46,30 @@ def generated(text: str, function: Function) -> tuple[bytes, int]:
     The number is 0 if the object is LLVM's already, or for ever that of the assembler.
     """
     chosen = options().code_generator
+    effort = effort_for(function)
     if chosen != "llvm" and host_target().name == LEVEL:
-        calls = calls_before_llvm(function) if chosen == "auto" else 0
-        if calls or chosen == "kiln":
+        calls = calls_before_llvm(function) if chosen == "auto" and effort != LEAST_EFFORT else 0
+        if calls or chosen == "kiln" or effort == LEAST_EFFORT:
             image = assembled(text)
             if image is not None:
                 return image, calls
-    return assemble(text), 0
+    return assemble(text, codegen=effort), 0
+
+
+def effort_for(function: Function) -> int:
+    """Return how much LLVM is to do for a program: the least if loops are nested deeply.
+
+    Its analyses of loops take 3 s for 400 in each other; without them all is linear.
+    """
+    waiting: list[tuple[Sequence[Statement], int]] = [(function.body, 0)]
+    while waiting:
+        statements, depth = waiting.pop()
+        if depth > MOST_NESTED:
+            return LEAST_EFFORT
+        for each in statements:
+            is_loop = isinstance(each, (Loop, While))
+            waiting += [(block, depth + is_loop) for block in blocks(each)]
+    return USUAL_EFFORT
 
 
 def assembled(text: str) -> bytes | None:

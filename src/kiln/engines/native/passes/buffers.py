@@ -114,26 +114,26 @@ def shared_buffers(function: Function) -> dict[Statement, set[Buffer]]:
 
     What only the statements inside touch is nothing to those around, however deep they are nested.
     """
+    if not any(map(blocks, function.body)):
+        return {}
+    own = {x: {*reads(x), *writes(x)} for x in walk(function.body)}
     touches = Counter((*function.inputs, *function.outputs))
-    for statement in walk(function.body):
-        touches.update({*reads(statement), *writes(statement)})
+    for buffers in own.values():
+        touches.update(buffers)
     found: dict[Statement, set[Buffer]] = {}
 
-    def count(statement: Statement) -> Counter[Buffer]:
-        own = Counter({*reads(statement), *writes(statement)})
-        inner = blocks(statement)
-        if not inner:
-            return own
-        for block in inner:
-            for each in block:
-                own.update(count(each))
-        for buffer in [b for b, times in own.items() if times == touches[b]]:
-            del own[buffer]
-        found[statement] = set(own)
-        return own
+    def count(statements: Sequence[Statement], times: dict[Buffer, int]) -> None:
+        for statement in statements:
+            inside = dict.fromkeys(own[statement], 1)
+            if inner := blocks(statement):
+                for block in inner:
+                    count(block, inside)
+                inside = {b: n for b, n in inside.items() if n < touches[b]}
+                found[statement] = set(inside)
+            for buffer, number in inside.items():
+                times[buffer] = times.get(buffer, 0) + number
 
-    for statement in function.body:
-        count(statement)
+    count(function.body, {})
     return found
 
 

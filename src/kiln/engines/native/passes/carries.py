@@ -8,7 +8,7 @@ the element that it writes. Each copy that remains is noted with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from kiln.engines.native.extents import at_least, estimate
@@ -44,7 +44,7 @@ SMALL_PART = 4
 
 def remove_copies(function: Function) -> None:
     """Let buffers share memory instead of being copied; note the copies that remain."""
-    found = list(_copies(function.body, 0))
+    found = _copies(function)
     if not found:
         return
     classes = _Classes(function, found)
@@ -71,19 +71,23 @@ class _WholeCopy(NamedTuple):
     depth: int
 
 
-def _copies(statements: Sequence[Statement], depth: int) -> Iterator[_WholeCopy]:
-    for statement in statements:
+def _copies(function: Function) -> list[_WholeCopy]:
+    found: list[_WholeCopy] = []
+    waiting = [(statement, 0) for statement in reversed(function.body)]
+    while waiting:
+        statement, depth = waiting.pop()
         match statement:
             case Copy():
                 of, to = statement.operand.buffer, statement.result.buffer
                 if is_whole(statement) and of is not to:
-                    yield _WholeCopy(statement, to, of, depth)
+                    found.append(_WholeCopy(statement, to, of, depth))
             case Nest():
                 for result, source in _copied(statement).items():
-                    yield _WholeCopy(statement, result, source, depth)
-        is_loop = isinstance(statement, (Loop, While))
-        for block in blocks(statement):
-            yield from _copies(block, depth + is_loop)
+                    found.append(_WholeCopy(statement, result, source, depth))
+        inner = depth + isinstance(statement, (Loop, While))
+        for block in reversed(blocks(statement)):
+            waiting += [(each, inner) for each in reversed(block)]
+    return found
 
 
 def _are_alike(x: Buffer, y: Buffer) -> bool:

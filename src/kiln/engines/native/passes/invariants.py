@@ -34,6 +34,7 @@ from kiln.engines.native.passes.buffers import (
     nodes,
     reads,
     roots_of,
+    shared_buffers,
     writes,
 )
 from kiln.engines.native.passes.fusion import CHEAP
@@ -51,23 +52,31 @@ MOST_TURNED_BYTES = 1 << 21
 
 def hoist(function: Function) -> None:
     """Move what is the same in all turns of a loop before it."""
+    if not any(map(blocks, function.body)):
+        return
     writers: Counter[Buffer] = Counter()
     for statement in walk(function.body):
         writers.update(set(writes(statement)))
-    _hoist(function.body, writers, {})
+    _hoist(function.body, writers, shared_buffers(function), {})
 
 
-def _hoist(statements: list[Statement], writers: Counter[Buffer], touched: Touched) -> None:
+def _hoist(
+    statements: list[Statement],
+    writers: Counter[Buffer],
+    shared: dict[Statement, set[Buffer]],
+    touched: Touched,
+) -> None:
     found: list[Statement] = []
     for statement in statements:
         inner = blocks(statement)
         for block in inner:
-            _hoist(block, writers, touched)
+            _hoist(block, writers, shared, touched)
         if inner:
             # What leaves it stays inside the loops around, which touch the same.
-            touched[statement] = everything(statement, touched)
+            read, written = everything(statement, touched)
+            touched[statement] = read & shared[statement], written & shared[statement]
         if isinstance(statement, (Loop, While)):
-            found += _invariant(statement, writers, set(touched[statement][1]))
+            found += _invariant(statement, writers, written)
         found.append(statement)
     statements[:] = found
 
@@ -141,19 +150,23 @@ def _is_dear(statement: Statement) -> bool:
 
 def turn_summed(function: Function) -> None:
     """Turn operands that loops sum along their elements, once before each loop."""
-    _turn(function.body, {})
+    if any(map(blocks, function.body)):
+        _turn(function.body, shared_buffers(function), {})
 
 
-def _turn(statements: list[Statement], touched: Touched) -> None:
+def _turn(
+    statements: list[Statement], shared: dict[Statement, set[Buffer]], touched: Touched
+) -> None:
     found: list[Statement] = []
     for statement in statements:
         inner = blocks(statement)
         for block in inner:
-            _turn(block, touched)
+            _turn(block, shared, touched)
         if inner:
-            touched[statement] = everything(statement, touched)
+            read, written = everything(statement, touched)
+            touched[statement] = read & shared[statement], written & shared[statement]
         if isinstance(statement, Loop) and estimate(statement.axis.size) >= FEWEST_TURNS:
-            found += _turned(statement, touched[statement][1])
+            found += _turned(statement, written)
         found.append(statement)
     statements[:] = found
 

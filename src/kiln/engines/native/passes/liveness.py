@@ -183,7 +183,11 @@ class Liveness:
             found = self._find_written(statement)
             if blocks(statement):
                 shared = self.shared[statement]
-                found = {buffer: each for buffer, each in found.items() if buffer in shared}
+                found = {
+                    buffer: _joined(each, buffer.size)
+                    for buffer, each in found.items()
+                    if buffer in shared
+                }
             self._segments[statement] = found
         return found
 
@@ -261,6 +265,13 @@ def is_covered(segments: Sequence[Segment], size: Dim) -> bool:
         if not index.terms and at_least(end, index.const) and at_least(index.const + count, end):
             end = index.const + count
     return at_least(end, size)
+
+
+def _joined(segments: list[Segment], size: Dim) -> list[Segment]:
+    """Return one segment for those that are all elements: loops around ask no more than that."""
+    if len(segments) > 1 and is_covered(segments, size):
+        return [Segment(Index(), size)]
+    return segments
 
 
 def _of_place(place: Place, count: Dim) -> Segments:

@@ -23,8 +23,8 @@ from kiln.engines.native import executable as executables
 from kiln.engines.native.compiler import NativeCompiler
 from kiln.engines.native.executable import NativeExecutable
 from kiln.engines.native.llvm import generation
-from kiln.engines.native.llvm.assembly import assemble, host_target
-from kiln.engines.native.llvm.generation import LEVEL, assembled
+from kiln.engines.native.llvm.assembly import LEAST_EFFORT, assemble, disassemble, host_target
+from kiln.engines.native.llvm.generation import LEVEL, MOST_NESTED, assembled
 
 pytestmark = pytest.mark.skipif(
     host_target().name != LEVEL, reason=f"the assembler writes code for {LEVEL}"
@@ -45,6 +45,47 @@ def run(executable: NativeExecutable, x: Any = X) -> bytes:
 
 def is_llvms(executable: NativeExecutable) -> bool:
     return executable.image == assemble(executable.code.llvm)
+
+
+def nested(levels: int) -> Any:
+    """Return loops in each other, which end when all elements are as large as there are levels."""
+
+    def level(k: int) -> Any:
+        if k == 0:
+            return lambda x: jnp.sin(x) * 0.25 + x
+        inner = level(k - 1)
+        return lambda x: lax.while_loop(lambda y: y.min() < k, inner, x + 1)
+
+    return level(levels)
+
+
+def test_deep_nests_stay_with_the_assembler() -> None:
+    deep = compiled(nested(MOST_NESTED + 1))
+    assert deep.image == assembled(deep.code.llvm)
+    assert deep.code.calls == 0
+    assert is_llvms(compiled(nested(MOST_NESTED)))
+
+
+def test_llvm_takes_the_least_effort_with_deep_nests() -> None:
+    usual = compiled(nested(MOST_NESTED + 1))
+    with override(code_generator="llvm"):
+        deep = compiled(nested(MOST_NESTED + 1))
+        assert is_llvms(compiled(nested(MOST_NESTED)))
+    text = deep.code.llvm
+    assert not is_llvms(deep)
+    assert deep.image == assemble(text, codegen=LEAST_EFFORT)
+    assert deep.as_text("asm") == disassemble(text, codegen=LEAST_EFFORT)
+    assert run(deep) == run(usual)
+    assert np.frombuffer(run(deep), np.float32).min() >= MOST_NESTED + 1
+
+
+def test_loops_in_turn_are_not_deep() -> None:
+    def many(x: Any) -> Any:
+        for _ in range(MOST_NESTED + 1):
+            x = lax.while_loop(lambda y: y[0] < 0, lambda y: y + 1, x)
+        return x
+
+    assert is_llvms(compiled(many))
 
 
 @pytest.fixture
