@@ -194,6 +194,7 @@ def _wrong(kinds: Iterable[str], places: Iterable[str], engine: str = "native") 
 
 def test_what_another_example_computes_is_not_reported() -> None:
     assert _wrong(["nan", "index"], ["while", "cond of an operand"]) == []
+    assert _wrong(["nan"], ["switch"]) == []
     assert _wrong(["division", "user"], ["while in while"]) == []
 
 
