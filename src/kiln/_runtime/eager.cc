@@ -43,6 +43,9 @@ size_t limit = size_t{32} << 20;
 // Types and strings, each equal to no other: what is equal has one address here.
 PyObject* representatives = nullptr;
 
+// The type of enumerations. Their members are singletons, as types are.
+PyTypeObject* enumerations = nullptr;
+
 // Types by their address, which is quicker than by their hash.
 struct KnownType {
   PyObject* type;
@@ -220,7 +223,7 @@ class Key {
              read(slice->stop, depth + 1) && read(slice->step, depth + 1);
     }
     if (x == Py_Ellipsis) return add(kEllipsis, 0);
-    if (PyType_Check(x) || PyArray_DescrCheck(x)) {
+    if (PyType_Check(x) || PyArray_DescrCheck(x) || Py_TYPE(type) == enumerations) {
       if (object_count_ == kMostArrays) return false;
       objects_[object_count_++] = Py_NewRef(x);
       return add(kObject, address(x));
@@ -531,7 +534,10 @@ PyObject* call_eager(PyObject* object, PyObject* const* args, size_t nargsf, PyO
 int add_eager(PyObject* module) {
   representatives = PyDict_New();
   option_numbers = PyDict_New();
-  if (representatives == nullptr || option_numbers == nullptr ||
+  Ref enums = Ref::own(PyImport_ImportModule("enum"));
+  PyObject* metaclass = enums ? PyObject_GetAttrString(enums.get(), "EnumMeta") : nullptr;
+  enumerations = reinterpret_cast<PyTypeObject*>(metaclass);
+  if (representatives == nullptr || option_numbers == nullptr || enumerations == nullptr ||
       add_type(module, &eager_type) < 0) {
     return -1;
   }

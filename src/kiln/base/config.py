@@ -71,6 +71,8 @@ class Options(Record):
     mesh: Any = dataclasses.field(default=None, metadata=_metadata(None, in_key=True))
     logical_axis_rules: Any = dataclasses.field(default=(), metadata=_metadata((), in_key=True))
     user_contexts: Any = dataclasses.field(default=(), metadata=_metadata((), in_key=True))
+    checks_operations: bool = _option(False, in_key=True)
+    """Whether what operations compute will be checked: by `checkify`, or by the compiled code."""
     plain: bool = dataclasses.field(init=False, repr=False, default=True)
     """Whether jitted functions are compiled, by default for the first device."""
     checks_values: bool = dataclasses.field(init=False, repr=False, default=False)

@@ -16,7 +16,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.control.guarded import with_guarded_checks
+from kiln.control.guarded import of_running, with_guarded_checks
 from kiln.control.region import (
     Extend,
     Region,
@@ -36,8 +36,10 @@ from kiln.ir.effects import CHECK, DEBUGGING, must_keep
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
 from kiln.ir.rewrite import drop_inputs, eliminate_dead_code
 from kiln.ir.types import ShapedArray
+from kiln.ops.conversion import convert_element_type
 from kiln.ops.elementwise import eq, select, select_n, stop_gradient
 from kiln.ops.random_bits import random_wrap
+from kiln.ops.reduction import reduce_or
 from kiln.ops.shape import broadcast_in_dim, full, mapped_at, zeros_of
 from kiln.transforms.batching import MappedAxis, batch_jaxpr
 from kiln.transforms.jvp import jvp_jaxpr
@@ -200,7 +202,10 @@ def _select_branch(
         if CHECK in branch.effects:
             branch, guarded, places = with_guarded_checks(branch), [mine, *guarded], [0, *places]
         over, _ = batch_jaxpr(branch, axis, places, True)
-        results.append(eval_jaxpr(over, (), *guarded))
+        if axis.keeps_examples_apart(branch) and branch.eqns:
+            results.append(_if_taken(over, mine, guarded, places))
+        else:
+            results.append(eval_jaxpr(over, (), *guarded))
     outs = []
     for cases in zip(*results, strict=True):
         which = spread_over(index, aval_of(cases[0]))
@@ -209,6 +214,24 @@ def _select_branch(
         else:
             outs.append(select_n(which, *cases))
     return outs, [0] * len(outs)
+
+
+def _if_taken(over: Jaxpr, mine: Any, xs: Sequence[Any], axes: Sequence[int | None]) -> Any:
+    """Run a branch on stacks if any example takes it, and for the others on operands of one."""
+    key = ("cond if taken", tuple(axes))
+
+    def taken(mine: Any, *xs: Any) -> list[Any]:
+        return eval_jaxpr(over, (), *of_running(mine, xs, axes, constant=True))
+
+    def make() -> Branches:
+        avals = [aval_of(mine), *over.in_avals]
+        return (
+            stage_pure(lambda *_: [*map(_nothing, over.out_avals)], avals, name="not taken"),
+            stage_pure(taken, avals, name=over.name),
+        )
+
+    index = convert_element_type(reduce_or(mine, (0,)), np.int32)
+    return cond_p.bind(index, mine, *xs, branches=memoized(over, key, make))
 
 
 def _has_tangent(x: Any) -> bool:

@@ -13,15 +13,22 @@ import numpy as np
 
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.control.ref_primitives import Changing, content_of, holding, new_ref_p, replace_content
+from kiln.control.ref_primitives import (
+    Changing,
+    content_of,
+    holding,
+    new_ref_p,
+    replace_content,
+    swap_p,
+    write_part,
+)
 from kiln.core.ref import Ref
 from kiln.core.staging import stage_pure
 from kiln.core.trace import state
 from kiln.ir.effects import REFS
-from kiln.ir.jaxpr import Eqn, Jaxpr
+from kiln.ir.jaxpr import Eqn, Jaxpr, Var
 from kiln.ir.operation import Operation
 from kiln.ir.ref_type import is_ref_type
-from kiln.ir.rewrite import eliminate_dead_code
 from kiln.ir.types import ShapedArray
 
 _NOTHING = ShapedArray((), np.dtype(np.bool_))
@@ -92,9 +99,7 @@ def _discharged(jaxpr: Jaxpr, slots: Slots, types: tuple[ShapedArray, ...]) -> J
         _NOTHING if slot is not None else _content_type(v.aval)
         for v, slot in zip(jaxpr.invars, slots, strict=True)
     ]
-    staged = stage_pure(run, [*types, *avals], name=jaxpr.name, purpose="references")
-    # Such as what was there before a part was replaced.
-    return eliminate_dead_code(staged)[0]
+    return stage_pure(run, [*types, *avals], name=jaxpr.name, purpose="references")
 
 
 def _content_type(aval: Any) -> ShapedArray:
@@ -107,6 +112,8 @@ def _as_input(aval: Any, x: Any) -> Any:
 
 def _run(jaxpr: Jaxpr, inputs: Sequence[Any]) -> list[Any]:
     env: dict[Any, Any] = dict(zip(jaxpr.invars, inputs, strict=True))
+    used = {v for v in jaxpr.outvars if isinstance(v, Var)}
+    used.update(v for eqn in jaxpr.eqns for v in eqn.invars if isinstance(v, Var))
     previous = state.source
     try:
         for eqn in jaxpr.eqns:
@@ -115,6 +122,11 @@ def _run(jaxpr: Jaxpr, inputs: Sequence[Any]) -> list[Any]:
             primitive = eqn.primitive
             if primitive is new_ref_p:
                 result: Any = holding(eqn.invars[0].aval, values[0])
+            elif primitive is swap_p and eqn.outvars[0] not in used:
+                # What was there is not read, so that it is not checked either.
+                ref, value, *arrays = values
+                write_part(ref, value, eqn.params["index"], arrays)
+                continue
             elif primitive.region and not eqn.effects.isdisjoint(REFS):
                 result = bind_discharged(primitive, values, eqn.params)
             else:

@@ -59,7 +59,7 @@ NEVER_MAKE_NAN = frozenset(
         *("pad", "ppermute", "pvary", "real", "reshape", "rev", "select_n", "sharding_constraint"),
         *("slice", "sort", "split", "squeeze", "stop_gradient", "top_k", "transpose"),
         *("ceil", "clamp", "cummax", "cummin", "floor", "max", "min", "reduce_max", "reduce_min"),
-        "round",
+        *("round", "scatter", "scatter-max", "scatter-min"),
     }
 )
 """Operations whose nans were there before."""

@@ -2,7 +2,8 @@
 
 Under vmap examples run what is not theirs: a branch that they do not take, a step after the end of
 their loop. Their results are not selected; with the flag of an example, nor do its checks fail, and
-what it writes into an array is what is there.
+what it writes into an array is what is there. Where operations themselves are checked, they are run
+again on the operands of an example whose flag holds: what it computes has been checked anyway.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from kiln.core.trace import aval_of, state
 from kiln.ir.effects import CHECK
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
 from kiln.ir.types import ShapedArray
-from kiln.ops.elementwise import and_p, select
+from kiln.ops.elementwise import and_p, select, stop_gradient
 from kiln.ops.indexing import gather_like, scatter_p
+from kiln.ops.reduction import argmax
 from kiln.ops.shape import broadcast_in_dim
-from kiln.ops.slicing import dynamic_slice_p, dynamic_update_slice_p
+from kiln.ops.slicing import dynamic_index_in_dim, dynamic_slice_p, dynamic_update_slice_p
 
 _FLAG = ShapedArray((), np.dtype(np.bool_))
 _WRITES = (scatter_p, dynamic_update_slice_p)
@@ -49,6 +51,29 @@ def guarded_step(body: Jaxpr, consts: int) -> tuple[Jaxpr, list[bool]]:
     writes, kept = _written(body, body.invars[consts:])
     step = _staged(body, ("guarded step", consts), lambda xs: _run(body, xs[0], xs[1:], writes)[1:])
     return step, kept
+
+
+def of_running(
+    flags: Any, xs: Sequence[Any], axes: Sequence[int | None], *, constant: bool = False
+) -> list[Any]:
+    """Return stacks in which examples whose flag does not hold are the first whose flag does.
+
+    Some flag must hold. `axes` are the mapped axes; what is not mapped is returned as it is. With
+    `constant`, derivatives take what stands for another example as a constant.
+    """
+    if aval_of(flags).shape[0] == 0:
+        return list(xs)
+    first = argmax(flags, 0, np.int32)
+    outs = []
+    for x, axis in zip(xs, axes, strict=True):
+        if axis is not None:
+            shape = aval_of(x).shape
+            one = dynamic_index_in_dim(x, first, axis, keepdims=False)
+            one = stop_gradient(one) if constant else one
+            others = broadcast_in_dim(one, shape, [i for i in range(len(shape)) if i != axis])
+            x = select(broadcast_in_dim(flags, shape, (axis,)), x, others)
+        outs.append(x)
+    return outs
 
 
 def _staged(jaxpr: Jaxpr, key: Any, run: Callable[[Sequence[Any]], list[Any]]) -> Jaxpr:

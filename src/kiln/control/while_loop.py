@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.control.cond import spread_over
-from kiln.control.guarded import guarded_step
+from kiln.control.guarded import guarded_step, of_running, with_guarded_checks
 from kiln.control.region import (
     Extend,
     Region,
@@ -140,9 +140,14 @@ class While(Region):
         ]
         if differs:
             _refuse_effects(cond_jaxpr, body_jaxpr)
-            step, kept = guarded_step(body_jaxpr, nb)
+            if axis.keeps_examples_apart(body_jaxpr):
+                step, kept = with_guarded_checks(body_jaxpr), [False] * len(carry)
+                replaced: Sequence[int | None] = [*at_body, *places]
+            else:
+                step, kept = guarded_step(body_jaxpr, nb)
+                replaced = ()
             body, _ = batch_jaxpr(step, axis, [0, *at_body, *places], mapped)
-            cond, body = _example_by_example(cond, body, nc, kept)
+            cond, body = _example_by_example(cond, body, nc, kept, replaced)
             body_consts = [*cond_consts, *body_consts]
         outs = self.bind(
             *(*cond_consts, *body_consts, *carry),
@@ -292,19 +297,20 @@ def _with_more_carry(cond: Jaxpr, avals: Sequence[ShapedArray]) -> Jaxpr:
 
 
 def _example_by_example(
-    cond: Jaxpr, body: Jaxpr, nc: int, kept: Sequence[bool]
+    cond: Jaxpr, body: Jaxpr, nc: int, kept: Sequence[bool], replaced: Sequence[int | None]
 ) -> tuple[Jaxpr, Jaxpr]:
     """Return a condition that holds if any example's does, and a body that updates only those.
 
     The given body takes flags of which examples go on before its operands; the `kept` carries of
-    the others it leaves alone by itself.
+    the others it leaves alone by itself. It runs the others on operands of one that goes on, if
+    `replaced` has the mapped axes of the operands.
     """
-    key = ("while example by example", cond, nc)
-    return memoized(body, key, lambda: _make_example_by_example(cond, body, nc, kept))
+    key = ("while example by example", cond, nc, tuple(replaced))
+    return memoized(body, key, lambda: _make_example_by_example(cond, body, nc, kept, replaced))
 
 
 def _make_example_by_example(
-    cond: Jaxpr, body: Jaxpr, nc: int, kept: Sequence[bool]
+    cond: Jaxpr, body: Jaxpr, nc: int, kept: Sequence[bool], replaced: Sequence[int | None]
 ) -> tuple[Jaxpr, Jaxpr]:
     n = len(body.outvars)
 
@@ -314,7 +320,10 @@ def _make_example_by_example(
     def step(*operands: Any) -> list[Any]:
         cond_consts, body_consts, carry = split_by_counts(operands, nc, len(operands) - nc - n)
         (goes_on,) = eval_jaxpr(cond, (), *cond_consts, *carry)
-        outs = eval_jaxpr(body, (), goes_on, *body_consts, *carry)
+        given = [*body_consts, *carry]
+        if replaced:
+            given = of_running(goes_on, given, replaced)
+        outs = eval_jaxpr(body, (), goes_on, *given)
         return [
             new if keeps else select(spread_over(goes_on, aval_of(new)), new, old)
             for new, old, keeps in zip(outs, carry, kept, strict=True)

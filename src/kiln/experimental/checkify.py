@@ -13,6 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from kiln.base.config import options, override
 from kiln.base.errors import (
     CheckifyError,
     DivisionByZeroError,
@@ -175,13 +176,15 @@ def checkify(
     def checked(*args: P.args, **kwargs: P.kwargs) -> tuple[Error, R]:
         leaves, in_tree = flatten_arrays("arguments", f, held((args, kwargs)))
         flat = FlatFunction(_applied(f), in_tree, ())
-        jaxpr, consts = stage_region(
-            flat,
-            [aval_of(x) for x in leaves],
-            name=name_of(f),
-            definition=definition_of(f),
-            purpose="checkify",
-        )
+        automatic = bool(categories - user_checks) or options().checks_operations
+        with override(checks_operations=automatic):
+            jaxpr, consts = stage_region(
+                flat,
+                [aval_of(x) for x in leaves],
+                name=name_of(f),
+                definition=definition_of(f),
+                purpose="checkify",
+            )
         found: list[Error] = []
 
         def run(program: Jaxpr, xs: Sequence[Any]) -> list[Any]:

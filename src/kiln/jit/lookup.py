@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kiln.base.config import override
 from kiln.base.source import api_boundary
 from kiln.content.fingerprint import content_of
+from kiln.core.engine import CHECKS
 from kiln.execution.placement import NO_REQUEST, PlacementRequest
 from kiln.jit.cache import Recordings, recordings_of
 from kiln.jit.compiler_options import Settings
@@ -83,13 +85,19 @@ class Lookup:
         self, signature: Signature, call: Arguments, table: Recordings, recording: Recording | None
     ) -> Entry:
         if recording is None:
-            recording = self.recorder.record(self.subject, signature, call, table)
+            recording = self._record(signature, call, table)
             if not recording.is_temporary:
                 recording = table.keep(self.subject.fun, signature, recording)
         request = NO_REQUEST
         if self.placement is not NO_PLACEMENT:
             request = request_for(self.placement, call, recording)
         return self._keep(signature, recording, request, table)
+
+    def _record(self, signature: Signature, call: Arguments, table: Recordings) -> Recording:
+        if CHECKS not in dict(self.settings):
+            return self.recorder.record(self.subject, signature, call, table)
+        with override(checks_operations=True):
+            return self.recorder.record(self.subject, signature, call, table)
 
     def _keep(
         self,

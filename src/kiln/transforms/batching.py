@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kiln.base.config import options
 from kiln.base.records import Record
 from kiln.core.leaks import check_leaks
 from kiln.core.staging import eval_jaxpr, stage_pure
@@ -22,6 +24,12 @@ class MappedAxis(Record):
     size: Dim
     name: Any = None
     is_of_mesh: bool = False
+    is_checked: bool = dataclasses.field(default_factory=lambda: options().checks_operations)
+    """Whether an example is to compute nothing that neither it nor another computes alone."""
+
+    def keeps_examples_apart(self, jaxpr: Jaxpr) -> bool:
+        """Tell whether checks of a program are of single examples: it does not combine them."""
+        return self.is_checked and (self.name is None or named_axis(self.name) not in jaxpr.effects)
 
 
 class BatchTracer(Tracer):

@@ -18,6 +18,7 @@ import kiln.numpy as jnp
 from kiln import _runtime
 from kiln._runtime import BufferSource, Container, Outcome
 from kiln.core.array import from_host
+from kiln.ops.dimension_numbers import GatherScatterMode
 
 
 def plain(x: Any, y: Any = 2, *, z: Any = 3) -> Any:
@@ -89,10 +90,23 @@ def test_arguments_of_different_structure_are_told_apart() -> None:
         ((np.float32(1.5),), {}),
         ((np.int8(1),), {}),
         ((-0.0,), {}),
+        ((GatherScatterMode.CLIP,), {}),
+        ((GatherScatterMode.FILL_OR_DROP,), {}),
     ]
     for _ in range(5):
         for args, kwargs in calls:
             assert seen(*args, **kwargs).size == len(str((args, kwargs)))
+
+
+def test_members_of_an_enumeration_are_known_like_names() -> None:
+    x, index = jnp.arange(8.0), jnp.array([1, 9])
+    wanted = {"clip": [0, 5, 2, 3, 4, 5, 6, 5], "drop": [0, 5, 2, 3, 4, 5, 6, 7]}
+    modes: list[Any] = ["clip", "drop", GatherScatterMode.CLIP, GatherScatterMode.FILL_OR_DROP]
+    for _ in range(4):
+        before = _runtime.plan_statistics()["runs"]
+        for mode, name in zip(modes, ("clip", "drop") * 2, strict=True):
+            assert x.at[index].set(5.0, mode=mode).tolist() == wanted[name]
+    assert _runtime.plan_statistics()["runs"] - before >= len(modes)
 
 
 def test_nothing_leaks() -> None:

@@ -68,6 +68,18 @@ def test_references_made_inside_disappear() -> None:
     assert [eqn.primitive.name for eqn in pure.eqns] == ["mul"]
 
 
+def test_what_is_not_used_remains_to_be_checked() -> None:
+    def f(x: Any, i: Any) -> Any:
+        ref = kiln.new_ref(x)
+        ref[i]
+        ref[i] = 1.0
+        return ref[0]
+
+    pure = discharged(recorded(f, jnp.ones(3), 1))
+    # The write reads nothing.
+    assert [eqn.primitive.name for eqn in pure.eqns].count("dynamic_slice") == 1
+
+
 def test_only_what_is_written_is_carried() -> None:
     def f(x: Any, y: Any) -> Any:
         a, b = kiln.new_ref(x), kiln.new_ref(y)

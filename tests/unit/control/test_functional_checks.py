@@ -227,6 +227,41 @@ def test_references(kind):
                         assert given[...].tolist() == whole.tolist()
 
 
+UNUSED = {
+    "alone": lambda ref, i: ref[i],
+    "jit": lambda ref, i: kiln.jit(lambda r: (r[i], None)[1])(ref),
+    "cond": lambda ref, i: lax.cond(i >= 0, lambda: (ref[i], None)[1], lambda: None),
+    "loop": lambda ref, i: lax.fori_loop(0, 2, lambda j, _: (ref[i], None)[1], None),
+    "beside": lambda ref, i: jnp.log(2.5 - i),
+    "in a loop": lambda ref, i: lax.fori_loop(
+        0, 2, lambda j, _: (ref[j], jnp.log(2.5 - i), None)[2], None
+    ),
+}
+
+
+@pytest.mark.parametrize("place", UNUSED)
+def test_what_is_not_used_of_a_program_with_references(place):
+    def f(x, i):
+        ref = kiln.new_ref(x)
+        UNUSED[place](ref, i)
+        return ref[0]
+
+    for i, reported in ((2, False), (3, True)):
+        error, _ = checkify.checkify(f, errors=checkify.automatic_checks)(jnp.zeros(3), i)
+        assert (error.get() is not None) == reported
+
+
+def test_a_write_does_not_read_what_was_there():
+    def f(x, i):
+        ref = kiln.new_ref(x)
+        ref[i] = 1.0
+        ref[jnp.stack([i, i])] = jnp.zeros(2)
+        return ref[...]
+
+    error, _ = checkify.checkify(f, errors=checkify.nan_checks)(jnp.full(3, jnp.nan), 7)
+    assert error.get() is None
+
+
 def test_references_in_loops():
     def fun(x, i):
         ref = kiln.new_ref(x)

@@ -1,4 +1,7 @@
-"""What vmap lets examples run that they do not do: steps after the end of their loop."""
+"""What vmap lets examples run that they do not do: steps after the end of their loop.
+
+What checks report of it is a matter of tests/properties/test_checked_examples.py.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import kiln
 import kiln.numpy as jnp
 from kiln import lax
 from kiln.base.config import override
+from kiln.experimental import checkify
 
 SIZE = 6
 
@@ -83,6 +87,38 @@ def test_a_step_costs_what_it_writes(name: str, whole: int) -> None:
         if eqn.primitive.name == "select_n" and eqn.outvars[0].aval.shape == (4, SIZE)
     ]
     assert len(selected) == whole
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_checks_change_no_value(name: str) -> None:
+    run = kiln.vmap(_loop(WRITES[name]))
+    args = np.array([4, 9, 0, 2]), np.arange(4.0 * SIZE, dtype=np.float32).reshape(4, SIZE)
+    for out, expected in zip(kiln.jit(run, check="nan")(*args), run(*args), strict=True):
+        np.testing.assert_array_equal(np.asarray(out), np.asarray(expected))
+
+
+def test_examples_that_communicate_keep_their_operands() -> None:
+    def run(first: Any) -> Any:
+        def body(carry: Any) -> Any:
+            i, total = carry
+            return i + 1, total + lax.psum(i, "examples")
+
+        return lax.while_loop(lambda carry: carry[0] < 3, body, (first, 0))[1]
+
+    mapped = kiln.vmap(run, axis_name="examples")
+    assert kiln.jit(mapped, check="nan")(np.array([0, 2])).tolist() == [2 + 4 + 5, 2]
+
+
+def test_a_step_of_a_program_that_is_not_checked_replaces_nothing() -> None:
+    args = np.zeros(4, np.int32), np.zeros((4, SIZE), np.float32)
+    mapped = kiln.vmap(_loop(WRITES["window"]))
+    plain = str(kiln.make_jaxpr(mapped)(*args))
+    with override(checks_operations=True):
+        assert "argmax" in str(kiln.make_jaxpr(mapped)(*args))
+    assert "argmax" not in plain
+    # A check of the user's is masked by its flag.
+    user = kiln.make_jaxpr(checkify.checkify(mapped))(*args)
+    assert "argmax" not in str(user)
 
 
 def test_keys_are_written() -> None:
