@@ -1,6 +1,6 @@
 """The checks of a row: what each says holds for all functions at all points.
 
-- `jvp` agrees with central differences, its result with the function's.
+- `jvp` agrees with central differences of the function, or of the quantiles that are drawn.
 - `vjp` is the adjoint of `jvp`.
 - The derivative of `vjp` agrees with its differences: the second order.
 - `vmap` of all three is a loop.
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tests.derivatives.operands import direction
+from tests.derivatives.quantiles import quantiles
 from tests.derivatives.row import Row
 
 STEPS = {64: 1e-5, 32: 1e-2}
@@ -24,17 +25,31 @@ SLOPES, EXACT = {64: 2e-6, 32: 1e-3}, {64: 1e-9, 32: 1e-5}
 KINDS = ("jvp", "vjp", "second")
 
 
+def primals_and_tangents(row: Row, point: int = 0) -> list[np.ndarray]:
+    """Return the operands of a row at a point, then the direction in which they move."""
+    primals = row.operands(point)
+    return primals + [direction(x, f"{row.text} {point} {i}") for i, x in enumerate(primals)]
+
+
 class Motion:
     """A row at a point with a direction: its derivatives, by a library."""
 
     def __init__(self, row: Row, lib: Any, point: int = 0) -> None:
         self.row, self.lib = row, lib
         self.fun = row.function(lib)
-        self.primals = row.operands(point)
         self.seed = f"{row.text} {point}"
-        self.tangents = [direction(x, f"{self.seed} {i}") for i, x in enumerate(self.primals)]
-        self.outs = numbers(self.fun(*self.arrays(self.primals)))
-        self.weights = [direction(y, f"{self.seed} out {i}") for i, y in enumerate(self.outs)]
+        both = primals_and_tangents(row, point)
+        self.primals, self.tangents = both[: len(both) // 2], both[len(both) // 2 :]
+
+    @functools.cached_property
+    def outs(self) -> list[Any]:
+        """The results of the function at the point; set first where a program is traced."""
+        return numbers(self.fun(*self.arrays(self.primals)))
+
+    @functools.cached_property
+    def weights(self) -> list[np.ndarray]:
+        """What the results are weighted with in reverse."""
+        return [direction(y, f"{self.seed} out {i}") for i, y in enumerate(self.outs)]
 
     def arrays(self, values: Sequence[np.ndarray]) -> list[Any]:
         """Return arrays of the library."""
@@ -108,10 +123,14 @@ def difference(found: Any, expected: Any, tolerance: float, what: str) -> list[s
     return wrong
 
 
+def product(xs: Sequence[Any], ys: Sequence[Any]) -> Any:
+    """Return the real part of the sum of products, without conjugation, of any library's arrays."""
+    return sum((x * y).sum().real for x, y in zip(xs, ys, strict=True))
+
+
 def paired(xs: Sequence[Any], ys: Sequence[Any]) -> float:
-    """Return the real part of the sum of products, without conjugation."""
-    pairs = zip(xs, ys, strict=True)
-    return float(sum(np.sum(np.asarray(x) * np.asarray(y)).real for x, y in pairs))
+    """Return the product as a number."""
+    return float(product(numbers(xs), numbers(ys)))
 
 
 def refused(which: str, derivative: Callable[..., Any], xs: Sequence[Any]) -> list[str]:
@@ -129,10 +148,12 @@ def check_forward(motion: Motion) -> list[str]:
         return ["no result has a derivative"]
     if not motion.row.order:
         return refused("first", motion.pushed, motion.both())
+    fun, tolerance = motion.fun, SLOPES[motion.row.bits]
+    wrong = []
     if motion.row.implicit:
-        return []
-    slope = motion.slope(motion.fun)
-    return difference(motion.here[0], slope, SLOPES[motion.row.bits], "tangent")
+        fun = quantiles(motion.row, motion.lib, motion.primals)
+        wrong = difference(motion.outs, fun(*motion.primals), tolerance, "sample")
+    return wrong + difference(motion.here[0], motion.slope(fun), tolerance, "tangent")
 
 
 def check_adjoint(motion: Motion) -> list[str]:

@@ -82,7 +82,7 @@ gumbel: gumbel(key, (2, 3)) * x
 !*loggamma(key, p)
 !*M.f(key, p, q)
 !*M.t(key, p)
-generalized_normal: generalized_normal(key, 1.7, (2,)) * x[:, :2]
+!*generalized_normal(key, g, (2, 3))
 """
 
 TEXTS = [("nn", NN), ("image", IMAGE), ("ops", OPS), ("random", RANDOM)]

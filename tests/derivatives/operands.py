@@ -6,6 +6,7 @@ No operand is symmetric, of equal elements, or at a point where the functions ar
 from __future__ import annotations
 
 import zlib
+from typing import Any
 
 import numpy as np
 
@@ -48,8 +49,8 @@ def operand(letter: str, seed: str, complex_numbers: bool = False) -> np.ndarray
     return found
 
 
-def direction(like: np.ndarray, seed: str) -> np.ndarray:
-    """Draw a tangent or cotangent of the type of an array."""
+def direction(like: Any, seed: str) -> np.ndarray:
+    """Draw a tangent or cotangent of the shape and type of an array."""
     rng = np.random.default_rng(zlib.crc32(f"direction {seed}".encode()))
     found = rng.uniform(-1, 1, like.shape)
     if like.dtype.kind == "c":

@@ -5,8 +5,12 @@ from __future__ import annotations
 import pytest
 
 import kiln
-from tests.derivatives.checks import failures
-from tests.derivatives.table import PARTS, part
+from tests.derivatives.checks import Motion, check_forward, failures
+from tests.derivatives.row import Row
+from tests.derivatives.table import PARTS, ROWS, part
+
+SAMPLES = [row for row in ROWS if row.name in ("random.gamma", "random.loggamma")]
+"""The samplers that have rules of their own."""
 
 
 def _checked(number: int, point: int = 0) -> list[str]:
@@ -15,6 +19,12 @@ def _checked(number: int, point: int = 0) -> list[str]:
 
 def test_a_fixed_slice() -> None:
     assert _checked(0) == []
+
+
+@pytest.mark.parametrize("row", SAMPLES, ids=lambda r: r.subject)
+def test_samples_move_with_their_quantiles(row: Row) -> None:
+    with kiln.enable_x64(True):
+        assert check_forward(Motion(row, kiln)) == []
 
 
 @pytest.mark.full

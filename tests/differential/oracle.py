@@ -56,16 +56,23 @@ class Answer:
     error: str = ""
 
 
+Together = Callable[[Any, Sequence[Case]], Iterable[tuple[str, Answer]]]
+
+
 class NotProvided(AttributeError):
     """A library lacks what a case is about: that is its answer."""
 
 
 class Topic:
-    """Cases whose answers are in one file."""
+    """Cases whose answers are in one file.
 
-    def __init__(self, name: str, cases: Iterable[Case]) -> None:
+    `together` asks a library about many cases at once; those it has no answer to are asked alone.
+    """
+
+    def __init__(self, name: str, cases: Iterable[Case], together: Together | None = None) -> None:
         self.name = name
         self.cases = list(cases)
+        self.together = together
         self._answers: dict[str, Answer] | None = None
         ids = [case.id for case in self.cases]
         assert len(set(ids)) == len(ids), sorted(i for i in ids if ids.count(i) > 1)[:5]
@@ -266,8 +273,15 @@ def _jax(with_linen: bool) -> Any:
     return jax
 
 
-def _of_jax(jax: Any, cases: Sequence[Case]) -> Iterable[tuple[str, Answer]]:
-    for i, case in enumerate(cases, 1):
+def _of_jax(
+    jax: Any, cases: Sequence[Case], together: Together | None
+) -> Iterable[tuple[str, Answer]]:
+    known: dict[str, Answer] = {}
+    for name, answer in together(jax, cases) if together else ():
+        known[name] = answer
+        print(f"{len(known)} of {len(cases)} cases together", end="\r", flush=True)
+    yield from known.items()
+    for i, case in enumerate([case for case in cases if case.id not in known], 1):
         yield case.id, ask(case, jax, own=True)
         if i % 250 == 0:
             # Thousands of small programs fill the memory.
@@ -294,7 +308,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         # Operation by operation: far fewer programs to compile than one per case.
         with jax.disable_jit():
             kept = topic.answers() if options.missing else {}
-            found = dict(_of_jax(jax, [case for case in topic.cases if case.id not in kept]))
+            wanted = [case for case in topic.cases if case.id not in kept]
+            found = dict(_of_jax(jax, wanted, topic.together))
         store(topic.path, {case.id: (found | kept)[case.id] for case in topic.cases})
         print(f"{name}: {len(topic.cases)} cases, {topic.path.stat().st_size} bytes")
 

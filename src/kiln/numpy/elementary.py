@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.control.custom_jvp import custom_jvp
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
 from kiln.execution.eager_plans import eager
@@ -24,7 +25,7 @@ from kiln.numpy.promotion import (
     operands,
     promote_inexact,
 )
-from kiln.ops import conversion, elementwise, special
+from kiln.ops import conversion, elementwise, inverse_functions, special
 from kiln.ops.cumulative import principal
 from kiln.ops.elementwise import constant, select
 from kiln.ops.shape import broadcast_in_dim
@@ -51,15 +52,15 @@ cbrt = _function("cbrt", elementwise.cbrt_p, "cube root")
 sin = _function("sin", elementwise.sin_p, "sine")
 cos = _function("cos", elementwise.cos_p, "cosine")
 tan = _function("tan", elementwise.tan_p, "tangent")
-arcsin = asin = _function("arcsin", elementwise.asin_p, "inverse sine")
-arccos = acos = _function("arccos", elementwise.acos_p, "inverse cosine")
-arctan = atan = _function("arctan", elementwise.atan_p, "inverse tangent")
+arcsin = asin = _function("arcsin", inverse_functions.asin_p, "inverse sine")
+arccos = acos = _function("arccos", inverse_functions.acos_p, "inverse cosine")
+arctan = atan = _function("arctan", inverse_functions.atan_p, "inverse tangent")
 sinh = _function("sinh", elementwise.sinh_p, "hyperbolic sine")
 cosh = _function("cosh", elementwise.cosh_p, "hyperbolic cosine")
 tanh = _function("tanh", elementwise.tanh_p, "hyperbolic tangent")
-arcsinh = asinh = _function("arcsinh", elementwise.asinh_p, "inverse hyperbolic sine")
-arccosh = acosh = _function("arccosh", elementwise.acosh_p, "inverse hyperbolic cosine")
-arctanh = atanh = _function("arctanh", elementwise.atanh_p, "inverse hyperbolic tangent")
+arcsinh = asinh = _function("arcsinh", inverse_functions.asinh_p, "inverse hyperbolic sine")
+arccosh = acosh = _function("arccosh", inverse_functions.acosh_p, "inverse hyperbolic cosine")
+arctanh = atanh = _function("arctanh", inverse_functions.atanh_p, "inverse hyperbolic tangent")
 
 
 @eager
@@ -308,4 +309,18 @@ def i0(x: ArrayLike) -> Array:
                 "pass real numbers",
             )
         )
+    return bessel_i0(x)
+
+
+@custom_jvp
+def bessel_i0(x: Any) -> Any:
+    """Return I0 of floats."""
     return elementwise.mul(elementwise.exp(elementwise.abs(x)), special.bessel_i0e(x))
+
+
+@bessel_i0.defjvp
+def _bessel_i0_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    # That of the product cancels near 0.
+    (x,) = primals
+    slope = elementwise.mul(elementwise.exp(elementwise.abs(x)), special.bessel_i1e(x))
+    return bessel_i0(x), elementwise.mul(tangents[0], slope)

@@ -1,7 +1,8 @@
 """Chebyshev series of exp(-x) I0(x) and exp(-x) I1(x); generated, do not edit.
 
-`BESSEL[order]` has the coefficients on the intervals between 0, 1, 3, 8 and infinity. Written by
-`tests/unit/ops/bessel_coefficients.py`, which says what of.
+`BESSEL[order]` has the coefficients on the intervals between 0, 1, 3, 8 and infinity, `DIFFERENCE`
+those beyond 8 of the difference of both. Written by `tests/unit/ops/bessel_coefficients.py`, which
+says what of.
 """
 
 from __future__ import annotations
@@ -82,4 +83,15 @@ BESSEL: tuple[tuple[tuple[float, ...], ...], ...] = (
             -3.209525921993424e-17, -4.6503053684893586e-17,
         ),
     ),
+)
+DIFFERENCE: tuple[float, ...] = (
+    0.2046391449198604, 0.005348526093538557, 0.00019150500095126415, 1.2032615976256658e-05,
+    1.1956976470208373e-06, 1.716841771873406e-07, 2.8338106568544693e-08,
+    3.051206849093951e-09, -7.434135453836242e-10, -5.767283909234434e-10,
+    -1.5193610828268228e-10, 5.668790622840184e-12, 1.804470061607724e-11,
+    4.253572073419977e-12, -1.1555903826473055e-12, -7.770703288312627e-13,
+    1.4368043830095462e-14, 1.0913028331644427e-13, 1.1406069274284166e-14,
+    -1.5049144790858717e-14, -2.8555810704808024e-15, 2.2314974017002143e-15,
+    5.272258797814568e-16, -3.688525888515701e-16, -8.53559919668251e-17,
+    6.754931522628081e-17, 1.1811455208665337e-17, -1.3225212330303549e-17,
 )

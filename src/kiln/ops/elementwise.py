@@ -294,15 +294,6 @@ log1p_p = Elementwise("log1p", np.log1p, INEXACT, lambda t, o, x: div(t, add(x, 
 sin_p = Elementwise("sin", np.sin, INEXACT, lambda t, o, x: mul(t, cos(x)))
 cos_p = Elementwise("cos", np.cos, INEXACT, lambda t, o, x: neg(mul(t, sin(x))))
 tan_p = Elementwise("tan", np.tan, INEXACT, lambda t, o, x: mul(t, add(constant(1, x), mul(o, o))))
-asin_p = Elementwise(
-    "asin", np.arcsin, INEXACT, lambda t, o, x: mul(t, rsqrt(sub(constant(1, x), mul(x, x))))
-)
-acos_p = Elementwise(
-    "acos", np.arccos, INEXACT, lambda t, o, x: neg(mul(t, rsqrt(sub(constant(1, x), mul(x, x)))))
-)
-atan_p = Elementwise(
-    "atan", np.arctan, INEXACT, lambda t, o, x: div(t, add(constant(1, x), mul(x, x)))
-)
 
 
 def _share_of_square(x: Any, y: Any) -> Any:
@@ -324,18 +315,6 @@ sinh_p = Elementwise("sinh", np.sinh, INEXACT, lambda t, o, x: mul(t, cosh(x)))
 cosh_p = Elementwise("cosh", np.cosh, INEXACT, lambda t, o, x: mul(t, sinh(x)))
 tanh_p = Elementwise(
     "tanh", np.tanh, INEXACT, lambda t, o, x: mul(t, sub(constant(1, x), mul(o, o)))
-)
-asinh_p = Elementwise(
-    "asinh", np.arcsinh, INEXACT, lambda t, o, x: mul(t, rsqrt(add(mul(x, x), constant(1, x))))
-)
-acosh_p = Elementwise(
-    "acosh",
-    np.arccosh,
-    INEXACT,
-    lambda t, o, x: mul(t, mul(rsqrt(sub(x, constant(1, x))), rsqrt(add(x, constant(1, x))))),
-)
-atanh_p = Elementwise(
-    "atanh", np.arctanh, INEXACT, lambda t, o, x: div(t, sub(constant(1, x), mul(x, x)))
 )
 logistic_p = Elementwise(
     "logistic",
@@ -410,15 +389,9 @@ log1p: Unary = unary(log1p_p)
 sin: Unary = unary(sin_p)
 cos: Unary = unary(cos_p)
 tan: Unary = unary(tan_p)
-asin: Unary = unary(asin_p)
-acos: Unary = unary(acos_p)
-atan: Unary = unary(atan_p)
 sinh: Unary = unary(sinh_p)
 cosh: Unary = unary(cosh_p)
 tanh: Unary = unary(tanh_p)
-asinh: Unary = unary(asinh_p)
-acosh: Unary = unary(acosh_p)
-atanh: Unary = unary(atanh_p)
 logistic: Unary = unary(logistic_p)
 is_finite: Unary = unary(is_finite_p)
 bitwise_not: Unary = unary(not_p)

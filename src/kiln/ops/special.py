@@ -19,7 +19,7 @@ from kiln.base.errors import MissingRule, three_lines
 from kiln.base.lazy import scipy_special
 from kiln.base.source import current_source
 from kiln.core.trace import aval_of
-from kiln.ops.bessel_series import BESSEL
+from kiln.ops.bessel_series import BESSEL, DIFFERENCE
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.elementwise import (
     abs,
@@ -151,11 +151,32 @@ def _clenshaw(coefficients: Sequence[Any], t: Any) -> Any:
     return add(sub(mul(t, last), before), coefficients[0])
 
 
+def _bessel_i0e_partial(t: Any, out: Any, x: Any) -> Any:
+    near = sub(bessel_i1e(x), mul(sign(x), out))
+    is_far, far = _difference_beyond(x)
+    return mul(t, select(is_far, neg(mul(sign(x), far)), near))
+
+
 def _bessel_i1e_partial(t: Any, out: Any, x: Any) -> Any:
     zero = eq(x, constant(0, x))
     safe = select(zero, full_like(x, 1), x)
-    slope = sub(bessel_i0e(x), mul(out, add(sign(x), div(constant(1, x), safe))))
+    inverse = div(constant(1, x), safe)
+    near = sub(bessel_i0e(x), mul(out, add(sign(x), inverse)))
+    is_far, far = _difference_beyond(x)
+    slope = select(is_far, sub(far, mul(out, inverse)), near)
     return mul(t, select(zero, full_like(x, 0.5), slope))
+
+
+def _difference_beyond(x: Any) -> tuple[Any, Any]:
+    """Return where |x| >= 8, and there exp(-|x|) (I0(|x|) - I1(|x|)): both are nearly equal."""
+    wide = abs(widened(x))
+    is_far = ge(wide, constant(8.0, wide))
+    outer = select(is_far, wide, full_like(wide, 8.0))
+    terms = _needed(DIFFERENCE, float(dtypes.finfo(aval_of(wide).dtype).eps))
+    by_inverse = sub(div(constant(16.0, wide), outer), constant(1.0, wide))
+    found = _clenshaw([constant(c, wide) for c in terms], by_inverse)
+    found = div(mul(found, rsqrt(outer)), outer)
+    return is_far, convert_element_type(found, aval_of(x).dtype)
 
 
 erf_p = Elementwise(
@@ -194,12 +215,7 @@ zeta_p = Elementwise(
     no_derivative("zeta", "x"),
     lambda t, o, x, q: mul(t, neg(mul(x, zeta(add(x, constant(1, x)), q)))),
 )
-bessel_i0e_p = ScaledBessel(
-    "bessel_i0e",
-    False,
-    scipys("i0e"),
-    lambda t, o, x: mul(t, sub(bessel_i1e(x), mul(sign(x), o))),
-)
+bessel_i0e_p = ScaledBessel("bessel_i0e", False, scipys("i0e"), _bessel_i0e_partial)
 bessel_i1e_p = ScaledBessel("bessel_i1e", True, _i1e, _bessel_i1e_partial)
 
 erf: Unary = unary(erf_p)

@@ -44,10 +44,21 @@ def pieces(order: int) -> list[list[float]]:
     return found
 
 
+def difference() -> list[float]:
+    """Return the coefficients beyond of exp(-x) (I0(x) - I1(x)) times x sqrt(x), by 1/x."""
+    with mp.workdps(DIGITS):
+
+        def far(x: Any) -> Any:
+            return (scaled(0, x) - scaled(1, x)) * x * mp.sqrt(x)
+
+        return series(of_inverse(far, 1 / mp.sqrt(8 * mp.pi)), 0, 1 / ENDS[-1])
+
+
 PYTHON = '''"""Chebyshev series of exp(-x) I0(x) and exp(-x) I1(x); generated, do not edit.
 
-`BESSEL[order]` has the coefficients on the intervals between 0, 1, 3, 8 and infinity. Written by
-`tests/unit/ops/bessel_coefficients.py`, which says what of.
+`BESSEL[order]` has the coefficients on the intervals between 0, 1, 3, 8 and infinity, `DIFFERENCE`
+those beyond 8 of the difference of both. Written by `tests/unit/ops/bessel_coefficients.py`, which
+says what of.
 """
 
 from __future__ import annotations
@@ -86,7 +97,7 @@ def python(orders: list[list[list[float]]]) -> str:
         for piece in order:
             text += f"        (\n{lines(piece, ' ' * 12)}        ),\n"
         text += "    ),\n"
-    return text + ")\n"
+    return f"{text})\nDIFFERENCE: tuple[float, ...] = (\n{lines(difference(), ' ' * 4)})\n"
 
 
 def cpp(orders: list[list[list[float]]]) -> str:

@@ -14,6 +14,7 @@ from kiln.base.source import current_source
 from kiln.control.custom_jvp import custom_jvp
 from kiln.control.loops import scan
 from kiln.core.array_type import Array, ArrayLike
+from kiln.numpy.elementary import bessel_i0
 from kiln.numpy.promotion import inexact, lifted
 from kiln.ops import special as ops
 from kiln.scipy.special.series import narrowed, real_operands
@@ -31,8 +32,7 @@ def i1e(x: ArrayLike) -> Array:
 
 def i0(x: ArrayLike) -> Array:
     """Return the modified Bessel function of order 0."""
-    x = lifted(inexact("i0", x))
-    return jnp.exp(jnp.abs(x)) * ops.bessel_i0e(x)
+    return bessel_i0(lifted(inexact("i0", x)))
 
 
 def i1(x: ArrayLike) -> Array:

@@ -20,6 +20,7 @@ from kiln.engines.native.scalars import Value, bits, is_float, is_signed
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
 from kiln.ops import elementwise as ops
+from kiln.ops import inverse_functions
 
 Out = Sequence[ShapedArray]
 
@@ -302,16 +303,16 @@ FUNCTIONS: dict[Operation, str] = {
     ops.sin_p: "sin",
     ops.cos_p: "cos",
     ops.tan_p: "tan",
-    ops.asin_p: "asin",
-    ops.acos_p: "acos",
-    ops.atan_p: "atan",
+    inverse_functions.asin_p: "asin",
+    inverse_functions.acos_p: "acos",
+    inverse_functions.atan_p: "atan",
     ops.atan2_p: "atan2",
     ops.sinh_p: "sinh",
     ops.cosh_p: "cosh",
     ops.tanh_p: "tanh",
-    ops.asinh_p: "asinh",
-    ops.acosh_p: "acosh",
-    ops.atanh_p: "atanh",
+    inverse_functions.asinh_p: "asinh",
+    inverse_functions.acosh_p: "acosh",
+    inverse_functions.atanh_p: "atanh",
     ops.logistic_p: "logistic",
     ops.not_p: "not",
     ops.and_p: "and",

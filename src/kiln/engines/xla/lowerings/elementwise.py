@@ -18,6 +18,7 @@ from kiln.core.primitive import Primitive
 from kiln.engines.xla.builder import Builder, Lowering, Value
 from kiln.ir.types import ShapedArray
 from kiln.ops import elementwise as ops
+from kiln.ops import inverse_functions
 
 Out = Sequence[ShapedArray]
 _BOOL = np.dtype(np.bool_)
@@ -286,16 +287,16 @@ LOWERINGS: dict[Primitive, Lowering] = {
     ops.sin_p: _sine,
     ops.cos_p: _cosine,
     ops.tan_p: nary("stablehlo.tan"),
-    ops.asin_p: nary("chlo.asin"),
-    ops.acos_p: nary("chlo.acos"),
-    ops.atan_p: nary("chlo.atan"),
+    inverse_functions.asin_p: nary("chlo.asin"),
+    inverse_functions.acos_p: nary("chlo.acos"),
+    inverse_functions.atan_p: nary("chlo.atan"),
     ops.atan2_p: nary("stablehlo.atan2"),
     ops.sinh_p: nary("chlo.sinh"),
     ops.cosh_p: nary("chlo.cosh"),
     ops.tanh_p: nary("stablehlo.tanh"),
-    ops.asinh_p: nary("chlo.asinh"),
-    ops.acosh_p: nary("chlo.acosh"),
-    ops.atanh_p: nary("chlo.atanh"),
+    inverse_functions.asinh_p: nary("chlo.asinh"),
+    inverse_functions.acosh_p: nary("chlo.acosh"),
+    inverse_functions.atanh_p: nary("chlo.atanh"),
     ops.logistic_p: nary("stablehlo.logistic"),
     ops.is_finite_p: nary("stablehlo.is_finite"),
     ops.nextafter_p: nary("chlo.next_after"),
