@@ -14,6 +14,8 @@ from tests.derivatives.row import Row
 from tests.derivatives.table import PARTS, part
 
 ENGINES = ("native", "xla", "reference")
+BY_VALUES = ("numpy.extract",)
+"""Functions whose results have shapes that depend on values: none when compiled."""
 TOGETHER = 36
 """Rows compiled as one program: compiling costs more than running."""
 
@@ -47,6 +49,6 @@ def test_a_fixed_slice(engine: str) -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("number", range(PARTS))
 def test_all_rows(number: int, engine: str) -> None:
-    rows = part(number)
+    rows = [row for row in part(number) if row.name not in BY_VALUES]
     groups = [rows[i : i + TOGETHER] for i in range(0, len(rows), TOGETHER)]
     assert [line for group in groups for line in disagreements(group, engine)] == []
