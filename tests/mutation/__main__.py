@@ -131,7 +131,7 @@ def lines(rows: Sequence[Break], work: Path) -> Iterator[tuple[bool, str]]:
         passed, failed, output = run(tests_of(row), source)
         path.write_text(text, encoding="utf-8")
         build(path, work)
-        first = failed[0].rpartition("/")[2] if failed else "NO TEST FAILED"
+        first = re.sub(r"^[^:]*/", "", failed[0]) if failed else "NO TEST FAILED"
         yield (
             bool(failed),
             f"{row.item:6} {row.file:28} {len(failed):3} of {passed + len(failed):3} fail: {first}"

@@ -44,23 +44,15 @@ CODE = ShapedArray((), np.dtype(np.int32))
 INDEX_REPORT = (ShapedArray((3,), np.dtype(np.int32)),)
 
 NEVER_MAKE_NAN = frozenset(
-    {
-        *(
-            "abs",
-            "all_gather",
-            "all_to_all",
-            "broadcast_in_dim",
-            "complex",
-            "concatenate",
-            "conj",
-            "copy",
-        ),
-        *("dynamic_slice", "dynamic_update_slice", "imag", "name", "neg", "optimization_barrier"),
-        *("pad", "ppermute", "pvary", "real", "reshape", "rev", "select_n", "sharding_constraint"),
-        *("slice", "sort", "split", "squeeze", "stop_gradient", "top_k", "transpose"),
-        *("ceil", "clamp", "cummax", "cummin", "floor", "max", "min", "reduce_max", "reduce_min"),
-        *("round", "scatter", "scatter-max", "scatter-min"),
-    }
+    [
+        *("abs", "all_gather", "all_to_all", "broadcast_in_dim", "complex", "concatenate"),
+        *("conj", "copy", "dynamic_slice", "dynamic_update_slice", "imag", "name", "neg"),
+        *("optimization_barrier", "pad", "ppermute", "pvary", "real", "reshape", "rev"),
+        *("select_n", "sharding_constraint", "slice", "sort", "split", "squeeze"),
+        *("stop_gradient", "top_k", "transpose", "ceil", "clamp", "cummax", "cummin", "floor"),
+        *("max", "min", "reduce_max", "reduce_min", "round", "scatter", "scatter-max"),
+        *("scatter-min",),
+    ]
 )
 """Operations whose nans were there before."""
 
