@@ -7,6 +7,9 @@ ifneq ($(WERROR),)
 export SKBUILD_CMAKE_DEFINE := KILN_WERROR=ON
 endif
 
+# Tests start hundreds of interpreters; without bytecode each compiles kiln's sources again.
+unexport PYTHONDONTWRITEBYTECODE
+
 VENV := .venv-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 SOURCES := $(shell find src/kiln/_runtime -name '*.cc' -o -name '*.h')
 # The extension is built again when one of these changes.

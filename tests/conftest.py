@@ -33,13 +33,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def pytest_collection_finish() -> None:
-    """Leave what is there before the first test out of every garbage collection to come.
+def _leave_out_what_is_there() -> None:
+    """Leave what is there out of every garbage collection to come.
 
-    Fifteen thousand tests and their modules would be looked through each time.
+    Twenty thousand tests, their modules and what they compiled would be looked through each time
+    that a test clears kiln's caches.
     """
     gc.collect()
     gc.freeze()
+
+
+def pytest_collection_finish() -> None:
+    _leave_out_what_is_there()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _garbage_of_one_module() -> Iterator[None]:
+    yield
+    _leave_out_what_is_there()
 
 
 @pytest.fixture(params=["reference", "xla"])
