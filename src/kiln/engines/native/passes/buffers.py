@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 
 from kiln.engines.native.loop_ir import (
     Axis,
@@ -25,9 +25,11 @@ from kiln.engines.native.loop_ir import (
 )
 from kiln.engines.native.scalars import Value, postorder
 
-Touched = dict[Statement, tuple[set[Buffer], set[Buffer]]]
+Touched = dict[Statement, tuple[Set[Buffer], Set[Buffer]]]
 """The buffers that statements, and those inside them, read and write."""
 _NOTHING: Touched = {}
+SHALLOW = 8
+"""For blocks nested no deeper than this nobody asks which buffers are theirs alone."""
 
 
 def roots_of(nest: Nest) -> list[Value]:
@@ -92,7 +94,7 @@ def writes(statement: Statement) -> Iterator[Buffer]:
             return
 
 
-def everything(statement: Statement, known: Touched = _NOTHING) -> tuple[set[Buffer], set[Buffer]]:
+def everything(statement: Statement, known: Touched = _NOTHING) -> tuple[Set[Buffer], Set[Buffer]]:
     """Return the buffers that a statement and those inside it read and write.
 
     Statements whose buffers are `known` are not looked into.
@@ -109,13 +111,51 @@ def everything(statement: Statement, known: Touched = _NOTHING) -> tuple[set[Buf
     return read, written
 
 
-def shared_buffers(function: Function) -> dict[Statement, set[Buffer]]:
-    """Return, for each statement with blocks, the buffers that it shares with those around it.
+class Sharing:
+    """Which buffers statements with blocks share with those around them.
 
-    What only the statements inside touch is nothing to those around, however deep they are nested.
+    What only the statements inside touch is nothing to those around: without that what is known of
+    deeply nested statements would grow with their depth. Where they are not deep all are kept.
     """
-    if not any(map(blocks, function.body)):
-        return {}
+
+    def __init__(self, function: Function) -> None:
+        deep = _is_deep(function.body, SHALLOW)
+        self._known = _shared_buffers(function) if deep else None
+
+    def __call__(self, statement: Statement, buffers: Set[Buffer]) -> Set[Buffer]:
+        """Return those buffers, of what a statement touches, that others may touch."""
+        return buffers if self._known is None else buffers & self._known[statement]
+
+
+class Touches:
+    """The buffers that statements, and those inside them, read and write; from the inside out."""
+
+    def __init__(self, function: Function) -> None:
+        self._sharing = Sharing(function)
+        self._known: Touched = {}
+
+    def of(self, statement: Statement) -> tuple[Set[Buffer], Set[Buffer]]:
+        """Return what a statement reads and writes that others may touch."""
+        return everything(statement, self._known)
+
+    def note(self, statement: Statement) -> tuple[Set[Buffer], Set[Buffer]]:
+        """Return all that a statement with blocks reads and writes; from now on it is known."""
+        read, written = everything(statement, self._known)
+        self._known[statement] = self._sharing(statement, read), self._sharing(statement, written)
+        return read, written
+
+
+def _is_deep(statements: Sequence[Statement], depth: int) -> bool:
+    """Tell whether statements have blocks within blocks, more than `depth` of them."""
+    for statement in statements:
+        for block in blocks(statement):
+            if depth == 0 or _is_deep(block, depth - 1):
+                return True
+    return False
+
+
+def _shared_buffers(function: Function) -> dict[Statement, set[Buffer]]:
+    """Return, for each statement with blocks, the buffers that others touch too."""
     own = {x: {*reads(x), *writes(x)} for x in walk(function.body)}
     touches = Counter((*function.inputs, *function.outputs))
     for buffers in own.values():

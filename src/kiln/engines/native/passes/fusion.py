@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from kiln.engines.native.extents import at_least, estimate, is_positive
@@ -28,13 +28,11 @@ from kiln.engines.native.loop_ir import (
 )
 from kiln.engines.native.passes.axes import split_axes
 from kiln.engines.native.passes.buffers import (
-    Touched,
-    everything,
+    Touches,
     loads,
     nodes,
     reads,
     roots_of,
-    shared_buffers,
     writes,
 )
 from kiln.engines.native.passes.rebuilding import with_roots
@@ -59,7 +57,7 @@ def fuse(function: Function) -> None:
     """Fuse the nests of each block of statements."""
     uses = Counter(b for statement in walk(function.body) for b in set(reads(statement)))
     outputs = set(function.outputs)
-    _fuse_block(function.body, uses, outputs, shared_buffers(function), {})
+    _fuse_block(function.body, uses, outputs, Touches(function))
     drop_unread(function)
 
 
@@ -67,17 +65,15 @@ def _fuse_block(
     statements: list[Statement],
     uses: Counter[Buffer],
     outputs: set[Buffer],
-    shared: dict[Statement, set[Buffer]],
-    touched: Touched,
+    touches: Touches,
 ) -> None:
     for statement in statements:
         inner = blocks(statement)
         for block in inner:
-            _fuse_block(block, uses, outputs, shared, touched)
+            _fuse_block(block, uses, outputs, touches)
         if inner:
-            read, written = everything(statement, touched)
-            touched[statement] = read & shared[statement], written & shared[statement]
-    statements[:] = _Fuser(uses, outputs, statements, touched).run()
+            touches.note(statement)
+    statements[:] = _Fuser(uses, outputs, statements, touches).run()
 
 
 class Cluster:
@@ -152,9 +148,9 @@ class _Fuser:
         uses: Counter[Buffer],
         outputs: set[Buffer],
         statements: list[Statement],
-        touched: Touched,
+        touches: Touches,
     ) -> None:
-        self.touched = touched
+        self.touches = touches
         self.uses = uses
         self.outputs = outputs
         self.statements = statements
@@ -166,7 +162,7 @@ class _Fuser:
         self.writers: Counter[Buffer] = Counter()
         self.write_times: dict[Buffer, list[int]] = {}
         for time, statement in enumerate(statements):
-            for buffer in everything(statement, touched)[1]:
+            for buffer in touches.of(statement)[1]:
                 self.writers[buffer] += 1
                 self.write_times.setdefault(buffer, []).append(time)
 
@@ -181,10 +177,10 @@ class _Fuser:
     def _barrier(self, statement: Statement) -> None:
         place = len(self.done)
         self.done.append(statement)
-        read, written = everything(statement, self.touched)
+        read, written = self.touches.of(statement)
         self._note(place, read, written)
 
-    def _note(self, place: int, read: set[Buffer], written: set[Buffer]) -> None:
+    def _note(self, place: int, read: Set[Buffer], written: Set[Buffer]) -> None:
         for buffer in read:
             self.last_read[buffer] = max(place, self.last_read.get(buffer, -1))
         for buffer in written:

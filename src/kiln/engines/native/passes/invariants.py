@@ -7,6 +7,7 @@ the turns read along the summed axis: turned once, they let each turn sum whole 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Set
 
 from kiln.engines.native.checks import has_checks
 from kiln.engines.native.extents import at_least, estimate, is_positive
@@ -29,12 +30,10 @@ from kiln.engines.native.loop_ir import (
     walk,
 )
 from kiln.engines.native.passes.buffers import (
-    Touched,
-    everything,
+    Touches,
     nodes,
     reads,
     roots_of,
-    shared_buffers,
     writes,
 )
 from kiln.engines.native.passes.fusion import CHEAP
@@ -57,24 +56,22 @@ def hoist(function: Function) -> None:
     writers: Counter[Buffer] = Counter()
     for statement in walk(function.body):
         writers.update(set(writes(statement)))
-    _hoist(function.body, writers, shared_buffers(function), {})
+    _hoist(function.body, writers, Touches(function))
 
 
 def _hoist(
     statements: list[Statement],
     writers: Counter[Buffer],
-    shared: dict[Statement, set[Buffer]],
-    touched: Touched,
+    touches: Touches,
 ) -> None:
     found: list[Statement] = []
     for statement in statements:
         inner = blocks(statement)
         for block in inner:
-            _hoist(block, writers, shared, touched)
+            _hoist(block, writers, touches)
         if inner:
             # What leaves it stays inside the loops around, which touch the same.
-            read, written = everything(statement, touched)
-            touched[statement] = read & shared[statement], written & shared[statement]
+            _, written = touches.note(statement)
         if isinstance(statement, (Loop, While)):
             found += _invariant(statement, writers, written)
         found.append(statement)
@@ -82,12 +79,13 @@ def _hoist(
 
 
 def _invariant(
-    loop: Loop | While, writers: Counter[Buffer], changing: set[Buffer]
+    loop: Loop | While, writers: Counter[Buffer], written: Set[Buffer]
 ) -> list[Statement]:
     """Take the statements out of a loop's body that are the same in each turn and cost much.
 
-    `changing` are the buffers that the loop writes.
+    `written` are the buffers that the loop writes.
     """
+    changing = set(written)
     constant: dict[Statement, None] = {}
     makers: dict[Buffer, Statement] = {}
     for statement in loop.body:
@@ -151,27 +149,24 @@ def _is_dear(statement: Statement) -> bool:
 def turn_summed(function: Function) -> None:
     """Turn operands that loops sum along their elements, once before each loop."""
     if any(map(blocks, function.body)):
-        _turn(function.body, shared_buffers(function), {})
+        _turn(function.body, Touches(function))
 
 
-def _turn(
-    statements: list[Statement], shared: dict[Statement, set[Buffer]], touched: Touched
-) -> None:
+def _turn(statements: list[Statement], touches: Touches) -> None:
     found: list[Statement] = []
     for statement in statements:
         inner = blocks(statement)
         for block in inner:
-            _turn(block, shared, touched)
+            _turn(block, touches)
         if inner:
-            read, written = everything(statement, touched)
-            touched[statement] = read & shared[statement], written & shared[statement]
+            _, written = touches.note(statement)
         if isinstance(statement, Loop) and estimate(statement.axis.size) >= FEWEST_TURNS:
             found += _turned(statement, written)
         found.append(statement)
     statements[:] = found
 
 
-def _turned(loop: Loop, changing: set[Buffer]) -> list[Statement]:
+def _turned(loop: Loop, changing: Set[Buffer]) -> list[Statement]:
     """Let a loop that writes some buffers read turned operands; return what turns them."""
     made: list[Statement] = []
     known: dict[tuple[Buffer, Index, Axis], Value] = {}
@@ -191,7 +186,7 @@ def _turned(loop: Loop, changing: set[Buffer]) -> list[Statement]:
     return made
 
 
-def _vector(nest: Nest, changing: set[Buffer]) -> Axis | None:
+def _vector(nest: Nest, changing: Set[Buffer]) -> Axis | None:
     """Return the axis that is not summed over and that operands should be turned for, if any."""
     reduced = nest.reduced_axes()
     if nest.ordered or len(reduced) != 1 or not all(isinstance(e, Reduce) for e in nest.effects):

@@ -9,7 +9,7 @@ the buffer in between.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Sequence, Set
 from typing import NamedTuple, cast
 
 from kiln.engines.native.extents import at_least, estimate, magnitude, smallest
@@ -31,7 +31,7 @@ from kiln.engines.native.loop_ir import (
     blocks,
     walk,
 )
-from kiln.engines.native.passes.buffers import reads, shared_buffers, writes
+from kiln.engines.native.passes.buffers import Sharing, reads, writes
 from kiln.ir.sizes import Dim
 
 
@@ -49,10 +49,10 @@ class _Effect(NamedTuple):
     """What statements do to what is alive: before them are `needs`, and of what is after them all
     but what `ends`."""
 
-    needs: set[Buffer]
-    ends: set[Buffer]
+    needs: Set[Buffer]
+    ends: Set[Buffer]
 
-    def before(self, live: set[Buffer]) -> set[Buffer]:
+    def before(self, live: Set[Buffer]) -> Set[Buffer]:
         """Return what is alive before, given what is alive after."""
         return (live - self.ends) | self.needs
 
@@ -65,25 +65,25 @@ class Liveness:
     """
 
     def __init__(self, function: Function, concerned: Collection[Buffer] | None = None) -> None:
-        self.after: dict[Statement, set[Buffer]] = {}
+        self.after: dict[Statement, Set[Buffer]] = {}
         """The buffers, of those that are `concerned`, whose elements are needed after a statement;
         nothing if none are given."""
-        self.carried: dict[Statement, set[Buffer]] = {}
+        self.carried: dict[Statement, Set[Buffer]] = {}
         """The buffers whose elements are needed when a turn of a loop begins."""
         self._concerned = None if concerned is None else set(concerned)
         self._writers: Counter[Buffer] = Counter()
         for each in walk(function.body):
-            self._writers.update(set(writes(each)))
-        self.shared = shared_buffers(function)
-        """The buffers that statements with blocks share with those around them."""
+            for buffer in set(writes(each)):
+                self._writers[buffer] += 1
+        self.sharing = Sharing(function)
         self._segments: dict[Statement, Segments] = {}
-        self._reads: dict[Statement, set[Buffer]] = {}
+        self._reads: dict[Statement, Set[Buffer]] = {}
         self._effects: dict[Statement, _Effect] = {}
         self._of_blocks: dict[int, _Effect] = {}
         self._effect_of_block(function.body)
         self._note(function.body, self._of_interest(set(function.outputs)))
 
-    def _of_interest(self, buffers: set[Buffer]) -> set[Buffer]:
+    def _of_interest(self, buffers: Set[Buffer]) -> Set[Buffer]:
         return buffers if self._concerned is None else buffers & self._concerned
 
     # From the inside: effects.
@@ -117,7 +117,7 @@ class Liveness:
             case Loop():
                 # What a turn needs of the turn before is what it needs of what comes before it.
                 turn = self._effect_of_block(statement.body)
-                return _Effect(turn.needs, turn.ends & self.shared[statement])
+                return _Effect(turn.needs, self.sharing(statement, turn.ends))
             case While():
                 condition = self._effect_of_block(statement.condition)
                 turn = self._effect_of_block(statement.body)
@@ -125,16 +125,15 @@ class Liveness:
                 return _Effect(condition.before(again), condition.ends)
             case Branch():
                 each = [self._effect_of_block(block) for block in statement.blocks]
-                own = self._of_interest(set(reads(statement)))
-                return _Effect(
-                    own.union(*[x.needs for x in each]),
-                    set.intersection(*[x.ends for x in each]),
-                )
+                needs, ends = self._of_interest(set(reads(statement))), each[0].ends
+                for x in each:
+                    needs, ends = needs | x.needs, ends & x.ends
+                return _Effect(needs, ends)
         return _Effect(self._of_interest(self._read(statement)), set())
 
     # From the outside: what is alive.
 
-    def _note(self, statements: Sequence[Statement], live: set[Buffer]) -> None:
+    def _note(self, statements: Sequence[Statement], live: Set[Buffer]) -> None:
         """Note what is alive in a block after which `live` is."""
         live = set(live)
         for statement in reversed(statements):
@@ -162,7 +161,7 @@ class Liveness:
 
     # What is read and written.
 
-    def _read(self, statement: Statement) -> set[Buffer]:
+    def _read(self, statement: Statement) -> Set[Buffer]:
         """Return the buffers that a statement, or one inside it, reads and shares with others."""
         found = self._reads.get(statement)
         if found is None:
@@ -172,7 +171,7 @@ class Liveness:
                 for each in block:
                     found |= self._read(each)
             if inner and not isinstance(statement, Blocked):
-                found &= self.shared[statement]
+                found = self.sharing(statement, found)
             self._reads[statement] = found
         return found
 
@@ -182,7 +181,7 @@ class Liveness:
         if found is None:
             found = self._find_written(statement)
             if blocks(statement):
-                shared = self.shared[statement]
+                shared = self.sharing(statement, found.keys())
                 found = {
                     buffer: _joined(each, buffer.size)
                     for buffer, each in found.items()
@@ -239,19 +238,22 @@ class _Pending:
 
     def __init__(self) -> None:
         self._segments: Segments = {}
-        self._counts: Counter[Buffer] = Counter()
+        self._counts: dict[Buffer, int] = {}
 
     def covers(self, buffer: Buffer, segments: Sequence[Segment]) -> bool:
         """Add segments, and tell whether all segments of the buffer are all of its elements."""
         later = self._segments.setdefault(buffer, [])
         later += segments
-        self._counts[buffer] += sum([c if isinstance(c, int) else _UNKNOWN for _, c in segments])
+        count = self._counts.get(buffer, 0)
+        for _, size in segments:
+            count += size if isinstance(size, int) else _UNKNOWN
+        self._counts[buffer] = count
         # A thousand parts of one buffer are not looked at a thousand times.
-        if isinstance(buffer.size, int) and self._counts[buffer] < buffer.size:
+        if isinstance(buffer.size, int) and count < buffer.size:
             return False
         return is_covered(later, buffer.size)
 
-    def end(self, buffers: set[Buffer]) -> None:
+    def end(self, buffers: Set[Buffer]) -> None:
         """Forget what is written into buffers."""
         for buffer in buffers:
             if self._segments.pop(buffer, None) is not None:
@@ -260,8 +262,10 @@ class _Pending:
 
 def is_covered(segments: Sequence[Segment], size: Dim) -> bool:
     """Tell whether segments are all elements of a buffer, wherever the loops around are."""
+    if len(segments) > 1:
+        segments = sorted(segments, key=lambda segment: estimate(segment.start.const))
     end: Dim = 0
-    for index, count in sorted(segments, key=lambda segment: estimate(segment.start.const)):
+    for index, count in segments:
         if not index.terms and at_least(end, index.const) and at_least(index.const + count, end):
             end = index.const + count
     return at_least(end, size)
@@ -291,12 +295,14 @@ def _of_nest(nest: Nest) -> Segments:
     found: Segments = {}
     for (buffer, _), indices in parts.items():
         # The parts of a complex number lie side by side.
-        consts = {index.const for index in indices}
-        first, count = min(consts, key=estimate), cast(Dim, len(consts))
-        if not all(at_least(first + count, const + 1) for const in consts):
-            continue
-        if not all(at_least(const, first) for const in consts):
-            continue
+        first, count = indices[0].const, cast(Dim, 1)
+        if len(indices) > 1:
+            consts = {index.const for index in indices}
+            first, count = min(consts, key=estimate), len(consts)
+            if not all(at_least(first + count, const + 1) for const in consts):
+                continue
+            if not all(at_least(const, first) for const in consts):
+                continue
         outer = []
         mine: list[tuple[Dim, Dim]] = []
         for axis, factor in indices[0].axes():

@@ -22,8 +22,7 @@ from kiln.engines.native.loop_ir import (
     blocks,
     walk,
 )
-from kiln.engines.native.passes.buffers import nodes, reads, writes
-from kiln.engines.native.passes.fusion import everything
+from kiln.engines.native.passes.buffers import everything, nodes, reads, writes
 from kiln.engines.native.passes.schedule import cost
 from kiln.engines.native.passes.substitution import solved, substituted
 from kiln.engines.native.scalars import Value

@@ -72,7 +72,7 @@ class _Lives:
         """
         inside = dict.fromkeys(self.touched[count:])
         carried = self.liveness.carried[statement]
-        around = self.liveness.shared[statement] | carried
+        around = self.liveness.sharing(statement, inside.keys()) | carried
         self.touched[count:] = [x for x in inside if x in around]
         for buffer in inside:
             span = self.spans[buffer]
