@@ -74,6 +74,7 @@ SLOPES: dict[str, tuple[float, ...]] = {
 }
 
 
+@pytest.mark.full  # a slice of the derivatives is in tests/derivatives
 def test_slopes() -> None:
     wrong = []
     with kiln.enable_x64(True):
