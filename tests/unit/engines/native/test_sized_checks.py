@@ -162,3 +162,21 @@ def test_loops_show_sizes_in_checks() -> None:
         text = f.lower(table(5), np.arange(3)).as_text("loops")
     assert "size n-1" in text
     assert "within#0" in text
+
+
+def test_loops_that_do_not_run_report_nothing_of_their_turns() -> None:
+    def f(x: Any, i: Any) -> Any:
+        def turn(carry: Any, row: Any) -> Any:
+            # The same in each turn, and dear.
+            return carry + jnp.sin(jnp.exp(jnp.log(x[0, i] - 9))) * row, None
+
+        return lax.scan(turn, jnp.ones(3), x[1:])[0]
+
+    assert agree(f, [(table(1), 7)]) == []
+    assert agree(f, [(table(1), 0)]) == []
+    sized = kiln.jit(f, check="nan,index", abstracted_axes=ROWS)
+    np.testing.assert_array_equal(sized(table(1), 0), np.ones(3))
+    with pytest.raises(FloatingPointError, match="`log` of float32"):
+        sized(table(2), 0)
+    with pytest.raises(IndexError, match="index 7"):
+        sized(table(2), 7)

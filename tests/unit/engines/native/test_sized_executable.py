@@ -159,6 +159,26 @@ def test_a_size_of_0_has_a_program_of_its_own(compiled: list[str]) -> None:
     assert len(compiled) == 2
 
 
+def test_loops_over_what_may_be_empty_though_no_axis_is(compiled: list[str]) -> None:
+    def replaced(x: Any, y: Any) -> Any:
+        # What no turn changes is computed before the loop, when the carry has its value already.
+        return lax.scan(lambda c, _: (y @ y, None), y * 2, x[1:])[0]
+
+    def filled(x: Any, y: Any) -> Any:
+        return lax.scan(lambda c, a: (jnp.zeros_like(c).at[:].set(a), c.sum()), y * 2, x[2:])
+
+    square = np.array([[1, 2], [3, 4]], np.float32)
+    sized = [kiln.jit(f, abstracted_axes=({0: "n"}, {})) for f in (replaced, filled)]
+    for n in (1, 2, 3, 4):
+        x = np.arange(1, n + 1).astype(np.float32)
+        found = sized[0](x, square)
+        np.testing.assert_array_equal(found, square * 2 if n == 1 else square @ square)
+        carry, sums = sized[1](x, square)
+        np.testing.assert_array_equal(carry, square * 2 if n < 3 else np.full((2, 2), x[-1]))
+        np.testing.assert_array_equal(sums, [20, 12][: max(n - 2, 0)])
+    assert len(compiled) == 2
+
+
 def test_a_thousand_sizes_are_one_trace_and_one_program(compiled: list[str]) -> None:
     traces: list[Any] = []
 

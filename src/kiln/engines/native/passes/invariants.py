@@ -122,10 +122,11 @@ def _may_move(statement: Statement, loop: Loop | While) -> bool:
                 if x.op in ("load", "index")
             ]
             indices += [effect.index for effect in statement.effects]
-            if axis is None:
-                # Its checks must not find anything if the loop does not run at all.
-                return not has_checks([statement])
-            return all(index.factor(axis) == 0 for index in indices)
+            if axis is not None and any(index.factor(axis) != 0 for index in indices):
+                return False
+            # Its checks must not find anything if the loop does not run at all.
+            runs = axis is not None and is_positive(axis.size)
+            return runs or not has_checks([statement])
         case Kernel():
             # A loop whose condition fails at once does not run at all.
             places = [*statement.operands, *statement.results]

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence, Set
 from typing import NamedTuple, cast
 
-from kiln.engines.native.extents import at_least, estimate, magnitude, smallest
+from kiln.engines.native.extents import at_least, estimate, is_positive, magnitude, smallest
 from kiln.engines.native.loop_ir import (
     Axis,
     Blocked,
@@ -117,7 +117,8 @@ class Liveness:
             case Loop():
                 # What a turn needs of the turn before is what it needs of what comes before it.
                 turn = self._effect_of_block(statement.body)
-                return _Effect(turn.needs, self.sharing(statement, turn.ends))
+                runs = is_positive(statement.axis.size)
+                return _Effect(turn.needs, self.sharing(statement, turn.ends) if runs else set())
             case While():
                 condition = self._effect_of_block(statement.condition)
                 turn = self._effect_of_block(statement.body)
@@ -333,7 +334,9 @@ def _over(axis: Axis, segments: Segments) -> Segments:
         for index, count in each:
             factor = index.factor(axis)
             if factor == 0:
-                found.setdefault(buffer, []).append(Segment(index, count))
+                # Where there may be no turn, none writes it.
+                if is_positive(axis.size):
+                    found.setdefault(buffer, []).append(Segment(index, count))
             elif magnitude(factor) == count:
                 first = index.const
                 if factor != count:
