@@ -101,6 +101,8 @@ RIGHT: dict[str, Callable[[Any], Any]] = {
     "far beyond int32": lambda n: jnp.sqrt(n**11),
     "below int32": lambda n: jnp.float32(2) * -(n**6),
     "an int beyond int32": lambda n: jnp.int32(2) * n**6,
+    "beyond int32 for all sizes": lambda n: jnp.float32(2) * (n * 2**31) + n * 50_000 * 50_000,
+    "below int32 for all sizes": lambda n: jnp.float32(2) * (-n * 2**33 - n),
     "sums": lambda n: sum([n, 1]) + math.prod((n, 2)) + functools.reduce(operator.mul, (n, 2)),
     "numpy sums": lambda n: np.prod((n, 2)) + np.sum([n, 1]) + np.cumsum([n, 2])[1],
     # Comparisons.

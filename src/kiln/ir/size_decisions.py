@@ -61,6 +61,12 @@ def assume_between(size: Size, least: int, most: int) -> None:
         return
     low, high = bounds(size, 0)
     if low is None or low < least:
-        assume_not_zero([maximum(size - (least - 1), 0)])
+        assume_not_zero([_above_zero(size - (least - 1))])
     if high is None or high > most:
-        assume_not_zero([maximum((most + 1) - size, 0)])
+        assume_not_zero([_above_zero((most + 1) - size)])
+
+
+def _above_zero(size: Size) -> Size:
+    """Return max(size, 0): with the names of the size, even where it is 0 whatever they are."""
+    found = maximum(size, 0)
+    return found if type(found) is Size else Size((((("max", (size, 0)),), 1),))
