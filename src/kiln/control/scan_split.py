@@ -15,6 +15,8 @@ from kiln.control.region import mark_pure, memoized, merge, select_by, split
 from kiln.core.primitive import Primitive
 from kiln.ir.jaxpr import Atom, Jaxpr, Var
 from kiln.ir.rewrite import drop_inputs, eliminate_dead_code
+from kiln.ir.size_decisions import is_surely
+from kiln.ir.sizes import Size
 
 
 def split_by_counts(items: Sequence[Any], *counts: int) -> list[list[Any]]:
@@ -62,6 +64,9 @@ class ScanSplit(NamedTuple):
             outs = bind(scan, *known, **{**params, "jaxpr": self.known, **counts})
         hoisted: list[Any] = []
         if self.hoisted.outvars:
+            if self.hoisted.eqns:
+                # Computed though there may be no turn: sizes of none get a program of their own.
+                is_surely(params["length"], 0)
             inputs = [known[i] for i in self.hoisted_operands]
             hoisted = bind(jit_p, *inputs, jaxpr=self.hoisted, name=self.hoisted.name)
         sources = {"operand": known, "hoisted": hoisted, "result": outs}
@@ -90,11 +95,13 @@ class ScanSplit(NamedTuple):
 def split_scan(params: dict[str, Any], unknown: Sequence[bool]) -> ScanSplit:
     """Split a scan by which of its operands are unknown."""
     jaxpr, nc, nk = params["jaxpr"], params["num_consts"], params["num_carry"]
-    key = ("scan split", nc, nk, tuple(unknown))
-    return memoized(jaxpr, key, lambda: _split_scan(jaxpr, nc, nk, unknown))
+    # Of a loop without turns nothing is computed outside, which a check could report.
+    runs = type(params["length"]) is Size or params["length"] > 0
+    key = ("scan split", nc, nk, tuple(unknown), runs)
+    return memoized(jaxpr, key, lambda: _split_scan(jaxpr, nc, nk, unknown, runs))
 
 
-def _split_scan(jaxpr: Jaxpr, nc: int, nk: int, given: Sequence[bool]) -> ScanSplit:
+def _split_scan(jaxpr: Jaxpr, nc: int, nk: int, given: Sequence[bool], runs: bool) -> ScanSplit:
     unknown = list(given)
     rest = [False] * (len(jaxpr.outvars) - nk)
     while True:
@@ -106,7 +113,7 @@ def _split_scan(jaxpr: Jaxpr, nc: int, nk: int, given: Sequence[bool]) -> ScanSp
     known_nc, known_nk = (p.count(False) for p in split_by_counts(unknown, nc, nk)[:2])
     known = parts.known
     results = len(known.outvars) - parts.residuals
-    sources = _Sources(known, known_nc, known_nk, results)
+    sources = _Sources(known, known_nc, known_nk, results, runs)
     found = [sources.find(atom) for atom in known.outvars[results:]]
     loop, _ = eliminate_dead_code(known.with_(outvars=[*known.outvars[:results], *sources.stacked]))
     hoisted, needed = eliminate_dead_code(
@@ -139,9 +146,10 @@ def _split_scan(jaxpr: Jaxpr, nc: int, nk: int, given: Sequence[bool]) -> ScanSp
 
 
 class _Sources:
-    """Finds the source of each residual of a known loop."""
+    """Finds the source of each residual of a known loop; outside of one that `runs` there may be
+    equations."""
 
-    def __init__(self, known: Jaxpr, nc: int, nk: int, results: int) -> None:
+    def __init__(self, known: Jaxpr, nc: int, nk: int, results: int, runs: bool) -> None:
         consts, carry, xs = split_by_counts(known.invars, nc, nk)
         self.operands = {v: i for i, v in enumerate(known.invars)}
         self.xs = set(xs)
@@ -153,7 +161,7 @@ class _Sources:
         # A carry that the body returns unchanged is a constant as well.
         self.invariant |= {v for v, out in zip(carry, known.outvars, strict=False) if v is out}
         self.invariant_eqns = []
-        for eqn in known.eqns:
+        for eqn in known.eqns if runs else ():
             if not eqn.effects and all(v.is_literal or v in self.invariant for v in eqn.invars):
                 self.invariant_eqns.append(eqn)
                 self.invariant.update(eqn.outvars)

@@ -38,7 +38,7 @@ def test_cut() -> None:
 
 def test_a_known_carry_that_meets_an_unknown_one_becomes_unknown() -> None:
     jaxpr, _ = stage(lambda n, a, b, x: [n + 1, b * 2.0, a * x, a * n], [I32, F32, F32, F32])
-    params = {"jaxpr": jaxpr, "num_consts": 0, "num_carry": 3}
+    params = {"jaxpr": jaxpr, "num_consts": 0, "num_carry": 3, "length": 2}
     parts = split_scan(params, [False, True, False, False])
     assert parts.unknown == (False, True, True, False)
     assert parts.unknown_out == (False, True, True, True)
@@ -72,6 +72,26 @@ def test_a_residual_of_constants_alone_is_computed_outside() -> None:
     np.testing.assert_allclose(
         kiln.grad(f, (0, 1))(0.1, 2.0), (8 * np.exp(0.4), np.exp(0.4)), rtol=1e-5
     )
+
+
+def test_nothing_of_a_loop_without_turns_is_reported() -> None:
+    def f(x: Any, w: Any) -> Any:
+        # No turn changes the logarithm.
+        return lax.scan(lambda h, row: (h * jnp.log(w) * row, None), x[0], x[1:])[0]
+
+    def g(x: Any, w: Any) -> Any:
+        return kiln.grad(f)(x, w)
+
+    named, w = kiln.jit(g, abstracted_axes=({0: "n"}, {})), jnp.float32(-1)
+    with override(debug_nans=True):
+        for function in (g, kiln.jit(g), named):
+            np.testing.assert_array_equal(function(jnp.ones(1), w), [1])
+            with pytest.raises(FloatingPointError, match="`log`"):
+                function(jnp.ones(2), w)
+            with pytest.raises(FloatingPointError, match="`log`"):
+                function(jnp.ones(3), w)
+        for x in (jnp.ones(1), jnp.ones(3)):
+            np.testing.assert_array_equal(named(x, jnp.float32(np.e)), np.ones(x.size))
 
 
 def test_a_constant_in_the_carry_is_not_stacked_either() -> None:
@@ -131,7 +151,7 @@ def test_an_equation_with_an_effect_is_not_hoisted() -> None:
         return [mul(h, exp(w))]
 
     jaxpr, _ = stage(body, [F32, F32])
-    params = {"jaxpr": jaxpr, "num_consts": 1, "num_carry": 1}
+    params = {"jaxpr": jaxpr, "num_consts": 1, "num_carry": 1, "length": 2}
     parts = split_scan(params, [False, True])
     assert [eqn.primitive.name for eqn in parts.hoisted.eqns] == ["exp"]
     assert [eqn.primitive.name for eqn in parts.known.eqns] == ["debug_callback"]
