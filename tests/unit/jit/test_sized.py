@@ -83,6 +83,16 @@ def test_a_size_that_may_be_0_inside_another_program() -> None:
     assert whole(np.ones(0, "f4")) == -1
 
 
+def test_an_error_inside_another_program_is_that_of_the_function() -> None:
+    @sized
+    def inner(x: Any) -> Any:
+        assert x.shape[0], "assumed of all sizes"
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        sized(lambda x: inner(jnp.concatenate([x, x])))(np.ones(4, "f4"))
+
+
 def test_switched_off() -> None:
     f = sized(lambda x: x.shape[0])
     with kiln.disable_jit():
