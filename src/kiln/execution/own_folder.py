@@ -228,6 +228,9 @@ def _opened(path: str) -> int:
                 names += target.split("/")[::-1]
                 name = "/" if target.startswith("/") else "."
             elif not stat.S_ISDIR(about.st_mode):
+                if names:
+                    # Accounts of services may have `/dev/null` as their home.
+                    raise NotADirectoryError(errno.ENOTDIR, f"{name} is no folder", path)
                 raise Foreign(f"{name} is no folder")
             inner = os.open(name, _PASSED, dir_fd=at)
             os.close(at)
