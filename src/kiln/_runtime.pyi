@@ -56,6 +56,16 @@ class Assigned:
     def __enter__(self) -> Any: ...
     def __exit__(self, *error: object) -> None: ...
 
+class Changed(Assigned):
+    """An attribute of an object of this thread, changed in a context by a function.
+
+    `change(value)` returns what the attribute is in the context, and what entering that returns.
+    """
+
+    def __new__(
+        cls, target: Any, name: str, change: Function[[Any], tuple[Any, Any]], /
+    ) -> Self: ...
+
 class Listed:
     """An item that is in a list, for all threads, in a context."""
 

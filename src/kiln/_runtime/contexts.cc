@@ -72,6 +72,39 @@ PyTypeObject assigned_type = {
     .tp_new = new_assigned,
 };
 
+// An attribute that is set to what a function makes of its value where the context is entered.
+PyObject* enter_changed(PyObject* self, PyObject*) {
+  const Assigned& one = *as_assigned(self);
+  Ref previous = Ref::own(PyObject_GetAttr(one.target, one.name));
+  if (!previous) return nullptr;
+  Ref made = Ref::own(PyObject_CallOneArg(one.value, previous.get()));
+  if (!made) return nullptr;
+  if (!PyTuple_Check(made.get()) || PyTuple_GET_SIZE(made.get()) != 2) {
+    PyErr_SetString(PyExc_TypeError, "a change returns the new value, and the context's result");
+    return nullptr;
+  }
+  if (!enter_context(self, one.target, one.name, PyTuple_GET_ITEM(made.get(), 0))) return nullptr;
+  return Py_NewRef(PyTuple_GET_ITEM(made.get(), 1));
+}
+
+PyMethodDef changed_methods[] = {
+    {"__enter__", enter_changed, METH_NOARGS, "Change the attribute, and return the result."},
+    {nullptr},
+};
+
+PyTypeObject changed_type = {
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
+    .tp_name = "kiln._runtime.Changed",
+    .tp_basicsize = sizeof(Assigned),
+    .tp_dealloc = dealloc_assigned,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .tp_doc = "An attribute of an object of this thread, changed in a context by a function.",
+    .tp_traverse = traverse_assigned,
+    .tp_methods = changed_methods,
+    .tp_base = &assigned_type,
+    .tp_new = new_assigned,
+};
+
 // What is in a list until the context is left, for all threads.
 struct Listed {
   PyObject_HEAD
@@ -141,6 +174,30 @@ PyTypeObject listed_type = {
     .tp_new = new_listed,
 };
 
+void release(EnteredContext* entries) {
+  while (entries != nullptr) {
+    EnteredContext* entry = entries;
+    entries = entry->outer;
+    for (PyObject* held : {entry->context, entry->target, entry->name, entry->previous}) {
+      Py_DECREF(held);
+    }
+    PyMem_Free(entry);
+  }
+}
+
+// Contexts of the last entries that nobody else has, and so nobody leaves, as those of calls of
+// `set_mesh`.
+EnteredContext* take_abandoned() {
+  EnteredContext* abandoned = nullptr;
+  while (thread_state.entered != nullptr && Py_REFCNT(thread_state.entered->context) == 1) {
+    EnteredContext* entry = thread_state.entered;
+    thread_state.entered = entry->outer;
+    entry->outer = abandoned;
+    abandoned = entry;
+  }
+  return abandoned;
+}
+
 }  // namespace
 
 bool enter_context(PyObject* context, PyObject* target, PyObject* name, PyObject* value) {
@@ -155,9 +212,11 @@ bool enter_context(PyObject* context, PyObject* target, PyObject* name, PyObject
     PyMem_Free(entry);
     return false;
   }
+  EnteredContext* abandoned = take_abandoned();
   *entry = {Py_NewRef(context), Py_NewRef(target), Py_NewRef(name), previous.release(),
             thread_state.entered};
   thread_state.entered = entry;
+  release(abandoned);
   return true;
 }
 
@@ -180,19 +239,15 @@ bool leave_context(PyObject* context) {
   }
   // Only now, since it may run code that enters and leaves contexts.
   bool is_restored = PyObject_SetAttr(own->target, own->name, own->previous) == 0;
-  while (left != nullptr) {
-    EnteredContext* entry = left;
-    left = entry->outer;
-    for (PyObject* held : {entry->context, entry->target, entry->name, entry->previous}) {
-      Py_DECREF(held);
-    }
-    PyMem_Free(entry);
-  }
+  release(left);
   return is_restored;
 }
 
 int add_contexts(PyObject* module) {
-  return add_type(module, &assigned_type) < 0 ? -1 : add_type(module, &listed_type);
+  for (PyTypeObject* type : {&assigned_type, &changed_type, &listed_type}) {
+    if (add_type(module, type) < 0) return -1;
+  }
+  return 0;
 }
 
 }  // namespace kiln

@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <cstring>
 #include <ctime>
-#ifdef __GLIBC__
+#if defined(__GLIBC__) && (defined(__x86_64__) || defined(__aarch64__))
+// Elsewhere the tables of an object may hold offsets in place of addresses, as on RISC-V.
+#define KILN_LEADS_EXITS
 #include <link.h>
 #include <sys/mman.h>
 #endif
@@ -33,7 +35,7 @@ bool is_finalizing() {
 // Whether Python lets the calling thread have the lock no more.
 bool is_left_behind() { return is_finalizing() && ending_thread != PyThread_get_thread_ident(); }
 
-#ifdef __GLIBC__
+#ifdef KILN_LEADS_EXITS
 
 // Python 3.14 lets threads hang that it would not let go on. Earlier ones call `pthread_exit`, which
 // unwinds the stack in this library: destructors run that need the lock, and the process is ended
@@ -46,10 +48,8 @@ bool is_left_behind() { return is_finalizing() && ending_thread != PyThread_get_
 
 #if defined(__x86_64__)
 constexpr uint32_t kSlots[] = {R_X86_64_JUMP_SLOT, R_X86_64_GLOB_DAT};
-#elif defined(__aarch64__)
-constexpr uint32_t kSlots[] = {R_AARCH64_JUMP_SLOT, R_AARCH64_GLOB_DAT};
 #else
-constexpr uint32_t kSlots[] = {0, 0};
+constexpr uint32_t kSlots[] = {R_AARCH64_JUMP_SLOT, R_AARCH64_GLOB_DAT};
 #endif
 
 bool holds(const dl_phdr_info& object, const void* address) {
@@ -138,7 +138,7 @@ void begin_end() {
   bool is_first = ending_thread == 0;
   ending_thread = PyThread_get_thread_ident();
   if (!is_first) return;
-#ifdef __GLIBC__
+#ifdef KILN_LEADS_EXITS
   dl_iterate_phdr(lead_exits, nullptr);
 #endif
 }

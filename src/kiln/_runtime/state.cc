@@ -125,8 +125,9 @@ void dealloc_override(PyObject* self) {
 }
 
 bool enter_changes(PyObject* context, PyObject* changes) {
-  PyObject* outer = thread_state.overrides;
-  Ref changed = Ref::own(outer == nullptr ? PyDict_New() : PyDict_Copy(outer));
+  // Held: a finalizer that runs meanwhile may leave the context that they are of.
+  Ref outer = Ref::borrow(thread_state.overrides);
+  Ref changed = Ref::own(outer ? PyDict_Copy(outer.get()) : PyDict_New());
   return changed && PyDict_Update(changed.get(), changes) == 0 &&
          enter_context(context, state_object, overrides_name, changed.get());
 }
@@ -249,10 +250,12 @@ PyObject* merged_options(ThreadState& thread) {
     PyErr_SetString(PyExc_RuntimeError, "kiln._runtime has no options yet: import kiln first");
     return nullptr;
   }
-  if (thread.merged == nullptr || thread.merged_from != base_options) {
+  while (thread.merged == nullptr || thread.merged_from != base_options) {
     Ref base = Ref::borrow(base_options), overrides = Ref::borrow(thread.overrides);
     Ref merged = call_held(merge_function, base.get(), overrides.get());
     if (!merged) return nullptr;
+    // A finalizer that ran meanwhile may have left a context.
+    if (thread.overrides != overrides.get()) continue;
     Py_XSETREF(thread.merged, merged.release());
     Py_XSETREF(thread.merged_from, base.release());
   }

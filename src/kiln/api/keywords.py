@@ -17,7 +17,8 @@ def known_keywords(fun: F) -> F:
     """Let a function of the interface say which of its keywords another one may be meant for."""
     name: str = fun.__name__
     code = fun.__code__
-    known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    named = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    known = named[code.co_posonlyargcount :]
     options = frozenset(known)
 
     @functools.wraps(fun)

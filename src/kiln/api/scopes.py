@@ -8,12 +8,13 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Self
 
-from kiln.base.config import options, override
+from kiln import _runtime
+from kiln.base.config import options
 from kiln.base.errors import three_lines
-from kiln.base.source import current_scopes, current_source, in_scopes
+from kiln.base.source import current_source, in_scope
 
 
-class named_scope(in_scopes, contextlib.ContextDecorator):
+class named_scope(in_scope, contextlib.ContextDecorator):
     """Name a part of a function; also a decorator.
 
     The equations of a program have the names around them in `source_info.name_stack`.
@@ -25,8 +26,6 @@ class named_scope(in_scopes, contextlib.ContextDecorator):
         'sine'
     """
 
-    _name: str
-
     def __new__(cls, name: str) -> Self:
         """Check the name."""
         if not isinstance(name, str):
@@ -37,13 +36,7 @@ class named_scope(in_scopes, contextlib.ContextDecorator):
                     "write named_scope('layer')",
                 )
             )
-        made = super().__new__(cls, (*current_scopes(), name))
-        made._name = name
-        return made
-
-    def _recreate_cm(self) -> Self:
-        # A decorator: calls are in other scopes.
-        return type(self)(self._name)
+        return super().__new__(cls, name)
 
 
 def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[..., Any]:
@@ -70,9 +63,17 @@ class _UserContext:
         return dict(options().user_contexts).get(id(self), (None, self._default))[1]
 
     def __call__(self, value: Any) -> AbstractContextManager[None]:
-        others = {k: v for k, v in options().user_contexts if k != id(self)}
-        # The object is kept with its id, which another might get otherwise.
-        return override(user_contexts=tuple({**others, id(self): (self, value)}.items()))
+        return _UserContextEntered(self, value)
+
+
+class _UserContextEntered(_runtime.Changed, contextlib.ContextDecorator):
+    def __new__(cls, setting: _UserContext, value: Any) -> Self:
+        def change(outer: dict[str, Any] | None) -> tuple[dict[str, Any], None]:
+            # The object is kept with its id, which another might get otherwise.
+            values = {**dict(options().user_contexts), id(setting): (setting, value)}
+            return {**(outer or {}), "user_contexts": tuple(values.items())}, None
+
+        return super().__new__(cls, _runtime.state, "overrides", change)
 
 
 def make_user_context(default_value: Any = None) -> Any:

@@ -76,9 +76,22 @@ def current_scopes() -> tuple[str, ...]:
 class in_scopes(_runtime.Assigned):
     """Let locations of user code have these names of scopes, in a context."""
 
-    def __new__(cls, scopes: tuple[str, ...], result: Any = None) -> Self:
-        """Take the names, and what the context returns when it is entered."""
-        return super().__new__(cls, _here, "scopes", scopes, result)
+    def __new__(cls, scopes: tuple[str, ...]) -> Self:
+        """Take the names."""
+        return super().__new__(cls, _here, "scopes", scopes, None)
+
+
+class in_scope(_runtime.Changed):
+    """Let locations of user code have one more name of a scope, in a context."""
+
+    def __new__(cls, name: str, result: Callable[[tuple[str, ...]], Any] | None = None) -> Self:
+        """Take the name, and what makes the context's result of all names."""
+
+        def change(outer: tuple[str, ...]) -> tuple[tuple[str, ...], Any]:
+            scopes = (*outer, name)
+            return scopes, result(scopes) if result else None
+
+        return super().__new__(cls, _here, "scopes", change)
 
 
 def is_internal(filename: str) -> bool:

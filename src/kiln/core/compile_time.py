@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import ContextDecorator
 from typing import Any, Self
 
-from kiln._runtime import Assigned
+from kiln._runtime import Changed
 from kiln.core.trace import Trace, Tracer, in_force, state
 from kiln.ir.operation import Operation
 
@@ -27,15 +27,12 @@ class CompileTimeTrace(Trace):
         return "under ensure_compile_time_eval"
 
 
-class ensure_compile_time_eval(Assigned, ContextDecorator):
+class ensure_compile_time_eval(Changed, ContextDecorator):
     """Compute at once with known values, inside a traced function too, until the context ends.
 
     Operations on traced values are traced as usual.
     """
 
     def __new__(cls) -> Self:
-        """Take the trace in force as the one for traced values."""
-        return super().__new__(cls, state, "trace", CompileTimeTrace(state.trace), None)
-
-    def _recreate_cm(self) -> Self:
-        return type(self)()
+        """Let the trace in force where it is entered be the one for traced values."""
+        return super().__new__(cls, state, "trace", lambda outer: (CompileTimeTrace(outer), None))

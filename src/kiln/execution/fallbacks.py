@@ -30,7 +30,7 @@ def note(name: str, reason: str) -> None:
     made = Fallback(name, reason)
     with _lock:
         _counts[reason] += 1
-        for collector in _collectors:
+        for collector in tuple(_collectors):
             collector.append(made)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from kiln._runtime import Assigned
-from kiln.base.source import Source, current_scopes, current_source, in_scopes
+from kiln.base.source import Source, current_scopes, current_source, in_scope, in_scopes
 from kiln.core.trace import state
 from kiln.ir.source_info import NameStack, SourceInfo
 
@@ -53,8 +53,7 @@ def user_context(
 
 def extend_name_stack(name: str) -> AbstractContextManager[NameStack]:
     """Enter a scope, in a context; its value is the stack."""
-    scopes = (*current_scopes(), name)
-    return in_scopes(scopes, NameStack(scopes))
+    return in_scope(name, NameStack)
 
 
 def set_name_stack(name_stack: NameStack) -> AbstractContextManager[None]:
@@ -69,7 +68,7 @@ def reset_name_stack() -> AbstractContextManager[None]:
 
 def transform_name_stack(name: str) -> AbstractContextManager[None]:
     """Enter the scope of a transformation, in a context."""
-    return in_scopes((*current_scopes(), name))
+    return in_scope(name)
 
 
 def register_exclusion(path: str) -> None:

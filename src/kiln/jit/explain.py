@@ -235,7 +235,7 @@ _collectors: list[list[Record]] = []
 
 
 def _note_recompile(name: str, seconds: float) -> None:
-    for records in _collectors:
+    for records in tuple(_collectors):
         source = str(current_source())
         records.append(Record(name, name, only("evicted"), source, 0.0, seconds))
 
@@ -257,7 +257,7 @@ def record(fun: Callable[..., Any], why: Callable[[], tuple[Difference, ...]]) -
     if not wanted and not _collectors:
         return None
     made = Record(name_of(fun), definition_of(fun), why(), str(current_source()))
-    for collector in _collectors:
+    for collector in tuple(_collectors):
         collector.append(made)
     if wanted:
         log("TRACING %s", made)

@@ -6,10 +6,10 @@ import dataclasses
 import functools
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager
-from typing import Any
+from contextlib import ContextDecorator
+from typing import Any, Self
 
-from kiln._runtime import Assigned
+from kiln._runtime import Assigned, Changed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,13 +33,18 @@ class Context(threading.local):
 context = Context()
 
 
-def intercept_methods(interceptor: Callable[..., Any]) -> AbstractContextManager[None]:
+class intercept_methods(Changed, ContextDecorator):
     """Run `interceptor(next_call, args, kwargs, context)` in place of every module method.
 
     The interceptor calls `next_call(*args, **kwargs)` to run the method; the outermost one runs
     first.
     """
-    return Assigned(context, "interceptors", (*context.interceptors, interceptor), None)
+
+    def __new__(cls, interceptor: Callable[..., Any]) -> Self:
+        """Take the interceptor."""
+        return super().__new__(
+            cls, context, "interceptors", lambda outer: ((*outer, interceptor), None)
+        )
 
 
 def intercepted(module: Any, name: str, method: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -59,9 +64,12 @@ def intercepted(module: Any, name: str, method: Callable[..., Any], args: Any, k
     return call(0, *args, **kwargs)
 
 
-def override_named_call(enable: bool = True) -> AbstractContextManager[None]:
+class override_named_call(Assigned, ContextDecorator):
     """Set what `enable_named_call` sets, inside the context."""
-    return Assigned(context, "named_calls", enable, None)
+
+    def __new__(cls, enable: bool = True) -> Self:
+        """Take the setting."""
+        return super().__new__(cls, context, "named_calls", enable, None)
 
 
 def enable_named_call() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kiln._runtime import Assigned, Listed, OptionValue, state
+from kiln._runtime import Assigned, Changed, Listed, OptionValue, state
 from kiln.base.config import options, override
 
 
@@ -108,6 +108,46 @@ def test_contexts_hold_nothing_after_them() -> None:
         options()
     gc.collect()
     assert found() is None
+
+
+def test_an_attribute_is_changed_where_a_context_is_entered() -> None:
+    here = Here()
+    contexts = [Changed(here, "x", lambda x, i=i: (10 * x + i, i)) for i in (1, 2)]
+    with contexts[0] as first, contexts[1] as second, contexts[0]:
+        assert (first, second, here.x) == (1, 2, 121)
+    assert here.x == 0
+    with Assigned(here, "x", 3), contexts[1]:
+        assert here.x == 32
+    assert here.x == 0
+
+
+def test_a_change_that_fails_changes_nothing() -> None:
+    here = Here()
+    wrong: Any = lambda x: x
+    with pytest.raises(TypeError, match="returns the new value"), Changed(here, "x", wrong):
+        pass
+    with pytest.raises(ZeroDivisionError), Changed(here, "x", lambda x: (1 // x, None)):
+        pass
+    assert here.x == 0
+
+
+def test_contexts_that_nobody_can_leave_are_not_kept() -> None:
+    here, value = Here(), Here()
+    count = sys.getrefcount(value)
+    with Assigned(here, "y", 1):
+        for _ in range(100):
+            Assigned(here, "x", value).__enter__()
+        assert sys.getrefcount(value) < count + 10
+        kept = Assigned(here, "x", 2)
+        kept.__enter__()
+    with Assigned(here, "x", 3):
+        pass
+    assert (here.x, here.y) == (2, 0)
+    kept.__exit__(None, None, None)
+    assert here.x is value
+    with Assigned(here, "x", 3):
+        pass
+    assert here.x is value
 
 
 def test_an_attribute_that_is_not_there_changes_nothing() -> None:

@@ -34,6 +34,12 @@ def test_others_are_refused_in_three_lines() -> None:
         assert said.startswith(remedy)
 
 
+def test_a_parameter_without_a_keyword_is_none_of_them() -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'fun'") as caught:
+        kiln.jit(fun=len)  # type: ignore[call-overload]
+    assert str(caught.value).splitlines()[2].startswith("it takes in_shardings, ")
+
+
 def test_other_mistakes_are_python_s() -> None:
     with pytest.raises(TypeError, match="missing 1 required positional argument"):
         transform()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -26,6 +27,17 @@ def test_set_mesh_is_a_context_and_a_setting() -> None:
     assert kiln.sharding.get_mesh() == mesh()
     setting.__exit__()
     assert kiln.sharding.get_abstract_mesh().empty
+
+
+def test_settings_of_meshes_do_not_pile_up() -> None:
+    mesh = kiln.make_mesh((1,), ("x",))
+    before = sys.getrefcount(mesh)
+    try:
+        for _ in range(100):
+            kiln.set_mesh(mesh)
+        assert sys.getrefcount(mesh) < before + 10
+    finally:
+        kiln.set_mesh(None)
 
 
 def test_set_mesh_refuses() -> None:

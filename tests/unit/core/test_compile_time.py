@@ -56,3 +56,15 @@ def test_the_evaluating_context_refuses_traced_values() -> None:
         kiln.jit(f)(1.0)
     with eval_context():
         assert float(jnp.add(1.0, 2.0)) == 3.0
+
+
+def test_a_context_that_was_made_before_the_trace() -> None:
+    known = kiln.ensure_compile_time_eval()
+
+    def fun(x: Any) -> Any:
+        with known:
+            assert float(jnp.sin(0.0)) == 0
+            return jnp.cos(x)
+
+    assert float(kiln.jit(fun)(0.0)) == 1
+    assert known(lambda: float(jnp.sin(0.0)))() == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -87,3 +88,63 @@ def test_what_is_not_finite_spreads_as_in_jax(name: str, value: float) -> None:
             np.testing.assert_allclose(
                 np.array(ours)[known], np.array(theirs)[known], 1e-5, 1e-5, err_msg=f"{n} {place}"
             )
+
+
+def _by_definition(x: Any, inverse: bool) -> list[Any]:
+    """The parts of sums without the terms that are multiplied by 0."""
+    n = len(x)
+    angles = 2 * np.pi * np.arange(n) / n * (1 if inverse else -1)
+    c, s = np.cos(angles), np.sin(angles)
+    c[np.abs(c) < 1e-12] = s[np.abs(s) < 1e-12] = 0
+    places = np.outer(np.arange(n), np.arange(n)) % n
+
+    def total(part: Any, factors: Any) -> Any:
+        with np.errstate(invalid="ignore"):
+            return np.where(factors[places] != 0, part * factors[places], 0).sum(1)
+
+    re = total(x.real, c) - total(x.imag, s)
+    im = total(x.imag, c) + total(x.real, s)
+    scale = 1 / n if inverse else 1
+    return [re * scale, im * scale]
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("n", [1, 8, 17, 60, 257, 1500, 2048])
+def test_only_what_is_not_finite_spreads(n: int) -> None:
+    draw = np.random.default_rng(n)
+    for count in (1, 2, n // 2 + 1):
+        x = draw.standard_normal((2, n)).astype("f")
+        for place in draw.integers(0, n, count):
+            x[draw.integers(2), place] = draw.choice([np.inf, -np.inf, np.nan])
+        values = np.empty(n, np.complex64)
+        values.real, values.imag = x
+        for name in ("fft", "ifft"):
+            found = np.asarray(kiln.jit(getattr(jnp.fft, name))(values))
+            expected = _by_definition(values, name == "ifft")
+            np.testing.assert_allclose([found.real, found.imag], expected, 1e-3, 1e-2)
+        found = np.asarray(kiln.jit(jnp.fft.rfft)(x[0]))
+        expected = [part[: n // 2 + 1] for part in _by_definition(x[0] + 0j, False)]
+        np.testing.assert_allclose([found.real, found.imag], expected, 1e-3, 1e-2)
+
+
+def test_only_results_that_are_too_large_overflow() -> None:
+    for n in (16, 17, 2048):
+        found = np.asarray(kiln.jit(jnp.fft.rfft)(np.full(n, 3e38, np.float32)))
+        assert found[0] == np.inf
+        assert np.abs(found[1:]).max() < 1e35 * n
+
+
+def test_rows_of_nan_take_about_as_long_as_others() -> None:
+    """Each once took as long as a thousand others."""
+    transform = kiln.jit(jnp.fft.rfft)
+
+    def seconds(value: float) -> float:
+        x = np.full((200, 1024), value, np.float32)
+        times = []
+        for _ in range(3):
+            start = time.process_time()
+            transform(x).block_until_ready()
+            times.append(time.process_time() - start)
+        return min(times)
+
+    assert seconds(np.nan) < seconds(1) + 0.3

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <new>
+#include <vector>
 
 #include "fft_plan.h"
 
@@ -171,22 +172,62 @@ bool is_finite(const T* sum) {
   return std::isfinite(sum[0]) && std::isfinite(sum[1]);
 }
 
-// Rows that are not finite, which plans mix, are transformed by the definition unless they are long.
-constexpr int64_t kLongestDirect = 1024;
-
+// The terms of each result that come from numbers that are not finite, added to it; those that are
+// multiplied by 0 are left out. `line` is 0 at all places but these.
 template <typename T>
-void mend_rows(int64_t n, const T* in, T* out, int64_t count, bool exchange, T scale) {
-  for (int64_t row = 0; row < count && n <= kLongestDirect; ++row) {
-    T* to = out + 2 * row * n;
-    if (!is_finite(to)) fft_direct(n, in + 2 * row * n, to, exchange, scale);
+void add_not_finite(int64_t n, const T* line, const std::vector<int64_t>& places, T* out,
+                    bool exchange) {
+  const auto roots = fft_all_roots<T>(n);
+  const int from = exchange ? 1 : 0;
+  for (int64_t k = 0; k < n; ++k) {
+    T sum_re = 0, sum_im = 0;
+    for (const int64_t j : places) {
+      const T re = line[2 * j + from], im = line[2 * j + 1 - from];
+      const T* w = roots->roots.data() + 2 * (j * k % n);
+      if (w[0] != 0) sum_re += re * w[0], sum_im += im * w[0];
+      if (w[1] != 0) sum_re -= im * w[1], sum_im += re * w[1];
+      // Nothing changes it any more: so rows of nan take as long as others.
+      if (std::isnan(sum_re) && std::isnan(sum_im)) break;
+    }
+    out[2 * k + from] += sum_re;
+    out[2 * k + 1 - from] += sum_im;
   }
 }
 
-// `out` is not `line`.
+// A row whose sum is not finite. A plan would mix all its numbers, also where a result has none of
+// those that are not finite, and where only sums overflow. `line` is overwritten, and is not `out`.
 template <typename T>
-void transform_not_finite(Call* call, int64_t n, const T* line, T* out, bool exchange, T scale) {
-  if (n <= kLongestDirect) return fft_direct(n, line, out, exchange, scale);
-  transform_rows(call, *fft_plan<T>(n), line, n, out, n, 1, exchange, scale);
+void transform_not_finite(Call* call, int64_t n, T* line, T* out, bool exchange, T scale) {
+  const int bits = std::ilogb(static_cast<double>(n)) + 2;
+  const Scratch scratch(2 * static_cast<size_t>(n) * sizeof(T));
+  T* finite = fft_numbers<T>(scratch);
+  std::vector<int64_t> places;
+  for (int64_t j = 0; j < n; ++j) {
+    if (!is_finite(line + 2 * j)) places.push_back(j);
+    for (int64_t i = 2 * j; i < 2 * j + 2; ++i) {
+      const bool is_one = std::isfinite(line[i]);
+      finite[i] = is_one ? std::ldexp(line[i], -bits) : T(0);
+      if (is_one) line[i] = 0;
+    }
+  }
+  transform_rows(call, *fft_plan<T>(n), finite, n, out, n, 1, exchange,
+                 scale * std::ldexp(T(1), bits));
+  if (!places.empty()) add_not_finite(n, line, places, out, exchange);
+}
+
+template <typename T>
+void mend_rows(Call* call, int64_t n, const T* in, T* out, int64_t count, bool exchange, T scale) {
+  over_rows(call, count, n, [&](Call* inner, int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      T* to = out + 2 * row * n;
+      if (is_finite(to)) continue;
+      const size_t bytes = 2 * static_cast<size_t>(n) * sizeof(T);
+      const Scratch scratch(bytes);
+      T* line = fft_numbers<T>(scratch);
+      std::memcpy(line, in + 2 * row * n, bytes);
+      transform_not_finite(inner, n, line, to, exchange, scale);
+    }
+  });
 }
 
 // An even row is that of half as many complex numbers, if these can be told apart again: if they are
@@ -313,7 +354,7 @@ void fft_transform(Call* call, void* const* buffers, const int64_t* numbers) {
   } else if (kind != kToReal) {
     const T once = is_one ? scale : T(1);
     transform_rows(call, *fft_plan<T>(n), in, n, out, n, count * above, is_inverse, once);
-    mend_rows(n, in, out, count * above, is_inverse, once);
+    mend_rows(call, n, in, out, count * above, is_inverse, once);
   } else if (is_one) {
     to_real(call, n, in, out, count, scale);
   } else {

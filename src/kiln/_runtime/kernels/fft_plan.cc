@@ -83,6 +83,10 @@ template <typename T>
 size_t bytes_of(const FftRealRoots<T>& made) {
   return made.roots.size() * sizeof(T);
 }
+template <typename T>
+size_t bytes_of(const FftAllRoots<T>& made) {
+  return made.roots.size() * sizeof(T);
+}
 
 // What was made last, by type and size.
 template <typename Made>
@@ -331,29 +335,6 @@ void fft_row(Call* call, const FftPlan<T>& plan, const T* in, T* out, bool excha
 }
 
 template <typename T>
-void fft_direct(int64_t n, const T* in, T* out, bool exchange, T scale) {
-  const Roots exact(n);
-  std::vector<T> roots(2 * static_cast<size_t>(n));
-  for (int64_t k = 0; k < n; ++k) {
-    const auto [re, im] = exact.root(k);
-    roots[2 * static_cast<size_t>(k)] = static_cast<T>(re);
-    roots[2 * static_cast<size_t>(k) + 1] = static_cast<T>(im);
-  }
-  const int from = exchange ? 1 : 0;
-  for (int64_t k = 0; k < n; ++k) {
-    T sum_re = 0, sum_im = 0;
-    for (int64_t j = 0; j < n; ++j) {
-      const T re = in[2 * j + from], im = in[2 * j + 1 - from];
-      const T* w = roots.data() + 2 * (j * k % n);
-      if (w[0] != 0) sum_re += re * w[0], sum_im += im * w[0];
-      if (w[1] != 0) sum_re -= im * w[1], sum_im += re * w[1];
-    }
-    out[2 * k + from] = sum_re * scale;
-    out[2 * k + 1 - from] = sum_im * scale;
-  }
-}
-
-template <typename T>
 std::shared_ptr<const FftPlan<T>> fft_plan(int64_t size) {
   return Table<FftPlan<T>>::instance().get(size, [=] { return make_plan<T>(size); });
 }
@@ -366,6 +347,21 @@ std::shared_ptr<const FftRealRoots<T>> fft_real_roots(int64_t size) {
     const Roots roots(size);
     for (int64_t k = 0; k <= size / 2; ++k) roots.get(k, made->roots.data() + 2 * k);
     return std::shared_ptr<const FftRealRoots<T>>(made);
+  });
+}
+
+template <typename T>
+std::shared_ptr<const FftAllRoots<T>> fft_all_roots(int64_t size) {
+  return Table<FftAllRoots<T>>::instance().get(size, [=] {
+    auto made = std::make_shared<FftAllRoots<T>>();
+    made->roots.reserve(static_cast<size_t>(size) * 2);
+    const Roots roots(size);
+    for (int64_t k = 0; k < size; ++k) {
+      const auto [re, im] = roots.root(k);
+      made->roots.push_back(static_cast<T>(re));
+      made->roots.push_back(static_cast<T>(im));
+    }
+    return std::shared_ptr<const FftAllRoots<T>>(made);
   });
 }
 
@@ -395,8 +391,8 @@ template std::shared_ptr<const FftPlan<float>> fft_plan(int64_t);
 template std::shared_ptr<const FftPlan<double>> fft_plan(int64_t);
 template std::shared_ptr<const FftRealRoots<float>> fft_real_roots(int64_t);
 template std::shared_ptr<const FftRealRoots<double>> fft_real_roots(int64_t);
-template void fft_direct(int64_t, const float*, float*, bool, float);
-template void fft_direct(int64_t, const double*, double*, bool, double);
+template std::shared_ptr<const FftAllRoots<float>> fft_all_roots(int64_t);
+template std::shared_ptr<const FftAllRoots<double>> fft_all_roots(int64_t);
 template void fft_row(Call*, const FftPlan<float>&, const float*, float*, bool, float);
 template void fft_row(Call*, const FftPlan<double>&, const double*, double*, bool, double);
 

@@ -44,21 +44,24 @@ struct FftRealRoots {
   std::vector<T> roots;
 };
 
+// All roots of unity of a size. Those of a quarter of a turn have a part that is 0.
+template <typename T>
+struct FftAllRoots {
+  std::vector<T> roots;
+};
+
 // From a table that keeps those used last. Any thread may call; memory that runs out is thrown.
 template <typename T>
 std::shared_ptr<const FftPlan<T>> fft_plan(int64_t size);
 template <typename T>
 std::shared_ptr<const FftRealRoots<T>> fft_real_roots(int64_t size);
+template <typename T>
+std::shared_ptr<const FftAllRoots<T>> fft_all_roots(int64_t size);
 
 // The transform of one row, or of its exchanged parts, on the threads of the call; `in` may be
 // `out`.
 template <typename T>
 void fft_row(Call* call, const FftPlan<T>& plan, const T* in, T* out, bool exchange, T scale);
-
-// The transform of one row, or of its exchanged parts, as its definition has it: each result is a sum
-// without the terms that are multiplied by 0. Of infinities nothing else is known. `in` is not `out`.
-template <typename T>
-void fft_direct(int64_t n, const T* in, T* out, bool exchange, T scale);
 
 // Thrown where a transform ends before it is done: what its kernel returns.
 struct FftStop {
