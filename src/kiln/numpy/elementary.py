@@ -322,5 +322,6 @@ def bessel_i0(x: Any) -> Any:
 def _bessel_i0_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     # That of the product cancels near 0.
     (x,) = primals
-    slope = elementwise.mul(elementwise.exp(elementwise.abs(x)), special.bessel_i1e(x))
+    size = elementwise.mul(x, elementwise.sign(x))
+    slope = elementwise.mul(elementwise.exp(size), special.bessel_i1e(x))
     return bessel_i0(x), elementwise.mul(tangents[0], slope)
