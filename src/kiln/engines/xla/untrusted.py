@@ -60,7 +60,8 @@ class Reader:
             stderr=subprocess.DEVNULL,
         )
         assert made.stdin is not None
-        places = json.dumps(sys.path).encode()
+        # Python skips what is no text, such as a `Path`.
+        places = json.dumps([place for place in sys.path if isinstance(place, str)]).encode()
         made.stdin.write(LENGTH.pack(len(places)) + places)
         return made
 
