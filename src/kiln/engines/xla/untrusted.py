@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from types import TracebackType
+from typing import Any
 
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
@@ -61,7 +62,8 @@ class Reader:
         )
         assert made.stdin is not None
         # Python skips what is no text, such as a `Path`.
-        places = json.dumps([place for place in sys.path if isinstance(place, str)]).encode()
+        given: list[Any] = sys.path
+        places = json.dumps([place for place in given if isinstance(place, str)]).encode()
         made.stdin.write(LENGTH.pack(len(places)) + places)
         return made
 
