@@ -165,3 +165,49 @@ def test_slopes_are_as_exact_as_values(name: str, dtype: Any) -> None:
     exact = _exact(slope, x)
     for found in _slopes(fun, x)[0]:
         np.testing.assert_allclose(found, exact, *(2 * [4 * np.finfo(dtype).eps]))
+
+
+def _second(fun: Callable[..., Any], by: int = 0) -> Callable[..., Any]:
+    return kiln.grad(kiln.grad(fun), by)
+
+
+EDGES: dict[str, tuple[Callable[..., Any], tuple[float, ...], float]] = {
+    "cbrt at 0": (kiln.grad(lax.cbrt), (0.0,), np.inf),
+    "cbrt at inf": (kiln.grad(lax.cbrt), (np.inf,), 0.0),
+    "cbrt twice at 0": (_second(lax.cbrt), (0.0,), -np.inf),
+    "i0 thrice at 0": (kiln.grad(_second(special.i0)), (0.0,), 0.0),
+    "i1 twice at 0": (_second(special.i1), (0.0,), 0.0),
+    "i1 of a subnormal": (kiln.grad(special.i1), (1e-40,), 0.5),
+    "i1 twice near 0": (_second(special.i1), (0.01,), 0.00375),
+    "i1e of a subnormal": (kiln.grad(special.i1e), (1e-40,), 0.5),
+    "i1e twice near 0": (_second(special.i1e), (1e-5,), -0.99998125),
+    "i1e twice below 0": (_second(special.i1e), (-1e-5,), 0.99998125),
+    "kl_div by a small one": (kiln.grad(special.kl_div), (1e-30, 1.0), -69.0775528),
+    "kl_div with a small one": (kiln.grad(special.kl_div, 1), (1.0, 1e-30), -1e30),
+    "kl_div twice": (_second(special.kl_div), (1e-30, 1.0), 1e30),
+    "log_ndtr twice of a large one": (_second(special.log_ndtr), (100.0,), 0.0),
+    "log_ndtr twice of the largest": (_second(special.log_ndtr), (3e38,), 0.0),
+    "log_ndtr twice far below 0": (_second(special.log_ndtr), (-1e19,), -1.0),
+    "logaddexp of equal ones, twice": (_second(jnp.logaddexp), (0.3, 0.3), 0.25),
+    "logaddexp of equal ones, by both": (_second(jnp.logaddexp, 1), (0.3, 0.3), -0.25),
+    "logaddexp of nothing": (kiln.grad(jnp.logaddexp), (0.0, -np.inf), 1.0),
+    "logaddexp2 of equal ones, twice": (_second(jnp.logaddexp2), (2.0, 2.0), np.log(2) / 4),
+    "log_sigmoid twice at 0": (_second(kiln.nn.log_sigmoid), (0.0,), -0.25),
+    "softplus twice at 0": (_second(kiln.nn.softplus), (0.0,), 0.25),
+    "pow, its exponent 0, at inf": (kiln.grad(lax.pow), (np.inf, 0.0), 0.0),
+    "pow, its exponent 0, at 0": (kiln.grad(lax.pow), (0.0, 0.0), 0.0),
+    "pow, its exponent 0, by both": (_second(lax.pow, 1), (2.0, 0.0), 0.5),
+    "pow, its exponent 0, twice": (_second(lax.pow), (1e-18, 0.0), 0.0),
+    "rel_entr with a small one": (kiln.grad(special.rel_entr, 1), (1.0, 1e-30), -1e30),
+    "rel_entr of inf": (kiln.grad(special.rel_entr), (np.inf, 1.0), np.inf),
+    "rel_entr by both": (_second(special.rel_entr, 1), (3.0, 4.0), -0.25),
+}
+"""Derivatives, where their formulas have terms that are not finite, or cancel."""
+
+
+@pytest.mark.parametrize("name", EDGES)
+def test_edges(name: str) -> None:
+    derivative, point, exact = EDGES[name]
+    operands = [np.float32(x) for x in point]
+    for found in (derivative(*operands), kiln.jit(derivative)(*operands)):
+        np.testing.assert_allclose(found, exact, 2e-6, 1e-6)

@@ -965,8 +965,8 @@ UNSEEN = [
     Break(
         "bessel-functions-subtracted",
         "ops/special.py",
-        "slope = select(is_far, sub(far, mul(out, inverse)), near)",
-        "slope = near",
+        "select(is_far, sub(far, div(out, select(is_far, x, full_like(x, 8)))), near)",
+        "near",
         ("tests/derivatives/test_extremes.py",),
     ),
     Break(

@@ -28,6 +28,7 @@ from kiln.control.region import jaxprs_of, memoized
 from kiln.core.staging import stage_pure
 from kiln.core.trace import aval_of, state
 from kiln.ir.jaxpr import Eqn, Jaxpr
+from kiln.ir.size_decisions import is_surely
 from kiln.ir.sizes import product
 from kiln.ir.types import ShapedArray
 from kiln.ops.conversion import convert_element_type
@@ -307,7 +308,8 @@ def _index_look(eqn: Eqn, where: str) -> list[Look]:
     if name != "gather" and not name.startswith("scatter"):
         return []
     window: Window = eqn.params["dimension_numbers"].window
-    if not window.coordinates or eqn.params["mode"] is LEAVE_OUT:
+    places = product(eqn.invars[1].aval.shape[:-1])
+    if not window.coordinates or eqn.params["mode"] is LEAVE_OUT or is_surely(places, 0):
         return []
     if name == "gather":
         sizes = eqn.params["slice_sizes"]
@@ -318,10 +320,9 @@ def _index_look(eqn: Eqn, where: str) -> list[Look]:
 
     def of_indices(xs: Sequence[Any], _: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
         indices = xs[1]
-        shape = aval_of(indices).shape
-        last = len(shape) - 1
+        last = len(aval_of(indices).shape) - 1
         columns = [
-            reshape(dynamic_index_in_dim(indices, np.int32(i), last, False), (product(shape[:-1]),))
+            reshape(dynamic_index_in_dim(indices, np.int32(i), last, False), (places,))
             for i in range(len(window.coordinates))
         ]
         return _out_of_bounds(columns, window.coordinates, operand.shape, sizes)

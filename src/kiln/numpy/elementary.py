@@ -177,12 +177,13 @@ def _log_of_sum(name: str, x1: Any, x2: Any, exponential: Callable[[Any], Any], 
     # Operands equal to one infinity have no distance; their sum is that infinity.
     together = elementwise.ne(distance, distance)
     distance = select(together, constant(0, distance), distance)
-    # As -|distance|, with a derivative of 0 where the operands are equal.
-    below = elementwise.min(distance, elementwise.neg(distance))
+    # One formula on either side, so that derivatives where the operands are equal are those of it.
+    first = elementwise.ge(x1, x2)
+    below = select(first, elementwise.neg(distance), distance)
     small = elementwise.log1p(exponential(below))
     if unit != 1.0:
         small = elementwise.mul(small, constant(unit, small))
-    out = elementwise.add(elementwise.max(x1, x2), small)
+    out = elementwise.add(select(first, x1, x2), small)
     return select(together, elementwise.add(x1, x2), out)
 
 
@@ -322,5 +323,6 @@ def bessel_i0(x: Any) -> Any:
 def _bessel_i0_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     # That of the product cancels near 0.
     (x,) = primals
-    slope = elementwise.mul(elementwise.exp(elementwise.abs(x)), special.bessel_i1e(x))
+    size = elementwise.mul(x, elementwise.sign(x))
+    slope = elementwise.mul(elementwise.exp(size), special.bessel_i1e(x))
     return bessel_i0(x), elementwise.mul(tangents[0], slope)

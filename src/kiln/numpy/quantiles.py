@@ -207,10 +207,10 @@ def quantile_of(
 def _sorted_quantile(a: Any, q: Any, method: str, skip_nan: bool) -> Any:
     """Return the quantiles of vectors along the last axis, between elements as `method` says."""
     n = a.shape[-1]
-    if type(n) is int and n == 0:
-        return full((*q.shape, *a.shape[:-1]), math.nan, a.dtype)
     rest = tuple(a.shape[:-1])
     shape = (*q.shape, *rest)
+    if 0 in [d for d in (n, *shape) if type(d) is int]:
+        return full(shape, math.nan, a.dtype)
     ordered = sorting.sort(a, dimension=len(rest))
     if skip_nan:
         count = sum(elementwise.bitwise_not(isnan(a)), -1, q.dtype)
@@ -270,7 +270,7 @@ def _inverted_distribution(a: Any, q: Any, weights: Any, skip_nan: bool) -> Any:
     """Return the first sorted element at which the cumulative weight reaches `q` of the total."""
     n = a.shape[-1]
     shape = (*q.shape, *a.shape[:-1])
-    if type(n) is int and n == 0:
+    if 0 in [d for d in (n, *shape) if type(d) is int]:
         return full(shape, math.nan, a.dtype)
     missing = isnan(a)
     weights = choose_by(missing, 0, weights)

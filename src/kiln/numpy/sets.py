@@ -394,7 +394,7 @@ def _firsts(name: str, x: Any, distinct: bool) -> _Found:
     if distinct:
         count = full((), n, _INT)
         return _Found(iota(_INT, n), None, None, count)
-    return _unique_rows(name, reshape(x, (n, 1)), False, n)
+    return _unique_rows(name, reshape(x, (n, 1)), True, n)
 
 
 def _real(found: _Found) -> Any:

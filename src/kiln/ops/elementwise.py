@@ -116,7 +116,15 @@ class Power(Elementwise):
 
 def _power_x(t: Any, out: Any, x: Any, y: Any) -> Any:
     # d/dx x^y = y x^(y-1), and 0 where y = 0 whatever x is.
-    less = select(eq(y, constant(0, y)), full_like(y, 1), sub(y, constant(1, y)))
+    less: Any = sub(y, constant(1, y))
+    if not isinstance(y, np.generic):
+        # Only where 1/x², of the next derivative, is not finite: that by y at y = 0 is 1/x.
+        size = abs(x)
+        tiny = float(dtypes.finfo(aval_of(size).dtype).tiny)
+        unbounded = bitwise_not(ge(size, constant(tiny**0.5, size)))
+        less = select(bitwise_and(eq(y, constant(0, y)), unbounded), y, less)
+    elif y == 0:
+        less = y
     factor = convert_element_type(y, aval_of(x).dtype)
     return mul(t, mul(factor, pow_p.bind(x, less)))
 
@@ -282,7 +290,7 @@ rsqrt_p = Elementwise(
     "rsqrt", lambda x: np.divide(x.dtype.type(1), np.sqrt(x)), INEXACT, _reciprocal_root
 )
 cbrt_p = Elementwise(
-    "cbrt", np.cbrt, FLOAT, lambda t, o, x: mul(t, div(mul(constant(1 / 3, x), o), x))
+    "cbrt", np.cbrt, FLOAT, lambda t, o, x: mul(t, mul(constant(1 / 3, x), integer_pow(o, -2)))
 )
 exp_p = Elementwise("exp", np.exp, INEXACT, lambda t, o, x: mul(t, o))
 exp2_p = Elementwise(

@@ -24,10 +24,10 @@ from kiln.ops.conversion import convert_element_type
 from kiln.ops.elementwise import (
     abs,
     div,
-    eq,
     exp,
     full_like,
     ge,
+    lt,
     mul,
     rsqrt,
     select,
@@ -158,13 +158,21 @@ def _bessel_i0e_partial(t: Any, out: Any, x: Any) -> Any:
 
 
 def _bessel_i1e_partial(t: Any, out: Any, x: Any) -> Any:
-    zero = eq(x, constant(0, x))
-    safe = select(zero, full_like(x, 1), x)
-    inverse = div(constant(1, x), safe)
-    near = sub(bessel_i0e(x), mul(out, add(sign(x), inverse)))
+    near = sub(bessel_i0e(x), add(mul(out, sign(x)), _bessel_i1e_by_x(out, x)))
     is_far, far = _difference_beyond(x)
-    slope = select(is_far, sub(far, mul(out, inverse)), near)
-    return mul(t, select(zero, full_like(x, 0.5), slope))
+    return mul(t, select(is_far, sub(far, div(out, select(is_far, x, full_like(x, 8)))), near))
+
+
+def _bessel_i1e_by_x(out: Any, x: Any) -> Any:
+    """Return exp(-|x|) I1(x) / x, near 0 by a power series: derivatives of a quotient cancel."""
+    is_near = lt(abs(x), constant(1, x))
+    short = select(is_near, x, full_like(x, 0))
+    total = full_like(x, 0)
+    for k in reversed(range(10)):
+        coefficient = 0.5 / (4**k * math.factorial(k) * math.factorial(k + 1))
+        total = add(mul(total, mul(short, short)), constant(coefficient, x))
+    series = mul(exp(neg(mul(short, sign(short)))), total)
+    return select(is_near, series, div(out, select(is_near, full_like(x, 1), x)))
 
 
 def _difference_beyond(x: Any) -> tuple[Any, Any]:

@@ -212,15 +212,17 @@ def _binomial_by_rejection(key: Any, n: Any, p: Any) -> Any:
         at_once = (u_shifted >= 0.07) & (v <= v_r)
         k = floor((2 * a / u_shifted + b) * u + c)
         refused = (k < 0) | (k > n)
+        # Where it is refused, the bound is of another number: logarithms would be nan.
+        near = where(refused, mode, k)
         v = log(v * alpha / (a / (u_shifted * u_shifted) + b))
         bound = (
             (mode + 0.5) * log((mode + 1) / (odds * (n - mode + 1)))
-            + (n + 1) * log((n - mode + 1) / (n - k + 1))
-            + (k + 0.5) * log(odds * (n - k + 1) / (k + 1))
+            + (n + 1) * log((n - mode + 1) / (n - near + 1))
+            + (near + 0.5) * log(odds * (n - near + 1) / (near + 1))
             + _stirling_rest(mode)
             + _stirling_rest(n - mode)
-            - _stirling_rest(k)
-            - _stirling_rest(n - k)
+            - _stirling_rest(near)
+            - _stirling_rest(n - near)
         )
         return k, at_once | (~refused & (v <= bound))
 

@@ -275,3 +275,18 @@ def test_references_in_loops():
 
     assert told(fun, np.zeros(3, np.float32), 1) is None
     assert "index 3 is out of bounds" in told(fun, np.zeros(3, np.float32), 2)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda x, i: x.at[i].set(1.0),
+        lambda x, i: x.at[i].add(1.0, mode="drop"),
+        lambda x, i: kiln.vmap(lambda j: x[j])(i),
+        lambda x, i: kiln.grad(lambda x: jnp.sum(jnp.take(x, i)))(x),
+    ],
+)
+def test_no_index_at_all_is_out_of_bounds(read):
+    x, none = jnp.arange(4.0), jnp.zeros(0, jnp.int32)
+    error, _ = kiln.jit(checkify.checkify(read, checkify.index_checks))(x, none)
+    assert error.get() is None

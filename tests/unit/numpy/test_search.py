@@ -118,3 +118,11 @@ def test_histograms_and_interpolations_have_the_same_derivatives_eagerly() -> No
             slope, np.where(inside, slopes[place - 1] * direction, 0), rtol=2e-4, atol=1e-5
         )
         np.testing.assert_allclose(per_height.sum(), direction.sum(), rtol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(8,), (8, 3), (8, 0), (0, 3)])
+@pytest.mark.parametrize("method", ["linear", "nearest", "midpoint", "inverted_cdf"])
+def test_quantiles_of_no_chance_are_none(shape: tuple[int, ...], method: str) -> None:
+    for quantile in (jnp.quantile, jnp.nanquantile):
+        found = quantile(jnp.ones(shape), jnp.zeros(0), axis=0, method=method)
+        assert found.shape == (0, *shape[1:])

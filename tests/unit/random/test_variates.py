@@ -215,3 +215,12 @@ def test_the_lowest_draw_is_finite(name: str, dtype: str) -> None:
     # Of numbers of eleven bits or eight, 20,000 draws meet the lowest and the highest.
     drawn = getattr(random, name)(random.key(0), (20_000,), dtype)
     assert np.isfinite(np.asarray(drawn, np.float32)).all()
+
+
+@pytest.mark.parametrize("n", [10.0, 30.0, 1e5])
+def test_no_nan_is_made_on_the_way_to_a_binomial_number(n):
+    def draw(key):
+        return random.binomial(key, n, 0.3, (200,))
+
+    drawn = kiln.jit(draw, check="nan")(random.key(5))
+    assert abs(float(drawn.mean()) - 0.3 * n) < 0.1 * n

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from types import TracebackType
+from typing import Any
 
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
@@ -60,7 +61,9 @@ class Reader:
             stderr=subprocess.DEVNULL,
         )
         assert made.stdin is not None
-        places = json.dumps(sys.path).encode()
+        # Python skips what is no text, such as a `Path`.
+        given: list[Any] = sys.path
+        places = json.dumps([place for place in given if isinstance(place, str)]).encode()
         made.stdin.write(LENGTH.pack(len(places)) + places)
         return made
 

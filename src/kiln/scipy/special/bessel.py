@@ -38,7 +38,8 @@ def i0(x: ArrayLike) -> Array:
 def i1(x: ArrayLike) -> Array:
     """Return the modified Bessel function of order 1."""
     x = lifted(inexact("i1", x))
-    return jnp.exp(jnp.abs(x)) * ops.bessel_i1e(x)
+    # Not |x|, whose derivative at 0 is that from the right: the others of I1 are smooth there.
+    return jnp.exp(x * jnp.sign(x)) * ops.bessel_i1e(x)
 
 
 def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:

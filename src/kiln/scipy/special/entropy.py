@@ -61,6 +61,31 @@ def entr(x: ArrayLike) -> Array:
     return narrowed(jnp.where(y < 0, -math.inf, -xlogy(y, y)), result, weak=True)
 
 
+@custom_jvp
+def _log_ratio(p: Any, q: Any) -> Any:
+    # Near each other, p and q have logarithms that cancel.
+    ratio = (p - q) / q
+    close = jnp.abs(ratio) < 0.5
+    return jnp.where(close, jnp.log1p(jnp.where(close, ratio, 0)), jnp.log(p) - jnp.log(q))
+
+
+@_log_ratio.defjvp
+def _log_ratio_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    (p, q), (dp, dq) = primals, tangents
+    return _log_ratio(p, q), dp / p - dq / q
+
+
+@custom_jvp
+def _rel_entr(p: Any, q: Any) -> Any:
+    return p * _log_ratio(p, q)
+
+
+@_rel_entr.defjvp
+def _rel_entr_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    (p, q), (dp, dq) = primals, tangents
+    return _rel_entr(p, q), dp * (_log_ratio(p, q) + 1) - dq * (p / q)
+
+
 def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
     """Return p log(p / q); 0 if p is 0 and q is not negative, else inf outside the domain.
 
@@ -69,12 +94,25 @@ def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
     (p, q), result = real_operands("rel_entr", p, q)
     both, first = (p > 0) & (q > 0), (p == 0) & (q >= 0)
     outside = jnp.where(jnp.isnan(p) | jnp.isnan(q), math.nan, math.inf)
-    p, q = jnp.where(both, p, 1), jnp.where(both, q, 1)
-    # Near each other, p and q have logarithms that cancel.
-    ratio = (p - q) / q
-    close = jnp.abs(ratio) < 0.5
-    value = p * jnp.where(close, jnp.log1p(jnp.where(close, ratio, 0)), jnp.log(p) - jnp.log(q))
+    value = _rel_entr(jnp.where(both, p, 1), jnp.where(both, q, 1))
     return narrowed(jnp.where(both, value, jnp.where(first, 0, outside)), result, weak=True)
+
+
+@custom_jvp
+def _kl_div(p: Any, q: Any) -> Any:
+    # p (r - log(1 + r)) with r = (q - p) / p, t = r / (2 + r), and log(1 + r) = 2 artanh(t).
+    r = (q - p) / p
+    close = jnp.abs(r) < 0.3
+    r = jnp.where(close, r, 0)
+    t = r / (2 + r)
+    near = p * (r * t - 2 * t**3 * horner([1 / (2 * k + 3) for k in range(10)], t * t))
+    return jnp.where(close, near, _rel_entr(p, q) - p + q)
+
+
+@_kl_div.defjvp
+def _kl_div_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    (p, q), (dp, dq) = primals, tangents
+    return _kl_div(p, q), dp * _log_ratio(p, q) + dq * ((q - p) / q)
 
 
 def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
@@ -84,14 +122,9 @@ def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
     """
     (p, q), result = real_operands("kl_div", p, q)
     fine = (p > 0) & (q > 0)
-    # p (r - log(1 + r)) with r = (q - p) / p, t = r / (2 + r), and log(1 + r) = 2 artanh(t).
-    safe = jnp.where(fine, p, 1)
-    r = jnp.where(fine, (q - p) / safe, 0)
-    close = jnp.abs(r) < 0.3
-    r = jnp.where(close, r, 0)
-    t = r / (2 + r)
-    near = safe * (r * t - 2 * t**3 * horner([1 / (2 * k + 3) for k in range(10)], t * t))
-    return narrowed(jnp.where(fine & close, near, rel_entr(p, q) - p + q), result, weak=True)
+    value = _kl_div(jnp.where(fine, p, 1), jnp.where(fine, q, 1))
+    other = rel_entr(jnp.where(fine, 0, p), jnp.where(fine, 0, q)) - p + q
+    return narrowed(jnp.where(fine, value, other), result, weak=True)
 
 
 @custom_jvp

@@ -210,8 +210,12 @@ def _log_ndtr(x: Any) -> Any:
 @_log_ndtr.defjvp
 def _log_ndtr_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     (x,), (t,) = primals, tangents
-    slope = math.sqrt(2 / math.pi) / scaled_complement(-_ROOT_HALF * x)
-    return _log_ndtr(x), t * slope
+    left = x < 0
+    below = math.sqrt(2 / math.pi) / scaled_complement(-_ROOT_HALF * jnp.where(left, x, 0))
+    # Beyond 50 it is 0, and so are its derivatives, in which the complement would be infinite.
+    high = jnp.where(left, 0, jnp.minimum(x, 50))
+    above = jnp.exp(-0.5 * high * high) / (_ROOT_TWO_PI * _ndtr(high))
+    return _log_ndtr(x), t * jnp.where(left, below, above)
 
 
 def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -61,3 +62,10 @@ def test_a_process_that_is_no_reader(
     assert untrusted.artefact_reader is artefact_reader
     with pytest.raises(ValueError, match="ended with exit code 2"):
         check_artefacts([artefact])
+
+
+def test_a_path_among_the_places_of_modules(
+    artefact: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path, Path("/nowhere")])
+    check_artefacts([artefact])
