@@ -446,6 +446,23 @@ def test_killed_saves(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(seen[0]) == len(before) + 1
 
 
+@says(
+    "Files with other names than those that kiln draws stay, and into a folder of them nothing is "
+    "saved."
+)
+@pytest.mark.parametrize("name", ["data-train.bin", ".mine.tmp", "part-a.json"])
+def test_files_of_others(saved: Path, name: str) -> None:
+    (saved / name).write_text("mine")
+    checkpoints.save(saved, {"w": np.zeros(2)})
+    assert (saved / name).read_text() == "mine"
+    for path in saved.iterdir():
+        if path.name != name:
+            path.unlink()
+    with pytest.raises(CheckpointError, match="other files"):
+        checkpoints.save(saved, {"w": np.zeros(2)})
+    assert os.listdir(saved) == [name]
+
+
 @says("A file appears under its name once it is whole; an error leaves the one that was there.")
 def test_whole_files(tmp_path: Path) -> None:
     jnp.save(tmp_path / "a.npy", jnp.ones(3))
