@@ -400,7 +400,10 @@ def test_gaps(saved: Path, starts: tuple[int, int]) -> None:
         checkpoints.restore(saved)
 
 
-@says("No memory is taken for bytes that are not on disk.")
+@says(
+    "No memory is taken for bytes that its files do not have. (A sparse file has all those of its "
+    "size.)"
+)
 def test_memory(saved: Path) -> None:
     def change(content: Any) -> None:
         content["leaves"][0]["shape"] = content["leaves"][0]["blocks"][0]["shape"] = [2**50]

@@ -52,7 +52,8 @@ class SizedRecorder:
                 try:
                     general = self._for_all(subject, written, call, table)
                 except Exception:
-                    wrong = _broken_names(assumed, called, given)
+                    # To ask this of sizes that have names is to assume more.
+                    wrong = _broken_names(frozenset(assumed), called, given)
                     if not wrong:
                         raise
                     constant |= wrong
