@@ -50,14 +50,9 @@ def set_merge(merge: Function[[Any, dict[str, Any]], Any], /) -> None: ...
 # contexts.cc
 
 class Assigned:
-    """An attribute of an object of this thread, set in a context.
+    """An attribute of an object of this thread, set in a context."""
 
-    With `is_called`, it is set to what `value` returns for what it is on entry.
-    """
-
-    def __new__(
-        cls, target: Any, name: str, value: Any, result: Any = ..., is_called: bool = ..., /
-    ) -> Self: ...
+    def __new__(cls, target: Any, name: str, value: Any, result: Any = ..., /) -> Self: ...
     def __enter__(self) -> Any: ...
     def __exit__(self, *error: object) -> None: ...
 

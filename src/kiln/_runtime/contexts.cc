@@ -5,21 +5,16 @@
 namespace kiln {
 namespace {
 
-// With `is_called`, the value is a function of the value before, called on entry.
 struct Assigned {
   PyObject_HEAD
   PyObject *target, *name, *value, *result;
-  bool is_called;
 };
 
 Assigned* as_assigned(PyObject* object) { return reinterpret_cast<Assigned*>(object); }
 
 PyObject* new_assigned(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject *target, *name, *value, *result = nullptr;
-  int is_called = 0;
-  if (!PyArg_ParseTuple(args, "OUO|Op", &target, &name, &value, &result, &is_called)) {
-    return nullptr;
-  }
+  if (!PyArg_ParseTuple(args, "OUO|O", &target, &name, &value, &result)) return nullptr;
   PyObject* self = type->tp_alloc(type, 0);
   if (self == nullptr) return nullptr;
   Py_INCREF(name);
@@ -28,7 +23,6 @@ PyObject* new_assigned(PyTypeObject* type, PyObject* args, PyObject*) {
   as_assigned(self)->name = name;
   as_assigned(self)->value = Py_NewRef(value);
   as_assigned(self)->result = Py_NewRef(result == nullptr ? value : result);
-  as_assigned(self)->is_called = is_called != 0;
   return self;
 }
 
@@ -50,13 +44,7 @@ void dealloc_assigned(PyObject* self) {
 
 PyObject* enter_assigned(PyObject* self, PyObject*) {
   const Assigned& one = *as_assigned(self);
-  Ref value = Ref::borrow(one.value);
-  if (one.is_called) {
-    Ref before = Ref::own(PyObject_GetAttr(one.target, one.name));
-    if (!before) return nullptr;
-    value = Ref::own(PyObject_CallOneArg(one.value, before.get()));
-  }
-  if (!value || !enter_context(self, one.target, one.name, value.get())) return nullptr;
+  if (!enter_context(self, one.target, one.name, one.value)) return nullptr;
   return Py_NewRef(one.result);
 }
 

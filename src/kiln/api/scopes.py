@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from kiln.base.config import options, override
 from kiln.base.errors import three_lines
-from kiln.base.source import current_source, in_scopes
+from kiln.base.source import current_scopes, current_source, in_scopes
 
 
 class named_scope(in_scopes, contextlib.ContextDecorator):
@@ -25,6 +25,8 @@ class named_scope(in_scopes, contextlib.ContextDecorator):
         'sine'
     """
 
+    _name: str
+
     def __new__(cls, name: str) -> Self:
         """Check the name."""
         if not isinstance(name, str):
@@ -35,7 +37,13 @@ class named_scope(in_scopes, contextlib.ContextDecorator):
                     "write named_scope('layer')",
                 )
             )
-        return super().__new__(cls, lambda outer: (*outer, name))
+        made = super().__new__(cls, (*current_scopes(), name))
+        made._name = name
+        return made
+
+    def _recreate_cm(self) -> Self:
+        # A decorator: calls are in other scopes.
+        return type(self)(self._name)
 
 
 def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[..., Any]:

@@ -76,13 +76,9 @@ def current_scopes() -> tuple[str, ...]:
 class in_scopes(_runtime.Assigned):
     """Let locations of user code have these names of scopes, in a context."""
 
-    def __new__(
-        cls,
-        scopes: tuple[str, ...] | Callable[[tuple[str, ...]], tuple[str, ...]],
-        result: Any = None,
-    ) -> Self:
-        """Take the names, or a function of those on entry, and what entering returns."""
-        return super().__new__(cls, _here, "scopes", scopes, result, callable(scopes))
+    def __new__(cls, scopes: tuple[str, ...], result: Any = None) -> Self:
+        """Take the names, and what the context returns when it is entered."""
+        return super().__new__(cls, _here, "scopes", scopes, result)
 
 
 def is_internal(filename: str) -> bool:

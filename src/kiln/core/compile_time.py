@@ -34,5 +34,8 @@ class ensure_compile_time_eval(Assigned, ContextDecorator):
     """
 
     def __new__(cls) -> Self:
-        """Make a context in which traced values are left to the trace in force on entry."""
-        return super().__new__(cls, state, "trace", CompileTimeTrace, None, True)
+        """Take the trace in force as the one for traced values."""
+        return super().__new__(cls, state, "trace", CompileTimeTrace(state.trace), None)
+
+    def _recreate_cm(self) -> Self:
+        return type(self)()

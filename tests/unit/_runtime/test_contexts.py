@@ -29,19 +29,6 @@ def test_an_attribute_is_set_in_a_context() -> None:
     assert (here.x, here.y) == (0, 0)
 
 
-def test_a_value_made_of_the_one_before() -> None:
-    here = Here()
-    context = Assigned(here, "x", lambda x: x + 1, None, True)
-    here.x = 5
-    with context as found, context:
-        assert found is None
-        assert here.x == 7
-    assert here.x == 5
-    with pytest.raises(ZeroDivisionError), Assigned(here, "x", lambda _: 1 / 0, None, True):
-        pass
-    assert here.x == 5
-
-
 def test_a_context_may_be_entered_again() -> None:
     here = Here()
     context = Assigned(here, "x", 1)
