@@ -400,7 +400,10 @@ def test_gaps(saved: Path, starts: tuple[int, int]) -> None:
         checkpoints.restore(saved)
 
 
-@says("No memory is taken for bytes that are not on disk.")
+@says(
+    "No memory is taken for bytes that its files do not have. (A sparse file has all those of its "
+    "size.)"
+)
 def test_memory(saved: Path) -> None:
     def change(content: Any) -> None:
         content["leaves"][0]["shape"] = content["leaves"][0]["blocks"][0]["shape"] = [2**50]
@@ -444,6 +447,23 @@ def test_killed_saves(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The checkpoint that is replaced, and the data of the next.
     assert set(before) < set(seen[0])
     assert len(seen[0]) == len(before) + 1
+
+
+@says(
+    "Files with other names than those that kiln draws stay, and into a folder of them nothing is "
+    "saved."
+)
+@pytest.mark.parametrize("name", ["data-train.bin", ".mine.tmp", "part-a.json"])
+def test_files_of_others(saved: Path, name: str) -> None:
+    (saved / name).write_text("mine")
+    checkpoints.save(saved, {"w": np.zeros(2)})
+    assert (saved / name).read_text() == "mine"
+    for path in saved.iterdir():
+        if path.name != name:
+            path.unlink()
+    with pytest.raises(CheckpointError, match="other files"):
+        checkpoints.save(saved, {"w": np.zeros(2)})
+    assert os.listdir(saved) == [name]
 
 
 @says("A file appears under its name once it is whole; an error leaves the one that was there.")

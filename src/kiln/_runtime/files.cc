@@ -15,17 +15,22 @@ namespace {
 
 struct File {
   std::string path;
-  int64_t nanoseconds;
+  int64_t written;
+  int64_t changed;
   int64_t size;
 };
 
-int64_t changed_at(const struct stat& about) {
-#ifdef __APPLE__
-  const timespec& time = about.st_mtimespec;
-#else
-  const timespec& time = about.st_mtim;
-#endif
+int64_t nanoseconds(const timespec& time) {
   return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+File described(std::string path, const struct stat& about) {
+#ifdef __APPLE__
+  const timespec &written = about.st_mtimespec, &changed = about.st_ctimespec;
+#else
+  const timespec &written = about.st_mtim, &changed = about.st_ctim;
+#endif
+  return {std::move(path), nanoseconds(written), nanoseconds(changed), int64_t{about.st_size}};
 }
 
 // Returns whether everything could be looked at; if not, errno says why.
@@ -54,7 +59,7 @@ bool collect(const std::string& folder, std::string_view ending, std::vector<Fil
       // A link that leads nowhere is none of ours.
       is_complete = !is_wanted;
     } else if (is_wanted) {
-      found.push_back({std::move(path), changed_at(about), int64_t{about.st_size}});
+      found.push_back(described(std::move(path), about));
     } else if (S_ISDIR(about.st_mode)) {
       inner.push_back(std::move(path));
     }
@@ -83,8 +88,9 @@ PyObject* files_below(PyObject*, PyObject* args) {
   Ref files = Ref::own(PyList_New(static_cast<Py_ssize_t>(found.size())));
   if (!files) return nullptr;
   for (size_t n = 0; n < found.size(); ++n) {
-    PyObject* file = Py_BuildValue("(NLL)", PyUnicode_DecodeFSDefault(found[n].path.c_str()),
-                                   static_cast<long long>(found[n].nanoseconds),
+    PyObject* file = Py_BuildValue("(NLLL)", PyUnicode_DecodeFSDefault(found[n].path.c_str()),
+                                   static_cast<long long>(found[n].written),
+                                   static_cast<long long>(found[n].changed),
                                    static_cast<long long>(found[n].size));
     if (file == nullptr) return nullptr;
     PyList_SET_ITEM(files.get(), static_cast<Py_ssize_t>(n), file);
@@ -95,7 +101,8 @@ PyObject* files_below(PyObject*, PyObject* args) {
 PyMethodDef functions[] = {
     {"files_below", files_below, METH_VARARGS,
      "Return the files below a folder whose names have an ending, in order: paths, when they were "
-     "changed in nanoseconds, sizes. Raises OSError if something cannot be looked at."},
+     "written, by what anybody may set, and last changed in any way, in nanoseconds, sizes. Raises "
+     "OSError if something cannot be looked at."},
     {nullptr},
 };
 

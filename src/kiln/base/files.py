@@ -39,7 +39,9 @@ def replacing(path: PathLike, *, durable: bool = False) -> Iterator[BinaryIO]:
     mode = _mode_of(path)
     beside, opened = _made(folder, name, mode)
     try:
-        with open(opened, "wb") as file:
+        # Closed first, as some file systems say only then that there is no room; the other
+        # descriptor holds the lock until the file has its name.
+        with open(os.dup(opened), "wb") as file:
             if mode is not None:
                 # The umask may have taken some of it; not all systems have modes.
                 with contextlib.suppress(OSError):
@@ -53,6 +55,8 @@ def replacing(path: PathLike, *, durable: bool = False) -> Iterator[BinaryIO]:
         with contextlib.suppress(OSError):
             os.unlink(beside)
         raise
+    finally:
+        os.close(opened)
     if durable:
         sync_folder(folder or ".")
 

@@ -239,20 +239,24 @@ def _placed(
 def _opened(folder: Path, asked: str) -> tuple[Index, dict[str, int]]:
     """Return the index and its files, opened; a file that is not there is left out."""
     index = read_index(folder, asked)
-    for _ in range(_TRIES):
-        files: dict[str, int] = {}
-        for name in index.files:
-            with contextlib.suppress(FileNotFoundError):
-                files[name] = open_inside(folder, name, asked)
-        if files.keys() == index.files:
-            break
-        # A save may have replaced both since the index was read.
-        again = read_index(folder, asked)
-        # Each save draws other names for its files.
-        if again.files == index.files:
-            break
+    files: dict[str, int] = {}
+    try:
+        for _ in range(_TRIES):
+            for name in index.files:
+                with contextlib.suppress(FileNotFoundError):
+                    files[name] = open_inside(folder, name, asked)
+            if files.keys() == index.files:
+                break
+            # A save may have replaced both since the index was read.
+            again = read_index(folder, asked)
+            # Each save draws other names for its files.
+            if again.files == index.files:
+                break
+            _close(files)
+            index = again
+    except BaseException:
         _close(files)
-        index = again
+        raise
     return index, files
 
 

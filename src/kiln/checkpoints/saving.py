@@ -32,10 +32,11 @@ from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import tree_map
 from kiln.checkpoints.blocks import Advance, write_blocks
 from kiln.checkpoints.folders import locked, new_folder, remove_abandoned
-from kiln.checkpoints.index import NAME, Entry, Index, index_bytes
+from kiln.checkpoints.index import NAME, Entry, Index, index_bytes, open_inside
+from kiln.checkpoints.index_checks import FILE
 from kiln.checkpoints.leaves import held, structure_of
 from kiln.checkpoints.progress import Report, reported
-from kiln.checkpoints.together import PARTS, Meeting, write_by_first, write_together
+from kiln.checkpoints.together import PART, Meeting, write_by_first, write_together
 from kiln.core.array import ConcreteArray
 from kiln.core.peers import peers
 from kiln.serialization.files import save as save_file
@@ -44,8 +45,9 @@ from kiln.serialization.state_dicts import to_state_dict
 FILES = (".safetensors", ".npz")
 """The suffixes of single files, written by `kiln.serialization`."""
 
-LEFT = ("data-*.bin", ".*.tmp", PARTS)
-"""What a killed save leaves in the folder of a checkpoint."""
+_PARTS = PART.pattern
+_LEFT = re.compile(rf"{FILE.pattern}|{_PARTS}|\.({re.escape(NAME)}|{_PARTS})\.[0-9a-f]{{32}}\.tmp")
+"""What a killed save leaves in the folder of a checkpoint; other files there are not kiln's."""
 
 
 class Saving:
@@ -265,21 +267,23 @@ def _replacing(folder: Path) -> Iterator[None]:
 def _remove_unused(folder: Path) -> None:
     """Remove what the checkpoint in a folder does not use: replaced, or left by failed writers."""
     try:
-        index = (folder / NAME).read_bytes()
+        with open(open_inside(folder, NAME, f"checkpoints.save({str(folder)!r})"), "rb") as file:
+            index = file.read()
     except FileNotFoundError:
         index = b""
-    for pattern in LEFT:
-        for path in folder.glob(pattern):
-            # Their names are drawn, and stand in an index as they are, also in a damaged one.
-            if path.name.encode() not in index:
-                path.unlink(missing_ok=True)
+    for path in folder.iterdir():
+        # Their names are drawn, and stand in an index as they are, also in a damaged one.
+        if _LEFT.fullmatch(path.name) and path.name.encode() not in index:
+            # What cannot be removed takes room, and nothing else.
+            with contextlib.suppress(OSError):
+                path.unlink()
 
 
 def _require_writable(final: Path, asked: str) -> None:
     if not final.exists() or (final / NAME).exists():
         return
     # A first save into an empty folder may have been killed.
-    if final.is_dir() and all(any(p.match(each) for each in LEFT) for p in final.iterdir()):
+    if final.is_dir() and all(_LEFT.fullmatch(path.name) for path in final.iterdir()):
         return
     raise CheckpointError(
         three_lines(

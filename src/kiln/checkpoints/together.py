@@ -8,6 +8,7 @@ anywhere is raised everywhere.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -18,12 +19,12 @@ from kiln.base.source import current_source
 from kiln.checkpoints.index import LEAF, NAME, Entry, Index, index_bytes, read_index
 from kiln.core.peers import Peers
 
-PARTS = "part-*.json"
-"""The files in which processes tell process 0 what they wrote."""
+PART = re.compile(r"part-[0-9]+\.json")
+"""The names of files in which processes tell process 0 what they wrote."""
 
 
 def part_name(index: int) -> str:
-    """Return the name of such a file."""
+    """Return the name of the file of one process."""
     return f"part-{index}.json"
 
 

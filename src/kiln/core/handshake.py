@@ -30,11 +30,14 @@ def word() -> str:
 def proof(token: str, kind: str, asked: str, answered: str, rank: int, count: int) -> str:
     """Return the keyed hash by which one who knows the token says what is hashed."""
     said = json.dumps([kind, asked, answered, rank, count]).encode()
-    return hmac.new(token.encode(), said, "sha256").hexdigest()
+    # Environment variables are texts that may stand for any bytes.
+    return hmac.new(token.encode(errors="surrogatepass"), said, "sha256").hexdigest()
 
 
 def _is(found: object, expected: str) -> bool:
-    return isinstance(found, str) and hmac.compare_digest(found.encode(), expected.encode())
+    return isinstance(found, str) and hmac.compare_digest(
+        found.encode(errors="replace"), expected.encode()
+    )
 
 
 def introduce(line: Line, token: str, rank: int, count: int, end: float) -> None:

@@ -70,8 +70,15 @@ class Line:
                 self._waiting = found[1:]
                 return found[0]
             left = end - time.monotonic()
-            if left <= 0 or not select.select([self.connection], [], [], left)[0]:
+            if left <= 0 or not self._is_readable(left):
                 raise TimeoutError("nothing was said")
+
+    def _is_readable(self, seconds: float) -> bool:
+        """Wait for bytes; tell whether there are any."""
+        # Not `select.select`, which knows no descriptors from 1024 on.
+        waiting = select.poll()
+        waiting.register(self.connection, select.POLLIN)
+        return bool(waiting.poll(seconds * 1000))
 
 
 def _message(line: bytes) -> Message:

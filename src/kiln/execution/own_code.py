@@ -22,16 +22,22 @@ _NAME = "code"
 _WITHOUT_REFERENCES = 2
 """The last format of `marshal` in which equal values are equal bytes."""
 
-Stamp = tuple[str, int, int]
+Stamp = tuple[str, int, int, int]
+"""A path, when the file was written, when it was changed, and its size."""
 
 
 def files(engine: str) -> list[Stamp]:
-    """Return the files of kiln that decide about an engine's code: paths, dates, and sizes."""
+    """Return the files of kiln that decide about an engine's code.
+
+    The second date is the system's: the first one is the same for all files of all versions where
+    builds are reproducible.
+    """
     found: list[Stamp] = []
     for name in (*FOLDERS, os.path.join("engines", engine)):
         found += _runtime.files_below(os.path.join(_ROOT, name), ".py")
     extension = os.stat(_runtime.__file__)
-    found.append((_runtime.__file__, extension.st_mtime_ns, extension.st_size))
+    dates = extension.st_mtime_ns, extension.st_ctime_ns
+    found.append((_runtime.__file__, *dates, extension.st_size))
     return found
 
 
@@ -54,7 +60,7 @@ def _noted(folder: Folder, engine: str) -> str | None:
     except OSError:
         # Kiln lies in an archive, or is being replaced.
         return None
-    if max(date for _, date, _ in known) > _LOADED:
+    if max(date for _, date, *_ in known) > _LOADED:
         return None
     stamp = blake2.blake2b(marshal.dumps(known, _WITHOUT_REFERENCES), digest_size=16).hexdigest()
     # Each installation, and each version of Python in it, has a note of its own.
@@ -63,7 +69,7 @@ def _noted(folder: Folder, engine: str) -> str | None:
     before, _, noted = folder.note(note).decode(errors="replace").strip().partition(" ")
     if before == stamp and len(noted) == len(stamp):
         return noted
-    digest = _digest([path for path, _, _ in known])
+    digest = _digest([path for path, *_ in known])
     if digest is not None:
         folder.put_note(note, f"{stamp} {digest}\n".encode())
     return digest

@@ -68,7 +68,8 @@ def progress(name: str, jaxpr: Jaxpr | None = None, *, is_quick: bool = False) -
     finally:
         end()
         with _changed:
-            del _running[number]
+            # The child of a fork has forgotten it.
+            _running.pop(number, None)
             # Here and not in the watcher, which could erase what the program writes next.
             if _is_shown:
                 _show("")
@@ -101,8 +102,11 @@ def _is_terminal() -> bool:
 def _start_watching() -> None:
     global _watcher
     if _watcher is None:
-        _watcher = threading.Thread(target=_watch, name="kiln progress", daemon=True)
-        _watcher.start()
+        watcher = threading.Thread(target=_watch, name="kiln progress", daemon=True)
+        # An interpreter that ends starts none, nor a system that has no more: compile unseen.
+        with contextlib.suppress(RuntimeError):
+            watcher.start()
+            _watcher = watcher
 
 
 def _watch() -> None:
@@ -138,8 +142,8 @@ def _line(running: _Running, seconds: float) -> str:
 
 @in_child
 def _forget() -> None:
-    global _watcher
-    _watcher = None
+    global _watcher, _is_shown
+    _watcher, _is_shown = None, False
     _running.clear()
 
 

@@ -19,6 +19,7 @@ _HIGHEST_POWER = 64
 _MOST_TERMS = 4096
 _LARGEST = 1 << 64
 """Bounds of what a few characters from a file may make."""
+_TOO_DEEP = "the expression is nested deeper than Python reads"
 
 
 def _product(a: Dim, b: Dim) -> Dim:
@@ -99,6 +100,10 @@ def shape_of_text(spec: str, like: Sequence[Any] | None, what: str) -> tuple[Dim
             except _TooLargeError:
                 wrong = f"a size has more than {_MOST_TERMS} terms or 64 bits, or a power that is "
                 raise _refused(what, f"{wrong}none of 0 to {_HIGHEST_POWER}") from None
+            except ZeroDivisionError as error:
+                raise _refused(what, str(error)) from None
+            except RecursionError:
+                raise _refused(what, _TOO_DEEP) from None
             known = like[len(dims) - 1] if like and len(dims) <= len(like) else None
             if type(dims[-1]) is int and known is not None and known != dims[-1]:
                 raise _refused(what, f"axis {len(dims) - 1} has the size {known}, not {dims[-1]}")
@@ -113,6 +118,9 @@ def _entries(spec: str, what: str) -> list[ast.expr]:
         body = ast.parse(text.replace("^", "**"), mode="eval").body
     except (SyntaxError, ValueError) as error:
         raise _refused(what, f"syntax error in symbolic shape: {error}") from None
+    except (MemoryError, RecursionError):
+        # Which one depends on the version of Python.
+        raise _refused(what, _TOO_DEEP) from None
     return body.elts if isinstance(body, ast.Tuple) else [body]
 
 

@@ -84,7 +84,7 @@ def type_of(table: dict[str, Any]) -> ShapedArray:
     Raises: ValueError for a dtype that kiln does not have.
     """
     spec = ", ".join(table["shape"]) + ("," if len(table["shape"]) == 1 else "")
-    shape = shape_of_text(spec, None, f"loading an exported program with the shape ({spec})")
+    shape = shape_of_text(spec, None, f"loading an exported program with the shape ({spec:.200})")
     number = table["dtype"]
     if number not in _DTYPES:
         raise ValueError(f"a type with the dtype number {number}, which kiln does not have")

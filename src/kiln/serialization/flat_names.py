@@ -89,13 +89,17 @@ def _filled(state: Any, found: Mapping[str, np.ndarray], path: tuple[str, ...]) 
 
 
 def _nested(found: Mapping[str, np.ndarray]) -> Any:
+    """Return nested dicts; below the name of an array, names stay joined, as `w` and `w.scale`."""
     if set(found) == {""}:
         return found[""]
     tree: dict[str, Any] = {}
     for name, array in found.items():
-        *outer, last = name.split(SEPARATOR)
-        node = tree
-        for key in outer:
-            node = node.setdefault(key, {})
-        node[last] = array
+        node, path = tree, name.split(SEPARATOR)
+        for i in range(1, len(path)):
+            if SEPARATOR.join(path[:i]) in found:
+                node[SEPARATOR.join(path[i - 1 :])] = array
+                break
+            node = node.setdefault(path[i - 1], {})
+        else:
+            node[path[-1]] = array
     return tree

@@ -16,7 +16,7 @@ from kiln.base.lazy import msgpack
 from kiln.base.source import current_source
 from kiln.base.tree import tree_map
 from kiln.core.array import Array
-from kiln.serialization.host_arrays import host_array
+from kiln.serialization.host_arrays import host_array, require_harmless
 from kiln.serialization.state_dicts import from_state_dict, to_state_dict
 
 MAX_CHUNK_SIZE = 2**30
@@ -38,7 +38,10 @@ def msgpack_serialize(pytree: Any, in_place: bool = False) -> bytes:
     return packed
 
 
-_MALFORMED = (ValueError, TypeError, LookupError, OverflowError, SyntaxError, RecursionError)
+_MALFORMED = (
+    *(ValueError, TypeError, LookupError, OverflowError, SyntaxError, RecursionError),
+    MemoryError,
+)
 """What Python and NumPy raise for messages that nobody wrote; names of dtypes may be anything."""
 
 
@@ -149,6 +152,11 @@ def _chunks(array: np.ndarray) -> dict[str, Any]:
 def _unpack_extension(code: int, data: bytes) -> Any:
     if code in (_ARRAY, _SCALAR):
         shape, name, content = msgpack.unpackb(data, raw=False)
+        if isinstance(name, bytes):
+            name = name.decode()
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a dtype is {name!r:.80}")
+        require_harmless(name)
         array = np.frombuffer(content, np.dtype(name)).reshape(shape)
         return array if code == _ARRAY else array[()]
     if code == _COMPLEX:

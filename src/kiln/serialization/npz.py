@@ -14,14 +14,17 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import Array
 from kiln.serialization.flat_names import named_arrays, restored
-from kiln.serialization.host_arrays import host_array
+from kiln.serialization.host_arrays import host_array, require_harmless
 
 _KINDS = "biufc"
 _MALFORMED = (
     *(zipfile.BadZipFile, zlib.error, tokenize.TokenError, SyntaxError, EOFError, OSError),
     *(ValueError, TypeError, LookupError, OverflowError, NotImplementedError, RuntimeError),
+    MemoryError,
 )
 """What reading archives, and headers that are Python's literals, raises for what nobody wrote."""
+_LONGEST_HEADER = 1 << 16
+"""The bytes of a header; NumPy refuses longer ones unread."""
 
 
 def to_npz(target: Any) -> bytes:
@@ -70,6 +73,10 @@ def from_npz(target: Any, data: bytes, strict: bool = True) -> Any:
 
 def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
     with archive.open(name) as file:
+        version = file.read(8)[6:7]
+        size = int.from_bytes(file.read(2 if version == b"\1" else 4), "little")
+        require_harmless(file.read(min(size, _LONGEST_HEADER)).decode("latin1"))
+        file.seek(0)
         found: np.ndarray = np.lib.format.read_array(file, allow_pickle=False)
         return found
 

@@ -20,8 +20,9 @@ def test_files_have_their_dates_and_sizes_in_order(tmp_path: Path) -> None:
     (tmp_path / "__pycache__" / "b.py").write_text("left out")
     found = _runtime.files_below(str(tmp_path), ".py")
     wanted = [
-        (str(path), path.stat().st_mtime_ns, path.stat().st_size)
+        (str(path), about.st_mtime_ns, about.st_ctime_ns, about.st_size)
         for path in (tmp_path / "a/deep/y.py", tmp_path / "a/z.py", tmp_path / "b.py")
+        for about in (path.stat(),)
     ]
     assert found == wanted
 
@@ -33,7 +34,7 @@ def test_links_are_followed(tmp_path: Path) -> None:
     (tmp_path / "here" / "link").symlink_to(tmp_path / "there")
     (tmp_path / "here" / "nowhere").symlink_to(tmp_path / "missing")
     found = _runtime.files_below(str(tmp_path / "here"), ".py")
-    assert [path for path, _, _ in found] == [str(tmp_path / "here" / "link" / "é.py")]
+    assert [path for path, *_ in found] == [str(tmp_path / "here" / "link" / "é.py")]
 
 
 def test_names_that_are_no_text(tmp_path: Path) -> None:
@@ -42,7 +43,7 @@ def test_names_that_are_no_text(tmp_path: Path) -> None:
     with open(folder + b"/\xfe.py", "wb"):
         pass
     for given in (folder, os.fsdecode(folder)):
-        ((path, _, size),) = _runtime.files_below(given, ".py")
+        ((path, *_, size),) = _runtime.files_below(given, ".py")
         assert (os.fsencode(path), size) == (folder + b"/\xfe.py", 0)
 
 

@@ -99,6 +99,24 @@ def test_a_file_taken_before_it_was_locked_is_made_again(
     assert os.listdir(tmp_path) == ["a"]
 
 
+@pytest.mark.parametrize("durable", [False, True])
+def test_other_writers_leave_a_file_that_has_no_name_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durable: bool
+) -> None:
+    replace = os.replace
+
+    def late(beside: str, path: Path) -> None:
+        remove_abandoned(tmp_path, "a")
+        replace(beside, path)
+
+    monkeypatch.setattr(os, "replace", late)
+    opened = len(os.listdir("/dev/fd"))
+    with replacing(tmp_path / "a", durable=durable) as file:
+        file.write(b"x")
+    assert (tmp_path / "a").read_bytes() == b"x"
+    assert len(os.listdir("/dev/fd")) == opened
+
+
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o755])
 def test_the_mode_of_what_is_replaced_stays(tmp_path: Path, mode: int) -> None:
     path = tmp_path / "a"

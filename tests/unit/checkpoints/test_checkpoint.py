@@ -322,3 +322,26 @@ def test_in_a_process_with_fewer_devices(tmp_path: Path, count: int) -> None:
         env={**os.environ, "KILN_NUM_CPU_DEVICES": str(count)},
     )
     assert done.stdout == f"w was on 8 devices, not all of them here\n{count} True\n"
+
+
+def test_no_file_stays_open_when_one_is_refused(tmp_path: Path) -> None:
+    checkpoints.save(tmp_path / "c", {"v": np.ones(3)})
+    (data,) = (tmp_path / "c").glob("data-*")
+    content = json.loads((tmp_path / "c" / "index.json").read_bytes())["content"]
+    leaf = content["leaves"][0]
+    names = [data.name, *[f"data-{i}-{'0' * 32}.bin" for i in range(1, 9)]]
+    content["leaves"] = [
+        {**leaf, "path": str(i), "blocks": [{**leaf["blocks"][0], "file": name}]}
+        for i, name in enumerate(names)
+    ]
+    content["tree"] = {"list": [None] * len(names)}
+    text = json.dumps(content, separators=(",", ":"))
+    head = f'{{"format":"kiln checkpoint","version":1,"crc32":{zlib.crc32(text.encode())}'
+    (tmp_path / "c" / "index.json").write_text(f'{head},"content":{text}}}\n')
+    for name in names[1:-1]:
+        (tmp_path / "c" / name).write_bytes(data.read_bytes())
+    os.mkfifo(tmp_path / "c" / names[-1])
+    before = len(os.listdir("/dev/fd"))
+    with pytest.raises(CorruptCheckpointError, match="no file"):
+        Checkpoint(tmp_path / "c")
+    assert len(os.listdir("/dev/fd")) == before

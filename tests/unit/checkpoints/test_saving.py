@@ -38,12 +38,60 @@ def test_a_checkpoint_is_replaced(tmp_path: Path) -> None:
     checkpoints.save(folder, {"w": jnp.ones(3)})
     before = {path.name for path in folder.iterdir()}
     (folder / f"data-9-{'0' * 32}.bin").write_bytes(b"of a killed writer")
-    (folder / ".index.json.abc.tmp").write_bytes(b"of a killed writer")
+    (folder / f".index.json.{'0' * 32}.tmp").write_bytes(b"of a killed writer")
     checkpoints.save(folder, {"v": jnp.zeros(2), "step": 2})
     assert list(checkpoints.restore(folder)) == ["step", "v"]
     after = {path.name for path in folder.iterdir()}
     assert len(after) == 2
     assert after & before == {"index.json"}
+
+
+OTHERS = ("data-train.bin", "data-1-abc.bin", ".notes.tmp", "part-one.json", "part-0.json.bak")
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_files_of_others_stay(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "c"
+    folder.mkdir()
+    (folder / name).write_text("mine")
+    with pytest.raises(CheckpointError, match="a folder with other files"):
+        checkpoints.save(folder, {"w": jnp.ones(3)})
+    assert os.listdir(folder) == [name]
+    (folder / name).unlink()
+    checkpoints.save(folder, {"w": jnp.ones(3)})
+    (folder / name).write_text("mine")
+    checkpoints.save(folder, {"w": jnp.ones(2)})
+    assert (folder / name).read_text() == "mine"
+    assert checkpoints.restore(folder)["w"].shape == (2,)
+
+
+@pytest.mark.parametrize("what", ["link", "pipe", "folder"])
+def test_a_checkpoint_without_a_file_as_its_index_is_not_replaced(
+    tmp_path: Path, what: str
+) -> None:
+    folder = tmp_path / "c"
+    checkpoints.save(folder, {"w": jnp.ones(3)})
+    index = folder / "index.json"
+    index.rename(tmp_path / "kept")
+    match what:
+        case "link":
+            index.symlink_to(tmp_path / "kept")
+        case "pipe":
+            os.mkfifo(index)
+        case "folder":
+            index.mkdir()
+    before = sorted(os.listdir(folder))
+    with pytest.raises(CheckpointError, match=r"index\.json"):
+        checkpoints.save(folder, {"w": jnp.zeros(3)})
+    assert sorted(os.listdir(folder)) == before
+
+
+def test_what_cannot_be_removed_stays(tmp_path: Path) -> None:
+    folder = tmp_path / "c"
+    checkpoints.save(folder, {"w": jnp.ones(3)})
+    (folder / f"data-0-{'0' * 32}.bin").mkdir()
+    checkpoints.save(folder, {"w": jnp.ones(2)})
+    assert checkpoints.restore(folder)["w"].shape == (2,)
 
 
 def test_what_is_no_checkpoint_is_not_replaced(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 import time
@@ -30,6 +31,13 @@ def test_who_knows_the_token_is_welcome() -> None:
     assert answer["proof"] == proof("t", "welcome", "asked", "mine", 1, 2)
 
 
+@pytest.mark.parametrize("token", [os.fsdecode(b"\xff\x00\xfe"), "\ud800", "é", "x" * 10_000])
+def test_tokens_may_be_any_text(token: str) -> None:
+    # `head -c 32 /dev/urandom`, for one, gives bytes that are no text.
+    assert welcome(hello(token, "asked"), token, "asked") is not None
+    assert welcome(hello(token + "x", "asked"), token, "asked") is None
+
+
 @pytest.mark.parametrize(
     "said",
     [
@@ -42,6 +50,7 @@ def test_who_knows_the_token_is_welcome() -> None:
         hello("t", "asked", proof=proof("t", "welcome", "asked", "mine", 1, 2)),
         hello("t", "asked", proof=""),
         hello("t", "asked", proof="é"),
+        hello("t", "asked", proof="\ud800"),
         hello("t", "asked", proof=7),
         hello("t", "asked", rank=True),
         hello("t", "asked", rank="1"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
 import socket
 import time
 from typing import Any
@@ -84,3 +86,22 @@ def test_waiting_for_one_message() -> None:
     assert line.is_open
     line.connection.close()
     assert not line.is_open
+
+
+def test_waiting_with_many_open_files() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 2000:
+        pytest.skip("this system opens fewer files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2000), hard))
+    opened = [os.open("/dev/null", os.O_RDONLY) for _ in range(1100)]
+    try:
+        line, other = lines()
+        assert line.connection.fileno() >= 1024
+        with pytest.raises(TimeoutError):
+            line.next(time.monotonic() + 0.05)
+        other.sendall(b'{"a": 1}\n')
+        assert line.next(time.monotonic() + 10) == {"a": 1}
+    finally:
+        for each in opened:
+            os.close(each)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -248,6 +248,25 @@ def test_a_file_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @contract("16.4")
+def test_a_home_that_is_no_folder_is_no_trust_betrayed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk_cache, "_warned", set())
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    (tmp_path / "file").write_text("")
+    for home in ("/dev/null", str(tmp_path / "file")):
+        monkeypatch.setenv("HOME", home)
+        with override(cache_dir="auto"), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert folder() is None
+    with (
+        override(cache_dir=str(tmp_path / "file" / "cache")),
+        pytest.warns(RuntimeWarning, match="not kept: the folder of the cache.*file is no folder"),
+    ):
+        assert folder() is None
+
+
+@contract("16.4")
 def test_where_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/somebody")
     with override(cache_dir="auto"):

@@ -110,6 +110,27 @@ def test_short_compilations_show_nothing(screen: Screen, monkeypatch: Any) -> No
     assert watcher_is_gone()
 
 
+def test_where_no_thread_can_be_started(screen: Screen, monkeypatch: Any) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with progress("step"):
+            assert module._watcher is None
+    assert not module._running
+    with progress("step"):
+        assert screen.written.wait(10)
+    assert watcher_is_gone()
+
+
+def test_the_child_of_a_fork_forgets_what_is_compiled(screen: Screen) -> None:
+    with progress("step"):
+        assert screen.written.wait(10)
+        module._forget()
+    assert not module._running
+
+
 def unrolled(n: int) -> Any:
     def f(x: Any) -> Any:
         for _ in range(n):

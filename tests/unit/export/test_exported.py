@@ -266,6 +266,14 @@ class TestRefusals:
         with pytest.raises(ValueError, match=r"not what Exported\.serialize"):
             export.deserialize(stored)
 
+    @pytest.mark.parametrize("size", ["-" * 100_000 + "1", "floordiv(4, 0)", "1" + "+1" * 2_000])
+    def test_sizes_that_are_none(self, size):
+        table = read(bytes(exported_of(jnp.sin, X).serialize()), "Exported")
+        for each in table["types"] + table["in_avals"]:
+            each["shape"] = [size]
+        with pytest.raises(ValueError, match="loading an exported program with the shape"):
+            export.deserialize(write(table, "Exported"))
+
     def test_modules_that_are_none(self):
         table = read(bytes(exported_of(jnp.sin, X).serialize()), "Exported")
         table["module"] = b"ML\xefRnonsense"

@@ -57,6 +57,11 @@ def test_placeholders():
         ("9^9^9", None, "a power"),
         ("((2^60)^60)^60", None, "64 bits"),
         ("((a+b+c+d+e)^8)^8", None, "more than 4096 terms"),
+        ("floordiv(4, 0)", None, "by zero"),
+        ("mod(b, 0)", None, "the size b was divided by 0"),
+        ("-" * 100_000 + "1", None, "nested deeper"),
+        ("1" + "+1" * 2_000, None, "nested deeper"),
+        ("+".join("b" * 50_000), None, "nested deeper"),
         ("4, b", (3, 2), "axis 0 has the size 3, not 4"),
     ],
 )

@@ -15,6 +15,7 @@ import pytest
 
 from kiln import serialization
 from kiln.serialization import from_npz, from_safetensors, msgpack_restore
+from kiln.serialization.flat_names import named_arrays
 
 TREE = {"a": {"w": np.ones((2, 3), np.float32), "b": np.arange(40)}, "c": np.zeros((0, 2))}
 
@@ -121,6 +122,8 @@ CRAFTED: list[tuple[Reader, bytes]] = [
                 for shape in ("(1.5,)", "(-1,)", "(2**70,)", "'a'", "(" * 9)
             ),
             *(described(descr, "(1,)") for descr in ("'a,b,('", "3", "('<f4',) * 9", "'('")),
+            *(described("'<f4'", f"({2**n},)") for n in (45, 60)),
+            described("-" * 8_000 + "1", "(1,)"),
         )
     ],
     *[
@@ -147,3 +150,38 @@ def test_crafted_files_are_refused(number: int) -> None:
     with pytest.raises(ValueError, match=r"reading of|msgpack_restore of") as caught:
         read(data)
     assert len(str(caught.value).splitlines()) >= 3
+
+
+ENDS_NUMPY = ("m8[s/0]", "M8[25s/0]", "<m8[ s/ 0]")
+"""Descriptions of dtypes by which NumPy divides by 0, which ends the process."""
+
+
+@pytest.mark.parametrize("descr", ENDS_NUMPY)
+def test_dtypes_that_end_the_process(descr: str) -> None:
+    literals = repr(descr), repr(descr).replace("/", "\\x2f"), f"[('a', {descr!r})]"
+    crafted = [(READERS["npz"][0], archive(described(each, "(1,)"))) for each in literals]
+    padded = archive(described(repr(descr) + " " * 9_000, "(1,)"))
+    crafted += [(READERS["npz"][0], padded)]
+    names = (descr, descr.encode(), {"names": ["a"], "formats": [descr]}, f"f4,{descr}")
+    crafted += [(msgpack_restore, array([1], name, bytes(8))) for name in names]
+    for read, data in crafted:
+        with pytest.raises(ValueError, match="dtype"):
+            read(data)
+
+
+@pytest.mark.parametrize("kind", ["npz", "safetensors"])
+def test_names_below_those_of_arrays(kind: str) -> None:
+    # As of weights with their scales.
+    names = ("w", "w.scale", "w.scale.x", "m.v", "m.v.a", "m.b", "n.a.")
+    found = {name: np.full(2, i, np.float32) for i, name in enumerate(names)}
+    write, read = {
+        "npz": (serialization.to_npz, from_npz),
+        "safetensors": (serialization.to_safetensors, from_safetensors),
+    }[kind]
+    for order in (names, names[::-1]):
+        tree = read(None, write({name: found[name] for name in order}))
+        assert set(tree) == {"w", "w.scale", "w.scale.x", "m", "n"}
+        assert set(tree["m"]) == {"v", "v.a", "b"}
+        again = named_arrays(tree, lambda leaf, _: leaf, kind)
+        assert again.keys() == found.keys()
+        assert all(np.array_equal(again[name], found[name]) for name in names)
