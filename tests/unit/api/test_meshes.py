@@ -144,6 +144,14 @@ def test_scopes() -> None:
         assert names(program) == ["f/inner", "f"]
         assert names(program.eqns[1].params["jaxpr"]) == ["cosine"]
     assert set(names(kiln.make_jaxpr(kiln.grad(f))(1.0))) == {"f/inner", "f"}
+
+    made_outside = kiln.named_scope("within")
+
+    def g(x: Any) -> Any:
+        with kiln.named_scope("around"), made_outside, made_outside:
+            return jnp.sin(x)
+
+    assert names(kiln.make_jaxpr(g)(1.0)) == ["around/within/within"]
     with pytest.raises(TypeError, match="must be a string"), kiln.named_scope(3):
         pass
 

@@ -42,6 +42,26 @@ def test_only_what_is_known_is_computed(transform: Any) -> None:
     assert seen[0] == [False, True, True, False]
 
 
+def test_the_trace_is_the_one_in_force_on_entry() -> None:
+    context = ensure_compile_time_eval()
+
+    @kiln.jit
+    def f(x: Any) -> Any:
+        with context:
+            known, traced = jnp.ones(3).sum(), x + 1
+            with context:
+                return traced + float(known)
+
+    assert float(f(2.0)) == 6.0
+    assert float(kiln.grad(f)(2.0)) == 1.0
+
+    @ensure_compile_time_eval()
+    def g(x: Any, depth: int = 0) -> Any:
+        return x + 1 if depth == 3 else g(x, depth + 1)
+
+    assert float(g(1.0)) == float(kiln.jit(g, static_argnums=1)(1.0, 0)) == 2.0
+
+
 def test_programs_do_not_contain_what_was_computed() -> None:
     jaxpr = kiln.make_jaxpr(noting([]))(2.0)
     assert "sin" not in str(jaxpr)
