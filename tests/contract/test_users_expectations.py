@@ -381,3 +381,30 @@ def test_powers_of_integers_are_those_of_numpy_on_every_engine() -> None:
         -1,
     ]
     assert int(jnp.array(3, "int16") ** jnp.array(200, "int16")) == -20319
+
+
+def test_scalar_types_are_keys_as_those_of_numpy() -> None:
+    assert hash(jnp.int32) == hash(np.int32)
+    assert {np.float32: 1}[jnp.float32] == {jnp.float32: 1}[np.float32] == 1
+
+
+def test_a_type_like_an_array() -> None:
+    x = kiln.device_put(jnp.ones((2, 3)), kiln.devices()[1])
+    found = kiln.ShapeDtypeStruct.like(x)
+    assert (found.shape, found.dtype, found.sharding) == ((2, 3), np.float32, x.sharding)
+    assert kiln.ShapeDtypeStruct.like(jnp.ones(3)).sharding is None
+    assert kiln.ShapeDtypeStruct.like(1.0) == kiln.ShapeDtypeStruct((), "f", weak_type=True)
+
+
+@pytest.mark.parametrize("transform", [kiln.grad, kiln.value_and_grad])
+def test_reduce_axes_is_taken_and_refused(transform: Any) -> None:
+    transform(lambda x: x, reduce_axes=())(1.0)
+    with pytest.raises(NotImplementedError, match=r"argument to (value_and_)?grad is deprecated"):
+        transform(lambda x: x, reduce_axes=("i",))
+
+
+def test_all_options_have_values() -> None:
+    found = kiln.config.values
+    assert found["jax_enable_x64"] is found["enable_x64"] is False
+    with kiln.enable_x64(True):
+        assert kiln.config.values["jax_enable_x64"]

@@ -194,6 +194,21 @@ def differentiated(
     return partial, leaves, tree
 
 
+def check_reduce_axes(fun: Any, what: str, reduce_axes: Any) -> None:
+    """Check an argument that jax still takes.
+
+    Raises: NotImplementedError unless it is empty.
+    """
+    if reduce_axes:
+        raise NotImplementedError(
+            three_lines(
+                f"{what} of {name_of(fun)} with reduce_axes={reduce_axes!r} at {current_source()}",
+                f"the reduce_axes argument to {what} is deprecated and does nothing",
+                "sum over the mapped axis with lax.psum where the function needs it",
+            )
+        )
+
+
 def restrict(
     fun: Callable[..., Any], args: Sequence[Any], kwargs: Any, nums: Sequence[int]
 ) -> tuple[list[Any], Any]:

@@ -11,6 +11,7 @@ from kiln.api.arguments import (
     FlatFunction,
     array_of,
     check_output,
+    check_reduce_axes,
     differentiated,
     require_callable,
     value_of,
@@ -35,18 +36,20 @@ def value_and_grad(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
 ) -> Callable[P, tuple[R, Any]]:
     """Return a function that computes the value of `fun` and its gradient.
 
     Shapes: the gradient has the structure and shapes of the arguments `argnums`.
     Raises: TypeError for non-scalar, integer or complex outputs, for integer inputs, for argnums
-        out of range, and for a missing auxiliary output.
+        out of range, and for a missing auxiliary output; NotImplementedError for `reduce_axes`.
     Source: the documentation of `jax.value_and_grad`.
     Example:
         >>> value, slope = kiln.value_and_grad(lambda x: x**2)(3.0)
         >>> float(value), float(slope)
         (9.0, 6.0)
     """
+    check_reduce_axes(fun, "value_and_grad", reduce_axes)
     return _value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, "value_and_grad")
 
 
@@ -90,6 +93,7 @@ def grad(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
 ) -> Callable[P, Any]:
     """Return a function that computes the gradient of the scalar function `fun`.
 
@@ -105,6 +109,7 @@ def grad(
         >>> kiln.grad(lambda x, y: jnp.sum(x * y), argnums=1)(jnp.arange(3.0), jnp.ones(3))
         Array([0., 1., 2.], dtype=float32)
     """
+    check_reduce_axes(fun, "grad", reduce_axes)
     both = _value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, "grad")
 
     @wraps(fun)

@@ -8,7 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from kiln.api.arguments import FlatFunction, array_of, leaves_of, require_callable, value_of
+from kiln.api.arguments import (
+    FlatFunction,
+    array_of,
+    check_reduce_axes,
+    leaves_of,
+    require_callable,
+    value_of,
+)
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source, name_of
@@ -69,14 +76,7 @@ def vjp(
         [5.0, 2.0]
     """
     require_callable(fun, "vjp")
-    if reduce_axes:
-        raise NotImplementedError(
-            three_lines(
-                f"vjp of {name_of(fun)} with reduce_axes={reduce_axes!r} at {current_source()}",
-                "the reduce_axes argument to vjp is deprecated and does nothing",
-                "sum over the mapped axis with lax.psum where the function needs it",
-            )
-        )
+    check_reduce_axes(fun, "vjp", reduce_axes)
     leaves, tree = leaves_of(fun, "vjp", primals)
     flat = FlatFunction(fun, "vjp", tree, has_aux)
     outs, whole = reverse.linearize(flat, leaves)

@@ -130,8 +130,12 @@ def _from_environment() -> Options:
     return Options(**{name: checked(name, value) for name, value in found.items()})
 
 
+def _known() -> list[str]:
+    return sorted([*_TYPES, *ALIASES, *FOREIGN])
+
+
 def _unknown(what: str, name: str) -> AttributeError:
-    known = sorted([*_TYPES, *ALIASES, *FOREIGN])
+    known = _known()
     close = difflib.get_close_matches(name, known, 3)
     use = f"did you mean {' or '.join(close)}? " if close else ""
     return AttributeError(
@@ -249,6 +253,11 @@ class Config:
     def read(self, name: str) -> Any:
         """Return the current value on this thread."""
         return getattr(self, name)
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """All options on this thread, those of kiln by their names, those of jax by jax's."""
+        return {name: getattr(self, name) for name in _known()}
 
     def __getattr__(self, name: str) -> Any:
         if name in ALIASES:

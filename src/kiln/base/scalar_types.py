@@ -38,7 +38,7 @@ class ScalarType(type):
         return not cls == other
 
     def __hash__(cls) -> int:
-        return hash(cls.dtype)
+        return hash(cls.dtype.type)
 
     def __instancecheck__(cls, value: Any) -> bool:
         return isinstance(value, cls.dtype.type)

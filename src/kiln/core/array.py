@@ -27,7 +27,7 @@ from kiln.core.array_type import Array
 from kiln.core.concretization import refuse_keys
 from kiln.core.dlpack import HOST, capsule_of
 from kiln.core.engine import Buffer, Memory, default_engine, default_sharding
-from kiln.core.operators import ArrayOperators, method
+from kiln.core.operators import ArrayOperators
 from kiln.core.shards import Shard, is_all_here, shards_of
 from kiln.core.watching import WATCHES, note_look
 from kiln.ir.display import pretty
@@ -43,8 +43,6 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
 
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]
-
-    trace = method("trace")
 
     # Another thread may delete, donate or move the array at any time. Everything that is used is
     # therefore read from its fields once and held; the runtime updates related fields together.

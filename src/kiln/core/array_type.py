@@ -7,6 +7,7 @@ installed by a higher layer. Editors and type checkers see the declarations here
 from __future__ import annotations
 
 import abc
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -168,6 +169,9 @@ class Array(ArrayOperators, metaclass=abc.ABCMeta):
         def block_until_ready(self) -> Array:
             """Wait until the values have been computed, and return the array."""
 
+        def byteswap(self) -> Array:
+            """Reverse the bytes of each element."""
+
         def choose(self, choices: Any, *, mode: str = "raise") -> Array:
             """Pick elements from arrays, by number."""
 
@@ -305,6 +309,29 @@ class Array(ArrayOperators, metaclass=abc.ABCMeta):
 
         def view(self, dtype: DTypeLike | None = None) -> Array:
             """Return the same bits as another dtype."""
+
+
+def _found_on_the_array(name: str) -> Any:
+    def found(self: Any, *args: Any, **options: Any) -> Any:
+        return getattr(self, name)(*args, **options)
+
+    found.__name__ = name
+    return found
+
+
+# What only arrays with values have, by the class: `Array.item(x)`.
+for _name in ("addressable_data", "copy_to_host_async", "item"):
+    setattr(Array, _name, _found_on_the_array(_name))
+for _name in (
+    "addressable_shards",
+    "committed",
+    "device",
+    "global_shards",
+    "is_fully_addressable",
+    "is_fully_replicated",
+    "sharding",
+):
+    setattr(Array, _name, property(operator.attrgetter(_name)))
 
 
 class Update(Protocol):

@@ -173,7 +173,8 @@ class ArrayOperators:
         method("argmin"),
     )
     argpartition, argsort = method("argpartition"), method("argsort")
-    astype, choose, clip = method("astype"), method("choose"), method("clip")
+    astype, byteswap = method("astype"), method("byteswap")
+    choose, clip = method("choose"), method("clip")
     compress, conj = method("compress"), method("conj")
     conjugate, copy = method("conj"), method("copy")
     cumprod, cumsum = method("cumprod"), method("cumsum")
@@ -188,7 +189,8 @@ class ArrayOperators:
     )
     squeeze, std, sum = method("squeeze"), method("std"), method("sum")
     swapaxes, take = method("swapaxes"), method("take")
-    transpose, var, view = method("transpose"), method("var"), method("view")
+    trace, transpose = method("trace"), method("transpose")
+    var, view = method("var"), method("view")
 
     @property
     def flat(self) -> Any:

@@ -12,6 +12,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import ArrayOperators
 from kiln.core.ref import Ref
+from kiln.core.trace import aval_of
 from kiln.ir.sharding import Sharding
 from kiln.ir.sizes import Dim, product
 from kiln.ir.types import ShapedArray
@@ -80,6 +81,20 @@ class ShapeDtypeStruct:
                 )
             )
         return ShapeDtypeStruct(**values)
+
+    @classmethod
+    def like(cls, x: Any) -> ShapeDtypeStruct:
+        """Return the type of an array, a number, or a struct, with the sharding it has.
+
+        Raises: TypeError for what is no array.
+        Source: the behaviour of `jax.ShapeDtypeStruct.like`.
+        Example:
+            >>> kiln.ShapeDtypeStruct.like(jnp.ones((2, 3)))
+            ShapeDtypeStruct(shape=(2, 3), dtype=float32)
+        """
+        aval = type_of_struct(x) or aval_of(x)
+        place = getattr(x, "sharding", None) if getattr(x, "committed", True) else None
+        return cls(aval.shape, aval.dtype, sharding=place, weak_type=aval.weak_type)
 
     @property
     def ndim(self) -> int:

@@ -12,7 +12,7 @@ from kiln.base.errors import UnavailableOptionError, three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.trace import aval_of
-from kiln.ir.sizes import Dim, product
+from kiln.ir.sizes import Dim, as_dim, product
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.shape import broadcast_in_dim, canonical_axis, reshape
 from kiln.ops.sharding import put_like
@@ -35,7 +35,7 @@ def full(shape: Sequence[Dim], fill_value: ArrayLike, dtype: DTypeLike | None = 
     weak = dtype is None and aval.weak_type
     wanted = aval.dtype if dtype is None else dtypes.check_user_dtype(dtype, "full")
     value = convert_element_type(fill_value, wanted, weak_type=weak)
-    return broadcast_in_dim(value, tuple(shape), ())
+    return broadcast_in_dim(value, tuple(map(as_dim, shape)), ())
 
 
 def full_like(

@@ -89,6 +89,25 @@ def view(a: Any, dtype: Any = None) -> Any:
     return bitcast_convert_type(a, wanted)
 
 
+@eager
+def byteswap(a: Any) -> Any:
+    """Reverse the bytes of each element; of a complex number those of each part.
+
+    Source: the behaviour of `numpy.ndarray.byteswap`.
+    """
+    a = one("byteswap", a)
+    parts = 2 if dtypes.issubdtype(a.dtype, np.complexfloating) else 1
+    width = a.dtype.itemsize // parts
+    if width == 1:
+        return a
+    shape = shape_of(a)
+    octets = view(shape_ops.reshape(a, (*shape, 1)), np.uint8)
+    turned = shape_ops.rev(shape_ops.reshape(octets, (*shape, parts, width)), (len(shape) + 1,))
+    return shape_ops.reshape(
+        view(shape_ops.reshape(turned, (*shape, parts * width)), a.dtype), shape
+    )
+
+
 def _as_pairs(a: Any) -> Any:
     """Return complex numbers as real and imaginary parts, alternating along the last axis."""
     shape = shape_of(a)

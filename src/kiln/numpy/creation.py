@@ -7,7 +7,7 @@ strongly typed. Data from a caller's buffer is always copied, since arrays are i
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -324,12 +324,20 @@ def canonical_shape(name: str, shape: Any) -> tuple[Dim, ...]:
 
     Raises: TypeError for sizes that are traced, negative, or not integers.
     """
-    given = (shape,) if _is_size(shape) or not isinstance(shape, (Sequence, np.ndarray)) else shape
-    if isinstance(given, str):
-        raise _bad_shape(name, shape)
-    if hasattr(shape, "aval") and len(shape.shape) == 1 and not isinstance(shape, Tracer):
-        given = shape.tolist()
+    if hasattr(shape, "aval"):
+        given = shape.tolist() if shape.ndim == 1 and not isinstance(shape, Tracer) else (shape,)
+    else:
+        given = shape if not _is_size(shape) and _is_sequence(shape) else (shape,)
     return tuple([_size(name, shape, dim) for dim in given])
+
+
+def _is_sequence(x: Any) -> bool:
+    """Tell whether something has a length and items, as NumPy asks of a sequence."""
+    return isinstance(x, (tuple, list)) or (
+        hasattr(type(x), "__len__")
+        and hasattr(type(x), "__getitem__")
+        and not isinstance(x, (str, bytes, Mapping))
+    )
 
 
 def _is_size(x: Any) -> bool:

@@ -203,6 +203,7 @@ def table() -> dict[str, Callable[..., Any]]:
         "argpartition": sorting.argpartition,
         "argsort": sorting.argsort,
         "astype": _astype,
+        "byteswap": conversion.byteswap,
         "choose": indexing.choose,
         "clip": _clip,
         "compress": _compress,

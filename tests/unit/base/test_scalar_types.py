@@ -21,8 +21,8 @@ def test_equal_to_the_dtype_they_denote() -> None:
     assert np.float32 == float32
     assert float32 != np.float64
     assert float32 != SCALAR_TYPES["float64"]
-    assert hash(float32) == hash(np.dtype("float32"))
-    assert {np.dtype("float32"): 1}[float32] == 1
+    assert hash(float32) == hash(np.float32)
+    assert {np.float32: 1}[float32] == {float32: 1}[np.float32] == 1
 
 
 def test_accepted_as_dtype() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -116,3 +117,40 @@ def test_keys_are_arrays_too() -> None:
     assert jnp.issubdtype(stacked.dtype, kiln.dtypes.prng_key)
     with pytest.raises(TypeError, match="key"):
         jnp.zeros_like(keys)
+
+
+class Shape:
+    """Neither a tuple nor a list: as libraries have them."""
+
+    def __init__(self, *sizes: int) -> None:
+        self.sizes = sizes
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.sizes)
+
+    def __getitem__(self, i: int) -> int:
+        return self.sizes[i]
+
+
+@pytest.mark.parametrize("shape", [Shape(2, 3), range(2, 4), np.array([2, 3]), jnp.array([2, 3])])
+def test_shapes_are_any_sequences(shape: Any) -> None:
+    made = [
+        jnp.zeros(shape),
+        jnp.full(shape, 1.0),
+        jnp.broadcast_to(1.0, shape),
+        jnp.ones(6).reshape(shape),
+        kiln.lax.full(shape, 1.0),
+        kiln.random.normal(kiln.random.key(0), shape),
+        kiln.nn.initializers.normal()(kiln.random.key(0), shape),
+    ]
+    assert [x.shape for x in made] == [(2, 3)] * len(made)
+    assert all(type(size) is int for x in made for size in x.shape)
+
+
+@pytest.mark.parametrize("shape", [{3}, {2: 1}, "23", b"23", iter((2, 3))])
+def test_what_is_no_shape(shape: Any) -> None:
+    with pytest.raises(TypeError, match="Shapes must be 1D sequences"):
+        jnp.zeros(shape)

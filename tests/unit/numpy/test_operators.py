@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -137,3 +139,29 @@ def test_iteration_unrolls() -> None:
     assert b.tolist() == [6, 8, 10]
     with pytest.raises(TypeError, match="0-d"):
         iter(jnp.float32(1))
+
+
+NAMES = ["bool", "int8", "uint16", "int32", "float16", "bfloat16", "float32", "complex64"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("shape", [(), (3,), (2, 0), (2, 3)])
+def test_bytes_are_swapped_as_in_numpy(name: str, shape: tuple[int, ...]) -> None:
+    x = np.asarray(jnp.arange(3, 3 + math.prod(shape)).reshape(shape).astype(name))
+    for f in (lambda x: x.byteswap(), kiln.jit(lambda x: x.byteswap())):
+        found = np.asarray(f(jnp.asarray(x)))
+        assert (found.shape, found.tobytes()) == (shape, x.byteswap().tobytes())
+
+
+def test_tracers_have_a_trace() -> None:
+    x = jnp.arange(9.0).reshape(3, 3)
+    assert kiln.jit(lambda x: x.trace())(x) == 12
+    assert kiln.grad(lambda x: x.trace(offset=1))(x).tolist() == np.eye(3, k=1).tolist()
+
+
+def test_the_class_has_what_its_arrays_have() -> None:
+    x = jnp.ones(())
+    assert kiln.Array.item(x) == 1
+    assert kiln.Array.sharding.fget(x) == x.sharding
+    missing = [n for n in dir(jax.Array) if n[0] != "_" and not hasattr(kiln.Array, n)]
+    assert missing == []
