@@ -10,7 +10,7 @@ import itertools
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from benchmarks.harness import Case, Library, Sampler, once
 from benchmarks.programs import Program, operand
@@ -19,6 +19,7 @@ STACK_BYTES = 1 << 30
 DEPTH = 1_000_000
 SALT = 5.0
 
+T = TypeVar("T")
 Make = Callable[[Library, int, float], Program]
 
 
@@ -91,13 +92,13 @@ def _sampler(lib: Library, make: Make, size: int) -> Sampler:
     return lambda: on_a_long_stack(compiled)
 
 
-def on_a_long_stack(sample: Sampler) -> float:
-    """Take a sample in a thread whose stack is long enough for deep nests."""
-    found: list[float] = []
+def on_a_long_stack(work: Callable[[], T]) -> T:
+    """Do deeply recursive work in a thread whose stack is long enough for it."""
+    found: list[T] = []
     limit, before = sys.getrecursionlimit(), threading.stack_size(STACK_BYTES)
     sys.setrecursionlimit(DEPTH)
     try:
-        thread = threading.Thread(target=lambda: found.append(sample()))
+        thread = threading.Thread(target=lambda: found.append(work()))
         thread.start()
         thread.join()
     finally:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import sys
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
+from benchmarks.long_programs import on_a_long_stack
 from kiln import lax
 from kiln.base.config import override
 from kiln.core.engine import Program
@@ -114,21 +114,6 @@ PROGRAMS: dict[str, tuple[Callable[[int], Function], int]] = {
     "parts": (parts, 50),
     "bodies": (bodies, 48),
 }
-
-
-def on_a_long_stack(work: Callable[[], Any]) -> Any:
-    """Run deeply recursive work in a thread with room for it."""
-    found: list[Any] = []
-    limit, before = sys.getrecursionlimit(), threading.stack_size(512 << 20)
-    sys.setrecursionlimit(100_000)
-    try:
-        thread = threading.Thread(target=lambda: found.append(work()))
-        thread.start()
-        thread.join()
-    finally:
-        threading.stack_size(before)
-        sys.setrecursionlimit(limit)
-    return found[0]
 
 
 def calls_of(work: Callable[[], Any]) -> int:
