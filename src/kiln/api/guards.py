@@ -1,7 +1,8 @@
-"""Contexts that JAX has and kiln accepts, if they ask for what kiln does anyway.
+"""Guards of transfers in one direction; contexts that JAX has and kiln accepts.
 
-Anything else raises UnavailableOptionError: silence would leave a program believing that it is
-protected. What each may be set to is in `base/option_names.py`.
+The latter are accepted if they ask for what kiln does anyway, and raise UnavailableOptionError for
+anything else: silence would leave a program believing that it is protected. What each may be set to
+is in `base/option_names.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from kiln.api.contexts import checking_leaks, unchanged
-from kiln.base.option_names import FOREIGN, check_foreign
+from kiln.base.config import override
+from kiln.base.option_names import FOREIGN, check_foreign, checked
 
 check_tracer_leaks = checking_leaks
 
@@ -43,6 +45,24 @@ no_tracing = _guard("no_tracing")
 remove_size_one_mesh_axis_from_type = _guard("remove_size_one_mesh_axis_from_type")
 softmax_custom_jvp = _guard("softmax_custom_jvp")
 thread_guard = _guard("thread_guard")
-transfer_guard_device_to_device = _guard("transfer_guard_device_to_device")
-transfer_guard_device_to_host = _guard("transfer_guard_device_to_host")
-transfer_guard_host_to_device = _guard("transfer_guard_host_to_device")
+
+
+def transfer_guard_host_to_device(new_val: str | None) -> AbstractContextManager[None]:
+    """Log or refuse transfers from the host, as `transfer_guard` does, until the context ends."""
+    name = "transfer_guard_host_to_device"
+    return override(**{name: checked(name, new_val)})
+
+
+def transfer_guard_device_to_device(new_val: str | None) -> AbstractContextManager[None]:
+    """Log or refuse transfers between devices, as `transfer_guard` does, until the context ends."""
+    name = "transfer_guard_device_to_device"
+    return override(**{name: checked(name, new_val)})
+
+
+def transfer_guard_device_to_host(new_val: str | None) -> AbstractContextManager[None]:
+    """Accept any level: the host reads the memory that the CPU computes in, without a transfer.
+
+    Raises: ValueError for another level.
+    """
+    name = "transfer_guard_device_to_host"
+    return override(**{name: checked(name, new_val)})

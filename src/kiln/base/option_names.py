@@ -15,7 +15,19 @@ from typing import Any, NamedTuple
 from kiln.base.errors import UnavailableOptionError, three_lines
 from kiln.base.source import current_source
 
+TRANSFER_GUARDS = (
+    "transfer_guard",
+    "transfer_guard_host_to_device",
+    "transfer_guard_device_to_device",
+    "transfer_guard_device_to_host",
+)
+"""The guard of all transfers, and those of each direction."""
+
+LEVELS = ("allow", "log", "disallow", "log_explicit", "disallow_explicit", None)
+"""What a guard may say of transfers."""
+
 CHOICES: dict[str, tuple[Any, ...]] = {
+    **dict.fromkeys(TRANSFER_GUARDS, LEVELS),
     "numpy_rank_promotion": ("allow", "warn", "raise"),
     "numpy_dtype_promotion": ("standard", "strict"),
     "code_generator": ("auto", "kiln", "llvm"),
@@ -44,6 +56,7 @@ ALIASES: dict[str, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "jax_explain_cache_misses": ("explain", bool, _same),
     "jax_num_cpu_devices": ("num_cpu_devices", int, _same),
     "jax_default_device": ("default_device", _same, _same),
+    **{f"jax_{name}": (name, _same, _same) for name in TRANSFER_GUARDS},
     "jax_compilation_cache_dir": (
         "cache_dir",
         lambda path: "auto" if path is None else str(path),
@@ -72,17 +85,12 @@ class Foreign(NamedTuple):
 
 
 _DISK = "programs that are worth it are kept on disk, whatever their size"
-_GUARD = "transfers between host and devices are not guarded"
 _CPU = "programs run on the CPU"
 _LOWER = "compile for another platform with jit(f).trace(x).lower(lowering_platforms=('cuda',))"
 
 FOREIGN: dict[str, Foreign] = {
     "jax_platforms": Foreign((None, "", "cpu"), _CPU, _LOWER),
     "jax_platform_name": Foreign((None, "", "cpu"), _CPU, _LOWER),
-    "jax_transfer_guard": Foreign(("allow", None), _GUARD, "leave the guard out"),
-    "jax_transfer_guard_host_to_device": Foreign(("allow", None), _GUARD, "leave the guard out"),
-    "jax_transfer_guard_device_to_host": Foreign(("allow", None), _GUARD, "leave the guard out"),
-    "jax_transfer_guard_device_to_device": Foreign(("allow", None), _GUARD, "leave the guard out"),
     "jax_debug_key_reuse": Foreign((False,), "keys used twice are not found", "leave it False"),
     "jax_enable_custom_prng": Foreign(
         (False,), "random.PRNGKey returns raw keys", "use random.key, whose keys are typed"

@@ -17,7 +17,8 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray, PlacedArray
 from kiln.core.array_placement import unplaced
-from kiln.core.engine import Placement, Program
+from kiln.core.engine import Placement, Program, default_sharding
+from kiln.core.transfers import moved
 from kiln.execution.compilation import (
     CachedProgram,
     WrongDevice,
@@ -128,6 +129,8 @@ class Placer:
         situation = _situation(args)
         found = self._runs.get(situation)
         if found is not None:
+            if options().guards_transfers:
+                self._note_moves(args, situation)
             return found
         start = time.perf_counter()
         placement = self.place(situation.committed)
@@ -138,7 +141,21 @@ class Placer:
             self.direct = run
         if note is not None:
             note(time.perf_counter() - start)
+        if options().guards_transfers:
+            self._note_moves(args, situation)
         return self._runs.setdefault(situation, run)
+
+    def _note_moves(self, args: Sequence[Any], situation: _Situation) -> None:
+        """Tell transfer guards which arguments are not where the program needs them."""
+        placement = self.place(situation.committed)
+        if placement is None and not situation.has_placed:
+            return
+        devices = default_sharding().devices if placement is None else placement.devices
+        wanted: Sequence[Sharding | None] = () if placement is None else placement.in_shardings
+        wanted = wanted or (SingleDeviceSharding(devices[0]),) * len(args)
+        for x, sharding, used in list(zip(args, wanted, self.used, strict=True))[self.hidden :]:
+            if used and sharding is not None and isinstance(x, ConcreteArray):
+                moved(x, sharding, by_program=True)
 
     def place(self, committed: Sequence[Sharding | None]) -> Placement | None:
         """Return where to run for committed arguments; None for the first device, by default."""

@@ -21,6 +21,7 @@ from kiln.core.engine import Placement, default_sharding
 from kiln.core.memory_text import explained
 from kiln.core.topology import DescribedDevice
 from kiln.core.trace import Tracer
+from kiln.core.transfers import called, calling
 from kiln.execution.compilation import CachedProgram
 from kiln.execution.nonfinite import check_program, kept_for_search
 from kiln.execution.placement import Placer, Run
@@ -77,6 +78,7 @@ class Compiled(Stage):
         self._is_flat = form.tree == tree_structure((0,) * len(self._wanted))
         self._out_tree = None if recording.out_tree.is_leaf else recording.out_tree
 
+    @calling
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run the program; static arguments are left out, and named axes may have any size.
 
@@ -86,6 +88,7 @@ class Compiled(Stage):
             args, kwargs = respelled(args, kwargs, self._tree, self._form.parameters)
         leaves: Sequence[Any] = args
         tree = None
+        opts = options()
         if kwargs or not self._is_flat:
             leaves, tree = flatten_call(args, kwargs)
         if {*map(type, leaves)} == _ARRAYS and (tree is None or tree == self._tree):
@@ -94,8 +97,10 @@ class Compiled(Stage):
             sized = None if avals == self._accepted else self._accept(args, avals)
         else:
             leaves, sized = self._leaves(args, kwargs)
+            if opts.guards_transfers:
+                called(leaves)
         values = [*self._consts, *leaves] if self._consts else leaves
-        if options().checks_values:
+        if opts.checks_values:
             outs = self._run_and_look(values, sized)
         elif sized is None:
             outs = self._run(values)
