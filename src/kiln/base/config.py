@@ -69,6 +69,8 @@ class Options(Record):
     trace_cache_mb: int = _option(32)
     default_device: Any = dataclasses.field(default=None, metadata=_metadata(None))
     mesh: Any = dataclasses.field(default=None, metadata=_metadata(None, in_key=True))
+    legacy_prng_key: str = _option("allow")
+    no_tracing: bool = _option(False)
     transfer_guard: str | None = _option(None, kind=str)
     transfer_guard_host_to_device: str | None = _option(None, kind=str)
     transfer_guard_device_to_device: str | None = _option(None, kind=str)

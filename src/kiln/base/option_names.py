@@ -28,6 +28,7 @@ LEVELS = ("allow", "log", "disallow", "log_explicit", "disallow_explicit", None)
 
 CHOICES: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(TRANSFER_GUARDS, LEVELS),
+    "legacy_prng_key": ("allow", "warn", "error"),
     "numpy_rank_promotion": ("allow", "warn", "raise"),
     "numpy_dtype_promotion": ("standard", "strict"),
     "code_generator": ("auto", "kiln", "llvm"),
@@ -57,6 +58,8 @@ ALIASES: dict[str, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "jax_num_cpu_devices": ("num_cpu_devices", int, _same),
     "jax_default_device": ("default_device", _same, _same),
     **{f"jax_{name}": (name, _same, _same) for name in TRANSFER_GUARDS},
+    "jax_legacy_prng_key": ("legacy_prng_key", _same, _same),
+    "jax_no_tracing": ("no_tracing", bool, _same),
     "jax_compilation_cache_dir": (
         "cache_dir",
         lambda path: "auto" if path is None else str(path),
@@ -95,9 +98,6 @@ FOREIGN: dict[str, Foreign] = {
     "jax_enable_custom_prng": Foreign(
         (False,), "random.PRNGKey returns raw keys", "use random.key, whose keys are typed"
     ),
-    "jax_legacy_prng_key": Foreign(
-        ("allow",), "raw keys are accepted everywhere", "use random.key throughout"
-    ),
     "jax_softmax_custom_jvp": Foreign(
         (False, True), "softmax has its own derivative", "leave it True", harmless=True
     ),
@@ -114,9 +114,6 @@ FOREIGN: dict[str, Foreign] = {
         (False, True), "there is no jax2tf", "leave it out", harmless=True
     ),
     "jax_no_execution": Foreign((False,), "execution is not forbidden", "leave it False"),
-    "jax_no_tracing": Foreign(
-        (False,), "tracing is not forbidden", "write kiln.jit(f, max_traces=1)"
-    ),
     "jax_remove_size_one_mesh_axis_from_type": Foreign(
         (False, True), "types do not have shardings", "leave it out", harmless=True
     ),

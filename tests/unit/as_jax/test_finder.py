@@ -173,11 +173,9 @@ def test_guards_that_the_environment_asks_for_are_refused(decoy: Path) -> None:
 import os, kiln
 from kiln.as_jax.environment import apply_environment
 for name, accepted, refused in (
-    ("JAX_LEGACY_PRNG_KEY", "allow", "error"),
     ("JAX_ARRAY_GARBAGE_COLLECTION_GUARD", "allow", "fatal"),
     ("JAX_DEBUG_KEY_REUSE", "0", "1"),
     ("JAX_NO_EXECUTION", "0", "1"),
-    ("JAX_NO_TRACING", "0", "1"),
     ("JAX_THREAD_GUARD", "0", "1"),
 ):
     os.environ[name] = accepted

@@ -72,7 +72,7 @@ def test_other_values_are_refused_where_they_change_results() -> None:
         ("jax_platforms", "cuda"),
         ("jax_debug_key_reuse", True),
         ("jax_enable_custom_prng", True),
-        ("jax_legacy_prng_key", "error"),
+        ("jax_no_execution", True),
     ):
         with pytest.raises(UnavailableOptionError, match=rf"{name}[\s\S]*test_option_names\.py:"):
             config.update(name, value)
