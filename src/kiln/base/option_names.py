@@ -89,6 +89,10 @@ class Foreign(NamedTuple):
 
 _DISK = "programs that are worth it are kept on disk, whatever their size"
 _CPU = "programs run on the CPU"
+_DUMP = "programs are written as text where the option dump names a stage"
+_LOCATIONS = "locations in programs are the user's lines"
+_EFFORT = "all programs are compiled with the same effort"
+_CHECKS = "values are checked where a program asks for it"
 _LOWER = "compile for another platform with jit(f).trace(x).lower(lowering_platforms=('cuda',))"
 
 FOREIGN: dict[str, Foreign] = {
@@ -145,6 +149,91 @@ FOREIGN: dict[str, Foreign] = {
         harmless=True,
     ),
 }
+
+
+def _harmless(why: str, instead: str, values: dict[str, tuple[Any, ...]]) -> None:
+    """Add options that do not affect results, by their names without `jax_`."""
+    for name, same in values.items():
+        FOREIGN[f"jax_{name}"] = Foreign(same, why, instead, harmless=True)
+
+
+_harmless(
+    _DISK,
+    "set disk_cache_mb and cache_dir",
+    {
+        "compilation_cache_max_size": (-1,),
+        "compilation_cache_include_metadata_in_key": (False,),
+        "raise_persistent_cache_errors": (False,),
+        "persistent_cache_enable_xla_caches": ("xla_gpu_per_fusion_autotune_cache_dir", "none"),
+    },
+)
+_harmless(
+    _DUMP,
+    "set KILN_DUMP and KILN_DUMP_DIR",
+    {
+        "dump_ir_to": ("",),
+        "dump_ir_modes": ("stablehlo",),
+        "include_debug_info_in_dumps": (True,),
+        "pprint_use_color": (True, False),
+        "debug_log_modules": ("",),
+        "log_checkpoint_residuals": (False,),
+    },
+)
+_harmless(
+    _LOCATIONS,
+    "leave it out, or set KILN_FULL_TRACEBACK=1",
+    {
+        "include_full_tracebacks_in_locations": (True,),
+        "traceback_in_locations_limit": (100,),
+        "tracer_error_num_traceback_frames": (5,),
+        "send_traceback_to_runtime": ("off",),
+    },
+)
+_harmless(
+    _EFFORT,
+    "leave it out",
+    {
+        "optimization_level": ("UNKNOWN",),
+        "memory_fitting_level": ("O2",),
+        "memory_fitting_effort": (0.0,),
+        "exec_time_optimization_effort": (0.0,),
+        "disable_most_optimizations": (False,),
+        "compiler_enable_remat_pass": (True,),
+        "enable_pgle": (False,),
+    },
+)
+_harmless(
+    "large constants are not reported",
+    "leave it out",
+    {
+        "captured_constants_warn_bytes": (2_000_000_000, -1),
+        "captured_constants_report_frames": (0,),
+    },
+)
+_harmless(
+    _CPU,
+    _LOWER,
+    {
+        "cuda_visible_devices": ("all",),
+        "rocm_visible_devices": ("all",),
+        "use_magma": ("auto", "off"),
+        "bcoo_cusparse_lowering": (False,),
+        "threefry_gpu_kernel_lowering": (False,),
+    },
+)
+for _name in ("nan", "divide", "oob"):
+    FOREIGN[f"jax_error_checking_behavior_{_name}"] = Foreign(
+        ("ignore",), _CHECKS, "use kiln.experimental.checkify, or jax_debug_nans"
+    )
+FOREIGN["jax_check_static_indices"] = Foreign(
+    (False,), _CHECKS, "check the index before, or use checkify.index_checks"
+)
+FOREIGN["jax_random_seed_offset"] = Foreign(
+    (0,), "seeds are taken as they are", "add the offset: random.key(seed + offset)"
+)
+FOREIGN["jax_high_dynamic_range_gumbel"] = Foreign(
+    (False,), "functions have a mode instead", "pass mode='high' to gumbel and categorical"
+)
 
 
 def check_foreign(name: str, value: Any) -> None:

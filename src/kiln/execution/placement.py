@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kiln import _runtime
-from kiln.base.config import options
+from kiln.base.config import Options, options
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray, PlacedArray
@@ -126,11 +126,12 @@ class Placer:
 
         Raises: ValueError for committed arguments on different devices, or not as asked for.
         """
-        situation = _situation(args)
+        opts = options()
+        situation = _situation(args, opts)
         found = self._runs.get(situation)
+        if opts.guards_transfers:
+            self._note_moves(args, situation)
         if found is not None:
-            if options().guards_transfers:
-                self._note_moves(args, situation)
             return found
         start = time.perf_counter()
         placement = self.place(situation.committed)
@@ -141,8 +142,6 @@ class Placer:
             self.direct = run
         if note is not None:
             note(time.perf_counter() - start)
-        if options().guards_transfers:
-            self._note_moves(args, situation)
         return self._runs.setdefault(situation, run)
 
     def _note_moves(self, args: Sequence[Any], situation: _Situation) -> None:
@@ -383,9 +382,9 @@ class _Situation(NamedTuple):
     has_placed: bool
 
 
-def _situation(args: Sequence[Any]) -> _Situation:
+def _situation(args: Sequence[Any], opts: Options) -> _Situation:
     committed = [x.sharding if type(x) is PlacedArray and x.committed else None for x in args]
-    return _Situation(tuple(committed), options().default_device, is_placed(args))
+    return _Situation(tuple(committed), opts.default_device, is_placed(args))
 
 
 def _run_unplaced(run: Run, args: Sequence[Any]) -> list[ConcreteArray]:

@@ -28,21 +28,21 @@ def run(entry: Entry, values: Sequence[Any], opts: Options) -> list[Any]:
     """Return the flat results of an entry for concrete values, its constants first."""
     direct = entry.placer.direct if opts.plain else None
     if direct is None:
-        outs = _placed(entry, values)
+        outs = _placed(entry, values, opts)
     else:
         try:
             outs = direct(values)
         except WrongDevice:
-            outs = _placed(entry, values)
+            outs = _placed(entry, values, opts)
     if opts.checks_values:
         check_program(entry.recording.name, entry.recording.jaxpr, values, outs)
     return outs
 
 
 @api_boundary
-def _placed(entry: Entry, values: Sequence[Any]) -> list[Any]:
+def _placed(entry: Entry, values: Sequence[Any], opts: Options) -> list[Any]:
     """Run an entry where its arguments require, compiling it for that placement if needed."""
-    if options().guards_transfers:
+    if opts.guards_transfers:
         called(values[len(entry.consts) :])
     return entry.placer.run_for(values, entry.note_preparation)(values)
 

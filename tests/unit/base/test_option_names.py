@@ -72,6 +72,8 @@ def test_other_values_are_refused_where_they_change_results() -> None:
         ("jax_platforms", "cuda"),
         ("jax_debug_key_reuse", True),
         ("jax_enable_custom_prng", True),
+        ("jax_random_seed_offset", 1),
+        ("jax_error_checking_behavior_nan", "raise"),
         ("jax_no_execution", True),
     ):
         with pytest.raises(UnavailableOptionError, match=rf"{name}[\s\S]*test_option_names\.py:"):
@@ -84,6 +86,17 @@ def test_other_values_are_warned_of_where_they_do_not() -> None:
     with pytest.warns(UserWarning, match="switches the cache off") as caught:
         config.update("jax_enable_compilation_cache", False)
     assert caught[0].filename == __file__
+
+
+def test_options_of_speed_and_text_are_warned_of() -> None:
+    for name, value, instead in (
+        ("jax_optimization_level", "O0", "leave it out"),
+        ("jax_dump_ir_to", "/tmp", "KILN_DUMP_DIR"),
+        ("jax_compilation_cache_max_size", 10, "disk_cache_mb"),
+        ("jax_cuda_visible_devices", "0", "lowering_platforms"),
+    ):
+        with pytest.warns(UserWarning, match=instead):
+            config.update(name, value)
 
 
 def test_the_cache_on_disk_is_spelled_as_in_jax() -> None:
