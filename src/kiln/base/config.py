@@ -87,6 +87,8 @@ class Options(Record):
     """Whether jitted functions are compiled, with plain places."""
     checks_values: bool = dataclasses.field(init=False, repr=False, default=False)
     """Whether results are checked for nans or infinities."""
+    looks_at_calls: bool = dataclasses.field(init=False, repr=False, default=False)
+    """Whether compiled programs check what they are given, or their results."""
     remembers_calls: bool = dataclasses.field(init=False, repr=False, default=True)
     """Whether the runtime makes calls of jitted functions like those it has seen."""
     plain_eager: bool = dataclasses.field(init=False, repr=False, default=True)
@@ -106,6 +108,7 @@ class Options(Record):
         object.__setattr__(self, "plain_places", self.default_device is None and not guards)
         object.__setattr__(self, "plain", self.jit and self.plain_places)
         object.__setattr__(self, "checks_values", self.debug_nans or self.debug_infs)
+        object.__setattr__(self, "looks_at_calls", self.checks_values or guards)
         remembers = self.plain and not self.checks_values and not self.python_call
         object.__setattr__(self, "remembers_calls", remembers)
         plain = not self.checks_values and self.engine is None and self.plain_places

@@ -130,7 +130,9 @@ class Placer:
         situation = _situation(args, opts)
         found = self._runs.get(situation)
         if opts.guards_transfers:
-            self._note_moves(args, situation)
+            placement = self.place(situation.committed)
+            if placement is not None or situation.has_placed:
+                self.note_moves(args, placement)
         if found is not None:
             return found
         start = time.perf_counter()
@@ -144,11 +146,8 @@ class Placer:
             note(time.perf_counter() - start)
         return self._runs.setdefault(situation, run)
 
-    def _note_moves(self, args: Sequence[Any], situation: _Situation) -> None:
+    def note_moves(self, args: Sequence[Any], placement: Placement | None) -> None:
         """Tell transfer guards which arguments are not where the program needs them."""
-        placement = self.place(situation.committed)
-        if placement is None and not situation.has_placed:
-            return
         devices = default_sharding().devices if placement is None else placement.devices
         wanted: Sequence[Sharding | None] = () if placement is None else placement.in_shardings
         wanted = wanted or (SingleDeviceSharding(devices[0]),) * len(args)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn
 
-from kiln.base.config import options
+from kiln.base.config import Options, options
 from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import (
@@ -100,8 +100,8 @@ class Compiled(Stage):
             if opts.guards_transfers:
                 called(leaves)
         values = [*self._consts, *leaves] if self._consts else leaves
-        if opts.checks_values:
-            outs = self._run_and_look(values, sized)
+        if opts.looks_at_calls:
+            outs = self._run_and_look(values, sized, opts)
         elif sized is None:
             outs = self._run(values)
         else:
@@ -111,8 +111,14 @@ class Compiled(Stage):
 
     call = __call__
 
-    def _run_and_look(self, values: Sequence[Any], sized: RunForSizes | None) -> Sequence[Any]:
-        """Run the program; raise FloatingPointError for results that are not finite."""
+    def _run_and_look(
+        self, values: Sequence[Any], sized: RunForSizes | None, opts: Options
+    ) -> Sequence[Any]:
+        """Run the program, and check what is transferred, and that results are finite."""
+        if opts.guards_transfers and self._place is not None:
+            self._placer.note_moves(values, self._place)
+        if not opts.checks_values:
+            return self._run(values) if sized is None else sized.run(values)
         kept = kept_for_search(values) if self.donate_argnums else values
         run, jaxpr = sized or (self._run, self._recording.jaxpr)
         outs = run(values)

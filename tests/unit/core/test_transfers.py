@@ -66,6 +66,16 @@ def test_a_compiled_program_is_guarded() -> None:
         assert compiled(kiln.device_put(N)).tolist() == [2.0, 2.0, 2.0]
 
 
+def test_a_compiled_program_asks_about_arrays_that_it_moves() -> None:
+    x, there = jnp.arange(3.0), kiln.devices()[1]
+    compiled = kiln.jit(lambda x: x + 1, device=there).lower(x).compile()
+    with kiln.transfer_guard("disallow"):
+        assert "device-to-device" in refused(lambda: compiled(x))
+    with kiln.transfer_guard("disallow_explicit"):
+        refused(lambda: compiled(x))
+    assert compiled(x).tolist() == [1.0, 2.0, 3.0]
+
+
 def test_eager_calls_run_plans_again_afterwards() -> None:
     x = jnp.arange(3.0)
     for _ in range(3):
