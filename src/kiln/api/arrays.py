@@ -19,6 +19,7 @@ from kiln.core.array_type import Array
 from kiln.core.engine import default_engine
 from kiln.core.shards import require_part
 from kiln.core.trace import Tracer, aval_of, require_unmasked
+from kiln.core.transfers import explicit
 from kiln.execution.compilation import as_array
 from kiln.ir.sharding import (
     Index,
@@ -51,6 +52,7 @@ def block_until_ready(tree: T) -> T:
 
 
 @api_boundary
+@explicit
 def device_put(x: T, device: Any = None, *, donate: bool = False) -> T:
     """Put the arrays of a pytree on a device, or shard them over several.
 

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from kiln.api.arrays import devices
-from kiln.base.config import override
+from kiln.base.config import changes_of, override
 from kiln.base.option_names import check_foreign, checked
 from kiln.ops.sharding import checked_device
 
@@ -96,13 +96,20 @@ def enable_checks(new_val: bool = True) -> AbstractContextManager[None]:
     return override(check=bool(new_val))
 
 
-def transfer_guard(new_val: str) -> AbstractContextManager[None]:
-    """Accept "allow": kiln does not guard transfers between host and devices.
+def transfer_guard(new_val: str | None) -> AbstractContextManager[None]:
+    """Log or refuse transfers between host and devices, in all directions, until the context ends.
 
-    Raises: UnavailableOptionError for anything else.
+    "log" and "disallow" are about transfers that happen by the way: an operand or argument that is
+    a number or a NumPy array, an argument of a program for several devices that is elsewhere. With
+    "log_explicit" and "disallow_explicit" `device_put` counts too. Transfers to the host are never
+    refused: they read the memory that the CPU computes in.
+
+    Raises: JaxRuntimeError, inside, for a transfer that is refused; ValueError for another level.
+    Example:
+        >>> with kiln.transfer_guard("disallow"):
+        ...     y = kiln.jit(jnp.sin)(kiln.device_put(np.ones(3)))
     """
-    check_foreign("jax_transfer_guard", new_val)
-    return unchanged()
+    return override(**changes_of("transfer_guard", checked("transfer_guard", new_val)))
 
 
 def debug_key_reuse(new_val: bool) -> AbstractContextManager[None]:

@@ -14,6 +14,7 @@ from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import broadcast_prefix, tree_flatten, tree_unflatten
 from kiln.core.array_type import Array
 from kiln.core.trace import require_unmasked
+from kiln.core.transfers import explicit
 from kiln.ir.sharding import Index, Sharding, require_fit
 from kiln.ops.sharding import resolved
 
@@ -21,6 +22,7 @@ _NAME = "make_array_from_process_local_data"
 
 
 @api_boundary
+@explicit
 def make_array_from_process_local_data(
     sharding: Any, local_data: Any, global_shape: Any = None
 ) -> Any:

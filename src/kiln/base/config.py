@@ -16,7 +16,7 @@ from typing import Any
 from kiln import _runtime
 from kiln.base.errors import three_lines
 from kiln.base.lazy import difflib
-from kiln.base.option_names import ALIASES, FOREIGN, check_foreign, checked
+from kiln.base.option_names import ALIASES, FOREIGN, TRANSFER_GUARDS, check_foreign, checked
 from kiln.base.records import Record
 from kiln.base.source import current_source
 
@@ -69,14 +69,26 @@ class Options(Record):
     trace_cache_mb: int = _option(32)
     default_device: Any = dataclasses.field(default=None, metadata=_metadata(None))
     mesh: Any = dataclasses.field(default=None, metadata=_metadata(None, in_key=True))
+    legacy_prng_key: str = _option("allow")
+    no_tracing: bool = _option(False)
+    transfer_guard: str | None = _option(None, kind=str)
+    transfer_guard_host_to_device: str | None = _option(None, kind=str)
+    transfer_guard_device_to_device: str | None = _option(None, kind=str)
+    transfer_guard_device_to_host: str | None = _option(None, kind=str)
     logical_axis_rules: Any = dataclasses.field(default=(), metadata=_metadata((), in_key=True))
     user_contexts: Any = dataclasses.field(default=(), metadata=_metadata((), in_key=True))
     checks_operations: bool = _option(False, in_key=True)
     """Whether what operations compute will be checked: by `checkify`, or by the compiled code."""
+    guards_transfers: bool = dataclasses.field(init=False, repr=False, default=False)
+    """Whether transfers to devices, or between them, are logged or refused."""
+    plain_places: bool = dataclasses.field(init=False, repr=False, default=True)
+    """Whether new arrays are on the first device, and nothing is asked about transfers."""
     plain: bool = dataclasses.field(init=False, repr=False, default=True)
-    """Whether jitted functions are compiled, by default for the first device."""
+    """Whether jitted functions are compiled, with plain places."""
     checks_values: bool = dataclasses.field(init=False, repr=False, default=False)
     """Whether results are checked for nans or infinities."""
+    looks_at_calls: bool = dataclasses.field(init=False, repr=False, default=False)
+    """Whether compiled programs check what they are given, or their results."""
     remembers_calls: bool = dataclasses.field(init=False, repr=False, default=True)
     """Whether the runtime makes calls of jitted functions like those it has seen."""
     plain_eager: bool = dataclasses.field(init=False, repr=False, default=True)
@@ -89,11 +101,17 @@ class Options(Record):
     def __post_init__(self) -> None:
         key = tuple(getattr(self, name) for name in _IN_KEY) if _IN_KEY else ()
         object.__setattr__(self, "_key", key)
-        object.__setattr__(self, "plain", self.jit and self.default_device is None)
+        # Transfers to the host are not looked at: on the CPU they are none.
+        levels = (self.transfer_guard_host_to_device, self.transfer_guard_device_to_device)
+        guards = any(level not in (None, "allow") for level in levels)
+        object.__setattr__(self, "guards_transfers", guards)
+        object.__setattr__(self, "plain_places", self.default_device is None and not guards)
+        object.__setattr__(self, "plain", self.jit and self.plain_places)
         object.__setattr__(self, "checks_values", self.debug_nans or self.debug_infs)
+        object.__setattr__(self, "looks_at_calls", self.checks_values or guards)
         remembers = self.plain and not self.checks_values and not self.python_call
         object.__setattr__(self, "remembers_calls", remembers)
-        plain = not self.checks_values and self.engine is None and self.default_device is None
+        plain = not self.checks_values and self.engine is None and self.plain_places
         plain = plain and not self.batch_invariant
         object.__setattr__(self, "plain_eager", plain)
         object.__setattr__(self, "_hash", None)
@@ -121,13 +139,21 @@ def _parse(name: str, text: str) -> Any:
     return text or None if kind is type(None) else text
 
 
+def changes_of(name: str, value: Any) -> dict[str, Any]:
+    """Return the fields that change with an option: `transfer_guard` is all directions' level."""
+    return dict.fromkeys(TRANSFER_GUARDS if name == "transfer_guard" else (name,), value)
+
+
 def _from_environment() -> Options:
     found = {}
     for name in _TYPES:
         text = os.environ.get("KILN_" + name.upper())
         if text is not None:
             found[name] = _parse(name, text)
-    return Options(**{name: checked(name, value) for name, value in found.items()})
+    given = {name: checked(name, value) for name, value in found.items()}
+    if "transfer_guard" in given:
+        given.update(changes_of("transfer_guard", given["transfer_guard"]))
+    return Options(**given)
 
 
 def _known() -> list[str]:
@@ -243,7 +269,7 @@ class Config:
                 f"config.update({name!r}, {value!r}) at {current_source()}\n{_settled[field]}\n"
                 f"update it at the start of the program, or set KILN_{field.upper()}"
             )
-        _set_base(_changed(_base, {field: value}))
+        _set_base(_changed(_base, changes_of(field, value)))
 
     def parse_flags_with_absl(self) -> None:
         """Accept the call: options come from the environment, and absl's flags say nothing."""

@@ -15,7 +15,20 @@ from typing import Any, NamedTuple
 from kiln.base.errors import UnavailableOptionError, three_lines
 from kiln.base.source import current_source
 
+TRANSFER_GUARDS = (
+    "transfer_guard",
+    "transfer_guard_host_to_device",
+    "transfer_guard_device_to_device",
+    "transfer_guard_device_to_host",
+)
+"""The guard of all transfers, and those of each direction."""
+
+LEVELS = ("allow", "log", "disallow", "log_explicit", "disallow_explicit", None)
+"""What a guard may say of transfers."""
+
 CHOICES: dict[str, tuple[Any, ...]] = {
+    **dict.fromkeys(TRANSFER_GUARDS, LEVELS),
+    "legacy_prng_key": ("allow", "warn", "error"),
     "numpy_rank_promotion": ("allow", "warn", "raise"),
     "numpy_dtype_promotion": ("standard", "strict"),
     "code_generator": ("auto", "kiln", "llvm"),
@@ -44,6 +57,9 @@ ALIASES: dict[str, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "jax_explain_cache_misses": ("explain", bool, _same),
     "jax_num_cpu_devices": ("num_cpu_devices", int, _same),
     "jax_default_device": ("default_device", _same, _same),
+    **{f"jax_{name}": (name, _same, _same) for name in TRANSFER_GUARDS},
+    "jax_legacy_prng_key": ("legacy_prng_key", _same, _same),
+    "jax_no_tracing": ("no_tracing", bool, _same),
     "jax_compilation_cache_dir": (
         "cache_dir",
         lambda path: "auto" if path is None else str(path),
@@ -72,23 +88,19 @@ class Foreign(NamedTuple):
 
 
 _DISK = "programs that are worth it are kept on disk, whatever their size"
-_GUARD = "transfers between host and devices are not guarded"
 _CPU = "programs run on the CPU"
+_DUMP = "programs are written as text where the option dump names a stage"
+_LOCATIONS = "locations in programs are the user's lines"
+_EFFORT = "all programs are compiled with the same effort"
+_CHECKS = "values are checked where a program asks for it"
 _LOWER = "compile for another platform with jit(f).trace(x).lower(lowering_platforms=('cuda',))"
 
 FOREIGN: dict[str, Foreign] = {
     "jax_platforms": Foreign((None, "", "cpu"), _CPU, _LOWER),
     "jax_platform_name": Foreign((None, "", "cpu"), _CPU, _LOWER),
-    "jax_transfer_guard": Foreign(("allow", None), _GUARD, "leave the guard out"),
-    "jax_transfer_guard_host_to_device": Foreign(("allow", None), _GUARD, "leave the guard out"),
-    "jax_transfer_guard_device_to_host": Foreign(("allow", None), _GUARD, "leave the guard out"),
-    "jax_transfer_guard_device_to_device": Foreign(("allow", None), _GUARD, "leave the guard out"),
     "jax_debug_key_reuse": Foreign((False,), "keys used twice are not found", "leave it False"),
     "jax_enable_custom_prng": Foreign(
         (False,), "random.PRNGKey returns raw keys", "use random.key, whose keys are typed"
-    ),
-    "jax_legacy_prng_key": Foreign(
-        ("allow",), "raw keys are accepted everywhere", "use random.key throughout"
     ),
     "jax_softmax_custom_jvp": Foreign(
         (False, True), "softmax has its own derivative", "leave it True", harmless=True
@@ -106,9 +118,6 @@ FOREIGN: dict[str, Foreign] = {
         (False, True), "there is no jax2tf", "leave it out", harmless=True
     ),
     "jax_no_execution": Foreign((False,), "execution is not forbidden", "leave it False"),
-    "jax_no_tracing": Foreign(
-        (False,), "tracing is not forbidden", "write kiln.jit(f, max_traces=1)"
-    ),
     "jax_remove_size_one_mesh_axis_from_type": Foreign(
         (False, True), "types do not have shardings", "leave it out", harmless=True
     ),
@@ -140,6 +149,91 @@ FOREIGN: dict[str, Foreign] = {
         harmless=True,
     ),
 }
+
+
+def _harmless(why: str, instead: str, values: dict[str, tuple[Any, ...]]) -> None:
+    """Add options that do not affect results, by their names without `jax_`."""
+    for name, same in values.items():
+        FOREIGN[f"jax_{name}"] = Foreign(same, why, instead, harmless=True)
+
+
+_harmless(
+    _DISK,
+    "set disk_cache_mb and cache_dir",
+    {
+        "compilation_cache_max_size": (-1,),
+        "compilation_cache_include_metadata_in_key": (False,),
+        "raise_persistent_cache_errors": (False,),
+        "persistent_cache_enable_xla_caches": ("xla_gpu_per_fusion_autotune_cache_dir", "none"),
+    },
+)
+_harmless(
+    _DUMP,
+    "set KILN_DUMP and KILN_DUMP_DIR",
+    {
+        "dump_ir_to": ("",),
+        "dump_ir_modes": ("stablehlo",),
+        "include_debug_info_in_dumps": (True,),
+        "pprint_use_color": (True, False),
+        "debug_log_modules": ("",),
+        "log_checkpoint_residuals": (False,),
+    },
+)
+_harmless(
+    _LOCATIONS,
+    "leave it out, or set KILN_FULL_TRACEBACK=1",
+    {
+        "include_full_tracebacks_in_locations": (True,),
+        "traceback_in_locations_limit": (100,),
+        "tracer_error_num_traceback_frames": (5,),
+        "send_traceback_to_runtime": ("off",),
+    },
+)
+_harmless(
+    _EFFORT,
+    "leave it out",
+    {
+        "optimization_level": ("UNKNOWN",),
+        "memory_fitting_level": ("O2",),
+        "memory_fitting_effort": (0.0,),
+        "exec_time_optimization_effort": (0.0,),
+        "disable_most_optimizations": (False,),
+        "compiler_enable_remat_pass": (True,),
+        "enable_pgle": (False,),
+    },
+)
+_harmless(
+    "large constants are not reported",
+    "leave it out",
+    {
+        "captured_constants_warn_bytes": (2_000_000_000, -1),
+        "captured_constants_report_frames": (0,),
+    },
+)
+_harmless(
+    _CPU,
+    _LOWER,
+    {
+        "cuda_visible_devices": ("all",),
+        "rocm_visible_devices": ("all",),
+        "use_magma": ("auto", "off"),
+        "bcoo_cusparse_lowering": (False,),
+        "threefry_gpu_kernel_lowering": (False,),
+    },
+)
+for _name in ("nan", "divide", "oob"):
+    FOREIGN[f"jax_error_checking_behavior_{_name}"] = Foreign(
+        ("ignore",), _CHECKS, "use kiln.experimental.checkify, or jax_debug_nans"
+    )
+FOREIGN["jax_check_static_indices"] = Foreign(
+    (False,), _CHECKS, "check the index before, or use checkify.index_checks"
+)
+FOREIGN["jax_random_seed_offset"] = Foreign(
+    (0,), "seeds are taken as they are", "add the offset: random.key(seed + offset)"
+)
+FOREIGN["jax_high_dynamic_range_gumbel"] = Foreign(
+    (False,), "functions have a mode instead", "pass mode='high' to gumbel and categorical"
+)
 
 
 def check_foreign(name: str, value: Any) -> None:

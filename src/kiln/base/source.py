@@ -99,6 +99,11 @@ def is_internal(filename: str) -> bool:
     return filename.startswith(_ROOT)
 
 
+def is_users(code: types.CodeType) -> bool:
+    """Tell whether code is neither kiln's nor NumPy's."""
+    return not code.co_filename.startswith(_NOT_THE_USERS)
+
+
 def current_source() -> Source | None:
     """Return the innermost frame outside kiln and NumPy."""
     frame: types.FrameType | None = sys._getframe(1)

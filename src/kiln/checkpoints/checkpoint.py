@@ -32,6 +32,7 @@ from kiln.checkpoints.matching import (
 from kiln.checkpoints.saving import FILES
 from kiln.checkpoints.shardings import rebuilt_sharding
 from kiln.core.array import from_host, with_type
+from kiln.core.transfers import explicit
 from kiln.ir.sharding import Sharding
 from kiln.ir.types import ShapedArray
 from kiln.jit.struct import ShapeDtypeStruct
@@ -192,6 +193,7 @@ class Checkpoint(Mapping[str, Any]):
         return with_type(made, made.aval.with_(weak_type=True)) if how.weak else made
 
 
+@explicit
 def _array(entry: Entry, reader: BlockReader, sharding: Sharding | None) -> Any:
     if sharding is None:
         made: Any = from_host(reader.whole(), ShapedArray(entry.shape, entry.stored_dtype))

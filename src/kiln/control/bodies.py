@@ -36,7 +36,7 @@ from kiln.content.fingerprint import content_of
 from kiln.control.region import memoized
 from kiln.core.array import Array
 from kiln.core.ref import Ref, returned_ref
-from kiln.core.staging import stage_region
+from kiln.core.staging import check_may_trace, stage_region
 from kiln.core.trace import Tracer, aval_of, state
 from kiln.core.watching import watched
 from kiln.execution.compilation import as_array
@@ -188,6 +188,7 @@ def _record(
                 raise not_an_array(asked, f"the result{path}", leaves[i])
         return values
 
+    check_may_trace(definition_of(user), construct)
     jaxpr, consts = stage_region(
         flat,
         avals,

@@ -22,6 +22,7 @@ from kiln.core import engine, trace
 from kiln.core.array import from_host, host_value
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
+from kiln.core.transfers import explicit
 from kiln.execution.compilation import as_array
 from kiln.ir.effects import DEBUG, DEBUG_ORDERED, IO, IO_ORDERED, Effects
 from kiln.ir.sharding import Sharding
@@ -58,7 +59,7 @@ class HostFunction(Record):
     def __call__(self, *arrays: np.ndarray) -> list[Any]:
         """Return the leaves of the result."""
         leaves: list[Any] = [
-            from_host(x, ShapedArray(x.shape, dtype))
+            from_host(x, ShapedArray(x.shape, dtype), is_sent=False)
             for x, dtype in zip(arrays, self.dtypes, strict=True)
         ]
         for i, x in self.static:
@@ -115,6 +116,7 @@ class HostCall(Primitive):
         with trace.in_force(trace.state.root):
             return checked(callback(*xs), result_avals)
 
+    @explicit
     def evaluate(self, *xs: Any, callback: Any, result_avals: Any = (), **params: Any) -> Any:
         if params.get("ordered"):
             engine.barrier()

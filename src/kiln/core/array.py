@@ -29,6 +29,7 @@ from kiln.core.dlpack import HOST, capsule_of
 from kiln.core.engine import Buffer, Memory, default_engine, default_sharding
 from kiln.core.operators import ArrayOperators
 from kiln.core.shards import Shard, is_all_here, shards_of
+from kiln.core.transfers import explicit, sent
 from kiln.core.watching import WATCHES, note_look
 from kiln.ir.display import pretty
 from kiln.ir.formats import Format, format_of
@@ -332,6 +333,7 @@ Array.register(ConcreteArray)
 _runtime.set_array_classes(ConcreteArray, PlacedArray)
 
 
+@explicit
 def _unpickle(value: Any, aval: Any) -> ConcreteArray:
     """Return the array of a pickle, checking that its type matches its values."""
     if type(value) is np.ndarray and isinstance(aval, ShapedArray):
@@ -343,18 +345,21 @@ def _unpickle(value: Any, aval: Any) -> ConcreteArray:
     raise ValueError(three_lines(asked, wrong, "pickle the array again"))
 
 
-def from_host(value: np.ndarray, aval: ShapedArray | None = None) -> ConcreteArray:
-    """Make an array from host data that will not be written to again.
-
-    The caller gives up the memory; copy data that a user may still modify.
-    """
+def from_host(
+    value: np.ndarray, aval: ShapedArray | None = None, *, is_sent: bool = True
+) -> ConcreteArray:
+    """Make an array from host data that nobody writes to again: copy what a user may modify."""
     if value.flags.writeable:
         value = value.view()
         value.flags.writeable = False
     aval = aval or ShapedArray(value.shape, value.dtype)
-    device = options().default_device
-    if device is not None:
-        return PlacedArray(aval, value, None, None, SingleDeviceSharding(device), False)
+    opts = options()
+    if not opts.plain_places:
+        if is_sent and opts.guards_transfers:
+            sent(value)
+        if opts.default_device is not None:
+            place = SingleDeviceSharding(opts.default_device)
+            return PlacedArray(aval, value, None, None, place, False)
     return ConcreteArray(aval, value)
 
 
@@ -454,7 +459,7 @@ def copied(x: ConcreteArray) -> ConcreteArray:
             memory.put(np.array(host_value(x)), x._sharding) if here else _own_buffer(x, memory)
         )
         return PlacedArray(x.aval, None, buffer, memory, x._sharding, x._committed)
-    return from_host(np.array(host_value(x)), x.aval)
+    return from_host(np.array(host_value(x)), x.aval, is_sent=False)
 
 
 def shard_arrays(x: ConcreteArray) -> list[ConcreteArray]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source, in_scopes
 from kiln.core.array import from_host, host_value
@@ -194,6 +195,22 @@ def _literal(x: Any) -> Literal:
     if aval.weak_type or type(x) is bool:
         return Literal(x, aval)
     return Literal(aval.dtype.type(x), aval)
+
+
+def check_may_trace(definition: str, purpose: str) -> None:
+    """Check that tracing is allowed here.
+
+    Raises: RuntimeError if the option `no_tracing` forbids it.
+    """
+    if not options().no_tracing:
+        return
+    raise RuntimeError(
+        three_lines(
+            f"{purpose} of {definition} at {current_source()}",
+            f"re-tracing function {definition} for `{purpose}`, but 'no_tracing' is set",
+            "call it with such arguments before, or leave the guard: kiln.no_tracing(False)",
+        )
+    )
 
 
 def stage(

@@ -12,9 +12,10 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from kiln.base.bounded import Bounded
-from kiln.base.config import options
+from kiln.base.config import Options, options
 from kiln.base.memory import MB
 from kiln.core.trace import Trace, Tracer, aval_of, leaked, set_root_trace
+from kiln.core.transfers import applied
 from kiln.execution.compilation import CachedProgram, WrongDevice, compile_jaxpr
 from kiln.execution.engine_choice import engine_for
 from kiln.execution.nonfinite import check_operation
@@ -26,6 +27,13 @@ from kiln.ir.types import ShapedArray
 
 ENTRY_BYTES = 4096
 """A program with its key. What it runs is counted among the executables."""
+
+
+def _is_elsewhere(args: Sequence[Any], opts: Options) -> bool:
+    """Tell transfer guards of operands, and whether operations run on another device."""
+    if opts.guards_transfers:
+        applied(args)
+    return opts.default_device is not None
 
 
 def _limit() -> int:
@@ -50,8 +58,11 @@ class EvalTrace(Trace):
             if isinstance(x, Tracer):
                 raise leaked(x)
         if primitive.evaluate is not None:
+            opts = options()
+            if opts.guards_transfers:
+                applied(args)
             found = primitive.evaluate(*args, **params)
-            if options().checks_values and primitive.multiple:
+            if opts.checks_values and primitive.multiple:
                 check_operation(primitive, args, found, params)
             return found
         return self.run(primitive, args, params)
@@ -62,7 +73,8 @@ class EvalTrace(Trace):
         avals = tuple([aval_of(x) for x in args])
         key = (primitive, avals, params_key(params) if params else (), opts.key())
         program = self.programs.peek(key)
-        if opts.default_device is not None or (program is None and is_placed(args)):
+        is_elsewhere = not opts.plain_places and _is_elsewhere(args, opts)
+        if is_elsewhere or (program is None and is_placed(args)):
             outs = self._placed(key, params)(args)
         else:
             if program is None:

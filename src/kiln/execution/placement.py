@@ -12,12 +12,13 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kiln import _runtime
-from kiln.base.config import options
+from kiln.base.config import Options, options
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray, PlacedArray
 from kiln.core.array_placement import unplaced
-from kiln.core.engine import Placement, Program
+from kiln.core.engine import Placement, Program, default_sharding
+from kiln.core.transfers import moved
 from kiln.execution.compilation import (
     CachedProgram,
     WrongDevice,
@@ -125,8 +126,13 @@ class Placer:
 
         Raises: ValueError for committed arguments on different devices, or not as asked for.
         """
-        situation = _situation(args)
+        opts = options()
+        situation = _situation(args, opts)
         found = self._runs.get(situation)
+        if opts.guards_transfers:
+            placement = self.place(situation.committed)
+            if placement is not None or situation.has_placed:
+                self.note_moves(args, placement)
         if found is not None:
             return found
         start = time.perf_counter()
@@ -139,6 +145,15 @@ class Placer:
         if note is not None:
             note(time.perf_counter() - start)
         return self._runs.setdefault(situation, run)
+
+    def note_moves(self, args: Sequence[Any], placement: Placement | None) -> None:
+        """Tell transfer guards which arguments are not where the program needs them."""
+        devices = default_sharding().devices if placement is None else placement.devices
+        wanted: Sequence[Sharding | None] = () if placement is None else placement.in_shardings
+        wanted = wanted or (SingleDeviceSharding(devices[0]),) * len(args)
+        for x, sharding, used in list(zip(args, wanted, self.used, strict=True))[self.hidden :]:
+            if used and sharding is not None and isinstance(x, ConcreteArray):
+                moved(x, sharding, by_program=True)
 
     def place(self, committed: Sequence[Sharding | None]) -> Placement | None:
         """Return where to run for committed arguments; None for the first device, by default."""
@@ -366,9 +381,9 @@ class _Situation(NamedTuple):
     has_placed: bool
 
 
-def _situation(args: Sequence[Any]) -> _Situation:
+def _situation(args: Sequence[Any], opts: Options) -> _Situation:
     committed = [x.sharding if type(x) is PlacedArray and x.committed else None for x in args]
-    return _Situation(tuple(committed), options().default_device, is_placed(args))
+    return _Situation(tuple(committed), opts.default_device, is_placed(args))
 
 
 def _run_unplaced(run: Run, args: Sequence[Any]) -> list[ConcreteArray]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn
 
-from kiln.base.config import options
+from kiln.base.config import Options, options
 from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import (
@@ -21,6 +21,7 @@ from kiln.core.engine import Placement, default_sharding
 from kiln.core.memory_text import explained
 from kiln.core.topology import DescribedDevice
 from kiln.core.trace import Tracer
+from kiln.core.transfers import called, calling
 from kiln.execution.compilation import CachedProgram
 from kiln.execution.nonfinite import check_program, kept_for_search
 from kiln.execution.placement import Placer, Run
@@ -77,6 +78,7 @@ class Compiled(Stage):
         self._is_flat = form.tree == tree_structure((0,) * len(self._wanted))
         self._out_tree = None if recording.out_tree.is_leaf else recording.out_tree
 
+    @calling
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run the program; static arguments are left out, and named axes may have any size.
 
@@ -86,6 +88,7 @@ class Compiled(Stage):
             args, kwargs = respelled(args, kwargs, self._tree, self._form.parameters)
         leaves: Sequence[Any] = args
         tree = None
+        opts = options()
         if kwargs or not self._is_flat:
             leaves, tree = flatten_call(args, kwargs)
         if {*map(type, leaves)} == _ARRAYS and (tree is None or tree == self._tree):
@@ -94,9 +97,11 @@ class Compiled(Stage):
             sized = None if avals == self._accepted else self._accept(args, avals)
         else:
             leaves, sized = self._leaves(args, kwargs)
+            if opts.guards_transfers:
+                called(leaves)
         values = [*self._consts, *leaves] if self._consts else leaves
-        if options().checks_values:
-            outs = self._run_and_look(values, sized)
+        if opts.looks_at_calls:
+            outs = self._run_and_look(values, sized, opts)
         elif sized is None:
             outs = self._run(values)
         else:
@@ -106,8 +111,14 @@ class Compiled(Stage):
 
     call = __call__
 
-    def _run_and_look(self, values: Sequence[Any], sized: RunForSizes | None) -> Sequence[Any]:
-        """Run the program; raise FloatingPointError for results that are not finite."""
+    def _run_and_look(
+        self, values: Sequence[Any], sized: RunForSizes | None, opts: Options
+    ) -> Sequence[Any]:
+        """Run the program, and check what is transferred, and that results are finite."""
+        if opts.guards_transfers and self._place is not None:
+            self._placer.note_moves(values, self._place)
+        if not opts.checks_values:
+            return self._run(values) if sized is None else sized.run(values)
         kept = kept_for_search(values) if self.donate_argnums else values
         run, jaxpr = sized or (self._run, self._recording.jaxpr)
         outs = run(values)

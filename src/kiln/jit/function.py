@@ -20,6 +20,7 @@ from kiln.content.class_content import Unreadable
 from kiln.content.fingerprint import DESCRIPTION, Reading, readable
 from kiln.core.array import ConcreteArray
 from kiln.core.trace import Tracer, state
+from kiln.core.transfers import calling
 from kiln.execution.compilation import CachedProgram
 from kiln.execution.eager import EVAL
 from kiln.execution.sized_programs import ProgramForSizes
@@ -108,6 +109,7 @@ class JitFunction(_runtime.Callable):
             return inspect.signature(signed_by(self._fun))
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
+    @calling
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the compiled program for these arguments, tracing and compiling it if needed."""
         opts = options()

@@ -13,6 +13,7 @@ from kiln.core.array_placement import together
 from kiln.core.ref import check_distinct
 from kiln.core.staging import eval_jaxpr, recording
 from kiln.core.trace import state
+from kiln.core.transfers import called
 from kiln.execution.compilation import WrongDevice
 from kiln.execution.nonfinite import check_program
 from kiln.execution.placement import NO_REQUEST
@@ -27,20 +28,22 @@ def run(entry: Entry, values: Sequence[Any], opts: Options) -> list[Any]:
     """Return the flat results of an entry for concrete values, its constants first."""
     direct = entry.placer.direct if opts.plain else None
     if direct is None:
-        outs = _placed(entry, values)
+        outs = _placed(entry, values, opts)
     else:
         try:
             outs = direct(values)
         except WrongDevice:
-            outs = _placed(entry, values)
+            outs = _placed(entry, values, opts)
     if opts.checks_values:
         check_program(entry.recording.name, entry.recording.jaxpr, values, outs)
     return outs
 
 
 @api_boundary
-def _placed(entry: Entry, values: Sequence[Any]) -> list[Any]:
+def _placed(entry: Entry, values: Sequence[Any], opts: Options) -> list[Any]:
     """Run an entry where its arguments require, compiling it for that placement if needed."""
+    if opts.guards_transfers:
+        called(values[len(entry.consts) :])
     return entry.placer.run_for(values, entry.note_preparation)(values)
 
 
@@ -58,7 +61,11 @@ def bind(
     if entry.is_bound:
         values = [*entry.consts, *leaves]
         check_distinct(f"call of {recorded.name}", values, recorded.jaxpr.arg_names)
-        if request is NO_REQUEST and state.trace is state.root and options().plain:
+        opts = options()
+        if opts.guards_transfers and state.trace is state.root:
+            called(leaves)
+        is_usual = opts.jit and opts.default_device is None
+        if request is NO_REQUEST and state.trace is state.root and is_usual:
             if not recorded.is_temporary:
                 return on_contents(recorded.jaxpr, recorded.name).run(values, settings)
     if recorded.assumed:

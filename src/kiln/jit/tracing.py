@@ -11,7 +11,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import definition_of, name_of
 from kiln.base.tree import keystr, tree_flatten_with_path
 from kiln.core.ref import Ref, returned_ref
-from kiln.core.staging import hoist_constants, stage
+from kiln.core.staging import check_may_trace, hoist_constants, stage
 from kiln.execution import dumping
 from kiln.ir.checker import check
 from kiln.ir.types import ShapedArray
@@ -67,6 +67,7 @@ def trace(
         box[:] = [tree, extra]
         return outs
 
+    check_may_trace(definition_of(fun), purpose)
     start = time.perf_counter()
     jaxpr, consts = stage(
         flat,

@@ -316,7 +316,7 @@ def from_dlpack(x: ArrayLike, /, *, device: Any = None, copy: bool | None = None
         )
     if not shared or (copy and not is_copy):
         return put(array(value), device)
-    return put(from_host(value), device)
+    return put(from_host(value, is_sent=False), device)
 
 
 def canonical_shape(name: str, shape: Any) -> tuple[Dim, ...]:

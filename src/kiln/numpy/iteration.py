@@ -34,6 +34,6 @@ def unpacked(x: Any) -> Iterable[Any]:
             )
         )
     if type(x) is ConcreteArray:
-        value = host_value(x)
-        return [from_host(np.asarray(value[i]), x.aval.with_(shape=shape[1:])) for i in range(size)]
+        value, aval = host_value(x), x.aval.with_(shape=shape[1:])
+        return [from_host(np.asarray(value[i]), aval, is_sent=False) for i in range(size)]
     return [index_in_dim(x, i, 0, keepdims=False) for i in range(size)]

@@ -16,6 +16,7 @@ import numpy as np
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.operators import set_operators
+from kiln.core.transfers import explicit
 from kiln.execution.eager_plans import eager
 from kiln.ir.sizes import Size
 from kiln.numpy import (
@@ -158,6 +159,7 @@ def _copy(self: Any, order: str | None = None) -> Any:
     return creation.copy(self)
 
 
+@explicit
 def _to_device(self: Any, device: Any, /, *, stream: Any = None) -> Any:
     if stream is not None:
         raise ValueError(

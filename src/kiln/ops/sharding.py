@@ -15,6 +15,7 @@ from kiln.core.array_placement import placed, spread
 from kiln.core.engine import default_engine
 from kiln.core.shards import is_all_here, require_part
 from kiln.core.trace import Tracer, aval_of
+from kiln.core.transfers import moved
 from kiln.execution.compilation import as_array
 from kiln.execution.resharding import resharded
 from kiln.ir.abstract_mesh import AbstractMesh
@@ -116,6 +117,8 @@ def put(x: Any, place: Any) -> Any:
         sharding = SingleDeviceSharding(checked_device(place, "device_put"))
     if isinstance(x, Tracer):
         return sharding_constraint_p.bind(x, sharding=sharding) if sharding.num_devices > 1 else x
+    if options().guards_transfers and isinstance(x, ConcreteArray):
+        moved(x, sharding)
     memory = default_engine().memory
     if sharding.num_devices > 1 and memory.places_arrays and process_count() == 1:
         made = spread(x, memory, sharding)

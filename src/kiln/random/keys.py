@@ -7,6 +7,7 @@ same streams. Functions accept either; `split` and `fold_in` return the kind the
 from __future__ import annotations
 
 import operator
+import warnings
 from typing import Any
 
 import numpy as np
@@ -64,7 +65,7 @@ def PRNGKey(seed: ArrayLike, *, impl: Any = None) -> Array:
 
 def key_data(keys: ArrayLike) -> Array:
     """Return the words of keys, uint32[..., 2]."""
-    keys = checked("key_data", keys)
+    keys = _not_legacy(checked("key_data", keys))
     return random_unwrap(keys) if aval_of(keys).dtype == KEY else keys  # type: ignore[return-value]
 
 
@@ -88,7 +89,7 @@ def key_dtype(impl_spec: Any = None) -> Any:
 
 def key_impl(keys: ArrayLike) -> str:
     """Return the name of the generator that keys are for."""
-    checked("key_impl", keys)
+    _not_legacy(checked("key_impl", keys))
     return IMPLEMENTATION
 
 
@@ -160,7 +161,7 @@ def single(name: str, key: Any) -> Any:
 
     Raises: TypeError if it is not a key, ValueError if it is an array of keys.
     """
-    found = checked(name, key)
+    found = _not_legacy(checked(name, key))
     aval = aval_of(found)
     shape = aval.shape if aval.dtype == KEY else aval.shape[:-1]
     if shape:
@@ -173,6 +174,24 @@ def single(name: str, key: Any) -> Any:
             )
         )
     return found
+
+
+def _not_legacy(keys: Any) -> Any:
+    """Return keys; raise ValueError for raw ones, or warn, as the option says."""
+    if aval_of(keys).dtype == KEY:
+        return keys
+    level = options().legacy_prng_key
+    if level == "allow":
+        return keys
+    text = three_lines(
+        f"a raw key of type {aval_of(keys)} at {current_source()}",
+        "Legacy uint32 key array passed as key to a function of kiln.random",
+        'make keys with random.key, or set jax_legacy_prng_key to "allow"',
+    )
+    if level == "error":
+        raise ValueError(text)
+    warnings.warn(text, UserWarning, stacklevel=4)
+    return keys
 
 
 def _as_given(given: Any, keys: Any) -> Any:

@@ -101,10 +101,10 @@ def test_smap_maps_array_axes() -> None:
 
 
 def test_guards_accept_what_kiln_does() -> None:
-    with kiln.transfer_guard_device_to_host("allow"), kiln.no_tracing(False):
+    with kiln.auto_pcast(True), kiln.no_execution(False):
         pass
-    with pytest.raises(UnavailableOptionError, match="tracing is not forbidden"):
-        kiln.no_tracing(True)
+    with pytest.raises(UnavailableOptionError, match="execution is not forbidden"):
+        kiln.no_execution(True)
 
 
 def test_user_contexts_are_part_of_the_key() -> None:

@@ -23,6 +23,7 @@ SET_MOST = """
     jax_softmax_custom_jvp jax_logging_level jax_use_shardy_partitioner
     jax_cpu_enable_async_dispatch
 """
+WAYS = ("host_to_device", "device_to_device", "device_to_host")
 CONTEXTS: dict[str, Any] = {
     "checking_leaks": True,
     "debug_infs": True,
@@ -71,12 +72,12 @@ def test_other_values_are_refused_where_they_change_results() -> None:
         ("jax_platforms", "cuda"),
         ("jax_debug_key_reuse", True),
         ("jax_enable_custom_prng", True),
-        ("jax_transfer_guard", "disallow"),
+        ("jax_random_seed_offset", 1),
+        ("jax_error_checking_behavior_nan", "raise"),
+        ("jax_no_execution", True),
     ):
         with pytest.raises(UnavailableOptionError, match=rf"{name}[\s\S]*test_option_names\.py:"):
             config.update(name, value)
-    with pytest.raises(UnavailableOptionError):
-        kiln.transfer_guard("log")
     with pytest.raises(UnavailableOptionError):
         kiln.debug_key_reuse(True)
 
@@ -85,6 +86,17 @@ def test_other_values_are_warned_of_where_they_do_not() -> None:
     with pytest.warns(UserWarning, match="switches the cache off") as caught:
         config.update("jax_enable_compilation_cache", False)
     assert caught[0].filename == __file__
+
+
+def test_options_of_speed_and_text_are_warned_of() -> None:
+    for name, value, instead in (
+        ("jax_optimization_level", "O0", "leave it out"),
+        ("jax_dump_ir_to", "/tmp", "KILN_DUMP_DIR"),
+        ("jax_compilation_cache_max_size", 10, "disk_cache_mb"),
+        ("jax_cuda_visible_devices", "0", "lowering_platforms"),
+    ):
+        with pytest.warns(UserWarning, match=instead):
+            config.update(name, value)
 
 
 def test_the_cache_on_disk_is_spelled_as_in_jax() -> None:
@@ -97,6 +109,39 @@ def test_the_cache_on_disk_is_spelled_as_in_jax() -> None:
         assert config.jax_compilation_cache_dir is None
     finally:
         config.update("cache_dir", before)
+
+
+def test_the_guard_of_all_transfers_is_that_of_each_direction() -> None:
+    directions = [f"jax_transfer_guard_{way}" for way in WAYS]
+    try:
+        config.update("jax_transfer_guard", "log")
+        assert [config.read(name) for name in directions] == ["log"] * 3
+        config.update(directions[0], "allow")
+        assert config.jax_transfer_guard == "log"
+        with kiln.transfer_guard("disallow"):
+            assert [config.read(name) for name in directions] == ["disallow"] * 3
+            with kiln.transfer_guard_host_to_device(None):
+                assert [config.read(name) for name in directions] == [None, *["disallow"] * 2]
+        assert [config.read(name) for name in directions] == ["allow", "log", "log"]
+    finally:
+        config.update("jax_transfer_guard", None)
+    assert [config.read(name) for name in directions] == [None] * 3
+
+
+def test_no_guard_leaves_the_options_plain() -> None:
+    assert options().plain_places
+    for level in (None, "allow"):
+        with kiln.transfer_guard(level):
+            assert options().plain_places
+            assert not options().guards_transfers
+    # On the CPU nothing is transferred to the host.
+    with kiln.transfer_guard_device_to_host("disallow_explicit"):
+        assert options().plain_places
+    for guard in (kiln.transfer_guard_host_to_device, kiln.transfer_guard_device_to_device):
+        with guard("log_explicit"):
+            opts = options()
+            assert opts.guards_transfers
+            assert not (opts.plain or opts.plain_eager or opts.remembers_calls)
 
 
 def test_tracebacks_are_spelled_as_in_jax() -> None:
@@ -118,6 +163,9 @@ def test_values_of_options_with_few_are_checked() -> None:
         lambda: config.update("numpy_dtype_promotion", "never"),
         lambda: kiln.numpy_rank_promotion("never"),
         lambda: kiln.numpy_dtype_promotion("never"),
+        lambda: config.update("jax_transfer_guard", "never"),
+        lambda: kiln.transfer_guard("never"),
+        lambda: kiln.transfer_guard_host_to_device("never"),
     ):
         with pytest.raises(ValueError, match=r"'never'[\s\S]*use one of: '"):
             set_it()
