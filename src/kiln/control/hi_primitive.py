@@ -14,14 +14,15 @@ from kiln.base.errors import MissingRule, three_lines
 from kiln.base.records import Record
 from kiln.base.source import current_source
 from kiln.core.absent import Linear, Zero, is_linear, is_zero
-from kiln.core.hitypes import AvalQDD, full_type_of, is_high, lowered, raised
+from kiln.core.hitypes import AvalQDD, full_type_of, is_high, lowered, owned, owner_of, raised
 from kiln.core.meaning import meaning
 from kiln.core.primitive import Primitive
 from kiln.core.staging import stage_pure
-from kiln.core.trace import Tracer, aval_of
+from kiln.core.trace import Trace, Tracer, aval_of
 from kiln.ir.rewrite import params_key
 from kiln.ir.types import ShapedArray
 from kiln.ops.shape import filled
+from kiln.transforms.batching import BatchTrace, BatchTracer
 
 
 class HiPrimitive(Primitive):
@@ -86,6 +87,8 @@ class HiPrimitive(Primitive):
         """Apply the operation to values, traced or not."""
         types = [full_type_of(x) if is_high(x) else aval_of(x) for x in args]
         if any(kind.has_qdd for kind in types):
+            owners = [owner_of(x) for x, kind in zip(args, types, strict=True) if kind.has_qdd]
+            _require_within(self, owners, args)
             return self._computed(args, params)
         arrays = lowered(types, args)
         if not any(isinstance(x, Tracer) for x in arrays):
@@ -102,7 +105,11 @@ class HiPrimitive(Primitive):
         if not self.is_high(*map(aval_of, args), **params):
             return self.impl(*args, **params)
         found = self.to_lojax(*args, **params)
-        return list(found) if self.multiple else found
+        results = list(found) if self.multiple else [found]
+        for x in results:
+            if is_high(x) and aval_of(x).has_qdd:
+                owned(x)
+        return results if self.multiple else found
 
     def _undefined(self, rule: str) -> MissingRule:
         return MissingRule(
@@ -112,6 +119,39 @@ class HiPrimitive(Primitive):
                 f"define `{rule}` on {type(self).__name__}",
             )
         )
+
+
+def _require_within(primitive: HiPrimitive, owners: Sequence[Trace], args: Sequence[Any]) -> None:
+    """Check that traced operands exist wherever values that change do: they may be stored there.
+
+    Raises: ValueError for one that belongs to a derivative or a map inside.
+    """
+    for x in args:
+        if isinstance(x, Tracer) and not all(_exists_in(x, owner) for owner in owners):
+            under = "vmap" if isinstance(x, BatchTracer) else "differentiation"
+            raise ValueError(
+                three_lines(
+                    f"{primitive.name!r} under {under} at {current_source()}",
+                    f"an operand of type {x.aval} is {'mapped' if under == 'vmap' else 'moving'}, "
+                    "and the value that changes was made outside the function",
+                    "make the value inside the function; or pass lax.stop_gradient(operand)"
+                    if under == "differentiation"
+                    else "make the value inside the function, or change it outside",
+                )
+            )
+
+
+def _exists_in(x: Tracer, owner: Trace) -> bool:
+    trace: Trace | None = owner
+    while trace is not None:
+        if trace is x.owner or (
+            isinstance(trace, BatchTrace)
+            and isinstance(x.owner, BatchTrace)
+            and trace.tag is x.owner.tag
+        ):
+            return True
+        trace = trace.parent
+    return False
 
 
 class Application(Record, eq=False):

@@ -13,7 +13,8 @@ from typing import Any
 from kiln.base.errors import three_lines
 from kiln.base.records import Record
 from kiln.base.source import current_source
-from kiln.core.trace import aval_of, set_type_of
+from kiln.core.staging import StagingTrace
+from kiln.core.trace import Trace, aval_of, set_type_of, state
 from kiln.ir.effects import Effect
 from kiln.ir.types import AbstractValue
 
@@ -246,6 +247,73 @@ def full_type_of(x: Any) -> Any:
     """Return the type of a value, with its state if it has one."""
     aval = aval_of(x)
     return AvalQDD(aval, cur_qdd(x)) if aval.has_qdd else aval
+
+
+class NeedsArrays(NotImplementedError):
+    """A function being recorded must be given arrays, and return them, for values of other kinds.
+
+    Calls of jitted functions catch it, and do so from then on.
+    """
+
+    value: Any = None
+
+
+class Returned(NeedsArrays):
+    """A function being recorded returns a value of another kind."""
+
+    def __init__(self, value: Any, asked: str) -> None:
+        super().__init__(
+            three_lines(
+                f"{asked} at {current_source()}",
+                f"the function returned a value of type {type(value).__name__}: only calls of "
+                "jitted functions return values that are no arrays",
+                "return the arrays that it consists of",
+            )
+        )
+
+
+class ClosedOver(NeedsArrays):
+    """A function being recorded uses a value that changes and that does not belong to the program.
+
+    Calls of jitted functions pass it from then on.
+    """
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        super().__init__(
+            three_lines(
+                f"use of a value of type {type(value).__name__} at {current_source()}",
+                "it changes, and was made outside the function that is being recorded here (the "
+                "body of a loop, a branch, make_jaxpr): only jit takes such values",
+                "pass what it holds to the function, and store what the function returns",
+            )
+        )
+
+
+def owned(value: Any) -> Any:
+    """Return a value that changes, which belongs from now on to the active trace."""
+    trace = state.trace
+    if trace is not state.root:
+        if trace.high is None:
+            trace.high = {}
+        trace.high[id(value)] = value
+    return value
+
+
+def owner_of(value: Any) -> Trace:
+    """Return the trace that a value that changes belongs to.
+
+    Raises: ClosedOver if it belongs to none within the program being recorded.
+    """
+    trace: Trace | None = state.trace
+    while trace is not None and trace is not state.root:
+        if trace.high is not None and id(value) in trace.high:
+            return trace
+        if type(trace) is StagingTrace:
+            raise ClosedOver(value)
+        trace = trace.parent
+    root: Trace = state.root
+    return root
 
 
 def lowered(types: Sequence[Any], values: Sequence[Any]) -> list[Any]:

@@ -30,11 +30,13 @@ from kiln.ir.types import ShapedArray
 class Trace:
     """Decides what applying a primitive means. `live` ends with the transformation."""
 
-    __slots__ = ("live", "made", "parent")
+    __slots__ = ("high", "live", "made", "parent")
 
     def __init__(self, parent: Trace | None = None) -> None:
         self.parent = parent
         self.live = True
+        # Values of other kinds that change and were made here, by id.
+        self.high: dict[int, Any] | None = None
         # Where tracers were made that do not record it themselves, by id; only to check leaks.
         self.made: dict[int, Source | None] | None = None
         if options().check_tracer_leaks:

@@ -152,8 +152,8 @@ class ShapedArray(AbstractValue):
     to_ct_aval = to_cotangent_aval
 
     def normalize(self) -> ShapedArray:
-        """Return the type itself: none has another form."""
-        return self
+        """Return the type that it is compared by: the strong one."""
+        return self.strip_weak_type()
 
     def lo_ty(self) -> list[ShapedArray]:
         """Return the types of the arrays that a value consists of: this one."""

@@ -165,6 +165,9 @@ class BoxState:
     leaf_avals: tuple[Any, ...]
     treedef: Any
 
+    def normalize(self) -> Any:
+        return BoxState(tuple(x.normalize() for x in self.leaf_avals), self.treedef)
+
 
 class BoxTy(hijax.MutableHiType):
     def __hash__(self) -> int:

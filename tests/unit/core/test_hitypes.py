@@ -30,6 +30,7 @@ def test_types_of_registered_classes() -> None:
 def test_the_type_of_an_array_is_its_own_part() -> None:
     kind = kiln.typeof(np.ones(2))
     assert kind.lo_ty() == [kind] and kind.normalize() is kind
+    assert not kiln.typeof(1.0).normalize().weak_type
     assert kind.lower_val(3) == [3] and kind.raise_val(3) == 3
 
 
