@@ -18,6 +18,7 @@ _PUBLIC = {
     "jax._src.api": ("jax",),
     "jax._src.api_util": ("jax.api_util",),
     "jax._src.basearray": ("jax.typing", "jax"),
+    "jax._src.checkify": ("jax.experimental.checkify",),
     "jax._src.config": ("jax",),
     "jax._src.core": ("jax.core", "jax.extend.core"),
     "jax._src.custom_derivatives": ("jax.custom_derivatives",),

@@ -14,7 +14,7 @@ _FUNCTIONS = "local arrays become global ones by functions, not by primitives"
 _DISK = "the cache on disk is an option: kiln.config.update('cache_dir', path)"
 _HANDLE = "kiln has the function, and expresses it by other primitives"
 _SPECIFIC = "it steers XLA's compiler, which runs only what the native engine does not"
-_HIGHER = "new kinds of values are not supported"
+_HIGHER = "values of other kinds are those of HiType and MutableHiType, in one program"
 _TOOL = "a tool of JAX's authors, about JAX's own programs"
 _QUANTISED = "scaled products of 8-bit floats are not implemented"
 
@@ -33,11 +33,12 @@ REFUSED: dict[str, str] = {
     "jax.experimental.compilation_cache": _DISK,
     "jax.experimental.compute_on": _SPECIFIC,
     "jax.experimental.control_deps": _SPECIFIC,
-    "jax.experimental.cur_qdd": _HIGHER,
     "jax.experimental.custom_partitioning": _SPECIFIC,
     "jax.experimental.EArray": _HIGHER,
     "jax.experimental.fused": _SPECIFIC,
-    "jax.experimental.hijax": _HIGHER,
+    "jax.experimental.hijax.HiPspec": _HIGHER,
+    "jax.experimental.hijax.TransformedRef": "there are no references to parts of a reference",
+    "jax.experimental.hijax.VJPHiPrimitive": "write custom_vjp, or a HiPrimitive with jvp",
     "jax.experimental.jax2tf": "TensorFlow is not a dependency",
     "jax.experimental.jet": "rules are in jet_rules, by names; few operations need one",
     "jax.experimental.key_reuse": "keys used twice are not found",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from kiln._runtime import NodeKind
 from kiln.base import tree_nodes
 from kiln.base.errors import three_lines
+from kiln.base.records import Record
 from kiln.base.source import current_source
-from kiln.base.treedef import IsLeaf, tree_flatten
+from kiln.base.treedef import IsLeaf, PyTreeDef, tree_flatten
 
 KeyEntry = Any
 """One step of a key path."""
@@ -75,4 +78,47 @@ class Registry:
         return flatten_one_level_with_keys(tree) if is_tree_node(type(tree)) else None
 
 
+class NodeFunctions(Record):
+    """How nodes of one class come apart, and are put together."""
+
+    to_iter: Callable[[Any], tuple[Iterable[Any], Any]]
+    """From a node to its children and its metadata."""
+    from_iter: Callable[[Any, Iterable[Any]], Any]
+    """From metadata and children to a node."""
+
+
+class NodeClasses(Mapping[type, NodeFunctions]):
+    """The classes that are containers of pytrees, but for namedtuples, as they are now."""
+
+    def __getitem__(self, cls: type) -> NodeFunctions:
+        kind = tree_nodes.KINDS[cls]
+        if not _is_listed(kind):
+            raise KeyError(cls)
+
+        def from_iter(data: Any, children: Iterable[Any]) -> Any:
+            leaves = tuple(children)
+            structure = PyTreeDef.from_node_data_and_children(
+                (cls, data), [PyTreeDef(None)] * len(leaves)
+            )
+            return structure.unflatten(leaves)
+
+        return NodeFunctions(kind.take_apart, from_iter)
+
+    def __contains__(self, cls: object) -> bool:
+        kind = tree_nodes.KINDS.get(cls)  # type: ignore[call-overload]
+        return kind is not None and _is_listed(kind)
+
+    def __iter__(self) -> Iterator[type]:
+        return iter([cls for cls, kind in list(tree_nodes.KINDS.items()) if _is_listed(kind)])
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _is_listed(kind: NodeKind) -> bool:
+    # A namedtuple is entered when it is first met.
+    return kind.registered
+
+
+node_classes = NodeClasses()
 default_registry = Registry()

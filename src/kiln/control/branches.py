@@ -23,6 +23,7 @@ from kiln.control.bodies import (
     with_varying,
 )
 from kiln.control.cond import cond_p
+from kiln.control.high_values import carrying, over_branches
 from kiln.control.region import memoized
 from kiln.core.ref import check_distinct
 from kiln.core.staging import eval_jaxpr, stage_pure
@@ -39,6 +40,7 @@ B = TypeVar("B")
 _ABSENT: Any = object()
 
 
+@carrying(over_branches)
 @api_boundary
 def cond(
     pred: Any,
@@ -80,6 +82,7 @@ def cond(
     return _branch("cond", index, ("false_fun", "true_fun"), (false_fun, true_fun), operands)
 
 
+@carrying(over_branches)
 @api_boundary
 def switch(
     index: Any,

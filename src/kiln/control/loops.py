@@ -41,6 +41,7 @@ from kiln.control.bodies import (
     unchanged,
 )
 from kiln.control.branches import known_value
+from kiln.control.high_values import carrying, over_fori, over_scan, over_while
 from kiln.control.ref_rows import scan_over_refs
 from kiln.control.region import memoized, merge, select_by
 from kiln.control.scan import scan_p
@@ -65,6 +66,7 @@ _INDEX = ShapedArray((), np.dtype(np.int32), weak_type=True)
 Fun = Callable[..., Any]
 
 
+@carrying(over_scan)
 @api_boundary
 def scan(
     f: Callable[[Any, Any], tuple[Carry, Y]],
@@ -258,6 +260,7 @@ def _scan_in_python(
     return carry, tree_map(lambda *y: concatenate([expand_dims(v, (0,)) for v in y], 0), *ys)
 
 
+@carrying(over_while)
 @api_boundary
 def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Y], init_val: Any) -> Y:
     """Run `val = body_fun(val)` as long as `cond_fun(val)` is true, and return the last value.
@@ -331,6 +334,7 @@ def _bind_while(cond: Body, body: Body, carry: Sequence[Any]) -> list[Any]:
     return merge(fixed, [as_result(x) for x in constant], outs)
 
 
+@carrying(over_fori)
 @api_boundary
 def fori_loop(
     lower: Any,

@@ -15,6 +15,7 @@ from kiln.ir.jaxpr import Eqn as JaxprEqn
 from kiln.ir.jaxpr import Jaxpr as Jaxpr
 from kiln.ir.jaxpr import Literal as Literal
 from kiln.ir.jaxpr import Var as Var
+from kiln.ir.types import AbstractValue as AbstractValue
 from kiln.ir.types import ShapedArray as ShapedArray
 
 # What has moved to `extend.core`, whose layer is above this one.
@@ -29,7 +30,6 @@ __getattr__, __dir__ = _on_first_use(
     """,
 )
 
-AbstractValue = ShapedArray
 ParamDict = dict[str, Any]
 Value = Any
 max_dim = max

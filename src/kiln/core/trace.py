@@ -8,7 +8,7 @@ a trace passes to the user function.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NoReturn
 
@@ -30,11 +30,13 @@ from kiln.ir.types import ShapedArray
 class Trace:
     """Decides what applying a primitive means. `live` ends with the transformation."""
 
-    __slots__ = ("live", "made", "parent")
+    __slots__ = ("high", "live", "made", "parent")
 
     def __init__(self, parent: Trace | None = None) -> None:
         self.parent = parent
         self.live = True
+        # Values of other kinds that change and were made here, by id.
+        self.high: dict[int, Any] | None = None
         # Where tracers were made that do not record it themselves, by id; only to check leaks.
         self.made: dict[int, Source | None] | None = None
         if options().check_tracer_leaks:
@@ -275,7 +277,14 @@ def _scalar_types(enable_x64: bool) -> dict[type, ShapedArray]:
     return {kind: ShapedArray((), dtype, weak) for kind, (dtype, weak) in pairs.items()}
 
 
-_SCALARS = {enable_x64: _scalar_types(enable_x64) for enable_x64 in (False, True)}
+_SCALARS: dict[bool, dict[type, Any]] = {x64: _scalar_types(x64) for x64 in (False, True)}
+"""By `enable_x64` and class: a type, or a function from a value to its type."""
+
+
+def set_type_of(cls: type, type_of: Callable[[Any], Any]) -> None:
+    """Let a function return the types of the instances of a class."""
+    for known in _SCALARS.values():
+        known[cls] = type_of
 
 
 def require_unmasked(x: Any) -> None:
@@ -300,7 +309,8 @@ def aval_of(x: Any) -> ShapedArray:
     """
     scalar = _SCALARS[options().enable_x64].get(type(x))
     if scalar is not None:
-        return scalar
+        # Values of other kinds have types that depend on the value.
+        return scalar if scalar.__class__ is ShapedArray else scalar(x)
     try:
         return x.aval  # type: ignore[no-any-return]
     except AttributeError:

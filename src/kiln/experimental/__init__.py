@@ -4,9 +4,11 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from kiln.base.lazy import on_first_use as _on_first_use
 from kiln.control.callback import io_callback as io_callback
+from kiln.core.hitypes import cur_qdd as cur_qdd
 
 if _TYPE_CHECKING:
     from kiln.experimental import checkify as checkify
+    from kiln.experimental import hijax as hijax
     from kiln.experimental import jet as jet
     from kiln.experimental import layout as layout
     from kiln.experimental import mesh_utils as mesh_utils
@@ -20,8 +22,18 @@ if _TYPE_CHECKING:
 
 __getattr__, __dir__ = _on_first_use(
     globals(),
-    *("checkify", "jet", "layout", "mesh_utils", "multihost_utils", "ode", "pjit", "shard_map"),
+    *(
+        "checkify",
+        "hijax",
+        "jet",
+        "layout",
+        "mesh_utils",
+        "multihost_utils",
+        "ode",
+        "pjit",
+        "shard_map",
+    ),
     *("serialize_executable", "sparse", "topologies"),
 )
 
-__all__ = ["io_callback"]
+__all__ = ["cur_qdd", "io_callback"]

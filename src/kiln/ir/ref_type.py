@@ -7,10 +7,10 @@ from typing import Any
 
 from kiln.base import dtypes
 from kiln.ir.sizes import Dim
-from kiln.ir.types import NOWHERE, Shape, ShapedArray, Varying
+from kiln.ir.types import NOWHERE, AbstractValue, Shape, ShapedArray, Varying
 
 
-class AbstractRef:
+class AbstractRef(AbstractValue):
     """The type of a reference to arrays of the type `inner_aval`.
 
     Immutable; equal types are interchangeable. References are discharged before a program is

@@ -32,7 +32,20 @@ _SURELY = 2**58
 """A number of elements that is within the limit for every dtype."""
 
 
-class ShapedArray:
+class AbstractValue:
+    """The base of types: of arrays, of references, and of values of other kinds.
+
+    A type of another kind (`control/hitypes.py`) says of which arrays its values consist: `is_high`
+    tells it from the types of arrays, and `has_qdd` whether its values change.
+    """
+
+    __slots__ = ()
+
+    is_high = False
+    has_qdd = False
+
+
+class ShapedArray(AbstractValue):
     """The type of an array: shape, dtype, weak type, and along which mesh axes it may vary.
 
     Immutable; equal types are interchangeable. A `sharding` is accepted, and not part of the type.
@@ -137,6 +150,22 @@ class ShapedArray:
         return self.tangent()
 
     to_ct_aval = to_cotangent_aval
+
+    def normalize(self) -> ShapedArray:
+        """Return the type that it is compared by: the strong one."""
+        return self.strip_weak_type()
+
+    def lo_ty(self) -> list[ShapedArray]:
+        """Return the types of the arrays that a value consists of: this one."""
+        return [self]
+
+    def lower_val(self, value: Any) -> list[Any]:
+        """Return the arrays that a value consists of: itself."""
+        return [value]
+
+    def raise_val(self, value: Any) -> Any:
+        """Return the value that consists of an array: itself."""
+        return value
 
     def strip_weak_type(self) -> ShapedArray:
         """Return the strong type."""

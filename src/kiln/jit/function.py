@@ -19,6 +19,7 @@ from kiln.base.source import api_boundary, definition_of, name_of
 from kiln.content.class_content import Unreadable
 from kiln.content.fingerprint import DESCRIPTION, Reading, readable
 from kiln.core.array import ConcreteArray
+from kiln.core.hitypes import TYPES, NeedsArrays
 from kiln.core.trace import Tracer, state
 from kiln.core.transfers import calling
 from kiln.execution.compilation import CachedProgram
@@ -28,6 +29,7 @@ from kiln.jit.argument_binding import form_of, structure_of
 from kiln.jit.cache import forget, register
 from kiln.jit.compiler_options import Settings
 from kiln.jit.entry import Entry, Recording
+from kiln.jit.high import HighCalls, has_high
 from kiln.jit.history import CacheInfo
 from kiln.jit.lookup import Lookup
 from kiln.jit.named_axes import NamedAxes
@@ -77,7 +79,7 @@ class JitFunction(_runtime.Callable):
             own = {k: v for k, v in attributes.items() if not hasattr(self, k)}
             self.__dict__.update(own)
         self._fun = fun
-        self._made = (
+        self._made: tuple[Chosen, dict[str, Any]] = (
             static,
             {
                 "keep_unused": keep_unused,
@@ -90,6 +92,8 @@ class JitFunction(_runtime.Callable):
             },
         )
         self._inline = inline
+        self._high: HighCalls | None = None
+        self._is_lowered = False
         self._binding = placement.binding(fun, static)
         self._max_traces = max_traces
         weakref.ref(fun)  # Refuses what cannot be forgotten.
@@ -131,12 +135,22 @@ class JitFunction(_runtime.Callable):
             signature = Signature(structure_of(len(args)), avals, (), opts.key(), state.axes)
         else:
             call = self._subject.arguments(args, kwargs)
+            if TYPES and has_high(call.leaves):
+                return self._high_calls()(args, kwargs)
             signature = call.signature(opts.key(), state.axes)
             leaves = call.leaves
         entry = self._entries.get(signature) if self._entries else None
         is_known = entry is not None
         if entry is None:
-            entry = self._lookup.miss(signature, args, kwargs, call)
+            if self._high is not None and self._high.is_needed:
+                return self._high(args, kwargs)
+            try:
+                entry = self._lookup.miss(signature, args, kwargs, call)
+            except NeedsArrays as error:
+                if self._is_lowered:
+                    raise
+                self._high_calls().note(error)
+                return self._high_calls()(args, kwargs)
         if state.trace is not EVAL or entry.is_bound:
             return self._bind(entry, leaves)
         if not is_plain:
@@ -153,6 +167,19 @@ class JitFunction(_runtime.Callable):
             call = call or self._subject.arguments(args, kwargs)
             self._remember(entry, values, call, positional, tuple(keywords), is_known)
         return self._result(entry, outs)
+
+    def _high_calls(self) -> HighCalls:
+        """Return what makes calls with values of other kinds."""
+        if self._high is None:
+            static, made = self._made
+
+            def jitted(fun: Any, static: Chosen, placement: PlacementOptions) -> JitFunction:
+                lowered = JitFunction(fun, static, **{**made, "placement": placement})
+                lowered._is_lowered = True
+                return lowered
+
+            self._high = HighCalls(self._fun, static, made["placement"], jitted)
+        return self._high
 
     def _bind(self, entry: Entry, leaves: Sequence[Any]) -> Any:
         outs = bind(entry, leaves, inline=self._inline, settings=self._lookup.settings)
@@ -302,7 +329,7 @@ def _made_again(fun: Callable[..., Any], static: Chosen, options: dict[str, Any]
 
 # What a jitted function keeps of its own; the options say the rest of how it was made.
 _OWN = DESCRIPTION.union(
-    ("_inline", "_binding", "_made", "_subject", "_entries", "_lookup"),
+    ("_inline", "_high", "_is_lowered", "_binding", "_made", "_subject", "_entries", "_lookup"),
 )
 
 

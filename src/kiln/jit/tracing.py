@@ -10,6 +10,7 @@ from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import definition_of, name_of
 from kiln.base.tree import keystr, tree_flatten_with_path
+from kiln.core.hitypes import TYPES, Returned
 from kiln.core.ref import Ref, returned_ref
 from kiln.core.staging import check_may_trace, hoist_constants, stage
 from kiln.execution import dumping
@@ -33,6 +34,8 @@ def flat_result(fun: Callable[..., Any], result: Any, static: bool) -> tuple[lis
     pairs, tree = tree_flatten_with_path(result)
     leaves = []
     for path, x in pairs:
+        if type(x) in TYPES:
+            raise Returned(x, f"return value of {definition_of(fun)}")
         if hasattr(x, "__jax_array__"):
             x = x.__jax_array__()
         if type(x) is Ref:

@@ -16,8 +16,8 @@ from kiln.numpy.promotion import broadcast_to
 from kiln.numpy.ranges import arange
 from kiln.numpy.selection import where
 from kiln.ops.contraction import PrecisionLike, dot_general
+from kiln.ops.out_sharding import sharded
 from kiln.ops.shape import broadcast_in_dim
-from kiln.ops.sharding import put
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +80,7 @@ def ragged_dot(
         precision=precision,
         preferred_element_type=preferred_element_type,
     )
-    return put(found, out_sharding)
+    return sharded(found, out_sharding, "ragged_dot")
 
 
 @api_boundary
@@ -159,7 +159,7 @@ def ragged_dot_general(
             ((0, *behind[1]), (0, *(a + 1 for a in rhs_batch))),
         )
         found = dot_general(spread, theirs, pairs, **options)
-    return put(found, out_sharding)
+    return sharded(found, out_sharding, "ragged_dot_general")
 
 
 def _prefix(axis: int, contract: Sequence[int], batch: Sequence[int], free: Sequence[int]) -> Any:

@@ -8,18 +8,27 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
-from kiln.base.errors import UnavailableOptionError, three_lines
+from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import Dim, as_dim, product
 from kiln.ops.conversion import convert_element_type
+from kiln.ops.out_sharding import sharded
 from kiln.ops.shape import broadcast_in_dim, canonical_axis, reshape
-from kiln.ops.sharding import put_like
+from kiln.ops.sharding import put, put_like
 
 
-def full(shape: Sequence[Dim], fill_value: ArrayLike, dtype: DTypeLike | None = None) -> Array:
+def full(
+    shape: Sequence[Dim],
+    fill_value: ArrayLike,
+    dtype: DTypeLike | None = None,
+    *,
+    sharding: Any = None,
+) -> Array:
     """Return an array of `shape` filled with a scalar; its dtype is that of the scalar.
+
+    A `sharding` says where it is put.
 
     Raises: TypeError if the fill value is not a scalar.
     """
@@ -35,7 +44,8 @@ def full(shape: Sequence[Dim], fill_value: ArrayLike, dtype: DTypeLike | None = 
     weak = dtype is None and aval.weak_type
     wanted = aval.dtype if dtype is None else dtypes.check_user_dtype(dtype, "full")
     value = convert_element_type(fill_value, wanted, weak_type=weak)
-    return broadcast_in_dim(value, tuple(map(as_dim, shape)), ())
+    found = broadcast_in_dim(value, tuple(map(as_dim, shape)), ())
+    return found if sharding is None else put(found, sharding)
 
 
 def full_like(
@@ -43,17 +53,19 @@ def full_like(
     fill_value: ArrayLike,
     dtype: DTypeLike | None = None,
     shape: Sequence[Dim] | None = None,
+    sharding: Any = None,
 ) -> Array:
     """Return an array filled with a scalar, by default with the shape and dtype of `x`.
 
-    If `x` is committed to a device or sharding, so is the result.
+    It is put where `sharding` says, or else where `x` is committed to, if it is.
     """
     aval = aval_of(x)
     sizes = aval.shape if shape is None else shape
-    if dtype is not None:
-        return put_like(full(sizes, fill_value, dtype), x)
-    filled = convert_element_type(full(sizes, fill_value, aval.dtype), aval.dtype, aval.weak_type)
-    return put_like(filled, x)
+    wanted = aval.dtype if dtype is None else dtype
+    filled = full(sizes, fill_value, wanted)
+    if dtype is None:
+        filled = convert_element_type(filled, aval.dtype, aval.weak_type)
+    return put_like(filled, x) if sharding is None else put(filled, sharding)
 
 
 def broadcast_shapes(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
@@ -108,15 +120,7 @@ def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | Non
 
 def empty(shape: Sequence[Dim], dtype: DTypeLike, *, out_sharding: Any = None) -> Array:
     """Return an array of the given type with unspecified values, which are zeros."""
-    if out_sharding is not None:
-        raise UnavailableOptionError(
-            three_lines(
-                f"empty with out_sharding={out_sharding!r} at {current_source()}",
-                "out_sharding is not available: results are on one device",
-                "leave out_sharding out",
-            )
-        )
-    return full(shape, 0, dtype)
+    return sharded(full(shape, 0, dtype), out_sharding, "empty")
 
 
 def dtype(x: Any) -> Any:

@@ -24,6 +24,7 @@ from kiln.numpy.filling import ones as filled_with_ones
 from kiln.numpy.filling import zeros as filled_with_zeros
 from kiln.numpy.manipulation import moveaxis
 from kiln.ops.conversion import convert_element_type
+from kiln.ops.out_sharding import sharded
 from kiln.ops.shape import reshape
 
 __all__ = [
@@ -79,14 +80,18 @@ def _initializer(draw: Callable[[Any, tuple[Any, ...], Any], Any], dtype: Any) -
     return init
 
 
-def zeros(key: Any, shape: ShapeLike, dtype: DTypeLike | None = None) -> Array:
+def zeros(
+    key: Any, shape: ShapeLike, dtype: DTypeLike | None = None, out_sharding: Any = None
+) -> Array:
     """Return zeros."""
-    return filled_with_zeros(shape, dtype)
+    return sharded(filled_with_zeros(shape, dtype), out_sharding, "zeros")
 
 
-def ones(key: Any, shape: ShapeLike, dtype: DTypeLike | None = None) -> Array:
+def ones(
+    key: Any, shape: ShapeLike, dtype: DTypeLike | None = None, out_sharding: Any = None
+) -> Array:
     """Return ones."""
-    return filled_with_ones(shape, dtype)
+    return sharded(filled_with_ones(shape, dtype), out_sharding, "ones")
 
 
 def constant(value: ArrayLike | Sequence[Any], dtype: DTypeLike | None = None) -> Initializer:

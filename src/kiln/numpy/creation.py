@@ -27,6 +27,7 @@ from kiln.numpy.promotion import literal, operands, shape_of
 from kiln.ops import static_slicing
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.edge_semantics import convert
+from kiln.ops.out_sharding import on_device_or_sharded
 from kiln.ops.shape import broadcast_in_dim, expand_dims
 from kiln.ops.sharding import put
 
@@ -39,6 +40,7 @@ def array(
     ndmin: int = 0,
     *,
     device: Any = None,
+    out_sharding: Any = None,
 ) -> Array:
     """Make an array from a scalar, a nested sequence, or anything NumPy can read.
 
@@ -64,7 +66,9 @@ def array(
     if copy and out is object and isinstance(out, ConcreteArray):
         out = copied(out)
     missing = ndmin - len(out.shape)
-    return put(expand_dims(out, range(missing)) if missing > 0 else out, device)
+    return on_device_or_sharded(
+        expand_dims(out, range(missing)) if missing > 0 else out, device, out_sharding, "jnp.array"
+    )
 
 
 def asarray(
@@ -74,6 +78,7 @@ def asarray(
     *,
     copy: bool | None = None,
     device: Any = None,
+    out_sharding: Any = None,
 ) -> Array:
     """Make an array, as `array` does; an array of the right dtype is returned unchanged.
 
@@ -82,7 +87,7 @@ def asarray(
         Array([0., 1., 2.], dtype=float32)
     """
     if dtype is None and hasattr(a, "aval") and not copy and type(a) is not Ref:
-        return put(a, device)
+        return on_device_or_sharded(a, device, out_sharding, "jnp.asarray")
     if copy is False and isinstance(a, (np.ndarray, bytes, bytearray, memoryview)):
         raise ValueError(
             three_lines(
@@ -91,7 +96,9 @@ def asarray(
                 "leave copy=False out",
             )
         )
-    return put(array(a, dtype, bool(copy), order), device)
+    return on_device_or_sharded(
+        array(a, dtype, bool(copy), order), device, out_sharding, "jnp.asarray"
+    )
 
 
 def ascontiguousarray(a: Any, dtype: DTypeLike | None = None) -> Array:

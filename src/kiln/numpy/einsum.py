@@ -27,6 +27,7 @@ from kiln.numpy.matrices import diagonal
 from kiln.numpy.promotion import operands as array_operands
 from kiln.numpy.promotion import promote_dtypes
 from kiln.ops import contraction, reduction
+from kiln.ops.out_sharding import sharded
 from kiln.ops.shape import reduce_sum, squeeze, transpose
 
 
@@ -48,6 +49,7 @@ def einsum(
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
     _dot_general: Any = None,
+    out_sharding: Any = None,
 ) -> Array:
     """Multiply arrays and sum over axes, as the Einstein summation `subscripts` specifies.
 
@@ -78,7 +80,9 @@ def einsum(
         chosen = [arrays.pop(place) for place in step.places]
         arrays.append(_apply(step, chosen, precision, preferred, product))
     (result,) = arrays
-    return result if preferred is None else cast(result, preferred)
+    return sharded(
+        result if preferred is None else cast(result, preferred), out_sharding, "jnp.einsum"
+    )
 
 
 def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = "auto") -> Any:

@@ -24,6 +24,7 @@ from kiln.numpy.promotion import broadcast_shapes, broadcast_to, literal, operan
 from kiln.ops import static_slicing
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.edge_semantics import convert
+from kiln.ops.out_sharding import on_device_or_sharded
 from kiln.ops.shape import broadcast_in_dim, expand_dims, iota, reshape
 from kiln.ops.sharding import put, put_like
 
@@ -35,6 +36,7 @@ def full(
     dtype: DTypeLike | None = None,
     *,
     device: Any = None,
+    out_sharding: Any = None,
 ) -> Array:
     """Return an array filled with a value.
 
@@ -44,7 +46,12 @@ def full(
                [7, 7]], dtype=int32, weak_type=True)
     """
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "full")
-    return put(_full(canonical_shape("full", shape), fill_value, wanted, False), device)
+    return on_device_or_sharded(
+        _full(canonical_shape("full", shape), fill_value, wanted, False),
+        device,
+        out_sharding,
+        "jnp.full",
+    )
 
 
 def _full(shape: tuple[Dim, ...], value: Any, dtype: Any, weak: bool) -> Any:
@@ -70,7 +77,13 @@ def _full(shape: tuple[Dim, ...], value: Any, dtype: Any, weak: bool) -> Any:
 
 
 @eager
-def zeros(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
+def zeros(
+    shape: ShapeLike,
+    dtype: DTypeLike | None = None,
+    *,
+    device: Any = None,
+    out_sharding: Any = None,
+) -> Array:
     """Return an array of zeros.
 
     Example:
@@ -78,23 +91,41 @@ def zeros(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: Any = Non
         Array([[0, 0],
                [0, 0]], dtype=int32)
     """
-    return put(_constant("zeros", shape, 0, dtype), device)
+    return on_device_or_sharded(
+        _constant("zeros", shape, 0, dtype), device, out_sharding, "jnp.zeros"
+    )
 
 
 @eager
-def ones(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
+def ones(
+    shape: ShapeLike,
+    dtype: DTypeLike | None = None,
+    *,
+    device: Any = None,
+    out_sharding: Any = None,
+) -> Array:
     """Return an array of ones.
 
     Example:
         >>> jnp.ones(3)
         Array([1., 1., 1.], dtype=float32)
     """
-    return put(_constant("ones", shape, 1, dtype), device)
+    return on_device_or_sharded(
+        _constant("ones", shape, 1, dtype), device, out_sharding, "jnp.ones"
+    )
 
 
-def empty(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
+def empty(
+    shape: ShapeLike,
+    dtype: DTypeLike | None = None,
+    *,
+    device: Any = None,
+    out_sharding: Any = None,
+) -> Array:
     """Return an array of zeros: arrays are never uninitialised."""
-    return put(_constant("empty", shape, 0, dtype), device)
+    return on_device_or_sharded(
+        _constant("empty", shape, 0, dtype), device, out_sharding, "jnp.empty"
+    )
 
 
 def _constant(name: str, shape: Any, value: int, dtype: Any) -> Any:
@@ -111,12 +142,15 @@ def full_like(
     shape: ShapeLike | None = None,
     *,
     device: Any = None,
+    out_sharding: Any = None,
 ) -> Array:
     """Return an array with the shape and dtype of `a`, filled with a value.
 
     If `a` is committed to a device or sharding and the value is a scalar, so is the result.
     """
-    return put(_like("full_like", a, fill_value, dtype, shape), device)
+    return on_device_or_sharded(
+        _like("full_like", a, fill_value, dtype, shape), device, out_sharding, "jnp.full_like"
+    )
 
 
 @eager
@@ -126,6 +160,7 @@ def zeros_like(
     shape: ShapeLike | None = None,
     *,
     device: Any = None,
+    out_sharding: Any = None,
 ) -> Array:
     """Return zeros with the shape, dtype and device of `a`.
 
@@ -133,7 +168,9 @@ def zeros_like(
         >>> jnp.zeros_like(jnp.array([1, 2, 3]))
         Array([0, 0, 0], dtype=int32)
     """
-    return put(_like("zeros_like", a, 0, dtype, shape), device)
+    return on_device_or_sharded(
+        _like("zeros_like", a, 0, dtype, shape), device, out_sharding, "jnp.zeros_like"
+    )
 
 
 @eager
@@ -143,9 +180,12 @@ def ones_like(
     shape: ShapeLike | None = None,
     *,
     device: Any = None,
+    out_sharding: Any = None,
 ) -> Array:
     """Return ones with the shape, dtype and device of `a`."""
-    return put(_like("ones_like", a, 1, dtype, shape), device)
+    return on_device_or_sharded(
+        _like("ones_like", a, 1, dtype, shape), device, out_sharding, "jnp.ones_like"
+    )
 
 
 def empty_like(

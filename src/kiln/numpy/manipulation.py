@@ -20,6 +20,7 @@ from kiln.numpy import promotion
 from kiln.numpy.creation import canonical_shape
 from kiln.numpy.promotion import lifted, operands, shape_of
 from kiln.ops import shape as shape_ops
+from kiln.ops.out_sharding import sharded
 from kiln.ops.shape import canonical_axis, move_axis
 
 
@@ -81,7 +82,14 @@ def index_of(name: str, axis: Any) -> int:
 
 
 @eager
-def reshape(a: ArrayLike, shape: ShapeLike, order: str = "C", *, copy: bool | None = None) -> Array:
+def reshape(
+    a: ArrayLike,
+    shape: ShapeLike,
+    order: str = "C",
+    *,
+    copy: bool | None = None,
+    out_sharding: Any = None,
+) -> Array:
     """Return the elements in another shape; one size may be -1, and is then inferred.
 
     Raises: TypeError if the number of elements differs.
@@ -93,12 +101,14 @@ def reshape(a: ArrayLike, shape: ShapeLike, order: str = "C", *, copy: bool | No
     a = one("reshape", a)
     target = _resolved(a, shape)
     if order == "C":
-        return shape_ops.reshape(a, target)
+        return sharded(shape_ops.reshape(a, target), out_sharding, "jnp.reshape")
     if order == "F":
         rank = len(shape_of(a))
         flipped = shape_ops.transpose(a, range(rank - 1, -1, -1))
         out = shape_ops.reshape(flipped, target[::-1])
-        return shape_ops.transpose(out, range(len(target) - 1, -1, -1))
+        return sharded(
+            shape_ops.transpose(out, range(len(target) - 1, -1, -1)), out_sharding, "jnp.reshape"
+        )
     asked = f"reshape(..., order={order!r}) at {current_source()}"
     if order == "A":
         raise NotImplementedError(f"{asked}\narrays have no memory order\nuse 'C'")
@@ -146,7 +156,7 @@ def _is_minus_one(dim: Any) -> bool:
 
 
 @eager
-def ravel(a: ArrayLike, order: str = "C") -> Array:
+def ravel(a: ArrayLike, order: str = "C", *, out_sharding: Any = None) -> Array:
     """Return the elements as a vector, in row-major order unless `order` is "F".
 
     Example:
@@ -154,7 +164,11 @@ def ravel(a: ArrayLike, order: str = "C") -> Array:
         Array([1, 2, 3, 4], dtype=int32)
     """
     a = one("ravel", a)
-    return reshape(a, (product(shape_of(a)),), order if order != "K" else "C")
+    return sharded(
+        reshape(a, (product(shape_of(a)),), order if order != "K" else "C"),
+        out_sharding,
+        "jnp.ravel",
+    )
 
 
 @eager
@@ -268,7 +282,7 @@ def squeeze(a: ArrayLike, axis: Axes = None) -> Array:
 
 
 @eager
-def broadcast_to(array: ArrayLike, shape: ShapeLike) -> Array:
+def broadcast_to(array: ArrayLike, shape: ShapeLike, *, out_sharding: Any = None) -> Array:
     """Repeat an array along new leading axes, and along axes of size 1, up to `shape`.
 
     Raises: ValueError if the shapes are incompatible.
@@ -292,7 +306,7 @@ def broadcast_to(array: ArrayLike, shape: ShapeLike) -> Array:
                 "axes must have size 1 or the requested size, starting from the last one",
             )
         )
-    return promotion.broadcast_to(array, target)
+    return sharded(promotion.broadcast_to(array, target), out_sharding, "jnp.broadcast_to")
 
 
 @eager

@@ -18,6 +18,7 @@ from kiln.numpy.elementary import conj
 from kiln.numpy.manipulation import canonical_axes, moveaxis, one, ravel
 from kiln.numpy.promotion import full_shapes, operands, promote_dtypes
 from kiln.ops import contraction
+from kiln.ops.out_sharding import sharded
 from kiln.ops.shape import canonical_axis, expand_dims, reshape, squeeze, transpose
 from kiln.ops.static_slicing import concatenate, slice_in_dim
 
@@ -42,6 +43,7 @@ def dot(
     *,
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
+    out_sharding: Any = None,
 ) -> Array:
     """Sum products over the last axis of `a` and the second-to-last (or only) axis of `b`.
 
@@ -52,10 +54,10 @@ def dot(
     """
     a, b, preferred = _pair("dot", a, b, preferred_element_type)
     if not a.shape or not b.shape:
-        return multiply(a, b)
+        return sharded(multiply(a, b), out_sharding, "jnp.dot")
     over = max(len(b.shape) - 2, 0)
     numbers = (((len(a.shape) - 1,), (over,)), ((), ()))
-    return _contracted(a, b, numbers, precision, preferred)
+    return sharded(_contracted(a, b, numbers, precision, preferred), out_sharding, "jnp.dot")
 
 
 @eager
@@ -65,6 +67,7 @@ def matmul(
     *,
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
+    out_sharding: Any = None,
 ) -> Array:
     """Multiply matrices; leading axes are broadcast.
 
@@ -88,7 +91,11 @@ def matmul(
             )
     if len(a.shape) <= 2 and len(b.shape) <= 2:
         over = max(len(b.shape) - 2, 0)
-        return _contracted(a, b, (((len(a.shape) - 1,), (over,)), ((), ())), precision, preferred)
+        return sharded(
+            _contracted(a, b, (((len(a.shape) - 1,), (over,)), ((), ())), precision, preferred),
+            out_sharding,
+            "jnp.matmul",
+        )
     a_vector, b_vector = len(a.shape) == 1, len(b.shape) == 1
     a_core, b_core = (1 if a_vector else 2), (1 if b_vector else 2)
     a_batch, b_batch = a.shape[: len(a.shape) - a_core], b.shape[: len(b.shape) - b_core]
@@ -132,7 +139,9 @@ def matmul(
     order = [i for kind, i in out_axes if kind == "batch"]
     order += [i for kind, i in out_axes if kind == "a"] + ([] if a_vector else [rank])
     order += [i for kind, i in out_axes if kind == "b"] + ([] if b_vector else [rank + 1])
-    return transpose(out, [order.index(i) for i in sorted(order)])
+    return sharded(
+        transpose(out, [order.index(i) for i in sorted(order)]), out_sharding, "jnp.matmul"
+    )
 
 
 @eager
@@ -234,6 +243,7 @@ def tensordot(
     *,
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
+    out_sharding: Any = None,
 ) -> Array:
     """Sum products over the last `axes` axes of `a` and the first of `b`, or over pairs of axes.
 
@@ -266,7 +276,11 @@ def tensordot(
                     "name as many axes of a as of b",
                 )
             )
-    return _contracted(a, b, ((over_a, over_b), ((), ())), precision, preferred)
+    return sharded(
+        _contracted(a, b, ((over_a, over_b), ((), ())), precision, preferred),
+        out_sharding,
+        "jnp.tensordot",
+    )
 
 
 def kron(a: ArrayLike, b: ArrayLike) -> Array:

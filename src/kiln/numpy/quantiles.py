@@ -26,6 +26,7 @@ from kiln.numpy.promotion import operands, promote_dtypes_inexact, shape_of
 from kiln.numpy.reductions import any, element_count, reduced_axes, sum
 from kiln.ops import elementwise, sorting
 from kiln.ops.elementwise import constant
+from kiln.ops.out_sharding import sharded
 from kiln.ops.shape import broadcast_in_dim, expand_dims, reshape, transpose
 
 METHODS = ("linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf")
@@ -73,10 +74,15 @@ def percentile(
     keepdims: bool = False,
     *,
     weights: ArrayLike | None = None,
+    out_sharding: Any = None,
 ) -> Array:
     """Return the percentiles `q` (from 0 to 100) over axes, propagating nans."""
     _refuse_reuse("percentile", out, overwrite_input)
-    return quantile_of("percentile", a, _hundredths(q), axis, method, keepdims, False, weights)
+    return sharded(
+        quantile_of("percentile", a, _hundredths(q), axis, method, keepdims, False, weights),
+        out_sharding,
+        "jnp.percentile",
+    )
 
 
 def nanpercentile(

@@ -33,6 +33,7 @@ from kiln.numpy.promotion import (
 )
 from kiln.ops import elementwise, static_slicing
 from kiln.ops.elementwise import constant
+from kiln.ops.out_sharding import on_device_or_sharded
 from kiln.ops.shape import (
     broadcast_in_dim,
     canonical_axis,
@@ -53,6 +54,7 @@ def arange(
     dtype: DTypeLike | None = None,
     *,
     device: Any = None,
+    out_sharding: Any = None,
 ) -> Array:
     """Return start, start + step, ... up to, but not including, stop; `arange(n)` counts from 0.
 
@@ -66,7 +68,9 @@ def arange(
     """
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "arange")
     if any(type(x) is Size for x in (start, stop, step)):
-        return put(_over_sizes(start, stop, step, wanted), device)
+        return on_device_or_sharded(
+            _over_sizes(start, stop, step, wanted), device, out_sharding, "jnp.arange"
+        )
     if stop is None and step is None:
         stop, start = start, 0
         operands("arange", stop)
@@ -94,7 +98,9 @@ def arange(
     # Floats are counted in their own dtype: as float64 their bounds may be slightly too far apart.
     narrow = any(isinstance(x, np.floating) for x in given)
     size = max(0, math.ceil((stop - start) / step if narrow else (last - first) / by))  # type: ignore[arg-type]
-    return put(counted(first, by, size, wanted), device)
+    return on_device_or_sharded(
+        counted(first, by, size, wanted), device, out_sharding, "jnp.arange"
+    )
 
 
 def _over_sizes(start: Any, stop: Any, step: Any, dtype: Any) -> Any:

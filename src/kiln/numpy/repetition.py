@@ -18,6 +18,7 @@ from kiln.numpy.indexing import take
 from kiln.numpy.manipulation import listed, one, ravel
 from kiln.numpy.promotion import operands
 from kiln.numpy.search import searchsorted
+from kiln.ops.out_sharding import sharded
 from kiln.ops.shape import broadcast_in_dim, canonical_axis, expand_dims, reshape
 
 
@@ -42,7 +43,12 @@ def tile(A: ArrayLike, reps: Any) -> Array:
 
 
 def repeat(
-    a: ArrayLike, repeats: Any, axis: Axes = None, *, total_repeat_length: int | None = None
+    a: ArrayLike,
+    repeats: Any,
+    axis: Axes = None,
+    *,
+    total_repeat_length: int | None = None,
+    out_sharding: Any = None,
 ) -> Array:
     """Repeat each element along an axis, or of the flattened array.
 
@@ -64,11 +70,11 @@ def repeat(
     axis = canonical_axis("repeat", axis, len(a.shape))
     size: Any = a.shape[axis]
     if total_repeat_length is None and type(count) is Size:
-        return _repeated(a, count, axis)
+        return sharded(_repeated(a, count, axis), out_sharding, "jnp.repeat")
     if total_repeat_length is None:
         counts = _known_counts(repeats)
         if counts.size == 1:
-            return _repeated(a, int(counts.reshape(())), axis)
+            return sharded(_repeated(a, int(counts.reshape(())), axis), out_sharding, "jnp.repeat")
         if counts.shape != (size,):
             raise ValueError(
                 three_lines(
@@ -78,11 +84,15 @@ def repeat(
                 )
             )
         places = np.repeat(np.arange(size), counts).astype(np.int32)
-        return take(a, asarray(places), axis)
+        return sharded(take(a, asarray(places), axis), out_sharding, "jnp.repeat")
     counts_array = cast(asarray(repeats), np.dtype(np.int32))
     if counts_array.size == 1:
         counts_array = broadcast_in_dim(reshape(counts_array, ()), (size,), ())
-    return take(a, _places(counts_array, total_repeat_length), axis, mode="clip")
+    return sharded(
+        take(a, _places(counts_array, total_repeat_length), axis, mode="clip"),
+        out_sharding,
+        "jnp.repeat",
+    )
 
 
 def _known_counts(repeats: Any) -> np.ndarray:

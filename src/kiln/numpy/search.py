@@ -22,6 +22,7 @@ from kiln.numpy.promotion import operands, promote_dtypes
 from kiln.ops import elementwise, indexing
 from kiln.ops.dimension_numbers import FILL_OR_DROP, GatherScatterMode
 from kiln.ops.elementwise import constant
+from kiln.ops.out_sharding import sharded
 from kiln.ops.shape import broadcast_in_dim, expand_dims, reduce_sum
 
 _INT = np.dtype(np.int32)
@@ -148,7 +149,12 @@ def digitize(
 
 
 def bincount(
-    x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0, *, length: int | None = None
+    x: ArrayLike,
+    weights: ArrayLike | None = None,
+    minlength: int = 0,
+    *,
+    length: int | None = None,
+    out_sharding: Any = None,
 ) -> Array:
     """Count the occurrences of each non-negative integer; under a trace, `length` is required."""
     x = one("bincount", x)
@@ -184,7 +190,9 @@ def bincount(
             "shape of weights must match shape of x\ngive one weight per element"
         )
     place = elementwise.max(x, constant(0, x))
-    return added_at(full((length,), 0, counted.dtype), place, counted)
+    return sharded(
+        added_at(full((length,), 0, counted.dtype), place, counted), out_sharding, "jnp.bincount"
+    )
 
 
 def added_at(base: Any, places: Any, values: Any, mode: GatherScatterMode = FILL_OR_DROP) -> Any:

@@ -20,6 +20,7 @@ from kiln.numpy import reductions
 from kiln.numpy.creation import asarray
 from kiln.numpy.filling import full
 from kiln.numpy.promotion import operands
+from kiln.ops.out_sharding import sharded
 
 Reducer = Callable[..., Any]
 
@@ -33,6 +34,7 @@ def segment_sum(
     unique_indices: bool = False,
     bucket_size: int | None = None,
     mode: Any = None,
+    out_sharding: Any = None,
 ) -> Any:
     """Return the sums of the rows of `data` that have the same number in `segment_ids`.
 
@@ -45,7 +47,11 @@ def segment_sum(
     Raises: ConcretizationTypeError under jit without `num_segments`; ValueError if it is negative.
     """
     promises = (indices_are_sorted, unique_indices, mode)
-    return _reduced("sum", "add", data, segment_ids, num_segments, bucket_size, promises)
+    return sharded(
+        _reduced("sum", "add", data, segment_ids, num_segments, bucket_size, promises),
+        out_sharding,
+        "segment_sum",
+    )
 
 
 @api_boundary
@@ -57,13 +63,18 @@ def segment_prod(
     unique_indices: bool = False,
     bucket_size: int | None = None,
     mode: Any = None,
+    out_sharding: Any = None,
 ) -> Any:
     """Return the products of the rows of `data` that have the same number in `segment_ids`.
 
     An empty segment has the product 1. Options, shapes and errors: as for `segment_sum`.
     """
     promises = (indices_are_sorted, unique_indices, mode)
-    return _reduced("prod", "multiply", data, segment_ids, num_segments, bucket_size, promises)
+    return sharded(
+        _reduced("prod", "multiply", data, segment_ids, num_segments, bucket_size, promises),
+        out_sharding,
+        "segment_prod",
+    )
 
 
 @api_boundary
@@ -75,6 +86,7 @@ def segment_max(
     unique_indices: bool = False,
     bucket_size: int | None = None,
     mode: Any = None,
+    out_sharding: Any = None,
 ) -> Any:
     """Return the largest of the rows of `data` that have the same number in `segment_ids`.
 
@@ -82,7 +94,11 @@ def segment_max(
     `segment_sum`.
     """
     promises = (indices_are_sorted, unique_indices, mode)
-    return _reduced("max", "max", data, segment_ids, num_segments, bucket_size, promises)
+    return sharded(
+        _reduced("max", "max", data, segment_ids, num_segments, bucket_size, promises),
+        out_sharding,
+        "segment_max",
+    )
 
 
 @api_boundary
@@ -94,6 +110,7 @@ def segment_min(
     unique_indices: bool = False,
     bucket_size: int | None = None,
     mode: Any = None,
+    out_sharding: Any = None,
 ) -> Any:
     """Return the smallest of the rows of `data` that have the same number in `segment_ids`.
 
@@ -101,7 +118,11 @@ def segment_min(
     `segment_sum`.
     """
     promises = (indices_are_sorted, unique_indices, mode)
-    return _reduced("min", "min", data, segment_ids, num_segments, bucket_size, promises)
+    return sharded(
+        _reduced("min", "min", data, segment_ids, num_segments, bucket_size, promises),
+        out_sharding,
+        "segment_min",
+    )
 
 
 def _reduced(

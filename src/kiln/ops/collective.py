@@ -26,9 +26,9 @@ from kiln.ir.types import NOWHERE, ShapedArray, Varying
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.elementwise import add, div, mul
 from kiln.ops.families import constant
+from kiln.ops.linear_op import LinearOp
 from kiln.ops.reduction import reduce_max, reduce_min
 from kiln.ops.shape import (
-    LinearOp,
     iota,
     mapped_at,
     reduce_sum,

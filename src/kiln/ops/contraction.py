@@ -26,6 +26,7 @@ from kiln.ops.conversion import convert_element_type
 from kiln.ops.dot_algorithms import DotAlgorithm, DotAlgorithmPreset, names_algorithm
 from kiln.ops.edge_semantics import convert
 from kiln.ops.families import add
+from kiln.ops.out_sharding import sharded
 from kiln.ops.shape import kept_axes, transpose
 
 Axes = tuple[int, ...]
@@ -322,6 +323,8 @@ def dot_general(
     dimension_numbers: Any,
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Multiply two arrays and sum over contracting axes.
 
@@ -338,13 +341,14 @@ def dot_general(
     preferred = None
     if preferred_element_type is not None:
         preferred = dtypes.check_user_dtype(preferred_element_type, "dot_general")
-    return dot_general_p.bind(
+    found = dot_general_p.bind(
         lhs,
         rhs,
         dimension_numbers=((_axes(lc), _axes(rc)), (_axes(lb), _axes(rb))),
         precision=canonical_precision(precision),
         preferred_element_type=preferred,
     )
+    return found if out_sharding is None else sharded(found, out_sharding, "dot_general")
 
 
 def _axes(axes: Any) -> Axes:
@@ -358,6 +362,7 @@ def dot(
     preferred_element_type: DTypeLike | None = None,
     *,
     dimension_numbers: Any = None,
+    out_sharding: Any = None,
 ) -> Array:
     """Multiply vectors and matrices; other ranks need `dimension_numbers`.
 
@@ -375,7 +380,11 @@ def dot(
                 )
             )
         dimension_numbers = (((x.ndim - 1,), (0,)), ((), ()))
-    return dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type)
+    return sharded(
+        dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type),
+        out_sharding,
+        "dot",
+    )
 
 
 def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None) -> Array:

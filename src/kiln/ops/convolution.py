@@ -31,6 +31,7 @@ from kiln.ops.contraction import (
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.convolution_numbers import ConvDimensionNumbers, conv_dimension_numbers
 from kiln.ops.edge_semantics import convert
+from kiln.ops.out_sharding import sharded
 from kiln.ops.shape import move_axis, reshape, rev, zeros_of
 from kiln.ops.window_geometry import Windows, dilated, view_windows, windows_of
 
@@ -333,6 +334,7 @@ def conv_general_dilated(
     batch_group_count: int = 1,
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
+    out_sharding: Any = None,
 ) -> Array:
     """Slide the kernel `rhs` over `lhs`; `padding` is a name or (low, high) per spatial axis.
 
@@ -358,7 +360,7 @@ def conv_general_dilated(
     preferred = None
     if preferred_element_type is not None:
         preferred = dtypes.check_user_dtype(preferred_element_type, "conv_general_dilated")
-    return conv_general_dilated_p.bind(
+    found = conv_general_dilated_p.bind(
         lhs,
         rhs,
         window_strides=space.strides,
@@ -371,6 +373,7 @@ def conv_general_dilated(
         precision=canonical_precision(precision),
         preferred_element_type=preferred,
     )
+    return found if out_sharding is None else sharded(found, out_sharding, "conv_general_dilated")
 
 
 def conv(

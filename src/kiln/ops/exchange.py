@@ -20,8 +20,8 @@ from kiln.ops.collective import (
     names_of,
     times,
 )
+from kiln.ops.linear_op import LinearOp
 from kiln.ops.shape import (
-    LinearOp,
     canonical_axis,
     full,
     mapped_at,

@@ -20,8 +20,9 @@ from kiln.ir.types import ShapedArray
 from kiln.ops.conversion import conj, convert_element_type, real
 from kiln.ops.elementwise import bitwise_and, mul, ne, select
 from kiln.ops.families import constant, full_like
+from kiln.ops.linear_op import LinearOp
 from kiln.ops.matrices import complex_dtype, real_dtype
-from kiln.ops.shape import LinearOp, broadcasted_iota, elements, to_front
+from kiln.ops.shape import broadcasted_iota, elements, to_front
 from kiln.ops.static_slicing import pad
 
 

@@ -23,6 +23,7 @@ from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.primitive import Primitive
 from kiln.ir.types import Shape, ShapedArray
+from kiln.ops.out_sharding import sharded
 from kiln.ops.philox import hash_counters
 from kiln.ops.shape import check_sizes, elements, to_front
 from kiln.ops.slicing import dynamic_update_index_in_dim
@@ -227,14 +228,6 @@ def rng_bit_generator(
 
     Raises: TypeError unless the state is uint32[4] or uint64[2] and the dtype is unsigned.
     """
-    if out_sharding is not None:
-        raise UnavailableOptionError(
-            three_lines(
-                f"rng_bit_generator with out_sharding={out_sharding!r} at {current_source()}",
-                "out_sharding is not available: results are on one device",
-                "leave out_sharding out",
-            )
-        )
     sizes = _sizes("rng_bit_generator", shape)
     after, bits = rng_bit_generator_p.bind(
         key,
@@ -242,7 +235,7 @@ def rng_bit_generator(
         dtype=dtypes.check_user_dtype(dtype, "rng_bit_generator"),
         algorithm=RandomAlgorithm(algorithm),
     )
-    return after, bits
+    return after, sharded(bits, out_sharding, "rng_bit_generator")
 
 
 def rng_uniform(a: ArrayLike, b: ArrayLike, shape: Shape) -> Array:

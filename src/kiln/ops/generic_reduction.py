@@ -30,6 +30,7 @@ from kiln.ir.sizes import product
 from kiln.ir.types import ShapedArray
 from kiln.ops.elementwise import and_p, max_p, min_p, mul_p, or_p, xor_p
 from kiln.ops.families import Elementwise, add_p
+from kiln.ops.out_sharding import sharded
 from kiln.ops.product import reduce_prod_p
 from kiln.ops.reduction import (
     check_reduced_axes,
@@ -223,6 +224,7 @@ def reduce(
     init_values: Any,
     computation: Callable[[Any, Any], Any],
     dimensions: Sequence[int],
+    out_sharding: Any = None,
 ) -> Any:
     """Combine elements along dimensions by `computation(accumulated, element)`.
 
@@ -251,7 +253,7 @@ def reduce(
         outs = [with_initial(operation, starts[0], reduced)]
     else:
         outs = reduce_p.bind(*arrays, *starts, jaxpr=jaxpr, dimensions=dims)
-    return tree_unflatten(tree, outs)
+    return tree_unflatten(tree, [sharded(x, out_sharding, "reduce") for x in outs])
 
 
 def initial_value(start: Any, like: Any) -> Any:

@@ -14,7 +14,8 @@ from kiln.core.absent import is_zero
 from kiln.core.primitive import Primitive
 from kiln.ir.types import ShapedArray
 from kiln.ops import elementwise
-from kiln.ops.shape import LinearOp, filled
+from kiln.ops.linear_op import LinearOp
+from kiln.ops.shape import filled
 
 T = TypeVar("T")
 

@@ -22,16 +22,9 @@ from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import Dim, Size, product
 from kiln.ir.types import ShapedArray
+from kiln.ops.linear_op import LinearOp
+from kiln.ops.out_sharding import sharded
 from kiln.ops.size_value import size_like
-
-
-class LinearOp(Primitive):
-    """A linear operation on one array: its tangent rule is the operation itself."""
-
-    on_host = True
-
-    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
-        return self.bind(*primals, **params), self.bind(*tangents, **params)
 
 
 class BroadcastInDim(LinearOp):
@@ -254,24 +247,31 @@ iota_p = Iota()
 
 
 def broadcast_in_dim(
-    x: ArrayLike, shape: Sequence[Dim], broadcast_dimensions: Sequence[int]
+    x: ArrayLike,
+    shape: Sequence[Dim],
+    broadcast_dimensions: Sequence[int],
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Place the axes of `x` at `broadcast_dimensions` of `shape`, expanding those of size 1."""
     shape, dims = tuple(shape), tuple(broadcast_dimensions)
     aval = aval_of(x)
     if aval.shape == shape and dims == tuple(range(len(shape))) and hasattr(x, "aval"):
-        return x  # type: ignore[return-value]
+        return x if out_sharding is None else sharded(x, out_sharding, "broadcast_in_dim")  # type: ignore[return-value]
     if len(dims) == aval.ndim and any(a > b for a, b in itertools.pairwise(dims)):
         order = sorted(range(len(dims)), key=dims.__getitem__)
         x, dims = transpose(x, order), tuple(dims[i] for i in order)
-    return broadcast_in_dim_p.bind(x, shape=shape, broadcast_dimensions=dims)
+    found = broadcast_in_dim_p.bind(x, shape=shape, broadcast_dimensions=dims)
+    return found if out_sharding is None else sharded(found, out_sharding, "broadcast_in_dim")
 
 
-def broadcast(x: ArrayLike, sizes: Sequence[Dim]) -> Array:
+def broadcast(x: ArrayLike, sizes: Sequence[Dim], *, out_sharding: Any = None) -> Array:
     """Add leading axes of the given sizes."""
     shape = aval_of(x).shape
     n = len(sizes)
-    return broadcast_in_dim(x, (*sizes, *shape), range(n, n + len(shape)))
+    return sharded(
+        broadcast_in_dim(x, (*sizes, *shape), range(n, n + len(shape))), out_sharding, "broadcast"
+    )
 
 
 def broadcast_scalar(x: Any, shape: Sequence[Dim]) -> Any:
@@ -279,22 +279,28 @@ def broadcast_scalar(x: Any, shape: Sequence[Dim]) -> Any:
     return broadcast_in_dim(x, shape, ())
 
 
-def reduce_sum(x: ArrayLike, axes: Sequence[int]) -> Array:
+def reduce_sum(x: ArrayLike, axes: Sequence[int], *, out_sharding: Any = None) -> Array:
     """Sum over axes; the result's dtype is the operand's."""
     axes = tuple(sorted(axes))
-    return reduce_sum_p.bind(x, axes=axes) if axes else x  # type: ignore[return-value]
+    found = reduce_sum_p.bind(x, axes=axes) if axes else x
+    return found if out_sharding is None else sharded(found, out_sharding, "reduce_sum")  # type: ignore[return-value]
 
 
 def reshape(
-    x: ArrayLike, new_sizes: Sequence[Dim], dimensions: Sequence[int] | None = None
+    x: ArrayLike,
+    new_sizes: Sequence[Dim],
+    dimensions: Sequence[int] | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Reshape in row-major order, after transposing by `dimensions` if given."""
     if dimensions is not None:
         x = transpose(x, dimensions)
     new_sizes = tuple(new_sizes)
     if aval_of(x).shape == new_sizes and hasattr(x, "aval"):
-        return x  # type: ignore[return-value]
-    return reshape_p.bind(x, new_sizes=new_sizes, dimensions=None)
+        return x if out_sharding is None else sharded(x, out_sharding, "reshape")  # type: ignore[return-value]
+    found = reshape_p.bind(x, new_sizes=new_sizes, dimensions=None)
+    return found if out_sharding is None else sharded(found, out_sharding, "reshape")
 
 
 def transpose(x: ArrayLike, permutation: Sequence[int]) -> Array:
@@ -328,11 +334,14 @@ def expand_dims(x: ArrayLike, dimensions: Sequence[int]) -> Array:
     return broadcast_in_dim(x, shape, kept)
 
 
-def broadcasted_iota(dtype: DTypeLike, shape: Sequence[Dim], dimension: int) -> Array:
+def broadcasted_iota(
+    dtype: DTypeLike, shape: Sequence[Dim], dimension: int, *, out_sharding: Any = None
+) -> Array:
     """Return an array of `shape` whose elements count along `dimension`."""
     dtype = dtypes.check_user_dtype(dtype, "iota")
     dimension = canonical_axis("iota", dimension, len(shape))
-    return iota_p.bind(dtype=dtype, shape=tuple(shape), dimension=dimension)
+    found = iota_p.bind(dtype=dtype, shape=tuple(shape), dimension=dimension)
+    return found if out_sharding is None else sharded(found, out_sharding, "broadcasted_iota")
 
 
 def iota(dtype: DTypeLike, size: Dim) -> Array:

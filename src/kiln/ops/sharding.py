@@ -23,7 +23,7 @@ from kiln.ir.formats import Format, require_rows
 from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec
 from kiln.ir.sharding import NamedSharding, Sharding, SingleDeviceSharding, fitted, require_fit
 from kiln.ir.types import ShapedArray
-from kiln.ops.shape import LinearOp
+from kiln.ops.linear_op import LinearOp
 
 T = TypeVar("T")
 

@@ -22,8 +22,8 @@ from kiln.core.trace import aval_of
 from kiln.ir.sizes import Dim, Size, maximum
 from kiln.ir.types import ShapedArray
 from kiln.ops.elementwise import constant, select
+from kiln.ops.linear_op import LinearOp
 from kiln.ops.shape import (
-    LinearOp,
     broadcast_in_dim,
     canonical_axis,
     filled,

@@ -26,6 +26,7 @@ from kiln.ops.conversion import convert_element_type
 from kiln.ops.cumulative import cumsum
 from kiln.ops.elementwise import abs, ceil, floor, log, log1p, sqrt
 from kiln.ops.families import full_like
+from kiln.ops.out_sharding import sharded
 from kiln.ops.random_bits import random_split
 from kiln.ops.reduction import reduce_or
 from kiln.ops.shape import full
@@ -52,13 +53,20 @@ def _any(flags: Any) -> Any:
 
 
 def poisson(
-    key: ArrayLike, lam: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
+    key: ArrayLike,
+    lam: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Draw Poisson variates of mean `lam`.
 
     Source: Knuth, volume 2, section 3.4.1, for small means; Hörmann 1993 (PTRS) for others.
     """
-    return sampled(_poisson, "poisson", key, shape, dtype, lam, of=int_dtype)
+    return sharded(
+        sampled(_poisson, "poisson", key, shape, dtype, lam, of=int_dtype), out_sharding, "poisson"
+    )
 
 
 @sampler

@@ -25,6 +25,7 @@ from kiln.numpy.selection import where
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.elementwise import abs, div, eq, ge, le, log, max, mul, neg, pow, sqrt, stop_gradient
 from kiln.ops.families import full_like
+from kiln.ops.out_sharding import sharded
 from kiln.ops.random_bits import random_split
 from kiln.ops.reduction import reduce_max, reduce_or
 from kiln.ops.shape import expand_dims, reduce_sum, reshape
@@ -47,13 +48,18 @@ SQUEEZE = 0.0331
 
 
 def gamma(
-    key: ArrayLike, a: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
+    key: ArrayLike,
+    a: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Draw gamma variates of shape `a` and scale 1.
 
     Source: Marsaglia and Tsang 2000.
     """
-    return sampled(_gamma, "gamma", key, shape, dtype, a)
+    return sharded(sampled(_gamma, "gamma", key, shape, dtype, a), out_sharding, "gamma")
 
 
 @sampler
@@ -62,10 +68,15 @@ def _gamma(key: Any, a: Any, *, shape: Shape, dtype: Any) -> Any:
 
 
 def loggamma(
-    key: ArrayLike, a: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
+    key: ArrayLike,
+    a: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Draw logarithms of gamma variates: exact even where the variates would underflow."""
-    return sampled(_loggamma, "loggamma", key, shape, dtype, a)
+    return sharded(sampled(_loggamma, "loggamma", key, shape, dtype, a), out_sharding, "loggamma")
 
 
 @sampler
@@ -174,9 +185,11 @@ def beta(
     b: ArrayLike,
     shape: ShapeLike | None = None,
     dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Draw beta variates."""
-    return sampled(_beta, "beta", key, shape, dtype, a, b)
+    return sharded(sampled(_beta, "beta", key, shape, dtype, a, b), out_sharding, "beta")
 
 
 @sampler
@@ -191,7 +204,12 @@ def _beta(key: Any, a: Any, b: Any, *, shape: Shape, dtype: Any) -> Any:
 
 
 def dirichlet(
-    key: ArrayLike, alpha: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
+    key: ArrayLike,
+    alpha: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Draw Dirichlet vectors.
 
@@ -212,7 +230,9 @@ def dirichlet(
         )
     wanted = full[:-1] if shape is None else canonical_shape("dirichlet", shape)
     check_broadcast("dirichlet", wanted, full[:-1])
-    return _dirichlet(key, alpha, shape=(*wanted, full[-1]), dtype=found)
+    return sharded(
+        _dirichlet(key, alpha, shape=(*wanted, full[-1]), dtype=found), out_sharding, "dirichlet"
+    )
 
 
 @sampler
@@ -225,10 +245,17 @@ def _dirichlet(key: Any, alpha: Any, *, shape: Shape, dtype: Any) -> Any:
 
 
 def chisquare(
-    key: ArrayLike, df: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
+    key: ArrayLike,
+    df: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Draw chi-square variates with `df` degrees of freedom."""
-    return sampled(_chisquare, "chisquare", key, shape, dtype, df)
+    return sharded(
+        sampled(_chisquare, "chisquare", key, shape, dtype, df), out_sharding, "chisquare"
+    )
 
 
 @sampler
@@ -246,9 +273,11 @@ def f(
     dfden: ArrayLike,
     shape: ShapeLike | None = None,
     dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Draw variates of Fisher's F with `dfnum` and `dfden` degrees of freedom."""
-    return sampled(_f, "f", key, shape, dtype, dfnum, dfden)
+    return sharded(sampled(_f, "f", key, shape, dtype, dfnum, dfden), out_sharding, "f")
 
 
 @sampler
@@ -261,10 +290,15 @@ def _f(key: Any, dfnum: Any, dfden: Any, *, shape: Shape, dtype: Any) -> Any:
 
 
 def t(
-    key: ArrayLike, df: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
+    key: ArrayLike,
+    df: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Draw variates of Student's t with `df` degrees of freedom."""
-    return sampled(_t, "t", key, shape, dtype, df)
+    return sharded(sampled(_t, "t", key, shape, dtype, df), out_sharding, "t")
 
 
 @sampler
@@ -276,13 +310,20 @@ def _t(key: Any, df: Any, *, shape: Shape, dtype: Any) -> Any:
 
 
 def generalized_normal(
-    key: ArrayLike, p: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None
+    key: ArrayLike,
+    p: ArrayLike,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Draw variates with density proportional to exp(-|x|**p)."""
     key = single("generalized_normal", key)
     found = float_dtype("generalized_normal", dtype)
     wanted = canonical_shape("generalized_normal", shape)
-    return _generalized_normal(key, p, shape=wanted, dtype=found)
+    return sharded(
+        _generalized_normal(key, p, shape=wanted, dtype=found), out_sharding, "generalized_normal"
+    )
 
 
 @sampler
@@ -297,7 +338,13 @@ def _generalized_normal_values(key: Any, p: Any, shape: Shape, dtype: Any) -> An
 
 
 def ball(
-    key: ArrayLike, d: int, p: ArrayLike = 2, shape: ShapeLike = (), dtype: DTypeLike | None = None
+    key: ArrayLike,
+    d: int,
+    p: ArrayLike = 2,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Draw points uniform in the unit ball of the p-norm in `d` dimensions.
 
@@ -307,7 +354,11 @@ def ball(
     key = single("ball", key)
     found = float_dtype("ball", dtype)
     wanted = canonical_shape("ball", shape)
-    return _ball(key, p, shape=(*wanted, *canonical_shape("ball", d)), dtype=found)
+    return sharded(
+        _ball(key, p, shape=(*wanted, *canonical_shape("ball", d)), dtype=found),
+        out_sharding,
+        "ball",
+    )
 
 
 @sampler

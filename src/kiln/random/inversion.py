@@ -31,6 +31,7 @@ from kiln.ops.elementwise import (
     tan,
 )
 from kiln.ops.families import full_like
+from kiln.ops.out_sharding import sharded
 from kiln.random.arguments import (
     Shape,
     filled_to,
@@ -44,9 +45,17 @@ from kiln.random.keys import single, typed
 from kiln.random.uniform import check_mode, uniform_floats
 
 
-def exponential(key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
+def exponential(
+    key: ArrayLike,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
     """Draw exponential variates of mean 1."""
-    return sampled(_exponential, "exponential", key, shape, dtype)
+    return sharded(
+        sampled(_exponential, "exponential", key, shape, dtype), out_sharding, "exponential"
+    )
 
 
 @sampler
@@ -60,9 +69,15 @@ def exponential_values(key: Any, shape: Shape, dtype: Any) -> Any:
     return neg(log1p(neg(uniform_floats(key, shape, dtype))))
 
 
-def cauchy(key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
+def cauchy(
+    key: ArrayLike,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
     """Draw Cauchy variates."""
-    return sampled(_cauchy, "cauchy", key, shape, dtype)
+    return sharded(sampled(_cauchy, "cauchy", key, shape, dtype), out_sharding, "cauchy")
 
 
 @sampler
@@ -72,9 +87,15 @@ def _cauchy(key: Any, *, shape: Shape, dtype: Any) -> Any:
     return tan(mul(dtype.type(math.pi), sub(drawn, 0.5)))
 
 
-def laplace(key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
+def laplace(
+    key: ArrayLike,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
     """Draw Laplace variates of scale 1."""
-    return sampled(_laplace, "laplace", key, shape, dtype)
+    return sharded(sampled(_laplace, "laplace", key, shape, dtype), out_sharding, "laplace")
 
 
 @sampler
@@ -84,9 +105,15 @@ def _laplace(key: Any, *, shape: Shape, dtype: Any) -> Any:
     return mul(sign(drawn), log1p(neg(abs(drawn))))
 
 
-def logistic(key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
+def logistic(
+    key: ArrayLike,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
     """Draw logistic variates."""
-    return sampled(_logistic, "logistic", key, shape, dtype)
+    return sharded(sampled(_logistic, "logistic", key, shape, dtype), out_sharding, "logistic")
 
 
 @sampler
@@ -97,14 +124,21 @@ def _logistic(key: Any, *, shape: Shape, dtype: Any) -> Any:
 
 
 def gumbel(
-    key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None, mode: str | None = None
+    key: ArrayLike,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+    mode: str | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Draw Gumbel variates; `mode="high"` resolves the tail better."""
     key = single("gumbel", key)
     found = float_dtype("gumbel", dtype)
     check_mode("gumbel", mode or "low")
     draw = _precise_gumbel if mode == "high" else _gumbel
-    return draw(key, shape=canonical_shape("gumbel", shape), dtype=found)
+    return sharded(
+        draw(key, shape=canonical_shape("gumbel", shape), dtype=found), out_sharding, "gumbel"
+    )
 
 
 @sampler
@@ -130,10 +164,15 @@ def gumbel_values(key: Any, shape: Shape, dtype: Any, mode: str | None = None) -
 
 
 def pareto(
-    key: ArrayLike, b: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
+    key: ArrayLike,
+    b: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Draw Pareto variates of shape `b`, at least 1."""
-    return sampled(_pareto, "pareto", key, shape, dtype, b)
+    return sharded(sampled(_pareto, "pareto", key, shape, dtype, b), out_sharding, "pareto")
 
 
 @sampler
@@ -164,10 +203,17 @@ def _weibull_min(key: Any, scale: Any, concentration: Any, *, shape: Shape, dtyp
 
 
 def rayleigh(
-    key: ArrayLike, scale: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
+    key: ArrayLike,
+    scale: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Draw Rayleigh variates."""
-    return sampled(_rayleigh, "rayleigh", key, shape, dtype, scale)
+    return sharded(
+        sampled(_rayleigh, "rayleigh", key, shape, dtype, scale), out_sharding, "rayleigh"
+    )
 
 
 @sampler
@@ -183,9 +229,15 @@ def triangular(
     right: ArrayLike,
     shape: ShapeLike | None = None,
     dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Draw variates of the triangular density on [left, right] that peaks at `mode`."""
-    return sampled(_triangular, "triangular", key, shape, dtype, left, mode, right)
+    return sharded(
+        sampled(_triangular, "triangular", key, shape, dtype, left, mode, right),
+        out_sharding,
+        "triangular",
+    )
 
 
 @sampler
@@ -198,10 +250,19 @@ def _triangular(key: Any, left: Any, mode: Any, right: Any, *, shape: Shape, dty
 
 
 def geometric(
-    key: ArrayLike, p: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
+    key: ArrayLike,
+    p: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Draw the number of trials, each successful with probability `p`, up to the first success."""
-    return sampled(_geometric, "geometric", key, shape, dtype, p, of=int_dtype)
+    return sharded(
+        sampled(_geometric, "geometric", key, shape, dtype, p, of=int_dtype),
+        out_sharding,
+        "geometric",
+    )
 
 
 @sampler

@@ -25,6 +25,7 @@ from kiln.ops.elementwise import sqrt
 from kiln.ops.linalg import cholesky
 from kiln.ops.matrices import diagonal, scale_columns, transposed
 from kiln.ops.orthogonal import qr
+from kiln.ops.out_sharding import sharded
 from kiln.ops.spectral import eigh, svd
 from kiln.random.arguments import (
     Shape,
@@ -46,6 +47,8 @@ def multivariate_normal(
     shape: ShapeLike | None = None,
     dtype: DTypeLike | None = None,
     method: str = "cholesky",
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Draw normal vectors of the given mean and covariance.
 
@@ -75,7 +78,11 @@ def multivariate_normal(
     inner = broadcast_shapes("multivariate_normal", m.shape[:-1], c.shape[:-2])
     wanted = inner if shape is None else canonical_shape("multivariate_normal", shape)
     check_broadcast("multivariate_normal", wanted, inner)
-    return _multivariate_normal(key, mean, cov, shape=wanted, dtype=found, method=method)
+    return sharded(
+        _multivariate_normal(key, mean, cov, shape=wanted, dtype=found, method=method),
+        out_sharding,
+        "multivariate_normal",
+    )
 
 
 def _refused(mean: ShapedArray, cov: ShapedArray, wrong: str) -> ValueError:
@@ -112,6 +119,8 @@ def orthogonal(
     shape: ShapeLike = (),
     dtype: DTypeLike | None = None,
     m: int | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Draw uniform orthogonal (unitary) matrices; n by m ones have orthonormal columns or rows.
 
@@ -122,7 +131,7 @@ def orthogonal(
     found = inexact_dtype("orthogonal", dtype)
     sizes = canonical_shape("orthogonal", (n, n if m is None else m))
     wanted = (*canonical_shape("orthogonal", shape), *sizes)
-    return _orthogonal(key, shape=wanted, dtype=found)
+    return sharded(_orthogonal(key, shape=wanted, dtype=found), out_sharding, "orthogonal")
 
 
 @sampler

@@ -16,6 +16,7 @@ from kiln.numpy.promotion import operands
 from kiln.numpy.selection import where
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.elementwise import div, mul, nextafter, sqrt, stop_gradient
+from kiln.ops.out_sharding import sharded
 from kiln.ops.random_bits import random_split
 from kiln.ops.shape import reduce_sum
 from kiln.ops.special import erf, erf_inv
@@ -32,7 +33,13 @@ from kiln.random.keys import single, typed
 from kiln.random.uniform import random_signs, uniform_floats
 
 
-def normal(key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
+def normal(
+    key: ArrayLike,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
     """Draw standard normal variates; complex ones have total variance 1.
 
     Raises: ValueError unless the dtype is a float or complex one.
@@ -40,7 +47,9 @@ def normal(key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None
         >>> random.normal(random.key(0), (2, 3)).shape
         (2, 3)
     """
-    return sampled(_normal, "normal", key, shape, dtype, of=inexact_dtype)
+    return sharded(
+        sampled(_normal, "normal", key, shape, dtype, of=inexact_dtype), out_sharding, "normal"
+    )
 
 
 @sampler
@@ -72,12 +81,18 @@ def truncated_normal(
     upper: ArrayLike,
     shape: ShapeLike | None = None,
     dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Draw standard normal variates truncated to (lower, upper).
 
     Raises: ValueError unless the dtype is a float and the bounds broadcast to the shape.
     """
-    return sampled(_truncated_normal, "truncated_normal", key, shape, dtype, lower, upper)
+    return sharded(
+        sampled(_truncated_normal, "truncated_normal", key, shape, dtype, lower, upper),
+        out_sharding,
+        "truncated_normal",
+    )
 
 
 @sampler
@@ -99,9 +114,15 @@ def lognormal(
     sigma: ArrayLike = 1.0,
     shape: ShapeLike | None = None,
     dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Draw variates whose logarithm is normal, with standard deviation `sigma`."""
-    return sampled(_lognormal, "lognormal", key, shape, dtype, sigma, of=inexact_dtype)
+    return sharded(
+        sampled(_lognormal, "lognormal", key, shape, dtype, sigma, of=inexact_dtype),
+        out_sharding,
+        "lognormal",
+    )
 
 
 @sampler
@@ -109,9 +130,15 @@ def _lognormal(key: Any, sigma: Any, *, shape: Shape, dtype: Any) -> Any:
     return exp(normal_values(typed(key), shape, dtype) * fitted(sigma, shape, dtype))
 
 
-def maxwell(key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
+def maxwell(
+    key: ArrayLike,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
     """Draw Maxwell variates: the lengths of normal vectors with three components."""
-    return sampled(_maxwell, "maxwell", key, shape, dtype)
+    return sharded(sampled(_maxwell, "maxwell", key, shape, dtype), out_sharding, "maxwell")
 
 
 @sampler
@@ -151,13 +178,18 @@ def _double_sided_maxwell(key: Any, loc: Any, scale: Any, *, shape: Shape, dtype
 
 
 def wald(
-    key: ArrayLike, mean: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
+    key: ArrayLike,
+    mean: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Draw inverse Gaussian variates of the given mean and scale 1.
 
     Source: Michael, Schucany and Haas 1976.
     """
-    return sampled(_wald, "wald", key, shape, dtype, mean)
+    return sharded(sampled(_wald, "wald", key, shape, dtype, mean), out_sharding, "wald")
 
 
 @sampler

@@ -23,6 +23,7 @@ from kiln.numpy.promotion import operands, promote_dtypes_inexact, shape_of
 from kiln.numpy.search import searchsorted
 from kiln.ops.cumulative import cumsum
 from kiln.ops.elementwise import log
+from kiln.ops.out_sharding import sharded
 from kiln.ops.random_bits import random_bits, random_split
 from kiln.ops.reduction import argmax
 from kiln.ops.shape import canonical_axis, expand_dims, iota, reshape
@@ -41,6 +42,8 @@ def categorical(
     shape: ShapeLike | None = None,
     replace: bool = True,
     mode: str | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Draw categories with probabilities softmax(logits) along an axis.
 
@@ -71,10 +74,18 @@ def categorical(
     wanted = inner if shape is None else canonical_shape("categorical", shape)
     check_broadcast("categorical", wanted, inner)
     if replace:
-        return _categorical(key, logits, axis=axis, shape=wanted, mode=mode)
+        return sharded(
+            _categorical(key, logits, axis=axis, shape=wanted, mode=mode),
+            out_sharding,
+            "categorical",
+        )
     prefix = wanted[: len(wanted) - len(inner)]
     _check_population("categorical", int(product(prefix)), int(aval.shape[axis]))
-    return _distinct_categories(key, logits, axis=axis, shape=wanted, mode=mode)
+    return sharded(
+        _distinct_categories(key, logits, axis=axis, shape=wanted, mode=mode),
+        out_sharding,
+        "categorical",
+    )
 
 
 _selecting = functools.partial(jit, static_argnames=("axis", "shape", "mode"), inline=True)
@@ -200,7 +211,14 @@ def _weighted_without(key: Any, p: Any, *, count: int, mode: str | None) -> Any:
     return top_k(noisy, count)[1].astype(dtypes.default_int_dtype())
 
 
-def permutation(key: ArrayLike, x: ArrayLike, axis: int = 0, independent: bool = False) -> Array:
+def permutation(
+    key: ArrayLike,
+    x: ArrayLike,
+    axis: int = 0,
+    independent: bool = False,
+    *,
+    out_sharding: Any = None,
+) -> Array:
     """Shuffle an array along an axis, or range(x) for an integer x.
 
     With `independent`, each line along the axis is shuffled on its own.
@@ -216,9 +234,13 @@ def permutation(key: ArrayLike, x: ArrayLike, axis: int = 0, independent: bool =
     if not aval.ndim:
         if not dtypes.issubdtype(aval.dtype, np.integer):
             raise _not_shuffled(aval)
-        return _shuffled_range(key, size=max(int(x), 0))  # type: ignore[arg-type]
+        return sharded(_shuffled_range(key, size=max(int(x), 0)), out_sharding, "permutation")  # type: ignore[arg-type]
     axis = canonical_axis("permutation", axis, aval.ndim)
-    return _permutation(key, x, axis=axis, together=not independent and aval.ndim > 1)
+    return sharded(
+        _permutation(key, x, axis=axis, together=not independent and aval.ndim > 1),
+        out_sharding,
+        "permutation",
+    )
 
 
 def _not_shuffled(aval: ShapedArray) -> TypeError:

@@ -17,6 +17,7 @@ from kiln.numpy.selection import where
 from kiln.ops.conversion import bitcast_convert_type, convert_element_type
 from kiln.ops.elementwise import bitwise_or, clamp, gt, le, lt, max, rem, shift_right_logical
 from kiln.ops.families import full_like
+from kiln.ops.out_sharding import sharded
 from kiln.ops.random_bits import random_bits, random_split
 from kiln.random.arguments import (
     Shape,
@@ -32,14 +33,22 @@ from kiln.random.keys import single, typed
 MODES = ("low", "high")
 
 
-def bits(key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
+def bits(
+    key: ArrayLike,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
     """Draw unsigned integers, all bits random.
 
     Raises: ValueError unless the dtype is an unsigned integer.
     """
     key = single("bits", key)
     found = chosen_dtype("bits", dtype, np.unsignedinteger, dtypes.default_uint_dtype())
-    return _bits(key, shape=canonical_shape("bits", shape), dtype=found)
+    return sharded(
+        _bits(key, shape=canonical_shape("bits", shape), dtype=found), out_sharding, "bits"
+    )
 
 
 @sampler
@@ -53,6 +62,8 @@ def uniform(
     dtype: DTypeLike | None = None,
     minval: ArrayLike = 0.0,
     maxval: ArrayLike = 1.0,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Draw floats uniformly from [minval, maxval).
 
@@ -66,10 +77,12 @@ def uniform(
     found = float_dtype("uniform", dtype)
     wanted = canonical_shape("uniform", shape)
     if type(minval) is type(maxval) is float and (minval, maxval) == (0.0, 1.0):
-        return _unit_uniform(key, shape=wanted, dtype=found)
+        return sharded(_unit_uniform(key, shape=wanted, dtype=found), out_sharding, "uniform")
     minval, maxval = operands("uniform", minval, maxval)
     check_broadcast("uniform", wanted, shape_of(minval), shape_of(maxval))
-    return _uniform(key, minval, maxval, shape=wanted, dtype=found)
+    return sharded(
+        _uniform(key, minval, maxval, shape=wanted, dtype=found), out_sharding, "uniform"
+    )
 
 
 @sampler
@@ -108,6 +121,8 @@ def randint(
     minval: ArrayLike,
     maxval: ArrayLike,
     dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Draw integers uniformly from [minval, maxval).
 
@@ -132,7 +147,9 @@ def randint(
     wanted = canonical_shape("randint", shape)
     minval, maxval = operands("randint", minval, maxval)
     check_broadcast("randint", wanted, shape_of(minval), shape_of(maxval))
-    return _randint(key, minval, maxval, shape=wanted, dtype=found)
+    return sharded(
+        _randint(key, minval, maxval, shape=wanted, dtype=found), out_sharding, "randint"
+    )
 
 
 @sampler
@@ -181,7 +198,12 @@ def _integers(key: Any, low: Any, high: Any, beyond: Any, shape: Shape, dtype: A
 
 
 def bernoulli(
-    key: ArrayLike, p: ArrayLike = 0.5, shape: ShapeLike | None = None, mode: str = "low"
+    key: ArrayLike,
+    p: ArrayLike = 0.5,
+    shape: ShapeLike | None = None,
+    mode: str = "low",
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Draw booleans that are True with probability `p`; `mode="high"` resolves small p better.
 
@@ -204,8 +226,10 @@ def bernoulli(
         )
     check_mode("bernoulli", mode)
     wanted = sample_shape("bernoulli", shape, p)
-    return (_bernoulli if mode == "low" else _rare_bernoulli)(
-        key, p, shape=wanted, dtype=aval.dtype
+    return sharded(
+        (_bernoulli if mode == "low" else _rare_bernoulli)(key, p, shape=wanted, dtype=aval.dtype),
+        out_sharding,
+        "bernoulli",
     )
 
 
@@ -232,7 +256,13 @@ def check_mode(name: str, mode: str) -> None:
         )
 
 
-def rademacher(key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
+def rademacher(
+    key: ArrayLike,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
     """Draw -1 or 1 with equal probability."""
     key = single("rademacher", key)
     found = (
@@ -240,7 +270,11 @@ def rademacher(key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = 
         if dtype is None
         else dtypes.check_user_dtype(dtype, "rademacher")
     )
-    return _rademacher(key, shape=canonical_shape("rademacher", shape), dtype=found)
+    return sharded(
+        _rademacher(key, shape=canonical_shape("rademacher", shape), dtype=found),
+        out_sharding,
+        "rademacher",
+    )
 
 
 @sampler

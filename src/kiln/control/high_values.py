@@ -1,0 +1,170 @@
+"""Values of other kinds as trees of arrays, and loops and branches that close over some.
+
+A body that uses a value that changes and that was made outside gets its arrays as part of the
+carry, and returns them; the value holds those of the last step afterwards.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol, TypeVar
+
+from kiln.base.tree_nodes import register_pytree_node
+from kiln.core.hitypes import AvalQDD, ClosedOver, full_type_of, lowered, owned, raised
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Lowered:
+    """A value as a tree of the arrays that it consists of; the structure says its type."""
+
+    __slots__ = ("arrays", "kind")
+
+    def __init__(self, kind: Any, arrays: Sequence[Any]) -> None:
+        self.kind = kind
+        self.arrays = arrays
+
+    def value(self) -> Any:
+        """Return a value that consists of the arrays."""
+        return raised([self.kind], self.arrays)[0]
+
+
+register_pytree_node(Lowered, lambda x: (tuple(x.arrays), x.kind), Lowered)
+
+
+def lower(x: Any) -> Lowered:
+    """Return the arrays of a value as a tree."""
+    kind = full_type_of(x)
+    return Lowered(kind, lowered([kind], [x]))
+
+
+def _state(x: Any) -> Lowered:
+    """Return the arrays of a value that changes; weak types, which steps may lose, do not count."""
+    found = lower(x)
+    normalize = getattr(found.kind.qdd, "normalize", None)
+    if normalize is None:
+        return found
+    return Lowered(AvalQDD(found.kind.aval, normalize()), found.arrays)
+
+
+def store(values: Sequence[Any], states: Sequence[Lowered]) -> None:
+    """Bring values that change to other states."""
+    for value, state in zip(values, states, strict=True):
+        state.kind.aval.update_from_loval(state.kind.qdd, value, *state.arrays)
+
+
+@contextmanager
+def lent(values: Sequence[Any], states: Sequence[Lowered]) -> Iterator[None]:
+    """Let values hold the arrays of the program being recorded, until the context ends."""
+    before = [lower(owned(x)) for x in values]
+    try:
+        store(values, states)
+        yield
+    finally:
+        store(values, before)
+
+
+def _with_states(closed: Sequence[Any], fun: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `fun` with the states of values as first operand, and as second result."""
+
+    def lifted(states: Sequence[Lowered], *args: Any) -> Any:
+        with lent(closed, states):
+            return fun(*args), list(map(_state, closed))
+
+    return lifted
+
+
+Lifted = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+class Decorator(Protocol):
+    """Returns a function of the same type."""
+
+    def __call__(self, loop: F, /) -> F:
+        """Return the function, decorated."""
+        ...
+
+
+def carrying(lift: Callable[..., Any]) -> Decorator:
+    """Let functions passed to a loop use values that change and that were made outside.
+
+    `lift` calls the loop, given its arguments by name, what gives a body states, and the states; it
+    returns the result, and the states afterwards.
+    """
+
+    def decorate(loop: F) -> F:
+        @functools.wraps(loop)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return loop(*args, **kwargs)
+            except ClosedOver as error:
+                closed = [error.value]
+            given = inspect.signature(loop).bind(*args, **kwargs).arguments
+            while True:
+                try:
+                    lifted = functools.partial(_with_states, closed)
+                    found, states = lift(loop, {**given}, lifted, list(map(_state, closed)))
+                except ClosedOver as error:
+                    if any(error.value is x for x in closed):
+                        raise
+                    closed.append(error.value)
+                else:
+                    store(closed, states)
+                    return found
+
+        return call  # type: ignore[return-value]
+
+    return decorate
+
+
+def over_scan(
+    scan: Callable[..., Any], given: dict[str, Any], lifted: Lifted, states: list[Lowered]
+) -> Any:
+    """Carry states through a scan."""
+    step = lifted(given.pop("f"))
+
+    def body(carry: Any, x: Any) -> Any:
+        (after, y), found = step(carry[1], carry[0], x)
+        return (after, found), y
+
+    (last, states), ys = scan(body, (given.pop("init"), states), **given)
+    return (last, ys), states
+
+
+def over_fori(
+    fori_loop: Callable[..., Any], given: dict[str, Any], lifted: Lifted, states: list[Lowered]
+) -> Any:
+    """Carry states through a fori_loop."""
+    step = lifted(given.pop("body_fun"))
+    return fori_loop(
+        body_fun=lambda i, carry: step(carry[1], i, carry[0]),
+        init_val=(given.pop("init_val"), states),
+        **given,
+    )
+
+
+def over_while(
+    while_loop: Callable[..., Any], given: dict[str, Any], lifted: Lifted, states: list[Lowered]
+) -> Any:
+    """Carry states through a while_loop; its condition only reads them."""
+    test, step = lifted(given["cond_fun"]), lifted(given["body_fun"])
+    return while_loop(
+        lambda carry: test(carry[1], carry[0])[0],
+        lambda carry: step(carry[1], carry[0]),
+        (given["init_val"], states),
+    )
+
+
+def over_branches(
+    choose: Callable[..., Any], given: dict[str, Any], lifted: Lifted, states: list[Lowered]
+) -> Any:
+    """Pass states to branches, and get them back."""
+    operands = given.pop("operands", ())
+    if "operand" in given:
+        operands = (*operands, given.pop("operand"))
+    which, *branches = given.values()
+    chosen = [lifted(f) for f in branches] if len(branches) > 1 else [list(map(lifted, *branches))]
+    return choose(which, *chosen, states, *operands)

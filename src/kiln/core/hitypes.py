@@ -1,0 +1,349 @@
+"""Types of values of other kinds: what a library calls a value, and of which arrays it consists.
+
+A *high* value is an object of a class that `register_hitype` knows. Its type says of which arrays
+(*low* values) it consists, and how to build one from them: programs hold the arrays. A value that
+can change has, besides its type, a state of that type: the types of what it holds now (`qdd`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from kiln.base.errors import three_lines
+from kiln.base.records import Record
+from kiln.base.source import current_source
+from kiln.core.staging import StagingTrace
+from kiln.core.trace import Trace, aval_of, set_type_of, state
+from kiln.ir.effects import Effect
+from kiln.ir.types import AbstractValue
+
+
+def _undefined(kind: object, method: str) -> NotImplementedError:
+    name = type(kind).__name__
+    return NotImplementedError(
+        three_lines(
+            f"{name}.{method} at {current_source()}",
+            f"the type {name} does not define {method}, which this needs",
+            f"define `{method}` on {name}",
+        )
+    )
+
+
+class HiType(AbstractValue):
+    """The base of types of values that do not change.
+
+    A subclass defines `__eq__` and `__hash__`; `lo_ty`, `lower_val` and `raise_val`; for
+    derivatives `to_tangent_aval`.
+    """
+
+    is_high = True
+    has_qdd = False
+
+    def __hash__(self) -> int:
+        raise _undefined(self, "__hash__")
+
+    def __eq__(self, other: object) -> bool:
+        raise _undefined(self, "__eq__")
+
+    def lo_ty(self) -> list[Any]:
+        """Return the types of the arrays that a value consists of."""
+        raise _undefined(self, "lo_ty")
+
+    def lower_val(self, hi_val: Any) -> list[Any]:
+        """Return the arrays that a value consists of."""
+        raise _undefined(self, "lower_val")
+
+    def raise_val(self, *lo_vals: Any) -> Any:
+        """Return the value that consists of some arrays."""
+        raise _undefined(self, "raise_val")
+
+    def to_tangent_aval(self) -> Any:
+        """Return the type of a tangent."""
+        raise _undefined(self, "to_tangent_aval")
+
+    def to_ct_aval(self) -> Any:
+        """Return the type of a cotangent: that of a tangent."""
+        return self.to_tangent_aval()
+
+    def normalize(self) -> Any:
+        """Return the type in its usual form: itself."""
+        return self
+
+
+class MutableHiType(AbstractValue):
+    """The base of types of values that change, and whose state may be of other types then.
+
+    A subclass defines `__eq__` and `__hash__`; `lo_ty_qdd`, `new_from_loval`, `read_loval` and
+    `update_from_loval`, each given a state, an object of the library's. The state of a value is
+    what its method `cur_qdd()` returns.
+    """
+
+    is_high = True
+    has_qdd = True
+
+    def __hash__(self) -> int:
+        raise _undefined(self, "__hash__")
+
+    def __eq__(self, other: object) -> bool:
+        raise _undefined(self, "__eq__")
+
+    def lo_ty_qdd(self, state: Any, /) -> list[Any]:
+        """Return the types of the arrays that a value in this state consists of."""
+        raise _undefined(self, "lo_ty_qdd")
+
+    def new_from_loval(self, state: Any, /, *vals: Any) -> Any:
+        """Return a new value in this state that consists of some arrays."""
+        raise _undefined(self, "new_from_loval")
+
+    def read_loval(self, state: Any, val: Any, /) -> list[Any]:
+        """Return the arrays that a value in this state consists of."""
+        raise _undefined(self, "read_loval")
+
+    def update_from_loval(self, state: Any, val: Any, /, *lo_vals: Any) -> None:
+        """Bring a value to a state in which it consists of other arrays."""
+        raise _undefined(self, "update_from_loval")
+
+    def to_tangent_aval(self) -> Any:
+        """Return the type of a tangent."""
+        raise _undefined(self, "to_tangent_aval")
+
+    def to_ct_aval(self) -> Any:
+        """Return the type of a cotangent: that of a tangent."""
+        return self.to_tangent_aval()
+
+    def normalize(self) -> Any:
+        """Return the type in its usual form: itself."""
+        return self
+
+    def type_state(self, *_: Any) -> Any:
+        """Refuse: a type has no state, its values have.
+
+        Raises: NotImplementedError.
+        """
+        raise _undefined(self, "type_state")
+
+
+class AvalQDD(Record):
+    """The type of a value that changes, and its state."""
+
+    aval: Any
+    qdd: Any
+
+    is_high = True
+    has_qdd = True
+
+    def lo_ty(self) -> list[Any]:
+        """Return the types of the arrays that the value consists of."""
+        return list(self.aval.lo_ty_qdd(self.qdd))
+
+    def read_loval(self, val: Any) -> list[Any]:
+        """Return the arrays that the value consists of."""
+        return list(self.aval.read_loval(self.qdd, val))
+
+    def new_from_loval(self, *lovals: Any) -> Any:
+        """Return a new value that consists of some arrays."""
+        return self.aval.new_from_loval(self.qdd, *lovals)
+
+    def to_tangent_aval(self) -> AvalQDD:
+        """Return the type of a tangent, and the state of one."""
+        return AvalQDD(self.aval.to_tangent_aval(), self.qdd and self.qdd.to_tangent_qdd())
+
+
+class MutableQDD:
+    """The state of a value while a program is recorded: what it was, and what it is now."""
+
+    __slots__ = ("cur_val", "init_val")
+
+    def __init__(self, state: Any) -> None:
+        self.init_val = self.cur_val = state
+
+    def update(self, state: Any) -> None:
+        """Note that the value is in another state."""
+        self.cur_val = state
+
+
+class AvalMutableQDD(Record, eq=False):
+    """The type of a value that changes, with its changing state, as abstract evaluation gets it."""
+
+    aval: Any
+    mutable_qdd: MutableQDD
+
+    has_qdd = True
+
+
+class EffectTypeSet:
+    """Classes of effects."""
+
+    def __init__(self) -> None:
+        self._types: set[type[Effect]] = set()
+
+    def add_type(self, effect_type: type[Effect]) -> None:
+        """Add a class."""
+        self._types.add(effect_type)
+
+    def contains(self, effect: Effect) -> bool:
+        """Tell whether an effect is of one of the classes."""
+        return isinstance(effect, tuple(self._types))
+
+    def filter_in(self, effects: Iterable[Effect]) -> list[Effect]:
+        """Return the effects that are of one of the classes."""
+        return [effect for effect in effects if self.contains(effect)]
+
+    def filter_not_in(self, effects: Iterable[Effect]) -> list[Effect]:
+        """Return the effects that are of none of the classes."""
+        return [effect for effect in effects if not self.contains(effect)]
+
+    def __repr__(self) -> str:
+        return f"EffectTypeSet({sorted(kind.__name__ for kind in self._types)})"
+
+
+control_flow_allowed_effects = EffectTypeSet()
+"""Effects that bodies of loops and branches may have. In kiln they may have all of them."""
+
+TYPES: dict[type, Callable[[Any], Any]] = {}
+"""By class of high values: what returns the type of one."""
+
+
+def register_hitype(val_cls: Any, typeof_fn: Any) -> None:
+    """Make the instances of a class values; `typeof_fn(value)` returns the type of one.
+
+    Raises: TypeError unless a class and a function are given.
+    """
+    if not isinstance(val_cls, type) or not callable(typeof_fn):
+        raise TypeError(
+            three_lines(
+                f"register_hitype({val_cls!r:.60}, {typeof_fn!r:.60}) at {current_source()}",
+                "a class and a function from an instance to its type are needed",
+                "write register_hitype(Value, lambda value: ValueTy(...))",
+            )
+        )
+    TYPES[val_cls] = typeof_fn
+    set_type_of(val_cls, typeof_fn)
+
+
+def is_high(x: Any) -> bool:
+    """Tell whether a value is of a registered class."""
+    return type(x) in TYPES
+
+
+def cur_qdd(x: Any) -> Any:
+    """Return the state of a value that changes: the types of what it holds now.
+
+    Raises: TypeError for a value that has none.
+    """
+    if not getattr(aval_of(x), "has_qdd", False):
+        raise TypeError(
+            three_lines(
+                f"cur_qdd of a value of type {type(x)} at {current_source()}",
+                f"only values that change have a state; this one is of type {aval_of(x)}",
+                "pass a value whose type is a MutableHiType",
+            )
+        )
+    return x.cur_qdd()
+
+
+def full_type_of(x: Any) -> Any:
+    """Return the type of a value, with its state if it has one."""
+    aval = aval_of(x)
+    return AvalQDD(aval, cur_qdd(x)) if aval.has_qdd else aval
+
+
+class NeedsArrays(NotImplementedError):
+    """A function being recorded must be given arrays, and return them, for values of other kinds.
+
+    Calls of jitted functions catch it, and do so from then on.
+    """
+
+    value: Any = None
+
+
+class Returned(NeedsArrays):
+    """A function being recorded returns a value of another kind."""
+
+    def __init__(self, value: Any, asked: str) -> None:
+        super().__init__(
+            three_lines(
+                f"{asked} at {current_source()}",
+                f"the function returned a value of type {type(value).__name__}: only calls of "
+                "jitted functions return values that are no arrays",
+                "return the arrays that it consists of",
+            )
+        )
+
+
+class ClosedOver(NeedsArrays):
+    """A function being recorded uses a value that changes and that does not belong to the program.
+
+    Calls of jitted functions pass it from then on.
+    """
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        super().__init__(
+            three_lines(
+                f"use of a value of type {type(value).__name__} at {current_source()}",
+                "it changes, and was made outside the function that is being recorded here (the "
+                "body of a loop, a branch, make_jaxpr): only jit takes such values",
+                "pass what it holds to the function, and store what the function returns",
+            )
+        )
+
+
+def owned(value: Any) -> Any:
+    """Return a value that changes, which belongs from now on to the active trace."""
+    trace = state.trace
+    if trace is not state.root:
+        if trace.high is None:
+            trace.high = {}
+        trace.high[id(value)] = value
+    return value
+
+
+def owner_of(value: Any) -> Trace:
+    """Return the trace that a value that changes belongs to.
+
+    Raises: ClosedOver if it belongs to none within the program being recorded.
+    """
+    trace: Trace | None = state.trace
+    while trace is not None and trace is not state.root:
+        if trace.high is not None and id(value) in trace.high:
+            return trace
+        if type(trace) is StagingTrace:
+            raise ClosedOver(value)
+        trace = trace.parent
+    root: Trace = state.root
+    return root
+
+
+def lowered(types: Sequence[Any], values: Sequence[Any]) -> list[Any]:
+    """Return the arrays that values of some types consist of, all in a row."""
+    found: list[Any] = []
+    for kind, value in zip(types, values, strict=True):
+        read = kind.read_loval if kind.has_qdd else kind.lower_val
+        found.extend(read(value))
+    return found
+
+
+def raised(types: Sequence[Any], arrays: Iterable[Any]) -> list[Any]:
+    """Return the values of some types that consist of arrays, given in a row."""
+    rest = iter(arrays)
+    found = []
+    for kind in types:
+        parts = [next(rest) for _ in kind.lo_ty()]
+        found.append((kind.new_from_loval if kind.has_qdd else kind.raise_val)(*parts))
+    return found
+
+
+class aval_property:
+    """A property that a type lends to the tracers of its values: `fget(tracer)`."""
+
+    def __init__(self, fget: Callable[[Any], Any]) -> None:
+        self.fget = fget
+
+
+class aval_method:
+    """A method that a type lends to the tracers of its values: `fun(tracer, ...)`."""
+
+    def __init__(self, fun: Callable[..., Any]) -> None:
+        self.fun = fun

@@ -1,0 +1,39 @@
+"""Values of other kinds: types and primitives that a library defines on its own classes.
+
+The names are those of `jax.experimental.hijax`.
+"""
+
+from kiln.control.hi_primitive import HiPrimitive
+from kiln.core.absent import Zero
+from kiln.core.absent import is_linear as is_undefined_primal
+from kiln.core.hitypes import (
+    AvalMutableQDD,
+    AvalQDD,
+    HiType,
+    MutableHiType,
+    aval_method,
+    aval_property,
+    control_flow_allowed_effects,
+    register_hitype,
+)
+from kiln.ir.ref_type import AbstractRef
+from kiln.ir.types import AbstractValue, ShapedArray
+from kiln.ops.shape import filled as instantiate_zeros
+
+__all__ = [
+    "AbstractRef",
+    "AbstractValue",
+    "AvalMutableQDD",
+    "AvalQDD",
+    "HiPrimitive",
+    "HiType",
+    "MutableHiType",
+    "ShapedArray",
+    "Zero",
+    "aval_method",
+    "aval_property",
+    "control_flow_allowed_effects",
+    "instantiate_zeros",
+    "is_undefined_primal",
+    "register_hitype",
+]

@@ -1,0 +1,17 @@
+"""The base of linear operations on one array."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kiln.core.primitive import Primitive
+
+
+class LinearOp(Primitive):
+    """A linear operation on one array: its tangent rule is the operation itself."""
+
+    on_host = True
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+        return self.bind(*primals, **params), self.bind(*tangents, **params)
