@@ -1038,6 +1038,8 @@ UNSEEN = [
         "    on_host = False\n",
         "    on_host = True\n",
         ("tests/unit/ops/test_fft.py",),
+    ),
+    Break(
         "guards-of-remembered-calls",
         "base/config.py",
         'object.__setattr__(self, "plain_places", self.default_device is None and not guards)',
@@ -1078,6 +1080,8 @@ UNSEEN = [
         'if level == "allow":',
         'if level != "warn":',
         ("tests/unit/api/test_guards.py",),
+    ),
+    Break(
         "changing-values-forgotten-after-a-call",
         "jit/high.py",
         "            store(changing, states)\n",
