@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ from kiln.base.weak import WeakSet
 _locks: WeakSet[Any] = WeakSet()
 _guards: list[Any] = []
 _in_child: list[Callable[[], None]] = []
+LONGEST_LOAD_S = 10.0
 
 
 def new_lock() -> threading.Lock:
@@ -41,6 +43,38 @@ def new_guard() -> Any:
     lock = threading.RLock()
     _guards.append(lock)
     return lock
+
+
+class Loads:
+    """The loading of modules by threads, in a context, which forks wait for.
+
+    Python's lock of a module that another thread is importing stays locked in a child, for good. No
+    lock is held meanwhile, since modules run code of others.
+    """
+
+    def __init__(self) -> None:
+        self._threads: list[int] = []
+        _guards.append(self)
+        in_child(self._forget_others)
+
+    def __enter__(self) -> None:
+        self._threads.append(threading.get_ident())
+
+    def __exit__(self, *_: object) -> None:
+        self._threads.remove(threading.get_ident())
+
+    def acquire(self) -> None:
+        """Wait until no other thread is loading, or for `LONGEST_LOAD_S`."""
+        own, end = threading.get_ident(), time.monotonic() + LONGEST_LOAD_S
+        while any(each != own for each in self._threads) and time.monotonic() < end:
+            time.sleep(0.001)
+
+    def release(self) -> None:
+        """Do nothing: loading may begin again at any time."""
+
+    def _forget_others(self) -> None:
+        own = threading.get_ident()
+        self._threads[:] = [each for each in self._threads if each == own]
 
 
 def in_child(function: Callable[[], None]) -> Callable[[], None]:

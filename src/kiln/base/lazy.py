@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kiln.base.collection import Permanent
+from kiln.base.forks import Loads
+
+_loads = Loads()
 
 
 class LazyModule:
@@ -18,7 +21,8 @@ class LazyModule:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
-        value = getattr(importlib.import_module(self._name), attribute)
+        with _loads:
+            value = getattr(importlib.import_module(self._name), attribute)
         setattr(self, attribute, value)
         return value
 
@@ -57,7 +61,7 @@ def on_first_use(
         if name not in sources:
             raise _missing(own, name, __dir__())
         source = sources[name]
-        with Permanent():
+        with Permanent(), _loads:
             if source is None:
                 return importlib.import_module(f"{own}.{name}")
             value = package[name] = getattr(importlib.import_module(source), name)
@@ -81,7 +85,8 @@ def names_on_first_use(
 
     def __getattr__(name: str) -> Any:
         if name in names:
-            return getattr(importlib.import_module(module), name)
+            with _loads:
+                return getattr(importlib.import_module(module), name)
         raise _missing(package, name, names)
 
     def __dir__() -> list[str]:

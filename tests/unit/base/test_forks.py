@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
+import time
 from pathlib import Path
 
+import pytest
+
 import kiln
-from kiln.base.forks import _in_child, in_child, new_lock, new_rlock
+from kiln.base import forks
+from kiln.base.forks import Loads, _in_child, in_child, new_lock, new_rlock
+from kiln.base.lazy import LazyModule
 
 
 def in_a_child(work: object) -> int:
@@ -70,3 +76,42 @@ def test_all_locks_of_kiln_are_made_here() -> None:
         or "cached_property" in text
     ]
     assert found == ["base/forks.py"]
+
+
+def test_forks_wait_for_modules_that_others_load(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python leaves the lock of such a module locked in the child."""
+    (tmp_path / "slow_to_load.py").write_text("import time\ntime.sleep(0.3)\nx = 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    module = LazyModule("slow_to_load")
+    thread = threading.Thread(target=lambda: module.x)
+    thread.start()
+    while "slow_to_load" not in sys.modules:
+        time.sleep(0.001)
+
+    def work() -> bool:
+        return hasattr(sys.modules["slow_to_load"], "x")
+
+    try:
+        assert in_a_child(work)
+    finally:
+        thread.join()
+        sys.modules.pop("slow_to_load", None)
+
+
+def test_forks_do_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forks, "LONGEST_LOAD_S", 0.05)
+    loads, done = Loads(), threading.Event()
+    thread = threading.Thread(target=lambda: loads.__enter__() or done.wait(60))
+    thread.start()
+    try:
+        while not loads._threads:
+            time.sleep(0.001)
+        assert in_a_child(lambda: not loads._threads)
+        assert loads._threads == [thread.ident]
+    finally:
+        done.set()
+        thread.join()
+        forks._guards.remove(loads)
+        _in_child.remove(loads._forget_others)

@@ -30,7 +30,7 @@ from kiln.engines.xla.apart import apart, inside
 from kiln.engines.xla.binding import XlaError, failed, parts_of, without_jax
 from kiln.engines.xla.host_copies import OWN_COPY_BYTES, copied, each_copied_once
 from kiln.engines.xla.layouts import DeviceSharding, blocks_of, hlo_of
-from kiln.engines.xla.mlir import hlo, parse
+from kiln.engines.xla.mlir import hlo, parse_alone
 from kiln.engines.xla.text import host_dtype
 from kiln.ir.sharding import Blocks, Sharding
 from kiln.ir.types import ShapedArray
@@ -273,7 +273,7 @@ class Client:
             placed = _jax.DeviceList(tuple(self._of(devices) if devices else self._first_list))
             load = self._raw.compile_and_load
             if callbacks:
-                module, given = parse(text), list(callbacks)
+                module, given = parse_alone(text), list(callbacks)
                 return apart(lambda: load(module, placed, choices, given), must_end=True)
             return apart(lambda: load(text, placed, choices), must_end=True)
         except XlaError as error:

@@ -39,6 +39,17 @@ def parse(text: str) -> Any:
         return ir.Module.parse(text)
 
 
+def parse_alone(text: str) -> Any:
+    """Parse StableHLO text in a context of its own, for XLA to compile.
+
+    XLA loads dialects into the context of a module that it compiles, where another thread may be
+    parsing; contexts do not lock that.
+    """
+    ir = importlib.import_module("jaxlib.mlir.ir")
+    with HeldBack(), new_context() as context, ir.Location.unknown(context):
+        return ir.Module.parse(text)
+
+
 def hlo(text: str) -> Any:
     """Return StableHLO text as jaxlib's HLO computation."""
     return _jax.mlir.mlir_module_to_xla_computation(text)

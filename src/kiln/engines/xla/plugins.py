@@ -21,7 +21,7 @@ from kiln.core.topology import DescribedDevice
 from kiln.engines.xla.binding import XlaError, failed
 from kiln.engines.xla.client import compile_options
 from kiln.engines.xla.gpu_targets import SM_90
-from kiln.engines.xla.mlir import parse
+from kiln.engines.xla.mlir import parse_alone
 
 
 class Platform(NamedTuple):
@@ -176,6 +176,6 @@ def compile_for(
     chosen = {**dict(platform.settings), **dict(settings)}
     choices = compile_options(list(chosen.items()), [d.id for d in raw], free_outputs)
     try:
-        return raw[0].client.compile(parse(text), _jax.DeviceList(raw), choices)
+        return raw[0].client.compile(parse_alone(text), _jax.DeviceList(raw), choices)
     except XlaError as error:
         failed(error, f"compiling {name} for {devices[0]} with compiler_options={dict(settings)}")
