@@ -20,7 +20,6 @@ SURFACES = (
 # Dotted names below kiln, and why no case of jax's can speak of them.
 EXCEPTIONS: dict[str, str] = {
     "lax.DotDimensionNumbers": "a type",
-    "lax.with_sharding_constraint": "about places, not values",
     "lax.linalg.geqrf": "jax has no public name for it; qr and householder_product are compared",
     "numpy.array_repr": "jax prints the name of a class of its own",
     "numpy.ascontiguousarray": "jax does not have it",
