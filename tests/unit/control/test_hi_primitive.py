@@ -146,4 +146,5 @@ def test_arrays_in_a_row() -> None:
     types = [ScaledTy((3,)), kiln.typeof(1.0)]
     arrays = lowered(types, [Scaled(X, 2.0), 5.0])
     assert arrays[1:] == [2.0, 5.0]
-    assert raised(types, arrays) == [Scaled(arrays[0], 2.0), 5.0]
+    scaled, number = raised(types, arrays)
+    assert (scaled.small is arrays[0], scaled.scale, number) == (True, 2.0, 5.0)
