@@ -30,33 +30,16 @@ def _undefined(kind: object, method: str) -> NotImplementedError:
     )
 
 
-class HiType(AbstractValue):
-    """The base of types of values that do not change.
-
-    A subclass defines `__eq__` and `__hash__`; `lo_ty`, `lower_val` and `raise_val`; for
-    derivatives `to_tangent_aval`.
-    """
+class _HighType(AbstractValue):
+    """What types of values of both kinds share."""
 
     is_high = True
-    has_qdd = False
 
     def __hash__(self) -> int:
         raise _undefined(self, "__hash__")
 
     def __eq__(self, other: object) -> bool:
         raise _undefined(self, "__eq__")
-
-    def lo_ty(self) -> list[Any]:
-        """Return the types of the arrays that a value consists of."""
-        raise _undefined(self, "lo_ty")
-
-    def lower_val(self, hi_val: Any) -> list[Any]:
-        """Return the arrays that a value consists of."""
-        raise _undefined(self, "lower_val")
-
-    def raise_val(self, *lo_vals: Any) -> Any:
-        """Return the value that consists of some arrays."""
-        raise _undefined(self, "raise_val")
 
     def to_tangent_aval(self) -> Any:
         """Return the type of a tangent."""
@@ -71,7 +54,29 @@ class HiType(AbstractValue):
         return self
 
 
-class MutableHiType(AbstractValue):
+class HiType(_HighType):
+    """The base of types of values that do not change.
+
+    A subclass defines `__eq__` and `__hash__`; `lo_ty`, `lower_val` and `raise_val`; for
+    derivatives `to_tangent_aval`.
+    """
+
+    has_qdd = False
+
+    def lo_ty(self) -> list[Any]:
+        """Return the types of the arrays that a value consists of."""
+        raise _undefined(self, "lo_ty")
+
+    def lower_val(self, hi_val: Any) -> list[Any]:
+        """Return the arrays that a value consists of."""
+        raise _undefined(self, "lower_val")
+
+    def raise_val(self, *lo_vals: Any) -> Any:
+        """Return the value that consists of some arrays."""
+        raise _undefined(self, "raise_val")
+
+
+class MutableHiType(_HighType):
     """The base of types of values that change, and whose state may be of other types then.
 
     A subclass defines `__eq__` and `__hash__`; `lo_ty_qdd`, `new_from_loval`, `read_loval` and
@@ -79,14 +84,7 @@ class MutableHiType(AbstractValue):
     what its method `cur_qdd()` returns.
     """
 
-    is_high = True
     has_qdd = True
-
-    def __hash__(self) -> int:
-        raise _undefined(self, "__hash__")
-
-    def __eq__(self, other: object) -> bool:
-        raise _undefined(self, "__eq__")
 
     def lo_ty_qdd(self, state: Any, /) -> list[Any]:
         """Return the types of the arrays that a value in this state consists of."""
@@ -103,18 +101,6 @@ class MutableHiType(AbstractValue):
     def update_from_loval(self, state: Any, val: Any, /, *lo_vals: Any) -> None:
         """Bring a value to a state in which it consists of other arrays."""
         raise _undefined(self, "update_from_loval")
-
-    def to_tangent_aval(self) -> Any:
-        """Return the type of a tangent."""
-        raise _undefined(self, "to_tangent_aval")
-
-    def to_ct_aval(self) -> Any:
-        """Return the type of a cotangent: that of a tangent."""
-        return self.to_tangent_aval()
-
-    def normalize(self) -> Any:
-        """Return the type in its usual form: itself."""
-        return self
 
     def type_state(self, *_: Any) -> Any:
         """Refuse: a type has no state, its values have.

@@ -91,11 +91,15 @@ def matmul(
             )
     if len(a.shape) <= 2 and len(b.shape) <= 2:
         over = max(len(b.shape) - 2, 0)
-        return sharded(
-            _contracted(a, b, (((len(a.shape) - 1,), (over,)), ((), ())), precision, preferred),
-            out_sharding,
-            "jnp.matmul",
-        )
+        numbers = (((len(a.shape) - 1,), (over,)), ((), ()))
+        found = _contracted(a, b, numbers, precision, preferred)
+    else:
+        found = _of_stacks(a, b, precision, preferred)
+    return sharded(found, out_sharding, "jnp.matmul")
+
+
+def _of_stacks(a: Any, b: Any, precision: Any, preferred: Any) -> Any:
+    """Multiply matrices whose leading axes are broadcast."""
     a_vector, b_vector = len(a.shape) == 1, len(b.shape) == 1
     a_core, b_core = (1 if a_vector else 2), (1 if b_vector else 2)
     a_batch, b_batch = a.shape[: len(a.shape) - a_core], b.shape[: len(b.shape) - b_core]
@@ -139,9 +143,7 @@ def matmul(
     order = [i for kind, i in out_axes if kind == "batch"]
     order += [i for kind, i in out_axes if kind == "a"] + ([] if a_vector else [rank])
     order += [i for kind, i in out_axes if kind == "b"] + ([] if b_vector else [rank + 1])
-    return sharded(
-        transpose(out, [order.index(i) for i in sorted(order)]), out_sharding, "jnp.matmul"
-    )
+    return transpose(out, [order.index(i) for i in sorted(order)])
 
 
 @eager
