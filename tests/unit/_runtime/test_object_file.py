@@ -115,8 +115,9 @@ def test_damaged_objects_are_refused_or_linked_but_never_crash(image, outside):
 
 
 def mapped() -> int:
+    # Those of code alone: the allocator of a sanitizer maps memory of its own.
     with open("/proc/self/maps", encoding="utf-8") as file:
-        return len(file.readlines())
+        return sum("x" in line.split()[1] for line in file)
 
 
 def test_memory_is_given_back(image, outside):
