@@ -334,11 +334,13 @@ class Peers:
         self.watched(lambda: self.link.set(f"{place}{self.index}", f"{name} {digest}"), asked)
         end = time.monotonic() + self.patience
         while True:
+            # One that leaves after this may have said its program after it was looked for.
+            left = set(self.left)
             found = self.watched(lambda: self.link.directory(place), asked)
             if len(found) == len(group):
                 break
             absent = [r for r in group if f"{place}{r}" not in found]
-            gone = [r for r in absent if r in self.left]
+            gone = [r for r in absent if r in left]
             if gone or time.monotonic() > end:
                 what = "ended without it" if gone else f"not come to it in {self.patience:g} s"
                 wrong = f"this is program {number} here, and {_named(gone or absent)} {what}"
@@ -366,8 +368,13 @@ class Peers:
         own = f"{place}{self.index}"
         self.watched(lambda: self.link.set(own, text), asked)
         pause = SHORTEST_PAUSE_S
-        while len(found := self.watched(lambda: self.link.directory(place), asked)) < len(ranks):
-            gone = [r for r in ranks if r in self.left and f"{place}{r}" not in found]
+        while True:
+            # One that leaves after this may have given its text after it was looked for.
+            left = set(self.left)
+            found = self.watched(lambda: self.link.directory(place), asked)
+            if len(found) == len(ranks):
+                break
+            gone = [r for r in ranks if r in left and f"{place}{r}" not in found]
             if gone:
                 raise PeerError(three_lines(asked, f"{_named(gone)} ended without it", _SAME))
             time.sleep(pause)

@@ -281,6 +281,35 @@ def test_texts_are_exchanged() -> None:
         first.exchange("topic/4", "", "exchanging")
 
 
+@pytest.mark.parametrize("way", ["exchange", "agree"])
+def test_one_that_leaves_just_after_it_was_looked_for(way: str) -> None:
+    store, first, second = pair()
+    look, threads = store.directory, []
+
+    def say(peers: Peers) -> None:
+        if way == "exchange":
+            peers.exchange("topic/0", "a text", "exchanging")
+        else:
+            peers.agree((0, 1), "step", "abc")
+
+    def end() -> None:
+        say(second)
+        second.leave(10.0)
+
+    def directory(prefix: str) -> dict[str, str]:
+        found = look(prefix)
+        if not threads:
+            threads.append(threading.Thread(target=end))
+            threads[0].start()
+            until(lambda: 1 in first.left)
+        return found
+
+    store.directory = directory  # type: ignore[method-assign]
+    say(first)
+    first.leave(10.0)
+    threads[0].join()
+
+
 def test_programs_that_differ_are_found_when_they_are_slow() -> None:
     _, first, second = pair()
     for each in (first, second):
