@@ -7,6 +7,7 @@ rest. Objects are plain bytes that may be kept on disk.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import itertools
 from collections.abc import Callable
@@ -50,6 +51,16 @@ def _ready() -> None:
     llvm.initialize_native_asmprinter()
 
 
+def _kept(found: T) -> T:
+    """Keep an object of LLVM to the end of the process.
+
+    The library asks at exit not to be disturbed, which is too late where a thread loads it during
+    that: finalizers would run then in modules that are cleared.
+    """
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(found))
+    return found
+
+
 def _triple() -> str:
     return str(llvm.get_default_triple())
 
@@ -64,28 +75,30 @@ def _machine(target: Target, codegen: int) -> Any:
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()
         triple = f"{target.triple}-unknown-linux-gnu"
-    return llvm.Target.from_triple(triple).create_target_machine(
-        cpu=target.cpu,
-        features=target.features,
-        opt=codegen,
-        jit=True,
-        # The default for code made at run time is the large model, which builds each address.
-        codemodel="small",
-        reloc="pic",
+    return _kept(
+        llvm.Target.from_triple(triple).create_target_machine(
+            cpu=target.cpu,
+            features=target.features,
+            opt=codegen,
+            jit=True,
+            # The default for code made at run time is the large model, which builds each address.
+            codemodel="small",
+            reloc="pic",
+        )
     )
 
 
 @functools.cache
 def _linker() -> Any:
-    return llvm.create_lljit_compiler(_machine(host_target(), USUAL_EFFORT))
+    return _kept(llvm.create_lljit_compiler(_machine(host_target(), USUAL_EFFORT)))
 
 
 @functools.cache
 def _promotion(target: Target, codegen: int) -> tuple[Any, Any]:
     tuning = llvm.create_pipeline_tuning_options(speed_level=codegen)
-    passes = llvm.create_new_function_pass_manager()
+    passes = _kept(llvm.create_new_function_pass_manager())
     passes.add_sroa_pass()
-    return passes, llvm.create_pass_builder(_machine(target, codegen), tuning)
+    return passes, _kept(llvm.create_pass_builder(_machine(target, codegen), tuning))
 
 
 def _compiled(text: str, target: Target, codegen: int) -> tuple[Any, Any]:

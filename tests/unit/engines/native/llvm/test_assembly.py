@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import gc
 import signal
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -135,3 +137,30 @@ def test_a_writer_joins_blocks_by_phi() -> None:
     w.do(f"ret i64 {found}")
     code = assembly.load(assembly.assemble(w.text("define i64 @run(i64 %x)")), "run")
     assert [run(code, x) for x in (-3, 4)] == [0, 8]
+
+
+LATE = """
+import atexit, sys, threading, time
+import kiln
+from kiln.engines.native.llvm import assembly
+
+def work():
+    while True:
+        assembly.disassemble("define void @f() { ret void }")
+        assembly._promotion(assembly.host_target(), assembly.USUAL_EFFORT)
+        assembly._linker()
+
+@atexit.register
+def begin():
+    assert "llvmlite" not in sys.modules
+    threading.Thread(target=work, daemon=True).start()
+    while not assembly._linker.cache_info().currsize:
+        time.sleep(0.01)
+"""
+
+
+def test_a_thread_loads_the_library_while_the_interpreter_ends() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LATE], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
