@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from kiln.base.files import replacing
+from kiln.base.npy import require_harmless_file
 from kiln.numpy.creation import asarray
 
 set_printoptions = np.set_printoptions
@@ -74,7 +75,15 @@ def _named(file: Any, ending: str) -> str:
 
 
 def load(file: Any, *args: Any, **kwargs: Any) -> Any:
-    """Read an array, or a dictionary of arrays, that `save` or `savez` wrote."""
+    """Read an array, or a dictionary of arrays, that `save` or `savez` wrote.
+
+    Raises: OSError; ValueError for what is no such file, or has a header that ends the process.
+    """
+    if hasattr(file, "read"):
+        require_harmless_file(file)
+    else:
+        with open(file, "rb") as opened:
+            require_harmless_file(opened)
     found = np.load(file, *args, **kwargs)
     if not isinstance(found, np.ndarray):
         return found

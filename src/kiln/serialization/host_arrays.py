@@ -41,17 +41,6 @@ def host_array(value: Any, path: str) -> np.ndarray:
     return array.astype(array.dtype.newbyteorder("<"), copy=False)
 
 
-def require_harmless(described: str) -> None:
-    """Check a description of a dtype that comes from a file, before NumPy reads it.
-
-    Raises: ValueError for one that NumPy may end the process with: it divides units of time by
-        what follows a slash, also by 0.
-    """
-    for mark in ("/", "\\"):
-        if mark in described:
-            raise ValueError(f"the description of a dtype has a {mark!r}: {described!r:.80}")
-
-
 def place_like(target: Any, loaded: Any) -> Any:
     """Place each array of a loaded tree where the target's is.
 

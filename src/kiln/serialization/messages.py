@@ -13,10 +13,11 @@ import numpy as np
 
 from kiln.base.errors import three_lines
 from kiln.base.lazy import msgpack
+from kiln.base.npy import require_harmless
 from kiln.base.source import current_source
 from kiln.base.tree import tree_map
 from kiln.core.array import Array
-from kiln.serialization.host_arrays import host_array, require_harmless
+from kiln.serialization.host_arrays import host_array
 from kiln.serialization.state_dicts import from_state_dict, to_state_dict
 
 MAX_CHUNK_SIZE = 2**30

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from kiln.base.errors import three_lines
+from kiln.base.npy import require_harmless_array
 from kiln.base.source import current_source
 from kiln.core.array import Array
 from kiln.serialization.flat_names import named_arrays, restored
-from kiln.serialization.host_arrays import host_array, require_harmless
+from kiln.serialization.host_arrays import host_array
 
 _KINDS = "biufc"
 _MALFORMED = (
@@ -23,8 +24,6 @@ _MALFORMED = (
     MemoryError,
 )
 """What reading archives, and headers that are Python's literals, raises for what nobody wrote."""
-_LONGEST_HEADER = 1 << 16
-"""The bytes of a header; NumPy refuses longer ones unread."""
 
 
 def to_npz(target: Any) -> bytes:
@@ -73,9 +72,7 @@ def from_npz(target: Any, data: bytes, strict: bool = True) -> Any:
 
 def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
     with archive.open(name) as file:
-        version = file.read(8)[6:7]
-        size = int.from_bytes(file.read(2 if version == b"\1" else 4), "little")
-        require_harmless(file.read(min(size, _LONGEST_HEADER)).decode("latin1"))
+        require_harmless_array(file)
         file.seek(0)
         found: np.ndarray = np.lib.format.read_array(file, allow_pickle=False)
         return found

@@ -7,12 +7,14 @@ import json
 import random
 import zipfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgpack
 import numpy as np
 import pytest
 
+import kiln.numpy as jnp
 from kiln import serialization
 from kiln.serialization import from_npz, from_safetensors, msgpack_restore
 from kiln.serialization.flat_names import named_arrays
@@ -72,11 +74,16 @@ def tensors(header: bytes) -> bytes:
 
 def archive(header: str) -> bytes:
     """Return an npz file whose array has a header."""
-    file, encoded = io.BytesIO(), header.encode()
+    file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as made:
-        magic = b"\x93NUMPY\x01\x00" + len(encoded).to_bytes(2, "little")
-        made.writestr("a.npy", magic + encoded + bytes(8))
+        made.writestr("a.npy", single(header))
     return file.getvalue()
+
+
+def single(header: str) -> bytes:
+    """Return an npy file with a header."""
+    encoded = header.encode()
+    return b"\x93NUMPY\x01\x00" + len(encoded).to_bytes(2, "little") + encoded + bytes(8)
 
 
 def array(*parts: Any) -> bytes:
@@ -167,6 +174,18 @@ def test_dtypes_that_end_the_process(descr: str) -> None:
     for read, data in crafted:
         with pytest.raises(ValueError, match="dtype"):
             read(data)
+
+
+@pytest.mark.parametrize("descr", ENDS_NUMPY)
+def test_such_dtypes_in_files_of_numpy(descr: str, tmp_path: Path) -> None:
+    for literal in (repr(descr), repr(descr).replace("/", "\\x2f")):
+        header = described(literal, "(1,)")
+        for data in (single(header), archive(header)):
+            path = tmp_path / "file"
+            path.write_bytes(data)
+            for file in (path, str(path), io.BytesIO(data)):
+                with pytest.raises(ValueError, match="dtype"):
+                    jnp.load(file)
 
 
 @pytest.mark.parametrize("kind", ["npz", "safetensors"])
