@@ -28,7 +28,7 @@ PIP := $(RUN) -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo story test test-full test-pythons libraries libraries-oracle oracle breaks sanitize bench bench-suite bench-scale lint format hooks docs \
+.PHONY: help demo story test test-full test-pythons libraries libraries-oracle oracle breaks sanitize bench bench-suite bench-scale bench-programs lint format hooks docs \
   wheel check-wheel clean
 
 help:
@@ -45,6 +45,7 @@ help:
 	@echo "make bench      time kiln beside jax, and compare with the goals; writes benchmarks/results/"
 	@echo "make bench-suite  time kiln beside jax, torch, NumPy and numba; ROWS=\"selu sort\" PEERS=kiln,jax"
 	@echo "make bench-scale  compile a large training step for up to 512 virtual devices, beside jax"
+	@echo "make bench-programs  time programs of libraries from start to end, on kiln and on jax"
 	@echo "make lint       ruff, mypy, pyright over a program of a user, and clang-format"
 	@echo "make format     format Python and C++ as make lint wants it"
 	@echo "make hooks      let git run both before each commit, and tests/structure before each push"
@@ -119,6 +120,11 @@ bench-suite: $(VENV)/.has-peers
 
 bench-scale: $(VENV)/.has-bench
 	$(RUN) -m benchmarks.scale $(ARGS)
+
+# Driven from the environment that can draw; the programs run in that of the libraries.
+bench-programs: $(VENV)/.has-bench
+	@$(MAKE) --no-print-directory VENV=$(VENV)-libraries $(VENV)-libraries/.has-distrax
+	$(RUN) -m benchmarks.end_to_end --python $(VENV)-libraries/bin/python $(ARGS)
 
 lint: $(VENV)/.has-lint
 	$(RUN) -m ruff check .

@@ -2,6 +2,7 @@
 
 python run.py SUBJECT OUTPUT.npz                        under jax
 python -m kiln.as_jax run.py SUBJECT OUTPUT.npz         under kiln
+python run.py SUBJECT:PROGRAM OUTPUT.npz                one of them
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ FILES_OF_JAX = "files of jax"
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Write `program/value` for every value of every program of a subject."""
-    subject, output = arguments
+    """Write `program/value` for every value of a program, or of all programs, of a subject."""
+    asked, output = arguments
+    subject, _, only = asked.partition(":")
     warnings.simplefilter("ignore")
     programs = importlib.import_module(f"programs.{subject}").PROGRAMS
+    programs = {only: programs[only]} if only else programs
     found: dict[str, np.ndarray] = {}
     for name, program in programs.items():
         try:
