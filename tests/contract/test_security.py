@@ -526,7 +526,7 @@ def test_files_of_arrays(tmp_path: Path, suffix: str, data: bytes) -> None:
 @says("Headers that would end NumPy are refused by `jnp.load`, before NumPy reads them.")
 def test_headers_that_end_numpy(tmp_path: Path) -> None:
     # Other spellings, and archives: tests/unit/serialization/test_crafted_files.py.
-    header = "{'descr': 'm8[s/0]', 'fortran_order': False, 'shape': (1,), }".encode()
+    header = b"{'descr': 'm8[s/0]', 'fortran_order': False, 'shape': (1,), }"
     magic = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little")
     (tmp_path / "a.npy").write_bytes(magic + header + bytes(8))
     with pytest.raises(ValueError, match="dtype"):
