@@ -111,7 +111,6 @@ NOT_YET: dict[str, str] = dict.fromkeys(
         "jax.ad_checkpoint.print_saved_residuals",
         "jax.core",
         "jax.custom_derivatives",
-        "jax.ds",
         "jax.experimental.ode",
         "jax.experimental.random",
         "jax.experimental.topologies",
