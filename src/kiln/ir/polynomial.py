@@ -63,11 +63,11 @@ def split_constant(dim: Any) -> tuple[dict[Monomial, int], int]:
 
 def single_atom(dim: Any) -> Atom | None:
     """Return the atom that a dimension consists of, if it is one."""
-    terms = getattr(dim, "terms", ())
+    terms: Terms = getattr(dim, "terms", ())
     if len(terms) == 1:
         monomial, factor = terms[0]
         if factor == 1 and len(monomial) == 1:
-            return monomial[0]  # type: ignore[no-any-return]
+            return monomial[0]
     return None
 
 

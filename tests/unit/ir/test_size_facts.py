@@ -12,7 +12,7 @@ from kiln.errors import InconclusiveSizeError
 from kiln.ir.polynomial import bounds
 from kiln.ir.size_decisions import divides
 from kiln.ir.size_facts import Fact, Facts, bare, broken, facts_of
-from kiln.ir.size_values import evaluate, example, substitute
+from kiln.ir.size_values import evaluate, substitute
 from kiln.ir.sizes import Dim, Size, equal, maximum, minimum, symbol
 
 A, B, C = symbol("a"), symbol("b"), symbol("c")
@@ -113,23 +113,3 @@ def test_values_that_break_facts() -> None:
     assert broken(facts, {"a": 3, "b": 3}, substitute) is None
     assert broken(facts, {"a": 2, "b": 3}, substitute) == (facts.facts[0], -1)
     assert broken(zero(A - B), {"a": 2, "b": 3}, substitute) is not None
-
-
-@pytest.mark.parametrize(
-    "facts",
-    [
-        above(B - 100),
-        zero(B - 4 * (B // 4)),
-        zero(B - 4 * C, A - 2 * B),
-        above(4 - B, B - 3),
-        above(A - B, B - 16),
-    ],
-)
-def test_examples_fulfil_facts(facts: Facts) -> None:
-    found = example("abc", facts)
-    assert found is not None and broken(facts, found, substitute) is None
-
-
-def test_examples_without_facts_differ() -> None:
-    assert example("ab", None) == {"a": 2, "b": 3}
-    assert example("a", zero(A - 4001)) is None
