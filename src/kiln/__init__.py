@@ -187,6 +187,7 @@ __getattr__, __dir__ = _on_first_use(
     "experimental",
     "export",
     "extend",
+    "ffi",
     "flatten_util",
     "image",
     "interpreters",
