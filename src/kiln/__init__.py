@@ -158,6 +158,7 @@ if _TYPE_CHECKING:
     from kiln.core.compile_time import ensure_compile_time_eval as ensure_compile_time_eval
     from kiln.core.ref import Ref as Ref
     from kiln.core.shards import Shard as Shard
+    from kiln.core.slices import ds as ds
     from kiln.dtypes import float0 as float0
     from kiln.sharding import NamedSharding as NamedSharding
     from kiln.sharding import P as P
@@ -186,6 +187,7 @@ __getattr__, __dir__ = _on_first_use(
     "experimental",
     "export",
     "extend",
+    "ffi",
     "flatten_util",
     "image",
     "interpreters",
@@ -217,6 +219,7 @@ __getattr__, __dir__ = _on_first_use(
     "kiln.core.compile_time: ensure_compile_time_eval",
     "kiln.core.ref: Ref",
     "kiln.core.shards: Shard",
+    "kiln.core.slices: ds",
     "kiln.dtypes: float0",
     "kiln.sharding: NamedSharding P",
 )

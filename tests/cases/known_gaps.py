@@ -39,6 +39,11 @@ KNOWN_GAPS: dict[tuple[str, str], str] = {
         for rule in ("case", "numpy", "engines")
     },
     ("call_exported", "jvp"): "has the derivative stored beside it: tests/unit/export",
+    **{
+        ("ffi_call", rule): "is known to XLA alone: test_foreign_call.py"
+        for rule in ("case", "numpy", "engines")
+    },
+    ("ffi_call", "jvp"): "its jvp raises an error: test_foreign_call.py",
     ("while", "transpose"): "reverse mode is refused by an error: test_while_loop.py",
     ("while", "second order"): "reverse mode is refused by an error: test_while_loop.py",
     ("debug_callback", "case"): "has no results to compare: test_callback.py",

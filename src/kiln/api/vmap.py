@@ -7,6 +7,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from kiln.api.keywords import known_keywords
 from kiln.api.mapped_containers import as_elements, as_stacks
+from kiln.api.vmappable import is_registered, spec_types, with_elements
 from kiln.base import dtypes
 from kiln.base.errors import one_line, three_lines
 from kiln.base.source import api_boundary, current_source, name_of
@@ -65,7 +66,7 @@ def vmap(
         )
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
-    if not (in_axes is None or isinstance(in_axes, (int, tuple))):
+    if not (in_axes is None or isinstance(in_axes, (int, tuple)) or type(in_axes) in spec_types):
         raise TypeError(
             three_lines(
                 f"vmap of {name_of(fun)} with in_axes={in_axes!r} at {current_source()}",
@@ -77,7 +78,7 @@ def vmap(
 
     for option, value in (("in_axes", in_axes), ("out_axes", out_axes)):
         for axis in tree_leaves(value):
-            if type(axis) is not int:
+            if type(axis) not in spec_types:
                 raise TypeError(
                     three_lines(
                         f"vmap of {name_of(fun)} with {option}={value!r} at {current_source()}",
@@ -100,39 +101,53 @@ def vmap(
                     "give one entry per positional argument",
                 )
             )
-        pairs, tree = tree_flatten_with_path((args, kwargs))
-        leaves = [x for _, x in pairs]
-        axes = _in_axes(fun, in_axes, args, kwargs)
-        size = _mapped_size(fun, pairs, axes, axis_size)
-        axes = [
-            None if a is None else a + len(aval_of(x).shape) if a < 0 else a
-            for x, a in zip(leaves, axes, strict=True)
-        ]
-        elements = as_elements((args, kwargs), axes)
-        if elements[0] is not args:
-            tree = tree_structure(elements)
-        box: list[Any] = []
-        refs = [i for i, a in enumerate(axes) if a is not None and type(leaves[i]) is Ref]
-
-        def flat(*xs: Any) -> list[Any]:
-            made = {i: holding(aval_of(xs[i]), xs[i]) for i in refs}
-            given, named = tree_unflatten(tree, [made.get(i, x) for i, x in enumerate(xs)])
-            results, out_tree = tree_flatten_with_path(fun(*given, **named))
-            changed = [i for i in refs if made[i].content is not xs[i]]
-            box[:] = [out_tree, changed]
-            return [*_outputs(fun, results), *[made[i].content for i in changed]]
-
-        values = [content_of(x) if i in refs else x for i, x in enumerate(leaves)]
-        outs, at = batch(flat, MappedAxis(size, axis_name), values, axes)
-        for i in reversed(box[1]):
-            replace_content(leaves[i], mapped_at(outs.pop(), size, at.pop(), axes[i]))
-        wanted = _out_axes(fun, out_axes, tree_unflatten(box[0], outs))
-        placed = [
-            _place(fun, x, a, want, size) for x, a, want in zip(outs, at, wanted, strict=True)
-        ]
-        return as_stacks(tree_unflatten(box[0], placed), wanted, size)
+        options = (in_axes, out_axes, axis_name, axis_size)
+        if is_registered():
+            return with_elements(_mapped, fun, options, args, kwargs)
+        return _mapped(fun, *options, args, kwargs)
 
     return mapped
+
+
+def _mapped(
+    fun: Callable[..., Any],
+    in_axes: Any,
+    out_axes: Any,
+    axis_name: Hashable | None,
+    axis_size: int | None,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    """Call a function once for stacks of arguments."""
+    pairs, tree = tree_flatten_with_path((args, kwargs))
+    leaves = [x for _, x in pairs]
+    axes = _in_axes(fun, in_axes, args, kwargs)
+    size = _mapped_size(fun, pairs, axes, axis_size)
+    axes = [
+        None if a is None else a + len(aval_of(x).shape) if a < 0 else a
+        for x, a in zip(leaves, axes, strict=True)
+    ]
+    elements = as_elements((args, kwargs), axes)
+    if elements[0] is not args:
+        tree = tree_structure(elements)
+    box: list[Any] = []
+    refs = [i for i, a in enumerate(axes) if a is not None and type(leaves[i]) is Ref]
+
+    def flat(*xs: Any) -> list[Any]:
+        made = {i: holding(aval_of(xs[i]), xs[i]) for i in refs}
+        given, named = tree_unflatten(tree, [made.get(i, x) for i, x in enumerate(xs)])
+        results, out_tree = tree_flatten_with_path(fun(*given, **named))
+        changed = [i for i in refs if made[i].content is not xs[i]]
+        box[:] = [out_tree, changed]
+        return [*_outputs(fun, results), *[made[i].content for i in changed]]
+
+    values = [content_of(x) if i in refs else x for i, x in enumerate(leaves)]
+    outs, at = batch(flat, MappedAxis(size, axis_name), values, axes)
+    for i in reversed(box[1]):
+        replace_content(leaves[i], mapped_at(outs.pop(), size, at.pop(), axes[i]))
+    wanted = _out_axes(fun, out_axes, tree_unflatten(box[0], outs))
+    placed = [_place(fun, x, a, want, size) for x, a, want in zip(outs, at, wanted, strict=True)]
+    return as_stacks(tree_unflatten(box[0], placed), wanted, size)
 
 
 def _in_axes(fun: Any, in_axes: Any, args: Any, kwargs: Any) -> list[int | None]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 _PALLAS = "kernels for GPUs and TPUs are written in it; kiln's engines generate their own code"
 _MLIR = "kiln's programs are not MLIR modules"
-_FFI = "foreign kernels speak XLA's interface, and programs run without XLA; use pure_callback"
 _ONE_PROCESS = "a process computes with its own Python, and sends arrays by programs only"
 _FUNCTIONS = "local arrays become global ones by functions, not by primitives"
 _DISK = "the cache on disk is an option: kiln.config.update('cache_dir', path)"
@@ -28,7 +27,7 @@ REFUSED: dict[str, str] = {
     "jax.debug.DebugEffect": "effects are kiln's own objects",
     "jax.debug.OrderedDebugEffect": "effects are kiln's own objects",
     "jax.experimental.array_serialization": "checkpoints are written by kiln.checkpoints",
-    "jax.experimental.buffer_callback": _FFI,
+    "jax.experimental.buffer_callback": "Python gets arrays, not buffers; use pure_callback",
     "jax.experimental.colocated_python": _ONE_PROCESS,
     "jax.experimental.compilation_cache": _DISK,
     "jax.experimental.compute_on": _SPECIFIC,
@@ -62,7 +61,6 @@ REFUSED: dict[str, str] = {
     "jax.extend.mlir": _MLIR,
     "jax.extend.pallas": _PALLAS,
     "jax.extend.xla": _SPECIFIC,
-    "jax.ffi": _FFI,
     "jax.lax.after_all": "tokens are not values; effects happen in program order",
     "jax.lax.after_all_p": _HANDLE,
     "jax.lax.approx_top_k_p": _HANDLE,
@@ -111,7 +109,6 @@ NOT_YET: dict[str, str] = dict.fromkeys(
         "jax.ad_checkpoint.print_saved_residuals",
         "jax.core",
         "jax.custom_derivatives",
-        "jax.ds",
         "jax.experimental.ode",
         "jax.experimental.random",
         "jax.experimental.topologies",

@@ -17,6 +17,7 @@ from kiln.control.loops import map as sequential_map
 from kiln.control.region import merge, select_by
 from kiln.core.primitive import Primitive
 from kiln.ir.sharding import NamedSharding
+from kiln.ir.size_facts import broken, facts_of
 from kiln.ir.size_solving import misfits, solve
 from kiln.ir.size_values import substitute
 from kiln.ir.sizes import Dim, names
@@ -82,6 +83,7 @@ def sizes_of_call(program: PortableProgram, avals: Sequence[ShapedArray]) -> dic
         for name, value in values.items():
             if not value >= 1:
                 _refuse(program, f"Expected value >= 1 for the size {name!r}, got {value}")
+        wrong.extend(_broken(program, values))
         for at in misfits(patterns, shapes, values):
             wanted, aval = program.in_avals[at.array], avals[at.array]
             wrong.append(
@@ -94,6 +96,22 @@ def sizes_of_call(program: PortableProgram, avals: Sequence[ShapedArray]) -> dic
     if wrong:
         _refuse(program, "; ".join(wrong))
     return values
+
+
+def _broken(program: PortableProgram, values: dict[str, Dim]) -> list[str]:
+    """Return what constraints of the program's names say of values that do not fulfil them."""
+    facts = facts_of(*[dim for aval in program.in_avals for dim in aval.shape])
+    found = None if facts is None else broken(facts, values, substitute)
+    if found is None:
+        return []
+    fact, difference = found
+    wanted = "equal" if fact.is_equality else "greater or equal"
+    given = ", ".join(f"{name}={values[name]}" for name in names(fact.difference))
+    wrong = (
+        f"Input shapes do not match the symbolic shape constraint {fact.text}: for {given}, "
+        f"{fact.difference} should be {wanted} to 0, and is {difference}"
+    )
+    return [wrong]
 
 
 def _refuse(program: PortableProgram, why: str) -> NoReturn:

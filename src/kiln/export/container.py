@@ -16,6 +16,7 @@ from kiln.base.errors import InconclusiveSizeError, three_lines
 from kiln.base.records import Record
 from kiln.base.source import current_source
 from kiln.base.tree import PyTreeDef
+from kiln.export.constraints import facts_of_text
 from kiln.export.layout import STORED_VERSION
 from kiln.export.tables import has_identifier, read, write
 from kiln.export.trees import tree_of, tree_table
@@ -28,6 +29,7 @@ from kiln.export.types import (
     type_table,
 )
 from kiln.ir.sharding import NamedSharding
+from kiln.ir.size_facts import facts_of
 from kiln.ir.types import ShapedArray
 
 _PLATFORM, _CUSTOM_CALL = range(2)
@@ -114,7 +116,13 @@ def _table(contents: Contents) -> dict[str, Any]:
         "out_types": [types.index(_strong(aval)) for aval in contents.out_avals],
         "in_sharding_numbers": numbers(contents.in_shardings),
         "out_sharding_numbers": numbers(contents.out_shardings),
+        "constraints": _constraints(contents),
     }
+
+
+def _constraints(contents: Contents) -> list[str] | None:
+    facts = facts_of(*[dim for aval in contents.in_avals for dim in aval.shape])
+    return None if facts is None else [fact.text for fact in facts.facts]
 
 
 def _strong(aval: ShapedArray) -> ShapedArray:
@@ -131,7 +139,10 @@ def from_bytes(stored: bytes) -> tuple[Contents, bool]:
     try:
         is_checked = has_identifier(stored, _WITH_CHECKSUM) or is_marked(stored)
         table = without_checksum(stored) if is_checked else stored
-        return _contents(read(table, "Exported")), is_checked
+        fields = read(table, "Exported")
+        if not is_checked:
+            fields["constraints"] = []
+        return _contents(fields), is_checked
     except InconclusiveSizeError as error:
         raise NotImplementedError(
             three_lines(
@@ -183,12 +194,13 @@ def _contents(table: dict[str, Any]) -> Contents:
         )
     meshes = list(map(mesh_of, table["meshes"]))
     named = [_sharding(each, meshes) for each in table["shardings"]]
-    types = list(map(type_of, table["types"]))
+    facts = facts_of_text(table["constraints"])
+    types = [type_of(each, facts) for each in table["types"]]
 
     def avals(numbers: str, written: str) -> tuple[ShapedArray, ...]:
         if table[numbers]:
             return tuple([types[i] for i in table[numbers]])
-        return tuple(map(type_of, table[written]))
+        return tuple([type_of(each, facts) for each in table[written]])
 
     def shardings(numbers: str, written: str) -> Shardings:
         if table[numbers]:

@@ -14,6 +14,9 @@ Fields = Mapping[str, tuple[int, str]]
 STORED_VERSION = 3
 """What containers say of themselves: readers of 2025 accept no other number."""
 
+OWN = 128
+"""Fields from here on are kiln's: jax, which has far fewer, passes over them."""
+
 TABLES: Mapping[str, Fields] = {
     "Exported": {
         "serialization_version": (0, "u16"),
@@ -42,6 +45,7 @@ TABLES: Mapping[str, Fields] = {
         "out_types": (23, "[u32]"),
         "in_sharding_numbers": (24, "[u32]"),
         "out_sharding_numbers": (25, "[u32]"),
+        "constraints": (OWN, "[string]"),
     },
     "Tree": {
         "kind": (0, "i8"),

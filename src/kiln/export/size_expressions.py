@@ -13,6 +13,7 @@ from typing import Any
 
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.ir.size_facts import Facts
 from kiln.ir.sizes import Dim, Size, maximum, minimum, symbol
 
 _HIGHEST_POWER = 64
@@ -78,8 +79,10 @@ def _atom(atom: tuple[Any, ...]) -> str:
     return reduce(lambda a, b: f"max({a}, {b})", map(size_text, atom[1]))
 
 
-def shape_of_text(spec: str, like: Sequence[Any] | None, what: str) -> tuple[Dim, ...]:
-    """Return the shape that text like `(b, 2*b, ...)` describes.
+def shape_of_text(
+    spec: str, like: Sequence[Any] | None, what: str, facts: Facts | None = None
+) -> tuple[Dim, ...]:
+    """Return the shape that text like `(b, 2*b, ...)` describes, of names that carry facts.
 
     `_` stands for a size of `like`, `...` for the rest of them.
 
@@ -96,7 +99,7 @@ def shape_of_text(spec: str, like: Sequence[Any] | None, what: str) -> tuple[Dim
             dims.extend(_like(like, len(dims), 1, what))
         else:
             try:
-                dims.append(_size(node, what))
+                dims.append(_size(node, what, facts))
             except _TooLargeError:
                 wrong = f"a size has more than {_MOST_TERMS} terms or 64 bits, or a power that is "
                 raise _refused(what, f"{wrong}none of 0 to {_HIGHEST_POWER}") from None
@@ -133,22 +136,23 @@ def _like(like: Sequence[Any] | None, at: int, count: int | None, what: str) -> 
     return found
 
 
-def _size(node: ast.expr, what: str) -> Dim:
+def _size(node: ast.expr, what: str, facts: Facts | None) -> Dim:
     found: Any = None
     if isinstance(node, ast.Constant) and type(node.value) is int:
         found = node.value
     elif isinstance(node, ast.Name):
-        found = symbol(node.id)
+        found = symbol(node.id, facts)
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        found = -_size(node.operand, what)
+        found = -_size(node.operand, what, facts)
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.UAdd):
-        found = _size(node.operand, what)
+        found = _size(node.operand, what, facts)
     elif isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        found = _OPERATORS[type(node.op)](_size(node.left, what), _size(node.right, what))
+        left, right = (_size(each, what, facts) for each in (node.left, node.right))
+        found = _OPERATORS[type(node.op)](left, right)
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         function = _FUNCTIONS.get(node.func.id)
         if function is not None and len(node.args) == 2 and not node.keywords:
-            found = function(*[_size(each, what) for each in node.args])
+            found = function(*[_size(each, what, facts) for each in node.args])
     if not isinstance(found, (int, Size)):
         raise _refused(what, f"syntax error in symbolic shape: {ast.unparse(node)!r} is no size")
     return found

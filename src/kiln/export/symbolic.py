@@ -9,31 +9,33 @@ from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import broadcast_prefix, tree_flatten, tree_unflatten
 from kiln.core.trace import aval_of
+from kiln.export.constraints import facts_of_text
 from kiln.export.size_expressions import shape_of_text
 from kiln.ir.sizes import Dim, Size
 from kiln.jit.struct import ShapeDtypeStruct, type_of_struct
 
 
 class SymbolicScope:
-    """A place of names, for programs written for jax: in kiln equal names are one size everywhere.
+    """What holds of the sizes that are named in it: constraints such as `b >= 2`.
 
-    Raises: NotImplementedError for constraints.
+    A constraint compares two sizes by `>=`, `<=` or `==`. In kiln equal names are one size, in
+    whatever scopes; the constraints of all of them hold.
+
+    Raises: ValueError for other text, and for constraints that no sizes fulfil.
+
+    Example:
+        >>> scope = kiln.export.SymbolicScope(["b >= 2", "mod(b, 2) == 0"])
+        >>> (b,) = kiln.export.symbolic_shape("b", scope=scope)
+        >>> b > 1, b // 2 * 2 == b
+        (True, True)
     """
 
     def __init__(self, constraints_str: Sequence[str] = ()) -> None:
-        if isinstance(constraints_str, str) or list(constraints_str):
-            raise NotImplementedError(
-                three_lines(
-                    f"a symbolic shape with constraints={constraints_str!r:.100} at "
-                    f"{current_source()}",
-                    "kiln knows of named sizes that they are at least 1, and no more",
-                    "say it by the shape: a size that is a multiple of 4 is '4*b', one that is at "
-                    "least 3 is 'b + 2'",
-                )
-            )
+        self._facts = facts_of_text(constraints_str)
 
     def __repr__(self) -> str:
-        return "SymbolicScope()"
+        texts = [] if self._facts is None else [fact.text for fact in self._facts.facts]
+        return f"SymbolicScope({texts or ''})"
 
 
 def is_symbolic_dim(p: Any) -> bool:
@@ -56,15 +58,16 @@ def symbolic_shape(
 ) -> tuple[Dim, ...]:
     """Return the shape that text describes; None is `...`, the shape `like`.
 
-    In it, `_` stands for the size of `like` at that axis, `...` for all that follow.
+    In it, `_` stands for the size of `like` at that axis, `...` for all that follow. The names obey
+    the constraints of `scope`, or those given (`SymbolicScope`).
 
-    Raises: ValueError for other text; NotImplementedError for constraints.
+    Raises: ValueError for other text, and for constraints that no sizes fulfil.
 
     Example:
         >>> kiln.export.symbolic_shape("b, 2*b + 1, ...", like=(4, 9, 3))
         (b, 2*b+1, 3)
     """
-    _check_scope(constraints, scope)
+    facts = _scope(constraints, scope)._facts
     if shape_spec is not None and not isinstance(shape_spec, str):
         raise ValueError(
             three_lines(
@@ -74,7 +77,7 @@ def symbolic_shape(
             )
         )
     spec = "..." if shape_spec is None else shape_spec
-    return shape_of_text(spec, like, f"symbolic_shape({shape_spec!r:.100}, like={like})")
+    return shape_of_text(spec, like, f"symbolic_shape({shape_spec!r:.100}, like={like})", facts)
 
 
 @api_boundary
@@ -86,7 +89,7 @@ def symbolic_args_specs(
 ) -> Any:
     """Return the types of arguments with shapes as text describes them, as ShapeDtypeStructs.
 
-    `shapes_specs` is a text, None, or a tree prefix of these.
+    `shapes_specs` is a text, None, or a tree prefix of these; the names obey the constraints.
 
     Raises: ValueError for text that describes no shape, or no prefix of the arguments.
 
@@ -94,27 +97,28 @@ def symbolic_args_specs(
         >>> kiln.export.symbolic_args_specs((jnp.ones((3, 4)), jnp.ones(3)), ("b, _", "b"))
         (ShapeDtypeStruct(shape=(b, 4), dtype=float32), ShapeDtypeStruct(shape=(b,), dtype=float32))
     """
-    _check_scope(constraints, scope)
+    scope = _scope(constraints, scope)
     leaves, tree = tree_flatten(args)
     if isinstance(args, tuple) and isinstance(shapes_specs, list):
         shapes_specs = tuple(shapes_specs)
     specs = broadcast_prefix(shapes_specs, args, lambda x: x is None)
     types = [type_of_struct(x) or aval_of(x) for x in leaves]
     made = [
-        ShapeDtypeStruct(symbolic_shape(spec, like=aval.shape), aval.dtype)
+        ShapeDtypeStruct(symbolic_shape(spec, like=aval.shape, scope=scope), aval.dtype)
         for spec, aval in zip(specs, types, strict=True)
     ]
     return tree_unflatten(tree, made)
 
 
-def _check_scope(constraints: Sequence[str], scope: SymbolicScope | None) -> None:
+def _scope(constraints: Sequence[str], scope: SymbolicScope | None) -> SymbolicScope:
     if scope is None:
-        SymbolicScope(constraints)
-    elif constraints:
+        return SymbolicScope(constraints)
+    if constraints:
         raise ValueError(
             three_lines(
                 f"a symbolic shape with a scope and constraints at {current_source()}",
                 "Cannot specify both a `scope` and `constraints`",
-                "leave the constraints out",
+                "give the constraints to the scope: SymbolicScope(constraints)",
             )
         )
+    return scope

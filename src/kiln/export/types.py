@@ -15,6 +15,7 @@ from kiln.export.size_expressions import shape_of_text, size_text
 from kiln.ir.abstract_mesh import AbstractMesh, AxisType
 from kiln.ir.mesh import PartitionSpec, axes_of
 from kiln.ir.sharding import NamedSharding
+from kiln.ir.size_facts import Facts
 from kiln.ir.types import ShapedArray
 
 _ON_DEVICE = 1
@@ -78,13 +79,14 @@ def type_table(aval: ShapedArray) -> dict[str, Any]:
     }
 
 
-def type_of(table: dict[str, Any]) -> ShapedArray:
-    """Return the type that a table describes.
+def type_of(table: dict[str, Any], facts: Facts | None = None) -> ShapedArray:
+    """Return the type that a table describes, whose named sizes carry facts.
 
     Raises: ValueError for a dtype that kiln does not have.
     """
     spec = ", ".join(table["shape"]) + ("," if len(table["shape"]) == 1 else "")
-    shape = shape_of_text(spec, None, f"loading an exported program with the shape ({spec:.200})")
+    what = f"loading an exported program with the shape ({spec:.200})"
+    shape = shape_of_text(spec, None, what, facts)
     number = table["dtype"]
     if number not in _DTYPES:
         raise ValueError(f"a type with the dtype number {number}, which kiln does not have")

@@ -20,6 +20,7 @@ from kiln.base.kinds import ExtendedDtype
 from kiln.base.source import is_internal
 from kiln.ir.jaxpr import ClosedJaxpr, Jaxpr, Var
 from kiln.ir.operation import Operation
+from kiln.ir.size_facts import facts_of
 from kiln.ir.sizes import Size
 from kiln.ir.types import ShapedArray
 
@@ -249,7 +250,7 @@ def _writer_for(x: Any) -> Callable[[_Writer, Any], None]:
     if isinstance(x, np.generic):
         return lambda writer, value: writer.array(np.asarray(value))
     if isinstance(x, Size):
-        return lambda writer, value: writer.text("size", value)
+        return lambda writer, value: writer.text("size", f"{value} {facts_of(value)}")
     if isinstance(x, enum.Enum):
         return _Writer.member
     if isinstance(x, type):

@@ -6,10 +6,12 @@ import math
 
 from kiln.ir.assumptions import assume_not_zero, is_collecting
 from kiln.ir.polynomial import bounds
+from kiln.ir.size_facts import facts_of
 from kiln.ir.sizes import (
     Dim,
     Size,
     assume_unequal,
+    equal,
     exact_quotient,
     inconclusive,
     maximum,
@@ -36,6 +38,8 @@ def divides(divisor: Dim, dim: Dim) -> bool:
         return constant % divisor == 0
     if constant % math.gcd(divisor, *varying.values()):
         return False
+    if facts_of(dim) is not None:
+        return equal(dim % divisor, 0)
     raise inconclusive(divisor, "divides", dim)
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 
-from kiln.ir.polynomial import Atom
+from kiln.ir.size_facts import Atom, Facts, broken
 from kiln.ir.sizes import Dim, Size, maximum, names, symbol
+
+_LARGER = (8, 16, 32, 64, 100, 128, 256, 1024)
+_MOST_TRIED = 4096
 
 
 def evaluate(dim: Dim, env: Mapping[str, int]) -> int:
@@ -37,7 +41,28 @@ def substitute(dim: Dim, env: Mapping[str, Dim]) -> Dim:
 def _substitute_atom(atom: Atom, env: Mapping[str, Dim]) -> Dim:
     kind = atom[0]
     if kind == "name":
-        return env[atom[1]] if atom[1] in env else symbol(atom[1])
+        return env[atom[1]] if atom[1] in env else symbol(*atom[1:])
     if kind == "floordiv":
         return substitute(atom[1], env) // atom[2]  # type: ignore[no-any-return]
     return maximum(*(substitute(dim, env) for dim in atom[1]))
+
+
+def example(wanted: Sequence[str], facts: Facts | None) -> dict[str, int] | None:
+    """Return sizes of names that fulfil facts: small ones, and different if possible.
+
+    Returns None if none were found; facts may be such that there are few.
+    """
+    found = {name: 2 + i for i, name in enumerate(wanted)}
+    if facts is None:
+        return found
+    bound = [name for name in wanted if name in facts.names]
+    tried = [
+        dict.fromkeys([found[name], *range(low, low + 5), *(n for n in _LARGER if n > low)])
+        for name in bound
+        for low in [max(1, facts.least.get(("name", name), 1))]
+    ]
+    for values in itertools.islice(itertools.product(*tried), _MOST_TRIED):
+        made = {**found, **dict(zip(bound, values, strict=True))}
+        if broken(facts, made, substitute) is None:
+            return made
+    return None

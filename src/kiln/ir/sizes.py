@@ -19,8 +19,12 @@ import numpy as np
 
 from kiln.base.errors import InconclusiveSizeError
 from kiln.ir.assumptions import assume_not_zero, is_collecting, names_in_scope
-from kiln.ir.polynomial import Atom, Monomial, Poly, Terms, bounds, terms_of, times, without
+from kiln.ir.polynomial import Poly, Terms, bounds, terms_of, times, without
+from kiln.ir.polynomial import names as names
+from kiln.ir.polynomial import single_atom as single_atom
+from kiln.ir.polynomial import split_constant as split_constant
 from kiln.ir.size_errors import looked_up, undecided, used_as_int
+from kiln.ir.size_facts import Facts, facts_of
 from kiln.ir.size_numbers import as_number, by_number, limit, reflected, whole
 from kiln.ir.size_protocols import IntegerProtocol, is_asked_by_user
 from kiln.ir.size_text import atom_text, terms_text
@@ -62,6 +66,8 @@ class Size(IntegerProtocol):
 
     def _is_equal(self, other: object, *, by_user: bool) -> bool:
         if type(other) is Size and self._hash == other._hash and self.terms == other.terms:
+            return True
+        if facts_of(self, other) is not None and _is_dim(other) and _vanishes(self - other):
             return True
         if is_collecting():
             assume_unequal(self, other, by_user=by_user)
@@ -212,11 +218,11 @@ def _divide_by(a: Any, b: Any) -> None:
         raise ZeroDivisionError(f"the size {a} was divided by 0")
 
 
-def symbol(name: str) -> Size:
-    """Return the size of the named axis `name`."""
+def symbol(name: str, facts: Facts | None = None) -> Size:
+    """Return the size of the named axis `name`, of which facts are known."""
     if not name or type(name) is not str:
         raise TypeError(f"an axis name must be a non-empty string, got {name!r}")
-    return Size((((("name", name),), 1),))
+    return Size((((("name", name) if facts is None else ("name", name, facts),), 1),))
 
 
 def product(dims: Iterable[Dim]) -> Dim:
@@ -240,19 +246,6 @@ def as_ints(shape: Iterable[Dim]) -> tuple[int, ...]:
 def as_dim(number: Any) -> Dim:
     """Return a number as an int, unless it is a size with a name."""
     return number if type(number) is Size else int(number)
-
-
-def names(*dims: Dim) -> tuple[str, ...]:
-    """Return the axis names that dimensions depend on, in alphabetical order."""
-    found: set[str] = set()
-    for dim in dims:
-        for monomial, _ in terms_of(dim):
-            for kind, *parts in monomial:
-                if kind == "name":
-                    found.add(parts[0])
-                else:
-                    found.update(names(*(parts[0] if kind == "max" else parts[:1])))
-    return tuple(sorted(found))
 
 
 def maximum(*dims: Dim) -> Dim:
@@ -290,7 +283,14 @@ def equal(a: Dim, b: Dim) -> bool:
         return False
     if _note_difference(difference):
         return False
+    if _vanishes(difference):
+        return True
     raise inconclusive(a, "==", b)
+
+
+def _vanishes(difference: Dim) -> bool:
+    """Tell whether facts say that a difference is 0."""
+    return bounds(difference, 0) == (0, 0)
 
 
 def _is_at_least(dim: Dim, limit: int) -> bool | None:
@@ -374,22 +374,6 @@ def _with_sum_inside(poly: Poly) -> Dim | None:
     left = {monomial: value % most for monomial, value in rest.items()}
     largest: Size = maximum(*(dim + inside for dim in atom[1])) * factor
     return largest + _from_poly(left)  # type: ignore[no-any-return]
-
-
-def single_atom(dim: Dim) -> Atom | None:
-    """Return the atom that a dimension consists of, if it is one."""
-    if type(dim) is Size and len(dim.terms) == 1:
-        monomial, factor = dim.terms[0]
-        if factor == 1 and len(monomial) == 1:
-            return monomial[0]
-    return None
-
-
-def split_constant(dim: Dim) -> tuple[dict[Monomial, int], int]:
-    """Return the terms of a dimension that have names, and its constant."""
-    poly = dict(terms_of(dim))
-    constant = poly.pop((), 0)
-    return poly, constant
 
 
 def _floordiv(a: Dim, b: Dim) -> Dim:

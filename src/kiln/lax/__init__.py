@@ -354,14 +354,14 @@ if _TYPE_CHECKING:
     from kiln.lax.window_shapes import conv_shape_tuple as conv_shape_tuple
     from kiln.lax.window_shapes import conv_transpose_shape_tuple as conv_transpose_shape_tuple
     from kiln.lax.window_shapes import reduce_window_shape_tuple as reduce_window_shape_tuple
+    from kiln.ops.accuracy import AccuracyMode as AccuracyMode
+    from kiln.ops.accuracy import Tolerance as Tolerance
     from kiln.ops.contraction import PrecisionLike as PrecisionLike
     from kiln.ops.convolution_numbers import (
         ConvGeneralDilatedDimensionNumbers as ConvGeneralDilatedDimensionNumbers,
     )
-    from kiln.ops.dot_algorithms import AccuracyMode as AccuracyMode
     from kiln.ops.dot_algorithms import DotAlgorithm as DotAlgorithm
     from kiln.ops.dot_algorithms import DotAlgorithmPreset as DotAlgorithmPreset
-    from kiln.ops.dot_algorithms import Tolerance as Tolerance
 
 __getattr__, __dir__ = _on_first_use(
     globals(),
@@ -372,5 +372,6 @@ __getattr__, __dir__ = _on_first_use(
     "kiln.lax.window_shapes: conv_transpose_shape_tuple reduce_window_shape_tuple",
     "kiln.ops.contraction: PrecisionLike",
     "kiln.ops.convolution_numbers: ConvGeneralDilatedDimensionNumbers",
-    "kiln.ops.dot_algorithms: AccuracyMode DotAlgorithm DotAlgorithmPreset Tolerance",
+    "kiln.ops.accuracy: AccuracyMode Tolerance",
+    "kiln.ops.dot_algorithms: DotAlgorithm DotAlgorithmPreset",
 )

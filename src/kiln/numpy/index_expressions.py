@@ -18,6 +18,7 @@ from kiln.base.errors import InconclusiveSizeError, NonConcreteBooleanIndexError
 from kiln.base.records import Record
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray, host_value
+from kiln.core.slices import Slice
 from kiln.core.trace import Tracer, require_unmasked
 from kiln.ir.sizes import Dim, Size, maximum, minimum
 from kiln.ir.types import ShapedArray
@@ -65,8 +66,9 @@ GROUP = "group"
 class GatherPlan:
     """What an index gathers. `result_axes` holds axes of the operand, NEW, or GROUP.
 
-    `shape` is the operand's, with the axes of size 1 that 0-d masks add at `added`; `distinct`
-    says that no position can occur twice.
+    `shape` is the operand's, with the axes of size 1 that 0-d masks add at `added`; of some axes
+    only `parts`, whose place may be traced, are taken first, and `shape` has their sizes.
+    `distinct` says that no position can occur twice.
     """
 
     def __init__(
@@ -76,12 +78,14 @@ class GatherPlan:
         axes: list[Axis],
         result_axes: list[int | str],
         distinct: bool = False,
+        parts: Sequence[tuple[int, Slice]] = (),
     ) -> None:
         self.shape = shape
         self.added = added
         self.axes = axes
         self.result_axes = result_axes
         self.distinct = distinct
+        self.parts = parts
 
     @property
     def group(self) -> tuple[Dim, ...]:
@@ -200,6 +204,8 @@ def _entry(item: Any, position: int, given: Sequence[Any]) -> Any:
         value = np.asarray(item)
         _check_dtype(value.dtype)
         return int(value) if value.ndim == 0 and value.dtype != np.bool_ else value
+    if type(item) is Slice:
+        return item
     if hasattr(item, "__index__"):
         return operator.index(item)
     raise IndexError(
@@ -315,15 +321,19 @@ def _walk(x: ShapedArray, entries: Sequence[Any], wrap: bool) -> GatherPlan:
     axes: list[Axis] = []
     result_axes: list[int | str] = []
     added: list[int] = []
+    parts: list[tuple[int, Slice]] = []
     # The position of the index arrays among `result_axes`; apart if something is between them.
     first: int | None = None
     apart = ended = False
     for entry in entries:
         axis = len(axes)
-        if entry is None or entry is Ellipsis or type(entry) is slice:
+        if entry is None or entry is Ellipsis or type(entry) in (slice, Slice):
             ended = first is not None
             if entry is None:
                 result_axes.append(NEW)
+            elif type(entry) is Slice:
+                result_axes.append(axis)
+                axes.append(_part(entry, shape, axis, parts))
             elif entry is not Ellipsis:
                 result_axes.append(axis)
                 axes.append(_kept(entry, shape[axis]))
@@ -358,7 +368,19 @@ def _walk(x: ShapedArray, entries: Sequence[Any], wrap: bool) -> GatherPlan:
             axes.append(Positions(entry))
     if arrays:
         result_axes.insert(0 if apart or first is None else first, GROUP)
-    return GatherPlan(tuple(shape), tuple(added), axes, result_axes)
+    return GatherPlan(tuple(shape), tuple(added), axes, result_axes, parts=parts)
+
+
+def _part(entry: Slice, shape: list[Dim], axis: int, parts: list[tuple[int, Slice]]) -> Kept:
+    """Return what is kept of an axis; one whose place is not known is a part, of its own size."""
+    start = entry.start
+    if isinstance(start, (int, np.integer)) and type(start) is not bool and start >= 0:
+        last = int(start) + max(entry.size - 1, 0) * entry.stride
+        if _is_inside(last, shape[axis], wrap=False):
+            return Kept(int(start), entry.size, entry.stride)
+    parts.append((axis, entry))
+    shape[axis] = entry.size
+    return Kept(0, entry.size, 1)
 
 
 def _fixed(index: int, size: Dim, axis: int, wrap: bool) -> Fixed | Positions:

@@ -11,11 +11,24 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray
+from kiln.core.slices import Slice
 from kiln.core.trace import aval_of, require_unmasked
 from kiln.execution.eager_plans import eager
 from kiln.ir.sizes import Dim, Size, is_constant
-from kiln.numpy.index_expressions import GROUP, NEW, Fixed, GatherPlan, Kept, Positions, parse
+from kiln.numpy.creation import asarray
+from kiln.numpy.index_expressions import (
+    GROUP,
+    NEW,
+    Fixed,
+    GatherPlan,
+    Kept,
+    Positions,
+    along,
+    parse,
+)
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.dimension_numbers import (
     CLIP,
@@ -23,11 +36,11 @@ from kiln.ops.dimension_numbers import (
     GatherDimensionNumbers,
     GatherScatterMode,
 )
-from kiln.ops.elementwise import clamp
-from kiln.ops.indexing import gather
+from kiln.ops.elementwise import add, bitwise_and, clamp, ge, le, select
+from kiln.ops.indexing import default_fill, gather
 from kiln.ops.shape import broadcast_in_dim, expand_dims, full, reshape, rev, squeeze
 from kiln.ops.size_value import as_index
-from kiln.ops.slicing import concatenate, dynamic_slice_p, from_end
+from kiln.ops.slicing import concatenate, dynamic_slice_in_dim, dynamic_slice_p, from_end
 from kiln.ops.static_slicing import slice as static_slice
 
 _INT32 = np.iinfo(np.int32)
@@ -55,6 +68,8 @@ def read(
     """Return what a plan selects."""
     if plan.added:
         x = expand_dims(x, plan.added)
+    if plan.parts:
+        x = taken(x, plan.parts, mode=mode, fill_value=fill_value, wrap=wrap)
     grouped = GROUP in plan.result_axes
     if not grouped and not (mode.fills and _may_miss(plan)):
         return _with_new_axes(_basic(x, plan, wrap, clips=mode is CLIP), plan)
@@ -88,6 +103,74 @@ def read(
         unique_indices=unique_indices or plan.distinct,
     )
     return _with_new_axes(out, plan)
+
+
+def taken(
+    x: Any,
+    parts: Sequence[tuple[int, Slice]],
+    *,
+    mode: GatherScatterMode = PROMISE_IN_BOUNDS,
+    fill_value: Any = None,
+    wrap: bool,
+) -> Any:
+    """Return parts of axes whose place may be traced, one after the other.
+
+    Without a stride a part is a window: one that does not fit is moved inside, or with a mode that
+    fills, filled whole. With `wrap`, a window that starts before 0 counts from the end. With a
+    stride each position counts alone.
+    """
+    for axis, part in parts:
+        shape = aval_of(x).shape
+        if part.stride != 1:
+            plan = along(shape, axis, positions(part))
+            how = mode if mode.fills else CLIP
+            x = read(x, plan, mode=how, fill_value=fill_value, wrap=False)
+            continue
+        counts = wrap and not mode.fills
+        found = dynamic_slice_in_dim(
+            x, start_of(part), part.size, axis, allow_negative_indices=counts
+        )
+        if mode.fills:
+            aval = aval_of(found)
+            fill = default_fill(aval.dtype) if fill_value is None else fill_value
+            other = convert_element_type(
+                full(aval.shape, fill, aval.dtype), aval.dtype, aval.weak_type
+            )
+            found = select(is_inside(part, shape[axis]), found, other)
+        x = found
+    return x
+
+
+def start_of(part: Slice) -> Any:
+    """Return the start of a part as an integer of a program.
+
+    Raises: TypeError for another start.
+    """
+    start = part.start if hasattr(part.start, "aval") else asarray(part.start)
+    aval = aval_of(start)
+    if aval.shape or not dtypes.issubdtype(aval.dtype, np.integer):
+        raise TypeError(
+            three_lines(
+                f"an index by a part that starts at {part.start!r:.60} at {current_source()}",
+                f"the start must be one integer, got {aval}",
+                "write kiln.ds(start, size) with a scalar of an integer dtype",
+            )
+        )
+    return start
+
+
+def positions(part: Slice) -> Any:
+    """Return the positions of a part."""
+    start = convert_element_type(start_of(part), np.int32)
+    steps = np.arange(part.size, dtype=np.int32) * np.int32(part.stride)
+    return add(broadcast_in_dim(start, (part.size,), ()), steps)
+
+
+def is_inside(part: Slice, size: Dim) -> Any:
+    """Return whether a window is in bounds of an axis."""
+    start = convert_element_type(start_of(part), np.int32)
+    last = as_index(size - part.size)
+    return bitwise_and(ge(start, np.int32(0)), le(start, convert_element_type(last, np.int32)))
 
 
 def _may_miss(plan: GatherPlan) -> bool:

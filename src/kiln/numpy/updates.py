@@ -7,7 +7,7 @@ else is a scatter. Positions out of bounds are ignored unless a mode says otherw
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.control.loops import while_loop
+from kiln.core.slices import Slice
 from kiln.core.trace import aval_of
 from kiln.execution.eager_plans import eager
 from kiln.ir.sizes import Dim
@@ -24,7 +25,16 @@ from kiln.numpy import arithmetic
 from kiln.numpy.creation import asarray
 from kiln.numpy.index_expressions import GROUP, NEW, Fixed, GatherPlan, Kept, parse
 from kiln.numpy.promotion import broadcast_to, converted, shape_of
-from kiln.numpy.subscripts import column, coordinates, read, region
+from kiln.numpy.subscripts import (
+    column,
+    coordinates,
+    is_inside,
+    positions,
+    read,
+    region,
+    start_of,
+    taken,
+)
 from kiln.ops import elementwise, indexing, reduction
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.dimension_numbers import (
@@ -35,7 +45,7 @@ from kiln.ops.dimension_numbers import (
 )
 from kiln.ops.shape import expand_dims, full, reshape
 from kiln.ops.size_value import as_index
-from kiln.ops.slicing import dynamic_update_slice_p
+from kiln.ops.slicing import dynamic_update_slice_in_dim, dynamic_update_slice_p
 from kiln.ops.static_slicing import slice as static_slice
 
 Function = Callable[..., Any]
@@ -208,6 +218,9 @@ def update(
     y = _spread(y, plan.result_shape())
     if plan.added:
         x = expand_dims(x, plan.added)
+    whole = x
+    if plan.parts:
+        x = taken(x, plan.parts, wrap=False)
     if _contiguous(plan):
         out = _replaced(x, y, plan, join)
     else:
@@ -221,9 +234,26 @@ def update(
             unique_indices=unique_indices,
             wrap=wrap_negative_indices,
         )
+    if plan.parts:
+        out = _put_back(whole, out, plan.parts, found)
     if plan.added:
         out = reshape(out, aval.shape)
     return convert_element_type(out, aval.dtype, aval.weak_type)
+
+
+def _put_back(x: Any, new: Any, parts: Sequence[tuple[int, Slice]], mode: GatherScatterMode) -> Any:
+    """Return an array with parts of axes replaced; windows that do not fit are left, or moved."""
+    (axis, part), *others = parts
+    if others:
+        new = _put_back(taken(x, parts[:1], wrap=False), new, others, mode)
+    if part.stride != 1:
+        index = (*[slice(None)] * axis, positions(part))
+        return update("set", x, index, new, mode=mode, wrap_negative_indices=False)
+    start = start_of(part)
+    out = dynamic_update_slice_in_dim(x, new, start, axis, allow_negative_indices=False)
+    if mode is CLIP or mode is PROMISE_IN_BOUNDS:
+        return out
+    return elementwise.select(is_inside(part, aval_of(x).shape[axis]), out, x)
 
 
 def _check_cast(dtype: Any, values: Any) -> None:

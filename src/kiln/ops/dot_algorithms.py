@@ -43,21 +43,6 @@ class DotAlgorithmPreset(enum.Enum):
     F64_F64_F64 = enum.auto()
 
 
-class AccuracyMode(enum.Enum):
-    """How accurate an elementwise function is: the CPU's are at least this accurate."""
-
-    HIGHEST = 1
-    DEFAULT = 2
-
-
-class Tolerance(NamedTuple):
-    """How far an elementwise function may be from the true value."""
-
-    atol: float = 0.0
-    rtol: float = 0.0
-    ulps: int = 0
-
-
 def names_algorithm(precision: Any) -> bool:
     """Tell whether a precision is an algorithm, or the name of one."""
     if isinstance(precision, str):

@@ -30,9 +30,11 @@ from kiln.ops.families import (
     INTEGER,
     NUMBER,
     REAL,
+    AccurateUnary,
     Binary,
     Elementwise,
     Unary,
+    accurate_unary,
     add,
     add_p,
     binary,
@@ -386,21 +388,21 @@ floor: Unary = unary(floor_p)
 ceil: Unary = unary(ceil_p)
 abs: Unary = unary(abs_p)
 square: Unary = unary(square_p)
-sqrt: Unary = unary(sqrt_p)
-rsqrt: Unary = unary(rsqrt_p)
-cbrt: Unary = unary(cbrt_p)
-exp: Unary = unary(exp_p)
-exp2: Unary = unary(exp2_p)
-expm1: Unary = unary(expm1_p)
-log: Unary = unary(log_p)
-log1p: Unary = unary(log1p_p)
-sin: Unary = unary(sin_p)
-cos: Unary = unary(cos_p)
-tan: Unary = unary(tan_p)
+sqrt: AccurateUnary = accurate_unary(sqrt_p)
+rsqrt: AccurateUnary = accurate_unary(rsqrt_p)
+cbrt: AccurateUnary = accurate_unary(cbrt_p)
+exp: AccurateUnary = accurate_unary(exp_p)
+exp2: AccurateUnary = accurate_unary(exp2_p)
+expm1: AccurateUnary = accurate_unary(expm1_p)
+log: AccurateUnary = accurate_unary(log_p)
+log1p: AccurateUnary = accurate_unary(log1p_p)
+sin: AccurateUnary = accurate_unary(sin_p)
+cos: AccurateUnary = accurate_unary(cos_p)
+tan: AccurateUnary = accurate_unary(tan_p)
 sinh: Unary = unary(sinh_p)
 cosh: Unary = unary(cosh_p)
-tanh: Unary = unary(tanh_p)
-logistic: Unary = unary(logistic_p)
+tanh: AccurateUnary = accurate_unary(tanh_p)
+logistic: AccurateUnary = accurate_unary(logistic_p)
 is_finite: Unary = unary(is_finite_p)
 bitwise_not: Unary = unary(not_p)
 population_count: Unary = unary(population_count_p)

@@ -9,7 +9,7 @@ in every file need them; the other members are in the files that import this one
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
 from kiln.execution.eager_plans import eager
 from kiln.ir.types import ShapedArray
+from kiln.ops.accuracy import Accuracy, check_accuracy
 from kiln.ops.shape import (
     broadcast_in_dim,
     full_of,
@@ -253,6 +254,13 @@ def stretched(x: Any, y: Any) -> tuple[Any, Any]:
     return broadcast_in_dim(x, shape, axes), broadcast_in_dim(y, shape, axes)
 
 
+class AccurateUnary(Protocol):
+    """A function of one operand that is told how accurate to be."""
+
+    def __call__(self, x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
+        """Apply the function."""
+
+
 def unary(primitive: Elementwise) -> Unary:
     """Return the function that applies a primitive to one operand."""
 
@@ -260,6 +268,18 @@ def unary(primitive: Elementwise) -> Unary:
         return primitive.bind(x)
 
     return eager(_named(fun, primitive, "an array"))
+
+
+def accurate_unary(primitive: Elementwise) -> AccurateUnary:
+    """Return the function that applies a primitive to one operand, and checks `accuracy`."""
+
+    def fun(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
+        if accuracy is not None:
+            check_accuracy(primitive.name, accuracy)
+        return primitive.bind(x)
+
+    found: AccurateUnary = eager(_named(fun, primitive, "an array"))
+    return found
 
 
 def binary(primitive: Elementwise) -> Binary:

@@ -14,9 +14,10 @@ from kiln.engines.xla.imported import for_types
 from kiln.engines.xla.mlir import bindings, from_artefact, to_artefact
 from kiln.engines.xla.module import Export
 from kiln.engines.xla.program_module import lowered_program
+from kiln.ir.size_facts import facts_of
 from kiln.ir.size_solving import steps
-from kiln.ir.size_values import substitute
-from kiln.ir.sizes import Dim, names
+from kiln.ir.size_values import example, substitute
+from kiln.ir.sizes import names
 from kiln.ir.types import ShapedArray
 
 _TARGET = re.compile(r'call_target_name = "([^"]*)"|stablehlo\.custom_call @([\w.$]+)')
@@ -57,6 +58,18 @@ def _check_names(asked: str, program: Program) -> None:
     """Refuse sizes that cannot be computed from those of the arguments."""
     avals = program.jaxpr.in_avals
     found = {step.name for step in steps([aval.shape for aval in avals])}
+    facts = facts_of(*[dim for aval in avals for dim in aval.shape])
+    for fact in facts.facts if facts is not None else ():
+        others = [name for name in names(fact.difference) if name not in program.sizes]
+        if others:
+            raise ValueError(
+                three_lines(
+                    asked,
+                    f"the constraint {fact.text} speaks of {', '.join(others)}, which no argument "
+                    "has as a size: nobody would check it",
+                    "leave the constraint out, or pass an argument with an axis of that size",
+                )
+            )
     for name in program.sizes:
         if name not in found:
             where = ", ".join(str(aval) for aval in avals if name in names(*aval.shape))
@@ -75,7 +88,10 @@ def _for_all_sizes(asked: str, program: Program, text: str, takes_number: bool) 
 
     Raises: UnsupportedPrimitive if XLA does not find the sizes of a part of it.
     """
-    values: dict[str, Dim] = {name: 2 + i for i, name in enumerate(program.sizes)}
+    facts = facts_of(*[dim for aval in program.jaxpr.in_avals for dim in aval.shape])
+    values = example(program.sizes, facts)
+    if values is None:
+        return to_artefact(text)
 
     def tried(avals: Sequence[ShapedArray]) -> list[ShapedArray]:
         return [a.with_(shape=[substitute(dim, values) for dim in a.shape]) for a in avals]
