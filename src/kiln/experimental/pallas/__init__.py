@@ -14,6 +14,7 @@ from kiln.experimental.pallas.call import pallas_call as pallas_call
 from kiln.experimental.pallas.kernels import align_to as align_to
 from kiln.experimental.pallas.kernels import cdiv as cdiv
 from kiln.experimental.pallas.kernels import debug_print as debug_print
+from kiln.experimental.pallas.kernels import dot as dot
 from kiln.experimental.pallas.kernels import empty as empty
 from kiln.experimental.pallas.kernels import empty_like as empty_like
 from kiln.experimental.pallas.kernels import empty_ref_like as empty_ref_like

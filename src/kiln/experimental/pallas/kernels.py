@@ -255,3 +255,34 @@ def reciprocal(x: Any, *, approx: bool = False, full_range: bool = True) -> Any:
 def debug_print(fmt: str, *args: Any) -> None:
     """Print values from inside a kernel: those of placeholders `{}`, or behind the text."""
     _debug_print(fmt, *args)
+
+
+def dot(
+    a: Any,
+    b: Any,
+    trans_a: bool = False,
+    trans_b: bool = False,
+    allow_tf32: bool | None = None,
+    precision: Any = None,
+) -> Any:
+    """Return the product of two matrices, either of them transposed first if asked for.
+
+    The product is int32 for integers, and at least float32 for floats. `allow_tf32` means nothing.
+
+    Raises: ValueError for anything but matrices.
+    """
+    if a.ndim != 2 or b.ndim != 2:
+        raise ValueError(
+            three_lines(
+                f"dot of arrays of shapes {a.shape} and {b.shape} at {current_source()}",
+                "`a` and `b` must be 2D arrays.",
+                "use jnp.matmul for stacks of matrices",
+            )
+        )
+    joint = dtypes.promote_types(a.dtype, b.dtype)
+    if dtypes.issubdtype(joint, np.integer):
+        wide = np.dtype(np.int32)
+    else:
+        wide = dtypes.promote_types(joint, np.float32)
+    left, right = a.T if trans_a else a, b.T if trans_b else b
+    return jnp.matmul(left, right, precision=precision, preferred_element_type=wide)
