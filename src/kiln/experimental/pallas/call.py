@@ -359,7 +359,7 @@ def _mismatch(what: str, specs: Any, tree: PyTreeDef) -> ValueError:
     other = "inputs" if what == "in_specs" else "out_shape"
     found = tree_structure(specs)
     errors = [
-        f"{f'at {keystr(path)}, ' if path else ''}`{what}` is a {a} but `{other}` is a {b}, so {why}"
+        f"{f'at {keystr(path)}, ' if path else ''}`{what}` is {a} but `{other}` is {b}, so {why}"
         for path, a, b, why in equality_errors(
             tree_unflatten(found, range(found.num_leaves)),
             tree_unflatten(tree, range(tree.num_leaves)),
