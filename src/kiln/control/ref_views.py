@@ -146,14 +146,17 @@ def _within(outer: _Bounds, entry: Entry, start: Any) -> tuple[Entry, Any]:
 
 def _moved(outer: _Bounds, position: Any) -> Any:
     """Return a position within a slice as one of the axis."""
-    if isinstance(outer.start, int) and isinstance(position, int):
-        return outer.start + position * outer.step
-    position = convert_element_type(position, np.int32)
-    scaled = position if outer.step == 1 else mul(position, np.int32(outer.step))
-    start = outer.start
-    if isinstance(start, int):
-        return add(scaled, np.int32(start)) if start else scaled
-    return add(start, scaled)
+    if isinstance(position, int):
+        offset: Any = position * outer.step
+    else:
+        position = convert_element_type(position, np.int32)
+        offset = position if outer.step == 1 else mul(position, np.int32(outer.step))
+    parts = [x for x in (outer.start, offset) if not (isinstance(x, int) and x == 0)]
+    if len(parts) < 2:
+        return parts[0] if parts else 0
+    if all(isinstance(x, int) for x in parts):
+        return sum(parts)
+    return add(*[np.int32(x) if isinstance(x, int) else x for x in parts])
 
 
 def _append(entries: list[Entry], given: list[Any], entry: Entry, array: Any) -> None:
