@@ -181,9 +181,7 @@ def padding_of_integers(jax):
     pl = pallas(jax)
     into, out = pl.BlockSpec((4,), lambda i: (i,)), pl.BlockSpec((4,), lambda i: (i,))
     wide = np.arange(6, dtype=np.int32)
-    return call(
-        jax, copy, (8,), wide, grid=2, in_specs=[into], out_specs=out, dtype=np.int32
-    )
+    return call(jax, copy, (8,), wide, grid=2, in_specs=[into], out_specs=out, dtype=np.int32)
 
 
 @program("edges")
@@ -591,7 +589,10 @@ def weak_types(jax):
     def kernel(x_ref, o_ref):
         o_ref[...] = x_ref[...] * 1.5 + 1
 
-    return [call(jax, kernel, (), 2.0), call(jax, kernel, (2,), x(2).astype(np.float16), dtype=np.float16)]
+    return [
+        call(jax, kernel, (), 2.0),
+        call(jax, kernel, (2,), x(2).astype(np.float16), dtype=np.float16),
+    ]
 
 
 @program("transformations")
@@ -698,12 +699,8 @@ for _name, _run in {
     "a_reference_into_a_reference": lambda jax: call(
         jax, lambda a, b: b.__setitem__(..., a), (6,), x(6)
     ),
-    "an_alias_of_no_input": lambda jax: call(
-        jax, copy, (6,), x(6), input_output_aliases={2: 0}
-    ),
-    "an_alias_of_no_output": lambda jax: call(
-        jax, copy, (6,), x(6), input_output_aliases={0: 1}
-    ),
+    "an_alias_of_no_input": lambda jax: call(jax, copy, (6,), x(6), input_output_aliases={2: 0}),
+    "an_alias_of_no_output": lambda jax: call(jax, copy, (6,), x(6), input_output_aliases={0: 1}),
     "an_alias_of_another_shape": lambda jax: call(
         jax, copy, (7,), x(6), input_output_aliases={0: 0}
     ),

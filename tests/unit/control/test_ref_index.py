@@ -119,7 +119,9 @@ def test_slices_of_traced_start_are_spans() -> None:
         parts_of(SHAPE, ds(jnp.ones(2, int), 2))
 
 
-@pytest.mark.parametrize("others", [(), (0,), (slice(1, 3),), (slice(None), -1), (np.array([2, 0]),)])
+@pytest.mark.parametrize(
+    "others", [(), (0,), (slice(1, 3),), (slice(None), -1), (np.array([2, 0]),)]
+)
 @pytest.mark.parametrize("stride", [1, 2])
 def test_what_is_read_at_spans(others: Any, stride: int) -> None:
     x = np.arange(120.0, dtype=np.float32).reshape(SHAPE)

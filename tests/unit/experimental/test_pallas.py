@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from types import SimpleNamespace
 from typing import Any
@@ -63,7 +64,11 @@ def multiplied(x: Any, y: Any) -> Any:
 def test_each_engine_runs_kernels(engine: str) -> None:
     x, y = (np.random.default_rng(i).random(s, np.float32) for i, s in ((0, (8, 12)), (1, (12, 4))))
     np.testing.assert_allclose(multiplied(x, y), x @ y, rtol=1e-5)
-    edge = doubled(grid=2, in_specs=[pl.BlockSpec((4,), lambda i: i)], out_specs=pl.BlockSpec((4,), lambda i: i))
+    edge = doubled(
+        grid=2,
+        in_specs=[pl.BlockSpec((4,), lambda i: i)],
+        out_specs=pl.BlockSpec((4,), lambda i: i),
+    )
     np.testing.assert_array_equal(edge(jnp.arange(6.0)), 2 * np.arange(6))
 
 
@@ -121,6 +126,24 @@ def test_indices_of_blocks_that_differ_between_examples() -> None:
     assert found.tolist() == [[6, 7, 3, 4, 0, 1], [0, 1, 0, 1, 3, 4]]
 
 
+def test_sizes_that_are_names() -> None:
+    @functools.partial(kiln.jit, abstracted_axes={0: "n"})
+    def run(x: Any) -> Any:
+        whole = pl.pallas_call(double, out_shape=out(*x.shape))
+        blocks = pl.pallas_call(
+            double,
+            out_shape=out(*x.shape),
+            grid=pl.cdiv(x.shape[0], 2),
+            in_specs=[PAIRS],
+            out_specs=PAIRS,
+        )
+        return whole(x) + blocks(x)
+
+    for n in (5, 8):
+        assert run(jnp.arange(float(n))).tolist() == [4 * i for i in range(n)]
+    assert run.cache_info().executables == 1
+
+
 def test_values_that_a_kernel_closes_over() -> None:
     weights = jnp.arange(2.0)
 
@@ -129,9 +152,9 @@ def test_values_that_a_kernel_closes_over() -> None:
         def kernel(x: Any, o: Any) -> None:
             o[...] = x[...] * weights + shift + np.ones(2, np.float32)
 
-        return pl.pallas_call(
-            kernel, out_shape=out(6), grid=3, in_specs=[PAIRS], out_specs=PAIRS
-        )(x)
+        return pl.pallas_call(kernel, out_shape=out(6), grid=3, in_specs=[PAIRS], out_specs=PAIRS)(
+            x
+        )
 
     assert run(jnp.arange(6.0), 1.0).tolist() == [2, 3, 2, 5, 2, 7]
 
@@ -189,7 +212,7 @@ def test_names_are_those_of_scopes_and_messages() -> None:
     program = kiln.make_jaxpr(doubled(name="twice"))(jnp.ones(6))
     assert {str(eqn.source_info.name_stack) for eqn in program.eqns} == {"twice"}
     bad = pl.pallas_call(lambda x, o: 1, out_shape=out(6), name="bad")
-    with pytest.raises(ValueError, match="bad for kernel function <lambda> at .*test_pallas.py"):
+    with pytest.raises(ValueError, match=r"bad for kernel function <lambda> at .*test_pallas\.py"):
         bad(jnp.ones(6))
 
 
@@ -201,7 +224,10 @@ def test_programs_for_debugging(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_parameters_of_other_compilers_mean_nothing() -> None:
-    for params in (tpu.CompilerParams(dimension_semantics=("parallel",)), triton.CompilerParams(num_warps=4)):
+    for params in (
+        tpu.CompilerParams(dimension_semantics=("parallel",)),
+        triton.CompilerParams(num_warps=4),
+    ):
         run = doubled(
             compiler_params=params,
             interpret=tpu.InterpretParams(),

@@ -34,7 +34,8 @@ from kiln.ops.conversion import convert_element_type
 from kiln.ops.elementwise import mul
 from kiln.ops.shape import full, reshape
 from kiln.ops.slicing import dynamic_slice_p, dynamic_update_slice_p
-from kiln.ops.static_slicing import pad, slice as slice_of
+from kiln.ops.static_slicing import pad
+from kiln.ops.static_slicing import slice as slice_of
 
 INT32 = ShapedArray((), np.dtype(np.int32))
 

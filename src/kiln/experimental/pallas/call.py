@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from kiln import numpy as jnp
 from kiln.api.jit import jit
 from kiln.api.scopes import make_user_context, named_scope
 from kiln.base import dtypes
@@ -204,7 +206,7 @@ class _Call(NamedTuple):
 
         kernel = recorded(flat, [INT32] * count + list(types), self.kernel)
         if self.debug:
-            print(f"The kernel jaxpr in pallas_call {self.name}:\n{kernel.jaxpr}")
+            sys.stdout.write(f"The kernel jaxpr in pallas_call {self.name}:\n{kernel.jaxpr}\n")
         return kernel
 
     def _check_aliases(self, inputs: Sequence[_Array], paths: Sequence[str]) -> None:
@@ -337,7 +339,7 @@ def _product(sizes: Sequence[Any]) -> Any:
     found: Any = np.int32(known)
     for size in sizes:
         if not isinstance(size, int):
-            found = mul(found, convert_element_type(size, np.int32))
+            found = mul(found, convert_element_type(jnp.asarray(size), np.int32))
     return found
 
 
@@ -394,9 +396,7 @@ def _outputs(out_shape: Any) -> tuple[list[_Array], PyTreeDef]:
     return found, tree
 
 
-def _check_only_grid_spec(
-    grid: Any, in_specs: Any, out_specs: Any, scratch_shapes: Any
-) -> None:
+def _check_only_grid_spec(grid: Any, in_specs: Any, out_specs: Any, scratch_shapes: Any) -> None:
     for name, value, absent in (
         ("grid", grid, ()),
         ("in_specs", in_specs, no_block_spec),

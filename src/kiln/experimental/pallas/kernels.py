@@ -18,7 +18,6 @@ from kiln.control.loops import fori_loop
 from kiln.control.printing import debug_print as _debug_print
 from kiln.control.refs import new_ref
 from kiln.core.ref import Ref
-from kiln.core.trace import aval_of
 from kiln.experimental.pallas.blocks import undefined
 from kiln.ir.sizes import Size
 from kiln.ops.conversion import convert_element_type

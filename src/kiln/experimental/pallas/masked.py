@@ -6,7 +6,6 @@ inside then; here the elements stay where they are, and those outside are undefi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,9 +19,9 @@ from kiln.control.refs import swap as swap_part
 from kiln.core.ref import Ref, RefView
 from kiln.core.trace import aval_of
 from kiln.experimental.pallas.blocks import undefined
+from kiln.numpy.promotion import broadcast_to
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.elementwise import select, sub
-from kiln.numpy.promotion import broadcast_to
 from kiln.ops.shape import reshape
 from kiln.ops.slicing import dynamic_slice
 from kiln.ops.static_slicing import pad

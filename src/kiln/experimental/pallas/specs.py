@@ -17,6 +17,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import DTypeLike
 from kiln.core.trace import aval_of
+from kiln.ir.sizes import Size
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,6 +127,8 @@ def _grid(grid: Any) -> tuple[Any, ...]:
             )
         )
     for size in sizes:
+        if isinstance(size, Size):
+            continue
         aval = None if isinstance(size, (str, bool)) else _integer(size)
         if aval is None or aval.shape:
             raise ValueError(
