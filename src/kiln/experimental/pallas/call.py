@@ -21,7 +21,7 @@ from kiln.api.scopes import make_user_context, named_scope
 from kiln.base import dtypes
 from kiln.base.config import options
 from kiln.base.errors import three_lines
-from kiln.base.source import api_boundary, current_source, definition_of
+from kiln.base.source import api_boundary, current_source, definition_of, name_of
 from kiln.base.tree import (
     PyTreeDef,
     equality_errors,
@@ -116,6 +116,7 @@ def pallas_call(
         with scope:
             return call.run(args)
 
+    run.__name__ = run.__qualname__ = name or name_of(kernel)
     return jit(run, inline=True)
 
 
@@ -277,24 +278,22 @@ class _Grid(NamedTuple):
         written = self.kernel.writes[skipped:]
         carried = [i for i, is_written in enumerate(written) if is_written]
 
-        def body(k: Any, carry: Sequence[Any]) -> list[Any]:
+        def turn(ids: Sequence[Any], carry: Sequence[Any]) -> list[Any]:
             values = list(arrays)
             for i, x in zip(carried, carry, strict=True):
                 values[i] = x
-            k = convert_element_type(k, np.int32)
-            after = self._step(_ids(k, self.sizes), values)
+            after = self._step(ids, values)
             return [after[i] for i in carried]
 
+        def body(k: Any, carry: Sequence[Any]) -> list[Any]:
+            return turn(_ids(convert_element_type(k, np.int32), self.sizes), carry)
+
         start = [arrays[i] for i in carried]
-        if all(isinstance(size, int) for size in self.sizes):
-            count = math.prod(self.sizes)
-            steps: Any = np.int32(count)
+        if all(isinstance(size, int) and size == 1 for size in self.sizes):
             # One program needs no loop, and its blocks begin at known places.
-            found = body(np.int32(0), start) if count == 1 else None
+            found = turn([np.int32(0)] * len(self.sizes), start)
         else:
-            steps, found = _product(self.sizes), None
-        if found is None:
-            found = fori_loop(np.int32(0), steps, body, start)
+            found = fori_loop(np.int32(0), _product(self.sizes), body, start)
         after = list(arrays)
         for i, x in zip(carried, found, strict=True):
             after[i] = x

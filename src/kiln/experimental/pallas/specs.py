@@ -138,7 +138,7 @@ def _grid(grid: Any) -> tuple[Any, ...]:
                     "give the number of programs along each axis",
                 )
             )
-    return sizes
+    return tuple([int(size) if isinstance(size, np.integer) else size for size in sizes])
 
 
 def _integer(size: Any) -> Any:
