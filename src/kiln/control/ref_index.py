@@ -259,7 +259,7 @@ class Spans(NamedTuple):
 
     starts: list[Any]
     sizes: list[Any]
-    index: Index
+    inner: Index
     arrays: list[Any]
 
 
@@ -280,7 +280,7 @@ def spans_of(shape: Sequence[Any], index: Index, arrays: Sequence[Any]) -> Spans
             found.arrays.append(next(given))
         found.starts.append(start)
         rest.append(entry)
-    return found._replace(index=tuple(rest))
+    return found._replace(inner=tuple(rest))
 
 
 def read_part(x: Any, index: Index, arrays: Sequence[Any]) -> Any:
@@ -291,7 +291,7 @@ def read_part(x: Any, index: Index, arrays: Sequence[Any]) -> Any:
     found = window(x.shape, index, arrays)
     if found is None:
         inner = dynamic_slice_p.bind(x, *spans.starts, slice_sizes=tuple(spans.sizes))
-        return inner[joined(spans.index, spans.arrays)]
+        return inner[joined(spans.inner, spans.arrays)]
     starts, sizes = found
     kept = [
         size

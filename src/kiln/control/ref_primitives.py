@@ -317,7 +317,7 @@ def _updated_at(content: Any, value: Any, index: Index, arrays: Sequence[Any], a
         at = content.at[joined(index, arrays)]
         return at.add(value) if adding else at.set(value)
     inner = dynamic_slice_p.bind(content, *spans.starts, slice_sizes=tuple(spans.sizes))
-    inner = _updated_at(inner, value, spans.index, spans.arrays, adding)
+    inner = _updated_at(inner, value, spans.inner, spans.arrays, adding)
     return dynamic_update_slice_p.bind(content, inner, *spans.starts)
 
 

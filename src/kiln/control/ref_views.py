@@ -36,7 +36,7 @@ class Place(NamedTuple):
     """A part of a reference."""
 
     ref: Ref
-    index: Index
+    part: Index
     arrays: list[Any]
 
 
@@ -66,8 +66,8 @@ def view_of(ref: Ref | RefView, idx: Any) -> RefView:
     """
     place = place_of(ref, idx)
     inner = place.ref.aval.inner_aval
-    aval = part_type(inner, place.index, tuple([aval_of(x) for x in place.arrays]))
-    return RefView(place.ref, place.index, tuple(place.arrays), aval)
+    aval = part_type(inner, place.part, tuple([aval_of(x) for x in place.arrays]))
+    return RefView(place.ref, place.part, tuple(place.arrays), aval)
 
 
 def _composed(view: RefView, index: Index, arrays: Sequence[Any]) -> tuple[Index, list[Any]]:
@@ -116,11 +116,11 @@ class _Bounds(NamedTuple):
     """A slice of an axis: its first position, which may be an array, its size and its step."""
 
     start: Any
-    size: int
+    size: Any
     step: int
 
 
-def _bounds(entry: Entry, start: Any, size: int) -> _Bounds:
+def _bounds(entry: Entry, start: Any, size: Any) -> _Bounds:
     if isinstance(entry, Span):
         return _Bounds(from_start(start, size), entry.size, entry.step)
     assert isinstance(entry, Part)

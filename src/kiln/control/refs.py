@@ -177,8 +177,8 @@ def _place(what: str, ref: Any, idx: Any) -> Place:
     if type(ref) is not RefView:
         _require_ref(what, ref)
     place = place_of(ref, idx)
-    if place.index and reach(place.ref).has_content:
-        check_within(place.ref.shape, place.index, place.arrays)
+    if place.part and reach(place.ref).has_content:
+        check_within(place.ref.shape, place.part, place.arrays)
     return place
 
 

@@ -135,5 +135,5 @@ def test_the_window_of_all_spans() -> None:
     assert found is not None
     assert [int(start) for start in found.starts] == [2, 0, 1]
     assert found.sizes == [2, 5, 4]
-    assert found.index == (Part(None, None, None), Part(None, None, None), Part(None, None, 3))
+    assert found.inner == (Part(None, None, None), Part(None, None, None), Part(None, None, 3))
     assert spans_of(SHAPE, (0,), []) is None

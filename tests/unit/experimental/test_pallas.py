@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import threading
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -239,10 +238,14 @@ def test_parameters_of_other_compilers_mean_nothing() -> None:
 
 
 def test_other_platforms_are_refused_but_in_interpret_mode() -> None:
-    with override(default_device=SimpleNamespace(platform="gpu")):
+    class Gpu:
+        platform = "gpu"
+
+    x = jnp.ones(6)
+    with override(default_device=Gpu()):
         with pytest.raises(NotImplementedError, match="compiled for the CPU only"):
-            kiln.make_jaxpr(doubled())(jnp.ones(6))
-        kiln.make_jaxpr(doubled(interpret=True))(jnp.ones(6))
+            kiln.make_jaxpr(doubled())(x)
+        kiln.make_jaxpr(doubled(interpret=True))(x)
 
 
 def test_programs_are_those_of_kernels() -> None:

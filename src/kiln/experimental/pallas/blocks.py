@@ -29,6 +29,7 @@ from kiln.experimental.pallas.specs import (
     squeezed,
 )
 from kiln.ir.ref_type import AbstractRef
+from kiln.ir.sizes import Dim
 from kiln.ir.types import ShapedArray
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.elementwise import mul
@@ -40,7 +41,7 @@ from kiln.ops.static_slicing import slice as slice_of
 INT32 = ShapedArray((), np.dtype(np.int32))
 
 
-def undefined(shape: Sequence[int], dtype: Any) -> Any:
+def undefined(shape: Sequence[Dim], dtype: Any) -> Any:
     """Return an array of what nobody should read: nan, the smallest integers, or False."""
     value: Any = False
     if dtypes.issubdtype(dtype, np.inexact):

@@ -86,7 +86,7 @@ def swap(ref: Ref | RefView, idx: Any, val: Any, *, mask: Any = None) -> Any:
 
 def _store_at(ref: Ref | RefView, idx: Any, place: Place, val: Any, mask: Any) -> None:
     shaped = [i for i, x in enumerate(place.arrays) if aval_of(x).shape]
-    entries = of_each_axis(place.index, place.ref.ndim)
+    entries = of_each_axis(place.part, place.ref.ndim)
     if len(place.arrays) != len(entries) or not shaped:
         before = ref[... if idx is None else idx]
         mask = broadcast_to(mask, before.shape)
@@ -94,10 +94,11 @@ def _store_at(ref: Ref | RefView, idx: Any, place: Place, val: Any, mask: Any) -
         ref[... if idx is None else idx] = select(mask, value, before)
         return
     # An element beyond the end is dropped, so that none is written twice.
-    arrays = list(jnp.broadcast_arrays(*place.arrays))
-    arrays[0] = jnp.where(mask, arrays[0], place.ref.shape[0])
+    arrays: list[Any] = list(jnp.broadcast_arrays(*place.arrays))
+    beyond: Any = place.ref.shape[0]
+    arrays[0] = jnp.where(mask, arrays[0], beyond)
     value = broadcast_to(convert_element_type(val, place.ref.dtype), arrays[0].shape)
-    write_part(place.ref, value, place.index, arrays)
+    write_part(place.ref, value, place.part, arrays)
 
 
 class _Window(NamedTuple):
@@ -109,7 +110,7 @@ class _Window(NamedTuple):
     ref: Ref
     starts: list[Any]
     sizes: list[int]
-    kept: list[int]
+    kept: tuple[int, ...]
     lost: list[Any]
 
     @classmethod
@@ -123,7 +124,8 @@ class _Window(NamedTuple):
         if found is None or any(size > n for size, n in zip(found[1], ref.shape, strict=True)):
             return None
         starts, sizes = found
-        moved, lost = list(starts), [np.int32(0)] * len(starts)
+        moved: list[Any] = list(starts)
+        lost: list[Any] = [np.int32(0)] * len(starts)
         for axis, (entry, size) in enumerate(zip(entries, sizes, strict=True)):
             if isinstance(entry, Span):
                 moved[axis] = jnp.clip(starts[axis], 0, ref.shape[axis] - size)
@@ -133,16 +135,16 @@ class _Window(NamedTuple):
             for size, entry in zip(sizes, entries, strict=True)
             if isinstance(entry, (Part, Span))
         ]
-        return cls(ref, moved, sizes, kept, lost)
+        return cls(ref, moved, sizes, tuple(kept), lost)
 
     @property
-    def index(self) -> Index:
+    def part(self) -> Index:
         """The index of the window where it was moved to; the starts are its arrays."""
         return tuple([Span(size, 1) for size in self.sizes])
 
     def read(self) -> Any:
         """Return the window; what is outside is undefined."""
-        inside = get_p.bind(self.ref, *self.starts, index=self.index)
+        inside = get_p.bind(self.ref, *self.starts, index=self.part)
         filling = undefined((), self.ref.dtype)
         return reshape(self._shifted(inside, filling, forward=True), self.kept)
 
@@ -153,8 +155,8 @@ class _Window(NamedTuple):
         shape = tuple(self.sizes)
         value = self._shifted(reshape(value, shape), undefined((), self.ref.dtype), forward=False)
         chosen = self._shifted(reshape(chosen, shape), np.False_, forward=False)
-        before = get_p.bind(self.ref, *self.starts, index=self.index)
-        write_part(self.ref, select(chosen, value, before), self.index, self.starts)
+        before = get_p.bind(self.ref, *self.starts, index=self.part)
+        write_part(self.ref, select(chosen, value, before), self.part, self.starts)
 
     def _shifted(self, x: Any, filling: Any, *, forward: bool) -> Any:
         """Move the elements of a window by as much of it as lies outside."""

@@ -24,7 +24,7 @@ from kiln.ir.sizes import Size
 class Blocked:
     """An axis cut into blocks of this size: the index map gives the number of the block."""
 
-    block_size: int
+    block_size: Any
 
 
 @dataclasses.dataclass(frozen=True)
