@@ -7,6 +7,7 @@ two.
 from __future__ import annotations
 
 _PALLAS = "kernels for GPUs and TPUs are written in it; kiln's engines generate their own code"
+_KERNELS = "it says how GPUs and TPUs run a kernel; kiln compiles kernels for the CPU"
 _MLIR = "kiln's programs are not MLIR modules"
 _ONE_PROCESS = "a process computes with its own Python, and sends arrays by programs only"
 _FUNCTIONS = "local arrays become global ones by functions, not by primitives"
@@ -36,7 +37,6 @@ REFUSED: dict[str, str] = {
     "jax.experimental.EArray": _HIGHER,
     "jax.experimental.fused": _SPECIFIC,
     "jax.experimental.hijax.HiPspec": _HIGHER,
-    "jax.experimental.hijax.TransformedRef": "there are no references to parts of a reference",
     "jax.experimental.hijax.VJPHiPrimitive": "write custom_vjp, or a HiPrimitive with jvp",
     "jax.experimental.jax2tf": "TensorFlow is not a dependency",
     "jax.experimental.jet": "rules are in jet_rules, by names; few operations need one",
@@ -44,7 +44,7 @@ REFUSED: dict[str, str] = {
     "jax.experimental.mesh_utils.device_kind_handler_dict": "CPU devices have no topology",
     "jax.experimental.mosaic": _PALLAS,
     "jax.experimental.multihost_utils": _FUNCTIONS,
-    "jax.experimental.pallas": _PALLAS,
+    "jax.experimental.pallas": _KERNELS,
     "jax.experimental.primal_tangent_dtype": _HIGHER,
     "jax.experimental.profiler": _SPECIFIC,
     "jax.experimental.rnn": "it calls cuDNN; use linen's recurrent layers",

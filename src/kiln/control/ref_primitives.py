@@ -17,6 +17,8 @@ from kiln.control.ref_index import (
     Index,
     joined,
     part_type,
+    read_part,
+    spans_of,
     text,
     window,
 )
@@ -167,7 +169,7 @@ class Get(OnRef):
 
     def on_content(self, ref: Ref, *arrays: Any, index: Index) -> Any:
         if index:
-            return ref.content[joined(index, arrays)]
+            return read_part(ref.content, index, arrays)
         ref.is_own = False
         return ref.content
 
@@ -300,14 +302,23 @@ def _updated(ref: Ref, value: Any, index: Index, arrays: Sequence[Any], *, addin
     content = ref.content
     found = window(ref.shape, index, arrays)
     if found is None:
-        at = content.at[joined(index, arrays)]
-        return at.add(value) if adding else at.set(value)
+        return _updated_at(content, value, index, arrays, adding)
     # An integer beyond the end means the last element, as for reading; in an array, none.
     starts, sizes = found
     value = reshape(value, sizes)
     if adding:
         value = add(dynamic_slice_p.bind(content, *starts, slice_sizes=tuple(sizes)), value)
     return dynamic_update_slice_p.bind(content, value, *starts)
+
+
+def _updated_at(content: Any, value: Any, index: Index, arrays: Sequence[Any], adding: bool) -> Any:
+    spans = spans_of(content.shape, index, arrays)
+    if spans is None:
+        at = content.at[joined(index, arrays)]
+        return at.add(value) if adding else at.set(value)
+    inner = dynamic_slice_p.bind(content, *spans.starts, slice_sizes=tuple(spans.sizes))
+    inner = _updated_at(inner, value, spans.inner, spans.arrays, adding)
+    return dynamic_update_slice_p.bind(content, inner, *spans.starts)
 
 
 def _store(ref: Ref, new: Any) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source
-from kiln.control.ref_index import Index, check_within, parts_of
+from kiln.control.ref_index import Index, check_within
 from kiln.control.ref_primitives import (
     Changing,
     addupdate_p,
@@ -21,8 +21,9 @@ from kiln.control.ref_primitives import (
     swap_p,
     write_part,
 )
+from kiln.control.ref_views import Place, place_of, view_of
 from kiln.core.array import ConcreteArray
-from kiln.core.ref import Ref, set_ref_access
+from kiln.core.ref import Ref, RefView, set_ref_access
 from kiln.core.trace import Tracer, aval_of
 from kiln.execution.compilation import as_array
 from kiln.ops.conversion import convert_element_type
@@ -58,7 +59,7 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: Any = None) -> Ref
 
 
 @api_boundary
-def get(ref: Ref, idx: Any = None) -> Any:
+def get(ref: Ref | RefView, idx: Any = None) -> Any:
     """Return a part of what a reference holds: `ref[idx]`; by default all of it.
 
     An integer that is out of bounds is an error if it is known, and means the nearest element if
@@ -70,12 +71,12 @@ def get(ref: Ref, idx: Any = None) -> Any:
         >>> kiln.ref.get(kiln.new_ref(jnp.arange(5)), slice(1, 3))
         Array([1, 2], dtype=int32)
     """
-    index, arrays = _index("get", ref, idx)
+    ref, index, arrays = _place("get", ref, idx)
     return get_p.bind(ref, *arrays, index=index)
 
 
 @api_boundary
-def set(ref: Ref, idx: Any, value: Any) -> None:
+def set(ref: Ref | RefView, idx: Any, value: Any) -> None:
     """Replace a part of what a reference holds: `ref[idx] = value`.
 
     The value has the part's shape and dtype; a Python number, the same kind.
@@ -89,12 +90,12 @@ def set(ref: Ref, idx: Any, value: Any) -> None:
         >>> ref
         Ref([ 0., 10.,  0.], dtype=float32)
     """
-    index, arrays = _index("set", ref, idx)
+    ref, index, arrays = _place("set", ref, idx)
     write_part(ref, _value(swap_p, ref, value, index, arrays), index, arrays)
 
 
 @api_boundary
-def swap(ref: Ref, idx: Any, value: Any) -> Any:
+def swap(ref: Ref | RefView, idx: Any, value: Any) -> Any:
     """Replace a part of what a reference holds, and return what it was.
 
     Raises: what `set` raises.
@@ -104,13 +105,13 @@ def swap(ref: Ref, idx: Any, value: Any) -> Any:
         >>> kiln.ref.swap(ref, 2, 10), ref
         (Array(2, dtype=int32), Ref([ 0,  1, 10], dtype=int32))
     """
-    index, arrays = _index("swap", ref, idx)
+    ref, index, arrays = _place("swap", ref, idx)
     value = _value(swap_p, ref, value, index, arrays)
     return swap_p.bind(ref, value, *arrays, index=index)
 
 
 @api_boundary
-def addupdate(ref: Ref, idx: Any, x: Any) -> None:
+def addupdate(ref: Ref | RefView, idx: Any, x: Any) -> None:
     """Add to a part of what a reference holds; repeated elements are added to repeatedly.
 
     Raises: what `set` raises.
@@ -121,7 +122,7 @@ def addupdate(ref: Ref, idx: Any, x: Any) -> None:
         >>> ref
         Ref([2., 0., 0.], dtype=float32)
     """
-    index, arrays = _index("addupdate", ref, idx)
+    ref, index, arrays = _place("addupdate", ref, idx)
     value = _value(addupdate_p, ref, x, index, arrays)
     addupdate_p.bind(ref, value, *arrays, index=index)
 
@@ -172,12 +173,13 @@ def _require_ref(what: str, ref: Any) -> None:
         )
 
 
-def _index(what: str, ref: Any, idx: Any) -> tuple[Index, list[Any]]:
-    _require_ref(what, ref)
-    index, arrays = parts_of(ref.shape, idx)
-    if index and reach(ref).has_content:
-        check_within(ref.shape, index, arrays)
-    return index, arrays
+def _place(what: str, ref: Any, idx: Any) -> Place:
+    if type(ref) is not RefView:
+        _require_ref(what, ref)
+    place = place_of(ref, idx)
+    if place.part and reach(place.ref).has_content:
+        check_within(place.ref.shape, place.part, place.arrays)
+    return place
 
 
 _NUMBERS = frozenset((bool, int, float, complex))
@@ -217,4 +219,4 @@ def _value(primitive: Changing, ref: Ref, value: Any, index: Index, arrays: Sequ
     return value
 
 
-set_ref_access(get, set, addupdate)
+set_ref_access(get, set, addupdate, view_of)

@@ -15,17 +15,18 @@ from kiln.ir.ref_type import AbstractRef
 from kiln.ir.sizes import Dim
 from kiln.ir.types import Shape
 
-Get = Callable[["Ref", Any], Any]
-Set = Callable[["Ref", Any, Any], None]
+Get = Callable[[Any, Any], Any]
+Set = Callable[[Any, Any, Any], None]
 _get: Get
 _set: Set
 _add: Set
+_view: Get
 
 
-def set_ref_access(get: Get, set: Set, add: Set) -> None:
-    """Install the functions that read, write, and add to, a part of a reference."""
-    global _get, _set, _add
-    _get, _set, _add = get, set, add
+def set_ref_access(get: Get, set: Set, add: Set, view: Get) -> None:
+    """Install the functions that read, write, add to, and view, a part of a reference."""
+    global _get, _set, _add, _view
+    _get, _set, _add, _view = get, set, add, view
 
 
 class Ref:
@@ -77,18 +78,9 @@ class Ref:
         return self.aval.size
 
     @property
-    def at(self) -> NoReturn:
-        """Refuse: a part of a reference is no reference.
-
-        Raises: NotImplementedError.
-        """
-        raise NotImplementedError(
-            three_lines(
-                f"ref.at of a reference {self.aval} at {current_source()}",
-                "there are no references to parts of a reference",
-                "read and write parts: ref[index], ref[index] = x",
-            )
-        )
+    def at(self) -> ViewMaker:
+        """What makes views: `ref.at[index]` is read and written like a reference to that part."""
+        return ViewMaker(self)
 
     def addupdate(self, x: Any, idx: Any = ()) -> None:
         """Add to a part of the array."""
@@ -136,6 +128,69 @@ class Ref:
         if self.variable is not None or not hasattr(self.content, "__array__"):
             return f"Traced<{self.aval!r}>with<{type(self.owner).__name__}>"
         return "Ref" + repr(self.content).removeprefix("Array")
+
+
+class ViewMaker:
+    """Makes views of parts of a reference, or of a view: `ref.at[index]`."""
+
+    __slots__ = ("ref",)
+
+    def __init__(self, ref: Ref | RefView) -> None:
+        self.ref = ref
+
+    def __getitem__(self, index: Any) -> RefView:
+        found: RefView = _view(self.ref, index)
+        return found
+
+
+class RefView:
+    """A part of a reference, read and written like one: `ref.at[index]`.
+
+    `index` and `arrays` are the two parts of the index; `aval` is the type of what is there. A view
+    is used where it was made: functions take references, or what they hold.
+    """
+
+    __slots__ = ("arrays", "aval", "index", "ref")
+
+    def __init__(self, ref: Ref, index: Any, arrays: tuple[Any, ...], aval: Any) -> None:
+        self.ref = ref
+        self.index = index
+        self.arrays = arrays
+        self.aval = aval
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the part."""
+        found: Shape = self.aval.shape
+        return found
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the array."""
+        return self.aval.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes of the part."""
+        return len(self.shape)
+
+    @property
+    def at(self) -> ViewMaker:
+        """What makes views of parts of this part."""
+        return ViewMaker(self)
+
+    def addupdate(self, x: Any, idx: Any = ()) -> None:
+        """Add to a part of the array."""
+        _add(self, idx, x)
+
+    def __getitem__(self, index: Any) -> Any:
+        return _get(self, index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        _set(self, index, value)
+
+    def __repr__(self) -> str:
+        return f"RefView({self.aval.str_short()} of {self.ref.aval})"
 
 
 def not_an_array(what: str, ref: Ref) -> TypeError:

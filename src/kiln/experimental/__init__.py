@@ -14,6 +14,7 @@ if _TYPE_CHECKING:
     from kiln.experimental import mesh_utils as mesh_utils
     from kiln.experimental import multihost_utils as multihost_utils
     from kiln.experimental import ode as ode
+    from kiln.experimental import pallas as pallas
     from kiln.experimental import pjit as pjit
     from kiln.experimental import serialize_executable as serialize_executable
     from kiln.experimental import shard_map as shard_map
@@ -30,6 +31,7 @@ __getattr__, __dir__ = _on_first_use(
         "mesh_utils",
         "multihost_utils",
         "ode",
+        "pallas",
         "pjit",
         "shard_map",
     ),

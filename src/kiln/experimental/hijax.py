@@ -16,6 +16,7 @@ from kiln.core.hitypes import (
     control_flow_allowed_effects,
     register_hitype,
 )
+from kiln.core.ref import RefView as TransformedRef
 from kiln.ir.ref_type import AbstractRef
 from kiln.ir.types import AbstractValue, ShapedArray
 from kiln.ops.shape import filled as instantiate_zeros
@@ -29,6 +30,7 @@ __all__ = [
     "HiType",
     "MutableHiType",
     "ShapedArray",
+    "TransformedRef",
     "Zero",
     "aval_method",
     "aval_property",

@@ -12,13 +12,17 @@ from kiln.control.ref_index import (
     GIVEN,
     BadIndex,
     Part,
+    Span,
     check_within,
     joined,
     part_type,
     parts_of,
+    read_part,
+    spans_of,
     text,
     window,
 )
+from kiln.core.slices import ds
 from kiln.ir.types import ShapedArray
 
 SHAPE = (4, 5, 6)
@@ -88,3 +92,48 @@ def test_windows() -> None:
     for index in (np.array([0]), slice(None, None, 2), slice(2, 2)):
         assert window(SHAPE, *parts_of(SHAPE, index)) is None
     assert window(("n",), (0,), []) is None
+
+
+def test_slices_of_known_start_are_parts() -> None:
+    assert parts_of(SHAPE, (ds(1, 2), ds(0, 3, 2)))[0] == (Part(1, 3, None), Part(0, 5, 2))
+    assert parts_of(SHAPE, (..., ds(np.int64(4), 2)))[0] == (..., Part(4, 6, None))
+    assert parts_of(SHAPE, ds(None)) == ((), [])
+
+
+@pytest.mark.parametrize("index", [ds(3, 2), ds(-1, 1), (0, ds(0, 3, 3)), (..., ds(2, 5))])
+def test_slices_are_within(index: Any) -> None:
+    with pytest.raises(BadIndex, match="Out of bound slice"):
+        parts_of(SHAPE, index)
+
+
+def test_slices_of_traced_start_are_spans() -> None:
+    i = jnp.int32(1)
+    index, arrays = parts_of(SHAPE, (ds(i, 2), 0, ds(i, 3, 2)))
+    assert index == (Span(2, 1), 0, Span(3, 2))
+    assert arrays == [i, i]
+    assert text(index, ["i", "j"]) == "i:i+2,0,j:j+5:2"
+    assert part_type(CUBE, index, (i.aval, i.aval)).shape == (2, 3)
+    with pytest.raises(BadIndex, match="start=3, size=2, stride=1, dim=4"):
+        check_within(SHAPE, *parts_of(SHAPE, ds(jnp.int32(3), 2)))
+    with pytest.raises(TypeError, match="starts at an integer"):
+        parts_of(SHAPE, ds(jnp.ones(2, int), 2))
+
+
+@pytest.mark.parametrize(
+    "others", [(), (0,), (slice(1, 3),), (slice(None), -1), (np.array([2, 0]),)]
+)
+@pytest.mark.parametrize("stride", [1, 2])
+def test_what_is_read_at_spans(others: Any, stride: int) -> None:
+    x = np.arange(120.0, dtype=np.float32).reshape(SHAPE)
+    index, arrays = parts_of(SHAPE, (ds(jnp.int32(1), 2, stride), *others))
+    wanted = x[(slice(1, 2 + stride, stride), *others)]
+    np.testing.assert_array_equal(read_part(jnp.asarray(x), index, arrays), wanted)
+
+
+def test_the_window_of_all_spans() -> None:
+    found = spans_of(SHAPE, *parts_of(SHAPE, (ds(jnp.int32(-2), 2), ..., ds(jnp.int32(1), 2, 3))))
+    assert found is not None
+    assert [int(start) for start in found.starts] == [2, 0, 1]
+    assert found.sizes == [2, 5, 4]
+    assert found.inner == (Part(None, None, None), Part(None, None, None), Part(None, None, 3))
+    assert spans_of(SHAPE, (0,), []) is None

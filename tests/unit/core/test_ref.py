@@ -61,9 +61,10 @@ def test_it_is_no_array(use: Callable[[Any], Any]) -> None:
         use(ref)
 
 
-def test_there_are_no_references_to_parts() -> None:
-    with pytest.raises(NotImplementedError, match="no references to parts"):
-        kiln.new_ref(1.0).at
+def test_a_view_tells_what_it_is_of() -> None:
+    view = kiln.new_ref(jnp.zeros((2, 3))).at[1].at[1:]
+    assert (view.shape, view.dtype, view.ndim) == ((2,), np.float32, 1)
+    assert repr(view) == "RefView(f32[2] of Ref{float32[2,3]})"
 
 
 def test_two_uses_of_one_reference_are_named() -> None:

@@ -1,0 +1,83 @@
+"""Programs of a grid: which one a kernel is, and how many there are.
+
+A kernel is recorded once, with its program ids as inputs: they are what `program_id` returns then.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
+
+from kiln import _runtime
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
+
+
+class Grid(NamedTuple):
+    """The program ids, and the sizes of the axes, which may be traced."""
+
+    ids: tuple[Any, ...]
+    sizes: tuple[Any, ...]
+
+
+class _Here(threading.local):
+    """The grid of the kernel that this thread records."""
+
+    grid: Grid | None = None
+
+
+_here = _Here()
+
+
+class in_grid(_runtime.Assigned):
+    """Let the programs of a context be those of a grid."""
+
+    def __new__(cls, ids: Sequence[Any], sizes: Sequence[Any]) -> Self:
+        """Take the ids and the sizes."""
+        return super().__new__(cls, _here, "grid", Grid(tuple(ids), tuple(sizes)), None)
+
+
+def program_id(axis: int) -> Any:
+    """Return the position of a kernel's program along an axis of the grid, as an int32.
+
+    Raises: RuntimeError outside a kernel; ValueError for an axis that the grid does not have.
+    Example:
+        >>> from kiln.experimental import pallas as pl
+        >>> def number(out):
+        ...     out[pl.program_id(0)] = 10 * pl.program_id(0)
+        >>> pl.pallas_call(number, out_shape=kiln.ShapeDtypeStruct((3,), jnp.int32), grid=3)()
+        Array([ 0, 10, 20], dtype=int32)
+    """
+    return _grid("program_id", axis).ids[axis]
+
+
+def num_programs(axis: int) -> Any:
+    """Return the size of the grid along an axis: an int, if it is known while tracing.
+
+    Raises: what `program_id` raises.
+    """
+    return _grid("num_programs", axis).sizes[axis]
+
+
+def _grid(what: str, axis: int) -> Grid:
+    grid = _here.grid
+    asked = f"{what}({axis!r}) at {current_source()}"
+    if grid is None:
+        raise RuntimeError(
+            three_lines(
+                asked,
+                "programs of a grid have positions, and this is not one: no kernel is being traced",
+                "call it in a function that is passed to pallas_call",
+            )
+        )
+    if not -len(grid.ids) <= axis < len(grid.ids):
+        sizes = ", ".join(map(str, grid.sizes))
+        raise ValueError(
+            three_lines(
+                asked,
+                f"Axis {axis} is out of bounds for grid ({sizes})",
+                f"use an axis from 0 to {len(grid.ids) - 1}" if grid.ids else "pass grid=(n,)",
+            )
+        )
+    return grid

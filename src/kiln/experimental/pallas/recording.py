@@ -1,0 +1,42 @@
+"""Kernels and index maps as programs of references, recorded once for all programs of the grid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from kiln.base.source import definition_of, name_of
+from kiln.control.discharge import run_discharged, writes
+from kiln.core.staging import check_may_trace, eval_jaxpr, stage_region
+from kiln.ir.jaxpr import Jaxpr
+
+
+class Recorded(NamedTuple):
+    """A function as a program, which takes the values it closes over, then its arguments."""
+
+    jaxpr: Jaxpr
+    consts: list[Any]
+
+    @property
+    def writes(self) -> list[bool]:
+        """To which arguments, of those that are references, it may write."""
+        return writes(self.jaxpr)[len(self.consts) :]
+
+    def run(self, args: Sequence[Any]) -> list[Any]:
+        """Apply the program; references among the arguments hold the results then."""
+        return run_discharged(self.jaxpr, [*self.consts, *args], _evaluated)
+
+
+def _evaluated(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
+    return eval_jaxpr(jaxpr, (), *args)
+
+
+def recorded(
+    flat: Callable[..., Sequence[Any]], avals: Sequence[Any], user: Callable[..., Any]
+) -> Recorded:
+    """Record a function of arrays and references; messages name the `user`'s."""
+    check_may_trace(definition_of(user), "pallas_call")
+    jaxpr, consts = stage_region(
+        flat, avals, name=name_of(user), definition=definition_of(user), purpose="pallas_call"
+    )
+    return Recorded(jaxpr, consts)

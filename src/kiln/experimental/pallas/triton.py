@@ -1,0 +1,44 @@
+"""What kernels that were written for Triton ask for, as far as it means something on a CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kiln.core.ref import Ref, RefView
+from kiln.experimental.pallas.kernels import dot
+from kiln.experimental.pallas.masked import load as _load
+from kiln.experimental.pallas.masked import store as _store
+from kiln.experimental.pallas.specs import CompilerParams as _Params
+
+__all__ = ["CompilerParams", "dot", "load", "store"]
+
+
+class CompilerParams(_Params):
+    """Parameters of Triton's compiler. Accepted, and mean nothing here."""
+
+
+def load(
+    ref: Ref | RefView,
+    *,
+    mask: Any = None,
+    other: Any = None,
+    cache_modifier: str | None = None,
+    eviction_policy: str | None = None,
+    volatile: bool = False,
+) -> Any:
+    """Return what a reference or a view holds, and `other` where the mask is false.
+
+    Example:
+        >>> from kiln.experimental.pallas import triton
+        >>> ref = kiln.new_ref(jnp.arange(4.0))
+        >>> triton.load(ref.at[1:], mask=jnp.array([True, False, True]), other=0.0)
+        Array([1., 0., 3.], dtype=float32)
+    """
+    return _load(ref, mask=mask, other=other)
+
+
+def store(
+    ref: Ref | RefView, val: Any, *, mask: Any = None, eviction_policy: str | None = None
+) -> None:
+    """Replace what a reference or a view holds, where the mask is true."""
+    _store(ref, None, val, mask=mask)

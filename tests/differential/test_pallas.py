@@ -1,0 +1,19 @@
+"""Kernels compute what jax's do in interpret mode, and are refused where jax's are."""
+
+from __future__ import annotations
+
+import pytest
+
+import kiln
+from tests.differential.oracle import Case, Topic
+from tests.differential.pallas_programs import PROGRAMS, compiled
+
+TOPIC = Topic(
+    "pallas",
+    [Case(group, run.__name__, compiled(run)) for group, runs in PROGRAMS.items() for run in runs],
+)
+
+
+@pytest.mark.parametrize("group", TOPIC.groups)
+def test_as_jax(group: str) -> None:
+    TOPIC.check(group, kiln)
