@@ -137,7 +137,9 @@ def test_arrays_over_devices_are_measured() -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", ["calls", "dispatch", "modules", "startup", "trace_compile"])
+@pytest.mark.parametrize(
+    "name", ["calls", "dispatch", "kernels", "modules", "startup", "trace_compile"]
+)
 def test_a_slow_benchmark_runs(name: str) -> None:
     done = _benchmarks(name)
     assert done.returncode == 0, done.stderr
