@@ -8,7 +8,7 @@ function to continue with for the arrays, or other values, that it consists of.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source, name_of
@@ -18,13 +18,8 @@ from kiln.core.trace import aval_of, state
 from kiln.ops.shape import iota, mapped_at
 from kiln.transforms.batching import BatchTrace
 
-
-class _Handlers(NamedTuple):
-    to_elt: Callable[..., Any]
-    from_elt: Callable[..., Any]
-
-
-_registered: dict[type, _Handlers] = {}
+_registered: dict[type, tuple[Callable[..., Any], Callable[..., Any]]] = {}
+"""How values of a type are taken apart, and built."""
 _iotas: dict[type, Callable[[Any], Any]] = {}
 spec_types: set[type] = {int}
 """The types of entries of `in_axes` and `out_axes`."""
@@ -48,7 +43,7 @@ def register_vmappable(
 
     Source: `jax.interpreters.batching.register_vmappable`, as libraries call it.
     """
-    _registered[data_type] = _Handlers(to_elt, from_elt)
+    _registered[data_type] = to_elt, from_elt
     spec_types.add(spec_type)
     if make_iota is not None:
         _iotas[axis_size_type] = make_iota
@@ -157,7 +152,8 @@ class _Elements:
         """Return one element of a value, or of an array whose mapped axis `spec` is."""
         if not is_vmappable(x):
             return self._element_of_array(x, spec)
-        return _registered[type(x)].to_elt(self.element, self._position, x, spec)
+        to_elt, _ = _registered[type(x)]
+        return to_elt(self.element, self._position, x, spec)
 
     def _element_of_array(self, x: Any, axis: Any) -> Any:
         if axis is None:
@@ -188,7 +184,8 @@ class _Elements:
 
     def _stack(self, size: Any, x: Any, spec: Any) -> Any:
         if is_vmappable(x):
-            return _registered[type(x)].from_elt(self._stack, size, x, spec)
+            _, from_elt = _registered[type(x)]
+            return from_elt(self._stack, size, x, spec)
         value, at = self._trace.split(x)
         if spec is None and at is None:
             return value

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import operator
 from typing import Any
 
 from kiln.base.errors import three_lines
+from kiln.base.records import Record
 from kiln.base.source import current_source
 
 
-@dataclasses.dataclass(frozen=True)
-class Slice:
+class Slice(Record):
     """Elements `start`, `start + stride`, ... of an axis, `size` of them. Made by `ds`."""
 
     start: Any

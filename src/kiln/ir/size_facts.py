@@ -10,13 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
+
+from kiln.base.records import Record
 
 Atom = tuple[Any, ...]
 Poly = dict[tuple[Atom, ...], Any]
 
 
-class Fact(NamedTuple):
+class Fact(Record):
     """A difference of sizes, of names without facts, that is 0 or, if not `is_equality`, >= 0."""
 
     text: str
