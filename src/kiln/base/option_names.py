@@ -236,6 +236,15 @@ FOREIGN["jax_high_dynamic_range_gumbel"] = Foreign(
 )
 
 
+_on_refusal: Callable[[str, Any, Foreign], None] | None = None
+
+
+def set_on_refusal(listener: Callable[[str, Any, Foreign], None]) -> None:
+    """Let a function hear of values that options refuse, which are then ignored."""
+    global _on_refusal
+    _on_refusal = listener
+
+
 def check_foreign(name: str, value: Any) -> None:
     """Check the value that a user sets for a JAX option.
 
@@ -243,6 +252,9 @@ def check_foreign(name: str, value: Any) -> None:
     """
     option = FOREIGN[name]
     if value in option.values:
+        return
+    if _on_refusal is not None and not option.harmless:
+        _on_refusal(name, value, option)
         return
     text = three_lines(
         f"config.update({name!r}, {value!r}) at {current_source()}",
