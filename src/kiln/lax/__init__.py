@@ -43,6 +43,7 @@ from kiln.lax.shapes import dtype as dtype
 from kiln.lax.shapes import empty as empty
 from kiln.lax.shapes import full as full
 from kiln.lax.shapes import full_like as full_like
+from kiln.lax.sums import reduce_sum as reduce_sum
 from kiln.ops.collective import axis_index as axis_index
 from kiln.ops.collective import axis_index_p as axis_index_p
 from kiln.ops.collective import axis_size as axis_size
@@ -277,7 +278,6 @@ from kiln.ops.shape import broadcasted_iota as broadcasted_iota
 from kiln.ops.shape import expand_dims as expand_dims
 from kiln.ops.shape import iota as iota
 from kiln.ops.shape import iota_p as iota_p
-from kiln.ops.shape import reduce_sum as reduce_sum
 from kiln.ops.shape import reduce_sum_p as reduce_sum_p
 from kiln.ops.shape import reshape as reshape
 from kiln.ops.shape import reshape_p as reshape_p

@@ -15,7 +15,16 @@ from kiln.core.array import ConcreteArray
 from kiln.core.trace import aval_of, require_unmasked
 from kiln.execution.eager_plans import eager
 from kiln.ir.sizes import Dim, Size, is_constant
-from kiln.numpy.index_expressions import GROUP, NEW, Fixed, GatherPlan, Kept, Positions, parse
+from kiln.numpy.index_expressions import (
+    GROUP,
+    NEW,
+    Fixed,
+    GatherPlan,
+    Kept,
+    Positions,
+    check_static,
+    parse,
+)
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.dimension_numbers import (
     CLIP,
@@ -37,9 +46,13 @@ _INT32 = np.iinfo(np.int32)
 def getitem(x: Any, index: Any) -> Any:
     """Return `x[index]` as NumPy does; positions out of bounds are clamped.
 
-    Raises: IndexError, TypeError for unsupported indices.
+    Raises: IndexError, TypeError for unsupported indices, or if the option `check_static_indices`
+        finds one out of bounds.
     """
-    return read(x, parse(aval_of(x), index))
+    aval = aval_of(x)
+    plan = parse(aval, index)
+    check_static(aval, plan)
+    return read(x, plan)
 
 
 def read(

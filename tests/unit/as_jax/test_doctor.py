@@ -101,7 +101,10 @@ def test_names_that_are_only_imported(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "refused"),
     [
-        ("jax.config.update('jax_random_seed_offset', 3)", "option jax_random_seed_offset = 3"),
+        (
+            "jax.config.update('jax_disallow_mesh_context_manager', True)",
+            "option jax_disallow_mesh_context_manager = True",
+        ),
         ("jax.numpy.sum(1.0, no_such=2)", "argument no_such of jax.numpy.sum"),
         ("jax.numpy.ones(2).no_such", "attribute no_such of ConcreteArray"),
         ("jax.numpy.compress([True], [1], out=2)", "compress(..., out=2)"),
@@ -116,9 +119,9 @@ def test_what_is_refused(tmp_path: Path, text: str, refused: str) -> None:
 
 
 def test_a_program_goes_on_after_refused_options(tmp_path: Path) -> None:
-    text = "import jax\njax.config.update('jax_random_seed_offset', 3)\njax.lax.psend(1)\n"
+    text = "import jax\njax.config.update('jax_disallow_mesh_context_manager', True)\njax.lax.psend(1)\n"
     lines = doctor(tmp_path, text, status=1, JAX_ERROR_CHECKING_BEHAVIOR_NAN="raise")
-    assert "refused: option jax_random_seed_offset = 3, once" in lines
+    assert "refused: option jax_disallow_mesh_context_manager = True, once" in lines
     assert "missing: jax.lax.psend, used once" in lines
     assert "the program ran to its end" in lines
 
