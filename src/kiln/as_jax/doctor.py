@@ -26,7 +26,7 @@ from kiln.as_jax.report import (
     start_examination,
 )
 from kiln.base.lazy import traceback
-from kiln.base.option_names import Foreign, set_on_refusal
+from kiln.base.option_names import Foreign, hear_refusals
 from kiln.base.source import current_source, is_internal
 
 NOTHING_LACKS, LACKS, FAILED = 0, 1, 3
@@ -39,7 +39,7 @@ _PLACES = 5
 def start() -> None:
     """Examine what runs from now on."""
     start_examination()
-    set_on_refusal(_refused_option)
+    hear_refusals(_refused_option)
 
 
 def examine(program: str, run: Callable[[], None], *, strict: bool = False) -> int:

@@ -24,6 +24,7 @@ _PUBLIC = {
     "jax._src.custom_derivatives": ("jax.custom_derivatives",),
     "jax._src.dtypes": ("jax.dtypes",),
     "jax._src.flatten_util": ("jax.flatten_util",),
+    "jax._src.hijax": ("jax.experimental.hijax",),
     "jax._src.interpreters.ad": ("jax.interpreters.ad",),
     "jax._src.interpreters.batching": ("jax.interpreters.batching",),
     "jax._src.interpreters.mlir": ("jax.interpreters.mlir",),

@@ -134,13 +134,13 @@ ALIASES: dict[str, Alias] = {
 """By names of JAX's options: what kiln has for them."""
 
 
-_on_refusal: Callable[[str, Any, Foreign], None] | None = None
+_listener: Callable[[str, Any, Foreign], None] | None = None
 
 
-def set_on_refusal(listener: Callable[[str, Any, Foreign], None]) -> None:
+def hear_refusals(listener: Callable[[str, Any, Foreign], None]) -> None:
     """Let a function hear of values that options refuse, which are then ignored."""
-    global _on_refusal
-    _on_refusal = listener
+    global _listener
+    _listener = listener
 
 
 def check_foreign(name: str, value: Any) -> bool:
@@ -151,8 +151,8 @@ def check_foreign(name: str, value: Any) -> bool:
     option = FOREIGN[name]
     if value in option.values or not option.meaning:
         return True
-    if _on_refusal is not None and not option.harmless:
-        _on_refusal(name, value, option)
+    if _listener is not None and not option.harmless:
+        _listener(name, value, option)
         return False
     text = three_lines(
         f"config.update({name!r}, {value!r}) at {current_source()}",

@@ -119,7 +119,11 @@ def test_what_is_refused(tmp_path: Path, text: str, refused: str) -> None:
 
 
 def test_a_program_goes_on_after_refused_options(tmp_path: Path) -> None:
-    text = "import jax\njax.config.update('jax_disallow_mesh_context_manager', True)\njax.lax.psend(1)\n"
+    text = (
+        "import jax\n"
+        "jax.config.update('jax_disallow_mesh_context_manager', True)\n"
+        "jax.lax.psend(1)\n"
+    )
     lines = doctor(tmp_path, text, status=1, JAX_ERROR_CHECKING_BEHAVIOR_NAN="raise")
     assert "refused: option jax_disallow_mesh_context_manager = True, once" in lines
     assert "missing: jax.lax.psend, used once" in lines

@@ -112,6 +112,9 @@ def test_private_modules_import_and_raise_when_used(decoy: Path) -> None:
 from jax._src import core, traceback_util
 import jax._src.dispatch
 from jax._src.numpy import lax_numpy
+from jax._src.hijax import VJPHiPrimitive
+from jax._src.interpreters.ad import GradAccum, NullAccum
+assert VJPHiPrimitive.__name__ == "VJPHiPrimitive" and issubclass(NullAccum, GradAccum)
 import kiln.core
 assert core.Tracer is kiln.core.Tracer and core.trace_state_clean()
 traceback_util.register_exclusion(__name__)
