@@ -12,7 +12,7 @@ import os
 
 from kiln.base.config import config
 from kiln.base.errors import UnavailableOptionError, three_lines
-from kiln.base.jax_options import FOREIGN
+from kiln.base.jax_options import FOREIGN, Foreign
 from kiln.base.option_names import ALIASES, Alias
 
 
@@ -22,7 +22,8 @@ def apply_environment() -> None:
     Raises: UnavailableOptionError for a value that kiln does not support, ValueError for a text
         that is none.
     """
-    for name, option in {**ALIASES, **FOREIGN}.items():
+    known: dict[str, Alias | Foreign] = {**ALIASES, **FOREIGN}
+    for name, option in known.items():
         text = os.environ.get(name.upper())
         own = f"KILN_{option.field.upper()}" if isinstance(option, Alias) else ""
         if not text or own in os.environ:

@@ -35,12 +35,13 @@ class MissingAttribute(AttributeError):
 
     def __init__(self, module: str, name: str, known: Callable[[], Iterable[str]]) -> None:
         super().__init__(f"module {module!r} has no attribute {name!r}", name=name)
+        self._wanted = name
         self._known = known
 
     def __str__(self) -> str:
         text = super().__str__()
-        private = self.name.startswith("_")
-        close = [] if private else difflib.get_close_matches(self.name, self._known(), 3)
+        private = self._wanted.startswith("_")
+        close = [] if private else difflib.get_close_matches(self._wanted, self._known(), 3)
         return f"{text}; did you mean {' or '.join(close)}?" if close else text
 
 

@@ -178,8 +178,8 @@ class VJPHiPrimitive:
 
     def __eq__(self, other: object) -> bool:
         return (
-            type(self) is type(other)
-            and isinstance(other, VJPHiPrimitive)
+            isinstance(other, VJPHiPrimitive)
+            and type(self) is type(other)
             and self.in_avals_flat == other.in_avals_flat
             and params_key(self.params) == params_key(other.params)
         )
