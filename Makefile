@@ -87,6 +87,7 @@ run-libraries-oracle: $(VENV)/.has-distrax
 oracle: $(VENV)/.has-test
 	$(RUN) -m tests.differential.oracle $(TOPICS)
 	$(RUN) -m tests.differential.public_names
+	$(RUN) -m tests.differential.options
 	$(RUN) -m pytest -q -n $(WORKERS) --dist worksteal tests/differential tests/programs $(ARGS)
 
 breaks: $(VENV)/.has-test
@@ -143,6 +144,8 @@ hooks: $(VENV)/.has-lint
 docs: $(VENV)/.has-bench
 	$(RUN) -m kiln coverage --markdown > $(VENV)/primitives.md
 	mv $(VENV)/primitives.md docs/primitives.md
+	$(RUN) -m kiln options > $(VENV)/options.md
+	mv $(VENV)/options.md docs/options.md
 	$(RUN) -m tests.unit.engines.native.elementary.measured docs/elementary.md
 	$(RUN) -m benchmarks.report docs/performance.md
 

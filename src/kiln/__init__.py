@@ -6,16 +6,9 @@ from kiln.base.collection import Permanent as _Permanent
 
 with _Permanent():
     from kiln import core as core
-    from kiln import custom_derivatives as custom_derivatives
-    from kiln import debug as debug
     from kiln import dtypes as dtypes
-    from kiln import errors as errors
     from kiln import lax as lax
     from kiln import numpy as numpy
-    from kiln import sharding as sharding
-    from kiln import stages as stages
-    from kiln import tree as tree
-    from kiln import tree_util as tree_util
     from kiln.api.arrays import block_until_ready as block_until_ready
     from kiln.api.arrays import default_backend as default_backend
     from kiln.api.arrays import device_count as device_count
@@ -49,10 +42,6 @@ with _Permanent():
     from kiln.api.contexts import transfer_guard as transfer_guard
     from kiln.api.grad import grad as grad
     from kiln.api.grad import value_and_grad as value_and_grad
-    from kiln.api.jacobian import hessian as hessian
-    from kiln.api.jacobian import jacfwd as jacfwd
-    from kiln.api.jacobian import jacobian as jacobian
-    from kiln.api.jacobian import jacrev as jacrev
     from kiln.api.jit import disable_jit as disable_jit
     from kiln.api.jit import jit as jit
     from kiln.api.linear import jvp as jvp
@@ -61,7 +50,6 @@ with _Permanent():
     from kiln.api.linear import vjp as vjp
     from kiln.api.make_jaxpr import eval_shape as eval_shape
     from kiln.api.make_jaxpr import make_jaxpr as make_jaxpr
-    from kiln.api.shard_map import shard_map as shard_map
     from kiln.api.threads import get_num_threads as get_num_threads
     from kiln.api.threads import num_threads as num_threads
     from kiln.api.threads import set_num_threads as set_num_threads
@@ -71,29 +59,27 @@ with _Permanent():
     from kiln.control import checkpoint_policies as checkpoint_policies
     from kiln.control.callback import effects_barrier as effects_barrier
     from kiln.control.callback import pure_callback as pure_callback
-    from kiln.control.check import check as check
-    from kiln.control.checkpoint import checkpoint as checkpoint
-    from kiln.control.checkpoint import remat as remat
     from kiln.control.closure import closure_convert as closure_convert
     from kiln.control.closure import custom_gradient as custom_gradient
     from kiln.control.custom_jvp import custom_jvp as custom_jvp
     from kiln.control.custom_vjp import custom_vjp as custom_vjp
     from kiln.core.array import Array as Array
-    from kiln.execution.cache_report import cache_info as cache_info
     from kiln.execution.fallbacks import explain_fallbacks as explain_fallbacks
     from kiln.execution.fallbacks import fallback_counts as fallback_counts
     from kiln.jit.cache import clear_caches as clear_caches
     from kiln.jit.explain import explain_recompiles as explain_recompiles
     from kiln.jit.struct import ShapeDtypeStruct as ShapeDtypeStruct
-    from kiln.sharding import make_mesh as make_mesh
 
 if _TYPE_CHECKING:
     from kiln import ad_checkpoint as ad_checkpoint
     from kiln import api_util as api_util
     from kiln import checkpoints as checkpoints
     from kiln import custom_batching as custom_batching
+    from kiln import custom_derivatives as custom_derivatives
+    from kiln import debug as debug
     from kiln import distributed as distributed
     from kiln import dlpack as dlpack
+    from kiln import errors as errors
     from kiln import example_libraries as example_libraries
     from kiln import experimental as experimental
     from kiln import export as export
@@ -109,9 +95,13 @@ if _TYPE_CHECKING:
     from kiln import ref as ref
     from kiln import scipy as scipy
     from kiln import serialization as serialization
+    from kiln import sharding as sharding
+    from kiln import stages as stages
     from kiln import struct as struct
     from kiln import test_util as test_util
     from kiln import traverse_util as traverse_util
+    from kiln import tree as tree
+    from kiln import tree_util as tree_util
     from kiln import typing as typing
     from kiln.api.forward_and_backward import fwd_and_bwd as fwd_and_bwd
     from kiln.api.guards import allow_f16_reductions as allow_f16_reductions
@@ -141,6 +131,10 @@ if _TYPE_CHECKING:
     from kiln.api.inspection import print_environment_info as print_environment_info
     from kiln.api.inspection import process_indices as process_indices
     from kiln.api.inspection import typeof as typeof
+    from kiln.api.jacobian import hessian as hessian
+    from kiln.api.jacobian import jacfwd as jacfwd
+    from kiln.api.jacobian import jacobian as jacobian
+    from kiln.api.jacobian import jacrev as jacrev
     from kiln.api.meshes import reshard as reshard
     from kiln.api.meshes import set_mesh as set_mesh
     from kiln.api.per_device import pmap as pmap
@@ -151,6 +145,10 @@ if _TYPE_CHECKING:
     from kiln.api.scopes import make_user_context as make_user_context
     from kiln.api.scopes import named_call as named_call
     from kiln.api.scopes import named_scope as named_scope
+    from kiln.api.shard_map import shard_map as shard_map
+    from kiln.control.check import check as check
+    from kiln.control.checkpoint import checkpoint as checkpoint
+    from kiln.control.checkpoint import remat as remat
     from kiln.control.refs import empty_ref as empty_ref
     from kiln.control.refs import free_ref as free_ref
     from kiln.control.refs import freeze as freeze
@@ -160,14 +158,17 @@ if _TYPE_CHECKING:
     from kiln.core.shards import Shard as Shard
     from kiln.core.slices import ds as ds
     from kiln.dtypes import float0 as float0
+    from kiln.execution.cache_report import cache_info as cache_info
     from kiln.sharding import NamedSharding as NamedSharding
     from kiln.sharding import P as P
+    from kiln.sharding import make_mesh as make_mesh
 
 __version__ = "0.1.0"
 
 # Modules and functions that programs may do without.
 __getattr__, __dir__ = _on_first_use(
     globals(),
+    "custom_derivatives",
     "debug",
     "dtypes",
     "errors",
@@ -209,6 +210,11 @@ __getattr__, __dir__ = _on_first_use(
     "kiln.api.guards: legacy_prng_key no_execution no_tracing softmax_custom_jvp thread_guard",
     "kiln.api.guards: remove_size_one_mesh_axis_from_type transfer_guard_device_to_device",
     "kiln.api.guards: transfer_guard_device_to_host transfer_guard_host_to_device",
+    "kiln.api.jacobian: hessian jacfwd jacobian jacrev",
+    "kiln.api.shard_map: shard_map",
+    "kiln.control.check: check",
+    "kiln.control.checkpoint: checkpoint remat",
+    "kiln.execution.cache_report: cache_info",
     "kiln.api.inspection: Device copy_to_host_async host_count host_id host_ids process_indices",
     "kiln.api.inspection: print_environment_info typeof",
     "kiln.api.meshes: reshard set_mesh",
@@ -221,5 +227,5 @@ __getattr__, __dir__ = _on_first_use(
     "kiln.core.shards: Shard",
     "kiln.core.slices: ds",
     "kiln.dtypes: float0",
-    "kiln.sharding: NamedSharding P",
+    "kiln.sharding: NamedSharding P make_mesh",
 )

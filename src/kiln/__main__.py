@@ -1,4 +1,4 @@
-"""The command line: `python -m kiln coverage`, `cache` and `launch`."""
+"""The command line: `python -m kiln coverage`, `options`, `cache` and `launch`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from kiln import __version__
-from kiln.tools import cache, coverage, launch
+from kiln.tools import cache, coverage, launch, options
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -16,6 +16,7 @@ def main(argv: list[str] | None = None) -> None:
     tools = parser.add_subparsers(dest="tool", required=True)
     listing = tools.add_parser("coverage", help="primitive x rule x engine, as a markdown table")
     listing.add_argument("--markdown", action="store_true", help="with a heading, for docs/")
+    tools.add_parser("options", help="what each option of JAX does here, as a page for docs/")
     programs = tools.add_parser("cache", help="the compiled programs on disk")
     programs.add_argument("action", choices=cache.ACTIONS, nargs="?", default="size")
     several = tools.add_parser("launch", help="a program in several processes on this machine")
@@ -30,17 +31,20 @@ def main(argv: list[str] | None = None) -> None:
     several.add_argument("-m", dest="module", action="store_true", help="run a module by its name")
     several.add_argument("program", help="a Python file, or a module's name after -m")
     several.add_argument("arguments", nargs=argparse.REMAINDER, help="for the program")
-    options = parser.parse_args(argv)
-    if options.tool == "cache":
-        lines, status = cache.run(options.action)
+    given = parser.parse_args(argv)
+    if given.tool == "cache":
+        lines, status = cache.run(given.action)
         print("\n".join(lines))
         sys.exit(status)
-    if options.tool == "launch":
-        if options.processes < 1:
-            parser.error(f"-n {options.processes}: a program runs in at least one process")
-        command = [*["-m"] * options.module, options.program, *options.arguments]
-        sys.exit(launch.run(command, options.processes, options.devices, options.grace))
-    if options.markdown:
+    if given.tool == "launch":
+        if given.processes < 1:
+            parser.error(f"-n {given.processes}: a program runs in at least one process")
+        command = [*["-m"] * given.module, given.program, *given.arguments]
+        sys.exit(launch.run(command, given.processes, given.devices, given.grace))
+    if given.tool == "options":
+        print("\n".join([options.HEADING, *options.table()]))
+        return
+    if given.markdown:
         print("# Primitives\n\nWritten by `make docs`; a cross marks a rule the primitive has.\n")
     print("\n".join(coverage.table()))
 

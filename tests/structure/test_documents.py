@@ -113,6 +113,12 @@ def test_the_table_of_primitives_is_that_of_the_sources(capsys: pytest.CaptureFi
     assert written == capsys.readouterr().out, "write docs/primitives.md again: make docs"
 
 
+def test_the_table_of_options_is_that_of_the_sources(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["options"])
+    written = (REPOSITORY / "docs" / "options.md").read_text(encoding="utf-8")
+    assert written == capsys.readouterr().out, "write docs/options.md again: make docs"
+
+
 @pytest.mark.parametrize(
     "page",
     [

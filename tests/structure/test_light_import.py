@@ -15,6 +15,9 @@ SELDOM_USED = {
 }
 """Of the standard library: each costs a first result a millisecond or so."""
 
+MODULES = 260
+"""The most modules of kiln that `import kiln` may load: each takes a quarter of a millisecond."""
+
 LOADED = "import sys; print(*sorted({name.split('.')[0] for name in sys.modules}))"
 
 
@@ -33,6 +36,23 @@ def packages_after(program: str) -> set[str]:
 
 def test_import_is_light() -> None:
     assert packages_after("import kiln, kiln.numpy") & set(HEAVY) == set()
+
+
+def test_import_loads_few_modules() -> None:
+    program = """
+import sys, numpy
+before = set(sys.modules)
+import kiln
+added = set(sys.modules) - before
+print(len([name for name in added if name.split(".")[0] == "kiln"]))
+print(*sorted(added & {"difflib", "heapq", "json", "random", "hashlib"}))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120
+    )
+    count, *seldom = done.stdout.split()
+    assert int(count) <= MODULES, "load what few programs need by kiln.base.lazy"
+    assert seldom == []
 
 
 def test_a_first_result_loads_what_it_needs() -> None:

@@ -169,7 +169,8 @@ SURFACES += [
 
 def _surface(name: str) -> dict[str, Any]:
     module = importlib.import_module(f"kiln.{name}".rstrip("."))
-    return {n: v for n, v in vars(module).items() if not n.startswith("_") and n != "annotations"}
+    names = {*vars(module), *dir(module)}
+    return {n: getattr(module, n) for n in names if not n.startswith("_") and n != "annotations"}
 
 
 @pytest.mark.parametrize("surface", SURFACES)

@@ -3,14 +3,22 @@
 python -m kiln.as_jax [--linen] [--report] program.py args ...
 python -m kiln.as_jax [--linen] [--report] -m pytest args ...
 python -m kiln.as_jax [--linen] [--report] -c "text"
+
+python -m kiln.as_jax doctor [--linen] [--strict] program.py args ... (or -m, or -c)
+
+The doctor says at the end what the program needs that kiln lacks. Its status is 0 if nothing is
+lacking, 1 if something is, 3 if nothing is and the program failed by itself; --strict also counts
+names that are imported and never used.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import runpy
 import sys
 
+from kiln.as_jax.doctor import examine, start
 from kiln.as_jax.finder import install
 from kiln.as_jax.report import report, start_report
 
@@ -24,13 +32,22 @@ def main(arguments: list[str]) -> None:
     """
     rest = list(arguments)
     options = set()
-    while rest and rest[0] in ("--linen", "--report"):
+    known = ["--linen", "--report"]
+    if rest and rest[0] == "doctor":
+        options.add(rest.pop(0))
+        known = ["--linen", "--strict"]
+    while rest and rest[0] in known:
         options.add(rest.pop(0))
     if not rest or rest[0] in ("-h", "--help") or (rest[0] in ("-m", "-c") and len(rest) < 2):
         raise SystemExit((__doc__ or "").strip())
     if "--report" in options:
         start_report()
+    if "doctor" in options:
+        start()
     install(linen="--linen" in options)
+    if "doctor" in options:
+        run = functools.partial(_run, rest, options)
+        raise SystemExit(examine(" ".join(rest[:2]), run, strict="--strict" in options))
     try:
         _run(rest, options)
     finally:

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from kiln.as_jax.environment import apply_environment
-from kiln.as_jax.missing import MissingModule, MissingName
+from kiln.as_jax.missing import MissingModule, asked_for
 from kiln.as_jax.names import has_submodules, is_module
 from kiln.as_jax.private import PrivateModule
 from kiln.as_jax.report import observe
@@ -91,7 +91,7 @@ def _of_flax(name: str, module: ModuleType | None) -> ModuleType:
     def private(attribute: str) -> Any:
         # Private names of Flax can be imported, as those of jax; they raise when they are used.
         if attribute.startswith("_") and not attribute.startswith("__"):
-            return MissingName(f"{name}.{attribute}")
+            return asked_for(f"{name}.{attribute}")
         raise AttributeError(f"module {module.__name__!r} has no attribute {attribute!r}")
 
     vars(module).setdefault("__getattr__", private)

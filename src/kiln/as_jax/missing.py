@@ -1,13 +1,18 @@
-"""Placeholders for names of jax that kiln does not have: they raise when they are used."""
+"""Placeholders for names of jax that kiln does not have: they raise when they are used.
+
+While a program is examined (`python -m kiln.as_jax doctor`), uses are only noted, and placeholders
+stand for their results.
+"""
 
 from __future__ import annotations
 
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, NoReturn
 
 from kiln.as_jax.names import is_public, public_names
 from kiln.as_jax.refusals import reason
-from kiln.as_jax.report import record_missed
+from kiln.as_jax.replacements import replacement
+from kiln.as_jax.report import examining, record_asked, record_missed
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 
@@ -22,7 +27,7 @@ def _error(name: str, used: str) -> MissingNameError:
         three_lines(
             f"{name}{used} at {current_source()}",
             f"kiln has no {name}: {why}" if why else f"kiln does not have {name} yet",
-            "see docs/differences.md; python -m kiln.as_jax --report PROGRAM lists all such names",
+            f"{replacement(name)}; python -m kiln.as_jax doctor PROGRAM lists all such names",
         )
     )
 
@@ -32,7 +37,9 @@ class MissingName:
 
     It can be imported, stored, compared by identity, named in an annotation or in `isinstance`
     (which is False: there is no such object). Calling it, deriving from it, and computing with it
-    raise MissingNameError with its full name.
+    raise MissingNameError with its full name. While a program is examined, these are placeholders
+    again, a decorator leaves its function as it is, and only what must be a value of Python's
+    raises.
     """
 
     def __init__(self, name: str) -> None:
@@ -44,9 +51,11 @@ class MissingName:
     def __repr__(self) -> str:
         return f"<{self._kiln_name}, which kiln does not have>"
 
-    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Raise the error of a missing name."""
-        raise self._raised("(...)")
+        result = self._used("(...)")
+        is_decorator = len(args) == 1 and not kwargs and isinstance(args[0], FunctionType)
+        return args[0] if is_decorator else result
 
     def __getattr__(self, name: str) -> MissingName:
         # Protocols are asked for by their dunder names, and a placeholder has none.
@@ -65,7 +74,7 @@ class MissingName:
 
         class Base:
             def __init__(self, *args: Any, **kwargs: Any) -> None:
-                raise missing._raised("(...)")
+                missing._used("(...)")
 
         return (Base,)
 
@@ -87,22 +96,48 @@ class MissingName:
     def __iter__(self) -> NoReturn:
         raise self._raised(" in a loop")
 
-    def __enter__(self) -> NoReturn:
-        raise self._raised(" as a context")
+    def __enter__(self) -> Any:
+        return self._used(" as a context")
 
     def __exit__(self, *exception: object) -> None:
         return None
 
-    def _computed(self, *others: Any) -> NoReturn:
-        raise self._raised(" as an operand")
+    def _computed(self, *others: Any) -> Any:
+        return self._used(" as an operand")
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _computed
-    __truediv__ = __rtruediv__ = __pow__ = __matmul__ = __neg__ = __float__ = __int__ = _computed
-    __index__ = __len__ = __lt__ = __gt__ = __le__ = __ge__ = __array__ = _computed
+    __truediv__ = __rtruediv__ = __pow__ = __matmul__ = __neg__ = _computed
+    __lt__ = __gt__ = __le__ = __ge__ = _computed
+
+    def _value(self, *options: Any, **others: Any) -> NoReturn:
+        raise self._raised(" as a number")
+
+    __float__ = __int__ = __index__ = __len__ = __array__ = _value
+
+    def _used(self, used: str) -> MissingName:
+        """Note a use; return what stands for its result, or raise if nobody examines."""
+        error = self._raised(used)
+        if not examining():
+            raise error
+        return MissingResult(self._kiln_name)
 
     def _raised(self, used: str) -> MissingNameError:
         record_missed(self._kiln_name)
         return _error(self._kiln_name, used)
+
+
+class MissingResult(MissingName):
+    """What came of the use of a name that kiln does not have: all of it is that name's."""
+
+    def __getattr__(self, name: str) -> MissingName:
+        super().__getattr__(name)
+        return self
+
+
+def asked_for(name: str) -> MissingName:
+    """Note that a name that kiln does not have was imported or read; return its placeholder."""
+    record_asked(name)
+    return MissingName(name)
 
 
 def missing_name(module: str, name: str) -> MissingName:
@@ -112,7 +147,7 @@ def missing_name(module: str, name: str) -> MissingName:
     """
     if name.startswith("__") or not is_public(module, name):
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
-    return MissingName(f"{module}.{name}")
+    return asked_for(f"{module}.{name}")
 
 
 class MissingModule(ModuleType):
@@ -127,4 +162,4 @@ class MissingModule(ModuleType):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         if public_names().get(self.__name__):
             return missing_name(self.__name__, name)
-        return MissingName(f"{self.__name__}.{name}")
+        return asked_for(f"{self.__name__}.{name}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from kiln.as_jax.missing import MissingModule, MissingName
+from kiln.as_jax.missing import MissingModule, MissingName, asked_for
 from kiln.as_jax.private_functions import COMPUTED, FUNCTIONS
 
 _PUBLIC = {
@@ -24,6 +24,7 @@ _PUBLIC = {
     "jax._src.custom_derivatives": ("jax.custom_derivatives",),
     "jax._src.dtypes": ("jax.dtypes",),
     "jax._src.flatten_util": ("jax.flatten_util",),
+    "jax._src.hijax": ("jax.experimental.hijax",),
     "jax._src.interpreters.ad": ("jax.interpreters.ad",),
     "jax._src.interpreters.batching": ("jax.interpreters.batching",),
     "jax._src.interpreters.mlir": ("jax.interpreters.mlir",),
@@ -65,8 +66,11 @@ class PrivateModule(MissingModule):
         own = FUNCTIONS.get(self.__name__, {})
         if name in own:
             return own[name]
+        placeholder = None
         for public in _PUBLIC.get(self.__name__, ()):
             found = getattr(importlib.import_module(public), name, None)
-            if found is not None and not isinstance(found, MissingName):
+            if isinstance(found, MissingName):
+                placeholder = found
+            elif found is not None:
                 return found
-        return MissingName(f"{self.__name__}.{name}")
+        return asked_for(f"{self.__name__}.{name}") if placeholder is None else placeholder

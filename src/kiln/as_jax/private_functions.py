@@ -12,6 +12,7 @@ from kiln.base.processes import process_count, process_index
 from kiln.base.source import api_boundary, is_internal
 from kiln.base.tree_registry import node_classes
 from kiln.control.callback import effects_barrier
+from kiln.control.hi_rules import GradAccum, NullAccum
 from kiln.core.trace import state
 
 _excluded: list[str] = []
@@ -53,6 +54,7 @@ COMPUTED: dict[str, dict[str, Callable[[], Any]]] = {
 FUNCTIONS: dict[str, dict[str, Any]] = {
     "jax._src.core": {"trace_state_clean": trace_state_clean},
     "jax._src.dispatch": {"wait_for_tokens": effects_barrier},
+    "jax._src.interpreters.ad": {"GradAccum": GradAccum, "NullAccum": NullAccum},
     "jax._src.tree_util": {"_registry": node_classes},
     "jax._src.traceback_util": {
         "api_boundary": api_boundary,

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from kiln.as_jax.doctor import record_failure
 from kiln.as_jax.finder import install
-from kiln.as_jax.report import report, start_report
+from kiln.as_jax.report import examining, report, start_report
 
 install()
 
@@ -27,6 +28,12 @@ def pytest_load_initial_conftests(early_config: Any) -> None:
     if options.kiln_report:
         start_report()
     install(linen=options.kiln_linen)
+
+
+def pytest_exception_interact(call: Any) -> None:
+    """Let the doctor see failures, which pytest keeps for itself."""
+    if examining():
+        record_failure(call.excinfo.value)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: Any) -> None:

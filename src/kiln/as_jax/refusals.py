@@ -36,8 +36,6 @@ REFUSED: dict[str, str] = {
     "jax.experimental.custom_partitioning": _SPECIFIC,
     "jax.experimental.EArray": _HIGHER,
     "jax.experimental.fused": _SPECIFIC,
-    "jax.experimental.hijax.HiPspec": _HIGHER,
-    "jax.experimental.hijax.VJPHiPrimitive": "write custom_vjp, or a HiPrimitive with jvp",
     "jax.experimental.jax2tf": "TensorFlow is not a dependency",
     "jax.experimental.jet": "rules are in jet_rules, by names; few operations need one",
     "jax.experimental.key_reuse": "keys used twice are not found",

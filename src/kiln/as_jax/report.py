@@ -1,18 +1,37 @@
 """Which names of jax a program touched, and which of them kiln lacks.
 
 Present names are seen by giving kiln's modules a class that notes each reading from outside kiln;
-this happens only between `start_report` and the end of the process, as it costs time.
+this happens only between `start_report` and the end of the process, as it costs time. Between
+`start_examination` and the end, the lines that asked for a missing name are noted as well, and a
+placeholder stands for what comes of it.
 """
 
 from __future__ import annotations
 
 import sys
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
+
+from kiln.base.source import current_source
+
+Places = dict[str, int]
+"""By `file:line` of a program: how often it happened there."""
+
+
+class Refusal(NamedTuple):
+    """An option or an argument that kiln has not, or a value that it does not take."""
+
+    what: str
+    why: str
+    instead: str
+
 
 _touched: dict[str, set[str]] = {}
-_missed: dict[str, int] = {}
+_asked: dict[str, Places] = {}
+_missed: dict[str, Places] = {}
+_refused: dict[Refusal, Places] = {}
 _reporting = False
+_examining = False
 
 
 class _Noting(ModuleType):
@@ -43,9 +62,51 @@ def observe(name: str, module: ModuleType) -> None:
     module.__class__ = _Noting
 
 
+def start_examination() -> None:
+    """Note from now on who asks for what is missing, and go on as far as possible."""
+    global _examining
+    _examining = True
+
+
+def examining() -> bool:
+    """Tell whether the program goes on with placeholders."""
+    return _examining
+
+
+def record_asked(name: str) -> None:
+    """Note that a name that kiln does not have was imported or read, if anybody wants to know."""
+    if _examining:
+        _count(_asked.setdefault(name, {}))
+
+
 def record_missed(name: str) -> None:
     """Note the use of a name that kiln does not have."""
-    _missed[name] = _missed.get(name, 0) + 1
+    _count(_missed.setdefault(name, {}))
+
+
+def record_refusal(refusal: Refusal, place: str = "") -> None:
+    """Note an option or an argument that was refused, here or at a place."""
+    _count(_refused.setdefault(refusal, {}), place)
+
+
+def asked() -> dict[str, Places]:
+    """Return the missing names that were imported or read, and where."""
+    return _asked
+
+
+def missed() -> dict[str, Places]:
+    """Return the missing names that were used, and where."""
+    return _missed
+
+
+def refused() -> dict[Refusal, Places]:
+    """Return what else was refused, and where."""
+    return _refused
+
+
+def _count(places: Places, place: str = "") -> None:
+    place = place or str(current_source() or "an unknown line")
+    places[place] = places.get(place, 0) + 1
 
 
 def report() -> str:
@@ -56,6 +117,7 @@ def report() -> str:
             lines.append(f"{module}: {' '.join(sorted(names))}")
     if not _missed:
         lines.append("missing: nothing that was used")
-    for name, uses in sorted(_missed.items(), key=lambda item: (-item[1], item[0])):
+    counted = {name: sum(places.values()) for name, places in _missed.items()}
+    for name, uses in sorted(counted.items(), key=lambda item: (-item[1], item[0])):
         lines.append(f"missing: {name} (used {uses} times)")
     return "\n".join(lines)

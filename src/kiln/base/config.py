@@ -15,8 +15,9 @@ from typing import Any
 
 from kiln import _runtime
 from kiln.base.errors import three_lines
+from kiln.base.jax_options import FOREIGN
 from kiln.base.lazy import difflib
-from kiln.base.option_names import ALIASES, FOREIGN, TRANSFER_GUARDS, check_foreign, checked
+from kiln.base.option_names import ALIASES, TRANSFER_GUARDS, check_foreign, checked
 from kiln.base.records import Record
 from kiln.base.source import current_source
 
@@ -38,6 +39,7 @@ class Options(Record):
     numpy_rank_promotion: str = _option("allow", in_key=True)
     threefry_partitionable: bool = _option(False, in_key=True)
     default_prng_impl: str = _option("threefry2x32", in_key=True)
+    enable_custom_prng: bool = _option(False, in_key=True)
     engine: str | None = _option(None, in_key=True)
     batch_invariant: bool = _option(False, in_key=True)
     debug_nans: bool = _option(False, in_key=True)
@@ -65,12 +67,21 @@ class Options(Record):
     eager_cache_mb: int = _option(32)
     body_cache_mb: int = _option(32)
     cache_dir: str = _option("auto")
+    disk_cache: bool = _option(True)
     disk_cache_mb: int = _option(1024)
     trace_cache_mb: int = _option(32)
     default_device: Any = dataclasses.field(default=None, metadata=_metadata(None))
     mesh: Any = dataclasses.field(default=None, metadata=_metadata(None, in_key=True))
     legacy_prng_key: str = _option("allow")
     no_tracing: bool = _option(False)
+    no_execution: bool = _option(False)
+    thread_guard: int | None = _option(None, kind=int)
+    """The thread that alone may run programs of several processes, by its `threading.get_ident`."""
+    random_seed_offset: int = _option(0, in_key=True)
+    high_dynamic_range_gumbel: bool = _option(False, in_key=True)
+    allow_f16_reductions: bool = _option(True, in_key=True)
+    check_static_indices: bool = _option(False, in_key=True)
+    explicit_x64_dtypes: str = _option("warn", in_key=True)
     transfer_guard: str | None = _option(None, kind=str)
     transfer_guard_host_to_device: str | None = _option(None, kind=str)
     transfer_guard_device_to_device: str | None = _option(None, kind=str)
@@ -81,14 +92,16 @@ class Options(Record):
     """Whether what operations compute will be checked: by `checkify`, or by the compiled code."""
     guards_transfers: bool = dataclasses.field(init=False, repr=False, default=False)
     """Whether transfers to devices, or between them, are logged or refused."""
+    guards_execution: bool = dataclasses.field(init=False, repr=False, default=False)
+    """Whether running programs is refused, always or on other threads."""
     plain_places: bool = dataclasses.field(init=False, repr=False, default=True)
-    """Whether new arrays are on the first device, and nothing is asked about transfers."""
+    """Whether new arrays are on the first device, and neither transfers nor runs are guarded."""
     plain: bool = dataclasses.field(init=False, repr=False, default=True)
     """Whether jitted functions are compiled, with plain places."""
     checks_values: bool = dataclasses.field(init=False, repr=False, default=False)
     """Whether results are checked for nans or infinities."""
     looks_at_calls: bool = dataclasses.field(init=False, repr=False, default=False)
-    """Whether compiled programs check what they are given, or their results."""
+    """Whether compiled programs check what they are given, their results, or that they may run."""
     remembers_calls: bool = dataclasses.field(init=False, repr=False, default=True)
     """Whether the runtime makes calls of jitted functions like those it has seen."""
     plain_eager: bool = dataclasses.field(init=False, repr=False, default=True)
@@ -105,14 +118,17 @@ class Options(Record):
         levels = (self.transfer_guard_host_to_device, self.transfer_guard_device_to_device)
         guards = any(level not in (None, "allow") for level in levels)
         object.__setattr__(self, "guards_transfers", guards)
-        object.__setattr__(self, "plain_places", self.default_device is None and not guards)
+        guarded = self.no_execution or self.thread_guard is not None
+        object.__setattr__(self, "guards_execution", guarded)
+        plain = self.default_device is None and not guards and not guarded
+        object.__setattr__(self, "plain_places", plain)
         object.__setattr__(self, "plain", self.jit and self.plain_places)
         object.__setattr__(self, "checks_values", self.debug_nans or self.debug_infs)
-        object.__setattr__(self, "looks_at_calls", self.checks_values or guards)
+        object.__setattr__(self, "looks_at_calls", self.checks_values or guards or guarded)
         remembers = self.plain and not self.checks_values and not self.python_call
         object.__setattr__(self, "remembers_calls", remembers)
         plain = not self.checks_values and self.engine is None and self.plain_places
-        plain = plain and not self.batch_invariant
+        plain = plain and not self.batch_invariant and not self.check_static_indices
         object.__setattr__(self, "plain_eager", plain)
         object.__setattr__(self, "_hash", None)
 
@@ -175,8 +191,8 @@ def _unknown(what: str, name: str) -> AttributeError:
 
 def _resolve(name: str, value: Any) -> tuple[str, Any]:
     if name in ALIASES:
-        field, convert, _ = ALIASES[name]
-        return field, checked(field, convert(value))
+        alias = ALIASES[name]
+        return alias.field, checked(alias.field, alias.from_jax(value))
     if name in _TYPES:
         return name, checked(name, value)
     raise _unknown(f"config.update({name!r}, {value!r})", name)
@@ -210,6 +226,11 @@ def _changed(base: Options, changes: dict[str, Any]) -> Options:
 
 
 _settled: dict[str, str] = {}
+
+
+def base_options() -> Options:
+    """Return the options of threads that change none."""
+    return _base
 
 
 def _set_base(base: Options) -> None:
@@ -251,6 +272,10 @@ def options_of_key(key: tuple[Any, ...]) -> dict[str, Any]:
     return dict(zip(_IN_KEY, key, strict=True))
 
 
+_foreign: dict[str, Any] = {}
+"""What options that have no effect here were set to."""
+
+
 class Config:
     """The public `kiln.config`: read options as attributes, change them with `update`."""
 
@@ -261,7 +286,8 @@ class Config:
             UnavailableOptionError for a JAX option that kiln does not have.
         """
         if name in FOREIGN:
-            check_foreign(name, value)
+            if check_foreign(name, value):
+                _foreign[name] = value
             return
         field, value = _resolve(name, value)
         if field in _settled and value != getattr(_base, field):
@@ -285,15 +311,29 @@ class Config:
         """All options on this thread, those of kiln by their names, those of jax by jax's."""
         return {name: getattr(self, name) for name in _known()}
 
+    @property
+    def x64_enabled(self) -> bool:
+        """Whether there are 64-bit types on this thread."""
+        return options().enable_x64
+
     def __getattr__(self, name: str) -> Any:
         if name in ALIASES:
-            field, _, spelled = ALIASES[name]
-            return spelled(getattr(options(), field))
+            alias = ALIASES[name]
+            return alias.to_jax(getattr(options(), alias.field))
         if name in _TYPES:
             return getattr(options(), name)
         if name in FOREIGN:
-            return FOREIGN[name].values[0]
+            return _foreign.get(name, FOREIGN[name].values[0])
         raise _unknown(f"config.{name}", name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(
+            three_lines(
+                f"config.{name} = {value!r:.80} at {current_source()}",
+                "options are not set by assignment",
+                f"write config.update({name!r}, {value!r:.80})",
+            )
+        )
 
 
 config = Config()

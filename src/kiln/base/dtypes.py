@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from kiln.base.config import options
 from kiln.base.errors import TypePromotionError, three_lines
 from kiln.base.kinds import (
     NARROW_FLOATS,
@@ -177,6 +178,14 @@ def check_user_dtype(wanted: DTypeLike, fun_name: str) -> DType:
         return found
     asked = as_dtype(wanted)
     if not isinstance(asked, ExtendedDtype) and asked.itemsize != found.itemsize:
+        if options().explicit_x64_dtypes == "error":
+            raise ValueError(
+                three_lines(
+                    f"{fun_name}(..., dtype={asked}) at {current_source()}",
+                    f"Explicitly requested dtype {asked} requested in {fun_name} is not available",
+                    "type kiln.config.update('jax_enable_x64', True), or set KILN_ENABLE_X64=1",
+                )
+            )
         warnings.warn(
             f"Explicitly requested dtype {asked} requested in {fun_name} is not available, "
             f"and will be truncated to dtype {found}. To enable more dtypes, type "

@@ -27,13 +27,22 @@ class LazyModule:
         return value
 
 
-def _missing(module: str, name: str, known: Iterable[str]) -> AttributeError:
-    """Build the error for a name that a module lacks, with the names that it may be meant for."""
-    text = f"module {module!r} has no attribute {name!r}"
-    close = [] if name.startswith("_") else difflib.get_close_matches(name, known, 3)
-    if close:
-        text += f"; did you mean {' or '.join(close)}?"
-    return AttributeError(text, name=name)
+class MissingAttribute(AttributeError):
+    """A name that a module lacks. What it may be meant for is looked up when the text is read.
+
+    Python's import statement asks a package for its modules before it loads them.
+    """
+
+    def __init__(self, module: str, name: str, known: Callable[[], Iterable[str]]) -> None:
+        super().__init__(f"module {module!r} has no attribute {name!r}", name=name)
+        self._wanted = name
+        self._known = known
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        private = self._wanted.startswith("_")
+        close = [] if private else difflib.get_close_matches(self._wanted, self._known(), 3)
+        return f"{text}; did you mean {' or '.join(close)}?" if close else text
 
 
 def on_first_use(
@@ -59,7 +68,7 @@ def on_first_use(
 
     def __getattr__(name: str) -> Any:
         if name not in sources:
-            raise _missing(own, name, __dir__())
+            raise MissingAttribute(own, name, __dir__)
         source = sources[name]
         with Permanent(), _loads:
             if source is None:
@@ -87,7 +96,7 @@ def names_on_first_use(
         if name in names:
             with _loads:
                 return getattr(importlib.import_module(module), name)
-        raise _missing(package, name, names)
+        raise MissingAttribute(package, name, __dir__)
 
     def __dir__() -> list[str]:
         return list(names)

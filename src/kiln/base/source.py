@@ -18,8 +18,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-# If a NumPy function gets a traced value, report the user's call, not NumPy's own line.
-_NOT_THE_USERS = (_ROOT, os.path.dirname(np.__file__) + os.sep)
+# If a NumPy function gets a traced value, report the user's call, not NumPy's own line. Names of
+# modules are read by Python's own import statement as well.
+_NOT_THE_USERS = (_ROOT, os.path.dirname(np.__file__) + os.sep, "<frozen importlib.")
 _files_of_others: set[str] = set()
 """Files of those folders that a walk up the stack has met: it meets them again and again."""
 

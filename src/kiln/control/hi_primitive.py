@@ -14,7 +14,16 @@ from kiln.base.errors import MissingRule, three_lines
 from kiln.base.records import Record
 from kiln.base.source import current_source
 from kiln.core.absent import Linear, Zero, is_linear, is_zero
-from kiln.core.hitypes import AvalQDD, full_type_of, is_high, lowered, owned, owner_of, raised
+from kiln.core.hitypes import (
+    AvalQDD,
+    check_tangents,
+    full_type_of,
+    is_high,
+    lowered,
+    owned,
+    owner_of,
+    raised,
+)
 from kiln.core.meaning import meaning
 from kiln.core.primitive import Primitive
 from kiln.core.staging import stage_pure
@@ -187,26 +196,6 @@ class Application(Record, eq=False):
         """Return the types of the tangents of the operands."""
         return [kind.to_tangent_aval() for kind in self.ins]
 
-    def require_tangents(self) -> None:
-        """Check that tangents consist of the tangents of the arrays that values consist of.
-
-        Raises: NotImplementedError naming a type that has others.
-        """
-        for kind in (*self.ins, *self.outs):
-            own = [aval.tangent() for aval in kind.lo_ty()]
-            moves = kind.to_tangent_aval().lo_ty()
-            if len(own) != len(moves) or not all(
-                a.same_type(b) for a, b in zip(own, moves, strict=True)
-            ):
-                raise NotImplementedError(
-                    three_lines(
-                        f"derivative of {self.primitive.name!r} at {current_source()}",
-                        f"tangents of values of type {kind} consist of other arrays ({moves}) than "
-                        f"the tangents of the arrays of a value ({own})",
-                        "let to_tangent_aval return a type with one tangent for each array",
-                    )
-                )
-
     def parts(self, kinds: Iterable[Any], values: Sequence[Any]) -> list[list[Any]]:
         """Divide arrays into those of each type."""
         rest = iter(values)
@@ -240,7 +229,8 @@ class HiCall(Primitive):
         self, primals: Sequence[Any], tangents: Sequence[Any], *, application: Application
     ) -> Any:
         moves = application.tangents()
-        application.require_tangents()
+        kinds = (*application.ins, *application.outs)
+        check_tangents(repr(application.primitive.name), kinds)
         given = [
             Zero(kind) if all(map(is_zero, group)) else raised([kind], map(filled, group))[0]
             for kind, group in zip(moves, application.parts(application.ins, tangents), strict=True)

@@ -321,6 +321,27 @@ def raised(types: Sequence[Any], arrays: Iterable[Any]) -> list[Any]:
     return found
 
 
+def check_tangents(what: str, kinds: Iterable[Any]) -> None:
+    """Check that tangents consist of the tangents of the arrays that values consist of.
+
+    Raises: NotImplementedError naming a type that has others.
+    """
+    for kind in kinds:
+        own = [aval.tangent() for aval in kind.lo_ty()]
+        moves = kind.to_tangent_aval().lo_ty()
+        if len(own) != len(moves) or not all(
+            a.same_type(b) for a, b in zip(own, moves, strict=True)
+        ):
+            raise NotImplementedError(
+                three_lines(
+                    f"derivative of {what} at {current_source()}",
+                    f"tangents of values of type {kind} consist of other arrays ({moves}) than "
+                    f"the tangents of the arrays of a value ({own})",
+                    "let to_tangent_aval return a type with one tangent for each array",
+                )
+            )
+
+
 class aval_property:
     """A property that a type lends to the tracers of its values: `fget(tracer)`."""
 
@@ -333,3 +354,30 @@ class aval_method:
 
     def __init__(self, fun: Callable[..., Any]) -> None:
         self.fun = fun
+
+
+class HiPspec:
+    """The base of what says how the arrays of a value are divided over a mesh."""
+
+    def to_lo(self) -> tuple[Any, ...]:
+        """Return the PartitionSpecs of the arrays that a value consists of."""
+        raise _without_spec(self, "to_lo")
+
+    def to_tangent_spec(self) -> HiPspec:
+        """Return what says it of a tangent."""
+        raise _without_spec(self, "to_tangent_spec")
+
+    def to_ct_spec(self) -> HiPspec:
+        """Return what says it of a cotangent."""
+        raise _without_spec(self, "to_ct_spec")
+
+
+def _without_spec(spec: HiPspec, method: str) -> NotImplementedError:
+    name = type(spec).__name__
+    return NotImplementedError(
+        three_lines(
+            f"{name}.{method} at {current_source()}",
+            f"{name} does not define {method}, which this needs",
+            f"define `{method}` on {name}",
+        )
+    )

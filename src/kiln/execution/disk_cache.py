@@ -234,6 +234,8 @@ def _read(data: bytes, name: str) -> Entry:
 
 def chosen_path() -> str | None:
     """Return where the cache lies; None if it is switched off, or there is no place for it."""
+    if not options().disk_cache:
+        return None
     chosen = options().cache_dir
     if chosen != "auto":
         return os.path.abspath(os.path.expanduser(chosen)) if chosen else None

@@ -18,6 +18,7 @@ from kiln.core.trace import Trace, Tracer, aval_of, leaked, set_root_trace
 from kiln.core.transfers import applied
 from kiln.execution.compilation import CachedProgram, WrongDevice, compile_jaxpr
 from kiln.execution.engine_choice import engine_for
+from kiln.execution.execution_guards import check_execution
 from kiln.execution.nonfinite import check_operation
 from kiln.execution.placement import Placer, is_placed
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
@@ -70,6 +71,8 @@ class EvalTrace(Trace):
     def run(self, primitive: Operation, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Run one operation as a program."""
         opts = options()
+        if opts.guards_execution:
+            check_execution(primitive.name)
         avals = tuple([aval_of(x) for x in args])
         key = (primitive, avals, params_key(params) if params else (), opts.key())
         program = self.programs.peek(key)

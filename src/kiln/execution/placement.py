@@ -26,6 +26,7 @@ from kiln.execution.compilation import (
 )
 from kiln.execution.donation import Donation
 from kiln.execution.engine_choice import engine_for
+from kiln.execution.execution_guards import check_execution
 from kiln.execution.programs import program_of
 from kiln.execution.sized_programs import compile_for_sizes, program_for_sizes
 from kiln.ir.jaxpr import Jaxpr
@@ -104,7 +105,7 @@ class Placer:
 
     def run(self, args: Sequence[Any]) -> list[ConcreteArray]:
         """Run the program, with a fast path if nothing was placed."""
-        if self.direct is not None and options().default_device is None:
+        if self.direct is not None and options().plain_places:
             try:
                 return self.direct(args)
             except WrongDevice:
@@ -124,11 +125,15 @@ class Placer:
         For arguments that were never placed it raises WrongDevice if called with others. `note` is
         called with the seconds that it took to prepare, if it was not prepared before.
 
-        Raises: ValueError for committed arguments on different devices, or not as asked for.
+        Raises: ValueError for committed arguments on different devices, or not as asked for;
+            RuntimeError if an option forbids to run it.
         """
         opts = options()
         situation = _situation(args, opts)
         found = self._runs.get(situation)
+        if opts.guards_execution:
+            there = self.place(situation.committed)
+            check_execution(self.name, () if there is None else there.devices)
         if opts.guards_transfers:
             placement = self.place(situation.committed)
             if placement is not None or situation.has_placed:

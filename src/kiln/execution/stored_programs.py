@@ -146,7 +146,7 @@ def _place_for_host(choice: Choice, program: Program) -> _Place | None:
     """Return the place of a program for the host, if it is to have one."""
     chosen = options()
     if (
-        not chosen.cache_dir
+        not (chosen.disk_cache and chosen.cache_dir)
         or program.sizes
         or _is_watched(chosen)
         or program.engine_options
@@ -183,7 +183,7 @@ def _place_for_host(choice: Choice, program: Program) -> _Place | None:
 def _place_of(choice: Choice, program: Program, compiler: Compiler | None) -> _Place | None:
     """Return the place of a program on disk, if it is to have one."""
     chosen = options()
-    if not chosen.cache_dir or _is_watched(chosen):
+    if not (chosen.disk_cache and chosen.cache_dir) or _is_watched(chosen):
         return None
     if compiler is None:
         # It was evicted, or the choice was made elsewhere.

@@ -4,11 +4,13 @@ The names are those of `jax.experimental.hijax`.
 """
 
 from kiln.control.hi_primitive import HiPrimitive
+from kiln.control.vjp_hi_primitive import VJPHiPrimitive
 from kiln.core.absent import Zero
 from kiln.core.absent import is_linear as is_undefined_primal
 from kiln.core.hitypes import (
     AvalMutableQDD,
     AvalQDD,
+    HiPspec,
     HiType,
     MutableHiType,
     aval_method,
@@ -27,10 +29,12 @@ __all__ = [
     "AvalMutableQDD",
     "AvalQDD",
     "HiPrimitive",
+    "HiPspec",
     "HiType",
     "MutableHiType",
     "ShapedArray",
     "TransformedRef",
+    "VJPHiPrimitive",
     "Zero",
     "aval_method",
     "aval_property",

@@ -23,6 +23,7 @@ from kiln.core.topology import DescribedDevice
 from kiln.core.trace import Tracer
 from kiln.core.transfers import called, calling
 from kiln.execution.compilation import CachedProgram
+from kiln.execution.execution_guards import check_execution
 from kiln.execution.nonfinite import check_program, kept_for_search
 from kiln.execution.placement import Placer, Run
 from kiln.execution.sized_programs import ProgramForSizes
@@ -114,7 +115,9 @@ class Compiled(Stage):
     def _run_and_look(
         self, values: Sequence[Any], sized: RunForSizes | None, opts: Options
     ) -> Sequence[Any]:
-        """Run the program, and check what is transferred, and that results are finite."""
+        """Run the program, and check that it may, what is transferred, and finite results."""
+        if opts.guards_execution:
+            check_execution(self.fun_name, () if self._place is None else self._place.devices)
         if opts.guards_transfers and self._place is not None:
             self._placer.note_moves(values, self._place)
         if not opts.checks_values:

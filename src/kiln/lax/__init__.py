@@ -5,44 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from kiln.base.lazy import on_first_use as _on_first_use
-from kiln.control.associative_scan import associative_scan as associative_scan
 from kiln.control.branches import cond as cond
 from kiln.control.branches import switch as switch
 from kiln.control.cond import cond_p as cond_p
-from kiln.control.custom_root import custom_root as custom_root
-from kiln.control.linear_solve import custom_linear_solve as custom_linear_solve
-from kiln.control.linear_solve import linear_solve_p as linear_solve_p
 from kiln.control.loops import fori_loop as fori_loop
 from kiln.control.loops import map as map
 from kiln.control.loops import scan as scan
 from kiln.control.loops import while_loop as while_loop
 from kiln.control.scan import scan_p as scan_p
-from kiln.control.special_loops import betainc as betainc
-from kiln.control.special_loops import igamma as igamma
-from kiln.control.special_loops import igamma_grad_a as igamma_grad_a
-from kiln.control.special_loops import igamma_grad_a_p as igamma_grad_a_p
-from kiln.control.special_loops import igamma_p as igamma_p
-from kiln.control.special_loops import igammac as igammac
-from kiln.control.special_loops import igammac_p as igammac_p
-from kiln.control.special_loops import random_gamma_grad as random_gamma_grad
-from kiln.control.special_loops import random_gamma_grad_p as random_gamma_grad_p
-from kiln.control.special_loops import (
-    regularized_incomplete_beta_p as regularized_incomplete_beta_p,
-)
 from kiln.control.while_loop import while_p as while_p
-from kiln.lax.arrangement import broadcast_like as broadcast_like
-from kiln.lax.arrangement import stack as stack
-from kiln.lax.arrangement import tile as tile
-from kiln.lax.arrangement import unstack as unstack
-from kiln.lax.selection import approx_max_k as approx_max_k
-from kiln.lax.selection import approx_min_k as approx_min_k
-from kiln.lax.shapes import broadcast_shapes as broadcast_shapes
-from kiln.lax.shapes import broadcast_to_rank as broadcast_to_rank
-from kiln.lax.shapes import collapse as collapse
-from kiln.lax.shapes import dtype as dtype
-from kiln.lax.shapes import empty as empty
-from kiln.lax.shapes import full as full
-from kiln.lax.shapes import full_like as full_like
 from kiln.ops.collective import axis_index as axis_index
 from kiln.ops.collective import axis_index_p as axis_index_p
 from kiln.ops.collective import axis_size as axis_size
@@ -72,16 +43,6 @@ from kiln.ops.conversion import imag as imag
 from kiln.ops.conversion import imag_p as imag_p
 from kiln.ops.conversion import real as real
 from kiln.ops.conversion import real_p as real_p
-from kiln.ops.convolution import conv as conv
-from kiln.ops.convolution import conv_general_dilated as conv_general_dilated
-from kiln.ops.convolution import conv_general_dilated_p as conv_general_dilated_p
-from kiln.ops.convolution import conv_with_general_padding as conv_with_general_padding
-from kiln.ops.convolution_numbers import ConvDimensionNumbers as ConvDimensionNumbers
-from kiln.ops.convolution_numbers import conv_dimension_numbers as conv_dimension_numbers
-from kiln.ops.convolution_patches import conv_general_dilated_local as conv_general_dilated_local
-from kiln.ops.convolution_patches import (
-    conv_general_dilated_patches as conv_general_dilated_patches,
-)
 from kiln.ops.cumulative import cumlogsumexp as cumlogsumexp
 from kiln.ops.cumulative import cumlogsumexp_p as cumlogsumexp_p
 from kiln.ops.cumulative import cummax as cummax
@@ -199,28 +160,6 @@ from kiln.ops.elementwise import tan_p as tan_p
 from kiln.ops.elementwise import tanh as tanh
 from kiln.ops.elementwise import tanh_p as tanh_p
 from kiln.ops.elementwise import xor_p as xor_p
-from kiln.ops.exchange import all_gather as all_gather
-from kiln.ops.exchange import all_gather_p as all_gather_p
-from kiln.ops.exchange import all_to_all as all_to_all
-from kiln.ops.exchange import all_to_all_p as all_to_all_p
-from kiln.ops.exchange import ppermute as ppermute
-from kiln.ops.exchange import ppermute_p as ppermute_p
-from kiln.ops.exchange import pshuffle as pshuffle
-from kiln.ops.exchange import psum_scatter as psum_scatter
-from kiln.ops.exchange import pswapaxes as pswapaxes
-from kiln.ops.exchange import reduce_scatter_p as reduce_scatter_p
-from kiln.ops.fft import FftType as FftType
-from kiln.ops.fft import fft as fft
-from kiln.ops.fft import fft_p as fft_p
-from kiln.ops.generators import RandomAlgorithm as RandomAlgorithm
-from kiln.ops.generators import rng_bit_generator as rng_bit_generator
-from kiln.ops.generators import rng_bit_generator_p as rng_bit_generator_p
-from kiln.ops.generators import rng_uniform as rng_uniform
-from kiln.ops.generators import rng_uniform_p as rng_uniform_p
-from kiln.ops.generic_reduction import reduce as reduce
-from kiln.ops.generic_reduction import reduce_p as reduce_p
-from kiln.ops.generic_window import reduce_window as reduce_window
-from kiln.ops.generic_window import reduce_window_p as reduce_window_p
 from kiln.ops.identity import optimization_barrier as optimization_barrier
 from kiln.ops.identity import optimization_barrier_p as optimization_barrier_p
 from kiln.ops.identity import stop_gradient as stop_gradient
@@ -277,7 +216,6 @@ from kiln.ops.shape import broadcasted_iota as broadcasted_iota
 from kiln.ops.shape import expand_dims as expand_dims
 from kiln.ops.shape import iota as iota
 from kiln.ops.shape import iota_p as iota_p
-from kiln.ops.shape import reduce_sum as reduce_sum
 from kiln.ops.shape import reduce_sum_p as reduce_sum_p
 from kiln.ops.shape import reshape as reshape
 from kiln.ops.shape import reshape_p as reshape_p
@@ -330,25 +268,46 @@ from kiln.ops.static_slicing import slice_in_dim as slice_in_dim
 from kiln.ops.static_slicing import slice_p as slice_p
 from kiln.ops.static_slicing import split as split
 from kiln.ops.static_slicing import split_p as split_p
-from kiln.ops.transposed_convolution import conv_transpose as conv_transpose
-from kiln.ops.wide_product import mulhi as mulhi
-from kiln.ops.wide_product import mulhi_p as mulhi_p
-from kiln.ops.window import reduce_window_max_p as reduce_window_max_p
-from kiln.ops.window import reduce_window_min_p as reduce_window_min_p
-from kiln.ops.window import reduce_window_sum_p as reduce_window_sum_p
-from kiln.ops.window import select_and_gather_add_p as select_and_gather_add_p
-from kiln.ops.window import select_and_scatter_add_p as select_and_scatter_add_p
-from kiln.ops.window_geometry import padtype_to_pads as padtype_to_pads
 
 if _TYPE_CHECKING:
+    from kiln.control.associative_scan import associative_scan as associative_scan
+    from kiln.control.custom_root import custom_root as custom_root
+    from kiln.control.linear_solve import custom_linear_solve as custom_linear_solve
+    from kiln.control.linear_solve import linear_solve_p as linear_solve_p
+    from kiln.control.special_loops import betainc as betainc
+    from kiln.control.special_loops import igamma as igamma
+    from kiln.control.special_loops import igamma_grad_a as igamma_grad_a
+    from kiln.control.special_loops import igamma_grad_a_p as igamma_grad_a_p
+    from kiln.control.special_loops import igamma_p as igamma_p
+    from kiln.control.special_loops import igammac as igammac
+    from kiln.control.special_loops import igammac_p as igammac_p
+    from kiln.control.special_loops import random_gamma_grad as random_gamma_grad
+    from kiln.control.special_loops import random_gamma_grad_p as random_gamma_grad_p
+    from kiln.control.special_loops import (
+        regularized_incomplete_beta_p as regularized_incomplete_beta_p,
+    )
     from kiln.lax import linalg as linalg
+    from kiln.lax.arrangement import broadcast_like as broadcast_like
+    from kiln.lax.arrangement import stack as stack
+    from kiln.lax.arrangement import tile as tile
+    from kiln.lax.arrangement import unstack as unstack
     from kiln.lax.ragged import RaggedDotDimensionNumbers as RaggedDotDimensionNumbers
     from kiln.lax.ragged import ragged_dot as ragged_dot
     from kiln.lax.ragged import ragged_dot_general as ragged_dot_general
+    from kiln.lax.selection import approx_max_k as approx_max_k
+    from kiln.lax.selection import approx_min_k as approx_min_k
+    from kiln.lax.shapes import broadcast_shapes as broadcast_shapes
+    from kiln.lax.shapes import broadcast_to_rank as broadcast_to_rank
+    from kiln.lax.shapes import collapse as collapse
+    from kiln.lax.shapes import dtype as dtype
+    from kiln.lax.shapes import empty as empty
+    from kiln.lax.shapes import full as full
+    from kiln.lax.shapes import full_like as full_like
     from kiln.lax.staged import composite as composite
     from kiln.lax.staged import pbroadcast as pbroadcast
     from kiln.lax.staged import platform_dependent as platform_dependent
     from kiln.lax.staged import shape_as_value as shape_as_value
+    from kiln.lax.sums import reduce_sum as reduce_sum
     from kiln.lax.window_shapes import conv_general_permutations as conv_general_permutations
     from kiln.lax.window_shapes import conv_general_shape_tuple as conv_general_shape_tuple
     from kiln.lax.window_shapes import conv_shape_tuple as conv_shape_tuple
@@ -357,21 +316,93 @@ if _TYPE_CHECKING:
     from kiln.ops.accuracy import AccuracyMode as AccuracyMode
     from kiln.ops.accuracy import Tolerance as Tolerance
     from kiln.ops.contraction import PrecisionLike as PrecisionLike
+    from kiln.ops.convolution import conv as conv
+    from kiln.ops.convolution import conv_general_dilated as conv_general_dilated
+    from kiln.ops.convolution import conv_general_dilated_p as conv_general_dilated_p
+    from kiln.ops.convolution import conv_with_general_padding as conv_with_general_padding
+    from kiln.ops.convolution_numbers import ConvDimensionNumbers as ConvDimensionNumbers
     from kiln.ops.convolution_numbers import (
         ConvGeneralDilatedDimensionNumbers as ConvGeneralDilatedDimensionNumbers,
     )
+    from kiln.ops.convolution_numbers import conv_dimension_numbers as conv_dimension_numbers
+    from kiln.ops.convolution_patches import (
+        conv_general_dilated_local as conv_general_dilated_local,
+    )
+    from kiln.ops.convolution_patches import (
+        conv_general_dilated_patches as conv_general_dilated_patches,
+    )
     from kiln.ops.dot_algorithms import DotAlgorithm as DotAlgorithm
     from kiln.ops.dot_algorithms import DotAlgorithmPreset as DotAlgorithmPreset
+    from kiln.ops.exchange import all_gather as all_gather
+    from kiln.ops.exchange import all_gather_p as all_gather_p
+    from kiln.ops.exchange import all_to_all as all_to_all
+    from kiln.ops.exchange import all_to_all_p as all_to_all_p
+    from kiln.ops.exchange import ppermute as ppermute
+    from kiln.ops.exchange import ppermute_p as ppermute_p
+    from kiln.ops.exchange import pshuffle as pshuffle
+    from kiln.ops.exchange import psum_scatter as psum_scatter
+    from kiln.ops.exchange import pswapaxes as pswapaxes
+    from kiln.ops.exchange import reduce_scatter_p as reduce_scatter_p
+    from kiln.ops.fft import FftType as FftType
+    from kiln.ops.fft import fft as fft
+    from kiln.ops.fft import fft_p as fft_p
+    from kiln.ops.generators import RandomAlgorithm as RandomAlgorithm
+    from kiln.ops.generators import rng_bit_generator as rng_bit_generator
+    from kiln.ops.generators import rng_bit_generator_p as rng_bit_generator_p
+    from kiln.ops.generators import rng_uniform as rng_uniform
+    from kiln.ops.generators import rng_uniform_p as rng_uniform_p
+    from kiln.ops.generic_reduction import reduce as reduce
+    from kiln.ops.generic_reduction import reduce_p as reduce_p
+    from kiln.ops.generic_window import reduce_window as reduce_window
+    from kiln.ops.generic_window import reduce_window_p as reduce_window_p
+    from kiln.ops.transposed_convolution import conv_transpose as conv_transpose
+    from kiln.ops.wide_product import mulhi as mulhi
+    from kiln.ops.wide_product import mulhi_p as mulhi_p
+    from kiln.ops.window import reduce_window_max_p as reduce_window_max_p
+    from kiln.ops.window import reduce_window_min_p as reduce_window_min_p
+    from kiln.ops.window import reduce_window_sum_p as reduce_window_sum_p
+    from kiln.ops.window import select_and_gather_add_p as select_and_gather_add_p
+    from kiln.ops.window import select_and_scatter_add_p as select_and_scatter_add_p
+    from kiln.ops.window_geometry import padtype_to_pads as padtype_to_pads
 
 __getattr__, __dir__ = _on_first_use(
     globals(),
     "linalg",
+    "kiln.control.associative_scan: associative_scan",
+    "kiln.control.custom_root: custom_root",
+    "kiln.control.linear_solve: custom_linear_solve linear_solve_p",
+    "kiln.control.special_loops: betainc igamma igamma_grad_a igamma_grad_a_p igamma_p igammac",
+    "kiln.control.special_loops: igammac_p random_gamma_grad random_gamma_grad_p",
+    "kiln.control.special_loops: regularized_incomplete_beta_p",
+    "kiln.lax.arrangement: broadcast_like stack tile unstack",
     "kiln.lax.ragged: RaggedDotDimensionNumbers ragged_dot ragged_dot_general",
+    "kiln.lax.selection: approx_max_k approx_min_k",
+    "kiln.lax.shapes: broadcast_shapes broadcast_to_rank collapse dtype empty full full_like",
     "kiln.lax.staged: composite pbroadcast platform_dependent shape_as_value",
+    "kiln.lax.sums: reduce_sum",
     "kiln.lax.window_shapes: conv_general_permutations conv_general_shape_tuple conv_shape_tuple",
     "kiln.lax.window_shapes: conv_transpose_shape_tuple reduce_window_shape_tuple",
     "kiln.ops.contraction: PrecisionLike",
+    "kiln.ops.convolution: conv conv_general_dilated conv_general_dilated_p",
+    "kiln.ops.convolution: conv_with_general_padding",
+    "kiln.ops.convolution_numbers: ConvDimensionNumbers conv_dimension_numbers",
     "kiln.ops.convolution_numbers: ConvGeneralDilatedDimensionNumbers",
     "kiln.ops.accuracy: AccuracyMode Tolerance",
+    "kiln.ops.convolution_patches: conv_general_dilated_local conv_general_dilated_patches",
     "kiln.ops.dot_algorithms: DotAlgorithm DotAlgorithmPreset",
+    "kiln.ops.exchange: all_gather all_gather_p all_to_all all_to_all_p ppermute ppermute_p",
+    "kiln.ops.exchange: pshuffle psum_scatter pswapaxes reduce_scatter_p",
+    "kiln.ops.fft: FftType fft fft_p",
+    "kiln.ops.generators: RandomAlgorithm rng_bit_generator rng_bit_generator_p rng_uniform",
+    "kiln.ops.generators: rng_uniform_p",
+    "kiln.ops.generic_reduction: reduce reduce_p",
+    "kiln.ops.generic_window: reduce_window reduce_window_p",
+    "kiln.ops.transposed_convolution: conv_transpose",
+    "kiln.ops.wide_product: mulhi mulhi_p",
+    "kiln.ops.window: reduce_window_max_p reduce_window_min_p reduce_window_sum_p",
+    "kiln.ops.window: select_and_gather_add_p select_and_scatter_add_p",
+    "kiln.ops.window_geometry: padtype_to_pads",
 )
+
+# For `from kiln.lax import *`, which otherwise takes what is loaded.
+__all__ = [name for name in __dir__() if not name.startswith("_")]

@@ -8,9 +8,6 @@ from numpy.exceptions import ComplexWarning as ComplexWarning
 
 from kiln.base.lazy import on_first_use as _on_first_use
 from kiln.numpy import operators as _operators
-from kiln.numpy.application import apply_along_axis as apply_along_axis
-from kiln.numpy.application import apply_over_axes as apply_over_axes
-from kiln.numpy.application import vectorize as vectorize
 from kiln.numpy.arithmetic import abs as abs
 from kiln.numpy.arithmetic import absolute as absolute
 from kiln.numpy.arithmetic import add as add
@@ -45,8 +42,6 @@ from kiln.numpy.arithmetic import square as square
 from kiln.numpy.arithmetic import subtract as subtract
 from kiln.numpy.arithmetic import true_divide as true_divide
 from kiln.numpy.arithmetic import trunc as trunc
-from kiln.numpy.bit_packing import packbits as packbits
-from kiln.numpy.bit_packing import unpackbits as unpackbits
 from kiln.numpy.bitwise import bitwise_and as bitwise_and
 from kiln.numpy.bitwise import bitwise_count as bitwise_count
 from kiln.numpy.bitwise import bitwise_invert as bitwise_invert
@@ -74,10 +69,6 @@ from kiln.numpy.cumulative import cumulative_prod as cumulative_prod
 from kiln.numpy.cumulative import cumulative_sum as cumulative_sum
 from kiln.numpy.cumulative import nancumprod as nancumprod
 from kiln.numpy.cumulative import nancumsum as nancumsum
-from kiln.numpy.differences import diff as diff
-from kiln.numpy.differences import ediff1d as ediff1d
-from kiln.numpy.differences import gradient as gradient
-from kiln.numpy.differences import trapezoid as trapezoid
 from kiln.numpy.dtype_names import bfloat16 as bfloat16
 from kiln.numpy.dtype_names import bool as bool
 from kiln.numpy.dtype_names import bool_ as bool_
@@ -151,11 +142,6 @@ from kiln.numpy.dtype_names import uint64 as uint64
 from kiln.numpy.dtype_names import unsignedinteger as unsignedinteger
 from kiln.numpy.einsum import einsum as einsum
 from kiln.numpy.einsum import einsum_path as einsum_path
-from kiln.numpy.element_order import flip as flip
-from kiln.numpy.element_order import fliplr as fliplr
-from kiln.numpy.element_order import flipud as flipud
-from kiln.numpy.element_order import roll as roll
-from kiln.numpy.element_order import rot90 as rot90
 from kiln.numpy.elementary import acos as acos
 from kiln.numpy.elementary import acosh as acosh
 from kiln.numpy.elementary import angle as angle
@@ -217,10 +203,6 @@ from kiln.numpy.float_parts import ldexp as ldexp
 from kiln.numpy.float_parts import nextafter as nextafter
 from kiln.numpy.float_parts import signbit as signbit
 from kiln.numpy.float_parts import spacing as spacing
-from kiln.numpy.histograms import histogram as histogram
-from kiln.numpy.histograms import histogram2d as histogram2d
-from kiln.numpy.histograms import histogram_bin_edges as histogram_bin_edges
-from kiln.numpy.histograms import histogramdd as histogramdd
 from kiln.numpy.indexing import argwhere as argwhere
 from kiln.numpy.indexing import choose as choose
 from kiln.numpy.indexing import compress as compress
@@ -243,27 +225,6 @@ from kiln.numpy.indexing import tril_indices_from as tril_indices_from
 from kiln.numpy.indexing import triu_indices as triu_indices
 from kiln.numpy.indexing import triu_indices_from as triu_indices_from
 from kiln.numpy.indexing import unravel_index as unravel_index
-from kiln.numpy.interpolation import interp as interp
-from kiln.numpy.interpolation import unwrap as unwrap
-from kiln.numpy.joining import append as append
-from kiln.numpy.joining import array_split as array_split
-from kiln.numpy.joining import block as block
-from kiln.numpy.joining import column_stack as column_stack
-from kiln.numpy.joining import concat as concat
-from kiln.numpy.joining import concatenate as concatenate
-from kiln.numpy.joining import delete as delete
-from kiln.numpy.joining import dsplit as dsplit
-from kiln.numpy.joining import dstack as dstack
-from kiln.numpy.joining import hsplit as hsplit
-from kiln.numpy.joining import hstack as hstack
-from kiln.numpy.joining import insert as insert
-from kiln.numpy.joining import resize as resize
-from kiln.numpy.joining import split as split
-from kiln.numpy.joining import stack as stack
-from kiln.numpy.joining import trim_zeros as trim_zeros
-from kiln.numpy.joining import unstack as unstack
-from kiln.numpy.joining import vsplit as vsplit
-from kiln.numpy.joining import vstack as vstack
 from kiln.numpy.logic import allclose as allclose
 from kiln.numpy.logic import array_equal as array_equal
 from kiln.numpy.logic import array_equiv as array_equiv
@@ -316,28 +277,6 @@ from kiln.numpy.matrices import triu as triu
 from kiln.numpy.matrices import vander as vander
 from kiln.numpy.namespace_info import __array_api_version__ as __array_api_version__
 from kiln.numpy.namespace_info import __array_namespace_info__ as __array_namespace_info__
-from kiln.numpy.nan_reductions import nanargmax as nanargmax
-from kiln.numpy.nan_reductions import nanargmin as nanargmin
-from kiln.numpy.nan_reductions import nanmax as nanmax
-from kiln.numpy.nan_reductions import nanmean as nanmean
-from kiln.numpy.nan_reductions import nanmin as nanmin
-from kiln.numpy.nan_reductions import nanprod as nanprod
-from kiln.numpy.nan_reductions import nanstd as nanstd
-from kiln.numpy.nan_reductions import nansum as nansum
-from kiln.numpy.nan_reductions import nanvar as nanvar
-from kiln.numpy.number_theory import gcd as gcd
-from kiln.numpy.number_theory import lcm as lcm
-from kiln.numpy.padding import pad as pad
-from kiln.numpy.polynomials import poly as poly
-from kiln.numpy.polynomials import polyadd as polyadd
-from kiln.numpy.polynomials import polyder as polyder
-from kiln.numpy.polynomials import polydiv as polydiv
-from kiln.numpy.polynomials import polyfit as polyfit
-from kiln.numpy.polynomials import polyint as polyint
-from kiln.numpy.polynomials import polymul as polymul
-from kiln.numpy.polynomials import polysub as polysub
-from kiln.numpy.polynomials import polyval as polyval
-from kiln.numpy.polynomials import roots as roots
 from kiln.numpy.products import cross as cross
 from kiln.numpy.products import dot as dot
 from kiln.numpy.products import inner as inner
@@ -349,23 +288,6 @@ from kiln.numpy.products import tensordot as tensordot
 from kiln.numpy.products import vdot as vdot
 from kiln.numpy.products import vecdot as vecdot
 from kiln.numpy.products import vecmat as vecmat
-from kiln.numpy.quantiles import median as median
-from kiln.numpy.quantiles import nanmedian as nanmedian
-from kiln.numpy.quantiles import nanpercentile as nanpercentile
-from kiln.numpy.quantiles import nanquantile as nanquantile
-from kiln.numpy.quantiles import percentile as percentile
-from kiln.numpy.quantiles import quantile as quantile
-from kiln.numpy.ranges import arange as arange
-from kiln.numpy.ranges import c_ as c_
-from kiln.numpy.ranges import geomspace as geomspace
-from kiln.numpy.ranges import index_exp as index_exp
-from kiln.numpy.ranges import linspace as linspace
-from kiln.numpy.ranges import logspace as logspace
-from kiln.numpy.ranges import meshgrid as meshgrid
-from kiln.numpy.ranges import mgrid as mgrid
-from kiln.numpy.ranges import ogrid as ogrid
-from kiln.numpy.ranges import r_ as r_
-from kiln.numpy.ranges import s_ as s_
 from kiln.numpy.reductions import all as all
 from kiln.numpy.reductions import amax as amax
 from kiln.numpy.reductions import amin as amin
@@ -383,21 +305,6 @@ from kiln.numpy.repetition import tile as tile
 from kiln.numpy.search import bincount as bincount
 from kiln.numpy.search import digitize as digitize
 from kiln.numpy.search import searchsorted as searchsorted
-from kiln.numpy.selection import piecewise as piecewise
-from kiln.numpy.selection import select as select
-from kiln.numpy.selection import where as where
-from kiln.numpy.sets import intersect1d as intersect1d
-from kiln.numpy.sets import isin as isin
-from kiln.numpy.sets import setdiff1d as setdiff1d
-from kiln.numpy.sets import setxor1d as setxor1d
-from kiln.numpy.sets import union1d as union1d
-from kiln.numpy.sets import unique as unique
-from kiln.numpy.sets import unique_all as unique_all
-from kiln.numpy.sets import unique_counts as unique_counts
-from kiln.numpy.sets import unique_inverse as unique_inverse
-from kiln.numpy.sets import unique_values as unique_values
-from kiln.numpy.signals import convolve as convolve
-from kiln.numpy.signals import correlate as correlate
 from kiln.numpy.sorting import argpartition as argpartition
 from kiln.numpy.sorting import argsort as argsort
 from kiln.numpy.sorting import lexsort as lexsort
@@ -410,24 +317,149 @@ from kiln.numpy.statistics import cov as cov
 from kiln.numpy.statistics import mean as mean
 from kiln.numpy.statistics import std as std
 from kiln.numpy.statistics import var as var
-from kiln.numpy.text import array_repr as array_repr
-from kiln.numpy.text import array_str as array_str
-from kiln.numpy.text import get_printoptions as get_printoptions
-from kiln.numpy.text import load as load
-from kiln.numpy.text import printoptions as printoptions
-from kiln.numpy.text import save as save
-from kiln.numpy.text import savez as savez
-from kiln.numpy.text import set_printoptions as set_printoptions
 from kiln.numpy.ufunc import frompyfunc as frompyfunc
 from kiln.numpy.ufunc import ufunc as ufunc
-from kiln.numpy.windows import bartlett as bartlett
-from kiln.numpy.windows import blackman as blackman
-from kiln.numpy.windows import hamming as hamming
-from kiln.numpy.windows import hanning as hanning
-from kiln.numpy.windows import kaiser as kaiser
 
 if _TYPE_CHECKING:
     from kiln.numpy import fft as fft
     from kiln.numpy import linalg as linalg
+    from kiln.numpy.application import apply_along_axis as apply_along_axis
+    from kiln.numpy.application import apply_over_axes as apply_over_axes
+    from kiln.numpy.application import vectorize as vectorize
+    from kiln.numpy.bit_packing import packbits as packbits
+    from kiln.numpy.bit_packing import unpackbits as unpackbits
+    from kiln.numpy.differences import diff as diff
+    from kiln.numpy.differences import ediff1d as ediff1d
+    from kiln.numpy.differences import gradient as gradient
+    from kiln.numpy.differences import trapezoid as trapezoid
+    from kiln.numpy.element_order import flip as flip
+    from kiln.numpy.element_order import fliplr as fliplr
+    from kiln.numpy.element_order import flipud as flipud
+    from kiln.numpy.element_order import roll as roll
+    from kiln.numpy.element_order import rot90 as rot90
+    from kiln.numpy.histograms import histogram as histogram
+    from kiln.numpy.histograms import histogram2d as histogram2d
+    from kiln.numpy.histograms import histogram_bin_edges as histogram_bin_edges
+    from kiln.numpy.histograms import histogramdd as histogramdd
+    from kiln.numpy.interpolation import interp as interp
+    from kiln.numpy.interpolation import unwrap as unwrap
+    from kiln.numpy.joining import append as append
+    from kiln.numpy.joining import array_split as array_split
+    from kiln.numpy.joining import block as block
+    from kiln.numpy.joining import column_stack as column_stack
+    from kiln.numpy.joining import concat as concat
+    from kiln.numpy.joining import concatenate as concatenate
+    from kiln.numpy.joining import delete as delete
+    from kiln.numpy.joining import dsplit as dsplit
+    from kiln.numpy.joining import dstack as dstack
+    from kiln.numpy.joining import hsplit as hsplit
+    from kiln.numpy.joining import hstack as hstack
+    from kiln.numpy.joining import insert as insert
+    from kiln.numpy.joining import resize as resize
+    from kiln.numpy.joining import split as split
+    from kiln.numpy.joining import stack as stack
+    from kiln.numpy.joining import trim_zeros as trim_zeros
+    from kiln.numpy.joining import unstack as unstack
+    from kiln.numpy.joining import vsplit as vsplit
+    from kiln.numpy.joining import vstack as vstack
+    from kiln.numpy.nan_reductions import nanargmax as nanargmax
+    from kiln.numpy.nan_reductions import nanargmin as nanargmin
+    from kiln.numpy.nan_reductions import nanmax as nanmax
+    from kiln.numpy.nan_reductions import nanmean as nanmean
+    from kiln.numpy.nan_reductions import nanmin as nanmin
+    from kiln.numpy.nan_reductions import nanprod as nanprod
+    from kiln.numpy.nan_reductions import nanstd as nanstd
+    from kiln.numpy.nan_reductions import nansum as nansum
+    from kiln.numpy.nan_reductions import nanvar as nanvar
+    from kiln.numpy.number_theory import gcd as gcd
+    from kiln.numpy.number_theory import lcm as lcm
+    from kiln.numpy.padding import pad as pad
+    from kiln.numpy.polynomials import poly as poly
+    from kiln.numpy.polynomials import polyadd as polyadd
+    from kiln.numpy.polynomials import polyder as polyder
+    from kiln.numpy.polynomials import polydiv as polydiv
+    from kiln.numpy.polynomials import polyfit as polyfit
+    from kiln.numpy.polynomials import polyint as polyint
+    from kiln.numpy.polynomials import polymul as polymul
+    from kiln.numpy.polynomials import polysub as polysub
+    from kiln.numpy.polynomials import polyval as polyval
+    from kiln.numpy.polynomials import roots as roots
+    from kiln.numpy.quantiles import median as median
+    from kiln.numpy.quantiles import nanmedian as nanmedian
+    from kiln.numpy.quantiles import nanpercentile as nanpercentile
+    from kiln.numpy.quantiles import nanquantile as nanquantile
+    from kiln.numpy.quantiles import percentile as percentile
+    from kiln.numpy.quantiles import quantile as quantile
+    from kiln.numpy.ranges import arange as arange
+    from kiln.numpy.ranges import c_ as c_
+    from kiln.numpy.ranges import geomspace as geomspace
+    from kiln.numpy.ranges import index_exp as index_exp
+    from kiln.numpy.ranges import linspace as linspace
+    from kiln.numpy.ranges import logspace as logspace
+    from kiln.numpy.ranges import meshgrid as meshgrid
+    from kiln.numpy.ranges import mgrid as mgrid
+    from kiln.numpy.ranges import ogrid as ogrid
+    from kiln.numpy.ranges import r_ as r_
+    from kiln.numpy.ranges import s_ as s_
+    from kiln.numpy.selection import piecewise as piecewise
+    from kiln.numpy.selection import select as select
+    from kiln.numpy.selection import where as where
+    from kiln.numpy.sets import intersect1d as intersect1d
+    from kiln.numpy.sets import isin as isin
+    from kiln.numpy.sets import setdiff1d as setdiff1d
+    from kiln.numpy.sets import setxor1d as setxor1d
+    from kiln.numpy.sets import union1d as union1d
+    from kiln.numpy.sets import unique as unique
+    from kiln.numpy.sets import unique_all as unique_all
+    from kiln.numpy.sets import unique_counts as unique_counts
+    from kiln.numpy.sets import unique_inverse as unique_inverse
+    from kiln.numpy.sets import unique_values as unique_values
+    from kiln.numpy.signals import convolve as convolve
+    from kiln.numpy.signals import correlate as correlate
+    from kiln.numpy.text import array_repr as array_repr
+    from kiln.numpy.text import array_str as array_str
+    from kiln.numpy.text import get_printoptions as get_printoptions
+    from kiln.numpy.text import load as load
+    from kiln.numpy.text import printoptions as printoptions
+    from kiln.numpy.text import save as save
+    from kiln.numpy.text import savez as savez
+    from kiln.numpy.text import set_printoptions as set_printoptions
+    from kiln.numpy.windows import bartlett as bartlett
+    from kiln.numpy.windows import blackman as blackman
+    from kiln.numpy.windows import hamming as hamming
+    from kiln.numpy.windows import hanning as hanning
+    from kiln.numpy.windows import kaiser as kaiser
 
-__getattr__, __dir__ = _on_first_use(globals(), "fft", "linalg")
+__getattr__, __dir__ = _on_first_use(
+    globals(),
+    "fft",
+    "linalg",
+    "kiln.numpy.application: apply_along_axis apply_over_axes vectorize",
+    "kiln.numpy.bit_packing: packbits unpackbits",
+    "kiln.numpy.differences: diff ediff1d gradient trapezoid",
+    "kiln.numpy.element_order: flip fliplr flipud roll rot90",
+    "kiln.numpy.histograms: histogram histogram2d histogram_bin_edges histogramdd",
+    "kiln.numpy.interpolation: interp unwrap",
+    "kiln.numpy.joining: append array_split block column_stack concat concatenate delete dsplit",
+    "kiln.numpy.joining: dstack hsplit hstack insert resize split stack trim_zeros unstack vsplit",
+    "kiln.numpy.joining: vstack",
+    "kiln.numpy.nan_reductions: nanargmax nanargmin nanmax nanmean nanmin nanprod nanstd nansum",
+    "kiln.numpy.nan_reductions: nanvar",
+    "kiln.numpy.number_theory: gcd lcm",
+    "kiln.numpy.padding: pad",
+    "kiln.numpy.polynomials: poly polyadd polyder polydiv polyfit polyint polymul polysub polyval",
+    "kiln.numpy.polynomials: roots",
+    "kiln.numpy.quantiles: median nanmedian nanpercentile nanquantile percentile quantile",
+    "kiln.numpy.ranges: arange c_ geomspace index_exp linspace logspace meshgrid mgrid ogrid r_",
+    "kiln.numpy.ranges: s_",
+    "kiln.numpy.selection: piecewise select where",
+    "kiln.numpy.sets: intersect1d isin setdiff1d setxor1d union1d unique unique_all unique_counts",
+    "kiln.numpy.sets: unique_inverse unique_values",
+    "kiln.numpy.signals: convolve correlate",
+    "kiln.numpy.text: array_repr array_str get_printoptions load printoptions save savez",
+    "kiln.numpy.text: set_printoptions",
+    "kiln.numpy.windows: bartlett blackman hamming hanning kaiser",
+)
+
+# For `from kiln.numpy import *`, which otherwise takes what is loaded.
+__all__ = [name for name in __dir__() if not name.startswith("_")]

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kiln.base import dtypes
+from kiln.base.config import options
 from kiln.base.errors import InconclusiveSizeError, NonConcreteBooleanIndexError, three_lines
 from kiln.base.records import Record
 from kiln.base.source import current_source
@@ -159,6 +160,28 @@ def parse(x: ShapedArray, index: Any, *, wrap: bool = True) -> GatherPlan:
     ranks = sum(e.ndim for e in entries if isinstance(e, np.ndarray) and e.dtype == np.bool_)
     plan.distinct = not arrays or (masks == 1 and arrays == max(ranks, 1))
     return plan
+
+
+def check_static(x: ShapedArray, plan: GatherPlan) -> None:
+    """Check ints among the indices if the option `check_static_indices` asks for it.
+
+    Raises: IndexError for one that is out of bounds.
+    """
+    if not options().check_static_indices:
+        return
+    positions = [axis for axis in range(len(plan.shape)) if axis not in plan.added]
+    for number, axis in enumerate(positions):
+        place = plan.axes[axis]
+        if isinstance(place, Positions) and isinstance(place.index, np.ndarray):
+            if not place.index.ndim:
+                raise IndexError(
+                    three_lines(
+                        f"an index of {x} at {current_source()}",
+                        f"index {place.index} out of bounds for axis {number} with size "
+                        f"{x.shape[number]}",
+                        "use an index in bounds, or leave the option check_static_indices",
+                    )
+                )
 
 
 def _single(index: Any) -> Any:

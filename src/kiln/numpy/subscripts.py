@@ -27,6 +27,7 @@ from kiln.numpy.index_expressions import (
     Kept,
     Positions,
     along,
+    check_static,
     parse,
 )
 from kiln.ops.conversion import convert_element_type
@@ -50,9 +51,13 @@ _INT32 = np.iinfo(np.int32)
 def getitem(x: Any, index: Any) -> Any:
     """Return `x[index]` as NumPy does; positions out of bounds are clamped.
 
-    Raises: IndexError, TypeError for unsupported indices.
+    Raises: IndexError, TypeError for unsupported indices, or if the option `check_static_indices`
+        finds one out of bounds.
     """
-    return read(x, parse(aval_of(x), index))
+    aval = aval_of(x)
+    plan = parse(aval, index)
+    check_static(aval, plan)
+    return read(x, plan)
 
 
 def read(

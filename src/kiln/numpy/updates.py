@@ -23,7 +23,15 @@ from kiln.execution.eager_plans import eager
 from kiln.ir.sizes import Dim
 from kiln.numpy import arithmetic
 from kiln.numpy.creation import asarray
-from kiln.numpy.index_expressions import GROUP, NEW, Fixed, GatherPlan, Kept, parse
+from kiln.numpy.index_expressions import (
+    GROUP,
+    NEW,
+    Fixed,
+    GatherPlan,
+    Kept,
+    check_static,
+    parse,
+)
 from kiln.numpy.promotion import broadcast_to, converted, shape_of
 from kiln.numpy.subscripts import (
     column,
@@ -111,10 +119,15 @@ class IndexUpdate:
         wrap_negative_indices: bool = True,
     ) -> Any:
         """Return the part; with mode='fill', positions out of bounds give `fill_value`."""
+        aval = aval_of(self.array)
+        plan = parse(aval, self.index, wrap=wrap_negative_indices)
+        how = PROMISE_IN_BOUNDS if mode is None else GatherScatterMode.from_any(mode)
+        if how is PROMISE_IN_BOUNDS:
+            check_static(aval, plan)
         return read(
             self.array,
-            parse(aval_of(self.array), self.index, wrap=wrap_negative_indices),
-            mode=PROMISE_IN_BOUNDS if mode is None else GatherScatterMode.from_any(mode),
+            plan,
+            mode=how,
             fill_value=fill_value,
             indices_are_sorted=indices_are_sorted,
             unique_indices=unique_indices,

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from kiln.base import dtypes
+from kiln.base.config import options
 from kiln.core.array_type import Array, ArrayLike, DTypeLike, ShapeLike
 from kiln.core.trace import aval_of
 from kiln.numpy.arithmetic import power
@@ -134,7 +135,8 @@ def gumbel(
     """Draw Gumbel variates; `mode="high"` resolves the tail better."""
     key = single("gumbel", key)
     found = float_dtype("gumbel", dtype)
-    check_mode("gumbel", mode or "low")
+    mode = mode or gumbel_mode()
+    check_mode("gumbel", mode)
     draw = _precise_gumbel if mode == "high" else _gumbel
     return sharded(
         draw(key, shape=canonical_shape("gumbel", shape), dtype=found), out_sharding, "gumbel"
@@ -143,7 +145,7 @@ def gumbel(
 
 @sampler
 def _gumbel(key: Any, *, shape: Shape, dtype: Any) -> Any:
-    return gumbel_values(typed(key), shape, dtype)
+    return gumbel_values(typed(key), shape, dtype, "low")
 
 
 @sampler
@@ -151,10 +153,15 @@ def _precise_gumbel(key: Any, *, shape: Shape, dtype: Any) -> Any:
     return gumbel_values(typed(key), shape, dtype, "high")
 
 
+def gumbel_mode() -> str:
+    """Return the mode of functions that are not given one: "low", unless an option says so."""
+    return "high" if options().high_dynamic_range_gumbel else "low"
+
+
 def gumbel_values(key: Any, shape: Shape, dtype: Any, mode: str | None = None) -> Any:
     """Draw Gumbel variates with a typed key."""
     tiny = dtype.type(dtypes.finfo(dtype).tiny)
-    if mode != "high":
+    if (mode or gumbel_mode()) != "high":
         drawn = uniform_floats(key, shape, dtype, tiny, dtype.type(1))
         return neg(log(neg(log(drawn))))
     coarse, fine = uniform_floats(key, (2, *shape), dtype)

@@ -22,6 +22,7 @@ from kiln.core.trace import aval_of
 from kiln.ir.types import ShapedArray
 from kiln.numpy.creation import canonical_shape
 from kiln.ops.conversion import convert_element_type
+from kiln.ops.elementwise import add
 from kiln.ops.random_bits import (
     KEY,
     UINT32,
@@ -54,13 +55,14 @@ def key(seed: ArrayLike, *, impl: Any = None) -> Array:
 
 
 def PRNGKey(seed: ArrayLike, *, impl: Any = None) -> Array:
-    """Make a raw key, uint32[2], from an integer seed.
+    """Make a raw key, uint32[2], from an integer seed; a typed one with `enable_custom_prng`.
 
     Raises: TypeError if the seed is not an integer scalar; OverflowError if it does not fit in
         int64.
     """
     _check_implementation("PRNGKey", impl)
-    return random_unwrap(_seeded("PRNGKey", seed))
+    made = _seeded("PRNGKey", seed)
+    return made if options().enable_custom_prng else random_unwrap(made)
 
 
 def key_data(keys: ArrayLike) -> Array:
@@ -211,8 +213,9 @@ def _aval(name: str, keys: Any) -> ShapedArray:
 
 
 def _seeded(name: str, seed: Any) -> Any:
+    offset = options().random_seed_offset
     if isinstance(seed, int):
-        return _of_python_int(name, operator.index(seed))
+        return _of_python_int(name, operator.index(seed), offset)
     if not hasattr(seed, "aval") and not isinstance(seed, (np.ndarray, np.generic, float)):
         raise _no_seed(name, f"{seed!r:.60}")
     aval = aval_of(seed)
@@ -226,10 +229,12 @@ def _seeded(name: str, seed: Any) -> Any:
         )
     if not dtypes.issubdtype(aval.dtype, np.integer):
         raise _no_seed(name, str(aval))
+    if offset:
+        seed = add(seed, np.asarray(offset).astype(aval.dtype))
     return random_seed(seed)
 
 
-def _of_python_int(name: str, seed: int) -> Any:
+def _of_python_int(name: str, seed: int, offset: int) -> Any:
     if not -(2**63) <= seed < 2**63:
         raise OverflowError(
             three_lines(
@@ -238,6 +243,7 @@ def _of_python_int(name: str, seed: int) -> Any:
                 "use a seed from -2**63 to 2**63 - 1, or wrap_key_data for all 64 bits of a key",
             )
         )
+    seed = (seed + offset + 2**63) % 2**64 - 2**63
     if 0 <= seed < 2**31:
         return random_seed(np.int32(seed))
     # Without 64-bit types a seed is its low 32 bits, as that of an array is.

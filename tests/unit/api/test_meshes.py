@@ -101,10 +101,10 @@ def test_smap_maps_array_axes() -> None:
 
 
 def test_guards_accept_what_kiln_does() -> None:
-    with kiln.auto_pcast(True), kiln.no_execution(False):
+    with kiln.auto_pcast(True), kiln.array_garbage_collection_guard("allow"):
         pass
-    with pytest.raises(UnavailableOptionError, match="execution is not forbidden"):
-        kiln.no_execution(True)
+    with pytest.raises(UnavailableOptionError, match="vary along mesh axes without being told"):
+        kiln.auto_pcast(False)
 
 
 def test_user_contexts_are_part_of_the_key() -> None:

@@ -112,6 +112,9 @@ def test_private_modules_import_and_raise_when_used(decoy: Path) -> None:
 from jax._src import core, traceback_util
 import jax._src.dispatch
 from jax._src.numpy import lax_numpy
+from jax._src.hijax import VJPHiPrimitive
+from jax._src.interpreters.ad import GradAccum, NullAccum
+assert VJPHiPrimitive.__name__ == "VJPHiPrimitive" and issubclass(NullAccum, GradAccum)
 import kiln.core
 assert core.Tracer is kiln.core.Tracer and core.trace_state_clean()
 traceback_util.register_exclusion(__name__)
@@ -175,8 +178,8 @@ from kiln.as_jax.environment import apply_environment
 for name, accepted, refused in (
     ("JAX_ARRAY_GARBAGE_COLLECTION_GUARD", "allow", "fatal"),
     ("JAX_DEBUG_KEY_REUSE", "0", "1"),
-    ("JAX_NO_EXECUTION", "0", "1"),
-    ("JAX_THREAD_GUARD", "0", "1"),
+    ("JAX_PLATFORMS", "cpu", "cuda"),
+    ("JAX_EXPORT_CALLING_CONVENTION_VERSION", "10", "9"),
 ):
     os.environ[name] = accepted
     apply_environment()
@@ -190,6 +193,33 @@ for name, accepted, refused in (
     del os.environ[name]
 """
     assert run("-c", text, at=decoy).stdout == ""
+
+
+def test_options_of_the_environment(decoy: Path) -> None:
+    text = """
+import os
+os.environ["JAX_NO_EXECUTION"] = "true"
+os.environ["JAX_RANDOM_SEED_OFFSET"] = "7"
+os.environ["JAX_COMPILATION_CACHE_MAX_SIZE"] = "-1"
+os.environ["JAX_SCAN3"] = "on"
+os.environ["CHECK_VMA"] = "1"
+os.environ["JAX_DEBUG_NANS"] = "1"
+os.environ["KILN_DEBUG_NANS"] = "0"
+import kiln.as_jax, jax
+names = "jax_no_execution", "jax_random_seed_offset", "jax_compilation_cache_max_size"
+print([jax.config.read(name) for name in (*names, "jax_scan3", "check_vma", "jax_debug_nans")])
+os.environ["JAX_ENABLE_X64"] = "perhaps"
+try:
+    kiln.as_jax.environment.apply_environment()
+except ValueError as error:
+    print(error)
+"""
+    values, *error = run("-c", text, at=decoy).stdout.splitlines()
+    assert values == "[True, 7, -1, True, True, False]"
+    assert error[:2] == [
+        "the environment has JAX_ENABLE_X64=perhaps",
+        "invalid truth value 'perhaps'",
+    ]
 
 
 def test_transfer_guards_of_the_environment(decoy: Path) -> None:

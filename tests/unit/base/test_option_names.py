@@ -9,8 +9,10 @@ import pytest
 
 import kiln
 from kiln.base.config import config, options
-from kiln.base.option_names import ALIASES, FOREIGN, checked
+from kiln.base.jax_options import FOREIGN
+from kiln.base.option_names import ALIASES, checked
 from kiln.errors import UnavailableOptionError
+from kiln.execution.disk_cache import chosen_path
 
 # What users of JAX set most, by the names of `jax.config` and of contexts.
 SET_MOST = """
@@ -32,6 +34,13 @@ CONTEXTS: dict[str, Any] = {
     "default_device": "cpu",
     "default_matmul_precision": "highest",
     "default_prng_impl": "threefry2x32",
+    "allow_f16_reductions": False,
+    "enable_custom_prng": True,
+    "no_execution": True,
+    "no_tracing": True,
+    "softmax_custom_jvp": True,
+    "jax2tf_associative_scan_reductions": True,
+    "thread_guard": True,
     "disable_jit": True,
     "enable_checks": True,
     "enable_x64": True,
@@ -64,17 +73,16 @@ def test_contexts_change_options_and_end(name: str) -> None:
 def test_a_name_is_one_of_a_kind() -> None:
     assert not set(ALIASES) & set(FOREIGN)
     for option in FOREIGN.values():
-        assert option.why and option.instead
+        assert option.why and option.instead and option.values
 
 
 def test_other_values_are_refused_where_they_change_results() -> None:
     for name, value in (
         ("jax_platforms", "cuda"),
         ("jax_debug_key_reuse", True),
-        ("jax_enable_custom_prng", True),
-        ("jax_random_seed_offset", 1),
+        ("jax_array_garbage_collection_guard", "log"),
         ("jax_error_checking_behavior_nan", "raise"),
-        ("jax_no_execution", True),
+        ("jax_enable_recoverability", True),
     ):
         with pytest.raises(UnavailableOptionError, match=rf"{name}[\s\S]*test_option_names\.py:"):
             config.update(name, value)
@@ -83,16 +91,17 @@ def test_other_values_are_refused_where_they_change_results() -> None:
 
 
 def test_other_values_are_warned_of_where_they_do_not() -> None:
-    with pytest.warns(UserWarning, match="switches the cache off") as caught:
-        config.update("jax_enable_compilation_cache", False)
+    with pytest.warns(UserWarning, match="block_until_ready") as caught:
+        config.update("jax_cpu_enable_async_dispatch", False)
     assert caught[0].filename == __file__
+    assert config.jax_cpu_enable_async_dispatch is True
 
 
 def test_options_of_speed_and_text_are_warned_of() -> None:
     for name, value, instead in (
         ("jax_optimization_level", "O0", "leave it out"),
         ("jax_dump_ir_to", "/tmp", "KILN_DUMP_DIR"),
-        ("jax_compilation_cache_max_size", 10, "disk_cache_mb"),
+        ("jax_persistent_cache_min_entry_size_bytes", 10, "disk_cache_mb"),
         ("jax_cuda_visible_devices", "0", "lowering_platforms"),
     ):
         with pytest.warns(UserWarning, match=instead):
@@ -109,6 +118,40 @@ def test_the_cache_on_disk_is_spelled_as_in_jax() -> None:
         assert config.jax_compilation_cache_dir is None
     finally:
         config.update("cache_dir", before)
+
+
+def test_the_size_of_the_cache_and_whether_there_is_one_are_spelled_as_in_jax() -> None:
+    before = options().disk_cache_mb
+    try:
+        for size, mb, read in ((2**21, 2, 2**21), (1, 1, 2**20), (0, 0, 0)):
+            config.update("jax_compilation_cache_max_size", size)
+            assert options().disk_cache_mb == mb
+            assert config.jax_compilation_cache_max_size == read
+        config.update("jax_compilation_cache_max_size", -1)
+        assert config.jax_compilation_cache_max_size == -1
+    finally:
+        config.update("disk_cache_mb", before)
+    assert config.jax_enable_compilation_cache
+    config.update("jax_enable_compilation_cache", False)
+    try:
+        assert chosen_path() is None
+    finally:
+        config.update("jax_enable_compilation_cache", True)
+
+
+def test_options_that_say_nothing_take_any_value_and_keep_it() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        config.update("jax_use_direct_linearize", False)
+        assert config.jax_use_direct_linearize is False
+        config.update("jax_use_direct_linearize", True)
+    assert config.jax_use_direct_linearize is True
+
+
+def test_options_are_not_assigned() -> None:
+    with pytest.raises(AttributeError, match=r"config\.update\('jax_enable_x64', True\)"):
+        config.jax_enable_x64 = True
+    assert not config.x64_enabled
 
 
 def test_the_guard_of_all_transfers_is_that_of_each_direction() -> None:

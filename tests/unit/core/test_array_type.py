@@ -77,7 +77,8 @@ def test_annotations_of_public_functions_resolve() -> None:
     assert check(jnp.sin)["return"] is kiln.Array
     assert check(kiln.random.normal)["return"] is kiln.Array
     for module in (jnp, jnp.linalg, jnp.fft, kiln.lax, kiln.random, kiln.nn):
-        for name, value in vars(module).items():
+        for name in dir(module):
+            value = getattr(module, name)
             if not name.startswith("_") and inspect.isfunction(inspect.unwrap(value)):
                 if str(getattr(value, "__module__", "")).startswith("kiln"):
                     check(value)

@@ -33,6 +33,6 @@ call_p = Primitive("core_call")
 """Of libraries that recognise calls; no program of kiln has one."""
 closed_call_p = Primitive("closed_call")
 
-globals().update({name: value for name, value in vars(lax).items() if name.endswith("_p")})
+globals().update({name: getattr(lax, name) for name in dir(lax) if name.endswith("_p")})
 
 __all__ = [name for name in globals() if name.endswith("_p")]
