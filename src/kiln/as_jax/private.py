@@ -8,9 +8,11 @@ raise when they are used.
 from __future__ import annotations
 
 import importlib
+from types import ModuleType
 from typing import Any
 
 from kiln.as_jax.missing import MissingModule, MissingName
+from kiln.as_jax.names import is_module
 from kiln.as_jax.private_functions import COMPUTED, FUNCTIONS
 
 _PUBLIC = {
@@ -61,8 +63,22 @@ class PrivateModule(MissingModule):
         own = FUNCTIONS.get(self.__name__, {})
         if name in own:
             return own[name]
-        for public in _PUBLIC.get(self.__name__, ()):
+        for public in _public(self.__name__):
             found = getattr(importlib.import_module(public), name, None)
+            if isinstance(found, ModuleType) and is_module(f"{public}.{name}"):
+                # Its private names are placeholders, too.
+                return importlib.import_module(inner)
             if found is not None and not isinstance(found, MissingName):
                 return found
         return MissingName(f"{self.__name__}.{name}")
+
+
+def _public(name: str) -> tuple[str, ...]:
+    """Return the public modules whose names a private module has.
+
+    A module that is not listed has those of the public module of its name, if there is one.
+    """
+    if name in _PUBLIC:
+        return _PUBLIC[name]
+    namesake = name.replace("._src", "", 1)
+    return (namesake,) if is_module(namesake) else ()
