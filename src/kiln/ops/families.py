@@ -253,16 +253,16 @@ def stretched(x: Any, y: Any) -> tuple[Any, Any]:
     return broadcast_in_dim(x, shape, axes), broadcast_in_dim(y, shape, axes)
 
 
-def unary(primitive: Elementwise) -> Unary:
-    """Return the function that applies a primitive to one operand."""
+def unary(primitive: Elementwise, name: str = "") -> Unary:
+    """Return the function that applies a primitive to one operand, named as it or `name`."""
 
     def fun(x: ArrayLike) -> Array:
         return primitive.bind(x)
 
-    return eager(_named(fun, primitive, "an array"))
+    return eager(_named(fun, name or primitive.name, "an array"))
 
 
-def binary(primitive: Elementwise) -> Binary:
+def binary(primitive: Elementwise, name: str = "") -> Binary:
     """Return the function that applies a primitive to two operands, converting Python scalars."""
 
     def fun(x: ArrayLike, y: ArrayLike) -> Array:
@@ -274,14 +274,14 @@ def binary(primitive: Elementwise) -> Binary:
             x, y = stretched(x, y)
         return primitive.bind(x, y)
 
-    return eager(_named(fun, primitive, "two arrays of the same dtype"))
+    return eager(_named(fun, name or primitive.name, "two arrays of the same dtype"))
 
 
-def _named(fun: Any, primitive: Elementwise, args: str) -> Any:
-    fun.__name__ = fun.__qualname__ = primitive.name
+def _named(fun: Any, name: str, args: str) -> Any:
+    fun.__name__ = fun.__qualname__ = name
     # Where users find it.
     fun.__module__ = "kiln.lax"
-    fun.__doc__ = f"Apply `{primitive.name}` element by element to {args}."
+    fun.__doc__ = f"Apply `{name}` element by element to {args}."
     return fun
 
 

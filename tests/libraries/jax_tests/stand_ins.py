@@ -308,6 +308,9 @@ def stand_ins() -> dict[str, dict[str, Any]]:
             "SUPPORTED_DTYPES_SET": {np.dtype(kind) for kind in (*_EXCHANGED, ml_dtypes.bfloat16)}
         },
         "jax._src.path": {"Path": Path},
+        "jax._src.lax.control_flow": {
+            "common": types.SimpleNamespace(_dedup_consts=_Counted(), _pad_constvars=_Counted())
+        },
         "jax._src.lax.lax": {"remaining": _remaining},
         "jax._src.lax.linalg": {"_lu_python": _absent},
         "jax._src.random.prng": {
