@@ -124,7 +124,11 @@ def isrealobj(x: Any) -> Any:
 
 def isscalar(element: Any) -> Any:
     """Tell whether `element` is a Python or NumPy scalar, or an array without axes."""
-    return np.isscalar(element) or (hasattr(element, "aval") and not element.shape)
+    if np.isscalar(element):
+        return True
+    if hasattr(element, "__jax_array__"):
+        element = element.__jax_array__()
+    return (isinstance(element, np.ndarray) or hasattr(element, "aval")) and not element.shape
 
 
 def iterable(y: Any) -> Any:

@@ -1,8 +1,8 @@
 """Elementwise functions with methods: reduce, accumulate, outer, at.
 
 `frompyfunc` makes one from any function of scalars. The functions of kiln.numpy that NumPy calls
-ufuncs stay plain functions, get the methods as attributes, as in `add.reduce(x)`, and are instances of
-`ufunc`.
+ufuncs stay plain functions, get the methods as attributes, as in `add.reduce(x)`, and are instances
+of `ufunc`.
 """
 
 from __future__ import annotations
@@ -123,7 +123,9 @@ class ufunc(metaclass=_Kind):
             return self._reduce(a, axis, **options)
         start = initial if initial is not None else self.identity
         if where is not None and start is None:
-            raise self._without_identity("reduce(..., where=...)", "give initial, or leave where out")
+            raise self._without_identity(
+                "reduce(..., where=...)", "give initial, or leave where out"
+            )
         axes = range(a.ndim) if axis is None else canonical_axes("reduce", axis, a.ndim)
         if dtype is not None:
             a = cast(a, asarray(0, dtype).dtype)

@@ -84,7 +84,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             continue
         if name not in stored:
             raise SystemExit(f"jax was never asked about {name}: use --ask-jax")
-        report.add(name, stored[name], run_file(folder / name, "kiln", limits, only=stored[name]["passed"]))
+        report.add(
+            name, stored[name], run_file(folder / name, "kiln", limits, only=stored[name]["passed"])
+        )
 
 
 def _asked(path: Path, limits: Limits, at_most: int) -> dict[str, object]:

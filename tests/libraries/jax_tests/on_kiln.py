@@ -27,6 +27,7 @@ SUPPORT = (
     "jax._src.deprecations",
     "jax._src.hypothesis_test_util",
     "jax._src.internal_test_util",
+    "jax._src.lax_reference",
     "jax._src.public_test_util",
     "jax._src.test_loader",
     "jax._src.test_util",
@@ -34,6 +35,7 @@ SUPPORT = (
     "jax._src.util",
 )
 """What is loaded from the checkout, with all that is below it."""
+
 
 class _Support(MetaPathFinder):
     """Finds the files that are for tests."""

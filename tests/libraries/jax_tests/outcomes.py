@@ -85,7 +85,11 @@ def reason(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines:
         return "no text"
-    kind = lines[0].partition(":")[0] if re.match(r"[\w.]+(Error|Exception|Warning)\b", lines[0]) else ""
+    kind = (
+        lines[0].partition(":")[0]
+        if re.match(r"[\w.]+(Error|Exception|Warning)\b", lines[0])
+        else ""
+    )
     line = lines[0]
     if len(lines) == _THREE_LINES and kind and "AssertionError" not in kind:
         line = f"{kind.rpartition('.')[2]}: {lines[1]}"
@@ -108,7 +112,7 @@ def grouped(outcome: FileOutcome, expected: Iterable[str]) -> dict[str, list[str
         if outcome.load:
             why = f"{LOAD}: {load_reason(outcome.load)}"
         elif what is None:
-            why = "the test is not there, or there was no time for it"
+            why = "the test is not there"
         elif what == FAILED:
             why = reason(outcome.texts.get(test, ""))
         else:

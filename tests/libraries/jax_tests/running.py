@@ -23,10 +23,11 @@ _ENDED = (0, 1, 2, 5)
 
 @dataclass(frozen=True)
 class Limits:
-    """How much processor time a test may take, and for how long nothing may happen."""
+    """How much processor time a test may take, and for how long it or the start may say nothing."""
 
     test_s: float = 60.0
     silent_s: float = 900.0
+    start_s: float = 900.0
 
 
 def run_file(
@@ -61,9 +62,7 @@ def run_file(
             return found
 
 
-def _run(
-    path: Path, library: str, limits: Limits, choice: object, record: Path
-) -> int | None:
+def _run(path: Path, library: str, limits: Limits, choice: object, record: Path) -> int | None:
     """Run pytest once; return its exit code, or None if it was stopped."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short"]
     command += ["-p", f"{_PACKAGE}.recording", "-p", "no:timeout"]
@@ -90,7 +89,9 @@ def _run(
             try:
                 return child.wait(timeout=1.0)
             except subprocess.TimeoutExpired:
-                if time.time() - record.stat().st_mtime > limits.silent_s:
+                state = record.stat()
+                limit_s = limits.silent_s if state.st_size else limits.start_s
+                if time.time() - state.st_mtime > limit_s:
                     child.kill()
                     child.wait()
                     return None

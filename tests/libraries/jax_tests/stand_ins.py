@@ -311,7 +311,7 @@ def stand_ins() -> dict[str, dict[str, Any]]:
         "jax._src.lax.control_flow": {
             "common": types.SimpleNamespace(_dedup_consts=_Counted(), _pad_constvars=_Counted())
         },
-        "jax._src.lax.lax": {"remaining": _remaining},
+        "jax._src.lax.lax": {"remaining": _remaining, "asarray": jnp.asarray},
         "jax._src.lax.linalg": {"_lu_python": _absent},
         "jax._src.random.prng": {
             "PRNGImpl": _absent_generator,

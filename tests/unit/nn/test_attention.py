@@ -8,9 +8,7 @@ import pytest
 from kiln import nn
 
 DRAWN = np.random.RandomState(0)
-QUERY, KEY, VALUE = (
-    DRAWN.normal(size=(length, 2, 3)).astype("float32") for length in (4, 5, 5)
-)
+QUERY, KEY, VALUE = (DRAWN.normal(size=(length, 2, 3)).astype("float32") for length in (4, 5, 5))
 
 
 @pytest.mark.parametrize("shape", [(5,), (4, 5), (2, 4, 5), (1, 1, 4, 5)])

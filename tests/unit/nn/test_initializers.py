@@ -58,9 +58,7 @@ def test_orthogonal_matrices_without_elements(shape: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize(("inputs", "outputs"), [([0], []), ([], [0])])
-def test_variance_of_vectors_whose_axes_are_named(
-    inputs: list[int], outputs: list[int]
-) -> None:
+def test_variance_of_vectors_whose_axes_are_named(inputs: list[int], outputs: list[int]) -> None:
     init = I.variance_scaling(1.0, "fan_in", "normal", in_axis=inputs, out_axis=outputs)
     assert init(random.key(0), (5,)).shape == (5,)
     with pytest.raises(ValueError, match=r"with default in_axis.*\n.*or give in_axis"):

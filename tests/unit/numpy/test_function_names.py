@@ -11,7 +11,6 @@ import kiln.numpy as jnp
 from kiln import lax
 from kiln._runtime import EagerFunction
 
-
 FUNCTIONS = (FunctionType, EagerFunction)
 
 
