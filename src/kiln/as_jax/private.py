@@ -18,6 +18,7 @@ from kiln.as_jax.private_functions import COMPUTED, FUNCTIONS
 _PUBLIC = {
     "jax._src.ad_util": ("jax.interpreters.ad", "jax.lax", "jax.extend.core.primitives"),
     "jax._src.api": ("jax",),
+    "jax._src.array": ("jax",),
     "jax._src.api_util": ("jax.api_util",),
     "jax._src.basearray": ("jax.typing", "jax"),
     "jax._src.checkify": ("jax.experimental.checkify",),
@@ -31,14 +32,22 @@ _PUBLIC = {
     "jax._src.interpreters.mlir": ("jax.interpreters.mlir",),
     "jax._src.interpreters.partial_eval": ("jax.interpreters.partial_eval",),
     "jax._src.interpreters.pxla": ("jax.interpreters.pxla",),
+    "jax._src.export._export": ("jax.export",),
     "jax._src.lax": ("jax.lax",),
+    "jax._src.lax.control_flow": ("jax.lax",),
     "jax._src.lax.lax": ("jax.lax",),
+    "jax._src.lax.parallel": ("jax.lax",),
+    "jax._src.lax.slicing": ("jax.lax",),
     "jax._src.literals": (),
     "jax._src.mesh": ("jax.sharding",),
+    "jax._src.named_sharding": ("jax.sharding",),
     "jax._src.nn.functions": ("jax.nn",),
     "jax._src.numpy": ("jax.numpy",),
     "jax._src.numpy.lax_numpy": ("jax.numpy",),
+    "jax._src.partition_spec": ("jax.sharding",),
+    "jax._src.pjit": ("jax.experimental.pjit", "jax"),
     "jax._src.random": ("jax.random",),
+    "jax._src.shard_map": ("jax",),
     "jax._src.sharding_impls": ("jax.sharding",),
     "jax._src.source_info_util": ("jax.extend.source_info_util",),
     "jax._src.state.types": ("jax.ref",),
@@ -56,7 +65,9 @@ class PrivateModule(MissingModule):
         if name.startswith("__"):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         inner = f"{self.__name__}.{name}"
-        if any(known == inner or known.startswith(f"{inner}.") for known in _KNOWN):
+        if _public(inner) or any(
+            known == inner or known.startswith(f"{inner}.") for known in _KNOWN
+        ):
             return importlib.import_module(inner)
         if name in COMPUTED.get(self.__name__, {}):
             return COMPUTED[self.__name__][name]()

@@ -25,6 +25,7 @@ from kiln.ops import static_slicing
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.edge_semantics import convert
 from kiln.ops.out_sharding import on_device_or_sharded
+from kiln.ops.random_bits import KEY, random_wrap
 from kiln.ops.shape import broadcast_in_dim, expand_dims, iota, reshape
 from kiln.ops.sharding import put, put_like
 
@@ -209,16 +210,17 @@ def _like(name: str, a: Any, value: Any, dtype: Any, shape: Any) -> Any:
         aval = aval_of(*operands(name, a))
     wanted = aval.dtype if dtype is None else dtypes.check_user_dtype(dtype, name)
     found = aval.shape if shape is None else canonical_shape(name, shape)
-    if dtypes.is_extended(wanted):
-        raise TypeError(
-            three_lines(
-                f"{name} of {aval} at {current_source()}",
-                "random keys have no numbers to fill an array with",
-                "make keys with kiln.random.key and kiln.random.split",
-            )
-        )
+    if wanted == KEY:
+        return _keys(found, value)
     made = _full(found, value, wanted, aval.weak_type and dtype is None)
     return made if np.ndim(value) else put_like(made, a)
+
+
+def _keys(shape: tuple[Dim, ...], value: Any) -> Any:
+    """Return copies of a key, or keys whose words are all one number."""
+    if getattr(value, "dtype", None) == KEY:
+        return broadcast_to(value, shape)
+    return random_wrap(_full((*shape, 2), value, np.dtype(np.uint32), False))
 
 
 def indices(dimensions: Any, dtype: DTypeLike | None = None, sparse: bool = False) -> Any:
