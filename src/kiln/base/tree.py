@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.base.tree_differences import differences, differences_from_prefix
 from kiln.base.tree_keys import (

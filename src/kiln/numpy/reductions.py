@@ -64,7 +64,7 @@ def mask(name: str, where: Any) -> Any:
         raise ValueError(
             three_lines(
                 f"{name}(..., where={aval_of(where)}) at {current_source()}",
-                f"{name}: where must be None or a boolean array; got where.dtype={dtype}",
+                f"jnp.{name}: where must be None or a boolean array; got where.dtype={dtype}",
                 "compare to get bools: where=weights != 0",
             )
         )

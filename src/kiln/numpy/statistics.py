@@ -257,6 +257,8 @@ def std(
                 "use a floating dtype",
             )
         )
+    if where is not None:
+        where = mask("std", where)
     return sqrt(
         var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)
     )

@@ -225,6 +225,9 @@ class ConvGeneralDilated(Primitive):
             "batch_group_count": batch_group_count,
         }
         params["dimension_numbers"] = dimension_numbers
+        if type(size) is int and size == 0:
+            one = self.infer(*map(_without, operands, axes), **params, **counts)
+            return zeros_of(ShapedArray((0, *one.shape), one.dtype, one.weak_type)), 0
         if at_x is not None and at_w is not None:
             # Members of the mapped axis are independent: they are groups.
             grouped = "batch_group_count" if batch_group_count != 1 else "feature_group_count"
@@ -242,6 +245,14 @@ class ConvGeneralDilated(Primitive):
         product = split_axis(split_axis(product, out[1], groups), out[1] + 1, size)
         product = move_axis(product, out[1] + 1, 0)
         return merge_axis(product, out[1] + 1, out[1] + 1), 0
+
+
+def _without(x: Any, at: int | None) -> ShapedArray:
+    """Return the type of a member of a stack."""
+    aval = aval_of(x)
+    if at is None:
+        return aval
+    return ShapedArray((*aval.shape[:at], *aval.shape[at + 1 :]), aval.dtype, aval.weak_type)
 
 
 def space_windows(

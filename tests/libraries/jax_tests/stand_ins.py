@@ -28,6 +28,7 @@ from kiln.as_jax.private_functions import trace_state_clean
 from kiln.as_jax.version import __version_info__
 from kiln.base.config import changes_of, config, override
 from kiln.base.option_names import ALIASES, FOREIGN
+from kiln.ops.conversion import convert_element_type
 
 _SMALL = ("int1", "uint1", "int2", "uint2", "int4", "uint4")
 _FLOATS = (
@@ -137,6 +138,15 @@ class _Counted:
         """Do nothing."""
 
 
+class _OfKeys(type):
+    def __instancecheck__(cls, x: Any) -> bool:
+        return isinstance(x, kiln.Array) and jnp.issubdtype(x.dtype, kiln.dtypes.prng_key)
+
+
+class KeyArray(metaclass=_OfKeys):
+    """The class of arrays of keys, which kiln tells from others by their dtype."""
+
+
 class _Backend:
     platform = "cpu"
     platform_version = "kiln"
@@ -195,6 +205,7 @@ def _dtypes() -> dict[str, Any]:
 
     return {
         **small,
+        "isdtype": jnp.isdtype,
         "bfloat16": ml_dtypes.bfloat16,
         **{name: getattr(ml_dtypes, name) for name in _FLOATS},
         "_float8_dtypes": [np.dtype(getattr(ml_dtypes, x)) for x in _FLOATS if "8" in x],
@@ -239,9 +250,7 @@ def _promote_dtypes(*args: Any) -> list[Any]:
 
 
 def _promote_inexact(*args: Any) -> list[Any]:
-    dtype = jnp.result_type(*args)
-    if not jnp.issubdtype(dtype, np.inexact):
-        dtype = jnp.promote_types(dtype, kiln.dtypes.canonicalize_dtype(np.dtype("float64")))
+    dtype = _inexact(jnp.result_type(*args))
     return [jnp.asarray(arg, dtype) for arg in args]
 
 
@@ -298,7 +307,11 @@ def stand_ins() -> dict[str, dict[str, Any]]:
     return {
         "jax._src.lib": lib,
         "jax._src.config": _configuration(),
-        "jax._src.compilation_cache": {"_cache": None},
+        "jax._src.array": {"ArrayImpl": kiln.Array},
+        "jax._src.compilation_cache": {
+            "_cache": None,
+            "is_persistent_cache_enabled": lambda: False,
+        },
         "jax._src.cloud_tpu_init": {"running_in_cloud_tpu_vm": False},
         "jax._src.core": {"reset_trace_state": _reset_trace_state},
         "jax._src.dispatch": {"xla_primitive_callable": _Counted()},
@@ -311,10 +324,15 @@ def stand_ins() -> dict[str, dict[str, Any]]:
         "jax._src.lax.control_flow": {
             "common": types.SimpleNamespace(_dedup_consts=_Counted(), _pad_constvars=_Counted())
         },
-        "jax._src.lax.lax": {"remaining": _remaining, "asarray": jnp.asarray},
+        "jax._src.lax.lax": {
+            "_convert_element_type": convert_element_type,
+            "asarray": jnp.asarray,
+            "remaining": _remaining,
+        },
         "jax._src.lax.linalg": {"_lu_python": _absent},
         "jax._src.random.prng": {
             "PRNGImpl": _absent_generator,
+            "PRNGKeyArray": KeyArray,
             "prngs": {name: types.SimpleNamespace(name=name) for name in _GENERATORS},
         },
         "jax._src.monitoring": {

@@ -1,4 +1,4 @@
-"""What is said of dimension numbers of a scatter that do not fit; gathers are in test_indexing.py."""
+"""What is said of scatters that do not fit; gathers are in test_indexing.py."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ import scipy.special as reference
 
 import kiln
 import kiln.numpy as jnp
+from kiln.base.config import override
 from kiln.scipy import special
 
 EDGES = np.array([0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 0.5, 2, -2.5])
@@ -105,6 +106,27 @@ def test_complex_numbers() -> None:
             np.testing.assert_allclose(found, getattr(reference, name)(z), rtol=1e-12)
         slope = kiln.jvp(special.loggamma, (jnp.asarray(z),), (jnp.ones_like(jnp.asarray(z)),))[1]
         np.testing.assert_allclose(slope, reference.digamma(z), rtol=1e-12)
+
+
+def test_harmonics_at_negative_angles() -> None:
+    n, m = np.array([3, 2, 5]), np.array([-3, 1, -1])
+    theta, phi = np.array([-2.0, -0.4, -1.1]), np.array([0.5, -4.0, 2.0])
+    found = special.sph_harm_y(n, m, theta, phi)
+    np.testing.assert_allclose(found, reference.sph_harm_y(n, m, theta, phi), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: special.bessel_jn(x, v=2),
+        lambda x: kiln.jvp(lambda y: special.bessel_jn(y, v=2), (x,), (x,))[1],
+        lambda x: special.multigammaln(x + 5, 3),
+    ],
+)
+def test_ranks_are_not_promoted_inside(call: Any) -> None:
+    x = np.array([0.0, 1.0, 3.0], np.float32)
+    with override(numpy_rank_promotion="raise"):
+        assert np.isfinite(call(x)).all()
 
 
 def test_orders_and_degrees() -> None:
