@@ -47,12 +47,10 @@ def full(
                [7, 7]], dtype=int32, weak_type=True)
     """
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "full")
-    return on_device_or_sharded(
-        _full(canonical_shape("full", shape), fill_value, wanted, False),
-        device,
-        out_sharding,
-        "jnp.full",
-    )
+    found = canonical_shape("full", shape)
+    of_keys = KEY in (wanted, getattr(fill_value, "dtype", None))
+    made = _keys(found, fill_value) if of_keys else _full(found, fill_value, wanted, False)
+    return on_device_or_sharded(made, device, out_sharding, "jnp.full")
 
 
 def _full(shape: tuple[Dim, ...], value: Any, dtype: Any, weak: bool) -> Any:
@@ -132,7 +130,7 @@ def empty(
 def _constant(name: str, shape: Any, value: int, dtype: Any) -> Any:
     found = canonical_shape(name, shape)
     wanted = dtypes.default_float_dtype() if dtype is None else dtypes.check_user_dtype(dtype, name)
-    return _full(found, value, wanted, False)
+    return _keys(found, value) if wanted == KEY else _full(found, value, wanted, False)
 
 
 @eager

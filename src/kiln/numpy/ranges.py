@@ -89,7 +89,8 @@ def arange(
     if any(isinstance(x, complex) for x in (first, last, by)):
         raise ValueError(
             f"arange{(first, last, by)} at {current_source()}\n"
-            "complex numbers have no order\nuse real ones"
+            "Passing complex start/stop/step to jnp.arange is no longer supported: complex numbers "
+            "have no order\nuse real ones"
         )
     if by == 0:
         raise ValueError(

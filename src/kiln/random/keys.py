@@ -249,7 +249,7 @@ def _no_seed(name: str, shown: str) -> TypeError:
     return TypeError(
         three_lines(
             f"{name}({shown}) at {current_source()}",
-            f"PRNG key seed must be an integer; got {shown}",
+            f"{name} accepts a scalar seed, and a PRNG key seed must be an integer; got {shown}",
             "pass an int, or an integer array without axes",
         )
     )
