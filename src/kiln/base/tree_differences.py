@@ -72,13 +72,13 @@ def _mismatch(kind: type, full: Any) -> str:
     if is_namedtuple(kind) and is_namedtuple(type(full)):
         return "Named tuple type mismatch:"
     if kind in (tuple, list, dict, type(None)):
-        return f"Expected {_NAMES.get(kind, kind.__name__)}, got {_short(full)}."
+        name = "None" if kind is type(None) else kind.__name__
+        return f"Expected {name}, got {_short(full)}."
     if is_namedtuple(kind):
         return f"Expected named tuple, got {_short(full)}."
     return "Custom node type mismatch:"
 
 
-_NAMES = {type(None): "None"}
 _LONGEST = 200
 
 

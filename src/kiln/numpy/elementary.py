@@ -98,7 +98,8 @@ def _strong(x: Any) -> Any:
 
 def weak_as(out: Any, *operands: Any) -> Any:
     """Return a result that is weakly typed only if all operands are."""
-    weak = all(type(x) is bool or dtypes.is_weak(x) for x in operands)
+    given = [x.__jax_array__() if hasattr(x, "__jax_array__") else x for x in operands]
+    weak = all(type(x) is bool or dtypes.is_weak(x) for x in given)
     return out if weak else _strong(out)
 
 

@@ -190,6 +190,8 @@ class ufunc(metaclass=_Kind):
         if dtype is not None:
             a = cast(a, asarray(0, dtype).dtype)
         moved = moveaxis(a, axis, 0)
+        if indices.shape[0] == 0:
+            return moveaxis(slice_in_dim(moved, 0, 0), 0, axis)
         size = moved.shape[0]
         ends = concatenate([slice_in_dim(indices, 1, None), full((1,), size, indices.dtype)], 0)
         shape = (-1,) + (1,) * (moved.ndim - 1)

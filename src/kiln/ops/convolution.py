@@ -226,7 +226,8 @@ class ConvGeneralDilated(Primitive):
         }
         params["dimension_numbers"] = dimension_numbers
         if type(size) is int and size == 0:
-            one = self.infer(*map(_without, operands, axes), **params, **counts)
+            given: dict[str, Any] = {**params, **counts}
+            one = self.infer(_without(x, at_x), _without(w, at_w), **given)
             return zeros_of(ShapedArray((0, *one.shape), one.dtype, one.weak_type)), 0
         if at_x is not None and at_w is not None:
             # Members of the mapped axis are independent: they are groups.

@@ -67,3 +67,9 @@ def test_arrays_without_axes_are_scalars() -> None:
     assert all(jnp.isscalar(x) for x in numbers)
     others = ([], np.ones(1), jnp.ones(1), _WithArray(jnp.ones(1)), None)
     assert not any(jnp.isscalar(x) for x in others)
+
+
+@pytest.mark.parametrize("name", ["hypot", "logaddexp", "logaddexp2", "heaviside", "gcd", "lcm"])
+def test_what_stands_for_arrays_is_an_operand(name: str) -> None:
+    fun, (x, y) = getattr(jnp, name), (jnp.array([2, 8]), jnp.array([4, 6]))
+    np.testing.assert_array_equal(fun(_WithArray(x), _WithArray(y)), fun(x, y))
