@@ -128,6 +128,15 @@ def empty(
 
 
 def _constant(name: str, shape: Any, value: int, dtype: Any) -> Any:
+    if isinstance(shape, int) and isinstance(dtype, int) and not isinstance(dtype, bool):
+        raise TypeError(
+            three_lines(
+                f"{name}({shape}, {dtype}) at {current_source()}",
+                f"{dtype} is no dtype. Did you accidentally write `jax.numpy.{name}({shape}, "
+                f"{dtype})` when you meant `jax.numpy.{name}(({shape}, {dtype}))`?",
+                "give the shape as one tuple",
+            )
+        )
     found = canonical_shape(name, shape)
     wanted = dtypes.default_float_dtype() if dtype is None else dtypes.check_user_dtype(dtype, name)
     return _keys(found, value) if wanted == KEY else _full(found, value, wanted, False)
