@@ -74,3 +74,24 @@ def test_the_warning_of_promoted_ranks() -> None:
 def test_coordinates_that_are_not_checked() -> None:
     found = jnp.ravel_multi_index((np.array([0, 2]), np.array([1, 5])), (2, 3), mode="ignore")
     assert found.tolist() == [1, 11]
+
+
+def test_ranges_with_a_step_alone() -> None:
+    assert jnp.arange(7, step=2).tolist() == [0, 2, 4, 6]
+    assert jnp.arange(3, None, 1).tolist() == [0, 1, 2]
+    assert jnp.arange(1.5, step=0.5).tolist() == [0.0, 0.5, 1.0]
+
+
+def test_grids_of_nothing() -> None:
+    assert jnp.mgrid[()].shape == (0,)
+    assert jnp.ogrid[()] == []
+    assert jnp.mgrid[:].tolist() == np.mgrid[:].tolist()
+    assert jnp.mgrid[3:].tolist() == np.mgrid[3:].tolist()
+    with pytest.raises(kiln.errors.ConcretizationTypeError, match="slice start of jnp"):
+        kiln.jit(lambda a, b: jnp.mgrid[a:b])(0, 2)
+
+
+@pytest.mark.parametrize("joiner", [jnp.r_, jnp.c_])
+def test_directives_of_joiners(joiner: object) -> None:
+    with pytest.raises(ValueError, match="could not understand directive 'asdfgh'"):
+        joiner["asdfgh", [1, 2]]  # type: ignore[index]
