@@ -110,8 +110,8 @@ def isdtype(dtype: Any, kind: Any) -> bool:  # type: ignore[valid-type]
 
 def iscomplexobj(x: Any) -> Any:
     """Tell whether the dtype is complex, regardless of the values."""
-    if x is None or isinstance(x, str):
-        return False
+    if x is None or isinstance(x, (str, bool, int, float, complex)):
+        return isinstance(x, complex)
     if not hasattr(x, "dtype") or (isinstance(x, type) and issubclass(x, np.generic)):
         (x,) = operands("iscomplexobj", asarray(x))
     return dtypes.issubdtype(x.dtype, np.complexfloating)

@@ -278,6 +278,10 @@ def _configuration() -> dict[str, Any]:
     }
 
 
+def _converted(x: Any, dtype: Any = None, weak_type: bool = False) -> Any:
+    return convert_element_type(x, jnp.result_type(x) if dtype is None else dtype, weak_type)
+
+
 def _remaining(axes: Iterable[int], *taken: Iterable[int]) -> list[int]:
     """Return the axes that are in none of the others."""
     others = set().union(*taken)
@@ -325,7 +329,7 @@ def stand_ins() -> dict[str, dict[str, Any]]:
             "common": types.SimpleNamespace(_dedup_consts=_Counted(), _pad_constvars=_Counted())
         },
         "jax._src.lax.lax": {
-            "_convert_element_type": convert_element_type,
+            "_convert_element_type": _converted,
             "asarray": jnp.asarray,
             "remaining": _remaining,
         },

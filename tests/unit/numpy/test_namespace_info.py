@@ -73,3 +73,9 @@ def test_arrays_without_axes_are_scalars() -> None:
 def test_what_stands_for_arrays_is_an_operand(name: str) -> None:
     fun, (x, y) = getattr(jnp, name), (jnp.array([2, 8]), jnp.array([4, 6]))
     np.testing.assert_array_equal(fun(_WithArray(x), _WithArray(y)), fun(x, y))
+
+
+def test_numbers_are_not_moved_to_be_asked_for_their_kind() -> None:
+    with kiln.transfer_guard("disallow"):
+        found = [jnp.iscomplexobj(x) for x in (None, True, 1, 1.0, 1j, np.float32(1), np.arange(2))]
+    assert found == [False, False, False, False, True, False, False]

@@ -179,3 +179,25 @@ def test_refusals(call: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text) as caught:
         call()
     assert len(str(caught.value).splitlines()) == 3
+
+
+@pytest.mark.parametrize("name", ["xlogy", "xlog1py"])
+def test_products_of_zero_and_nan(name: str) -> None:
+    found = getattr(special, name)(np.zeros(3, np.float32), np.array([0.0, np.nan, 2.0]))
+    np.testing.assert_array_equal(found, [0.0, np.nan, 0.0])
+
+
+def test_the_slope_of_entr() -> None:
+    for derivative in (kiln.jacfwd, kiln.jacrev):
+        assert float(derivative(special.entr)(0.0)) == np.inf
+        assert float(derivative(special.entr)(1.0)) == -1.0
+
+
+def test_sums_of_exponentials_mix_no_dtypes_and_need_no_infinity() -> None:
+    a, b = np.array([1.0, 2.0j], np.complex64), np.array([3.0, 1.0], np.complex64)
+    with override(numpy_dtype_promotion="strict"):
+        found = special.logsumexp(a, b=b)
+    np.testing.assert_allclose(found, np.log((b * np.exp(a)).sum()), rtol=1e-6)
+    with override(debug_infs=True):
+        assert float(special.logsumexp(np.ones(4, np.float32))) == pytest.approx(2.386294)
+    assert float(special.logsumexp(np.ones(0, np.float32))) == -np.inf
