@@ -130,7 +130,8 @@ def _slope(f: Any, h: Any, axis: int) -> Any:
     else:
         h = expand_dims(h, range(last))
         steps = subtract(slice_in_dim(h, 1, None, 1, last), slice_in_dim(h, 0, -1, 1, last))
-        before, after = (slice_in_dim(steps, *ends, 1, last) for ends in ((0, -1), (1, None)))
+        before = slice_in_dim(steps, 0, -1, 1, last)
+        after = slice_in_dim(steps, 1, None, 1, last)
         both = multiply(before, multiply(after, add(before, after)))
         low = divide(negative(multiply(after, after)), both)
         middle = divide(subtract(multiply(after, after), multiply(before, before)), both)

@@ -387,10 +387,10 @@ class _Grid:
 
 
 def _of_slice(name: str, key: slice) -> Any:
-    start, stop = (
-        None if end is None else concrete_number(name, f"slice {what} of jnp.{name}", end)
-        for what, end in (("start", key.start), ("stop", key.stop))
-    )
+    def known(what: str, end: Any) -> Any:
+        return None if end is None else concrete_number(name, f"slice {what} of jnp.{name}", end)
+
+    start, stop = known("start", key.start), known("stop", key.stop)
     start = 0 if start is None else start
     step = 1 if key.step is None else key.step
     if isinstance(step, complex):
