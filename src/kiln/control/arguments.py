@@ -114,6 +114,16 @@ def argnums_of(option: str, argnums: Any) -> tuple[int, ...]:
     return tuple(map(int, items))
 
 
+def rule_setter(wrapper: Any, name: str) -> Any:
+    """Return `wrapper.name` of the function within, if it is what sets a rule of another kind.
+
+    Raises: AttributeError for any other name.
+    """
+    if name in ("defjvp", "defjvps", "defvjp", "def_vmap") and "fun" in vars(wrapper):
+        return getattr(wrapper.fun, name)
+    raise AttributeError(f"{type(wrapper).__name__!r} object has no attribute {name!r}")
+
+
 def nondiff_of(fun: Callable[..., Any], argnums: Any, argnames: Any) -> tuple[int, ...]:
     """Return `nondiff_argnums` and the positions of `nondiff_argnames`, in order.
 

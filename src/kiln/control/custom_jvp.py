@@ -24,6 +24,7 @@ from kiln.control.arguments import (
     instantiated,
     nondiff_of,
     positional,
+    rule_setter,
     split_static,
 )
 from kiln.control.custom_function import (
@@ -267,6 +268,8 @@ class custom_jvp:
             return out, total
 
         self.defjvp(jvp)
+
+    __getattr__ = rule_setter
 
     @api_boundary
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:

@@ -27,6 +27,7 @@ from kiln.control.arguments import (
     flatten_arrays,
     nondiff_of,
     positional,
+    rule_setter,
     split_static,
 )
 from kiln.control.custom_function import (
@@ -261,6 +262,8 @@ class custom_vjp:
         """
         self.symbolic_zeros = symbolic_zeros
         self.fwd, self.bwd = fwd, bwd
+
+    __getattr__ = rule_setter
 
     @api_boundary
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
