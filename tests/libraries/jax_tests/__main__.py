@@ -1,9 +1,10 @@
 """Run the tests of a checkout of JAX's release 0.10.2 on kiln, and say what fails and why.
 
-python -m tests.libraries.jax_tests SOURCE [FILE ...] [--at-most 40] [--ask-jax] [--report FOLDER]
+python -m tests.libraries.jax_tests SOURCE [FILE ...] [--at-most 30] [--ask-jax] [--report FOLDER]
 
-`--ask-jax` first runs them on the installed jax and stores which pass; without it, the tests run
-that passed then. The report has a table per file and a list of reasons.
+`--ask-jax` first runs them on the installed jax and stores which pass (`--only-jax`: and no more);
+without it, the tests run that passed then. The report has a table of the files and a list of
+reasons.
 """
 
 from __future__ import annotations
