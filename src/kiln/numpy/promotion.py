@@ -315,7 +315,10 @@ def _check_ranks(name: str, found: Sequence[tuple[Dim, ...]]) -> None:
         )
         raise ValueError(three_lines(asked, wrong, remedy))
     shapes = " ".join(str(tuple(shape)) for shape in found)
-    wrong = f"Following NumPy automatic rank promotion for {name} on shapes {shapes}"
+    wrong = (
+        f"Following NumPy automatic rank promotion for {name} on shapes {shapes}, as the option "
+        "jax_numpy_rank_promotion is 'warn'"
+    )
     warnings.warn(three_lines(asked, wrong, remedy), UserWarning, stacklevel=2)
 
 
