@@ -112,7 +112,7 @@ def logsumexp(
     real = a.real if dtypes.issubdtype(a.dtype, np.complexfloating) else a
     # An infinity that nobody needs would be reported where infinities are looked for.
     some = where is None and all(type(size) is int and size > 0 for size in a.shape)
-    least = {} if some else {"initial": -np.inf}
+    least: dict[str, Any] = {} if some else {"initial": -np.inf}
     greatest = maximum_along(real, axis, where=where, keepdims=True, **least)
     greatest = stop_gradient(choose(isfinite(greatest), greatest, 0))
     parts = exp(a - convert_element_type(greatest, a.dtype))
