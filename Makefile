@@ -28,7 +28,7 @@ PIP := $(RUN) -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo story test test-full test-pythons libraries libraries-oracle oracle breaks sanitize bench bench-suite bench-scale bench-programs lint format hooks docs \
+.PHONY: help demo story test test-full test-pythons libraries libraries-oracle jax-tests oracle breaks sanitize bench bench-suite bench-scale bench-programs lint format hooks docs \
   wheel check-wheel clean
 
 help:
@@ -39,6 +39,7 @@ help:
 	@echo "make test-pythons  make test with every supported Python that is installed"
 	@echo "make libraries  programs of optax, flax, equinox, numpyro ... on kiln, beside jax's answers"
 	@echo "make libraries-oracle  ask jax again for those answers; SUBJECTS=\"diffrax haiku\""
+	@echo "make jax-tests  JAX_SOURCE=checkout: jax's own tests on kiln; FILES=\"api_test.py\" ARGS=--ask-jax"
 	@echo "make oracle     ask jax again for its answers, then compare kiln with them"
 	@echo "make breaks     break one behaviour after another and watch the tests of its item fail"
 	@echo "make sanitize   the tests of the extension and of evictions, under the address and undefined-behaviour sanitizers"
@@ -83,6 +84,11 @@ run-libraries: $(VENV)/.has-distrax
 
 run-libraries-oracle: $(VENV)/.has-distrax
 	$(RUN) -m tests.libraries.oracle $(SUBJECTS)
+
+# Of the release that as_jax/version.py names; which of them pass on jax is stored.
+jax-tests: $(VENV)/.has-test
+	@test -d "$(JAX_SOURCE)/tests" || { echo "say where a checkout of jax is: make jax-tests JAX_SOURCE=../jax"; exit 1; }
+	$(RUN) -m tests.libraries.jax_tests $(JAX_SOURCE) $(FILES) $(ARGS)
 
 oracle: $(VENV)/.has-test
 	$(RUN) -m tests.differential.oracle $(TOPICS)

@@ -126,6 +126,7 @@ WITHOUT_EFFECT = {
     "profiler.py save_device_memory_profile filename": "refused",
     "profiler.py start_server port": "refused",
     "profiler.py start_trace create_perfetto_trace": "every trace is one",
+    "api/arrays.py device_put src": "arrays know where they are",
     "profiler.py start_trace profiler_options": "annotations are recorded at all levels",
     "engines/xla/lowerings/elementwise.py identity b": "lowerings have one signature",
     "engines/xla/lowerings/elementwise.py identity out": "lowerings have one signature",

@@ -53,8 +53,8 @@ def leaves_of(fun: Any, what: str, tree: Any) -> tuple[list[Any], PyTreeDef]:
             raise TypeError(
                 three_lines(
                     f"{what} of {name_of(fun)} at {current_source()}",
-                    f"the value of type {type(x)} at path {keystr(path) or '*'} "
-                    "is not a valid JAX type",
+                    f"at path {keystr(path) or '*'}, the value {x!r:.60} of type {type(x)} is not "
+                    "a valid JAX type",
                     "pass arrays and numbers",
                 )
             )

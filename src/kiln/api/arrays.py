@@ -53,24 +53,46 @@ def block_until_ready(tree: T) -> T:
 
 @api_boundary
 @explicit
-def device_put(x: T, device: Any = None, *, donate: bool = False) -> T:
+def device_put(
+    x: T,
+    device: Any = None,
+    *,
+    src: Any = None,
+    donate: bool = False,
+    may_alias: bool | None = None,
+) -> T:
     """Put the arrays of a pytree on a device, or shard them over several.
 
     `device` is a device, a sharding, or a pytree prefix of these. Such arrays are committed:
     programs run where they are. With None they stay uncommitted. If `donate`, arrays that are moved
-    are deleted.
+    are deleted; with `may_alias=False`, arrays that are there already are copied. What `src` says,
+    the arrays know.
 
-    Raises: ValueError for an array that cannot be sharded this way, TypeError if `device` is
+    Raises: ValueError for an array that cannot be sharded this way, or if both `donate` and
+        `may_alias`; TypeError if `device` is
         neither a device nor a sharding.
     Example:
         >>> x = kiln.device_put(jnp.arange(3), kiln.devices()[0])
         >>> x.committed
         True
     """
+    if donate and may_alias:
+        raise ValueError(
+            three_lines(
+                f"device_put(..., donate=True, may_alias=True) at {current_source()}",
+                "may_alias and donate cannot be True at the same time.",
+                "leave one of them out",
+            )
+        )
     leaves, tree = tree_flatten(x)
     places = broadcast_prefix(device, x, is_leaf=lambda d: d is None)
     arrays = [leaf if isinstance(leaf, Tracer) else as_array(leaf) for leaf in leaves]
     moved = [put(x, place) for x, place in zip(arrays, places, strict=True)]
+    if may_alias is False:
+        moved = [
+            after.copy() if after is before and isinstance(after, ConcreteArray) else after
+            for before, after in zip(arrays, moved, strict=True)
+        ]
     if donate:
         for before, after in zip(leaves, moved, strict=True):
             if isinstance(before, ConcreteArray) and after is not before:

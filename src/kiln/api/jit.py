@@ -290,11 +290,12 @@ def check_overlap(fun: Any, static: Chosen, donated: Chosen) -> None:
     numbers = sorted({*static.argnums} & {*donated.argnums})
     names = sorted({*static.argnames} & {*donated.argnames})
     if numbers or names:
+        what = "argnames" if names else "argnums"
         raise ValueError(
             three_lines(
                 f"jit of {name_of(fun)} with static and donated arguments at {current_source()}",
-                "static_argnums/static_argnames and donate_argnums/donate_argnames must not "
-                f"overlap, but both hold {[*names, *(numbers if not names else [])]}",
+                f"static_{what} and donate_{what} cannot intersect, but both hold "
+                f"{names or numbers}",
                 "donate arrays only: a static argument has no memory to give",
             )
         )

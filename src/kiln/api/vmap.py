@@ -157,7 +157,8 @@ def _in_axes(fun: Any, in_axes: Any, args: Any, kwargs: Any) -> list[int | None]
         raise ValueError(
             three_lines(
                 f"vmap of {name_of(fun)} with in_axes={in_axes!r} at {current_source()}",
-                "vmap in_axes specification must be a tree prefix of the arguments: "
+                "vmap in_axes specification must be a tree prefix of the corresponding value; the "
+                "arguments are not. Mismatch details: "
                 f"{one_line(error)}",
                 "give one entry per argument, or a pytree of the argument's structure",
             )

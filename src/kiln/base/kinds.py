@@ -285,6 +285,10 @@ def _class_of(dtype: DTypeLike) -> tuple[type[np.generic], DType | None]:
     """Return the class in NumPy's hierarchy, and the dtype if it is a concrete one."""
     if isinstance(dtype, type) and dtype in _ABSTRACT:
         return dtype, None
+    if isinstance(dtype, type) and dtype in (object, str, bytes):
+        # No array has them, but whether a dtype is one of them may be asked.
+        found = np.dtype(dtype)
+        return found.type, found
     found = as_dtype(dtype)
     if isinstance(found, ExtendedDtype):
         return found.type, found

@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.base.tree_differences import differences, differences_from_prefix
 from kiln.base.tree_keys import (
@@ -180,12 +181,21 @@ def tree_transpose(
 ) -> Any:
     """Turn a tree of trees inside out: `outer` of `inner` becomes `inner` of `outer`.
 
-    Raises: ValueError if the tree is not `inner` in every leaf of `outer`.
+    Raises: TypeError if the tree is not `inner` in every leaf of `outer`.
     """
-    subtrees = outer_treedef.flatten_up_to(pytree_to_transpose)
-    if inner_treedef is None:
-        inner_treedef = tree_structure(subtrees[0])
-    columns = [inner_treedef.flatten_up_to(subtree) for subtree in subtrees]
+    try:
+        subtrees = outer_treedef.flatten_up_to(pytree_to_transpose)
+        if inner_treedef is None:
+            inner_treedef = tree_structure(subtrees[0])
+        columns = [inner_treedef.flatten_up_to(subtree) for subtree in subtrees]
+    except ValueError as error:
+        raise TypeError(
+            three_lines(
+                f"tree_transpose of {tree_structure(pytree_to_transpose)} at {current_source()}",
+                f"Mismatch: that is not {inner_treedef} in each leaf of {outer_treedef}",
+                "pass the two structures of which the tree is composed",
+            )
+        ) from error
     rows = [
         outer_treedef.unflatten([column[i] for column in columns])
         for i in range(inner_treedef.num_leaves)

@@ -28,8 +28,9 @@ def differences_from_prefix(key: Key, full: Any, path: KeyPath, name: str) -> It
         if type(full) is not kind:
             yield three_lines(
                 at,
-                f"the prefix has a {kind.__name__} with {_children_text(kind, data, keys)}, "
-                f"but the full tree has a different type, {type(full).__name__}",
+                f"{_mismatch(kind, full)} the prefix has a {kind.__name__} with "
+                f"{_children_text(kind, data, keys)}, but the full tree has a different type, "
+                f"{type(full).__name__}",
                 f"use a {type(full).__name__} in the prefix, or one leaf for the whole subtree",
             )
             continue
@@ -38,8 +39,10 @@ def differences_from_prefix(key: Key, full: Any, path: KeyPath, name: str) -> It
         if kind in (tuple, list) and len(keys) != len(children):
             yield three_lines(
                 at,
-                f"{kind.__name__.title()} arity mismatch: different lengths of {kind.__name__}: "
-                f"the prefix has length {len(keys)}, the full tree has length {len(children)}",
+                f"{kind.__name__.title()} arity mismatch: {len(children)} != {len(keys)}; "
+                f"{kind.__name__}: {_short(full)}. These are different lengths of "
+                f"{kind.__name__}: the prefix has length {len(keys)}, the full tree has length "
+                f"{len(children)}",
                 f"give {len(children)} elements, or one leaf for the whole {kind.__name__}",
             )
             continue
@@ -55,14 +58,33 @@ def _data_errors(kind: type, data: Any, other: Any) -> tuple[str, str]:
         missing = [name for name in other if name not in data]
         extra = [name for name in data if name not in other]
         wrong = (
-            f"Dict key mismatch: different keys of dict: the prefix has {list(data)}, "
-            f"the full tree {list(other)}"
+            f"Dict key mismatch; expected keys: {list(data)}; different keys of dict: the prefix "
+            f"has {list(data)}, the full tree {list(other)}"
         )
         found = [f"add {', '.join(map(repr, missing))}" if missing else ""]
         found += [f"remove {', '.join(map(repr, extra))}" if extra else ""]
         return wrong, " and ".join(filter(None, found)) + " in the prefix"
     wrong = f"different metadata of {kind.__name__}: the prefix has {data}, the full tree {other}"
     return wrong, "use equal metadata in both"
+
+
+def _mismatch(kind: type, full: Any) -> str:
+    if is_namedtuple(kind) and is_namedtuple(type(full)):
+        return "Named tuple type mismatch:"
+    if kind in (tuple, list, dict, type(None)):
+        name = "None" if kind is type(None) else kind.__name__
+        return f"Expected {name}, got {_short(full)}."
+    if is_namedtuple(kind):
+        return f"Expected named tuple, got {_short(full)}."
+    return "Custom node type mismatch:"
+
+
+_LONGEST = 200
+
+
+def _short(x: Any) -> str:
+    text = repr(x)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
 
 
 def _children_text(kind: type, data: Any, keys: Sequence[Key]) -> str:

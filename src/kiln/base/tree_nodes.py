@@ -213,8 +213,12 @@ def register_dataclass(
             raise TypeError(
                 three_lines(
                     f"register_dataclass({nodetype!r}) at {current_source()}",
-                    "data_fields and meta_fields are required"
-                    + (" together" if dataclasses.is_dataclass(nodetype) else " for this class"),
+                    "register_dataclass: data_fields and meta_fields are required "
+                    + (
+                        "together"
+                        if dataclasses.is_dataclass(nodetype)
+                        else f"when nodetype is not a dataclass. Got nodetype={nodetype}"
+                    ),
                     "give both; only a dataclass can be registered without them",
                 )
             )
@@ -222,6 +226,14 @@ def register_dataclass(
         data_fields = [f.name for f in fields if not f.metadata.get("static", False)]
         meta_fields = [f.name for f in fields if f.metadata.get("static", False)]
     data_names, meta_names = tuple(data_fields), tuple(meta_fields)
+    if both := {*data_names} & {*meta_names}:
+        raise ValueError(
+            three_lines(
+                f"register_dataclass({nodetype.__name__}, ...) at {current_source()}",
+                f"data_fields and meta_fields must not overlap. Overlapping fields: {_names(both)}",
+                "leave each field in one of the two",
+            )
+        )
     if dataclasses.is_dataclass(nodetype):
         _check_fields(nodetype, {*data_names, *meta_names}, set(drop_fields))
     kind = NodeKind(form=Form.FIELDS, children=data_names, metadata=meta_names)
@@ -239,17 +251,21 @@ def _check_fields(cls: Any, named: set[str], dropped: set[str]) -> None:
     wanted = {f.name for f in dataclasses.fields(cls) if f.init} - dropped
     if named == wanted:
         return
-    missing, unexpected = sorted(wanted - named), sorted(named - wanted)
-    wrong = [f"Missing fields: {missing}." if missing else ""]
-    wrong += [f"Unexpected fields: {unexpected}." if unexpected else ""]
+    missing, unexpected = wanted - named, named - wanted
+    wrong = [f"Missing fields: {_names(missing)}." if missing else ""]
+    wrong += [f"Unexpected fields: {_names(unexpected)}." if unexpected else ""]
     raise ValueError(
         three_lines(
             f"register_dataclass({cls.__name__}, ...) at {current_source()}",
-            "data_fields and meta_fields must include all fields of the constructor and only them. "
-            + " ".join(filter(None, wrong)),
+            "data_fields and meta_fields must include all dataclass fields of the constructor, and "
+            "only them. " + " ".join(filter(None, wrong)),
             "add each field to one of the two, or to drop_fields",
         )
     )
+
+
+def _names(fields: set[str]) -> str:
+    return "{" + ", ".join(map(repr, sorted(fields))) + "}"
 
 
 def register_static(cls: C) -> C:

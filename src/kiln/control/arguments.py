@@ -114,6 +114,39 @@ def argnums_of(option: str, argnums: Any) -> tuple[int, ...]:
     return tuple(map(int, items))
 
 
+def rule_setter(wrapper: Any, name: str) -> Any:
+    """Return `wrapper.name` of the function within, if it is what sets a rule of another kind.
+
+    Raises: AttributeError for any other name.
+    """
+    if name in ("defjvp", "defjvps", "defvjp", "def_vmap") and "fun" in vars(wrapper):
+        return getattr(wrapper.fun, name)
+    raise AttributeError(f"{type(wrapper).__name__!r} object has no attribute {name!r}")
+
+
+def nondiff_of(fun: Callable[..., Any], argnums: Any, argnames: Any) -> tuple[int, ...]:
+    """Return `nondiff_argnums` and the positions of `nondiff_argnames`, in order.
+
+    Raises: ValueError for a name that is not a positional parameter of the function.
+    """
+    numbers = argnums_of("nondiff_argnums", argnums)
+    names = [argnames] if isinstance(argnames, str) else list(argnames)
+    if not names:
+        return numbers
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = inspect.signature(fun).parameters.values()
+    places = [parameter.name for parameter in parameters if parameter.kind in kinds]
+    if unknown := [name for name in names if name not in places]:
+        raise ValueError(
+            three_lines(
+                f"nondiff_argnames={argnames!r} of {name_of(fun)} at {current_source()}",
+                f"{name_of(fun)} has no positional parameter {', '.join(map(repr, unknown))}",
+                f"use some of {', '.join(places) or 'none'}",
+            )
+        )
+    return tuple(sorted({*numbers, *(places.index(name) for name in names)}))
+
+
 def flatten_arrays(what: str, fun: Callable[..., Any], tree: Any) -> tuple[list[Any], PyTreeDef]:
     """Flatten a pytree of arrays.
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
-from kiln.base.source import name_of
-from kiln.base.tree import Partial, tree_flatten, tree_unflatten
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source, name_of
+from kiln.base.tree import Partial, tree_flatten, tree_structure, tree_unflatten
 from kiln.control.arguments import FlatFunction, flatten_arrays
 from kiln.control.custom_vjp import custom_vjp
 from kiln.control.region import merge, select_by
@@ -22,7 +23,10 @@ from kiln.core.trace import Tracer, aval_of
 def closure_convert(
     fun: Callable[..., Any], *example_args: Any
 ) -> tuple[Callable[..., Any], list[Any]]:
-    """Return `converted(*args, *values)` and the inexact values that `fun` closes over."""
+    """Return `converted(*args, *values)` and the inexact values that `fun` closes over.
+
+    Raises: TypeError when `converted` is called with arguments of another structure.
+    """
     leaves, in_tree = flatten_arrays("arguments", fun, example_args)
     flat = FlatFunction(fun, in_tree, ())
     jaxpr, consts = stage_region(
@@ -35,8 +39,20 @@ def closure_convert(
     ]
     kept = select_by(hoisted, consts, False)
     count = len(example_args)
+    expected = tree_structure((*example_args, *select_by(hoisted, consts)))
 
     def converted(*args: Any) -> Any:
+        found = tree_structure(args)
+        if found != expected:
+            raise TypeError(
+                three_lines(
+                    f"call of the function that closure_convert made of {name_of(fun)} at "
+                    f"{current_source()}",
+                    "The inputs to the closure produced by closure_convert must have the structure "
+                    f"{expected} of the examples and the values closed over, but got {found}",
+                    "pass the values one by one: converted(x, *values)",
+                )
+            )
         given = merge(hoisted, args[count:], kept)
         outs = eval_jaxpr(jaxpr, (), *given, *tree_flatten(args[:count])[0])
         return tree_unflatten(flat.structure, outs)

@@ -19,11 +19,12 @@ from kiln.base.tree import tree_flatten, tree_map, tree_unflatten
 from kiln.content.fingerprint import DESCRIPTION, Reading, readable
 from kiln.control.arguments import (
     FlatFunction,
-    argnums_of,
     fitted,
     flatten_arrays,
     instantiated,
+    nondiff_of,
     positional,
+    rule_setter,
     split_static,
 )
 from kiln.control.custom_function import (
@@ -212,8 +213,8 @@ custom_jvp_function_p = CustomJVPFunction()
 class custom_jvp:
     """A function with its own forward-mode derivative; `defjvp` sets the rule.
 
-    Arguments in `nondiff_argnums` are passed to the rule before primals and tangents, and may be
-    any values.
+    Arguments in `nondiff_argnums`, or named in `nondiff_argnames`, are passed to the rule before
+    primals and tangents, and may be any values.
 
     Example:
         >>> @kiln.custom_jvp
@@ -226,10 +227,12 @@ class custom_jvp:
         7.0
     """
 
-    def __init__(self, fun: Callable[..., Any], nondiff_argnums: Any = ()) -> None:
+    def __init__(
+        self, fun: Callable[..., Any], nondiff_argnums: Any = (), nondiff_argnames: Any = ()
+    ) -> None:
         functools.update_wrapper(self, fun)
         self.fun = fun
-        self.nondiff_argnums = argnums_of("nondiff_argnums", nondiff_argnums)
+        self.nondiff_argnums = nondiff_of(fun, nondiff_argnums, nondiff_argnames)
         self.jvp: Callable[..., Any] | None = None
         self.symbolic_zeros = False
 
@@ -265,6 +268,8 @@ class custom_jvp:
             return out, total
 
         self.defjvp(jvp)
+
+    __getattr__ = rule_setter
 
     @api_boundary
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:

@@ -24,9 +24,10 @@ from kiln.content.fingerprint import DESCRIPTION, Reading, readable
 from kiln.control.arguments import (
     FlatFunction,
     Static,
-    argnums_of,
     flatten_arrays,
+    nondiff_of,
     positional,
+    rule_setter,
     split_static,
 )
 from kiln.control.custom_function import (
@@ -225,8 +226,8 @@ def _is_nothing(t: Any) -> bool:
 class custom_vjp:
     """A function with its own reverse-mode derivative; `defvjp` sets the rules.
 
-    Arguments numbered by `nondiff_argnums` may be any values: the forward rule takes them at their
-    positions, the backward rule before residuals and cotangent.
+    Arguments in `nondiff_argnums`, or named in `nondiff_argnames`, may be any values: the forward
+    rule takes them at their positions, the backward rule before residuals and cotangent.
 
     Example:
         >>> @kiln.custom_vjp
@@ -237,10 +238,12 @@ class custom_vjp:
         1.0
     """
 
-    def __init__(self, fun: Callable[..., Any], nondiff_argnums: Any = ()) -> None:
+    def __init__(
+        self, fun: Callable[..., Any], nondiff_argnums: Any = (), nondiff_argnames: Any = ()
+    ) -> None:
         functools.update_wrapper(self, fun)
         self.fun = fun
-        self.nondiff_argnums = argnums_of("nondiff_argnums", nondiff_argnums)
+        self.nondiff_argnums = nondiff_of(fun, nondiff_argnums, nondiff_argnames)
         self.fwd: Callable[..., Any] | None = None
         self.bwd: Callable[..., Any] | None = None
         self.symbolic_zeros = False
@@ -259,6 +262,8 @@ class custom_vjp:
         """
         self.symbolic_zeros = symbolic_zeros
         self.fwd, self.bwd = fwd, bwd
+
+    __getattr__ = rule_setter
 
     @api_boundary
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:

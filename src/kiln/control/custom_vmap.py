@@ -21,7 +21,7 @@ from kiln.base.tree import (
     tree_structure,
     tree_unflatten,
 )
-from kiln.control.arguments import FlatFunction, flatten_arrays, positional
+from kiln.control.arguments import FlatFunction, flatten_arrays, positional, rule_setter
 from kiln.control.loops import map as sequential_map
 from kiln.control.region import (
     Extend,
@@ -282,6 +282,8 @@ class custom_vmap:
         """
         self.vmap_rule = vmap_rule
         return vmap_rule
+
+    __getattr__ = rule_setter
 
     @api_boundary
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:

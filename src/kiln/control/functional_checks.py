@@ -33,7 +33,7 @@ from kiln.ir.sizes import product
 from kiln.ir.types import ShapedArray
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.dimension_numbers import LEAVE_OUT, Window
-from kiln.ops.elementwise import and_p, eq, gt, lt, ne, or_p, select
+from kiln.ops.elementwise import and_p, eq, gt, le, lt, ne, or_p, select
 from kiln.ops.reduction import argmax, reduce_or
 from kiln.ops.shape import broadcast_in_dim, full, reshape
 from kiln.ops.slicing import dynamic_index_in_dim
@@ -333,9 +333,13 @@ def _index_look(eqn: Eqn, where: str) -> list[Look]:
 def _out_of_bounds(
     columns: Sequence[Any], axes: Sequence[int], shape: Sequence[Any], sizes: Sequence[Any]
 ) -> tuple[Any, list[Any]]:
-    """Compare where windows start, one column of integers for each axis, with the bounds."""
+    """Compare where windows start, one column of integers for each axis, with the bounds.
+
+    The report is of the first window that is outside, and of its first axis along which it is.
+    """
     failed: Any = np.False_
     found: Any = np.zeros(3, np.int32)
+    first: Any = np.int32(np.iinfo(np.int32).max)
     for starts, axis in reversed(list(zip(columns, axes, strict=True))):
         if aval_of(starts).dtype.itemsize < 4:
             # The bounds may not fit.
@@ -346,10 +350,13 @@ def _out_of_bounds(
             lt(starts, full(aval.shape, 0, aval.dtype)), gt(starts, _spread(last, aval.shape))
         )
         here = _any(flags)
-        index = dynamic_index_in_dim(starts, argmax(flags, 0, np.int32), 0, False)
+        row = argmax(flags, 0, np.int32)
+        earlier = and_p.bind(here, le(row, first))
+        index = dynamic_index_in_dim(starts, row, 0, False)
         report = [convert_element_type(x, np.int32) for x in (index, axis, shape[axis])]
         joined = _stacked(report)
-        found = select(_spread(here, (3,)), joined, found)
+        found = select(_spread(earlier, (3,)), joined, found)
+        first = select(earlier, row, first)
         failed = or_p.bind(failed, here)
     return failed, [found]
 

@@ -165,8 +165,8 @@ class Backward(UserRule):
                     f"gradient of {definition_of(self.of)}",
                     f"{self.title} must produce an output with the same "
                     f"type as the args tuple of the primal function, but at output{keystr(path)} "
-                    f"it produced an output of type {aval_of(ct)} corresponding to an input of "
-                    f"type {aval}, so the {what} do not match",
+                    f"the bwd rule produced an output of type {aval_of(ct)} corresponding to an "
+                    f"input of type {aval}, so the {what} do not match",
                     "return a cotangent with the shape and dtype of its argument",
                 )
             )

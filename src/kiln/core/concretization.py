@@ -56,7 +56,7 @@ def refuse_keys(aval: ShapedArray, asked: str) -> NoReturn:
     raise TypeError(
         three_lines(
             f"{asked}() of an array {aval} at {current_source()}",
-            "an array of random keys cannot be converted to a NumPy array or a number",
+            "JAX array with PRNGKey dtype cannot be converted to a NumPy array. Nor to numbers",
             "use kiln.random.key_data(keys) for the integers behind them",
         )
     )

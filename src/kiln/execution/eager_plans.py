@@ -8,6 +8,8 @@ the function itself.
 
 from __future__ import annotations
 
+import functools
+import types
 import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -37,6 +39,19 @@ def eager(fun: F, loop: str | None = None, *, swapped: bool = False) -> F:
     type, or on one beside a Python number; with `swapped` its second argument comes first.
     """
     return _runtime.EagerFunction(fun, loop, swapped)  # type: ignore[return-value]
+
+
+def also_named(name: str, fun: F) -> F:
+    """Return the same function under another name, which it and its pickles say of themselves."""
+    inner: Any = getattr(fun, "__wrapped__", fun)
+    same = types.FunctionType(
+        inner.__code__, inner.__globals__, name, inner.__defaults__, inner.__closure__
+    )
+    functools.update_wrapper(same, inner)
+    del same.__wrapped__  # type: ignore[attr-defined]
+    same.__kwdefaults__ = inner.__kwdefaults__
+    same.__name__ = same.__qualname__ = name
+    return eager(same) if isinstance(fun, _runtime.EagerFunction) else same  # type: ignore[return-value]
 
 
 class _NoPlan(Exception):

@@ -222,7 +222,14 @@ class Mesh(AxisKinds, _runtime.OptionValue):
         return self._hash
 
     def __repr__(self) -> str:
-        return f"Mesh(axis_sizes={self.axis_sizes}, axis_names={self.axis_names})"
+        return (
+            f"Mesh(axis_sizes={self.axis_sizes}, axis_names={self.axis_names}, "
+            f"axis_types={self.axis_types})"
+        )
+
+    def __str__(self) -> str:
+        sizes = "".join(f"{name!r}: {size}, " for name, size in self.shape.items())
+        return f"Mesh({sizes}axis_types={self.axis_types})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Not as an array of objects: NumPy crashes on a corrupted pickle of one.

@@ -92,8 +92,9 @@ def _not_an_array(fun: Callable[..., Any], x: Any, name: str, what: str) -> str:
     )
     return three_lines(
         f"call of {name_of(fun)} with argument {name} = {_short(x)} at {current_source()}",
-        f"Error interpreting argument to {definition_of(fun)} as an abstract array: the value of "
-        f"type {type(x)} at path {name} is not a valid JAX type",
+        f"Error interpreting argument to {definition_of(fun)} as an abstract array. The "
+        f"problematic value is of type {type(x)} and was passed to the function at path {name}. "
+        "It is not a valid JAX type",
         remedy,
     )
 

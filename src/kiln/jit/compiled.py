@@ -223,8 +223,8 @@ class Compiled(Stage):
         raise TypeError(
             three_lines(
                 f"call of the compiled function {self.fun_name} at {current_source()}",
-                "Function compiled with another input pytree structure than it was called with: "
-                + "; ".join(found),
+                "Function compiled with input pytree does not match the input pytree it was called "
+                "with: " + "; ".join(found),
                 "pass arguments of the structure compiled for, without the static ones",
             )
         )
@@ -268,8 +268,9 @@ class Compiled(Stage):
             three_lines(
                 f"call of the compiled function {self.fun_name} with tracer {name} ({x.aval}) at "
                 f"{current_source()}",
-                "Cannot apply JAX transformations to a function that was lowered and compiled for "
-                "given types: it is no longer a program to transform, but machine code",
+                "Cannot apply JAX transformations to a function lowered and compiled for a "
+                "particular signature: it is no longer a program to transform, but machine code. "
+                f"Detected an argument of type {type(x).__name__}",
                 "transform first, as in jit(grad(f)).lower(...), and compile the result",
             )
         )

@@ -156,7 +156,7 @@ def _check_names(
                     f"use {option[:-5]}nums instead",
                 )
             )
-        if (parameter is None or parameter.kind not in NAMED) and not variadic:
+        if not variadic if parameter is None else parameter.kind not in NAMED:
             valid = [p.name for p in parameters.values() if p.kind in NAMED]
             raise ValueError(
                 three_lines(

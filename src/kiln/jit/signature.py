@@ -204,8 +204,8 @@ def static_keys(
                 three_lines(
                     f"call of {name_of(fun)} with the static argument "
                     f"{parameter_name(fun, place)!r} of type {type(value)} at {current_source()}",
-                    "Non-hashable static arguments are used as keys of compiled programs: "
-                    f"a value of type {type(value)} has no hash ({error})",
+                    "Non-hashable static arguments are not supported: they are keys of compiled "
+                    f"programs, and a value of type {type(value)} has no hash ({error})",
                     "pass a tuple instead of a list, an array as a non-static argument, or an "
                     "object that defines __hash__ and __eq__",
                 )

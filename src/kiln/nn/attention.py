@@ -82,7 +82,8 @@ def dot_product_attention(
     `return_residual`, also return the logarithm of the softmax denominators.
 
     Shapes: (batch, T, heads, d), (batch, S, groups, d) twice -> (batch, T, heads, d); bias, mask
-        (batch | 1, heads | 1, T | 1, S | 1); the batch axis may be missing
+        (batch | 1, heads | 1, T | 1, S | 1), of which leading axes may be missing; of the others
+        the batch axis
     Raises: ValueError for incompatible shapes and dtypes.
     """
     query, key, value = operands("dot_product_attention", query, key, value)
@@ -95,9 +96,7 @@ def dot_product_attention(
         )
     if len(given_shape) == 3:
         query, key, value = (expand_dims(x, (0,)) for x in (query, key, value))
-        bias, mask = (
-            x if x is None or aval_of(x).ndim == 4 else expand_dims(x, (0,)) for x in (bias, mask)
-        )
+    bias, mask = (None if x is None else _with_four_axes(x) for x in (bias, mask))
     _check(query, key, value, mask)
     batch, length, heads, width = map(int, aval_of(query).shape)
     others, groups = map(int, aval_of(key).shape[1:3])
@@ -126,6 +125,11 @@ def dot_product_attention(
         return out
     residual = transpose(stop_gradient(logsumexp(logits, axis=-1)), (0, 3, 1, 2))
     return out, convert_element_type(reshape(residual, given_shape[:-1]), aval_of(key).dtype)
+
+
+def _with_four_axes(x: Any) -> Any:
+    """Add the leading axes that bias or mask leave out."""
+    return expand_dims(x, tuple(range(4 - aval_of(x).ndim)))
 
 
 def _logits(query: Any, key: Any, bias: Any, factor: Any) -> Any:

@@ -139,12 +139,12 @@ def _fans(
     shape: Sequence[int], in_axis: Axes, out_axis: Axes, batch_axis: Axes
 ) -> tuple[float, float]:
     """Return the numbers of inputs and outputs of each unit."""
-    if len(shape) <= 1:
+    if len(shape) <= 1 and in_axis == -2:
         raise _refused(
             f"initializer of shape {tuple(shape)}",
-            f"Can't compute input and output sizes of a {len(shape)}-dimensional weights tensor. "
-            "Must be at least 2D.",
-            "use another initializer for vectors, such as zeros",
+            f"Can't compute input and output sizes of a {len(shape)}-dimensional weights tensor "
+            "with default in_axis. Must be at least 2D or specify in_axis explicitly.",
+            "use another initializer for vectors, such as zeros, or give in_axis and out_axis",
         )
 
     def size(axes: Axes) -> int:
@@ -169,7 +169,8 @@ def variance_scaling(
     `mode` is "fan_in", "fan_out", "fan_avg" or "fan_geo_avg"; `distribution` is
     "truncated_normal", "normal" or "uniform".
 
-    Raises: ValueError when called, for other names and for shapes with fewer than two axes.
+    Raises: ValueError when called, for other names, and for shapes with fewer than two axes unless
+        `in_axis` says which one is the inputs'.
     """
 
     def draw(key: Any, shape: Any, dtype: Any) -> Any:
@@ -288,6 +289,8 @@ def orthogonal(
                 "orthogonal initializer requires at least a 2D shape",
                 "use another initializer for vectors, such as zeros",
             )
+        if 0 in shape:
+            return filled_with_zeros(shape, dtype)
         columns = shape[column_axis]
         rows = math.prod(shape) // columns
         drawn = random.orthogonal(key, rows, (), dtype, columns)

@@ -110,7 +110,10 @@ def logsumexp(
     if where is not None:
         a = choose(where, a, 0)
     real = a.real if dtypes.issubdtype(a.dtype, np.complexfloating) else a
-    greatest = maximum_along(real, axis, where=where, initial=-np.inf, keepdims=True)
+    # An infinity that nobody needs would be reported where infinities are looked for.
+    some = where is None and all(type(size) is int and size > 0 for size in a.shape)
+    least: dict[str, Any] = {} if some else {"initial": -np.inf}
+    greatest = maximum_along(real, axis, where=where, keepdims=True, **least)
     greatest = stop_gradient(choose(isfinite(greatest), greatest, 0))
     parts = exp(a - convert_element_type(greatest, a.dtype))
     if b is not None:
@@ -125,7 +128,7 @@ def logsumexp(
     if return_sign:
         return out, signs
     if dtypes.issubdtype(a.dtype, np.complexfloating):
-        return log(signs) + out
+        return log(signs) + convert_element_type(out, a.dtype)
     return out if b is None else choose(signs < 0, np.nan, out)
 
 

@@ -14,7 +14,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
-from kiln.execution.eager_plans import eager
+from kiln.execution.eager_plans import also_named, eager
 from kiln.numpy.promotion import (
     binary,
     binary_inexact,
@@ -66,7 +66,7 @@ def divide(x: ArrayLike, y: ArrayLike, /) -> Array:
     return elementwise.div_p.bind(x, y)
 
 
-true_divide = divide
+true_divide = also_named("true_divide", divide)
 
 
 @eager
@@ -133,7 +133,7 @@ def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:
     return select(other_sign, elementwise.add(found, y), found)
 
 
-mod = remainder
+mod = also_named("mod", remainder)
 
 
 @eager
@@ -181,7 +181,7 @@ def power(x: ArrayLike, y: ArrayLike, /) -> Array:
     return elementwise.pow_p.bind(*shapes("power", x, y))
 
 
-pow = power
+pow = also_named("pow", power)
 
 
 def _static_power(x: Any, y: int) -> Any:
@@ -230,7 +230,7 @@ def absolute(x: ArrayLike, /) -> Array:
     return elementwise.abs_p.bind(x)
 
 
-abs = absolute
+abs = also_named("abs", absolute)
 
 
 @eager
@@ -375,7 +375,7 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     return _round_float(a, decimals)
 
 
-around = round
+around = also_named("around", round)
 
 
 def _round_float(x: Any, decimals: int) -> Any:
@@ -422,7 +422,7 @@ def trunc(x: ArrayLike, /) -> Array:
     return select(negative_, elementwise.ceil(x), elementwise.floor(x))
 
 
-fix = trunc
+fix = also_named("fix", trunc)
 
 
 @eager

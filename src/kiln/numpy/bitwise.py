@@ -10,7 +10,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
-from kiln.execution.eager_plans import eager
+from kiln.execution.eager_plans import also_named, eager
 from kiln.numpy.promotion import binary, dtype_of, operands, promote_numeric
 from kiln.ops import elementwise
 from kiln.ops.conversion import convert_element_type
@@ -37,7 +37,7 @@ def left_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
     return elementwise.shift_left_p.bind(*promote_numeric("left_shift", x, y))
 
 
-bitwise_left_shift = left_shift
+bitwise_left_shift = also_named("bitwise_left_shift", left_shift)
 
 
 @eager
@@ -49,7 +49,7 @@ def right_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
     return elementwise.shift_right_arithmetic_p.bind(x, y)
 
 
-bitwise_right_shift = right_shift
+bitwise_right_shift = also_named("bitwise_right_shift", right_shift)
 
 
 @eager
@@ -59,7 +59,8 @@ def bitwise_not(x: ArrayLike, /) -> Array:
     return elementwise.not_p.bind(x)
 
 
-invert = bitwise_invert = bitwise_not
+invert = also_named("invert", bitwise_not)
+bitwise_invert = also_named("bitwise_invert", bitwise_not)
 
 
 @eager

@@ -141,8 +141,8 @@ def _with_initial(
             raise ValueError(
                 three_lines(
                     f"{name} of {x.aval} at {current_source()}",
-                    "The input array has rank greater than 1, however axis was not set to an "
-                    "explicit value. Only one-dimensional arrays need no axis.",
+                    f"The input array has rank {x.ndim}, however axis was not set to an explicit "
+                    "value. Only one-dimensional arrays need no axis.",
                     "pass axis",
                 )
             )

@@ -16,7 +16,7 @@ from kiln.numpy.logic import not_equal
 from kiln.numpy.manipulation import canonical_axes, moveaxis, one, ravel
 from kiln.numpy.promotion import broadcast_to, operands, promote_dtypes_inexact, shape_of
 from kiln.numpy.reductions import sum
-from kiln.ops.shape import canonical_axis
+from kiln.ops.shape import canonical_axis, expand_dims
 from kiln.ops.static_slicing import slice_in_dim
 
 
@@ -128,8 +128,10 @@ def _slope(f: Any, h: Any, axis: int) -> Any:
         first = divide(subtract(part(1, 2), part(0, 1)), h)
         final = divide(subtract(part(-1, None), part(-2, -1)), h)
     else:
-        steps = subtract(slice_in_dim(h, 1, None), slice_in_dim(h, 0, -1))
-        before, after = slice_in_dim(steps, 0, -1), slice_in_dim(steps, 1, None)
+        h = expand_dims(h, range(last))
+        steps = subtract(slice_in_dim(h, 1, None, 1, last), slice_in_dim(h, 0, -1, 1, last))
+        before = slice_in_dim(steps, 0, -1, 1, last)
+        after = slice_in_dim(steps, 1, None, 1, last)
         both = multiply(before, multiply(after, add(before, after)))
         low = divide(negative(multiply(after, after)), both)
         middle = divide(subtract(multiply(after, after), multiply(before, before)), both)
@@ -138,8 +140,9 @@ def _slope(f: Any, h: Any, axis: int) -> Any:
             add(multiply(low, part(0, -2)), multiply(middle, part(1, -1))),
             multiply(high, part(2, None)),
         )
-        first = divide(subtract(part(1, 2), part(0, 1)), slice_in_dim(steps, 0, 1))
-        final = divide(subtract(part(-1, None), part(-2, -1)), slice_in_dim(steps, -1, None))
+        first = divide(subtract(part(1, 2), part(0, 1)), slice_in_dim(steps, 0, 1, 1, last))
+        final = subtract(part(-1, None), part(-2, -1))
+        final = divide(final, slice_in_dim(steps, -1, None, 1, last))
     return moveaxis(concatenate([first, inner, final], -1), -1, axis)
 
 

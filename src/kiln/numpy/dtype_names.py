@@ -110,8 +110,8 @@ def isdtype(dtype: Any, kind: Any) -> bool:  # type: ignore[valid-type]
 
 def iscomplexobj(x: Any) -> Any:
     """Tell whether the dtype is complex, regardless of the values."""
-    if x is None or isinstance(x, str):
-        return False
+    if x is None or isinstance(x, (str, bool, int, float, complex)):
+        return isinstance(x, complex)
     if not hasattr(x, "dtype") or (isinstance(x, type) and issubclass(x, np.generic)):
         (x,) = operands("iscomplexobj", asarray(x))
     return dtypes.issubdtype(x.dtype, np.complexfloating)
@@ -124,7 +124,11 @@ def isrealobj(x: Any) -> Any:
 
 def isscalar(element: Any) -> Any:
     """Tell whether `element` is a Python or NumPy scalar, or an array without axes."""
-    return np.isscalar(element) or (hasattr(element, "aval") and not element.shape)
+    if np.isscalar(element):
+        return True
+    if hasattr(element, "__jax_array__"):
+        element = element.__jax_array__()
+    return (isinstance(element, np.ndarray) or hasattr(element, "aval")) and not element.shape
 
 
 def iterable(y: Any) -> Any:

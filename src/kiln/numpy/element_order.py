@@ -58,6 +58,15 @@ def flipud(m: ArrayLike) -> Array:
 def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     """Rotate by 90 degrees, k times, in the plane of two axes."""
     m = one("rot90", m)
+    if len(shape_of(m)) < 2:
+        raise ValueError(
+            three_lines(
+                f"rot90 of {m.aval} at {current_source()}",
+                "rot90 requires its first argument to have ndim at least two, but got first "
+                f"argument of shape {shape_of(m)}",
+                "give it another axis: x[None]",
+            )
+        )
     first, second = canonical_axes("rot90", axes, len(shape_of(m)))
     k %= 4
     if k == 0:

@@ -14,7 +14,7 @@ from kiln.base.source import current_source
 from kiln.control.custom_jvp import custom_jvp
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
-from kiln.execution.eager_plans import eager
+from kiln.execution.eager_plans import also_named, eager
 from kiln.numpy.float_parts import check_real
 from kiln.numpy.logic import choose_by, isinf
 from kiln.numpy.promotion import (
@@ -52,15 +52,21 @@ cbrt = _function("cbrt", elementwise.cbrt_p, "cube root")
 sin = _function("sin", elementwise.sin_p, "sine")
 cos = _function("cos", elementwise.cos_p, "cosine")
 tan = _function("tan", elementwise.tan_p, "tangent")
-arcsin = asin = _function("arcsin", inverse_functions.asin_p, "inverse sine")
-arccos = acos = _function("arccos", inverse_functions.acos_p, "inverse cosine")
-arctan = atan = _function("arctan", inverse_functions.atan_p, "inverse tangent")
+arcsin = _function("arcsin", inverse_functions.asin_p, "inverse sine")
+asin = also_named("asin", arcsin)
+arccos = _function("arccos", inverse_functions.acos_p, "inverse cosine")
+acos = also_named("acos", arccos)
+arctan = _function("arctan", inverse_functions.atan_p, "inverse tangent")
+atan = also_named("atan", arctan)
 sinh = _function("sinh", elementwise.sinh_p, "hyperbolic sine")
 cosh = _function("cosh", elementwise.cosh_p, "hyperbolic cosine")
 tanh = _function("tanh", elementwise.tanh_p, "hyperbolic tangent")
-arcsinh = asinh = _function("arcsinh", inverse_functions.asinh_p, "inverse hyperbolic sine")
-arccosh = acosh = _function("arccosh", inverse_functions.acosh_p, "inverse hyperbolic cosine")
-arctanh = atanh = _function("arctanh", inverse_functions.atanh_p, "inverse hyperbolic tangent")
+arcsinh = _function("arcsinh", inverse_functions.asinh_p, "inverse hyperbolic sine")
+asinh = also_named("asinh", arcsinh)
+arccosh = _function("arccosh", inverse_functions.acosh_p, "inverse hyperbolic cosine")
+acosh = also_named("acosh", arccosh)
+arctanh = _function("arctanh", inverse_functions.atanh_p, "inverse hyperbolic tangent")
+atanh = also_named("atanh", arctanh)
 
 
 @eager
@@ -92,7 +98,8 @@ def _strong(x: Any) -> Any:
 
 def weak_as(out: Any, *operands: Any) -> Any:
     """Return a result that is weakly typed only if all operands are."""
-    weak = all(type(x) is bool or dtypes.is_weak(x) for x in operands)
+    given = [x.__jax_array__() if hasattr(x, "__jax_array__") else x for x in operands]
+    weak = all(type(x) is bool or dtypes.is_weak(x) for x in given)
     return out if weak else _strong(out)
 
 
@@ -109,7 +116,7 @@ def arctan2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return elementwise.atan2_p.bind(x1, x2)
 
 
-atan2 = arctan2
+atan2 = also_named("atan2", arctan2)
 
 
 @eager
@@ -152,7 +159,7 @@ def rad2deg(x: ArrayLike, /) -> Array:
     return elementwise.mul(x, constant(180 / math.pi, x))
 
 
-radians, degrees = deg2rad, rad2deg
+radians, degrees = also_named("radians", deg2rad), also_named("degrees", rad2deg)
 
 
 @eager
@@ -256,7 +263,7 @@ def conjugate(x: ArrayLike, /) -> Array:
     return lifted(x)
 
 
-conj = conjugate
+conj = also_named("conj", conjugate)
 
 
 def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> Array:

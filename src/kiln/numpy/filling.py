@@ -25,6 +25,7 @@ from kiln.ops import static_slicing
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.edge_semantics import convert
 from kiln.ops.out_sharding import on_device_or_sharded
+from kiln.ops.random_bits import KEY, random_wrap
 from kiln.ops.shape import broadcast_in_dim, expand_dims, iota, reshape
 from kiln.ops.sharding import put, put_like
 
@@ -46,12 +47,10 @@ def full(
                [7, 7]], dtype=int32, weak_type=True)
     """
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "full")
-    return on_device_or_sharded(
-        _full(canonical_shape("full", shape), fill_value, wanted, False),
-        device,
-        out_sharding,
-        "jnp.full",
-    )
+    found = canonical_shape("full", shape)
+    of_keys = KEY in (wanted, getattr(fill_value, "dtype", None))
+    made = _keys(found, fill_value) if of_keys else _full(found, fill_value, wanted, False)
+    return on_device_or_sharded(made, device, out_sharding, "jnp.full")
 
 
 def _full(shape: tuple[Dim, ...], value: Any, dtype: Any, weak: bool) -> Any:
@@ -129,9 +128,18 @@ def empty(
 
 
 def _constant(name: str, shape: Any, value: int, dtype: Any) -> Any:
+    if isinstance(shape, int) and isinstance(dtype, int) and not isinstance(dtype, bool):
+        raise TypeError(
+            three_lines(
+                f"{name}({shape}, {dtype}) at {current_source()}",
+                f"{dtype} is no dtype. Did you accidentally write `jax.numpy.{name}({shape}, "
+                f"{dtype})` when you meant `jax.numpy.{name}(({shape}, {dtype}))`?",
+                "give the shape as one tuple",
+            )
+        )
     found = canonical_shape(name, shape)
     wanted = dtypes.default_float_dtype() if dtype is None else dtypes.check_user_dtype(dtype, name)
-    return _full(found, value, wanted, False)
+    return _keys(found, value) if wanted == KEY else _full(found, value, wanted, False)
 
 
 @eager
@@ -209,16 +217,17 @@ def _like(name: str, a: Any, value: Any, dtype: Any, shape: Any) -> Any:
         aval = aval_of(*operands(name, a))
     wanted = aval.dtype if dtype is None else dtypes.check_user_dtype(dtype, name)
     found = aval.shape if shape is None else canonical_shape(name, shape)
-    if dtypes.is_extended(wanted):
-        raise TypeError(
-            three_lines(
-                f"{name} of {aval} at {current_source()}",
-                "random keys have no numbers to fill an array with",
-                "make keys with kiln.random.key and kiln.random.split",
-            )
-        )
+    if wanted == KEY:
+        return _keys(found, value)
     made = _full(found, value, wanted, aval.weak_type and dtype is None)
     return made if np.ndim(value) else put_like(made, a)
+
+
+def _keys(shape: tuple[Dim, ...], value: Any) -> Any:
+    """Return copies of a key, or keys whose words are all one number."""
+    if getattr(value, "dtype", None) == KEY:
+        return broadcast_to(value, shape)
+    return random_wrap(_full((*shape, 2), value, np.dtype(np.uint32), False))
 
 
 def indices(dimensions: Any, dtype: DTypeLike | None = None, sparse: bool = False) -> Any:

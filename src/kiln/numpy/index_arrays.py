@@ -61,8 +61,10 @@ def modulo(index: Any, size: Dim) -> Any:
 
 
 def in_range(name: str, index: Any, size: int, mode: str, wrong: str) -> Any:
-    """Return indices moved into range as `mode` says, or checked."""
+    """Return indices moved into range as `mode` says, or checked; `ignore` leaves them."""
     index = integers(name, index)
+    if mode == "ignore":
+        return index
     if mode == "wrap":
         return modulo(index, size)
     if mode == "clip":
@@ -72,7 +74,7 @@ def in_range(name: str, index: Any, size: int, mode: str, wrong: str) -> Any:
             three_lines(
                 f"{name}(..., mode={mode!r}) at {current_source()}",
                 "there is no such mode",
-                "use 'raise', 'wrap' or 'clip'",
+                "use 'raise', 'wrap', 'clip' or 'ignore'",
             )
         )
     value = index.concrete() if isinstance(index, Tracer) else index

@@ -131,7 +131,7 @@ def take(
         raise IndexError(
             three_lines(
                 f"take: array {aval_of(a)}, indices {aval_of(index)} at {current_source()}",
-                "Cannot do a non-empty kiln.numpy.take() from an empty axis.",
+                "Cannot do a non-empty jnp.take() from an empty axis.",
                 "check the size of the axis first",
             )
         )

@@ -21,13 +21,21 @@ from kiln.numpy.creation import asarray, canonical_shape, cast
 from kiln.numpy.filling import full
 from kiln.numpy.indexing import take
 from kiln.numpy.iteration import unpacked
+from kiln.numpy.logic import choose_by
 from kiln.numpy.manipulation import atleast_1d, atleast_2d, atleast_3d, moveaxis, one, ravel
 from kiln.numpy.promotion import broadcast_to, operands, promote_dtypes
 from kiln.numpy.sorting import sort
 from kiln.ops import static_slicing
 from kiln.ops.conversion import convert_element_type
-from kiln.ops.shape import canonical_axis, expand_dims, iota, reduce_sum, reshape
-from kiln.ops.slicing import from_end
+from kiln.ops.shape import (
+    broadcasted_iota,
+    canonical_axis,
+    expand_dims,
+    iota,
+    reduce_sum,
+    reshape,
+)
+from kiln.ops.slicing import dynamic_update_slice, from_end
 from kiln.ops.static_slicing import slice_in_dim
 
 
@@ -338,13 +346,15 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: Axes = None) -> Array:
 
 
 def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: Axes = None) -> Array:
-    """Insert values before given indices, which must be known while tracing."""
+    """Insert values before given indices, which must be known while tracing unless it is one."""
     arr = one("insert", arr)
     values = cast(one("insert", values), arr.dtype)
     if axis is None:
         arr, axis = ravel(arr), 0
     axis = canonical_axis("insert", axis, len(arr.shape))
     size = arr.shape[axis]
+    if isinstance(obj, Tracer) and obj.concrete() is None and obj.ndim == 0:
+        return _inserted_at(arr, obj, values, axis)
     if isinstance(obj, slice):
         places = np.arange(size)[obj]
     else:
@@ -378,6 +388,25 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: Axes = None) -> Ar
         last = int(places[i])
     parts.append(slice_in_dim(arr, last, size, 1, axis))
     return static_slicing.concatenate([p for p in parts if p.shape[axis] != 0] or [arr], axis)
+
+
+def _inserted_at(arr: Any, place: Any, values: Any, axis: int) -> Any:
+    """Insert values before one index, which is traced; out of bounds it is moved inside."""
+    rank, size = arr.ndim, arr.shape[axis]
+    if values.ndim == rank:
+        values = moveaxis(values, 0, axis)
+    elif values.ndim:
+        values = expand_dims(values, (axis,)) if values.ndim == rank - 1 else values
+    count = values.shape[axis] if values.ndim == rank else 1
+    others = arr.shape[:axis], arr.shape[axis + 1 :]
+    values = broadcast_to(values, (*others[0], count, *others[1]))
+    place = choose_by(place < 0, place + size, place).clip(0, size)
+    room = full((*others[0], count, *others[1]), 0, arr.dtype)
+    starts = [place if d == axis else 0 for d in range(rank)]
+    positions = broadcasted_iota(place.dtype, (*others[0], size + count, *others[1]), axis)
+    behind = static_slicing.concatenate([room, arr], axis)
+    before = static_slicing.concatenate([arr, room], axis)
+    return dynamic_update_slice(choose_by(positions < place, before, behind), values, starts)
 
 
 def delete(

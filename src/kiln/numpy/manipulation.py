@@ -44,7 +44,7 @@ def canonical_axes(name: str, axes: Any, ndim: int) -> tuple[int, ...]:
         raise ValueError(
             three_lines(
                 f"{name}: axes {axes} of an array with {ndim} dimensions at {current_source()}",
-                f"duplicate value in 'axis': {axes}",
+                f"repeated axis: there is a duplicate value in 'axis': {axes}",
                 "name each axis once",
             )
         )

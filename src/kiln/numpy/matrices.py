@@ -179,7 +179,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     if axis1 == axis2:
         raise ValueError(
             f"diagonal(axis1={axis1}, axis2={axis2}) at {current_source()}\n"
-            "the axes are equal\nname two axes"
+            "axis1 and axis2 cannot be the same\nname two axes"
         )
     others = [d for d in range(rank) if d not in (axis1, axis2)]
     a = transpose(a, (*others, axis1, axis2))
@@ -217,6 +217,14 @@ def trace(
         wanted = summing_dtype("trace", found, None, True)
     rank = len(shape_of(a))
     axis1, axis2 = (canonical_axis("trace", axis, rank) for axis in (axis1, axis2))
+    if axis1 == axis2:
+        raise ValueError(
+            three_lines(
+                f"trace of {aval_of(a)} along axes {axis1}, {axis2} at {current_source()}",
+                "axis1 and axis2 can not be same",
+                "name two axes",
+            )
+        )
     others = [d for d in range(rank) if d not in (axis1, axis2)]
     a = transpose(lifted(a), (*others, axis1, axis2))
     kept = choose_by(on_diagonal(a.shape[-2:], _offset("trace", offset)), a, constant(0, a))

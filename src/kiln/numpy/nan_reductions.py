@@ -204,4 +204,6 @@ def nanstd(
 ) -> Array:
     """Return the standard deviation over axes, ignoring nans."""
     refuse_out("nanstd", out)
+    if where is not None:
+        where = mask("nanstd", where)
     return sqrt(nanvar(a, axis, dtype, None, ddof, keepdims, where, mean))

@@ -306,15 +306,20 @@ def _check_ranks(name: str, found: Sequence[tuple[Dim, ...]]) -> None:
     if len({len(shape) for shape in found if shape}) < 2:
         return
     mode = options().numpy_rank_promotion
-    message = three_lines(
-        f"{name}: operands of shapes {_listed(found)} at {current_source()}",
-        f"Operands could not be broadcast together for {name} on shapes {_listed(found)} and with "
-        f"the config option jax_numpy_rank_promotion={mode!r}",
-        "give the operands equal ranks, for example by x[None, :]",
-    )
+    asked = f"{name}: operands of shapes {_listed(found)} at {current_source()}"
+    remedy = "give the operands equal ranks, for example by x[None, :]"
     if mode == "raise":
-        raise ValueError(message)
-    warnings.warn(message, UserWarning, stacklevel=2)
+        wrong = (
+            f"Operands could not be broadcast together for {name} on shapes {_listed(found)} and "
+            f"with the config option jax_numpy_rank_promotion={mode!r}"
+        )
+        raise ValueError(three_lines(asked, wrong, remedy))
+    shapes = " ".join(str(tuple(shape)) for shape in found)
+    wrong = (
+        f"Following NumPy automatic rank promotion for {name} on shapes {shapes}, as the option "
+        "jax_numpy_rank_promotion is 'warn'"
+    )
+    warnings.warn(three_lines(asked, wrong, remedy), UserWarning, stacklevel=2)
 
 
 def lifted(x: Any) -> Any:

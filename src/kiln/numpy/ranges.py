@@ -76,7 +76,8 @@ def arange(
         operands("arange", stop)
         given = [concrete_number("arange", "stop", stop)]
     else:
-        stop = start if stop is None else stop
+        if stop is None:
+            start, stop = 0, start
         pairs = [("start", start), ("stop", stop), ("step", 1 if step is None else step)]
         operands("arange", *(value for _, value in pairs))
         given = [concrete_number("arange", name, value) for name, value in pairs]
@@ -89,7 +90,8 @@ def arange(
     if any(isinstance(x, complex) for x in (first, last, by)):
         raise ValueError(
             f"arange{(first, last, by)} at {current_source()}\n"
-            "complex numbers have no order\nuse real ones"
+            "Passing complex start/stop/step to jnp.arange is no longer supported: complex numbers "
+            "have no order\nuse real ones"
         )
     if by == 0:
         raise ValueError(
@@ -375,18 +377,21 @@ class _Grid:
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, slice):
             return _of_slice(self._name, key)
+        if not key:
+            return [] if self._sparse else full((0,), 0, int)
         axes = promote_dtypes(*[_of_slice(self._name, item) for item in key])
         grids = meshgrid(*axes, sparse=self._sparse, indexing="ij")
         if self._sparse:
             return grids
-        if not grids:
-            return full((0,), 0)
         return static_slicing.concatenate([expand_dims(x, (0,)) for x in grids], 0)
 
 
 def _of_slice(name: str, key: slice) -> Any:
-    start = 0 if key.start is None else concrete_number(name, "start", key.start)
-    stop = concrete_number(name, "stop", key.stop)
+    def known(what: str, end: Any) -> Any:
+        return None if end is None else concrete_number(name, f"slice {what} of jnp.{name}", end)
+
+    start, stop = known("start", key.start), known("stop", key.stop)
+    start = 0 if start is None else start
     step = 1 if key.step is None else key.step
     if isinstance(step, complex):
         # A step of nj requests n numbers, including the last one.
@@ -411,7 +416,7 @@ class _Joiner:
             if directive in ("r", "c"):
                 as_matrix = directive
             else:
-                numbers = [int(n) for n in directive.split(",")]
+                numbers = self._numbers(directive)
                 axis, ndmin, place = (*numbers, *(ndmin, place)[len(numbers) - 1 :])
         parts = []
         for item in items:
@@ -432,6 +437,18 @@ class _Joiner:
         if as_matrix and out.ndim == 1:
             out = expand_dims(out, (0 if as_matrix == "r" else 1,))
         return out
+
+    def _numbers(self, directive: str) -> list[int]:
+        try:
+            return [int(n) for n in directive.split(",")]
+        except ValueError:
+            raise ValueError(
+                three_lines(
+                    f"{self._name}[{directive!r}, ...] at {current_source()}",
+                    f"could not understand directive {directive!r}",
+                    "write 'r', 'c', or up to three numbers, as in '0,2,-1'",
+                )
+            ) from None
 
     @staticmethod
     def _placed(part: Any, ndmin: int, place: int) -> Any:

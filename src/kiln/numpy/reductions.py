@@ -16,7 +16,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, Axes, DTypeLike
 from kiln.core.trace import aval_of
-from kiln.execution.eager_plans import eager
+from kiln.execution.eager_plans import also_named, eager
 from kiln.ir.size_decisions import is_surely
 from kiln.ir.types import ShapedArray
 from kiln.numpy.arithmetic import add, maximum, minimum, multiply, refuse_out, subtract
@@ -64,7 +64,7 @@ def mask(name: str, where: Any) -> Any:
         raise ValueError(
             three_lines(
                 f"{name}(..., where={aval_of(where)}) at {current_source()}",
-                f"{name}: where must be None or a boolean array; got where.dtype={dtype}",
+                f"jnp.{name}: where must be None or a boolean array; got where.dtype={dtype}",
                 "compare to get bools: where=weights != 0",
             )
         )
@@ -233,7 +233,7 @@ def min(
     return _extreme("min", a, axis, keepdims, initial, where)
 
 
-amax, amin = max, min
+amax, amin = also_named("amax", max), also_named("amin", min)
 
 
 def _extreme(name: str, a: Any, axis: Any, keepdims: bool, initial: Any, where: Any) -> Any:

@@ -122,8 +122,8 @@ def lexsort(keys: Any, axis: int = -1) -> Array:
 
 
 def sort_complex(a: ArrayLike) -> Array:
-    """Sort the flattened array as complex numbers, by real, then imaginary parts."""
-    a = sort(one("sort_complex", a), 0)
+    """Sort along the last axis, as complex numbers: by real, then by imaginary parts."""
+    a = sort(one("sort_complex", a), -1)
     return cast(a, dtypes.to_complex_dtype(a.dtype))
 
 

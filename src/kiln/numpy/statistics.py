@@ -257,6 +257,8 @@ def std(
                 "use a floating dtype",
             )
         )
+    if where is not None:
+        where = mask("std", where)
     return sqrt(
         var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)
     )
@@ -326,7 +328,18 @@ def _as_rows(x: Any, rowvar: bool) -> Any:
 def corrcoef(
     x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, dtype: DTypeLike | None = None
 ) -> Array:
-    """Return the matrix of correlation coefficients of variables."""
+    """Return the matrix of correlation coefficients of variables.
+
+    Raises: ValueError for a dtype that is neither floating nor complex.
+    """
+    if dtype is not None and not dtypes.issubdtype(dtypes.as_dtype(dtype), np.inexact):
+        raise ValueError(
+            three_lines(
+                f"corrcoef(..., dtype={dtype}) at {current_source()}",
+                "corrcoef: dtype must be a subclass of float or complex",
+                "use a floating dtype",
+            )
+        )
     c = cov(x, y, rowvar, dtype=dtype)
     if not c.shape:
         return divide(c, c)

@@ -358,10 +358,10 @@ def _axes(axes: Any) -> Axes:
 def dot(
     lhs: ArrayLike,
     rhs: ArrayLike,
-    precision: Any = None,
-    preferred_element_type: DTypeLike | None = None,
     *,
     dimension_numbers: Any = None,
+    precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
     out_sharding: Any = None,
 ) -> Array:
     """Multiply vectors and matrices; other ranks need `dimension_numbers`.

@@ -225,6 +225,10 @@ class ConvGeneralDilated(Primitive):
             "batch_group_count": batch_group_count,
         }
         params["dimension_numbers"] = dimension_numbers
+        if type(size) is int and size == 0:
+            given: dict[str, Any] = {**params, **counts}
+            one = self.infer(_without(x, at_x), _without(w, at_w), **given)
+            return zeros_of(ShapedArray((0, *one.shape), one.dtype, one.weak_type)), 0
         if at_x is not None and at_w is not None:
             # Members of the mapped axis are independent: they are groups.
             grouped = "batch_group_count" if batch_group_count != 1 else "feature_group_count"
@@ -242,6 +246,14 @@ class ConvGeneralDilated(Primitive):
         product = split_axis(split_axis(product, out[1], groups), out[1] + 1, size)
         product = move_axis(product, out[1] + 1, 0)
         return merge_axis(product, out[1] + 1, out[1] + 1), 0
+
+
+def _without(x: Any, at: int | None) -> ShapedArray:
+    """Return the type of a member of a stack."""
+    aval = aval_of(x)
+    if at is None:
+        return aval
+    return ShapedArray((*aval.shape[:at], *aval.shape[at + 1 :]), aval.dtype, aval.weak_type)
 
 
 def space_windows(

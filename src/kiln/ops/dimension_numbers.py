@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import Any, NoReturn
-
-import numpy as np
+from typing import Any
 
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
@@ -20,6 +18,7 @@ from kiln.base.records import Record
 from kiln.base.source import current_source
 from kiln.ir.sizes import Dim
 from kiln.ir.types import ShapedArray
+from kiln.ops.window_checks import GATHER, SCATTER, Checks
 
 
 class GatherScatterMode(enum.Enum):
@@ -210,23 +209,12 @@ def gather_type(
         f"gather: operand {operand}, start_indices {indices}, slice_sizes {tuple(sizes)}, "
         f"{numbers} at {current_source()}"
     )
-    _check_window(asked, "start_indices", operand, indices, window)
-    if len(sizes) != operand.ndim:
-        _fail(asked, f"slice_sizes must have one entry for each of the {operand.ndim} axes")
-    for axis, (size, limit) in enumerate(zip(sizes, operand.shape, strict=True)):
-        if not 0 <= size <= limit:
-            _fail(
-                asked,
-                f"Slice size at index {axis} in gather op is out of range, "
-                f"must be within [0, {limit} + 1), got {size}.",
-            )
-        if (axis in window.dropped or axis in window.batching) and not size <= 1:
-            _fail(
-                asked,
-                f"axis {axis} is collapsed or batching, so its slice size must be at most 1, "
-                f"got {size}",
-            )
-    _check_places(asked, window, operand.ndim, indices.ndim - 1)
+    checks = Checks(asked, GATHER, operand, indices, window)
+    checks.indices_are_coordinates()
+    checks.places(len(window.placed) + indices.ndim - 1)
+    checks.axes_of_the_operand()
+    checks.coordinates()
+    checks.slices(sizes)
     shape = window.arranged(indices.shape[:-1], sizes)
     return ShapedArray(shape, operand.dtype, operand.weak_type)
 
@@ -247,80 +235,19 @@ def scatter_type(
         f"{name}: operand {operand}, scatter_indices {indices}, updates {updates}, "
         f"{numbers} at {current_source()}"
     )
+    checks = Checks(asked, SCATTER, operand, indices, window)
     if operand.dtype != updates.dtype:
-        _fail(
-            asked,
+        checks.fail(
             f"lax.{name.replace('-', '_')} requires arguments to have the same dtypes, got "
             f"{dtypes.long_name(operand.dtype)}, {dtypes.long_name(updates.dtype)}",
             "convert the updates: updates.astype(operand.dtype)",
         )
-    _check_window(asked, "scatter_indices", operand, indices, window)
-    _check_places(asked, window, operand.ndim, indices.ndim - 1)
-    if updates.ndim != len(window.placed) + indices.ndim - 1:
-        _fail(
-            asked,
-            f"updates must have {len(window.placed)} window axes and {indices.ndim - 1} axes that "
-            f"number windows, got {updates.ndim} axes",
-        )
-    sizes = window.sizes(operand.shape, updates.shape)
-    for axis, (size, limit) in enumerate(zip(sizes, operand.shape, strict=True)):
-        if not size <= limit:
-            _fail(asked, f"windows of size {size} do not fit into axis {axis} of size {limit}")
-    expected = window.arranged(indices.shape[:-1], sizes)
-    if expected != updates.shape:
-        _fail(asked, f"updates must have shape {expected}, got {updates.shape}")
+    checks.indices_are_coordinates()
+    checks.rank_of_updates(updates)
+    checks.places(updates.ndim)
+    checks.axes_of_the_operand()
+    checks.windows()
+    checks.coordinates()
+    checks.bounds_of_updates(updates)
     weak = operand.weak_type and updates.weak_type
     return ShapedArray(operand.shape, operand.dtype, weak)
-
-
-def _check_window(
-    asked: str, called: str, operand: ShapedArray, indices: ShapedArray, window: Window
-) -> None:
-    if not dtypes.issubdtype(indices.dtype, np.integer):
-        _fail(
-            asked,
-            f"{called} must have an integer dtype, got {dtypes.long_name(indices.dtype)}",
-            "convert the indices: indices.astype('int32')",
-        )
-    if not indices.ndim:
-        _fail(asked, f"{called} must have at least one axis, which holds the coordinates")
-    if indices.shape[-1] != len(window.coordinates):
-        _fail(
-            asked,
-            f"the last axis of {called} must have one entry for each of the "
-            f"{len(window.coordinates)} coordinates, got {indices.shape[-1]}",
-        )
-    for what, axes in (
-        ("collapsed or inserted axes and batching axes", (*window.dropped, *window.batching)),
-        ("axes of the coordinates and batching axes", (*window.coordinates, *window.batching)),
-    ):
-        if len(set(axes)) != len(axes) or not all(0 <= a < operand.ndim for a in axes):
-            _fail(asked, f"the {what} must be distinct axes of the operand, got {axes}")
-    if window.dropped != tuple(sorted(window.dropped)):
-        _fail(asked, f"collapsed or inserted axes must be sorted, got {window.dropped}")
-    if window.placed != tuple(sorted(set(window.placed))):
-        _fail(asked, f"the axes of windows must be sorted and distinct, got {window.placed}")
-    inside = all(0 <= a < indices.ndim - 1 for a in window.along)
-    if len(window.batching) != len(window.along) or not inside:
-        _fail(asked, f"batching axes must come in pairs, got {window.batching}, {window.along}")
-    for ours, theirs in zip(window.batching, window.along, strict=True):
-        if operand.shape[ours] != indices.shape[theirs]:
-            _fail(
-                asked,
-                f"batching axes must have equal sizes, got {operand.shape[ours]} and "
-                f"{indices.shape[theirs]}",
-            )
-
-
-def _check_places(asked: str, window: Window, rank: int, windows: int) -> None:
-    count = len(window.kept(rank))
-    if len(window.placed) != count or not all(0 <= p < count + windows for p in window.placed):
-        _fail(
-            asked,
-            f"a window has {count} axes that are not collapsed, inserted or batching, "
-            f"to be placed among {count + windows}; got places {window.placed}",
-        )
-
-
-def _fail(asked: str, wrong: str, remedy: str = "mend the dimension numbers") -> NoReturn:
-    raise TypeError(three_lines(asked, wrong, remedy))

@@ -261,13 +261,13 @@ class AccurateUnary(Protocol):
         """Apply the function."""
 
 
-def unary(primitive: Elementwise) -> Unary:
-    """Return the function that applies a primitive to one operand."""
+def unary(primitive: Elementwise, name: str = "") -> Unary:
+    """Return the function that applies a primitive to one operand, named as it or `name`."""
 
     def fun(x: ArrayLike) -> Array:
         return primitive.bind(x)
 
-    return eager(_named(fun, primitive, "an array"))
+    return eager(_named(fun, name or primitive.name, "an array"))
 
 
 def accurate_unary(primitive: Elementwise) -> AccurateUnary:
@@ -278,11 +278,11 @@ def accurate_unary(primitive: Elementwise) -> AccurateUnary:
             check_accuracy(primitive.name, accuracy)
         return primitive.bind(x)
 
-    found: AccurateUnary = eager(_named(fun, primitive, "an array"))
+    found: AccurateUnary = eager(_named(fun, primitive.name, "an array"))
     return found
 
 
-def binary(primitive: Elementwise) -> Binary:
+def binary(primitive: Elementwise, name: str = "") -> Binary:
     """Return the function that applies a primitive to two operands, converting Python scalars."""
 
     def fun(x: ArrayLike, y: ArrayLike) -> Array:
@@ -294,14 +294,14 @@ def binary(primitive: Elementwise) -> Binary:
             x, y = stretched(x, y)
         return primitive.bind(x, y)
 
-    return eager(_named(fun, primitive, "two arrays of the same dtype"))
+    return eager(_named(fun, name or primitive.name, "two arrays of the same dtype"))
 
 
-def _named(fun: Any, primitive: Elementwise, args: str) -> Any:
-    fun.__name__ = fun.__qualname__ = primitive.name
+def _named(fun: Any, name: str, args: str) -> Any:
+    fun.__name__ = fun.__qualname__ = name
     # Where users find it.
     fun.__module__ = "kiln.lax"
-    fun.__doc__ = f"Apply `{primitive.name}` element by element to {args}."
+    fun.__doc__ = f"Apply `{name}` element by element to {args}."
     return fun
 
 

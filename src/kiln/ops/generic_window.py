@@ -9,7 +9,7 @@ import numpy as np
 
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.base.tree import tree_flatten, tree_unflatten
+from kiln.base.tree import PyTreeDef, tree_flatten, tree_structure, tree_unflatten
 from kiln.core.absent import Zero
 from kiln.core.array import ConcreteArray
 from kiln.core.primitive import Primitive
@@ -149,6 +149,20 @@ def _by_offset(x: Any, start: Any, windows: Windows) -> list[Any]:
 reduce_window_p = GenericReduceWindow()
 
 
+def _with_structure(tree: PyTreeDef, result: Any) -> Any:
+    found = tree_structure(result)
+    if found == tree:
+        return result
+    raise ValueError(
+        three_lines(
+            f"reduce_window: operands {tree} at {current_source()}",
+            "reduce_window output must have the same tree structure as the operands, and the "
+            f"computation returns {found}",
+            "return one scalar for each operand, in the same container",
+        )
+    )
+
+
 def reduce_window(
     operand: Any,
     init_value: Any,
@@ -163,7 +177,8 @@ def reduce_window(
 
     Operands may be a pytree of arrays of one shape, with a matching pytree of initial values; each
     enters a window once. The computation must be associative; padding is skipped.
-    Raises: TypeError for windows that do not match the operand.
+    Raises: TypeError for windows that do not match the operand, ValueError if the computation
+        returns another tree.
     """
     arrays, tree = tree_flatten(operand)
     starts, start_tree = tree_flatten(init_value)
@@ -191,7 +206,9 @@ def reduce_window(
     )
     jaxpr = stage_combination(
         "reduce_window",
-        lambda a, b: computation(tree_unflatten(tree, a), tree_unflatten(tree, b)),
+        lambda a, b: _with_structure(
+            tree, computation(tree_unflatten(tree, a), tree_unflatten(tree, b))
+        ),
         starts,
     )
     operation = operation_of(jaxpr)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,6 +26,27 @@ from kiln.ir.types import ShapedArray
 from kiln.ops.linear_op import LinearOp
 from kiln.ops.out_sharding import sharded
 from kiln.ops.size_value import size_like
+
+
+def _why_not_placed(operand: Sequence[Dim], shape: Sequence[Dim], places: Sequence[int]) -> str:
+    """Return why axes of an operand cannot go to these places of a shape."""
+    if len(places) != len(operand):
+        return "broadcast_dimensions must have length equal to operand ndim"
+    if len(shape) < len(operand):
+        return "target broadcast shape must have equal or higher rank to the operand shape"
+    if not set(places) <= set(range(len(shape))):
+        return (
+            "broadcast_in_dim broadcast_dimensions must be a subset of output dimensions, got "
+            f"{tuple(places)} for {len(shape)} dimensions"
+        )
+    if len(set(places)) != len(places):
+        return f"broadcast_in_dim broadcast_dimensions must not contain duplicates; got {places}"
+    if list(places) != sorted(places):
+        return f"broadcast_in_dim broadcast_dimensions must be sorted; got {tuple(places)}"
+    return (
+        "operand dimension sizes must either be 1, or be equal to their corresponding dimensions "
+        "in the target broadcast shape"
+    )
 
 
 class BroadcastInDim(LinearOp):
@@ -48,8 +70,7 @@ class BroadcastInDim(LinearOp):
                 three_lines(
                     f"broadcast_in_dim: operand {x}, shape {shape}, "
                     f"broadcast_dimensions {broadcast_dimensions} at {current_source()}",
-                    "each axis of the operand must have size 1 or the size of the axis it goes to, "
-                    "and there must be such an axis",
+                    _why_not_placed(x.shape, shape, broadcast_dimensions),
                     "reshape the operand first, or name other broadcast_dimensions",
                 )
             )
@@ -420,20 +441,26 @@ def kept_axes(ndim: int, axes: Sequence[int]) -> tuple[int, ...]:
     return tuple(i for i in range(ndim) if i not in axes)
 
 
+def _of_axis(name: str, axis: Any, ndim: int, wrong: str) -> str:
+    return three_lines(
+        f"{name}: axis {axis} of an array with {ndim} dimensions at {current_source()}",
+        wrong,
+        f"use an axis from {-ndim} to {ndim - 1}" if ndim else "a scalar has no axes",
+    )
+
+
 def canonical_axis(name: str, axis: Any, ndim: int) -> int:
     """Return a non-negative axis.
 
-    Raises: ValueError if out of bounds.
+    Raises: ValueError if out of bounds, TypeError for what is no integer.
     """
-    found = int(axis)
+    try:
+        found = operator.index(axis)
+    except TypeError as error:
+        raise TypeError(_of_axis(name, axis, ndim, f"{error}")) from None
     if not -ndim <= found < ndim:
-        raise ValueError(
-            three_lines(
-                f"{name}: axis {found} of an array with {ndim} dimensions at {current_source()}",
-                f"axis {found} is out of bounds for array of dimension {ndim}",
-                f"use an axis from {-ndim} to {ndim - 1}" if ndim else "a scalar has no axes",
-            )
-        )
+        wrong = f"axis {found} is out of bounds for array of dimension {ndim}"
+        raise ValueError(_of_axis(name, found, ndim, wrong))
     return found + ndim if found < 0 else found
 
 
@@ -446,7 +473,7 @@ def check_axes(name: str, x: ShapedArray, axes: Sequence[int]) -> None:
     raise ValueError(
         three_lines(
             f"{name}: operand {x}, axes {tuple(axes)} at {current_source()}",
-            f"the axes must be distinct and from 0 to {x.ndim - 1}",
+            f"dimensions are not unique: the axes must be distinct and from 0 to {x.ndim - 1}",
             "name each axis once",
         )
     )

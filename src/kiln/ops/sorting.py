@@ -113,6 +113,15 @@ class TopK(Primitive):
                     f"use k from 0 to {x.shape[axis]}",
                 )
             )
+        if type(x.shape[axis]) is int and x.shape[axis] > np.iinfo(np.int32).max:
+            raise ValueError(
+                three_lines(
+                    f"top_k: operand {x}, k={k}, axis={axis} at {current_source()}",
+                    "top_k returns int32 indices, which will overflow for array dimensions larger "
+                    f"than the maximum int32; got {x.shape[axis]}",
+                    "split the axis, and take the largest of the largest",
+                )
+            )
         shape = [*x.shape[:axis], k, *x.shape[axis + 1 :]]
         return [ShapedArray(shape, x.dtype, x.weak_type), ShapedArray(shape, np.dtype(np.int32))]
 

@@ -135,7 +135,14 @@ def windows_of(
     if isinstance(padding, str):
         spans = [dilated(w, d) for w, d in zip(dimensions, dilation, strict=True)]
         padding = padtype_to_pads(shape, spans, strides, padding)
-    pads = tuple((int(low), int(high)) for low, high in padding)
+    try:
+        pads = tuple((int(low), int(high)) for low, high in padding)
+    except TypeError as error:
+        wrong = (
+            f"padding argument to {name} should be a name or a sequence of (low, high) pairs, got "
+            f"{padding}"
+        )
+        raise ValueError(three_lines(asked, wrong, 'write "SAME", or [(1, 1)] * axes')) from error
     if len(pads) != rank:
         wrong = f"{name} got the wrong number of paddings: {len(pads)} for {rank} axes"
         raise TypeError(three_lines(asked, wrong, "give a (low, high) pair for each axis"))

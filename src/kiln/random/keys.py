@@ -38,19 +38,19 @@ from kiln.ops.random_bits import (
 IMPLEMENTATION = "threefry2x32"
 
 
-def key(seed: ArrayLike, *, impl: Any = None) -> Array:
-    """Make a random key from an integer seed.
+def key(seed: ArrayLike, *, impl: Any = None, dtype: Any = None) -> Array:
+    """Make a random key from an integer seed; `dtype` says the same as `impl`.
 
     The words of the key are the high and the low 32 bits of the seed. Without 64-bit types the high
     word is 0: `key(-1)` is `key(2**32 - 1)`.
 
     Raises: TypeError if the seed is not an integer scalar; OverflowError if it does not fit in
-        int64.
+        int64; ValueError for both `impl` and `dtype`.
     Example:
         >>> random.key(0).shape
         ()
     """
-    _check_implementation("key", impl)
+    _check_implementation("key", _either("key", impl, dtype))
     return _seeded("key", seed)
 
 
@@ -71,12 +71,12 @@ def key_data(keys: ArrayLike) -> Array:
     return random_unwrap(keys) if aval_of(keys).dtype == KEY else keys  # type: ignore[return-value]
 
 
-def wrap_key_data(key_bits_array: ArrayLike, *, impl: Any = None) -> Array:
-    """Make keys from their words, uint32[..., 2].
+def wrap_key_data(key_bits_array: ArrayLike, *, impl: Any = None, dtype: Any = None) -> Array:
+    """Make keys from their words, uint32[..., 2]; `dtype` says the same as `impl`.
 
-    Raises: TypeError for another dtype or shape.
+    Raises: TypeError for another dtype or shape; ValueError for both `impl` and `dtype`.
     """
-    _check_implementation("wrap_key_data", impl)
+    _check_implementation("wrap_key_data", _either("wrap_key_data", impl, dtype))
     aval = _aval("wrap_key_data", key_bits_array)
     if aval.dtype == KEY:
         raise invalid_key_data("wrap_key_data", aval)
@@ -255,10 +255,22 @@ def _no_seed(name: str, shown: str) -> TypeError:
     return TypeError(
         three_lines(
             f"{name}({shown}) at {current_source()}",
-            f"PRNG key seed must be an integer; got {shown}",
+            f"{name} accepts a scalar seed, and a PRNG key seed must be an integer; got {shown}",
             "pass an int, or an integer array without axes",
         )
     )
+
+
+def _either(name: str, impl: Any, dtype: Any) -> Any:
+    if impl is not None and dtype is not None:
+        raise ValueError(
+            three_lines(
+                f"{name}(..., impl={impl!r}, dtype={dtype!r}) at {current_source()}",
+                "Cannot specify both `impl` and `dtype`",
+                "leave one of them out",
+            )
+        )
+    return impl if dtype is None else dtype
 
 
 def _check_implementation(name: str, impl: Any) -> None:

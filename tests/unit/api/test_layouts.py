@@ -14,6 +14,18 @@ X = np.arange(16, dtype=np.float32).reshape(8, 2)
 ROWS = NamedSharding(make_mesh((8,), ("d",)), P("d"))
 
 
+def test_arrays_that_are_there_already_are_copied_if_asked() -> None:
+    device = kiln.devices()[0]
+    x = kiln.device_put(X, device)
+    assert kiln.device_put(x, src=device, may_alias=True) is x
+    copied = kiln.device_put(x, may_alias=False)
+    assert copied is not x
+    assert copied.sharding == x.sharding
+    assert (copied == x).all()
+    with pytest.raises(ValueError, match="may_alias and donate cannot be True at the same time"):
+        kiln.device_put(x, donate=True, may_alias=True)
+
+
 def test_a_format_has_the_order_of_axes_and_the_sharding() -> None:
     x = kiln.device_put(X, ROWS)
     assert x.format == Format(Layout((0, 1)), ROWS)

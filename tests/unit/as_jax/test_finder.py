@@ -115,8 +115,15 @@ from jax._src.numpy import lax_numpy
 from jax._src.hijax import VJPHiPrimitive
 from jax._src.interpreters.ad import GradAccum, NullAccum
 assert VJPHiPrimitive.__name__ == "VJPHiPrimitive" and issubclass(NullAccum, GradAccum)
-import kiln.core
+import kiln.core, kiln.lax
+from jax._src import array, stages
+from jax._src.lax import linalg, parallel
+from jax._src.shard_map import shard_map
 assert core.Tracer is kiln.core.Tracer and core.trace_state_clean()
+assert linalg.lu is kiln.lax.linalg.lu and parallel.psum is kiln.lax.psum
+assert array.make_array_from_callback is kiln.make_array_from_callback
+assert stages.Lowered is kiln.stages.Lowered and shard_map is kiln.shard_map
+assert "_lu_python" in repr(linalg._lu_python)
 traceback_util.register_exclusion(__name__)
 try:
     jax._src.dispatch.apply_primitive(1)

@@ -121,3 +121,10 @@ def test_limits() -> None:
     assert kinds.bit_width(np.float32) == 32
     assert kinds.is_float(kinds.bfloat16)
     assert not kinds.is_float(np.complex64)
+
+
+def test_classes_that_no_array_has_may_be_asked_about() -> None:
+    assert not any(kinds.issubdtype(a, b) for a in ("float32", "int4") for b in (object, str))
+    assert kinds.issubdtype(object, object)
+    assert kinds.issubdtype(str, np.generic)
+    assert not kinds.issubdtype(bytes, np.number)

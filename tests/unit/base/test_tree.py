@@ -39,7 +39,7 @@ def test_transpose() -> None:
     assert tree.tree_transpose(outer, inner, value) == {"a": [1, 3], "b": [2, 4]}
     assert tree.tree_transpose(outer, None, value) == {"a": [1, 3], "b": [2, 4]}
     assert tree.tree_transpose(tree.tree_structure([]), inner, []) == {"a": [], "b": []}
-    with pytest.raises(ValueError, match="different keys"):
+    with pytest.raises(TypeError, match="Mismatch: that is not"):
         tree.tree_transpose(outer, inner, [{"a": 1, "b": 2}, {"a": 3, "c": 4}])
 
 

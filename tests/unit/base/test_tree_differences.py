@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict, defaultdict
 from typing import Any, NamedTuple
 
@@ -41,6 +42,24 @@ def test_mismatch(first: Any, second: Any, message: str) -> None:
     assert len(errors) == 1
     assert len(errors[0].splitlines()) == 3
     assert tree.equality_errors(first, second)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        ([1, 2], [7], "List arity mismatch: 1 != 2; list: [7]."),
+        ((1,), (7, 8), "Tuple arity mismatch: 2 != 1; tuple: (7, 8)."),
+        ({"a": 1}, {"b": 7}, "Dict key mismatch; expected keys: ['a'];"),
+        ([(1,)], [{"a": 7}], "Expected tuple, got {'a': 7}."),
+        ({"a": {"b": 1}}, {"a": 7}, "Expected dict, got 7."),
+        ([Point(1, 2)], [(1, 2)], "Expected named tuple, got (1, 2)."),
+        (None, [2], "Expected None, got [2]."),
+        (OrderedDict(a=1), [2], "Custom node type mismatch"),
+    ],
+)
+def test_what_was_expected_is_said(first: Any, second: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        tree.tree_structure(first).flatten_up_to(second)
 
 
 def test_every_place_is_named() -> None:

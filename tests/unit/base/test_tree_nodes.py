@@ -97,15 +97,36 @@ def test_dataclass_errors() -> None:
         a: Any
         b: Any
 
-    with pytest.raises(ValueError, match=r"Missing fields: \['b'\]"):
+    with pytest.raises(
+        ValueError, match=r"must include all dataclass fields.*Missing fields: \{'b'\}"
+    ):
         tree_nodes.register_dataclass(Point, ["a"], [])
-    with pytest.raises(ValueError, match=r"Unexpected fields: \['c'\]"):
+    with pytest.raises(ValueError, match=r"Unexpected fields: \{'c'\}"):
         tree_nodes.register_dataclass(Point, ["a", "c"], ["b"])
     with pytest.raises(TypeError, match="data_fields and meta_fields are required"):
         tree_nodes.register_dataclass(Pair)
     with pytest.raises(TypeError, match="together"):
         tree_nodes.register_dataclass(Point, ["a", "b"])
+    with pytest.raises(ValueError, match=r"must not overlap.*Overlapping fields: \{'a'\}"):
+        tree_nodes.register_dataclass(Point, ["a", "b"], ["a"])
     tree_nodes.register_dataclass(Point, ["a"], [], drop_fields=["b"])
+
+
+@pytest.mark.parametrize(
+    ("flattened", "phrase"),
+    [
+        ("hello", r"return a \(children, aux_data\) tuple, got 'hello'"),
+        ((2, 3, 4), r"return a \(children, aux_data\) tuple, got \(2, 3, 4\)"),
+        ((7, 7), r"tuple where 'children' is iterable, got \(7, 7\)"),
+    ],
+)
+def test_what_flatten_functions_return(flattened: Any, phrase: str) -> None:
+    class Bad:
+        pass
+
+    tree_nodes.register_pytree_node(Bad, lambda bad: flattened, lambda data, children: Bad())
+    with pytest.raises(ValueError, match=phrase):
+        tree.tree_leaves(Bad())
 
 
 def test_static() -> None:

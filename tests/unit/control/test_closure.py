@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import kiln
 import kiln.numpy as jnp
@@ -48,3 +49,11 @@ def test_custom_gradient_of_several_arguments():
         return x * y, lambda ct: (ct * y, 7.0 * ct)
 
     assert [float(g) for g in kiln.grad(f, (0, 1))(2.0, 3.0)] == [3.0, 7.0]
+
+
+def test_values_are_given_one_by_one() -> None:
+    _, pull = kiln.vjp(lambda x, z: z * x, 2.0, 3.0)
+    pure, values = kiln.closure_convert(pull, 2.0)
+    assert [float(x) for x in pure(2.0, *values)] == [6.0, 4.0]
+    with pytest.raises(TypeError, match="The inputs to the closure produced by closure_convert"):
+        pure(2.0, values)

@@ -117,6 +117,18 @@ def test_nondiff_arguments_may_be_functions():
     assert float(kiln.jit(lambda x: kiln.grad(g, 1)(jnp.sin, x, 3))(1.0)) == 3.0
 
 
+def test_nondiff_arguments_by_name():
+    def apply(fun, x, n):
+        return fun(x)
+
+    g = kiln.custom_jvp(apply, nondiff_argnums=(0,), nondiff_argnames=("n",))
+    g.defjvp(lambda fun, n, p, t: (fun(p[0]), float(n) * t[0]))
+    assert float(kiln.grad(g, 1)(jnp.sin, 1.0, 3)) == 3.0
+    assert float(g(fun=jnp.cos, n=2, x=0.0)) == 1.0
+    with pytest.raises(ValueError, match="no positional parameter 'm'"):
+        kiln.custom_jvp(apply, nondiff_argnames="m")
+
+
 def test_pytrees_and_integers():
     @kiln.custom_jvp
     def g(d):

@@ -318,3 +318,13 @@ def test_zeros_of_primals():
     np.testing.assert_array_equal(zero_from_primal(X), np.zeros(3))
     assert zero_from_primal(np.arange(3)).dtype == kiln.dtypes.float0
     assert SymbolicZero.from_primal_value(X).ndim == 1
+
+
+def test_nondiff_arguments_by_name():
+    def apply(fun, x, n):
+        return fun(x)
+
+    g = kiln.custom_vjp(apply, nondiff_argnames=["fun", "n"])
+    g.defvjp(lambda fun, x, n: (fun(x), None), lambda fun, n, _, ct: (n * ct,))
+    value, slope = kiln.value_and_grad(lambda x: g(jnp.cos, x, 5.0))(0.0)
+    assert (float(value), float(slope)) == (1.0, 5.0)

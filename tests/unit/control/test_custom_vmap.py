@@ -159,3 +159,15 @@ def test_one_element_after_the_other() -> None:
     assert found["y"].tolist() == [2.0] * 3
     assert "scan" in str(kiln.make_jaxpr(kiln.vmap(f))(X, X))
     assert kiln.vmap(kiln.vmap(f))(X[None], X[None])["sum"].tolist() == [(2 * X).tolist()]
+
+
+@pytest.mark.parametrize("outer", [kiln.custom_jvp, kiln.custom_vjp, custom_vmap])
+def test_rules_of_the_function_within_are_set_by_the_one_around_it(outer: Any) -> None:
+    setters = {"custom_jvp": "defjvp", "custom_vjp": "defvjp", "custom_vmap": "def_vmap"}
+    for inner in (kiln.custom_jvp, kiln.custom_vjp, custom_vmap):
+        name = setters[inner.__name__]
+        within = inner(lambda x: 2.0 * x)
+        around = outer(within)
+        assert (getattr(around, name).__self__ is within) == (inner is not outer)
+    with pytest.raises(AttributeError, match="has no attribute 'defjvp'"):
+        kiln.custom_vjp(lambda x: x).defjvp

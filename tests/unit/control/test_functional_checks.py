@@ -277,6 +277,22 @@ def test_references_in_loops():
     assert "index 3 is out of bounds" in told(fun, np.zeros(3, np.float32), 2)
 
 
+@pytest.mark.parametrize("joined", [lambda at: at.get(), lambda at: at.set(1.0)])
+@pytest.mark.parametrize(
+    ("rows", "columns", "told_of"),
+    [
+        ((1, 20), (3, 4), "index 3 is out of bounds for axis 1"),
+        ((1, 20), (1, 4), "index 20 is out of bounds for axis 0"),
+        ((5, 1), (4, 9), "index 5 is out of bounds for axis 0"),
+    ],
+)
+def test_the_first_window_outside_is_told_of(joined, rows, columns, told_of):
+    def fun(x, i, j):
+        return joined(x.at[i, j])
+
+    assert told_of in told(fun, jnp.ones((2, 3, 7)), jnp.array(rows), jnp.array(columns))
+
+
 @pytest.mark.parametrize(
     "read",
     [

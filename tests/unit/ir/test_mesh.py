@@ -30,3 +30,8 @@ def test_a_mesh_is_in_force_on_its_thread_only() -> None:
         thread.join()
         assert options().mesh == MESH
     assert options().mesh is None and seen == [None]
+
+
+def test_texts_of_a_mesh() -> None:
+    assert str(MESH) == "Mesh('x': 2, 'y': 4, axis_types=(Auto, Auto))"
+    assert repr(MESH) == "Mesh(axis_sizes=(2, 4), axis_names=('x', 'y'), axis_types=(Auto, Auto))"

@@ -50,3 +50,16 @@ def test_orthogonal_matrices_are_orthogonal() -> None:
 def test_names_say_what_they_make() -> None:
     assert I.he_normal.__name__ == "he_normal"
     assert "variance_scaling(2.0, 'fan_in', 'truncated_normal')" in I.he_normal.__doc__
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0)])
+def test_orthogonal_matrices_without_elements(shape: tuple[int, int]) -> None:
+    assert I.orthogonal()(random.key(0), shape).shape == shape
+
+
+@pytest.mark.parametrize(("inputs", "outputs"), [([0], []), ([], [0])])
+def test_variance_of_vectors_whose_axes_are_named(inputs: list[int], outputs: list[int]) -> None:
+    init = I.variance_scaling(1.0, "fan_in", "normal", in_axis=inputs, out_axis=outputs)
+    assert init(random.key(0), (5,)).shape == (5,)
+    with pytest.raises(ValueError, match=r"with default in_axis.*\n.*or give in_axis"):
+        I.variance_scaling(1.0, "fan_in", "normal")(random.key(0), (5,))

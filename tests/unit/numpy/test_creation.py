@@ -115,8 +115,12 @@ def test_keys_are_arrays_too() -> None:
     stacked = jnp.stack([keys[0], keys[1]])
     assert stacked.shape == (2,)
     assert jnp.issubdtype(stacked.dtype, kiln.dtypes.prng_key)
-    with pytest.raises(TypeError, match="key"):
-        jnp.zeros_like(keys)
+    words = kiln.random.key_data
+    assert words(jnp.full((3, 1), keys[1])).tolist() == [[words(keys[1]).tolist()]] * 3
+    assert words(jnp.zeros(2, keys.dtype)).tolist() == [[0, 0]] * 2
+    assert words(jnp.zeros_like(keys)).tolist() == [[0, 0]] * 3
+    assert words(jnp.full_like(keys, 7, shape=(1,))).tolist() == [[7, 7]]
+    assert words(jnp.full_like(keys, keys[1])).tolist() == [words(keys[1]).tolist()] * 3
 
 
 class Shape:

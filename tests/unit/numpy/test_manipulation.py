@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import kiln
 import kiln.numpy as jnp
+from kiln.base.config import override
 
 X = np.arange(24.0, dtype=np.float32).reshape(2, 3, 4)
 FORMS = [tuple, list, np.array, range, iter]
@@ -43,3 +45,28 @@ def test_an_axis_may_be_a_number_of_numpy() -> None:
         assert np.array_equal(jnp.roll(X, 1, axis), np.roll(X, 1, 1))
     with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
         jnp.expand_dims(X, "ab")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, -1])
+@pytest.mark.parametrize("place", [0, 1, 3, -1, -3])
+@pytest.mark.parametrize("values", [7.0, [1.0], [[1.0, 2.0, 3.0]] * 3])
+def test_insert_at_an_index_that_is_traced(place: int, axis: int | None, values: Any) -> None:
+    x = np.arange(9.0).reshape(3, 3)
+    if axis is None:
+        values = np.ravel(values)[:1][0]
+    wanted = np.insert(x, place, values, axis)
+    found = kiln.jit(lambda x, i, v: jnp.insert(x, i, v, axis))(x, place, np.asarray(values))
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_complex_numbers_are_sorted_along_the_last_axis() -> None:
+    x = np.array([[3, 1, 2], [1, 3, 2]])
+    np.testing.assert_array_equal(jnp.sort_complex(x), np.sort_complex(x))
+    np.testing.assert_array_equal(jnp.sort_complex(x[0]), np.sort_complex(x[0]))
+
+
+def test_gradient_by_uneven_steps_promotes_no_ranks() -> None:
+    x, steps = np.arange(12.0).reshape(3, 4) ** 2, np.array([0.0, 1.0, 3.0, 4.5])
+    with override(numpy_rank_promotion="raise"):
+        found = jnp.gradient(x, steps, axis=1)
+    np.testing.assert_allclose(found, np.gradient(x, steps, axis=1), rtol=1e-5)

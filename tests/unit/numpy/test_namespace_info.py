@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -48,3 +50,32 @@ def test_quotients_that_are_zero_have_signs():
     x, y = np.array([-0.0, 0.0, -0.0], np.float32), np.array([2.0, -2.0, -2.0], np.float32)
     found = np.asarray(jnp.floor_divide(x, y))
     np.testing.assert_array_equal(np.signbit(found), np.signbit(np.floor_divide(x, y)))
+
+
+class _WithArray:
+    """Stands for an array."""
+
+    def __init__(self, x: Any) -> None:
+        self.x = x
+
+    def __jax_array__(self) -> Any:
+        return self.x
+
+
+def test_arrays_without_axes_are_scalars() -> None:
+    numbers = (1.0, np.float32(1), np.array(1), jnp.array(1), _WithArray(jnp.array(1)))
+    assert all(jnp.isscalar(x) for x in numbers)
+    others = ([], np.ones(1), jnp.ones(1), _WithArray(jnp.ones(1)), None)
+    assert not any(jnp.isscalar(x) for x in others)
+
+
+@pytest.mark.parametrize("name", ["hypot", "logaddexp", "logaddexp2", "heaviside", "gcd", "lcm"])
+def test_what_stands_for_arrays_is_an_operand(name: str) -> None:
+    fun, (x, y) = getattr(jnp, name), (jnp.array([2, 8]), jnp.array([4, 6]))
+    np.testing.assert_array_equal(fun(_WithArray(x), _WithArray(y)), fun(x, y))
+
+
+def test_numbers_are_not_moved_to_be_asked_for_their_kind() -> None:
+    with kiln.transfer_guard("disallow"):
+        found = [jnp.iscomplexobj(x) for x in (None, True, 1, 1.0, 1j, np.float32(1), np.arange(2))]
+    assert found == [False, False, False, False, True, False, False]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import kiln
 from kiln.base.config import override
 from kiln.core.array import from_host
 from kiln.ops import convolution as ops
@@ -148,3 +149,19 @@ def test_errors(shapes: Any, options: Any, error: type[Exception], words: str) -
     x, w = (from_host(random(*shape)) for shape in shapes)
     with pytest.raises(error, match=words):
         ops.conv_general_dilated(x, w, (1,), "SAME", **options)
+
+
+@pytest.mark.parametrize("axes", [(0, 0), (0, None), (None, 0)])
+@pytest.mark.parametrize("groups", [(1, 1), (2, 1), (1, 2)])
+def test_stacks_of_nothing(axes: Any, groups: tuple[int, int]) -> None:
+    features, batches = groups
+    shapes = (batches, features, 6, 7), (features * batches, 1, 1, 2)
+    x, w = (np.zeros(s if at is None else (0, *s)) for s, at in zip(shapes, axes, strict=True))
+
+    def fun(x: Any, w: Any) -> Any:
+        return ops.conv_general_dilated(
+            x, w, (1, 1), "VALID", feature_group_count=features, batch_group_count=batches
+        )
+
+    one = kiln.eval_shape(fun, *map(np.zeros, shapes))
+    assert kiln.vmap(fun, axes)(x, w).shape == (0, *one.shape)

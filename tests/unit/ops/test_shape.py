@@ -34,12 +34,29 @@ def test_operations_without_effect_record_nothing(same: object) -> None:
 @pytest.mark.parametrize(
     ("call", "error", "phrase"),
     [
-        (lambda: ops.broadcast_in_dim(X, (2, 4), (0, 1)), TypeError, "must have size 1"),
-        (lambda: ops.broadcast_in_dim(X, (2, 3), (0,)), TypeError, "must have size 1"),
+        (
+            lambda: ops.broadcast_in_dim(X, (2, 4), (0, 1)),
+            TypeError,
+            "sizes must either be 1, or be",
+        ),
+        (
+            lambda: ops.broadcast_in_dim(X, (2, 3), (0,)),
+            TypeError,
+            "must have length equal to oper",
+        ),
+        (lambda: ops.broadcast_in_dim(X, (2,), (0, 1)), TypeError, "equal or higher rank"),
+        (lambda: ops.broadcast_in_dim(X, (2, 3), (0, 2)), TypeError, "subset of output dimensions"),
+        (lambda: ops.broadcast_in_dim(X, (2, 3), (0, 0)), TypeError, "must not contain duplicates"),
         (lambda: ops.reshape(X, (4,)), TypeError, "reshape total size must be unchanged"),
         (lambda: ops.transpose(X, (0, 0)), TypeError, "isn't a permutation"),
         (lambda: ops.rev(X, (2,)), ValueError, "axis 2 is out of bounds"),
-        (lambda: ops.rev(X, (0, 0)), ValueError, "distinct and from 0 to 1"),
+        (
+            lambda: ops.rev(X, (0, 0)),
+            ValueError,
+            "dimensions are not unique: the axes must be distinct and from 0 to 1",
+        ),
+        (lambda: ops.squeeze(X, (None,)), TypeError, "cannot be interpreted as an integer"),
+        (lambda: ops.squeeze(X, (1.5,)), TypeError, "cannot be interpreted as an integer"),
         (lambda: ops.squeeze(X, (0,)), ValueError, "size not equal to one"),
         (lambda: ops.squeeze(X, (2,)), ValueError, "axis 2 is out of bounds"),
         (lambda: ops.expand_dims(X, (5,)), ValueError, "axis 5 is out of bounds"),

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import kiln
 from kiln.base import dtypes
 from kiln.base.config import override
 from kiln.core.array import from_host
@@ -92,6 +93,11 @@ def test_top_k_is_that_of_the_reference_library(engine: str) -> None:
 def test_errors(call: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         call(from_host(np.ones((2, 3), "float32")))
+
+
+def test_top_k_of_more_than_int32_counts() -> None:
+    with pytest.raises(ValueError, match="top_k returns int32 indices, which will overflow"):
+        kiln.eval_shape(lambda x: ops.top_k(x, 1), kiln.ShapeDtypeStruct((2**31 + 1,), "float32"))
 
 
 def test_top_k_of_complex_numbers() -> None:

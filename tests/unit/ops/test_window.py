@@ -163,3 +163,15 @@ def test_gradients_of_narrow_floats_on_xla(dtype: str) -> None:
         found = kiln.jit(kiln.grad(total))(x)
     assert found.dtype == x.dtype
     np.testing.assert_array_equal(np.asarray(found, "f"), [0, 2, 0, 2, 0])
+
+
+def test_paddings_are_pairs() -> None:
+    with pytest.raises(ValueError, match=r"padding argument to reduce_window.*, got \(3, 3\)"):
+        reduce_window(np.ones((4, 4)), 0.0, elementwise.add, (2, 2), padding=(3, 3))
+
+
+def test_windows_are_combined_into_what_they_are() -> None:
+    with pytest.raises(
+        ValueError, match="output must have the same tree structure as the operands"
+    ):
+        reduce_window(np.ones(1), 0.0, lambda x, y: [x + y], (1,))

@@ -133,3 +133,18 @@ def test_errors_name_the_function(use: Any, kind: type[Exception], message: str)
 def test_another_generator_as_default_is_refused() -> None:
     with override(default_prng_impl="rbg"), pytest.raises(ValueError, match="rbg"):
         random.key(0)
+
+
+@pytest.mark.parametrize("named", ["threefry2x32", random.key_dtype()])
+def test_a_generator_may_be_named_by_its_dtype(named: Any) -> None:
+    words = random.key_data(random.key(3, dtype=named))
+    assert words.tolist() == [0, 3]
+    assert random.wrap_key_data(words, dtype=named).dtype == random.key_dtype()
+    for make in (
+        lambda **how: random.key(3, **how),
+        lambda **how: random.wrap_key_data(words, **how),
+    ):
+        with pytest.raises(ValueError, match="Cannot specify both `impl` and `dtype`"):
+            make(impl="threefry2x32", dtype=named)
+        with pytest.raises(ValueError, match="unrecognized PRNG implementation"):
+            make(dtype="rbg")

@@ -11,6 +11,7 @@ import scipy.linalg as reference
 
 import kiln
 import kiln.numpy as jnp
+from kiln.base.config import override
 from kiln.scipy import linalg
 
 RNG = np.random.default_rng(0)
@@ -196,3 +197,26 @@ def test_refusals(call: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text) as caught:
         call()
     assert len(str(caught.value).splitlines()) == 3
+
+
+@pytest.mark.parametrize("name", ["toeplitz", "hankel"])
+@pytest.mark.parametrize(("column", "row"), [(0, None), (3, 0), (0, 4), (0, 0)])
+def test_structured_without_entries(name: str, column: int, row: int | None) -> None:
+    given = [np.zeros(column)] + ([] if row is None else [np.zeros(row)])
+    found = getattr(linalg, name)(*given)
+    assert found.shape == (column, column if row is None else row)
+    stack = getattr(linalg, name)(*(np.zeros((2, *x.shape)) for x in given))
+    assert stack.shape == (2, *found.shape)
+
+
+@pytest.mark.parametrize("name", ["circulant", "fiedler"])
+def test_square_without_entries(name: str) -> None:
+    assert getattr(linalg, name)(np.zeros((2, 0))).shape == (2, 0, 0)
+
+
+@pytest.mark.parametrize("method", ["schur", "eigen"])
+def test_ranks_are_not_promoted_inside(method: str) -> None:
+    a, b, c = np.diag([1.0, 2.0]), np.diag([3.0, 4.0, 5.0]), np.ones((2, 3))
+    with override(numpy_rank_promotion="raise"):
+        found = linalg.solve_sylvester(a, b, c, method=method)
+    near(a @ found + found @ b, c)

@@ -31,6 +31,6 @@ def vq(obs: ArrayLike, code_book: ArrayLike, check_finite: bool = True) -> tuple
         )
     if x.ndim == 1:
         x, codes = x[:, None], codes[:, None]
-    gaps = x[:, None, :] - codes
+    gaps = x[:, None, :] - codes[None]
     distances = jnp.sqrt(jnp.sum(jnp.real(gaps * jnp.conj(gaps)), axis=-1))
     return jnp.argmin(distances, axis=-1), jnp.min(distances, axis=-1)

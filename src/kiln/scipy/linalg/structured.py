@@ -42,7 +42,7 @@ def block_diag(*arrs: ArrayLike) -> Array:
     return jnp.concatenate(rows)
 
 
-def _vector(name: str, x: Any, least: int = 1) -> Any:
+def _vector(name: str, x: Any, least: int = 0) -> Any:
     found = jnp.atleast_1d(jnp.asarray(x))
     if found.shape[-1] < least:
         raise refused(
@@ -63,6 +63,8 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     column, row = promote_dtypes(column, row)
     both = jnp.broadcast_shapes(column.shape[:-1], row.shape[:-1])
     m, n = column.shape[-1], row.shape[-1]
+    if 0 in (m, n):
+        return jnp.zeros((*both, m, n), column.dtype)
     column, row = (jnp.broadcast_to(x, (*both, x.shape[-1])) for x in (column, row))
     line = jnp.concatenate([jnp.flip(column, -1), row[..., 1:]], axis=-1)
     return line[..., m - 1 + np.arange(n) - np.arange(m)[:, None]]
@@ -80,6 +82,8 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     column, row = promote_dtypes(column, row)
     both = jnp.broadcast_shapes(column.shape[:-1], row.shape[:-1])
     m, n = column.shape[-1], row.shape[-1]
+    if 0 in (m, n):
+        return jnp.zeros((*both, m, n), column.dtype)
     column, row = (jnp.broadcast_to(x, (*both, x.shape[-1])) for x in (column, row))
     line = jnp.concatenate([column, row[..., 1:]], axis=-1)
     return line[..., np.arange(n) + np.arange(m)[:, None]]
@@ -92,6 +96,8 @@ def circulant(c: ArrayLike) -> Array:
     """
     column = _vector("circulant", c)
     n = column.shape[-1]
+    if n == 0:
+        return jnp.zeros((*column.shape, 0), column.dtype)
     return column[..., (np.arange(n)[:, None] - np.arange(n)) % n]
 
 
@@ -115,7 +121,7 @@ def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
     max(m, n) - min(m, n) + 1 for "valid".
     Raises: ValueError for another mode, or n < 1.
     """
-    x = _vector("convolution_matrix", a)
+    x = _vector("convolution_matrix", a, 1)
     if mode not in ("full", "valid", "same") or n <= 0:
         wrong = (
             "n must be a positive integer."

@@ -198,12 +198,12 @@ def _sylvester(a: Any, b: Any, c: Any, method: str, tol: float) -> Any:
         p, u = _eigenvectors(a.astype(wide))
         q, v = _eigenvectors(b.astype(wide))
         right = _solve(u, jnp.matmul(c.astype(wide), v))
-        sums = p[:, None] + q
+        sums = p[:, None] + q[None, :]
         solution = jnp.matmul(jnp.matmul(u, right / sums), _inv(v))
     else:
         r, u = schur(a, "complex")
         s, v = schur(b, "complex")
-        sums = jnp.diagonal(r)[:, None] + jnp.diagonal(s)
+        sums = jnp.diagonal(r)[:, None] + jnp.diagonal(s)[None, :]
         f = jnp.matmul(adjoint(u), jnp.matmul(c.astype(wide), v))
         one = jnp.eye(m, dtype=wide)
 

@@ -85,7 +85,7 @@ def _orders(v: int, n_iter: int) -> Callable[[Any], Any]:
         (x,), (t,) = primals, tangents
         further = _orders(v + 1, n_iter + 1)(x)
         below = jnp.concatenate([-further[1:2], further[:v]])
-        return orders(x), t * 0.5 * (below - further[1:])
+        return orders(x), t[None] * 0.5 * (below - further[1:])
 
     return orders
 
@@ -99,16 +99,16 @@ def _downwards(x: Any, v: int, n_iter: int) -> Any:
     def step(carry: Any, order: Any) -> Any:
         above, here, total, kept = carry
         below = order * inverse * here - above
-        kept = jnp.where((order <= v)[(None,) * kept.ndim] & (places == order), here, kept)
+        kept = jnp.where((order <= v)[(None,) * kept.ndim] & (places == order), here[None], kept)
         even = order == 2 * jnp.floor(0.5 * order)
         total = total + jnp.where(even, 2 * here, 0)
         scale = jnp.where(jnp.abs(below) > large, 1 / large, 1.0)
-        return (here * scale, below * scale, total * scale, kept * scale), None
+        return (here * scale, below * scale, total * scale, kept * scale[None]), None
 
     places = jnp.arange(v + 1, dtype=x.dtype).reshape((v + 1,) + (1,) * x.ndim)
     start = jnp.zeros_like(x), jnp.full_like(x, 1e-30 if x.dtype == np.float32 else 1e-200)
     kept = jnp.zeros((v + 1, *x.shape), x.dtype)
     orders = jnp.arange(n_iter, 0, -1, dtype=x.dtype)
     (_, first, total, kept), _ = scan(step, (*start, jnp.zeros_like(x), kept), orders)
-    kept = jnp.where(places == 0, first, kept) / (first + total)
-    return jnp.where(zero, jnp.where(places == 0, 1.0, 0.0), kept)
+    kept = jnp.where(places == 0, first[None], kept) / (first + total)[None]
+    return jnp.where(zero[None], jnp.where(places == 0, 1.0, 0.0), kept)

@@ -16,7 +16,8 @@ from kiln.scipy.special.series import horner, narrowed, real_operands
 @custom_jvp
 def _xlogy(x: Any, y: Any) -> Any:
     nonzero = x != 0
-    return jnp.where(nonzero, x * jnp.log(jnp.where(nonzero, y, 1)), 0)
+    found = x * jnp.log(jnp.where(nonzero, y, 1))
+    return jnp.where(nonzero, found, jnp.where(jnp.isnan(y), y, 0))
 
 
 @_xlogy.defjvp
@@ -26,7 +27,7 @@ def _xlogy_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def xlogy(x: ArrayLike, y: ArrayLike) -> Array:
-    """Return x log(y); 0 where x is 0.
+    """Return x log(y); 0 where x is 0 and y is a number.
 
     Example:
         >>> float(kiln.scipy.special.xlogy(0.0, 0.0))
@@ -38,7 +39,8 @@ def xlogy(x: ArrayLike, y: ArrayLike) -> Array:
 @custom_jvp
 def _xlog1py(x: Any, y: Any) -> Any:
     nonzero = x != 0
-    return jnp.where(nonzero, x * jnp.log1p(jnp.where(nonzero, y, 1)), 0)
+    found = x * jnp.log1p(jnp.where(nonzero, y, 1))
+    return jnp.where(nonzero, found, jnp.where(jnp.isnan(y), y, 0))
 
 
 @_xlog1py.defjvp
@@ -48,7 +50,7 @@ def _xlog1py_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def xlog1py(x: ArrayLike, y: ArrayLike) -> Array:
-    """Return x log(1 + y); 0 where x is 0."""
+    """Return x log(1 + y); 0 where x is 0 and y is a number."""
     return _xlog1py(*promote_inexact("xlog1py", x, y))
 
 
@@ -58,7 +60,19 @@ def entr(x: ArrayLike) -> Array:
     Raises: ValueError for complex numbers.
     """
     (y,), result = real_operands("entr", x)
-    return narrowed(jnp.where(y < 0, -math.inf, -xlogy(y, y)), result, weak=True)
+    return narrowed(jnp.where(y < 0, -math.inf, -_xlogx(y)), result, weak=True)
+
+
+@custom_jvp
+def _xlogx(x: Any) -> Any:
+    return _xlogy(x, x)
+
+
+@_xlogx.defjvp
+def _xlogx_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    # By one argument: at 0 that is infinite, and by two it would be a nan.
+    (x,), (t,) = primals, tangents
+    return _xlogx(x), t * (jnp.log(x) + 1)
 
 
 @custom_jvp

@@ -310,7 +310,8 @@ def multigammaln(a: ArrayLike, d: ArrayLike) -> Array:
     """Return the logarithm of the gamma function of `d` dimensions; `d` is a known integer."""
     number = int(d)  # type: ignore[arg-type]
     x = lifted(inexact("multigammaln", a))
-    terms = gammaln(x[..., None] - 0.5 * jnp.arange(number, dtype=x.dtype))
+    steps = jnp.arange(number, dtype=x.dtype).reshape((1,) * x.ndim + (number,))
+    terms = gammaln(x[..., None] - 0.5 * steps)
     return jnp.sum(terms, axis=-1) + number * (number - 1) / 4 * _LOG_PI
 
 

@@ -71,7 +71,7 @@ def _largest(n: Any) -> int:
 def _legendre(n: Any, m: Any, theta: Any, n_max: int) -> Any:
     """Return the function whose square has the integral 1 over the sphere."""
     dtype = theta.dtype
-    c, s = jnp.cos(theta), jnp.sin(theta)
+    c, s = jnp.cos(theta), jnp.abs(jnp.sin(theta))
     degree, order = n.astype(dtype), m.astype(dtype)
     one = jnp.ones_like(theta)
 

@@ -11,6 +11,7 @@ import scipy.special as reference
 
 import kiln
 import kiln.numpy as jnp
+from kiln.base.config import override
 from kiln.scipy import special
 
 EDGES = np.array([0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 0.5, 2, -2.5])
@@ -107,6 +108,27 @@ def test_complex_numbers() -> None:
         np.testing.assert_allclose(slope, reference.digamma(z), rtol=1e-12)
 
 
+def test_harmonics_at_negative_angles() -> None:
+    n, m = np.array([3, 2, 5]), np.array([-3, 1, -1])
+    theta, phi = np.array([-2.0, -0.4, -1.1]), np.array([0.5, -4.0, 2.0])
+    found = special.sph_harm_y(n, m, theta, phi)
+    np.testing.assert_allclose(found, reference.sph_harm_y(n, m, theta, phi), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: special.bessel_jn(x, v=2),
+        lambda x: kiln.jvp(lambda y: special.bessel_jn(y, v=2), (x,), (x,))[1],
+        lambda x: special.multigammaln(x + 5, 3),
+    ],
+)
+def test_ranks_are_not_promoted_inside(call: Any) -> None:
+    x = np.array([0.0, 1.0, 3.0], np.float32)
+    with override(numpy_rank_promotion="raise"):
+        assert np.isfinite(call(x)).all()
+
+
 def test_orders_and_degrees() -> None:
     z = np.array([0.0, 1.0, 20.0])
     with kiln.enable_x64(True):
@@ -157,3 +179,25 @@ def test_refusals(call: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text) as caught:
         call()
     assert len(str(caught.value).splitlines()) == 3
+
+
+@pytest.mark.parametrize("name", ["xlogy", "xlog1py"])
+def test_products_of_zero_and_nan(name: str) -> None:
+    found = getattr(special, name)(np.zeros(3, np.float32), np.array([0.0, np.nan, 2.0]))
+    np.testing.assert_array_equal(found, [0.0, np.nan, 0.0])
+
+
+def test_the_slope_of_entr() -> None:
+    for derivative in (kiln.jacfwd, kiln.jacrev):
+        assert float(derivative(special.entr)(0.0)) == np.inf
+        assert float(derivative(special.entr)(1.0)) == -1.0
+
+
+def test_sums_of_exponentials_mix_no_dtypes_and_need_no_infinity() -> None:
+    a, b = np.array([1.0, 2.0j], np.complex64), np.array([3.0, 1.0], np.complex64)
+    with override(numpy_dtype_promotion="strict"):
+        found = special.logsumexp(a, b=b)
+    np.testing.assert_allclose(found, np.log((b * np.exp(a)).sum()), rtol=1e-6)
+    with override(debug_infs=True):
+        assert float(special.logsumexp(np.ones(4, np.float32))) == pytest.approx(2.386294)
+    assert float(special.logsumexp(np.ones(0, np.float32))) == -np.inf

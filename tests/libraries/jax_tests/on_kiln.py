@@ -1,0 +1,81 @@
+"""A pytest plugin under which `jax` is kiln, and JAX's tests find what they lean on.
+
+The tests import a few files below `jax/_src` that are for tests alone; these are loaded from the
+checkout. What those files and the tests ask of private modules is answered by `stand_ins.py`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import kiln.as_jax
+from kiln.as_jax.private import PrivateModule
+from tests.libraries.jax_tests.recording import SOURCE
+from tests.libraries.jax_tests.stand_ins import Configuration, stand_ins
+
+SUPPORT = (
+    "jax.experimental.sparse.test_util",
+    "jax._src.deprecations",
+    "jax._src.hypothesis_test_util",
+    "jax._src.internal_test_util",
+    "jax._src.lax_reference",
+    "jax._src.public_test_util",
+    "jax._src.test_loader",
+    "jax._src.test_util",
+    "jax._src.test_warning_util",
+    "jax._src.util",
+)
+"""What is loaded from the checkout, with all that is below it."""
+
+
+class _Support(MetaPathFinder):
+    """Finds the files that are for tests."""
+
+    def __init__(self, source: Path) -> None:
+        self.source = source
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return the specification of a module for tests, or None."""
+        if not any(fullname == name or fullname.startswith(f"{name}.") for name in SUPPORT):
+            return None
+        place = self.source.joinpath(*fullname.split("."))
+        if place.is_dir():
+            return importlib.util.spec_from_file_location(
+                fullname, place / "__init__.py", submodule_search_locations=[str(place)]
+            )
+        return importlib.util.spec_from_file_location(fullname, place.with_suffix(".py"))
+
+
+class _PrivateWithSupport(PrivateModule):
+    """`jax._src`, whose modules for tests are those of the checkout."""
+
+    def __getattr__(self, name: str) -> Any:
+        if f"{self.__name__}.{name}" in SUPPORT:
+            return importlib.import_module(f"{self.__name__}.{name}")
+        return super().__getattr__(name)
+
+
+def _install() -> None:
+    kiln.as_jax.install()
+    sys.meta_path.insert(0, _Support(Path(os.environ[SOURCE])))
+    importlib.import_module("jax._src").__class__ = _PrivateWithSupport
+    importlib.import_module("jax._src.config").__class__ = Configuration
+    for name, values in stand_ins().items():
+        module = importlib.import_module(name)
+        vars(module).update(values)
+        parent, _, last = name.rpartition(".")
+        setattr(importlib.import_module(parent), last, module)
+
+
+_install()

@@ -1,0 +1,162 @@
+"""What a test file did, read from the record that `recording.py` writes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+PASSED, SKIPPED, FAILED, DIED, HUNG, LOAD = (
+    "passed",
+    "skipped",
+    "failed",
+    "crashed",
+    "hung",
+    "not loaded",
+)
+_RANK = {PASSED: 0, SKIPPED: 1, FAILED: 2, DIED: 3, HUNG: 3}
+
+
+@dataclass
+class FileOutcome:
+    """The tests of one file: how many there are, which were chosen, what they did."""
+
+    collected: int = 0
+    chosen: list[str] = field(default_factory=list)
+    tests: dict[str, str] = field(default_factory=dict)
+    """What each test that has ended did."""
+    texts: dict[str, str] = field(default_factory=dict)
+    """The error of each test that failed."""
+    load: str = ""
+    """Why the file could not be loaded; empty if it could."""
+    running: str = ""
+    """The test that had started last and not ended."""
+
+    def note(self, test: str, outcome: str, text: str = "") -> None:
+        """Note what a test did; of several parts the worst counts."""
+        if _RANK[outcome] >= _RANK[self.tests.get(test, PASSED)]:
+            self.tests[test] = outcome
+            if text:
+                self.texts[test] = text
+        if self.running == test:
+            self.running = ""
+
+    def passed(self) -> list[str]:
+        """Return the tests that passed."""
+        return [test for test, outcome in self.tests.items() if outcome == PASSED]
+
+
+def read(lines: Iterable[str], known: FileOutcome | None = None) -> FileOutcome:
+    """Return what a record says, added to what earlier runs of the file said.
+
+    The last line of a process that was killed may be cut, and says nothing.
+    """
+    found = known or FileOutcome()
+    for line in lines:
+        try:
+            entry = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        if "collected" in entry:
+            found.collected = entry["collected"]
+            found.chosen = found.chosen or entry["chosen"]
+        elif "load" in entry:
+            found.load = entry["load"]
+        elif "start" in entry:
+            found.running = entry["start"]
+        elif "test" in entry:
+            found.note(entry["test"], entry["outcome"], entry["text"])
+    return found
+
+
+_THREE_LINES = 3
+_LONGEST = 160
+_NUMBERS = re.compile(r"0x[0-9a-f]+|\d+(\.\d+)?(e[-+]?\d+)?")
+_PLACES = re.compile(r" (at|in|called from) [^ ]+:\d+")
+
+
+def reason(text: str) -> str:
+    """Return the line of an error that says what is wrong, without numbers and places.
+
+    An error of kiln has three lines, of which that is the second; of another error it is the first
+    that is not empty.
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        return "no text"
+    kind = (
+        lines[0].partition(":")[0]
+        if re.match(r"[\w.]+(Error|Exception|Warning)\b", lines[0])
+        else ""
+    )
+    line = lines[0]
+    if len(lines) == _THREE_LINES and kind and "AssertionError" not in kind:
+        line = f"{kind.rpartition('.')[2]}: {lines[1]}"
+    return _NUMBERS.sub("N", _PLACES.sub("", line))[:_LONGEST]
+
+
+def load_reason(text: str) -> str:
+    """Return the last error in the report of a file that could not be loaded."""
+    errors = [line[1:].strip() for line in text.splitlines() if line.startswith("E ")]
+    return reason("\n".join(errors)) if errors else reason(text)
+
+
+def grouped(outcome: FileOutcome, expected: Iterable[str]) -> dict[str, list[str]]:
+    """Return the tests that should have passed and did not, by reason, the largest group first."""
+    groups: dict[str, list[str]] = {}
+    for test in expected:
+        what = outcome.tests.get(test)
+        if what == PASSED:
+            continue
+        if outcome.load:
+            why = f"{LOAD}: {load_reason(outcome.load)}"
+        elif what is None:
+            why = "the test is not there"
+        elif what == FAILED:
+            why = reason(outcome.texts.get(test, ""))
+        else:
+            why = what
+        groups.setdefault(why, []).append(test)
+    return dict(sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])))
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table."""
+
+    file: str
+    chosen: int
+    on_jax: int
+    on_kiln: int
+
+
+def table(rows: Iterable[Row]) -> str:
+    """Return the table of files as Markdown, with a line for all of them."""
+    rows = list(rows)
+    lines = ["| file | tests | pass on JAX | of these on kiln | |", "|---|---|---|---|---|"]
+    whole = Row(
+        "all",
+        sum(row.chosen for row in rows),
+        sum(row.on_jax for row in rows),
+        sum(row.on_kiln for row in rows),
+    )
+    for row in [*rows, whole]:
+        share = f"{100 * row.on_kiln / row.on_jax:.0f} %" if row.on_jax else ""
+        lines.append(f"| {row.file} | {row.chosen} | {row.on_jax} | {row.on_kiln} | {share} |")
+    return "\n".join(lines)
+
+
+def listing(groups: Mapping[str, Mapping[str, list[str]]], shown: int = 3) -> str:
+    """Return what fails by file and reason as Markdown, with the first tests of each group."""
+    lines = []
+    for file, reasons in groups.items():
+        if not reasons:
+            continue
+        lines.append(f"## {file}\n")
+        for why, tests in reasons.items():
+            named = ", ".join(f"`{test}`" for test in tests[:shown])
+            more = f", and {len(tests) - shown} more" if len(tests) > shown else ""
+            lines.append(f"- {len(tests)}: {why.replace('|', '/')}: {named}{more}")
+        lines.append("")
+    return "\n".join(lines)
