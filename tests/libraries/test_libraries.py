@@ -30,6 +30,10 @@ NEEDED = {
     "haiku": ["haiku", "optax"],
     "optimistix": ["optimistix", "optax"],
     "distrax": ["distrax", "optax"],
+    "tfp": ["tensorflow_probability"],
+    "mujoco": ["mujoco"],
+    "jaxmd": ["jax_md"],
+    "e3nn": ["e3nn_jax"],
 }
 DRAWN_OTHERWISE = {"flax_linen/jitted_initialization": "kiln.linen.jit draws as the module without"}
 pytestmark = [pytest.mark.libraries, pytest.mark.full, pytest.mark.timeout(600)]

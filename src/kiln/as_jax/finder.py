@@ -15,6 +15,7 @@ from kiln.as_jax.environment import apply_environment
 from kiln.as_jax.missing import MissingModule, asked_for
 from kiln.as_jax.names import has_submodules, is_module
 from kiln.as_jax.private import PrivateModule
+from kiln.as_jax.private_functions import GONE
 from kiln.as_jax.report import observe
 from kiln.as_jax.top_level import top_level, with_missing_names
 from kiln.base.config import config
@@ -102,7 +103,7 @@ def _of_flax(name: str, module: ModuleType | None) -> ModuleType:
 
 def _below(name: str) -> ModuleType | None:
     if name == "jax._src" or name.startswith("jax._src."):
-        return PrivateModule(name)
+        return None if name in GONE else PrivateModule(name)
     if not is_module(name):
         return None
     module = _existing(_ELSEWHERE.get(name, "kiln" + name.removeprefix("jax")))

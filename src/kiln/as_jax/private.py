@@ -13,7 +13,7 @@ from typing import Any
 
 from kiln.as_jax.missing import MissingModule, MissingName, asked_for
 from kiln.as_jax.names import is_module
-from kiln.as_jax.private_functions import COMPUTED, FUNCTIONS
+from kiln.as_jax.private_functions import COMPUTED, FUNCTIONS, GONE
 
 _PUBLIC = {
     "jax._src.ad_util": ("jax.interpreters.ad", "jax.lax", "jax.extend.core.primitives"),
@@ -67,9 +67,9 @@ class PrivateModule(MissingModule):
     """A module below `jax._src`: public names by another path, and placeholders."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         inner = f"{self.__name__}.{name}"
+        if name.startswith("__") or inner in GONE:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         if _public(inner) or any(
             known == inner or known.startswith(f"{inner}.") for known in _KNOWN
         ):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import types
 from collections.abc import Callable
 from typing import Any
@@ -34,6 +35,31 @@ def trace_state_clean() -> bool:
     return state.trace is state.root
 
 
+def infer_argnums_and_argnames(
+    sig: inspect.Signature, argnums: Any, argnames: Any
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Return the positions and names of arguments chosen by either, each with the other's.
+
+    Positions beyond the parameters of the signature have no names, and are kept.
+    """
+    numbers = None if argnums is None else _tuple_of(int, argnums)
+    names = None if argnames is None else _tuple_of(str, argnames)
+    known = [
+        (number, name)
+        for number, (name, parameter) in enumerate(sig.parameters.items())
+        if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+    ]
+    if numbers is not None and names is None:
+        names = tuple([name for number, name in known if number in numbers])
+    if numbers is None and names is not None:
+        numbers = tuple([number for number, name in known if name in names])
+    return numbers or (), names or ()
+
+
+def _tuple_of(kind: type, given: Any) -> tuple[Any, ...]:
+    return (given,) if isinstance(given, kind) else tuple(given)
+
+
 def _backends() -> dict[str, Any]:
     return {"cpu": devices()[0]} if is_settled("num_cpu_devices") else {}
 
@@ -52,6 +78,7 @@ COMPUTED: dict[str, dict[str, Callable[[], Any]]] = {
 """By module and name: what returns the current value."""
 
 FUNCTIONS: dict[str, dict[str, Any]] = {
+    "jax._src.api_util": {"infer_argnums_and_argnames": infer_argnums_and_argnames},
     "jax._src.core": {"trace_state_clean": trace_state_clean},
     "jax._src.dispatch": {"wait_for_tokens": effects_barrier},
     "jax._src.interpreters.ad": {"GradAccum": GradAccum, "NullAccum": NullAccum},
@@ -63,3 +90,6 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
     },
 }
 """By module and name."""
+
+GONE = frozenset({"jax._src.api._infer_argnums_and_argnames"})
+"""Names that JAX itself has no more: libraries ask for them first, and go on without."""
