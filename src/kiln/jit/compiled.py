@@ -224,7 +224,7 @@ class Compiled(Stage):
             three_lines(
                 f"call of the compiled function {self.fun_name} at {current_source()}",
                 "Function compiled with input pytree does not match the input pytree it was called "
-                "with: " + "; ".join(found),
+                "with: the input pytree structure differs " + "; ".join(found),
                 "pass arguments of the structure compiled for, without the static ones",
             )
         )
