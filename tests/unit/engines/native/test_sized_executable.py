@@ -347,3 +347,16 @@ def test_temporaries_of_named_sizes_share_slots() -> None:
     room = (4 * n + 63) // 64 * 64
     assert offsets == dict(zip(temporaries, (0, room, 0, room), strict=True))
     assert size == 2 * room
+
+
+def test_what_loops_change_has_a_named_size_that_is_never_large() -> None:
+    """Of a row that is at most three long no array lies on the stack: its size is no number."""
+
+    def last(x: Any) -> Any:
+        return lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, jnp.sin(s[1])), (0, x[-3:]))
+
+    named = kiln.jit(last, abstracted_axes=("n",))
+    for n in (1, 2, 3, 45):
+        x = np.linspace(0, 1, n, dtype=np.float32)
+        expected = np.sin(np.sin(np.sin(x[-3:])))
+        np.testing.assert_allclose(named(x)[1], expected, rtol=1e-5)

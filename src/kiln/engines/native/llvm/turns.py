@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from kiln.engines.native.extents import Grain, at_least, estimate, is_named, is_positive
+from kiln.engines.native.extents import Grain, estimate, is_named
 from kiln.engines.native.loop_ir import (
     Blocked,
     Branch,
@@ -91,4 +91,5 @@ def _find(statements: Sequence[Statement], is_inside: bool, found: dict[Buffer, 
 
 
 def _is_small(buffer: Buffer) -> bool:
-    return is_positive(buffer.nbytes) and at_least(MOST_BYTES, buffer.nbytes)
+    # Room on the stack has a size that is a number, also where a name never makes it large.
+    return not is_named(buffer.nbytes) and 0 < buffer.nbytes <= MOST_BYTES
