@@ -314,6 +314,8 @@ def decisions(jit: Callable[..., Any], values: Sequence[Any]) -> list[Any]:
         except Exception as error:  # noqa: BLE001 - classes raise what they like
             unhashable = "Non-hashable static arguments" in str(error)
             found.append("unhashable" if unhashable else "incomparable")
+            # Says, where the test fails, why nothing could be compared.
+            print(f"{value!r:.200}: {error!r:.200}")
     return found
 
 
@@ -324,6 +326,7 @@ def run_kiln(f: Any) -> Any:
 def check_pairs(seed: int, count: int) -> tuple[int, int]:
     """Compare the decisions for pairs of values; return how many agreed and how many differed."""
     jax = pytest.importorskip("jax")
+    assert jax.jit is not kiln.jit, jax
 
     def run_jax(f: Any) -> Any:
         # Nothing needs to be compiled to see what is traced.

@@ -90,19 +90,21 @@ bool call_for_two(PyObject* function, const char* role, PyObject* value, Ref& fi
   Ref both = pair ? Ref::own(PySequence_Tuple(pair.get())) : Ref();
   if (!both) return false;
   if (PyTuple_GET_SIZE(both.get()) != 2) {
-    PyErr_Format(PyExc_ValueError,
-                 "flattening a %.200s\nThe to_iterable function for a custom PyTree node should return "
-                 "a (children, aux_data) tuple, got %R\nreturn (%s, metadata)",
-                 Py_TYPE(value)->tp_name, pair.get(), role);
+    PyErr_Format(
+        PyExc_ValueError,
+        "flattening a %.200s\nThe to_iterable function for a custom PyTree node should return "
+        "a (children, aux_data) tuple, got %R\nreturn (%s, metadata)",
+        Py_TYPE(value)->tp_name, pair.get(), role);
     return false;
   }
   PyObject* children = PyTuple_GET_ITEM(both.get(), 0);
   if (Py_TYPE(children)->tp_iter == nullptr && !PySequence_Check(children)) {
-    PyErr_Format(PyExc_ValueError,
-                 "flattening a %.200s\nThe to_iterable function for a custom PyTree node should return "
-                 "a (children, aux_data) tuple where 'children' is iterable, got %R\n"
-                 "return (%s, metadata)",
-                 Py_TYPE(value)->tp_name, pair.get(), role);
+    PyErr_Format(
+        PyExc_ValueError,
+        "flattening a %.200s\nThe to_iterable function for a custom PyTree node should return "
+        "a (children, aux_data) tuple where 'children' is iterable, got %R\n"
+        "return (%s, metadata)",
+        Py_TYPE(value)->tp_name, pair.get(), role);
     return false;
   }
   first = Ref::own(PySequence_Tuple(children));

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import BinaryIO
+from typing import IO
 
 from kiln.base.lazy import zipfile
 
@@ -23,7 +23,7 @@ def require_harmless(described: str) -> None:
             raise ValueError(f"the description of a dtype has a {mark!r}: {described!r:.80}")
 
 
-def require_harmless_array(file: BinaryIO) -> None:
+def require_harmless_array(file: IO[bytes]) -> None:
     """Check the header of the array that begins here in a file; what is none is left to NumPy.
 
     Raises: ValueError, as `require_harmless`.
@@ -34,7 +34,7 @@ def require_harmless_array(file: BinaryIO) -> None:
         require_harmless(file.read(min(size, _LONGEST_HEADER)).decode("latin1"))
 
 
-def require_harmless_file(file: BinaryIO) -> None:
+def require_harmless_file(file: IO[bytes]) -> None:
     """Check all headers in a `.npy` or `.npz` file, from where it is, and go back to there.
 
     Raises: ValueError, as `require_harmless`, and for damaged archives.
