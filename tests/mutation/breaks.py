@@ -1042,8 +1042,8 @@ UNSEEN = [
     Break(
         "guards-of-remembered-calls",
         "base/config.py",
-        'object.__setattr__(self, "plain_places", self.default_device is None and not guards)',
-        'object.__setattr__(self, "plain_places", self.default_device is None)',
+        "plain = self.default_device is None and not guards and not guarded",
+        "plain = self.default_device is None and not guarded",
         ("tests/unit/core/test_transfers.py",),
     ),
     Break(

@@ -25,7 +25,7 @@ def strangers(host: str, port: int) -> Iterator[list[bytes]]:
     is_over, kept = threading.Event(), []
 
     def run() -> None:
-        while not is_over.wait(0.02):
+        while not is_over.wait(0.001):
             with contextlib.suppress(OSError):
                 kept.append(socket.create_connection((host, port), timeout=5))
                 kept[-1].sendall(words[len(told) % len(words)])

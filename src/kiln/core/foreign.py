@@ -7,13 +7,13 @@ can call it asks for it when it compiles a program that does.
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from kiln.base.errors import three_lines
+from kiln.base.forks import new_lock
 from kiln.base.source import current_source
 
 
@@ -46,7 +46,7 @@ class ForeignTarget:
 
 _targets: dict[str, ForeignTarget] = {}
 _types: dict[tuple[str, str], Any] = {}
-_lock = threading.Lock()
+_lock = new_lock()
 
 
 def target(name: str) -> ForeignTarget:

@@ -275,8 +275,6 @@ from kiln.numpy.matrices import tri as tri
 from kiln.numpy.matrices import tril as tril
 from kiln.numpy.matrices import triu as triu
 from kiln.numpy.matrices import vander as vander
-from kiln.numpy.namespace_info import __array_api_version__ as __array_api_version__
-from kiln.numpy.namespace_info import __array_namespace_info__ as __array_namespace_info__
 from kiln.numpy.products import cross as cross
 from kiln.numpy.products import dot as dot
 from kiln.numpy.products import inner as inner
@@ -362,6 +360,8 @@ if _TYPE_CHECKING:
     from kiln.numpy.joining import unstack as unstack
     from kiln.numpy.joining import vsplit as vsplit
     from kiln.numpy.joining import vstack as vstack
+    from kiln.numpy.namespace_info import __array_api_version__ as __array_api_version__
+    from kiln.numpy.namespace_info import __array_namespace_info__ as __array_namespace_info__
     from kiln.numpy.nan_reductions import nanargmax as nanargmax
     from kiln.numpy.nan_reductions import nanargmin as nanargmin
     from kiln.numpy.nan_reductions import nanmax as nanmax
@@ -432,6 +432,7 @@ if _TYPE_CHECKING:
 
 __getattr__, __dir__ = _on_first_use(
     globals(),
+    "kiln.numpy.namespace_info: __array_api_version__ __array_namespace_info__",
     "fft",
     "linalg",
     "kiln.numpy.application: apply_along_axis apply_over_axes vectorize",

@@ -286,7 +286,7 @@ def test_flatten_functions_that_are_wrong(wrong: Any) -> None:
     ("wrong", "what"),
     [
         (lambda x: 3, "not iterable"),
-        (lambda x: ((), None, None), "returned 3 values"),
+        (lambda x: ((), None, None), r"should return a \(children, aux_data\) tuple"),
         (lambda x: ([(DictKey("a"), 1, 2)], None), "child 0 came with 3 values"),
         (lambda x: ([3], None), "not iterable"),
     ],

@@ -86,11 +86,11 @@ except ModuleNotFoundError as error:
 def test_a_missing_name_raises_where_it_is_used(decoy: Path) -> None:
     text = """
 import jax
-from jax.experimental import pallas as pl
-from jax.experimental.pallas import tpu as pltpu
-kernel = pl.pallas_call
-class Spec(pl.BlockSpec): pass
-assert not isinstance(1, pl.BlockSpec)
+from jax.experimental import custom_partitioning as cp
+from jax.experimental.custom_partitioning import SdyShardingRule
+kernel = cp.custom_partitioning
+class Spec(cp.ArrayMapping): pass
+assert not isinstance(1, cp.ArrayMapping)
 try:
     kernel(lambda: 0)
 except NotImplementedError as error:
@@ -101,10 +101,11 @@ except NotImplementedError as error:
     print(str(error).splitlines()[0])
 """
     *asked, spec = door(text, decoy).splitlines()
-    assert asked[0].startswith("jax.experimental.pallas.pallas_call(...) at <string>:")
-    assert asked[1].startswith("kiln has no jax.experimental.pallas.pallas_call: kernels for GPUs")
+    name = "jax.experimental.custom_partitioning.custom_partitioning"
+    assert asked[0].startswith(f"{name}(...) at <string>:")
+    assert asked[1].startswith(f"kiln has no {name}: it steers XLA's compiler")
     assert len(asked) == 3
-    assert spec.startswith("jax.experimental.pallas.BlockSpec(...)")
+    assert spec.startswith("jax.experimental.custom_partitioning.ArrayMapping(...)")
 
 
 def test_private_modules_import_and_raise_when_used(decoy: Path) -> None:
