@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kiln.base.errors import three_lines
+from kiln.base.revisions import revise
 from kiln.base.source import current_source, name_of
 from kiln.base.tree import broadcast_prefix, tree_flatten, tree_leaves, tree_unflatten
 from kiln.base.wrapping import wraps
@@ -47,11 +48,13 @@ def register_vmappable(
     spec_types.add(spec_type)
     if make_iota is not None:
         _iotas[axis_size_type] = make_iota
+    revise()
 
 
 def unregister_vmappable(data_type: type) -> None:
     """Let `vmap` treat values of a type as if it had not been registered."""
-    _registered.pop(data_type, None)
+    if _registered.pop(data_type, None) is not None:
+        revise()
 
 
 def is_vmappable(x: Any) -> bool:

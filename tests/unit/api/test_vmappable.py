@@ -11,6 +11,7 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln.api import vmappable
+from kiln.base.revisions import revision
 from kiln.interpreters import batching
 
 
@@ -162,3 +163,11 @@ def test_arrays_as_ever_beside_registered_types() -> None:
     np.testing.assert_array_equal(out["a"], [3, 3])
     with pytest.raises(ValueError, match="argument x of type"):
         kiln.vmap(lambda x, y: x)(jnp.ones(3), jnp.ones(2))
+
+
+def test_a_registration_is_seen_by_fresh_functions() -> None:
+    before = revision()
+    batching.register_vmappable(Plain, int, int, _to_elt, _from_elt, None)
+    registered = revision()
+    batching.unregister_vmappable(Plain)
+    assert len({before, registered, revision()}) == 3
