@@ -7,27 +7,9 @@ from typing import Any
 
 import numpy as np
 
-PROGRAMS: dict[str, list[Callable[[Any], Any]]] = {}
+from tests.differential.program_groups import registry
 
-
-def program(group: str) -> Callable[[Any], Any]:
-    """Return the decorator that registers a program in a group."""
-
-    def register(function: Any) -> Any:
-        PROGRAMS.setdefault(group, []).append(function)
-        return function
-
-    return register
-
-
-def compiled(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return a program that runs as written even where jax is asked operation by operation."""
-
-    def run(jax: Any) -> Any:
-        with jax.disable_jit(False):
-            return function(jax)
-
-    return run
+PROGRAMS, program = registry()
 
 
 def both(jax: Any, function: Any, *args: Any) -> list[Any]:

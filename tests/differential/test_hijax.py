@@ -7,7 +7,7 @@ import pytest
 import kiln
 from tests.differential.hijax_programs import PROGRAMS
 from tests.differential.oracle import Case, Topic
-from tests.differential.ref_programs import compiled
+from tests.differential.program_groups import compiled
 
 TOPIC = Topic(
     "hijax",

@@ -6,7 +6,8 @@ import pytest
 
 import kiln
 from tests.differential.oracle import Case, Topic
-from tests.differential.pallas_programs import PROGRAMS, compiled
+from tests.differential.pallas_programs import PROGRAMS
+from tests.differential.program_groups import compiled
 
 TOPIC = Topic(
     "pallas",

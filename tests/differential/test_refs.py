@@ -6,7 +6,8 @@ import pytest
 
 import kiln
 from tests.differential.oracle import Case, Topic
-from tests.differential.ref_programs import PROGRAMS, compiled
+from tests.differential.program_groups import compiled
+from tests.differential.ref_programs import PROGRAMS
 
 TOPIC = Topic(
     "refs",

@@ -149,10 +149,10 @@ _OWN = {
     EagerFunction: _OF_EAGER,
     functools._lru_cache_wrapper: _OF_EAGER | {"__annotations__", "cache_parameters"},
 }
-_OF_UFUNCS = _OF_EAGER.union(
-    *[("reduce", "reduceat", "accumulate", "outer", "at"), ("identity", "nin", "nout", "nargs")],
-    ["_func"],
-)
+_OF_UFUNCS = _OF_EAGER | {
+    *("reduce", "reduceat", "accumulate", "outer", "at"),
+    *("identity", "nin", "nout", "nargs", "_func"),
+}
 _DEFINED = (*_OWN, type, Operation)
 
 

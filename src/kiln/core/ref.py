@@ -13,7 +13,7 @@ from kiln.base.errors import UnexpectedTracerError, three_lines
 from kiln.base.source import Source, current_source
 from kiln.ir.ref_type import AbstractRef
 from kiln.ir.sizes import Dim
-from kiln.ir.types import Shape
+from kiln.ir.types import Shape, ShapedArray
 
 Get = Callable[[Any, Any], Any]
 Set = Callable[[Any, Any, Any], None]
@@ -29,33 +29,12 @@ def set_ref_access(get: Get, set: Set, add: Set, view: Get) -> None:
     _get, _set, _add, _view = get, set, add, view
 
 
-class Ref:
-    """A reference to an array: `ref[...]` reads it, `ref[...] = x` replaces it.
+class _Referring:
+    """What references and views of their parts share: both are read and written by index."""
 
-    Make one with `new_ref`. Compared by identity. `owner` is the trace it belongs to, `variable`
-    what stands for it in the program that is being recorded by that trace, if any.
+    __slots__ = ()
 
-    Example:
-        >>> ref = kiln.new_ref(jnp.zeros(3))
-        >>> ref[1] += 2
-        >>> ref
-        Ref([0., 2., 0.], dtype=float32)
-    """
-
-    __slots__ = ("__weakref__", "aval", "content", "is_own", "owner", "source", "variable")
-
-    aval: AbstractRef
-
-    def __init__(
-        self, aval: AbstractRef, owner: Any, *, variable: Any = None, content: Any = None
-    ) -> None:
-        self.aval = aval
-        self.owner = owner
-        self.variable = variable
-        self.content = content
-        # Whether nothing else refers to the content, so that its memory may be reused.
-        self.is_own = False
-        self.source: Source | None = None
+    aval: AbstractRef | ShapedArray
 
     @property
     def shape(self) -> Shape:
@@ -124,6 +103,35 @@ class Ref:
     def __reduce__(self) -> NoReturn:
         raise self._refusal("pickling", "pickle ref[...]")
 
+
+class Ref(_Referring):
+    """A reference to an array: `ref[...]` reads it, `ref[...] = x` replaces it.
+
+    Make one with `new_ref`. Compared by identity. `owner` is the trace it belongs to, `variable`
+    what stands for it in the program that is being recorded by that trace, if any.
+
+    Example:
+        >>> ref = kiln.new_ref(jnp.zeros(3))
+        >>> ref[1] += 2
+        >>> ref
+        Ref([0., 2., 0.], dtype=float32)
+    """
+
+    __slots__ = ("__weakref__", "aval", "content", "is_own", "owner", "source", "variable")
+
+    aval: AbstractRef
+
+    def __init__(
+        self, aval: AbstractRef, owner: Any, *, variable: Any = None, content: Any = None
+    ) -> None:
+        self.aval = aval
+        self.owner = owner
+        self.variable = variable
+        self.content = content
+        # Whether nothing else refers to the content, so that its memory may be reused.
+        self.is_own = False
+        self.source: Source | None = None
+
     def __repr__(self) -> str:
         if self.variable is not None or not hasattr(self.content, "__array__"):
             return f"Traced<{self.aval!r}>with<{type(self.owner).__name__}>"
@@ -135,7 +143,7 @@ class ViewMaker:
 
     __slots__ = ("ref",)
 
-    def __init__(self, ref: Ref | RefView) -> None:
+    def __init__(self, ref: _Referring) -> None:
         self.ref = ref
 
     def __getitem__(self, index: Any) -> RefView:
@@ -143,7 +151,7 @@ class ViewMaker:
         return found
 
 
-class RefView:
+class RefView(_Referring):
     """A part of a reference, read and written like one: `ref.at[index]`.
 
     `index` and `arrays` are the two parts of the index; `aval` is the type of what is there. A view
@@ -157,37 +165,6 @@ class RefView:
         self.index = index
         self.arrays = arrays
         self.aval = aval
-
-    @property
-    def shape(self) -> Shape:
-        """The shape of the part."""
-        found: Shape = self.aval.shape
-        return found
-
-    @property
-    def dtype(self) -> Any:
-        """The dtype of the array."""
-        return self.aval.dtype
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes of the part."""
-        return len(self.shape)
-
-    @property
-    def at(self) -> ViewMaker:
-        """What makes views of parts of this part."""
-        return ViewMaker(self)
-
-    def addupdate(self, x: Any, idx: Any = ()) -> None:
-        """Add to a part of the array."""
-        _add(self, idx, x)
-
-    def __getitem__(self, index: Any) -> Any:
-        return _get(self, index)
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        _set(self, index, value)
 
     def __repr__(self) -> str:
         return f"RefView({self.aval.str_short()} of {self.ref.aval})"

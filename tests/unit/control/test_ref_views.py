@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
+import pickle
 import re
 from typing import Any
 
@@ -92,3 +94,12 @@ def test_a_known_index_is_checked() -> None:
         ref.at[1:3].at[0, 0][7]
     with pytest.raises(ValueError, match="Invalid shape"):
         ref.at[0][...] = 1.0
+
+
+def test_a_view_is_no_array() -> None:
+    view = kiln.new_ref(jnp.arange(6.0)).at[1:4]
+    assert (len(view), view.size, view.ndim) == (3, 3, 1)
+    refused = (bool, iter, np.asarray, copy.copy, copy.deepcopy, pickle.dumps)
+    for use in refused:
+        with pytest.raises(TypeError, match="read it first"):
+            use(view)
