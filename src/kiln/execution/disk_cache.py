@@ -11,6 +11,7 @@ import contextlib
 import os
 import time
 import warnings
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from kiln.base.config import options
@@ -123,15 +124,15 @@ class Folder:
 
     def entries(self) -> list[Listed]:
         """Return the entries, the least recently used first."""
-        found = [each for each in self._own.files() if each.name.endswith(_SUFFIX)]
-        return [each._replace(name=each.name.removesuffix(_SUFFIX)) for each in found]
+        return _entries(self._own.files())
 
     def clear(self) -> int:
         """Remove all entries, and what killed writers left; return how many bytes that were."""
-        files = [each for each in self._own.files() if each.name.endswith((_SUFFIX, _NOTE))]
-        for each in files:
+        files = self._own.files()
+        own = [each for each in files if each.name.endswith((_SUFFIX, _NOTE))]
+        for each in own:
             self._own.remove(each.name)
-        return sum(each.size for each in files) + self._own.remove_abandoned()
+        return sum(each.size for each in own) + self._own.remove_abandoned(files)
 
     def check(self, name: str) -> Entry:
         """Return an entry as it is on disk.
@@ -150,10 +151,11 @@ class Folder:
 
     def shrink(self, limit: int) -> None:
         """Remove the least recently used entries until the rest has no more bytes than a limit."""
-        self._own.remove_abandoned()
-        files = self.entries()
-        total = sum(each.size for each in files)
-        for each in files:
+        files = self._own.files()
+        self._own.remove_abandoned(files)
+        entries = _entries(files)
+        total = sum(each.size for each in entries)
+        for each in entries:
             if total <= limit:
                 return
             self.remove(each.name)
@@ -200,6 +202,14 @@ class Folder:
             self._unseen = 0
         with contextlib.suppress(OSError):
             self.shrink(limit)
+
+
+def _entries(files: Iterable[Listed]) -> list[Listed]:
+    return [
+        each._replace(name=each.name.removesuffix(_SUFFIX))
+        for each in files
+        if each.name.endswith(_SUFFIX)
+    ]
 
 
 def _limit() -> int:

@@ -18,7 +18,7 @@ import re
 import stat
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 _TEMPORARY = re.compile(r"\.[0-9]+-[0-9]+-[0-9a-f]+\.tmp")
@@ -125,14 +125,13 @@ class OwnFolder:
             os.unlink(name, dir_fd=self._held())
 
     def files(self) -> list[Listed]:
-        """Return all that is in the folder but temporary files, the least recently used first."""
-        found = [each for each in self._listed() if not _TEMPORARY.fullmatch(each.name)]
-        return sorted(found, key=lambda each: (each.used, each.name))
+        """Return all that is in the folder, the least recently used first."""
+        return sorted(self._listed(), key=lambda each: (each.used, each.name))
 
-    def remove_abandoned(self) -> int:
-        """Remove the temporary files whose writers were killed; return their bytes."""
+    def remove_abandoned(self, files: Iterable[Listed]) -> int:
+        """Remove those that are temporary and whose writers were killed; return their bytes."""
         removed, now = 0, time.time()
-        for each in self._listed():
+        for each in files:
             if not _TEMPORARY.fullmatch(each.name):
                 continue
             with contextlib.suppress(OSError):

@@ -55,8 +55,8 @@ def progress(name: str, jaxpr: Jaxpr | None = None, *, is_quick: bool = False) -
 
     `is_quick` says that short programs are compiled in milliseconds: nothing is shown for them.
     """
-    is_short = is_quick and (jaxpr is None or footprint(jaxpr) < _SHORT_BYTES)
-    if is_short or not options().progress or not _is_terminal():
+    is_shown = options().progress and _is_terminal()
+    if not is_shown or (is_quick and (jaxpr is None or footprint(jaxpr) < _SHORT_BYTES)):
         yield
         return
     number = next(_numbers)

@@ -286,6 +286,17 @@ from kiln.numpy.products import tensordot as tensordot
 from kiln.numpy.products import vdot as vdot
 from kiln.numpy.products import vecdot as vecdot
 from kiln.numpy.products import vecmat as vecmat
+from kiln.numpy.ranges import arange as arange
+from kiln.numpy.ranges import c_ as c_
+from kiln.numpy.ranges import geomspace as geomspace
+from kiln.numpy.ranges import index_exp as index_exp
+from kiln.numpy.ranges import linspace as linspace
+from kiln.numpy.ranges import logspace as logspace
+from kiln.numpy.ranges import meshgrid as meshgrid
+from kiln.numpy.ranges import mgrid as mgrid
+from kiln.numpy.ranges import ogrid as ogrid
+from kiln.numpy.ranges import r_ as r_
+from kiln.numpy.ranges import s_ as s_
 from kiln.numpy.reductions import all as all
 from kiln.numpy.reductions import amax as amax
 from kiln.numpy.reductions import amin as amin
@@ -315,7 +326,6 @@ from kiln.numpy.statistics import cov as cov
 from kiln.numpy.statistics import mean as mean
 from kiln.numpy.statistics import std as std
 from kiln.numpy.statistics import var as var
-from kiln.numpy.ufunc import frompyfunc as frompyfunc
 from kiln.numpy.ufunc import ufunc as ufunc
 
 if _TYPE_CHECKING:
@@ -323,6 +333,7 @@ if _TYPE_CHECKING:
     from kiln.numpy import linalg as linalg
     from kiln.numpy.application import apply_along_axis as apply_along_axis
     from kiln.numpy.application import apply_over_axes as apply_over_axes
+    from kiln.numpy.application import frompyfunc as frompyfunc
     from kiln.numpy.application import vectorize as vectorize
     from kiln.numpy.bit_packing import packbits as packbits
     from kiln.numpy.bit_packing import unpackbits as unpackbits
@@ -390,17 +401,6 @@ if _TYPE_CHECKING:
     from kiln.numpy.quantiles import nanquantile as nanquantile
     from kiln.numpy.quantiles import percentile as percentile
     from kiln.numpy.quantiles import quantile as quantile
-    from kiln.numpy.ranges import arange as arange
-    from kiln.numpy.ranges import c_ as c_
-    from kiln.numpy.ranges import geomspace as geomspace
-    from kiln.numpy.ranges import index_exp as index_exp
-    from kiln.numpy.ranges import linspace as linspace
-    from kiln.numpy.ranges import logspace as logspace
-    from kiln.numpy.ranges import meshgrid as meshgrid
-    from kiln.numpy.ranges import mgrid as mgrid
-    from kiln.numpy.ranges import ogrid as ogrid
-    from kiln.numpy.ranges import r_ as r_
-    from kiln.numpy.ranges import s_ as s_
     from kiln.numpy.selection import piecewise as piecewise
     from kiln.numpy.selection import select as select
     from kiln.numpy.selection import where as where
@@ -435,7 +435,7 @@ __getattr__, __dir__ = _on_first_use(
     "kiln.numpy.namespace_info: __array_api_version__ __array_namespace_info__",
     "fft",
     "linalg",
-    "kiln.numpy.application: apply_along_axis apply_over_axes vectorize",
+    "kiln.numpy.application: apply_along_axis apply_over_axes frompyfunc vectorize",
     "kiln.numpy.bit_packing: packbits unpackbits",
     "kiln.numpy.differences: diff ediff1d gradient trapezoid",
     "kiln.numpy.element_order: flip fliplr flipud roll rot90",
@@ -451,8 +451,6 @@ __getattr__, __dir__ = _on_first_use(
     "kiln.numpy.polynomials: poly polyadd polyder polydiv polyfit polyint polymul polysub polyval",
     "kiln.numpy.polynomials: roots",
     "kiln.numpy.quantiles: median nanmedian nanpercentile nanquantile percentile quantile",
-    "kiln.numpy.ranges: arange c_ geomspace index_exp linspace logspace meshgrid mgrid ogrid r_",
-    "kiln.numpy.ranges: s_",
     "kiln.numpy.selection: piecewise select where",
     "kiln.numpy.sets: intersect1d isin setdiff1d setxor1d union1d unique unique_all unique_counts",
     "kiln.numpy.sets: unique_inverse unique_values",

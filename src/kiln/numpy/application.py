@@ -15,6 +15,7 @@ from kiln.ir.sizes import Dim
 from kiln.numpy.creation import asarray
 from kiln.numpy.manipulation import canonical_axes, moveaxis, one
 from kiln.numpy.promotion import broadcast_shapes
+from kiln.numpy.ufunc import ufunc
 from kiln.ops.shape import canonical_axis, expand_dims, squeeze
 
 
@@ -223,3 +224,8 @@ def _mapped(core: Callable[..., Any], arrays: Sequence[Any], inputs: Core) -> An
         in_axes = tuple(0 if there[i] else None for there in mapped)
         fun = vmap(fun, in_axes=in_axes)
     return fun(*squeezed)
+
+
+def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: Any = None) -> ufunc:
+    """Make a ufunc from a function of scalars."""
+    return ufunc(func, nin, nout, identity=identity, call=vectorize(func))

@@ -1,6 +1,6 @@
 """Elementwise functions with methods: reduce, accumulate, outer, at.
 
-`frompyfunc` makes one from any function of scalars. The functions of kiln.numpy that NumPy calls
+The functions of kiln.numpy that NumPy calls
 ufuncs stay plain functions, get the methods as attributes, as in `add.reduce(x)`, and are instances
 of `ufunc`.
 """
@@ -15,7 +15,6 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.control.loops import scan
 from kiln.numpy import arithmetic, bitwise, elementary, logic, reductions
-from kiln.numpy.application import vectorize
 from kiln.numpy.arithmetic import refuse_out
 from kiln.numpy.creation import asarray, cast
 from kiln.numpy.cumulative import cumprod, cumsum
@@ -259,11 +258,6 @@ class ufunc(metaclass=_Kind):
 
         flat, _ = scan(step, ravel(a), (ravel(numbers), values))
         return flat.reshape(a.shape)
-
-
-def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: Any = None) -> ufunc:
-    """Make a ufunc from a function of scalars."""
-    return ufunc(func, nin, nout, identity=identity, call=vectorize(func))
 
 
 _METHODS: tuple[tuple[Any, dict[str, Any]], ...] = (

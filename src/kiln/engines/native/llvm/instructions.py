@@ -6,6 +6,7 @@ operation becomes a call to a library: what a target lacks is written in instruc
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Callable, Sequence
 
@@ -41,18 +42,19 @@ def constant_text(x: Value, width: int) -> str:
     elif x.dtype == "f64":
         text = f"0x{x.attr:016X}"
     elif x.dtype == "f32":
-        text = _f32_text(x)
+        text = _f32_text(x.attr)
     else:
         text = str(x.attr)
     return splat(text, element_text(x.dtype), width)
 
 
-def _f32_text(x: Value) -> str:
+@functools.lru_cache(maxsize=1024)  # Elementary functions share their coefficients.
+def _f32_text(pattern: int) -> str:
     # LLVM writes the bits of the same number as a double.
-    mantissa, exponent = x.attr & 0x7FFFFF, x.attr >> 23 & 0xFF
+    mantissa, exponent = pattern & 0x7FFFFF, pattern >> 23 & 0xFF
     if exponent == 0xFF:
-        return f"0x{x.attr >> 31 << 63 | 0x7FF << 52 | mantissa << 29:016X}"
-    (wide,) = _F32.unpack(_U32.pack(x.attr))
+        return f"0x{pattern >> 31 << 63 | 0x7FF << 52 | mantissa << 29:016X}"
+    (wide,) = _F32.unpack(_U32.pack(pattern))
     return f"0x{_U64.unpack(_F64.pack(wide))[0]:016X}"
 
 

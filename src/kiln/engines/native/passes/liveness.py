@@ -8,7 +8,7 @@ the buffer in between.
 
 from __future__ import annotations
 
-from collections import Counter
+import functools
 from collections.abc import Collection, Sequence, Set
 from typing import NamedTuple, cast
 
@@ -71,10 +71,7 @@ class Liveness:
         self.carried: dict[Statement, Set[Buffer]] = {}
         """The buffers whose elements are needed when a turn of a loop begins."""
         self._concerned = None if concerned is None else set(concerned)
-        self._writers: Counter[Buffer] = Counter()
-        for each in walk(function.body):
-            for buffer in set(writes(each)):
-                self._writers[buffer] += 1
+        self._function = function
         self.sharing = Sharing(function)
         self._segments: dict[Statement, Segments] = {}
         self._reads: dict[Statement, Set[Buffer]] = {}
@@ -162,6 +159,17 @@ class Liveness:
 
     # What is read and written.
 
+    @functools.cached_property
+    def _shared(self) -> set[Buffer]:
+        """The buffers that more than one statement writes."""
+        found: set[Buffer] = set()
+        written: set[Buffer] = set()
+        for each in walk(self._function.body):
+            own = set(writes(each))
+            found |= written & own
+            written |= own
+        return found
+
     def _read(self, statement: Statement) -> Set[Buffer]:
         """Return the buffers that a statement, or one inside it, reads and shares with others."""
         found = self._reads.get(statement)
@@ -201,7 +209,7 @@ class Liveness:
                 found: Segments = {}
                 for place in statement.results:
                     # What this kernel does not write, nothing does.
-                    if self._writers[place.buffer] == 1:
+                    if place.buffer not in self._shared:
                         factors = [magnitude(f) for _, f in place.index.axes()]
                         known = [f for f in factors if f is not None]
                         size = smallest(known or [place.buffer.size])
