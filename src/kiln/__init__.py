@@ -44,10 +44,6 @@ with _Permanent():
     from kiln.api.grad import value_and_grad as value_and_grad
     from kiln.api.jit import disable_jit as disable_jit
     from kiln.api.jit import jit as jit
-    from kiln.api.linear import jvp as jvp
-    from kiln.api.linear import linear_transpose as linear_transpose
-    from kiln.api.linear import linearize as linearize
-    from kiln.api.linear import vjp as vjp
     from kiln.api.make_jaxpr import eval_shape as eval_shape
     from kiln.api.make_jaxpr import make_jaxpr as make_jaxpr
     from kiln.api.threads import get_num_threads as get_num_threads
@@ -57,10 +53,6 @@ with _Permanent():
     from kiln.base.config import config as config
     from kiln.base.lazy import on_first_use as _on_first_use
     from kiln.control import checkpoint_policies as checkpoint_policies
-    from kiln.control.callback import effects_barrier as effects_barrier
-    from kiln.control.callback import pure_callback as pure_callback
-    from kiln.control.closure import closure_convert as closure_convert
-    from kiln.control.closure import custom_gradient as custom_gradient
     from kiln.control.custom_jvp import custom_jvp as custom_jvp
     from kiln.control.custom_vjp import custom_vjp as custom_vjp
     from kiln.core.array import Array as Array
@@ -135,6 +127,10 @@ if _TYPE_CHECKING:
     from kiln.api.jacobian import jacfwd as jacfwd
     from kiln.api.jacobian import jacobian as jacobian
     from kiln.api.jacobian import jacrev as jacrev
+    from kiln.api.linear import jvp as jvp
+    from kiln.api.linear import linear_transpose as linear_transpose
+    from kiln.api.linear import linearize as linearize
+    from kiln.api.linear import vjp as vjp
     from kiln.api.meshes import reshard as reshard
     from kiln.api.meshes import set_mesh as set_mesh
     from kiln.api.per_device import pmap as pmap
@@ -146,9 +142,13 @@ if _TYPE_CHECKING:
     from kiln.api.scopes import named_call as named_call
     from kiln.api.scopes import named_scope as named_scope
     from kiln.api.shard_map import shard_map as shard_map
+    from kiln.control.callback import effects_barrier as effects_barrier
+    from kiln.control.callback import pure_callback as pure_callback
     from kiln.control.check import check as check
     from kiln.control.checkpoint import checkpoint as checkpoint
     from kiln.control.checkpoint import remat as remat
+    from kiln.control.closure import closure_convert as closure_convert
+    from kiln.control.closure import custom_gradient as custom_gradient
     from kiln.control.refs import empty_ref as empty_ref
     from kiln.control.refs import free_ref as free_ref
     from kiln.control.refs import freeze as freeze
@@ -211,9 +211,12 @@ __getattr__, __dir__ = _on_first_use(
     "kiln.api.guards: remove_size_one_mesh_axis_from_type transfer_guard_device_to_device",
     "kiln.api.guards: transfer_guard_device_to_host transfer_guard_host_to_device",
     "kiln.api.jacobian: hessian jacfwd jacobian jacrev",
+    "kiln.api.linear: jvp linear_transpose linearize vjp",
     "kiln.api.shard_map: shard_map",
+    "kiln.control.callback: effects_barrier pure_callback",
     "kiln.control.check: check",
     "kiln.control.checkpoint: checkpoint remat",
+    "kiln.control.closure: closure_convert custom_gradient",
     "kiln.execution.cache_report: cache_info",
     "kiln.api.inspection: Device copy_to_host_async host_count host_id host_ids process_indices",
     "kiln.api.inspection: print_environment_info typeof",

@@ -9,12 +9,13 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
+from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import api_boundary, current_source
 from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.arithmetic import clip, maximum, minimum

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
+from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
 
 Places = dict[str, int]

@@ -18,7 +18,7 @@ from kiln.base.errors import three_lines
 from kiln.base.jax_options import FOREIGN
 from kiln.base.lazy import difflib
 from kiln.base.option_names import ALIASES, TRANSFER_GUARDS, check_foreign, checked
-from kiln.base.records import Record
+from kiln.base.records import Record, metadata_of
 from kiln.base.source import current_source
 
 
@@ -135,15 +135,15 @@ class Options(Record):
     def __hash__(self) -> int:
         # Every reading of a function's content calls it.
         if self._hash is None:  # type: ignore[attr-defined]
-            values = tuple(getattr(self, f.name) for f in _FIELDS)
+            values = tuple([getattr(self, name) for name in _TYPES])
             object.__setattr__(self, "_hash", hash(values))
         return self._hash  # type: ignore[attr-defined, no-any-return]
 
 
 _IN_KEY: tuple[str, ...] = ()
-_FIELDS = [f for f in dataclasses.fields(Options) if f.init]
-_IN_KEY = tuple(f.name for f in _FIELDS if f.metadata["in_key"])
-_TYPES: dict[str, type] = {f.name: f.metadata["kind"] for f in _FIELDS}
+_FIELDS = metadata_of(Options)
+_IN_KEY = tuple([name for name, field in _FIELDS.items() if field["in_key"]])
+_TYPES: dict[str, type] = {name: field["kind"] for name, field in _FIELDS.items()}
 
 
 def _parse(name: str, text: str) -> Any:

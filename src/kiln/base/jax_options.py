@@ -7,7 +7,9 @@ speed or what is said, since a program should not fail because of that.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
+
+from kiln.base.named_tuples import NamedTuple
 
 
 class Foreign(NamedTuple):

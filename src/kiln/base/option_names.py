@@ -9,10 +9,11 @@ import operator
 import threading
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from kiln.base.errors import UnavailableOptionError, three_lines
 from kiln.base.jax_options import FOREIGN, Foreign, truth
+from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
 
 TRANSFER_GUARDS = (

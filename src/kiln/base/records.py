@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import operator
 import reprlib
+from collections.abc import Mapping
 from typing import Any, ClassVar, cast, dataclass_transform
 
 _MISSING = dataclasses.MISSING
@@ -122,6 +123,11 @@ class Record:
 
 
 _fields = _Fields()
+
+
+def metadata_of(cls: type[Record]) -> dict[str, Mapping[Any, Any]]:
+    """Return the metadata of each field that `__init__` takes, as `dataclasses.fields` would."""
+    return {name: getattr(cls._given.get(name), "metadata", {}) for name in cls._parameters}
 
 
 def _written_init(cls: type[Record]) -> Any:

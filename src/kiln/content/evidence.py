@@ -12,9 +12,10 @@ import functools
 import types
 import weakref
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from kiln._runtime import functions_are_as_noted
+from kiln.base.named_tuples import NamedTuple
 from kiln.content.fixed_values import is_fixed
 from kiln.core.array import ConcreteArray, PlacedArray
 

@@ -17,12 +17,13 @@ import functools
 import struct
 import types
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from kiln import _runtime
 from kiln.base.config import options
+from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import is_internal
 from kiln.base.tree import Partial
 from kiln.content.ambient import Ambient, ambient

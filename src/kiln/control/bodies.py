@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from kiln.base.config import options
 from kiln.base.errors import TypePromotionError, three_lines
 from kiln.base.hashed import Hashed
 from kiln.base.memory import MB
+from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source, definition_of, name_of
 from kiln.base.tree import (
     PyTreeDef,

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from kiln.base.errors import three_lines
+from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import api_boundary, current_source, definition_of, name_of
 from kiln.base.tree import tree_unflatten
 from kiln.control.arguments import argnums_of, as_seen, flatten_arrays, merge_static, split_static

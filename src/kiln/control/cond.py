@@ -9,12 +9,13 @@ selected. `cond` and `switch` are the functions users call.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
+from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
 from kiln.control.guarded import of_running, with_guarded_checks
 from kiln.control.region import (

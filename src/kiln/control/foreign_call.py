@@ -7,9 +7,10 @@ meaning in NumPy. Engines that cannot call it say so.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from kiln.base.errors import three_lines
+from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
 from kiln.control.callback import AS_GIVEN, METHODS, ONE_BY_ONE, stacked
 from kiln.control.loops import map as sequential_map

@@ -9,12 +9,13 @@ state as it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from kiln.base import dtypes
 from kiln.base.errors import CheckifyError, DivisionByZeroError, NaNError, OOBError, three_lines
+from kiln.base.named_tuples import NamedTuple
 from kiln.base.records import Record
 from kiln.base.source import place_of
 from kiln.control.check import (

@@ -7,10 +7,11 @@ more solve, with `matvec` for dA x. In reverse mode, the transposed system is so
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
+from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import api_boundary, current_source, definition_of
 from kiln.base.tree import PyTreeDef, tree_structure, tree_unflatten
 from kiln.control.bodies import (

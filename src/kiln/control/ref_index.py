@@ -9,12 +9,13 @@ import functools
 import operator
 from collections.abc import Sequence
 from types import EllipsisType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
+from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray
 from kiln.core.slices import Slice

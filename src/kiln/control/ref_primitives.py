@@ -7,10 +7,11 @@ changing it is ordinary Python; `discharge.py` turns recorded equations into tha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
+from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
 from kiln.control.ref_index import (
     WHOLE,

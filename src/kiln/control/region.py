@@ -7,8 +7,9 @@ jitted function derives and compiles only once.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from kiln.base.named_tuples import NamedTuple
 from kiln.control.discharge import bind_discharged
 from kiln.core.absent import Linear, Zero
 from kiln.core.primitive import Primitive

@@ -8,8 +8,9 @@ or a result is not stacked again; one that depends only on constants is computed
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from kiln.base.named_tuples import NamedTuple
 from kiln.control.call import jit_p
 from kiln.control.region import mark_pure, memoized, merge, select_by, split
 from kiln.core.primitive import Primitive

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from kiln.base.errors import three_lines
 from kiln.base.forks import new_lock
+from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
 
 

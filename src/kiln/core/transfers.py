@@ -19,7 +19,7 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from kiln.base import dtypes
 from kiln.base.config import options
 from kiln.base.errors import JaxRuntimeError, three_lines
 from kiln.base.lazy import logging
+from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source, is_users
 from kiln.base.tree import tree_leaves
 from kiln.core.engine import default_sharding

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from kiln import numpy as jnp
 from kiln.base.errors import three_lines
+from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
 from kiln.base.tree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 from kiln.base.tree_nodes import register_pytree_node

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from kiln.base.named_tuples import NamedTuple
 from kiln.execution.compilation import kept_in_memory
 from kiln.execution.disk_cache import chosen_path, counts, folder
 

@@ -12,12 +12,12 @@ import os
 import time
 import warnings
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from kiln.base.config import options
 from kiln.base.forks import in_child, new_lock
 from kiln.base.lazy import blake2
 from kiln.base.memory import MB
+from kiln.base.named_tuples import NamedTuple
 from kiln.execution.own_folder import Foreign, ForeignWay, Listed, OwnFolder
 
 _MAGIC = b"kiln program 1\n"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import AbstractContextManager
-from typing import NamedTuple
 
 from kiln._runtime import Listed
 from kiln.base.forks import new_lock
+from kiln.base.named_tuples import NamedTuple
 
 
 class Fallback(NamedTuple):

@@ -19,7 +19,8 @@ import stat
 import time
 import weakref
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+
+from kiln.base.named_tuples import NamedTuple
 
 _TEMPORARY = re.compile(r"\.[0-9]+-[0-9]+-[0-9a-f]+\.tmp")
 _OLD_S = 600.0

@@ -9,11 +9,12 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from kiln import _runtime
 from kiln.base.config import Options, options
 from kiln.base.errors import three_lines
+from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray, PlacedArray
 from kiln.core.array_placement import unplaced

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from kiln.base.named_tuples import NamedTuple
 from kiln.core.primitive import Primitive
 from kiln.core.staging import StagingTracer as DynamicJaxprTracer
 from kiln.core.staging import stage

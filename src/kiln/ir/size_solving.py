@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
+from kiln.base.named_tuples import NamedTuple
 from kiln.ir.polynomial import terms_of
 from kiln.ir.size_decisions import divides
 from kiln.ir.size_values import substitute

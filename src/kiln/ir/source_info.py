@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
+from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import Source
 
 

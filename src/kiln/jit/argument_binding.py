@@ -8,8 +8,9 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from kiln.base.named_tuples import NamedTuple
 from kiln.base.tree import PyTreeDef, tree_flatten, tree_structure, tree_unflatten, treedef_tuple
 from kiln.jit.parameters import Chosen
 

@@ -7,8 +7,9 @@ A `Recording` belongs to a function, and may be shared by all functions of the s
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
+from kiln.base.named_tuples import NamedTuple
 from kiln.content.by_content import Slots, constants_from
 from kiln.content.fingerprint import Content
 from kiln.control.discharge import discharged, has_refs, takes_refs

@@ -8,13 +8,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from kiln._runtime import Listed
 from kiln.base import tree_differences
 from kiln.base.config import options, options_of_key
+from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source, definition_of, name_of
 from kiln.execution.compilation import on_recompile
 from kiln.execution.dumping import log

@@ -7,11 +7,12 @@ Keys of static values are made in `static_values.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from kiln.base.errors import three_lines
+from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source, name_of
 from kiln.base.tree import PyTreeDef, settled
 from kiln.core.trace import aval_of

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from kiln.api.vmap import vmap as plain_vmap
 from kiln.base.errors import three_lines
+from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
 from kiln.base.tree import broadcast_prefix, tree_flatten, tree_leaves, tree_map, tree_unflatten
 from kiln.control.loops import scan as plain_scan

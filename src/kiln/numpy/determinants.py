@@ -6,11 +6,12 @@ from the LU factors, even for rank-deficient matrices.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from kiln.base.errors import three_lines
+from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
 from kiln.control.custom_jvp import custom_jvp
 from kiln.core.array_type import Array, ArrayLike

@@ -7,12 +7,13 @@ programs flush subnormal operands of floating-point instructions to zero.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
+from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of

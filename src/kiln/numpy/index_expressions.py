@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from kiln.base import dtypes
 from kiln.base.config import options
 from kiln.base.errors import InconclusiveSizeError, NonConcreteBooleanIndexError, three_lines
+from kiln.base.named_tuples import NamedTuple
 from kiln.base.records import Record
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray, host_value

@@ -7,13 +7,14 @@ result is padded with `fill_value`.
 from __future__ import annotations
 
 import functools
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 
 from kiln.api.jit import jit
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
+from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.concretization import refuse

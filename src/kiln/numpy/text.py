@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import Any, NamedTuple
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from kiln.base.files import replacing
+from kiln.base.named_tuples import NamedTuple
 from kiln.base.npy import require_harmless_file
 from kiln.numpy.creation import asarray
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from kiln.base.errors import three_lines
+from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
 
 Axes = tuple[int, ...]

@@ -7,7 +7,9 @@ The CPU has one algorithm per dtype, at least as precise as any of these: all ar
 from __future__ import annotations
 
 import enum
-from typing import Any, NamedTuple
+from typing import Any
+
+from kiln.base.named_tuples import NamedTuple
 
 
 class DotAlgorithm(NamedTuple):

@@ -6,12 +6,13 @@ What is wrong is said in the names of the dimension numbers' own fields.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
+from kiln.base.named_tuples import NamedTuple
 from kiln.ir.types import ShapedArray
 
 Axes = Sequence[int]

@@ -8,11 +8,12 @@ negative, drops) elements at both ends; windows of w elements, `window_dilation`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from kiln.base.errors import three_lines
+from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
 from kiln.ir.sizes import Dim, maximum
 

@@ -12,11 +12,12 @@ import contextlib
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from kiln.base.dtypes import short_name
+from kiln.base.named_tuples import NamedTuple
 from kiln.core.staging import stage_pure
 from kiln.engines.native.addresses import element_offset, in_elements
 from kiln.engines.native.checking import Checking

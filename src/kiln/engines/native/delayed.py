@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from kiln.base.named_tuples import NamedTuple
 from kiln.engines.native.layout import Layout
 from kiln.engines.native.loop_ir import Axis
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 from kiln import _runtime
 from kiln.base.config import options
 from kiln.base.errors import three_lines
+from kiln.base.named_tuples import NamedTuple
 from kiln.core.engine import Program
 from kiln.core.host_memory import HOST_MEMORY
 from kiln.engines.native import openblas

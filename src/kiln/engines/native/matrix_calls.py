@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from kiln.base import dtypes
+from kiln.base.named_tuples import NamedTuple
 from kiln.core.engine import BATCH_INVARIANT
 from kiln.ir.sizes import Dim, as_dim
 from kiln.ir.types import ShapedArray

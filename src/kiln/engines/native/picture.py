@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from kiln.base.lazy import html
+from kiln.base.named_tuples import NamedTuple
 from kiln.core.memory_text import size_text
 from kiln.engines.native.analysis import costs_of
 from kiln.engines.native.extents import TYPICAL, estimate

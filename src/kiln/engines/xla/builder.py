@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from kiln.base.errors import CheckError, UnsupportedPrimitive, three_lines
+from kiln.base.named_tuples import NamedTuple
 from kiln.core.array import ConcreteArray, host_value
 from kiln.core.staging import stage
 from kiln.engines.xla import text

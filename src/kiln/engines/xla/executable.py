@@ -7,12 +7,13 @@ all.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from kiln import _runtime
 from kiln.base.errors import JaxRuntimeError, three_lines
+from kiln.base.named_tuples import NamedTuple
 from kiln.core.engine import Program
 from kiln.engines.xla.binding import XlaError, failed
 from kiln.engines.xla.buffers import Buffer

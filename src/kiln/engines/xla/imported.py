@@ -7,9 +7,10 @@ and its functions get names that the module does not have.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from kiln.base.errors import one_line, three_lines
+from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
 from kiln.control.exported_call import PortableProgram
 from kiln.engines.xla.mlir import bindings, from_artefact, refined

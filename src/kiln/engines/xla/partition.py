@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from kiln.base.named_tuples import NamedTuple
 from kiln.core.engine import Placement
 from kiln.engines.xla import text
 from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec, axes_of

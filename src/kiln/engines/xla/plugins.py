@@ -12,11 +12,12 @@ import importlib.util
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from jaxlib import _jax, xla_client
 
 from kiln.base.errors import JaxRuntimeError, three_lines
+from kiln.base.named_tuples import NamedTuple
 from kiln.core.topology import DescribedDevice
 from kiln.engines.xla.binding import XlaError, failed
 from kiln.engines.xla.client import compile_options

@@ -9,11 +9,12 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from kiln import _runtime
 from kiln.base.errors import JaxRuntimeError
 from kiln.base.forks import in_child
+from kiln.base.named_tuples import NamedTuple
 from kiln.control.host_call import raise_failure
 from kiln.engines.xla.binding import XlaError
 from kiln.engines.xla.buffers import Buffer

@@ -5,10 +5,11 @@ from __future__ import annotations
 import collections
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from kiln import _runtime
 from kiln.base.errors import JaxRuntimeError, one_line, three_lines
+from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
 from kiln.control.host_call import raise_failure
 from kiln.core.peers import Peers, peers

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, overload
+from typing import Any, Protocol, overload
 
 import numpy as np
 
 from kiln.base import dtypes
+from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import Source
 from kiln.engines.xla import text
 from kiln.engines.xla.callbacks import HostCallback

@@ -11,7 +11,7 @@ import contextlib
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from kiln.api.scopes import make_user_context, named_scope
 from kiln.base import dtypes
 from kiln.base.config import options
 from kiln.base.errors import three_lines
+from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import api_boundary, current_source, definition_of, name_of
 from kiln.base.tree import (
     PyTreeDef,

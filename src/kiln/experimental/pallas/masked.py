@@ -6,11 +6,12 @@ inside then; here the elements stay where they are, and those outside are undefi
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from kiln import numpy as jnp
+from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import api_boundary
 from kiln.control.ref_index import Index, Part, Span, of_each_axis, window
 from kiln.control.ref_primitives import get_p, write_part

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import definition_of, name_of
 from kiln.control.discharge import run_discharged, writes
 from kiln.core.staging import check_may_trace, eval_jaxpr, stage_region

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
 from kiln import numpy as jnp
 from kiln.api.mapped_containers import register_container
 from kiln.base.errors import three_lines
+from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
 from kiln.experimental.sparse.array import JAXSparse, register_layout
 from kiln.experimental.sparse.util import SparseInfo

@@ -6,13 +6,14 @@ Operations go through BCOO, whose buffers are the same but for the rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from kiln import lax
 from kiln import numpy as jnp
 from kiln.api.mapped_containers import register_container
+from kiln.base.named_tuples import NamedTuple
 from kiln.experimental.sparse.array import JAXSparse, register_layout
 from kiln.experimental.sparse.bcoo import (
     BCOO,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from kiln import lax
 from kiln import numpy as jnp
+from kiln.base.named_tuples import NamedTuple
 from kiln.experimental.sparse.array import JAXSparse, register_layout
 from kiln.experimental.sparse.bcoo import bcoo_fromdense
 from kiln.experimental.sparse.bcoo_array import invalid, not_done

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from kiln import lax
 from kiln.api.vmap import vmap
+from kiln.base.named_tuples import NamedTuple
 
 Shape = tuple[int, ...]
 

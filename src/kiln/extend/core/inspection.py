@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from kiln.base import dtypes
+from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import Source, current_source
 from kiln.core.staging import eval_jaxpr
 from kiln.ir.checker import check

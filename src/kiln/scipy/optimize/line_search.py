@@ -8,10 +8,11 @@ the decrease is below rounding.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from kiln import numpy as jnp
 from kiln.base import dtypes
+from kiln.base.named_tuples import NamedTuple
 from kiln.control.loops import while_loop
 
 DECREASE = 1e-4

@@ -6,13 +6,14 @@ Source: Nocedal and Wright, "Numerical optimization" (2006), algorithms 6.1, 7.4
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from kiln import numpy as jnp
 from kiln.api.grad import value_and_grad
 from kiln.base.errors import three_lines
+from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
 from kiln.control.loops import fori_loop, while_loop
 from kiln.core.array_type import Array

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from kiln import numpy as jnp
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
+from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
 from kiln.core.array_type import Array
 from kiln.core.trace import aval_of

@@ -7,10 +7,10 @@ for those that several threads share, which count as one. See `_runtime/measurem
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
+from kiln.base.named_tuples import NamedTuple
 from kiln.engines.native.analysis import costs_of
 from kiln.engines.native.llvm.writer import Writer
 from kiln.engines.native.loop_ir import Blocked, Function, Loop, Statement, blocks

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import NamedTuple
 
 from kiln.base.config import options
+from kiln.base.named_tuples import NamedTuple
 from kiln.engines.native.elementary import expand
 from kiln.engines.native.extents import Grain
 from kiln.engines.native.llvm.instructions import type_text

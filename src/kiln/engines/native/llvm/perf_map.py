@@ -11,7 +11,8 @@ import stat
 import struct
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+
+from kiln.base.named_tuples import NamedTuple
 
 FOLDER = "/tmp"
 """Where perf looks."""

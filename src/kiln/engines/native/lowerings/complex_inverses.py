@@ -7,8 +7,8 @@ exception handling"; Kahan 1987, "Branch cuts for complex elementary functions",
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
+from kiln.base.named_tuples import NamedTuple
 from kiln.engines.native.builder import Complex
 from kiln.engines.native.elementary.formats import FORMATS, copysign, either
 from kiln.engines.native.lowerings.complex_arithmetic import (

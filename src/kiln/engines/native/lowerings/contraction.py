@@ -9,10 +9,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from kiln.base.named_tuples import NamedTuple
 from kiln.engines.native.builder import Builder, Complex, Lowering, Scalar, is_narrow, machine_type
 from kiln.engines.native.extents import at_least, estimate, is_named, quotient
 from kiln.engines.native.layout import Layout

@@ -9,8 +9,8 @@ the element that it writes. Each copy that remains is noted with the reason.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
+from kiln.base.named_tuples import NamedTuple
 from kiln.engines.native.extents import at_least, estimate
 from kiln.engines.native.loop_ir import (
     Branch,

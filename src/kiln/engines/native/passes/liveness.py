@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Sequence, Set
-from typing import NamedTuple, cast
+from typing import cast
 
+from kiln.base.named_tuples import NamedTuple
 from kiln.engines.native.extents import at_least, estimate, is_positive, magnitude, smallest
 from kiln.engines.native.loop_ir import (
     Axis,
