@@ -7,7 +7,6 @@ from kiln.base.collection import Permanent as _Permanent
 with _Permanent():
     from kiln import core as core
     from kiln import dtypes as dtypes
-    from kiln import lax as lax
     from kiln import numpy as numpy
     from kiln.api.arrays import block_until_ready as block_until_ready
     from kiln.api.arrays import default_backend as default_backend
@@ -24,37 +23,12 @@ with _Permanent():
     )
     from kiln.api.arrays import process_count as process_count
     from kiln.api.arrays import process_index as process_index
-    from kiln.api.contexts import batch_invariant as batch_invariant
-    from kiln.api.contexts import checking_leaks as checking_leaks
-    from kiln.api.contexts import debug_infs as debug_infs
-    from kiln.api.contexts import debug_key_reuse as debug_key_reuse
-    from kiln.api.contexts import debug_nans as debug_nans
-    from kiln.api.contexts import default_device as default_device
-    from kiln.api.contexts import default_matmul_precision as default_matmul_precision
-    from kiln.api.contexts import default_prng_impl as default_prng_impl
-    from kiln.api.contexts import enable_checks as enable_checks
-    from kiln.api.contexts import enable_x64 as enable_x64
-    from kiln.api.contexts import explain_cache_misses as explain_cache_misses
-    from kiln.api.contexts import log_compiles as log_compiles
-    from kiln.api.contexts import numpy_dtype_promotion as numpy_dtype_promotion
-    from kiln.api.contexts import numpy_rank_promotion as numpy_rank_promotion
-    from kiln.api.contexts import threefry_partitionable as threefry_partitionable
-    from kiln.api.contexts import transfer_guard as transfer_guard
-    from kiln.api.grad import grad as grad
-    from kiln.api.grad import value_and_grad as value_and_grad
     from kiln.api.jit import disable_jit as disable_jit
     from kiln.api.jit import jit as jit
-    from kiln.api.make_jaxpr import eval_shape as eval_shape
-    from kiln.api.make_jaxpr import make_jaxpr as make_jaxpr
-    from kiln.api.threads import get_num_threads as get_num_threads
-    from kiln.api.threads import num_threads as num_threads
-    from kiln.api.threads import set_num_threads as set_num_threads
-    from kiln.api.vmap import vmap as vmap
     from kiln.base.config import config as config
     from kiln.base.lazy import on_first_use as _on_first_use
     from kiln.control import checkpoint_policies as checkpoint_policies
     from kiln.control.custom_jvp import custom_jvp as custom_jvp
-    from kiln.control.custom_vjp import custom_vjp as custom_vjp
     from kiln.core.array import Array as Array
     from kiln.execution.fallbacks import explain_fallbacks as explain_fallbacks
     from kiln.execution.fallbacks import fallback_counts as fallback_counts
@@ -79,6 +53,7 @@ if _TYPE_CHECKING:
     from kiln import flatten_util as flatten_util
     from kiln import image as image
     from kiln import interpreters as interpreters
+    from kiln import lax as lax
     from kiln import linen as linen
     from kiln import monitoring as monitoring
     from kiln import nn as nn
@@ -95,7 +70,25 @@ if _TYPE_CHECKING:
     from kiln import tree as tree
     from kiln import tree_util as tree_util
     from kiln import typing as typing
+    from kiln.api.contexts import batch_invariant as batch_invariant
+    from kiln.api.contexts import checking_leaks as checking_leaks
+    from kiln.api.contexts import debug_infs as debug_infs
+    from kiln.api.contexts import debug_key_reuse as debug_key_reuse
+    from kiln.api.contexts import debug_nans as debug_nans
+    from kiln.api.contexts import default_device as default_device
+    from kiln.api.contexts import default_matmul_precision as default_matmul_precision
+    from kiln.api.contexts import default_prng_impl as default_prng_impl
+    from kiln.api.contexts import enable_checks as enable_checks
+    from kiln.api.contexts import enable_x64 as enable_x64
+    from kiln.api.contexts import explain_cache_misses as explain_cache_misses
+    from kiln.api.contexts import log_compiles as log_compiles
+    from kiln.api.contexts import numpy_dtype_promotion as numpy_dtype_promotion
+    from kiln.api.contexts import numpy_rank_promotion as numpy_rank_promotion
+    from kiln.api.contexts import threefry_partitionable as threefry_partitionable
+    from kiln.api.contexts import transfer_guard as transfer_guard
     from kiln.api.forward_and_backward import fwd_and_bwd as fwd_and_bwd
+    from kiln.api.grad import grad as grad
+    from kiln.api.grad import value_and_grad as value_and_grad
     from kiln.api.guards import allow_f16_reductions as allow_f16_reductions
     from kiln.api.guards import array_garbage_collection_guard as array_garbage_collection_guard
     from kiln.api.guards import auto_pcast as auto_pcast
@@ -131,6 +124,8 @@ if _TYPE_CHECKING:
     from kiln.api.linear import linear_transpose as linear_transpose
     from kiln.api.linear import linearize as linearize
     from kiln.api.linear import vjp as vjp
+    from kiln.api.make_jaxpr import eval_shape as eval_shape
+    from kiln.api.make_jaxpr import make_jaxpr as make_jaxpr
     from kiln.api.meshes import reshard as reshard
     from kiln.api.meshes import set_mesh as set_mesh
     from kiln.api.per_device import pmap as pmap
@@ -142,6 +137,10 @@ if _TYPE_CHECKING:
     from kiln.api.scopes import named_call as named_call
     from kiln.api.scopes import named_scope as named_scope
     from kiln.api.shard_map import shard_map as shard_map
+    from kiln.api.threads import get_num_threads as get_num_threads
+    from kiln.api.threads import num_threads as num_threads
+    from kiln.api.threads import set_num_threads as set_num_threads
+    from kiln.api.vmap import vmap as vmap
     from kiln.control.callback import effects_barrier as effects_barrier
     from kiln.control.callback import pure_callback as pure_callback
     from kiln.control.check import check as check
@@ -149,6 +148,7 @@ if _TYPE_CHECKING:
     from kiln.control.checkpoint import remat as remat
     from kiln.control.closure import closure_convert as closure_convert
     from kiln.control.closure import custom_gradient as custom_gradient
+    from kiln.control.custom_vjp import custom_vjp as custom_vjp
     from kiln.control.refs import empty_ref as empty_ref
     from kiln.control.refs import free_ref as free_ref
     from kiln.control.refs import freeze as freeze
@@ -204,7 +204,12 @@ __getattr__, __dir__ = _on_first_use(
     "test_util",
     "traverse_util",
     "typing",
+    "kiln.api.contexts: batch_invariant checking_leaks debug_infs debug_key_reuse debug_nans",
+    "kiln.api.contexts: default_device default_matmul_precision default_prng_impl enable_checks",
+    "kiln.api.contexts: enable_x64 explain_cache_misses log_compiles numpy_dtype_promotion",
+    "kiln.api.contexts: numpy_rank_promotion threefry_partitionable transfer_guard",
     "kiln.api.forward_and_backward: fwd_and_bwd",
+    "kiln.api.grad: grad value_and_grad",
     "kiln.api.guards: allow_f16_reductions array_garbage_collection_guard auto_pcast",
     "kiln.api.guards: check_tracer_leaks enable_custom_prng jax2tf_associative_scan_reductions",
     "kiln.api.guards: legacy_prng_key no_execution no_tracing softmax_custom_jvp thread_guard",
@@ -213,13 +218,17 @@ __getattr__, __dir__ = _on_first_use(
     "kiln.api.jacobian: hessian jacfwd jacobian jacrev",
     "kiln.api.linear: jvp linear_transpose linearize vjp",
     "kiln.api.shard_map: shard_map",
+    "kiln.api.threads: get_num_threads num_threads set_num_threads",
+    "kiln.api.vmap: vmap",
     "kiln.control.callback: effects_barrier pure_callback",
     "kiln.control.check: check",
     "kiln.control.checkpoint: checkpoint remat",
     "kiln.control.closure: closure_convert custom_gradient",
+    "kiln.control.custom_vjp: custom_vjp",
     "kiln.execution.cache_report: cache_info",
     "kiln.api.inspection: Device copy_to_host_async host_count host_id host_ids process_indices",
     "kiln.api.inspection: print_environment_info typeof",
+    "kiln.api.make_jaxpr: eval_shape make_jaxpr",
     "kiln.api.meshes: reshard set_mesh",
     "kiln.api.per_device: pmap smap",
     "kiln.api.process_arrays: make_array_from_process_local_data",

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
+import sys
 import types
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import kiln
+from tests.structure.source_tree import KILN
 
 # Dotted names below `kiln`, from section 0 of the behaviour contract and the sections it sums up.
 CONTRACT = {
@@ -214,3 +218,36 @@ def test_public_lists_are_true() -> None:
         module = importlib.import_module(f"kiln.{surface}".rstrip("."))
         for name in getattr(module, "__all__", ()):
             assert hasattr(module, name), f"{surface}.{name}"
+
+
+def hidden_by_modules(package: Path) -> list[str]:
+    """Return the names that a package loads on first use and that modules in it have, too.
+
+    Whoever imports such a module puts it in the place of the function.
+    """
+    tree = ast.parse((package / "__init__.py").read_text(encoding="utf-8"))
+    dotted = ".".join(("kiln", *package.relative_to(KILN).parts))
+    return [
+        alias.name
+        for block in tree.body
+        if isinstance(block, ast.If)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom) and node.module != dotted
+        for alias in node.names
+        if (package / f"{alias.name}.py").exists() or (package / alias.name).is_dir()
+    ]
+
+
+def test_no_module_hides_a_name_loaded_on_first_use() -> None:
+    packages = [path.parent for path in KILN.rglob("__init__.py")]
+    assert len(packages) > 30
+    assert {str(p): found for p in packages if (found := hidden_by_modules(p))} == {}
+
+
+def test_a_module_that_hides_a_name_is_found(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "KILN", tmp_path)
+    text = "if TYPE_CHECKING:\n    from kiln.einsum import einsum as einsum\n"
+    (tmp_path / "__init__.py").write_text(text)
+    assert hidden_by_modules(tmp_path) == []
+    (tmp_path / "einsum.py").touch()
+    assert hidden_by_modules(tmp_path) == ["einsum"]

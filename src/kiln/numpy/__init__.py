@@ -140,6 +140,8 @@ from kiln.numpy.dtype_names import uint16 as uint16
 from kiln.numpy.dtype_names import uint32 as uint32
 from kiln.numpy.dtype_names import uint64 as uint64
 from kiln.numpy.dtype_names import unsignedinteger as unsignedinteger
+from kiln.numpy.einsum import einsum as einsum
+from kiln.numpy.einsum import einsum_path as einsum_path
 from kiln.numpy.elementary import acos as acos
 from kiln.numpy.elementary import acosh as acosh
 from kiln.numpy.elementary import angle as angle
@@ -339,8 +341,6 @@ if _TYPE_CHECKING:
     from kiln.numpy.differences import ediff1d as ediff1d
     from kiln.numpy.differences import gradient as gradient
     from kiln.numpy.differences import trapezoid as trapezoid
-    from kiln.numpy.einsum import einsum as einsum
-    from kiln.numpy.einsum import einsum_path as einsum_path
     from kiln.numpy.element_order import flip as flip
     from kiln.numpy.element_order import fliplr as fliplr
     from kiln.numpy.element_order import flipud as flipud
@@ -439,7 +439,6 @@ __getattr__, __dir__ = _on_first_use(
     "kiln.numpy.bit_packing: packbits unpackbits",
     "kiln.numpy.differences: diff ediff1d gradient trapezoid",
     "kiln.numpy.element_order: flip fliplr flipud roll rot90",
-    "kiln.numpy.einsum: einsum einsum_path",
     "kiln.numpy.histograms: histogram histogram2d histogram_bin_edges histogramdd",
     "kiln.numpy.interpolation: interp unwrap",
     "kiln.numpy.joining: append array_split block column_stack concat concatenate delete dsplit",

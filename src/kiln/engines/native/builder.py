@@ -143,10 +143,9 @@ class Builder:
 
     def space(self, sizes: Sequence[Dim], dtype: np.dtype[Any], role: Role = Role.TEMP) -> Layout:
         """Return a new buffer of a shape and dtype."""
-        kind = machine_type(dtype)
         count = 0 if holds_nothing(dtype) else math.prod(sizes) * (2 if dtype.kind == "c" else 1)
         self._numbers += 1
-        buffer = Buffer(f"{role.value[0]}{self._numbers}", kind, count, role)
+        buffer = Buffer(f"{role.value[0]}{self._numbers}", machine_type(dtype), count, role)
         return dense(buffer, sizes, dtype)
 
     def constant(self, value: Any, dtype: Any) -> Layout:

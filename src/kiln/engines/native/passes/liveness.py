@@ -8,7 +8,6 @@ the buffer in between.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Collection, Sequence, Set
 from typing import cast
 
@@ -73,6 +72,7 @@ class Liveness:
         """The buffers whose elements are needed when a turn of a loop begins."""
         self._concerned = None if concerned is None else set(concerned)
         self._function = function
+        self._shared: set[Buffer] | None = None
         self.sharing = Sharing(function)
         self._segments: dict[Statement, Segments] = {}
         self._reads: dict[Statement, Set[Buffer]] = {}
@@ -160,16 +160,16 @@ class Liveness:
 
     # What is read and written.
 
-    @functools.cached_property
-    def _shared(self) -> set[Buffer]:
-        """The buffers that more than one statement writes."""
-        found: set[Buffer] = set()
-        written: set[Buffer] = set()
-        for each in walk(self._function.body):
-            own = set(writes(each))
-            found |= written & own
-            written |= own
-        return found
+    def _is_shared(self, buffer: Buffer) -> bool:
+        """Tell whether more than one statement writes a buffer."""
+        if self._shared is None:
+            self._shared = set()
+            written: set[Buffer] = set()
+            for each in walk(self._function.body):
+                own = set(writes(each))
+                self._shared |= written & own
+                written |= own
+        return buffer in self._shared
 
     def _read(self, statement: Statement) -> Set[Buffer]:
         """Return the buffers that a statement, or one inside it, reads and shares with others."""
@@ -210,7 +210,7 @@ class Liveness:
                 found: Segments = {}
                 for place in statement.results:
                     # What this kernel does not write, nothing does.
-                    if place.buffer not in self._shared:
+                    if not self._is_shared(place.buffer):
                         factors = [magnitude(f) for _, f in place.index.axes()]
                         known = [f for f in factors if f is not None]
                         size = smallest(known or [place.buffer.size])

@@ -144,16 +144,22 @@ import atexit, sys, threading, time
 import kiln
 from kiln.engines.native.llvm import assembly
 
+ending = threading.Event()
+
 def work():
+    ending.wait()
     while True:
         assembly.disassemble("define void @f() { ret void }")
         assembly._promotion(assembly.host_target(), assembly.USUAL_EFFORT)
         assembly._linker()
 
+# From 3.12 on no thread can be started once the interpreter ends.
+threading.Thread(target=work, daemon=True).start()
+
 @atexit.register
 def begin():
     assert "llvmlite" not in sys.modules
-    threading.Thread(target=work, daemon=True).start()
+    ending.set()
     while not assembly._linker.cache_info().currsize:
         time.sleep(0.01)
 """
