@@ -9,7 +9,7 @@ from typing import Any
 
 from kiln.api.arrays import devices
 from kiln.base.config import changes_of, override
-from kiln.base.option_names import check_foreign, checked
+from kiln.base.option_names import checked
 from kiln.ops.sharding import checked_device
 
 
@@ -113,12 +113,18 @@ def transfer_guard(new_val: str | None) -> AbstractContextManager[None]:
 
 
 def debug_key_reuse(new_val: bool) -> AbstractContextManager[None]:
-    """Accept False: kiln does not detect random keys that are used twice.
+    """Raise an error where a random key is used a second time, until the context ends.
 
-    Raises: UnavailableOptionError for True.
+    Programs and eager operations are followed as they run. Keys made by `random.key` are; those of
+    `PRNGKey` are numbers, and are not. Drawing and splitting use a key; folding in does not.
+
+    Raises: KeyReuseError, inside, naming both places.
+    Example:
+        >>> with kiln.debug_key_reuse(True):
+        ...     key, other = kiln.random.split(kiln.random.key(0))
+        ...     x, y = kiln.random.normal(key), kiln.random.normal(other)
     """
-    check_foreign("jax_debug_key_reuse", new_val)
-    return unchanged()
+    return override(debug_key_reuse=bool(new_val))
 
 
 def default_prng_impl(new_val: str) -> AbstractContextManager[None]:

@@ -40,7 +40,7 @@ REPLACEMENTS: dict[str, str] = {
     "jax.experimental.hijax.TransformedRef": "the reference, indexed where it is read or written",
     "jax.experimental.jax2tf": "jax.export, whose StableHLO TensorFlow reads",
     "jax.experimental.jet": "jax.experimental.jet.jet",
-    "jax.experimental.key_reuse": "jax.random.split for each use of a key",
+    "jax.experimental.key_reuse": "jax.debug_key_reuse",
     "jax.experimental.mesh_utils": "jax.make_mesh",
     "jax.experimental.mosaic": _PLAIN,
     "jax.experimental.multihost_utils": _GATHER,

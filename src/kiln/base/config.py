@@ -44,6 +44,7 @@ class Options(Record):
     batch_invariant: bool = _option(False, in_key=True)
     debug_nans: bool = _option(False, in_key=True)
     debug_infs: bool = _option(False, in_key=True)
+    debug_key_reuse: bool = _option(False)
     check_tracer_leaks: bool = _option(False, in_key=True)
     profile: bool = _option(False, in_key=True)
     code_generator: str = _option("auto", in_key=True)
@@ -99,7 +100,7 @@ class Options(Record):
     plain: bool = dataclasses.field(init=False, repr=False, default=True)
     """Whether jitted functions are compiled, with plain places."""
     checks_values: bool = dataclasses.field(init=False, repr=False, default=False)
-    """Whether results are checked for nans or infinities."""
+    """Whether results are checked for nans or infinities, or keys for their use."""
     looks_at_calls: bool = dataclasses.field(init=False, repr=False, default=False)
     """Whether compiled programs check what they are given, their results, or that they may run."""
     remembers_calls: bool = dataclasses.field(init=False, repr=False, default=True)
@@ -123,7 +124,8 @@ class Options(Record):
         plain = self.default_device is None and not guards and not guarded
         object.__setattr__(self, "plain_places", plain)
         object.__setattr__(self, "plain", self.jit and self.plain_places)
-        object.__setattr__(self, "checks_values", self.debug_nans or self.debug_infs)
+        checks = self.debug_nans or self.debug_infs or self.debug_key_reuse
+        object.__setattr__(self, "checks_values", checks)
         object.__setattr__(self, "looks_at_calls", self.checks_values or guards or guarded)
         remembers = self.plain and not self.checks_values and not self.python_call
         object.__setattr__(self, "remembers_calls", remembers)

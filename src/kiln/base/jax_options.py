@@ -62,7 +62,6 @@ _LOWER = "compile for another platform with jit(f).trace(x).lower(lowering_platf
 FOREIGN: dict[str, Foreign] = {
     "jax_platforms": Foreign((None, "", "cpu"), _CPU, _LOWER),
     "jax_platform_name": Foreign(("", None, "cpu"), _CPU, _LOWER),
-    "jax_debug_key_reuse": Foreign((False,), "keys used twice are not found", "leave it False"),
     "jax_array_garbage_collection_guard": Foreign(
         (None, "allow"), "arrays in reference cycles are not reported", "leave the guard out"
     ),

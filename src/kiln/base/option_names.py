@@ -76,6 +76,7 @@ ALIASES: dict[str, Alias] = {
         "threefry_partitionable",
         "debug_nans",
         "debug_infs",
+        "debug_key_reuse",
         "check_tracer_leaks",
         "log_compiles",
         "no_tracing",

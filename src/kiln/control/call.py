@@ -22,7 +22,9 @@ from kiln.core.absent import is_linear, is_zero
 from kiln.core.meaning import meaning
 from kiln.core.staging import eval_jaxpr
 from kiln.execution.placement import Placer
-from kiln.ir.jaxpr import Jaxpr
+from kiln.ir import key_uses
+from kiln.ir.jaxpr import Eqn, Jaxpr
+from kiln.ir.key_uses import Keys
 from kiln.ir.types import ShapedArray
 from kiln.transforms.batching import MappedAxis, batch_jaxpr
 from kiln.transforms.jvp import jvp_jaxpr
@@ -71,6 +73,9 @@ class Subprogram(Region):
 
     def programs(self, xs: Sequence[Any], *, jaxpr: Jaxpr, **_: Any) -> Any:
         return [(jaxpr, xs)]
+
+    def use_keys(self, eqn: Eqn, operands: Sequence[Keys], values: Sequence[Any]) -> list[Keys]:
+        return key_uses.run(eqn.params["jaxpr"], operands, eqn.params.get("name", self.name))
 
     def thread_state(
         self,

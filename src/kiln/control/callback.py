@@ -139,6 +139,7 @@ class DebugCallback(HostCall):
     """Call a function for its effects; derivatives ignore it."""
 
     name = "debug_callback"
+    on_keys = "look"
 
     def effects(self, params: dict[str, Any]) -> Effects:
         return frozenset({DEBUG_ORDERED if params["ordered"] else DEBUG})

@@ -11,6 +11,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
+from kiln.base.config import options, override
 from kiln.base.errors import three_lines
 from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import api_boundary, current_source, definition_of, name_of
@@ -27,6 +28,7 @@ from kiln.core.staging import eval_jaxpr, stage_pure, stage_region
 from kiln.core.trace import aval_of, state
 from kiln.ir.effects import must_keep
 from kiln.ir.jaxpr import Atom, Eqn, Jaxpr, Var
+from kiln.ir.key_uses import Keys, fresh
 from kiln.ir.rewrite import eliminate_dead_code
 
 P = ParamSpec("P")
@@ -134,8 +136,17 @@ class Checkpoint(Subprogram):
     name = "checkpoint"
     for_transformations = ("policy",)
 
-    def evaluate(self, *xs: Any, jaxpr: Jaxpr, **_: Any) -> Any:
+    def evaluate(self, *xs: Any, jaxpr: Jaxpr, differentiated: bool, **_: Any) -> Any:
+        if differentiated and options().debug_key_reuse:
+            # It draws again what was drawn before.
+            with override(debug_key_reuse=False):
+                return eval_jaxpr(jaxpr, (), *xs)
         return eval_jaxpr(jaxpr, (), *xs)
+
+    def use_keys(self, eqn: Eqn, operands: Sequence[Keys], values: Sequence[Any]) -> list[Keys]:
+        if eqn.params["differentiated"]:
+            return [fresh(v.aval) for v in eqn.outvars]
+        return super().use_keys(eqn, operands, values)
 
     def partial_eval(self, trace: Any, xs: Sequence[Any], params: dict[str, Any]) -> Any:
         unknown = [trace.unknown(x) for x in xs]

@@ -22,7 +22,9 @@ from kiln.core.meaning import meaning
 from kiln.core.primitive import Primitive
 from kiln.core.staging import eval_jaxpr, stage_region
 from kiln.core.trace import aval_of, state
-from kiln.ir.jaxpr import Jaxpr
+from kiln.ir import key_uses
+from kiln.ir.jaxpr import Eqn, Jaxpr
+from kiln.ir.key_uses import Keys
 from kiln.ir.types import ShapedArray
 from kiln.ops.shape import mapped_at
 from kiln.transforms.batching import BatchTrace, MappedAxis, batch, batch_jaxpr
@@ -213,6 +215,9 @@ class CustomCall(Region):
 
     def programs(self, xs: Sequence[Any], *, call_jaxpr: Jaxpr, **_: Any) -> Any:
         return [(call_jaxpr, xs)]
+
+    def use_keys(self, eqn: Eqn, operands: Sequence[Keys], values: Sequence[Any]) -> list[Keys]:
+        return key_uses.run(eqn.params["call_jaxpr"], operands)
 
     def thread_state(
         self, extend: Extend, state: Sequence[Any], xs: Sequence[Any], **params: Any

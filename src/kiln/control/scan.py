@@ -31,7 +31,9 @@ from kiln.core.absent import is_linear, is_zero
 from kiln.core.meaning import begin_step, meaning
 from kiln.core.staging import eval_jaxpr, stage_pure
 from kiln.core.trace import aval_of
+from kiln.ir import key_uses
 from kiln.ir.jaxpr import Eqn, Jaxpr
+from kiln.ir.key_uses import Keys
 from kiln.ir.rewrite import drop_inputs, eliminate_dead_code
 from kiln.ir.sizes import Dim
 from kiln.ir.types import ShapedArray
@@ -199,6 +201,19 @@ class Scan(Region):
             *merge(lin_xs, _spread(there_xs, rows), [None] * len(fixed_xs)),
         ]
         return [ct if is_linear(x) else None for ct, x in zip(found, operands, strict=True)]
+
+    def use_keys(self, eqn: Eqn, operands: Sequence[Keys], values: Sequence[Any]) -> list[Keys]:
+        jaxpr, nc, nk = (eqn.params[name] for name in ("jaxpr", "num_consts", "num_carry"))
+        consts, carry, xs = split_by_counts(operands, nc, nk)
+        length = eqn.params["length"] if isinstance(eqn.params["length"], int) else None
+        rows = key_uses.Rows(xs)
+
+        def turn(carry: Sequence[Keys]) -> Sequence[Keys]:
+            return key_uses.run(jaxpr, [*consts, *carry, *rows.next()])[:nk]
+
+        carry = key_uses.after_turns(turn, carry, length)
+        rows.use_rest(eqn)
+        return [*carry, *[key_uses.fresh(v.aval) for v in eqn.outvars[nk:]]]
 
     def programs(self, operands: Sequence[Any], **params: Any) -> Any:
         return [(params["jaxpr"], operands)]

@@ -34,8 +34,10 @@ from kiln.core.absent import is_zero
 from kiln.core.meaning import begin_step, meaning
 from kiln.core.staging import eval_jaxpr, stage_pure
 from kiln.core.trace import aval_of
+from kiln.ir import key_uses
 from kiln.ir.effects import CHECK, DEBUGGING, must_keep
 from kiln.ir.jaxpr import Eqn, Jaxpr
+from kiln.ir.key_uses import Keys
 from kiln.ir.rewrite import drop_inputs, eliminate_dead_code
 from kiln.ir.types import ShapedArray
 from kiln.ops.elementwise import select
@@ -195,6 +197,19 @@ class While(Region):
                 "mode: jvp, jacfwd",
             )
         )
+
+    def use_keys(self, eqn: Eqn, operands: Sequence[Keys], values: Sequence[Any]) -> list[Keys]:
+        condition, body, nc, nb = (
+            eqn.params[name]
+            for name in ("cond_jaxpr", "body_jaxpr", "cond_nconsts", "body_nconsts")
+        )
+        cond_consts, body_consts, carry = split_by_counts(operands, nc, nb)
+
+        def turn(carry: Sequence[Keys]) -> Sequence[Keys]:
+            key_uses.run(condition, [*cond_consts, *carry])
+            return key_uses.run(body, [*body_consts, *carry])
+
+        return list(key_uses.after_turns(turn, carry, None))
 
     def programs(self, operands: Sequence[Any], **params: Any) -> Any:
         nc, nb = params["cond_nconsts"], params["body_nconsts"]

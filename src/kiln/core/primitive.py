@@ -16,6 +16,8 @@ from kiln.base.source import current_source
 from kiln.base.weak import WeakSet
 from kiln.core.trace import Trace, state
 from kiln.ir.effects import NO_EFFECTS, Effect, Effects
+from kiln.ir.jaxpr import Eqn
+from kiln.ir.key_uses import Keys, fresh, moved, use
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
 
@@ -92,6 +94,17 @@ class Primitive(Operation):
     ) -> Any:
         """Apply the operation under a trace, which knows the types without `avals`."""
         return trace.process(self, args, params)
+
+    def use_keys(self, eqn: Eqn, operands: Sequence[Keys], values: Sequence[Any]) -> list[Keys]:
+        """Return the keys of the results, as `on_keys` says what becomes of those of operands.
+
+        Raises: KeyReuseError if a key is used that was used before.
+        """
+        if self.on_keys == "move":
+            return moved(eqn, operands, values)
+        if self.on_keys == "use":
+            use(eqn, operands)
+        return [fresh(v.aval) for v in eqn.outvars]
 
     def get_bind_params(self, params: dict[str, Any]) -> dict[str, Any]:
         """Return the keyword arguments of `bind` for an equation with these parameters."""

@@ -19,7 +19,7 @@ from kiln.core.transfers import applied
 from kiln.execution.compilation import CachedProgram, WrongDevice, compile_jaxpr
 from kiln.execution.engine_choice import engine_for
 from kiln.execution.execution_guards import check_execution
-from kiln.execution.nonfinite import check_operation
+from kiln.execution.inspection import evaluate, inspect_operation
 from kiln.execution.placement import Placer, is_placed
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
 from kiln.ir.operation import Operation
@@ -62,10 +62,9 @@ class EvalTrace(Trace):
             opts = options()
             if opts.guards_transfers:
                 applied(args)
-            found = primitive.evaluate(*args, **params)
-            if opts.checks_values and primitive.multiple:
-                check_operation(primitive, args, found, params)
-            return found
+            if opts.checks_values:
+                return evaluate(primitive, args, params)
+            return primitive.evaluate(*args, **params)
         return self.run(primitive, args, params)
 
     def run(self, primitive: Operation, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -87,7 +86,7 @@ class EvalTrace(Trace):
             except WrongDevice:
                 outs = self._placed(key, params)(args)
         if opts.checks_values:
-            check_operation(primitive, args, outs, params)
+            inspect_operation(primitive, args, outs, params)
         return outs if primitive.multiple else outs[0]
 
     def _placed(self, key: Any, params: dict[str, Any]) -> Placer:

@@ -30,6 +30,7 @@ from kiln.ir.operation import Operation
 from kiln.ir.rewrite import eliminate_dead_code
 
 _OPTIONS = {"nan": "debug_nans", "inf": "debug_infs"}
+_DEBUGGING = (*_OPTIONS.values(), "debug_key_reuse")
 
 
 class _Bad(Record):
@@ -208,7 +209,13 @@ def _located(
     how = f"evaluating {name} again without jit, equation by equation"
     try:
         with (
-            override(debug_nans=False, debug_infs=False, jit=True, default_device=None),
+            override(
+                debug_nans=False,
+                debug_infs=False,
+                debug_key_reuse=False,
+                jit=True,
+                default_device=None,
+            ),
             in_force(state.root),
             observed(search),
             np.errstate(all="ignore"),

@@ -11,6 +11,7 @@ A subclass holds the mathematics; engines hold their lowerings. The rules, and w
     partial_eval, live, stage, evaluate                       regions only
     thread_state the same, state passed through its programs  checks, references   regions only
     programs     its programs with their operands             references       regions only
+    use_keys     which random keys are used, and what becomes of them  debug_key_reuse
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ class Operation:
     """Has operands that may be references."""
     region: bool = False
     """Holds programs among its parameters."""
+    on_keys: str = "use"
+    """What it does with random keys: `use` them, `look` at them, or `move` them elsewhere."""
 
     revision: int = 0
     """When a rule of this one primitive was last replaced (`base/revisions.py`); 0: never."""
@@ -101,6 +104,15 @@ class Operation:
     ) -> Any:
         """Like `batch`, given the whole `MappedAxis`; for rules that depend on the axis name."""
         return self.batch(axis.size, operands, axes, **params)
+
+    def use_keys(self, eqn: Any, operands: Sequence[Any], values: Sequence[Any]) -> Any:
+        """Return the keys of the results, given those of operands and the values that are known.
+
+        Implemented in `core/primitive.py`; regions go through their programs (`key_uses.py`).
+
+        Raises: KeyReuseError if a key is used that was used before.
+        """
+        raise NotImplementedError
 
     def expand(self, *operands: Any, **params: Any) -> Any:
         """Compute the operation with simpler primitives."""

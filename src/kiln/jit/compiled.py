@@ -25,7 +25,8 @@ from kiln.core.trace import Tracer
 from kiln.core.transfers import called, calling
 from kiln.execution.compilation import CachedProgram
 from kiln.execution.execution_guards import check_execution
-from kiln.execution.nonfinite import check_program, kept_for_search
+from kiln.execution.inspection import inspect_program
+from kiln.execution.nonfinite import kept_for_search
 from kiln.execution.placement import Placer, Run
 from kiln.execution.sized_programs import ProgramForSizes
 from kiln.ir.sharding import Sharding, SingleDeviceSharding
@@ -126,7 +127,7 @@ class Compiled(Stage):
         kept = kept_for_search(values) if self.donate_argnums else values
         run, jaxpr = sized or (self._run, self._recording.jaxpr)
         outs = run(values)
-        check_program(self.fun_name, jaxpr, kept, outs)
+        inspect_program(self.fun_name, jaxpr, kept, outs)
         return outs
 
     def _accept(self, args: Sequence[Any], avals: list[ShapedArray]) -> RunForSizes | None:

@@ -49,7 +49,15 @@ class CacheInfo(NamedTuple):
 class History:
     """The traces of one function under one set of options."""
 
-    __slots__ = ("_has_warned", "_recent", "compile_seconds", "misses", "trace_seconds", "traces")
+    __slots__ = (
+        "_at_once",
+        "_has_warned",
+        "_recent",
+        "compile_seconds",
+        "misses",
+        "trace_seconds",
+        "traces",
+    )
 
     def __init__(self) -> None:
         self.misses = 0
@@ -57,12 +65,14 @@ class History:
         self.trace_seconds = 0.0
         self.compile_seconds = 0.0
         self._has_warned = False
-        # Without the function, which must be able to die.
-        self._recent: list[tuple[Any, Sequence[int | str], Sequence[str]]] = []
+        # How many traces other threads made of the same signature at the same time.
+        self._at_once = 0
+        # With their ends, and without the function, which must be able to die.
+        self._recent: list[tuple[Any, Sequence[int | str], Sequence[str], float]] = []
 
     def why(self, seen: Sequence[Any], key: Any, naming: Naming) -> tuple[Difference, ...]:
         """Return why a signature has to be traced; `seen` are those traced before."""
-        recent = [old for old, _, _ in self._recent]
+        recent = [old for old, *_ in self._recent]
         if not seen and not recent and _is_known_code(naming.fun):
             return only("new function")
         return differences([*seen, *recent], key, naming)
@@ -74,17 +84,19 @@ class History:
 
     def end(self, key: Any, naming: Naming, made: Record | None, start: float) -> None:
         """Note the successful end of a trace, and warn if there were too many."""
-        seconds = time.perf_counter() - start
+        now = time.perf_counter()
+        seconds = now - start
         self.traces += 1
+        self._at_once += any(ended > start and old == key for old, _, _, ended in self._recent)
         self.trace_seconds += seconds
         if made is not None:
             made.trace_seconds = seconds
-        self._recent.append((key, naming.places, naming.leaves))
+        self._recent.append((key, naming.places, naming.leaves, now))
         del self._recent[:-REMEMBERED]
         if self.traces == 1:
             _remember_code(naming.fun)
         enough = options().trace_warning
-        if 0 < enough <= self.traces and not self._has_warned:
+        if 0 < enough <= self.traces - self._at_once and not self._has_warned:
             self._has_warned = True
             self._warn(naming.fun)
 
@@ -102,7 +114,7 @@ class History:
         asked = f"{definition_of(fun)}, called at {current_source()}"
         found: list[Difference] = []
         seen: list[Any] = []
-        for key, places, leaves in list(self._recent):
+        for key, places, leaves, _ in list(self._recent):
             if seen:
                 found += differences(seen, key, Naming(fun, places, leaves))
             seen.append(key)

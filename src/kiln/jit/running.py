@@ -15,7 +15,7 @@ from kiln.core.staging import eval_jaxpr, recording
 from kiln.core.trace import state
 from kiln.core.transfers import called
 from kiln.execution.compilation import WrongDevice
-from kiln.execution.nonfinite import check_program
+from kiln.execution.inspection import inspect_program
 from kiln.execution.placement import NO_REQUEST
 from kiln.ir.assumptions import assume_not_zero
 from kiln.jit.compiler_options import Settings, nested, of_whole_programs
@@ -35,7 +35,7 @@ def run(entry: Entry, values: Sequence[Any], opts: Options) -> list[Any]:
         except WrongDevice:
             outs = _placed(entry, values, opts)
     if opts.checks_values:
-        check_program(entry.recording.name, entry.recording.jaxpr, values, outs)
+        inspect_program(entry.recording.name, entry.recording.jaxpr, values, outs)
     return outs
 
 

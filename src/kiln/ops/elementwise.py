@@ -361,6 +361,7 @@ clamp_p = Elementwise(
     lambda t, o, low, x, high: select(gt(x, high), t, full_like(t, 0)),
 )
 copy_p = Elementwise("copy", np.copy, EVERYTHING, lambda t, o, x: t, linear=lambda ct, x: [ct])
+copy_p.on_keys = "move"
 stop_gradient_p = StopGradient("stop_gradient", lambda x: x, EVERYTHING)
 
 sub: Binary = binary(sub_p)

@@ -56,6 +56,7 @@ class Elementwise(Primitive):
     """One element of each operand in, one element out."""
 
     on_host = True
+    on_keys = "look"
 
     def __init__(
         self,

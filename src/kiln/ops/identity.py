@@ -24,6 +24,7 @@ class OptimizationBarrier(Primitive):
     """Return all operands, once all of them are computed."""
 
     name = "optimization_barrier"
+    on_keys = "move"
     multiple = True
     on_host = True
 
@@ -49,6 +50,7 @@ class Name(LinearOp):
     """Return the operand, named `name` for checkpoint policies."""
 
     name = "name"
+    on_keys = "move"
 
     def infer(self, x: Any, *, name: str) -> ShapedArray:
         return x

@@ -49,6 +49,7 @@ class Gather(Primitive):
     """Read windows of `slice_sizes` at the positions in `indices`."""
 
     name = "gather"
+    on_keys = "move"
     on_host = True
 
     def infer(

@@ -69,6 +69,7 @@ class RandomSeed(KeyOperation):
     """Integers -> keys: the words are the high and the low 32 bits."""
 
     name = "random_seed"
+    on_keys = "look"
 
     def infer(self, seeds: Any, *, impl: Any) -> ShapedArray:
         if not dtypes.issubdtype(seeds.dtype, np.integer):
@@ -105,6 +106,7 @@ class RandomWrap(KeyOperation):
     """uint32[..., 2] -> keys."""
 
     name = "random_wrap"
+    on_keys = "look"
 
     def infer(self, data: Any, *, impl: Any) -> ShapedArray:
         if data.dtype != UINT32 or not data.shape or data.shape[-1] != 2:
@@ -119,6 +121,7 @@ class RandomUnwrap(KeyOperation):
     """Keys -> uint32[..., 2]."""
 
     name = "random_unwrap"
+    on_keys = "look"
 
     def infer(self, keys: Any) -> ShapedArray:
         self._check(keys)
@@ -132,6 +135,7 @@ class RandomClone(KeyOperation):
     """Keys -> the same keys."""
 
     name = "random_clone"
+    on_keys = "look"
 
     def infer(self, keys: Any) -> ShapedArray:
         self._check(keys)
@@ -176,6 +180,7 @@ class RandomFoldIn(KeyOperation):
     """Each key with a uint32 -> a new key."""
 
     name = "random_fold_in"
+    on_keys = "look"
 
     def infer(self, keys: Any, data: Any) -> ShapedArray:
         self._check(keys)

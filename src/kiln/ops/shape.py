@@ -53,6 +53,7 @@ class BroadcastInDim(LinearOp):
     """Place the operand's axes at `broadcast_dimensions` of `shape`, expanding those of size 1."""
 
     name = "broadcast_in_dim"
+    on_keys = "move"
 
     def infer(self, x: Any, *, shape: Any, broadcast_dimensions: Any) -> ShapedArray:
         check_sizes("broadcast_in_dim", shape)
@@ -134,6 +135,7 @@ class Reshape(LinearOp):
     """Keep the elements in row-major order, change the shape."""
 
     name = "reshape"
+    on_keys = "move"
 
     def infer(self, x: Any, *, new_sizes: Any, dimensions: Any = None) -> ShapedArray:
         if product(x.shape) != product(new_sizes):
@@ -163,6 +165,7 @@ class Transpose(LinearOp):
     """Axis i of the result is axis permutation[i] of the operand."""
 
     name = "transpose"
+    on_keys = "move"
 
     def infer(self, x: Any, *, permutation: Any) -> ShapedArray:
         if sorted(permutation) != list(range(x.ndim)):
@@ -191,6 +194,7 @@ class Reverse(LinearOp):
     """Flip `dimensions`."""
 
     name = "rev"
+    on_keys = "move"
 
     def infer(self, x: Any, *, dimensions: Any) -> ShapedArray:
         check_axes("rev", x, dimensions)
@@ -210,6 +214,7 @@ class Squeeze(LinearOp):
     """Drop axes of size 1."""
 
     name = "squeeze"
+    on_keys = "move"
 
     def infer(self, x: Any, *, dimensions: Any) -> ShapedArray:
         check_axes("squeeze", x, dimensions)

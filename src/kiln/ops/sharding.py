@@ -35,6 +35,7 @@ class ShardingConstraint(LinearOp):
     """
 
     name = "sharding_constraint"
+    on_keys = "move"
 
     def infer(self, x: Any, *, sharding: Sharding) -> ShapedArray:
         self._require_fit(x, fitted(sharding, x.shape))

@@ -80,6 +80,7 @@ class DynamicSlice(Primitive):
     """Take a window of `slice_sizes` that starts at given scalars, clamped to lie inside."""
 
     name = "dynamic_slice"
+    on_keys = "move"
     on_host = True
 
     def infer(self, x: Any, *starts: Any, slice_sizes: Any) -> ShapedArray:
@@ -151,6 +152,7 @@ class DynamicUpdateSlice(Primitive):
     """Replace the window that starts at given scalars, clamped to lie inside."""
 
     name = "dynamic_update_slice"
+    on_keys = "move"
     on_host = True
 
     def infer(self, x: Any, update: Any, *starts: Any) -> ShapedArray:

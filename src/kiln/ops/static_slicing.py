@@ -42,6 +42,7 @@ class Slice(LinearOp):
     """Take elements start, start + stride, ... before limit along each axis."""
 
     name = "slice"
+    on_keys = "move"
 
     def infer(self, x: Any, *, start_indices: Any, limit_indices: Any, strides: Any) -> ShapedArray:
         steps = strides or (1,) * x.ndim
@@ -226,6 +227,7 @@ class Concatenate(Primitive):
     """Join arrays along `dimension`."""
 
     name = "concatenate"
+    on_keys = "move"
     on_host = True
 
     def infer(self, *xs: Any, dimension: int) -> ShapedArray:
@@ -295,6 +297,7 @@ class Split(Primitive):
     """Split an array into parts of `sizes` along `axis`."""
 
     name = "split"
+    on_keys = "move"
     on_host = True
     multiple = True
 

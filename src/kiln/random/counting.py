@@ -27,7 +27,7 @@ from kiln.ops.cumulative import cumsum
 from kiln.ops.elementwise import abs, ceil, floor, log, log1p, sqrt
 from kiln.ops.families import full_like
 from kiln.ops.out_sharding import sharded
-from kiln.ops.random_bits import random_split
+from kiln.ops.random_bits import random_clone_p, random_split
 from kiln.ops.reduction import reduce_or
 from kiln.ops.shape import full
 from kiln.ops.special import lgamma
@@ -75,7 +75,7 @@ def _poisson(key: Any, lam: Any, *, shape: Shape, dtype: Any) -> Any:
     small = isnan(lam) | (lam < _SMALL)
     few = _by_waiting_times(key, where(small, lam, full_like(lam, 0)), dtype)
     # Elements drawn by the other method get a mean with fast acceptance.
-    many = _by_rejection(key, where(small, full_like(lam, 1e5), lam), dtype)
+    many = _by_rejection(random_clone_p.bind(key), where(small, full_like(lam, 1e5), lam), dtype)
     found = where(small, few, many)
     return where(lam == 0, full_like(found, 0), found)
 
@@ -178,9 +178,8 @@ def binomial_values(key: Any, n: Any, p: Any) -> Any:
     count = floor(n)
     by_inversion = _by_geometric_sums(key, where(few, count, full_like(count, 0)), q)
     # Elements drawn by the other method get parameters with fast acceptance.
-    by_rejection = _binomial_by_rejection(
-        key, where(few, full_like(count, 1e4), count), where(few, full_like(q, 0.5), q)
-    )
+    many, q_of_many = where(few, full_like(count, 1e4), count), where(few, full_like(q, 0.5), q)
+    by_rejection = _binomial_by_rejection(random_clone_p.bind(key), many, q_of_many)
     found = where(few, by_inversion, by_rejection)
     invalid = negative | no_chance | no_count
     found = where(invalid, full_like(found, np.nan), found)

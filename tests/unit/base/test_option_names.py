@@ -29,7 +29,7 @@ WAYS = ("host_to_device", "device_to_device", "device_to_host")
 CONTEXTS: dict[str, Any] = {
     "checking_leaks": True,
     "debug_infs": True,
-    "debug_key_reuse": False,
+    "debug_key_reuse": True,
     "debug_nans": True,
     "default_device": "cpu",
     "default_matmul_precision": "highest",
@@ -79,15 +79,12 @@ def test_a_name_is_one_of_a_kind() -> None:
 def test_other_values_are_refused_where_they_change_results() -> None:
     for name, value in (
         ("jax_platforms", "cuda"),
-        ("jax_debug_key_reuse", True),
         ("jax_array_garbage_collection_guard", "log"),
         ("jax_error_checking_behavior_nan", "raise"),
         ("jax_enable_recoverability", True),
     ):
         with pytest.raises(UnavailableOptionError, match=rf"{name}[\s\S]*test_option_names\.py:"):
             config.update(name, value)
-    with pytest.raises(UnavailableOptionError):
-        kiln.debug_key_reuse(True)
 
 
 def test_other_values_are_warned_of_where_they_do_not() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from typing import Any
 
@@ -107,3 +108,35 @@ def test_code_that_was_traced_for_another_function() -> None:
     history.end(key(()), naming, None, 0.0)
     again = History().why([], key(()), Naming(second, [0, 1], ["x", "y"]))
     assert again[0].reason == "new function"
+
+
+def test_first_calls_on_many_threads_are_no_recompilations() -> None:
+    barrier = threading.Barrier(6)
+
+    def fun(x: Any) -> Any:
+        # All threads are tracing before the first one ends.
+        barrier.wait()
+        return x + 1
+
+    call = kiln.jit(fun)
+    found: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            call(1.0)
+        except BaseException as error:  # noqa: BLE001, looked at below
+            found.append(error)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        kiln.config.update("trace_warning", 3)
+        try:
+            threads = [threading.Thread(target=work) for _ in range(6)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        finally:
+            kiln.config.update("trace_warning", 10)
+    assert found == []
+    assert call.cache_info().traces == 6

@@ -1,0 +1,54 @@
+"""What debugging options look at whenever a program or an operation ran."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kiln.base.config import options
+from kiln.execution import key_reuse, nonfinite
+from kiln.ir.jaxpr import Jaxpr
+from kiln.ir.operation import Operation
+
+
+def inspect_program(name: str, jaxpr: Jaxpr, args: Sequence[Any], outs: Sequence[Any]) -> None:
+    """Look at the results of a program, and at the keys that it used.
+
+    Raises: FloatingPointError if one is not finite; KeyReuseError if a key was used twice.
+    """
+    opts = options()
+    if opts.debug_key_reuse:
+        key_reuse.note_program(name, jaxpr, args, outs)
+    if opts.debug_nans or opts.debug_infs:
+        nonfinite.check_program(name, jaxpr, args, outs)
+
+
+def inspect_operation(
+    primitive: Operation, args: Sequence[Any], outs: Sequence[Any], params: dict[str, Any]
+) -> None:
+    """Look at the results of an eager operation, and at the keys that it used.
+
+    Raises: FloatingPointError if one is not finite; KeyReuseError if a key was used twice.
+    """
+    opts = options()
+    if opts.debug_key_reuse:
+        key_reuse.note_operation(primitive, args, outs, params)
+    if opts.debug_nans or opts.debug_infs:
+        nonfinite.check_operation(primitive, args, outs, params)
+
+
+def evaluate(primitive: Operation, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Run an operation by its own `evaluate`, and look at it, if it has a list of results.
+
+    Raises: FloatingPointError if one is not finite; KeyReuseError if a key was used twice.
+    """
+    before = key_reuse.noted.count
+    outs = primitive.evaluate(*args, **params)  # type: ignore[misc]
+    opts = options()
+    if opts.debug_key_reuse and key_reuse.noted.count == before:
+        # Otherwise it was evaluated by operations, and these have noted the keys.
+        results = outs if primitive.multiple else [outs]
+        key_reuse.note_operation(primitive, args, results, params)
+    if primitive.multiple and (opts.debug_nans or opts.debug_infs):
+        nonfinite.check_operation(primitive, args, outs, params)
+    return outs

@@ -1,0 +1,213 @@
+"""Which random keys a program uses, and whether it uses one twice.
+
+Each element of an array of keys is a `Key`; an array of them stands for the array of keys. A
+program is gone through with these in place of values. Operations that only move elements move
+`Key`s; `random_bits`, `random_split` and what is unknown use all keys that they are given. Loops
+are gone through turn by turn, until a turn can say nothing new. Where an index is not known, nobody
+can tell which keys were taken, and nothing is said about them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.base.errors import KeyReuseError, three_lines
+from kiln.base.source import Source
+from kiln.ir.jaxpr import Eqn, Jaxpr, Literal
+from kiln.ir.sizes import Size
+
+Keys = np.ndarray | None
+"""The `Key`s of an array of keys; None for another array, or if nobody can tell which they are."""
+
+
+class _Here(threading.local):
+    """What a thread goes through. Lines of equations would be those of who traced them first."""
+
+    programs: tuple[str, ...] = ()
+    call = ""
+
+    def place(self, eqn: Eqn) -> str:
+        return f"{' in '.join(reversed(self.programs)) or eqn.primitive.name} at {self.call}"
+
+
+_here = _Here()
+
+
+def called_at(source: Source | None) -> None:
+    """Say which line of the user's calls what is gone through from now on."""
+    _here.call = str(source) if source is not None else "an unknown line"
+
+
+class Key:
+    """One random key: what used it, if anything did."""
+
+    __slots__ = ("used_at",)
+
+    def __init__(self) -> None:
+        self.used_at = ""
+
+
+def is_key(aval: Any) -> bool:
+    """Tell whether a type is that of an array of random keys."""
+    return dtypes.issubdtype(getattr(aval, "dtype", None), dtypes.prng_key)
+
+
+def fresh(aval: Any) -> Keys:
+    """Return keys that nobody has used, for a type; None if it is no type of keys, or has names."""
+    if not is_key(aval) or any(isinstance(size, Size) for size in aval.shape):
+        return None
+    found = np.empty(aval.shape, object)
+    for index in np.ndindex(aval.shape):
+        found[index] = Key()
+    return found
+
+
+def use(eqn: Eqn, operands: Sequence[Keys]) -> None:
+    """Note that an equation uses keys.
+
+    Raises: KeyReuseError if one of them was used before.
+    """
+    place = _here.place(eqn)
+    for i, keys in enumerate(operands):
+        if keys is None:
+            continue
+        # An operation may be given the same key several times: it uses it once.
+        given = distinct([keys])
+        before = next((key.used_at for key in given if key.used_at), "")
+        if before:
+            raise KeyReuseError(
+                three_lines(
+                    f"{eqn.primitive.name} of {eqn.invars[i].aval} by {place}",
+                    f"Previously-consumed key passed to {eqn.primitive.name} at index {i}: "
+                    f"argument {i} is already consumed, by {before}",
+                    "make a key for each use: key, other = kiln.random.split(key); or, to draw the "
+                    "same numbers on purpose, kiln.random.clone(key)",
+                )
+            )
+        for key in given:
+            key.used_at = place
+
+
+def distinct(operands: Sequence[Keys]) -> list[Key]:
+    """Return the keys in arrays of them, each once."""
+    arrays = [keys for keys in operands if keys is not None]
+    found = {id(key): key for keys in arrays for key in keys.flat if isinstance(key, Key)}
+    return list(found.values())
+
+
+def run(jaxpr: Jaxpr, operands: Sequence[Keys], name: str = "") -> list[Keys]:
+    """Go through a program; return the keys of its results.
+
+    Raises: KeyReuseError if it uses a key twice, or one that was used before.
+    """
+    outer = _here.programs
+    _here.programs = (*outer, name) if name else outer
+    try:
+        return _run(jaxpr, operands)
+    finally:
+        _here.programs = outer
+
+
+def _run(jaxpr: Jaxpr, operands: Sequence[Keys]) -> list[Keys]:
+    known: dict[Any, Keys] = dict(zip(jaxpr.invars, operands, strict=True))
+    values: dict[Any, Any] = {}
+
+    def read(v: Any) -> Keys:
+        return None if isinstance(v, Literal) else known.get(v)
+
+    for eqn in jaxpr.eqns:
+        if not any(is_key(v.aval) for v in (*eqn.invars, *eqn.outvars)):
+            continue
+        constants = [v.val if isinstance(v, Literal) else values.get(v) for v in eqn.invars]
+        found = eqn.primitive.use_keys(eqn, [read(v) for v in eqn.invars], constants)
+        known.update(zip(eqn.outvars, found, strict=True))
+    return [read(v) for v in jaxpr.outvars]
+
+
+def moved(eqn: Eqn, operands: Sequence[Keys], values: Sequence[Any]) -> list[Keys]:
+    """Return the keys of the results of an operation that only moves elements."""
+    given = []
+    for v, keys, value in zip(eqn.invars, operands, values, strict=True):
+        found = keys if is_key(v.aval) else value
+        if found is None:
+            return [None] * len(eqn.outvars)
+        given.append(found)
+    found = eqn.primitive.numpy(*given, **eqn.params)
+    return list(found) if eqn.primitive.multiple else [found]
+
+
+def after_turns(
+    turn: Callable[[Sequence[Keys]], Sequence[Keys]], carry: Sequence[Keys], length: int | None
+) -> Sequence[Keys]:
+    """Go through the turns of a loop, of which `length` is the number if that is known.
+
+    Keys move within the carry: after one turn for each of them, and one more, nothing is new.
+    """
+    most = 2 + sum([keys.size for keys in carry if keys is not None])
+    for _ in range(most if length is None else min(most, length)):
+        carry = turn(carry)
+    return carry
+
+
+class Rows:
+    """Arrays of keys of which each turn of a loop gets one row."""
+
+    def __init__(self, stacks: Sequence[Keys]) -> None:
+        self._stacks = stacks
+        self._taken = 0
+
+    def next(self) -> list[Keys]:
+        """Return the rows of the next turn."""
+        i = self._taken
+        self._taken += 1
+        return [
+            None if keys is None else keys[i : i + 1].reshape(keys.shape[1:])
+            for keys in self._stacks
+        ]
+
+    def use_rest(self, eqn: Eqn) -> None:
+        """Use the rows of turns that were not gone through, as the first turn used its own."""
+        found: list[Keys] = [None] * (len(eqn.invars) - len(self._stacks))
+        for keys in self._stacks:
+            if keys is None or not self._taken:
+                found.append(None)
+                continue
+            rows = keys.reshape(len(keys), -1)
+            was_used = np.array([bool(key.used_at) for key in rows[0]], bool)
+            found.append(rows[self._taken :, was_used])
+        use(eqn, found)
+
+
+def after_one_of(branches: Sequence[Jaxpr], operands: Sequence[Keys]) -> list[Keys]:
+    """Go through programs of which one runs; return the keys of the results, whichever it is."""
+    unused = [key for key in distinct(operands) if not key.used_at]
+    used: dict[Key, str] = {}
+    results = []
+    for branch in branches:
+        results.append(run(branch, operands))
+        for key in unused:
+            if key.used_at:
+                used[key] = key.used_at
+                key.used_at = ""
+    for key, place in used.items():
+        key.used_at = place
+    return [_any_of(found) for found in zip(*results, strict=True)]
+
+
+def _any_of(found: Sequence[Keys]) -> Keys:
+    first = found[0]
+    if first is None or any(keys is None for keys in found):
+        return None
+    if all(np.array_equal(first, keys) for keys in found[1:]):
+        return first
+    made = np.empty(first.shape, object)
+    for index in np.ndindex(first.shape):
+        made[index] = Key()
+        places = [keys[index].used_at for keys in found if keys is not None]
+        made[index].used_at = next(filter(None, places), "")
+    return made
