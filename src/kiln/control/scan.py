@@ -211,9 +211,9 @@ class Scan(Region):
         def turn(carry: Sequence[Keys]) -> Sequence[Keys]:
             return key_uses.run(jaxpr, [*consts, *carry, *rows.next()])[:nk]
 
-        carry = key_uses.after_turns(turn, carry, length)
+        last = key_uses.after_turns(turn, carry, length)
         rows.use_rest(eqn)
-        return [*carry, *[key_uses.fresh(v.aval) for v in eqn.outvars[nk:]]]
+        return [*last, *[key_uses.fresh(v.aval) for v in eqn.outvars[nk:]]]
 
     def programs(self, operands: Sequence[Any], **params: Any) -> Any:
         return [(params["jaxpr"], operands)]

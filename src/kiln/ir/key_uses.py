@@ -200,14 +200,14 @@ def after_one_of(branches: Sequence[Jaxpr], operands: Sequence[Keys]) -> list[Ke
 
 
 def _any_of(found: Sequence[Keys]) -> Keys:
-    first = found[0]
-    if first is None or any(keys is None for keys in found):
+    arrays = [keys for keys in found if keys is not None]
+    if len(arrays) < len(found):
         return None
-    if all(np.array_equal(first, keys) for keys in found[1:]):
+    first, *others = arrays
+    if all(np.array_equal(first, keys) for keys in others):
         return first
     made = np.empty(first.shape, object)
     for index in np.ndindex(first.shape):
-        made[index] = Key()
-        places = [keys[index].used_at for keys in found if keys is not None]
-        made[index].used_at = next(filter(None, places), "")
+        key = made[index] = Key()
+        key.used_at = next((keys[index].used_at for keys in arrays if keys[index].used_at), "")
     return made
