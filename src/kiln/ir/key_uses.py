@@ -200,7 +200,7 @@ def after_one_of(branches: Sequence[Jaxpr], operands: Sequence[Keys]) -> list[Ke
 
 
 def _any_of(found: Sequence[Keys]) -> Keys:
-    arrays = [keys for keys in found if keys is not None]
+    arrays: list[Any] = [keys for keys in found if keys is not None]
     if len(arrays) < len(found):
         return None
     first, *others = arrays
