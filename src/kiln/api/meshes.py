@@ -8,13 +8,15 @@ from typing import Any, Self
 
 from kiln.base.config import options, override
 from kiln.base.errors import three_lines
-from kiln.base.source import api_boundary, current_source
+from kiln.base.source import api_boundary, current_source, name_of
 from kiln.base.tree import broadcast_prefix, tree_flatten, tree_unflatten
 from kiln.core.trace import Tracer, state
 from kiln.execution.compilation import as_array
 from kiln.ir.abstract_mesh import EMPTY, AbstractMesh, AxisType
 from kiln.ir.mesh import Mesh
-from kiln.ir.sharding import SingleDeviceSharding
+from kiln.ir.sharded_type import ShardedArray
+from kiln.ir.sharding import NamedSharding, SingleDeviceSharding
+from kiln.ops.explicit_sharding import auto
 from kiln.ops.sharding import put
 
 
@@ -102,38 +104,49 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
     return tree_unflatten(tree, [put(x, p) for x, p in zip(arrays, places, strict=True)])
 
 
-def _resharding(
-    fun: Callable[..., Any] | None, axes: Any, out_shardings: Any, again: Any
-) -> Callable[..., Any]:
-    if fun is None:
-        return functools.partial(again, axes=axes, out_sharding=out_shardings)
-    given = fun
-
-    @functools.wraps(given, updated=())
-    def decorated(*args: Any, out_sharding: Any = None, **kwargs: Any) -> Any:
-        wanted = out_shardings if out_sharding is None else out_sharding
-        found = given(*args, **kwargs)
-        return found if wanted is None else reshard(found, wanted)
-
-    return decorated
-
-
 def auto_axes(
     fun: Callable[..., Any] | None = None, /, *, axes: Any = None, out_sharding: Any = None
 ) -> Callable[..., Any]:
-    """Return a function whose results are sharded as `out_sharding`, given here or at the call.
+    """Return a function inside which the compiler decides how arrays are sharded.
 
-    Inside, the compiler chooses shardings, as it does everywhere in kiln.
+    Its results are sharded as `out_sharding`, given here or at the call. It applies to all axes of
+    the mesh, also if `axes` names some.
+
+    Raises: TypeError if the mesh has Explicit axes and no `out_sharding` is given.
     """
-    return _resharding(fun, axes, out_sharding, auto_axes)
+    if fun is None:
+        return functools.partial(auto_axes, axes=axes, out_sharding=out_sharding)
+    given, sharding = fun, out_sharding
+
+    @functools.wraps(given, updated=())
+    def decorated(*args: Any, out_sharding: Any = None, **kwargs: Any) -> Any:
+        wanted = sharding if out_sharding is None else out_sharding
+        mesh = _mesh_for((args, kwargs, wanted))
+        if mesh is None or not mesh.is_explicit:
+            found = given(*args, **kwargs)
+            return found if wanted is None else reshard(found, wanted)
+        if wanted is None:
+            raise TypeError(
+                three_lines(
+                    f"call of {name_of(given)} at {current_source()}",
+                    "Missing required keyword argument: 'out_sharding', which auto_axes needs",
+                    "write auto_axes(function, out_sharding=P(...)), or pass out_sharding=P(...)",
+                )
+            )
+        with override(mesh=_with_kind(mesh, AxisType.Auto)):
+            found = given(*_all_auto(args), **_all_auto(kwargs))
+        return reshard(found, wanted)
+
+    return decorated
 
 
 def explicit_axes(
     fun: Callable[..., Any] | None = None, /, *, axes: Any = None, in_sharding: Any = None
 ) -> Callable[..., Any]:
-    """Return a function whose arguments are sharded as `in_sharding`, given here or at the call.
+    """Return a function inside which types say how arrays are sharded.
 
-    Types inside do not say how arrays are sharded; see docs/differences.md.
+    Its arguments are sharded as `in_sharding`, given here or at the call. It applies to all axes of
+    the mesh, also if `axes` names some.
     """
     if fun is None:
         return functools.partial(explicit_axes, axes=axes, in_sharding=in_sharding)
@@ -142,9 +155,37 @@ def explicit_axes(
     @functools.wraps(given, updated=())
     def decorated(*args: Any, in_sharding: Any = None, **kwargs: Any) -> Any:
         wanted = shardings if in_sharding is None else in_sharding
-        return given(*(args if wanted is None else reshard(args, wanted)), **kwargs)
+        mesh = _mesh_for((args, kwargs, wanted))
+        if mesh is None or mesh.is_explicit:
+            return given(*(args if wanted is None else reshard(args, wanted)), **kwargs)
+        with override(mesh=_with_kind(mesh, AxisType.Explicit)):
+            found = given(*(args if wanted is None else reshard(args, wanted)), **kwargs)
+        return _all_auto(found)
 
     return decorated
+
+
+def _mesh_for(tree: Any) -> Mesh | AbstractMesh | None:
+    """Return the mesh in force, or that of the first array or sharding that has one."""
+    found: Mesh | AbstractMesh | None = options().mesh
+    if found is not None:
+        return found
+    for leaf in tree_flatten(tree)[0]:
+        if isinstance(leaf, NamedSharding):
+            return leaf.mesh  # type: ignore[no-any-return]
+        aval = getattr(leaf, "aval", None)
+        if type(aval) is ShardedArray:
+            return aval.placing.mesh  # type: ignore[no-any-return]
+    return None
+
+
+def _with_kind(mesh: Mesh | AbstractMesh, kind: AxisType) -> Mesh | AbstractMesh:
+    return mesh.update(axis_types=(kind,) * len(mesh.axis_names))
+
+
+def _all_auto(tree: Any) -> Any:
+    leaves, treedef = tree_flatten(tree)
+    return tree_unflatten(treedef, [auto(x) if hasattr(x, "aval") else x for x in leaves])
 
 
 def make_single_device_sharding(

@@ -11,7 +11,14 @@ from kiln import _runtime
 from kiln.base.errors import three_lines
 from kiln.base.processes import processes
 from kiln.base.source import current_source
-from kiln.ir.abstract_mesh import EMPTY, AbstractDevice, AbstractMesh, AxisKinds, axis_types_for
+from kiln.ir.abstract_mesh import (
+    EMPTY,
+    AbstractDevice,
+    AbstractMesh,
+    AxisKinds,
+    AxisType,
+    axis_types_for,
+)
 
 
 class _Unconstrained:
@@ -95,8 +102,8 @@ def axes_of(entry: Any) -> tuple[Any, ...]:
 class Mesh(AxisKinds, _runtime.OptionValue):
     """Devices arranged in a grid whose axes have names.
 
-    As a context (`with mesh:`) it is the mesh that a bare PartitionSpec refers to. `axis_types` are
-    kept, and have no effect: the compiler chooses what no sharding says.
+    As a context (`with mesh:`) it is the mesh that a bare PartitionSpec refers to. `axis_types` say
+    of each axis who decides what is split along it; for Explicit ones, the types of arrays do.
 
     Raises: ValueError if names and axes differ in number, or a name or device is repeated.
     """
@@ -127,6 +134,7 @@ class Mesh(AxisKinds, _runtime.OptionValue):
                 three_lines(asked, "an axis name comes twice", "give each axis its own name")
             )
         self.axis_types = axis_types_for(names, axis_types, "Mesh")
+        self.is_explicit = AxisType.Explicit in self.axis_types
         self._flat: tuple[Any, ...] = tuple(self.devices.flat)
         if len(set(self._flat)) != len(self._flat):
             raise ValueError(

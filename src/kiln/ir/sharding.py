@@ -38,6 +38,8 @@ class Sharding:
 
     devices: tuple[Any, ...]
     memory_kind: str | None = None
+    is_explicit = False
+    """Whether it is over a mesh with Explicit axes."""
 
     def blocks(self, ndim: int) -> Blocks:
         """Return how an array of rank `ndim` is split."""
@@ -169,6 +171,7 @@ class NamedSharding(Sharding):
         self.mesh: Any = mesh
         self.spec = spec if isinstance(spec, PartitionSpec) else PartitionSpec(*spec)
         self.devices = mesh.flat
+        self.is_explicit = mesh.is_explicit
         self._hash = hash((mesh, self.spec))
         self._blocks: dict[int, Blocks] = {}
         seen: set[Any] = set()

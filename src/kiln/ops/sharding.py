@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from kiln.base.config import options
-from kiln.base.errors import three_lines
+from kiln.base.errors import ShardingTypeError, three_lines
 from kiln.base.processes import process_count
 from kiln.base.source import current_source
 from kiln.base.tree import broadcast_prefix, tree_flatten, tree_unflatten
@@ -21,8 +21,10 @@ from kiln.execution.resharding import resharded
 from kiln.ir.abstract_mesh import AbstractMesh
 from kiln.ir.formats import Format, require_rows
 from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec
+from kiln.ir.sharded_type import typed
 from kiln.ir.sharding import NamedSharding, Sharding, SingleDeviceSharding, fitted, require_fit
 from kiln.ir.types import ShapedArray
+from kiln.ops.explicit_sharding import reshard_p
 from kiln.ops.linear_op import LinearOp
 
 T = TypeVar("T")
@@ -31,13 +33,16 @@ T = TypeVar("T")
 class ShardingConstraint(LinearOp):
     """Return the operand, sharded as `sharding` says.
 
-    Inside programs a dimension that cannot be split into equal parts is left whole.
+    Inside programs a dimension that cannot be split into equal parts is left whole. If all axes of
+    the mesh are Explicit, it checks that the type says so.
     """
 
     name = "sharding_constraint"
+    tells_shardings = True
 
     def infer(self, x: Any, *, sharding: Sharding) -> ShapedArray:
         self._require_fit(x, fitted(sharding, x.shape))
+        _require_type(x, sharding)
         return x
 
     def _require_fit(self, x: ShapedArray, sharding: Sharding) -> None:
@@ -49,6 +54,7 @@ class ShardingConstraint(LinearOp):
 
     def evaluate(self, x: Any, *, sharding: Sharding) -> Any:
         self._require_fit(aval_of(x), sharding)
+        _require_type(aval_of(x), sharding)
         return _placed(as_array(x), _closed(sharding))
 
     def transpose(self, ct: Any, x: Any, *, sharding: Sharding) -> Any:
@@ -65,6 +71,22 @@ class ShardingConstraint(LinearOp):
         entries.insert(at, UNCONSTRAINED)
         stacked = NamedSharding(sharding.mesh, PartitionSpec(*entries))
         return self.bind(*xs, sharding=stacked), at
+
+
+def _require_type(x: ShapedArray, sharding: Sharding) -> None:
+    if not (isinstance(sharding, NamedSharding) and sharding.mesh.are_all_axes_explicit):
+        return
+    if UNCONSTRAINED in sharding.spec or typed(x, sharding).split == x.split:
+        return
+    raise ShardingTypeError(
+        three_lines(
+            f"with_sharding_constraint of {x} by {sharding.spec} at {current_source()}",
+            "`with_sharding_constraint` acts as an assert when all axes of mesh are of type "
+            f"`Explicit`. The array sharding: {PartitionSpec(*x.split)} did not match the sharding "
+            f"provided: {sharding.spec}",
+            f"change the sharding: kiln.reshard(x, {sharding.spec})",
+        )
+    )
 
 
 sharding_constraint_p = ShardingConstraint()
@@ -116,6 +138,8 @@ def put(x: Any, place: Any) -> Any:
     else:
         sharding = SingleDeviceSharding(checked_device(place, "device_put"))
     if isinstance(x, Tracer):
+        if sharding.is_explicit:
+            return reshard_p.bind(x, sharding=sharding)
         return sharding_constraint_p.bind(x, sharding=sharding) if sharding.num_devices > 1 else x
     if options().guards_transfers and isinstance(x, ConcreteArray):
         moved(x, sharding)

@@ -34,6 +34,7 @@ from kiln.ops.families import ANY, NUMBER, add, constant
 from kiln.ops.reduction import Accepted, check_dtype, highest, lowest, widened
 from kiln.ops.shape import full, mapped_at, scalar, zeros_of
 from kiln.ops.slicing import pad, slice
+from kiln.ops.splitting import resized
 from kiln.ops.window_geometry import Windows, dilated, view_windows
 
 # Host windows of more elements than this are reduced as a strided view, not element by element.
@@ -70,6 +71,9 @@ class ReduceWindow(Primitive):
     def infer(self, x: Any, **params: Any) -> ShapedArray:
         check_dtype(self.name, x, self.accepts)
         return ShapedArray(geometry(**params).counts(x.shape), x.dtype, x.weak_type)
+
+    def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
+        return resized(self.name, xs[0], results[0])
 
     def numpy(self, x: Any, **params: Any) -> Any:
         windows = geometry(**params)

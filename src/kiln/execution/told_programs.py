@@ -1,0 +1,119 @@
+"""Programs whose types tell shardings, as engines run them: constraints in place of types.
+
+Engines know nothing of such types. Each value whose type tells how it is sharded is constrained to
+be sharded so, and all types become plain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kiln.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
+from kiln.ir.operation import Operation
+from kiln.ir.sharded_type import ShardedArray, is_told, plain
+from kiln.ir.sharding import NamedSharding, Sharding
+
+_constraint: Operation | None = None
+
+
+def set_constraint(constraint: Operation) -> None:
+    """Install the primitive that constrains a value to be sharded as its `sharding` says."""
+    global _constraint
+    _constraint = constraint
+
+
+def without_told_types(jaxpr: Jaxpr) -> Jaxpr:
+    """Return the program with constraints in place of types that tell shardings."""
+    found = jaxpr.memo.get(without_told_types)
+    if found is None:
+        found = jaxpr.memo[without_told_types] = _rewritten(jaxpr) if _tells(jaxpr) else jaxpr
+    return found  # type: ignore[no-any-return]
+
+
+def _tells(jaxpr: Jaxpr) -> bool:
+    # Such types start at inputs, and at operations that tell shardings: these include all that hold
+    # programs.
+    if is_told([v.aval for v in (*jaxpr.constvars, *jaxpr.invars)]):
+        return True
+    return any(
+        is_told([v.aval for v in eqn.outvars]) or any(map(_tells, _inside(eqn)))
+        for eqn in jaxpr.eqns
+        if eqn.primitive.tells_shardings
+    )
+
+
+def _inside(eqn: Eqn) -> list[Jaxpr]:
+    found = []
+    for value in eqn.params.values():
+        for each in value if isinstance(value, (tuple, list)) else (value,):
+            if isinstance(each, ClosedJaxpr):
+                each = each.jaxpr
+            if isinstance(each, Jaxpr):
+                found.append(each)
+    return found
+
+
+def _rewritten(jaxpr: Jaxpr) -> Jaxpr:
+    env: dict[Var, Var] = {}
+
+    def bound(v: Var) -> Var:
+        if type(v.aval) is ShardedArray:
+            env[v] = Var(plain(v.aval))
+        return env.get(v, v)
+
+    def read(x: Atom) -> Atom:
+        if isinstance(x, Var):
+            return env.get(x, x)
+        return Literal(x.val, plain(x.aval)) if type(x.aval) is ShardedArray else x
+
+    constvars, invars = list(map(bound, jaxpr.constvars)), list(map(bound, jaxpr.invars))
+    eqns = []
+    for eqn in jaxpr.eqns:
+        params = {name: _value(value) for name, value in eqn.params.items()}
+        outvars = list(map(bound, eqn.outvars))
+        eqns.append(eqn.with_(invars=list(map(read, eqn.invars)), outvars=outvars, params=params))
+        if eqn.primitive.region or eqn.primitive is _constraint:
+            # The programs inside constrain their results.
+            continue
+        for v in eqn.outvars:
+            if type(v.aval) is ShardedArray and v.aval.placing.devices:
+                before = env[v]
+                env[v] = Var(before.aval)
+                eqns.append(_constrained(eqn, before, env[v], v.aval.placing))
+    return jaxpr.with_(
+        constvars=constvars, invars=invars, eqns=eqns, outvars=list(map(read, jaxpr.outvars))
+    )
+
+
+def _constrained(eqn: Eqn, before: Var, after: Var, sharding: NamedSharding) -> Eqn:
+    assert _constraint is not None
+    params = {"sharding": sharding}
+    return Eqn(_constraint, [before], [after], params, _constraint.effects(params), eqn.source)
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, Jaxpr):
+        return without_told_types(value)
+    if isinstance(value, ClosedJaxpr):
+        inner = without_told_types(value.jaxpr)
+        return value if inner is value.jaxpr else ClosedJaxpr(inner, value.consts)
+    if isinstance(value, (tuple, list)) and not hasattr(value, "_fields"):
+        items = [_value(x) for x in value]
+        if all(a is b for a, b in zip(items, value, strict=True)):
+            return value
+        return type(value)(items)
+    return value
+
+
+def shardings_of_results(
+    jaxpr: Jaxpr, given: Sequence[Sharding | None], whole: Sharding
+) -> Sequence[Sharding | None]:
+    """Return how results are sharded: as `given` or, if types tell shardings, as theirs do."""
+    types = jaxpr.out_avals
+    if not is_told(jaxpr.in_avals) and not is_told(types):
+        return given
+    return [
+        s or (aval.placing if type(aval) is ShardedArray else whole)
+        for s, aval in zip(given, types, strict=True)
+    ]
