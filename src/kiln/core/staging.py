@@ -18,7 +18,7 @@ from kiln.base.source import current_source, in_scopes
 from kiln.core.array import from_host, host_value
 from kiln.core.leaks import check_leaks
 from kiln.core.ref import Ref, not_an_array
-from kiln.core.sharded_types import types_of_results
+from kiln.core.result_types import types_of_results
 from kiln.core.trace import Trace, Tracer, aval_of, check_live, state
 from kiln.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from kiln.ir.operation import Operation

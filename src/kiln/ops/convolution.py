@@ -19,7 +19,7 @@ from kiln.base.source import current_source
 from kiln.core.absent import is_linear
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.primitive import Primitive
-from kiln.core.sharded_types import refuse
+from kiln.core.result_types import refuse
 from kiln.core.trace import aval_of
 from kiln.ir.types import ShapedArray
 from kiln.ops.contraction import (

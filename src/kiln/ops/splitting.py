@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from kiln.core.sharded_types import refuse
+from kiln.core.result_types import refuse
 from kiln.ir.mesh import axes_of
 from kiln.ir.sharded_type import Split, mesh_of, plain, with_split
 
