@@ -54,7 +54,7 @@ class ShardedArray(ShapedArray):
             raise ShardingTypeError(
                 three_lines(
                     f"the type {self} at {current_source()}",
-                    "a mesh axis would split two axes of the array: an illegally sharded result",
+                    "a mesh axis would split two axes of the array",
                     "say how it is to be sharded with out_sharding=, or reshard an operand: "
                     "kiln.reshard(x, P(...))",
                 )
@@ -234,7 +234,7 @@ def mesh_of(avals: Iterable[Any]) -> Any:
             continue
         if found is None:
             found = aval
-        elif _axes(found.placing.mesh) != _axes(aval.placing.mesh):
+        elif not is_same_mesh(found.placing.mesh, aval.placing.mesh):
             raise ShardingTypeError(
                 three_lines(
                     f"operands of types {found} and {aval} at {current_source()}",
@@ -247,8 +247,9 @@ def mesh_of(avals: Iterable[Any]) -> Any:
     return found.placing.mesh
 
 
-def _axes(mesh: Any) -> Any:
-    return mesh.shape_tuple, mesh.axis_types
+def is_same_mesh(a: Any, b: Any) -> bool:
+    """Tell whether two meshes have the same axes: their devices may differ."""
+    return a is b or (a.shape_tuple == b.shape_tuple and a.axis_types == b.axis_types)
 
 
 def compiler_decides() -> bool:

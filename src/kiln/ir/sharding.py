@@ -17,7 +17,7 @@ from kiln.base.errors import three_lines
 from kiln.base.processes import processes
 from kiln.base.source import current_source
 from kiln.ir.abstract_mesh import AbstractMesh
-from kiln.ir.mesh import Mesh, PartitionSpec, axes_of
+from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec, axes_of
 from kiln.ir.sharding_pictures import sharding_svg
 
 Index = tuple[slice, ...]
@@ -174,6 +174,15 @@ class NamedSharding(Sharding):
         self.is_explicit = mesh.is_explicit
         self._hash = hash((mesh, self.spec))
         self._blocks: dict[int, Blocks] = {}
+        if UNCONSTRAINED in self.spec.entries and not mesh.auto_axes and not mesh.empty:
+            raise ValueError(
+                three_lines(
+                    f"NamedSharding({mesh}, {self.spec}) at {current_source()}",
+                    f"{self.spec} cannot contain `P.UNCONSTRAINED` when no mesh axis_types are "
+                    "`Auto`: nothing is left to the compiler",
+                    "name mesh axes, or None",
+                )
+            )
         seen: set[Any] = set()
         for name in itertools.chain.from_iterable(map(axes_of, self.spec)):
             if name not in mesh.axis_names:

@@ -77,7 +77,8 @@ class Cumulative(Primitive):
         return ShapedArray(x.shape, x.dtype, x.weak_type)
 
     def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
-        return whole_along(self.name, xs[0], [params["axis"]])
+        wrong = "Input should be unsharded over the axis being reduced"
+        return whole_along(self.name, xs[0], [params["axis"]], wrong)
 
     def numpy(self, x: Any, *, axis: int, reverse: bool) -> Any:
         wide = widened(x)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from kiln.base.config import options
-from kiln.base.errors import ShardingTypeError, three_lines
+from kiln.base.errors import three_lines
 from kiln.base.processes import process_count
 from kiln.base.source import current_source
 from kiln.base.tree import broadcast_prefix, tree_flatten, tree_unflatten
@@ -68,7 +68,8 @@ class ShardingConstraint(LinearOp):
         at = axes[0]
         ndim = len(aval_of(xs[0]).shape) - 1
         entries = [*sharding.spec, *[None] * (ndim - len(sharding.spec))]
-        entries.insert(at, UNCONSTRAINED)
+        told = sharding.mesh.are_all_axes_explicit
+        entries.insert(at, aval_of(xs[0]).split[at] if told else UNCONSTRAINED)
         stacked = NamedSharding(sharding.mesh, PartitionSpec(*entries))
         return self.bind(*xs, sharding=stacked), at
 
@@ -78,7 +79,7 @@ def _require_type(x: ShapedArray, sharding: Sharding) -> None:
         return
     if UNCONSTRAINED in sharding.spec or typed(x, sharding).split == x.split:
         return
-    raise ShardingTypeError(
+    raise AssertionError(
         three_lines(
             f"with_sharding_constraint of {x} by {sharding.spec} at {current_source()}",
             "`with_sharding_constraint` acts as an assert when all axes of mesh are of type "
@@ -107,7 +108,8 @@ def with_sharding_constraint(x: T, shardings: Any) -> T:
 
     Raises: ValueError for an array that cannot be sharded this way (inside jit only if it has too
         few dimensions; indivisible ones are left whole there), RuntimeError for a PartitionSpec
-        without a mesh, TypeError if it is not a sharding.
+        without a mesh, TypeError if it is not a sharding, AssertionError if all axes of the mesh
+        are Explicit and the array's type says something else.
     """
     asked = "with_sharding_constraint"
     leaves, tree = tree_flatten(x)

@@ -28,6 +28,8 @@ from kiln.ops.reduction import check_dtype, widened
 from kiln.ops.shape import broadcasted_iota, canonical_axis, expand_dims, mapped_at
 from kiln.ops.splitting import joined, whole_along
 
+_WHOLE = "The input should be unsharded over the axis along which to compute the top_k values"
+
 
 class Sort(Primitive):
     """Sort by the first `num_keys` operands along `dimension`; all operands are permuted alike."""
@@ -52,7 +54,8 @@ class Sort(Primitive):
 
     def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
         for x in xs:
-            whole_along(self.name, x, [params["dimension"]])
+            wrong = "Arguments to sort must be unsharded over the sorting dimension"
+            whole_along(self.name, x, [params["dimension"]], wrong)
         return [joined(self.name, xs)] * len(results)
 
     def numpy(self, *xs: Any, dimension: int, is_stable: bool, num_keys: int) -> Any:
@@ -132,7 +135,7 @@ class TopK(Primitive):
         return [ShapedArray(shape, x.dtype, x.weak_type), ShapedArray(shape, np.dtype(np.int32))]
 
     def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
-        return [whole_along(self.name, xs[0], [params["axis"]])] * 2
+        return [whole_along(self.name, xs[0], [params["axis"]], _WHOLE)] * 2
 
     def numpy(self, x: Any, *, k: int, axis: int) -> Any:
         (key,) = order_keys(x, signed_zeros=True)

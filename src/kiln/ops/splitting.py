@@ -77,14 +77,15 @@ def parts_of(x: Any, entry: Any) -> int:
     return math.prod(sizes[axis] for axis in axes_of(entry))
 
 
-def whole_along(name: str, x: Any, axes: Sequence[int]) -> Split:
+def whole_along(name: str, x: Any, axes: Sequence[int], wrong: str = "") -> Split:
     """Return the operand's split, in which nothing splits the given axes."""
     split = [axis for axis in axes if x.split[axis] is not None]
     if split:
+        wrong = wrong or f"{name} needs its operand unsharded along the axes it works on"
         refuse(
             name,
             [x],
-            f"{name} needs the whole of axis {split[0]}, which {x.split[split[0]]} splits",
+            f"{wrong}, and {x.split[split[0]]} splits axis {split[0]}",
             "gather the axis first: kiln.reshard(x, P(...)) with None there, or let the compiler "
             "shard it: kiln.sharding.auto_axes(function, out_sharding=P(...))",
         )
@@ -121,18 +122,20 @@ def stacks(name: str, xs: Sequence[Any], ranks: Sequence[int], results: Sequence
 def contracted(name: str, x: Any, y: Any, numbers: Any) -> Split:
     """Return the split of a product summed over contracting axes."""
     (lc, rc), (lb, rb) = numbers
-    for kind, left, right in (("batch", lb, rb), ("contracting", lc, rc)):
+    pairs = (
+        ("lhs batch dimensions and rhs batch dimensions to have the", lb, rb),
+        ("contracting dimensions to have", lc, rc),
+    )
+    for kind, left, right in pairs:
         a, b = tuple(x.split[i] for i in left), tuple(y.split[i] for i in right)
         if any(p != q and p is not None and q is not None for p, q in zip(a, b, strict=True)):
             refuse(
                 name,
                 [x, y],
-                f"{name} requires {kind} dimensions to have consistent sharding, got {a} and {b}",
+                f"{name} requires {kind} consistent sharding, got {a} and {b}",
                 _RESHARD,
             )
-        if kind == "contracting" and any(
-            p is not None and q is not None for p, q in zip(a, b, strict=True)
-        ):
+        if left is lc and any(p is not None and q is not None for p, q in zip(a, b, strict=True)):
             refuse(
                 name,
                 [x, y],
@@ -259,7 +262,7 @@ def gathered(x: Any, indices: Any, window: Any, slice_sizes: Sequence[Any]) -> S
             [x, indices],
             "out sharding could not be resolved unambiguously (or would require collectives on "
             "inputs)",
-            "use `.at[...].get(out_sharding=P(...))` to say how the result is to be sharded",
+            "Use `.at[...].get(out_sharding=)` to provide output PartitionSpec, such as P('x')",
         )
     for a, b in pairs:
         rows[b] = rows[b] if rows[b] is not None else x.split[a]
@@ -291,8 +294,8 @@ def scattered(name: str, x: Any, indices: Any, updates: Any, window: Any) -> Spl
             [x, indices, updates],
             "out sharding could not be resolved unambiguously (or would require collectives on "
             "inputs)",
-            "say how the result is to be sharded: `.at[...].set(y, out_sharding=P(...))`, or add, "
-            "mul, ...",
+            "Use `.at[...].set/add/mul/...(out_sharding=)` to provide output PartitionSpec, such "
+            "as P('x')",
         )
     found = list(x.split)
     for a, p, q, r in triples:

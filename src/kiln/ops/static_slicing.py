@@ -85,7 +85,7 @@ class Slice(LinearOp):
         return ShapedArray(shape, x.dtype, x.weak_type)
 
     def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
-        return resized(self.name, xs[0], results[0])
+        return resized("slicing", xs[0], results[0])
 
     def numpy(self, x: Any, *, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
         steps = strides or (1,) * x.ndim
@@ -161,7 +161,7 @@ class Pad(Primitive):
         return ShapedArray(shape, x.dtype, x.weak_type and padding.weak_type)
 
     def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
-        return resized(self.name, xs[0], results[0])
+        return resized("padding", xs[0], results[0])
 
     def numpy(self, x: Any, padding: Any, *, padding_config: Any) -> Any:
         spread = _padded_shape(

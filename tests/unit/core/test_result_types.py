@@ -7,6 +7,7 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
+from kiln.base.config import override
 from kiln.core.result_types import types_of_results
 from kiln.errors import ShardingTypeError
 from kiln.extend.core import Primitive
@@ -53,7 +54,10 @@ def test_a_result_split_twice_by_one_axis_is_an_error_in_three_lines() -> None:
         types_of_results(add_p, [X, other], {})
     asked, wrong, remedy = str(caught.value).splitlines()
     assert asked.startswith("add: operands float32[8@x,4], float32[8,4@x] at ")
-    assert wrong.startswith("add would produce the type float32[8@x,4@x]")
+    assert wrong.startswith(
+        "add operation with inputs: f32[8@x,4], f32[8,4@x] produces an illegally sharded result: "
+        "the type float32[8@x,4@x]"
+    )
     assert "out_sharding=" in remedy
 
 
@@ -61,3 +65,11 @@ def test_programs_without_explicit_axes_have_the_types_they_always_had() -> None
     jaxpr = kiln.make_jaxpr(lambda x: jnp.sin(x).T @ x)(np.ones((3, 2), np.float32)).jaxpr
     types = {type(v.aval) for eqn in jaxpr.eqns for v in eqn.outvars}
     assert types == {ShapedArray}
+
+
+def test_operands_are_over_the_mesh_in_force() -> None:
+    other = AbstractMesh((8,), ("z",), (AxisType.Explicit,))
+    with override(mesh=other), pytest.raises(ValueError, match=r"context mesh .* aval mesh"):
+        types_of_results(sin_p, [X], {})
+    with override(mesh=AbstractMesh((4, 2), ("x", "y"))):
+        assert types_of_results(sin_p, [X], {}) == PLAIN

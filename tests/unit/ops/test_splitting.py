@@ -89,7 +89,9 @@ def test_stacks_of_matrices() -> None:
 def test_what_needs_a_whole_axis() -> None:
     x = array((8, 4), "x")
     assert splitting.whole_along("sort", x, [1]) == ("x", None)
-    with pytest.raises(ShardingTypeError, match="needs the whole of axis 0, which x splits"):
+    with pytest.raises(
+        ShardingTypeError, match="unsharded along the axes it works on, and x splits axis 0"
+    ):
         splitting.whole_along("sort", x, [0])
 
 
