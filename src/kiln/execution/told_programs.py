@@ -67,13 +67,19 @@ def _rewritten(jaxpr: Jaxpr) -> Jaxpr:
             return env.get(x, x)
         return Literal(x.val, plain(x.aval)) if type(x.aval) is ShardedArray else x
 
-    constvars, invars = list(map(bound, jaxpr.constvars)), list(map(bound, jaxpr.invars))
+    constvars, binders = list(map(bound, jaxpr.constvars)), list(map(bound, jaxpr.invars))
     eqns = []
     for eqn in jaxpr.eqns:
         params = {name: _value(value) for name, value in eqn.params.items()}
         outvars = list(map(bound, eqn.outvars))
-        eqns.append(eqn.with_(invars=list(map(read, eqn.invars)), outvars=outvars, params=params))
-        if eqn.primitive.region or eqn.primitive is _constraint:
+        primitive = eqn.primitive
+        if primitive.tells_shardings and _asserts(params.get("sharding")):
+            # A check of types, which has passed.
+            assert _constraint is not None
+            primitive = _constraint
+        invars = list(map(read, eqn.invars))
+        eqns.append(eqn.with_(primitive=primitive, invars=invars, outvars=outvars, params=params))
+        if primitive.region or primitive is _constraint:
             # The programs inside constrain their results.
             continue
         for v in eqn.outvars:
@@ -82,8 +88,12 @@ def _rewritten(jaxpr: Jaxpr) -> Jaxpr:
                 env[v] = Var(before.aval)
                 eqns.append(_constrained(eqn, before, env[v], v.aval.placing))
     return jaxpr.with_(
-        constvars=constvars, invars=invars, eqns=eqns, outvars=list(map(read, jaxpr.outvars))
+        constvars=constvars, invars=binders, eqns=eqns, outvars=list(map(read, jaxpr.outvars))
     )
+
+
+def _asserts(sharding: Any) -> bool:
+    return isinstance(sharding, NamedSharding) and sharding.mesh.are_all_axes_explicit
 
 
 def _constrained(eqn: Eqn, before: Var, after: Var, sharding: NamedSharding) -> Eqn:

@@ -152,5 +152,5 @@ def type_of_struct(x: Any) -> ShapedArray | None:
 
 def struct_of(aval: ShapedArray) -> ShapeDtypeStruct:
     """Return a type as a ShapeDtypeStruct."""
-    place = aval.sharding if type(aval) is ShardedArray else None
+    place = aval.placing if type(aval) is ShardedArray else None
     return ShapeDtypeStruct(aval.shape, aval.dtype, sharding=place, weak_type=aval.weak_type)
