@@ -10,14 +10,14 @@ from kiln.base.config import options, override
 from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source, name_of
 from kiln.base.tree import broadcast_prefix, tree_flatten, tree_unflatten
-from kiln.core.trace import Tracer, state
+from kiln.core.trace import Tracer, aval_of, state
 from kiln.execution.compilation import as_array
 from kiln.ir.abstract_mesh import EMPTY, AbstractMesh, AxisType
-from kiln.ir.mesh import Mesh
+from kiln.ir.mesh import Mesh, PartitionSpec
 from kiln.ir.sharded_type import ShardedArray
 from kiln.ir.sharding import NamedSharding, SingleDeviceSharding
 from kiln.ops.explicit_sharding import auto
-from kiln.ops.sharding import put
+from kiln.ops.sharding import put, resolved
 
 
 class set_mesh(override):
@@ -72,7 +72,10 @@ def get_abstract_mesh() -> AbstractMesh:
 class use_abstract_mesh(override):
     """Let a mesh without devices be the one in force, until the context ends.
 
-    Raises: ValueError for anything but an AbstractMesh.
+    If a mesh is in force already, its devices are arranged along the axes of the new one.
+
+    Raises: ValueError for anything but an AbstractMesh, and for another size than that of the mesh
+        in force.
     """
 
     def __new__(cls, mesh: AbstractMesh) -> Self:
@@ -85,7 +88,20 @@ class use_abstract_mesh(override):
                     "write use_abstract_mesh(mesh.abstract_mesh)",
                 )
             )
-        return super().__new__(cls, mesh=None if mesh.empty else mesh)
+        found: Mesh | AbstractMesh | None = None if mesh.empty else mesh
+        here = options().mesh
+        if found is not None and isinstance(here, Mesh):
+            if here.size != mesh.size:
+                raise ValueError(
+                    three_lines(
+                        f"use_abstract_mesh({mesh}) at {current_source()}",
+                        "use_abstract_mesh cannot change the size of the mesh in force, which is "
+                        f"{here}",
+                        f"use a mesh with {here.size} places",
+                    )
+                )
+            found = Mesh(here.devices.reshape(mesh.axis_sizes), mesh.axis_names, mesh.axis_types)
+        return super().__new__(cls, mesh=found)
 
 
 @api_boundary
@@ -101,7 +117,15 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
     leaves, tree = tree_flatten(xs)
     places = broadcast_prefix(out_shardings, xs, is_leaf=lambda s: s is None)
     arrays = [leaf if isinstance(leaf, Tracer) else as_array(leaf) for leaf in leaves]
-    return tree_unflatten(tree, [put(x, p) for x, p in zip(arrays, places, strict=True)])
+    return tree_unflatten(tree, [_resharded(x, p) for x, p in zip(arrays, places, strict=True)])
+
+
+def _resharded(x: Any, place: Any) -> Any:
+    if isinstance(place, PartitionSpec):
+        place = resolved(place, "reshard")
+    if isinstance(place, NamedSharding) and place.is_explicit:
+        place = place.for_rank(len(aval_of(x).shape))
+    return put(x, place)
 
 
 def auto_axes(
@@ -184,8 +208,18 @@ def _with_kind(mesh: Mesh | AbstractMesh, kind: AxisType) -> Mesh | AbstractMesh
 
 
 def _all_auto(tree: Any) -> Any:
+    """Return a tree with arrays over meshes without Explicit axes: types say nothing of them."""
     leaves, treedef = tree_flatten(tree)
-    return tree_unflatten(treedef, [auto(x) if hasattr(x, "aval") else x for x in leaves])
+    return tree_unflatten(treedef, [_auto(x) if hasattr(x, "aval") else x for x in leaves])
+
+
+def _auto(x: Any) -> Any:
+    if isinstance(x, Tracer):
+        return auto(x)
+    place = x.sharding
+    if not place.is_explicit:
+        return x
+    return put(x, place.update(mesh=_with_kind(place.mesh, AxisType.Auto)))
 
 
 def make_single_device_sharding(

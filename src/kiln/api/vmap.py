@@ -102,7 +102,7 @@ def vmap(
                     "give one entry per positional argument",
                 )
             )
-        options = (in_axes, out_axes, axis_name, axis_size)
+        options = (in_axes, out_axes, axis_name, axis_size, spmd_axis_name)
         if is_registered():
             return with_elements(_mapped, fun, options, args, kwargs)
         return _mapped(fun, *options, args, kwargs)
@@ -116,6 +116,7 @@ def _mapped(
     out_axes: Any,
     axis_name: Hashable | None,
     axis_size: int | None,
+    spmd_axis_name: Any,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Any:
@@ -143,7 +144,7 @@ def _mapped(
         return [*_outputs(fun, results), *[made[i].content for i in changed]]
 
     values = [content_of(x) if i in refs else x for i, x in enumerate(leaves)]
-    axis = MappedAxis(size, axis_name, split=_mapped_split(fun, leaves, axes))
+    axis = MappedAxis(size, axis_name, split=_mapped_split(fun, leaves, axes, spmd_axis_name))
     outs, at = batch(flat, axis, values, axes)
     for i in reversed(box[1]):
         replace_content(leaves[i], mapped_at(outs.pop(), size, at.pop(), axes[i]))
@@ -169,7 +170,7 @@ def _in_axes(fun: Any, in_axes: Any, args: Any, kwargs: Any) -> list[int | None]
 
 
 def _mapped_split(
-    fun: Any, leaves: Sequence[Any], axes: Sequence[int | None]
+    fun: Any, leaves: Sequence[Any], axes: Sequence[int | None], spmd_axis_name: Any
 ) -> tuple[Any, Any] | None:
     """Return what splits the mapped axis, with the mesh; None if nothing does."""
     mapped = [(aval_of(x), a) for x, a in zip(leaves, axes, strict=True) if a is not None]
@@ -187,6 +188,15 @@ def _mapped_split(
             )
         )
     entry = found.pop()
+    if spmd_axis_name not in (None, entry):
+        raise ValueError(
+            three_lines(
+                f"vmap of {name_of(fun)} over an axis that {entry} splits at {current_source()}",
+                "Only one of spmd_axis_name or arrays sharded on an axis can be specified, got "
+                f"spmd_axis_name={spmd_axis_name!r}",
+                "leave spmd_axis_name out: types say what splits the mapped axis",
+            )
+        )
     return None if entry is None else (mesh_of([aval for aval, _ in mapped]), entry)
 
 

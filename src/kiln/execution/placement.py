@@ -208,7 +208,7 @@ class Placer:
         here = [s if s and s.device_set == chosen_set else None for s in committed]
         in_shardings = tuple([c or w or whole for c, w in zip(here, wanted, strict=True)])
         asked = request.out_shardings or (None,) * len(self.jaxpr.outvars)
-        outs = tuple(shardings_of_results(self.jaxpr, asked, whole))
+        outs = tuple(shardings_of_results(self.jaxpr, asked, mesh))
         return Placement(devices, mesh, in_shardings, outs)
 
     def is_chosen(self, committed: Sequence[Sharding | None], placement: Placement | None) -> bool:

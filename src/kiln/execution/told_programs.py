@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from kiln.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
+from kiln.ir.mesh import Mesh, PartitionSpec
 from kiln.ir.operation import Operation
-from kiln.ir.sharded_type import ShardedArray, is_told, plain
+from kiln.ir.sharded_type import ShardedArray, compiler_decides, is_told, plain
 from kiln.ir.sharding import NamedSharding, Sharding
 
 _constraint: Operation | None = None
@@ -82,14 +83,31 @@ def _rewritten(jaxpr: Jaxpr) -> Jaxpr:
         if primitive.region or primitive is _constraint:
             # The programs inside constrain their results.
             continue
+        mesh = _mesh_of_operands(eqn)
         for v in eqn.outvars:
-            if type(v.aval) is ShardedArray and v.aval.placing.devices:
-                before = env[v]
+            sharding = _told(v.aval, mesh)
+            if sharding is not None and sharding.devices:
+                before = env.get(v, v)
                 env[v] = Var(before.aval)
-                eqns.append(_constrained(eqn, before, env[v], v.aval.placing))
+                eqns.append(_constrained(eqn, before, env[v], sharding))
     return jaxpr.with_(
         constvars=constvars, invars=binders, eqns=eqns, outvars=list(map(read, jaxpr.outvars))
     )
+
+
+def _mesh_of_operands(eqn: Eqn) -> Any:
+    told = [v.aval for v in eqn.invars if type(v.aval) is ShardedArray]
+    return told[0].placing.mesh if told and not eqn.primitive.tells_shardings else None
+
+
+def _told(aval: Any, mesh: Any) -> NamedSharding | None:
+    """Return how a value is sharded, as its type tells; None if that is left to the compiler.
+
+    What an operation makes of arrays over a mesh, and nothing splits, each device has whole.
+    """
+    if type(aval) is ShardedArray:
+        return aval.placing
+    return None if mesh is None else NamedSharding(mesh, PartitionSpec(*[None] * len(aval.shape)))
 
 
 def _asserts(sharding: Any) -> bool:
@@ -117,13 +135,10 @@ def _value(value: Any) -> Any:
 
 
 def shardings_of_results(
-    jaxpr: Jaxpr, given: Sequence[Sharding | None], whole: Sharding
+    jaxpr: Jaxpr, given: Sequence[Sharding | None], mesh: Mesh
 ) -> Sequence[Sharding | None]:
     """Return how results are sharded: as `given` or, if types tell shardings, as theirs do."""
     types = jaxpr.out_avals
-    if not is_told(jaxpr.in_avals) and not is_told(types):
+    if compiler_decides() or not (mesh.is_explicit or is_told((*jaxpr.in_avals, *types))):
         return given
-    return [
-        s or (aval.placing if type(aval) is ShardedArray else whole)
-        for s, aval in zip(given, types, strict=True)
-    ]
+    return [s or _told(aval, mesh) for s, aval in zip(given, types, strict=True)]

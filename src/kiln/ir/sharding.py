@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kiln.base.errors import three_lines
+from kiln.base.errors import UnavailableOptionError, three_lines
 from kiln.base.processes import processes
 from kiln.base.source import current_source
 from kiln.ir.abstract_mesh import AbstractMesh
@@ -174,6 +174,14 @@ class NamedSharding(Sharding):
         self.is_explicit = mesh.is_explicit
         self._hash = hash((mesh, self.spec))
         self._blocks: dict[int, Blocks] = {}
+        if self.spec.unreduced or self.spec.reduced:
+            raise UnavailableOptionError(
+                three_lines(
+                    f"NamedSharding({mesh}, {self.spec}) at {current_source()}",
+                    "kiln has no arrays that are unreduced or reduced along mesh axes",
+                    "sum over the axes: an out_sharding without unreduced=, or shard_map with psum",
+                )
+            )
         if UNCONSTRAINED in self.spec.entries and not mesh.auto_axes and not mesh.empty:
             raise ValueError(
                 three_lines(
@@ -215,6 +223,11 @@ class NamedSharding(Sharding):
         """Return a sharding with another `mesh`, `spec` or `memory_kind`."""
         values = {"mesh": self.mesh, "spec": self.spec, "memory_kind": self.memory_kind, **changes}
         return NamedSharding(**values)
+
+    def for_rank(self, ndim: int) -> NamedSharding:
+        """Return the same sharding with an entry for each axis of arrays of rank `ndim`."""
+        missing = ndim - len(self.spec)
+        return self.update(spec=self.spec + (None,) * missing) if missing > 0 else self
 
     def blocks(self, ndim: int) -> Blocks:
         """Return how an array of rank `ndim` is split."""

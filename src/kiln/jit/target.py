@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import PlacedArray
@@ -23,7 +24,7 @@ def committed_places(leaves: Iterable[Any]) -> tuple[Sharding | None, ...]:
 def _place(x: Any) -> Sharding | None:
     if isinstance(x, ShapeDtypeStruct):
         place = x.sharding
-        if place is None or place.devices or says_nothing(place):
+        if place is None or place.devices or says_nothing(place) or options().mesh is None:
             return place
         return resolved(place, "ShapeDtypeStruct with sharding")
     return x.sharding if isinstance(x, PlacedArray) and x.committed else None

@@ -83,9 +83,7 @@ def einsum(
         chosen = [arrays.pop(place) for place in step.places]
         arrays.append(_apply(step, chosen, precision, preferred, product))
     (result,) = arrays
-    return sharded(
-        result if preferred is None else cast(result, preferred), out_sharding, "jnp.einsum"
-    )
+    return sharded(result if preferred is None else cast(result, preferred), out_sharding, "einsum")
 
 
 def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = "auto") -> Any:

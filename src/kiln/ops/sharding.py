@@ -24,7 +24,7 @@ from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec
 from kiln.ir.sharded_type import typed
 from kiln.ir.sharding import NamedSharding, Sharding, SingleDeviceSharding, fitted, require_fit
 from kiln.ir.types import ShapedArray
-from kiln.ops.explicit_sharding import reshard_p
+from kiln.ops.explicit_sharding import auto, reshard_p
 from kiln.ops.linear_op import LinearOp
 
 T = TypeVar("T")
@@ -142,6 +142,7 @@ def put(x: Any, place: Any) -> Any:
     if isinstance(x, Tracer):
         if sharding.is_explicit:
             return reshard_p.bind(x, sharding=sharding)
+        x = auto(x)
         return sharding_constraint_p.bind(x, sharding=sharding) if sharding.num_devices > 1 else x
     if options().guards_transfers and isinstance(x, ConcreteArray):
         moved(x, sharding)

@@ -195,6 +195,9 @@ class SelectAndGatherAdd(_Selecting):
         _check_selection(self.name, t, x, x.shape)
         return ShapedArray(geometry(**params).counts(x.shape), t.dtype)
 
+    def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
+        return resized(self.name, xs[1], results[0])
+
     def numpy(self, t: Any, x: Any, *, select_prim: Primitive, **params: Any) -> Any:
         windows = geometry(**params)
         winners = _winners(x, select_prim, windows)
@@ -218,6 +221,9 @@ class SelectAndScatterAdd(_Selecting):
     def infer(self, source: Any, x: Any, *, select_prim: Primitive, **params: Any) -> ShapedArray:
         _check_selection(self.name, source, x, geometry(**params).counts(x.shape))
         return ShapedArray(x.shape, source.dtype)
+
+    def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
+        return xs[1].split
 
     def numpy(self, source: Any, x: Any, *, select_prim: Primitive, **params: Any) -> Any:
         windows = geometry(**params)

@@ -59,8 +59,12 @@ def test_other_programs_stay_as_they_are() -> None:
 
 def test_results_are_where_types_say() -> None:
     whole = NamedSharding(MESH, P())
-    jaxpr = recorded(lambda x: (x + 1, x.sum(), x), X)
-    found = shardings_of_results(jaxpr, [None, None, whole], whole)
-    assert found == [NamedSharding(MESH, P("x", None)), whole, whole]
+    jaxpr = recorded(lambda x: (x + 1, x.sum(0), x), X)
+    found = shardings_of_results(jaxpr, [None, None, whole], MESH)
+    assert found == [NamedSharding(MESH, P("x", None)), NamedSharding(MESH, P(None)), whole]
     silent = recorded(lambda x: x + 1, np.ones(3, np.float32))
-    assert shardings_of_results(silent, [None], whole) == [None]
+    assert shardings_of_results(silent, [None], MESH) == [NamedSharding(MESH, P(None))]
+    auto = kiln.make_mesh((4,), ("x",), (AxisType.Auto,))
+    assert shardings_of_results(silent, [None], auto) == [None]
+    with kiln.set_mesh(auto):
+        assert shardings_of_results(jaxpr, [None] * 3, MESH) == [None] * 3

@@ -146,7 +146,8 @@ class Partition:
             mesh = Mesh(mesh.devices, mesh.axis_names)
         found = self._symbols.get(mesh)
         if found is None:
-            found = self._symbols[mesh] = f"mesh_{len(self._symbols)}"
+            count = len(self._symbols)
+            found = self._symbols[mesh] = f"mesh_{count - 1}" if count else "mesh"
         return found
 
     def lines(self) -> list[str]:
