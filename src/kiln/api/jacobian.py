@@ -17,6 +17,7 @@ from kiln.base.tree import tree_flatten, tree_leaves, tree_structure, tree_unfla
 from kiln.base.wrapping import wraps
 from kiln.core.array import from_host
 from kiln.core.trace import aval_of
+from kiln.ir.sharded_type import plain
 from kiln.ir.sizes import product
 from kiln.ir.types import ShapedArray
 from kiln.ops.shape import reshape, zeros_of
@@ -37,7 +38,7 @@ def _basis(tree: Any) -> Any:
         unit = np.zeros((total, size), aval.dtype)
         unit[offset : offset + size] = np.eye(size, dtype=aval.dtype)
         shape = (total, *aval.shape)
-        stacks.append(from_host(unit.reshape(shape), aval.with_(shape=shape)))
+        stacks.append(from_host(unit.reshape(shape), plain(aval).with_(shape=shape)))
         offset += size
     return tree_unflatten(treedef, stacks)
 
@@ -108,7 +109,7 @@ def _tangents_as(stack: Any, aval: ShapedArray) -> Any:
     """Return a stack of tangents or cotangents, those of integers as integers."""
     if stack.dtype != dtypes.float0 or dtypes.is_extended(aval.dtype):
         return stack
-    return zeros_of(aval.with_(shape=stack.shape))
+    return zeros_of(plain(aval).with_(shape=stack.shape))
 
 
 @known_keywords

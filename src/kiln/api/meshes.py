@@ -8,14 +8,16 @@ from typing import Any, Self
 
 from kiln.base.config import options, override
 from kiln.base.errors import three_lines
-from kiln.base.source import api_boundary, current_source
+from kiln.base.source import api_boundary, current_source, name_of
 from kiln.base.tree import broadcast_prefix, tree_flatten, tree_unflatten
-from kiln.core.trace import Tracer, state
+from kiln.core.trace import Tracer, aval_of, state
 from kiln.execution.compilation import as_array
 from kiln.ir.abstract_mesh import EMPTY, AbstractMesh, AxisType
-from kiln.ir.mesh import Mesh
-from kiln.ir.sharding import SingleDeviceSharding
-from kiln.ops.sharding import put
+from kiln.ir.mesh import Mesh, PartitionSpec
+from kiln.ir.sharded_type import ShardedArray
+from kiln.ir.sharding import NamedSharding, SingleDeviceSharding
+from kiln.ops.explicit_sharding import auto
+from kiln.ops.sharding import put, resolved
 
 
 class set_mesh(override):
@@ -70,7 +72,10 @@ def get_abstract_mesh() -> AbstractMesh:
 class use_abstract_mesh(override):
     """Let a mesh without devices be the one in force, until the context ends.
 
-    Raises: ValueError for anything but an AbstractMesh.
+    If a mesh is in force already, its devices are arranged along the axes of the new one.
+
+    Raises: ValueError for anything but an AbstractMesh, and for another size than that of the mesh
+        in force.
     """
 
     def __new__(cls, mesh: AbstractMesh) -> Self:
@@ -83,7 +88,20 @@ class use_abstract_mesh(override):
                     "write use_abstract_mesh(mesh.abstract_mesh)",
                 )
             )
-        return super().__new__(cls, mesh=None if mesh.empty else mesh)
+        found: Mesh | AbstractMesh | None = None if mesh.empty else mesh
+        here = options().mesh
+        if found is not None and isinstance(here, Mesh):
+            if here.size != mesh.size:
+                raise ValueError(
+                    three_lines(
+                        f"use_abstract_mesh({mesh}) at {current_source()}",
+                        "use_abstract_mesh cannot change the size of the mesh in force, which is "
+                        f"{here}",
+                        f"use a mesh with {here.size} places",
+                    )
+                )
+            found = Mesh(here.devices.reshape(mesh.axis_sizes), mesh.axis_names, mesh.axis_types)
+        return super().__new__(cls, mesh=found)
 
 
 @api_boundary
@@ -99,41 +117,60 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
     leaves, tree = tree_flatten(xs)
     places = broadcast_prefix(out_shardings, xs, is_leaf=lambda s: s is None)
     arrays = [leaf if isinstance(leaf, Tracer) else as_array(leaf) for leaf in leaves]
-    return tree_unflatten(tree, [put(x, p) for x, p in zip(arrays, places, strict=True)])
+    return tree_unflatten(tree, [_resharded(x, p) for x, p in zip(arrays, places, strict=True)])
 
 
-def _resharding(
-    fun: Callable[..., Any] | None, axes: Any, out_shardings: Any, again: Any
-) -> Callable[..., Any]:
-    if fun is None:
-        return functools.partial(again, axes=axes, out_sharding=out_shardings)
-    given = fun
-
-    @functools.wraps(given, updated=())
-    def decorated(*args: Any, out_sharding: Any = None, **kwargs: Any) -> Any:
-        wanted = out_shardings if out_sharding is None else out_sharding
-        found = given(*args, **kwargs)
-        return found if wanted is None else reshard(found, wanted)
-
-    return decorated
+def _resharded(x: Any, place: Any) -> Any:
+    if isinstance(place, PartitionSpec):
+        place = resolved(place, "reshard")
+    if isinstance(place, NamedSharding) and place.is_explicit:
+        place = place.for_rank(len(aval_of(x).shape))
+    return put(x, place)
 
 
 def auto_axes(
     fun: Callable[..., Any] | None = None, /, *, axes: Any = None, out_sharding: Any = None
 ) -> Callable[..., Any]:
-    """Return a function whose results are sharded as `out_sharding`, given here or at the call.
+    """Return a function inside which the compiler decides how arrays are sharded.
 
-    Inside, the compiler chooses shardings, as it does everywhere in kiln.
+    Its results are sharded as `out_sharding`, given here or at the call. It applies to all axes of
+    the mesh, also if `axes` names some.
+
+    Raises: TypeError if the mesh has Explicit axes and no `out_sharding` is given.
     """
-    return _resharding(fun, axes, out_sharding, auto_axes)
+    if fun is None:
+        return functools.partial(auto_axes, axes=axes, out_sharding=out_sharding)
+    given, sharding = fun, out_sharding
+
+    @functools.wraps(given, updated=())
+    def decorated(*args: Any, out_sharding: Any = None, **kwargs: Any) -> Any:
+        wanted = sharding if out_sharding is None else out_sharding
+        mesh = _mesh_for((args, kwargs, wanted))
+        if mesh is None or not mesh.is_explicit:
+            found = given(*args, **kwargs)
+            return found if wanted is None else reshard(found, wanted)
+        if wanted is None:
+            raise TypeError(
+                three_lines(
+                    f"call of {name_of(given)} at {current_source()}",
+                    "Missing required keyword argument: 'out_sharding', which auto_axes needs",
+                    "write auto_axes(function, out_sharding=P(...)), or pass out_sharding=P(...)",
+                )
+            )
+        with override(mesh=_with_kind(mesh, AxisType.Auto)):
+            found = given(*_all_auto(args), **_all_auto(kwargs))
+        return reshard(found, wanted)
+
+    return decorated
 
 
 def explicit_axes(
     fun: Callable[..., Any] | None = None, /, *, axes: Any = None, in_sharding: Any = None
 ) -> Callable[..., Any]:
-    """Return a function whose arguments are sharded as `in_sharding`, given here or at the call.
+    """Return a function inside which types say how arrays are sharded.
 
-    Types inside do not say how arrays are sharded; see docs/differences.md.
+    Its arguments are sharded as `in_sharding`, given here or at the call. It applies to all axes of
+    the mesh, also if `axes` names some.
     """
     if fun is None:
         return functools.partial(explicit_axes, axes=axes, in_sharding=in_sharding)
@@ -142,9 +179,47 @@ def explicit_axes(
     @functools.wraps(given, updated=())
     def decorated(*args: Any, in_sharding: Any = None, **kwargs: Any) -> Any:
         wanted = shardings if in_sharding is None else in_sharding
-        return given(*(args if wanted is None else reshard(args, wanted)), **kwargs)
+        mesh = _mesh_for((args, kwargs, wanted))
+        if mesh is None or mesh.is_explicit:
+            return given(*(args if wanted is None else reshard(args, wanted)), **kwargs)
+        with override(mesh=_with_kind(mesh, AxisType.Explicit)):
+            found = given(*(args if wanted is None else reshard(args, wanted)), **kwargs)
+        return _all_auto(found)
 
     return decorated
+
+
+def _mesh_for(tree: Any) -> Mesh | AbstractMesh | None:
+    """Return the mesh in force, or that of the first array or sharding that has one."""
+    found: Mesh | AbstractMesh | None = options().mesh
+    if found is not None:
+        return found
+    for leaf in tree_flatten(tree)[0]:
+        if isinstance(leaf, NamedSharding):
+            return leaf.mesh  # type: ignore[no-any-return]
+        aval = getattr(leaf, "aval", None)
+        if type(aval) is ShardedArray:
+            return aval.placing.mesh  # type: ignore[no-any-return]
+    return None
+
+
+def _with_kind(mesh: Mesh | AbstractMesh, kind: AxisType) -> Mesh | AbstractMesh:
+    return mesh.update(axis_types=(kind,) * len(mesh.axis_names))
+
+
+def _all_auto(tree: Any) -> Any:
+    """Return a tree with arrays over meshes without Explicit axes: types say nothing of them."""
+    leaves, treedef = tree_flatten(tree)
+    return tree_unflatten(treedef, [_auto(x) if hasattr(x, "aval") else x for x in leaves])
+
+
+def _auto(x: Any) -> Any:
+    if isinstance(x, Tracer):
+        return auto(x)
+    place = x.sharding
+    if not place.is_explicit:
+        return x
+    return put(x, place.update(mesh=_with_kind(place.mesh, AxisType.Auto)))
 
 
 def make_single_device_sharding(

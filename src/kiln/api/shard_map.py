@@ -32,7 +32,7 @@ def shard_map(
     /,
     *,
     out_specs: Any,
-    in_specs: Any,
+    in_specs: Any = None,
     mesh: Mesh | None = None,
     axis_names: Collection[Any] = frozenset(),
     check_vma: bool = True,
@@ -41,8 +41,9 @@ def shard_map(
     """Map a function over the devices of a mesh, each with its shards of the arguments.
 
     `in_specs` and `out_specs` are pytree prefixes of PartitionSpecs: how arguments are sharded and
-    results are joined. Collectives (`lax.psum`, ...) refer to mesh axes by name. If `axis_names` is
-    given, the compiler handles the other mesh axes. With `check_vma` the types inside track the
+    results are joined. Without `in_specs`, arguments are sharded as their types say. Collectives
+    (`lax.psum`, ...) refer to mesh axes by name. If `axis_names` is given, the compiler handles the
+    other mesh axes. With `check_vma` the types inside track the
     mesh axes along which a value may vary from member to member: a result that is not joined along
     an axis must not vary along it, and a gradient taken inside `f` with respect to a value shared
     by members is the sum over them (`lax.pcast` gives each member its own copy). Without, nothing
@@ -75,8 +76,11 @@ def shard_map(
         leaves, in_tree = arrays_of("shard_map", "args", args)
         paths = [path for path, _ in tree_flatten_with_path(args)[0]]
         names = [parameter_name(fun, p[0].idx) + keystr(p[1:]) for p in paths]
-        specs = over.specs("in_specs", in_specs, args)
         avals = [aval_of(x) for x in leaves]
+        if in_specs is None and over.mesh.is_explicit:
+            specs = [PartitionSpec(*aval.split) for aval in avals]
+        else:
+            specs = over.specs("in_specs", in_specs, args)
         for name, aval, spec in zip(names, avals, specs, strict=True):
             over.check_fit(f"the argument {name}", "in_specs", aval, spec)
         local = [part_type(a, over.mesh, s) for a, s in zip(avals, specs, strict=True)]

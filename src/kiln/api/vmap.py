@@ -24,6 +24,7 @@ from kiln.base.wrapping import wraps
 from kiln.control.ref_primitives import content_of, holding, replace_content
 from kiln.core.ref import Ref, returned_ref
 from kiln.core.trace import aval_of
+from kiln.ir.sharded_type import is_told, mesh_of
 from kiln.jit.argument_types import leaf_type
 from kiln.jit.parameters import parameter_name
 from kiln.ops.shape import mapped_at
@@ -101,7 +102,7 @@ def vmap(
                     "give one entry per positional argument",
                 )
             )
-        options = (in_axes, out_axes, axis_name, axis_size)
+        options = (in_axes, out_axes, axis_name, axis_size, spmd_axis_name)
         if is_registered():
             return with_elements(_mapped, fun, options, args, kwargs)
         return _mapped(fun, *options, args, kwargs)
@@ -115,6 +116,7 @@ def _mapped(
     out_axes: Any,
     axis_name: Hashable | None,
     axis_size: int | None,
+    spmd_axis_name: Any,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Any:
@@ -142,7 +144,8 @@ def _mapped(
         return [*_outputs(fun, results), *[made[i].content for i in changed]]
 
     values = [content_of(x) if i in refs else x for i, x in enumerate(leaves)]
-    outs, at = batch(flat, MappedAxis(size, axis_name), values, axes)
+    axis = MappedAxis(size, axis_name, split=_mapped_split(fun, leaves, axes, spmd_axis_name))
+    outs, at = batch(flat, axis, values, axes)
     for i in reversed(box[1]):
         replace_content(leaves[i], mapped_at(outs.pop(), size, at.pop(), axes[i]))
     wanted = _out_axes(fun, out_axes, tree_unflatten(box[0], outs))
@@ -164,6 +167,37 @@ def _in_axes(fun: Any, in_axes: Any, args: Any, kwargs: Any) -> list[int | None]
             )
         ) from None
     return [*axes, *([0] * len(tree_flatten(kwargs)[0]))]
+
+
+def _mapped_split(
+    fun: Any, leaves: Sequence[Any], axes: Sequence[int | None], spmd_axis_name: Any
+) -> tuple[Any, Any] | None:
+    """Return what splits the mapped axis, with the mesh; None if nothing does."""
+    mapped = [(aval_of(x), a) for x, a in zip(leaves, axes, strict=True) if a is not None]
+    if not is_told([aval for aval, _ in mapped]):
+        return None
+    found = {aval.split[a] for aval, a in mapped}
+    if len(found) > 1:
+        raise ValueError(
+            three_lines(
+                f"vmap of {name_of(fun)} with arguments of types "
+                f"{', '.join(str(aval) for aval, _ in mapped)} at {current_source()}",
+                "Mapped away dimension of inputs passed to vmap should be sharded the same. Got "
+                f"inconsistent axis specs: {', '.join(map(str, found))}",
+                "reshard an argument: kiln.reshard(x, P(...))",
+            )
+        )
+    entry = found.pop()
+    if spmd_axis_name not in (None, entry):
+        raise ValueError(
+            three_lines(
+                f"vmap of {name_of(fun)} over an axis that {entry} splits at {current_source()}",
+                "Only one of spmd_axis_name or arrays sharded on an axis can be specified, got "
+                f"spmd_axis_name={spmd_axis_name!r}",
+                "leave spmd_axis_name out: types say what splits the mapped axis",
+            )
+        )
+    return None if entry is None else (mesh_of([aval for aval, _ in mapped]), entry)
 
 
 def _mapped_size(

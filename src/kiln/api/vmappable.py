@@ -70,16 +70,17 @@ def is_registered() -> bool:
 def with_elements(
     mapped: Callable[..., Any],
     fun: Callable[..., Any],
-    options: tuple[Any, Any, Any, Any],
+    options: tuple[Any, Any, Any, Any, Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Any:
     """Map a function whose arguments or results may have values of registered types.
 
     To `mapped` these are None: they are taken apart, and built, inside the function that it maps.
-    `options` are the axes of arguments and of results, and the name and the size of the axis.
+    `options` are the axes of arguments and of results, the name and the size of the axis, and the
+    mesh axis that splits it.
     """
-    in_axes, out_axes, name, size = options
+    in_axes, out_axes, name, size, spmd_axis_name = options
     leaves, tree = tree_flatten((args, kwargs), is_vmappable)
     own = [is_vmappable(x) for x in leaves]
     specs = _specs(in_axes, tree_unflatten(tree, [_WHOLE] * len(leaves)))
@@ -112,7 +113,7 @@ def with_elements(
     given, named = tree_unflatten(
         tree, [None if is_own else x for x, is_own in zip(leaves, own, strict=True)]
     )
-    stacked = mapped(of_elements, in_axes, out_axes, name, size, given, named)
+    stacked = mapped(of_elements, in_axes, out_axes, name, size, spmd_axis_name, given, named)
     outs, out_tree = tree_flatten(stacked, _is_none)
     again = iter(built)
     return tree_unflatten(out_tree, [next(again) if x is None else x for x in outs])

@@ -110,6 +110,10 @@ class TypePromotionError(TypeError, ValueError):
     """Operands whose dtypes have no common dtype."""
 
 
+class ShardingTypeError(Exception):
+    """The types of operands do not determine how a result is sharded."""
+
+
 class CheckpointError(ValueError):
     """A checkpoint that does not fit what it is restored to, or cannot be written."""
 

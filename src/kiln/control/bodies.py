@@ -44,7 +44,9 @@ from kiln.execution.compilation import as_array
 from kiln.ir.assumptions import assume_not_zero, collecting
 from kiln.ir.footprint import footprint
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
+from kiln.ir.mesh import PartitionSpec
 from kiln.ir.rewrite import canonical
+from kiln.ir.sharded_type import is_split_alike
 from kiln.ir.types import NOWHERE, ShapedArray, Varying
 from kiln.ir.user_code import holds_user_code, is_shareable
 from kiln.ops.collective import varied, vary_p
@@ -292,20 +294,22 @@ def check_carry_types(
     after: Sequence[ShapedArray],
 ) -> None:
     """Raise TypeError unless every part of the carry keeps its shape and dtype."""
-    wrong = [i for i, (a, b) in enumerate(zip(before, after, strict=True)) if not a.same_type(b)]
+    wrong = [
+        i
+        for i, (a, b) in enumerate(zip(before, after, strict=True))
+        if not (a.same_type(b) and is_split_alike(a, b))
+    ]
     if not wrong:
         return
     paths = tree_flatten_with_path(tree_unflatten(tree, range(tree.num_leaves)))[0]
     names = {i: f"carry{keystr(path)}" for i, (path, _) in enumerate(paths)}
     found = [f"{names[i]} goes in as {before[i]} and comes out as {after[i]}" for i in wrong]
     first = wrong[0]
-    remedy = (
-        f"convert {names[first]} back with .astype('{dtypes.long_name(before[first].dtype)}'), or "
-        f"start with a value of dtype {dtypes.long_name(after[first].dtype)}"
-        if before[first].shape == after[first].shape
-        else f"return {names[first]} with shape {tuple(before[first].shape)}, or start with a "
-        f"value of shape {tuple(after[first].shape)}"
-    )
+    if before[first].same_type(after[first]):
+        spec = PartitionSpec(*after[first].split)
+        remedy = f"start with one that is sharded alike: kiln.reshard({names[first]}, {spec})"
+    else:
+        remedy = _conversion(names[first], before[first], after[first])
     raise TypeError(
         three_lines(
             f"{construct}: the body {definition_of(user)}, called at {current_source()}",
@@ -313,6 +317,16 @@ def check_carry_types(
             f"they differ: {'; '.join(found)}",
             remedy,
         )
+    )
+
+
+def _conversion(name: str, before: ShapedArray, after: ShapedArray) -> str:
+    return (
+        f"convert {name} back with .astype('{dtypes.long_name(before.dtype)}'), or start with a "
+        f"value of dtype {dtypes.long_name(after.dtype)}"
+        if before.shape == after.shape
+        else f"return {name} with shape {tuple(before.shape)}, or start with a value of shape "
+        f"{tuple(after.shape)}"
     )
 
 

@@ -29,6 +29,7 @@ from kiln.core.ref import check_distinct
 from kiln.core.staging import eval_jaxpr, stage_pure
 from kiln.core.trace import Tracer, aval_of, state
 from kiln.ir.jaxpr import Jaxpr
+from kiln.ir.sharded_type import is_split_alike
 from kiln.ir.types import ShapedArray, Varying
 from kiln.ops.collective import varied
 from kiln.ops.conversion import convert_element_type
@@ -262,7 +263,7 @@ def _check_same(construct: str, pair: Sequence[tuple[str, Callable[..., Any], Bo
     wrong = [
         (i, x, y)
         for i, (x, y) in enumerate(zip(body_a.out_avals, body_b.out_avals, strict=True))
-        if not x.same_type(y)
+        if not (x.same_type(y) and is_split_alike(x, y))
     ]
     if wrong:
         example = tree_unflatten(body_a.out_tree, range(body_a.out_tree.num_leaves))
@@ -276,6 +277,7 @@ def _check_same(construct: str, pair: Sequence[tuple[str, Callable[..., Any], Bo
                 asked,
                 f"{construct} branches must have equal output types, but they differ: "
                 f"{'; '.join(found)}",
-                "convert the results to one dtype with .astype, and to one shape",
+                "convert the results to one dtype with .astype, to one shape, and to one sharding "
+                "with kiln.reshard",
             )
         )

@@ -253,7 +253,7 @@ io_callback_p = IOCallback()
 
 def stacked(avals: Sequence[ShapedArray], size: Any) -> tuple[ShapedArray, ...]:
     """Return the types of stacks."""
-    return tuple(a.with_(shape=(size, *a.shape)) for a in avals)
+    return tuple(a.with_axis(0, size) for a in avals)
 
 
 def _host_function(

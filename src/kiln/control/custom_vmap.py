@@ -222,7 +222,7 @@ class CustomVmapCall(Region):
         ]
         outs, stacked = rule(axis.size, [a is not None for a in axes[num_consts:]], args)
         for x, s, aval in zip(outs, stacked, call.out_avals, strict=True):
-            wanted = aval.with_(shape=(axis.size, *aval.shape)) if s else aval
+            wanted = aval.with_axis(0, axis.size) if s else aval
             if not aval_of(x).same_type(wanted):
                 raise ValueError(
                     three_lines(

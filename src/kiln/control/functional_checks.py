@@ -52,8 +52,8 @@ NEVER_MAKE_NAN = frozenset(
         *("optimization_barrier", "pad", "ppermute", "pvary", "real", "reshape", "rev"),
         *("select_n", "sharding_constraint", "slice", "sort", "split", "squeeze"),
         *("stop_gradient", "top_k", "transpose", "ceil", "clamp", "cummax", "cummin", "floor"),
-        *("max", "min", "reduce_max", "reduce_min", "round", "scatter", "scatter-max"),
-        *("scatter-min",),
+        *("max", "mesh_cast", "min", "reduce_max", "reduce_min", "reshard", "round"),
+        *("scatter", "scatter-max", "scatter-min"),
     ]
 )
 """Operations whose nans were there before."""

@@ -44,7 +44,7 @@ from kiln.control.branches import known_value
 from kiln.control.high_values import carrying, over_fori, over_scan, over_while
 from kiln.control.ref_rows import scan_over_refs
 from kiln.control.region import memoized, merge, select_by
-from kiln.control.scan import scan_p
+from kiln.control.scan import scan_p, slice_type
 from kiln.control.scan_split import split_by_counts
 from kiln.control.while_loop import while_p
 from kiln.core.ref import Ref
@@ -103,7 +103,7 @@ def scan(
         return scan_over_refs(scan, f, init, rows, rows_tree, **told)
     if not options().jit and type(count) is int and count:
         return _scan_in_python(f, init, rows, rows_tree, count, reverse)
-    slices = [aval_of(x).with_(shape=aval_of(x).shape[1:]) for x in rows]
+    slices = [slice_type(aval_of(x)) for x in rows]
     in_tree = treedef_tuple((carry_tree, rows_tree))
     n = len(carry)
 

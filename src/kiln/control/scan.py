@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from kiln.base.errors import three_lines
+from kiln.base.source import current_source
 from kiln.control.region import (
     Extend,
     Region,
@@ -35,6 +36,7 @@ from kiln.ir import key_uses
 from kiln.ir.jaxpr import Eqn, Jaxpr
 from kiln.ir.key_uses import Keys
 from kiln.ir.rewrite import drop_inputs, eliminate_dead_code
+from kiln.ir.sharded_type import ShardedArray
 from kiln.ir.sizes import Dim
 from kiln.ir.types import ShapedArray
 from kiln.ops.families import add
@@ -45,7 +47,24 @@ from kiln.transforms.jvp import jvp_jaxpr
 
 def stacked(aval: ShapedArray, length: Dim) -> ShapedArray:
     """Return the type of `length` values of a type, along a new leading axis."""
-    return aval.with_(shape=(length, *aval.shape))
+    return aval.with_axis(0, length)
+
+
+def slice_type(aval: ShapedArray) -> ShapedArray:
+    """Return the type of the slices along the leading axis.
+
+    Raises: ValueError if a mesh axis splits it: a device would have only some of the steps.
+    """
+    if type(aval) is ShardedArray and aval.split[0] is not None:
+        raise ValueError(
+            three_lines(
+                f"scan over xs of type {aval} at {current_source()}",
+                "0th dimension of all xs should be replicated, and "
+                f"{aval.split[0]} splits that of these",
+                "gather it: kiln.reshard(xs, P(None, ...))",
+            )
+        )
+    return aval.without_axis(0)
 
 
 class Scan(Region):

@@ -8,6 +8,8 @@ from typing import Any
 
 from kiln.core.trace import aval_of
 from kiln.ir.mesh import Mesh, PartitionSpec, axes_of
+from kiln.ir.sharded_type import plain, typed
+from kiln.ir.sharding import NamedSharding
 from kiln.ir.types import ShapedArray
 from kiln.ops.shape import reshape, transpose
 
@@ -21,14 +23,16 @@ def shard_counts(mesh: Mesh, spec: PartitionSpec, ndim: int) -> list[int]:
 def part_type(aval: ShapedArray, mesh: Mesh, spec: PartitionSpec) -> ShapedArray:
     """Return the type of one member's shard."""
     parts = shard_counts(mesh, spec, aval.ndim)
-    return aval.with_(shape=tuple(n // p for n, p in zip(aval.shape, parts, strict=True)))
+    shape = tuple(n // p for n, p in zip(aval.shape, parts, strict=True))
+    return plain(aval).with_(shape=shape)  # type: ignore[no-any-return]
 
 
 def whole_type(aval: ShapedArray, mesh: Mesh, spec: PartitionSpec) -> ShapedArray:
     """Return the type of an array from that of one member's shard."""
     parts = shard_counts(mesh, spec, aval.ndim)
     shape = tuple(n * p for n, p in zip(aval.shape, parts, strict=True))
-    return aval.with_(shape=shape, varying=aval.varying.difference(mesh.axis_names))
+    whole = plain(aval).with_(shape=shape, varying=aval.varying.difference(mesh.axis_names))
+    return typed(whole, NamedSharding(mesh, spec)) if mesh.is_explicit else whole  # type: ignore[no-any-return]
 
 
 def shard_names(spec: PartitionSpec) -> list[Any]:

@@ -312,7 +312,7 @@ class MappedPullBack(Record):
     @property
     def out_avals(self) -> tuple[ShapedArray, ...]:
         """The types of the results."""
-        return tuple(a.with_(shape=(self.axis.size, *a.shape)) for a in self.inner.out_avals)
+        return tuple(a.with_axis(0, self.axis.size) for a in self.inner.out_avals)
 
     def __call__(self, residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         """Return cotangents of the moving inputs."""
@@ -328,16 +328,14 @@ class MappedPullBack(Record):
         outs, at = batch(flat, self.axis, [*residuals, *select_by(moving, cts)], axes)
         given = iter([mapped_at(x, self.axis.size, a, 0) for x, a in zip(outs, at, strict=True)])
         return [
-            Zero(ct.aval.with_(shape=(self.axis.size, *ct.aval.shape)))
-            if is_zero(ct)
-            else next(given)
+            Zero(ct.aval.with_axis(0, self.axis.size)) if is_zero(ct) else next(given)
             for ct in box[0]
         ]
 
 
 def unstacked(aval: ShapedArray, at: int) -> ShapedArray:
     """Return the type of one element of a stack."""
-    return aval.with_(shape=(*aval.shape[:at], *aval.shape[at + 1 :]))
+    return aval.without_axis(at)
 
 
 def unstacked_zeros(

@@ -33,6 +33,7 @@ from kiln.core.transfers import explicit, sent
 from kiln.core.watching import WATCHES, note_look
 from kiln.ir.display import pretty
 from kiln.ir.formats import Format, format_of
+from kiln.ir.sharded_type import plain
 from kiln.ir.sharding import Sharding, SingleDeviceSharding
 from kiln.ir.types import ShapedArray
 
@@ -278,7 +279,7 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
         return copied(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickle, (host_value(self), self.aval)
+        return _unpickle, (host_value(self), plain(self.aval))
 
     def __dlpack__(
         self,
@@ -470,7 +471,7 @@ def shard_arrays(x: ConcreteArray) -> list[ConcreteArray]:
     if len(devices) == 1:
         alone = SingleDeviceSharding(devices[0])
         return [part_like(x, PlacedArray(x.aval, host, buffer, memory, alone, True))]
-    aval = x.aval.with_(shape=x.sharding.shard_shape(x.shape))
+    aval = plain(x.aval).with_(shape=x.sharding.shard_shape(x.shape))
     here = [devices[i] for i in x.sharding.addressable_order]
     parts = x._ask(home.shards, home, buffer_at(x, home, x.sharding), x.sharding)
     found = [

@@ -11,6 +11,7 @@ from kiln.base import dtypes
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray, PlacedArray, buffer_at, host_value, part_like
 from kiln.core.engine import Buffer, Memory
+from kiln.ir.sharded_type import plain, typed
 from kiln.ir.sharding import Sharding, SingleDeviceSharding, misfit, require_fit
 from kiln.ir.types import ShapedArray
 
@@ -49,9 +50,9 @@ def from_placed(
     shardings: Sequence[Sharding],
     committed: bool,
 ) -> list[ConcreteArray]:
-    """Make arrays from buffers with the given shardings."""
+    """Make arrays from buffers with the given shardings, of which their types tell."""
     return [
-        PlacedArray(a, None, b, memory, s, committed)
+        PlacedArray(typed(a, s), None, b, memory, s, committed)
         for a, b, s in zip(avals, buffers, shardings, strict=True)
     ]
 
@@ -74,7 +75,7 @@ def joined(
 
 def unplaced(x: ConcreteArray) -> ConcreteArray:
     """Return an array with the same values on the first device."""
-    return ConcreteArray(x.aval, host_value(x)) if type(x) is PlacedArray else x
+    return ConcreteArray(plain(x.aval), host_value(x)) if type(x) is PlacedArray else x
 
 
 def together(values: Sequence[Any]) -> Sequence[Any]:

@@ -18,10 +18,12 @@ from kiln.base.source import current_source, in_scopes
 from kiln.core.array import from_host, host_value
 from kiln.core.leaks import check_leaks
 from kiln.core.ref import Ref, not_an_array
+from kiln.core.result_types import types_of_results
 from kiln.core.trace import Trace, Tracer, aval_of, check_live, state
 from kiln.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from kiln.ir.operation import Operation
 from kiln.ir.ref_type import is_ref_type
+from kiln.ir.sharded_type import ShardedArray, is_told
 from kiln.ir.types import NOWHERE, ShapedArray
 
 
@@ -39,7 +41,7 @@ class StagingTracer(Tracer):
 class StagingTrace(Trace):
     """Records every operation as an equation."""
 
-    __slots__ = ("arg_names", "consts", "definition", "eqns", "invars", "purpose")
+    __slots__ = ("arg_names", "consts", "definition", "eqns", "invars", "is_told", "purpose")
 
     def __init__(
         self,
@@ -56,11 +58,15 @@ class StagingTrace(Trace):
         self.definition = definition
         self.purpose = purpose
         self.arg_names = arg_names
+        # Whether types in the program say how arrays are sharded: only then rules are asked.
+        self.is_told = False
 
     def argument(self, aval: Any) -> Any:
         """Add an input and return its tracer, or the reference that it is."""
         var = Var(aval)
         self.invars.append(var)
+        if type(aval) is ShardedArray:
+            self.is_told = True
         if is_ref_type(aval):
             return Ref(aval, self, variable=var)
         return StagingTracer(self, var)
@@ -81,6 +87,8 @@ class StagingTrace(Trace):
         known = self.consts.get(id(x))
         if known is None:
             known = self.consts[id(x)] = (Var(aval_of(x)), x)
+            if type(known[0].aval) is ShardedArray:
+                self.is_told = True
         return known[0]
 
     def process(self, primitive: Operation, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -95,7 +103,11 @@ class StagingTrace(Trace):
                 raise not_an_array(primitive.name, x)
             else:
                 atoms.append(self.atom(x))
-        inferred = primitive.infer(*[atom.aval for atom in atoms], **params)
+        avals = [atom.aval for atom in atoms]
+        if self.is_told:
+            inferred = types_of_results(primitive, avals, params)
+        else:
+            inferred = primitive.infer(*avals, **params)
         if state.tracked and not primitive.region:
             inferred = _varying(primitive, atoms, inferred, params)
         return self.record(primitive, atoms, inferred, params)
@@ -106,6 +118,8 @@ class StagingTrace(Trace):
         """Append an equation with results of the given types and return their tracers."""
         if primitive.multiple:
             outs = [StagingTracer(self, Var(aval)) for aval in inferred]
+            if primitive.tells_shardings and is_told(inferred):
+                self.is_told = True
             outvars = [out.variable for out in outs]
             result: Any = outs
         else:

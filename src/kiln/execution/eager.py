@@ -14,6 +14,7 @@ from typing import Any
 from kiln.base.bounded import Bounded
 from kiln.base.config import Options, options
 from kiln.base.memory import MB
+from kiln.core.result_types import types_of_results
 from kiln.core.trace import Trace, Tracer, aval_of, leaked, set_root_trace
 from kiln.core.transfers import applied
 from kiln.execution.compilation import CachedProgram, WrongDevice, compile_jaxpr
@@ -103,7 +104,7 @@ class EvalTrace(Trace):
 
 
 def _program(primitive: Operation, avals: Sequence[ShapedArray], params: dict[str, Any]) -> Jaxpr:
-    inferred = primitive.infer(*avals, **params)
+    inferred = types_of_results(primitive, avals, params)
     invars = [Var(aval) for aval in avals]
     outvars = [Var(aval) for aval in (inferred if primitive.multiple else [inferred])]
     eqn = Eqn(primitive, invars, outvars, params, primitive.effects(params))

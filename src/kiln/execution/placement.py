@@ -30,8 +30,10 @@ from kiln.execution.engine_choice import engine_for
 from kiln.execution.execution_guards import check_execution
 from kiln.execution.programs import program_of
 from kiln.execution.sized_programs import compile_for_sizes, program_for_sizes
+from kiln.execution.told_programs import shardings_of_results
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.mesh import Mesh, PartitionSpec
+from kiln.ir.sharded_type import typed
 from kiln.ir.sharding import NamedSharding, Sharding, SingleDeviceSharding, misfit
 from kiln.ir.specialise import specialise_later
 
@@ -206,7 +208,8 @@ class Placer:
         whole, chosen_set = NamedSharding(mesh, PartitionSpec()), frozenset(devices)
         here = [s if s and s.device_set == chosen_set else None for s in committed]
         in_shardings = tuple([c or w or whole for c, w in zip(here, wanted, strict=True)])
-        outs = request.out_shardings or (None,) * len(self.jaxpr.outvars)
+        asked = request.out_shardings or (None,) * len(self.jaxpr.outvars)
+        outs = tuple(shardings_of_results(self.jaxpr, asked, mesh))
         return Placement(devices, mesh, in_shardings, outs)
 
     def is_chosen(self, committed: Sequence[Sharding | None], placement: Placement | None) -> bool:
@@ -306,6 +309,8 @@ class Placer:
         alone = SingleDeviceSharding(placement.devices[0])
         in_shardings = program.placement.in_shardings or (alone,) * len(program.jaxpr.invars)
         out_shardings = tuple(compiled.executable.out_shardings())
+        types = list(map(typed, compiled.out_avals, out_shardings))
+        compiled = compiled.base.giving(types)
         return _placed(compiled, names, in_shardings, out_shardings, committed)
 
     def _names(self, compiled: CachedProgram) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from kiln.base.config import options
 from kiln.core.engine import BATCH_INVARIANT, Placement, Program
+from kiln.execution.told_programs import without_told_types
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.rewrite import drop_inputs, eliminate_dead_code
 
@@ -25,6 +26,8 @@ def program_of(
     """
     if options().batch_invariant:
         compiler_options = (*compiler_options, (BATCH_INVARIANT, True))
+    if placement is not None and placement.mesh is not None:
+        jaxpr = without_told_types(jaxpr)
     clean, used = eliminate_dead_code(jaxpr)
     if keep_unused or all(used):
         return Program(clean, name, compiler_options, donated, placement), None

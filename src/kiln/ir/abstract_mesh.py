@@ -62,6 +62,8 @@ class AxisKinds:
 
     axis_names: tuple[Any, ...]
     axis_types: tuple[AxisType, ...]
+    is_explicit: bool
+    """Whether an axis is Explicit: types say what is split along it."""
 
     @property
     def axis_sizes(self) -> tuple[int, ...]:
@@ -149,6 +151,7 @@ class AbstractMesh(AxisKinds):
                 )
             )
         self.axis_types = axis_types_for(self.axis_names, axis_types, "AbstractMesh")
+        self.is_explicit = AxisType.Explicit in self.axis_types
         self.abstract_device = abstract_device
         self._key = (self._sizes, self.axis_names, self.axis_types, abstract_device)
 

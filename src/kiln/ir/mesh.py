@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,7 +11,14 @@ from kiln import _runtime
 from kiln.base.errors import three_lines
 from kiln.base.processes import processes
 from kiln.base.source import current_source
-from kiln.ir.abstract_mesh import EMPTY, AbstractDevice, AbstractMesh, AxisKinds, axis_types_for
+from kiln.ir.abstract_mesh import (
+    EMPTY,
+    AbstractDevice,
+    AbstractMesh,
+    AxisKinds,
+    AxisType,
+    axis_types_for,
+)
 
 
 class _Unconstrained:
@@ -28,14 +35,19 @@ UNCONSTRAINED = _Unconstrained()
 class PartitionSpec:
     """Which mesh axes shard which dimension: per dimension None, an axis name, or several names.
 
-    `P.UNCONSTRAINED` leaves a dimension to the compiler, in `with_sharding_constraint`.
+    `P.UNCONSTRAINED` leaves a dimension to the compiler, in `with_sharding_constraint`. Specs with
+    `unreduced` or `reduced` axes can be written; no array of kiln is sharded so.
     """
 
-    __slots__ = ("entries",)
+    __slots__ = ("entries", "reduced", "unreduced")
     UNCONSTRAINED: ClassVar[Any] = UNCONSTRAINED
 
-    def __init__(self, *entries: Any) -> None:
+    def __init__(
+        self, *entries: Any, unreduced: Collection[Any] = (), reduced: Collection[Any] = ()
+    ) -> None:
         self.entries = tuple(_entry(e) for e in entries)
+        self.unreduced = frozenset(unreduced)
+        self.reduced = frozenset(reduced)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.entries)
@@ -65,17 +77,29 @@ class PartitionSpec:
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, PartitionSpec):
-            return self.entries == other.entries
-        return isinstance(other, tuple) and self.entries == other
+            return self._key() == other._key()
+        return isinstance(other, tuple) and self._key() == (other, frozenset(), frozenset())
 
     def __hash__(self) -> int:
         return hash(self.entries)
 
+    def _key(self) -> tuple[Any, ...]:
+        return self.entries, self.unreduced, self.reduced
+
     def __repr__(self) -> str:
-        return f"P({', '.join(map(repr, self.entries))})"
+        more = [
+            f"{name}={set(axes)}"
+            for name, axes in (("unreduced", self.unreduced), ("reduced", self.reduced))
+            if axes
+        ]
+        return f"P({', '.join([*map(repr, self.entries), *more])})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return PartitionSpec, self.entries
+        return _spec, self._key()
+
+
+def _spec(entries: Any, unreduced: Any, reduced: Any) -> PartitionSpec:
+    return PartitionSpec(*entries, unreduced=unreduced, reduced=reduced)
 
 
 def _entry(entry: Any) -> Any:
@@ -95,8 +119,8 @@ def axes_of(entry: Any) -> tuple[Any, ...]:
 class Mesh(AxisKinds, _runtime.OptionValue):
     """Devices arranged in a grid whose axes have names.
 
-    As a context (`with mesh:`) it is the mesh that a bare PartitionSpec refers to. `axis_types` are
-    kept, and have no effect: the compiler chooses what no sharding says.
+    As a context (`with mesh:`) it is the mesh that a bare PartitionSpec refers to. `axis_types` say
+    of each axis who decides what is split along it; for Explicit ones, the types of arrays do.
 
     Raises: ValueError if names and axes differ in number, or a name or device is repeated.
     """
@@ -127,6 +151,7 @@ class Mesh(AxisKinds, _runtime.OptionValue):
                 three_lines(asked, "an axis name comes twice", "give each axis its own name")
             )
         self.axis_types = axis_types_for(names, axis_types, "Mesh")
+        self.is_explicit = AxisType.Explicit in self.axis_types
         self._flat: tuple[Any, ...] = tuple(self.devices.flat)
         if len(set(self._flat)) != len(self._flat):
             raise ValueError(

@@ -7,6 +7,7 @@ A subclass holds the mathematics; engines hold their lowerings. The rules, and w
     jvp          how results move with operands               jvp                 if differentiable
     transpose    pull back to `Linear` operands               reverse             if linear
     batch        the same on a stack of operands              vmap                always
+    splits       how results are sharded, given operands      bind                Explicit axes
     expand       the same in simpler primitives               engines             optional
     partial_eval, live, stage, evaluate                       regions only
     thread_state the same, state passed through its programs  checks, references   regions only
@@ -19,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kiln.base.errors import MissingRule
+from kiln.base.errors import MissingRule, ShardingTypeError
 from kiln.base.source import current_source
 from kiln.ir.effects import NO_EFFECTS, Effects
 from kiln.ir.types import Varying
@@ -41,6 +42,8 @@ class Operation:
     """Holds programs among its parameters."""
     on_keys: str = "use"
     """What it does with random keys: `use` them, `look` at them, or `move` them elsewhere."""
+    tells_shardings: bool = False
+    """Its `infer` is told how operands are sharded, and tells how results are."""
 
     revision: int = 0
     """When a rule of this one primitive was last replaced (`base/revisions.py`); 0: never."""
@@ -80,6 +83,22 @@ class Operation:
     def varies(self, operands: Varying, params: dict[str, Any]) -> Varying:
         """Return the mesh axes along which results vary, given those of all operands."""
         return operands
+
+    def splits(
+        self, operands: Sequence[Any], results: Sequence[Any], params: dict[str, Any]
+    ) -> Any:
+        """Return what splits each axis of the result (a list, if `multiple`), as `aval.split` does.
+
+        The types of the operands say how they are split, those of the results do not yet.
+
+        Raises: ShardingTypeError if those do not determine it.
+        """
+        raise ShardingTypeError(
+            f"{self.name}: operands {', '.join(map(str, operands))} at {current_source()}\n"
+            f"sharding rule for {self.name} is not implemented: its types cannot say how the "
+            "result is sharded\n"
+            "let the compiler shard it: kiln.sharding.auto_axes(function, out_sharding=P(...))"
+        )
 
     def numpy(self, *arrays: Any, **params: Any) -> Any:
         """Compute the operation with NumPy."""

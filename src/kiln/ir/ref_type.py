@@ -59,6 +59,14 @@ class AbstractRef(AbstractValue):
             return self
         return AbstractRef(self.inner_aval.with_(shape=shape, dtype=dtype))
 
+    def without_axis(self, axis: int) -> AbstractRef:
+        """Return the type of a reference to the elements of a stack along an axis."""
+        return AbstractRef(self.inner_aval.without_axis(axis))
+
+    def with_axis(self, axis: int, size: Dim) -> AbstractRef:
+        """Return the type of a reference to a stack along a new axis."""
+        return AbstractRef(self.inner_aval.with_axis(axis, size))
+
     def tangent(self) -> ShapedArray:
         """Return the type of a tangent: a reference has none."""
         return ShapedArray(self.shape, dtypes.float0)

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from kiln.base.errors import three_lines
+from kiln.base.errors import UnavailableOptionError, three_lines
 from kiln.base.named_tuples import NamedTuple
 from kiln.base.processes import processes
 from kiln.base.source import current_source
 from kiln.ir.abstract_mesh import AbstractMesh
-from kiln.ir.mesh import Mesh, PartitionSpec, axes_of
+from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec, axes_of
 from kiln.ir.sharding_pictures import sharding_svg
 
 Index = tuple[slice, ...]
@@ -39,6 +39,8 @@ class Sharding:
 
     devices: tuple[Any, ...]
     memory_kind: str | None = None
+    is_explicit = False
+    """Whether it is over a mesh with Explicit axes."""
 
     def blocks(self, ndim: int) -> Blocks:
         """Return how an array of rank `ndim` is split."""
@@ -170,8 +172,26 @@ class NamedSharding(Sharding):
         self.mesh: Any = mesh
         self.spec = spec if isinstance(spec, PartitionSpec) else PartitionSpec(*spec)
         self.devices = mesh.flat
+        self.is_explicit = mesh.is_explicit
         self._hash = hash((mesh, self.spec))
         self._blocks: dict[int, Blocks] = {}
+        if self.spec.unreduced or self.spec.reduced:
+            raise UnavailableOptionError(
+                three_lines(
+                    f"NamedSharding({mesh}, {self.spec}) at {current_source()}",
+                    "kiln has no arrays that are unreduced or reduced along mesh axes",
+                    "sum over the axes: an out_sharding without unreduced=, or shard_map with psum",
+                )
+            )
+        if UNCONSTRAINED in self.spec.entries and not mesh.auto_axes and not mesh.empty:
+            raise ValueError(
+                three_lines(
+                    f"NamedSharding({mesh}, {self.spec}) at {current_source()}",
+                    f"{self.spec} cannot contain `P.UNCONSTRAINED` when no mesh axis_types are "
+                    "`Auto`: nothing is left to the compiler",
+                    "name mesh axes, or None",
+                )
+            )
         seen: set[Any] = set()
         for name in itertools.chain.from_iterable(map(axes_of, self.spec)):
             if name not in mesh.axis_names:
@@ -204,6 +224,11 @@ class NamedSharding(Sharding):
         """Return a sharding with another `mesh`, `spec` or `memory_kind`."""
         values = {"mesh": self.mesh, "spec": self.spec, "memory_kind": self.memory_kind, **changes}
         return NamedSharding(**values)
+
+    def for_rank(self, ndim: int) -> NamedSharding:
+        """Return the same sharding with an entry for each axis of arrays of rank `ndim`."""
+        missing = ndim - len(self.spec)
+        return self.update(spec=self.spec + (None,) * missing) if missing > 0 else self
 
     def blocks(self, ndim: int) -> Blocks:
         """Return how an array of rank `ndim` is split."""

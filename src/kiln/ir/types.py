@@ -2,7 +2,8 @@
 
 A `ShapedArray` is a shape, a dtype and a weak-type flag. Dimensions are ints, or `Size` expressions
 over named axes (`ir/sizes.py`). A dtype is a `numpy.dtype` or an extended one such as `key<fry>`.
-Inside `shard_map` a type also says along which mesh axes members may hold different values.
+Inside `shard_map` a type also says along which mesh axes members may hold different values. The
+type of an array that Explicit axes of a mesh split says so: a `ShardedArray` (`sharded_type.py`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
+from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.ir.abstract_mesh import EMPTY
@@ -121,6 +123,25 @@ class ShapedArray(AbstractValue):
             self.varying if varying is None else varying,
         )
 
+    def without_axis(self, axis: int) -> ShapedArray:
+        """Return the type of the elements of a stack along an axis."""
+        shape = self.shape
+        return ShapedArray(
+            shape[:axis] + shape[axis + 1 :], self.dtype, self.weak_type, self.varying
+        )
+
+    def with_axis(self, axis: int, size: Dim) -> ShapedArray:
+        """Return the type of a stack of such values along a new axis."""
+        shape = self.shape
+        return ShapedArray(
+            (*shape[:axis], size, *shape[axis:]), self.dtype, self.weak_type, self.varying
+        )
+
+    @property
+    def split(self) -> tuple[Any, ...]:
+        """What splits each axis: None, an Explicit axis of a mesh, or several."""
+        return (None,) * len(self.shape)
+
     def update(self, **changes: Any) -> ShapedArray:
         """Return a copy with another `shape`, `dtype` or `weak_type`.
 
@@ -133,8 +154,10 @@ class ShapedArray(AbstractValue):
 
     @property
     def sharding(self) -> NamedSharding:
-        """A sharding over no mesh: types do not say where arrays are."""
-        return NamedSharding(EMPTY, PartitionSpec(*[None] * len(self.shape)))
+        """A sharding that splits nothing, over the mesh in force if it has Explicit axes."""
+        mesh = options().mesh
+        over = mesh.abstract_mesh if mesh is not None and mesh.is_explicit else EMPTY
+        return NamedSharding(over, PartitionSpec(*[None] * len(self.shape)))
 
     @property
     def vma(self) -> Varying:

@@ -27,7 +27,7 @@ from kiln.jit.argument_binding import ArgumentBinding, Call
 from kiln.jit.entry import Recording
 from kiln.jit.parameters import NONE_CHOSEN, Chosen
 from kiln.jit.signature import Arguments
-from kiln.ops.sharding import resolved, with_sharding_constraint, without_layout
+from kiln.ops.sharding import put, resolved, with_sharding_constraint, without_layout
 
 
 class _ByPositionOnly(ArgumentBinding):
@@ -171,5 +171,7 @@ def constrained(values: Sequence[Any], shardings: Sequence[Sharding | None]) -> 
             aval = aval_of(x)
             asked = f"{aval}, sharded as requested by a nested jitted function"
             require_fit(sharding, aval.shape, f"{asked}, at {current_source()}")
-        found.append(x if sharding is None else with_sharding_constraint(x, sharding))
+            change = put if sharding.is_explicit else with_sharding_constraint
+            x = change(x, sharding)
+        found.append(x)
     return found

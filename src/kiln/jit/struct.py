@@ -13,6 +13,7 @@ from kiln.base.source import current_source
 from kiln.core.array import ArrayOperators
 from kiln.core.ref import Ref
 from kiln.core.trace import aval_of
+from kiln.ir.sharded_type import ShardedArray, typed
 from kiln.ir.sharding import Sharding
 from kiln.ir.sizes import Dim, product
 from kiln.ir.types import ShapedArray
@@ -144,9 +145,12 @@ def type_of_struct(x: Any) -> ShapedArray | None:
     shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
     if not isinstance(shape, tuple) or dtype is None:
         return None
-    return ShapedArray(shape, dtypes.canonicalize_dtype(dtype), getattr(x, "weak_type", False))
+    aval = ShapedArray(shape, dtypes.canonicalize_dtype(dtype), getattr(x, "weak_type", False))
+    place = getattr(x, "sharding", None)
+    return typed(aval, place) if isinstance(place, Sharding) else aval
 
 
 def struct_of(aval: ShapedArray) -> ShapeDtypeStruct:
     """Return a type as a ShapeDtypeStruct."""
-    return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+    place = aval.placing if type(aval) is ShardedArray else None
+    return ShapeDtypeStruct(aval.shape, aval.dtype, sharding=place, weak_type=aval.weak_type)

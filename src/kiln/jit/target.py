@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import PlacedArray
 from kiln.ir.sharding import Sharding
 from kiln.jit.struct import ShapeDtypeStruct
+from kiln.ops.sharding import resolved, says_nothing
 
 _PLATFORMS = ("cpu", "cuda", "gpu", "tpu")
 
@@ -21,7 +23,10 @@ def committed_places(leaves: Iterable[Any]) -> tuple[Sharding | None, ...]:
 
 def _place(x: Any) -> Sharding | None:
     if isinstance(x, ShapeDtypeStruct):
-        return x.sharding
+        place = x.sharding
+        if place is None or place.devices or says_nothing(place) or options().mesh is None:
+            return place
+        return resolved(place, "ShapeDtypeStruct with sharding")
     return x.sharding if isinstance(x, PlacedArray) and x.committed else None
 
 

@@ -68,14 +68,20 @@ class Initializer(Protocol):
 def _initializer(draw: Callable[[Any, tuple[Any, ...], Any], Any], dtype: Any) -> Initializer:
     default = dtype
 
-    def init(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike | None = None) -> Array:
+    def init(
+        key: ArrayLike,
+        shape: ShapeLike,
+        dtype: DTypeLike | None = None,
+        out_sharding: Any = None,
+    ) -> Array:
         wanted = default if dtype is None else dtype
         found = (
             dtypes.default_float_dtype()
             if wanted is None
             else dtypes.check_user_dtype(wanted, "initializer")
         )
-        return draw(key, canonical_shape("initializer", shape), found)
+        made = draw(key, canonical_shape("initializer", shape), found)
+        return sharded(made, out_sharding, "initializer")
 
     return init
 

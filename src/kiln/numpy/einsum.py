@@ -28,6 +28,7 @@ from kiln.numpy.matrices import diagonal
 from kiln.numpy.promotion import operands as array_operands
 from kiln.numpy.promotion import promote_dtypes
 from kiln.ops import contraction, reduction
+from kiln.ops.explicit_sharding import auto
 from kiln.ops.out_sharding import sharded
 from kiln.ops.shape import reduce_sum, squeeze, transpose
 
@@ -71,6 +72,8 @@ def einsum(
     refuse_out("einsum", out)
     arrays, steps = _planned("einsum", subscripts, operands, optimize)
     arrays = list(promote_dtypes(*arrays))
+    if out_sharding is not None:
+        arrays = [auto(x) for x in arrays]
     preferred = (
         None
         if preferred_element_type is None
@@ -81,9 +84,7 @@ def einsum(
         chosen = [arrays.pop(place) for place in step.places]
         arrays.append(_apply(step, chosen, precision, preferred, product))
     (result,) = arrays
-    return sharded(
-        result if preferred is None else cast(result, preferred), out_sharding, "jnp.einsum"
-    )
+    return sharded(result if preferred is None else cast(result, preferred), out_sharding, "einsum")
 
 
 def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = "auto") -> Any:

@@ -20,6 +20,7 @@ from kiln.numpy import promotion
 from kiln.numpy.creation import canonical_shape
 from kiln.numpy.promotion import lifted, operands, shape_of
 from kiln.ops import shape as shape_ops
+from kiln.ops.explicit_sharding import auto
 from kiln.ops.out_sharding import sharded
 from kiln.ops.shape import canonical_axis, move_axis
 
@@ -100,6 +101,8 @@ def reshape(
     """
     a = one("reshape", a)
     target = _resolved(a, shape)
+    if out_sharding is not None:
+        a = auto(a)
     if order == "C":
         return sharded(shape_ops.reshape(a, target), out_sharding, "jnp.reshape")
     if order == "F":
@@ -164,6 +167,8 @@ def ravel(a: ArrayLike, order: str = "C", *, out_sharding: Any = None) -> Array:
         Array([1, 2, 3, 4], dtype=int32)
     """
     a = one("ravel", a)
+    if out_sharding is not None:
+        a = auto(a)
     return sharded(
         reshape(a, (product(shape_of(a)),), order if order != "K" else "C"),
         out_sharding,
@@ -306,6 +311,8 @@ def broadcast_to(array: ArrayLike, shape: ShapeLike, *, out_sharding: Any = None
                 "axes must have size 1 or the requested size, starting from the last one",
             )
         )
+    if out_sharding is not None:
+        array = auto(array)
     return sharded(promotion.broadcast_to(array, target), out_sharding, "jnp.broadcast_to")
 
 

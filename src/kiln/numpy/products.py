@@ -18,6 +18,7 @@ from kiln.numpy.elementary import conj
 from kiln.numpy.manipulation import canonical_axes, moveaxis, one, ravel
 from kiln.numpy.promotion import full_shapes, operands, promote_dtypes
 from kiln.ops import contraction
+from kiln.ops.explicit_sharding import auto
 from kiln.ops.out_sharding import sharded
 from kiln.ops.shape import canonical_axis, expand_dims, reshape, squeeze, transpose
 from kiln.ops.static_slicing import concatenate, slice_in_dim
@@ -53,6 +54,8 @@ def dot(
         5
     """
     a, b, preferred = _pair("dot", a, b, preferred_element_type)
+    if out_sharding is not None:
+        a, b = auto(a), auto(b)
     if not a.shape or not b.shape:
         return sharded(multiply(a, b), out_sharding, "jnp.dot")
     over = max(len(b.shape) - 2, 0)
@@ -80,6 +83,8 @@ def matmul(
         Array([3, 7], dtype=int32)
     """
     a, b, preferred = _pair("matmul", a, b, preferred_element_type)
+    if out_sharding is not None:
+        a, b = auto(a), auto(b)
     for i, x in enumerate((a, b)):
         if not x.shape:
             raise ValueError(
@@ -254,6 +259,8 @@ def tensordot(
         (2, 4)
     """
     a, b, preferred = _pair("tensordot", a, b, preferred_element_type)
+    if out_sharding is not None:
+        a, b = auto(a), auto(b)
     ranks = len(a.shape), len(b.shape)
     if isinstance(axes, (int, np.integer)):
         count = operator.index(axes)

@@ -51,6 +51,8 @@ from kiln.ops.dimension_numbers import (
     GatherScatterMode,
     ScatterDimensionNumbers,
 )
+from kiln.ops.explicit_sharding import auto
+from kiln.ops.out_sharding import sharded
 from kiln.ops.shape import expand_dims, full, reshape
 from kiln.ops.size_value import as_index
 from kiln.ops.slicing import dynamic_update_slice_in_dim, dynamic_update_slice_p
@@ -116,9 +118,22 @@ class IndexUpdate:
         unique_indices: bool = False,
         mode: str | GatherScatterMode | None = None,
         fill_value: Any = None,
+        out_sharding: Any = None,
         wrap_negative_indices: bool = True,
     ) -> Any:
-        """Return the part; with mode='fill', positions out of bounds give `fill_value`."""
+        """Return the part, sharded as `out_sharding` says.
+
+        With mode='fill', positions out of bounds give `fill_value`.
+        """
+        if out_sharding is not None:
+            part = IndexUpdate(auto(self.array), _auto_index(self.index)).get(
+                indices_are_sorted=indices_are_sorted,
+                unique_indices=unique_indices,
+                mode=mode,
+                fill_value=fill_value,
+                wrap_negative_indices=wrap_negative_indices,
+            )
+            return sharded(part, out_sharding, "jnp.ndarray.at[...].get")
         aval = aval_of(self.array)
         plan = parse(aval, self.index, wrap=wrap_negative_indices)
         how = PROMISE_IN_BOUNDS if mode is None else GatherScatterMode.from_any(mode)
@@ -202,6 +217,13 @@ class IndexUpdate:
         return while_loop(unfinished, step, (count, x))[1]
 
 
+def _auto_index(index: Any) -> Any:
+    """Return an index whose arrays have types that say nothing of their shardings."""
+    if isinstance(index, tuple):
+        return tuple(map(_auto_index, index))
+    return auto(index) if hasattr(index, "aval") else index
+
+
 @eager
 def update(
     how: str,
@@ -212,12 +234,21 @@ def update(
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
+    out_sharding: Any = None,
     wrap_negative_indices: bool = True,
 ) -> Any:
     """Return `x` with the part at `index` combined with `values` as `how` says.
 
+    The result is sharded as `out_sharding` says.
+
     Warns if the values' dtype cannot be cast safely to the array's.
     """
+    if out_sharding is not None:
+        told = {"indices_are_sorted": indices_are_sorted, "unique_indices": unique_indices}
+        told |= {"mode": mode, "wrap_negative_indices": wrap_negative_indices}
+        values = values if dtypes.is_python_scalar(values) else auto(asarray(values))
+        changed = update(how, auto(x), _auto_index(index), values, **told)
+        return sharded(changed, out_sharding, f"jnp.ndarray.at[...].{how}")
     aval = aval_of(x)
     plan = parse(aval, index, wrap=wrap_negative_indices)
     found = GatherScatterMode.from_any(mode)

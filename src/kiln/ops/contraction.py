@@ -25,9 +25,11 @@ from kiln.ir.types import ShapedArray
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.dot_algorithms import DotAlgorithm, DotAlgorithmPreset, names_algorithm
 from kiln.ops.edge_semantics import convert
+from kiln.ops.explicit_sharding import auto
 from kiln.ops.families import add
 from kiln.ops.out_sharding import sharded
 from kiln.ops.shape import kept_axes, transpose
+from kiln.ops.splitting import contracted
 
 Axes = tuple[int, ...]
 DotDimensionNumbers = tuple[tuple[Axes, Axes], tuple[Axes, Axes]]
@@ -155,6 +157,9 @@ class DotGeneral(Primitive):
             *(y.shape[a] for a in kept_axes(y.ndim, (*rb, *rc))),
         )
         return ShapedArray(shape, dtype, x.weak_type and y.weak_type)
+
+    def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
+        return contracted(self.name, *xs, params["dimension_numbers"])
 
     def numpy(
         self, x: Any, y: Any, *, dimension_numbers: Any, precision: Any, preferred_element_type: Any
@@ -338,6 +343,8 @@ def dot_general(
         (5, 2, 4)
     """
     (lc, rc), (lb, rb) = dimension_numbers
+    if out_sharding is not None:
+        lhs, rhs = auto(lhs), auto(rhs)
     preferred = None
     if preferred_element_type is not None:
         preferred = dtypes.check_user_dtype(preferred_element_type, "dot_general")
@@ -380,10 +387,13 @@ def dot(
                 )
             )
         dimension_numbers = (((x.ndim - 1,), (0,)), ((), ()))
-    return sharded(
-        dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type),
-        out_sharding,
-        "dot",
+    return dot_general(
+        lhs,
+        rhs,
+        dimension_numbers,
+        precision,
+        preferred_element_type,
+        out_sharding=out_sharding,
     )
 
 

@@ -19,6 +19,7 @@ from kiln.base.source import current_source
 from kiln.core.absent import is_linear
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.primitive import Primitive
+from kiln.core.result_types import refuse
 from kiln.core.trace import aval_of
 from kiln.ir.types import ShapedArray
 from kiln.ops.contraction import (
@@ -31,8 +32,10 @@ from kiln.ops.contraction import (
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.convolution_numbers import ConvDimensionNumbers, conv_dimension_numbers
 from kiln.ops.edge_semantics import convert
+from kiln.ops.explicit_sharding import auto
 from kiln.ops.out_sharding import sharded
 from kiln.ops.shape import move_axis, reshape, rev, zeros_of
+from kiln.ops.splitting import parts_of
 from kiln.ops.window_geometry import Windows, dilated, view_windows, windows_of
 
 WORDS = ("rhs spatial shape", "window_strides", "lhs_dilation", "rhs_dilation")
@@ -67,6 +70,23 @@ class ConvGeneralDilated(Primitive):
         for axis, size in zip(out, (batch, w.shape[rhs[0]], *space), strict=True):
             shape[axis] = size
         return ShapedArray(shape, dtype, x.weak_type and w.weak_type)
+
+    def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
+        x, w = xs
+        lhs, _, out = params["dimension_numbers"]
+        if any(w.split) or x.split[lhs[1]] is not None:
+            refuse(
+                self.name,
+                xs,
+                "a split kernel, or split features, do not determine how the result is sharded",
+                "say it: conv_general_dilated(..., out_sharding=P(...))",
+            )
+        split: list[Any] = [None] * x.ndim
+        for a, b in zip(lhs, out, strict=True):
+            entry = split[b] = x.split[a]
+            if entry is not None and results[0].shape[b] % parts_of(x, entry):
+                refuse(self.name, xs, f"axis {b} of the result cannot be split by {entry}")
+        return split
 
     def numpy(
         self,
@@ -356,6 +376,8 @@ def conv_general_dilated(
         >>> y.tolist()
         [[[3.0, 3.0, 3.0]]]
     """
+    if out_sharding is not None:
+        lhs, rhs = auto(lhs), auto(rhs)
     x, w = aval_of(lhs), aval_of(rhs)
     numbers = conv_dimension_numbers(x.shape, w.shape, dimension_numbers)
     space = windows_of(

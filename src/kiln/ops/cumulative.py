@@ -42,6 +42,7 @@ from kiln.ops.families import INEXACT, NUMBER, add, constant
 from kiln.ops.reduction import Accepted, check_dtype, widened
 from kiln.ops.shape import canonical_axis, expand_dims, reshape, rev
 from kiln.ops.slicing import concatenate, pad, slice_in_dim
+from kiln.ops.splitting import whole_along
 
 Pair = tuple[Any, Any]
 
@@ -74,6 +75,10 @@ class Cumulative(Primitive):
                 )
             )
         return ShapedArray(x.shape, x.dtype, x.weak_type)
+
+    def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
+        wrong = "Input should be unsharded over the axis being reduced"
+        return whole_along(self.name, xs[0], [params["axis"]], wrong)
 
     def numpy(self, x: Any, *, axis: int, reverse: bool) -> Any:
         wide = widened(x)

@@ -16,7 +16,9 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.absent import Zero, is_linear
 from kiln.core.array_type import Array, ArrayLike
+from kiln.core.result_types import refuse
 from kiln.core.trace import aval_of
+from kiln.ir.sharded_type import is_told
 from kiln.ir.sizes import Dim
 from kiln.ir.types import ShapedArray
 from kiln.ops import edge_semantics as edge
@@ -157,6 +159,17 @@ class IntegerPower(Elementwise):
 
 class Select(Elementwise):
     """Take each element from the case numbered by `which`: False, True, or an integer."""
+
+    def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
+        cases = [x for x in xs[1:] if is_told([x])]
+        if any(x.split != cases[0].split for x in cases):
+            listed = ", ".join(str(x.split) for x in cases)
+            refuse(
+                self.name,
+                xs,
+                f"select cases must have the same shardings, got [{listed}]",
+            )
+        return super().splits(xs, results, params)
 
     def infer(self, which: Any, *cases: Any) -> ShapedArray:
         boolean = which.dtype == np.bool_

@@ -31,6 +31,7 @@ from kiln.ops.shape import (
     scalar,
     to_front,
 )
+from kiln.ops.splitting import joined
 
 Partial = Callable[..., Any]
 Unary = Callable[[ArrayLike], Array]
@@ -126,6 +127,10 @@ class Elementwise(Primitive):
             self.name in _ALIKE_ON_HOST
             or not any(dtypes.issubdtype(aval.dtype, np.complexfloating) for aval in avals)
         )
+
+    def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
+        split = joined(self.name, xs)
+        return [split] * len(results) if self.multiple else split
 
     def numpy(self, *xs: Any, **params: Any) -> Any:
         return self.meaning(*xs, **params)

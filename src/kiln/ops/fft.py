@@ -23,6 +23,7 @@ from kiln.ops.families import constant, full_like
 from kiln.ops.linear_op import LinearOp
 from kiln.ops.matrices import complex_dtype, real_dtype
 from kiln.ops.shape import broadcasted_iota, elements, to_front
+from kiln.ops.splitting import whole_along
 from kiln.ops.static_slicing import pad
 
 
@@ -97,6 +98,10 @@ class FFT(LinearOp):
         if fft_type is FftType.IRFFT:
             dtype = real_dtype(x.dtype)
         return ShapedArray((*stack, *after), dtype)
+
+    def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
+        count = len(params["fft_lengths"])
+        return whole_along(self.name, xs[0], range(xs[0].ndim - count, xs[0].ndim))
 
     def numpy(self, x: Any, *, fft_type: FftType, fft_lengths: Any) -> Any:
         axes = tuple(range(x.ndim - len(fft_lengths), x.ndim))

@@ -53,6 +53,7 @@ from kiln.ops.shape import (
     without,
 )
 from kiln.ops.slicing import concatenate, slice_in_dim
+from kiln.ops.splitting import kept
 
 BY_OPERATION: dict[Operation, Primitive] = {
     add_p: reduce_sum_p,
@@ -94,6 +95,9 @@ class GenericReduce(Primitive):
                 )
         check_reduced_axes(self.name, arrays[0], dimensions)
         return [ShapedArray(without(x.shape, dimensions), x.dtype) for x in arrays]
+
+    def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
+        return [kept(xs[0], params["dimensions"])] * len(results)
 
     def numpy(self, *xs: Any, jaxpr: Jaxpr, dimensions: Any) -> Any:
         n = len(xs) // 2

@@ -29,6 +29,7 @@ from kiln.ops.generic_reduction import (
 )
 from kiln.ops.shape import broadcast_scalar, filled, full, mapped_at
 from kiln.ops.slicing import pad, slice
+from kiln.ops.splitting import resized
 from kiln.ops.window import (
     geometry,
     reduce_window_max_p,
@@ -73,6 +74,9 @@ class GenericReduceWindow(Primitive):
                 )
         counts = geometry(**params).counts(xs[0].shape)
         return [ShapedArray(counts, x.dtype) for x in xs[:n]]
+
+    def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
+        return [resized(self.name, xs[0], result) for result in results]
 
     def numpy(self, *xs: Any, jaxpr: Jaxpr, **params: Any) -> Any:
         n, windows = len(xs) // 2, geometry(**params)

@@ -31,6 +31,9 @@ class OptimizationBarrier(Primitive):
     def infer(self, *xs: Any) -> list[ShapedArray]:
         return list(xs)
 
+    def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
+        return [x.split for x in xs]
+
     def numpy(self, *xs: Any) -> Any:
         return list(xs)
 
@@ -54,6 +57,9 @@ class Name(LinearOp):
 
     def infer(self, x: Any, *, name: str) -> ShapedArray:
         return x
+
+    def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
+        return xs[0].split
 
     def numpy(self, x: Any, *, name: str) -> Any:
         return x

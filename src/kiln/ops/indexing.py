@@ -42,6 +42,7 @@ from kiln.ops.shape import (
     to_front,
     zeros_of,
 )
+from kiln.ops.splitting import gathered, scattered
 from kiln.ops.window_addresses import read, write
 
 
@@ -56,6 +57,10 @@ class Gather(Primitive):
         self, operand: Any, indices: Any, *, dimension_numbers: Any, slice_sizes: Any, **_: Any
     ) -> ShapedArray:
         return gather_type(operand, indices, dimension_numbers, slice_sizes)
+
+    def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
+        window = params["dimension_numbers"].window
+        return gathered(*xs, window, params["slice_sizes"])
 
     def numpy(
         self,
@@ -158,6 +163,9 @@ class Scatter(Primitive):
         self, operand: Any, indices: Any, updates: Any, *, dimension_numbers: Any, **_: Any
     ) -> ShapedArray:
         return scatter_type(self.name, operand, indices, updates, dimension_numbers)
+
+    def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
+        return scattered(self.name, *xs, params["dimension_numbers"].window)
 
     def numpy(
         self,

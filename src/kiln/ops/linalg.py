@@ -47,6 +47,7 @@ from kiln.ops.shape import (
     squeeze,
 )
 from kiln.ops.sorting import sort
+from kiln.ops.splitting import plain_along, stacks
 from kiln.ops.static_slicing import pad, slice_in_dim
 
 _INT = np.dtype(np.int32)
@@ -114,6 +115,12 @@ class TriangularSolve(Stacked):
                 "b must have as many rows (columns without left_side) as a, and equal axes before",
             )
         return ShapedArray(b.shape, b.dtype, a.weak_type and b.weak_type)
+
+    def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
+        a, b = xs
+        free = b.ndim - 1 if params["left_side"] else b.ndim - 2
+        (split,) = stacks(self.name, [a, plain_along(b, free)], (2, 2), results)
+        return [b.split[axis] if axis == free else entry for axis, entry in enumerate(split)]
 
     def numpy(self, a: Any, b: Any, **params: Any) -> Any:
         dtype = accumulator_dtype(a.dtype, b.dtype, b.dtype)
@@ -253,6 +260,7 @@ class LUPivotsToPermutation(Stacked):
     """Return the permutation that results from exchanging each row i with row pivots[i] in turn."""
 
     name = "lu_pivots_to_permutation"
+    ranks = (1,)
 
     def infer(self, pivots: Any, *, permutation_size: Any) -> ShapedArray:
         if pivots.dtype != _INT:
@@ -309,6 +317,7 @@ class LUSolve(Stacked):
     """
 
     name = "lu_solve"
+    ranks = (2, 2, 1, 2)
 
     def infer(self, a: Any, factors: Any, permutation: Any, b: Any, *, trans: bool) -> ShapedArray:
         check_matrix(self.name, a, 0)

@@ -31,6 +31,7 @@ from kiln.ops.shape import (
     scalar,
     transpose,
 )
+from kiln.ops.splitting import stacks
 
 _INT = np.dtype(np.int32)
 COMPUTED = tuple(np.dtype(t) for t in (np.float32, np.float64, np.complex64, np.complex128))
@@ -42,6 +43,12 @@ class Stacked(Primitive):
     """An operation on stacks of matrices or vectors; a mapped axis becomes part of the stack."""
 
     on_host = True
+    ranks: tuple[int, ...] = ()
+    """How many axes of each operand do not number the stack; 2 unless said otherwise."""
+
+    def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
+        found = stacks(self.name, xs, self.ranks or (2,) * len(xs), results)
+        return found if self.multiple else found[0]
 
     def runs_on_host(self, avals: Sequence[Any]) -> bool:
         # On the host each matrix costs a call from Python; beyond some number compiling pays off.

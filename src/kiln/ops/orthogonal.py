@@ -100,6 +100,7 @@ class HouseholderProduct(Stacked):
     """Multiply reflections out: the leading columns of the product, as many as `a` has."""
 
     name = "householder_product"
+    ranks = (2, 1)
 
     def infer(self, a: Any, taus: Any) -> ShapedArray:
         check_matrix(self.name, a)

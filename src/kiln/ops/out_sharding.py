@@ -31,8 +31,9 @@ def sharded(x: Any, out_sharding: Any, name: str) -> Any:
     if found is None:
         return x
     asked = f"{name} with out_sharding={found.spec} at {current_source()}"
-    require_fit(found, aval_of(x).shape, asked)
-    return put(x, found)
+    aval = aval_of(x)
+    require_fit(found, aval.shape, asked)
+    return put(x, found.for_rank(len(aval.shape)))
 
 
 def on_device_or_sharded(x: Any, device: Any, out_sharding: Any, name: str) -> Any:

@@ -39,6 +39,7 @@ from kiln.ops.shape import (
     reshape,
     to_front,
 )
+from kiln.ops.splitting import whole_along
 from kiln.ops.static_slicing import concatenate, index_in_dim, pad, slice_in_dim
 from kiln.ops.threefry import UINT32, hash_words, threefry2x32
 
@@ -50,6 +51,11 @@ class KeyOperation(Primitive):
     """An operation on each key of an array of keys; the keys' axes lead."""
 
     on_host = True
+
+    def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
+        (keys, *_), rank = xs, results[0].ndim
+        whole_along(self.name, keys, range(rank, keys.ndim))
+        return (*keys.split[:rank], *[None] * (rank - keys.ndim))
 
     def batch(self, size: Any, xs: Sequence[Any], axes: Sequence[Any], /, **params: Any) -> Any:
         return self.bind(to_front(xs[0], axes[0]), **params), 0

@@ -25,6 +25,7 @@ from kiln.ops.conversion import convert_element_type
 from kiln.ops.elementwise import div, eq, mul
 from kiln.ops.families import ANY, BITS, FLOAT, Elementwise
 from kiln.ops.shape import broadcast_in_dim, kept_axes, reduce_sum, without
+from kiln.ops.splitting import kept
 
 Accepted = tuple[type, ...]
 
@@ -50,6 +51,9 @@ class Reduce(Primitive):
         check_dtype(self.name, x, self.accepts)
         check_reduced_axes(self.name, x, axes)
         return ShapedArray(without(x.shape, axes), x.dtype, x.weak_type)
+
+    def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
+        return kept(xs[0], params["axes"])
 
     def numpy(self, x: Any, *, axes: Any) -> Any:
         wide = widened(x)
@@ -106,6 +110,9 @@ class ArgExtreme(Primitive):
                 )
             )
         return ShapedArray(without(x.shape, axes), index_dtype)
+
+    def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
+        return kept(xs[0], params["axes"])
 
     def numpy(self, x: Any, *, axes: Any, index_dtype: Any) -> Any:
         return self.meaning(widened(x), axis=axes[0]).astype(index_dtype)

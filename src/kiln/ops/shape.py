@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,9 +22,12 @@ from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import Dim, Size, product
 from kiln.ir.types import ShapedArray
+from kiln.ops.axes import canonical_axis, check_axes, check_sizes
+from kiln.ops.explicit_sharding import auto, retyped
 from kiln.ops.linear_op import LinearOp
 from kiln.ops.out_sharding import sharded
 from kiln.ops.size_value import size_like
+from kiln.ops.splitting import kept, reshaped
 
 
 def _why_not_placed(operand: Sequence[Dim], shape: Sequence[Dim], places: Sequence[int]) -> str:
@@ -77,6 +79,12 @@ class BroadcastInDim(LinearOp):
             )
         return ShapedArray(shape, x.dtype, x.weak_type)
 
+    def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
+        split: list[Any] = [None] * results[0].ndim
+        for axis, entry in zip(params["broadcast_dimensions"], xs[0].split, strict=True):
+            split[axis] = entry
+        return split
+
     def numpy(self, x: Any, *, shape: Any, broadcast_dimensions: Any) -> Any:
         full = [1] * len(shape)
         for i, d in enumerate(broadcast_dimensions):
@@ -116,6 +124,9 @@ class ReduceSum(LinearOp):
         check_axes("reduce_sum", x, axes)
         return ShapedArray(without(x.shape, axes), x.dtype, x.weak_type)
 
+    def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
+        return kept(xs[0], params["axes"])
+
     def numpy(self, x: Any, *, axes: Any) -> Any:
         if x.dtype.kind in "iub":
             return np.sum(x, axis=axes, dtype=x.dtype)
@@ -149,6 +160,9 @@ class Reshape(LinearOp):
             )
         return ShapedArray(new_sizes, x.dtype, x.weak_type)
 
+    def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
+        return reshaped(xs[0], params["new_sizes"])
+
     def numpy(self, x: Any, *, new_sizes: Any, dimensions: Any = None) -> Any:
         return x.reshape(new_sizes)
 
@@ -178,6 +192,9 @@ class Transpose(LinearOp):
             )
         return ShapedArray([x.shape[i] for i in permutation], x.dtype, x.weak_type)
 
+    def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
+        return [xs[0].split[i] for i in params["permutation"]]
+
     def numpy(self, x: Any, *, permutation: Any) -> Any:
         return np.transpose(x, permutation)
 
@@ -199,6 +216,9 @@ class Reverse(LinearOp):
     def infer(self, x: Any, *, dimensions: Any) -> ShapedArray:
         check_axes("rev", x, dimensions)
         return ShapedArray(x.shape, x.dtype, x.weak_type)
+
+    def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
+        return xs[0].split
 
     def numpy(self, x: Any, *, dimensions: Any) -> Any:
         return np.flip(x, dimensions)
@@ -227,6 +247,9 @@ class Squeeze(LinearOp):
                 )
             )
         return ShapedArray(without(x.shape, dimensions), x.dtype, x.weak_type)
+
+    def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
+        return kept(xs[0], params["dimensions"])
 
     def numpy(self, x: Any, *, dimensions: Any) -> Any:
         return np.squeeze(x, tuple(dimensions))
@@ -281,6 +304,8 @@ def broadcast_in_dim(
 ) -> Array:
     """Place the axes of `x` at `broadcast_dimensions` of `shape`, expanding those of size 1."""
     shape, dims = tuple(shape), tuple(broadcast_dimensions)
+    if out_sharding is not None:
+        x = auto(x)
     aval = aval_of(x)
     if aval.shape == shape and dims == tuple(range(len(shape))) and hasattr(x, "aval"):
         return x if out_sharding is None else sharded(x, out_sharding, "broadcast_in_dim")  # type: ignore[return-value]
@@ -295,9 +320,8 @@ def broadcast(x: ArrayLike, sizes: Sequence[Dim], *, out_sharding: Any = None) -
     """Add leading axes of the given sizes."""
     shape = aval_of(x).shape
     n = len(sizes)
-    return sharded(
-        broadcast_in_dim(x, (*sizes, *shape), range(n, n + len(shape))), out_sharding, "broadcast"
-    )
+    dims = range(n, n + len(shape))
+    return broadcast_in_dim(x, (*sizes, *shape), dims, out_sharding=out_sharding)
 
 
 def broadcast_scalar(x: Any, shape: Sequence[Dim]) -> Any:
@@ -308,6 +332,8 @@ def broadcast_scalar(x: Any, shape: Sequence[Dim]) -> Any:
 def reduce_sum(x: ArrayLike, axes: Sequence[int], *, out_sharding: Any = None) -> Array:
     """Sum over axes; the result's dtype is the operand's."""
     axes = tuple(sorted(axes))
+    if out_sharding is not None:
+        x = auto(x)
     found = reduce_sum_p.bind(x, axes=axes) if axes else x
     return found if out_sharding is None else sharded(found, out_sharding, "reduce_sum")  # type: ignore[return-value]
 
@@ -320,6 +346,8 @@ def reshape(
     out_sharding: Any = None,
 ) -> Array:
     """Reshape in row-major order, after transposing by `dimensions` if given."""
+    if out_sharding is not None:
+        x = auto(x)
     if dimensions is not None:
         x = transpose(x, dimensions)
     new_sizes = tuple(new_sizes)
@@ -383,7 +411,10 @@ def full(shape: Sequence[Dim], value: Any, dtype: Any) -> Any:
 def full_of(aval: ShapedArray, value: Any) -> Any:
     """Return an array of a type, weak if the type is, filled with a number."""
     filling = scalar(value, aval)
-    return broadcast_scalar(filling, aval.shape) if aval.shape else filling
+    if not aval.shape:
+        return filling
+    made = broadcast_scalar(filling, aval.shape)
+    return made if aval.__class__ is ShapedArray else retyped(made, aval)
 
 
 def zeros_of(aval: ShapedArray) -> Any:
@@ -444,56 +475,6 @@ def without(shape: Sequence[Dim], axes: Sequence[int]) -> tuple[Dim, ...]:
 def kept_axes(ndim: int, axes: Sequence[int]) -> tuple[int, ...]:
     """Return the axes not among `axes`."""
     return tuple(i for i in range(ndim) if i not in axes)
-
-
-def _of_axis(name: str, axis: Any, ndim: int, wrong: str) -> str:
-    return three_lines(
-        f"{name}: axis {axis} of an array with {ndim} dimensions at {current_source()}",
-        wrong,
-        f"use an axis from {-ndim} to {ndim - 1}" if ndim else "a scalar has no axes",
-    )
-
-
-def canonical_axis(name: str, axis: Any, ndim: int) -> int:
-    """Return a non-negative axis.
-
-    Raises: ValueError if out of bounds, TypeError for what is no integer.
-    """
-    try:
-        found = operator.index(axis)
-    except TypeError as error:
-        raise TypeError(_of_axis(name, axis, ndim, f"{error}")) from None
-    if not -ndim <= found < ndim:
-        wrong = f"axis {found} is out of bounds for array of dimension {ndim}"
-        raise ValueError(_of_axis(name, found, ndim, wrong))
-    return found + ndim if found < 0 else found
-
-
-def check_axes(name: str, x: ShapedArray, axes: Sequence[int]) -> None:
-    """Raise ValueError unless `axes` are distinct axes of `x`, counted from the front."""
-    if len(set(axes)) == len(axes) and all(0 <= a < x.ndim for a in axes):
-        return
-    for axis in axes:
-        canonical_axis(name, axis, x.ndim)
-    raise ValueError(
-        three_lines(
-            f"{name}: operand {x}, axes {tuple(axes)} at {current_source()}",
-            f"dimensions are not unique: the axes must be distinct and from 0 to {x.ndim - 1}",
-            "name each axis once",
-        )
-    )
-
-
-def check_sizes(name: str, shape: Sequence[Dim]) -> None:
-    """Raise TypeError if a size is negative."""
-    if any(isinstance(size, int) and size < 0 for size in shape):
-        raise TypeError(
-            three_lines(
-                f"{name}: shape {tuple(shape)} at {current_source()}",
-                f"{name} shape must have every element be nonnegative, got {tuple(shape)}",
-                "give sizes from 0",
-            )
-        )
 
 
 def elements(shape: Sequence[int]) -> int:

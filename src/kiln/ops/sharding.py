@@ -21,8 +21,10 @@ from kiln.execution.resharding import resharded
 from kiln.ir.abstract_mesh import AbstractMesh
 from kiln.ir.formats import Format, require_rows
 from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec
+from kiln.ir.sharded_type import typed
 from kiln.ir.sharding import NamedSharding, Sharding, SingleDeviceSharding, fitted, require_fit
 from kiln.ir.types import ShapedArray
+from kiln.ops.explicit_sharding import auto, reshard_p
 from kiln.ops.linear_op import LinearOp
 
 T = TypeVar("T")
@@ -31,14 +33,17 @@ T = TypeVar("T")
 class ShardingConstraint(LinearOp):
     """Return the operand, sharded as `sharding` says.
 
-    Inside programs a dimension that cannot be split into equal parts is left whole.
+    Inside programs a dimension that cannot be split into equal parts is left whole. If all axes of
+    the mesh are Explicit, it checks that the type says so.
     """
 
     name = "sharding_constraint"
     on_keys = "move"
+    tells_shardings = True
 
     def infer(self, x: Any, *, sharding: Sharding) -> ShapedArray:
         self._require_fit(x, fitted(sharding, x.shape))
+        _require_type(x, sharding)
         return x
 
     def _require_fit(self, x: ShapedArray, sharding: Sharding) -> None:
@@ -50,6 +55,7 @@ class ShardingConstraint(LinearOp):
 
     def evaluate(self, x: Any, *, sharding: Sharding) -> Any:
         self._require_fit(aval_of(x), sharding)
+        _require_type(aval_of(x), sharding)
         return _placed(as_array(x), _closed(sharding))
 
     def transpose(self, ct: Any, x: Any, *, sharding: Sharding) -> Any:
@@ -63,9 +69,26 @@ class ShardingConstraint(LinearOp):
         at = axes[0]
         ndim = len(aval_of(xs[0]).shape) - 1
         entries = [*sharding.spec, *[None] * (ndim - len(sharding.spec))]
-        entries.insert(at, UNCONSTRAINED)
+        told = sharding.mesh.are_all_axes_explicit
+        entries.insert(at, aval_of(xs[0]).split[at] if told else UNCONSTRAINED)
         stacked = NamedSharding(sharding.mesh, PartitionSpec(*entries))
         return self.bind(*xs, sharding=stacked), at
+
+
+def _require_type(x: ShapedArray, sharding: Sharding) -> None:
+    if not (isinstance(sharding, NamedSharding) and sharding.mesh.are_all_axes_explicit):
+        return
+    if UNCONSTRAINED in sharding.spec or typed(x, sharding).split == x.split:
+        return
+    raise AssertionError(
+        three_lines(
+            f"with_sharding_constraint of {x} by {sharding.spec} at {current_source()}",
+            "`with_sharding_constraint` acts as an assert when all axes of mesh are of type "
+            f"`Explicit`. The array sharding: {PartitionSpec(*x.split)} did not match the sharding "
+            f"provided: {sharding.spec}",
+            f"change the sharding: kiln.reshard(x, {sharding.spec})",
+        )
+    )
 
 
 sharding_constraint_p = ShardingConstraint()
@@ -86,7 +109,8 @@ def with_sharding_constraint(x: T, shardings: Any) -> T:
 
     Raises: ValueError for an array that cannot be sharded this way (inside jit only if it has too
         few dimensions; indivisible ones are left whole there), RuntimeError for a PartitionSpec
-        without a mesh, TypeError if it is not a sharding.
+        without a mesh, TypeError if it is not a sharding, AssertionError if all axes of the mesh
+        are Explicit and the array's type says something else.
     """
     asked = "with_sharding_constraint"
     leaves, tree = tree_flatten(x)
@@ -117,6 +141,9 @@ def put(x: Any, place: Any) -> Any:
     else:
         sharding = SingleDeviceSharding(checked_device(place, "device_put"))
     if isinstance(x, Tracer):
+        if sharding.is_explicit:
+            return reshard_p.bind(x, sharding=sharding)
+        x = auto(x)
         return sharding_constraint_p.bind(x, sharding=sharding) if sharding.num_devices > 1 else x
     if options().guards_transfers and isinstance(x, ConcreteArray):
         moved(x, sharding)

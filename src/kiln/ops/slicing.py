@@ -36,6 +36,7 @@ from kiln.ops.shape import (
     zeros_of,
 )
 from kiln.ops.size_value import as_index
+from kiln.ops.splitting import equal, resized
 from kiln.ops.static_slicing import (
     builtin_slice,
     check_same_dtype,
@@ -110,6 +111,9 @@ class DynamicSlice(Primitive):
             )
         return ShapedArray(slice_sizes, x.dtype, x.weak_type)
 
+    def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
+        return resized(self.name, xs[0], results[0])
+
     def numpy(self, x: Any, *starts: Any, slice_sizes: Any) -> Any:
         return x[_window(x.shape, starts, slice_sizes)]
 
@@ -177,6 +181,9 @@ class DynamicUpdateSlice(Primitive):
             )
         check_same_dtype("dynamic_update_slice", asked, (x, update))
         return ShapedArray(x.shape, x.dtype, x.weak_type and update.weak_type)
+
+    def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
+        return equal(self.name, xs[:2])
 
     def numpy(self, x: Any, update: Any, *starts: Any) -> Any:
         out = x.copy()

@@ -26,6 +26,9 @@ from kiln.ops.families import ANY
 from kiln.ops.indexing import gather
 from kiln.ops.reduction import check_dtype, widened
 from kiln.ops.shape import broadcasted_iota, canonical_axis, expand_dims, mapped_at
+from kiln.ops.splitting import joined, whole_along
+
+_WHOLE = "The input should be unsharded over the axis along which to compute the top_k values"
 
 
 class Sort(Primitive):
@@ -48,6 +51,12 @@ class Sort(Primitive):
         for x in xs[:num_keys]:
             check_dtype(self.name, x, ANY)
         return [ShapedArray(x.shape, x.dtype, x.weak_type) for x in xs]
+
+    def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
+        for x in xs:
+            wrong = "Arguments to sort must be unsharded over the sorting dimension"
+            whole_along(self.name, x, [params["dimension"]], wrong)
+        return [joined(self.name, xs)] * len(results)
 
     def numpy(self, *xs: Any, dimension: int, is_stable: bool, num_keys: int) -> Any:
         if len(xs) == 1 and xs[0].dtype.kind in "biuf":
@@ -124,6 +133,9 @@ class TopK(Primitive):
             )
         shape = [*x.shape[:axis], k, *x.shape[axis + 1 :]]
         return [ShapedArray(shape, x.dtype, x.weak_type), ShapedArray(shape, np.dtype(np.int32))]
+
+    def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
+        return [whole_along(self.name, xs[0], [params["axis"]], _WHOLE)] * 2
 
     def numpy(self, x: Any, *, k: int, axis: int) -> Any:
         (key,) = order_keys(x, signed_zeros=True)

@@ -34,6 +34,7 @@ from kiln.ops.shape import (
     squeeze,
     to_front,
 )
+from kiln.ops.splitting import equal, resized
 
 Config = Sequence[tuple[int, int, int]]
 
@@ -83,6 +84,9 @@ class Slice(LinearOp):
             for start, limit, step in zip(start_indices, limit_indices, steps, strict=True)
         ]
         return ShapedArray(shape, x.dtype, x.weak_type)
+
+    def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
+        return resized("slicing", xs[0], results[0])
 
     def numpy(self, x: Any, *, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
         steps = strides or (1,) * x.ndim
@@ -156,6 +160,9 @@ class Pad(Primitive):
                 f"padding_config {padding_config} and operand shape {x.shape}",
             )
         return ShapedArray(shape, x.dtype, x.weak_type and padding.weak_type)
+
+    def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
+        return resized("padding", xs[0], results[0])
 
     def numpy(self, x: Any, padding: Any, *, padding_config: Any) -> Any:
         spread = _padded_shape(
@@ -267,6 +274,9 @@ class Concatenate(Primitive):
         shape[dimension] = sum(x.shape[dimension] for x in xs)
         return ShapedArray(shape, first.dtype, all(x.weak_type for x in xs))
 
+    def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
+        return equal(self.name, xs)
+
     def numpy(self, *xs: Any, dimension: int) -> Any:
         return np.concatenate(xs, dimension)
 
@@ -313,6 +323,9 @@ class Split(Primitive):
                 f"{list(x.shape)}",
             )
         return [x.with_(shape=(*x.shape[:axis], size, *x.shape[axis + 1 :])) for size in sizes]
+
+    def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
+        return [resized(self.name, xs[0], result) for result in results]
 
     def numpy(self, x: Any, *, sizes: Any, axis: int) -> Any:
         return np.split(x, list(itertools.accumulate(sizes))[:-1], axis) if sizes else []

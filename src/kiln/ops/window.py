@@ -34,6 +34,7 @@ from kiln.ops.families import ANY, NUMBER, add, constant
 from kiln.ops.reduction import Accepted, check_dtype, highest, lowest, widened
 from kiln.ops.shape import full, mapped_at, scalar, zeros_of
 from kiln.ops.slicing import pad, slice
+from kiln.ops.splitting import resized
 from kiln.ops.window_geometry import Windows, dilated, view_windows
 
 # Host windows of more elements than this are reduced as a strided view, not element by element.
@@ -70,6 +71,9 @@ class ReduceWindow(Primitive):
     def infer(self, x: Any, **params: Any) -> ShapedArray:
         check_dtype(self.name, x, self.accepts)
         return ShapedArray(geometry(**params).counts(x.shape), x.dtype, x.weak_type)
+
+    def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
+        return resized(self.name, xs[0], results[0])
 
     def numpy(self, x: Any, **params: Any) -> Any:
         windows = geometry(**params)
@@ -191,6 +195,9 @@ class SelectAndGatherAdd(_Selecting):
         _check_selection(self.name, t, x, x.shape)
         return ShapedArray(geometry(**params).counts(x.shape), t.dtype)
 
+    def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
+        return resized(self.name, xs[1], results[0])
+
     def numpy(self, t: Any, x: Any, *, select_prim: Primitive, **params: Any) -> Any:
         windows = geometry(**params)
         winners = _winners(x, select_prim, windows)
@@ -214,6 +221,9 @@ class SelectAndScatterAdd(_Selecting):
     def infer(self, source: Any, x: Any, *, select_prim: Primitive, **params: Any) -> ShapedArray:
         _check_selection(self.name, source, x, geometry(**params).counts(x.shape))
         return ShapedArray(x.shape, source.dtype)
+
+    def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
+        return xs[1].split
 
     def numpy(self, source: Any, x: Any, *, select_prim: Primitive, **params: Any) -> Any:
         windows = geometry(**params)

@@ -14,18 +14,32 @@ from kiln.core.trace import Trace, Tracer, aval_of, axis_bound, check_live, stat
 from kiln.ir.effects import named_axis
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.operation import Operation
+from kiln.ir.sharded_type import with_split
 from kiln.ir.sizes import Dim
+from kiln.ir.types import ShapedArray
 from kiln.ops.shape import mapped_at
 
 
 class MappedAxis(Record):
-    """The axis being mapped: its size, its name if it has one, and whether a mesh has it."""
+    """The axis being mapped: its size, its name if it has one, and whether a mesh has it.
+
+    `split` is a mesh and which of its Explicit axes split the stacks along this axis, if some do.
+    """
 
     size: Dim
     name: Any = None
     is_of_mesh: bool = False
+    split: tuple[Any, Any] | None = None
     is_checked: bool = dataclasses.field(default_factory=lambda: options().checks_operations)
     """Whether an example is to compute nothing that neither it nor another computes alone."""
+
+    def stack_of(self, aval: Any, at: int) -> Any:
+        """Return the type of a stack of values of a type, with this axis at a position."""
+        found = aval.with_axis(at, self.size)
+        if self.split is None or not isinstance(found, ShapedArray):
+            return found
+        mesh, entry = self.split
+        return with_split(found, mesh, (*found.split[:at], entry, *found.split[at + 1 :]))
 
     def keeps_examples_apart(self, jaxpr: Jaxpr) -> bool:
         """Tell whether checks of a program are of single examples: it does not combine them."""
@@ -42,7 +56,7 @@ class BatchTracer(Tracer):
         self.owner = owner
         self.value = value
         self.axis = axis
-        self.aval = aval.with_(shape=aval.shape[:axis] + aval.shape[axis + 1 :])
+        self.aval = aval.without_axis(axis)
 
     def inside(self) -> tuple[Any, ...]:
         """Return the stack."""
@@ -176,9 +190,7 @@ def _batch_jaxpr(
         ]
 
     avals = [
-        v.aval
-        if a is None
-        else v.aval.with_(shape=(*v.aval.shape[:a], axis.size, *v.aval.shape[a:]))
+        v.aval if a is None else axis.stack_of(v.aval, a)
         for v, a in zip(jaxpr.invars, in_axes, strict=True)
     ]
     result = stage_pure(over, avals, name=jaxpr.name, purpose="vmap")

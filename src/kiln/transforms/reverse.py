@@ -6,12 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kiln.base import dtypes
+from kiln.base.errors import ShardingTypeError
 from kiln.core.absent import Linear, Zero, not_linear
 from kiln.core.leaks import check_leaks
 from kiln.core.staging import eval_jaxpr
 from kiln.core.trace import aval_of, state
-from kiln.ir.jaxpr import Jaxpr, Var
+from kiln.ir.jaxpr import Eqn, Jaxpr, Var
+from kiln.ir.sharded_type import is_told, plain
 from kiln.ir.types import ShapedArray
+from kiln.ops.explicit_sharding import auto, retyped
 from kiln.ops.families import add
 from kiln.ops.shape import filled
 from kiln.transforms.jvp import jvp
@@ -160,10 +163,13 @@ def backward(
                 zip(eqn.outvars, result if eqn.primitive.multiple else [result], strict=True)
             )
         cts: dict[Any, Any] = {}
+        told = _tells_shardings(jaxpr)
 
         def accumulate(v: Any, ct: Any) -> None:
             if ct is None or type(ct) is Zero or not isinstance(v, Var) or v not in linear:
                 return
+            if told:
+                ct = retyped(ct, v.aval)
             cts[v] = add(cts[v], ct) if v in cts else ct
 
         for atom, given in zip(jaxpr.outvars, cotangents, strict=True):
@@ -187,7 +193,10 @@ def backward(
                 ]
             else:
                 ct = outs[0]
-            pulled = eqn.primitive.transpose(ct, *operands, **eqn.params)
+            if told and not eqn.primitive.tells_shardings:
+                pulled = _pulled(eqn, ct, operands)
+            else:
+                pulled = eqn.primitive.transpose(ct, *operands, **eqn.params)
             for atom, found in zip(eqn.invars, pulled, strict=True):
                 if found is None and atom in linear and not eqn.primitive.region:
                     raise not_linear(atom.aval)
@@ -199,3 +208,32 @@ def backward(
         for v, x in zip(jaxpr.invars, args, strict=True)
         if type(x) is Linear
     ]
+
+
+def _tells_shardings(jaxpr: Jaxpr) -> bool:
+    """Tell whether types in a program say how arrays are sharded."""
+    if is_told([v.aval for v in (*jaxpr.constvars, *jaxpr.invars)]):
+        return True
+    return any(
+        eqn.primitive.tells_shardings and is_told([v.aval for v in eqn.outvars])
+        for eqn in jaxpr.eqns
+    )
+
+
+def _pulled(eqn: Eqn, ct: Any, operands: Sequence[Any]) -> Any:
+    """Apply a transposition rule to values whose types tell shardings.
+
+    Where its operations leave open how their results are sharded, the compiler decides: cotangents
+    are sharded as the operands they belong to.
+    """
+    try:
+        return eqn.primitive.transpose(ct, *operands, **eqn.params)
+    except ShardingTypeError:
+        cts = [_auto(x) for x in ct] if eqn.primitive.multiple else _auto(ct)
+        return eqn.primitive.transpose(cts, *map(_auto, operands), **eqn.params)
+
+
+def _auto(x: Any) -> Any:
+    if type(x) is Linear:
+        return Linear(plain(x.aval))
+    return Zero(plain(x.aval)) if type(x) is Zero else auto(x)

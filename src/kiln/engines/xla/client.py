@@ -478,6 +478,8 @@ def register_lapack() -> None:
                 xla_client.register_custom_call_target(
                     name, capsule, platform=platform, api_version=api_version
                 )
+        for name in lapack.batch_partitionable_targets():
+            xla_client.register_custom_call_as_batch_partitionable(name)
         # Without this the first call of a routine is a call through a null pointer.
         lapack._lapack.initialize()
         _lapack_registered = True

@@ -142,9 +142,13 @@ class Partition:
         return NamedSharding(Mesh(grid, mesh.axis_names), sharding.spec)
 
     def _symbol(self, mesh: Mesh) -> str:
+        if not mesh.are_all_axes_auto:
+            # Who decides what is split along an axis makes no other mesh.
+            mesh = Mesh(mesh.devices, mesh.axis_names)
         found = self._symbols.get(mesh)
         if found is None:
-            found = self._symbols[mesh] = f"mesh_{len(self._symbols)}"
+            count = len(self._symbols)
+            found = self._symbols[mesh] = f"mesh_{count - 1}" if count else "mesh"
         return found
 
     def lines(self) -> list[str]:

@@ -83,7 +83,7 @@ def mapped_aval(size: Any, axis: int | None, aval: ShapedArray) -> ShapedArray:
     """Return the type of an element of a stack along an axis; the same type if that is None."""
     if axis is None:
         return aval
-    return aval.with_(shape=(*aval.shape[:axis], *aval.shape[axis + 1 :]))
+    return aval.without_axis(axis)
 
 
 def unmapped_aval(
@@ -92,7 +92,7 @@ def unmapped_aval(
     """Return the type of a stack along a new axis; the same type if that is None."""
     if axis is None:
         return aval
-    return aval.with_(shape=(*aval.shape[:axis], size, *aval.shape[axis:]))
+    return aval.with_axis(axis, size)
 
 
 def primal_dtype_to_tangent_dtype(primal_dtype: Any) -> Any:

@@ -9,6 +9,7 @@ from kiln.engines.native.builder import Builder, Lowering, Unsupported
 from kiln.engines.native.layout import Layout
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
+from kiln.ops.explicit_sharding import reshard_p
 from kiln.ops.sharding import sharding_constraint_p
 
 
@@ -20,4 +21,7 @@ def _sharding_constraint(
     return x
 
 
-LOWERINGS: dict[Operation, Lowering] = {sharding_constraint_p: _sharding_constraint}
+LOWERINGS: dict[Operation, Lowering] = {
+    sharding_constraint_p: _sharding_constraint,
+    reshard_p: _sharding_constraint,
+}

@@ -32,6 +32,8 @@ _INT = np.dtype(np.int32)
 _LETTERS = {"<f4": "s", "<f8": "d", "<c8": "c", "<c16": "z"}
 Result = tuple[tuple[Any, ...], Any, int]
 """One result of a routine: shape, dtype, how many of its axes belong to one matrix."""
+Part = tuple[Sequence[Any], int]
+"""A shape, and how many of its axes belong to one matrix."""
 
 
 def _letter(text: str) -> str:
@@ -68,7 +70,38 @@ def _call(
         f"result_layouts = [{', '.join(_layout(len(s), core) for s, _, core in results)}], "
         f"output_operand_aliases = [{aliases}]"
     )
+    if b.module.partition.count > 1:
+        parts = [(x.shape, core) for x, core in operands], [(s, core) for s, _, core in results]
+        attrs += _split_by_stack(*parts)
     return b.op("stablehlo.custom_call", [x for x, _ in operands], avals, attrs)
+
+
+def _split_by_stack(operands: Sequence[Part], results: Sequence[Part]) -> str:
+    """Say that devices may divide the matrices of a stack among them, but no matrix.
+
+    The axes that number matrices are common to all operands and results.
+    """
+    sizes: list[Any] = list(operands[0][0][: len(operands[0][0]) - operands[0][1]])
+    stack = len(sizes)
+    if not stack:
+        return ""
+
+    def axes(shape: Sequence[Any], core: int) -> str:
+        own = range(len(sizes), len(sizes) + core)
+        sizes.extend(shape[len(shape) - core :] if core else ())
+        return f"[{', '.join(map(_factor, [*range(stack), *own]))}]"
+
+    sides = [", ".join([axes(*part) for part in side]) for side in (operands, results)]
+    factors = ", ".join(f"{_factor(i)}={size}" for i, size in enumerate(sizes))
+    return (
+        f', mhlo.frontend_attributes = {{num_batch_dims = "{stack}"}}, sdy.sharding_rule = '
+        f"#sdy.op_sharding_rule<({sides[0]})->({sides[1]}) {{{factors}}}, custom>"
+    )
+
+
+def _factor(number: int) -> str:
+    # Shardy calls them i, j, ..., z, z_1, z_2, ...
+    return chr(ord("i") + number) if number < 18 else f"z_{number - 17}"
 
 
 def _nan_unless(b: Builder, good: Value, x: Value) -> Value:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from kiln.core.primitive import Primitive
 from kiln.engines.xla.builder import Builder, Lowering, Value, type_of
-from kiln.ir.sharding import Sharding, fitted
+from kiln.ir.sharding import NamedSharding, Sharding, fitted
 from kiln.ir.types import ShapedArray
 from kiln.ops import sharding as ops
+from kiln.ops.explicit_sharding import reshard_p
 
 
 def _sharding_constraint(
@@ -22,4 +23,17 @@ def _sharding_constraint(
     return result
 
 
-LOWERINGS: dict[Primitive, Lowering] = {ops.sharding_constraint_p: _sharding_constraint}
+def _reshard(b: Builder, out: Sequence[ShapedArray], x: Value, *, sharding: NamedSharding) -> Value:
+    partition = b.module.partition
+    if partition.count == 1 or partition.manual:
+        return x
+    # Along axes that types do not speak of, the compiler may split further.
+    body = partition.body(sharding, x.ndim, open_dims=not sharding.mesh.are_all_axes_explicit)
+    result: Value = b.emit(f"sdy.sharding_constraint {x} {body} : {type_of(x.aval)}", x.aval)
+    return result
+
+
+LOWERINGS: dict[Primitive, Lowering] = {
+    ops.sharding_constraint_p: _sharding_constraint,
+    reshard_p: _reshard,
+}
