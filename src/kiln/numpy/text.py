@@ -10,6 +10,7 @@ import numpy as np
 
 from kiln.base.files import replacing
 from kiln.base.npy import require_harmless_file
+from kiln.core.trace import is_typed
 from kiln.numpy.creation import asarray
 
 set_printoptions = np.set_printoptions
@@ -32,7 +33,7 @@ def array_repr(
     suppress_small: bool | None = None,
 ) -> str:
     """Return the `repr` of an array, with print options."""
-    if hasattr(arr, "aval"):
+    if is_typed(arr):
         arr = np.asarray(arr).view(_Array)
     return np.array_repr(arr, max_line_width, precision, suppress_small)
 
