@@ -80,6 +80,13 @@ def test_only_the_files_of_the_expected_tests_run(tmp_path: Path) -> None:
     assert "suites.on_kiln" in place.session("kiln", []).arguments
 
 
+def test_every_kth_file_is_in_a_sample(tmp_path: Path) -> None:
+    _made(tmp_path)
+    place = located(MADE, tmp_path, tmp_path)
+    assert place.sampled(2).names == ("tests/test_examples.py", "tests/test_made.py")
+    assert place.sampled(0) == place
+
+
 def test_a_converter_writes_the_tests(tmp_path: Path) -> None:
     _made(tmp_path)
     script = "import sys; print(open(sys.argv[-1]).read().replace('there', sys.argv[1]))"

@@ -1,6 +1,6 @@
 """Run libraries' own tests on kiln, and say how many pass of those that pass on jax, and why not.
 
-python -m tests.libraries.suites [LIBRARY ...] [--source FOLDER] [--ask-jax] [--at-most 80]
+python -m tests.libraries.suites [LIBRARY ...] [--source FOLDER] [--ask-jax] [--at-most 80] ...
 
 The tests of some libraries are installed with them; of others FOLDER has a copy, below the names
 of the table. `--ask-jax` first runs a sample on the installed jax and stores which pass
@@ -36,6 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("libraries", nargs="*", help="names of the table; all if none is given")
     parser.add_argument("--source", type=Path, help="a folder with copies of libraries")
     parser.add_argument("--at-most", type=int, default=80, help="tests of a suite (0: all)")
+    parser.add_argument("--files", type=int, default=0, help="files of a suite (0: all)")
     parser.add_argument("--ask-jax", action="store_true", help="store which pass on jax")
     parser.add_argument("--only-jax", action="store_true", help="do not run them on kiln")
     parser.add_argument("--report", type=Path, default=Path("build/libraries-suites"))
@@ -52,7 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(f"{suite.name}: not run: {error}", flush=True)
             continue
         if options.ask_jax or options.only_jax:
-            stored[suite.name] = _asked(place, limits, options.at_most)
+            sample = place.sampled(options.files)
+            stored[suite.name] = _asked(sample, limits, options.at_most)
             STORED.write_text(json.dumps(stored, indent=0, sort_keys=True) + "\n", encoding="utf-8")
         if options.only_jax:
             continue

@@ -8,10 +8,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tests.libraries.jax_tests.recording import MANY, file_of
+from tests.libraries.jax_tests.recording import MANY, chosen, file_of
 from tests.libraries.jax_tests.running import Session
 from tests.libraries.suites.table import Suite
 
@@ -30,6 +30,10 @@ class SuiteFiles:
     suite: Suite
     root: Path
     names: tuple[str, ...]
+
+    def sampled(self, at_most: int) -> SuiteFiles:
+        """Return every k-th of the files, so that there are at most so many (0: all)."""
+        return replace(self, names=tuple(chosen(self.names, at_most=at_most)))
 
     def session(self, library: str, only: Iterable[str] | None = None) -> Session:
         """Return how to run them on `jax` or on `kiln`: all, or those that hold tests of `only`."""
