@@ -93,8 +93,10 @@ def test_a_converter_writes_the_tests(tmp_path: Path) -> None:
     (tmp_path / "made" / "convert.py").write_text(script)
     suite = dataclasses.replace(MADE, converter="convert.py")
     place = located(suite, tmp_path, tmp_path / "built")
-    assert place.names == ("test_examples.py", "test_lost.py", "test_made.py")
-    assert "WORD == '--numpy_to_jax'" in (place.root / "test_made.py").read_text()
+    place.session("jax", ["tests/test_made.py::test_wrong"])
+    converted = (tmp_path / "built").rglob("*.py")
+    assert [path.name for path in converted] == ["test_made.py"]
+    assert "WORD == '--numpy_to_jax'" in (place.root / "tests/test_made.py").read_text()
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,8 @@ class SuiteFiles:
     suite: Suite
     root: Path
     names: tuple[str, ...]
+    source: Path | None = None
+    """The folder with the files that have to be converted, if they have to."""
 
     def sampled(self, at_most: int) -> SuiteFiles:
         """Return every k-th of the files, so that there are at most so many (0: all)."""
@@ -37,12 +39,14 @@ class SuiteFiles:
 
     def session(self, library: str, only: Iterable[str] | None = None) -> Session:
         """Return how to run them on `jax` or on `kiln`: all, or those that hold tests of `only`."""
+        suite = self.suite
         wanted = None if only is None else {file_of(test) for test in only}
         files = [name for name in self.names if wanted is None or name in wanted]
+        if self.source is not None:
+            _convert(self.source, suite, files, self.root)
         plugins = ["-p", "jax_tests.recording"]
         if library == "kiln":
             plugins += ["-p", "suites.on_kiln"]
-        suite = self.suite
         settings = str(self.root / suite.settings) if suite.settings else os.devnull
         return Session(
             (
@@ -73,8 +77,8 @@ def located(suite: Suite, source: Path | None, built: Path) -> SuiteFiles:
     if not names:
         raise MissingSuiteError(f"there are no tests in {root}")
     if suite.converter:
-        root = _converted(root, suite.converter, names, built / suite.name)
-        names = [Path(name).name for name in names]
+        folder = (built / suite.name).resolve()
+        return SuiteFiles(suite, folder, tuple(names), root)
     return SuiteFiles(suite, root, tuple(names))
 
 
@@ -96,16 +100,16 @@ def _files(root: Path, suite: Suite) -> list[str]:
     return sorted(name for name in found if not name.startswith(suite.without))
 
 
-def _converted(root: Path, converter: str, names: Sequence[str], folder: Path) -> Path:
-    """Return a folder with what the library's own converter makes of its tests for jax."""
+def _convert(source: Path, suite: Suite, names: Sequence[str], folder: Path) -> None:
+    """Write what the library's own converter makes of its tests for jax, unless it is there."""
     folder.mkdir(parents=True, exist_ok=True)
-    if (root / "conftest.py").exists():
-        shutil.copy(root / "conftest.py", folder)
+    if (source / "conftest.py").exists():
+        shutil.copy(source / "conftest.py", folder)
     for name in names:
-        target = folder / Path(name).name
+        target = folder / name
         if target.exists():
             continue
-        command = [sys.executable, root / converter, "--numpy_to_jax", root / name]
+        command = [sys.executable, source / suite.converter, "--numpy_to_jax", source / name]
         text = subprocess.run(command, capture_output=True, check=True).stdout
+        target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(text)
-    return folder.resolve()
