@@ -73,3 +73,15 @@ def test_a_derivative_by_a_closed_over_value_is_caught() -> None:
     wanted = run("-c", CLOSED_OVER.replace("import kiln.as_jax\n", "")).stdout
     assert wanted == "caught\n"
     assert run("-c", CLOSED_OVER).stdout == wanted
+
+
+BACKEND = """
+import kiln.as_jax
+from jax._src import xla_bridge
+
+print("cuda" in xla_bridge.get_backend().platform_version, xla_bridge.get_backend().platform)
+"""
+
+
+def test_the_backend_is_found_by_its_private_path() -> None:
+    assert run("-c", BACKEND).stdout == "False cpu\n"
