@@ -28,7 +28,7 @@ PIP := $(RUN) -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo story test test-full test-pythons libraries libraries-oracle jax-tests oracle breaks sanitize bench bench-suite bench-scale bench-programs lint format hooks docs \
+.PHONY: help demo story test test-full test-pythons libraries libraries-oracle libraries-suites jax-tests oracle breaks sanitize bench bench-suite bench-scale bench-programs lint format hooks docs \
   wheel check-wheel clean
 
 help:
@@ -39,6 +39,7 @@ help:
 	@echo "make test-pythons  make test with every supported Python that is installed"
 	@echo "make libraries  programs of optax, flax, equinox, numpyro ... on kiln, beside jax's answers"
 	@echo "make libraries-oracle  ask jax again for those answers; SUBJECTS=\"diffrax haiku\""
+	@echo "make libraries-suites  SUITES_SOURCE=folder: the libraries' own tests on kiln; LIBRARIES=\"optax keras\" ARGS=--ask-jax"
 	@echo "make jax-tests  JAX_SOURCE=checkout: jax's own tests on kiln; FILES=\"api_test.py\" ARGS=--ask-jax"
 	@echo "make oracle     ask jax again for its answers, then compare kiln with them"
 	@echo "make breaks     break one behaviour after another and watch the tests of its item fail"
@@ -76,7 +77,7 @@ test-pythons:
 	done; test -z "$$failed" || { echo "failed with:$$failed"; exit 1; }
 
 # In an environment of their own, so that no test depends on what a library brings with it.
-libraries libraries-oracle:
+libraries libraries-oracle libraries-suites:
 	@$(MAKE) --no-print-directory VENV=$(VENV)-libraries run-$@
 
 run-libraries: $(VENV)/.has-distrax
@@ -84,6 +85,10 @@ run-libraries: $(VENV)/.has-distrax
 
 run-libraries-oracle: $(VENV)/.has-distrax
 	$(RUN) -m tests.libraries.oracle $(SUBJECTS)
+
+# Which of them pass on jax is stored. Without the folder, those run whose tests are installed.
+run-libraries-suites: $(VENV)/.has-distrax
+	$(RUN) -m tests.libraries.suites $(LIBRARIES) $(if $(SUITES_SOURCE),--source $(SUITES_SOURCE)) $(ARGS)
 
 # Of the release that as_jax/version.py names; which of them pass on jax is stored.
 jax-tests: $(VENV)/.has-test

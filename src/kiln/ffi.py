@@ -19,7 +19,7 @@ from kiln.control.callback import METHODS
 from kiln.control.foreign_call import ForeignCall, ffi_call_p
 from kiln.core import foreign
 from kiln.core.foreign import Registration, attributes_of, target
-from kiln.core.trace import aval_of
+from kiln.core.trace import aval_of, is_typed
 from kiln.ir.formats import Layout
 from kiln.ir.types import ShapedArray
 from kiln.numpy.creation import asarray
@@ -159,7 +159,7 @@ def ffi_call(
                 f"4; got api_version={custom_call_api_version}.",
                 "pass legacy_backend_config",
             )
-        operands = [x if hasattr(x, "aval") else asarray(x) for x in args]
+        operands = [x if is_typed(x) else asarray(x) for x in args]
         avals = [aval_of(x) for x in operands]
         made = ForeignCall(
             target(target_name),

@@ -58,6 +58,7 @@ _PUBLIC = {
     "jax._src.state.types": ("jax.ref",),
     "jax._src.tree_util": ("jax.tree_util",),
     "jax._src.typing": ("jax.typing",),
+    "jax._src.xla_bridge": ("jax.extend.backend",),
 }
 
 _KNOWN = (*_PUBLIC, *FUNCTIONS, *COMPUTED)

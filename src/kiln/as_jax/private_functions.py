@@ -5,12 +5,16 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from kiln.api.arrays import devices
 from kiln.base.config import is_settled
+from kiln.base.errors import UnexpectedTracerError
 from kiln.base.processes import process_count, process_index
 from kiln.base.source import api_boundary, is_internal
+from kiln.base.tree import IsLeaf
+from kiln.base.tree import prefix_errors as prefix_messages
 from kiln.base.tree_registry import node_classes
 from kiln.control.callback import effects_barrier
 from kiln.control.hi_rules import GradAccum, NullAccum
@@ -60,6 +64,21 @@ def _tuple_of(kind: type, given: Any) -> tuple[Any, ...]:
     return (given,) if isinstance(given, kind) else tuple(given)
 
 
+def prefix_errors(
+    prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None
+) -> list[Callable[[str], ValueError]]:
+    """Return, for each position where one tree is not a prefix of the other, what makes its error.
+
+    It is called with the name of the prefix.
+    """
+
+    def error(position: int, name: str) -> ValueError:
+        return ValueError(prefix_messages(prefix_tree, full_tree, is_leaf, name)[position])
+
+    count = len(prefix_messages(prefix_tree, full_tree, is_leaf))
+    return [partial(error, position) for position in range(count)]
+
+
 def _backends() -> dict[str, Any]:
     return {"cpu": devices()[0]} if is_settled("num_cpu_devices") else {}
 
@@ -81,8 +100,12 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
     "jax._src.api_util": {"infer_argnums_and_argnames": infer_argnums_and_argnames},
     "jax._src.core": {"trace_state_clean": trace_state_clean},
     "jax._src.dispatch": {"wait_for_tokens": effects_barrier},
-    "jax._src.interpreters.ad": {"GradAccum": GradAccum, "NullAccum": NullAccum},
-    "jax._src.tree_util": {"_registry": node_classes},
+    "jax._src.interpreters.ad": {
+        "CustomVJPException": UnexpectedTracerError,
+        "GradAccum": GradAccum,
+        "NullAccum": NullAccum,
+    },
+    "jax._src.tree_util": {"_registry": node_classes, "prefix_errors": prefix_errors},
     "jax._src.traceback_util": {
         "api_boundary": api_boundary,
         "include_frame": include_frame,

@@ -24,11 +24,11 @@ from kiln.control.bodies import (
 )
 from kiln.control.cond import cond_p
 from kiln.control.high_values import carrying, over_branches
-from kiln.control.region import memoized
+from kiln.control.region import memoized, select_by
 from kiln.core.ref import check_distinct
 from kiln.core.staging import eval_jaxpr, stage_pure
 from kiln.core.trace import Tracer, aval_of, state
-from kiln.ir.jaxpr import Jaxpr
+from kiln.ir.jaxpr import Jaxpr, Var
 from kiln.ir.sharded_type import is_split_alike
 from kiln.ir.types import ShapedArray, Varying
 from kiln.ops.collective import varied
@@ -217,8 +217,44 @@ def _branch(
     consts = [varied(x, choice) for x in consts]
     if state.tracked:
         jaxprs = _varying_alike(jaxprs, [*map(aval_of, consts), *avals], choice)
-    outs = cond_p.bind(index, *consts, *values, branches=tuple(jaxprs))
-    return tree_unflatten(bodies[0].out_tree, outs)
+    given = [*consts, *values]
+    handed_on = _handed_on(jaxprs)
+    own = [at is None for at in handed_on]
+    if not all(own):
+        jaxprs = [_with_results(jaxpr, own) for jaxpr in jaxprs]
+    outs = iter(cond_p.bind(index, *given, branches=tuple(jaxprs)))
+    results = [next(outs) if at is None else _array(given[at]) for at in handed_on]
+    return tree_unflatten(bodies[0].out_tree, results)
+
+
+def _handed_on(jaxprs: Sequence[Jaxpr]) -> list[int | None]:
+    """Return for each result the position of the operand that it is in all branches, or None.
+
+    Such a result does not depend on the choice: if that is mapped or unknown, the result is not.
+    """
+    places = {v: i for i, v in enumerate(jaxprs[0].invars)}
+    found: list[int | None] = []
+    for position, atom in enumerate(jaxprs[0].outvars):
+        at = places.get(atom) if isinstance(atom, Var) else None
+        if at is not None:
+            alike = all(other.outvars[position] is other.invars[at] for other in jaxprs[1:])
+            at = at if alike else None
+        found.append(at)
+    return found
+
+
+def _array(x: Any) -> Any:
+    aval = aval_of(x)
+    return convert_element_type(x, aval.dtype, aval.weak_type)
+
+
+def _with_results(jaxpr: Jaxpr, own: Sequence[bool]) -> Jaxpr:
+    """Return a branch that returns some of its results."""
+
+    def make() -> Jaxpr:
+        return jaxpr.with_(outvars=select_by(own, jaxpr.outvars))
+
+    return memoized(jaxpr, ("with results", tuple(own)), make)
 
 
 def _varying_alike(

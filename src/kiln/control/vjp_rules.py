@@ -16,6 +16,7 @@ from kiln.base.source import definition_of, name_of
 from kiln.base.tree import (
     keystr,
     tree_flatten_with_path,
+    tree_leaves,
     tree_map,
     tree_structure,
     tree_unflatten,
@@ -126,16 +127,16 @@ class Backward(UserRule):
     def _leaves(self, result: Any) -> list[tuple[Any, Any]]:
         if isinstance(result, list):
             result = tuple(result)
-        like = tree_unflatten(self.in_tree, [_NOTHING] * self.in_tree.num_leaves)
+        like = held(tree_unflatten(self.in_tree, [_NOTHING] * self.in_tree.num_leaves))
+        leaves: list[Any] = []
+
+        def spread(ct: Any, part: Any) -> None:
+            # One cotangent may stand for a part: for what holds one array, that array's.
+            leaves.extend([_NOTHING if ct is None else ct] * len(tree_leaves(part)))
+
         try:
-            complete = tree_map(
-                lambda ct, part: part if ct is None else ct,
-                result,
-                like,
-                is_leaf=lambda x: x is None,
-            )
-            complete = held(complete)
-            fits = tree_structure(complete) == self.in_tree
+            tree_map(spread, held(result), like, is_leaf=lambda x: x is None)
+            fits = isinstance(result, tuple) and len(leaves) == self.in_tree.num_leaves
         except (ValueError, TypeError):
             fits = False
         if not fits:
@@ -151,7 +152,8 @@ class Backward(UserRule):
                     "zero",
                 )
             )
-        return tree_flatten_with_path(complete)[0]
+        paths = [path for path, _ in tree_flatten_with_path(like)[0]]
+        return list(zip(paths, leaves, strict=True))
 
     def _cotangent(self, path: Any, ct: Any, aval: ShapedArray) -> Any:
         wanted = aval.tangent()

@@ -24,6 +24,7 @@ from kiln.core.array_type import Array
 from kiln.core.concretization import refuse
 from kiln.core.operators import ArrayOperators
 from kiln.ir.operation import Operation
+from kiln.ir.sizes import Size
 from kiln.ir.types import ShapedArray
 
 
@@ -283,8 +284,35 @@ _SCALARS: dict[bool, dict[type, Any]] = {x64: _scalar_types(x64) for x64 in (Fal
 
 def set_type_of(cls: type, type_of: Callable[[Any], Any]) -> None:
     """Let a function return the types of the instances of a class."""
+    TYPED[cls] = False
     for known in _SCALARS.values():
         known[cls] = type_of
+
+
+class _Typed(dict[type, bool]):
+    """Asked of the class: what an object passes on to an array inside it does not count."""
+
+    def __missing__(self, cls: type) -> bool:
+        found = hasattr(cls, "aval")
+        # Classes of users are not kept alive.
+        if found or issubclass(cls, np.generic):
+            self[cls] = found
+        return found
+
+
+TYPED: dict[type, bool] = _Typed(
+    dict.fromkeys([bool, int, float, complex, list, tuple, type(None), np.ndarray], False)
+)
+"""By class, as `is_typed`; where a call would cost too much."""
+
+
+def is_typed(x: Any) -> bool:
+    """Tell whether a value is an array, a tracer, or another that knows its type as `aval`.
+
+    An object that holds an array and passes on what it lacks, as a variable of Flax, is not: its
+    array is what its `__jax_array__` returns.
+    """
+    return TYPED[type(x)]
 
 
 def require_unmasked(x: Any) -> None:
@@ -307,17 +335,23 @@ def aval_of(x: Any) -> ShapedArray:
 
     Raises: MaskedArrayError for a masked array, TypeError for anything else.
     """
+    if TYPED[type(x)]:
+        return x.aval  # type: ignore[no-any-return]
     scalar = _SCALARS[options().enable_x64].get(type(x))
     if scalar is not None:
         # Values of other kinds have types that depend on the value.
         return scalar if scalar.__class__ is ShapedArray else scalar(x)
-    try:
-        return x.aval  # type: ignore[no-any-return]
-    except AttributeError:
-        pass
     if isinstance(x, (np.ndarray, np.generic)):
         require_unmasked(x)
         return ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype))
+    if hasattr(x, "__jax_array__") and type(x) is not Size:
+        raise TypeError(
+            three_lines(
+                f"use of a {type(x).__name__} as an operand at {current_source()}",
+                "it is no array, but holds one: Triggering __jax_array__() here is not supported",
+                "give the array in it: kiln.numpy.asarray(x)",
+            )
+        )
     dtype, weak = dtypes.scalar_dtype(x)
     shape = getattr(x, "shape", ())
     return ShapedArray(shape if isinstance(shape, tuple) else (), dtype, weak)

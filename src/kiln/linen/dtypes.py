@@ -10,6 +10,7 @@ from kiln import numpy as jnp
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.trace import is_typed
 
 
 def canonicalize_dtype(*args: Any, dtype: Any = None, inexact: bool = True) -> Any:
@@ -40,4 +41,4 @@ def promote_dtype(*args: Any, dtype: Any = None, inexact: bool = True) -> list[A
 
 
 def _array(x: Any) -> Any:
-    return x if hasattr(x, "aval") else jnp.asarray(x)
+    return x if is_typed(x) else jnp.asarray(x)

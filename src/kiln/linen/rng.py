@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from kiln.core.array import Array
-from kiln.core.trace import aval_of
+from kiln.core.trace import aval_of, is_typed
 from kiln.linen.errors import InvalidRngError
 from kiln.ops.random_bits import KEY, UINT32
 from kiln.random.keys import fold_in
@@ -152,4 +152,4 @@ def _place(asked: str) -> str:
 
 
 def _shown(value: Any) -> str:
-    return str(value.aval) if hasattr(value, "aval") else f"{value!r:.60}"
+    return str(value.aval) if is_typed(value) else f"{value!r:.60}"

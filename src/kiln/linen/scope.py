@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 from kiln.api.make_jaxpr import eval_shape
 from kiln.base.tree import tree_leaves
 from kiln.base.weak import WeakKeyDictionary
-from kiln.core.trace import Trace, Tracer, aval_of, state
+from kiln.core.trace import Trace, Tracer, aval_of, is_typed, state
 from kiln.linen.errors import (
     InvalidRngError,
     InvalidScopeError,
@@ -364,7 +364,7 @@ class Scope:
         if name in here:
             value = here[name]
             made = shapes_made(init_fn, init_args, init_kwargs)
-            is_array = hasattr(value, "aval")
+            is_array = is_typed(value)
             if unbox and not is_array:
                 value = unboxed(value)
             leaves = (value,) if is_array else tree_leaves(value)
@@ -397,7 +397,7 @@ class Variable(Generic[T]):
     def value(self) -> T:
         """The current value."""
         value: T = self.scope.get_variable(self.collection, self.name)
-        return unboxed(value) if self.unbox and not hasattr(value, "aval") else value
+        return unboxed(value) if self.unbox and not is_typed(value) else value
 
     @value.setter
     def value(self, value: T) -> None:

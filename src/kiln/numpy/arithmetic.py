@@ -13,7 +13,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
-from kiln.core.trace import aval_of
+from kiln.core.trace import aval_of, is_typed
 from kiln.execution.eager_plans import also_named, eager
 from kiln.numpy.promotion import (
     binary,
@@ -209,7 +209,7 @@ def float_power(x: ArrayLike, y: ArrayLike, /) -> Array:
 @eager
 def negative(x: ArrayLike, /) -> Array:
     """Return -x."""
-    if not hasattr(x, "aval"):
+    if not is_typed(x):
         (x,) = promote("negative", x)
     return elementwise.neg_p.bind(x)
 

@@ -20,7 +20,7 @@ from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.concretization import dependence, refuse
 from kiln.core.dlpack import host_view
 from kiln.core.ref import Ref, not_an_array
-from kiln.core.trace import Tracer, aval_of, require_unmasked
+from kiln.core.trace import Tracer, aval_of, is_typed, require_unmasked
 from kiln.ir.sizes import Dim, Size
 from kiln.ir.types import ShapedArray
 from kiln.numpy.promotion import literal, operands, shape_of
@@ -86,7 +86,7 @@ def asarray(
         >>> jnp.asarray(np.arange(3), jnp.float32)
         Array([0., 1., 2.], dtype=float32)
     """
-    if dtype is None and hasattr(a, "aval") and not copy and type(a) is not Ref:
+    if dtype is None and is_typed(a) and not copy and type(a) is not Ref:
         return on_device_or_sharded(a, device, out_sharding, "jnp.asarray")
     if copy is False and isinstance(a, (np.ndarray, bytes, bytearray, memoryview)):
         raise ValueError(
@@ -115,7 +115,7 @@ def copy(a: ArrayLike, order: str | None = None) -> Array:
 def _array(x: Any, dtype: Any) -> Any:
     if type(x) is Ref:
         raise not_an_array("array", x)
-    if hasattr(x, "aval"):
+    if is_typed(x):
         return x if dtype is None else cast(x, dtype)
     if dtypes.is_python_scalar(x):
         return _scalar_array(x, dtype)
@@ -229,7 +229,7 @@ def _common_dtype(leaves: Sequence[Any]) -> Any:
         return dtypes.default_float_dtype()
     one_of_each: dict[Any, Any] = {}
     for leaf in leaves:
-        aval = getattr(leaf, "aval", None)
+        aval = leaf.aval if is_typed(leaf) else None
         if aval is not None:
             one_of_each[aval.dtype, aval.weak_type] = leaf
         elif isinstance(leaf, (np.ndarray, np.generic)):
@@ -308,7 +308,7 @@ def from_dlpack(x: ArrayLike, /, *, device: Any = None, copy: bool | None = None
     Raises: TypeError for an object without `__dlpack__`; BufferError for memory the host cannot
         read; ValueError with `copy=False` if a copy is needed.
     """
-    if hasattr(x, "aval") and not dtypes.is_extended(x.aval.dtype):
+    if is_typed(x) and not dtypes.is_extended(x.aval.dtype):
         return put(array(x) if copy else x, device)
     value, is_copy = host_view(x, copy)
     shared = value.flags.c_contiguous and dtypes.canonicalize_dtype(value.dtype) == value.dtype
@@ -331,7 +331,7 @@ def canonical_shape(name: str, shape: Any) -> tuple[Dim, ...]:
 
     Raises: TypeError for sizes that are traced, negative, or not integers.
     """
-    if hasattr(shape, "aval"):
+    if is_typed(shape):
         given = shape.tolist() if shape.ndim == 1 and not isinstance(shape, Tracer) else (shape,)
     else:
         given = shape if not _is_size(shape) and _is_sequence(shape) else (shape,)

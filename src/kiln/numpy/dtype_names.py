@@ -15,6 +15,7 @@ from kiln.base.dtype_questions import can_cast, finfo, iinfo, issubdtype, kind_o
 from kiln.base.dtypes import SCALAR_TYPES, promote_types
 from kiln.base.source import current_source
 from kiln.core.array import Array
+from kiln.core.trace import is_typed
 from kiln.numpy.creation import array, asarray
 from kiln.numpy.promotion import operands
 
@@ -128,7 +129,7 @@ def isscalar(element: Any) -> Any:
         return True
     if hasattr(element, "__jax_array__"):
         element = element.__jax_array__()
-    return (isinstance(element, np.ndarray) or hasattr(element, "aval")) and not element.shape
+    return (isinstance(element, np.ndarray) or is_typed(element)) and not element.shape
 
 
 def iterable(y: Any) -> Any:

@@ -188,8 +188,8 @@ def _parsed(text: str, shapes: tuple[tuple[Any, ...], ...]) -> tuple[list[str], 
     inputs = left.split(",")
     if len(inputs) != len(shapes):
         raise _wrong(text, shapes, f"{len(inputs)} groups of letters for {len(shapes)} operands")
-    if any(not (c.isalpha() or c in ".,->") for c in text):
-        raise _wrong(text, shapes, "only letters, '...', ',' and '->' have a meaning")
+    if any(not (c.isalnum() or c in ".,->") for c in text):
+        raise _wrong(text, shapes, "only letters, digits, '...', ',' and '->' have a meaning")
     if "." in text:
         free = [c for c in map(chr, range(ord("α"), ord("α") + 64)) if c not in text]
         longest = 0

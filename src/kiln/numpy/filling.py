@@ -15,7 +15,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike, HasShape, ShapeLike
-from kiln.core.trace import aval_of
+from kiln.core.trace import aval_of, is_typed
 from kiln.execution.eager_plans import eager
 from kiln.ir.sizes import Dim
 from kiln.ir.types import ShapedArray
@@ -208,7 +208,7 @@ def empty_like(
 
 
 def _like(name: str, a: Any, value: Any, dtype: Any, shape: Any) -> Any:
-    if hasattr(a, "shape") and hasattr(a, "dtype") and not hasattr(a, "aval"):
+    if hasattr(a, "shape") and hasattr(a, "dtype") and not is_typed(a):
         # A description of an array, such as ShapeDtypeStruct, serves as well.
         aval = ShapedArray(
             tuple(a.shape), dtypes.canonicalize_dtype(a.dtype), bool(getattr(a, "weak_type", False))

@@ -21,7 +21,7 @@ from kiln.base.records import Record
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray, host_value
 from kiln.core.slices import Slice
-from kiln.core.trace import Tracer, require_unmasked
+from kiln.core.trace import Tracer, is_typed, require_unmasked
 from kiln.ir.sizes import Dim, Size, maximum, minimum
 from kiln.ir.types import ShapedArray
 from kiln.numpy.creation import asarray
@@ -219,9 +219,9 @@ def _entry(item: Any, position: int, given: Sequence[Any]) -> Any:
         )
     if isinstance(item, (list, tuple)):
         item = np.zeros((0,), np.int32) if len(item) == 0 else asarray(item)
-    if hasattr(item, "__jax_array__") and not hasattr(item, "aval"):
+    if hasattr(item, "__jax_array__") and not is_typed(item):
         item = item.__jax_array__()
-    if hasattr(item, "aval"):
+    if is_typed(item):
         return _array(item)
     if isinstance(item, (np.ndarray, np.generic, float, complex)):
         require_unmasked(item)
@@ -338,8 +338,7 @@ def _with_ellipsis(x: ShapedArray, entries: list[Any]) -> list[Any]:
 def _walk(x: ShapedArray, entries: Sequence[Any], wrap: bool) -> GatherPlan:
     shape = list(x.shape)
     arrays = any(
-        (isinstance(e, np.ndarray) and (e.ndim or e.dtype == np.bool_))
-        or (hasattr(e, "aval") and e.ndim)
+        (isinstance(e, np.ndarray) and (e.ndim or e.dtype == np.bool_)) or (is_typed(e) and e.ndim)
         for e in entries
     )
     axes: list[Axis] = []

@@ -14,7 +14,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, Arrays, Axes, DTypeLike
-from kiln.core.trace import Tracer
+from kiln.core.trace import Tracer, is_typed
 from kiln.execution.eager_plans import eager
 from kiln.numpy.arithmetic import refuse_out
 from kiln.numpy.creation import asarray, canonical_shape, cast
@@ -41,7 +41,7 @@ from kiln.ops.static_slicing import slice_in_dim
 
 def _items(name: str, arrays: Any) -> list[Any]:
     """Return the arrays of a sequence, or of an array's first axis."""
-    if hasattr(arrays, "aval") or isinstance(arrays, np.ndarray):
+    if is_typed(arrays) or isinstance(arrays, np.ndarray):
         return list(unpacked(one(name, arrays)))
     if isinstance(arrays, (str, bytes)) or not isinstance(arrays, (Sequence,)):
         arrays = _listed(name, arrays)
@@ -418,7 +418,7 @@ def delete(
         arr, axis = ravel(arr), 0
     axis = canonical_axis("delete", axis, len(arr.shape))
     size = arr.shape[axis]
-    if assume_unique_indices and hasattr(obj, "aval"):
+    if assume_unique_indices and is_typed(obj):
         return _without_distinct(arr, obj, axis)
     if not isinstance(obj, slice):
         obj = np.asarray(obj)

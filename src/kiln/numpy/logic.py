@@ -11,7 +11,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
-from kiln.core.trace import aval_of
+from kiln.core.trace import aval_of, is_typed
 from kiln.execution.eager_plans import eager
 from kiln.numpy.arithmetic import refuse_out
 from kiln.numpy.promotion import (
@@ -69,7 +69,7 @@ _greater_equal = _comparison("greater_equal", elementwise.ge_p)
 def _ordered(compare: Comparison) -> Comparison:
     def ordered(x: ArrayLike, y: ArrayLike, /) -> Array:
         for operand in (x, y):
-            aval = getattr(operand, "aval", None)
+            aval = operand.aval if is_typed(operand) else None
             if (aval.dtype.kind == "c") if aval is not None else np.iscomplexobj(operand):
                 return _compare_complex(compare, x, y)
         return compare(x, y)
@@ -304,6 +304,6 @@ def choose_by(condition: Any, x: Any, y: Any) -> Any:
 
 
 def _array(x: Any) -> Any:
-    if hasattr(x, "aval") or not isinstance(x, (list, tuple)):
+    if is_typed(x) or not isinstance(x, (list, tuple)):
         return x
     return np.asarray(x)

@@ -12,7 +12,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray
 from kiln.core.array_type import Array, ArrayLike, Axes, ShapeLike
-from kiln.core.trace import Tracer, aval_of
+from kiln.core.trace import Tracer, aval_of, is_typed
 from kiln.execution.eager_plans import eager
 from kiln.ir.size_decisions import divides, is_surely
 from kiln.ir.sizes import Dim, Size, equal, product
@@ -30,7 +30,7 @@ def one(name: str, x: Any) -> Array:
 
     Raises: TypeError for lists and other objects that are not arrays.
     """
-    if hasattr(x, "aval"):
+    if is_typed(x):
         return x
     return lifted(*operands(name, x))
 
@@ -58,7 +58,7 @@ def listed(given: Any) -> Sequence[Any]:
         return given
     # Kiln's arrays are not axes; iterating over a traced one would fail with another error.
     is_number = isinstance(given, np.ndarray) and given.ndim == 0
-    if isinstance(given, Iterable) and not is_number and not hasattr(given, "aval"):
+    if isinstance(given, Iterable) and not is_number and not is_typed(given):
         return tuple(given)
     return (given,)
 
@@ -120,7 +120,7 @@ def reshape(
 
 def _resolved(a: Any, shape: Any) -> tuple[Dim, ...]:
     given = listed(shape)
-    if hasattr(shape, "aval") and len(shape.shape) == 1:
+    if is_typed(shape) and len(shape.shape) == 1:
         given = tuple(shape)
     sizes: list[Any] = []
     for dim in given:

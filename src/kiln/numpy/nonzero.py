@@ -18,7 +18,7 @@ from kiln.base.source import current_source
 from kiln.core.array import from_host, numbers_of
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.concretization import refuse
-from kiln.core.trace import Tracer, aval_of
+from kiln.core.trace import Tracer, aval_of, is_typed
 from kiln.numpy.creation import asarray
 from kiln.numpy.filling import full
 from kiln.numpy.index_expressions import along
@@ -99,7 +99,7 @@ def indices_of(name: str, a: Any, size: Any, fill_value: Any) -> tuple[Any, ...]
             padding, index = promote_dtypes(one(name, asarray(fill)), index)
             out.append(elementwise.select(missing, padding, index))
             continue
-        fill = convert_element_type(fill, _INT32) if hasattr(fill, "aval") else np.int32(fill)
+        fill = convert_element_type(fill, _INT32) if is_typed(fill) else np.int32(fill)
         out.append(convert_element_type(elementwise.select(missing, fill, index), wanted))
     return tuple(out)
 

@@ -16,6 +16,7 @@ import numpy as np
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.operators import set_operators
+from kiln.core.trace import is_typed
 from kiln.core.transfers import explicit
 from kiln.execution.eager_plans import eager
 from kiln.ir.sizes import Size
@@ -47,7 +48,7 @@ Binary = Callable[[Any, Any], Any]
 def _accepts(other: Any) -> bool:
     return (
         type(other) in SCALARS
-        or hasattr(other, "aval")
+        or is_typed(other)
         or isinstance(other, (np.ndarray, np.generic, bool, int, float, complex))
         or type(other) is Size
         or hasattr(other, "__jax_array__")

@@ -13,6 +13,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray
 from kiln.core.array_type import Array, ArrayLike
+from kiln.core.trace import is_typed
 from kiln.numpy.application import apply_along_axis
 from kiln.numpy.arithmetic import floor
 from kiln.numpy.creation import cast
@@ -152,7 +153,7 @@ def _padded_by_constant(array: Any, widths: PadWidth, values: Any) -> Any:
     aval = array.aval
 
     def as_scalar(value: Any) -> Any:
-        if hasattr(value, "aval"):
+        if is_typed(value):
             return cast(reshape(value, ()), aval.dtype)
         return literal(value, aval.dtype, aval.weak_type)
 

@@ -12,6 +12,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
+from kiln.core.trace import is_typed
 from kiln.execution.eager_plans import eager
 from kiln.numpy.arithmetic import multiply, refuse_out, subtract
 from kiln.numpy.elementary import conj
@@ -26,7 +27,7 @@ from kiln.ops.static_slicing import concatenate, slice_in_dim
 
 def _pair(name: str, x: Any, y: Any, preferred: Any) -> tuple[Any, Any, Any]:
     """Return operands of one dtype, and the dtype of their product."""
-    if not (hasattr(x, "aval") and hasattr(y, "aval")):
+    if not (is_typed(x) and is_typed(y)):
         x, y = (one(name, v) for v in operands(name, x, y))
     x, y = promote_dtypes(x, y)
     wanted = x.dtype if preferred is None else dtypes.check_user_dtype(preferred, name)

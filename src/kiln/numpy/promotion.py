@@ -18,7 +18,7 @@ from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import from_host
-from kiln.core.trace import aval_of, require_unmasked
+from kiln.core.trace import TYPED, aval_of, is_typed, require_unmasked
 from kiln.ir.sizes import Dim, Size
 from kiln.ir.types import ShapedArray
 from kiln.ops.conversion import convert_element_type
@@ -53,7 +53,7 @@ def operands(name: str, *args: Any) -> Sequence[Any]:
     Raises: TypeError naming the function and the type of an argument that is neither.
     """
     for i, x in enumerate(args):
-        if type(x) not in SCALARS and not hasattr(x, "aval"):
+        if type(x) not in SCALARS and not TYPED[type(x)]:
             found = [*args]
             found[i:] = [_operand(name, x, j) for j, x in enumerate(args[i:], i)]
             return found
@@ -61,7 +61,7 @@ def operands(name: str, *args: Any) -> Sequence[Any]:
 
 
 def _operand(name: str, x: Any, position: int) -> Any:
-    if hasattr(x, "aval") or type(x) in SCALARS:
+    if TYPED[type(x)] or type(x) in SCALARS:
         return x
     if isinstance(x, (np.ndarray, np.generic)):
         require_unmasked(x)
@@ -131,8 +131,8 @@ def _beside(x: ShapedArray, y: Any) -> Any:
 
 def binary(name: str, x: Any, y: Any) -> Sequence[Any]:
     """Return two operands of one dtype, with equal shapes or one of them a scalar."""
-    a = getattr(x, "aval", None)
-    b = getattr(y, "aval", None)
+    a = x.aval if TYPED[type(x)] else None
+    b = y.aval if TYPED[type(y)] else None
     if a is not None:
         if b is not None:
             if a.dtype == b.dtype and a.weak_type == b.weak_type:
@@ -158,7 +158,7 @@ def promote(name: str, *args: Any) -> Sequence[Any]:
 def promote_dtypes(*args: Any) -> Sequence[Any]:
     """Return operands of the dtype and weakness that they promote to."""
     if len(args) == 2:
-        a, b = (getattr(x, "aval", None) for x in args)
+        a, b = [x.aval if TYPED[type(x)] else None for x in args]
         if a is not None and b is not None:
             if a.dtype == b.dtype and a.weak_type == b.weak_type:
                 return args
@@ -176,7 +176,7 @@ def promote_dtypes(*args: Any) -> Sequence[Any]:
 
 def inexact(name: str, x: Any) -> Any:
     """Return one operand in a floating or complex dtype."""
-    aval = getattr(x, "aval", None)
+    aval = x.aval if TYPED[type(x)] else None
     if aval is not None and aval.dtype in _INEXACT:
         return x
     if type(x) in (float, complex):
@@ -188,8 +188,8 @@ def inexact(name: str, x: Any) -> Any:
 
 def binary_inexact(name: str, x: Any, y: Any) -> Sequence[Any]:
     """Return two operands of one floating or complex dtype, with compatible shapes."""
-    a = getattr(x, "aval", None)
-    b = getattr(y, "aval", None)
+    a = x.aval if TYPED[type(x)] else None
+    b = y.aval if TYPED[type(y)] else None
     known = b if a is None else a
     if (
         known is not None
@@ -223,7 +223,7 @@ def promote_numeric(name: str, *args: Any) -> Sequence[Any]:
 def dtype_of(x: Any, *others: Any) -> Any:
     """Return the dtype of operands that have one dtype."""
     for operand in (x, *others):
-        aval = getattr(operand, "aval", None)
+        aval = operand.aval if TYPED[type(operand)] else None
         if aval is not None:
             return aval.dtype
     return aval_of(x).dtype
@@ -231,7 +231,7 @@ def dtype_of(x: Any, *others: Any) -> Any:
 
 def shape_of(x: Any) -> tuple[Dim, ...]:
     """Return the shape of an operand."""
-    aval = getattr(x, "aval", None)
+    aval = x.aval if TYPED[type(x)] else None
     if aval is not None:
         return aval.shape
     return tuple(np.shape(x))
@@ -324,7 +324,7 @@ def _check_ranks(name: str, found: Sequence[tuple[Dim, ...]]) -> None:
 
 def lifted(x: Any) -> Any:
     """Convert an operand to an array; arrays are returned unchanged."""
-    if hasattr(x, "aval"):
+    if is_typed(x):
         return x
     aval = aval_of(x)
     return convert_element_type(x, aval.dtype, aval.weak_type)

@@ -12,6 +12,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, Axes, DTypeLike
+from kiln.core.trace import is_typed
 from kiln.execution.eager_plans import eager
 from kiln.numpy.arithmetic import clip, divide, multiply, refuse_out, subtract
 from kiln.numpy.creation import cast
@@ -77,7 +78,7 @@ def mean(
 def _over_count(total: Any, a: Any, axes: tuple[int, ...], where: Any, ddof: Any = 0) -> Any:
     if where is None:
         count = element_count(a, axes)
-        if type(count) is int and not hasattr(ddof, "aval"):
+        if type(count) is int and not is_typed(ddof):
             left = count - ddof
             if dtypes.issubdtype(total.dtype, np.integer):
                 return elementwise.div(total, constant(left, total))

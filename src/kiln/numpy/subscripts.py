@@ -15,7 +15,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray
 from kiln.core.slices import Slice
-from kiln.core.trace import aval_of, require_unmasked
+from kiln.core.trace import aval_of, is_typed, require_unmasked
 from kiln.execution.eager_plans import eager
 from kiln.ir.sizes import Dim, Size, is_constant
 from kiln.numpy.creation import asarray
@@ -151,7 +151,7 @@ def start_of(part: Slice) -> Any:
 
     Raises: TypeError for another start.
     """
-    start = part.start if hasattr(part.start, "aval") else asarray(part.start)
+    start = part.start if is_typed(part.start) else asarray(part.start)
     aval = aval_of(start)
     if aval.shape or not dtypes.issubdtype(aval.dtype, np.integer):
         raise TypeError(
@@ -304,25 +304,23 @@ def _coordinates_of(index: Any, size: Dim, wrap: bool) -> Any:
 
 
 def _of_one_dtype(columns: Sequence[Any]) -> list[Any]:
-    wide = any(aval_of(c).dtype == np.int64 for c in columns if hasattr(c, "aval"))
+    wide = any(aval_of(c).dtype == np.int64 for c in columns if is_typed(c))
     if not wide:
         return [c[()] if isinstance(c, np.ndarray) else c for c in columns]
     dtype = np.dtype(np.int64)
-    return [
-        convert_element_type(c, dtype) if hasattr(c, "aval") else dtype.type(c) for c in columns
-    ]
+    return [convert_element_type(c, dtype) if is_typed(c) else dtype.type(c) for c in columns]
 
 
 def coordinates(columns: Sequence[Any], shape: tuple[Dim, ...]) -> Any:
     """Return index arrays as columns along a last axis, each broadcast to `shape`."""
     known = is_constant(shape)
-    if known and not any(hasattr(c, "aval") for c in columns):
+    if known and not any(is_typed(c) for c in columns):
         return np.stack([np.broadcast_to(c, shape) for c in columns], -1)  # type: ignore[arg-type]
-    wide = any(hasattr(c, "aval") and aval_of(c).dtype == np.int64 for c in columns)
+    wide = any(is_typed(c) and aval_of(c).dtype == np.int64 for c in columns)
     dtype = np.dtype(np.int64 if wide else np.int32)
     out = []
     for c in columns:
-        if not hasattr(c, "aval"):
+        if not is_typed(c):
             c = c.astype(dtype)
         elif aval_of(c).dtype != dtype:
             c = convert_element_type(c, dtype)
@@ -331,11 +329,9 @@ def coordinates(columns: Sequence[Any], shape: tuple[Dim, ...]) -> Any:
             return expand_dims(c, (len(shape),))
         first = len(shape) - len(own)
         if own != shape:
-            if hasattr(c, "aval") or not known:
+            if is_typed(c) or not known:
                 c = broadcast_in_dim(c, shape, range(first, len(shape)))
             else:
                 c = np.broadcast_to(c, shape)  # type: ignore[arg-type]
-        out.append(
-            reshape(c, (*shape, 1)) if hasattr(c, "aval") else np.ascontiguousarray(c[..., None])
-        )
+        out.append(reshape(c, (*shape, 1)) if is_typed(c) else np.ascontiguousarray(c[..., None]))
     return concatenate(out, len(shape))

@@ -11,6 +11,7 @@ import numpy as np
 from kiln.base.files import replacing
 from kiln.base.named_tuples import NamedTuple
 from kiln.base.npy import require_harmless_file
+from kiln.core.trace import is_typed
 from kiln.numpy.creation import asarray
 
 set_printoptions = np.set_printoptions
@@ -33,7 +34,7 @@ def array_repr(
     suppress_small: bool | None = None,
 ) -> str:
     """Return the `repr` of an array, with print options."""
-    if hasattr(arr, "aval"):
+    if is_typed(arr):
         arr = np.asarray(arr).view(_Array)
     return np.array_repr(arr, max_line_width, precision, suppress_small)
 

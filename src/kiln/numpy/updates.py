@@ -18,7 +18,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.control.loops import while_loop
 from kiln.core.slices import Slice
-from kiln.core.trace import aval_of
+from kiln.core.trace import aval_of, is_typed
 from kiln.execution.eager_plans import eager
 from kiln.ir.sizes import Dim
 from kiln.numpy import arithmetic
@@ -446,7 +446,7 @@ def _named_sizes(plan: GatherPlan) -> list[tuple[int | str, Dim]]:
 def _at(x: Any, place: int, rank: int, of: int) -> Any:
     """Put the axes of an index array at `place` among `of` axes; the others have size 1."""
     shape = (*[1] * place, *x.shape, *[1] * (of - place - rank))
-    return reshape(x, shape) if hasattr(x, "aval") else np.reshape(x, shape)
+    return reshape(x, shape) if is_typed(x) else np.reshape(x, shape)
 
 
 def _at_group(x: Any, group: tuple[Dim, ...], numbering: list[int | None]) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -95,12 +96,38 @@ def _precision(one: Any) -> Precision | None:
     return _PRECISIONS.get(one) if isinstance(one, str) else None
 
 
+def wider_operand(x: Any, y: Any) -> Any:
+    """Return the dtype, of two operands of a product, that its result has.
+
+    Products are no promotion: complex goes before real, floats before integers, then the larger
+    range, the more digits, the more bits, signed before unsigned.
+
+    Raises: TypePromotionError if that decides nothing.
+    """
+    if x == y or dtypes.is_extended(x) or dtypes.is_extended(y):
+        return dtypes.promote_types(x, y)
+    first, second = _range_of(x), _range_of(y)
+    if first == second:
+        return dtypes.promote_types(x, y)
+    return x if first > second else y
+
+
+@cache
+def _range_of(dtype: Any) -> tuple[bool, int, int, int, bool]:
+    bits = 1 if dtype == np.bool_ else dtypes.bit_width(dtype)
+    if not dtypes.issubdtype(dtype, np.inexact):
+        return False, -1, -1, bits, not dtypes.issubdtype(dtype, np.unsignedinteger)
+    complexes = dtypes.issubdtype(dtype, np.complexfloating)
+    about = dtypes.finfo(dtype)
+    return complexes, about.maxexp, about.nmant, bits // (1 + complexes), True
+
+
 def product_dtype(name: str, x: ShapedArray, y: ShapedArray, preferred: Any) -> Any:
     """Return the dtype of a sum of products.
 
     Raises: TypeError if an integer result would be narrower than the operands.
     """
-    common = dtypes.promote_types(x.dtype, y.dtype)
+    common = wider_operand(x.dtype, y.dtype)
     if dtypes.is_extended(common):
         raise TypeError(
             three_lines(
@@ -126,7 +153,7 @@ def product_dtype(name: str, x: ShapedArray, y: ShapedArray, preferred: Any) -> 
 
 def accumulator_dtype(x: Any, y: Any, out: Any) -> Any:
     """Return the dtype in which a sum of products of dtypes `x` and `y` is computed."""
-    common = dtypes.common_dtype(x, y)
+    common = wider_operand(x, y)
     if dtypes.issubdtype(common, np.inexact):
         if common.kind != "c" and dtypes.bit_width(common) < 32:
             common = np.dtype(np.float32)
@@ -164,7 +191,7 @@ class DotGeneral(Primitive):
     def numpy(
         self, x: Any, y: Any, *, dimension_numbers: Any, precision: Any, preferred_element_type: Any
     ) -> Any:
-        common = dtypes.common_dtype(x.dtype, y.dtype)
+        common = wider_operand(x.dtype, y.dtype)
         out = common if preferred_element_type is None else preferred_element_type
         dtype = accumulator_dtype(x.dtype, y.dtype, out)
         return convert(contract(convert(x, dtype), convert(y, dtype), dimension_numbers), out)

@@ -12,7 +12,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.absent import Zero
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
-from kiln.core.trace import aval_of
+from kiln.core.trace import aval_of, is_typed
 from kiln.ir.types import ShapedArray
 from kiln.ops import edge_semantics
 from kiln.ops.families import (
@@ -179,8 +179,10 @@ def convert_element_type(x: ArrayLike, new_dtype: DTypeLike, weak_type: bool = F
     Raises: TypeError between keys and numbers.
     """
     dtype = dtypes.check_user_dtype(new_dtype, "convert_element_type")
+    if not is_typed(x) and hasattr(x, "__jax_array__"):
+        x = x.__jax_array__()
     aval = aval_of(x)
-    if aval.dtype == dtype and aval.weak_type == weak_type and hasattr(x, "aval"):
+    if aval.dtype == dtype and aval.weak_type == weak_type and is_typed(x):
         return x  # type: ignore[return-value]
     return convert_element_type_p.bind(x, new_dtype=dtype, weak_type=weak_type)
 

@@ -19,7 +19,7 @@ from kiln.base.source import current_source
 from kiln.core.absent import Zero, is_linear
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.primitive import Primitive
-from kiln.core.trace import aval_of
+from kiln.core.trace import aval_of, is_typed
 from kiln.execution.eager_plans import eager
 from kiln.ir.types import ShapedArray
 from kiln.ops.accuracy import Accuracy, check_accuracy
@@ -292,7 +292,7 @@ def binary(primitive: Elementwise, name: str = "") -> Binary:
     """Return the function that applies a primitive to two operands, converting Python scalars."""
 
     def fun(x: ArrayLike, y: ArrayLike) -> Array:
-        if not (hasattr(x, "aval") and hasattr(y, "aval")):
+        if not (is_typed(x) and is_typed(y)):
             x, y = matched(x, y)
             if isinstance(x, np.ndarray) or isinstance(y, np.ndarray):
                 x, y = stretched(x, y)

@@ -22,7 +22,7 @@ from kiln.core.array import ConcreteArray
 from kiln.core.meaning import meaning
 from kiln.core.primitive import Primitive
 from kiln.core.staging import stage_pure
-from kiln.core.trace import aval_of
+from kiln.core.trace import aval_of, is_typed
 from kiln.ir.effects import Effects
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.operation import Operation
@@ -245,7 +245,7 @@ def reduce(
                 "give one initial value for each operand",
             )
         )
-    arrays = [x if hasattr(x, "aval") else np.asarray(x) for x in arrays]
+    arrays = [x if is_typed(x) else np.asarray(x) for x in arrays]
     starts = [initial_value(s, x) for s, x in zip(starts, arrays, strict=True)]
     dims = tuple(int(d) for d in dimensions)
     jaxpr = stage_combination(
@@ -268,7 +268,7 @@ def initial_value(start: Any, like: Any) -> Any:
         return np.asarray(limits.max if start > 0 else limits.min, aval.dtype)[()]
     if type(start) in (bool, int, float, complex):
         return scalar(start, ShapedArray((), aval.dtype))
-    return start if hasattr(start, "aval") else np.asarray(start)[()]
+    return start if is_typed(start) else np.asarray(start)[()]
 
 
 def stage_combination(

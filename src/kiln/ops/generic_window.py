@@ -13,7 +13,7 @@ from kiln.base.tree import PyTreeDef, tree_flatten, tree_structure, tree_unflatt
 from kiln.core.absent import Zero
 from kiln.core.array import ConcreteArray
 from kiln.core.primitive import Primitive
-from kiln.core.trace import aval_of
+from kiln.core.trace import aval_of, is_typed
 from kiln.ir.effects import Effects
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.types import ShapedArray
@@ -195,7 +195,7 @@ def reduce_window(
                 "give one initial value for each operand",
             )
         )
-    arrays = [x if hasattr(x, "aval") else np.asarray(x) for x in arrays]
+    arrays = [x if is_typed(x) else np.asarray(x) for x in arrays]
     starts = [initial_value(s, x) for s, x in zip(starts, arrays, strict=True)]
     shape = aval_of(arrays[0]).shape
     windows = windows_of(

@@ -19,7 +19,7 @@ from kiln.base.source import current_source
 from kiln.core.absent import Zero
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.primitive import Primitive
-from kiln.core.trace import aval_of
+from kiln.core.trace import aval_of, is_typed
 from kiln.ir.sizes import Dim, Size, product
 from kiln.ir.types import ShapedArray
 from kiln.ops.axes import canonical_axis, check_axes, check_sizes
@@ -307,7 +307,7 @@ def broadcast_in_dim(
     if out_sharding is not None:
         x = auto(x)
     aval = aval_of(x)
-    if aval.shape == shape and dims == tuple(range(len(shape))) and hasattr(x, "aval"):
+    if aval.shape == shape and dims == tuple(range(len(shape))) and is_typed(x):
         return x if out_sharding is None else sharded(x, out_sharding, "broadcast_in_dim")  # type: ignore[return-value]
     if len(dims) == aval.ndim and any(a > b for a, b in itertools.pairwise(dims)):
         order = sorted(range(len(dims)), key=dims.__getitem__)
@@ -351,7 +351,7 @@ def reshape(
     if dimensions is not None:
         x = transpose(x, dimensions)
     new_sizes = tuple(new_sizes)
-    if aval_of(x).shape == new_sizes and hasattr(x, "aval"):
+    if aval_of(x).shape == new_sizes and is_typed(x):
         return x if out_sharding is None else sharded(x, out_sharding, "reshape")  # type: ignore[return-value]
     found = reshape_p.bind(x, new_sizes=new_sizes, dimensions=None)
     return found if out_sharding is None else sharded(found, out_sharding, "reshape")
@@ -360,7 +360,7 @@ def reshape(
 def transpose(x: ArrayLike, permutation: Sequence[int]) -> Array:
     """Permute axes: axis i of the result is axis permutation[i] of `x`."""
     perm = tuple(int(i) for i in permutation)
-    if perm == tuple(range(aval_of(x).ndim)) and hasattr(x, "aval"):
+    if perm == tuple(range(aval_of(x).ndim)) and is_typed(x):
         return x  # type: ignore[return-value]
     return transpose_p.bind(x, permutation=perm)
 

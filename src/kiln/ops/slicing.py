@@ -18,7 +18,7 @@ from kiln.base.source import current_source
 from kiln.core.absent import Zero, is_linear
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.primitive import Primitive
-from kiln.core.trace import aval_of
+from kiln.core.trace import aval_of, is_typed
 from kiln.ir.sizes import Dim, Size
 from kiln.ir.types import ShapedArray
 from kiln.ops.conversion import convert_element_type
@@ -270,7 +270,7 @@ def _starts(
 ) -> list[Any]:
     """Return scalar starts; negative ones count from the end where allowed."""
     aval = aval_of(operand)
-    if hasattr(start_indices, "aval") or isinstance(start_indices, np.ndarray):
+    if is_typed(start_indices) or isinstance(start_indices, np.ndarray):
         given = aval_of(start_indices)
         if given.ndim != 1:
             raise TypeError(
@@ -283,7 +283,7 @@ def _starts(
         count = given.shape[0]
         starts = (
             [reshape(slice(start_indices, (i,), (i + 1,)), ()) for i in range(count)]
-            if hasattr(start_indices, "aval")
+            if is_typed(start_indices)
             else list(start_indices)
         )
     else:

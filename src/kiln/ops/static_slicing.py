@@ -18,7 +18,7 @@ from kiln.base.source import current_source
 from kiln.core.absent import is_linear
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.primitive import Primitive
-from kiln.core.trace import aval_of
+from kiln.core.trace import aval_of, is_typed
 from kiln.ir.sizes import Dim, Size, maximum
 from kiln.ir.types import ShapedArray
 from kiln.ops.elementwise import constant, select
@@ -387,7 +387,7 @@ def slice(
     if steps is not None and all(step == 1 for step in steps):
         steps = None
     shape = aval_of(operand).shape
-    if steps is None and limits == shape and _from_the_first(starts) and hasattr(operand, "aval"):
+    if steps is None and limits == shape and _from_the_first(starts) and is_typed(operand):
         return operand  # type: ignore[return-value]
     return slice_p.bind(operand, start_indices=starts, limit_indices=limits, strides=steps)
 
@@ -473,7 +473,7 @@ def concatenate(operands: Sequence[ArrayLike], dimension: int) -> Array:
                 "pass at least one array",
             )
         )
-    if len(xs) == 1 and hasattr(xs[0], "aval") and aval_of(xs[0]).shape:
+    if len(xs) == 1 and is_typed(xs[0]) and aval_of(xs[0]).shape:
         return xs[0]  # type: ignore[return-value]
     return concatenate_p.bind(*xs, dimension=operator.index(dimension))
 

@@ -18,7 +18,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import from_host
 from kiln.core.array_type import Array, ArrayLike
-from kiln.core.trace import aval_of
+from kiln.core.trace import aval_of, is_typed
 from kiln.ir.types import ShapedArray
 from kiln.numpy.creation import canonical_shape
 from kiln.ops.conversion import convert_element_type
@@ -201,7 +201,7 @@ def _as_given(given: Any, keys: Any) -> Any:
 
 
 def _aval(name: str, keys: Any) -> ShapedArray:
-    if not hasattr(keys, "aval") and not isinstance(keys, (np.ndarray, np.generic)):
+    if not is_typed(keys) and not isinstance(keys, (np.ndarray, np.generic)):
         raise TypeError(
             three_lines(
                 f"{name}: key {keys!r:.60} at {current_source()}",
@@ -216,7 +216,7 @@ def _seeded(name: str, seed: Any) -> Any:
     offset = options().random_seed_offset
     if isinstance(seed, int):
         return _of_python_int(name, operator.index(seed), offset)
-    if not hasattr(seed, "aval") and not isinstance(seed, (np.ndarray, np.generic, float)):
+    if not is_typed(seed) and not isinstance(seed, (np.ndarray, np.generic, float)):
         raise _no_seed(name, f"{seed!r:.60}")
     aval = aval_of(seed)
     if aval.shape:

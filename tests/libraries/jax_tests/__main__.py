@@ -12,10 +12,9 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
-from tests.libraries.jax_tests.outcomes import FileOutcome, Row, grouped, listing, table
+from tests.libraries.jax_tests.report import Report
 from tests.libraries.jax_tests.running import Limits, run_file
 
 STORED = Path(__file__).with_name("passing.json")
@@ -76,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     ]
     limits = Limits(test_s=options.test_s)
     stored = json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else {}
-    report = _Report(options.report)
+    report = Report(options.report)
     for name in names:
         if options.ask_jax or options.only_jax:
             stored[name] = _asked(folder / name, limits, options.at_most)
@@ -98,28 +97,6 @@ def _asked(path: Path, limits: Limits, at_most: int) -> dict[str, object]:
         "chosen": len(found.chosen),
         "passed": sorted(found.passed()),
     }
-
-
-class _Report:
-    """A folder with what was found, written again after each file."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.rows: list[Row] = []
-        self.groups: dict[str, dict[str, list[str]]] = {}
-        folder.mkdir(parents=True, exist_ok=True)
-
-    def add(self, name: str, stored: dict[str, list[str]], found: FileOutcome) -> None:
-        """Add the outcome of a file."""
-        expected = stored["passed"]
-        groups = grouped(found, expected)
-        failing = sum(len(tests) for tests in groups.values())
-        self.rows.append(Row(name, stored["chosen"], len(expected), len(expected) - failing))
-        self.groups[name] = groups
-        (self.folder / f"{name}.json").write_text(json.dumps(asdict(found)), encoding="utf-8")
-        text = f"{table(self.rows)}\n\n{listing(self.groups)}"
-        (self.folder / "report.md").write_text(text, encoding="utf-8")
-        print(f"{name}: {len(expected) - failing} of {len(expected)} on kiln", flush=True)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ _RANK = {PASSED: 0, SKIPPED: 1, FAILED: 2, DIED: 3, HUNG: 3}
 
 @dataclass
 class FileOutcome:
-    """The tests of one file: how many there are, which were chosen, what they did."""
+    """The tests of a file, or of many: how many there are, which were chosen, what they did."""
 
     collected: int = 0
     chosen: list[str] = field(default_factory=list)
@@ -30,6 +30,8 @@ class FileOutcome:
     """The error of each test that failed."""
     load: str = ""
     """Why the file could not be loaded; empty if it could."""
+    unloaded: dict[str, str] = field(default_factory=dict)
+    """If it was many files: why each could not be loaded that could not."""
     running: str = ""
     """The test that had started last and not ended."""
 
@@ -61,6 +63,8 @@ def read(lines: Iterable[str], known: FileOutcome | None = None) -> FileOutcome:
         if "collected" in entry:
             found.collected = entry["collected"]
             found.chosen = found.chosen or entry["chosen"]
+        elif entry.get("file"):
+            found.unloaded[entry["file"]] = entry["load"]
         elif "load" in entry:
             found.load = entry["load"]
         elif "start" in entry:
@@ -109,8 +113,9 @@ def grouped(outcome: FileOutcome, expected: Iterable[str]) -> dict[str, list[str
         what = outcome.tests.get(test)
         if what == PASSED:
             continue
-        if outcome.load:
-            why = f"{LOAD}: {load_reason(outcome.load)}"
+        load = outcome.load or outcome.unloaded.get(test.partition("::")[0], "")
+        if load:
+            why = f"{LOAD}: {load_reason(load)}"
         elif what is None:
             why = "the test is not there"
         elif what == FAILED:
@@ -131,10 +136,10 @@ class Row:
     on_kiln: int
 
 
-def table(rows: Iterable[Row]) -> str:
-    """Return the table of files as Markdown, with a line for all of them."""
+def table(rows: Iterable[Row], head: str = "file") -> str:
+    """Return the table of files (or what `head` says) as Markdown, with a line for all of them."""
     rows = list(rows)
-    lines = ["| file | tests | pass on JAX | of these on kiln | |", "|---|---|---|---|---|"]
+    lines = [f"| {head} | tests | pass on JAX | of these on kiln | |", "|---|---|---|---|---|"]
     whole = Row(
         "all",
         sum(row.chosen for row in rows),

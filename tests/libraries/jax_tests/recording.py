@@ -25,6 +25,9 @@ CHOICE = "JAX_TESTS_CHOICE"
 SOURCE = "JAX_TESTS_SOURCE"
 """The environment variable that names the checkout."""
 
+MANY = "JAX_TESTS_MANY"
+"""Set if tests of many files run, so that the name of a test begins with that of its file."""
+
 LIMIT_S = "JAX_TESTS_LIMIT_S"
 """The environment variable with the seconds of processor time that a test may take."""
 
@@ -56,9 +59,27 @@ def chosen(
     return [name for name in kept if name not in left_out]
 
 
+def share(sizes: Sequence[int], at_most: int) -> int:
+    """Return how many tests of each file to take, so that there are at most `at_most` (0: all).
+
+    `sizes` says how many each has. At least one of each is taken.
+    """
+    if not at_most:
+        return 0
+    fitting = [
+        each for each in range(1, at_most + 1) if sum(min(size, each) for size in sizes) <= at_most
+    ]
+    return max(fitting, default=1)
+
+
+def file_of(nodeid: str) -> str:
+    """Return the part of a test's id that names its file."""
+    return nodeid.partition("::")[0]
+
+
 def name_of(nodeid: str) -> str:
-    """Return the part of a test's id after its file."""
-    return nodeid.partition("::")[2]
+    """Return the name of a test in the record: its id, after its file if there is only one."""
+    return nodeid if os.environ.get(MANY) else nodeid.partition("::")[2]
 
 
 def _write(**entry: Any) -> None:
@@ -69,8 +90,12 @@ def _write(**entry: Any) -> None:
 def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
     """Keep the chosen tests and write how many there were."""
     choice = json.loads(os.environ[CHOICE])
+    files: dict[str, list[str]] = {}
+    for item in items:
+        files.setdefault(file_of(item.nodeid), []).append(name_of(item.nodeid))
+    choice["at_most"] = share([len(names) for names in files.values()], choice["at_most"])
+    kept = {name for names in files.values() for name in chosen(names, **choice)}
     names = [name_of(item.nodeid) for item in items]
-    kept = set(chosen(names, **choice))
     _write(collected=len(names), chosen=[name for name in names if name in kept])
     items[:] = [item for item in items if name_of(item.nodeid) in kept]
 
@@ -78,7 +103,8 @@ def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
 def pytest_collectreport(report: Any) -> None:
     """Write why a file cannot be loaded."""
     if report.failed:
-        _write(load=str(report.longrepr)[-LONGEST_TEXT:])
+        file = file_of(report.nodeid) if os.environ.get(MANY) else ""
+        _write(load=str(report.longrepr)[-LONGEST_TEXT:], file=file)
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

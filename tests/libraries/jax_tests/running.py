@@ -1,4 +1,4 @@
-"""Runs a file of tests in child processes: one that hangs or crashes costs one test."""
+"""Runs tests in child processes: one that hangs or crashes costs one test."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +30,14 @@ class Limits:
     start_s: float = 900.0
 
 
+@dataclass(frozen=True)
+class Session:
+    """What pytest is asked to run, and which variables its environment has besides."""
+
+    arguments: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
 def run_file(
     path: Path,
     library: str,
@@ -38,7 +46,24 @@ def run_file(
     at_most: int = 0,
     only: Sequence[str] | None = None,
 ) -> FileOutcome:
-    """Run a file's tests on `jax` or on `kiln` and return what they did.
+    """Run a file of JAX's tests on `jax` or on `kiln` and return what they did."""
+    plugins = ["-p", f"{_PACKAGE}.recording"]
+    if library == "kiln":
+        plugins += ["-p", f"{_PACKAGE}.on_kiln"]
+    settings = ("-c", str(path.parents[1] / "pyproject.toml"))
+    environment = {SOURCE: str(path.parents[1]), "PYTHONPATH": str(ROOT)}
+    session = Session((*plugins, *settings, str(path)), environment)
+    return run(session, limits, at_most=at_most, only=only)
+
+
+def run(
+    session: Session,
+    limits: Limits,
+    *,
+    at_most: int = 0,
+    only: Sequence[str] | None = None,
+) -> FileOutcome:
+    """Run the tests of a session and return what they did.
 
     A process that crashes or hangs is replaced by one for the tests that are left.
     """
@@ -50,7 +75,7 @@ def run_file(
         with tempfile.TemporaryDirectory() as folder:
             record = Path(folder) / "record"
             record.touch()
-            code = _run(path, library, limits, choice, record)
+            code = _run(session, limits, choice, record)
             found = read(record.read_text(encoding="utf-8").splitlines(), found)
         if code in _ENDED or found.load:
             return found
@@ -62,20 +87,16 @@ def run_file(
             return found
 
 
-def _run(path: Path, library: str, limits: Limits, choice: object, record: Path) -> int | None:
+def _run(session: Session, limits: Limits, choice: object, record: Path) -> int | None:
     """Run pytest once; return its exit code, or None if it was stopped."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short"]
-    command += ["-p", f"{_PACKAGE}.recording", "-p", "no:timeout"]
-    if library == "kiln":
-        command += ["-p", f"{_PACKAGE}.on_kiln"]
-    command += ["-c", str(path.parents[1] / "pyproject.toml"), str(path)]
+    command += ["-p", "no:timeout", *session.arguments]
     environment = os.environ | {
         RECORD: str(record),
         CHOICE: json.dumps(choice),
         LIMIT_S: str(limits.test_s),
-        SOURCE: str(path.parents[1]),
         "JAX_PLATFORMS": "cpu",
-        "PYTHONPATH": str(ROOT),
+        **session.environment,
     }
     with subprocess.Popen(
         command,

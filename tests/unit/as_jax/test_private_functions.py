@@ -29,3 +29,59 @@ def test_positions_and_names_of_arguments() -> None:
     wanted = run("-c", text.replace("import kiln.as_jax\n", "")).stdout
     assert run("-c", text).stdout == wanted
     assert len(eval(wanted)) == len(NUMBERS) * len(NAMES)
+
+
+PREFIXES = """
+import kiln.as_jax
+from jax._src.tree_util import prefix_errors
+
+errors = prefix_errors({"a": 1, "b": [2], "c": (3,)}, {"a": 1, "b": 2, "c": (3, 4)})
+for error in errors:
+    made = error("in_axes")
+    print(type(made).__name__, "in_axes['b']" in str(made), "in_axes['c']" in str(made))
+print(prefix_errors(1, [1, 2]))
+"""
+
+
+def test_errors_of_prefixes_are_named_later() -> None:
+    wanted = run("-c", PREFIXES.replace("import kiln.as_jax\n", "")).stdout
+    assert wanted.splitlines() == ["ValueError True False", "ValueError False True", "[]"]
+    assert run("-c", PREFIXES).stdout == wanted
+
+
+CLOSED_OVER = """
+import kiln.as_jax
+import jax
+from jax._src.interpreters.ad import CustomVJPException
+
+@jax.jit
+def loss(x):
+    @jax.custom_vjp
+    def times(y):
+        return x * y
+    times.defvjp(lambda y: (times(y), None), lambda _, ct: (ct,))
+    return jax.jit(times)(3.0)
+
+try:
+    jax.grad(loss)(2.0)
+except CustomVJPException:
+    print("caught")
+"""
+
+
+def test_a_derivative_by_a_closed_over_value_is_caught() -> None:
+    wanted = run("-c", CLOSED_OVER.replace("import kiln.as_jax\n", "")).stdout
+    assert wanted == "caught\n"
+    assert run("-c", CLOSED_OVER).stdout == wanted
+
+
+BACKEND = """
+import kiln.as_jax
+from jax._src import xla_bridge
+
+print("cuda" in xla_bridge.get_backend().platform_version, xla_bridge.get_backend().platform)
+"""
+
+
+def test_the_backend_is_found_by_its_private_path() -> None:
+    assert run("-c", BACKEND).stdout == "False cpu\n"

@@ -190,3 +190,22 @@ def test_errors(case: str) -> None:
     for phrase in phrases:
         assert phrase in str(found.value)
     assert len(str(found.value).split("\n")) == 3
+
+
+def test_what_all_branches_hand_on_does_not_depend_on_the_choice() -> None:
+    """It is not mapped with the predicate, and no result of the equation."""
+
+    def chosen(p: Any, x: Any, y: Any) -> Any:
+        return lax.cond(p, lambda x, y: (x, y + 1), lambda x, y: (x, y), x, y)
+
+    preds, ys = np.array([True, False]), np.array([3.0, 4.0])
+    x, y = kiln.vmap(chosen, in_axes=(0, None, 0), out_axes=(None, 0))(preds, 2.0, ys)
+    assert float(x) == 2.0
+    assert x.shape == ()
+    assert [*map(float, y)] == [4.0, 4.0]
+    pick = lambda i, x: lax.switch(i, [lambda x: x] * 3, x)
+    assert kiln.vmap(pick, (0, None), None)(np.arange(3), 7.0).shape == ()
+    (eqn,) = [e for e in kiln.make_jaxpr(chosen)(True, 1.0, 2.0).eqns if e.primitive is cond_p]
+    assert len(eqn.outvars) == 1
+    assert isinstance(chosen(True, 1.0, 2.0)[0], kiln.Array)
+    assert float(kiln.grad(lambda x: sum(chosen(True, x, 1.0)))(2.0)) == 1.0

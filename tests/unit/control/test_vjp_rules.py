@@ -64,3 +64,18 @@ def test_wrong_forward_rules(rule, message):
 def test_a_recorded_function_and_its_forward_rule_return_the_same(rule):
     with pytest.raises(TypeError, match="product"):
         derivative(rule, lambda _, ct: (ct, ct), kiln.jit)
+
+
+def test_a_cotangent_stands_for_what_holds_one_array() -> None:
+    """The rule may return the array where the argument is a structure around one."""
+
+    @kiln.custom_vjp
+    def scaled(x):
+        return 3.0 * x["value"][0]
+
+    scaled.defvjp(lambda x: (scaled(x), None), lambda _, ct: (5.0 * ct,))
+    for wrap in (lambda fun: fun, kiln.jit):
+        found = kiln.grad(wrap(scaled))({"value": [2.0]})
+        assert float(found["value"][0]) == 5.0
+    scaled.defvjp(lambda x: (scaled(x), None), lambda _, ct: ({"value": ct},))
+    assert float(kiln.grad(scaled)({"value": [2.0]})["value"][0]) == 1.0

@@ -54,3 +54,8 @@ def test_path_is_numpys() -> None:
 def test_wrong_texts(text: str) -> None:
     with pytest.raises(ValueError, match="einsum"):
         jnp.einsum(text, jnp.ones((2, 3)), jnp.ones((3, 4)))
+
+
+def test_digits_name_axes() -> None:
+    x, y = np.arange(6.0).reshape(2, 3), np.arange(3.0).reshape(1, 3)
+    np.testing.assert_array_equal(jnp.einsum("ab,1b->a1", x, y), np.einsum("ab,cb->ac", x, y))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,54 @@ def test_dtypes_are_those_of_the_reference_library() -> None:
         theirs = lax.dot_general(x, y, MATMUL, None, preferred)
         assert ours.dtype == theirs.dtype
         np.testing.assert_array_equal(np.asarray(ours), np.asarray(theirs))
+
+
+KINDS = (
+    *("float8_e4m3fn", "float8_e5m2", "bfloat16", "float16", "float32"),
+    *("bool", "int8", "uint8", "int32", "uint32", "complex64"),
+)
+
+
+def test_operands_of_different_dtypes_are_not_promoted() -> None:
+    """The result has the dtype of one of them, whatever other operations promote to."""
+    jax = pytest.importorskip("jax")
+    for left, right in itertools.permutations(KINDS, 2):
+        pair = [jax.ShapeDtypeStruct((2, 2), kind) for kind in (left, right)]
+        wanted = jax.eval_shape(lambda x, y: jax.lax.dot_general(x, y, MATMUL), *pair).dtype
+        found = ops.wider_operand(*map(dtypes.as_dtype, (left, right)))
+        assert found == wanted, (left, right)
+
+
+@pytest.mark.parametrize("engine", ["reference", "native", "xla"])
+@pytest.mark.parametrize(
+    ("left", "right", "preferred"),
+    [
+        ("float8_e4m3fn", "float8_e5m2", None),
+        ("float8_e5m2", "float8_e4m3fn", "float32"),
+        ("float8_e4m3fn", "bfloat16", None),
+        ("bfloat16", "float16", None),
+        ("int8", "uint8", None),
+        ("int8", "uint8", "int32"),
+        ("bool", "uint8", None),
+    ],
+)
+def test_products_of_operands_of_different_dtypes(
+    engine: str, left: str, right: str, preferred: str | None
+) -> None:
+    if engine == "native" and "float8" in left + right:
+        pytest.skip("the native engine leaves 8-bit floats to XLA")
+    lax = pytest.importorskip("jax").lax
+    x, y = (
+        np.array([[1, 2, 3], [4, 5, 6]], dtypes.as_dtype(left)),
+        np.array([[1, 2], [3, 0], [5, 250]], "int32").astype(dtypes.as_dtype(right)),
+    )
+    with override(engine=engine):
+        ours = ops.dot_general(from_host(x), from_host(y), MATMUL, None, preferred)
+    theirs = lax.dot_general(x, y, MATMUL, None, preferred)
+    assert ours.dtype == theirs.dtype
+    np.testing.assert_array_equal(
+        np.asarray(ours).astype("float32"), np.asarray(theirs).astype("float32")
+    )
 
 
 def test_python_scalars_are_weak() -> None:
