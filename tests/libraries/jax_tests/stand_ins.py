@@ -87,8 +87,8 @@ class Option:
     def __call__(self, value: Any = True) -> Any:
         """Return the context in which the option has a value."""
         if self.name in ALIASES:
-            field, convert, _ = ALIASES[self.name]
-            return override(**changes_of(field, convert(value)))
+            alias = ALIASES[self.name]
+            return override(**changes_of(alias.field, alias.from_jax(value)))
         return _checked(self.name, value)
 
 
