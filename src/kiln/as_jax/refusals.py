@@ -107,7 +107,6 @@ _LATER = "not there yet"
 
 NOT_YET: dict[str, str] = dict.fromkeys(
     [
-        "jax.ad_checkpoint.print_saved_residuals",
         "jax.core",
         "jax.custom_derivatives",
         "jax.experimental.ode",

@@ -21,7 +21,6 @@ REPLACEMENTS: dict[str, str] = {
     "jax.ad_checkpoint.Offloadable": _POLICY,
     "jax.ad_checkpoint.Recompute": _POLICY,
     "jax.ad_checkpoint.Saveable": _POLICY,
-    "jax.ad_checkpoint.print_saved_residuals": "jax.make_jaxpr of jax.vjp's function",
     "jax.cloud_tpu_init": _NOTHING,
     "jax.collect_profile": "jax.profiler.trace",
     "jax.core": "jax.extend.core, where its counterpart is",

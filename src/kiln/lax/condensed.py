@@ -98,7 +98,7 @@ def schur(
 
 
 def reduced(x: Any, *, with_q: bool) -> tuple[Any, Any, Any, Any]:
-    """Return H, the reflections below its subdiagonal, their factors, and Q with x = Q H Qᴴ or None.
+    """Return H, the reflections below its subdiagonal, their factors, and Q or None: x = Q H Qᴴ.
 
     Source: Golub and Van Loan, "Matrix computations", 7.4.2.
     """
@@ -128,9 +128,7 @@ def reduced(x: Any, *, with_q: bool) -> tuple[Any, Any, Any, Any]:
             q = q - jnp.einsum("bij,bj->bi", q, v)[:, :, None] * right[:, None, :]
         return h.at[:, :, k].set(known), below.at[:, :, k].set(tail), factors.at[:, k].set(tau), q
 
-    h, below, factors, q = fori_loop(
-        0, steps, step, (flat, jnp.zeros_like(flat), factors, q)
-    )
+    h, below, factors, q = fori_loop(0, steps, step, (flat, jnp.zeros_like(flat), factors, q))
     shaped = [y if y is None else y.reshape((*stack, size, size)) for y in (h, below, q)]
     return shaped[0], shaped[1], factors.reshape((*stack, steps)), shaped[2]
 

@@ -1,0 +1,122 @@
+"""What JAX's tests ask of private modules about programs, their effects and operations."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import Any
+
+import kiln
+import kiln.debug
+import kiln.numpy as jnp
+from kiln.api.saved_residuals import saved_residuals
+from kiln.core.hitypes import EffectTypeSet
+from kiln.core.primitive import Primitive
+from kiln.ir.jaxpr import ClosedJaxpr, Jaxpr
+from kiln.ops.window import select_and_gather_add_p, select_and_scatter_add_p
+
+
+class OwnEffect:
+    """An effect of a test. In programs of kiln it has no meaning."""
+
+
+class _All(EffectTypeSet):
+    """Classes of effects that something may have: in kiln all of them."""
+
+    def contains(self, effect: Any) -> bool:
+        """Return True."""
+        return True
+
+
+def _close(jaxpr: Jaxpr) -> ClosedJaxpr:
+    return ClosedJaxpr(jaxpr, ())
+
+
+def _evaluated(primitive: Primitive) -> None:
+    """Do nothing: primitives of kiln apply to arrays unless they are told otherwise."""
+
+
+def _gathered(
+    tangents: Any,
+    operand: Any,
+    select_prim: Primitive,
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+    base_dilation: Sequence[int],
+    window_dilation: Sequence[int],
+) -> Any:
+    return select_and_gather_add_p.bind(
+        tangents,
+        operand,
+        select_prim=select_prim,
+        window_dimensions=tuple(window_dimensions),
+        window_strides=tuple(window_strides),
+        padding=tuple(padding),
+        base_dilation=tuple(base_dilation),
+        window_dilation=tuple(window_dilation),
+    )
+
+
+def _scattered(
+    source: Any,
+    operand: Any,
+    select_prim: Primitive,
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+) -> Any:
+    return select_and_scatter_add_p.bind(
+        source,
+        operand,
+        select_prim=select_prim,
+        window_dimensions=tuple(window_dimensions),
+        window_strides=tuple(window_strides),
+        padding=tuple(padding),
+    )
+
+
+class Strategy(enum.Enum):
+    """How JAX reads elements at indices. kiln decides that by itself, and reads the same ones."""
+
+    AUTO = "auto"
+    GATHER = "gather"
+    STATIC_SLICE = "static_slice"
+    DYNAMIC_SLICE = "dynamic_slice"
+
+
+def _taken(
+    array: Any,
+    idx: Any,
+    *,
+    strategy: Strategy = Strategy.AUTO,
+    normalize_indices: bool = True,
+    **options: Any,
+) -> Any:
+    return jnp.asarray(array).at[idx].get(wrap_negative_indices=normalize_indices, **options)
+
+
+def program_stand_ins() -> dict[str, dict[str, Any]]:
+    """Return the names of private modules by module."""
+    policies = kiln.checkpoint_policies
+    return {
+        "jax._src.ad_checkpoint": {
+            **{name: value for name, value in vars(policies).items() if callable(value)},
+            "saved_residuals": saved_residuals,
+        },
+        "jax._src.debugging": {"debug_print": kiln.debug.print},
+        "jax._src.dispatch": {"simple_impl": _evaluated},
+        "jax._src.effects": {
+            "Effect": OwnEffect,
+            "JaxprInputEffect": OwnEffect,
+            "ordered_effects": EffectTypeSet(),
+            "remat_allowed_effects": _All(),
+            "custom_derivatives_allowed_effects": _All(),
+        },
+        "jax._src.interpreters.partial_eval": {"close_jaxpr": _close},
+        "jax._src.lax.windowed_reductions": {
+            "_select_and_gather_add": _gathered,
+            "_select_and_scatter_add": _scattered,
+        },
+        "jax._src.numpy.indexing": {"IndexingStrategy": Strategy, "rewriting_take": _taken},
+    }
