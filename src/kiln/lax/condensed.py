@@ -108,7 +108,8 @@ def reduced(x: Any, *, with_q: bool) -> tuple[Any, Any, Any, Any]:
         return x, jnp.zeros_like(x), jnp.zeros((*stack, 0), x.dtype), ones
     flat = x.reshape((math.prod(stack), size, size))
     steps = size - 1
-    rows = jnp.arange(size)
+    # Of two axes, as what it meets: the option numpy_rank_promotion may forbid to add one.
+    rows = jnp.arange(size)[None]
     factors = jnp.zeros((flat.shape[0], steps), x.dtype)
     q = jnp.broadcast_to(jnp.eye(size, dtype=x.dtype), flat.shape) if with_q else None
 

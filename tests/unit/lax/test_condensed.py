@@ -90,6 +90,11 @@ def test_refused(function: Any) -> None:
         function(np.zeros((3, 3), np.int32))
 
 
+def test_ranks_may_have_to_be_equal() -> None:
+    with kiln.numpy_rank_promotion("raise"):
+        linalg.tridiagonal(matrix("float32", 4))
+
+
 def test_sorted_eigenvalues_are_refused() -> None:
     with pytest.raises(NotImplementedError, match="not sorted"):
         linalg.schur(matrix("float32", 2), sort_eig_vals=True)

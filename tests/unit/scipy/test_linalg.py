@@ -144,6 +144,13 @@ def test_tridiagonal() -> None:
     )
 
 
+def test_a_complex_diagonal_is_above_the_main_one() -> None:
+    d, e = REAL[0], REAL[1, 1:] + 1j * REAL[2, 1:]
+    values, vectors = linalg.eigh_tridiagonal(d, e)
+    whole = np.diag(d) + np.diag(e, 1) + np.diag(e.conj(), -1)
+    near(whole @ vectors, vectors * values)
+
+
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 8])
 def test_structured(n: int) -> None:
     p = np.arange(1.0, n + 2) ** 1.1

@@ -226,6 +226,8 @@ def eigh_tridiagonal(
 ) -> Any:
     """Return eigenvalues and eigenvectors of the matrix with diagonals `d` and `e`.
 
+    `e` is above the diagonal, and its conjugate below.
+
     `select` is "a" for all, or "i" for those from index select_range[0] to select_range[1]. `tol`
     and `key` have no effect: the matrix is diagonalised whole.
 
@@ -247,7 +249,7 @@ def eigh_tridiagonal(
     count = diagonal.shape[-1]
     if diagonal.ndim != 1 or beside.shape != (count - 1,):
         raise refused(asked, "the diagonals must be vectors of n and n - 1 numbers", "pass those")
-    low = jnp.diag(beside, -1)
+    low = jnp.diag(jnp.conj(beside), -1)
     whole = jnp.diag(diagonal).astype(low.dtype) + low + adjoint(low)
     vectors, values = spectral.eigh(whole, symmetrize_input=False)
     if select == "i" and select_range is not None:
