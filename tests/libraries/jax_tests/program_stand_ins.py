@@ -6,12 +6,19 @@ import enum
 from collections.abc import Sequence
 from typing import Any
 
+import jaxlib.lapack
+import jaxlib.mlir.ir
+import numpy as np
+from jaxlib.mlir.dialects import stablehlo
+
 import kiln
 import kiln.debug
 import kiln.numpy as jnp
 from kiln.api.saved_residuals import saved_residuals
+from kiln.base import dtypes
 from kiln.core.hitypes import EffectTypeSet
 from kiln.core.primitive import Primitive
+from kiln.core.slices import Slice
 from kiln.ir.jaxpr import ClosedJaxpr, Jaxpr
 from kiln.ops.window import select_and_gather_add_p, select_and_scatter_add_p
 
@@ -76,6 +83,35 @@ def _scattered(
     )
 
 
+class _Call:
+    """An operation that runs a function as a program of its own: in kiln, the call of `jit`."""
+
+    @staticmethod
+    def bind(*args: Any, subfuns: Sequence[Any]) -> Any:
+        """Run the function."""
+        (fun,) = subfuns
+        return kiln.jit(fun.call_wrapped)(*args)
+
+
+_call = _Call()
+
+
+class _Tokens:
+    """What JAX keeps of effects that go on. In kiln they end before the next test starts."""
+
+    def clear(self) -> None:
+        """Wait for them."""
+        kiln.effects_barrier()
+
+
+def _user_dtype(dtype: Any) -> Any:
+    return dtypes.check_user_dtype(dtype, "dtype")
+
+
+def _platform(name: str) -> str:
+    return name
+
+
 class Strategy(enum.Enum):
     """How JAX reads elements at indices. kiln decides that by itself, and reads the same ones."""
 
@@ -105,7 +141,13 @@ def program_stand_ins() -> dict[str, dict[str, Any]]:
             "saved_residuals": saved_residuals,
         },
         "jax._src.debugging": {"debug_print": kiln.debug.print},
-        "jax._src.dispatch": {"simple_impl": _evaluated},
+        "jax._src.core": {"call_p": _call, "closed_call_p": _call},
+        "jax._src.dispatch": {"runtime_tokens": _Tokens(), "simple_impl": _evaluated},
+        "jax._src.dtypes": {
+            "bool_": np.bool_,
+            "check_and_canonicalize_user_dtype": _user_dtype,
+            "lattice_result_type": dtypes.lattice_result_type,
+        },
         "jax._src.effects": {
             "Effect": OwnEffect,
             "JaxprInputEffect": OwnEffect,
@@ -113,10 +155,16 @@ def program_stand_ins() -> dict[str, dict[str, Any]]:
             "remat_allowed_effects": _All(),
             "custom_derivatives_allowed_effects": _All(),
         },
+        "jax._src.interpreters.mlir": {"ir": jaxlib.mlir.ir, "hlo": stablehlo},
         "jax._src.interpreters.partial_eval": {"close_jaxpr": _close},
         "jax._src.lax.windowed_reductions": {
             "_select_and_gather_add": _gathered,
             "_select_and_scatter_add": _scattered,
         },
+        "jax._src.lib": {"lapack": jaxlib.lapack},
+        "jax._src.lib.mlir": {"ir": jaxlib.mlir.ir},
+        "jax._src.lib.mlir.dialects": {"hlo": stablehlo},
+        "jax._src.indexing": {"Slice": Slice},
         "jax._src.numpy.indexing": {"IndexingStrategy": Strategy, "rewriting_take": _taken},
+        "jax._src.xla_bridge": {"canonicalize_platform": _platform},
     }
