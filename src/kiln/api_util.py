@@ -137,7 +137,8 @@ def rebase_donate_argnums(
         raise ValueError(
             three_lines(
                 f"donate_argnums {tuple(donate_argnums)} at {current_source()}",
-                f"arguments {sorted(both)} are static too, and have no memory to donate",
+                f"static_argnums {tuple(static_argnums)} and donate_argnums cannot intersect: "
+                f"arguments {sorted(both)} are static, and have no memory to donate",
                 "leave them out of donate_argnums",
             )
         )
