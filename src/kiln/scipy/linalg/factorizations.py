@@ -18,7 +18,7 @@ from kiln.core.array_type import Array, ArrayLike
 from kiln.ir.types import ShapedArray
 from kiln.lax.condensed import by_lapack, reduced
 from kiln.numpy.linalg import svd as _svd
-from kiln.numpy.promotion import inexact, lifted
+from kiln.numpy.promotion import inexact, lifted, of_own_ranks
 from kiln.ops import linalg, orthogonal, spectral
 from kiln.ops.matrices import adjoint, complex_dtype
 
@@ -77,6 +77,7 @@ def lu_factor(
     return factors, pivots
 
 
+@of_own_ranks
 def lu(
     a: ArrayLike, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> tuple[Array, Array] | tuple[Array, Array, Array]:
