@@ -142,7 +142,8 @@ def rebase_donate_argnums(
                 "leave them out of donate_argnums",
             )
         )
-    return tuple(sorted(i - sum(s < i for s in static_argnums) for i in donate_argnums))
+    donated = sorted({*donate_argnums})
+    return tuple([i - sum(s < i for s in static_argnums) for i in donated])
 
 
 def debug_info(
