@@ -7,6 +7,7 @@ import pytest
 
 import kiln
 from kiln import lax
+from kiln import numpy as jnp
 
 
 def double(x, y):
