@@ -16,10 +16,12 @@ import kiln.debug
 import kiln.numpy as jnp
 from kiln.api.saved_residuals import saved_residuals
 from kiln.base import dtypes
+from kiln.control.arguments import positional
 from kiln.core.hitypes import EffectTypeSet
 from kiln.core.primitive import Primitive
 from kiln.core.slices import Slice
 from kiln.ir.jaxpr import ClosedJaxpr, Jaxpr
+from kiln.ops.elementwise import constant
 from kiln.ops.window import select_and_gather_add_p, select_and_scatter_add_p
 
 
@@ -104,6 +106,14 @@ class _Tokens:
         kiln.effects_barrier()
 
 
+def _positional(fun: Any, args: Any, kwargs: Any) -> tuple[Any, ...]:
+    return tuple(positional(fun, args, kwargs))
+
+
+def _constant(example: Any, value: Any) -> Any:
+    return constant(value, example)
+
+
 def _user_dtype(dtype: Any) -> Any:
     return dtypes.check_user_dtype(dtype, "dtype")
 
@@ -141,6 +151,7 @@ def program_stand_ins() -> dict[str, dict[str, Any]]:
             "saved_residuals": saved_residuals,
         },
         "jax._src.debugging": {"debug_print": kiln.debug.print},
+        "jax._src.api_util": {"resolve_kwargs": _positional},
         "jax._src.core": {"call_p": _call, "closed_call_p": _call},
         "jax._src.dispatch": {"runtime_tokens": _Tokens(), "simple_impl": _evaluated},
         "jax._src.dtypes": {
@@ -157,6 +168,7 @@ def program_stand_ins() -> dict[str, dict[str, Any]]:
         },
         "jax._src.interpreters.mlir": {"ir": jaxlib.mlir.ir, "hlo": stablehlo},
         "jax._src.interpreters.partial_eval": {"close_jaxpr": _close},
+        "jax._src.lax.lax": {"_const": _constant},
         "jax._src.lax.windowed_reductions": {
             "_select_and_gather_add": _gathered,
             "_select_and_scatter_add": _scattered,
