@@ -189,24 +189,17 @@ class IndexUpdate:
         zeros = full(aval.shape, 0, np.dtype(np.int32))
         count = update("add", zeros, self.index, 1, **options)
 
-        return applied(func, x, count)
+        def unfinished(state: Any) -> Any:
+            left, _ = state
+            return elementwise.gt(reduction.reduce_max(left, range(aval.ndim)), np.int32(0))
 
+        def step(state: Any) -> Any:
+            left, value = state
+            due = elementwise.gt(left, np.int32(0))
+            changed = convert_element_type(asarray(func(value)), aval.dtype, aval.weak_type)
+            return elementwise.sub(left, np.int32(1)), elementwise.select(due, changed, value)
 
-def applied(func: Function, x: Any, count: Any) -> Any:
-    """Apply an elementwise function to each element as often as `count`, of x's shape, says."""
-    aval = aval_of(x)
-
-    def unfinished(state: Any) -> Any:
-        left, _ = state
-        return elementwise.gt(reduction.reduce_max(left, range(aval.ndim)), np.int32(0))
-
-    def step(state: Any) -> Any:
-        left, value = state
-        due = elementwise.gt(left, np.int32(0))
-        changed = convert_element_type(asarray(func(value)), aval.dtype, aval.weak_type)
-        return elementwise.sub(left, np.int32(1)), elementwise.select(due, changed, value)
-
-    return while_loop(unfinished, step, (count, x))[1]
+        return while_loop(unfinished, step, (count, x))[1]
 
 
 @eager
