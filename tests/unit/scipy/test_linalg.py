@@ -151,6 +151,16 @@ def test_a_complex_diagonal_is_above_the_main_one() -> None:
     near(whole @ vectors, vectors * values)
 
 
+def test_a_function_that_is_cut_along_the_real_axis() -> None:
+    a = np.random.default_rng(1).normal(size=(9, 9))
+    assert any(value.imag == 0 and value.real < 0 for value in np.linalg.eigvals(a))
+
+    def power(x: Any) -> Any:
+        return x**-2.718
+
+    near(linalg.funm(a, power), reference.funm(a, power), 1e-8)
+
+
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 8])
 def test_structured(n: int) -> None:
     p = np.arange(1.0, n + 2) ** 1.1

@@ -196,7 +196,8 @@ def funm(A: ArrayLike, func: Callable[[Any], Any], disp: bool = True) -> Any:
     Without `disp` also an estimate of the error, in the 1-norm. Eigenvalues near each other make
     it inaccurate.
     """
-    t, z = schur(matrix("funm", A), "complex")
+    # Real eigenvalues stay real: functions may be cut along the real axis.
+    t, z = rsf2csf(*schur(matrix("funm", A)))
     size = t.shape[-1]
     values = jnp.diagonal(t)
     start = jnp.diag(func(values)).astype(t.dtype)
