@@ -1,7 +1,8 @@
-"""Recomputation in the backward pass: `checkpoint`, its policies, and names for values."""
+"""Recomputation in the backward pass: `checkpoint`, its policies, what is kept."""
 
+from kiln.api.saved_residuals import print_saved_residuals
 from kiln.control import checkpoint_policies
 from kiln.control.checkpoint import checkpoint, remat
 from kiln.ops.identity import checkpoint_name
 
-__all__ = ["checkpoint", "checkpoint_name", "checkpoint_policies", "remat"]
+__all__ = ["checkpoint", "checkpoint_name", "checkpoint_policies", "print_saved_residuals", "remat"]

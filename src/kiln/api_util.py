@@ -137,11 +137,13 @@ def rebase_donate_argnums(
         raise ValueError(
             three_lines(
                 f"donate_argnums {tuple(donate_argnums)} at {current_source()}",
-                f"arguments {sorted(both)} are static too, and have no memory to donate",
+                f"static_argnums {tuple(static_argnums)} and donate_argnums cannot intersect: "
+                f"arguments {sorted(both)} are static, and have no memory to donate",
                 "leave them out of donate_argnums",
             )
         )
-    return tuple(sorted(i - sum(s < i for s in static_argnums) for i in donate_argnums))
+    donated = sorted({*donate_argnums})
+    return tuple([i - sum(s < i for s in static_argnums) for i in donated])
 
 
 def debug_info(

@@ -54,6 +54,13 @@ class _Recorded(Record, eq=False):
         )
 
 
+class _Unflattened:
+    """Stands for a value that is no pytree after all."""
+
+    def __repr__(self) -> str:
+        return "<cant_flatten>"
+
+
 class _Recorder:
     """Reads frames, and gives their tracers numbers."""
 
@@ -66,7 +73,7 @@ class _Recorder:
         try:
             leaves, tree = tree_flatten(value)
         except Exception:  # noqa: BLE001, a class of the user's that is no pytree after all
-            return tree_flatten(f"<{type(value).__name__} that cannot be flattened>")
+            return tree_flatten(_Unflattened())
         return [self._leaf(x) for x in leaves], tree
 
     def _leaf(self, x: Any) -> Any:

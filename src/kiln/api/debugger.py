@@ -132,6 +132,8 @@ class Debugger(cmd.Cmd):
         for number in range(low, min(frame.last, frame.lineno + around) + 1):
             mark = "->  " if number == frame.lineno else "    "
             self._say(mark + frame.line(number))
+        # A blank line ends them, as in JAX's debugger.
+        self._say("")
 
     def emptyline(self) -> bool:
         """Do nothing for an empty line."""

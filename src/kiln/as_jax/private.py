@@ -23,9 +23,12 @@ _PUBLIC = {
     "jax._src.basearray": ("jax.typing", "jax"),
     "jax._src.checkify": ("jax.experimental.checkify",),
     "jax._src.config": ("jax",),
-    "jax._src.core": ("jax.core", "jax.extend.core", "jax.errors"),
+    "jax._src.core": ("jax.core", "jax.extend.core", "jax.errors", "jax.experimental.hijax", "jax"),
     "jax._src.custom_derivatives": ("jax.custom_derivatives",),
+    "jax._src.debugger": ("jax.debug",),
+    "jax._src.debugging": ("jax.debug",),
     "jax._src.dtypes": ("jax.dtypes",),
+    "jax._src.effects": ("jax.extend.core", "jax.interpreters.mlir", "jax.experimental.hijax"),
     "jax._src.flatten_util": ("jax.flatten_util",),
     "jax._src.hijax": ("jax.experimental.hijax",),
     "jax._src.interpreters.ad": ("jax.interpreters.ad",),
@@ -39,6 +42,8 @@ _PUBLIC = {
     "jax._src.lax.lax": ("jax.lax",),
     "jax._src.lax.parallel": ("jax.lax",),
     "jax._src.lax.slicing": ("jax.lax",),
+    "jax._src.layout": ("jax.experimental.layout",),
+    "jax._src.linear_util": ("jax.extend.linear_util",),
     "jax._src.literals": (),
     "jax._src.mesh": ("jax.sharding",),
     "jax._src.named_sharding": ("jax.sharding",),
@@ -83,8 +88,8 @@ class PrivateModule(MissingModule):
         placeholder = None
         for public in _public(self.__name__):
             found = getattr(importlib.import_module(public), name, None)
-            if isinstance(found, ModuleType) and is_module(f"{public}.{name}"):
-                # Its private names are placeholders, too.
+            if isinstance(found, ModuleType):
+                # Its private names are placeholders, too; and modules of kiln are none of jax's.
                 return importlib.import_module(inner)
             if isinstance(found, MissingName):
                 placeholder = found

@@ -71,8 +71,11 @@ REFUSED: dict[str, str] = {
     "jax.lax.le_to_p": _HANDLE,
     "jax.lax.lt_to_p": _HANDLE,
     "jax.lax.linalg.cholesky_update_p": _HANDLE,
+    "jax.lax.linalg.hessenberg_p": _HANDLE,
     "jax.lax.linalg.ormqr_p": _HANDLE,
+    "jax.lax.linalg.schur_p": _HANDLE,
     "jax.lax.linalg.symmetric_product_p": _HANDLE,
+    "jax.lax.linalg.tridiagonal_p": _HANDLE,
     "jax.lax.linalg.tridiagonal_solve_p": _HANDLE,
     "jax.lax.precv": "members exchange values by ppermute",
     "jax.lax.psend": "members exchange values by ppermute",
@@ -104,7 +107,6 @@ _LATER = "not there yet"
 
 NOT_YET: dict[str, str] = dict.fromkeys(
     [
-        "jax.ad_checkpoint.print_saved_residuals",
         "jax.core",
         "jax.custom_derivatives",
         "jax.experimental.ode",
@@ -113,12 +115,6 @@ NOT_YET: dict[str, str] = dict.fromkeys(
         "jax.extend",
         "jax.interpreters",
         "jax.lax.index_take",
-        "jax.lax.linalg.hessenberg",
-        "jax.lax.linalg.hessenberg_p",
-        "jax.lax.linalg.schur",
-        "jax.lax.linalg.schur_p",
-        "jax.lax.linalg.tridiagonal",
-        "jax.lax.linalg.tridiagonal_p",
         "jax.lax.scatter_apply",
         "jax.scipy",
     ],

@@ -431,7 +431,9 @@ def refuse_arguments(what: str, args: Sequence[Any], kwargs: dict[str, Any]) -> 
         raise TypeError(
             three_lines(
                 f"{what} at {current_source()}",
-                f"{what} received unexpected arguments in the two-call form: {args=} {kwargs=}",
+                # The name is the one that JAX's text has.
+                f"{what.replace('.', '_')} received unexpected arguments in the two-call form: "
+                f"{args=} {kwargs=}",
                 f"write {what}(ordered=True)(first, *arguments)",
             )
         )

@@ -57,6 +57,7 @@ class _Checker(string.Formatter):
     """Fails where formatting would, without formatting, and records unused arguments."""
 
     unused: Sequence[str] = ()
+    kind = "positional"
 
     def format_field(self, value: Any, format_spec: str) -> str:
         return ""
@@ -66,7 +67,9 @@ class _Checker(string.Formatter):
 
     def check_unused_args(self, used_args: Any, args: Any, kwargs: Any) -> None:
         self.unused = [repr(i) for i in range(len(args)) if i not in used_args]
-        self.unused += [name for name in kwargs if name not in used_args]
+        if not self.unused:
+            self.kind = "keyword"
+            self.unused = [name for name in kwargs if name not in used_args]
 
 
 def _check(fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -86,7 +89,8 @@ def _check(fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         raise ValueError(
             three_lines(
                 f"debug.print({fmt!r}, ...) at {current_source()}",
-                f"Unused arguments to debug.print: {', '.join(checker.unused)}",
+                f"Unused {checker.kind} arguments to debug.print: {', '.join(checker.unused)}. "
+                'You may be passing an f-string (f"{x}"), which is text before the program runs.',
                 'name them in the format string: debug.print("{} {x}", a, x=b)',
             )
         )

@@ -125,11 +125,16 @@ class Primitive(Operation):
         return self.evaluate or self._run
 
     def _run(self, *args: Any, **params: Any) -> Any:
-        return state.root.process(self, args, params)
+        # What is set as `impl` by now may be a function that calls this.
+        run = state.root.process if self.evaluate is None else state.root.run
+        return run(self, args, params)
 
     def def_impl(self, impl: Rule) -> Rule:
-        """Set the function that is called with arrays, outside all transformations."""
-        self.evaluate = impl
+        """Set the function that is called with arrays, outside all transformations.
+
+        What `impl` was before may be set again.
+        """
+        self.evaluate = None if impl == self._run else impl
         return impl
 
     def def_abstract_eval(self, rule: Rule) -> Rule:

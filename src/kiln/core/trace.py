@@ -259,8 +259,8 @@ def leaked(tracer: Tracer) -> UnexpectedTracerError:
             f"use of a leaked tracer, a traced value of type {tracer.aval} kept after its "
             f"transformation ended ({tracer.owner.describe()}{tracer.owner.origin(tracer)}), used "
             f"at {current_source()}",
-            "the function stored a traced value outside itself: a leak through a global, an "
-            "attribute, or a list",
+            "the function stored a traced value outside itself: a leak to global state, such as a "
+            "variable, an attribute, or a list",
             "return the value from the function instead of storing it",
         )
     )

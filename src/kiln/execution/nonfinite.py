@@ -269,10 +269,14 @@ def _error(
     else:
         cause = _computation(found)
     remedy = REMEDIES.get(operation) if already is None else None
+    # Both as JAX says them.
+    said = f"invalid value ({bad.kind}) encountered in {operation}"
+    if any(outer.primitive.name == "shard_map" for outer, _ in around):
+        said = f"Invalid value ({bad.kind}) encountered in sharded computation, in {operation}"
     return FloatingPointError(
         three_lines(
             f"`{operation}` of {types or 'nothing'} at {where}{inside}",
-            f"invalid value ({bad.kind}) encountered in {operation}: the result, "
+            f"{said}: the result, "
             f"{eqn.outvars[0].aval}, {bad}{cause}{how}",
             f"{remedy or 'look at the operands with kiln.debug.print'}; or {_switch_off(bad)}",
         )

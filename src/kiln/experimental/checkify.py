@@ -23,8 +23,8 @@ from kiln.base.errors import (
     three_lines,
 )
 from kiln.base.source import api_boundary, current_source, definition_of, name_of
-from kiln.base.tree import register_pytree_node_class, tree_unflatten
-from kiln.control.arguments import FlatFunction, flatten_arrays
+from kiln.base.tree import register_pytree_node_class, tree_flatten, tree_unflatten
+from kiln.control.arguments import FlatFunction, is_array
 from kiln.control.check import check, check_p
 from kiln.control.discharge import run_discharged
 from kiln.control.functional_checks import Report, report_of, run_with_checks
@@ -174,12 +174,19 @@ def checkify(
     @functools.wraps(f)
     @api_boundary
     def checked(*args: P.args, **kwargs: P.kwargs) -> tuple[Error, R]:
-        leaves, in_tree = flatten_arrays("arguments", f, held((args, kwargs)))
+        given, in_tree = tree_flatten(held((args, kwargs)))
+        # Numbers of Python, and what is no array, are what they are: branches may depend on them.
+        leaves = [x for x in given if _is_traced(x)]
         flat = FlatFunction(_applied(f), in_tree, ())
+
+        def of_arrays(*arrays: Any) -> list[Any]:
+            each = iter(arrays)
+            return flat(*[next(each) if _is_traced(x) else x for x in given])
+
         automatic = bool(categories - user_checks) or options().checks_operations
         with override(checks_operations=automatic):
             jaxpr, consts = stage_region(
-                flat,
+                of_arrays,
                 [aval_of(x) for x in leaves],
                 name=name_of(f),
                 definition=definition_of(f),
@@ -197,6 +204,10 @@ def checkify(
         return found[0], tree_unflatten(flat.structure, outs)
 
     return checked
+
+
+def _is_traced(x: Any) -> bool:
+    return is_array(x) and type(x) not in (bool, int, float, complex)
 
 
 def _applied(f: Callable[..., Any]) -> Callable[..., Any]:

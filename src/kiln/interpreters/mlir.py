@@ -23,6 +23,9 @@ from kiln.jit.struct import struct_of
 
 LoweringRule = Callable[..., Any]
 
+_PLATFORMS = ("cpu", "gpu", "cuda", "rocm", "oneapi", "tpu", "METAL", "neuron")
+"""Where programs of JAX run; rules for others than the first are never used here."""
+
 
 class ModuleContext:
     """What a lowering rule sees of the program that it is part of."""
@@ -103,8 +106,18 @@ def register_lowering(
 ) -> LoweringRule:
     """Set how a primitive is lowered on a platform, or on all; `inline`, `cacheable` are ignored.
 
-    Raises: ValueError for primitives of kiln, which the engines lower.
+    Raises: NotImplementedError for a platform that there is not, ValueError for primitives of
+        kiln, which the engines lower.
     """
+    if platform is not None and platform not in _PLATFORMS:
+        raise NotImplementedError(
+            three_lines(
+                f"register_lowering(..., platform={platform!r}) at {current_source()}",
+                f"Registering an MLIR lowering rule for primitive {prim} for an unknown platform "
+                f"{platform}. Known platforms are: {', '.join(_PLATFORMS)}.",
+                "name one of them, or none for a rule that is for all",
+            )
+        )
     found = vars(prim).get("expand")
     if not isinstance(found, Lowerings):
         if type(prim).__module__.startswith("kiln.") and type(prim) is not Primitive:

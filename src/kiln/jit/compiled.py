@@ -29,6 +29,7 @@ from kiln.execution.inspection import inspect_program
 from kiln.execution.nonfinite import kept_for_search
 from kiln.execution.placement import Placer, Run
 from kiln.execution.sized_programs import ProgramForSizes
+from kiln.ir.formats import format_of
 from kiln.ir.sharding import Sharding, SingleDeviceSharding
 from kiln.ir.types import ShapedArray
 from kiln.jit.argument_binding import CallForm, flatten_call, in_tree_of, respelled
@@ -291,9 +292,24 @@ class Compiled(Stage):
     @property
     def output_shardings(self) -> Any:
         """The shardings of the results."""
+        return self._results(self._out_shardings())
+
+    def _out_shardings(self) -> Sequence[Sharding]:
         if self._place is not None:
-            return self._results(self._program.executable.out_shardings())
-        return self._results([self._alone()] * len(self._program.out_avals))
+            return self._program.executable.out_shardings()
+        return [self._alone()] * len(self._program.out_avals)
+
+    @property
+    def input_formats(self) -> Any:
+        """The formats in which the program takes its arguments, as `(args, kwargs)`."""
+        pairs = zip(self._wanted, self._in_shardings(), strict=True)
+        return self._arranged([format_of(aval.shape, sharding) for aval, sharding in pairs])
+
+    @property
+    def output_formats(self) -> Any:
+        """The formats of the results."""
+        pairs = zip(self._program.out_avals, self._out_shardings(), strict=True)
+        return self._results([format_of(aval.shape, sharding) for aval, sharding in pairs])
 
     def _alone(self) -> Sharding:
         place = self._place

@@ -39,6 +39,11 @@ class Traced(Stage):
             self._consts,
         )
 
+    @property
+    def arg_names(self) -> tuple[str, ...]:
+        """The names of the program's inputs in the user's terms, such as `d['a'][0]`."""
+        return (self._recording.general or self._recording.jaxpr).arg_names[len(self._consts) :]
+
     @api_boundary
     def lower(self, *, lowering_platforms: Sequence[str] | None = None) -> Lowered:
         """Translate the program for the engine, and for the platform it will be compiled for.

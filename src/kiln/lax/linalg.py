@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from kiln.lax.condensed import hessenberg as hessenberg
+from kiln.lax.condensed import schur as schur
+from kiln.lax.condensed import tridiagonal as tridiagonal
 from kiln.lax.factors import cholesky_update as cholesky_update
 from kiln.lax.factors import ormqr as ormqr
 from kiln.lax.factors import qdwh as qdwh
@@ -46,6 +49,7 @@ __all__ = [
     "geqp3_p",
     "geqrf",
     "geqrf_p",
+    "hessenberg",
     "householder_product",
     "householder_product_p",
     "lu",
@@ -56,10 +60,12 @@ __all__ = [
     "qdwh",
     "qr",
     "qr_p",
+    "schur",
     "svd",
     "svd_p",
     "symmetric_product",
     "triangular_solve",
     "triangular_solve_p",
+    "tridiagonal",
     "tridiagonal_solve",
 ]

@@ -187,11 +187,16 @@ def check_static(x: ShapedArray, plan: GatherPlan) -> None:
 
 def _single(index: Any) -> Any:
     if isinstance(index, Sequence) and not isinstance(index, str):
+        # Numbers are places along one axis, anything else is an index for each axis.
+        along_axes = any(
+            i is None or i is Ellipsis or isinstance(i, slice) or np.ndim(i) > 0 for i in index
+        )
+        use = "tuple(seq)" if along_axes else "array(seq)"
         raise TypeError(
             three_lines(
                 f"an index of type {type(index).__name__} at {current_source()}",
                 "Using a non-tuple sequence for multidimensional indexing is not allowed; use "
-                "`arr[array(seq)]` instead of `arr[seq]`.",
+                f"`arr[{use}]` instead of `arr[seq]`.",
                 "write x[kiln.numpy.array(seq)] for places along one axis, or x[tuple(seq)]",
             )
         )

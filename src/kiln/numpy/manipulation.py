@@ -58,7 +58,10 @@ def listed(given: Any) -> Sequence[Any]:
         return given
     # Kiln's arrays are not axes; iterating over a traced one would fail with another error.
     is_number = isinstance(given, np.ndarray) and given.ndim == 0
-    if isinstance(given, Iterable) and not is_number and not is_typed(given):
+    kind = type(given)
+    # Python iterates over whatever has items; NumPy asks for a length, too.
+    has_items = hasattr(kind, "__len__") and hasattr(kind, "__getitem__")
+    if (isinstance(given, Iterable) or has_items) and not is_number and not is_typed(given):
         return tuple(given)
     return (given,)
 

@@ -8,15 +8,16 @@ broadcast; other shapes are made equal by explicit broadcasts. The first lines o
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from kiln.base import dtypes
-from kiln.base.config import options
+from kiln.base.config import options, override
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.base.wrapping import wraps
 from kiln.core.array import from_host
 from kiln.core.trace import TYPED, aval_of, is_typed, require_unmasked
 from kiln.ir.sizes import Dim, Size
@@ -28,6 +29,23 @@ from kiln.ops.size_value import size_value
 
 SCALARS: frozenset[type] = frozenset([bool, int, float, complex])
 """The types of Python scalars."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def of_own_ranks(fun: F) -> F:
+    """Let a function combine arrays of different ranks, whatever numpy_rank_promotion says.
+
+    The option is about operations that users write, not about those that a function consists of.
+    """
+
+    @wraps(fun)
+    def freed(*args: Any, **kwargs: Any) -> Any:
+        with override(numpy_rank_promotion="allow"):
+            return fun(*args, **kwargs)
+
+    return cast(F, freed)
+
 
 _RANK = {bool: 0, int: 1, float: 2, complex: 3}
 

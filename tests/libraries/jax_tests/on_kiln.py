@@ -19,6 +19,7 @@ from typing import Any
 
 import kiln.as_jax
 from kiln.as_jax.private import PrivateModule
+from tests.libraries.jax_tests.program_stand_ins import program_stand_ins
 from tests.libraries.jax_tests.recording import SOURCE
 from tests.libraries.jax_tests.stand_ins import Configuration, stand_ins
 
@@ -71,7 +72,7 @@ def _install() -> None:
     sys.meta_path.insert(0, _Support(Path(os.environ[SOURCE])))
     importlib.import_module("jax._src").__class__ = _PrivateWithSupport
     importlib.import_module("jax._src.config").__class__ = Configuration
-    for name, values in stand_ins().items():
+    for name, values in (*stand_ins().items(), *program_stand_ins().items()):
         module = importlib.import_module(name)
         vars(module).update(values)
         parent, _, last = name.rpartition(".")

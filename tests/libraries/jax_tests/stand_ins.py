@@ -94,9 +94,15 @@ class Option:
 
 @contextlib.contextmanager
 def _checked(name: str, value: Any) -> Iterator[None]:
-    if name in FOREIGN:
-        config.update(name, value)
-    yield
+    if name not in FOREIGN:
+        yield
+        return
+    before = getattr(config, name)
+    config.update(name, value)
+    try:
+        yield
+    finally:
+        config.update(name, before)
 
 
 class Flag:

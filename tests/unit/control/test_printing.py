@@ -14,8 +14,13 @@ X = np.array([1.0, 2.0, 3.0], np.float32)
     ("args", "kwargs", "error", "message"),
     [
         (("{} {}", 1), {}, IndexError, "range"),
-        (("{}", 1, 2), {}, ValueError, "Unused arguments to debug.print: 1"),
-        (("{}", 1), {"a": 2}, ValueError, "Unused arguments to debug.print: a"),
+        (("{}", 1, 2), {}, ValueError, "Unused positional arguments to debug.print: 1"),
+        (
+            ("{}", 1),
+            {"a": 2},
+            ValueError,
+            "Unused keyword arguments .*: a. You may be passing an f-str",
+        ),
         (("{a}",), {}, KeyError, "a"),
         ((3,), {}, TypeError, "format string"),
     ],

@@ -50,6 +50,27 @@ def test_impl_is_called_with_what_was_passed() -> None:
     assert seen[2] is array
 
 
+@pytest.mark.parametrize("primitive", [sin_p, kiln.extend.core.primitives.checkpoint_p])
+def test_impl_may_be_set_to_what_it_was(primitive: Primitive) -> None:
+    def f(x: Any) -> Any:
+        return kiln.checkpoint(jnp.sin)(x)
+
+    before = primitive.impl
+    calls = []
+
+    def counted(*args: Any, **params: Any) -> Any:
+        calls.append(args)
+        return before(*args, **params)
+
+    primitive.def_impl(counted)
+    try:
+        expected = f(2.0)
+    finally:
+        primitive.def_impl(before)
+    assert f(2.0) == expected
+    assert len(calls) <= 1
+
+
 def test_kilns_own_primitives_have_an_impl() -> None:
     assert float(sin_p.impl(0.0)) == 0.0
 

@@ -269,6 +269,7 @@ def test_parts_on_a_mesh() -> None:
     for fun in (f, kiln.jit(f)):
         text = message(fun, jnp.array([1.0, -1.0]))
         assert text.startswith("`log`") and f"in shard_map at {__file__}" in text
+        assert "Invalid value (nan) encountered in sharded computation, in log" in text
 
 
 def test_the_error_keeps_no_arrays() -> None:

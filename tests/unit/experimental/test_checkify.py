@@ -272,6 +272,19 @@ def test_pytrees_and_keywords():
     assert error.get().startswith("sum -3.0")
 
 
+def test_branches_may_depend_on_numbers_of_python():
+    @checkify.checkify
+    def fun(twice, x, unit="m"):
+        checkify.check(x > 0, "x is {}", x)
+        return 2 * x if twice and unit == "m" else x
+
+    assert fun(True, 3.0)[1] == 6.0
+    assert fun(False, 3.0)[1] == 3.0
+    assert fun(True, 3.0, unit="cm")[1] == 3.0
+    assert kiln.jit(fun, static_argnums=0)(True, 3.0)[1] == 6.0
+    assert fun(True, -1.0)[0].get().startswith("x is -1.0")
+
+
 def test_containers_and_keys_print_as_arrays():
     key = kiln.random.key(1)
 

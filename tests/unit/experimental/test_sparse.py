@@ -166,7 +166,8 @@ def test_largest_eigenvalues() -> None:
     guess = np.random.default_rng(0).normal(size=(60, 60))
     matrix = (guess @ guess.T).astype(np.float32)
     start = jnp.asarray(guess[:, :4], jnp.float32)
-    theta, vectors, steps = sparse.linalg.lobpcg_standard(matrix, start)
+    with kiln.numpy_rank_promotion("raise"):
+        theta, vectors, steps = sparse.linalg.lobpcg_standard(matrix, start)
     np.testing.assert_allclose(theta, np.linalg.eigvalsh(matrix)[::-1][:4], 1e-5)
     np.testing.assert_allclose(matrix @ vectors, vectors * theta, atol=1e-2)
     assert 0 < steps < 100

@@ -50,7 +50,8 @@ def test_donation() -> None:
     tree = kiln.tree.structure(((1, (2, 3)), {"k": 4}))
     assert api_util.donation_vector((1,), ("k", "other"), tree) == (False, True, True, True)
     assert api_util.rebase_donate_argnums((0, 2), (1,)) == (0, 1)
-    with pytest.raises(ValueError, match="static too"):
+    assert api_util.rebase_donate_argnums((2, 0, 2), (1,)) == (0, 1)
+    with pytest.raises(ValueError, match="cannot intersect"):
         api_util.rebase_donate_argnums((1,), (1,))
 
 

@@ -166,3 +166,10 @@ def test_a_lowering_that_is_set_again_is_seen() -> None:
     assert [float(run()) for run in results] == [7.0] * 3
     mlir.register_lowering(p, mlir.lower_fun(lambda x: x + 10.0, multiple_results=False))
     assert [float(run()) for run in results] == [16.0] * 3
+
+
+def test_a_platform_must_exist() -> None:
+    p = primitive()
+    with pytest.raises(NotImplementedError, match="unknown platform cup. Known platforms are: cpu"):
+        mlir.register_lowering(p, lambda context, x: [x], platform="cup")
+    mlir.register_lowering(p, lambda context, x: [x], platform="cuda")

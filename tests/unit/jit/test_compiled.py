@@ -7,6 +7,7 @@ import pytest
 
 import kiln
 from kiln import lax
+from kiln import numpy as jnp
 
 
 def double(x, y):
@@ -28,3 +29,11 @@ def test_compiled_checks_its_arguments() -> None:
         compiled((X, 1.0))
     with pytest.raises(TypeError, match="transform"):
         kiln.vmap(compiled, in_axes=(0, None))(np.ones((2, 3), np.float32), 1.0)
+
+
+def test_formats_of_arguments_and_results() -> None:
+    x, y = jnp.ones((2, 3)), jnp.ones(())
+    compiled = kiln.jit(lambda x, y: (x + y, {"sum": x.sum()})).lower(x, y=y).compile()
+    assert compiled.input_formats == ((x.format,), {"y": y.format})
+    out, rest = compiled(x, y=y)
+    assert compiled.output_formats == (out.format, {"sum": rest["sum"].format})

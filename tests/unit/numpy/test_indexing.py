@@ -205,6 +205,8 @@ def test_static_updates_are_no_scatters() -> None:
 
 ERRORS = [
     ("x[[1, 2]]", TypeError, r"Using a non-tuple sequence .* use `arr\[array\(seq\)\]`"),
+    ("x[[0, None]]", TypeError, r"use `arr\[tuple\(seq\)\]`"),
+    ("x[[0, [0, 1]]]", TypeError, r"use `arr\[tuple\(seq\)\]`"),
     ("x['a']", TypeError, "string indexing"),
     ("m[0, 'a']", TypeError, "string indexing"),
     ("x[1.0]", TypeError, "must have integer or boolean type, got indexer with type float64"),

@@ -70,3 +70,22 @@ def test_gradient_by_uneven_steps_promotes_no_ranks() -> None:
     with override(numpy_rank_promotion="raise"):
         found = jnp.gradient(x, steps, axis=1)
     np.testing.assert_allclose(found, np.gradient(x, steps, axis=1), rtol=1e-5)
+
+
+class Sizes:
+    """A sequence by its length and items, as NumPy takes for a shape."""
+
+    def __init__(self, *sizes: int) -> None:
+        self.sizes = sizes
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def __getitem__(self, place: int) -> int:
+        return self.sizes[place]
+
+
+def test_shapes_are_whatever_has_a_length_and_items() -> None:
+    assert jnp.reshape(jnp.arange(6), Sizes(2, 3)).shape == (2, 3)
+    assert jnp.arange(6).reshape(Sizes(3, 2)).shape == (3, 2)
+    assert jnp.arange(1).reshape(Sizes()).shape == ()

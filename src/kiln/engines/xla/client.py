@@ -50,6 +50,9 @@ class Device(HasMemory):
     def __repr__(self) -> str:
         return f"{self.platform.capitalize()}Device(id={self.id})"
 
+    def __str__(self) -> str:
+        return f"{self.platform}:{self.id}"
+
 
 PLACEMENTS = 4096
 

@@ -87,11 +87,11 @@ def lobpcg_standard(A: Any, X: Any, m: int = 100, tol: Any = None) -> tuple[Any,
 
     def going_on(carry: Any) -> Any:
         i, theta, vectors, image, _ = carry
-        return (i < m) & misses(theta, image, image - vectors * theta)
+        return (i < m) & misses(theta, image, image - vectors * theta[None])
 
     def step(carry: Any) -> Any:
         i, theta, vectors, image, last = carry
-        rest = _unit(image - vectors * theta)
+        rest = _unit(image - vectors * theta[None])
         theta, new, image = ritz(jnp.concatenate([vectors, rest, last], 1))
         # The part of the step that the old vectors do not span.
         moved = _unit(new - vectors @ (vectors.T @ new))
@@ -99,14 +99,14 @@ def lobpcg_standard(A: Any, X: Any, m: int = 100, tol: Any = None) -> tuple[Any,
 
     theta, vectors, image = ritz(X)
     # Without a last step, directions that are independent of the others.
-    first = _unit(product(image) - image * theta)
+    first = _unit(product(image) - image * theta[None])
     start = (jnp.zeros((), jnp.int32), theta, vectors, image, first)
     i, theta, vectors, _, _ = while_loop(going_on, step, start)
     return theta, vectors, i
 
 
 def _unit(x: Any) -> Any:
-    size = jnp.linalg.norm(x, axis=0)
+    size = jnp.linalg.norm(x, axis=0, keepdims=True)
     return x / jnp.where(size == 0, 1, size)
 
 

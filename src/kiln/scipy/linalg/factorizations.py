@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,11 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.lazy import scipy_linalg
 from kiln.base.source import current_source
-from kiln.control.callback import pure_callback
-from kiln.control.loops import fori_loop
 from kiln.core.array_type import Array, ArrayLike
 from kiln.ir.types import ShapedArray
+from kiln.lax.condensed import by_lapack, reduced
 from kiln.numpy.linalg import svd as _svd
-from kiln.numpy.promotion import inexact, lifted
+from kiln.numpy.promotion import inexact, lifted, of_own_ranks
 from kiln.ops import linalg, orthogonal, spectral
 from kiln.ops.matrices import adjoint, complex_dtype
 
@@ -79,6 +77,7 @@ def lu_factor(
     return factors, pivots
 
 
+@of_own_ranks
 def lu(
     a: ArrayLike, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> tuple[Array, Array] | tuple[Array, Array, Array]:
@@ -228,6 +227,8 @@ def eigh_tridiagonal(
 ) -> Any:
     """Return eigenvalues and eigenvectors of the matrix with diagonals `d` and `e`.
 
+    `e` is above the diagonal, and its conjugate below.
+
     `select` is "a" for all, or "i" for those from index select_range[0] to select_range[1]. `tol`
     and `key` have no effect: the matrix is diagonalised whole.
 
@@ -249,30 +250,13 @@ def eigh_tridiagonal(
     count = diagonal.shape[-1]
     if diagonal.ndim != 1 or beside.shape != (count - 1,):
         raise refused(asked, "the diagonals must be vectors of n and n - 1 numbers", "pass those")
-    low = jnp.diag(beside, -1)
+    low = jnp.diag(jnp.conj(beside), -1)
     whole = jnp.diag(diagonal).astype(low.dtype) + low + adjoint(low)
     vectors, values = spectral.eigh(whole, symmetrize_input=False)
     if select == "i" and select_range is not None:
         first, last = int(select_range[0]), int(select_range[1])
         values, vectors = values[first : last + 1], vectors[:, first : last + 1]
     return values if eigvals_only else (values, vectors)
-
-
-def _by_lapack(run: Callable[..., Any], x: Any, results: list[Any]) -> Any:
-    """Call a function of one matrix for every matrix of a stack, on the host."""
-
-    def host(stack: np.ndarray) -> list[np.ndarray]:
-        stack = np.asarray(stack)
-        outs = [np.empty(stack.shape, r.dtype) for r in results]
-        for place in np.ndindex(stack.shape[:-2]):
-            one = stack[place]
-            fine = bool(np.isfinite(one).all())
-            found = run(one) if fine and one.size else [np.full(one.shape, np.nan)] * len(outs)
-            for out, value in zip(outs, found, strict=True):
-                out[place] = value
-        return outs
-
-    return pure_callback(host, results, x, vmap_method="expand_dims")
 
 
 def schur(a: ArrayLike, output: str = "real") -> tuple[Array, Array]:
@@ -295,7 +279,7 @@ def schur(a: ArrayLike, output: str = "real") -> tuple[Array, Array]:
         wide = wide.astype(complex_dtype(wide.dtype))
     kind = "complex" if jnp.iscomplexobj(wide) else "real"
     shape = ShapedArray(wide.shape, wide.dtype)
-    t, z = _by_lapack(lambda m: scipy_linalg.schur(m, output=kind), wide, [shape, shape])
+    t, z = by_lapack(lambda m: scipy_linalg.schur(m, output=kind), wide, [shape, shape])
     return t, z
 
 
@@ -307,38 +291,8 @@ def _computed(x: Any) -> Any:
 def hessenberg(
     a: ArrayLike, *, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> Any:
-    """Return H, zero below its first subdiagonal, and with `calc_q` also Q with a = Q H Qᴴ.
-
-    By Householder reflections. Source: Golub and Van Loan, "Matrix computations", 7.4.2.
-    """
-    x = matrix("hessenberg", a)
-    stack = x.shape[:-2]
-    size = x.shape[-1]
-    flat = x.reshape((-1, size, size))
-    q = jnp.broadcast_to(jnp.eye(size, dtype=x.dtype), flat.shape)
-    rows = jnp.arange(size)
-
-    def step(k: Any, carry: Any) -> Any:
-        h, q = carry
-        column = jnp.where(rows > k, h[:, :, k], 0)
-        first = h[:, k + 1, k]
-        norm = jnp.sqrt(jnp.sum(jnp.abs(column) ** 2, axis=-1)).astype(x.dtype)
-        phase = jnp.where(first == 0, 1, first / jnp.where(first == 0, 1, jnp.abs(first)))
-        tail = jnp.sum(jnp.where(rows > k + 1, jnp.abs(column) ** 2, 0), axis=-1)
-        v = column + jnp.where(rows == k + 1, (phase * norm)[:, None], 0)
-        square = jnp.sum(jnp.abs(v) ** 2, axis=-1)
-        # Nothing to eliminate: no reflection, as in LAPACK.
-        factor = jnp.where(tail == 0, 0, 2 / jnp.where(square == 0, 1, square)).astype(x.dtype)
-        scaled = factor[:, None] * v
-        row = jnp.einsum("bi,bij->bj", jnp.conj(v), h)
-        h = h - scaled[:, :, None] * row[:, None, :]
-        col = jnp.einsum("bij,bj->bi", h, v)
-        h = h - col[:, :, None] * jnp.conj(scaled)[:, None, :]
-        side = jnp.einsum("bij,bj->bi", q, v)
-        return h, q - side[:, :, None] * jnp.conj(scaled)[:, None, :]
-
-    h, q = fori_loop(0, max(size - 2, 0), step, (flat, q))
-    h, q = (jnp.reshape(y, (*stack, size, size)) for y in (jnp.triu(h, -1), q))
+    """Return H, zero below its first subdiagonal, and with `calc_q` also Q with a = Q H Qᴴ."""
+    h, _, _, q = reduced(matrix("hessenberg", a), with_q=calc_q)
     return (h, q) if calc_q else h
 
 

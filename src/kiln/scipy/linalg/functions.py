@@ -156,7 +156,7 @@ def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Arra
         return t, z.at[:, m].set(jnp.conj(c) * under - jnp.conj(s) * over)
 
     t, z = fori_loop(0, max(size - 1, 0), rotate, (t.astype(wide), z.astype(wide)))
-    return jnp.where(rows[:, None] <= rows, t, 0), z
+    return jnp.where(rows[:, None] <= rows[None], t, 0), z
 
 
 def sqrtm(A: ArrayLike, blocksize: int = 1) -> Array:
@@ -181,7 +181,7 @@ def sqrtm(A: ArrayLike, blocksize: int = 1) -> Array:
         # Of the rows above j: (U + u_jj) u_j = t_j. The others are those of the identity.
         above = rows < j
         root = roots[..., j]
-        left = jnp.where(above[:, None] & above, u + root[..., None, None] * one, one)
+        left = jnp.where(above[:, None] & above[None], u + root[..., None, None] * one, one)
         right = jnp.where(above, t[..., j], 0)[..., None]
         found = linalg.triangular_solve(left, right, left_side=True)[..., 0]
         return u.at[..., j].set(jnp.where(rows == j, root[..., None], found))
@@ -196,12 +196,13 @@ def funm(A: ArrayLike, func: Callable[[Any], Any], disp: bool = True) -> Any:
     Without `disp` also an estimate of the error, in the 1-norm. Eigenvalues near each other make
     it inaccurate.
     """
-    t, z = schur(matrix("funm", A), "complex")
+    # Real eigenvalues stay real: functions may be cut along the real axis.
+    t, z = rsf2csf(*schur(matrix("funm", A)))
     size = t.shape[-1]
     values = jnp.diagonal(t)
     start = jnp.diag(func(values)).astype(t.dtype)
-    gaps = values - values[:, None]
-    distance = jnp.arange(size) - jnp.arange(size)[:, None]
+    gaps = values[None, :] - values[:, None]
+    distance = jnp.arange(size)[None, :] - jnp.arange(size)[:, None]
 
     def superdiagonal(p: Any, f: Any) -> Any:
         # F commutes with T; where F is not known yet it is 0.

@@ -18,7 +18,7 @@ from kiln.base import dtypes
 from kiln.base.lazy import scipy_signal
 from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy import fft
-from kiln.numpy.promotion import inexact, lifted, promote_dtypes_inexact
+from kiln.numpy.promotion import inexact, lifted, of_own_ranks, promote_dtypes_inexact
 from kiln.ops.shape import canonical_axis
 from kiln.scipy.signal.convolution import refused
 
@@ -31,6 +31,7 @@ BOUNDARIES: dict[str | None, str | None] = {
 }
 
 
+@of_own_ranks
 def detrend(
     data: ArrayLike,
     axis: int = -1,
@@ -218,6 +219,7 @@ def _spectra(
     return frequencies.astype(real), times.astype(real), spectra
 
 
+@of_own_ranks
 def csd(
     x: ArrayLike,
     y: ArrayLike | None,
@@ -270,6 +272,7 @@ def _median_bias(n: int) -> float:
     return float(1 + np.sum(1 / (ii + 1) - 1 / ii))
 
 
+@of_own_ranks
 def welch(
     x: ArrayLike,
     fs: ArrayLike = 1.0,
@@ -306,6 +309,7 @@ def welch(
     return frequencies, power.real
 
 
+@of_own_ranks
 def stft(
     x: ArrayLike,
     fs: ArrayLike = 1.0,
@@ -342,6 +346,7 @@ def stft(
     )
 
 
+@of_own_ranks
 def istft(
     Zxx: ArrayLike,
     fs: ArrayLike = 1.0,

@@ -21,7 +21,7 @@ from kiln.base.errors import three_lines
 from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
 from kiln.core.array_type import Array
-from kiln.numpy.promotion import inexact, lifted
+from kiln.numpy.promotion import inexact, lifted, of_own_ranks
 from kiln.ops.spectral import eigh
 
 __all__ = ["Rotation", "Slerp"]
@@ -298,6 +298,7 @@ class Rotation(NamedTuple):
         scale = jnp.where(small, near, angle / jnp.where(small, 1, size))
         return scale * v * (180 / math.pi if degrees else 1)
 
+    @of_own_ranks
     def inv(self) -> Rotation:
         """Return the inverse rotations."""
         return Rotation(self.quat * jnp.asarray(np.array([-1, -1, -1, 1], self.quat.dtype)))
@@ -307,6 +308,7 @@ class Rotation(NamedTuple):
         size = _length(self.quat[..., :3])[..., 0]
         return 2 * jnp.arctan2(size, jnp.abs(self.quat[..., 3]))
 
+    @of_own_ranks
     def mean(self, weights: Any = None) -> Rotation:
         """Return the rotation of least mean square distance, of weighted rotations.
 
@@ -348,6 +350,7 @@ class Slerp(NamedTuple):
         turns = Rotation(rotations.quat[:-1]).inv() * Rotation(rotations.quat[1:])
         return cls(t, jnp.diff(t), rotations, turns.as_rotvec())
 
+    @of_own_ranks
     def __call__(self, times: Any) -> Rotation:
         """Return the rotations at times () or (n,), between the first and the last."""
         t = _floats(times)

@@ -15,7 +15,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
 from kiln.nn.normalization import logsumexp
-from kiln.numpy.promotion import promote_dtypes_inexact
+from kiln.numpy.promotion import of_own_ranks, promote_dtypes_inexact
 from kiln.ops.linalg import cholesky, triangular_solve
 from kiln.scipy.special import ndtr
 from kiln.tree_util import register_pytree_node_class
@@ -158,6 +158,7 @@ class gaussian_kde:
         constant = 0.5 * self.d * math.log(2 * math.pi) + jnp.sum(jnp.log(jnp.diagonal(lower)))
         return jnp.log(self.weights) - 0.5 * jnp.sum(gaps * gaps, axis=0) - constant
 
+    @of_own_ranks
     def logpdf(self, x: ArrayLike) -> Array:
         """Return the logarithm of the density at points (d, m) or (m,).
 
@@ -179,6 +180,7 @@ class gaussian_kde:
         """Return the density at points; see `evaluate`."""
         return self.evaluate(x)
 
+    @of_own_ranks
     def integrate_gaussian(self, mean: ArrayLike, cov: ArrayLike) -> Array:
         """Return the integral of the density times that of a normal distribution.
 
@@ -220,6 +222,7 @@ class gaussian_kde:
         upper, lower = (ndtr((end - points) / scale) for end in (high, low))
         return jnp.sum(self.weights * (upper - lower))
 
+    @of_own_ranks
     def integrate_kde(self, other: gaussian_kde) -> Array:
         """Return the integral of the product of two densities.
 

@@ -82,6 +82,7 @@ def test_deleted_buffers_raise():
 def test_devices():
     (device, *_) = XLA.memory.devices()
     assert repr(device) == "CpuDevice(id=0)"
+    assert str(device) == "cpu:0"
     assert (device.id, device.platform, device.process_index) == (0, "cpu", 0)
 
 

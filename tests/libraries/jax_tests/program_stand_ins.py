@@ -1,0 +1,182 @@
+"""What JAX's tests ask of private modules about programs, their effects and operations."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import Any
+
+import jaxlib.lapack
+import jaxlib.mlir.ir
+import numpy as np
+from jaxlib.mlir.dialects import stablehlo
+
+import kiln
+import kiln.debug
+import kiln.numpy as jnp
+from kiln.api.saved_residuals import saved_residuals
+from kiln.base import dtypes
+from kiln.control.arguments import positional
+from kiln.core.hitypes import EffectTypeSet
+from kiln.core.primitive import Primitive
+from kiln.core.slices import Slice
+from kiln.ir.jaxpr import ClosedJaxpr, Jaxpr
+from kiln.ops.elementwise import constant
+from kiln.ops.window import select_and_gather_add_p, select_and_scatter_add_p
+
+
+class OwnEffect:
+    """An effect of a test. In programs of kiln it has no meaning."""
+
+
+class _All(EffectTypeSet):
+    """Classes of effects that something may have: in kiln all of them."""
+
+    def contains(self, effect: Any) -> bool:
+        """Return True."""
+        return True
+
+
+def _close(jaxpr: Jaxpr) -> ClosedJaxpr:
+    return ClosedJaxpr(jaxpr, ())
+
+
+def _evaluated(primitive: Primitive) -> None:
+    """Do nothing: primitives of kiln apply to arrays unless they are told otherwise."""
+
+
+def _gathered(
+    tangents: Any,
+    operand: Any,
+    select_prim: Primitive,
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+    base_dilation: Sequence[int],
+    window_dilation: Sequence[int],
+) -> Any:
+    return select_and_gather_add_p.bind(
+        tangents,
+        operand,
+        select_prim=select_prim,
+        window_dimensions=tuple(window_dimensions),
+        window_strides=tuple(window_strides),
+        padding=tuple(padding),
+        base_dilation=tuple(base_dilation),
+        window_dilation=tuple(window_dilation),
+    )
+
+
+def _scattered(
+    source: Any,
+    operand: Any,
+    select_prim: Primitive,
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+) -> Any:
+    return select_and_scatter_add_p.bind(
+        source,
+        operand,
+        select_prim=select_prim,
+        window_dimensions=tuple(window_dimensions),
+        window_strides=tuple(window_strides),
+        padding=tuple(padding),
+    )
+
+
+class _Call:
+    """An operation that runs a function as a program of its own: in kiln, the call of `jit`."""
+
+    @staticmethod
+    def bind(*args: Any, subfuns: Sequence[Any]) -> Any:
+        """Run the function."""
+        (fun,) = subfuns
+        return kiln.jit(fun.call_wrapped)(*args)
+
+
+_call = _Call()
+
+
+class _Tokens:
+    """What JAX keeps of effects that go on. In kiln they end before the next test starts."""
+
+    def clear(self) -> None:
+        """Wait for them."""
+        kiln.effects_barrier()
+
+
+def _positional(fun: Any, args: Any, kwargs: Any) -> tuple[Any, ...]:
+    return tuple(positional(fun, args, kwargs))
+
+
+def _constant(example: Any, value: Any) -> Any:
+    return constant(value, example)
+
+
+def _user_dtype(dtype: Any) -> Any:
+    return dtypes.check_user_dtype(dtype, "dtype")
+
+
+def _platform(name: str) -> str:
+    return name
+
+
+class Strategy(enum.Enum):
+    """How JAX reads elements at indices. kiln decides that by itself, and reads the same ones."""
+
+    AUTO = "auto"
+    GATHER = "gather"
+    STATIC_SLICE = "static_slice"
+    DYNAMIC_SLICE = "dynamic_slice"
+
+
+def _taken(
+    array: Any,
+    idx: Any,
+    *,
+    strategy: Strategy = Strategy.AUTO,
+    normalize_indices: bool = True,
+    **options: Any,
+) -> Any:
+    return jnp.asarray(array).at[idx].get(wrap_negative_indices=normalize_indices, **options)
+
+
+def program_stand_ins() -> dict[str, dict[str, Any]]:
+    """Return the names of private modules by module."""
+    policies = kiln.checkpoint_policies
+    return {
+        "jax._src.ad_checkpoint": {
+            **{name: value for name, value in vars(policies).items() if callable(value)},
+            "saved_residuals": saved_residuals,
+        },
+        "jax._src.debugging": {"debug_print": kiln.debug.print},
+        "jax._src.api_util": {"resolve_kwargs": _positional},
+        "jax._src.core": {"call_p": _call, "closed_call_p": _call},
+        "jax._src.dispatch": {"runtime_tokens": _Tokens(), "simple_impl": _evaluated},
+        "jax._src.dtypes": {
+            "bool_": np.bool_,
+            "check_and_canonicalize_user_dtype": _user_dtype,
+            "lattice_result_type": dtypes.lattice_result_type,
+        },
+        "jax._src.effects": {
+            "Effect": OwnEffect,
+            "JaxprInputEffect": OwnEffect,
+            "ordered_effects": EffectTypeSet(),
+            "remat_allowed_effects": _All(),
+            "custom_derivatives_allowed_effects": _All(),
+        },
+        "jax._src.interpreters.mlir": {"ir": jaxlib.mlir.ir, "hlo": stablehlo},
+        "jax._src.interpreters.partial_eval": {"close_jaxpr": _close},
+        "jax._src.lax.lax": {"_const": _constant},
+        "jax._src.lax.windowed_reductions": {
+            "_select_and_gather_add": _gathered,
+            "_select_and_scatter_add": _scattered,
+        },
+        "jax._src.lib": {"lapack": jaxlib.lapack},
+        "jax._src.lib.mlir": {"ir": jaxlib.mlir.ir},
+        "jax._src.lib.mlir.dialects": {"hlo": stablehlo},
+        "jax._src.indexing": {"Slice": Slice},
+        "jax._src.numpy.indexing": {"IndexingStrategy": Strategy, "rewriting_take": _taken},
+        "jax._src.xla_bridge": {"canonicalize_platform": _platform},
+    }
