@@ -332,7 +332,8 @@ def _with_slots(
 
 def _nothing(aval: ShapedArray) -> Any:
     if dtypes.is_extended(aval.dtype):
-        return random_wrap(full((*aval.shape, 2), 0, np.dtype(np.uint32)))
+        words = full((*aval.shape, aval.dtype.words), 0, np.dtype(np.uint32))
+        return random_wrap(words, aval.dtype)
     return zeros_of(aval)
 
 
