@@ -23,7 +23,7 @@ _PUBLIC = {
     "jax._src.basearray": ("jax.typing", "jax"),
     "jax._src.checkify": ("jax.experimental.checkify",),
     "jax._src.config": ("jax",),
-    "jax._src.core": ("jax.core", "jax.extend.core", "jax.errors"),
+    "jax._src.core": ("jax.core", "jax.extend.core", "jax.errors", "jax.ref"),
     "jax._src.custom_derivatives": ("jax.custom_derivatives",),
     "jax._src.dtypes": ("jax.dtypes",),
     "jax._src.flatten_util": ("jax.flatten_util",),

@@ -185,8 +185,8 @@ def _select_branch(
                 three_lines(
                     f"vmap of cond at {current_source()}: the predicate differs from example to "
                     "example",
-                    "all branches would have to run for all examples, and a branch has an effect: "
-                    f"{', '.join(sorted(e.name for e in effects))}",
+                    f"{', '.join(sorted(e.name.upper() for e in effects))} effect not supported in "
+                    "vmap-of-cond: all branches would have to run for all examples",
                     "move the effect out of the branch, or do not map over the predicate",
                 )
             )

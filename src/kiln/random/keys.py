@@ -206,7 +206,7 @@ def _not_legacy(keys: Any) -> Any:
         return keys
     text = three_lines(
         f"a raw key of type {aval_of(keys)} at {current_source()}",
-        "Legacy uint32 key array passed as key to a function of kiln.random",
+        "Legacy uint32 key array passed as key to jax.random function.",
         'make keys with random.key, or set jax_legacy_prng_key to "allow"',
     )
     if level == "error":

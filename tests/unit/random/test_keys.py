@@ -132,6 +132,17 @@ def test_errors_name_the_function(use: Any, kind: type[Exception], message: str)
         use()
 
 
+@pytest.mark.parametrize("name", ["threefry2x32", "rbg"])
+def test_keys_are_made_part_by_part(name: str) -> None:
+    mesh = kiln.make_mesh((4,), ("x",), devices=kiln.devices()[:4])
+    sharding = kiln.sharding.NamedSharding(mesh, kiln.sharding.PartitionSpec("x"))
+    keys = random.split(random.key(3, impl=name), 8)
+    made = kiln.make_array_from_callback((8,), sharding, lambda index: keys[index])
+    assert made.dtype == keys.dtype
+    assert made.sharding == sharding
+    assert words(made) == words(keys)
+
+
 def test_raw_keys_are_those_of_the_default_generator() -> None:
     with override(default_prng_impl="rbg"):
         raw, typed = random.PRNGKey(3), random.key(3)

@@ -200,8 +200,8 @@ def funm(A: ArrayLike, func: Callable[[Any], Any], disp: bool = True) -> Any:
     size = t.shape[-1]
     values = jnp.diagonal(t)
     start = jnp.diag(func(values)).astype(t.dtype)
-    gaps = values - values[:, None]
-    distance = jnp.arange(size) - jnp.arange(size)[:, None]
+    gaps = values[None, :] - values[:, None]
+    distance = jnp.arange(size)[None, :] - jnp.arange(size)[:, None]
 
     def superdiagonal(p: Any, f: Any) -> Any:
         # F commutes with T; where F is not known yet it is 0.
