@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 
 import kiln
+from kiln.base.config import override
 from tests.differential.expressions import lines, names
 from tests.differential.operands import smooth
-from kiln.base.config import override
 from tests.differential.oracle import Case, Topic
 
 VALUES: dict[str, str] = {

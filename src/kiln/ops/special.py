@@ -252,7 +252,7 @@ def _zeta_slope(x: Any, q: Any) -> Any:
     slope = sub(slope, mul(integral, add(size, reciprocal(beyond))))
     power = exp(neg(mul(x, size)))
     slope = sub(slope, mul(mul(constant(0.5, power), power), size))
-    # The rising factorial of x over a power of the end, times that power, and its logarithm's slope.
+    # The rising factorial of x over a power of the end, and the slope of its logarithm.
     rising, steepness = mul(power, div(x, end)), reciprocal(x)
     for k, factor in enumerate(_EULER_MACLAURIN[:terms]):
         term = mul(constant(factor, rising), rising)

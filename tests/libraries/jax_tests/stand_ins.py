@@ -31,6 +31,7 @@ from kiln.base.option_names import ALIASES, FOREIGN
 from kiln.core.slices import Slice
 from kiln.ops.conversion import convert_element_type
 from tests.libraries.jax_tests.random_stand_ins import random_stand_ins
+from tests.libraries.jax_tests.sparse_stand_ins import sparse_stand_ins
 
 _SMALL = ("int1", "uint1", "int2", "uint2", "int4", "uint4")
 _FLOATS = (
@@ -51,8 +52,6 @@ _EXCHANGED = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "float32", "float64", "complex64", "complex128"),
 )
-
-_SOLVED = ("float32", "float64", "complex64", "complex128")
 
 # Options of jax that kiln does not know by name at all, with their defaults.
 _DEFAULTS = {
@@ -368,9 +367,7 @@ def stand_ins() -> dict[str, dict[str, Any]]:
             "IndexingStrategy": IndexingStrategy,
             "rewriting_take": _taken,
         },
-        "jax.experimental.sparse._lowerings": {
-            "SUPPORTED_DATA_DTYPES": [np.dtype(kind) for kind in _SOLVED],
-        },
+        **sparse_stand_ins(),
         "jax._src.numpy.util": {
             "promote_dtypes": _promote_dtypes,
             "promote_dtypes_inexact": _promote_inexact,
