@@ -196,6 +196,17 @@ GROUPS: dict[str, str] = {
         lax.transpose(f(2, 3), (0, 0))
         lax.transpose(f(2, 3), (0, 2))
     """,
+    "index_take": """
+        lax.index_take(f(3, 4), (arr([0, -1, 4]), arr([1, 5, -6])), (0, 1))
+        lax.index_take(f(3, 4, 2), (arr([2, 0]),), (1,))
+        lax.index_take(i(3, 4, 2), (arr([2, 0]), arr([1, 1])), (2, 0))
+    """,
+    "scatter_apply": """
+        lax.scatter_apply(f(5), arr([[1], [1], [3], [7]]), jnp.sin, lax.ScatterDimensionNumbers((), (0,), (0,)), update_shape=(4,))
+        lax.scatter_apply(i(5), arr([[4]]), lambda x: x + 10, lax.ScatterDimensionNumbers((1,), (), (0,)), update_shape=(1, 2), mode='clip')
+        lax.scatter_apply(f(3, 2), arr([[0], [2]]), jnp.exp, lax.ScatterDimensionNumbers((1,), (0,), (0,)), update_shape=(2, 2))
+        lax.scatter_apply(f(0), arr([[0]]), jnp.exp, lax.ScatterDimensionNumbers((), (0,), (0,)), update_shape=(1,))
+    """,
     "rev": """
         lax.rev(f(2, 3), (1,))
         lax.rev(f(2, 3), (0, 1))

@@ -20,7 +20,6 @@ OTHER_DEFAULTS = {
 """Options that differ from JAX's when nobody sets them, and why."""
 OTHER_VALUES = {
     "jax_default_matmul_precision": "it is checked where products are made",
-    "jax_default_prng_impl": "there is one generator",
     "jax_explicit_x64_dtypes": "64-bit types are on or off",
     "jax_traceback_filtering": "frames are hidden or shown",
 }

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import kiln
+from kiln.base.config import override
 from tests.differential.expressions import lines, names
 from tests.differential.operands import smooth
 from tests.differential.oracle import Case, Topic
@@ -331,3 +332,10 @@ TOPIC = Topic("sparse", _cases())
 @pytest.mark.parametrize("group", TOPIC.groups)
 def test_as_jax(group: str) -> None:
     TOPIC.check(group, kiln)
+
+
+# Elements are combined with arrays of other ranks, which is the user's request.
+@pytest.mark.parametrize("group", sorted({*TOPIC.groups} - {"elements"}))
+def test_no_rank_is_promoted(group: str) -> None:
+    with override(numpy_rank_promotion="raise"):
+        TOPIC.check(group, kiln)

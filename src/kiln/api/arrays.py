@@ -13,7 +13,7 @@ from kiln.base.errors import three_lines
 from kiln.base.processes import processes, told
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import broadcast_prefix, tree_flatten, tree_map, tree_unflatten
-from kiln.core.array import ConcreteArray, from_host
+from kiln.core.array import ConcreteArray, from_host, host_value
 from kiln.core.array_placement import joined
 from kiln.core.array_type import Array
 from kiln.core.engine import default_engine
@@ -133,17 +133,23 @@ def make_array_from_callback(
     """
     shape = tuple(shape)
     require_fit(sharding, shape, f"make_array_from_callback of shape {shape}")
-    known: dict[Any, np.ndarray] = {}
+    known: dict[Any, Any] = {}
     parts = []
     for index in sharding.addressable_devices_indices_map(shape).values():
         key = tuple((s.start, s.stop) for s in index)
         if key not in known:
-            part = data_callback(index)
-            require_unmasked(part)
-            data = np.asarray(part)
-            known[key] = np.asarray(data, dtypes.canonicalize_dtype(dtype or data.dtype))
+            known[key] = _part(data_callback(index), dtype)
         parts.append(known[key])
     return _join(shape, sharding, parts, "make_array_from_callback", dtype)  # type: ignore[no-any-return]
+
+
+def _part(part: Any, dtype: Any) -> Any:
+    """Return what a callback returned as an array on the host; keys keep their type."""
+    require_unmasked(part)
+    if isinstance(part, ConcreteArray) and dtypes.is_extended(part.dtype):
+        return from_host(host_value(part), part.aval)
+    data = np.asarray(part)
+    return np.asarray(data, dtypes.canonicalize_dtype(dtype or data.dtype))
 
 
 @api_boundary

@@ -19,8 +19,19 @@ from kiln.api.arguments import (
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source, name_of
-from kiln.base.tree import Partial, tree_flatten, tree_leaves, tree_structure, tree_unflatten
+from kiln.base.tree import (
+    GetAttrKey,
+    Partial,
+    register_pytree_with_keys,
+    tree_flatten,
+    tree_leaves,
+    tree_structure,
+    tree_unflatten,
+)
+from kiln.content.fingerprint import read_partial, readable
+from kiln.control.refs import addupdate
 from kiln.core.absent import Zero
+from kiln.core.ref import Ref
 from kiln.core.trace import aval_of
 from kiln.ir.types import ShapedArray
 from kiln.jit.argument_types import leaf_type
@@ -82,9 +93,58 @@ def vjp(
     outs, whole = reverse.linearize(flat, leaves)
     program = whole.first(flat.count)
     meta = _Meta(program, tree, flat.out_tree, name_of(fun))
-    pull = Partial(functools.partial(_pull, meta), program.residuals)
+    pull = Pullback(functools.partial(_pull, meta), program.residuals)
     value = flat.outputs([array_of(x) for x in outs])
     return (value, pull, flat.aux(outs)) if has_aux else (value, pull)
+
+
+class Pullback(Partial[Any]):
+    """The function that `vjp` returns, from the cotangent of a value to those of the primals."""
+
+    def with_refs(self, *maybe_ct_refs: Any) -> Callable[..., Any]:
+        """Return the function that adds cotangents to references instead of returning them.
+
+        Each primal has an argument of its structure, whose leaves are references or anything else.
+        Where there is a reference the function returns None, and the cotangent where there is none.
+
+        Raises: ValueError if the structure is not that of the primals.
+        Example:
+            >>> total = kiln.new_ref(1.0)
+            >>> _, pullback = kiln.vjp(lambda x, y: x * y, 2.0, 5.0)
+            >>> pullback.with_refs(total, None)(1.0), total
+            ((None, Array(2., dtype=float32, weak_type=True)), Ref(6., dtype=float32))
+        """
+        return functools.partial(_pull_into, self, maybe_ct_refs)
+
+
+register_pytree_with_keys(
+    Pullback,
+    lambda p: (((GetAttrKey("args"), p.args), (GetAttrKey("keywords"), p.keywords)), p.func),
+    lambda func, children: Pullback(func, *children[0], **children[1]),
+    lambda p: ((p.args, p.keywords), p.func),
+)
+
+
+readable(Pullback, read_partial)
+
+
+@api_boundary
+def _pull_into(pull: Pullback, refs: tuple[Any, ...], *cotangents: Any) -> Any:
+    leaves, tree = tree_flatten(pull(*cotangents))
+    given, found = tree_flatten(refs, is_leaf=lambda x: x is None)
+    if found != tree:
+        raise ValueError(
+            three_lines(
+                f"with_refs of a vjp function at {current_source()}",
+                f"the references have the structure {found}, and the primals {tree}",
+                "give each primal an argument of its structure, of references or None",
+            )
+        )
+    for i, (ref, ct) in enumerate(zip(given, leaves, strict=True)):
+        if isinstance(ref, Ref):
+            addupdate(ref, ..., ct)
+            leaves[i] = None
+    return tree_unflatten(tree, leaves)
 
 
 class _Meta:

@@ -23,7 +23,9 @@ _PUBLIC = {
     "jax._src.basearray": ("jax.typing", "jax"),
     "jax._src.checkify": ("jax.experimental.checkify",),
     "jax._src.config": ("jax",),
-    "jax._src.core": ("jax.core", "jax.extend.core", "jax.errors", "jax.experimental.hijax", "jax"),
+    "jax._src.core": (
+        *("jax.core", "jax.extend.core", "jax.errors", "jax.experimental.hijax", "jax.ref", "jax"),
+    ),
     "jax._src.custom_derivatives": ("jax.custom_derivatives",),
     "jax._src.debugger": ("jax.debug",),
     "jax._src.debugging": ("jax.debug",),

@@ -114,8 +114,6 @@ NOT_YET: dict[str, str] = dict.fromkeys(
         "jax.experimental.topologies",
         "jax.extend",
         "jax.interpreters",
-        "jax.lax.index_take",
-        "jax.lax.scatter_apply",
         "jax.scipy",
     ],
     _LATER,

@@ -65,16 +65,34 @@ class ExtendedDtype:
     __str__ = __repr__
 
 
-class KeyDtype(ExtendedDtype):
-    """The dtype of typed random keys; `tag` names the generator (`fry` is threefry2x32)."""
+_KEY_WORDS = {"phx2": 1, "fry": 2, "phx4": 2, "fry4": 4, "rbg": 4, "urbg": 4}
+MOST_KEY_WORDS = 4
+_OF_WORDS = {1: np.dtype(np.uint32), 2: np.dtype(np.uint64), 4: np.dtype(np.complex128)}
 
-    __slots__ = ("tag",)
+
+class KeyDtype(ExtendedDtype):
+    """The dtype of typed random keys; `tag` names the generator (`fry` is threefry2x32).
+
+    Raises: ValueError for another tag than those of the generators that there are.
+    """
+
+    __slots__ = ("tag", "words")
     type = prng_key
 
     def __init__(self, tag: str) -> None:
-        # The two uint32 words of a key are one element, so that operations which only move
-        # elements treat arrays of keys like any others.
-        super().__init__(f"key<{tag}>", (), np.dtype(np.uint64))
+        # The uint32 words of a key are one element, so that operations which only move elements
+        # treat arrays of keys like any others. Four words are the parts of a complex number, the
+        # only type of 128 bits that all engines move; nothing computes with it.
+        if tag not in _KEY_WORDS:
+            raise ValueError(
+                three_lines(
+                    f"a dtype of keys for {tag!r:.40} at {current_source()}",
+                    "there is no generator with this tag",
+                    f"use one of {', '.join(_KEY_WORDS)}",
+                )
+            )
+        self.words = _KEY_WORDS[tag]
+        super().__init__(f"key<{tag}>", (), _OF_WORDS[self.words])
         self.tag = tag
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -123,6 +123,8 @@ scipy_signal = LazyModule("scipy.signal")
 scipy_sparse = LazyModule("scipy.sparse")
 scipy_sparse_linalg = LazyModule("scipy.sparse.linalg")
 opt_einsum = LazyModule("opt_einsum")
+key_generators = LazyModule("kiln.ops.key_generators")
+"""Generators that few programs name; the operations on keys, below them, call them."""
 llvmlite = LazyModule("llvmlite")
 llvmlite_binding = LazyModule("llvmlite.binding")
 llvmlite_ffi = LazyModule("llvmlite.binding.ffi")

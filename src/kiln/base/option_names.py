@@ -33,7 +33,10 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "numpy_rank_promotion": ("allow", "warn", "raise"),
     "numpy_dtype_promotion": ("standard", "strict"),
     "code_generator": ("auto", "kiln", "llvm"),
-    "default_prng_impl": ("threefry2x32",),
+    "default_prng_impl": (
+        *("threefry2x32", "threefry4x32", "rbg", "unsafe_rbg"),
+        *("philox2x32", "philox4x32"),
+    ),
     "explicit_x64_dtypes": ("warn", "error"),
 }
 """The allowed values of options with a fixed set of them."""

@@ -14,15 +14,13 @@ from typing import Any
 from kiln.base import dtypes
 from kiln.checkpoints.leaves import ARRAYS, PYTHON, python_value
 from kiln.checkpoints.shardings import require_description
-from kiln.random.keys import IMPLEMENTATION
+from kiln.ops.random_bits import NAMES
 
 FILE = re.compile(r"data-[0-9]{1,9}-[0-9a-f]{32}\.bin")
 """The names of the files that hold blocks."""
 _MOST_AXES = 64
 """NumPy's arrays have no more."""
 _END = 2**63
-_WORDS = 2
-"""The numbers that a random key consists of."""
 
 
 def require_leaf(leaf: Any) -> None:
@@ -103,8 +101,10 @@ def _require_array(leaf: dict[str, Any]) -> None:
     made = leaf["implementation"]
     _require((made is None) == (kind != "keys"), "the generator of its keys")
     if kind == "keys":
-        _require(made == IMPLEMENTATION, f"the generator {made!r:.40} of its keys")
-        _require(name == "uint32" and shape[-1:] == [_WORDS], "the words of its keys")
+        known = isinstance(made, str) and made in NAMES
+        _require(known, f"the generator {made!r:.40} of its keys")
+        words = dtypes.KeyDtype(NAMES[made]).words
+        _require(name == "uint32" and shape[-1:] == [words], "the words of its keys")
     if leaf["sharding"] is not None:
         _require(kind in ("array", "keys"), "a sharding of an array on the host")
         require_description(leaf["sharding"])

@@ -16,6 +16,7 @@ from kiln.checkpoints.leaves import ARRAYS, PYTHON
 from kiln.checkpoints.shardings import device_count_of, rebuilt_sharding
 from kiln.core.array import ConcreteArray
 from kiln.ir.sharding import Sharding, misfit
+from kiln.random.keys import key_dtype
 
 _MOST_LISTED = 10
 
@@ -35,7 +36,7 @@ def shape_of(entry: Entry) -> tuple[int, ...]:
 
 def dtype_of(entry: Entry) -> Any:
     """Return the dtype of a leaf."""
-    return dtypes.KeyDtype("fry") if entry.implementation else entry.stored_dtype
+    return key_dtype(entry.implementation) if entry.implementation else entry.stored_dtype
 
 
 def wanted_by_target(

@@ -329,7 +329,8 @@ def _end_of(module: types.ModuleType, chain: Chain) -> tuple[Chain, Any]:
     return chain[:steps], value
 
 
-def _read_partial(reading: Reading, f: functools.partial[Any]) -> Hashable:
+def read_partial(reading: Reading, f: functools.partial[Any]) -> Hashable:
+    """Return what a partial, or an instance of a class of partials, consists of."""
     if f.__dict__:
         raise Unreadable("a partial with attributes")
     met = reading.again(f)
@@ -369,5 +370,5 @@ readable(PlacedArray, Reading.operand)
 readable(types.FunctionType, _read_function)
 readable(_runtime.EagerFunction, _read_eager_function)
 readable(types.MethodType, _read_method)
-readable(functools.partial, _read_partial)
-readable(Partial, _read_partial)
+readable(functools.partial, read_partial)
+readable(Partial, read_partial)

@@ -227,6 +227,16 @@ class IOCallback(HostCall):
             )
         )
 
+    def transpose(self, ct: Any, *xs: Any, **params: Any) -> Any:
+        raise ValueError(
+            three_lines(
+                f"transpose of an io_callback to {name_of(params['callback'])} "
+                f"at {current_source()}",
+                "IO callbacks do not support transpose.",
+                "transpose the parts of the function before and after it",
+            )
+        )
+
     def batch(self, size: Any, xs: Sequence[Any], axes: Sequence[Any], **params: Any) -> Any:
         if params["ordered"]:
             raise ValueError(

@@ -38,7 +38,7 @@ from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.types import ShapedArray
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.elementwise import not_p
-from kiln.ops.random_bits import as_keys, random_unwrap
+from kiln.ops.random_bits import as_elements, random_unwrap
 from kiln.ops.reduction import argmax, reduce_or
 from kiln.ops.shape import mapped_at
 from kiln.ops.slicing import dynamic_index_in_dim
@@ -85,7 +85,7 @@ class CheckMessage(Message):
 
 def _array(value: np.ndarray, aval: ShapedArray) -> ConcreteArray:
     if dtypes.is_extended(aval.dtype):
-        value = as_keys(value[..., 0], value[..., 1])
+        value = as_elements(value, aval.dtype)
     return from_host(value, aval)
 
 

@@ -191,8 +191,8 @@ def _select_branch(
                 three_lines(
                     f"vmap of cond at {current_source()}: the predicate differs from example to "
                     "example",
-                    "all branches would have to run for all examples, and a branch has an effect: "
-                    f"{', '.join(sorted(e.name for e in effects))}",
+                    f"{', '.join(sorted(e.name.upper() for e in effects))} effect not supported in "
+                    "vmap-of-cond: all branches would have to run for all examples",
                     "move the effect out of the branch, or do not map over the predicate",
                 )
             )
@@ -338,7 +338,8 @@ def _with_slots(
 
 def _nothing(aval: ShapedArray) -> Any:
     if dtypes.is_extended(aval.dtype):
-        return random_wrap(full((*aval.shape, 2), 0, np.dtype(np.uint32)))
+        words = full((*aval.shape, aval.dtype.words), 0, np.dtype(np.uint32))
+        return random_wrap(words, aval.dtype)
     return zeros_of(aval)
 
 

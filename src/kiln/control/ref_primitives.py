@@ -361,7 +361,8 @@ def _moving(ref: Ref) -> ValueError:
             f"write to a reference {ref.aval} under differentiation at {current_source()}",
             "performing a set/swap operation with a differentiated value on a non-differentiated "
             "array reference: it was made outside the differentiated function",
-            "make the reference inside the function; or write lax.stop_gradient(value)",
+            "Move the array reference into the function, or pass it as an argument; or write "
+            "lax.stop_gradient(value)",
         )
     )
 

@@ -360,7 +360,8 @@ def _refuse_effects(cond: Jaxpr, body: Jaxpr) -> None:
             three_lines(
                 f"vmap of while_loop at {current_source()}: the condition differs from example to "
                 "example",
-                "examples that are done would run again, and the loop has an effect: "
+                "an effect is not supported in while_loop with batched predicate: examples that "
+                "are done would run again, and the loop has one: "
                 f"{', '.join(sorted(e.name for e in effects))}",
                 "move the effect out of the loop, or do not map over the condition",
             )

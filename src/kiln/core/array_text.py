@@ -9,10 +9,9 @@ from kiln.ir.types import ShapedArray
 
 
 def printable(value: np.ndarray, aval: ShapedArray) -> np.ndarray:
-    """Return the values of an array for printing; for a random key its two words."""
+    """Return the values of an array for printing; for a random key its words."""
     if dtypes.is_extended(aval.dtype):
-        # The low half of the element comes first.
-        return np.stack([value.astype(np.uint32), (value >> 32).astype(np.uint32)], axis=-1)
+        return np.asarray(value, order="C")[..., None].view(np.uint32)
     return value
 
 

@@ -211,12 +211,14 @@ def check_distinct(asked: str, values: Sequence[Any], names: Sequence[str]) -> N
         other = seen.get(id(x))
         seen[id(x)] = name
         if other is not None:
-            both = f"at both {other} and {name}" if other else f"at {name}, and is closed over too"
+            both = f"appeared at both {other} and {name}"
+            if not other:
+                both = f"was both closed over and passed as the argument {name}"
             raise ValueError(
                 three_lines(
                     f"{asked} at {current_source()}",
                     "only one reference to a mutable array may be passed as an argument to a "
-                    f"function, but the mutable array reference of type {x.aval} appeared {both}",
+                    f"function, but the mutable array reference of type {x.aval} {both}",
                     "pass it once, and use it under one name",
                 )
             )

@@ -98,9 +98,8 @@ def odeint(
         return ravel_pytree(converted(unravel(y), time, *rest))[0].astype(y.dtype)
 
     real = start.real.dtype
-    solve = custom_vjp(_solve, nondiff_argnums=(0, 1))
-    solve.defvjp(_forward, _backward)
-    found = solve(flat, (rtol, atol, mxstep, hmax), start, t.astype(real), *args, *consts)
+    options = (rtol, atol, mxstep, hmax)
+    found = _solve(flat, options, start, t.astype(real), *args, *consts)
     return _each_row(unravel, found, y0)
 
 
@@ -159,6 +158,13 @@ def _first_step(fun: Any, t: Any, y: Any, slope: Any, rtol: float, atol: float) 
 
 
 def _solve(fun: Any, options: Any, y0: Any, ts: Any, *args: Any) -> Any:
+    # Its rules call it again, so that derivatives of derivatives are solutions, too.
+    solve = custom_vjp(_stepwise, nondiff_argnums=(0, 1))
+    solve.defvjp(_forward, _backward)
+    return solve(fun, options, y0, ts, *args)
+
+
+def _stepwise(fun: Any, options: Any, y0: Any, ts: Any, *args: Any) -> Any:
     rtol, atol, mxstep, hmax = options
 
     def slope_at(y: Any, t: Any) -> Any:
@@ -184,7 +190,8 @@ def _solve(fun: Any, options: Any, y0: Any, ts: Any, *args: Any) -> Any:
             accepted = (after, after_slope, t + dt, t, found)
             kept = (y, slope, t, last, curve)
             y, slope, t, last, curve = tree_map(lambda a, b: jnp.where(good, a, b), accepted, kept)
-            return count + 1, y, slope, t, jnp.clip(dt * change, 0, hmax), last, curve
+            next_dt = jnp.clip(dt * change, 0, hmax).astype(dt.dtype)
+            return count + 1, y, slope, t, next_dt, last, curve
 
         y, slope, t, dt, last, curve = carry
         state = (jnp.zeros(()), y, slope, t, dt, last, curve)

@@ -24,7 +24,7 @@ _BOOL = np.dtype(np.bool_)
 def raw_type(aval: ShapedArray) -> ShapedArray:
     """Return the type that a stored program has in place of a type."""
     if dtypes.is_extended(aval.dtype):
-        return ShapedArray((*aval.shape, 2), _WORDS)
+        return ShapedArray((*aval.shape, aval.dtype.words), _WORDS)
     return aval.with_(dtype=_BOOL) if aval.dtype == dtypes.float0 else aval
 
 
@@ -38,7 +38,7 @@ def to_raw(x: Any, aval: ShapedArray) -> Any:
 def from_raw(x: Any, aval: ShapedArray) -> Any:
     """Return a result of a type from what the stored program gives."""
     if dtypes.is_extended(aval.dtype):
-        return wrap_key_data(x)
+        return wrap_key_data(x, impl=aval.dtype)
     if aval.dtype != dtypes.float0:
         return x
     # The type may have named sizes; those of the call are known.
@@ -60,7 +60,7 @@ def with_words(jaxpr: Jaxpr) -> Jaxpr:
 
     def run(*given: Any) -> Sequence[Any]:
         inputs = [
-            wrap_key_data(x) if dtypes.is_extended(aval.dtype) else x
+            wrap_key_data(x, impl=aval.dtype) if dtypes.is_extended(aval.dtype) else x
             for x, aval in zip(given, kinds, strict=True)
         ]
         outs = eval_jaxpr(jaxpr, (), *inputs)

@@ -52,7 +52,7 @@ def _numbered() -> dict[Any, int]:
 
 
 _NUMBERS = _numbered()
-_NUMBERS[dtypes.KeyDtype("fry")] = 27
+_NUMBERS |= {dtypes.KeyDtype(tag): 27 + i for i, tag in enumerate(("fry", "rbg", "urbg"))}
 _DTYPES = {number: dtype for dtype, number in _NUMBERS.items()}
 
 

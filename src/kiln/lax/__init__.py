@@ -291,6 +291,8 @@ if _TYPE_CHECKING:
     from kiln.lax.arrangement import stack as stack
     from kiln.lax.arrangement import tile as tile
     from kiln.lax.arrangement import unstack as unstack
+    from kiln.lax.positions import index_take as index_take
+    from kiln.lax.positions import scatter_apply as scatter_apply
     from kiln.lax.ragged import RaggedDotDimensionNumbers as RaggedDotDimensionNumbers
     from kiln.lax.ragged import ragged_dot as ragged_dot
     from kiln.lax.ragged import ragged_dot_general as ragged_dot_general
@@ -375,6 +377,7 @@ __getattr__, __dir__ = _on_first_use(
     "kiln.control.special_loops: igammac_p random_gamma_grad random_gamma_grad_p",
     "kiln.control.special_loops: regularized_incomplete_beta_p",
     "kiln.lax.arrangement: broadcast_like stack tile unstack",
+    "kiln.lax.positions: index_take scatter_apply",
     "kiln.lax.ragged: RaggedDotDimensionNumbers ragged_dot ragged_dot_general",
     "kiln.lax.selection: approx_max_k approx_min_k",
     "kiln.lax.shapes: broadcast_shapes broadcast_to_rank collapse dtype empty full full_like",

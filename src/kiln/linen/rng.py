@@ -15,8 +15,8 @@ import numpy as np
 from kiln.core.array import Array
 from kiln.core.trace import aval_of, is_typed
 from kiln.linen.errors import InvalidRngError
-from kiln.ops.random_bits import KEY, UINT32
-from kiln.random.keys import fold_in
+from kiln.ops.random_bits import UINT32
+from kiln.random.keys import fold_in, is_typed, key_dtype
 
 Path = tuple[str, ...]
 
@@ -115,7 +115,9 @@ def is_key(value: Any) -> bool:
     if not isinstance(value, (Array, np.ndarray)):
         return False
     aval = aval_of(value)
-    return (aval.dtype == KEY and aval.shape == ()) or (aval.dtype == UINT32 and aval.shape == (2,))
+    if is_typed(aval):
+        return bool(aval.shape == ())
+    return bool(aval.dtype == UINT32 and aval.shape == (key_dtype().words,))
 
 
 def streams(rngs: Any, asked: str) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from kiln.ops import static_slicing
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.edge_semantics import convert
 from kiln.ops.out_sharding import on_device_or_sharded
-from kiln.ops.random_bits import KEY, random_wrap
+from kiln.ops.random_bits import random_wrap
 from kiln.ops.shape import broadcast_in_dim, expand_dims, iota, reshape
 from kiln.ops.sharding import put, put_like
 
@@ -48,8 +48,8 @@ def full(
     """
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "full")
     found = canonical_shape("full", shape)
-    of_keys = KEY in (wanted, getattr(fill_value, "dtype", None))
-    made = _keys(found, fill_value) if of_keys else _full(found, fill_value, wanted, False)
+    of_keys = _is_of_keys(wanted) or _is_of_keys(getattr(fill_value, "dtype", None))
+    made = _keys(found, fill_value, wanted) if of_keys else _full(found, fill_value, wanted, False)
     return on_device_or_sharded(made, device, out_sharding, "jnp.full")
 
 
@@ -139,7 +139,9 @@ def _constant(name: str, shape: Any, value: int, dtype: Any) -> Any:
         )
     found = canonical_shape(name, shape)
     wanted = dtypes.default_float_dtype() if dtype is None else dtypes.check_user_dtype(dtype, name)
-    return _keys(found, value) if wanted == KEY else _full(found, value, wanted, False)
+    if _is_of_keys(wanted):
+        return _keys(found, value, wanted)
+    return _full(found, value, wanted, False)
 
 
 @eager
@@ -217,17 +219,22 @@ def _like(name: str, a: Any, value: Any, dtype: Any, shape: Any) -> Any:
         aval = aval_of(*operands(name, a))
     wanted = aval.dtype if dtype is None else dtypes.check_user_dtype(dtype, name)
     found = aval.shape if shape is None else canonical_shape(name, shape)
-    if wanted == KEY:
-        return _keys(found, value)
+    if _is_of_keys(wanted):
+        return _keys(found, value, wanted)
     made = _full(found, value, wanted, aval.weak_type and dtype is None)
     return made if np.ndim(value) else put_like(made, a)
 
 
-def _keys(shape: tuple[Dim, ...], value: Any) -> Any:
-    """Return copies of a key, or keys whose words are all one number."""
-    if getattr(value, "dtype", None) == KEY:
+def _is_of_keys(dtype: Any) -> bool:
+    return type(dtype) is dtypes.KeyDtype
+
+
+def _keys(shape: tuple[Dim, ...], value: Any, dtype: Any) -> Any:
+    """Return copies of a key, or keys of a dtype whose words are all one number."""
+    if _is_of_keys(getattr(value, "dtype", None)):
         return broadcast_to(value, shape)
-    return random_wrap(_full((*shape, 2), value, np.dtype(np.uint32), False))
+    words = _full((*shape, dtype.words), value, np.dtype(np.uint32), False)
+    return random_wrap(words, dtype)
 
 
 def indices(dimensions: Any, dtype: DTypeLike | None = None, sparse: bool = False) -> Any:

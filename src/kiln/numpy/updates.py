@@ -16,7 +16,7 @@ from kiln.base import dtypes
 from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.control.loops import while_loop
+from kiln.control.repetition import repeated
 from kiln.core.slices import Slice
 from kiln.core.trace import aval_of, is_typed
 from kiln.execution.eager_plans import eager
@@ -203,18 +203,7 @@ class IndexUpdate:
             return update("set", x, self.index, func(read(x, plan, wrap=wrap)), **options)
         zeros = full(aval.shape, 0, np.dtype(np.int32))
         count = update("add", zeros, self.index, 1, **options)
-
-        def unfinished(state: Any) -> Any:
-            left, _ = state
-            return elementwise.gt(reduction.reduce_max(left, range(aval.ndim)), np.int32(0))
-
-        def step(state: Any) -> Any:
-            left, value = state
-            due = elementwise.gt(left, np.int32(0))
-            changed = convert_element_type(asarray(func(value)), aval.dtype, aval.weak_type)
-            return elementwise.sub(left, np.int32(1)), elementwise.select(due, changed, value)
-
-        return while_loop(unfinished, step, (count, x))[1]
+        return repeated(lambda value: asarray(func(value)), x, count)
 
 
 def _auto_index(index: Any) -> Any:

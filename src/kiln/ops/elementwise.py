@@ -13,6 +13,8 @@ import numpy as np
 
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
+from kiln.base.kinds import MOST_KEY_WORDS
+from kiln.base.lazy import key_generators
 from kiln.base.source import current_source
 from kiln.core.absent import Zero, is_linear
 from kiln.core.array_type import Array, ArrayLike
@@ -234,6 +236,16 @@ def _inside(low: Any, x: Any, high: Any) -> Any:
     return bitwise_and(gt(x, low), lt(x, high))
 
 
+class Comparison(Elementwise):
+    """Equality; keys of four words, whose elements are no numbers, are compared word by word."""
+
+    def bind(self, *args: Any, **params: Any) -> Any:
+        found = {aval_of(x).dtype for x in args}
+        if len(found) == 1 and getattr(found.pop(), "words", 0) == MOST_KEY_WORDS:
+            return key_generators.compared(self, *args)
+        return super().bind(*args, **params)
+
+
 class StopGradient(Elementwise):
     """The identity, with zero derivative."""
 
@@ -347,8 +359,8 @@ logistic_p = Elementwise(
 )
 is_finite_p = Elementwise("is_finite", np.isfinite, FLOAT, None, result=to_bool)
 nextafter_p = Elementwise("nextafter", edge.next_after, FLOAT)
-eq_p = Elementwise("eq", np.equal, EVERYTHING, None, None, result=to_bool)
-ne_p = Elementwise("ne", np.not_equal, EVERYTHING, None, None, result=to_bool)
+eq_p = Comparison("eq", np.equal, EVERYTHING, None, None, result=to_bool)
+ne_p = Comparison("ne", np.not_equal, EVERYTHING, None, None, result=to_bool)
 lt_p = Elementwise("lt", np.less, REAL, None, None, result=to_bool)
 le_p = Elementwise("le", np.less_equal, REAL, None, None, result=to_bool)
 gt_p = Elementwise("gt", np.greater, REAL, None, None, result=to_bool)

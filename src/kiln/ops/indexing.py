@@ -14,6 +14,7 @@ import numpy as np
 
 from kiln.base import dtypes
 from kiln.base.errors import MissingRule, three_lines
+from kiln.base.kinds import MOST_KEY_WORDS
 from kiln.base.source import current_source
 from kiln.core.absent import Zero, is_linear
 from kiln.core.array_type import Array, ArrayLike
@@ -44,6 +45,9 @@ from kiln.ops.shape import (
 )
 from kiln.ops.splitting import gathered, scattered
 from kiln.ops.window_addresses import read, write
+
+_ALL_ONES = np.array([2**64 - 1] * 2, np.uint64).view(np.complex128)[0]
+"""The key of four words that fills, as the largest integer does, in its memory representation."""
 
 
 class Gather(Primitive):
@@ -367,6 +371,8 @@ def gather(
                     fill_value=0.0,
                 )
             )
+    elif how.fills and getattr(aval_of(operand).dtype, "words", 0) == MOST_KEY_WORDS:
+        fill = _ALL_ONES
     return gather_p.bind(
         operand,
         start_indices,

@@ -1,11 +1,12 @@
 """Random keys, and the bits generated from them.
 
-A key is two uint32 words, stored as one element of dtype `key<fry>` (uint64 in memory, the first
-word in its low half). Bits are the hash of a counter under a key (`threefry.py`). The counters have
-two layouts: the original one hashes the halves of 0, 1, ..., n-1 against each other; the
-partitionable one hashes each element's own 64-bit number, so that any part of the result can be
-computed alone. The layout is the parameter `_partitionable`, read from the options when an
-operation is applied.
+A key of Threefry-2x32 is two uint32 words, stored as one element of dtype `key<fry>` (uint64 in
+memory, the first word in its low half). Bits are the hash of a counter under a key (`threefry.py`).
+The counters have two layouts: the original one hashes the halves of 0, 1, ..., n-1 against each
+other; the partitionable one hashes each element's own 64-bit number, so that any part of the result
+can be computed alone. The layout is the parameter `_partitionable`, read from the options when an
+operation is applied. Keys of other generators have one, two or four words, and are split and drawn
+from by `key_generators.py`, which loads when there is one.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.config import options
 from kiln.base.errors import three_lines
+from kiln.base.lazy import key_generators
 from kiln.base.source import current_source
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
@@ -44,6 +46,15 @@ from kiln.ops.static_slicing import concatenate, index_in_dim, pad, slice_in_dim
 from kiln.ops.threefry import UINT32, hash_words, threefry2x32
 
 KEY = dtypes.KeyDtype("fry")
+NAMES = {
+    "threefry2x32": "fry",
+    "threefry4x32": "fry4",
+    "philox2x32": "phx2",
+    "philox4x32": "phx4",
+    "rbg": "rbg",
+    "unsafe_rbg": "urbg",
+}
+"""The tag of each generator by its name."""
 _LARGEST = 2**32
 
 
@@ -61,11 +72,11 @@ class KeyOperation(Primitive):
         return self.bind(to_front(xs[0], axes[0]), **params), 0
 
     def _check(self, keys: ShapedArray) -> None:
-        if keys.dtype != KEY:
+        if type(keys.dtype) is not dtypes.KeyDtype:
             raise TypeError(
                 three_lines(
                     f"{self.name}: operand {keys} at {current_source()}",
-                    f"the operand must be an array of keys, dtype {KEY}",
+                    f"the operand must be an array of keys, such as dtype {KEY}",
                     "make keys with random.key, or with random.wrap_key_data",
                 )
             )
@@ -109,32 +120,35 @@ class RandomSeed(KeyOperation):
 
 
 class RandomWrap(KeyOperation):
-    """uint32[..., 2] -> keys."""
+    """uint32[..., 2] -> keys; of other generators the last axis has one, two or four words."""
 
     name = "random_wrap"
     on_keys = "look"
 
     def infer(self, data: Any, *, impl: Any) -> ShapedArray:
-        if data.dtype != UINT32 or not data.shape or data.shape[-1] != 2:
-            raise invalid_key_data("random_wrap", data)
-        return ShapedArray(data.shape[:-1], KEY)
+        dtype = dtypes.KeyDtype(impl)
+        if data.dtype != UINT32 or not data.shape or data.shape[-1] != dtype.words:
+            raise invalid_key_data("random_wrap", data, dtype)
+        return ShapedArray(data.shape[:-1], dtype)
 
     def numpy(self, data: Any, *, impl: Any) -> Any:
-        return as_keys(data[..., 0], data[..., 1])
+        if impl == KEY.tag:
+            return as_keys(data[..., 0], data[..., 1])
+        return as_elements(data, dtypes.KeyDtype(impl))
 
 
 class RandomUnwrap(KeyOperation):
-    """Keys -> uint32[..., 2]."""
+    """Keys -> uint32[..., 2], or as many words as a key of their generator has."""
 
     name = "random_unwrap"
     on_keys = "look"
 
     def infer(self, keys: Any) -> ShapedArray:
         self._check(keys)
-        return ShapedArray((*keys.shape, 2), UINT32)
+        return ShapedArray((*keys.shape, keys.dtype.words), UINT32)
 
     def numpy(self, keys: Any) -> Any:
-        return np.stack(words_of(keys), axis=-1)
+        return np.asarray(keys, order="C")[..., None].view(UINT32)
 
 
 class RandomClone(KeyOperation):
@@ -265,12 +279,12 @@ class RandomBits(KeyOperation):
         if _partitionable:
             first, second = hashed_numbers(keys, count)
             if bit_width == 64:
-                bits = _wide(first, second)
+                bits = wide(first, second)
             else:
                 bits = convert_element_type(bitwise_xor(first, second), dtype)
         elif bit_width == 64:
             words = hashed_halves(keys, 2 * count)
-            bits = _wide(
+            bits = wide(
                 slice_in_dim(words, 0, count, axis=axis),
                 slice_in_dim(words, count, 2 * count, axis=axis),
             )
@@ -280,6 +294,16 @@ class RandomBits(KeyOperation):
             bits = _parts(words, bit_width) if parts > 1 else words
             bits = slice_in_dim(bits, 0, count, axis=axis)
         return reshape(bits, (*outer, *shape))
+
+
+def name_of(dtype: dtypes.KeyDtype) -> str:
+    """Return the name of the generator that keys of a dtype are for."""
+    return next(name for name, tag in NAMES.items() if tag == dtype.tag)
+
+
+def as_elements(data: np.ndarray, dtype: dtypes.KeyDtype) -> np.ndarray:
+    """Return keys of a dtype, in their memory representation, from their words."""
+    return np.asarray(data, order="C").view(dtype.physical_dtype)[..., 0]
 
 
 def as_keys(first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -293,7 +317,7 @@ def words_of(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _hash_halves(keys: np.ndarray, count: int) -> np.ndarray:
-    _check_count(count)
+    check_count(count)
     counts = np.zeros(count + count % 2, UINT32)
     counts[:count] = np.arange(count, dtype=UINT32)
     first, second = (word[..., None] for word in words_of(keys))
@@ -328,7 +352,7 @@ def _hashed(keys: Any, high: Any, low: Any) -> tuple[Any, Any]:
 
 def hashed_halves(keys: Any, count: Dim) -> Any:
     """Return `count` words for each key: the halves of 0, 1, ... hashed against each other."""
-    _check_count(count)
+    check_count(count)
     half = (count + 1) // 2
     counts = iota(UINT32, count)
     if 2 * half != count:
@@ -343,12 +367,13 @@ def hashed_halves(keys: Any, count: Dim) -> Any:
 
 def hashed_numbers(keys: Any, count: Dim) -> tuple[Any, Any]:
     """Return two words for each key and each number below `count`: the number's hash."""
-    _check_count(count)
+    check_count(count)
     low = iota(UINT32, count)
     return _hashed(keys, full_like(low, 0), low)
 
 
-def _check_count(count: Dim) -> None:
+def check_count(count: Dim) -> None:
+    """Raise ValueError if one key is asked for more words than it gives at a time."""
     if isinstance(count, int) and count > _LARGEST:
         raise ValueError(
             three_lines(
@@ -374,7 +399,7 @@ def _parts(words: Any, bit_width: int) -> Any:
     return reshape(split, (*outer, count * parts))
 
 
-def _wide(high: Any, low: Any) -> Any:
+def wide(high: Any, low: Any) -> Any:
     """Join words to 64-bit numbers."""
     uint64 = np.dtype(np.uint64)
     high, low = convert_element_type(high, uint64), convert_element_type(low, uint64)
@@ -395,19 +420,20 @@ def join(first: Any, second: Any) -> Any:
     return random_wrap(concatenate([expand_dims(word, (axis,)) for word in (first, second)], axis))
 
 
-def invalid_key_data(name: str, data: ShapedArray) -> TypeError:
-    """Build the error for an array that cannot be key data."""
+def invalid_key_data(name: str, data: ShapedArray, dtype: dtypes.KeyDtype = KEY) -> TypeError:
+    """Build the error for an array that cannot be the data of keys of a dtype."""
+    words = dtype.words
     if data.dtype != UINT32:
         wrong = f"expected key_data.dtype = uint32; got dtype={dtypes.long_name(data.dtype)}"
     elif not data.shape:
         wrong = "expected key_data.ndim >= 1; got ndim=0"
     else:
-        wrong = f"expected key_data.shape to end with (2,); got shape={tuple(data.shape)}"
+        wrong = f"expected key_data.shape to end with ({words},); got shape={tuple(data.shape)}"
     return TypeError(
         three_lines(
             f"{name}: key data {data} at {current_source()}",
-            f"invalid PRNG key data: {wrong} for impl=threefry2x32",
-            "make keys with random.key or random.PRNGKey; their data is uint32[..., 2]",
+            f"JAX encountered invalid PRNG key data: {wrong} for impl={name_of(dtype)}",
+            f"make keys with random.key or random.PRNGKey; their data is uint32[..., {words}]",
         )
     )
 
@@ -426,13 +452,13 @@ def random_seed(seeds: Any) -> Any:
     return random_seed_p.bind(seeds, impl=KEY.tag)
 
 
-def random_wrap(data: Any) -> Any:
-    """Make keys from their data, uint32[..., 2]."""
-    return random_wrap_p.bind(data, impl=KEY.tag)
+def random_wrap(data: Any, dtype: dtypes.KeyDtype = KEY) -> Any:
+    """Make keys of a dtype from their data, uint32[..., 2] or as many words as a key has."""
+    return random_wrap_p.bind(data, impl=dtype.tag)
 
 
 def random_unwrap(keys: Any) -> Any:
-    """Return the data of keys, uint32[..., 2]."""
+    """Return the data of keys, uint32[..., 2] or as many words as a key has."""
     return random_unwrap_p.bind(keys)
 
 
@@ -443,16 +469,22 @@ def random_clone(keys: Any) -> Any:
 
 def random_split(keys: Any, shape: Shape) -> Any:
     """Derive new keys of `shape` from each key."""
+    if aval_of(keys).dtype != KEY:
+        return key_generators.split(keys, tuple(shape))
     layout = options().threefry_partitionable
     return random_split_p.bind(keys, shape=tuple(shape), _partitionable=layout)
 
 
 def random_fold_in(keys: Any, data: Any) -> Any:
     """Derive a new key from each key and a uint32."""
+    if aval_of(keys).dtype != KEY:
+        return key_generators.folded_in(keys, data)
     return random_fold_in_p.bind(keys, data)
 
 
 def random_bits(keys: Any, bit_width: int, shape: Shape) -> Any:
     """Return unsigned integers of 8, 16, 32 or 64 bits, of `shape` for each key."""
+    if aval_of(keys).dtype != KEY:
+        return key_generators.bits(keys, bit_width, tuple(shape))
     layout = options().threefry_partitionable
     return random_bits_p.bind(keys, bit_width=bit_width, shape=tuple(shape), _partitionable=layout)

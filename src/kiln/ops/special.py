@@ -27,8 +27,10 @@ from kiln.ops.elementwise import (
     exp,
     full_like,
     ge,
+    log,
     lt,
     mul,
+    reciprocal,
     rsqrt,
     select,
     sign,
@@ -216,11 +218,57 @@ polygamma_p = Elementwise(
     no_derivative("polygamma", "m"),
     lambda t, o, m, x: mul(t, polygamma(add(m, constant(1, m)), x)),
 )
+
+
+def _euler_maclaurin() -> list[float]:
+    """Return B(2k) / (2k)! for k = 1, 2, ..., by way of zeta(2k) where its series is short."""
+    first = [1 / 12, -1 / 720, 1 / 30240, -1 / 1209600]
+    rest = [
+        (-1) ** (k + 1) * 2 * math.fsum(n ** (-2 * k) for n in range(1, 61)) / math.tau ** (2 * k)
+        for k in range(len(first) + 1, 17)
+    ]
+    return first + rest
+
+
+_EULER_MACLAURIN = _euler_maclaurin()
+
+
+def _zeta_slope(x: Any, q: Any) -> Any:
+    """Return the derivative of zeta by x: that of its Euler-Maclaurin sum, term by term.
+
+    Source: Johansson 2015, "Rigorous high-precision computation of the Hurwitz zeta function and
+    its derivatives", formula 5.
+    """
+    given = aval_of(x).dtype
+    x, q = widened(x), widened(q)
+    terms = 8 if dtypes.bit_width(aval_of(x).dtype) == 32 else 16
+    slope = full_like(mul(x, q), 0)
+    for k in range(terms):
+        size = log(add(q, constant(k, q)))
+        slope = sub(slope, mul(size, exp(neg(mul(x, size)))))
+    end = add(q, constant(terms, q))
+    size, beyond = log(end), sub(x, constant(1, x))
+    integral = div(exp(neg(mul(beyond, size))), beyond)
+    slope = sub(slope, mul(integral, add(size, reciprocal(beyond))))
+    power = exp(neg(mul(x, size)))
+    slope = sub(slope, mul(mul(constant(0.5, power), power), size))
+    # The rising factorial of x over a power of the end, and the slope of its logarithm.
+    rising, steepness = mul(power, div(x, end)), reciprocal(x)
+    for k, factor in enumerate(_EULER_MACLAURIN[:terms]):
+        term = mul(constant(factor, rising), rising)
+        slope = add(slope, mul(term, sub(steepness, size)))
+        for j in (2 * k + 1, 2 * k + 2):
+            risen = add(x, constant(j, x))
+            rising = mul(rising, div(risen, end))
+            steepness = add(steepness, reciprocal(risen))
+    return convert_element_type(slope, given)
+
+
 zeta_p = Elementwise(
     "zeta",
     widely(scipys("zeta")),
     FLOAT,
-    no_derivative("zeta", "x"),
+    lambda t, o, x, q: mul(t, _zeta_slope(x, q)),
     lambda t, o, x, q: mul(t, neg(mul(x, zeta(add(x, constant(1, x)), q)))),
 )
 bessel_i0e_p = ScaledBessel("bessel_i0e", False, scipys("i0e"), _bessel_i0e_partial)

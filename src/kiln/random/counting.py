@@ -27,7 +27,7 @@ from kiln.ops.cumulative import cumsum
 from kiln.ops.elementwise import abs, ceil, floor, log, log1p, sqrt
 from kiln.ops.families import full_like
 from kiln.ops.out_sharding import sharded
-from kiln.ops.random_bits import random_clone_p, random_split
+from kiln.ops.random_bits import KEY, name_of, random_clone_p, random_split
 from kiln.ops.reduction import reduce_or
 from kiln.ops.shape import full
 from kiln.ops.special import lgamma
@@ -63,6 +63,8 @@ def poisson(
     """Draw Poisson variates of mean `lam`.
 
     Source: Knuth, volume 2, section 3.4.1, for small means; Hörmann 1993 (PTRS) for others.
+
+    Raises: NotImplementedError for keys of another generator than Threefry-2x32, as in JAX.
     """
     return sharded(
         sampled(_poisson, "poisson", key, shape, dtype, lam, of=int_dtype), out_sharding, "poisson"
@@ -72,6 +74,15 @@ def poisson(
 @sampler
 def _poisson(key: Any, lam: Any, *, shape: Shape, dtype: Any) -> Any:
     key, lam = typed(key), filled_to(lam, shape, _FLOAT32)
+    given = aval_of(key).dtype
+    if given != KEY:
+        raise NotImplementedError(
+            three_lines(
+                f"poisson: key of dtype {given} at {current_source()}",
+                f"`poisson` is only implemented for the threefry2x32 RNG, not {name_of(given)}",
+                "draw the counts with a key of random.key(seed, impl='threefry2x32')",
+            )
+        )
     small = isnan(lam) | (lam < _SMALL)
     few = _by_waiting_times(key, where(small, lam, full_like(lam, 0)), dtype)
     # Elements drawn by the other method get a mean with fast acceptance.

@@ -6,14 +6,14 @@ smaller variate (Figurnov, Mohamed and Mnih 2018), so reverse mode does not go t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.control.custom_jvp import custom_jvp
-from kiln.control.loops import while_loop
+from kiln.control.loops import scan, while_loop
 from kiln.control.special_loops import random_gamma_grad
 from kiln.core.array_type import Array, ArrayLike, DTypeLike, ShapeLike
 from kiln.core.trace import aval_of
@@ -26,7 +26,7 @@ from kiln.ops.conversion import convert_element_type
 from kiln.ops.elementwise import abs, div, eq, ge, le, log, max, mul, neg, pow, sqrt, stop_gradient
 from kiln.ops.families import full_like
 from kiln.ops.out_sharding import sharded
-from kiln.ops.random_bits import random_split
+from kiln.ops.random_bits import KEY, random_split
 from kiln.ops.reduction import reduce_max, reduce_or
 from kiln.ops.shape import expand_dims, reduce_sum, reshape
 from kiln.random.arguments import (
@@ -87,9 +87,13 @@ def _loggamma(key: Any, a: Any, *, shape: Shape, dtype: Any) -> Any:
 @custom_jvp
 def gamma_values(key: Any, alpha: Any) -> Any:
     """Draw gamma variates with a typed key, one for each element of `alpha`."""
-    scale, cube, keys, large = _accepted(key, alpha)
-    boost = pow(1 - uniform_floats(keys, (), scale.dtype), div(1, _flat(alpha)))
-    return reshape(scale * cube * where(large, full_like(boost, 1), boost), shape_of(alpha))
+    return _of_each(_variates, key, alpha)
+
+
+def _variates(keys: Any, alpha: Any) -> Any:
+    scale, cube, keys, large = _accepted(keys, alpha)
+    boost = pow(1 - uniform_floats(keys, (), scale.dtype), div(1, alpha))
+    return scale * cube * where(large, full_like(boost, 1), boost)
 
 
 @gamma_values.defjvp
@@ -102,10 +106,14 @@ def _gamma_values_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 @custom_jvp
 def log_gamma_values(key: Any, alpha: Any) -> Any:
     """Draw logarithms of gamma variates with a typed key, one for each element of `alpha`."""
-    scale, cube, keys, large = _accepted(key, alpha)
+    return _of_each(_logarithms, key, alpha)
+
+
+def _logarithms(keys: Any, alpha: Any) -> Any:
+    scale, cube, keys, large = _accepted(keys, alpha)
     waited = neg(exponential_values(keys, (), scale.dtype))
-    boost = where(large | eq(waited, 0), full_like(waited, 0), waited * div(1, _flat(alpha)))
-    return reshape(log(scale) + log(cube) + boost, shape_of(alpha))
+    boost = where(large | eq(waited, 0), full_like(waited, 0), waited * div(1, alpha))
+    return log(scale) + log(cube) + boost
 
 
 @log_gamma_values.defjvp
@@ -118,18 +126,25 @@ def _log_gamma_values_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> An
     return out, mul(tangents[1], div(random_gamma_grad(alpha, variate), variate))
 
 
-def _flat(alpha: Any) -> Any:
-    return reshape(alpha, (product(shape_of(alpha)),))
+def _of_each(draw: Callable[[Any, Any], Any], key: Any, alpha: Any) -> Any:
+    """Draw for each element of `alpha` with a key of its own."""
+    flat = reshape(alpha, (product(shape_of(alpha)),))
+    keys = random_split(key, shape_of(flat))
+    if aval_of(key).dtype != KEY:
+        # Other generators may draw for several keys from the first of them.
+        def draw_one(_: None, pair: tuple[Any, Any]) -> tuple[None, Any]:
+            return None, reshape(draw(*[expand_dims(x, (0,)) for x in pair]), ())
+
+        return reshape(scan(draw_one, None, (keys, flat))[1], shape_of(alpha))
+    return reshape(draw(keys, flat), shape_of(alpha))
 
 
-def _accepted(key: Any, alpha: Any) -> tuple[Any, Any, Any, Any]:
+def _accepted(keys: Any, alpha: Any) -> tuple[Any, Any, Any, Any]:
     """Propose until all elements are accepted: variates are `scale * cube` for alpha >= 1.
 
     Returns the two factors, a fresh key for each element, and which alphas are >= 1: for the others
     alpha + 1 was used, and the caller corrects for it.
     """
-    alpha = _flat(alpha)
-    keys = random_split(key, shape_of(alpha))
     large = ge(alpha, 1)
     third = aval_of(alpha).dtype.type(1 / 3)
     scale = where(large, alpha, alpha + 1) - third

@@ -1,7 +1,8 @@
 """Random keys: creating them from seeds, splitting them, folding in data, converting to words.
 
-Typed keys are scalars of dtype `key<fry>`; raw ones, of `PRNGKey`, are uint32[2]. Both give the
-same streams. Functions accept either; `split` and `fold_in` return the kind they are given.
+Typed keys are scalars of dtype `key<fry>`, or of another generator's; raw ones, of `PRNGKey`, are
+uint32[2], and are for the generator that the option `default_prng_impl` names. Both give the same
+streams. Functions accept either; `split` and `fold_in` return the kind they are given.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.config import options
 from kiln.base.errors import three_lines
+from kiln.base.lazy import key_generators
 from kiln.base.source import current_source
 from kiln.core.array import from_host
 from kiln.core.array_type import Array, ArrayLike
@@ -25,8 +27,10 @@ from kiln.ops.conversion import convert_element_type
 from kiln.ops.elementwise import add
 from kiln.ops.random_bits import (
     KEY,
+    NAMES,
     UINT32,
     invalid_key_data,
+    name_of,
     random_clone,
     random_fold_in,
     random_seed,
@@ -50,55 +54,55 @@ def key(seed: ArrayLike, *, impl: Any = None, dtype: Any = None) -> Array:
         >>> random.key(0).shape
         ()
     """
-    _check_implementation("key", _either("key", impl, dtype))
-    return _seeded("key", seed)
+    return _seeded("key", seed, _resolved("key", _either("key", impl, dtype)))
 
 
 def PRNGKey(seed: ArrayLike, *, impl: Any = None) -> Array:
     """Make a raw key, uint32[2], from an integer seed; a typed one with `enable_custom_prng`.
 
+    A raw key of another generator than the default one has as many words as that needs, and is no
+    key to functions that are called without that default.
+
     Raises: TypeError if the seed is not an integer scalar; OverflowError if it does not fit in
         int64.
     """
-    _check_implementation("PRNGKey", impl)
-    made = _seeded("PRNGKey", seed)
+    made = _seeded("PRNGKey", seed, _resolved("PRNGKey", impl))
     return made if options().enable_custom_prng else random_unwrap(made)
 
 
 def key_data(keys: ArrayLike) -> Array:
-    """Return the words of keys, uint32[..., 2]."""
+    """Return the words of keys, uint32[..., 2] or as many as the keys' generator has."""
     keys = _not_legacy(checked("key_data", keys))
-    return random_unwrap(keys) if aval_of(keys).dtype == KEY else keys  # type: ignore[return-value]
+    return random_unwrap(keys) if is_typed(aval_of(keys)) else keys  # type: ignore[return-value]
 
 
 def wrap_key_data(key_bits_array: ArrayLike, *, impl: Any = None, dtype: Any = None) -> Array:
-    """Make keys from their words, uint32[..., 2]; `dtype` says the same as `impl`.
+    """Make keys from their words, uint32[..., n]; `dtype` says the same as `impl`.
 
     Raises: TypeError for another dtype or shape; ValueError for both `impl` and `dtype`.
     """
-    _check_implementation("wrap_key_data", _either("wrap_key_data", impl, dtype))
+    wanted = _resolved("wrap_key_data", _either("wrap_key_data", impl, dtype))
     aval = _aval("wrap_key_data", key_bits_array)
-    if aval.dtype == KEY:
-        raise invalid_key_data("wrap_key_data", aval)
-    return typed(checked("wrap_key_data", key_bits_array))
+    if is_typed(aval) or not _are_words(aval, wanted):
+        raise invalid_key_data("wrap_key_data", aval, wanted)
+    return random_wrap(key_bits_array, wanted)
 
 
 def key_dtype(impl_spec: Any = None) -> Any:
     """Return the dtype of typed keys for a generator."""
-    _check_implementation("key_dtype", impl_spec)
-    return KEY
+    return _resolved("key_dtype", impl_spec)
 
 
 def key_impl(keys: ArrayLike) -> str:
     """Return the name of the generator that keys are for."""
-    _not_legacy(checked("key_impl", keys))
-    return IMPLEMENTATION
+    found = aval_of(_not_legacy(checked("key_impl", keys))).dtype
+    return name_of(found) if isinstance(found, dtypes.KeyDtype) else options().default_prng_impl
 
 
 def clone(key: ArrayLike) -> Array:
     """Return a key for the same stream."""
     found = checked("clone", key)
-    return random_clone(found) if aval_of(found).dtype == KEY else found
+    return random_clone(found) if is_typed(aval_of(found)) else found
 
 
 def split(key: ArrayLike, num: int | tuple[int, ...] = 2) -> Array:
@@ -144,7 +148,22 @@ def fold_in(key: ArrayLike, data: ArrayLike) -> Array:
 
 def typed(key: Any) -> Any:
     """Convert a key to a typed one."""
-    return key if aval_of(key).dtype == KEY else random_wrap(key)
+    return key if is_typed(aval_of(key)) else random_wrap(key, _default())
+
+
+def is_typed(aval: Any) -> bool:
+    """Tell whether a type is that of typed keys."""
+    return type(aval.dtype) is dtypes.KeyDtype
+
+
+def _default() -> dtypes.KeyDtype:
+    """Return the dtype of keys of the default generator."""
+    name = options().default_prng_impl
+    return KEY if name == IMPLEMENTATION else dtypes.KeyDtype(NAMES[name])
+
+
+def _are_words(aval: Any, wanted: dtypes.KeyDtype) -> bool:
+    return aval.dtype == UINT32 and bool(aval.shape) and aval.shape[-1] == wanted.words
 
 
 def checked(name: str, keys: Any) -> Any:
@@ -153,9 +172,9 @@ def checked(name: str, keys: Any) -> Any:
     Raises: TypeError naming the function for anything else.
     """
     aval = _aval(name, keys)
-    if aval.dtype == KEY or (aval.dtype == UINT32 and aval.shape and aval.shape[-1] == 2):
+    if is_typed(aval) or _are_words(aval, _default()):
         return keys
-    raise invalid_key_data(name, aval)
+    raise invalid_key_data(name, aval, _default())
 
 
 def single(name: str, key: Any) -> Any:
@@ -165,7 +184,7 @@ def single(name: str, key: Any) -> Any:
     """
     found = _not_legacy(checked(name, key))
     aval = aval_of(found)
-    shape = aval.shape if aval.dtype == KEY else aval.shape[:-1]
+    shape = aval.shape if is_typed(aval) else aval.shape[:-1]
     if shape:
         raise ValueError(
             three_lines(
@@ -180,14 +199,14 @@ def single(name: str, key: Any) -> Any:
 
 def _not_legacy(keys: Any) -> Any:
     """Return keys; raise ValueError for raw ones, or warn, as the option says."""
-    if aval_of(keys).dtype == KEY:
+    if is_typed(aval_of(keys)):
         return keys
     level = options().legacy_prng_key
     if level == "allow":
         return keys
     text = three_lines(
         f"a raw key of type {aval_of(keys)} at {current_source()}",
-        "Legacy uint32 key array passed as key to a function of kiln.random",
+        "Legacy uint32 key array passed as key to jax.random function.",
         'make keys with random.key, or set jax_legacy_prng_key to "allow"',
     )
     if level == "error":
@@ -197,7 +216,7 @@ def _not_legacy(keys: Any) -> Any:
 
 
 def _as_given(given: Any, keys: Any) -> Any:
-    return keys if aval_of(given).dtype == KEY else random_unwrap(keys)
+    return keys if is_typed(aval_of(given)) else random_unwrap(keys)
 
 
 def _aval(name: str, keys: Any) -> ShapedArray:
@@ -212,7 +231,13 @@ def _aval(name: str, keys: Any) -> ShapedArray:
     return aval_of(keys)
 
 
-def _seeded(name: str, seed: Any) -> Any:
+def _seeded(name: str, seed: Any, wanted: dtypes.KeyDtype) -> Any:
+    made = _seed_words(name, seed)
+    return made if wanted == KEY else key_generators.of_seed(made, wanted)
+
+
+def _seed_words(name: str, seed: Any) -> Any:
+    """Return the high and the low word of a seed, as a key of Threefry-2x32: it is that."""
     offset = options().random_seed_offset
     if isinstance(seed, int):
         return _of_python_int(name, operator.index(seed), offset)
@@ -273,13 +298,17 @@ def _either(name: str, impl: Any, dtype: Any) -> Any:
     return impl if dtype is None else dtype
 
 
-def _check_implementation(name: str, impl: Any) -> None:
-    wanted = options().default_prng_impl if impl is None else impl
-    if wanted != IMPLEMENTATION and wanted != KEY:
-        raise ValueError(
-            three_lines(
-                f"{name}(..., impl={wanted!r}) at {current_source()}",
-                f'unrecognized PRNG implementation "{wanted}"',
-                f'use "{IMPLEMENTATION}", the only one here',
-            )
-        )
+def _resolved(name: str, impl: Any) -> dtypes.KeyDtype:
+    """Return the dtype of keys for a generator: its name, its dtype, or None for the default."""
+    if impl is None:
+        return _default()
+    if isinstance(impl, dtypes.KeyDtype):
+        return impl
+    asked = f"{name}(..., impl={impl!r:.60}) at {current_source()}"
+    instead = f"use one of {', '.join(NAMES)}"
+    if not isinstance(impl, str):
+        wrong = f"unrecognized type {type(impl)} for specifying PRNG implementation."
+        raise TypeError(three_lines(asked, wrong, instead))
+    if impl not in NAMES:
+        raise ValueError(three_lines(asked, f'unrecognized PRNG implementation "{impl}"', instead))
+    return dtypes.KeyDtype(NAMES[impl])

@@ -28,7 +28,10 @@ from kiln.as_jax.private_functions import trace_state_clean
 from kiln.as_jax.version import __version_info__
 from kiln.base.config import changes_of, config, override
 from kiln.base.option_names import ALIASES, FOREIGN
+from kiln.core.slices import Slice
 from kiln.ops.conversion import convert_element_type
+from tests.libraries.jax_tests.random_stand_ins import random_stand_ins
+from tests.libraries.jax_tests.sparse_stand_ins import sparse_stand_ins
 
 _SMALL = ("int1", "uint1", "int2", "uint2", "int4", "uint4")
 _FLOATS = (
@@ -49,7 +52,6 @@ _EXCHANGED = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "float32", "float64", "complex64", "complex128"),
 )
-_GENERATORS = ("threefry2x32", "threefry4x32", "philox2x32", "philox4x32", "rbg", "unsafe_rbg")
 
 # Options of jax that kiln does not know by name at all, with their defaults.
 _DEFAULTS = {
@@ -86,6 +88,8 @@ class Option:
 
     def __call__(self, value: Any = True) -> Any:
         """Return the context in which the option has a value."""
+        if isinstance(value, enum.Enum):
+            value = value.name.lower()
         if self.name in ALIASES:
             alias = ALIASES[self.name]
             return override(**changes_of(alias.field, alias.from_jax(value)))
@@ -142,15 +146,6 @@ class _Counted:
     @staticmethod
     def cache_clear() -> None:
         """Do nothing."""
-
-
-class _OfKeys(type):
-    def __instancecheck__(cls, x: Any) -> bool:
-        return isinstance(x, kiln.Array) and jnp.issubdtype(x.dtype, kiln.dtypes.prng_key)
-
-
-class KeyArray(metaclass=_OfKeys):
-    """The class of arrays of keys, which kiln tells from others by their dtype."""
 
 
 class _Backend:
@@ -298,8 +293,33 @@ def _absent(*args: Any, **kwargs: Any) -> NoReturn:
     raise NotImplementedError("a private function of jax, which kiln does not have")
 
 
-def _absent_generator(**parts: Any) -> types.SimpleNamespace:
-    return types.SimpleNamespace(**parts)
+class IndexingStrategy(enum.Enum):
+    """Which operation an index becomes; kiln chooses by itself."""
+
+    AUTO = "auto"
+    GATHER = "gather"
+    SCATTER = "scatter"
+    DYNAMIC_SLICE = "dynamic_slice"
+    STATIC_SLICE = "static_slice"
+
+
+def _taken(
+    arr: Any,
+    idx: Any,
+    *,
+    mode: Any = None,
+    fill_value: Any = None,
+    normalize_indices: bool = True,
+    strategy: IndexingStrategy = IndexingStrategy.AUTO,
+    **options: Any,
+) -> Any:
+    if strategy is not IndexingStrategy.AUTO:
+        raise NotImplementedError("kiln chooses the operation that an index becomes")
+    return (
+        jnp.asarray(arr)
+        .at[idx]
+        .get(mode=mode, fill_value=fill_value, wrap_negative_indices=normalize_indices, **options)
+    )
 
 
 def stand_ins() -> dict[str, dict[str, Any]]:
@@ -323,8 +343,12 @@ def stand_ins() -> dict[str, dict[str, Any]]:
             "is_persistent_cache_enabled": lambda: False,
         },
         "jax._src.cloud_tpu_init": {"running_in_cloud_tpu_vm": False},
-        "jax._src.core": {"reset_trace_state": _reset_trace_state},
-        "jax._src.dispatch": {"xla_primitive_callable": _Counted()},
+        "jax._src.core": {"reset_trace_state": _reset_trace_state, "typeof": kiln.typeof},
+        "jax._src.dispatch": {
+            "xla_primitive_callable": _Counted(),
+            # What is cleared has no successor here: effects that still run are awaited.
+            "runtime_tokens": types.SimpleNamespace(clear=kiln.effects_barrier),
+        },
         "jax._src.dtypes": _dtypes(),
         "jax._src.interpreters.mlir": {"_platforms_with_donation": ("cpu", "cuda", "rocm", "tpu")},
         "jax._src.dlpack": {
@@ -340,14 +364,16 @@ def stand_ins() -> dict[str, dict[str, Any]]:
             "remaining": _remaining,
         },
         "jax._src.lax.linalg": {"_lu_python": _absent},
-        "jax._src.random.prng": {
-            "PRNGImpl": _absent_generator,
-            "PRNGKeyArray": KeyArray,
-            "prngs": {name: types.SimpleNamespace(name=name) for name in _GENERATORS},
-        },
+        **random_stand_ins(),
         "jax._src.monitoring": {
             name: value for name, value in vars(kiln.monitoring).items() if callable(value)
         },
+        "jax._src.indexing": {"Slice": Slice},
+        "jax._src.numpy.indexing": {
+            "IndexingStrategy": IndexingStrategy,
+            "rewriting_take": _taken,
+        },
+        **sparse_stand_ins(),
         "jax._src.numpy.util": {
             "promote_dtypes": _promote_dtypes,
             "promote_dtypes_inexact": _promote_inexact,

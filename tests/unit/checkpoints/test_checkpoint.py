@@ -64,6 +64,7 @@ def test_leaves_come_back_as_they_were(tmp_path: Path) -> None:
         "scalars": [np.float32(0.1), np.int8(-1), np.bool_(True)],
         "weak": jnp.asarray(2.0),
         "keys": kiln.random.split(kiln.random.key(3), 4),
+        "of another generator": kiln.random.key(3, impl="rbg"),
         "raw": kiln.random.PRNGKey(3),
         "empty": [{}, [], ()],
         1: {"a/b": 1, "": 2, "%": 3},
@@ -79,8 +80,9 @@ def test_leaves_come_back_as_they_were(tmp_path: Path) -> None:
     assert [type(x) for x in found["scalars"]] == [type(x) for x in tree["scalars"]]
     assert found["weak"].weak_type
     assert not found["raw"].weak_type
-    assert bits(found["keys"]) == bits(tree["keys"])
-    assert found["keys"].dtype == tree["keys"].dtype
+    for name in ("keys", "of another generator"):
+        assert bits(found[name]) == bits(tree[name])
+        assert found[name].dtype == tree[name].dtype
     assert kiln.random.uniform(found["keys"][1]) == kiln.random.uniform(tree["keys"][1])
     assert found["empty"] == tree["empty"]
     assert found["1"] == tree["1"]
@@ -125,6 +127,9 @@ def test_arrays_come_back_where_they_were(tmp_path: Path) -> None:
         "turned": kiln.device_put(x, NamedSharding(reversed_mesh, P("r"))),
         "third": kiln.device_put(x, kiln.devices()[2]),
         "keys": kiln.device_put(kiln.random.split(kiln.random.key(1), 8), over(8, "x")),
+        "wide keys": kiln.device_put(
+            kiln.random.split(kiln.random.key(1, impl="rbg"), 8), over(8, "x")
+        ),
         "free": x,
     }
     checkpoints.save(tmp_path / "c", tree)

@@ -156,7 +156,8 @@ CRAFTED: dict[str, Any] = {
     "bytes of another": lambda c: leaf_of(c, "here")["blocks"][0].update(
         offset=leaf_of(c, "list/0")["blocks"][0]["offset"]
     ),
-    "an unknown generator": lambda c: leaf_of(c, "key").update(implementation="rbg"),
+    "an unknown generator": lambda c: leaf_of(c, "key").update(implementation="md5"),
+    "a generator of other words": lambda c: leaf_of(c, "key").update(implementation="rbg"),
     "words of another number": lambda c: leaf_of(c, "key").update(shape=[1]),
     "a sharding that is a text": lambda c: leaf_of(c, "split").update(sharding="x"),
     "an axis twice": lambda c: leaf_of(c, "split")["sharding"].update(spec=["x", "x"]),

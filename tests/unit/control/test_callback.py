@@ -275,3 +275,15 @@ def test_equal_callbacks_are_equal_parameters():
 
     assert recorded() == recorded()
     assert hash(recorded()) == hash(recorded())
+
+
+def test_refusals_say_what_jax_says() -> None:
+    called = lambda x: io_callback(lambda x: x, SCALAR, x)
+    with pytest.raises(ValueError, match="IO callbacks do not support transpose"):
+        kiln.linear_transpose(called, 1.0)(1.0)
+    branch = lambda p: kiln.lax.cond(p, lambda: called(1.0), lambda: 2.0)
+    with pytest.raises(NotImplementedError, match="IO effect not supported in vmap-of-cond"):
+        kiln.vmap(branch)(np.array([True, False]))
+    loop = lambda n: kiln.lax.while_loop(lambda i: i < n, lambda i: i + called(1.0), 0.0)
+    with pytest.raises(NotImplementedError, match="in while_loop with batched predicate"):
+        kiln.vmap(loop)(np.arange(3.0, dtype=np.float32))

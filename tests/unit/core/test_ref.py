@@ -72,7 +72,7 @@ def test_two_uses_of_one_reference_are_named() -> None:
     check_distinct("call of f", [ref, kiln.new_ref(1.0), 2], ["a", "b", "c"])
     with pytest.raises(ValueError, match="at both a and c"):
         check_distinct("call of f", [ref, 1, ref], ["a", "b", "c"])
-    with pytest.raises(ValueError, match="at b, and is closed over too"):
+    with pytest.raises(ValueError, match="closed over and passed as the argument b"):
         check_distinct("call of f", [ref, ref], ["", "b"])
 
 

@@ -84,3 +84,13 @@ def test_mapped() -> None:
 def test_arguments_are_arrays() -> None:
     with pytest.raises(TypeError, match="must be arrays or scalars"):
         odeint(lambda y, t, name: y, 1.0, jnp.arange(2.0), "name")
+
+
+def test_derivatives_of_derivatives() -> None:
+    t = np.linspace(0.0, 1.0, 4, dtype=np.float32)
+
+    def total(a: Any) -> Any:
+        return odeint(lambda y, t, a: -a * y, jnp.float32(1.5), t, a, rtol=1e-6).sum()
+
+    found = kiln.grad(kiln.grad(total))(0.7)
+    np.testing.assert_allclose(found, (t * t * 1.5 * np.exp(-0.7 * t)).sum(), 1e-4)

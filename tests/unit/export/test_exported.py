@@ -80,16 +80,18 @@ def test_static_arguments():
     np.testing.assert_allclose(found.call(X), X**3, rtol=1e-5)
 
 
-def test_keys_and_integers():
+@pytest.mark.parametrize("name", ["threefry2x32", "rbg", "unsafe_rbg"])
+def test_keys_and_integers(name):
     def draw(key, n):
         return random.split(key), random.bits(key) + n.astype(jnp.uint32)
 
-    found = again(exported_of(draw, random.key(0), np.int32(3)))
-    keys, bits = found.call(random.key(5), np.int32(4))
-    expected, expected_bits = draw(random.key(5), jnp.int32(4))
+    found = again(exported_of(draw, random.key(0, impl=name), np.int32(3)))
+    key = random.key(5, impl=name)
+    keys, bits = found.call(key, np.int32(4))
+    expected, expected_bits = draw(key, jnp.int32(4))
     assert keys.dtype == expected.dtype and bits == expected_bits
     assert (random.key_data(keys) == random.key_data(expected)).all()
-    stacked = kiln.vmap(found.call, (0, None))(random.split(random.key(1), 3), np.int32(0))[0]
+    stacked = kiln.vmap(found.call, (0, None))(random.split(key, 3), np.int32(0))[0]
     assert stacked.shape == (3, 2)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import pickle
 from typing import Any
 
 import numpy as np
@@ -121,7 +122,8 @@ def test_keys_have_no_arithmetic_and_no_gradient() -> None:
         (lambda: random.fold_in(random.key(0), -1), OverflowError, "out of bounds for uint32"),
         (lambda: random.key(2**63), OverflowError, "too large"),
         (lambda: random.key("a"), TypeError, "PRNG key seed must be an integer"),
-        (lambda: random.key(0, impl="rbg"), ValueError, 'unrecognized PRNG implementation "rbg"'),
+        (lambda: random.key(0, impl="md5"), ValueError, 'unrecognized PRNG implementation "md5"'),
+        (lambda: random.key(0, impl=3), TypeError, "unrecognized type <class 'int'>"),
         (lambda: random.wrap_key_data(random.key(0)), TypeError, "invalid PRNG key data"),
     ],
 )
@@ -130,9 +132,42 @@ def test_errors_name_the_function(use: Any, kind: type[Exception], message: str)
         use()
 
 
-def test_another_generator_as_default_is_refused() -> None:
-    with override(default_prng_impl="rbg"), pytest.raises(ValueError, match="rbg"):
-        random.key(0)
+@pytest.mark.parametrize("name", ["threefry2x32", "rbg"])
+def test_keys_are_made_part_by_part(name: str) -> None:
+    mesh = kiln.make_mesh((4,), ("x",), devices=kiln.devices()[:4])
+    sharding = kiln.sharding.NamedSharding(mesh, kiln.sharding.PartitionSpec("x"))
+    keys = random.split(random.key(3, impl=name), 8)
+    made = kiln.make_array_from_callback((8,), sharding, lambda index: keys[index])
+    assert made.dtype == keys.dtype
+    assert made.sharding == sharding
+    assert words(made) == words(keys)
+
+
+def test_raw_keys_are_those_of_the_default_generator() -> None:
+    with override(default_prng_impl="rbg"):
+        raw, typed = random.PRNGKey(3), random.key(3)
+        assert (raw.shape, str(typed.dtype), random.key_impl(raw)) == ((4,), "key<rbg>", "rbg")
+        assert words(random.split(raw)) == words(random.split(typed))
+        drawn = kiln.jit(random.normal)(raw)
+        np.testing.assert_array_equal(drawn, random.normal(typed))
+        with pytest.raises(TypeError, match=r"end with \(4,\); got shape=\(2,\) for impl=rbg"):
+            random.normal(np.zeros(2, np.uint32))
+    with pytest.raises(TypeError, match=r"end with \(2,\); got shape=\(4,\)"):
+        random.normal(raw)
+    # A program that was made with another default draws other numbers.
+    np.testing.assert_array_equal(kiln.jit(random.normal)(raw[:2]), random.normal(raw[:2]))
+
+
+@pytest.mark.parametrize("name", ["philox2x32", "philox4x32", "threefry4x32", "rbg"])
+def test_keys_of_other_generators_print_and_survive_pickling(name: str) -> None:
+    key = random.key(3, impl=name)
+    assert repr(key).startswith(f"Array((), dtype={key.dtype}) overlaying:\n[")
+    again = pickle.loads(pickle.dumps(random.split(key, 3)))
+    assert again.dtype == key.dtype != random.key(3).dtype
+    assert words(again) == words(random.split(key, 3))
+    assert random.key_impl(again) == name
+    with pytest.raises(TypeError):
+        jnp.concatenate([again, random.split(random.key(3))])
 
 
 @pytest.mark.parametrize("named", ["threefry2x32", random.key_dtype()])
@@ -147,4 +182,4 @@ def test_a_generator_may_be_named_by_its_dtype(named: Any) -> None:
         with pytest.raises(ValueError, match="Cannot specify both `impl` and `dtype`"):
             make(impl="threefry2x32", dtype=named)
         with pytest.raises(ValueError, match="unrecognized PRNG implementation"):
-            make(dtype="rbg")
+            make(dtype="md5")

@@ -16,7 +16,7 @@ from kiln import lax
 from kiln import numpy as jnp
 from kiln.api.make_jaxpr import eval_shape
 from kiln.api.vmap import vmap
-from kiln.experimental.sparse.bcoo_array import BCOO, invalid, not_done, padding
+from kiln.experimental.sparse.bcoo_array import BCOO, beside, invalid, not_done, padding
 from kiln.experimental.sparse.bcoo_storage import (
     bcoo_set_nse,
     bcoo_sum_duplicates,
@@ -255,9 +255,10 @@ def _renumbered(
     ordered = [cols[p] for p in order]
     flat = jnp.ravel_multi_index(tuple(ordered), tuple(axes), mode="clip")
     limits = np.array(axes, indices.dtype)
-    outside = (jnp.stack(ordered, -1) >= limits).any(-1, keepdims=True)
+    stacked = jnp.stack(ordered, -1)
+    outside = (stacked >= beside(limits, stacked)).any(-1, keepdims=True)
     moved = jnp.stack(jnp.unravel_index(flat, tuple(shape)), -1).astype(indices.dtype)
-    return jnp.where(outside, np.array(shape, indices.dtype), moved)
+    return jnp.where(outside, beside(np.array(shape, indices.dtype), moved), moved)
 
 
 def bcoo_rev(operand: BCOO, dimensions: Sequence[int]) -> BCOO:
@@ -273,8 +274,8 @@ def bcoo_rev(operand: BCOO, dimensions: Sequence[int]) -> BCOO:
     if batch or dense:
         data = lax.rev(data, [*batch, *dense])
     if inner.size:
-        limits = padding(operand.shape, operand.props, indices.dtype)
-        mirrored = indices.at[..., inner].set(limits[inner] - 1 - indices[..., inner])
+        limits = beside(padding(operand.shape, operand.props, indices.dtype), indices)
+        mirrored = indices.at[..., inner].set(limits[..., inner] - 1 - indices[..., inner])
         # Padding would be mirrored to the left of the array.
         indices = jnp.where(mirrored < 0, limits, mirrored)
     return BCOO((data, indices), shape=operand.shape)
@@ -354,7 +355,8 @@ def bcoo_slice(
     if not mat.n_sparse:
         return BCOO((data, indices), shape=shape)
     a, b, s = (
-        np.array(_split_axes(mat, values)[1], indices.dtype) for values in (starts, ends, steps)
+        beside(np.array(_split_axes(mat, values)[1], indices.dtype), indices)
+        for values in (starts, ends, steps)
     )
     keep = ((indices >= a) & (indices < b) & ((indices - a) % s == 0)).all(-1, keepdims=True)
     none = (b - a + s - 1) // s
@@ -398,6 +400,7 @@ def bcoo_dynamic_slice(mat: BCOO, start_indices: Sequence[Any], slice_sizes: Seq
     wanted = np.array(sparse_sizes, indices.dtype)
     first = jnp.stack([i.astype(indices.dtype) for i in inner])
     first = jnp.clip(jnp.where(first < 0, first + whole, first), 0, whole - wanted)
+    first, wanted = beside(first, indices), beside(wanted, indices)
     keep = ((indices >= first) & (indices < first + wanted)).all(-1, keepdims=True)
     indices = jnp.where(keep, indices - first, wanted)
     return _kept(mat, data, indices, keep[..., 0], sizes)

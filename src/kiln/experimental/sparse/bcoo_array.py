@@ -87,6 +87,11 @@ def padding(shape: Sequence[int], props: BCOOProperties, dtype: Any) -> Any:
     return np.array(inner, dtype=dtype)
 
 
+def beside(limits: Any, indices: Any) -> Any:
+    """Return numbers of the sparse axes with as many axes as indices, to compute with both."""
+    return limits.reshape((1,) * (indices.ndim - 1) + limits.shape)
+
+
 class BCOO(JAXSparse):
     """A sparse array in coordinates: stored values, and where each belongs.
 

@@ -14,7 +14,7 @@ from kiln import lax
 from kiln import numpy as jnp
 from kiln.api.make_jaxpr import eval_shape, make_jaxpr
 from kiln.experimental.sparse.bcoo_arrangement import bcoo_transpose, dense_type
-from kiln.experimental.sparse.bcoo_array import BCOO, invalid, not_done, padding
+from kiln.experimental.sparse.bcoo_array import BCOO, beside, invalid, not_done, padding
 from kiln.experimental.sparse.bcoo_storage import (
     bcoo_sum_duplicates,
     bcoo_update_layout,
@@ -207,8 +207,8 @@ def _one_sparse_product(
     inner_l, inner_r, outer_l, outer_r = (np.array(a, int) for a in axes)
     mine, theirs = indices[:, inner_l], rhs_indices[:, inner_r]
     meets = (mine[:, None] == theirs[None, :]).all(-1)
-    meets &= (mine < limits[0][inner_l].astype(mine.dtype)).all(-1)[:, None]
-    meets &= (theirs < limits[1][inner_r].astype(theirs.dtype)).all(-1)[None, :]
+    meets &= (mine < limits[0][None, inner_l].astype(mine.dtype)).all(-1)[:, None]
+    meets &= (theirs < limits[1][None, inner_r].astype(theirs.dtype)).all(-1)[None, :]
     terms = data[:, None].astype(dtype) * rhs_data[None, :].astype(dtype)
     whole = meets.shape
     places = jnp.concatenate(
@@ -247,7 +247,8 @@ def bcoo_reduce_sum(mat: BCOO, *, axes: Sequence[int]) -> BCOO:
     data = mat.data.sum(tuple(a - n_sparse + 1 for a in gone if a >= n_batch + n_sparse))
     indices = mat.indices
     if n_sparse:
-        inside = (indices < padding(mat.shape, mat.props, indices.dtype)).all(-1)
+        limits = padding(mat.shape, mat.props, indices.dtype)
+        inside = (indices < beside(limits, indices)).all(-1)
         data = jnp.where(jnp.expand_dims(inside, tuple(range(inside.ndim, data.ndim))), data, 0)
     kept = np.array([i for i in range(n_sparse) if i + n_batch not in gone], int)
     indices = indices[..., kept]
@@ -325,8 +326,8 @@ def bcoo_multiply_sparse(lhs: BCOO, rhs: BCOO) -> BCOO:
 
     def product(data: Any, indices: Any, rhs_data: Any, rhs_indices: Any) -> tuple[Any, Any]:
         meets = (indices[:, None, both] == rhs_indices[None, :, both]).all(-1)
-        meets &= (indices < limits[0]).all(-1)[:, None]
-        meets &= (rhs_indices < limits[1]).all(-1)[None, :]
+        meets &= (indices < limits[0][None]).all(-1)[:, None]
+        meets &= (rhs_indices < limits[1][None]).all(-1)[None, :]
         i, j = jnp.nonzero(meets, size=nse, fill_value=(lhs.nse, rhs.nse))
         there = i < lhs.nse
         terms = data.at[i].get(mode="fill", fill_value=0)

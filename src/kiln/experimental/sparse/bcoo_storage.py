@@ -21,6 +21,7 @@ from kiln.core.trace import Tracer
 from kiln.experimental.sparse.bcoo_array import (
     BCOO,
     BCOOProperties,
+    beside,
     check_indices,
     invalid,
     padding,
@@ -173,13 +174,14 @@ def _groups(indices: Any, none: Any) -> tuple[Any, Any, Any]:
 
     Padding comes last, and is not counted.
     """
-    outside = (indices >= none).any(-1, keepdims=True)
-    ordered, order = _sorted(jnp.where(outside, none, indices))
+    limits = beside(none, indices)
+    outside = (indices >= limits).any(-1, keepdims=True)
+    ordered, order = _sorted(jnp.where(outside, limits, indices))
     starts = _starts(ordered)
     place = jnp.cumsum(starts, dtype=jnp.int32) - 1
     places = jnp.zeros_like(place).at[order].set(place)
     different = jnp.broadcast_to(none, indices.shape).at[place].set(ordered)
-    count = (starts & (ordered < none).all(-1)).sum()
+    count = (starts & (ordered < limits).all(-1)).sum()
     return different, places, count
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kiln.engines.native.builder import Builder, Lowering, real
+from kiln.engines.native.builder import Builder, Complex, Lowering, Scalar, real
 from kiln.engines.native.layout import Layout
 from kiln.engines.native.loop_ir import Index
 from kiln.engines.native.scalars import Value
@@ -53,16 +53,30 @@ def _threefry2x32(b: Builder, out: Out, *operands: Layout) -> list[Layout]:
 def _wrap(b: Builder, out: Out, data: Layout, **_: object) -> Layout:
     made = b.room(out[0])
     axes = b.axes(made.shape)
-    low, high = (real(b.read(data, [*axes, Index(i)])) for i in range(2))
-    b.nest(axes, b.stores(made, axes, joined(low, high)))
+    given = [real(b.read(data, [*axes, Index(i)])) for i in range(out[0].dtype.words)]
+    b.nest(axes, b.stores(made, axes, _key(given)))
     return made
+
+
+def _key(given: list[Value]) -> Scalar:
+    """Return the element of a key's words: four are the bits of a complex number."""
+    if len(given) == 1:
+        return given[0]
+    parts = [joined(*given[i : i + 2]) for i in range(0, len(given), 2)]
+    return parts[0] if len(parts) == 1 else Complex(*[part.bitcast("f64") for part in parts])
+
+
+def _words_of_key(key: Scalar) -> list[Value]:
+    if isinstance(key, Complex):
+        return [word for part in key for word in words(part.bitcast("u64"))]
+    return [key] if key.dtype == "u32" else [*words(key)]
 
 
 def _unwrap(b: Builder, out: Out, keys: Layout) -> Layout:
     made = b.room(out[0])
     axes = b.axes(keys.shape)
-    pair = words(real(b.read(keys, axes)))
-    effects = [b.stores(made, [*axes, Index(i)], word) for i, word in enumerate(pair)]
+    found = _words_of_key(b.read(keys, axes))
+    effects = [b.stores(made, [*axes, Index(i)], word) for i, word in enumerate(found)]
     b.nest(axes, [store for stores in effects for store in stores])
     return made
 

@@ -7,12 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from kiln.core.primitive import Primitive
 from kiln.engines.xla.builder import Builder, Lowering, Value
+from kiln.engines.xla.lowerings.elementwise import imaginary_part, real_part
 from kiln.ir.types import ShapedArray
 from kiln.ops import random_bits, threefry
+from kiln.ops.threefry import UINT32
 
 Out = Sequence[ShapedArray]
+_PART = np.dtype(np.float64)
+"""Each half of a key of four words, which only moves."""
 
 
 def _threefry2x32(b: Builder, out: Out, k0: Value, k1: Value, x0: Value, x1: Value) -> list[Value]:
@@ -33,12 +39,37 @@ def _threefry2x32(b: Builder, out: Out, k0: Value, k1: Value, x0: Value, x1: Val
     return [first, second]
 
 
-def _bitcast(b: Builder, out: Out, x: Value, **_: object) -> Value:
-    return b.op("stablehlo.bitcast_convert", [x], out[0])
+def _wrap(b: Builder, out: Out, data: Value, **_: object) -> Value:
+    words = out[0].dtype.words
+    if words == 1:
+        return b.op("stablehlo.reshape", [data], out[0])
+    if words == 2:
+        return b.op("stablehlo.bitcast_convert", [data], out[0])
+    *outer, _count = data.shape
+    paired = b.reshape(data, (*outer, 2, 2))
+    parts = b.op("stablehlo.bitcast_convert", [paired], ShapedArray((*outer, 2), _PART))
+    key = [
+        b.reshape(b.slice(parts, [0] * len(outer) + [i], [*outer, i + 1]), outer) for i in range(2)
+    ]
+    return b.op("stablehlo.complex", key, out[0])
+
+
+def _unwrap(b: Builder, out: Out, keys: Value) -> Value:
+    words = keys.dtype.words
+    if words == 1:
+        return b.op("stablehlo.reshape", [keys], out[0])
+    if words == 2:
+        return b.op("stablehlo.bitcast_convert", [keys], out[0])
+    pair = ShapedArray((*keys.shape, 2), UINT32)
+    halves = [
+        b.op("stablehlo.bitcast_convert", [part(b, keys)], pair)
+        for part in (real_part, imaginary_part)
+    ]
+    return b.concatenate(halves, len(keys.shape))
 
 
 LOWERINGS: dict[Primitive, Lowering] = {
     threefry.threefry2x32_p: _threefry2x32,
-    random_bits.random_wrap_p: _bitcast,
-    random_bits.random_unwrap_p: _bitcast,
+    random_bits.random_wrap_p: _wrap,
+    random_bits.random_unwrap_p: _unwrap,
 }
