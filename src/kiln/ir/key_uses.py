@@ -54,7 +54,7 @@ class Key:
 
 def is_key(aval: Any) -> bool:
     """Tell whether a type is that of an array of random keys."""
-    return dtypes.issubdtype(getattr(aval, "dtype", None), dtypes.prng_key)
+    return type(getattr(aval, "dtype", None)) is dtypes.KeyDtype
 
 
 def fresh(aval: Any) -> Keys:
@@ -203,8 +203,8 @@ def _any_of(found: Sequence[Keys]) -> Keys:
     arrays: list[Any] = [keys for keys in found if keys is not None]
     if len(arrays) < len(found):
         return None
-    first, *others = arrays
-    if all(np.array_equal(first, keys) for keys in others):
+    first: np.ndarray = arrays[0]
+    if all(np.array_equal(first, keys) for keys in arrays[1:]):
         return first
     made = np.empty(first.shape, object)
     for index in np.ndindex(first.shape):

@@ -186,7 +186,7 @@ class DotGeneral(Primitive):
         return ShapedArray(shape, dtype, x.weak_type and y.weak_type)
 
     def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
-        return contracted(self.name, *xs, params["dimension_numbers"])
+        return contracted(self.name, xs[0], xs[1], params["dimension_numbers"])
 
     def numpy(
         self, x: Any, y: Any, *, dimension_numbers: Any, precision: Any, preferred_element_type: Any

@@ -64,7 +64,7 @@ class Gather(Primitive):
 
     def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
         window = params["dimension_numbers"].window
-        return gathered(*xs, window, params["slice_sizes"])
+        return gathered(xs[0], xs[1], window, params["slice_sizes"])
 
     def numpy(
         self,
@@ -169,7 +169,7 @@ class Scatter(Primitive):
         return scatter_type(self.name, operand, indices, updates, dimension_numbers)
 
     def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
-        return scattered(self.name, *xs, params["dimension_numbers"].window)
+        return scattered(self.name, xs[0], xs[1], xs[2], params["dimension_numbers"].window)
 
     def numpy(
         self,

@@ -21,6 +21,7 @@ from kiln.base.source import current_source
 from kiln.core.array import from_host
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of, is_typed
+from kiln.ir.key_uses import is_key
 from kiln.ir.types import ShapedArray
 from kiln.numpy.creation import canonical_shape
 from kiln.ops.conversion import convert_element_type
@@ -73,7 +74,7 @@ def PRNGKey(seed: ArrayLike, *, impl: Any = None) -> Array:
 def key_data(keys: ArrayLike) -> Array:
     """Return the words of keys, uint32[..., 2] or as many as the keys' generator has."""
     keys = _not_legacy(checked("key_data", keys))
-    return random_unwrap(keys) if is_typed(aval_of(keys)) else keys  # type: ignore[return-value]
+    return random_unwrap(keys) if is_key(aval_of(keys)) else keys  # type: ignore[return-value]
 
 
 def wrap_key_data(key_bits_array: ArrayLike, *, impl: Any = None, dtype: Any = None) -> Array:
@@ -83,7 +84,7 @@ def wrap_key_data(key_bits_array: ArrayLike, *, impl: Any = None, dtype: Any = N
     """
     wanted = _resolved("wrap_key_data", _either("wrap_key_data", impl, dtype))
     aval = _aval("wrap_key_data", key_bits_array)
-    if is_typed(aval) or not _are_words(aval, wanted):
+    if is_key(aval) or not _are_words(aval, wanted):
         raise invalid_key_data("wrap_key_data", aval, wanted)
     return random_wrap(key_bits_array, wanted)
 
@@ -102,7 +103,7 @@ def key_impl(keys: ArrayLike) -> str:
 def clone(key: ArrayLike) -> Array:
     """Return a key for the same stream."""
     found = checked("clone", key)
-    return random_clone(found) if is_typed(aval_of(found)) else found
+    return random_clone(found) if is_key(aval_of(found)) else found
 
 
 def split(key: ArrayLike, num: int | tuple[int, ...] = 2) -> Array:
@@ -148,12 +149,7 @@ def fold_in(key: ArrayLike, data: ArrayLike) -> Array:
 
 def typed(key: Any) -> Any:
     """Convert a key to a typed one."""
-    return key if is_typed(aval_of(key)) else random_wrap(key, _default())
-
-
-def is_typed(aval: Any) -> bool:
-    """Tell whether a type is that of typed keys."""
-    return type(aval.dtype) is dtypes.KeyDtype
+    return key if is_key(aval_of(key)) else random_wrap(key, _default())
 
 
 def _default() -> dtypes.KeyDtype:
@@ -172,7 +168,7 @@ def checked(name: str, keys: Any) -> Any:
     Raises: TypeError naming the function for anything else.
     """
     aval = _aval(name, keys)
-    if is_typed(aval) or _are_words(aval, _default()):
+    if is_key(aval) or _are_words(aval, _default()):
         return keys
     raise invalid_key_data(name, aval, _default())
 
@@ -184,7 +180,7 @@ def single(name: str, key: Any) -> Any:
     """
     found = _not_legacy(checked(name, key))
     aval = aval_of(found)
-    shape = aval.shape if is_typed(aval) else aval.shape[:-1]
+    shape = aval.shape if is_key(aval) else aval.shape[:-1]
     if shape:
         raise ValueError(
             three_lines(
@@ -199,7 +195,7 @@ def single(name: str, key: Any) -> Any:
 
 def _not_legacy(keys: Any) -> Any:
     """Return keys; raise ValueError for raw ones, or warn, as the option says."""
-    if is_typed(aval_of(keys)):
+    if is_key(aval_of(keys)):
         return keys
     level = options().legacy_prng_key
     if level == "allow":
@@ -216,7 +212,7 @@ def _not_legacy(keys: Any) -> Any:
 
 
 def _as_given(given: Any, keys: Any) -> Any:
-    return keys if is_typed(aval_of(given)) else random_unwrap(keys)
+    return keys if is_key(aval_of(given)) else random_unwrap(keys)
 
 
 def _aval(name: str, keys: Any) -> ShapedArray:
