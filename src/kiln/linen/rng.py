@@ -14,7 +14,7 @@ import numpy as np
 
 from kiln.core.array import Array
 from kiln.core.trace import aval_of, is_typed
-from kiln.ir.key_uses import is_key
+from kiln.ir import key_uses
 from kiln.linen.errors import InvalidRngError
 from kiln.ops.random_bits import UINT32
 from kiln.random.keys import fold_in, key_dtype
@@ -116,7 +116,7 @@ def is_key(value: Any) -> bool:
     if not isinstance(value, (Array, np.ndarray)):
         return False
     aval = aval_of(value)
-    if is_key(aval):
+    if key_uses.is_key(aval):
         return bool(aval.shape == ())
     return bool(aval.dtype == UINT32 and aval.shape == (key_dtype().words,))
 
