@@ -269,8 +269,7 @@ def _error(
     return FloatingPointError(
         three_lines(
             f"`{operation}` of {types or 'nothing'} at {where}{inside}",
-            f"{said}: the result, "
-            f"{eqn.outvars[0].aval}, {bad}{cause}{how}",
+            f"{said}: the result, {eqn.outvars[0].aval}, {bad}{cause}{how}",
             f"{remedy or 'look at the operands with kiln.debug.print'}; or {_switch_off(bad)}",
         )
     )
