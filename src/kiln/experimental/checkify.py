@@ -267,11 +267,11 @@ def check_error(error: Error) -> None:
         check_p.bind(eq(state[0], np.int32(number)), *values, message=message, debug=False)
 
 
-def _first(stacks: Sequence[Any]) -> list[Any]:
+def _first(stacks: Sequence[Any]) -> tuple[Any, ...]:
     """Return of a stack of states the first with an error, or any if none has one."""
     lead = stacks[0].ndim
     flat = [jnp.reshape(x, (-1, *x.shape[lead:])) for x in stacks]
-    return [x[jnp.argmax(flat[0] != 0)] for x in flat]
+    return tuple([x[jnp.argmax(flat[0] != 0)] for x in flat])
 
 
 @api_boundary
