@@ -206,6 +206,8 @@ eigh: eigh(S, symmetrize_input=False)
 eigh: eigh(S, lower=False, symmetrize_input=False)
 ~eigh: eigh(H, lower=False, symmetrize_input=False)[1]
 !!geqrf(t)
+hessenberg(s)
+~hessenberg(S)
 !!householder_product(t, x[0])
 lu(t)
 ~lu(S)
@@ -217,6 +219,7 @@ qdwh(t)
 qr(t)
 qr: qr(t, full_matrices=False)
 qr: qr(W, pivoting=True)
+!!schur(s)
 svd: svd(W, full_matrices=False)
 svd(S)
 ~svd: svd(t, compute_uv=False)
@@ -226,6 +229,8 @@ symmetric_product: symmetric_product(x, s[:2, :2], beta=0.3, symmetrize_output=T
 ~triangular_solve: triangular_solve(S, B[..., :3], left_side=True, lower=True)
 ~triangular_solve: triangular_solve(S, B[..., :3], left_side=True, transpose_a=True, conjugate_a=True)
 ~triangular_solve: triangular_solve(S, B[..., :3], lower=True, transpose_a=True, unit_diagonal=True)
+tridiagonal(h)
+~tridiagonal: tridiagonal(H)[1]
 ~tridiagonal_solve(v, p[0, 0] + 3 + u, v * u, t)
 """
 

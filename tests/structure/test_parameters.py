@@ -53,6 +53,7 @@ WITHOUT_EFFECT = {
     "interpreters/mlir.py register_lowering cacheable": "a lowering is traced for each program",
     "interpreters/mlir.py register_lowering inline": "a hint to the compiler",
     "interpreters/partial_eval.py trace_to_jaxpr_dynamic lower": "kiln has one kind of types",
+    "lax/condensed.py schur select_callable": "JAX does not use it either",
     "lax/factors.py qdwh eps": "the decomposition is not iterative",
     "lax/factors.py qdwh is_hermitian": "a property that helps nobody here",
     "lax/factors.py qdwh max_iterations": "the decomposition is not iterative",

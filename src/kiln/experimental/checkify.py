@@ -13,6 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from kiln import numpy as jnp
 from kiln.base.config import options, override
 from kiln.base.errors import (
     CheckifyError,
@@ -257,9 +258,20 @@ def check_error(error: Error) -> None:
             return
         if np.shape(state[0]):
             raise found
+    elif 0 in state[0].shape:
+        return
+    elif state[0].ndim:
+        state = _first(state)
     for number, (message, types) in enumerate(report.checks, 1):
         values = state[report.place(types)]
         check_p.bind(eq(state[0], np.int32(number)), *values, message=message, debug=False)
+
+
+def _first(stacks: Sequence[Any]) -> tuple[Any, ...]:
+    """Return of a stack of states the first with an error, or any if none has one."""
+    lead = stacks[0].ndim
+    flat = [jnp.reshape(x, (-1, *x.shape[lead:])) for x in stacks]
+    return tuple([x[jnp.argmax(flat[0] != 0)] for x in flat])
 
 
 @api_boundary

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from typing import Any
 
 from kiln.base.errors import three_lines
 from kiln.base.records import Record
@@ -34,7 +35,7 @@ class Format(Record):
     sharding: Sharding | None = None
 
 
-def format_of(shape: Sequence[int], sharding: Sharding) -> Format:
+def format_of(shape: Sequence[Any], sharding: Sharding) -> Format:
     """Return the format of an array."""
     return Format(Layout(tuple(range(len(shape)))), sharding)
 

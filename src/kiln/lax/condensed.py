@@ -143,10 +143,10 @@ def _reflection(first: Any, rest: Any) -> tuple[Any, Any, Any]:
     real, imaginary = first.real, first.imag
     none = (square == 0) & (imaginary == 0)
     norm = jnp.sqrt(jnp.where(none, 1, real**2 + imaginary**2 + square))
-    beta = jnp.where(none, 1, jnp.where(jnp.signbit(real), norm, -norm))
-    left = jnp.where(none, real, beta).astype(rest.dtype)
-    tau = jnp.where(none, 0, (beta - first) / beta).astype(rest.dtype)
-    return left, tau, jnp.where(none, 1, first - beta).astype(rest.dtype)
+    beta = jnp.where(none, 1, jnp.where(jnp.signbit(real), norm, -norm)).astype(rest.dtype)
+    left = jnp.where(none, real.astype(rest.dtype), beta)
+    tau = jnp.where(none, 0, (beta - first) / beta)
+    return left, tau, jnp.where(none, 1, first - beta)
 
 
 def by_lapack(run: Callable[..., Any], x: Any, results: list[Any]) -> Any:

@@ -30,7 +30,7 @@ from kiln.numpy.promotion import (
 from kiln.numpy.reductions import sum as sum_
 from kiln.ops import spectral
 from kiln.ops.contraction import Precision
-from kiln.ops.elementwise import abs, ge, gt, select, sub
+from kiln.ops.elementwise import abs, bitwise_and, ge, gt, select, sub
 from kiln.ops.families import constant, full_like
 from kiln.ops.linalg import linear_solve
 from kiln.ops.matrices import (
@@ -256,6 +256,8 @@ def _least_squares(a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any]:
     u, s, vt = spectral.svd(a, full_matrices=False)
     bound = multiply(cast(one("lstsq", rcond), s.dtype), slice_in_dim(s, 0, 1))
     inside = ge(s, broadcast_to(bound, s.shape))
+    # Of a matrix of zeros, none of the singular values counts.
+    inside = bitwise_and(inside, gt(s, full_like(s, 0)))
     rank = sum_(cast(inside, np.int32))
     scale = safe_reciprocal(select(inside, s, full_like(s, 0)))
     projected = matmul(adjoint(u), b, precision=_EXACT)

@@ -130,15 +130,20 @@ def _of_matrices(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any
         return _euclidean(x, axes, keepdims)
     if ord in (1, -1, np.inf, -np.inf):
         summed, kept = (rows, columns) if ord in (1, -1) else (columns, rows)
-        extreme = max_ if ord in (1, np.inf) else min_
         sums = sum_(abs(x), summed, keepdims=True)
-        out = extreme(sums, kept, keepdims=True)
+        if ord in (1, np.inf):
+            # A matrix without elements has norm 0.
+            out = max_(sums, kept, keepdims=True, initial=0)
+        else:
+            out = min_(sums, kept, keepdims=True)
     elif ord in ("nuc", 2, -2):
         moved = moveaxis(x, axes, (-2, -1))
         values = spectral.svd(moved, compute_uv=False)
-        reductions: dict[Any, Any] = {"nuc": sum_, 2: max_, -2: min_}
-        reduce = reductions[ord]
-        out = expand_dims(reduce(values, -1), axes)
+        if ord == 2:
+            found = max_(values, -1, initial=0)
+        else:
+            found = sum_(values, -1) if ord == "nuc" else min_(values, -1)
+        out = expand_dims(found, axes)
     else:
         raise _unknown("matrix", x, ord)
     return out if keepdims else reshape(out, [n for a, n in enumerate(x.shape) if a not in axes])

@@ -214,3 +214,11 @@ def test_exports_name_them() -> None:
     checks = [export.DisabledSafetyCheck.custom_call("kiln_scaled")]
     made = export.export(kiln.jit(scaled), disabled_checks=checks)(X)
     np.testing.assert_array_equal(export.deserialize(made.serialize()).call(X), 2 * X)
+
+
+def test_attributes_have_the_name_that_they_have_in_programs_of_jax() -> None:
+    def fun(x: Any) -> Any:
+        return ffi.ffi_call("anything", struct((3,), np.float32))(x, count=np.int32(2))
+
+    text = kiln.jit(fun).lower(np.ones(3, np.float32)).as_text("stablehlo")
+    assert 'mhlo.backend_config = {"count" = 2 : i32}' in text

@@ -285,6 +285,33 @@ def test_branches_may_depend_on_numbers_of_python():
     assert fun(True, -1.0)[0].get().startswith("x is -1.0")
 
 
+@pytest.mark.parametrize("jitted", [False, True])
+def test_errors_of_many_steps_or_examples_are_checked_again(jitted):
+    def body(carry, x):
+        checkify.check(x > 0, "x is {}", x)
+        return carry, x
+
+    def steps(xs):
+        def step(carry, x):
+            error, (carry, x) = checkify.checkify(body)(carry, x)
+            return carry, (x, error)
+
+        _, (xs, errors) = kiln.lax.scan(step, (), xs)
+        checkify.check_error(errors)
+        return xs
+
+    def examples(xs):
+        errors, _ = kiln.vmap(checkify.checkify(lambda x: body((), x)))(xs)
+        checkify.check_error(errors)
+        return xs
+
+    for fun in (steps, examples):
+        checked = checkify.checkify(fun)
+        checked = kiln.jit(checked) if jitted else checked
+        assert checked(jnp.array([1.0, 2.0]))[0].get() is None
+        assert checked(jnp.array([1.0, -2.0, -3.0]))[0].get().startswith("x is -2.0")
+
+
 def test_containers_and_keys_print_as_arrays():
     key = kiln.random.key(1)
 

@@ -170,6 +170,6 @@ def test_a_lowering_that_is_set_again_is_seen() -> None:
 
 def test_a_platform_must_exist() -> None:
     p = primitive()
-    with pytest.raises(NotImplementedError, match="unknown platform cup. Known platforms are: cpu"):
+    with pytest.raises(NotImplementedError, match="unknown platform cup"):
         mlir.register_lowering(p, lambda context, x: [x], platform="cup")
     mlir.register_lowering(p, lambda context, x: [x], platform="cuda")

@@ -90,9 +90,9 @@ def test_refused(function: Any) -> None:
         function(np.zeros((3, 3), np.int32))
 
 
-def test_ranks_may_have_to_be_equal() -> None:
-    with kiln.numpy_rank_promotion("raise"):
-        linalg.tridiagonal(matrix("float32", 4))
+def test_ranks_and_types_may_have_to_be_equal() -> None:
+    with kiln.numpy_rank_promotion("raise"), kiln.numpy_dtype_promotion("strict"):
+        linalg.tridiagonal(matrix("complex64", 4))
 
 
 def test_sorted_eigenvalues_are_refused() -> None:

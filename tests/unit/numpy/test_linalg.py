@@ -90,3 +90,15 @@ def test_under_jit_and_vmap() -> None:
         for mapped in (kiln.jit(fun), kiln.vmap(fun), kiln.jit(kiln.vmap(fun))):
             expected = getattr(np.linalg, name)(spd)
             np.testing.assert_allclose(mapped(spd), expected, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("ord", [1, 2, np.inf, "fro", "nuc"])
+@pytest.mark.parametrize("shape", [(0, 2), (2, 0), (0, 0)])
+def test_norms_of_no_elements(shape: tuple[int, ...], ord: object) -> None:
+    assert jnp.linalg.matrix_norm(np.zeros(shape, np.float32), ord=ord) == 0
+
+
+def test_a_matrix_of_zeros_has_no_rank() -> None:
+    x, residuals, rank, values = jnp.linalg.lstsq(np.zeros((3, 1)), np.ones(3), numpy_resid=True)
+    assert residuals.shape == (0,) and rank == 0
+    assert x.tolist() == [0.0] and values.tolist() == [0.0]

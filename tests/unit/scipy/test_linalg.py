@@ -163,6 +163,36 @@ def test_a_function_that_is_cut_along_the_real_axis() -> None:
     near(linalg.funm(a, power), reference.funm(a, power), 1e-8)
 
 
+@pytest.mark.parametrize("diagonal", [[1, 0, 0], [0, 4, 0], [0, 0, 0, 9], [0, 0, 9, 0, 0, 4]])
+def test_roots_of_singular_matrices(diagonal: list[float]) -> None:
+    near(linalg.sqrtm(np.diag(diagonal).astype(float)), np.diag(np.sqrt(diagonal)).astype(complex))
+    # Zeros over anything else: there is no root.
+    assert not np.isfinite(linalg.sqrtm(np.array([[0.0, 1.0], [0.0, 0.0]]))).all()
+
+
+@pytest.mark.parametrize(("a", "b"), [((4, 4), (3, 4, 2)), ((3, 4, 4), (4, 2)), ((3, 4, 4), (4,))])
+def test_stacks_are_broadcast(a: Any, b: Any) -> None:
+    rng = np.random.default_rng(0)
+    matrices, sides = np.tril(rng.normal(size=a)) + 3 * np.eye(4), rng.normal(size=b)
+    found = linalg.solve_triangular(matrices, sides, lower=True)
+    left = np.einsum("...ij,...jk->...ik", matrices, found if len(b) > 1 else found[..., None])
+    assert np.allclose(left, sides if len(b) > 1 else sides[:, None])
+    factor = linalg.cho_factor(matrices @ np.swapaxes(matrices, -1, -2))
+    assert linalg.cho_solve(factor, sides).shape == found.shape
+
+
+def test_complex_forms_of_stacks() -> None:
+    stack = np.stack([REAL, REAL.T])
+    t, z = linalg.schur(stack)
+    for t_given, z_given, rows in ((t, z, (0, 1)), (t[0], z, (0, 0)), (t, z[1], (0, 1))):
+        found = linalg.rsf2csf(t_given, z_given)
+        for i in range(2):
+            one = z_given[i] if z_given.ndim == 3 else z_given
+            expected = linalg.rsf2csf(t[rows[i]], one)
+            for ours, theirs in zip(found, expected, strict=True):
+                assert np.allclose(ours[i], theirs)
+
+
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 8])
 def test_structured(n: int) -> None:
     p = np.arange(1.0, n + 2) ** 1.1

@@ -163,3 +163,19 @@ def test_refusals(call: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text) as caught:
         call()
     assert len(str(caught.value).splitlines()) == 3
+
+
+class Doubled:
+    """An operator that is no array: it has a shape, and multiplies."""
+
+    shape = (3, 3)
+
+    def __matmul__(self, x):
+        return 2 * x
+
+
+@pytest.mark.parametrize("solver", ["cg", "bicgstab", "gmres"])
+def test_operators_that_define_a_product(solver):
+    b = np.arange(9.0).reshape(3, 3)
+    found, _ = getattr(kiln.scipy.sparse.linalg, solver)(Doubled(), b)
+    np.testing.assert_allclose(found, b / 2)

@@ -121,15 +121,21 @@ def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Arra
     A rotation takes out each entry below the diagonal. Source: Golub and Van Loan, "Matrix
     computations", 7.4.
 
+    Stacks are broadcast.
+
     Raises: ValueError for matrices of different shapes.
     """
     t, z = promote_dtypes_inexact(matrix("rsf2csf", T), matrix("rsf2csf", Z))
-    if t.shape != z.shape or t.ndim != 2:
+    if t.shape[-1] != z.shape[-1]:
         raise refused(
             f"rsf2csf of {t.aval}, {z.aval}",
             f"Input array shapes must match: Z: {tuple(z.shape)} vs. T: {tuple(t.shape)}",
             "pass both results of schur",
         )
+    return jnp.vectorize(_complex_form, signature="(n,n),(n,n)->(n,n),(n,n)")(t, z)
+
+
+def _complex_form(t: Any, z: Any) -> tuple[Any, Any]:
     wide = complex_dtype(t.dtype)
     size = t.shape[-1]
     rows = jnp.arange(size)
@@ -183,7 +189,11 @@ def sqrtm(A: ArrayLike, blocksize: int = 1) -> Array:
         root = roots[..., j]
         left = jnp.where(above[:, None] & above[None], u + root[..., None, None] * one, one)
         right = jnp.where(above, t[..., j], 0)[..., None]
+        # Zeros over zero are zeros; anything else over zero has no root.
+        none = above & (jnp.diagonal(left, axis1=-2, axis2=-1) == 0)
+        left = jnp.where(none[..., None] & (one == 1), 1, left)
         found = linalg.triangular_solve(left, right, left_side=True)[..., 0]
+        found = jnp.where(none & (found != 0), jnp.nan, found)
         return u.at[..., j].set(jnp.where(rows == j, root[..., None], found))
 
     u = fori_loop(0, size, column, jnp.zeros_like(t))

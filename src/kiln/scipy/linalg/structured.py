@@ -46,7 +46,9 @@ def _vector(name: str, x: Any, least: int = 0) -> Any:
     found = jnp.atleast_1d(jnp.asarray(x))
     if found.shape[-1] < least:
         raise refused(
-            f"{name} of {found.aval}", f"at least {least} entries are needed", "pass a longer one"
+            f"{name} of {found.aval}",
+            f"The length of `a` along the last axis must be at least {least}.",
+            "pass a longer one",
         )
     return found
 

@@ -23,7 +23,9 @@ ASSUMED = ("gen", "sym", "her", "pos")
 def _operands(name: str, a: Any, b: Any) -> tuple[Any, Any, bool]:
     """Return a matrix, right-hand sides as columns, and whether there was one vector."""
     x, y = promote_dtypes_inexact(matrix(name, a), jnp.asarray(b))
-    vector = y.ndim == 1 or y.ndim != x.ndim
+    # Of right-hand sides that could be either, those with a number for each row are vectors.
+    fits = y.ndim > 1 and y.shape[-2] == x.shape[-1] and y.shape != x.shape[:-1]
+    vector = y.ndim == 1 or (y.ndim != x.ndim and not fits)
     columns = y[..., None] if vector else y
     if columns.ndim < 2 or columns.shape[-2] != x.shape[-1]:
         raise refused(

@@ -60,7 +60,7 @@ def _where(condition: Any, x: Any, y: Any) -> Any:
 
 
 def _as_function(name: str, A: Any) -> Callable[[Any], Any]:
-    """Return a function that multiplies by a matrix, or is one already.
+    """Return a function that multiplies by a matrix, or by what defines `@`, or is one already.
 
     Raises: TypeError for anything else, ValueError for a matrix that is not square.
     """
@@ -73,13 +73,14 @@ def _as_function(name: str, A: Any) -> Callable[[Any], Any]:
             "pass lambda x: A @ x",
             TypeError,
         )
-    if A.ndim != 2 or A.shape[0] != A.shape[1]:
+    if len(A.shape) != 2 or A.shape[0] != A.shape[1]:
         raise _refused(
             name,
             f"linear operator must be a square matrix, but has shape: {A.shape}",
             "pass a matrix of shape (n, n)",
         )
-    return Partial(jnp.matmul, A)
+    # An operator of the user's is no array, and no operand of a program.
+    return Partial(jnp.matmul, A) if hasattr(A, "ndim") else lambda x: A @ x
 
 
 def _identity(x: Any) -> Any:

@@ -23,7 +23,9 @@ def _ffi_call(
     if call.api_version < 4:
         config = text.quoted(call.config or "")
     else:
-        config = _dictionary(call.attributes)
+        # The second name is the one in programs of JAX, by which tools look.
+        written = _dictionary(call.attributes)
+        config = f"{written}, mhlo.backend_config = {written}"
     several = len(out) > 1
     aliases = ", ".join(
         f"#stablehlo.output_operand_alias<output_tuple_indices = [{result if several else ''}], "
