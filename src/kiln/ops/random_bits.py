@@ -159,7 +159,7 @@ class RandomClone(KeyOperation):
 
     def infer(self, keys: Any) -> ShapedArray:
         self._check(keys)
-        return ShapedArray(keys.shape, KEY)
+        return ShapedArray(keys.shape, keys.dtype)
 
     def numpy(self, keys: Any) -> Any:
         return keys

@@ -185,7 +185,6 @@ import os, kiln
 from kiln.as_jax.environment import apply_environment
 for name, accepted, refused in (
     ("JAX_ARRAY_GARBAGE_COLLECTION_GUARD", "allow", "fatal"),
-    ("JAX_DEBUG_KEY_REUSE", "0", "1"),
     ("JAX_PLATFORMS", "cpu", "cuda"),
     ("JAX_EXPORT_CALLING_CONVENTION_VERSION", "10", "9"),
 ):
