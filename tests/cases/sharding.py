@@ -6,7 +6,7 @@ import kiln
 from kiln.ir.mesh import Mesh, PartitionSpec
 from kiln.ir.sharding import NamedSharding
 from kiln.ops import sharding as ops
-from kiln.ops.explicit_sharding import mesh_cast_p, reshard_p
+from kiln.ops.sharding import mesh_cast_p, reshard_p
 from tests.cases.case import Case, Operand
 
 MESH = Mesh(kiln.devices()[:2], "x")

@@ -8,9 +8,8 @@ from typing import Any
 
 from kiln.core.trace import aval_of
 from kiln.ir.mesh import Mesh, PartitionSpec, axes_of
-from kiln.ir.sharded_type import plain, typed
 from kiln.ir.sharding import NamedSharding
-from kiln.ir.types import ShapedArray
+from kiln.ir.types import ShapedArray, plain, typed
 from kiln.ops.shape import reshape, transpose
 
 

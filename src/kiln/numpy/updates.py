@@ -51,9 +51,9 @@ from kiln.ops.dimension_numbers import (
     GatherScatterMode,
     ScatterDimensionNumbers,
 )
-from kiln.ops.explicit_sharding import auto
 from kiln.ops.out_sharding import sharded
 from kiln.ops.shape import expand_dims, full, reshape
+from kiln.ops.sharding import auto
 from kiln.ops.size_value import as_index
 from kiln.ops.slicing import dynamic_update_slice_in_dim, dynamic_update_slice_p
 from kiln.ops.static_slicing import slice as static_slice

@@ -31,6 +31,7 @@ from kiln.ops.dimension_numbers import (
     scatter_type,
 )
 from kiln.ops.elementwise import add, constant, div, eq, mul, neg, select
+from kiln.ops.out_sharding import gathered, scattered
 from kiln.ops.shape import (
     broadcast_in_dim,
     filled,
@@ -42,7 +43,6 @@ from kiln.ops.shape import (
     to_front,
     zeros_of,
 )
-from kiln.ops.splitting import gathered, scattered
 from kiln.ops.window_addresses import read, write
 
 

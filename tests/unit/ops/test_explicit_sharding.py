@@ -12,7 +12,7 @@ import kiln
 import kiln.numpy as jnp
 from kiln import lax
 from kiln.ir.types import ShapedArray
-from kiln.ops.explicit_sharding import auto, retyped
+from kiln.ops.sharding import auto, retyped
 from kiln.sharding import AxisType, Mesh, NamedSharding, P, auto_axes, explicit_axes
 
 HOST = np.arange(32, dtype=np.float32).reshape(8, 4)
