@@ -23,7 +23,7 @@ def part_type(aval: ShapedArray, mesh: Mesh, spec: PartitionSpec) -> ShapedArray
     """Return the type of one member's shard."""
     parts = shard_counts(mesh, spec, aval.ndim)
     shape = tuple(n // p for n, p in zip(aval.shape, parts, strict=True))
-    return plain(aval).with_(shape=shape)  # type: ignore[no-any-return]
+    return plain(aval).with_(shape=shape)
 
 
 def whole_type(aval: ShapedArray, mesh: Mesh, spec: PartitionSpec) -> ShapedArray:
@@ -31,7 +31,7 @@ def whole_type(aval: ShapedArray, mesh: Mesh, spec: PartitionSpec) -> ShapedArra
     parts = shard_counts(mesh, spec, aval.ndim)
     shape = tuple(n * p for n, p in zip(aval.shape, parts, strict=True))
     whole = plain(aval).with_(shape=shape, varying=aval.varying.difference(mesh.axis_names))
-    return typed(whole, NamedSharding(mesh, spec)) if mesh.is_explicit else whole  # type: ignore[no-any-return]
+    return typed(whole, NamedSharding(mesh, spec)) if mesh.is_explicit else whole
 
 
 def shard_names(spec: PartitionSpec) -> list[Any]:

@@ -61,7 +61,7 @@ def without_told_types(jaxpr: Jaxpr) -> Jaxpr:
     found = jaxpr.memo.get(without_told_types)
     if found is None:
         found = jaxpr.memo[without_told_types] = _rewritten(jaxpr) if _tells(jaxpr) else jaxpr
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _tells(jaxpr: Jaxpr) -> bool:

@@ -258,7 +258,7 @@ class ShardedArray(ShapedArray):
     __slots__ = ("placing", "split")
 
     placing: NamedSharding
-    split: Split  # type: ignore[misc]
+    split: Split
 
     def __init__(
         self,
@@ -350,7 +350,7 @@ class ShardedArray(ShapedArray):
     def update(self, **changes: Any) -> ShapedArray:
         """Return a copy with another `shape`, `dtype`, `weak_type` or `sharding`."""
         place = changes.pop("sharding", self.placing)
-        return typed(plain(self).update(**changes), place)
+        return typed(plain(self).update(**changes), place)  # type: ignore[no-any-return]
 
     def without_axis(self, axis: int) -> ShapedArray:
         """Return the type of the elements of a stack along an axis."""
@@ -371,7 +371,7 @@ class ShardedArray(ShapedArray):
 
     def physical(self) -> ShapedArray:
         """Return the type of the data, which says nothing of shardings."""
-        return plain(self).physical()
+        return plain(self).physical()  # type: ignore[no-any-return]
 
     def str_short(self, *, short_dtypes: bool = True) -> str:
         """Return `f32[8@x,2]`, or `float32[8@(x,y),2]`."""

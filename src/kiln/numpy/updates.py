@@ -244,7 +244,10 @@ def update(
     Warns if the values' dtype cannot be cast safely to the array's.
     """
     if out_sharding is not None:
-        told = {"indices_are_sorted": indices_are_sorted, "unique_indices": unique_indices}
+        told: dict[str, Any] = {
+            "indices_are_sorted": indices_are_sorted,
+            "unique_indices": unique_indices,
+        }
         told |= {"mode": mode, "wrap_negative_indices": wrap_negative_indices}
         values = values if dtypes.is_python_scalar(values) else auto(asarray(values))
         changed = update(how, auto(x), _auto_index(index), values, **told)
