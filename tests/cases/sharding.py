@@ -23,13 +23,14 @@ def _constraint(named: int, *entries: str | None) -> Case:
     )
 
 
-def _reshard(*entries: str | None) -> Case:
+def _reshard(named: int, *entries: str | None) -> Case:
     sharding = NamedSharding(MESH, PartitionSpec(*entries))
     return Case(
         reshard_p,
         lambda x: reshard_p.bind(x, sharding=sharding),
         (Operand((4, 2)),),
         differentiable=(0,),
+        named=((0, named),),
     )
 
 
@@ -37,7 +38,13 @@ CASES = [
     _constraint(1, "x"),
     _constraint(0, None, "x"),
     _constraint(0),
-    _reshard("x"),
-    _reshard(None, "x"),
-    Case(mesh_cast_p, mesh_cast_p.bind, (Operand((4, 2)),), differentiable=(0,)),
+    _reshard(1, "x"),
+    _reshard(0, None, "x"),
+    Case(
+        mesh_cast_p,
+        mesh_cast_p.bind,
+        (Operand((4, 2)),),
+        differentiable=(0,),
+        named=((0, 0),),
+    ),
 ]
