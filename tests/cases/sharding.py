@@ -6,7 +6,7 @@ import kiln
 from kiln.ir.mesh import Mesh, PartitionSpec
 from kiln.ir.sharding import NamedSharding
 from kiln.ops import sharding as ops
-from kiln.ops.explicit_sharding import mesh_cast_p, reshard_p
+from kiln.ops.sharding import mesh_cast_p, reshard_p
 from tests.cases.case import Case, Operand
 
 MESH = Mesh(kiln.devices()[:2], "x")
@@ -23,13 +23,14 @@ def _constraint(named: int, *entries: str | None) -> Case:
     )
 
 
-def _reshard(*entries: str | None) -> Case:
+def _reshard(named: int, *entries: str | None) -> Case:
     sharding = NamedSharding(MESH, PartitionSpec(*entries))
     return Case(
         reshard_p,
         lambda x: reshard_p.bind(x, sharding=sharding),
         (Operand((4, 2)),),
         differentiable=(0,),
+        named=((0, named),),
     )
 
 
@@ -37,7 +38,13 @@ CASES = [
     _constraint(1, "x"),
     _constraint(0, None, "x"),
     _constraint(0),
-    _reshard("x"),
-    _reshard(None, "x"),
-    Case(mesh_cast_p, mesh_cast_p.bind, (Operand((4, 2)),), differentiable=(0,)),
+    _reshard(1, "x"),
+    _reshard(0, None, "x"),
+    Case(
+        mesh_cast_p,
+        mesh_cast_p.bind,
+        (Operand((4, 2)),),
+        differentiable=(0,),
+        named=((0, 0),),
+    ),
 ]

@@ -14,7 +14,6 @@ WITHOUT_EFFECT = {
     "api/inspection.py host_count backend": "all platforms belong to the one process",
     "api/inspection.py host_id backend": "all platforms belong to the one process",
     "api/per_device.py pmap global_arg_shapes": "JAX ignores it too",
-    "api/vmap.py vmap spmd_axis_name": "says where shards go, never what they hold",
     "api_util.py flatten_axes kws": "arguments are a structure like any other",
     "api_util.py flatten_axes tupled_args": "arguments are a structure like any other",
     "control/refs.py new_ref kind": "what is kept for a derivative, kiln decides",

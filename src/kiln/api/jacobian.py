@@ -17,9 +17,8 @@ from kiln.base.tree import tree_flatten, tree_leaves, tree_structure, tree_unfla
 from kiln.base.wrapping import wraps
 from kiln.core.array import from_host
 from kiln.core.trace import aval_of
-from kiln.ir.sharded_type import plain
 from kiln.ir.sizes import product
-from kiln.ir.types import ShapedArray
+from kiln.ir.types import ShapedArray, plain
 from kiln.ops.shape import reshape, zeros_of
 from kiln.ops.slicing import slice_in_dim
 

@@ -14,10 +14,9 @@ from kiln.core.trace import Tracer, aval_of, state
 from kiln.execution.compilation import as_array
 from kiln.ir.abstract_mesh import EMPTY, AbstractMesh, AxisType
 from kiln.ir.mesh import Mesh, PartitionSpec
-from kiln.ir.sharded_type import ShardedArray
 from kiln.ir.sharding import NamedSharding, SingleDeviceSharding
-from kiln.ops.explicit_sharding import auto
-from kiln.ops.sharding import put, resolved
+from kiln.ir.types import ShardedArray
+from kiln.ops.sharding import auto, put, resolved
 
 
 class set_mesh(override):

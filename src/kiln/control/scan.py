@@ -36,9 +36,8 @@ from kiln.ir import key_uses
 from kiln.ir.jaxpr import Eqn, Jaxpr
 from kiln.ir.key_uses import Keys
 from kiln.ir.rewrite import drop_inputs, eliminate_dead_code
-from kiln.ir.sharded_type import ShardedArray
 from kiln.ir.sizes import Dim
-from kiln.ir.types import ShapedArray
+from kiln.ir.types import ShapedArray, ShardedArray
 from kiln.ops.families import add
 from kiln.ops.shape import filled, mapped_at, move_axis, zeros_of
 from kiln.transforms.batching import MappedAxis, batch_jaxpr

@@ -42,12 +42,13 @@ from kiln.ir.effects import Effects, named_axis
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
 from kiln.ir.mesh import Mesh, PartitionSpec
 from kiln.ir.rewrite import drop_inputs, eliminate_dead_code
-from kiln.ir.types import ShapedArray
+from kiln.ir.types import ShapedArray, with_split
 from kiln.ops.collective import psum_p
 from kiln.ops.elementwise import div, ne
 from kiln.ops.families import constant
 from kiln.ops.reduction import argmax
 from kiln.ops.shape import mapped_at, reshape
+from kiln.ops.sharding import retyped
 from kiln.ops.slicing import dynamic_index_in_dim
 from kiln.ops.static_slicing import index_in_dim
 from kiln.transforms.batching import MappedAxis, batch, batch_jaxpr
@@ -129,6 +130,8 @@ class ShardMap(Region):
             in_specs=tuple(map(_with_axis, in_specs, axes)),
             out_specs=tuple(_with_axis(s, 0 if a else None) for s, a in zip(out_specs, at)),
         )
+        if axis.split is not None:
+            outs = [_split_again(x, axis.split) if a else x for x, a in zip(outs, at, strict=True)]
         return outs, [0 if s else None for s in at]
 
     def partial_eval(self, trace: Any, xs: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -283,6 +286,13 @@ class ShardMap(Region):
 
 
 shard_map_p = ShardMap()
+
+
+def _split_again(x: Any, split: tuple[Any, Any]) -> Any:
+    """Let what splits a mapped axis outside split it in a result: specs say nothing of it."""
+    mesh, entry = split
+    aval = aval_of(x)
+    return retyped(x, with_split(aval, mesh, (entry, *aval.split[1:])))
 
 
 def _outside(jaxpr: Jaxpr, manual_axes: Axes) -> Effects:

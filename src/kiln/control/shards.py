@@ -8,9 +8,8 @@ from typing import Any
 
 from kiln.core.trace import aval_of
 from kiln.ir.mesh import Mesh, PartitionSpec, axes_of
-from kiln.ir.sharded_type import plain, typed
 from kiln.ir.sharding import NamedSharding
-from kiln.ir.types import ShapedArray
+from kiln.ir.types import ShapedArray, plain, typed
 from kiln.ops.shape import reshape, transpose
 
 
@@ -24,7 +23,7 @@ def part_type(aval: ShapedArray, mesh: Mesh, spec: PartitionSpec) -> ShapedArray
     """Return the type of one member's shard."""
     parts = shard_counts(mesh, spec, aval.ndim)
     shape = tuple(n // p for n, p in zip(aval.shape, parts, strict=True))
-    return plain(aval).with_(shape=shape)  # type: ignore[no-any-return]
+    return plain(aval).with_(shape=shape)
 
 
 def whole_type(aval: ShapedArray, mesh: Mesh, spec: PartitionSpec) -> ShapedArray:
@@ -32,7 +31,7 @@ def whole_type(aval: ShapedArray, mesh: Mesh, spec: PartitionSpec) -> ShapedArra
     parts = shard_counts(mesh, spec, aval.ndim)
     shape = tuple(n * p for n, p in zip(aval.shape, parts, strict=True))
     whole = plain(aval).with_(shape=shape, varying=aval.varying.difference(mesh.axis_names))
-    return typed(whole, NamedSharding(mesh, spec)) if mesh.is_explicit else whole  # type: ignore[no-any-return]
+    return typed(whole, NamedSharding(mesh, spec)) if mesh.is_explicit else whole
 
 
 def shard_names(spec: PartitionSpec) -> list[Any]:

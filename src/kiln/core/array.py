@@ -33,9 +33,8 @@ from kiln.core.transfers import explicit, sent
 from kiln.core.watching import WATCHES, note_look
 from kiln.ir.display import pretty
 from kiln.ir.formats import Format, format_of
-from kiln.ir.sharded_type import plain
 from kiln.ir.sharding import Sharding, SingleDeviceSharding
-from kiln.ir.types import ShapedArray
+from kiln.ir.types import ShapedArray, plain
 
 T = TypeVar("T")
 

@@ -11,9 +11,8 @@ from kiln.base import dtypes
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray, PlacedArray, buffer_at, host_value, part_like
 from kiln.core.engine import Buffer, Memory
-from kiln.ir.sharded_type import plain, typed
 from kiln.ir.sharding import Sharding, SingleDeviceSharding, misfit, require_fit
-from kiln.ir.types import ShapedArray
+from kiln.ir.types import ShapedArray, plain, typed
 
 
 def placed(

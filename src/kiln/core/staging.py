@@ -8,23 +8,31 @@ the active trace.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from kiln.base.config import options
-from kiln.base.errors import three_lines
+from kiln.base.errors import ShardingTypeError, three_lines
 from kiln.base.source import current_source, in_scopes
 from kiln.core.array import from_host, host_value
 from kiln.core.leaks import check_leaks
 from kiln.core.ref import Ref, not_an_array
-from kiln.core.result_types import types_of_results
 from kiln.core.trace import Trace, Tracer, aval_of, check_live, state
 from kiln.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from kiln.ir.operation import Operation
 from kiln.ir.ref_type import is_ref_type
-from kiln.ir.sharded_type import ShardedArray, is_told
-from kiln.ir.types import NOWHERE, ShapedArray
+from kiln.ir.types import (
+    NOWHERE,
+    ShapedArray,
+    ShardedArray,
+    compiler_decides,
+    is_same_mesh,
+    is_told,
+    mesh_of,
+    plain,
+    with_split,
+)
 
 
 class StagingTracer(Tracer):
@@ -334,3 +342,57 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
     finally:
         state.source = previous
     return [v.val if v.is_literal else env[v] for v in jaxpr.outvars]  # type: ignore[union-attr, index]
+
+
+def types_of_results(primitive: Operation, avals: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Return what `infer` does, with the shardings that follow from those of the operands.
+
+    Raises: ShardingTypeError if the primitive has no rule, or they do not determine the result's;
+        ValueError if they are over another mesh than the one in force.
+    """
+    if primitive.tells_shardings:
+        return primitive.infer(*avals, **params)
+    found = primitive.infer(*map(plain, avals), **params)
+    if not is_told(avals) or compiler_decides():
+        return found
+    mesh = mesh_of(avals)
+    in_force = options().mesh
+    if in_force is not None and not is_same_mesh(mesh, in_force):
+        raise ValueError(
+            three_lines(
+                asked(primitive.name, avals),
+                f"For primitive {primitive.name}, context mesh {in_force} should match the aval "
+                f"mesh {mesh}",
+                "set the mesh of the operands: kiln.set_mesh(mesh), or bring them to the one set",
+            )
+        )
+    results = found if primitive.multiple else [found]
+    splits = primitive.splits(avals, results, params)
+    try:
+        typed = [
+            with_split(aval, mesh, split)
+            for aval, split in zip(results, splits if primitive.multiple else [splits], strict=True)
+        ]
+    except ShardingTypeError as error:
+        result, wrong, remedy = str(error).splitlines()
+        given = ", ".join(aval.str_short() for aval in avals)
+        raise ShardingTypeError(
+            three_lines(
+                asked(primitive.name, avals),
+                f"{primitive.name} operation with inputs: {given} produces an illegally sharded "
+                f"result: {result}: {wrong}",
+                remedy,
+            )
+        ) from None
+    return typed if primitive.multiple else typed[0]
+
+
+def asked(name: str, avals: Sequence[Any]) -> str:
+    """Say for messages which operation was applied to operands of which types."""
+    return f"{name}: operands {', '.join(map(str, avals))} at {current_source()}"
+
+
+def refuse(name: str, avals: Sequence[Any], wrong: str, remedy: str = "") -> NoReturn:
+    """Raise the ShardingTypeError of an operation."""
+    remedy = remedy or "reshard an operand: kiln.reshard(x, P(...))"
+    raise ShardingTypeError(three_lines(asked(name, avals), wrong, remedy))

@@ -14,7 +14,7 @@ from typing import Any
 from kiln.base.bounded import Bounded
 from kiln.base.config import Options, options
 from kiln.base.memory import MB
-from kiln.core.result_types import types_of_results
+from kiln.core.staging import types_of_results
 from kiln.core.trace import Trace, Tracer, aval_of, leaked, set_root_trace
 from kiln.core.transfers import applied
 from kiln.execution.compilation import CachedProgram, WrongDevice, compile_jaxpr

@@ -28,14 +28,13 @@ from kiln.execution.compilation import (
 from kiln.execution.donation import Donation
 from kiln.execution.engine_choice import engine_for
 from kiln.execution.execution_guards import check_execution
-from kiln.execution.programs import program_of
+from kiln.execution.programs import program_of, shardings_of_results
 from kiln.execution.sized_programs import compile_for_sizes, program_for_sizes
-from kiln.execution.told_programs import shardings_of_results
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.mesh import Mesh, PartitionSpec
-from kiln.ir.sharded_type import typed
 from kiln.ir.sharding import NamedSharding, Sharding, SingleDeviceSharding, misfit
 from kiln.ir.specialise import specialise_later
+from kiln.ir.types import typed
 
 Run = Callable[[Sequence[Any]], list[ConcreteArray]]
 

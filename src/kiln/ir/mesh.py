@@ -95,7 +95,8 @@ class PartitionSpec:
         return f"P({', '.join([*map(repr, self.entries), *more])})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _spec, self._key()
+        is_plain = not self.unreduced and not self.reduced
+        return (PartitionSpec, self.entries) if is_plain else (_spec, self._key())
 
 
 def _spec(entries: Any, unreduced: Any, reduced: Any) -> PartitionSpec:

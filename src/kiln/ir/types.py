@@ -2,13 +2,17 @@
 
 A `ShapedArray` is a shape, a dtype and a weak-type flag. Dimensions are ints, or `Size` expressions
 over named axes (`ir/sizes.py`). A dtype is a `numpy.dtype` or an extended one such as `key<fry>`.
-Inside `shard_map` a type also says along which mesh axes members may hold different values. The
-type of an array that Explicit axes of a mesh split says so: a `ShardedArray` (`sharded_type.py`).
+Inside `shard_map` a type also says along which mesh axes members may hold different values.
+
+An array that Explicit axes of a mesh split has a `ShardedArray`, which says which mesh axes split
+which of its axes; one that none splits has a `ShapedArray`, as everywhere: programs without
+Explicit axes never meet the other class.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Any
 
@@ -16,11 +20,11 @@ import numpy as np
 
 from kiln.base import dtypes
 from kiln.base.config import options
-from kiln.base.errors import three_lines
+from kiln.base.errors import ShardingTypeError, three_lines
 from kiln.base.source import current_source
 from kiln.ir.abstract_mesh import EMPTY
-from kiln.ir.mesh import PartitionSpec
-from kiln.ir.sharding import NamedSharding
+from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec, axes_of
+from kiln.ir.sharding import NamedSharding, Sharding
 from kiln.ir.sizes import Dim, product
 
 Shape = tuple[Dim, ...]
@@ -236,3 +240,242 @@ def _check_addressable(aval: ShapedArray, size: int) -> None:
                 "use smaller sizes, or reduce part by part (lax.scan, lax.map) without the array",
             )
         )
+
+
+Split = tuple[Any, ...]
+"""For each axis of an array: None, the name of a mesh axis, or a tuple of names."""
+
+
+class ShardedArray(ShapedArray):
+    """The type of an array of which `split` says which mesh axes split it.
+
+    `placing` is the sharding over the mesh, with devices if it has some. The `sharding` that users
+    see is over the mesh without devices, as in JAX.
+
+    Raises: ShardingTypeError for a mesh axis that splits two axes, or an indivisible size.
+    """
+
+    __slots__ = ("placing", "split")
+
+    placing: NamedSharding
+    split: Split
+
+    def __init__(
+        self,
+        shape: Sequence[Dim],
+        dtype: Any,
+        weak_type: bool = False,
+        varying: Varying = NOWHERE,
+        *,
+        mesh: Any,
+        split: Split,
+    ) -> None:
+        super().__init__(shape, dtype, weak_type, varying)
+        self.split = split
+        names = [name for entry in split for name in axes_of(entry)]
+        if len(names) != len(set(names)):
+            raise ShardingTypeError(
+                three_lines(
+                    f"the type {self} at {current_source()}",
+                    "a mesh axis would split two axes of the array",
+                    "say how it is to be sharded with out_sharding=, or reshard an operand: "
+                    "kiln.reshard(x, P(...))",
+                )
+            )
+        for size, entry in zip(self.shape, split, strict=True):
+            parts = math.prod(mesh.shape[name] for name in axes_of(entry))
+            if parts > 1 and isinstance(size, int) and size % parts:
+                raise ShardingTypeError(
+                    three_lines(
+                        f"the type {self} at {current_source()}",
+                        f"an axis of size {size} cannot be split into {parts} equal parts",
+                        "say how it is to be sharded with out_sharding=, or reshard an operand: "
+                        "kiln.reshard(x, P(...))",
+                    )
+                )
+        self.placing = NamedSharding(mesh, PartitionSpec(*split))
+        self._hash = hash((self._hash, self.placing))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return (
+            type(other) is ShardedArray
+            and self._hash == other._hash
+            and self.shape == other.shape
+            and self.dtype == other.dtype
+            and self.weak_type == other.weak_type
+            and self.varying == other.varying
+            and self.placing == other.placing
+        )
+
+    @property
+    def sharding(self) -> NamedSharding:
+        """The sharding, over the mesh without devices."""
+        return NamedSharding(self.placing.mesh.abstract_mesh, self.placing.spec)
+
+    def with_(
+        self,
+        *,
+        shape: Sequence[Dim] | None = None,
+        dtype: Any = None,
+        weak_type: bool | None = None,
+        varying: Varying | None = None,
+    ) -> ShapedArray:
+        """Return a copy with some parts replaced.
+
+        Raises: ShardingTypeError for another shape: it does not say how that is sharded.
+        """
+        if shape is not None and tuple(shape) != self.shape:
+            raise ShardingTypeError(
+                three_lines(
+                    f"the type {self} with shape {tuple(shape)} at {current_source()}",
+                    "the type does not determine how an array of that shape is sharded",
+                    "reshard the operand, kiln.reshard(x, P()), or wrap the function with "
+                    "kiln.sharding.auto_axes(function, out_sharding=P(...))",
+                )
+            )
+        return ShardedArray(
+            self.shape,
+            self.dtype if dtype is None else dtype,
+            self.weak_type if weak_type is None else weak_type,
+            self.varying if varying is None else varying,
+            mesh=self.placing.mesh,
+            split=self.split,
+        )
+
+    def update(self, **changes: Any) -> ShapedArray:
+        """Return a copy with another `shape`, `dtype`, `weak_type` or `sharding`."""
+        place = changes.pop("sharding", self.placing)
+        return typed(plain(self).update(**changes), place)  # type: ignore[no-any-return]
+
+    def without_axis(self, axis: int) -> ShapedArray:
+        """Return the type of the elements of a stack along an axis."""
+        return self._with_split(super().without_axis(axis), _dropped(self.split, axis))
+
+    def with_axis(self, axis: int, size: Dim) -> ShapedArray:
+        """Return the type of a stack of such values along a new axis, which nothing splits."""
+        split = (*self.split[:axis], None, *self.split[axis:])
+        return self._with_split(super().with_axis(axis, size), split)
+
+    def _with_split(self, aval: ShapedArray, split: Split) -> ShapedArray:
+        return with_split(aval, self.placing.mesh, split)
+
+    def tangent(self) -> ShapedArray:
+        """Return the type of a tangent."""
+        found = plain(self).tangent()
+        return self if found.dtype == self.dtype else found
+
+    def physical(self) -> ShapedArray:
+        """Return the type of the data, which says nothing of shardings."""
+        return plain(self).physical()  # type: ignore[no-any-return]
+
+    def str_short(self, *, short_dtypes: bool = True) -> str:
+        """Return `f32[8@x,2]`, or `float32[8@(x,y),2]`."""
+        name = plain(self).with_(shape=()).str_short(short_dtypes=short_dtypes)
+        axes = []
+        for size, entry in zip(self.shape, self.split, strict=True):
+            by = f"({','.join(map(str, entry))})" if isinstance(entry, tuple) else entry
+            axes.append(f"{size}" if entry is None else f"{size}@{by}")
+        return f"{name[:-2]}[{','.join(axes)}]"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        parts = self.shape, self.dtype, self.weak_type, self.varying, self.placing.mesh, self.split
+        return _sharded_array, parts
+
+
+def _sharded_array(
+    shape: Any, dtype: Any, weak_type: bool, varying: Any, mesh: Any, split: Any
+) -> ShardedArray:
+    return ShardedArray(shape, dtype, weak_type, varying, mesh=mesh, split=split)
+
+
+def _dropped(split: Split, axis: int) -> Split:
+    return split[:axis] + split[axis + 1 :]
+
+
+def plain(aval: Any) -> Any:
+    """Return a type that says nothing of shardings; the same object if it does not."""
+    if type(aval) is not ShardedArray:
+        return aval
+    return ShapedArray(aval.shape, aval.dtype, aval.weak_type, aval.varying)
+
+
+def with_split(aval: ShapedArray, mesh: Any, split: Sequence[Any]) -> ShapedArray:
+    """Return a type that says that mesh axes split its axes so.
+
+    Raises: ShardingTypeError for a mesh axis that splits two axes, or an indivisible size.
+    """
+    entries = tuple(split)
+    if not any(entries):
+        return plain(aval)  # type: ignore[no-any-return]
+    return ShardedArray(
+        aval.shape, aval.dtype, aval.weak_type, aval.varying, mesh=mesh, split=entries
+    )
+
+
+def typed(aval: Any, sharding: Sharding | None) -> Any:
+    """Return the type of an array with a sharding: it says how Explicit axes split the array."""
+    if sharding is None or not sharding.is_explicit:
+        return plain(aval)
+    assert isinstance(sharding, NamedSharding)
+    mesh = sharding.mesh
+    explicit = mesh.explicit_axes
+    entries = [_only(entry, explicit) for entry in sharding.spec]
+    entries += [None] * (aval.ndim - len(entries))
+    return with_split(aval, mesh, entries)
+
+
+def _only(entry: Any, names: Sequence[Any]) -> Any:
+    if entry is None or entry is UNCONSTRAINED:
+        return None
+    found = tuple(name for name in axes_of(entry) if name in names)
+    return None if not found else found[0] if len(found) == 1 else found
+
+
+def is_told(avals: Iterable[Any]) -> bool:
+    """Tell whether a type says how its array is sharded."""
+    return any(type(aval) is ShardedArray for aval in avals)
+
+
+def is_split_alike(a: Any, b: Any) -> bool:
+    """Tell whether two types say the same of shardings."""
+    return not is_told((a, b)) or a.split == b.split
+
+
+def mesh_of(avals: Iterable[Any]) -> Any:
+    """Return the mesh of the types that speak of one.
+
+    Raises: ShardingTypeError if they speak of several.
+    """
+    found: ShardedArray | None = None
+    for aval in avals:
+        if type(aval) is not ShardedArray:
+            continue
+        if found is None:
+            found = aval
+        elif not is_same_mesh(found.placing.mesh, aval.placing.mesh):
+            raise ShardingTypeError(
+                three_lines(
+                    f"operands of types {found} and {aval} at {current_source()}",
+                    f"Mesh for all inputs should be equal. Got one mesh: {found.placing.mesh} and "
+                    f"another mesh: {aval.placing.mesh}",
+                    "bring the operands to one mesh: kiln.device_put(x, NamedSharding(mesh, P()))",
+                )
+            )
+    assert found is not None
+    return found.placing.mesh
+
+
+def is_same_mesh(a: Any, b: Any) -> bool:
+    """Tell whether two meshes have the same axes: their devices may differ."""
+    return a is b or (a.shape_tuple == b.shape_tuple and a.axis_types == b.axis_types)
+
+
+def compiler_decides() -> bool:
+    """Tell whether the mesh in force has axes, and none is Explicit, as inside `auto_axes`."""
+    mesh: Mesh | None = options().mesh
+    return mesh is not None and not mesh.is_explicit

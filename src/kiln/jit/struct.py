@@ -13,10 +13,9 @@ from kiln.base.source import current_source
 from kiln.core.array import ArrayOperators
 from kiln.core.ref import Ref
 from kiln.core.trace import aval_of
-from kiln.ir.sharded_type import ShardedArray, typed
 from kiln.ir.sharding import Sharding
 from kiln.ir.sizes import Dim, product
-from kiln.ir.types import ShapedArray
+from kiln.ir.types import ShapedArray, ShardedArray, typed
 
 _VALUES = (ArrayOperators, Ref, np.ndarray, np.generic)
 

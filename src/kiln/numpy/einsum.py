@@ -28,9 +28,9 @@ from kiln.numpy.matrices import diagonal
 from kiln.numpy.promotion import operands as array_operands
 from kiln.numpy.promotion import promote_dtypes
 from kiln.ops import contraction, reduction
-from kiln.ops.explicit_sharding import auto
 from kiln.ops.out_sharding import sharded
 from kiln.ops.shape import reduce_sum, squeeze, transpose
+from kiln.ops.sharding import auto
 
 
 class _Step(NamedTuple):

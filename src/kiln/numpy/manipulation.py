@@ -20,9 +20,9 @@ from kiln.numpy import promotion
 from kiln.numpy.creation import canonical_shape
 from kiln.numpy.promotion import lifted, operands, shape_of
 from kiln.ops import shape as shape_ops
-from kiln.ops.explicit_sharding import auto
 from kiln.ops.out_sharding import sharded
 from kiln.ops.shape import canonical_axis, move_axis
+from kiln.ops.sharding import auto
 
 
 def one(name: str, x: Any) -> Array:

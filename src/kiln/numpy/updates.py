@@ -51,9 +51,9 @@ from kiln.ops.dimension_numbers import (
     GatherScatterMode,
     ScatterDimensionNumbers,
 )
-from kiln.ops.explicit_sharding import auto
 from kiln.ops.out_sharding import sharded
 from kiln.ops.shape import expand_dims, full, reshape
+from kiln.ops.sharding import auto
 from kiln.ops.size_value import as_index
 from kiln.ops.slicing import dynamic_update_slice_in_dim, dynamic_update_slice_p
 from kiln.ops.static_slicing import slice as static_slice
@@ -233,7 +233,10 @@ def update(
     Warns if the values' dtype cannot be cast safely to the array's.
     """
     if out_sharding is not None:
-        told = {"indices_are_sorted": indices_are_sorted, "unique_indices": unique_indices}
+        told: dict[str, Any] = {
+            "indices_are_sorted": indices_are_sorted,
+            "unique_indices": unique_indices,
+        }
         told |= {"mode": mode, "wrap_negative_indices": wrap_negative_indices}
         values = values if dtypes.is_python_scalar(values) else auto(asarray(values))
         changed = update(how, auto(x), _auto_index(index), values, **told)

@@ -26,11 +26,10 @@ from kiln.ir.types import ShapedArray
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.dot_algorithms import DotAlgorithm, DotAlgorithmPreset, names_algorithm
 from kiln.ops.edge_semantics import convert
-from kiln.ops.explicit_sharding import auto
 from kiln.ops.families import add
-from kiln.ops.out_sharding import sharded
+from kiln.ops.out_sharding import contracted, sharded
 from kiln.ops.shape import kept_axes, transpose
-from kiln.ops.splitting import contracted
+from kiln.ops.sharding import auto
 
 Axes = tuple[int, ...]
 DotDimensionNumbers = tuple[tuple[Axes, Axes], tuple[Axes, Axes]]

@@ -19,7 +19,7 @@ from kiln.base.source import current_source
 from kiln.core.absent import is_linear
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.primitive import Primitive
-from kiln.core.result_types import refuse
+from kiln.core.staging import refuse
 from kiln.core.trace import aval_of
 from kiln.ir.types import ShapedArray
 from kiln.ops.contraction import (
@@ -32,10 +32,9 @@ from kiln.ops.contraction import (
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.convolution_numbers import ConvDimensionNumbers, conv_dimension_numbers
 from kiln.ops.edge_semantics import convert
-from kiln.ops.explicit_sharding import auto
-from kiln.ops.out_sharding import sharded
+from kiln.ops.out_sharding import parts_of, sharded
 from kiln.ops.shape import move_axis, reshape, rev, zeros_of
-from kiln.ops.splitting import parts_of
+from kiln.ops.sharding import auto
 from kiln.ops.window_geometry import Windows, dilated, view_windows, windows_of
 
 WORDS = ("rhs spatial shape", "window_strides", "lhs_dilation", "rhs_dilation")

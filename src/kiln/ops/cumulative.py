@@ -39,10 +39,10 @@ from kiln.ops.elementwise import (
     zeros_like,
 )
 from kiln.ops.families import INEXACT, NUMBER, add, constant
+from kiln.ops.out_sharding import whole_along
 from kiln.ops.reduction import Accepted, check_dtype, widened
 from kiln.ops.shape import canonical_axis, expand_dims, reshape, rev
 from kiln.ops.slicing import concatenate, pad, slice_in_dim
-from kiln.ops.splitting import whole_along
 
 Pair = tuple[Any, Any]
 

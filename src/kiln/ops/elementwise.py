@@ -18,11 +18,10 @@ from kiln.base.lazy import key_generators
 from kiln.base.source import current_source
 from kiln.core.absent import Zero, is_linear
 from kiln.core.array_type import Array, ArrayLike
-from kiln.core.result_types import refuse
+from kiln.core.staging import refuse
 from kiln.core.trace import aval_of
-from kiln.ir.sharded_type import is_told
 from kiln.ir.sizes import Dim
-from kiln.ir.types import ShapedArray
+from kiln.ir.types import ShapedArray, is_told
 from kiln.ops import edge_semantics as edge
 from kiln.ops.conversion import complex, conj, convert_element_type, real
 from kiln.ops.families import (

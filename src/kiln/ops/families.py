@@ -23,6 +23,7 @@ from kiln.core.trace import aval_of, is_typed
 from kiln.execution.eager_plans import eager
 from kiln.ir.types import ShapedArray
 from kiln.ops.accuracy import Accuracy, check_accuracy
+from kiln.ops.out_sharding import joined
 from kiln.ops.shape import (
     broadcast_in_dim,
     full_of,
@@ -31,7 +32,6 @@ from kiln.ops.shape import (
     scalar,
     to_front,
 )
-from kiln.ops.splitting import joined
 
 Partial = Callable[..., Any]
 Unary = Callable[[ArrayLike], Array]

@@ -22,8 +22,8 @@ from kiln.ops.elementwise import bitwise_and, mul, ne, select
 from kiln.ops.families import constant, full_like
 from kiln.ops.linear_op import LinearOp
 from kiln.ops.matrices import complex_dtype, real_dtype
+from kiln.ops.out_sharding import whole_along
 from kiln.ops.shape import broadcasted_iota, elements, to_front
-from kiln.ops.splitting import whole_along
 from kiln.ops.static_slicing import pad
 
 

@@ -30,7 +30,7 @@ from kiln.ir.sizes import product
 from kiln.ir.types import ShapedArray
 from kiln.ops.elementwise import and_p, max_p, min_p, mul_p, or_p, xor_p
 from kiln.ops.families import Elementwise, add_p
-from kiln.ops.out_sharding import sharded
+from kiln.ops.out_sharding import kept, sharded
 from kiln.ops.product import reduce_prod_p
 from kiln.ops.reduction import (
     check_reduced_axes,
@@ -53,7 +53,6 @@ from kiln.ops.shape import (
     without,
 )
 from kiln.ops.slicing import concatenate, slice_in_dim
-from kiln.ops.splitting import kept
 
 BY_OPERATION: dict[Operation, Primitive] = {
     add_p: reduce_sum_p,

@@ -27,9 +27,9 @@ from kiln.ops.generic_reduction import (
     operation_of,
     stage_combination,
 )
+from kiln.ops.out_sharding import resized
 from kiln.ops.shape import broadcast_scalar, filled, full, mapped_at
 from kiln.ops.slicing import pad, slice
-from kiln.ops.splitting import resized
 from kiln.ops.window import (
     geometry,
     reduce_window_max_p,

@@ -32,6 +32,7 @@ from kiln.ops.dimension_numbers import (
     scatter_type,
 )
 from kiln.ops.elementwise import add, constant, div, eq, mul, neg, select
+from kiln.ops.out_sharding import gathered, scattered
 from kiln.ops.shape import (
     broadcast_in_dim,
     filled,
@@ -43,7 +44,6 @@ from kiln.ops.shape import (
     to_front,
     zeros_of,
 )
-from kiln.ops.splitting import gathered, scattered
 from kiln.ops.window_addresses import read, write
 
 _ALL_ONES = np.array([2**64 - 1] * 2, np.uint64).view(np.complex128)[0]

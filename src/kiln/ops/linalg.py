@@ -39,6 +39,7 @@ from kiln.ops.matrices import (
     transposed,
     upper,
 )
+from kiln.ops.out_sharding import plain_along, stacks
 from kiln.ops.shape import (
     broadcasted_iota,
     expand_dims,
@@ -47,7 +48,6 @@ from kiln.ops.shape import (
     squeeze,
 )
 from kiln.ops.sorting import sort
-from kiln.ops.splitting import plain_along, stacks
 from kiln.ops.static_slicing import pad, slice_in_dim
 
 _INT = np.dtype(np.int32)

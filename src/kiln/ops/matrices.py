@@ -23,6 +23,7 @@ from kiln.ops.contraction import Precision, batch_matmul
 from kiln.ops.conversion import conj, convert_element_type, real
 from kiln.ops.elementwise import add, div, eq, ge, mul, select
 from kiln.ops.families import constant, full_like
+from kiln.ops.out_sharding import stacks
 from kiln.ops.shape import (
     broadcast_in_dim,
     broadcasted_iota,
@@ -31,7 +32,6 @@ from kiln.ops.shape import (
     scalar,
     transpose,
 )
-from kiln.ops.splitting import stacks
 
 _INT = np.dtype(np.int32)
 COMPUTED = tuple(np.dtype(t) for t in (np.float32, np.float64, np.complex64, np.complex128))

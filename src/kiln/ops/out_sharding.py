@@ -1,20 +1,27 @@
-"""The keyword `out_sharding` of functions: how the result is to be sharded.
+"""How results are sharded: as the keyword `out_sharding` says, or as follows from the operands.
 
-It names axes of a mesh whose shardings the program chooses (`AxisType.Explicit`); for others the
-compiler does, so that naming them is an error.
+The keyword names axes of a mesh whose shardings types tell (`AxisType.Explicit`); for others the
+compiler decides, so that naming them is an error. What primitives' `splits` rules share has JAX's
+principle: an axis of a result is split as the axes of operands that it corresponds to. Where these
+differ, or elements would have to be moved in a way that the operation does not name, nothing is
+guessed: the caller says what is wanted.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.staging import refuse
 from kiln.core.trace import aval_of
 from kiln.ir.abstract_mesh import AbstractMesh, AxisType
-from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec
+from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec, axes_of
 from kiln.ir.sharding import NamedSharding, require_fit
+from kiln.ir.types import Split, mesh_of, plain, with_split
 from kiln.ops.sharding import put
 
 
@@ -116,3 +123,295 @@ def _require_explicit(sharding: NamedSharding, name: str, asked: str) -> None:
                         "write lax.with_sharding_constraint(x, sharding)",
                     )
                 )
+
+
+_OUT = "say how the result is to be sharded with out_sharding=P(...), or reshard an operand: "
+_RESHARD = _OUT + "kiln.reshard(x, P(...))"
+
+
+def joined(name: str, xs: Sequence[Any]) -> Split:
+    """Return the split of a result whose axes are those of all operands; scalars have none."""
+    arrays = [x for x in xs if x.shape]
+    if not arrays:
+        return ()
+    found = list(arrays[0].split)
+    for x in arrays[1:]:
+        for axis, entry in enumerate(x.split):
+            if entry is None or entry == found[axis]:
+                continue
+            if found[axis] is not None:
+                refuse(
+                    name,
+                    xs,
+                    f"{name} got incompatible shardings for broadcasting: "
+                    f"{', '.join(str(tuple(each.split)) for each in arrays)}",
+                )
+            found[axis] = entry
+    return tuple(found)
+
+
+def equal(name: str, xs: Sequence[Any]) -> Split:
+    """Return the split that all operands have."""
+    if any(x.split != xs[0].split for x in xs):
+        listed = ", ".join(str(tuple(x.split)) for x in xs)
+        refuse(name, xs, f"All operands should have the same sharding. Got shardings {listed}")
+    return tuple(xs[0].split)
+
+
+def kept(x: Any, axes: Sequence[int]) -> Split:
+    """Return the split of a result that lacks some axes of the operand."""
+    return tuple(entry for axis, entry in enumerate(x.split) if axis not in axes)
+
+
+def resized(name: str, x: Any, result: Any) -> Split:
+    """Return the split of a result that has the operand's axes, some with other sizes."""
+    for size, new, entry in zip(x.shape, result.shape, x.split, strict=True):
+        if size != new and entry is not None:
+            parts = parts_of(x, entry)
+            if not isinstance(new, int) or new % parts:
+                refuse(
+                    name,
+                    [x],
+                    f"{name} on sharded dims where out dim ({new}) is not divisible by mesh axes "
+                    f"({parts}) with spec ({entry}) is not implemented: the result has shape "
+                    f"{tuple(result.shape)}",
+                )
+    return tuple(x.split)
+
+
+def parts_of(x: Any, entry: Any) -> int:
+    """Return into how many parts an entry of the split of an array splits an axis."""
+    if entry is None:
+        return 1
+    sizes = mesh_of([x]).shape
+    return math.prod(sizes[axis] for axis in axes_of(entry))
+
+
+def whole_along(name: str, x: Any, axes: Sequence[int], wrong: str = "") -> Split:
+    """Return the operand's split, in which nothing splits the given axes."""
+    split = [axis for axis in axes if x.split[axis] is not None]
+    if split:
+        wrong = wrong or f"{name} needs its operand unsharded along the axes it works on"
+        refuse(
+            name,
+            [x],
+            f"{wrong}, and {x.split[split[0]]} splits axis {split[0]}",
+            "gather the axis first: kiln.reshard(x, P(...)) with None there, or let the compiler "
+            "shard it: kiln.sharding.auto_axes(function, out_sharding=P(...))",
+        )
+    return tuple(x.split)
+
+
+def plain_along(x: Any, axis: int) -> Any:
+    """Return the operand's type as if nothing split one axis."""
+    if x.split[axis] is None:
+        return x
+    entries = [None if a == axis else entry for a, entry in enumerate(x.split)]
+    return with_split(plain(x), mesh_of([x]), entries)
+
+
+def stacks(name: str, xs: Sequence[Any], ranks: Sequence[int], results: Sequence[Any]) -> list[Any]:
+    """Return the splits of results of an operation on stacks of matrices or vectors."""
+    leading = []
+    for i, (x, rank) in enumerate(zip(xs, ranks, strict=True)):
+        at = x.ndim - rank
+        if any(x.split[at:]):
+            refuse(
+                name,
+                xs,
+                f"Input {i} to {name} must be unsharded on non-batch dimensions, but got {x.split}",
+            )
+        leading.append(tuple(x.split[:at]))
+    if any(each != leading[0] for each in leading):
+        refuse(
+            name, xs, f"All inputs to {name} must have the same batch sharding, but got {leading}"
+        )
+    return [(*leading[0], *[None] * (result.ndim - len(leading[0]))) for result in results]
+
+
+def contracted(name: str, x: Any, y: Any, numbers: Any) -> Split:
+    """Return the split of a product summed over contracting axes."""
+    (lc, rc), (lb, rb) = numbers
+    pairs = (
+        ("lhs batch dimensions and rhs batch dimensions to have the", lb, rb),
+        ("contracting dimensions to have", lc, rc),
+    )
+    for kind, left, right in pairs:
+        a, b = tuple(x.split[i] for i in left), tuple(y.split[i] for i in right)
+        if any(p != q and p is not None and q is not None for p, q in zip(a, b, strict=True)):
+            refuse(
+                name,
+                [x, y],
+                f"{name} requires {kind} consistent sharding, got {a} and {b}",
+                _RESHARD,
+            )
+        if left is lc and any(p is not None and q is not None for p, q in zip(a, b, strict=True)):
+            refuse(
+                name,
+                [x, y],
+                "Contracting dimensions are sharded and it is ambiguous how the output should be "
+                f"sharded: {a} and {b}",
+                _RESHARD,
+            )
+    both = [
+        x.split[i] if x.split[i] is not None else y.split[j] for i, j in zip(lb, rb, strict=True)
+    ]
+    return (*both, *kept(x, (*lb, *lc)), *kept(y, (*rb, *rc)))
+
+
+# Reshapes.
+
+
+def reshaped(x: Any, shape: Sequence[Any]) -> Split:
+    """Return the split of an array whose elements are put in another shape, in the same order.
+
+    Axes that are kept keep theirs. What splits axes that are merged splits the result, and of an
+    axis that becomes several, the first ones.
+    """
+    found: list[Any] = [None] * len(shape)
+    for old, new in _groups(x.shape, shape):
+        names = [x.split[i] for i in old]
+        if not any(names):
+            continue
+        many_old = [i for i in old if x.shape[i] != 1]
+        many_new = [i for i in new if shape[i] != 1]
+        if len(many_old) == len(many_new) == 1:
+            found[many_new[0]] = x.split[many_old[0]]
+        elif not _handed_on(x, many_old, shape, many_new, found):
+            refuse(
+                "reshape",
+                [x],
+                "This reshape is not supported: the sharding of the result is ambiguous. Got new "
+                f"sizes {tuple(shape)}",
+                "say how the result is to be sharded: x.reshape(shape, out_sharding=P(...))",
+            )
+    return tuple(found)
+
+
+def _groups(before: Sequence[Any], after: Sequence[Any]) -> list[tuple[list[int], list[int]]]:
+    """Return the smallest groups of axes, before and after, that have the same elements."""
+    found: list[tuple[list[int], list[int]]] = []
+    i = j = 0
+    while i < len(before) or j < len(after):
+        old, new = [], []
+        if i < len(before):
+            old.append(i)
+            i += 1
+        if j < len(after):
+            new.append(j)
+            j += 1
+        while True:
+            a = math.prod(before[k] for k in old)
+            b = math.prod(after[k] for k in new)
+            if a == b:
+                break
+            if not (isinstance(a, int) and isinstance(b, int)) or 0 in (a, b):
+                # Sizes with names, or nothing at all: one group of what remains.
+                old += range(i, len(before))
+                new += range(j, len(after))
+                i, j = len(before), len(after)
+                break
+            if a < b:
+                old.append(i)
+                i += 1
+            else:
+                new.append(j)
+                j += 1
+        found.append((old, new))
+    return found
+
+
+def _handed_on(
+    x: Any, old: Sequence[int], shape: Sequence[Any], new: Sequence[int], found: list[Any]
+) -> bool:
+    """Let the mesh axes that split a group of axes split those after the reshape, in order.
+
+    Returns False if they cannot: if one is whole before one that is split, or sizes do not divide.
+    """
+    if len(old) > 1 and len(new) > 1:
+        return False
+    entries = [x.split[axis] for axis in old]
+    while entries and entries[-1] is None:
+        entries.pop()
+    if None in entries:
+        return False
+    names = [name for entry in entries for name in axes_of(entry)]
+    sizes = mesh_of([x]).shape
+    for axis in new:
+        rest, taken = shape[axis], []
+        while names and rest > 1:
+            rest, more = divmod(rest, sizes[names[0]])
+            if more:
+                return False
+            taken.append(names.pop(0))
+        found[axis] = None if not taken else taken[0] if len(taken) == 1 else tuple(taken)
+    return not names
+
+
+# Windows.
+
+
+def gathered(x: Any, indices: Any, window: Any, slice_sizes: Sequence[Any]) -> Split:
+    """Return the split of windows that are read from an array."""
+    read_whole = all(
+        slice_sizes[axis] == x.shape[axis] or x.split[axis] is None
+        for axis in range(x.ndim)
+        if axis not in window.batching
+    )
+    rows = list(indices.split[:-1])
+    others = [entry for axis, entry in enumerate(rows) if axis not in window.along]
+    pairs = list(zip(window.batching, window.along, strict=True))
+    if (
+        not read_whole
+        or any(others)
+        or indices.split[-1] is not None
+        or any(_differ(x.split[a], rows[b]) for a, b in pairs)
+    ):
+        refuse(
+            "gather",
+            [x, indices],
+            "out sharding could not be resolved unambiguously (or would require collectives on "
+            "inputs)",
+            "Use `.at[...].get(out_sharding=)` to provide output PartitionSpec, such as P('x')",
+        )
+    for a, b in pairs:
+        rows[b] = rows[b] if rows[b] is not None else x.split[a]
+    return tuple(window.arranged(rows, x.split))
+
+
+def scattered(name: str, x: Any, indices: Any, updates: Any, window: Any) -> Split:
+    """Return the split of an array into which windows are written."""
+    inside = window.kept(x.ndim)
+    rows = [a for a in range(updates.ndim) if a not in window.placed]
+    triples = [
+        (a, x.split[a], indices.split[b], updates.split[rows[b]])
+        for a, b in zip(window.batching, window.along, strict=True)
+    ]
+    fits = (
+        all(
+            x.split[a] == updates.split[u]
+            and (x.split[a] is None or x.shape[a] == updates.shape[u])
+            for a, u in zip(inside, window.placed, strict=True)
+        )
+        and not any(x.split[a] for a in window.dropped)
+        and not any(updates.split[rows[b]] for b in range(len(rows)) if b not in window.along)
+        and not any(e for b, e in enumerate(indices.split) if b not in window.along)
+        and not any(_differ(p, q) or _differ(q, r) or _differ(p, r) for _, p, q, r in triples)
+    )
+    if not fits:
+        refuse(
+            name,
+            [x, indices, updates],
+            "out sharding could not be resolved unambiguously (or would require collectives on "
+            "inputs)",
+            "Use `.at[...].set/add/mul/...(out_sharding=)` to provide output PartitionSpec, such "
+            "as P('x')",
+        )
+    found = list(x.split)
+    for a, p, q, r in triples:
+        found[a] = next((entry for entry in (p, q, r) if entry is not None), None)
+    return tuple(found)
+
+
+def _differ(a: Any, b: Any) -> bool:
+    return a is not None and b is not None and a != b

@@ -33,6 +33,7 @@ from kiln.ops.elementwise import (
     shift_right_logical,
 )
 from kiln.ops.families import full_like
+from kiln.ops.out_sharding import whole_along
 from kiln.ops.shape import (
     broadcast_in_dim,
     expand_dims,
@@ -41,7 +42,6 @@ from kiln.ops.shape import (
     reshape,
     to_front,
 )
-from kiln.ops.splitting import whole_along
 from kiln.ops.static_slicing import concatenate, index_in_dim, pad, slice_in_dim
 from kiln.ops.threefry import UINT32, hash_words, threefry2x32
 

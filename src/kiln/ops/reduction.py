@@ -24,8 +24,8 @@ from kiln.ir.types import ShapedArray
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.elementwise import div, eq, mul
 from kiln.ops.families import ANY, BITS, FLOAT, Elementwise
+from kiln.ops.out_sharding import kept
 from kiln.ops.shape import broadcast_in_dim, kept_axes, reduce_sum, without
-from kiln.ops.splitting import kept
 
 Accepted = tuple[type, ...]
 

@@ -22,12 +22,11 @@ from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of, is_typed
 from kiln.ir.sizes import Dim, Size, product
 from kiln.ir.types import ShapedArray
-from kiln.ops.axes import canonical_axis, check_axes, check_sizes
-from kiln.ops.explicit_sharding import auto, retyped
+from kiln.ops.dimension_numbers import canonical_axis, check_axes, check_sizes
 from kiln.ops.linear_op import LinearOp
-from kiln.ops.out_sharding import sharded
+from kiln.ops.out_sharding import kept, reshaped, sharded
+from kiln.ops.sharding import auto, retyped
 from kiln.ops.size_value import size_like
-from kiln.ops.splitting import kept, reshaped
 
 
 def _why_not_placed(operand: Sequence[Dim], shape: Sequence[Dim], places: Sequence[int]) -> str:

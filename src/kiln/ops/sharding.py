@@ -1,4 +1,9 @@
-"""Shardings of values inside a program: a constraint is an identity that the partitioner obeys."""
+"""Shardings of values inside a program.
+
+A constraint is an identity that the partitioner obeys. Two identities change what types tell: after
+a `reshard` they say something else, after a `mesh_cast` nothing, and the compiler decides, as
+inside `auto_axes`. A `reshard` becomes a constraint when the program is compiled.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +15,21 @@ from kiln.base.errors import three_lines
 from kiln.base.processes import process_count
 from kiln.base.source import current_source
 from kiln.base.tree import broadcast_prefix, tree_flatten, tree_unflatten
-from kiln.core.array import ConcreteArray
+from kiln.core.array import ConcreteArray, with_type
 from kiln.core.array_placement import placed, spread
 from kiln.core.engine import default_engine
 from kiln.core.shards import is_all_here, require_part
+from kiln.core.staging import StagingTrace
 from kiln.core.trace import Tracer, aval_of
 from kiln.core.transfers import moved
 from kiln.execution.compilation import as_array
+from kiln.execution.programs import set_constraint
 from kiln.execution.resharding import resharded
 from kiln.ir.abstract_mesh import AbstractMesh
 from kiln.ir.formats import Format, require_rows
 from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec
-from kiln.ir.sharded_type import typed
 from kiln.ir.sharding import NamedSharding, Sharding, SingleDeviceSharding, fitted, require_fit
-from kiln.ir.types import ShapedArray
-from kiln.ops.explicit_sharding import auto, reshard_p
+from kiln.ir.types import ShapedArray, ShardedArray, plain, typed
 from kiln.ops.linear_op import LinearOp
 
 T = TypeVar("T")
@@ -259,3 +264,86 @@ def _on_devices(sharding: NamedSharding, option: str) -> NamedSharding:
             "set a mesh with these axes: with kiln.set_mesh(mesh): ...",
         )
     )
+
+
+class TypeOfSharding(LinearOp):
+    """An identity after which the type says something else of the sharding."""
+
+    tells_shardings = True
+
+    def stage(self, trace: StagingTrace, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Record the equation; from now on, types in the program tell shardings."""
+        atoms = [trace.atom(x) for x in args]
+        trace.is_told = True
+        inferred = self.infer(*[atom.aval for atom in atoms], **params)
+        return trace.record(self, atoms, inferred, params)
+
+    def numpy(self, x: Any, **params: Any) -> Any:
+        return x
+
+    def expand(self, x: Any, **params: Any) -> Any:
+        return x
+
+
+class Reshard(TypeOfSharding):
+    """Shard the operand as `sharding` says."""
+
+    name = "reshard"
+
+    def infer(self, x: Any, *, sharding: NamedSharding) -> ShapedArray:
+        return typed(x, sharding)
+
+    def evaluate(self, x: Any, *, sharding: NamedSharding) -> Any:
+        memory = default_engine().memory
+        array = as_array(x)
+        return placed(array, memory, sharding) if memory.places_arrays else array
+
+    def transpose(self, ct: Any, x: Any, *, sharding: NamedSharding) -> Any:
+        return [retyped(ct, x.aval)]
+
+    def batch(
+        self, size: Any, xs: Sequence[Any], axes: Sequence[Any], *, sharding: NamedSharding
+    ) -> Any:
+        (x,), (at,) = xs, axes
+        aval = aval_of(x)
+        entries = [*sharding.spec, *[None] * (aval.ndim - 1 - len(sharding.spec))]
+        entries.insert(at, aval.split[at])
+        stacked = NamedSharding(sharding.mesh, PartitionSpec(*entries))
+        return self.bind(x, sharding=stacked), at
+
+
+class MeshCast(TypeOfSharding):
+    """Say nothing of how the operand is sharded: the compiler decides what follows."""
+
+    name = "mesh_cast"
+
+    def infer(self, x: Any) -> ShapedArray:
+        return plain(x)
+
+    def evaluate(self, x: Any) -> Any:
+        return with_type(x, plain(x.aval))
+
+    def transpose(self, ct: Any, x: Any) -> Any:
+        return [retyped(ct, x.aval)]
+
+    def batch(self, size: Any, xs: Sequence[Any], axes: Sequence[Any]) -> Any:
+        return self.bind(*xs), axes[0]
+
+
+reshard_p = Reshard()
+mesh_cast_p = MeshCast()
+set_constraint(reshard_p)
+
+
+def auto(x: Any) -> Any:
+    """Return a value whose type says nothing of its sharding; the same one if it does not."""
+    return mesh_cast_p.bind(x) if type(aval_of(x)) is ShardedArray else x
+
+
+def retyped(x: Any, aval: ShapedArray) -> Any:
+    """Return a value whose type says of its sharding what another type says."""
+    if aval_of(x).split == aval.split:
+        return x
+    if type(aval) is ShardedArray:
+        return reshard_p.bind(x, sharding=aval.placing)
+    return auto(x)

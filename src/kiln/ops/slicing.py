@@ -25,6 +25,7 @@ from kiln.ops.conversion import convert_element_type
 from kiln.ops.dimension_numbers import CLIP, Window
 from kiln.ops.elementwise import add, constant, lt, select
 from kiln.ops.indexing import gather_p, scatter_p
+from kiln.ops.out_sharding import equal, resized
 from kiln.ops.shape import (
     canonical_axis,
     expand_dims,
@@ -36,7 +37,6 @@ from kiln.ops.shape import (
     zeros_of,
 )
 from kiln.ops.size_value import as_index
-from kiln.ops.splitting import equal, resized
 from kiln.ops.static_slicing import (
     builtin_slice,
     check_same_dtype,

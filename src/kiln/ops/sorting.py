@@ -24,9 +24,9 @@ from kiln.ir.types import ShapedArray
 from kiln.ops.dimension_numbers import GatherDimensionNumbers, GatherScatterMode
 from kiln.ops.families import ANY
 from kiln.ops.indexing import gather
+from kiln.ops.out_sharding import joined, whole_along
 from kiln.ops.reduction import check_dtype, widened
 from kiln.ops.shape import broadcasted_iota, canonical_axis, expand_dims, mapped_at
-from kiln.ops.splitting import joined, whole_along
 
 _WHOLE = "The input should be unsharded over the axis along which to compute the top_k values"
 

@@ -23,6 +23,7 @@ from kiln.ir.sizes import Dim, Size, maximum
 from kiln.ir.types import ShapedArray
 from kiln.ops.elementwise import constant, select
 from kiln.ops.linear_op import LinearOp
+from kiln.ops.out_sharding import equal, resized
 from kiln.ops.shape import (
     broadcast_in_dim,
     canonical_axis,
@@ -34,7 +35,6 @@ from kiln.ops.shape import (
     squeeze,
     to_front,
 )
-from kiln.ops.splitting import equal, resized
 
 Config = Sequence[tuple[int, int, int]]
 

@@ -31,10 +31,10 @@ from kiln.ops.elementwise import (
     zeros_like,
 )
 from kiln.ops.families import ANY, NUMBER, add, constant
+from kiln.ops.out_sharding import resized
 from kiln.ops.reduction import Accepted, check_dtype, highest, lowest, widened
 from kiln.ops.shape import full, mapped_at, scalar, zeros_of
 from kiln.ops.slicing import pad, slice
-from kiln.ops.splitting import resized
 from kiln.ops.window_geometry import Windows, dilated, view_windows
 
 # Host windows of more elements than this are reduced as a strided view, not element by element.

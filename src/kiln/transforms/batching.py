@@ -14,9 +14,8 @@ from kiln.core.trace import Trace, Tracer, aval_of, axis_bound, check_live, stat
 from kiln.ir.effects import named_axis
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.operation import Operation
-from kiln.ir.sharded_type import with_split
 from kiln.ir.sizes import Dim
-from kiln.ir.types import ShapedArray
+from kiln.ir.types import ShapedArray, with_split
 from kiln.ops.shape import mapped_at
 
 

@@ -12,11 +12,10 @@ from kiln.core.leaks import check_leaks
 from kiln.core.staging import eval_jaxpr
 from kiln.core.trace import aval_of, state
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
-from kiln.ir.sharded_type import is_told, plain
-from kiln.ir.types import ShapedArray
-from kiln.ops.explicit_sharding import auto, retyped
+from kiln.ir.types import ShapedArray, is_told, plain
 from kiln.ops.families import add
 from kiln.ops.shape import filled
+from kiln.ops.sharding import auto, retyped
 from kiln.transforms.jvp import jvp
 from kiln.transforms.partial_eval import PartialEvalTrace
 

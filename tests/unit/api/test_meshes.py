@@ -54,7 +54,8 @@ def test_reshard_follows_the_mesh() -> None:
         assert moved.sharding == NamedSharding(mesh(), P("x"))
         assert kiln.jit(lambda x: kiln.reshard(x, P("x")) * 2)(x).tolist() == (x * 2).tolist()
         abstract = NamedSharding(kiln.sharding.get_abstract_mesh(), P("x"))
-        assert lax.with_sharding_constraint(x, abstract).sharding == moved.sharding
+        assert kiln.reshard(x, abstract).sharding == moved.sharding
+        assert lax.with_sharding_constraint(moved, abstract).sharding == moved.sharding
         g = kiln.sharding.auto_axes(lambda x: x * 2, out_sharding=P("x"))
         assert g(x).sharding == moved.sharding
         h = kiln.sharding.explicit_axes(lambda x: x * 2, in_sharding=P("x"))

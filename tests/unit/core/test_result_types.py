@@ -8,12 +8,11 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln.base.config import override
-from kiln.core.result_types import types_of_results
+from kiln.core.staging import types_of_results
 from kiln.errors import ShardingTypeError
 from kiln.extend.core import Primitive
 from kiln.ir.abstract_mesh import AbstractMesh, AxisType
-from kiln.ir.sharded_type import with_split
-from kiln.ir.types import ShapedArray
+from kiln.ir.types import ShapedArray, with_split
 from kiln.ops.elementwise import sin_p
 from kiln.ops.families import add_p
 from kiln.ops.sorting import sort_p

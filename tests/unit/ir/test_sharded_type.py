@@ -12,7 +12,9 @@ from kiln.base.config import override
 from kiln.errors import ShardingTypeError
 from kiln.ir.abstract_mesh import EMPTY, AbstractMesh, AxisType
 from kiln.ir.mesh import PartitionSpec as P
-from kiln.ir.sharded_type import (
+from kiln.ir.sharding import NamedSharding
+from kiln.ir.types import (
+    ShapedArray,
     ShardedArray,
     compiler_decides,
     is_split_alike,
@@ -22,8 +24,6 @@ from kiln.ir.sharded_type import (
     typed,
     with_split,
 )
-from kiln.ir.sharding import NamedSharding
-from kiln.ir.types import ShapedArray
 
 FLOAT = np.dtype(np.float32)
 MESH = AbstractMesh((4, 2), ("x", "y"), (AxisType.Explicit,) * 2)

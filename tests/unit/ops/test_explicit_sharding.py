@@ -12,7 +12,7 @@ import kiln
 import kiln.numpy as jnp
 from kiln import lax
 from kiln.ir.types import ShapedArray
-from kiln.ops.explicit_sharding import auto, retyped
+from kiln.ops.sharding import auto, retyped
 from kiln.sharding import AxisType, Mesh, NamedSharding, P, auto_axes, explicit_axes
 
 HOST = np.arange(32, dtype=np.float32).reshape(8, 4)
@@ -226,3 +226,14 @@ def test_axes_that_the_compiler_decides_about_are_not_in_types() -> None:
     found = kiln.jit(lambda x: jnp.sin(x) * 2)(x)
     assert str(found.aval) == "float32[8@x,4]"
     np.testing.assert_allclose(found, np.sin(HOST) * 2, rtol=1e-6)
+
+
+def test_vmap_of_shard_map_over_a_split_axis() -> None:
+    def inside(v: Any) -> Any:
+        return kiln.shard_map(lambda v: v * 2, in_specs=P("x"), out_specs=P("x"))(v)
+
+    x = put("y", value=HOST)
+    for f in (kiln.vmap(inside), kiln.jit(kiln.vmap(inside))):
+        found = f(x)
+        assert str(found.aval) == "float32[8@y,4@x]"
+        assert found.tolist() == (HOST * 2).tolist()

@@ -9,9 +9,8 @@ import pytest
 
 from kiln.errors import ShardingTypeError
 from kiln.ir.abstract_mesh import AbstractMesh, AxisType
-from kiln.ir.sharded_type import with_split
-from kiln.ir.types import ShapedArray
-from kiln.ops import splitting
+from kiln.ir.types import ShapedArray, with_split
+from kiln.ops import out_sharding as splitting
 
 MESH = AbstractMesh((4, 2), ("x", "y"), (AxisType.Explicit,) * 2)
 

@@ -6,11 +6,14 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import kiln
 from kiln.base import dtypes
 from kiln.core.engine import Program, engine
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
+from kiln.lax import linalg
 from kiln.ops import conversion, elementwise, identity
 from kiln.ops.families import Elementwise
+from kiln.sharding import NamedSharding, PartitionSpec, make_mesh
 from tests.unit.engines.xla.programs import XLA, apply, aval, one_equation, run
 
 SIGNED = [np.int8, np.int16, np.int32, np.int64]
@@ -204,3 +207,16 @@ def test_operands_pass_a_barrier(count):
     values = [np.full(k + 1, k, np.int32) for k in range(count)]
     got = run(XLA.compiler.compile(one_equation(barrier, avals, avals)), *values)
     assert [g.tolist() for g in got] == [v.tolist() for v in values]
+
+
+@pytest.mark.parametrize("fun", [linalg.cholesky, linalg.lu, linalg.qr, linalg.eigh, linalg.svd])
+def test_devices_divide_a_stack_of_matrices_without_an_exchange(fun):
+    stack = np.eye(3, dtype=np.float32) + np.arange(4, dtype=np.float32)[:, None, None]
+    mesh = make_mesh((2,), ("i",))
+    x = kiln.device_put(stack, NamedSharding(mesh, PartitionSpec("i")))
+    compiled = kiln.jit(fun).lower(x).compile()
+    assert "all-" not in compiled.as_text()
+    got, want = kiln.tree.leaves(compiled(x)), kiln.tree.leaves(fun(stack))
+    for a, b in zip(got, want, strict=True):
+        assert a.sharding.num_devices == 2
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)

@@ -9,8 +9,7 @@ from kiln.engines.native.builder import Builder, Lowering, Unsupported
 from kiln.engines.native.layout import Layout
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
-from kiln.ops.explicit_sharding import reshard_p
-from kiln.ops.sharding import sharding_constraint_p
+from kiln.ops.sharding import reshard_p, sharding_constraint_p
 
 
 def _sharding_constraint(

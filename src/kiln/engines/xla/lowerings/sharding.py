@@ -9,7 +9,7 @@ from kiln.engines.xla.builder import Builder, Lowering, Value, type_of
 from kiln.ir.sharding import NamedSharding, Sharding, fitted
 from kiln.ir.types import ShapedArray
 from kiln.ops import sharding as ops
-from kiln.ops.explicit_sharding import reshard_p
+from kiln.ops.sharding import reshard_p
 
 
 def _sharding_constraint(

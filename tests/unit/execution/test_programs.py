@@ -9,7 +9,7 @@ import numpy as np
 import kiln
 import kiln.numpy as jnp
 from kiln import lax
-from kiln.execution.told_programs import shardings_of_results, without_told_types
+from kiln.execution.programs import shardings_of_results, without_told_types
 from kiln.ir.checker import check
 from kiln.ir.types import ShapedArray
 from kiln.sharding import AxisType, NamedSharding, P
