@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -300,9 +301,16 @@ class Config:
         _set_base(_changed(_base, changes_of(field, value)))
 
     def parse_flags_with_absl(self) -> None:
-        """Accept the call: options come from the environment, and absl's flags say nothing."""
+        """Let absl's flags have their defaults, if the program uses them and nobody parsed them.
 
-    config_with_absl = parse_flags_with_absl
+        They say nothing about options: those come from the environment, or `update`.
+        """
+        absl = sys.modules.get("absl.flags")
+        if absl is not None and not absl.FLAGS.is_parsed():
+            absl.FLAGS([""], known_only=True)
+
+    def config_with_absl(self) -> None:
+        """Accept the call: kiln has no flags."""
 
     def read(self, name: str) -> Any:
         """Return the current value on this thread."""

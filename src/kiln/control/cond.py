@@ -68,9 +68,9 @@ class Cond(Region):
                         "pass operands of these types",
                     )
                 )
+        # As in JAX, the first branch (for cond, that for False) says what is weakly typed.
         return [
             outs[0].with_(
-                weak_type=all(out.weak_type for out in outs),
                 varying=index.varying.union(*[out.varying for out in outs]),
             )
             for outs in zip(*(branch.out_avals for branch in branches), strict=True)

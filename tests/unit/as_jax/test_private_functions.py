@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.unit.as_jax.test_finder import run
 
 NUMBERS: list[Any] = [None, 1, (0, 2), [1, 7], ()]
@@ -85,3 +87,26 @@ print("cuda" in xla_bridge.get_backend().platform_version, xla_bridge.get_backen
 
 def test_the_backend_is_found_by_its_private_path() -> None:
     assert run("-c", BACKEND).stdout == "False cpu\n"
+
+
+FLAGS = """
+import kiln.as_jax
+import jax
+from absl import flags
+
+flags.DEFINE_string("made_for_this_test", "its default", "")
+try:
+    flags.FLAGS.made_for_this_test
+except flags.UnparsedFlagAccessError:
+    print("not parsed")
+jax.config.parse_flags_with_absl()
+print(flags.FLAGS.made_for_this_test)
+jax.config.parse_flags_with_absl()
+"""
+
+
+def test_flags_have_their_defaults_once_they_are_parsed() -> None:
+    pytest.importorskip("absl")
+    wanted = run("-c", FLAGS.replace("import kiln.as_jax\n", "")).stdout
+    assert wanted.splitlines() == ["not parsed", "its default"]
+    assert run("-c", FLAGS).stdout == wanted

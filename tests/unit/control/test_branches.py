@@ -209,3 +209,15 @@ def test_what_all_branches_hand_on_does_not_depend_on_the_choice() -> None:
     assert len(eqn.outvars) == 1
     assert isinstance(chosen(True, 1.0, 2.0)[0], kiln.Array)
     assert float(kiln.grad(lambda x: sum(chosen(True, x, 1.0)))(2.0)) == 1.0
+
+
+def test_the_first_branch_says_whether_results_are_weakly_typed() -> None:
+    weak = lambda: jnp.where(jnp.asarray(1.0) > 0, 1, -1)
+    strong = lambda: jnp.int32(3)
+    for wrap in (lambda f: f, kiln.jit):
+        assert wrap(lambda p: lax.cond(p, strong, weak))(True).weak_type
+        assert not wrap(lambda p: lax.cond(p, weak, strong))(True).weak_type
+        assert wrap(lambda i: lax.switch(i, [weak, strong]))(1).weak_type
+        assert not wrap(lambda i: lax.switch(i, [strong, weak]))(1).weak_type
+    scaled = lax.cond(True, strong, weak) * jnp.int8(2)
+    assert (scaled.dtype, int(scaled)) == (jnp.int8, 6)

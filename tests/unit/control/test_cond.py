@@ -227,7 +227,7 @@ def test_types_of_operands_and_results() -> None:
     other, _ = stage(lambda x: [x * x], [ShapedArray((), F32)])
     index = ShapedArray((), np.dtype(np.int32))
     assert cond_p.infer(index, ShapedArray((), F32), branches=(one, one))[0].weak_type
-    assert not cond_p.infer(index, ShapedArray((), F32), branches=(one, other))[0].weak_type
+    assert not cond_p.infer(index, ShapedArray((), F32), branches=(other, one))[0].weak_type
     for wrong in ((index, ShapedArray((3,), F32)), (BOOL, ShapedArray((), F32)), (index,)):
         with pytest.raises(TypeError, match=r"the index must be int32\[\]"):
             cond_p.infer(*wrong, branches=(one, one))
