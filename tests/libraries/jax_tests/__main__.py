@@ -40,6 +40,7 @@ NOT_FOR_CPUS = frozenset(
         "jax_to_ir",
         "local_wheel_smoke",
         "magma_linalg",
+        "mesh_utils",
         "mock_gpu",
         "mock_gpu_topology",
         "mosaic",
@@ -49,6 +50,8 @@ NOT_FOR_CPUS = frozenset(
         "ragged_collective",
         "scaled_matmul_stablehlo",
         "sourcemap",
+        "stack",
+        "unary_ops_accuracy",
         "xla_bridge",
         "xla_interpreter",
     )
