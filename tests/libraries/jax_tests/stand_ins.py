@@ -236,6 +236,7 @@ def _dtypes() -> dict[str, Any]:
         "finfo": jnp.finfo,
         "iinfo": jnp.iinfo,
         "issubdtype": jnp.issubdtype,
+        "safe_to_cast": lambda x, dtype: jnp.result_type(x, dtype) == dtype,
         "promote_types": jnp.promote_types,
     }
 
