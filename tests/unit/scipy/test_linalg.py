@@ -237,3 +237,11 @@ def test_polar_factors_of_a_corner(wide: Any) -> None:
     expected, positive = reference.polar(a[:4, :3])
     np.testing.assert_allclose(u[:4, :3], expected, atol=1e-5)
     np.testing.assert_allclose(h[:3, :3], positive, atol=1e-5)
+
+
+def test_functions_of_negative_eigenvalues_are_on_scipys_side_of_the_cut() -> None:
+    power = lambda x: x**-2.718
+    for seed in range(4):
+        a = np.random.default_rng(seed).normal(size=(12, 12))
+        expected = reference.funm(a, power)
+        np.testing.assert_allclose(linalg.funm(a, power), expected, rtol=1e-5, atol=1e-6)
