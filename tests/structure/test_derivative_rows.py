@@ -57,6 +57,9 @@ lax: bitcast_convert_type
     "shapes of results depend on values": """
 numpy: trim_zeros
 """,
+    "as many steps as an array says: forward derivatives only, and JAX has none": """
+lax: scatter_apply
+""",
     "steps until something converges: forward derivatives only, as JAX's": """
 scipy.optimize: minimize
 experimental.sparse.linalg: lobpcg_standard

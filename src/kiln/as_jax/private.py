@@ -48,6 +48,7 @@ _PUBLIC = {
     "jax._src.linear_util": ("jax.extend.linear_util",),
     "jax._src.literals": (),
     "jax._src.mesh": ("jax.sharding",),
+    "jax._src.mesh_utils": ("jax.experimental.mesh_utils",),
     "jax._src.named_sharding": ("jax.sharding",),
     "jax._src.nn.functions": ("jax.nn",),
     "jax._src.numpy": ("jax.numpy",),

@@ -188,18 +188,17 @@ def qdwh(
     It comes from the singular value decomposition, without iterations; the two further results,
     the number of iterations and whether they converged, are 0 and True.
 
-    Raises: NotImplementedError for `dynamic_shape`.
+    Of a `dynamic_shape` (m, n), whose sizes may be traced, only that corner of `x` counts, and of
+    the results only the same corner of U, and n rows and columns of H.
     """
+    x = asarray(x)
     if dynamic_shape is not None:
-        raise NotImplementedError(
-            three_lines(
-                f"qdwh with dynamic_shape at {current_source()}",
-                "matrices are not padded",
-                "leave dynamic_shape out",
-            )
-        )
-    left, values, right = svd(asarray(x), full_matrices=False)
+        m, n = dynamic_shape
+        rows, columns = (arange(size) for size in x.shape[-2:])
+        inside = (rows < m)[:, None] & (columns < n)[None, :]
+        x = where(inside[(None,) * (x.ndim - 2)], x, 0)
+    left, values, right = svd(x, full_matrices=False)
     adjoint = swapaxes(right, -1, -2).conj()
-    positive = matmul(adjoint * values[..., None, :], right)
+    positive = matmul(adjoint * values[..., None, :].astype(adjoint.dtype), right)
     positive = (positive + swapaxes(positive, -1, -2).conj()) / 2
     return matmul(left, right), positive, asarray(0), asarray(True)

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from kiln.control.repetition import repeated
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
 from kiln.ir.types import Shape
+from kiln.numpy.updates import repeated
 from kiln.ops.elementwise import add, lt, rem, select
 from kiln.ops.families import full_like
 from kiln.ops.indexing import (

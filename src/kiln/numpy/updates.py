@@ -16,7 +16,7 @@ from kiln.base import dtypes
 from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.control.repetition import repeated
+from kiln.control.loops import while_loop
 from kiln.core.slices import Slice
 from kiln.core.trace import aval_of, is_typed
 from kiln.execution.eager_plans import eager
@@ -203,7 +203,26 @@ class IndexUpdate:
             return update("set", x, self.index, func(read(x, plan, wrap=wrap)), **options)
         zeros = full(aval.shape, 0, np.dtype(np.int32))
         count = update("add", zeros, self.index, 1, **options)
-        return repeated(lambda value: asarray(func(value)), x, count)
+        return repeated(func, x, count)
+
+
+def repeated(func: Function, x: Any, count: Any) -> Any:
+    """Apply an elementwise function to each element of x as often as the int32 array says."""
+    aval, none = aval_of(x), np.int32(0)
+    if 0 in aval.shape:
+        return x
+
+    def unfinished(state: Any) -> Any:
+        left, _ = state
+        return elementwise.gt(reduction.reduce_max(left, range(aval.ndim)), none)
+
+    def step(state: Any) -> Any:
+        left, value = state
+        due = elementwise.gt(left, none)
+        changed = convert_element_type(asarray(func(value)), aval.dtype, aval.weak_type)
+        return elementwise.sub(left, np.int32(1)), elementwise.select(due, changed, value)
+
+    return while_loop(unfinished, step, (count, x))[1]
 
 
 def _auto_index(index: Any) -> Any:

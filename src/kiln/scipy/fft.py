@@ -19,6 +19,7 @@ from kiln.base.source import current_source
 from kiln.core.array_type import Array
 from kiln.numpy import fft as transforms
 from kiln.numpy.promotion import inexact, lifted
+from kiln.ops.conversion import complex
 from kiln.ops.shape import canonical_axis
 
 __all__ = ["dct", "dctn", "idct", "idctn"]
@@ -37,10 +38,7 @@ def _checked(name: str, x: Any, type: int, norm: str | None) -> Any:
         raise _refused(asked, "Only DCT types 1 to 4 are implemented.", "use type=2")
     if norm not in _NORMS:
         raise _refused(asked, f"norm={norm!r} is not implemented", 'use norm="ortho"')
-    found = lifted(inexact(name, jnp.asarray(x)))
-    if jnp.iscomplexobj(found):
-        raise _refused(asked, f"{name} of complex numbers", "transform both parts", TypeError)
-    return found
+    return lifted(inexact(name, jnp.asarray(x)))
 
 
 def _resized(x: Any, n: int | None, axis: int) -> Any:
@@ -57,10 +55,11 @@ def _resized(x: Any, n: int | None, axis: int) -> Any:
     return jnp.pad(x, widths)
 
 
-def _turned(angles: np.ndarray, dtype: Any) -> Any:
-    """Return exp(-i angle) in the precision of a dtype."""
-    wide = np.complex128 if dtype == np.float64 else np.complex64
-    return jnp.asarray(np.exp(-1j * angles).astype(wide))
+def _turned(angles: np.ndarray, x: Any) -> Any:
+    """Return exp(-i angle) in the precision of an array, along its last axis."""
+    wide = np.complex128 if x.dtype == np.float64 else np.complex64
+    factors = np.exp(-1j * angles).astype(wide)
+    return jnp.asarray(factors.reshape((1,) * (x.ndim - 1) + factors.shape))
 
 
 def _cosines(x: Any, type: int) -> Any:
@@ -76,18 +75,19 @@ def _cosines(x: Any, type: int) -> Any:
         return transforms.rfft(both).real
     if type == 2:
         mixed = jnp.concatenate([x[..., ::2], jnp.flip(x[..., 1::2], -1)], axis=-1)
-        return 2 * (transforms.fft(mixed) * _turned(math.pi * k / (2 * n), x.dtype)).real
+        return 2 * (transforms.fft(mixed) * _turned(math.pi * k / (2 * n), x)).real
     if type == 3:
         # The inverse of type 2: what its Fourier transform was, from the parts of a real signal.
         back = jnp.concatenate([jnp.zeros_like(x[..., :1]), jnp.flip(x[..., 1:], -1)], axis=-1)
-        spectrum = (x - 1j * back) * jnp.conj(_turned(math.pi * k / (2 * n), x.dtype))
+        spectrum = complex(x, -back) * jnp.conj(_turned(math.pi * k / (2 * n), x))
         mixed = transforms.ifft(spectrum).real * n
         half = (n + 1) // 2
         out = jnp.zeros_like(mixed).at[..., ::2].set(mixed[..., :half])
         return out.at[..., 1::2].set(jnp.flip(mixed[..., half:], -1))
-    start = x * _turned(math.pi * (2 * k + 1) / (4 * n), x.dtype)
+    turn = _turned(math.pi * (2 * k + 1) / (4 * n), x)
+    start = complex(x * turn.real, x * turn.imag)
     whole = transforms.fft(start, n=2 * n)[..., :n]
-    return 2 * (whole * _turned(math.pi * k / (2 * n), x.dtype)).real
+    return 2 * (whole * _turned(math.pi * k / (2 * n), x)).real
 
 
 def _ends(x: Any, first: float, last: float | None = None) -> Any:
@@ -115,6 +115,9 @@ def _scaled(x: Any, type: int, norm: str | None, inverse: bool) -> Any:
 
 
 def _transformed(x: Any, type: int, axis: int, norm: str | None, inverse: bool) -> Any:
+    if jnp.iscomplexobj(x):
+        parts = [_transformed(part, type, axis, norm, inverse) for part in (x.real, x.imag)]
+        return complex(*parts)
     dtype = x.dtype
     wide = x if dtypes.bit_width(dtype) >= 32 else x.astype(np.float32)
     rows = jnp.moveaxis(wide, axis, -1)
@@ -129,7 +132,9 @@ def dct(
 
     `norm` is None or "backward" (no factor), "forward" (1 / 2n), or "ortho".
 
-    Raises: ValueError for another type or norm, TypeError for complex numbers.
+    Complex numbers are transformed by their parts.
+
+    Raises: ValueError for another type or norm.
     """
     found = _checked("dct", x, type, norm)
     axis = canonical_axis("dct", axis, found.ndim)
@@ -141,7 +146,9 @@ def idct(
 ) -> Array:
     """Return the inverse of `dct` with the same type and norm.
 
-    Raises: ValueError for another type or norm, TypeError for complex numbers.
+    Complex numbers are transformed by their parts.
+
+    Raises: ValueError for another type or norm.
     """
     found = _checked("idct", x, type, norm)
     axis = canonical_axis("idct", axis, found.ndim)
@@ -178,7 +185,9 @@ def dctn(
 ) -> Array:
     """Return the discrete cosine transform along several axes, all of them by default.
 
-    Raises: ValueError for another type or norm, TypeError for complex numbers.
+    Complex numbers are transformed by their parts.
+
+    Raises: ValueError for another type or norm.
     """
     return _of_axes("dctn", x, type, s, axes, norm, False)
 
@@ -192,6 +201,8 @@ def idctn(
 ) -> Array:
     """Return the inverse of `dctn` with the same arguments.
 
-    Raises: ValueError for another type or norm, TypeError for complex numbers.
+    Complex numbers are transformed by their parts.
+
+    Raises: ValueError for another type or norm.
     """
     return _of_axes("idctn", x, type, s, axes, norm, True)

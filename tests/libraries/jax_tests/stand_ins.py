@@ -22,6 +22,7 @@ import numpy as np
 from jaxlib import _jax
 
 import kiln
+import kiln.lax.linalg
 import kiln.numpy as jnp
 from kiln.as_jax.private import PrivateModule
 from kiln.as_jax.private_functions import trace_state_clean
@@ -241,6 +242,7 @@ def _dtypes() -> dict[str, Any]:
         "finfo": jnp.finfo,
         "iinfo": jnp.iinfo,
         "issubdtype": jnp.issubdtype,
+        "safe_to_cast": lambda x, dtype: jnp.result_type(x, dtype) == dtype,
         "promote_types": jnp.promote_types,
     }
 
@@ -369,6 +371,9 @@ def stand_ins() -> dict[str, dict[str, Any]]:
             name: value for name, value in vars(kiln.monitoring).items() if callable(value)
         },
         "jax._src.indexing": {"Slice": Slice},
+        # What these compute for TPUs, others compute here: the tests look at the results.
+        "jax._src.tpu.linalg.qdwh": {"qdwh": kiln.lax.linalg.qdwh},
+        "jax._src.tpu.linalg.svd": {"svd": jnp.linalg.svd},
         "jax._src.numpy.indexing": {
             "IndexingStrategy": IndexingStrategy,
             "rewriting_take": _taken,

@@ -269,3 +269,26 @@ def test_ranks_are_not_promoted_inside(method: str) -> None:
     with override(numpy_rank_promotion="raise"):
         found = linalg.solve_sylvester(a, b, c, method=method)
     near(a @ found + found @ b, c)
+
+
+@pytest.mark.parametrize("wide", [np.float32, np.complex64])
+def test_polar_factors_of_a_corner(wide: Any) -> None:
+    a = np.random.default_rng(0).normal(size=(6, 5)).astype(wide)
+    a[:4, :3] += (1j * a[1:5, 1:4]).astype(wide) if wide is np.complex64 else 0
+
+    def factors(a: Any, m: Any, n: Any) -> Any:
+        return kiln.lax.linalg.qdwh(a, dynamic_shape=(m, n))[:2]
+
+    with override(numpy_dtype_promotion="strict", numpy_rank_promotion="raise"):
+        u, h = kiln.jit(factors)(a, 4, 3)
+    expected, positive = reference.polar(a[:4, :3])
+    np.testing.assert_allclose(u[:4, :3], expected, atol=1e-5)
+    np.testing.assert_allclose(h[:3, :3], positive, atol=1e-5)
+
+
+def test_functions_of_negative_eigenvalues_are_on_scipys_side_of_the_cut() -> None:
+    power = lambda x: x**-2.718
+    for seed in range(4):
+        a = np.random.default_rng(seed).normal(size=(12, 12))
+        expected = reference.funm(a, power)
+        np.testing.assert_allclose(linalg.funm(a, power), expected, rtol=1e-5, atol=1e-6)

@@ -179,3 +179,19 @@ def test_operators_that_define_a_product(solver):
     b = np.arange(9.0).reshape(3, 3)
     found, _ = getattr(kiln.scipy.sparse.linalg, solver)(Doubled(), b)
     np.testing.assert_allclose(found, b / 2)
+
+
+def test_complex_numbers_are_minimized_over_by_their_parts() -> None:
+    target = np.array([1, 2 - 3j, 4, -5j], np.complex64)
+
+    def distance(z: Any) -> Any:
+        return jnp.sum(jnp.abs(z - target) ** 2)
+
+    method = "l-bfgs-experimental-do-not-rely-on-this"
+    found = minimize(distance, jnp.zeros_like(target), method=method)
+    assert found.success
+    np.testing.assert_allclose(found.x, target, atol=1e-4)
+    assert found.jac.dtype == np.complex64
+    start = target + 1
+    stopped = minimize(distance, start, method=method, options={"maxiter": 0})
+    np.testing.assert_allclose(stopped.jac, kiln.grad(distance)(start), rtol=1e-5)

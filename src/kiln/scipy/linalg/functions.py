@@ -162,7 +162,7 @@ def _complex_form(t: Any, z: Any) -> tuple[Any, Any]:
         return t, z.at[:, m].set(jnp.conj(c) * under - jnp.conj(s) * over)
 
     t, z = fori_loop(0, max(size - 1, 0), rotate, (t.astype(wide), z.astype(wide)))
-    return jnp.where(rows[:, None] <= rows[None], t, 0), z
+    return jnp.where(rows[:, None] <= rows[None, :], t, 0), z
 
 
 def sqrtm(A: ArrayLike, blocksize: int = 1) -> Array:
@@ -206,8 +206,10 @@ def funm(A: ArrayLike, func: Callable[[Any], Any], disp: bool = True) -> Any:
     Without `disp` also an estimate of the error, in the 1-norm. Eigenvalues near each other make
     it inaccurate.
     """
-    # Real eigenvalues stay real: functions may be cut along the real axis.
-    t, z = rsf2csf(*schur(matrix("funm", A)))
+    # Of a real matrix, real eigenvalues stay real: beside the negative axis functions have cuts.
+    t, z = schur(matrix("funm", A))
+    if not jnp.iscomplexobj(t):
+        t, z = rsf2csf(t, z)
     size = t.shape[-1]
     values = jnp.diagonal(t)
     start = jnp.diag(func(values)).astype(t.dtype)

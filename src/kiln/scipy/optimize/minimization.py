@@ -18,6 +18,7 @@ from kiln.base.source import current_source
 from kiln.control.loops import fori_loop, while_loop
 from kiln.core.array_type import Array
 from kiln.numpy.promotion import inexact, lifted
+from kiln.ops.conversion import complex
 from kiln.scipy.optimize.line_search import line_search
 
 LIMITED = "l-bfgs-experimental-do-not-rely-on-this"
@@ -76,6 +77,9 @@ def minimize(
     entry of the gradient to stop at (1e-5). `options`: `maxiter`, `gtol`, `norm` (of the gradient,
     inf), `line_search_maxiter` (10), and `maxcor` (10), the steps that are remembered.
 
+    A real function of complex numbers is minimized over their real and imaginary parts, of which
+    `hess_inv` then is.
+
     Raises: ValueError for another method or option, TypeError for args that are not a tuple, or an
         x0 that is not a vector.
     """
@@ -98,6 +102,8 @@ def minimize(
             "flatten it with kiln.flatten_util.ravel_pytree",
             TypeError,
         )
+    if jnp.iscomplexobj(x):
+        return _of_parts(fun, x, args, method, tol, options)
     found = dict(options or {})
     if set(found) - OPTIONS:
         raise _refused(
@@ -162,6 +168,25 @@ def minimize(
         njev=end.evaluations,
         nit=end.iterations,
     )
+
+
+def _of_parts(fun: Any, x: Any, args: Any, method: str, tol: Any, options: Any) -> OptimizeResults:
+    """Minimize a real function of complex numbers over their real and imaginary parts."""
+
+    def joined(parts: Any) -> Any:
+        return complex(*jnp.split(parts, 2))
+
+    start = jnp.concatenate([x.real, x.imag])
+    end = minimize(
+        lambda parts, *args: fun(joined(parts), *args),
+        start,
+        args,
+        method=method,
+        tol=tol,
+        options=options,
+    )
+    # The gradient of a real function is the conjugate of the direction of steepest ascent.
+    return end._replace(x=joined(end.x), jac=jnp.conj(joined(end.jac)))
 
 
 def _by_matrix(inverse: Any, gradient: Any) -> Any:

@@ -31,6 +31,11 @@ BOUNDARIES: dict[str | None, str | None] = {
 }
 
 
+def along_last(factors: Any, x: Any) -> Any:
+    """Return a vector with as many axes as an array whose last axis it is for."""
+    return factors.reshape((1,) * (x.ndim - 1) + factors.shape)
+
+
 @of_own_ranks
 def detrend(
     data: ArrayLike,
@@ -78,7 +83,7 @@ def detrend(
         # Around its middle, a line's slope and height are found independently.
         t = np.arange(last - first) - 0.5 * (last - first - 1)
         square = float(t @ t) or 1.0
-        t = jnp.asarray(t.astype(part.real.dtype))
+        t = along_last(jnp.asarray(t.astype(part.dtype)), part)
         slope = jnp.sum(part * t, axis=-1, keepdims=True) / square
         parts.append(part - jnp.mean(part, axis=-1, keepdims=True) - slope * t)
     return jnp.moveaxis(jnp.concatenate(parts, axis=-1), -1, axis)
@@ -174,7 +179,7 @@ def _spectra(
         )
     if scaling not in ("density", "spectrum"):
         raise refused(f"{name} with scaling={scaling!r}", "Unknown scaling", 'use "density"')
-    own = y is None or y is x
+    own = y is None
     arrays = promote_dtypes_inexact(*(jnp.asarray(v) for v in ((x,) if own else (x, y))))
     place = canonical_axis(name, axis, arrays[0].ndim)
     signals = [jnp.moveaxis(v, place, -1) for v in arrays]
@@ -198,7 +203,9 @@ def _spectra(
     remove = _trendless(trend)
     found = []
     for v in signals:
-        parts = remove(_segments(v, count, step)) * shape
+        parts = remove(_segments(v, count, step))
+        both = wide if np.iscomplexobj(weights) or jnp.iscomplexobj(parts) else real
+        parts = parts.astype(both) * along_last(shape.astype(both), parts)
         found.append(fft.rfft(parts, points) if onesided else fft.fft(parts, points))
     result = jnp.conj(found[0]) * found[-1] if squared else found[0]
     power = float(np.sum(np.abs(weights) ** 2))
@@ -212,7 +219,8 @@ def _spectra(
     if squared and own:
         result = result.real
     frequencies = fft.rfftfreq(points, 1 / fs) if onesided else fft.fftfreq(points, 1 / fs)
-    times = jnp.arange(result.shape[-2]) * (step / fs) + count / 2 / fs
+    starts = jnp.arange(result.shape[-2]).astype(dtypes.default_float_dtype())
+    times = starts * (step / fs) + count / 2 / fs
     if boundary is not None:
         times = times - (count / 2) / fs
     spectra = jnp.moveaxis(jnp.swapaxes(result, -1, -2), -2, place)
@@ -396,7 +404,9 @@ def istft(
         z = z.astype(np.complex64)
     parts = fft.irfft(z, points) if input_onesided else fft.ifft(z, points)
     shape = jnp.asarray(weights.astype(real))
-    parts = parts[..., :count] * (shape * float(np.sum(weights)))
+    parts = parts[..., :count]
+    shape = (shape * float(np.sum(weights))).astype(parts.dtype)
+    parts = parts * along_last(shape, parts)
     segments = parts.shape[-2]
     size = count + (segments - 1) * step
     places = (np.arange(segments)[:, None] * step + np.arange(count)).ravel()
@@ -406,7 +416,8 @@ def istft(
     np.add.at(norm, places, np.tile(weights**2, segments))
     inner = slice(count // 2, size - count // 2) if boundary else slice(None)
     norm = np.where(norm > 1e-10, norm, 1.0)[inner]
-    out = out[..., inner] / jnp.asarray(norm.astype(real))
+    out = out[..., inner]
+    out = out / along_last(jnp.asarray(norm.astype(out.dtype)), out)
     times = jnp.arange(out.shape[-1]).astype(real) / fs
     if out.ndim > 1:
         out = jnp.moveaxis(out, -1, min(time, frequency))

@@ -62,8 +62,8 @@ def _product(p: Any, q: Any) -> Any:
 
 def _about(axis: int, angle: Any) -> Any:
     half = 0.5 * angle[..., None]
-    unit = jnp.asarray(np.eye(4, dtype=np.float32)[axis]).astype(half.dtype)
-    end = jnp.asarray(np.eye(4, dtype=np.float32)[3]).astype(half.dtype)
+    rows = np.eye(4, dtype=np.float32).reshape((4, *[1] * (half.ndim - 1), 4))
+    unit, end = (jnp.asarray(rows[i]).astype(half.dtype) for i in (axis, 3))
     return jnp.sin(half) * unit + jnp.cos(half) * end
 
 
@@ -301,7 +301,8 @@ class Rotation(NamedTuple):
     @of_own_ranks
     def inv(self) -> Rotation:
         """Return the inverse rotations."""
-        return Rotation(self.quat * jnp.asarray(np.array([-1, -1, -1, 1], self.quat.dtype)))
+        signs = np.array([-1, -1, -1, 1], self.quat.dtype)
+        return Rotation(self.quat * jnp.asarray(signs.reshape((1,) * (self.quat.ndim - 1) + (4,))))
 
     def magnitude(self) -> Array:
         """Return the angles, from 0 to pi."""
@@ -322,7 +323,7 @@ class Rotation(NamedTuple):
                 f"Expected `weights` to have the same number of values as rotations, got {w.shape}",
                 "pass a weight for each rotation",
             )
-        vectors, _ = eigh(jnp.matmul(w * q.T, q, precision="highest"))
+        vectors, _ = eigh(jnp.matmul(w[None, :] * q.T, q, precision="highest"))
         return Rotation.from_quat(vectors[:, -1])
 
 
