@@ -67,7 +67,11 @@ class ExtendedDtype:
 
 _KEY_WORDS = {"phx2": 1, "fry": 2, "phx4": 2, "fry4": 4, "rbg": 4, "urbg": 4}
 MOST_KEY_WORDS = 4
-_OF_WORDS = {1: np.dtype(np.uint32), 2: np.dtype(np.uint64), 4: np.dtype(np.complex128)}
+_OF_WORDS: dict[int, np.dtype[Any]] = {
+    1: np.dtype(np.uint32),
+    2: np.dtype(np.uint64),
+    4: np.dtype(np.complex128),
+}
 
 
 class KeyDtype(ExtendedDtype):
