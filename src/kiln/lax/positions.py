@@ -78,4 +78,4 @@ def scatter_apply(
         unique_indices=unique_indices,
         mode=mode,
     )
-    return repeated(func, operand, count)  # type: ignore[no-any-return]
+    return repeated(func, operand, count)
