@@ -190,7 +190,9 @@ def test_effects_outside_the_program_cannot_be_repeated() -> None:
     def body(s: Any) -> Any:
         return io_callback(lambda v: v * 2, s, s)
 
-    with pytest.raises(NotImplementedError, match=r"vmap of while_loop.*\n.*effect: io"):
+    with pytest.raises(
+        NotImplementedError, match=r"vmap of while_loop.*\n.*batched predicate.*: io"
+    ):
         kiln.vmap(lambda x: lax.while_loop(lambda s: s < 3.0, body, x))(np.ones(2, np.float32))
 
 
