@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from kiln.base.config import options
@@ -77,8 +77,8 @@ def shard_map(
         paths = [path for path, _ in tree_flatten_with_path(args)[0]]
         names = [parameter_name(fun, p[0].idx) + keystr(p[1:]) for p in paths]
         avals = [aval_of(x) for x in leaves]
-        if in_specs is None and over.mesh.is_explicit:
-            specs = [PartitionSpec(*aval.split) for aval in avals]
+        if in_specs is None:
+            specs = over.specs_of_types(avals)
         else:
             specs = over.specs("in_specs", in_specs, args)
         for name, aval, spec in zip(names, avals, specs, strict=True):
@@ -143,6 +143,17 @@ class _Mapped:
     def _error(self, wrong: str, remedy: str, kind: type[Exception] = ValueError) -> Exception:
         asked = f"shard_map of {name_of(self.fun)} over {self.mesh} at {current_source()}"
         return kind(three_lines(asked, wrong, remedy))
+
+    def specs_of_types(self, avals: Sequence[ShapedArray]) -> list[PartitionSpec]:
+        """Return the specs of arguments from their types, which tell them over Explicit axes."""
+        if not self.mesh.is_explicit:
+            raise self._error(
+                "shard_map in_specs argument must be a pytree of `PartitionSpec` instances, but it "
+                f"was `None` when axis_names={set(self.manual)} are not Explicit",
+                "give in_specs=P(...), or make the mesh with axis_types=(AxisType.Explicit, ...)",
+                TypeError,
+            )
+        return [PartitionSpec(*aval.split) for aval in avals]
 
     def specs(self, what: str, given: Any, full: Any) -> list[PartitionSpec]:
         """Return a spec for each leaf of `full`."""

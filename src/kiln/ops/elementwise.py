@@ -13,8 +13,6 @@ import numpy as np
 
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
-from kiln.base.kinds import MOST_KEY_WORDS
-from kiln.base.lazy import key_generators
 from kiln.base.source import current_source
 from kiln.core.absent import Zero, is_linear
 from kiln.core.array_type import Array, ArrayLike
@@ -35,6 +33,7 @@ from kiln.ops.families import (
     REAL,
     AccurateUnary,
     Binary,
+    Comparison,
     Elementwise,
     Unary,
     accurate_unary,
@@ -165,11 +164,7 @@ class Select(Elementwise):
         cases = [x for x in xs[1:] if is_told([x])]
         if any(x.split != cases[0].split for x in cases):
             listed = ", ".join(str(x.split) for x in cases)
-            refuse(
-                self.name,
-                xs,
-                f"select cases must have the same shardings, got [{listed}]",
-            )
+            refuse(self.name, xs, f"select cases must have the same shardings, got [{listed}]")
         return super().splits(xs, results, params)
 
     def infer(self, which: Any, *cases: Any) -> ShapedArray:
@@ -233,16 +228,6 @@ class Select(Elementwise):
 
 def _inside(low: Any, x: Any, high: Any) -> Any:
     return bitwise_and(gt(x, low), lt(x, high))
-
-
-class Comparison(Elementwise):
-    """Equality; keys of four words, whose elements are no numbers, are compared word by word."""
-
-    def bind(self, *args: Any, **params: Any) -> Any:
-        found = {aval_of(x).dtype for x in args}
-        if len(found) == 1 and getattr(found.pop(), "words", 0) == MOST_KEY_WORDS:
-            return key_generators.compared(self, *args)
-        return super().bind(*args, **params)
 
 
 class StopGradient(Elementwise):

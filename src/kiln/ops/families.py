@@ -15,6 +15,8 @@ import numpy as np
 
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
+from kiln.base.kinds import MOST_KEY_WORDS
+from kiln.base.lazy import key_generators
 from kiln.base.source import current_source
 from kiln.core.absent import Zero, is_linear
 from kiln.core.array_type import Array, ArrayLike
@@ -185,6 +187,16 @@ class Elementwise(Primitive):
             else:
                 moved.append(broadcast_in_dim(to_front(x, at), (size, *shape), (0,)))
         return self.bind(*moved, **params), 0
+
+
+class Comparison(Elementwise):
+    """Equality; keys of four words, whose elements are no numbers, are compared word by word."""
+
+    def bind(self, *args: Any, **params: Any) -> Any:
+        found = {aval_of(x).dtype for x in args}
+        if len(found) == 1 and getattr(found.pop(), "words", 0) == MOST_KEY_WORDS:
+            return key_generators.compared(self, *args)
+        return super().bind(*args, **params)
 
 
 def unequal_dtypes(name: str, xs: Sequence[Any]) -> TypeError:

@@ -43,7 +43,7 @@ def test_a_transfer_between_devices_names_where_it_goes() -> None:
     with kiln.transfer_guard_device_to_device("disallow"):
         kiln.device_put(x, there)
         f = kiln.jit(lambda x: x + 1, device=there)
-        assert str(there) in refused(lambda: f(x))
+        assert repr(there) in refused(lambda: f(x))
     with kiln.transfer_guard_device_to_device("disallow_explicit"):
         assert "set it to 'disallow'" in refused(lambda: kiln.device_put(x, there))
 

@@ -119,7 +119,7 @@ def test_references_given_twice_are_refused_on_every_call() -> None:
     assert float(f(a, b)) == 3
     with pytest.raises(ValueError, match="at both x and y"):
         f(a, a)
-    with pytest.raises(ValueError, match="closed over too"):
+    with pytest.raises(ValueError, match="both closed over and passed"):
         kiln.jit(lambda x: x[...] + a[...])(a)
 
 

@@ -129,9 +129,9 @@ class Client:
             # Programs and buffers have their devices in one order, whatever that of a mesh is.
             raw, (parts, at) = self._of(sharding.devices), sharding.blocks(ndim)
             order = sorted(range(len(raw)), key=lambda i: raw[i].id)
-            hlo = hlo_of(Blocks(parts, tuple([at[i] for i in order])))
             number = {i: n for n, i in enumerate(sharding.addressable_order)}
             here = [(raw[i], number[i]) for i in order if i in number]
+            hlo = hlo_of(Blocks(parts, tuple([at[i] for i in order])))
             found = DeviceSharding([raw[i] for i in order], hlo, here)
             if len(self._placements) >= PLACEMENTS:
                 self._placements.clear()
@@ -477,10 +477,9 @@ def register_lapack() -> None:
         lapack = importlib.import_module("jaxlib.lapack")
         client("cpu")
         for platform, targets in lapack.registrations().items():
-            for name, capsule, api_version in targets:
-                xla_client.register_custom_call_target(
-                    name, capsule, platform=platform, api_version=api_version
-                )
+            for name, capsule, version in targets:
+                given = {"platform": platform, "api_version": version}
+                xla_client.register_custom_call_target(name, capsule, **given)
         for name in lapack.batch_partitionable_targets():
             xla_client.register_custom_call_as_batch_partitionable(name)
         # Without this the first call of a routine is a call through a null pointer.
