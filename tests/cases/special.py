@@ -51,6 +51,7 @@ CASES: list[Case] = [
         ops.zeta_p,
         ops.zeta,
         (Operand((5,), low=1.5, high=5), Operand((5,), low=0.6, high=4)),
+        differentiable=(0, 1),
         named=((0, 0), (1, 0)),
     ),
     *[

@@ -498,6 +498,9 @@ LINALG: dict[str, str] = {
         lax.linalg.eigh(h(2, 3), lower=False)[1]
         jnp.sort(jnp.abs(lax.linalg.eig(s(3))[0]))
         jnp.sort(jnp.abs(lax.linalg.eig(s(2, 3), compute_left_eigenvectors=False, compute_right_eigenvectors=False)[0]))
+        lax.linalg.hessenberg(s(3))
+        lax.linalg.tridiagonal(h(3))
+        (lambda u, q: q @ u @ q.conj().T)(*lax.linalg.schur(s(3)))
         lax.linalg.lu(x(3, 3))
         lax.linalg.lu(x(2, 3, 4))
         lax.linalg.lu_pivots_to_permutation(lax.linalg.lu(x(2, 4, 3))[1], 4)

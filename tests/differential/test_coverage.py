@@ -26,7 +26,6 @@ EXCEPTIONS: dict[str, str] = {
     "numpy.fix": "jax does not have it any more",
     "numpy.fromiter": "jax refuses it",
     "numpy.fromfile": "jax refuses it",
-    "random.key_dtype": "returns no array",
     "random.key_impl": "returns no array",
     "lax.pbroadcast": "jax's fails under vmap; unit tests compare it under shard_map",
 }

@@ -10,7 +10,7 @@ import numpy as np
 
 from kiln.api.arrays import devices as all_devices
 from kiln.api.jit import jit
-from kiln.api.shard_map import shard_map
+from kiln.api.shard_map import INFER, shard_map
 from kiln.api.vmap import vmap
 from kiln.base.errors import UnavailableOptionError, three_lines
 from kiln.base.processes import process_count
@@ -25,16 +25,6 @@ from kiln.numpy.manipulation import moveaxis
 from kiln.ops.shape import expand_dims, squeeze
 
 _UNNAMED = "<no axis name>"
-
-
-class _Infer:
-    """The marker of axes that are to be inferred."""
-
-    def __repr__(self) -> str:
-        return "Infer"
-
-
-INFER = _Infer()
 
 
 def pmap(

@@ -27,12 +27,22 @@ from kiln.ir.types import ShapedArray
 from kiln.jit.parameters import parameter_name
 
 
+class _Infer:
+    """The marker of specs and axes that follow from the types of arguments."""
+
+    def __repr__(self) -> str:
+        return "Infer"
+
+
+INFER = _Infer()
+
+
 def shard_map(
     f: Callable[..., Any] | None = None,
     /,
     *,
     out_specs: Any,
-    in_specs: Any = None,
+    in_specs: Any = INFER,
     mesh: Mesh | None = None,
     axis_names: Collection[Any] = frozenset(),
     check_vma: bool = True,
@@ -77,7 +87,7 @@ def shard_map(
         paths = [path for path, _ in tree_flatten_with_path(args)[0]]
         names = [parameter_name(fun, p[0].idx) + keystr(p[1:]) for p in paths]
         avals = [aval_of(x) for x in leaves]
-        if in_specs is None:
+        if in_specs is INFER:
             specs = over.specs_of_types(avals)
         else:
             specs = over.specs("in_specs", in_specs, args)
@@ -149,7 +159,7 @@ class _Mapped:
         if not self.mesh.is_explicit:
             raise self._error(
                 "shard_map in_specs argument must be a pytree of `PartitionSpec` instances, but it "
-                f"was `None` when axis_names={set(self.manual)} are not Explicit",
+                f"was left out, and axis_names={set(self.manual)} are not Explicit",
                 "give in_specs=P(...), or make the mesh with axis_types=(AxisType.Explicit, ...)",
                 TypeError,
             )
