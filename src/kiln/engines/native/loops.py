@@ -230,7 +230,7 @@ def steps_of(
     """Return the loops that compute an elementwise primitive, or None."""
     if primitive in STEPS:
         return STEPS[primitive](operands, result, **params)
-    if params or type(primitive) is not elementwise.Elementwise:
+    if params or type(primitive) not in (elementwise.Elementwise, elementwise.Comparison):
         return None
     loop = loop_for(primitive.meaning, operands, result)
     return loop and [Step(loop, range(len(operands)), result)]

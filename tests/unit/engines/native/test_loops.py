@@ -13,7 +13,7 @@ from kiln.core.engine import make_plan
 from kiln.core.meaning import meaning
 from kiln.core.staging import stage_pure
 from kiln.core.trace import aval_of
-from kiln.engines.native.loops import copy_loop, loop_for, named_loop, select_loop
+from kiln.engines.native.loops import copy_loop, loop_for, named_loop, select_loop, steps_of
 from kiln.ops import conversion, elementwise
 
 FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3e38, -3e38, 1e-45, 0.49999997]
@@ -118,3 +118,11 @@ def test_which_loops_there_are() -> None:
     assert named_loop("max", [bf16, bf16], bf16) is None
     assert named_loop("none", [f32], f32) is None
     assert named_loop("div", [f32, f32], f32) is None
+
+
+@pytest.mark.parametrize("name", ["eq", "ne", "lt", "le", "gt", "ge", "add", "sub", "mul", "max"])
+def test_operations_on_numbers_are_loops_in_plans(name: str) -> None:
+    primitive = getattr(elementwise, f"{name}_p")
+    f32 = np.dtype(np.float32)
+    result = f32 if name in ("add", "sub", "mul", "max") else np.dtype(bool)
+    assert steps_of(primitive, {}, [f32, f32], result)
