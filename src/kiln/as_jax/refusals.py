@@ -38,7 +38,7 @@ REFUSED: dict[str, str] = {
     "jax.experimental.fused": _SPECIFIC,
     "jax.experimental.jax2tf": "TensorFlow is not a dependency",
     "jax.experimental.jet": "rules are in jet_rules, by names; few operations need one",
-    "jax.experimental.key_reuse": "programs are checked as they run",
+    "jax.experimental.key_reuse": "programs are checked as they run, by `debug_key_reuse`",
     "jax.experimental.mesh_utils.device_kind_handler_dict": "CPU devices have no topology",
     "jax.experimental.mosaic": _PALLAS,
     "jax.experimental.multihost_utils": _FUNCTIONS,

@@ -115,15 +115,16 @@ def run(jaxpr: Jaxpr, operands: Sequence[Keys], name: str = "") -> list[Keys]:
 
 def _run(jaxpr: Jaxpr, operands: Sequence[Keys]) -> list[Keys]:
     known: dict[Any, Keys] = dict(zip(jaxpr.invars, operands, strict=True))
-    values: dict[Any, Any] = {}
 
     def read(v: Any) -> Keys:
         return None if isinstance(v, Literal) else known.get(v)
 
     for eqn in jaxpr.eqns:
-        if not any(is_key(v.aval) for v in (*eqn.invars, *eqn.outvars)):
+        # A region may make keys of its own, of numbers.
+        has_keys = any(is_key(v.aval) for v in (*eqn.invars, *eqn.outvars))
+        if not has_keys and not eqn.primitive.region:
             continue
-        constants = [v.val if isinstance(v, Literal) else values.get(v) for v in eqn.invars]
+        constants = [v.val if isinstance(v, Literal) else None for v in eqn.invars]
         found = eqn.primitive.use_keys(eqn, [read(v) for v in eqn.invars], constants)
         known.update(zip(eqn.outvars, found, strict=True))
     return [read(v) for v in jaxpr.outvars]

@@ -31,6 +31,11 @@ def two(key: Any) -> None:
     random.uniform(key, (3,))
 
 
+def twice_of(seed: Any) -> Any:
+    key = K(seed)
+    return draw(key) + random.uniform(key)
+
+
 def again(fun: Callable[[Any], Any]) -> None:
     key = K(1)
     fun(key)
@@ -75,6 +80,10 @@ REUSED: dict[str, Callable[[], Any]] = {
     "by two calls of a program": lambda: again(kiln.jit(draw)),
     "by a compiled program": lambda: again(kiln.jit(draw).lower(K(0)).compile()),
     "by a program in a program": lambda: again(kiln.jit(lambda k: kiln.jit(draw)(k) * 2)),
+    "made in a program in a program": lambda: kiln.jit(lambda n: kiln.jit(twice_of)(n) + 1)(3),
+    "made in the turns of a loop": lambda: kiln.jit(
+        lambda ns: lax.scan(lambda c, n: (c + twice_of(n), None), 0.0, ns)[0]
+    )(jnp.arange(3)),
     "held by a loop": lambda: in_turns(lambda k: (k, draw(k)), K(0)),
     "held by the constants of a loop": lambda: kiln.jit(
         lambda k: lax.fori_loop(0, 5, lambda i, c: c + draw(k), 0.0)
