@@ -143,7 +143,7 @@ def test_what_crashes_or_hangs_costs_one_test(tmp_path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     limits = Limits(test_s=1.0, silent_s=40.0)
-    found = run_file(tests / "made_test.py", "kiln", limits)
+    found = run_file(tests.parent, "made_test.py", "kiln", limits)
     assert found.tests == {
         "Test::test_a": "passed",
         "Test::test_b": "failed",
@@ -154,7 +154,7 @@ def test_what_crashes_or_hangs_costs_one_test(tmp_path: Path) -> None:
     }
     assert reason(found.texts["Test::test_b"]) == "ValueError: no"
     assert "processor time" in found.texts["Test::test_d"]
-    lost = run_file(tests / "lost_test.py", "kiln", limits)
+    lost = run_file(tests.parent, "lost_test.py", "kiln", limits)
     assert load_reason(lost.load) == "ValueError: not today"
 
 
