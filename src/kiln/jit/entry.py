@@ -19,7 +19,7 @@ from kiln.core.trace import Tracer, state
 from kiln.execution.compilation import CachedProgram
 from kiln.execution.placement import PlacementRequest, Placer
 from kiln.ir.jaxpr import Jaxpr
-from kiln.ir.size_values import evaluate
+from kiln.ir.size_values import is_nonzero
 from kiln.ir.sizes import Size
 from kiln.jit.compiler_options import Settings
 from kiln.jit.explain import Record
@@ -98,7 +98,7 @@ class Recording:
 
     def holds_for(self, sizes: Mapping[str, int]) -> bool:
         """Tell whether decisions that were made for all sizes are right for these."""
-        return all(evaluate(each, sizes) != 0 for each in self.conditions)
+        return all(is_nonzero(each, sizes) for each in self.conditions)
 
     def with_consts(self, consts: list[Any]) -> Recording:
         """Return the same program over other closed-over values."""

@@ -23,6 +23,7 @@ from kiln.errors import RecompilationWarning
 from tests.libraries.jax_tests.pallas_stand_ins import pallas_stand_ins
 from tests.libraries.jax_tests.program_stand_ins import program_stand_ins
 from tests.libraries.jax_tests.recording import SOURCE
+from tests.libraries.jax_tests.sizes_stand_ins import sizes_stand_ins
 from tests.libraries.jax_tests.stand_ins import Configuration, stand_ins
 
 SUPPORT = (
@@ -88,6 +89,7 @@ def _install() -> None:
         *stand_ins().items(),
         *program_stand_ins().items(),
         *pallas_stand_ins().items(),
+        *sizes_stand_ins().items(),
     ):
         module = _module(name)
         vars(module).update(values)

@@ -136,9 +136,24 @@ def test_sizes_that_kiln_does_not_express():
     exported = export.export(kiln.jit(jnp.sin))(*_types(["n, b"]))
     table = read(bytes(exported.serialize()), "Exported")
     for aval in (*table["types"], *table["in_avals"]):
-        aval["shape"] = ["n", "floordiv(n, b)"]
-    with pytest.raises(NotImplementedError, match="a size that kiln does not express: n // b"):
+        aval["shape"] = ["n", "floordiv(n, b + -5)"]
+    with pytest.raises(NotImplementedError, match="a size that kiln does not express: n // b-5"):
         export.deserialize(write(table, "Exported"))
+
+
+def test_quotients_of_sizes():
+    def padded(x, y):
+        rows = -(-x.shape[0] // y.shape[0])
+        room = rows * y.shape[0] - x.shape[0]
+        return jnp.pad(x, (0, room)).reshape(rows, y.shape[0]) + y, x.shape[0] % y.shape[0]
+
+    made = export.export(kiln.jit(padded))(*_types(["n", "b"]))
+    found = export.deserialize(made.serialize())
+    assert str(found.out_avals[0].shape[0]) == "-((-n)//b)"
+    for n, b in ((7, 3), (6, 3), (2, 5), (4, 4)):
+        operands = np.arange(n, dtype=np.float32), np.ones(b, np.float32)
+        for x, y in zip(found.call(*operands), padded(*map(jnp.asarray, operands)), strict=True):
+            np.testing.assert_array_equal(x, y)
 
 
 def test_several_platforms_and_sizes():
