@@ -17,7 +17,7 @@ from kiln.ir.size_text import atom_text
 Monomial = tuple[Atom, ...]
 Terms = tuple[tuple[Monomial, int], ...]
 MOST_ATOMS = 3
-"""The number of floor divisions and maxima to eliminate first when searching for the best bound."""
+"""Up to so many floor divisions and maxima are eliminated in every order, to find the best bound."""
 MOST_COMBINATIONS = 32
 """The number of sums with facts that are tried when searching for a bound."""
 
@@ -165,8 +165,9 @@ def _lower(poly: Poly, least: int, facts: Facts | None) -> Any:
     """
     compound = [atom for monomial in poly for atom in monomial if atom[0] != "name"]
     if compound:
-        # The order of elimination matters; beyond a few the search is not worthwhile.
-        tried = list(dict.fromkeys(compound))[:MOST_ATOMS]
+        # The order of elimination matters; beyond a few the search takes too long.
+        distinct = list(dict.fromkeys(compound))
+        tried = distinct if len(distinct) <= MOST_ATOMS else distinct[:1]
         return _largest(_lower_without(poly, atom, least, facts) for atom in tried)
     if facts is None or not facts.simple:
         return _lower_of_names(poly, least, {})

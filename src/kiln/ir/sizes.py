@@ -380,6 +380,8 @@ def _floordiv(a: Dim, b: Dim) -> Dim:
     if type(b) is not Size:
         return _floordiv_by_constant(a, int(b))
     quotient, rest = _divided(a, b)
+    if type(rest) is not Size and rest == 0:
+        return quotient
     tried: list[tuple[Dim, Dim]] = [(quotient, rest), (0, a), (quotient - 1, rest + b)]
     for found, left in tried:
         if _known(left) and _known(b - left - 1):

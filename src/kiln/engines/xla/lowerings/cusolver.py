@@ -11,6 +11,7 @@ from kiln.core.primitive import Primitive
 from kiln.engines.xla.builder import Builder, Lowering, Value
 from kiln.engines.xla.lowerings.pivots import permutation_of
 from kiln.engines.xla.lowerings.routines import call, finite_or_zero, nan_unless, succeeded
+from kiln.ir.sizes import Dim, minimum
 from kiln.ir.types import ShapedArray
 from kiln.ops import linalg, orthogonal, spectral
 from kiln.ops.matrices import adjoint, real_dtype
@@ -32,7 +33,7 @@ def _cholesky(b: Builder, out: Out, x: Value) -> Value:
 
 def _lu(b: Builder, out: Out, x: Value) -> list[Value]:
     stack, (rows, columns) = x.shape[:-2], x.shape[-2:]
-    results = [(x.shape, x.dtype, 2), ((*stack, min(rows, columns)), _INT, 1), (stack, _INT, 0)]
+    results = [(x.shape, x.dtype, 2), ((*stack, minimum(rows, columns)), _INT, 1), (stack, _INT, 0)]
     factors, pivots, info = call(b, "cusolver_getrf_ffi", [(x, 2)], results, overwritten=[(0, 0)])
     factors = nan_unless(b, b.compare("GE", info, b.like(0, info)), factors)
     pivots = b.apply("subtract", pivots, b.like(1, pivots))
@@ -72,7 +73,7 @@ def _svd(
     **_: Any,
 ) -> list[Value]:
     rows, columns = x.shape[-2:]
-    count = min(rows, columns)
+    count = minimum(rows, columns)
     finite, x = b.lower_fun(finite_or_zero, x)
     sizes = (rows, columns) if full_matrices else (count, count)
     by_qr = algorithm is spectral.SvdAlgorithm.QR or max(rows, columns) > _JACOBI_UP_TO
@@ -86,11 +87,11 @@ def _svd(
 
 
 def _by_jacobi(
-    b: Builder, x: Value, count: int, sizes: tuple[int, int], full: bool, vectors: bool
+    b: Builder, x: Value, count: Dim, sizes: tuple[Dim, Dim], full: bool, vectors: bool
 ) -> tuple[Value, Value, Value, Value]:
     stack, (rows, columns) = x.shape[:-2], x.shape[-2:]
     # Batches of small matrices are only computed with all vectors.
-    economic = not full and min(rows, columns) > 32
+    economic = not full and minimum(rows, columns) > 32
     left, right = (count, count) if economic else (rows, columns)
     results = [
         (x.shape, x.dtype, 2),
@@ -110,7 +111,7 @@ def _by_jacobi(
 
 
 def _by_qr(
-    b: Builder, x: Value, count: int, sizes: tuple[int, int], full: bool, vectors: bool
+    b: Builder, x: Value, count: Dim, sizes: tuple[Dim, Dim], full: bool, vectors: bool
 ) -> tuple[Value, Value, Value, Value]:
     stack, (rows, columns) = x.shape[:-2], x.shape[-2:]
     # The routine takes tall matrices: the memory of a wide one, row by row, is its transpose.

@@ -12,6 +12,7 @@ from kiln.engines.xla.builder import Builder, Lowering, Value
 from kiln.engines.xla.lowerings.conversion import convert
 from kiln.engines.xla.lowerings.pivots import permutation_of
 from kiln.engines.xla.lowerings.routines import call, finite_or_zero, nan_unless, succeeded
+from kiln.ir.sizes import minimum
 from kiln.ir.types import ShapedArray
 from kiln.ops import linalg, orthogonal, spectral
 from kiln.ops.contraction import accumulator_dtype
@@ -74,7 +75,7 @@ def _triangular_solve(
 
 def _lu(b: Builder, out: Out, x: Value) -> list[Value]:
     stack, (rows, columns) = x.shape[:-2], x.shape[-2:]
-    results = [(x.shape, x.dtype, 2), ((*stack, min(rows, columns)), _INT, 1), (stack, _INT, 0)]
+    results = [(x.shape, x.dtype, 2), ((*stack, minimum(rows, columns)), _INT, 1), (stack, _INT, 0)]
     factors, pivots, info = _call(b, "getrf", [(x, 2)], results, overwritten=[(0, 0)])
     # A positive number says where a pivot is zero: the factors are good.
     factors = nan_unless(b, b.compare("GE", info, b.like(0, info)), factors)
@@ -126,7 +127,7 @@ def _svd(
     name = "gesvd" if algorithm is spectral.SvdAlgorithm.QR else "gesdd"
     mode = ("A" if full_matrices else "S") if compute_uv else "N"
     stack, (rows, columns) = x.shape[:-2], x.shape[-2:]
-    count = min(rows, columns)
+    count = minimum(rows, columns)
     left, right = (rows, columns) if full_matrices else (count, count)
     results = [
         (x.shape, x.dtype, 2),

@@ -12,6 +12,7 @@ import numpy as np
 
 from kiln.engines.xla.builder import Builder, Value
 from kiln.engines.xla.text import int_list
+from kiln.ir.sizes import is_constant
 from kiln.ir.types import ShapedArray
 from kiln.ops.conversion import imag
 from kiln.ops.elementwise import bitwise_and, is_finite, select
@@ -49,17 +50,26 @@ def call(
         f", operand_index = {operand}, operand_tuple_indices = []>"
         for out, operand in overwritten
     )
+    operand_layouts = [_layout(x.ndim, core) for x, core in operands]
+    values = [x for x, _ in operands]
+    sizes = ""
+    if not all(is_constant(aval.shape) for aval in avals):
+        # XLA finds the shapes of results in further operands, and takes these away.
+        places = range(len(values), len(values) + len(avals))
+        sizes = f", indices_of_shape_operands = dense<{[*places]}> : tensor<{len(avals)}xi64>"
+        values += [b.vector(aval.shape, np.int32) for aval in avals]
+        operand_layouts += [_layout(1, 1)] * len(avals)
     attrs = (
         f'api_version = 4 : i32, call_target_name = "{target}", '
         f"backend_config = {{{config}}}, "
-        f"operand_layouts = [{', '.join(_layout(x.ndim, core) for x, core in operands)}], "
+        f"operand_layouts = [{', '.join(operand_layouts)}], "
         f"result_layouts = [{', '.join(_layout(len(s), core) for s, _, core in results)}], "
-        f"output_operand_aliases = [{aliases}]"
+        f"output_operand_aliases = [{aliases}]{sizes}"
     )
     if b.module.partition.count > 1:
         parts = [(x.shape, core) for x, core in operands], [(s, core) for s, _, core in results]
         attrs += _split_by_stack(*parts)
-    return b.op("stablehlo.custom_call", [x for x, _ in operands], avals, attrs)
+    return b.op("stablehlo.custom_call", values, avals, attrs)
 
 
 def _split_by_stack(operands: Sequence[Part], results: Sequence[Part]) -> str:
