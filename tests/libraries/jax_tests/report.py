@@ -29,7 +29,8 @@ class Report:
         expected = stored["passed"]
         groups = grouped(found, expected)
         failing = sum(len(tests) for tests in groups.values())
-        row = Row(name, stored["chosen"], len(expected), len(expected) - failing)
+        passing = len(expected) - failing
+        row = Row(name, stored["chosen"], len(expected), passing, stored.get("collected", 0))
         self.rows.append(row)
         self.groups[name] = groups
         (self.folder / f"{name.replace('/', '-')}.json").write_text(
