@@ -110,7 +110,6 @@ NOT_YET: dict[str, str] = dict.fromkeys(
         "jax.core",
         "jax.custom_derivatives",
         "jax.experimental.ode",
-        "jax.experimental.random",
         "jax.experimental.topologies",
         "jax.extend",
         "jax.interpreters",

@@ -47,7 +47,6 @@ REPLACEMENTS: dict[str, str] = {
     "jax.experimental.pallas": _PLAIN,
     "jax.experimental.primal_tangent_dtype": "jax.experimental.hijax.HiType",
     "jax.experimental.profiler": "jax.profiler",
-    "jax.experimental.random": "jax.random",
     "jax.experimental.rnn": "kiln.linen.RNN with a cell, or jax.lax.scan",
     "jax.experimental.roofline": "jax.jit(f).lower(x).compile().cost_analysis()",
     "jax.experimental.scheduling_groups": _NOTHING,

@@ -129,7 +129,7 @@ class OnRef(Primitive):
         ref = args[0]
         found = reach(ref)
         if found.is_mapped and REF_WRITE in self.effects(params):
-            raise _mapped(ref)
+            raise _mapped(ref, self.name)
         if found.has_content:
             return self.on_content(*args, **params)
         if params["index"] and type(state.trace) is not StagingTrace:
@@ -153,7 +153,7 @@ class OnRef(Primitive):
         raise _moving(primals[0])
 
     def batch(self, size: Any, xs: Sequence[Any], axes: Sequence[Any], /, **params: Any) -> Any:
-        raise _mapped(xs[0])
+        raise _mapped(xs[0], self.name)
 
 
 class Get(OnRef):
@@ -367,11 +367,12 @@ def _moving(ref: Ref) -> ValueError:
     )
 
 
-def _mapped(ref: Ref) -> ValueError:
+def _mapped(ref: Ref, name: str = "swap") -> ValueError:
+    what = "an addupdate" if name == "addupdate" else "a set/swap"
     return ValueError(
         three_lines(
             f"write to a reference {ref.aval} under vmap at {current_source()}",
-            "performing a set/swap operation with vmapped value on an unbatched array reference: "
+            f"performing {what} operation with vmapped value on an unbatched array reference: "
             "all examples would write to one place",
             "pass the reference as an argument that is mapped; or return the values, and write "
             "them outside",

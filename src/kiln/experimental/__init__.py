@@ -16,6 +16,7 @@ if _TYPE_CHECKING:
     from kiln.experimental import ode as ode
     from kiln.experimental import pallas as pallas
     from kiln.experimental import pjit as pjit
+    from kiln.experimental import random as random
     from kiln.experimental import serialize_executable as serialize_executable
     from kiln.experimental import shard_map as shard_map
     from kiln.experimental import sparse as sparse
@@ -33,6 +34,7 @@ __getattr__, __dir__ = _on_first_use(
         "ode",
         "pallas",
         "pjit",
+        "random",
         "shard_map",
     ),
     *("serialize_executable", "sparse", "topologies"),
