@@ -18,6 +18,7 @@ from kiln.base.source import api_boundary, current_source, definition_of, name_o
 from kiln.base.tree import tree_unflatten
 from kiln.control.arguments import argnums_of, as_seen, flatten_arrays, merge_static, split_static
 from kiln.control.call import Subprogram, jit_p
+from kiln.control.held_refs import held
 from kiln.control.region import (
     memoized,
     merge,
@@ -199,7 +200,7 @@ def checkpoint(
     @api_boundary
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         static, dynamic = split_static(fun, args, argnums, "static_argnums")
-        leaves, in_tree = flatten_arrays("arguments", fun, (tuple(dynamic), kwargs))
+        leaves, in_tree = flatten_arrays("arguments", fun, held((tuple(dynamic), kwargs)))
         box: list[Any] = []
 
         def flat(*xs: Any) -> list[Any]:

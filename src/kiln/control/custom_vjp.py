@@ -40,7 +40,7 @@ from kiln.control.custom_function import (
     detached,
     fit_results,
 )
-from kiln.control.held_refs import held
+from kiln.control.held_refs import check_apart, held
 from kiln.control.region import select_by
 from kiln.control.vjp_rules import (
     Backward,
@@ -280,7 +280,10 @@ class custom_vjp:
             self.fun, positional(self.fun, args, kwargs), self.nondiff_argnums, "nondiff_argnums"
         )
         self._check_static(static)
-        leaves, in_tree = flatten_arrays("arguments", self.fun, held(tuple(dynamic)))
+        kept = held(given := tuple(dynamic))
+        if kept is not given:
+            check_apart(f"custom_vjp of {name_of(self.fun)}", self.fun, args)
+        leaves, in_tree = flatten_arrays("arguments", self.fun, kept)
         flat = FlatFunction(self.fun, in_tree, static)
         zeros = self.symbolic_zeros
         fwd = Forward(self.fwd, self.fun, in_tree, static, zeros, flat.box)

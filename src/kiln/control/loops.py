@@ -98,7 +98,7 @@ def scan(
     rows, rows_tree = arrays_of("scan", "xs", xs)
     count = _length(rows, xs, length)
     at_a_time = _unroll("scan", unroll, count)
-    if any(type(x) is Ref for x in rows):
+    if any(type(x) is Ref for x in (*carry, *rows)):
         told = {"length": count, "reverse": reverse, "unroll": unroll}
         return scan_over_refs(scan, f, init, rows, rows_tree, **told)
     if not options().jit and type(count) is int and count:

@@ -67,8 +67,25 @@ def reach(ref: Ref) -> Reach:
     return Reach(not recorded and ref.variable is None, mapped)
 
 
+class _Freed:
+    """The owner of references that were freed."""
+
+    live = False
+
+
+FREED = _Freed()
+
+
 def _outlive(ref: Ref) -> None:
     """Let a reference outlive a transformation, if what it holds does."""
+    if ref.owner is FREED:
+        raise ValueError(
+            three_lines(
+                f"use of a reference {ref.aval} at {current_source()}",
+                "it was freed by free_ref, and holds nothing",
+                "call free_ref after its last use, or not at all: memory is released by itself",
+            )
+        )
     if ref.variable is not None or (isinstance(ref.content, Tracer) and not ref.content.owner.live):
         raise leaked_ref(ref)
     while not ref.owner.live:

@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kiln.base.tree import PyTreeDef, tree_flatten, tree_unflatten
+from kiln.base.tree import (
+    PyTreeDef,
+    keystr,
+    tree_flatten,
+    tree_flatten_with_path,
+    tree_unflatten,
+)
+from kiln.control.held_refs import check_apart
 from kiln.control.ref_primitives import content_of, replace_content
 from kiln.control.refs import freeze, new_ref
-from kiln.core.ref import Ref
+from kiln.core.ref import Ref, returned_ref
 
 
 def scan_over_refs(
@@ -19,7 +26,14 @@ def scan_over_refs(
     tree: PyTreeDef,
     **options: Any,
 ) -> tuple[Any, Any]:
-    """Run `scan` where some of the xs, the leaves `rows` of a tree, are references."""
+    """Run `scan` where some of the xs, the leaves `rows` of a tree, are references.
+
+    Raises: ValueError for a reference in the carry.
+    """
+    check_apart("scan", f, (init, tree_unflatten(tree, rows)))
+    for path, x in tree_flatten_with_path(init)[0]:
+        if type(x) is Ref:
+            raise returned_ref("scan: carry", keystr(path) or "the carry", x)
     is_ref = tuple([type(x) is Ref for x in rows])
 
     def step(carry: Any, xs: Any) -> Any:

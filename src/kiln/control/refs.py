@@ -12,6 +12,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source
 from kiln.control.ref_index import Index, check_within
 from kiln.control.ref_primitives import (
+    FREED,
     Changing,
     addupdate_p,
     freeze_p,
@@ -143,11 +144,13 @@ def freeze(ref: Ref) -> Any:
 
 @api_boundary
 def free_ref(ref: Ref) -> None:
-    """Accept a reference that is not used again: memory is released by itself.
+    """Release what a reference holds; the reference cannot be used again.
 
-    Raises: ValueError unless `ref` is a reference.
+    Raises: ValueError unless `ref` is a reference that was not freed.
     """
     _require_ref("free_ref", ref)
+    reach(ref)
+    ref.content, ref.owner = None, FREED
 
 
 @api_boundary

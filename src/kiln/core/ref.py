@@ -132,6 +132,11 @@ class Ref(_Referring):
         self.is_own = False
         self.source: Source | None = None
 
+    @property
+    def sharding(self) -> Any:
+        """Where the array is."""
+        return self.aval.sharding if self.variable is not None else self.content.sharding
+
     def __repr__(self) -> str:
         if self.variable is not None or not hasattr(self.content, "__array__"):
             return f"Traced<{self.aval!r}>with<{type(self.owner).__name__}>"
@@ -218,7 +223,8 @@ def check_distinct(asked: str, values: Sequence[Any], names: Sequence[str]) -> N
                 three_lines(
                     f"{asked} at {current_source()}",
                     "only one reference to a mutable array may be passed as an argument to a "
-                    f"function, but the mutable array reference of type {x.aval} {both}",
+                    f"function, but for {asked} the mutable array reference of type {x.aval} "
+                    f"{both}",
                     "pass it once, and use it under one name",
                 )
             )
@@ -230,7 +236,8 @@ def returned_ref(asked: str, path: str, ref: Ref) -> ValueError:
     return ValueError(
         three_lines(
             f"{asked} at {current_source()}",
-            f"the function returned a mutable array reference of type {ref.aval} at {path}, but "
+            f"the function traced for {asked.partition(':')[0].partition(' of ')[0]} returned a "
+            f"mutable array reference of type {ref.aval} at {path}, but "
             f"mutable array references cannot be returned: {origin}",
             "return what it holds, ref[...]; or make the reference outside, and pass it",
         )

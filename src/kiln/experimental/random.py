@@ -102,9 +102,7 @@ class StatefulPRNG:
         drawn = numbers.normal(self.key(), _shape(size, loc, scale), dtype)
         return (jnp.asarray(loc) + jnp.asarray(scale) * drawn).astype(dtype)
 
-    def integers(
-        self, low: Any, high: Any = None, size: Size = None, *, dtype: Any = int
-    ) -> Array:
+    def integers(self, low: Any, high: Any = None, size: Size = None, *, dtype: Any = int) -> Array:
         """Draw integers from [low, high); from [0, low) if only one is given."""
         if high is None:
             low, high = 0, low

@@ -24,6 +24,7 @@ from kiln.ir.sizes import Size
 from kiln.jit.compiler_options import Settings
 from kiln.jit.explain import Record
 from kiln.jit.history import History
+from kiln.jit.references import in_order
 
 
 class Origin(NamedTuple):
@@ -154,7 +155,7 @@ class Recording:
     ) -> Placer:
         """Return a placer that nothing else uses."""
         return Placer(
-            discharged(self.jaxpr) if has_refs(self.jaxpr) else self.jaxpr,
+            self._without_refs(),
             self.name,
             hidden=len(self.consts),
             request=request,
@@ -163,6 +164,11 @@ class Recording:
             general=self.general,
             sizes=self.sizes,
         )
+
+    def _without_refs(self) -> Jaxpr:
+        if takes_refs(self.jaxpr):
+            return in_order(self.jaxpr)
+        return discharged(self.jaxpr) if has_refs(self.jaxpr) else self.jaxpr
 
     @property
     def programs(self) -> list[CachedProgram]:

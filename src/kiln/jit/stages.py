@@ -56,7 +56,6 @@ class Traced(Stage):
         if lowering_platforms is not None:
             platform = platform_of(lowering_platforms, self.fun_name)
         recording, consts = self._recording, self._consts
-        self._refuse_refs("lower")
         return Lowered(recording, consts, self._placer, self._places, self._form, platform)
 
     def whole_program(self) -> WholeProgram:
@@ -64,18 +63,15 @@ class Traced(Stage):
 
         Raises: NotImplementedError for a program that takes or closes over references.
         """
-        self._refuse_refs("export")
-        return whole_program(self._placer, self._consts, self._form.order, self._places)
-
-    def _refuse_refs(self, doing: str) -> None:
         if takes_refs(self._recording.jaxpr):
             raise NotImplementedError(
                 three_lines(
-                    f"{doing} of {self.fun_name} at {current_source()}",
-                    "a program that takes or closes over references is not compiled ahead of time",
-                    "call the function; or pass what they hold, and return what it becomes",
+                    f"export of {self.fun_name} at {current_source()}",
+                    "a program that takes or closes over references is not exported",
+                    "pass what they hold, and return what it becomes",
                 )
             )
+        return whole_program(self._placer, self._consts, self._form.order, self._places)
 
 
 class Lowered(Stage):

@@ -20,6 +20,7 @@ from kiln.control.arguments import positional
 from kiln.core.hitypes import EffectTypeSet
 from kiln.core.primitive import Primitive
 from kiln.core.slices import Slice
+from kiln.ir.effects import REFS
 from kiln.ir.jaxpr import ClosedJaxpr, Jaxpr
 from kiln.ops.elementwise import constant
 from kiln.ops.window import select_and_gather_add_p, select_and_scatter_add_p
@@ -27,6 +28,15 @@ from kiln.ops.window import select_and_gather_add_p, select_and_scatter_add_p
 
 class OwnEffect:
     """An effect of a test. In programs of kiln it has no meaning."""
+
+
+class _OfRefs(type):
+    def __instancecheck__(cls, effect: Any) -> bool:
+        return effect in REFS
+
+
+class RefEffect(metaclass=_OfRefs):
+    """The class of effects on references: in kiln, two effects of the one class there is."""
 
 
 class _All(EffectTypeSet):
@@ -167,6 +177,7 @@ def program_stand_ins() -> dict[str, dict[str, Any]]:
             "custom_derivatives_allowed_effects": _All(),
         },
         "jax._src.interpreters.mlir": {"ir": jaxlib.mlir.ir, "hlo": stablehlo},
+        "jax._src.state.types": {"RefEffect": RefEffect},
         "jax._src.interpreters.partial_eval": {"close_jaxpr": _close},
         "jax._src.lax.lax": {"_const": _constant},
         "jax._src.lax.windowed_reductions": {

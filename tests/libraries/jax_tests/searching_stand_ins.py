@@ -1,4 +1,4 @@
-"""What JAX's tests of `searchsorted` and `nonzero` by axis ask of a private module: kiln's, mapped."""
+"""What JAX's tests of `searchsorted` and `nonzero` by axis ask for: kiln's functions, mapped."""
 
 from __future__ import annotations
 

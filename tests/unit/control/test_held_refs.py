@@ -54,3 +54,61 @@ def test_a_backward_rule_writes(through: Any) -> None:
 def test_a_jitted_function_inside_the_derivative_is_refused() -> None:
     with pytest.raises(NotImplementedError, match="inside the derivative"):
         kiln.grad(kiln.jit(loss))(2.0, kiln.new_ref(jnp.array([0.0, 3.0])))
+
+
+def _two(first: Any, second: Any) -> Any:
+    return first[...] + second[...]
+
+
+two_rules = kiln.custom_vjp(_two)
+two_rules.defvjp(lambda first, second: (_two(first, second), None), lambda _, ct: (None, None))
+
+TWICE: dict[str, Any] = {
+    "cond": lambda ref: kiln.lax.cond(True, _two, _two, ref, ref),
+    "custom_vjp": lambda ref: two_rules(ref, ref),
+    "custom_vjp in jit": lambda ref: kiln.jit(lambda ref: two_rules(ref, ref))(ref),
+    "vmap": lambda ref: kiln.vmap(_two)(ref, ref),
+    "scan": lambda ref: kiln.lax.scan(
+        lambda carry, xs: (carry, _two(*xs)), None, {"first": ref, "second": ref}
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_one_reference_as_two_arguments_is_refused(name: str) -> None:
+    names = "xs['first'] and xs['second']" if name == "scan" else "first and second"
+    with pytest.raises(ValueError, match="only one reference") as raised:
+        TWICE[name](kiln.new_ref(jnp.zeros(3)))
+    assert f"at both {names}" in str(raised.value)
+
+
+def test_a_branch_may_not_close_over_its_operand() -> None:
+    ref = kiln.new_ref(0.0)
+
+    def branch(other: Any) -> Any:
+        return ref[...] + other[...]
+
+    with pytest.raises(ValueError, match="closed over and passed as the argument other"):
+        kiln.lax.cond(True, branch, branch, ref)
+
+
+def test_a_custom_function_may_not_return_a_reference() -> None:
+    same = kiln.custom_vjp(lambda ref: ref)
+    same.defvjp(lambda ref: (ref, None), lambda _, ct: (None,))
+    for fun in (same, kiln.jit(same)):
+        with pytest.raises(ValueError, match="returned a mutable array reference"):
+            fun(kiln.new_ref(0.0))
+
+
+def test_checkpointed_functions_take_references() -> None:
+    ref = kiln.new_ref(3.0)
+
+    @kiln.checkpoint
+    def f(x: Any, kept: dict[str, Any]) -> Any:
+        out = jnp.sin(x) * kept["ref"][...]
+        kept["ref"][...] = kiln.lax.stop_gradient(kept["ref"][...] + 1)
+        return out
+
+    assert float(kiln.grad(f)(0.0, {"ref": ref})) == 3
+    assert float(kiln.jit(kiln.grad(f))(0.0, {"ref": ref})) == 4
+    assert float(ref[...]) == 5
