@@ -21,6 +21,7 @@ _PUBLIC = {
     "jax._src.array": ("jax",),
     "jax._src.api_util": ("jax.api_util",),
     "jax._src.basearray": ("jax.typing", "jax"),
+    "jax._src.callback": ("jax", "jax.interpreters.mlir", "jax.experimental"),
     "jax._src.checkify": ("jax.experimental.checkify",),
     "jax._src.config": ("jax",),
     "jax._src.core": (

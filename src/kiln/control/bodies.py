@@ -45,6 +45,7 @@ from kiln.ir.assumptions import assume_not_zero, collecting
 from kiln.ir.footprint import footprint
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
 from kiln.ir.mesh import PartitionSpec
+from kiln.ir.own_effects import check_allowed, control_flow_allowed_effects
 from kiln.ir.rewrite import canonical
 from kiln.ir.types import NOWHERE, ShapedArray, Varying, is_split_alike
 from kiln.ir.user_code import holds_user_code, is_shareable
@@ -199,6 +200,8 @@ def _record(
         purpose=construct,
         arg_names=_argument_names(user, in_tree),
     )
+    if construct != "shard_map":
+        check_allowed(construct, jaxpr.effects, control_flow_allowed_effects)
     return Body(jaxpr, consts, trees[0])
 
 

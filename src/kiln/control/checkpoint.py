@@ -30,6 +30,7 @@ from kiln.core.trace import aval_of, state
 from kiln.ir.effects import must_keep
 from kiln.ir.jaxpr import Atom, Eqn, Jaxpr, Var
 from kiln.ir.key_uses import Keys, fresh
+from kiln.ir.own_effects import check_allowed, remat_allowed_effects
 from kiln.ir.rewrite import eliminate_dead_code
 
 P = ParamSpec("P")
@@ -151,6 +152,7 @@ class Checkpoint(Subprogram):
 
     def partial_eval(self, trace: Any, xs: Sequence[Any], params: dict[str, Any]) -> Any:
         unknown = [trace.unknown(x) for x in xs]
+        check_allowed(self.name, params["jaxpr"].effects, remat_allowed_effects)
         parts = recomputation(params["jaxpr"], unknown, params["policy"])
         known_xs = select_by(unknown, xs, False)
         outs = trace.known_bind(self, known_xs, {**params, "jaxpr": parts.known})

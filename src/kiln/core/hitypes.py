@@ -15,7 +15,6 @@ from kiln.base.records import Record
 from kiln.base.source import current_source
 from kiln.core.staging import StagingTrace
 from kiln.core.trace import Trace, aval_of, set_type_of, state
-from kiln.ir.effects import Effect
 from kiln.ir.types import AbstractValue
 
 
@@ -157,35 +156,6 @@ class AvalMutableQDD(Record, eq=False):
 
     has_qdd = True
 
-
-class EffectTypeSet:
-    """Classes of effects."""
-
-    def __init__(self) -> None:
-        self._types: set[type[Effect]] = set()
-
-    def add_type(self, effect_type: type[Effect]) -> None:
-        """Add a class."""
-        self._types.add(effect_type)
-
-    def contains(self, effect: Effect) -> bool:
-        """Tell whether an effect is of one of the classes."""
-        return isinstance(effect, tuple(self._types))
-
-    def filter_in(self, effects: Iterable[Effect]) -> list[Effect]:
-        """Return the effects that are of one of the classes."""
-        return [effect for effect in effects if self.contains(effect)]
-
-    def filter_not_in(self, effects: Iterable[Effect]) -> list[Effect]:
-        """Return the effects that are of none of the classes."""
-        return [effect for effect in effects if not self.contains(effect)]
-
-    def __repr__(self) -> str:
-        return f"EffectTypeSet({sorted(kind.__name__ for kind in self._types)})"
-
-
-control_flow_allowed_effects = EffectTypeSet()
-"""Effects that bodies of loops and branches may have. In kiln they may have all of them."""
 
 TYPES: dict[type, Callable[[Any], Any]] = {}
 """By class of high values: what returns the type of one."""

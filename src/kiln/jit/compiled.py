@@ -217,9 +217,7 @@ class Compiled(Stage):
             wanted = others.types(sizes)
         found = zip(range(len(avals)), wanted, avals, strict=True)
         wrong = [
-            (n, w, a)
-            for n, w, a in found
-            if is_ref_type(a) != is_ref_type(w) or not a.same_type(w)
+            (n, w, a) for n, w, a in found if is_ref_type(a) != is_ref_type(w) or not a.same_type(w)
         ]
         if wrong:
             self._refuse_types(wrong, sizes)
