@@ -25,7 +25,15 @@ _PUBLIC = {
     "jax._src.checkify": ("jax.experimental.checkify",),
     "jax._src.config": ("jax",),
     "jax._src.core": (
-        *("jax.core", "jax.extend.core", "jax.errors", "jax.experimental.hijax", "jax.ref", "jax"),
+        *(
+            "jax.core",
+            "jax.extend.core",
+            "jax.errors",
+            "jax.experimental.hijax",
+            "jax.ref",
+            "jax",
+            "jax.experimental",
+        ),
     ),
     "jax._src.custom_derivatives": ("jax.custom_derivatives",),
     "jax._src.debugger": ("jax.debug",),

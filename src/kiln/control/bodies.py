@@ -36,6 +36,7 @@ from kiln.content.by_content import Slots, constants_from, is_plain, slots_of
 from kiln.content.fingerprint import content_of
 from kiln.control.region import memoized
 from kiln.core.array import Array
+from kiln.core.hitypes import operand_error
 from kiln.core.ref import Ref, returned_ref
 from kiln.core.staging import check_may_trace, stage_region
 from kiln.core.trace import Tracer, aval_of, state
@@ -82,12 +83,13 @@ def as_operand(x: Any) -> Any:
 
 def not_an_array(asked: str, path: str, leaf: Any) -> TypeError:
     """Build the error for a leaf that is not an array."""
-    return TypeError(
+    return operand_error(
+        leaf,
         three_lines(
             f"{asked} at {current_source()}",
             f"{path} has type {type(leaf).__name__}, which is not a valid JAX type: {leaf!r:.60}",
             "pass arrays and numbers here; let the function close over anything else",
-        )
+        ),
     )
 
 

@@ -12,8 +12,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
+from kiln.base.lazy import high_arguments
 from kiln.base.tree_nodes import register_pytree_node
-from kiln.core.hitypes import AvalQDD, ClosedOver, full_type_of, lowered, owned, raised
+from kiln.core.hitypes import (
+    AvalQDD,
+    ClosedOver,
+    HighOperand,
+    full_type_of,
+    lowered,
+    owned,
+    owner_of,
+    raised,
+)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -102,6 +112,8 @@ def carrying(lift: Callable[..., Any]) -> Decorator:
                 return loop(*args, **kwargs)
             except ClosedOver as error:
                 closed = [error.value]
+            except HighOperand:
+                return high_arguments.over_values(call, args, kwargs)
             given = inspect.signature(loop).bind(*args, **kwargs).arguments
             while True:
                 try:
@@ -112,6 +124,9 @@ def carrying(lift: Callable[..., Any]) -> Decorator:
                         raise
                     closed.append(error.value)
                 else:
+                    for x in closed:
+                        # Where the program around the loop has to know of it, this says so.
+                        owner_of(x)
                     store(closed, states)
                     return found
 

@@ -74,6 +74,18 @@ class HiType(_HighType):
         """Return the value that consists of some arrays."""
         raise _undefined(self, "raise_val")
 
+    def dec_rank(self, size: Any, spec: Any) -> Any:
+        """Return the type of a value's slices along the axes that `spec` says."""
+        raise _undefined(self, "dec_rank")
+
+    def inc_rank(self, size: Any, spec: Any) -> Any:
+        """Return the type of stacks of values along the axes that `spec` says."""
+        raise _undefined(self, "inc_rank")
+
+    def leading_axis_spec(self) -> Any:
+        """Return what says that all arrays are sliced along their first axis."""
+        raise _undefined(self, "leading_axis_spec")
+
 
 class MutableHiType(_HighType):
     """The base of types of values that change, and whose state may be of other types then.
@@ -203,6 +215,19 @@ def full_type_of(x: Any) -> Any:
     """Return the type of a value, with its state if it has one."""
     aval = aval_of(x)
     return AvalQDD(aval, cur_qdd(x)) if aval.has_qdd else aval
+
+
+class HighOperand(TypeError):
+    """A value of another kind that does not change, where arrays are expected.
+
+    Loops and derivatives catch it, and go on with the arrays that the value consists of.
+    """
+
+
+def operand_error(x: Any, message: str) -> TypeError:
+    """Return the error for an operand that is not an array."""
+    is_value = is_high(x) and not aval_of(x).has_qdd
+    return (HighOperand if is_value else TypeError)(message)
 
 
 class NeedsArrays(NotImplementedError):

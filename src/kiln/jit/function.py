@@ -16,6 +16,7 @@ from typing import Any
 from kiln import _runtime
 from kiln.base.config import options
 from kiln.base.source import api_boundary, definition_of, name_of
+from kiln.base.tree import tree_leaves
 from kiln.content.class_content import Unreadable
 from kiln.content.fingerprint import DESCRIPTION, Reading, readable
 from kiln.core.array import ConcreteArray
@@ -243,7 +244,15 @@ class JitFunction(_runtime.Callable):
     @api_boundary
     def trace(self, /, *args: Any, **kwargs: Any) -> Traced:
         """Trace for the types of the arguments, which may be ShapeDtypeStructs."""
-        entry, signature, call = self._traced(args, kwargs)
+        if TYPES and has_high(tree_leaves((args, kwargs))):
+            return self._high_calls().trace(args, kwargs)  # type: ignore[return-value]
+        try:
+            entry, signature, call = self._traced(args, kwargs)
+        except NeedsArrays as error:
+            if self._is_lowered:
+                raise
+            self._high_calls().note(error)
+            return self._high_calls().trace(args, kwargs)  # type: ignore[return-value]
         moved = self._binding.moved(len(args), tuple(kwargs))
         names = self._binding.dynamic_names()
         form = form_of(signature.tree, call.places, len(args), moved, names)

@@ -31,6 +31,7 @@ from kiln.base.config import changes_of, config, override
 from kiln.base.option_names import ALIASES, FOREIGN
 from kiln.core.slices import Slice
 from kiln.ops.conversion import convert_element_type
+from tests.libraries.jax_tests.box_stand_ins import box_stand_ins
 from tests.libraries.jax_tests.key_stand_ins import key_stand_ins
 from tests.libraries.jax_tests.random_stand_ins import random_stand_ins
 from tests.libraries.jax_tests.searching_stand_ins import searching_stand_ins
@@ -368,6 +369,7 @@ def stand_ins() -> dict[str, dict[str, Any]]:
             "remaining": _remaining,
         },
         "jax._src.lax.linalg": {"_lu_python": _absent},
+        **box_stand_ins(),
         **key_stand_ins(),
         **random_stand_ins(),
         "jax._src.monitoring": {
