@@ -7,6 +7,7 @@ from kiln.control.callback import io_callback as io_callback
 from kiln.core.hitypes import cur_qdd as cur_qdd
 
 if _TYPE_CHECKING:
+    from kiln.experimental import buffer_callback as buffer_callback
     from kiln.experimental import checkify as checkify
     from kiln.experimental import hijax as hijax
     from kiln.experimental import jet as jet
@@ -17,6 +18,7 @@ if _TYPE_CHECKING:
     from kiln.experimental import pallas as pallas
     from kiln.experimental import pjit as pjit
     from kiln.experimental import random as random
+    from kiln.experimental import rnn as rnn
     from kiln.experimental import serialize_executable as serialize_executable
     from kiln.experimental import shard_map as shard_map
     from kiln.experimental import sparse as sparse
@@ -25,6 +27,7 @@ if _TYPE_CHECKING:
 __getattr__, __dir__ = _on_first_use(
     globals(),
     *(
+        "buffer_callback",
         "checkify",
         "hijax",
         "jet",
@@ -35,6 +38,7 @@ __getattr__, __dir__ = _on_first_use(
         "pallas",
         "pjit",
         "random",
+        "rnn",
         "shard_map",
     ),
     *("serialize_executable", "sparse", "topologies"),

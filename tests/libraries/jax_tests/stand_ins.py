@@ -140,6 +140,9 @@ def _read(name: str) -> Any:
     return _states[name].value
 
 
+type(config)._read = staticmethod(_read)
+
+
 class _Counted:
     """A cache that counts nothing."""
 
