@@ -38,6 +38,8 @@ REF_READ = Effect("ref_read")
 REF_WRITE = Effect("ref_write")
 REFS: Effects = frozenset((REF_READ, REF_WRITE))
 """Making or reading a reference, and changing what it holds."""
+HELD = Effect("held", keep=False)
+"""A custom rule writes to a reference, or to another value that changes, when it runs later."""
 IO = Effect("io")
 IO_ORDERED = Effect("io_ordered", ordered=True)
 

@@ -18,6 +18,7 @@ from kiln.core.ref import Ref
 from kiln.core.trace import Tracer, state
 from kiln.execution.compilation import CachedProgram
 from kiln.execution.placement import PlacementRequest, Placer
+from kiln.ir.effects import HELD
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.size_values import evaluate
 from kiln.ir.sizes import Size
@@ -187,6 +188,7 @@ class Entry:
     __slots__ = (
         "consts",
         "history",
+        "holds",
         "is_bound",
         "is_simple",
         "out_is_leaf",
@@ -203,6 +205,8 @@ class Entry:
         self.out_is_leaf: bool = recording.out_tree.is_leaf
         self.is_bound = recording.is_temporary or takes_refs(recording.jaxpr)
         self.is_simple = True
+        # Whether rules in it write, when they run later, to values that it is given.
+        self.holds = HELD in recording.jaxpr.effects
 
     def note_preparation(self, seconds: float) -> None:
         """Record how long the first run took to compile."""

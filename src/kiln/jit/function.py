@@ -37,7 +37,7 @@ from kiln.jit.named_axes import NamedAxes
 from kiln.jit.parameters import NONE_CHOSEN, Chosen, signed_by
 from kiln.jit.placement_options import NO_PLACEMENT, PlacementOptions
 from kiln.jit.recorder import UNLIMITED, PlainRecorder
-from kiln.jit.running import arranged, bind, run
+from kiln.jit.running import arranged, bind, is_derivative, run
 from kiln.jit.signature import Arguments, Signature, Subject
 from kiln.jit.sized import SizedRecorder
 from kiln.jit.stages import Lowered, Traced
@@ -153,11 +153,11 @@ class JitFunction(_runtime.Callable):
                 self._high_calls().note(error)
                 return self._high_calls()(args, kwargs)
         if state.trace is not EVAL or entry.is_bound:
-            return self._bind(entry, leaves)
+            return self._bind(entry, leaves, args, kwargs)
         if not is_plain:
             for x in leaves:
                 if isinstance(x, Tracer):
-                    return self._bind(entry, leaves)
+                    return self._bind(entry, leaves, args, kwargs)
         values = [*entry.consts, *leaves] if entry.consts else leaves
         try:
             outs = run(entry, values, opts)
@@ -182,7 +182,12 @@ class JitFunction(_runtime.Callable):
             self._high = HighCalls(self._fun, static, made["placement"], jitted)
         return self._high
 
-    def _bind(self, entry: Entry, leaves: Sequence[Any]) -> Any:
+    def _bind(
+        self, entry: Entry, leaves: Sequence[Any], args: Sequence[Any], kwargs: dict[str, Any]
+    ) -> Any:
+        if entry.holds and is_derivative(state.trace):
+            # A program has ended when its rules run: they would write to what stood for its inputs.
+            return self._fun(*args, **kwargs)
         outs = bind(entry, leaves, inline=self._inline, settings=self._lookup.settings)
         return self._result(entry, outs)
 

@@ -16,9 +16,10 @@ from kiln.base.source import current_source, definition_of, name_of
 from kiln.base.tree import tree_map
 from kiln.control.high_values import Lowered, lent, lower, store
 from kiln.core.hitypes import TYPES, NeedsArrays, owned, owner_of
-from kiln.core.trace import Tracer
+from kiln.core.trace import Tracer, state
 from kiln.jit.parameters import Chosen
 from kiln.jit.placement_options import NO_PLACEMENT, PlacementOptions
+from kiln.jit.running import is_derivative
 
 
 def has_high(leaves: Sequence[Any]) -> bool:
@@ -65,7 +66,7 @@ class HighCalls:
         fun: Callable[..., Any],
         static: Chosen,
         placement: PlacementOptions,
-        make: Callable[[Callable[..., Any], Chosen, PlacementOptions], Callable[..., Any]],
+        make: Callable[[Callable[..., Any], Chosen, PlacementOptions], Any],
     ) -> None:
         self._fun = fun
         self._static = static
@@ -100,9 +101,18 @@ class HighCalls:
         """
         while True:
             try:
+                if is_derivative(state.trace) and self._holds(args, kwargs):
+                    # Its rules write, when they run later, to the values themselves.
+                    return self._fun(*args, **kwargs)
                 return self.run(self._jitted, args, kwargs)
             except NeedsArrays as error:
                 self.note(error)
+
+    def _holds(self, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+        low, low_kwargs = self._dynamic(args, kwargs, functools.partial(_lower_tree, []))
+        closed = [lower(x) for x in self.closed]
+        found: bool = self._jitted.entry_for((closed, *low), low_kwargs).holds
+        return found
 
     def run(self, program: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Run a program of the arrays once."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import kiln
@@ -51,9 +52,13 @@ def test_a_backward_rule_writes(through: Any) -> None:
     assert float(through(loss)(2.0, kept)) == 36
 
 
-def test_a_jitted_function_inside_the_derivative_is_refused() -> None:
+def test_mapping_a_jitted_function_inside_the_derivative_is_refused() -> None:
+    kept = kiln.new_ref(jnp.array([0.0, 3.0]))
+    assert float(kiln.grad(kiln.jit(loss))(2.0, kept)) == 36
+    assert kept[...].tolist() == [24, 3]
+    mapped = kiln.vmap(kiln.jit(loss), (0, None))
     with pytest.raises(NotImplementedError, match="inside the derivative"):
-        kiln.grad(kiln.jit(loss))(2.0, kiln.new_ref(jnp.array([0.0, 3.0])))
+        kiln.grad(lambda xs: mapped(xs, kept).sum())(jnp.ones(2))
 
 
 def _two(first: Any, second: Any) -> Any:
@@ -112,3 +117,19 @@ def test_checkpointed_functions_take_references() -> None:
     assert float(kiln.grad(f)(0.0, {"ref": ref})) == 3
     assert float(kiln.jit(kiln.grad(f))(0.0, {"ref": ref})) == 4
     assert float(ref[...]) == 5
+
+
+def test_rules_in_jitted_functions_write_to_the_references_they_are_given() -> None:
+    @kiln.jit
+    def inner(kept: Any, x: Any) -> Any:
+        return jnp.sin(stash(kept, 2 * x))
+
+    @kiln.jit
+    def outer(kept: Any, x: Any) -> Any:
+        return inner(kept, x) + 1
+
+    for through in (lambda f: f, kiln.jit):
+        kept = kiln.new_ref(jnp.array([0.0, 3.0]))
+        slope = through(kiln.grad(lambda x: outer(kept, x)))(0.5)  # noqa: B023
+        np.testing.assert_allclose(slope, 6 * np.cos(3.0), rtol=1e-6)
+        np.testing.assert_allclose(kept[0], np.cos(3.0), rtol=1e-6)

@@ -170,8 +170,13 @@ def test_rules_may_change_values_that_are_passed_to_them() -> None:
     box = Box(jnp.float32(0))
     assert float(kiln.grad(lambda x: 2 * stash(box, 3 * x))(1.0)) == 6
     assert float(box.get()) == 2
+    jitted = kiln.jit(lambda box, x: 3 * stash(box, x))
+    for through in (lambda f: f, kiln.jit):
+        assert float(through(kiln.grad(jitted, 1))(box, 1.0)) == 3
+        assert float(box.get()) == 3
+        box.set(jnp.float32(0))
     with pytest.raises(NotImplementedError, match="differentiate inside"):
-        kiln.grad(kiln.jit(lambda box, x: 2 * stash(box, x)), 1)(box, 1.0)
+        kiln.grad(lambda x: kiln.vmap(jitted, (None, 0))(box, x).sum())(jnp.ones(2))
 
 
 def test_a_loop_in_a_jitted_function_may_change_a_value_by_its_own_means() -> None:
