@@ -24,6 +24,7 @@ from kiln.control.ref_primitives import (
 )
 from kiln.control.ref_views import Place, place_of, view_of
 from kiln.core.array import ConcreteArray
+from kiln.core.hitypes import HighOperand, HighRef, HiType, operand_error
 from kiln.core.ref import Ref, RefView, set_ref_access
 from kiln.core.trace import Tracer, aval_of
 from kiln.execution.compilation import as_array
@@ -56,7 +57,13 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: Any = None) -> Ref
                 "leave memory_space out",
             )
         )
-    return new_ref_p.bind(_array(init_val, "new_ref"))
+    try:
+        array = _array(init_val, "new_ref")
+    except HighOperand:
+        kind = aval_of(init_val)
+        found: Any = HighRef(kind, [new_ref_p.bind(x) for x in kind.lower_val(init_val)])  # type: ignore[attr-defined]
+        return found  # type: ignore[no-any-return]
+    return new_ref_p.bind(array)
 
 
 @api_boundary
@@ -138,6 +145,8 @@ def freeze(ref: Ref) -> Any:
         >>> kiln.ref.freeze(kiln.new_ref(jnp.ones(2)))
         Array([1., 1.], dtype=float32)
     """
+    if isinstance(ref, HighRef):
+        return ref.aval.raise_val(*map(freeze, ref.parts))
     _require_ref("freeze", ref)
     return freeze_p.bind(ref)
 
@@ -162,6 +171,8 @@ def empty_ref(ty: Any, memory_space: Any = None) -> Ref:
         >>> kiln.ref.empty_ref(kiln.ShapeDtypeStruct((2,), jnp.int32))
         Ref([0, 0], dtype=int32)
     """
+    if isinstance(ty, HiType):
+        return new_ref(ty.raise_val(*[np.zeros(x.shape, x.dtype) for x in ty.lo_ty()]))
     return new_ref(np.zeros(ty.shape, ty.dtype), memory_space=memory_space)
 
 
@@ -194,12 +205,13 @@ def _array(x: Any, what: str) -> Any:
         return x if isinstance(x, Tracer) else as_array(x)
     if hasattr(x, "__jax_array__"):
         return x.__jax_array__()
-    raise TypeError(
+    raise operand_error(
+        x,
         three_lines(
             f"{what} at {current_source()}",
             f"a reference holds one array, got a value of type {type(x)}",
             "pass an array or a number; for a tree of them, jax.tree.map(kiln.new_ref, tree)",
-        )
+        ),
     )
 
 

@@ -13,6 +13,8 @@ from typing import Any
 from kiln.base.errors import three_lines
 from kiln.base.records import Record
 from kiln.base.source import current_source
+from kiln.base.tree_nodes import register_pytree_node
+from kiln.core.slices import Slice
 from kiln.core.staging import StagingTrace
 from kiln.core.trace import Trace, aval_of, set_type_of, state
 from kiln.ir.types import AbstractValue
@@ -335,6 +337,91 @@ def check_tangents(what: str, kinds: Iterable[Any]) -> None:
                     "let to_tangent_aval return a type with one tangent for each array",
                 )
             )
+
+
+class HighRef:
+    """A reference to a value of another kind: references to the arrays that it consists of.
+
+    `ref[...]` reads it, `ref[...] = value` replaces it. Parts are read and written by the methods
+    `ref_get_to_lojax` and `ref_swap_to_lojax` of the value's type, if it has them.
+    """
+
+    __slots__ = ("aval", "parts")
+
+    def __init__(self, kind: HiType, parts: Sequence[Any]) -> None:
+        self.aval = kind
+        self.parts = tuple(parts)
+
+    @property
+    def _refs(self) -> Any:
+        return self.aval.raise_val(*self.parts)
+
+    def get(self, idx: Any = ...) -> Any:
+        """Return the value, or a part of it."""
+        if _is_whole(idx):
+            return self.aval.raise_val(*[ref[...] for ref in self.parts])
+        return self._method("ref_get_to_lojax")(self, self._index(idx))
+
+    def set(self, value: Any, idx: Any = ...) -> None:
+        """Replace the value, or a part of it."""
+        if not _is_whole(idx):
+            self._method("ref_swap_to_lojax")(self, value, self._index(idx))
+            return
+        if aval_of(value) != self.aval:
+            raise TypeError(
+                three_lines(
+                    f"write to a reference to a value at {current_source()}",
+                    f"it holds a value of type {self.aval}, and is given one of {aval_of(value)}",
+                    "make a reference for each type",
+                )
+            )
+        for ref, array in zip(self.parts, self.aval.lower_val(value), strict=True):
+            ref[...] = array
+
+    __getitem__ = get
+
+    def __setitem__(self, idx: Any, value: Any) -> None:
+        self.set(value, idx)
+
+    def _method(self, name: str) -> Callable[..., Any]:
+        found: Callable[..., Any] | None = getattr(self.aval, name, None)
+        if found is None:
+            raise _undefined(self.aval, name)
+        return found
+
+    def _index(self, idx: Any) -> PartIndex:
+        shape = self.aval.shape  # type: ignore[attr-defined]
+        given = idx if isinstance(idx, tuple) else (idx,)
+        given = (*given, *[slice(None)] * (len(shape) - len(given)))
+        parts = []
+        for each, size in zip(given, shape, strict=True):
+            if not isinstance(each, slice) or each.step not in (None, 1):
+                raise NotImplementedError(
+                    three_lines(
+                        f"a part of a reference to a value at {current_source()}",
+                        f"parts are slices with the step 1, and not {each!r:.40}",
+                        "read all of it, ref[...], and take a part of the value",
+                    )
+                )
+            start, stop, _ = each.indices(size)
+            parts.append(Slice(start, max(stop - start, 0)))
+        return PartIndex(tuple(parts))
+
+    def __repr__(self) -> str:
+        return f"HighRef{{{self.aval}}}"
+
+
+class PartIndex(Record):
+    """Which part of a value is read or written: for each axis, where it starts and its size."""
+
+    indices: tuple[Slice, ...]
+
+
+def _is_whole(idx: Any) -> bool:
+    return idx is ... or (isinstance(idx, tuple) and all(each is ... for each in idx))
+
+
+register_pytree_node(HighRef, lambda ref: (ref.parts, ref.aval), HighRef)
 
 
 class aval_property:

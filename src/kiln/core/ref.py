@@ -65,6 +65,20 @@ class _Referring:
         """Add to a part of the array."""
         _add(self, idx, x)
 
+    def get(self, idx: Any = ()) -> Any:
+        """Return a part of the array; by default all of it."""
+        return _get(self, idx)
+
+    def set(self, value: Any, idx: Any = ()) -> None:
+        """Replace a part of the array; by default all of it."""
+        _set(self, idx, value)
+
+    def swap(self, value: Any, idx: Any = ()) -> Any:
+        """Replace a part of the array, by default all of it; return what it was."""
+        before = _get(self, idx)
+        _set(self, idx, value)
+        return before
+
     def __getitem__(self, index: Any) -> Any:
         return _get(self, index)
 

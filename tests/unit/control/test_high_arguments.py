@@ -199,3 +199,58 @@ def test_a_loop_in_a_jitted_function_may_change_a_value_by_its_own_means() -> No
     f()
     f()
     assert float(box.get()) == 64
+
+
+@pytest.mark.parametrize("through", [lambda f: f, kiln.jit])
+def test_references_hold_values(through: Any) -> None:
+    def f(x: Pair) -> tuple[Pair, Pair, Pair]:
+        ref = kiln.new_ref(x)
+        before = ref[...]
+        lax.fori_loop(0, 2, lambda i, _: ref.set(grown(ref.get())), None)
+        after = ref[...]
+        ref[...] = Pair(after.small, after.large)
+        return before, after, kiln.freeze(ref)
+
+    found = through(f)(pair(1, 1))
+    assert [(float(x.large), float(x.small)) for x in found] == [(1, 1), (4, 4), (4, 4)]
+    empty = kiln.ref.empty_ref(kiln.typeof(pair(1, 2)))
+    assert float(empty[...].large) == 0
+    with pytest.raises(TypeError, match="is given one of"):
+        empty[...] = jnp.float32(1)
+    with pytest.raises(NotImplementedError, match="ref_get_to_lojax"):
+        empty[()].large, kiln.new_ref(Scaled(jnp.ones((2, 2), jnp.int8), 1.0))[:, 0:1]
+
+
+def test_parts_of_references_to_values_are_those_that_types_say() -> None:
+    class Row:
+        def __init__(self, x: Any) -> None:
+            self.x = x
+
+    @dataclasses.dataclass(frozen=True)
+    class RowTy(hijax.HiType):
+        shape: tuple[int, ...]
+
+        def lo_ty(self) -> list[Any]:
+            return [hijax.ShapedArray(self.shape, np.dtype(np.float32))]
+
+        def lower_val(self, hi_val: Any) -> list[Any]:
+            return [hi_val.x]
+
+        def raise_val(self, *lo_vals: Any) -> Any:
+            return Row(*lo_vals)
+
+        def ref_get_to_lojax(self, ref: Any, idx: Any) -> Any:
+            (part,) = idx.indices
+            return Row(ref._refs.x[part.start : part.start + part.size])
+
+        def ref_swap_to_lojax(self, ref: Any, val: Any, idx: Any) -> Any:
+            (part,) = idx.indices
+            return Row(ref._refs.x.swap(val.x, slice(part.start, part.start + part.size)))
+
+    hijax.register_hitype(Row, lambda row: RowTy(row.x.shape))
+    ref = kiln.new_ref(Row(jnp.arange(4.0)))
+    assert ref[1:3].x.tolist() == [1, 2]
+    ref[2:] = Row(jnp.array([7.0, 8.0]))
+    assert ref[...].x.tolist() == [0, 1, 7, 8]
+    with pytest.raises(NotImplementedError, match="slices with the step 1"):
+        ref[0]
