@@ -66,7 +66,8 @@ def arrays_of(construct: str, what: str, tree: Any) -> tuple[list[Any], PyTreeDe
     for i, value in enumerate(values):
         if value is None:
             path = keystr(tree_flatten_with_path(tree)[0][i][0])
-            raise not_an_array(f"{construct}: argument {what}", f"{what}{path}", leaves[i])
+            asked = f"{construct}: argument {what}"
+            raise not_an_array(asked, f"{what}{path}", leaves[i], is_argument=True)
     return values, treedef
 
 
@@ -81,7 +82,7 @@ def as_operand(x: Any) -> Any:
     return x.__jax_array__() if hasattr(x, "__jax_array__") else None
 
 
-def not_an_array(asked: str, path: str, leaf: Any) -> TypeError:
+def not_an_array(asked: str, path: str, leaf: Any, *, is_argument: bool = False) -> TypeError:
     """Build the error for a leaf that is not an array."""
     return operand_error(
         leaf,
@@ -90,6 +91,7 @@ def not_an_array(asked: str, path: str, leaf: Any) -> TypeError:
             f"{path} has type {type(leaf).__name__}, which is not a valid JAX type: {leaf!r:.60}",
             "pass arrays and numbers here; let the function close over anything else",
         ),
+        may_change=is_argument,
     )
 
 

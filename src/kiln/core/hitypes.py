@@ -220,15 +220,15 @@ def full_type_of(x: Any) -> Any:
 
 
 class HighOperand(TypeError):
-    """A value of another kind that does not change, where arrays are expected.
+    """A value of another kind, where arrays are expected.
 
     Loops and derivatives catch it, and go on with the arrays that the value consists of.
     """
 
 
-def operand_error(x: Any, message: str) -> TypeError:
+def operand_error(x: Any, message: str, *, may_change: bool = False) -> TypeError:
     """Return the error for an operand that is not an array."""
-    is_value = is_high(x) and not aval_of(x).has_qdd
+    is_value = is_high(x) and (may_change or not aval_of(x).has_qdd)
     return (HighOperand if is_value else TypeError)(message)
 
 

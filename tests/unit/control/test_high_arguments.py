@@ -254,3 +254,15 @@ def test_parts_of_references_to_values_are_those_that_types_say() -> None:
     assert ref[...].x.tolist() == [0, 1, 7, 8]
     with pytest.raises(NotImplementedError, match="slices with the step 1"):
         ref[0]
+
+
+@pytest.mark.parametrize("through", [lambda f: f, kiln.jit])
+def test_branches_and_loops_are_given_values_that_change(through: Any) -> None:
+    def f(box: Any, x: Any) -> Any:
+        lax.cond(x > 0, lambda box: box.set(box.get() + x), lambda box: None, box)
+        lax.scan(lambda box, _: (box.set(box.get() * 2), (box, None))[1], box, None, length=3)
+        return box.get()
+
+    box = Box(jnp.float32(1))
+    assert float(through(f)(box, 2.0)) == 24
+    assert float(box.get()) == 24
