@@ -266,3 +266,36 @@ def test_branches_and_loops_are_given_values_that_change(through: Any) -> None:
     box = Box(jnp.float32(1))
     assert float(through(f)(box, 2.0)) == 24
     assert float(box.get()) == 24
+
+
+class Watched(hijax.HiPrimitive):
+    """The identity, whose tangent is doubled, and kept in a box."""
+
+    def abstract_eval(self, box: Any, x: Any) -> Any:
+        return x, set()
+
+    def to_lojax(self, box: Any, x: Any) -> Any:
+        return x
+
+    def jvp(self, primals: Any, tangents: Any) -> Any:
+        box, x = primals
+        assert type(tangents[0]) is hijax.Zero
+        box.set(tangents[1])
+        return watched_p.bind(box, x), 2 * tangents[1]
+
+
+watched_p = Watched("watched")
+
+
+@pytest.mark.parametrize("through", [lambda f: f, kiln.jit, lambda f: kiln.jit(kiln.jit(f))])
+def test_primitives_on_values_that_change_have_their_own_derivatives(through: Any) -> None:
+    box = Box(jnp.float32(0))
+    f = through(lambda box, x: jnp.sin(watched_p.bind(box, 3 * x)))
+    out, moved = kiln.jvp(lambda x: f(box, x), (1.0,), (10.0,))
+    assert float(box.get()) == 30
+    np.testing.assert_allclose([out, moved], [np.sin(3), 60 * np.cos(3)], rtol=1e-6)
+    assert float(f(box, 1.0)) == float(out)
+    assert float(box.get()) == 30
+    with pytest.raises(ValueError, match="under differentiation"):
+        # The tangent is not there yet: the rule cannot keep it.
+        kiln.grad(lambda x: f(box, x))(1.0)
