@@ -55,7 +55,6 @@ REPLACEMENTS: dict[str, str] = {
     "jax.experimental.sparse.test_util": "jax.test_util.check_grads on dense arrays",
     "jax.experimental.topologies": "jax.sharding.AbstractMesh",
     "jax.experimental.transfer": "jax.device_put within one program",
-    "jax.experimental.xla_metadata": _NOTHING,
     "jax.extend": "the public function that it implements",
     "jax.extend.ifrt_programs": "jax.jit(f).lower(x).compile()",
     "jax.extend.lowering": "jax.jit(f).lower(x).as_text()",

@@ -60,8 +60,9 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: Any = None) -> Ref
     try:
         array = _array(init_val, "new_ref")
     except HighOperand:
-        kind = aval_of(init_val)
-        found: Any = HighRef(kind, [new_ref_p.bind(x) for x in kind.lower_val(init_val)])  # type: ignore[attr-defined]
+        value_type: Any = aval_of(init_val)
+        parts = [new_ref_p.bind(x) for x in value_type.lower_val(init_val)]
+        found: Any = HighRef(value_type, parts)  # type: ignore[attr-defined]
         return found  # type: ignore[no-any-return]
     return new_ref_p.bind(array)
 

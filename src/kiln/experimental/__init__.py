@@ -19,10 +19,12 @@ if _TYPE_CHECKING:
     from kiln.experimental import pjit as pjit
     from kiln.experimental import random as random
     from kiln.experimental import rnn as rnn
+    from kiln.experimental import scheduling_groups as scheduling_groups
     from kiln.experimental import serialize_executable as serialize_executable
     from kiln.experimental import shard_map as shard_map
     from kiln.experimental import sparse as sparse
     from kiln.experimental import topologies as topologies
+    from kiln.experimental import xla_metadata as xla_metadata
 
 __getattr__, __dir__ = _on_first_use(
     globals(),
@@ -39,9 +41,10 @@ __getattr__, __dir__ = _on_first_use(
         "pjit",
         "random",
         "rnn",
+        "scheduling_groups",
         "shard_map",
     ),
-    *("serialize_executable", "sparse", "topologies"),
+    *("serialize_executable", "sparse", "topologies", "xla_metadata"),
 )
 
 __all__ = ["cur_qdd", "io_callback"]
