@@ -76,7 +76,8 @@ def _value_and_grad(
                 fun, what, argnums, args, kwargs, holomorphic=holomorphic, allow_int=allow_int
             )
         except HighOperand:
-            return high_derivatives.value_and_grad(both_of, fun, args, kwargs)
+            found: tuple[Any, Any] = high_derivatives.value_and_grad(both_of, fun, args, kwargs)
+            return found
         flat = FlatFunction(partial, what, tree, has_aux)
         outs, program = reverse.linearize(flat, leaves)
         _check_scalar(fun, what, flat, outs)

@@ -62,8 +62,8 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: Any = None) -> Ref
     except HighOperand:
         value_type: Any = aval_of(init_val)
         parts = [new_ref_p.bind(x) for x in value_type.lower_val(init_val)]
-        found: Any = HighRef(value_type, parts)  # type: ignore[attr-defined]
-        return found  # type: ignore[no-any-return]
+        found: Any = HighRef(value_type, parts)
+        return found
     return new_ref_p.bind(array)
 
 
@@ -137,7 +137,7 @@ def addupdate(ref: Ref | RefView, idx: Any, x: Any) -> None:
 
 
 @api_boundary
-def freeze(ref: Ref) -> Any:
+def freeze(ref: Ref | HighRef) -> Any:
     """Return what a reference holds; the reference is not to be used again.
 
     Raises: ValueError unless `ref` is a reference.

@@ -92,7 +92,7 @@ class Buffer:
 
 
 def buffer_callback(
-    callback: Callable[..., None],
+    callback: Callable[..., Any],
     result_shape_dtypes: Any,
     *,
     has_side_effect: bool = False,

@@ -212,4 +212,4 @@ def lstm(
     del precision
     sizes = (input_size, hidden_size, num_layers)
     parts = unpack_lstm_weights(weights, *sizes, bidirectional)
-    return lstm_ref(x, h_0, c_0, *parts, seq_lengths, *sizes, dropout, bidirectional)  # type: ignore[no-any-return]
+    return lstm_ref(x, h_0, c_0, *parts, seq_lengths, *sizes, dropout, bidirectional)

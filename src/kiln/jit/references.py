@@ -12,6 +12,7 @@ from typing import Any
 from kiln.control.discharge import discharged, writes
 from kiln.control.ref_primitives import content_of
 from kiln.control.region import memoized, select_by
+from kiln.core.array import ConcreteArray
 from kiln.core.ref import Ref, check_distinct
 from kiln.execution.placement import PlacementRequest, Placer, Run
 from kiln.ir.jaxpr import Jaxpr
@@ -83,7 +84,7 @@ def storing(run: Run, jaxpr: Jaxpr) -> Run:
     changed = writes(jaxpr)
     count = changed.count(True)
 
-    def run_and_store(values: Sequence[Any]) -> Sequence[Any]:
+    def run_and_store(values: Sequence[Any]) -> list[ConcreteArray]:
         check_distinct(f"call of {jaxpr.name}", values, jaxpr.arg_names)
         outs = run([content_of(x) if type(x) is Ref else x for x in values])
         for ref, new in zip(select_by(changed, values), outs[:count], strict=True):
