@@ -18,7 +18,7 @@ from kiln.base.source import api_boundary, current_source, definition_of, name_o
 from kiln.base.tree import tree_unflatten
 from kiln.control.arguments import argnums_of, as_seen, flatten_arrays, merge_static, split_static
 from kiln.control.call import Subprogram, jit_p
-from kiln.control.held_refs import held
+from kiln.control.held_refs import held, is_derivative
 from kiln.control.region import (
     memoized,
     merge,
@@ -27,7 +27,7 @@ from kiln.control.region import (
 )
 from kiln.core.staging import eval_jaxpr, stage_pure, stage_region
 from kiln.core.trace import aval_of, state
-from kiln.ir.effects import must_keep
+from kiln.ir.effects import HELD, must_keep
 from kiln.ir.jaxpr import Atom, Eqn, Jaxpr, Var
 from kiln.ir.key_uses import Keys, fresh
 from kiln.ir.own_effects import check_allowed, remat_allowed_effects
@@ -219,6 +219,9 @@ def checkpoint(
             definition=definition_of(fun),
             purpose="checkpoint",
         )
+        if HELD in jaxpr.effects and is_derivative(state.trace):
+            # Rules write, when they run later, to what only exists outside the function.
+            return fun(*args, **kwargs)
         outs = checkpoint_p.bind(
             *consts,
             *leaves,

@@ -16,7 +16,9 @@ from kiln.base.tree import keystr, tree_flatten_with_path, tree_leaves, tree_map
 from kiln.base.tree_nodes import register_pytree_node
 from kiln.core.hitypes import TYPES, owner_of
 from kiln.core.ref import Ref, check_distinct
-from kiln.core.trace import aval_of
+from kiln.core.staging import StagingTrace
+from kiln.core.trace import aval_of, state
+from kiln.transforms.batching import BatchTrace
 
 
 class Held:
@@ -87,6 +89,11 @@ def _parameter(fun: Callable[..., Any], position: int) -> str:
     except (TypeError, ValueError):
         names = []
     return names[position] if position < len(names) else f"operand {position}"
+
+
+def is_derivative(trace: Any) -> bool:
+    """Tell whether what a trace computes is differentiated, and no program is being recorded."""
+    return trace is not state.root and not isinstance(trace, (StagingTrace, BatchTrace))
 
 
 def let_go(tree: Any, whose: str) -> Any:

@@ -19,6 +19,7 @@ from kiln.base.source import api_boundary, definition_of, name_of
 from kiln.base.tree import tree_leaves
 from kiln.content.class_content import Unreadable
 from kiln.content.fingerprint import DESCRIPTION, Reading, readable
+from kiln.control.held_refs import is_derivative
 from kiln.core.array import ConcreteArray
 from kiln.core.hitypes import TYPES, NeedsArrays
 from kiln.core.trace import Tracer, state
@@ -37,7 +38,7 @@ from kiln.jit.named_axes import NamedAxes
 from kiln.jit.parameters import NONE_CHOSEN, Chosen, signed_by
 from kiln.jit.placement_options import NO_PLACEMENT, PlacementOptions
 from kiln.jit.recorder import UNLIMITED, PlainRecorder
-from kiln.jit.running import arranged, bind, is_derivative, run
+from kiln.jit.running import arranged, bind, run
 from kiln.jit.signature import Arguments, Signature, Subject
 from kiln.jit.sized import SizedRecorder
 from kiln.jit.stages import Lowered, Traced

@@ -11,11 +11,10 @@ from kiln.base.tree import tree_unflatten
 from kiln.control.call import jit_p
 from kiln.core.array_placement import together
 from kiln.core.ref import check_distinct
-from kiln.core.staging import StagingTrace, eval_jaxpr, recording
+from kiln.core.staging import eval_jaxpr, recording
 from kiln.core.trace import state
 from kiln.core.transfers import called
 from kiln.execution.compilation import WrongDevice
-from kiln.execution.eager import EVAL
 from kiln.execution.inspection import inspect_program
 from kiln.execution.placement import NO_REQUEST
 from kiln.ir.assumptions import assume_not_zero
@@ -23,7 +22,6 @@ from kiln.jit.compiler_options import Settings, nested, of_whole_programs
 from kiln.jit.entry import Entry
 from kiln.jit.placement_options import constrained
 from kiln.jit.references import on_contents
-from kiln.transforms.batching import BatchTrace
 
 
 def run(entry: Entry, values: Sequence[Any], opts: Options) -> list[Any]:
@@ -47,11 +45,6 @@ def _placed(entry: Entry, values: Sequence[Any], opts: Options) -> list[Any]:
     if opts.guards_transfers:
         called(values[len(entry.consts) :])
     return entry.placer.run_for(values, entry.note_preparation)(values)
-
-
-def is_derivative(trace: Any) -> bool:
-    """Tell whether what a trace computes is differentiated, and no program is being recorded."""
-    return trace is not EVAL and not isinstance(trace, (StagingTrace, BatchTrace))
 
 
 @api_boundary

@@ -133,3 +133,24 @@ def test_rules_in_jitted_functions_write_to_the_references_they_are_given() -> N
         slope = through(kiln.grad(lambda x: outer(kept, x)))(0.5)  # noqa: B023
         np.testing.assert_allclose(slope, 6 * np.cos(3.0), rtol=1e-6)
         np.testing.assert_allclose(kept[0], np.cos(3.0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("inner", [lambda f: f, kiln.checkpoint, kiln.jit])
+@pytest.mark.parametrize("outer", [lambda f: f, kiln.checkpoint, kiln.jit])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_rules_in_loops_write_to_references_from_outside(
+    inner: Any, outer: Any, reverse: bool
+) -> None:
+    def f(kept: Any, x: Any) -> Any:
+        @inner
+        def body(x: Any, row: Any) -> Any:
+            return stash(kept, x) * row, x
+
+        x, ys = kiln.lax.scan(body, x, jnp.arange(2.0, 5.0), reverse=reverse)
+        return x + 0 * ys.sum()
+
+    kept = kiln.new_ref(jnp.array([0.0, 3.0]))
+    slope = kiln.grad(outer(f), 1)(kept, 1.0)
+    assert float(slope) == 27 * 24
+    # The rule of the first step runs last.
+    assert float(kept[0]) == 9 * 24
