@@ -15,6 +15,7 @@ from kiln.base.tree import PyTreeDef, keystr, tree_flatten, tree_flatten_with_pa
 from kiln.core.absent import Zero
 from kiln.core.array import ConcreteArray
 from kiln.core.hitypes import operand_error
+from kiln.core.ref import Ref
 from kiln.core.staging import stand_in
 from kiln.core.trace import Tracer, aval_of
 from kiln.execution.compilation import as_array
@@ -50,7 +51,7 @@ def leaves_of(fun: Any, what: str, tree: Any) -> tuple[list[Any], PyTreeDef]:
     """
     pairs, treedef = tree_flatten_with_path(tree)
     for path, x in pairs:
-        if leaf_type(x) is None:
+        if leaf_type(x) is None or type(x) is Ref:
             raise operand_error(
                 x,
                 three_lines(

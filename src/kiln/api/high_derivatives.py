@@ -10,9 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kiln.base.tree import tree_map
+from kiln.control.held_refs import held
 from kiln.control.high_arguments import lower_values, map_lowered, on_arrays, raise_values
 from kiln.control.high_values import Lowered
 from kiln.core.hitypes import check_tangents, lowered, raised
+from kiln.core.ref import Ref
 
 
 def value_and_grad(
@@ -40,10 +42,13 @@ def vjp(
     of_arrays: Callable[..., Any], fun: Callable[..., Any], primals: Sequence[Any], has_aux: bool
 ) -> Any:
     """Return the value and the function from its cotangent to those of the primals."""
-    value, pull, *aux = of_arrays(on_arrays(fun), *_checked(primals), has_aux=has_aux)
+    # References are part of the structure: what is put together has them, and no cotangents.
+    low = held(_checked(primals))
+    value, pull, *aux = of_arrays(on_arrays(fun), *low, has_aux=has_aux)
 
     def pullback(cotangent: Any) -> Any:
-        return map_lowered(_cotangent, pull(_like(value, cotangent, _cotangent_kind)))
+        found = pull(_like(value, cotangent, _cotangent_kind))
+        return tree_map(lambda x: None if type(x) is Ref else x, map_lowered(_cotangent, found))
 
     return raise_values(value), pullback, *raise_values(aux)
 

@@ -32,7 +32,7 @@ from kiln.base.tree import (
 from kiln.content.fingerprint import read_partial, readable
 from kiln.control.refs import addupdate
 from kiln.core.absent import Zero
-from kiln.core.hitypes import HighOperand
+from kiln.core.hitypes import HighOperand, RefOperand
 from kiln.core.ref import Ref
 from kiln.core.trace import aval_of
 from kiln.ir.types import ShapedArray
@@ -82,7 +82,8 @@ def vjp(
 ) -> Any:
     """Return the value, and the function from its cotangent to those of the primals (reverse mode).
 
-    If `has_aux`, `fun` returns (value, aux), and the result is (value, pullback, aux).
+    If `has_aux`, `fun` returns (value, aux), and the result is (value, pullback, aux). A reference
+    among the primals is passed on to `fun`; its cotangent is None.
 
     Raises: ValueError if the cotangent's structure, shapes or dtypes are not those of the value.
     Source: the documentation of `jax.vjp`.
@@ -95,7 +96,7 @@ def vjp(
     check_reduce_axes(fun, "vjp", reduce_axes)
     try:
         leaves, tree = leaves_of(fun, "vjp", primals)
-    except HighOperand:
+    except (HighOperand, RefOperand):
         return high_derivatives.vjp(vjp, fun, primals, has_aux)
     flat = FlatFunction(fun, "vjp", tree, has_aux)
     outs, whole = reverse.linearize(flat, leaves)

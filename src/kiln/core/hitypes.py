@@ -14,6 +14,7 @@ from kiln.base.errors import three_lines
 from kiln.base.records import Record
 from kiln.base.source import current_source
 from kiln.base.tree_nodes import register_pytree_node
+from kiln.core.ref import Ref
 from kiln.core.slices import Slice
 from kiln.core.staging import StagingTrace
 from kiln.core.trace import Trace, aval_of, set_type_of, state
@@ -226,8 +227,14 @@ class HighOperand(TypeError):
     """
 
 
+class RefOperand(TypeError):
+    """A reference where arrays are expected; `vjp` catches it, and does not differentiate by it."""
+
+
 def operand_error(x: Any, message: str, *, may_change: bool = False) -> TypeError:
     """Return the error for an operand that is not an array."""
+    if isinstance(x, Ref):
+        return RefOperand(message)
     is_value = is_high(x) and (may_change or not aval_of(x).has_qdd)
     return (HighOperand if is_value else TypeError)(message)
 

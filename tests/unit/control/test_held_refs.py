@@ -154,3 +154,22 @@ def test_rules_in_loops_write_to_references_from_outside(
     assert float(slope) == 27 * 24
     # The rule of the first step runs last.
     assert float(kept[0]) == 9 * 24
+
+
+@pytest.mark.parametrize("through", [lambda f: f, kiln.jit])
+def test_vjp_passes_references_on(through: Any) -> None:
+    def f(x: Any, kept: dict[str, Any]) -> Any:
+        kept["count"][...] += 1
+        return jnp.sin(x) * kept["by"][...]
+
+    kept = {"count": kiln.new_ref(0), "by": kiln.new_ref(2.0)}
+    value, pull = kiln.vjp(through(f), 0.5, kept)
+    ct, none = pull(1.0)
+    np.testing.assert_allclose([value, ct], [2 * np.sin(0.5), 2 * np.cos(0.5)], rtol=1e-6)
+    assert none == {"count": None, "by": None}
+    assert int(kept["count"][...]) == 1
+    for refused in (kiln.grad(f, 1), kiln.jacrev(f, 1)):
+        with pytest.raises(TypeError, match="not a valid JAX type"):
+            refused(0.5, kept)
+    with pytest.raises(ValueError, match="at both first and second"):
+        kiln.vjp(two_rules, kept["by"], kept["by"])
