@@ -46,11 +46,25 @@ def vjp(
     low = held(_checked(primals))
     value, pull, *aux = of_arrays(on_arrays(fun), *low, has_aux=has_aux)
 
-    def pullback(cotangent: Any) -> Any:
-        found = pull(_like(value, cotangent, _cotangent_kind))
+    return raise_values(value), ValuePullback(pull, low, value), *raise_values(aux)
+
+
+class ValuePullback:
+    """The function that `vjp` returns for values: from a cotangent to those of the primals."""
+
+    def __init__(self, pull: Callable[[Any], Any], primals: Any, value: Any) -> None:
+        self._pull, self._primals, self._value = pull, primals, value
+
+    def __call__(self, cotangent: Any) -> Any:
+        """Return the cotangents of the primals; None for references."""
+        found = self._pull(_like(self._value, cotangent, _cotangent_kind))
         return tree_map(lambda x: None if type(x) is Ref else x, map_lowered(_cotangent, found))
 
-    return raise_values(value), pullback, *raise_values(aux)
+    def __repr__(self) -> str:
+        def types(tree: Any) -> Any:
+            return map_lowered(lambda x: x.kind, tree)
+
+        return f"<pullback from {types(self._value)} to {types(self._primals)}>"
 
 
 def linearize(

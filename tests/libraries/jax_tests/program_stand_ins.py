@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jaxlib.lapack
@@ -17,7 +17,9 @@ import kiln.numpy as jnp
 from kiln.api.saved_residuals import saved_residuals
 from kiln.base import dtypes
 from kiln.control.arguments import positional
+from kiln.core.hitypes import HighRef
 from kiln.core.primitive import Primitive
+from kiln.core.ref import Ref
 from kiln.core.slices import Slice
 from kiln.interpreters.mlir import register_lowering
 from kiln.ir.effects import REFS
@@ -122,6 +124,17 @@ class _Tokens:
         kiln.effects_barrier()
 
 
+def _run_state(fun: Callable[[Any], None]) -> Callable[[Any], Any]:
+    """Return a function of what references hold, which returns what they hold in the end."""
+
+    def run(values: Any) -> Any:
+        refs = kiln.tree.map(kiln.new_ref, values)
+        fun(refs)
+        return kiln.tree.map(kiln.freeze, refs, is_leaf=lambda x: isinstance(x, (Ref, HighRef)))
+
+    return run
+
+
 def _positional(fun: Any, args: Any, kwargs: Any) -> tuple[Any, ...]:
     return tuple(positional(fun, args, kwargs))
 
@@ -181,6 +194,7 @@ def program_stand_ins() -> dict[str, dict[str, Any]]:
             "hlo": stablehlo,
             "_lowerings": _Lowerings(),
         },
+        "jax._src.state.discharge": {"run_state": _run_state},
         "jax._src.state.types": {"RefEffect": RefEffect},
         "jax._src.interpreters.partial_eval": {"close_jaxpr": _close},
         "jax._src.lax.lax": {"_const": _constant},

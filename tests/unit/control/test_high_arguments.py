@@ -121,6 +121,7 @@ def test_derivatives_of_functions_that_return_values() -> None:
 
     x = pair(2, 3)
     out, pull = kiln.vjp(g, x)
+    assert "PairTy" in repr(pull)
     ct = pull(pair(1, 10))[0]
     assert (float(out.large), float(ct.large), float(ct.small)) == (6, 3, 12)
     out, moved = kiln.jvp(g, (x,), (pair(1, 10),))
@@ -299,3 +300,18 @@ def test_primitives_on_values_that_change_have_their_own_derivatives(through: An
     with pytest.raises(ValueError, match="under differentiation"):
         # The tangent is not there yet: the rule cannot keep it.
         kiln.grad(lambda x: f(box, x))(1.0)
+
+
+LONGER: dict[str, Any] = {
+    "scan": lambda step: lax.scan(lambda c, _: (step(), None), None, None, length=2),
+    "fori_loop": lambda step: lax.fori_loop(0, 2, lambda i, _: step(), None),
+    "while_loop": lambda step: lax.while_loop(lambda i: i < 2, lambda i: (step(), i + 1)[1], 0),
+}
+
+
+@pytest.mark.parametrize("name", LONGER)
+def test_loops_leave_values_in_states_of_one_type(name: str) -> None:
+    box = Box(jnp.ones(1))
+    with pytest.raises(TypeError, match="type-changing mutations not allowed in loops"):
+        LONGER[name](lambda: box.set(jnp.concatenate([box.get(), box.get()])))
+    assert box.get().shape == (1,)
