@@ -16,6 +16,7 @@ from kiln.core.engine import Compiler, Placement, Program
 from kiln.execution.engine_choice import compiler_of, engine_for, is_host_compiler
 from kiln.execution.placement import Placer
 from kiln.ir.jaxpr import ClosedJaxpr
+from kiln.ir.own_effects import OwnEffect
 from kiln.ir.size_values import evaluate
 from kiln.ir.sizes import Size
 from kiln.jit.argument_binding import CallForm
@@ -91,6 +92,9 @@ class Lowered(Stage):
         self._place = placer.place(committed)
         self._program = placer.program(self._place)
         self._compiler = engine_for(placer.jaxpr, self._place, options()).engine.compiler
+        if any(isinstance(effect, OwnEffect) for effect in placer.jaxpr.effects):
+            # Rules of other libraries' lowerings run, and say now what is wrong with them.
+            self.as_text("stablehlo")
 
     @property
     def _for_all_sizes(self) -> Program | None:

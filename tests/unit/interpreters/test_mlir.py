@@ -268,8 +268,10 @@ def test_rules_pass_tokens_on(rule: Any, wrong: str) -> None:
     p.multiple_results = True
     p.def_effectful_abstract_eval(lambda x, *, effect: ([], {effect}))
     mlir.register_lowering(p, rule)
-    with pytest.raises(ValueError, match=wrong):
-        kiln.jit(lambda x: p.bind(x, effect=LOGGED))(1.0)
+    f = kiln.jit(lambda x: p.bind(x, effect=LOGGED))
+    for run in (f, f.lower):
+        with pytest.raises(ValueError, match=wrong):
+            run(1.0)
 
 
 def test_sets_of_tokens() -> None:
