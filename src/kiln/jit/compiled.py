@@ -17,6 +17,7 @@ from kiln.base.tree import (
     tree_structure,
     tree_unflatten,
 )
+from kiln.control.discharge import takes_refs, writes
 from kiln.core.array import ConcreteArray, PlacedArray
 from kiln.core.engine import Placement, default_sharding
 from kiln.core.memory_text import explained
@@ -30,12 +31,14 @@ from kiln.execution.nonfinite import kept_for_search
 from kiln.execution.placement import Placer, Run
 from kiln.execution.sized_programs import ProgramForSizes
 from kiln.ir.formats import format_of
+from kiln.ir.ref_type import is_ref_type
 from kiln.ir.sharding import Sharding, SingleDeviceSharding
 from kiln.ir.types import ShapedArray
 from kiln.jit.argument_binding import CallForm, flatten_call, in_tree_of, respelled
 from kiln.jit.argument_types import leaf_type
 from kiln.jit.compiled_sizes import OtherSizes, RunForSizes
 from kiln.jit.entry import Recording
+from kiln.jit.references import storing
 from kiln.jit.stage import Committed, Stage
 
 _ARRAYS = {ConcreteArray}
@@ -73,6 +76,9 @@ class Compiled(Stage):
             self._run = self._program
         elif place is not None:
             self._run = placer.run_at(place, placer.is_chosen(committed, place))
+        self._takes_refs = takes_refs(recording.jaxpr)
+        if self._takes_refs:
+            self._run = storing(self._run, recording.jaxpr)
         self._other_sizes: OtherSizes | None = None
         if isinstance(self._program, ProgramForSizes):
             self._other_sizes = OtherSizes(recording, placer, len(consts))
@@ -123,7 +129,7 @@ class Compiled(Stage):
             check_execution(self.fun_name, () if self._place is None else self._place.devices)
         if opts.guards_transfers and self._place is not None:
             self._placer.note_moves(values, self._place)
-        if not opts.checks_values:
+        if not opts.checks_values or self._takes_refs:
             return self._run(values) if sized is None else sized.run(values)
         kept = kept_for_search(values) if self.donate_argnums else values
         run, jaxpr = sized or (self._run, self._recording.jaxpr)
@@ -210,7 +216,9 @@ class Compiled(Stage):
             sizes = others.sizes(avals)
             wanted = others.types(sizes)
         found = zip(range(len(avals)), wanted, avals, strict=True)
-        wrong = [(n, w, a) for n, w, a in found if not a.same_type(w)]
+        wrong = [
+            (n, w, a) for n, w, a in found if is_ref_type(a) != is_ref_type(w) or not a.same_type(w)
+        ]
         if wrong:
             self._refuse_types(wrong, sizes)
         if others is not None and sizes != self._recording.sizes:
@@ -292,7 +300,12 @@ class Compiled(Stage):
     @property
     def output_shardings(self) -> Any:
         """The shardings of the results."""
-        return self._results(self._out_shardings())
+        return self._results(self._out_shardings()[self._stored :])
+
+    @property
+    def _stored(self) -> int:
+        """How many results of the program are stored in references, before the others."""
+        return writes(self._recording.jaxpr).count(True) if self._takes_refs else 0
 
     def _out_shardings(self) -> Sequence[Sharding]:
         if self._place is not None:
@@ -309,7 +322,8 @@ class Compiled(Stage):
     def output_formats(self) -> Any:
         """The formats of the results."""
         pairs = zip(self._program.out_avals, self._out_shardings(), strict=True)
-        return self._results([format_of(aval.shape, sharding) for aval, sharding in pairs])
+        formats = [format_of(aval.shape, sharding) for aval, sharding in pairs]
+        return self._results(formats[self._stored :])
 
     def _alone(self) -> Sharding:
         place = self._place

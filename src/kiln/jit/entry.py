@@ -18,12 +18,14 @@ from kiln.core.ref import Ref
 from kiln.core.trace import Tracer, state
 from kiln.execution.compilation import CachedProgram
 from kiln.execution.placement import PlacementRequest, Placer
+from kiln.ir.effects import HELD
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.size_values import is_nonzero
 from kiln.ir.sizes import Size
 from kiln.jit.compiler_options import Settings
 from kiln.jit.explain import Record
 from kiln.jit.history import History
+from kiln.jit.references import in_order
 
 
 class Origin(NamedTuple):
@@ -154,7 +156,7 @@ class Recording:
     ) -> Placer:
         """Return a placer that nothing else uses."""
         return Placer(
-            discharged(self.jaxpr) if has_refs(self.jaxpr) else self.jaxpr,
+            self._without_refs(),
             self.name,
             hidden=len(self.consts),
             request=request,
@@ -163,6 +165,11 @@ class Recording:
             general=self.general,
             sizes=self.sizes,
         )
+
+    def _without_refs(self) -> Jaxpr:
+        if takes_refs(self.jaxpr):
+            return in_order(self.jaxpr)
+        return discharged(self.jaxpr) if has_refs(self.jaxpr) else self.jaxpr
 
     @property
     def programs(self) -> list[CachedProgram]:
@@ -181,6 +188,7 @@ class Entry:
     __slots__ = (
         "consts",
         "history",
+        "holds",
         "is_bound",
         "is_simple",
         "out_is_leaf",
@@ -197,6 +205,8 @@ class Entry:
         self.out_is_leaf: bool = recording.out_tree.is_leaf
         self.is_bound = recording.is_temporary or takes_refs(recording.jaxpr)
         self.is_simple = True
+        # Whether rules in it write, when they run later, to values that it is given.
+        self.holds = HELD in recording.jaxpr.effects
 
     def note_preparation(self, seconds: float) -> None:
         """Record how long the first run took to compile."""
