@@ -28,6 +28,7 @@ from kiln.base.errors import (
     TracerIntegerConversionError,
     UnavailableOptionError,
     UnexpectedTracerError,
+    UnfilteredStackTrace,
     UnsupportedPrimitive,
 )
 
@@ -59,5 +60,6 @@ __all__ = [
     "TracerIntegerConversionError",
     "UnavailableOptionError",
     "UnexpectedTracerError",
+    "UnfilteredStackTrace",
     "UnsupportedPrimitive",
 ]

@@ -10,7 +10,7 @@ from typing import Any
 
 from kiln.api.arrays import devices
 from kiln.base.config import is_settled
-from kiln.base.errors import UnexpectedTracerError
+from kiln.base.errors import UnexpectedTracerError, UnfilteredStackTrace
 from kiln.base.processes import process_count, process_index
 from kiln.base.source import api_boundary, is_internal
 from kiln.base.tree import IsLeaf
@@ -110,6 +110,7 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
         "api_boundary": api_boundary,
         "include_frame": include_frame,
         "register_exclusion": register_exclusion,
+        "UnfilteredStackTrace": UnfilteredStackTrace,
     },
 }
 """By module and name."""

@@ -62,6 +62,7 @@ class Options(Record):
     log_compiles: bool = _option(False)
     progress: bool = _option(True)
     full_traceback: bool = _option(False)
+    traceback_filtering: str = _option("auto")
     num_cpu_devices: int | None = _option(None, kind=int)
     num_threads: int | None = _option(None, kind=int)
     trace_warning: int = _option(10)

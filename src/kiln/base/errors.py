@@ -86,6 +86,10 @@ class CheckError(AssertionError, JaxprTypeError):
     """A program violates an invariant of the intermediate representation."""
 
 
+class UnfilteredStackTrace(Exception):
+    """An error's whole traceback: its cause under `jax_traceback_filtering="remove_frames"`."""
+
+
 class CheckifyError(ValueError):
     """A check that a program makes of itself failed: the base of the classes below."""
 

@@ -38,6 +38,9 @@ CHOICES: dict[str, tuple[Any, ...]] = {
         *("philox2x32", "philox4x32"),
     ),
     "explicit_x64_dtypes": ("warn", "error"),
+    "traceback_filtering": (
+        *("off", "auto", "tracebackhide", "remove_frames", "quiet_remove_frames"),
+    ),
 }
 """The allowed values of options with a fixed set of them."""
 
@@ -97,6 +100,7 @@ ALIASES: dict[str, Alias] = {
         "default_device",
         "legacy_prng_key",
         "explicit_x64_dtypes",
+        "traceback_filtering",
         # The environment's guard of all transfers precedes those of one direction.
         *reversed(TRANSFER_GUARDS),
     ),
@@ -127,12 +131,6 @@ ALIASES: dict[str, Alias] = {
         "cache_dir",
         lambda path: "auto" if path is None else str(path),
         lambda path: None if path == "auto" else path,
-        str,
-    ),
-    "jax_traceback_filtering": Alias(
-        "full_traceback",
-        lambda how: how == "off",
-        lambda full: "off" if full else "auto",
         str,
     ),
 }

@@ -66,8 +66,8 @@ _INDEX = ShapedArray((), np.dtype(np.int32), weak_type=True)
 Fun = Callable[..., Any]
 
 
-@carrying(over_scan)
 @api_boundary
+@carrying(over_scan)
 def scan(
     f: Callable[[Any, Any], tuple[Carry, Y]],
     init: Any,
@@ -260,8 +260,8 @@ def _scan_in_python(
     return carry, tree_map(lambda *y: concatenate([expand_dims(v, (0,)) for v in y], 0), *ys)
 
 
-@carrying(over_while)
 @api_boundary
+@carrying(over_while)
 def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Y], init_val: Any) -> Y:
     """Run `val = body_fun(val)` as long as `cond_fun(val)` is true, and return the last value.
 
@@ -334,8 +334,8 @@ def _bind_while(cond: Body, body: Body, carry: Sequence[Any]) -> list[Any]:
     return merge(fixed, [as_result(x) for x in constant], outs)
 
 
-@carrying(over_fori)
 @api_boundary
+@carrying(over_fori)
 def fori_loop(
     lower: Any,
     upper: Any,

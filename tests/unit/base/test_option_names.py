@@ -188,11 +188,12 @@ def test_tracebacks_are_spelled_as_in_jax() -> None:
     assert config.jax_traceback_filtering == "auto"
     config.update("jax_traceback_filtering", "off")
     try:
-        assert options().full_traceback
+        assert options().traceback_filtering == "off"
         assert config.jax_traceback_filtering == "off"
     finally:
         config.update("jax_traceback_filtering", "auto")
-    assert not options().full_traceback
+    with pytest.raises(ValueError, match="no value 'some'"):
+        config.update("jax_traceback_filtering", "some")
 
 
 def test_values_of_options_with_few_are_checked() -> None:
