@@ -11,6 +11,7 @@ from typing import Any
 from kiln.api.arrays import devices
 from kiln.base.config import is_settled
 from kiln.base.errors import UnexpectedTracerError, UnfilteredStackTrace
+from kiln.base.lazy import error_check
 from kiln.base.processes import process_count, process_index
 from kiln.base.source import api_boundary, is_internal
 from kiln.base.tree import IsLeaf
@@ -90,8 +91,19 @@ def _global_state() -> types.SimpleNamespace:
     )
 
 
+def _of_error_check(*names: str, **others: str) -> dict[str, Callable[[], Any]]:
+    places = {**dict(zip(names, names, strict=True)), **others}
+    return {name: partial(getattr, error_check, place) for name, place in places.items()}
+
+
 COMPUTED: dict[str, dict[str, Callable[[], Any]]] = {
     "jax._src.distributed": {"global_state": _global_state},
+    "jax._src.error_check": _of_error_check(
+        *("JaxValueError", "error_checking_context", "raise_if_error", "set_error_if"),
+        *("unwrap_from_import", "wrap_for_export"),
+        _ErrorClass="CarriedErrors",
+    ),
+    "jax._src.numpy.error": _of_error_check("error_checking_behavior"),
     "jax._src.xla_bridge": {"_backends": _backends},
 }
 """By module and name: what returns the current value."""

@@ -91,6 +91,11 @@ class Options(Record):
     transfer_guard_device_to_host: str | None = _option(None, kind=str)
     logical_axis_rules: Any = dataclasses.field(default=(), metadata=_metadata((), in_key=True))
     user_contexts: Any = dataclasses.field(default=(), metadata=_metadata((), in_key=True))
+    error_checking_behavior_nan: str = _option("ignore", in_key=True)
+    error_checking_behavior_divide: str = _option("ignore", in_key=True)
+    error_checking_behavior_oob: str = _option("ignore", in_key=True)
+    error_state: Any = dataclasses.field(default=None, metadata=_metadata(None, in_key=True))
+    """Where errors that programs note are noted, if not with all others."""
     checks_operations: bool = _option(False, in_key=True)
     """Whether what operations compute will be checked: by `checkify`, or by the compiled code."""
     guards_transfers: bool = dataclasses.field(init=False, repr=False, default=False)
@@ -103,6 +108,8 @@ class Options(Record):
     """Whether jitted functions are compiled, with plain places."""
     checks_values: bool = dataclasses.field(init=False, repr=False, default=False)
     """Whether results are checked for nans or infinities, or keys for their use."""
+    notes_errors: bool = dataclasses.field(init=False, repr=False, default=False)
+    """Whether functions of `kiln.numpy` note errors of some kind."""
     looks_at_calls: bool = dataclasses.field(init=False, repr=False, default=False)
     """Whether compiled programs check what they are given, their results, or that they may run."""
     remembers_calls: bool = dataclasses.field(init=False, repr=False, default=True)
@@ -128,11 +135,18 @@ class Options(Record):
         object.__setattr__(self, "plain", self.jit and self.plain_places)
         checks = self.debug_nans or self.debug_infs or self.debug_key_reuse
         object.__setattr__(self, "checks_values", checks)
+        behavior = (
+            self.error_checking_behavior_nan,
+            self.error_checking_behavior_divide,
+            self.error_checking_behavior_oob,
+        )
+        object.__setattr__(self, "notes_errors", behavior != ("ignore",) * 3)
         object.__setattr__(self, "looks_at_calls", self.checks_values or guards or guarded)
         remembers = self.plain and not self.checks_values and not self.python_call
         object.__setattr__(self, "remembers_calls", remembers)
         plain = not self.checks_values and self.engine is None and self.plain_places
         plain = plain and not self.batch_invariant and not self.check_static_indices
+        plain = plain and not self.notes_errors
         object.__setattr__(self, "plain_eager", plain)
         object.__setattr__(self, "_hash", None)
 

@@ -110,6 +110,10 @@ class OOBError(CheckifyError):
     """An index was out of bounds."""
 
 
+class JaxValueError(ValueError):
+    """An error that a program noted while it ran, by `error_check.set_error_if`."""
+
+
 class TypePromotionError(TypeError, ValueError):
     """Operands whose dtypes have no common dtype."""
 

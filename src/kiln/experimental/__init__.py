@@ -8,6 +8,7 @@ from kiln.core.hitypes import cur_qdd as cur_qdd
 
 if _TYPE_CHECKING:
     from kiln.experimental import checkify as checkify
+    from kiln.experimental import error_check as error_check
     from kiln.experimental import hijax as hijax
     from kiln.experimental import jet as jet
     from kiln.experimental import layout as layout
@@ -25,6 +26,7 @@ __getattr__, __dir__ = _on_first_use(
     globals(),
     *(
         "checkify",
+        "error_check",
         "hijax",
         "jet",
         "layout",

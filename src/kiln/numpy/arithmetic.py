@@ -15,6 +15,7 @@ from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of, is_typed
 from kiln.execution.eager_plans import also_named, eager
+from kiln.numpy.error_notes import divisor, without_nan
 from kiln.numpy.promotion import (
     binary,
     binary_inexact,
@@ -40,14 +41,14 @@ def add(x: ArrayLike, y: ArrayLike, /) -> Array:
     x, y = binary("add", x, y)
     if dtype_of(x, y) == _BOOL:
         return elementwise.or_p.bind(x, y)
-    return elementwise.add_p.bind(x, y)
+    return without_nan(elementwise.add_p.bind(x, y))
 
 
 @eager
 def subtract(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Subtract y from x element by element."""
     x, y = binary("subtract", x, y)
-    return elementwise.sub_p.bind(x, y)
+    return without_nan(elementwise.sub_p.bind(x, y))
 
 
 @eager
@@ -63,7 +64,7 @@ def multiply(x: ArrayLike, y: ArrayLike, /) -> Array:
 def divide(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Divide x by y element by element; quotients of integers are floats."""
     x, y = binary_inexact("divide", x, y)
-    return elementwise.div_p.bind(x, y)
+    return without_nan(elementwise.div_p.bind(x, divisor(y)))
 
 
 true_divide = also_named("true_divide", divide)
@@ -73,6 +74,7 @@ true_divide = also_named("true_divide", divide)
 def floor_divide(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Divide x by y and round towards minus infinity."""
     x, y = promote_numeric("floor_divide", x, y)
+    y = divisor(y)
     dtype = dtype_of(x, y)
     if dtypes.issubdtype(dtype, np.unsignedinteger):
         return elementwise.div_p.bind(x, y)
@@ -118,6 +120,7 @@ def _float_divmod(x: Any, y: Any) -> tuple[Any, Any]:
 def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Return the remainder of x / y, which has the sign of y."""
     x, y = promote_numeric("remainder", x, y)
+    y = divisor(y)
     dtype = dtype_of(x, y)
     _check_real("remainder", dtype)
     if dtypes.issubdtype(dtype, np.integer):
@@ -130,7 +133,7 @@ def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:
         ),
         elementwise.ne(found, constant(0, found)),
     )
-    return select(other_sign, elementwise.add(found, y), found)
+    return without_nan(select(other_sign, elementwise.add(found, y), found))
 
 
 mod = also_named("mod", remainder)
@@ -145,7 +148,7 @@ def fmod(x: ArrayLike, y: ArrayLike, /) -> Array:
     if dtypes.issubdtype(dtype, np.integer):
         # The remainder of an integer by zero is zero.
         y = select(elementwise.eq(y, constant(0, y)), constant(1, y), y)
-    return elementwise.rem_p.bind(x, y)
+    return without_nan(elementwise.rem_p.bind(x, y))
 
 
 @eager
@@ -156,7 +159,8 @@ def divmod(x: ArrayLike, y: ArrayLike, /) -> tuple[Array, Array]:
     if dtypes.issubdtype(dtype, np.integer):
         return floor_divide(x, y), remainder(x, y)
     _check_real("divmod", dtype)
-    return _float_divmod(x, y)
+    whole, rest = _float_divmod(x, divisor(y))
+    return whole, without_nan(rest)
 
 
 @eager
@@ -167,7 +171,7 @@ def power(x: ArrayLike, y: ArrayLike, /) -> Array:
     """
     x, y = operands("power", x, y)
     if (type(y) is int or isinstance(y, np.integer)) and not isinstance(x, np.ndarray):
-        return _static_power(x, int(y))
+        return without_nan(_static_power(x, int(y)))
     dtype, weak = dtypes.lattice_result_type(x, y)
     if dtypes.issubdtype(dtype, np.integer) or dtype == _BOOL:
         dtype = dtypes.to_numeric_dtype(dtype)
@@ -178,7 +182,7 @@ def power(x: ArrayLike, y: ArrayLike, /) -> Array:
         x = converted(x, base, dtypes.is_weak(x) and dtypes.is_weak(y))
     else:
         x, y = converted(x, dtype, weak), converted(y, dtype, weak)
-    return elementwise.pow_p.bind(*shapes("power", x, y))
+    return without_nan(elementwise.pow_p.bind(*shapes("power", x, y)))
 
 
 pow = also_named("pow", power)
@@ -203,7 +207,7 @@ def _static_power(x: Any, y: int) -> Any:
 def float_power(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Raise x to the power y in floating point."""
     x, y = promote_inexact("float_power", x, y)
-    return elementwise.pow_p.bind(x, y)
+    return without_nan(elementwise.pow_p.bind(x, y))
 
 
 @eager

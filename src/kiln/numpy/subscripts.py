@@ -19,6 +19,7 @@ from kiln.core.trace import aval_of, is_typed, require_unmasked
 from kiln.execution.eager_plans import eager
 from kiln.ir.sizes import Dim, Size, is_constant
 from kiln.numpy.creation import asarray
+from kiln.numpy.error_notes import note_places
 from kiln.numpy.index_expressions import (
     GROUP,
     NEW,
@@ -57,6 +58,7 @@ def getitem(x: Any, index: Any) -> Any:
     aval = aval_of(x)
     plan = parse(aval, index)
     check_static(aval, plan)
+    note_places(plan)
     return read(x, plan)
 
 

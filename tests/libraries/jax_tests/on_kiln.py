@@ -17,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import kiln
 import kiln.as_jax
 from kiln.as_jax.private import PrivateModule
 from tests.libraries.jax_tests.program_stand_ins import program_stand_ins
@@ -77,6 +78,8 @@ def _module(name: str) -> ModuleType:
 
 def _install() -> None:
     kiln.as_jax.install()
+    # JAX says nothing of functions that are traced often, and its tests make errors of warnings.
+    kiln.config.update("trace_warning", 0)
     sys.meta_path.insert(0, _Support(Path(os.environ[SOURCE])))
     importlib.import_module("jax._src").__class__ = _PrivateWithSupport
     importlib.import_module("jax._src.config").__class__ = Configuration

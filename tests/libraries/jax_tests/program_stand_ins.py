@@ -20,7 +20,9 @@ from kiln.control.arguments import positional
 from kiln.core.hitypes import EffectTypeSet
 from kiln.core.primitive import Primitive
 from kiln.core.slices import Slice
+from kiln.experimental import error_check
 from kiln.ir.jaxpr import ClosedJaxpr, Jaxpr
+from kiln.numpy.error_notes import divisor, without_nan
 from kiln.ops.elementwise import constant
 from kiln.ops.window import select_and_gather_add_p, select_and_scatter_add_p
 
@@ -142,6 +144,13 @@ def _taken(
     return jnp.asarray(array).at[idx].get(wrap_negative_indices=normalize_indices, **options)
 
 
+def _noted(pred: Any, /, msg: str, category: str | None = None) -> None:
+    if category not in (None, "oob"):
+        raise ValueError(f"Invalid category: {category}")
+    if category is None or kiln.config.jax_error_checking_behavior_oob == "raise":
+        error_check.set_error_if(pred, msg)
+
+
 def program_stand_ins() -> dict[str, dict[str, Any]]:
     """Return the names of private modules by module."""
     policies = kiln.checkpoint_policies
@@ -177,6 +186,11 @@ def program_stand_ins() -> dict[str, dict[str, Any]]:
         "jax._src.lib.mlir": {"ir": jaxlib.mlir.ir},
         "jax._src.lib.mlir.dialects": {"hlo": stablehlo},
         "jax._src.indexing": {"Slice": Slice},
+        "jax._src.numpy.error": {
+            "_set_error_if_nan": without_nan,
+            "_set_error_if_divide_by_zero": divisor,
+            "_set_error_if_with_category": _noted,
+        },
         "jax._src.numpy.indexing": {"IndexingStrategy": Strategy, "rewriting_take": _taken},
         "jax._src.xla_bridge": {"canonicalize_platform": _platform},
     }
