@@ -31,6 +31,13 @@ def _option(default: Any, *, in_key: bool = False, kind: type | None = None) -> 
     return dataclasses.field(default=default, metadata=_metadata(default, in_key=in_key, kind=kind))
 
 
+ERRORS_NOTED: list[Options] = []
+"""Options that ask functions of `kiln.numpy` to note errors: empty until somebody asks.
+
+While it is empty these functions do not read the options, which would take part of their time.
+"""
+
+
 class Options(Record):
     """All options and their defaults."""
 
@@ -141,6 +148,8 @@ class Options(Record):
             self.error_checking_behavior_oob,
         )
         object.__setattr__(self, "notes_errors", behavior != ("ignore",) * 3)
+        if self.notes_errors and not ERRORS_NOTED:
+            ERRORS_NOTED.append(self)
         object.__setattr__(self, "looks_at_calls", self.checks_values or guards or guarded)
         remembers = self.plain and not self.checks_values and not self.python_call
         object.__setattr__(self, "remembers_calls", remembers)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
+from kiln.base.config import ERRORS_NOTED
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.control.custom_jvp import custom_jvp
@@ -36,7 +37,8 @@ _BOOL = np.dtype(np.bool_)
 
 def _function(name: str, primitive: Any, meaning: str) -> Callable[[ArrayLike], Array]:
     def apply(x: ArrayLike, /) -> Array:
-        return without_nan(primitive.bind(inexact(name, x)))
+        found = primitive.bind(inexact(name, x))
+        return without_nan(found) if ERRORS_NOTED else found
 
     apply.__name__ = apply.__qualname__ = name
     apply.__doc__ = f"Return the {meaning}, element by element."
@@ -74,14 +76,16 @@ atanh = also_named("atanh", arctanh)
 def log2(x: ArrayLike, /) -> Array:
     """Return the logarithm to base 2, element by element."""
     found = _strong(elementwise.log_p.bind(inexact("log2", x)))
-    return without_nan(_by_number(elementwise.div, found, math.log(2)))
+    found = _by_number(elementwise.div, found, math.log(2))
+    return without_nan(found) if ERRORS_NOTED else found
 
 
 @eager
 def log10(x: ArrayLike, /) -> Array:
     """Return the logarithm to base 10, element by element."""
     found = _strong(elementwise.log_p.bind(inexact("log10", x)))
-    return without_nan(_by_number(elementwise.mul, found, 1 / math.log(10)))
+    found = _by_number(elementwise.mul, found, 1 / math.log(10))
+    return without_nan(found) if ERRORS_NOTED else found
 
 
 def _by_number(op: Any, x: Any, factor: float) -> Any:

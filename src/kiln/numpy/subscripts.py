@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
+from kiln.base.config import ERRORS_NOTED
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray
@@ -58,7 +59,8 @@ def getitem(x: Any, index: Any) -> Any:
     aval = aval_of(x)
     plan = parse(aval, index)
     check_static(aval, plan)
-    note_places(plan)
+    if ERRORS_NOTED:
+        note_places(plan)
     return read(x, plan)
 
 

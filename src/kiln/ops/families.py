@@ -21,7 +21,7 @@ from kiln.base.source import current_source
 from kiln.core.absent import Zero, is_linear
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.primitive import Primitive
-from kiln.core.trace import aval_of, is_typed
+from kiln.core.trace import aval_of, is_typed, state
 from kiln.execution.eager_plans import eager
 from kiln.ir.types import ShapedArray
 from kiln.ops.accuracy import Accuracy, check_accuracy
@@ -187,6 +187,18 @@ class Elementwise(Primitive):
             else:
                 moved.append(broadcast_in_dim(to_front(x, at), (size, *shape), (0,)))
         return self.bind(*moved, **params), 0
+
+
+class Accurate(Elementwise):
+    """An operation that JAX is told how accurate to be; here it is as accurate as it can be."""
+
+    def bind(self, *args: Any, accuracy: Accuracy = None, **params: Any) -> Any:
+        if accuracy is not None:
+            check_accuracy(self.name, accuracy)
+        if state.tracked:
+            return super().bind(*args, **params)
+        # As any other primitive, without another call.
+        return state.trace.process(self, args, params)
 
 
 class Comparison(Elementwise):
