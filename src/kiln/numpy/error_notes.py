@@ -1,4 +1,4 @@
-"""The errors that functions of `kiln.numpy` note if options say so: nans, zeros as divisors, places.
+"""The errors that functions of `kiln.numpy` note if asked: nans, zeros as divisors, positions.
 
 What is noted is raised by `kiln.experimental.error_check.raise_if_error`.
 """

@@ -23,7 +23,6 @@ from kiln.ir.types import ShapedArray, is_told
 from kiln.ops import edge_semantics as edge
 from kiln.ops.conversion import complex, conj, convert_element_type, real
 from kiln.ops.families import (
-    Accurate,
     ANY,
     BITS,
     EVERYTHING,
@@ -32,6 +31,7 @@ from kiln.ops.families import (
     INTEGER,
     NUMBER,
     REAL,
+    Accurate,
     AccurateUnary,
     Binary,
     Comparison,

@@ -18,7 +18,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.absent import Zero
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
-from kiln.core.primitive import Primitive, Unplaced
+from kiln.core.primitive import Unplaced
 from kiln.core.trace import aval_of, is_typed
 from kiln.ir.sizes import Dim, Size, product
 from kiln.ir.types import ShapedArray

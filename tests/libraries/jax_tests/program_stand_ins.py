@@ -16,6 +16,7 @@ import kiln.debug
 import kiln.numpy as jnp
 from kiln.api.saved_residuals import saved_residuals
 from kiln.base import dtypes
+from kiln.base.tree import broadcast_prefix
 from kiln.control.arguments import positional
 from kiln.core.hitypes import EffectTypeSet
 from kiln.core.primitive import Primitive
@@ -144,6 +145,10 @@ def _taken(
     return jnp.asarray(array).at[idx].get(wrap_negative_indices=normalize_indices, **options)
 
 
+def _broadcast(leaves: Any, prefix: Any, full: Any) -> list[Any]:
+    return broadcast_prefix(prefix.unflatten(leaves), full.unflatten([0] * full.num_leaves))
+
+
 def _noted(pred: Any, /, msg: str, category: str | None = None) -> None:
     if category not in (None, "oob"):
         raise ValueError(f"Invalid category: {category}")
@@ -192,5 +197,6 @@ def program_stand_ins() -> dict[str, dict[str, Any]]:
             "_set_error_if_with_category": _noted,
         },
         "jax._src.numpy.indexing": {"IndexingStrategy": Strategy, "rewriting_take": _taken},
+        "jax._src.tree_util": {"broadcast_flattened_prefix_with_treedef": _broadcast},
         "jax._src.xla_bridge": {"canonicalize_platform": _platform},
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import linecache
@@ -148,10 +149,8 @@ def test_errors_leave_no_cycles(how: str) -> None:
     gc.disable()
     try:
         with override(traceback_filtering=how):
-            try:
+            with contextlib.suppress(ValueError):
                 _outer(held)
-            except ValueError:
-                pass
             del held
         assert alive() is None
     finally:
