@@ -70,11 +70,14 @@ def prefix_errors(
 ) -> list[Callable[[str], ValueError]]:
     """Return, for each position where one tree is not a prefix of the other, what makes its error.
 
-    It is called with the name of the prefix.
+    It is called with the name of the prefix. Names of places are on lines of their own, as in JAX.
     """
 
     def error(position: int, name: str) -> ValueError:
-        return ValueError(prefix_messages(prefix_tree, full_tree, is_leaf, name)[position])
+        message = prefix_messages(prefix_tree, full_tree, is_leaf, name)[position]
+        for before in ("at key path", "difference on key sets is"):
+            message = message.replace(f"{before} ", f"{before}\n    ", 1)
+        return ValueError(message)
 
     count = len(prefix_messages(prefix_tree, full_tree, is_leaf))
     return [partial(error, position) for position in range(count)]

@@ -24,7 +24,7 @@ def differences_from_prefix(key: Key, full: Any, path: KeyPath, name: str) -> It
         if key is None:
             continue
         kind, data, keys = key
-        at = f"at key path\n    {name}{keystr(path)}"
+        at = f"at key path {name}{keystr(path)}"
         if type(full) is not kind:
             yield three_lines(
                 f"pytree structure error: different types {at}",
@@ -51,7 +51,7 @@ def differences_from_prefix(key: Key, full: Any, path: KeyPath, name: str) -> It
             wrong, remedy = _data_errors(kind, data, other)
             if kind is dict and counted:
                 only = [str(key) for key in (*data, *other) if key not in data or key not in other]
-                wrong += f", so the symmetric difference on key sets is\n    {' '.join(only)}"
+                wrong += f", so the symmetric difference on key sets is {' '.join(only)}"
             yield three_lines(f"pytree structure error: different {what} {at}", wrong, remedy)
             continue
         below = zip(keys, children, [(*path, entry) for entry in entries], strict=True)

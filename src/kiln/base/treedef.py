@@ -191,8 +191,8 @@ def _wrong_count(treedef: PyTreeDef, count: int) -> NoReturn:
 
 def _no_prefix(treedef: PyTreeDef, tree: Any) -> NoReturn:
     for error in differences_from_prefix(treedef.key, tree, (), "tree"):
-        first, path, *rest = error.splitlines()
-        raise ValueError("\n".join([first, f"{path} at {current_source()}", *rest]))
+        first, *rest = error.splitlines()
+        raise ValueError("\n".join([f"{first} at {current_source()}", *rest]))
     raise ValueError(f"the tree {tree!r:.200} does not match {treedef} at {current_source()}")
 
 

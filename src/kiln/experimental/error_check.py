@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import sys
-import threading
 import types
 from collections.abc import Callable
 from typing import Any, ParamSpec, Self, TypeVar
@@ -19,6 +18,7 @@ import numpy as np
 
 from kiln.base.config import options, override
 from kiln.base.errors import JaxValueError, three_lines
+from kiln.base.forks import new_lock
 from kiln.base.lazy import json, traceback
 from kiln.base.named_tuples import NamedTuple
 from kiln.base.option_names import checked
@@ -110,7 +110,7 @@ class _Notes:
     """The errors that programs may note, by number. What is noted again has the number it had."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = new_lock()
         self.listed: list[_Note] = []
         self.numbers: dict[tuple[_Note, ...], int] = {}
 

@@ -80,7 +80,6 @@ def test_other_values_are_refused_where_they_change_results() -> None:
     for name, value in (
         ("jax_platforms", "cuda"),
         ("jax_array_garbage_collection_guard", "log"),
-        ("jax_error_checking_behavior_nan", "raise"),
         ("jax_enable_recoverability", True),
     ):
         with pytest.raises(UnavailableOptionError, match=rf"{name}[\s\S]*test_option_names\.py:"):

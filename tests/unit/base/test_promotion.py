@@ -105,6 +105,30 @@ def test_dtypes_as_operands() -> None:
         assert promotion.result_type(1, 2) == np.dtype("int64")
 
 
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        (np.float32, np.complex128, "complex128"),
+        (np.bool_, np.complex128, "complex128"),
+        (np.int64, np.int32, "int64"),
+        (np.int64, np.float32, "float32"),
+        (np.uint64, np.int64, "float64"),
+        (np.uint32, np.int32, "int32"),
+        (int, int, "int64"),
+        (int, float, "float64"),
+        (float, np.int32, "float64"),
+        (float, np.float16, "float16"),
+        (complex, np.float32, "complex64"),
+        (complex, np.float64, "complex128"),
+        (int, bool, "int64"),
+    ],
+)
+def test_dtypes_promote_to_dtypes_that_arrays_need_not_have(a, b, expected) -> None:
+    # As in jax 0.10.2, without 64-bit types.
+    assert promotion.promote_types(a, b) == np.dtype(expected)
+    assert promotion.promote_types(b, a) == np.dtype(expected)
+
+
 def test_keys_and_float0_take_no_part() -> None:
     key = KeyDtype("fry")
     assert promotion.result_type(Operand(key), Operand(key)) == key

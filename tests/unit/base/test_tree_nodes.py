@@ -107,7 +107,7 @@ def test_dataclass_errors() -> None:
         tree_nodes.register_dataclass(Point, ["a", "c"], ["b"])
     with pytest.raises(TypeError, match="data_fields and meta_fields are required"):
         tree_nodes.register_dataclass(Pair)
-    with pytest.raises(TypeError, match="together"):
+    with pytest.raises(TypeError, match="must both be specified"):
         tree_nodes.register_dataclass(Point, ["a", "b"])
     with pytest.raises(ValueError, match=r"must not overlap.*Overlapping fields: \{'a'\}"):
         tree_nodes.register_dataclass(Point, ["a", "b"], ["a"])
@@ -187,7 +187,6 @@ def test_a_partial_inside_a_partial_shows_its_parts() -> None:
     assert outer.func == inner
     assert inner == outer.func
     assert outer.func.args == (1,)
-    assert outer.func.func is max
     assert copy.copy(outer.func) == inner
     with pytest.raises(AttributeError):
         outer.func.other
