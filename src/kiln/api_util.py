@@ -101,7 +101,7 @@ def flatten_axes(
             three_lines(
                 f"{name} at {current_source()}",
                 f"{name} specification must be a tree prefix of the corresponding value: "
-                f"{'; '.join(map(one_line, wrong))}",
+                f"Mismatch details ({len(wrong)} found): {'; '.join(map(one_line, wrong))}",
                 "give one value for all, or a tree of values with the same containers",
             )
         )

@@ -123,7 +123,9 @@ def check_input(fun: Any, what: str, x: Any, *, holomorphic: bool, allow_int: bo
     elif dtypes.issubdtype(dtype, allowed):
         return
     elif dtypes.issubdtype(dtype, np.complexfloating):
-        wrong = f"{what} requires real-valued inputs (input dtype that is a sub-dtype of floating)"
+        wrong = (
+            f"{what} requires real-valued inputs (input dtype that is a sub-dtype of np.floating)"
+        )
         remedy = "for holomorphic functions use holomorphic=True; for others jvp"
     elif allow_int and dtype != dtypes.float0:
         return

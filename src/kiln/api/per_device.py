@@ -157,8 +157,7 @@ def _mapped_size(fun: Any, leaves: Sequence[Any], axes: Sequence[Any], wanted: i
     raise ValueError(
         three_lines(
             f"pmap of {name_of(fun)} at {current_source()}",
-            "pmap wrapped function must be passed at least one argument containing an array to "
-            "map over"
+            "pmap requires at least one argument with a mapped axis."
             if not sizes
             else f"pmap got inconsistent sizes for array axes to be mapped: {sorted(sizes)}",
             "give in_axes for which the mapped axes of all arguments have one size",

@@ -253,7 +253,7 @@ def _joined(
             name = _name(found, False)
             raise _no_path(operands, f": dtype={name} takes no part in type promotion{no}")
     # Weak operands among themselves keep their widths: they promote as if they were strong.
-    widths = all_weak and not strict
+    widths = all_weak and not strict and not all_widths
     nodes = [_weak_node(found) if weak and not widths else found for found, weak in operands]
     node = _least_upper_bound(operands, nodes, strict)
     is_default = node in _DEFAULT_OF_NODE
@@ -349,7 +349,7 @@ def promote_types(a: DTypeLike, b: DTypeLike) -> DType:
     Dtypes of 64 bits are such, whether or not arrays have them, and so are those of weak types.
     Raises: TypePromotionError if they have no common dtype.
     """
-    operands = [_described(a), _described(b)]
+    operands = [(as_dtype(found), weak) for found, weak in (_described(a), _described(b))]
     strict = options().numpy_dtype_promotion == "strict"
     found, _ = _joined(operands, strict, all_widths=True)
     if any(weak or canonicalize_dtype(dtype) != dtype for dtype, weak in operands):

@@ -63,8 +63,8 @@ def _data_errors(kind: type, data: Any, other: Any) -> tuple[str, str]:
         missing = [name for name in other if name not in data]
         extra = [name for name in data if name not in other]
         wrong = (
-            f"Dict key mismatch; expected keys: {list(data)}; the prefix has {list(data)}, the full "
-            f"tree {list(other)}"
+            f"Dict key mismatch; expected keys: {list(data)}; the prefix has {list(data)}, the "
+            f"full tree {list(other)}"
         )
         found = [f"add {', '.join(map(repr, missing))}" if missing else ""]
         found += [f"remove {', '.join(map(repr, extra))}" if extra else ""]

@@ -256,9 +256,9 @@ def leaked(tracer: Tracer) -> UnexpectedTracerError:
     """Build the error for using a tracer after its transformation has ended."""
     return UnexpectedTracerError(
         three_lines(
-            f"use of a leaked tracer, a traced value of type {tracer.aval} kept after its "
-            f"transformation ended ({tracer.owner.describe()}{tracer.owner.origin(tracer)}), used "
-            f"at {current_source()}",
+            f"Encountered an unexpected tracer, a leak: a traced value of type {tracer.aval} kept "
+            f"after its transformation ended ({tracer.owner.describe()}"
+            f"{tracer.owner.origin(tracer)}), used at {current_source()}",
             "the function stored a traced value outside itself: a leak to global state, such as a "
             "variable, an attribute, or a list",
             "return the value from the function instead of storing it",

@@ -21,6 +21,7 @@ from kiln.control.arguments import positional
 from kiln.core.hitypes import EffectTypeSet
 from kiln.core.primitive import Primitive
 from kiln.core.slices import Slice
+from kiln.core.staging import eval_jaxpr
 from kiln.experimental import error_check
 from kiln.ir.jaxpr import ClosedJaxpr, Jaxpr
 from kiln.numpy.error_notes import divisor, without_nan
@@ -99,6 +100,15 @@ class _Call:
 
 
 _call = _Call()
+
+
+class _Evaluated:
+    """An operation that applies a program: in kiln, its operations."""
+
+    @staticmethod
+    def bind(*args: Any, jaxpr: ClosedJaxpr) -> list[Any]:
+        """Apply the program."""
+        return eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, *args)
 
 
 class _Tokens:
@@ -182,6 +192,7 @@ def program_stand_ins() -> dict[str, dict[str, Any]]:
         },
         "jax._src.interpreters.mlir": {"ir": jaxlib.mlir.ir, "hlo": stablehlo},
         "jax._src.interpreters.partial_eval": {"close_jaxpr": _close},
+        "jax._src.lax.eval_jaxpr": {"eval_jaxpr_p": _Evaluated()},
         "jax._src.lax.lax": {"_const": _constant},
         "jax._src.lax.windowed_reductions": {
             "_select_and_gather_add": _gathered,

@@ -141,6 +141,12 @@ def test_keys_and_float0_take_no_part() -> None:
 def test_errors() -> None:
     with pytest.raises(TypePromotionError, match="no available implicit dtype promotion path"):
         promotion.promote_types("int4", "uint8")
+    with pytest.raises(TypePromotionError, match="8-bit floats do not support implicit"):
+        promotion.promote_types("float8_e4m3fn", "float32")
+    strict = override(numpy_dtype_promotion="strict")
+    weak = r"\(float64 \(weak\), int8\) have no"
+    with strict, pytest.raises(TypePromotionError, match=weak):
+        promotion.promote_types(float, "int8")
     with override(numpy_dtype_promotion="strict"), pytest.raises(TypeError, match="strict"):
         promotion.lattice_result_type(Operand("float32"), Operand("int32"))
     with pytest.raises(ValueError, match="at least one"):
