@@ -158,3 +158,12 @@ def test_shapes_are_any_sequences(shape: Any) -> None:
 def test_what_is_no_shape(shape: Any) -> None:
     with pytest.raises(TypeError, match="Shapes must be 1D sequences"):
         jnp.zeros(shape)
+
+
+def test_zeros_that_are_tangents_of_integers_are_numpys() -> None:
+    zeros = jnp.zeros((2, 3), kiln.dtypes.float0)
+    assert type(zeros) is np.ndarray
+    assert zeros.dtype == kiln.dtypes.float0
+    assert zeros.shape == (2, 3)
+    tangents = (1.0, jnp.zeros((), kiln.dtypes.float0))
+    assert kiln.jvp(lambda x, n: x * n, (2.0, 3), tangents)[1] == 3
