@@ -319,7 +319,8 @@ class Config:
         field, value = _resolve(name, value)
         if field in _settled and value != getattr(_base, field):
             raise RuntimeError(
-                f"config.update({name!r}, {value!r}) at {current_source()}\n{_settled[field]}\n"
+                f"config.update({name!r}, {value!r}) at {current_source()}\n{_settled[field]}: "
+                f"{name} config should be updated before backends are initialized\n"
                 f"update it at the start of the program, or set KILN_{field.upper()}"
             )
         _set_base(_changed(_base, changes_of(field, value)))

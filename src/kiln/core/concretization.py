@@ -27,6 +27,8 @@ _CLASSES: dict[str, type[Exception]] = {
 _SAID = {
     "bool": "Attempted boolean conversion of traced array",
     "__index__": "The __index__() method was called on traced array",
+    "tolist": "The tolist() method was called on traced array",
+    "tobytes": "The tobytes() method was called on traced array",
     "__array__": "The numpy.ndarray conversion method __array__() was called on traced array",
 }
 """What happened, in the words of JAX."""

@@ -152,6 +152,10 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: Any = 1.0, axis: int
     distance = dx
     if x is None:
         (y,) = promote_dtypes_inexact(one("trapezoid", y))
+        if np.ndim(dx):
+            distance = one("trapezoid", dx)
+            more = range(len(y.shape) - len(distance.shape))
+            distance = moveaxis(expand_dims(distance, more), axis, -1)
     else:
         y, x = promote_dtypes_inexact(one("trapezoid", y), one("trapezoid", x))
         distance = diff(x if len(x.shape) == 1 else moveaxis(x, axis, -1))

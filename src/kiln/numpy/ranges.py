@@ -216,7 +216,8 @@ def linspace(
     if type(num) is Size or num > 1 or (num == 1 and not endpoint):
         step = elementwise.div(distance, constant(steps, distance))
     else:
-        step = full(shape, math.nan, computing)
+        # As in NumPy, one number for all.
+        step = full((), math.nan, computing)
     if type(num) is Size:
         out = _between(start, stop, num, maximum(steps, 1), shape, computing)
         if endpoint:

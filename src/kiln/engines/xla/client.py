@@ -417,11 +417,7 @@ def _no_count(asked: str, given: Any, wrong: str) -> ValueError:
 def _cpu_client() -> Any:
     shared = coordination.of_client()
     made = xla_client.make_cpu_client(num_devices=cpu_devices(), asynchronous=True, **shared)
-    settle(
-        "num_cpu_devices",
-        "the devices have been made already: "
-        "jax_num_cpu_devices config should be updated before backends are initialized",
-    )
+    settle("num_cpu_devices", "the devices have been made already")
     return made
 
 
