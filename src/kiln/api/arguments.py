@@ -92,7 +92,7 @@ def argument_numbers(fun: Any, argnums: Any, count: int, what: str) -> tuple[int
                     f"{what} of {name_of(fun)} with argnums={argnums} at {current_source()}",
                     f"differentiating with respect to {argnums=} requires at least "
                     f"{i + 1 if i >= 0 else -i} positional arguments to be passed by the caller, "
-                    f"but got only {count} positional arguments",
+                    f"but got only {count} positional arguments.",
                     "pass the arguments by position",
                 )
             )

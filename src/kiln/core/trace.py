@@ -101,6 +101,13 @@ class Tracer(ArrayOperators):
         """The trace it belongs to, by its name in jax."""
         return self.owner
 
+    @property
+    def sharding(self) -> Any:
+        """What arrays have, and traced values do not: their type says how they are sharded."""
+        raise AttributeError(
+            f"a {type(self).__name__} has no attribute 'sharding'; write kiln.typeof(x).sharding"
+        )
+
     def concrete(self) -> Any:
         """Return the underlying concrete array, or None."""
         return None

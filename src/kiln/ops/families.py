@@ -213,11 +213,13 @@ class Comparison(Elementwise):
 
 def unequal_dtypes(name: str, xs: Sequence[Any]) -> TypeError:
     """Build the error for operands whose dtypes differ."""
+    no = any(x.dtype == dtypes.float0 for x in xs)
+    design = "; float0s do not support any operations by design" if no else ""
     return TypeError(
         three_lines(
             f"{name}: operands {', '.join(map(str, xs))} at {current_source()}",
             f"{name} requires arguments to have equal dtypes, got "
-            f"{', '.join(dtypes.long_name(x.dtype) for x in xs)}",
+            f"{', '.join(dtypes.long_name(x.dtype) for x in xs)}{design}",
             "convert one: x.astype(y.dtype), or use kiln.numpy, which promotes",
         )
     )

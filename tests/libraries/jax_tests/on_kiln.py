@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
@@ -21,7 +22,7 @@ import kiln
 import kiln.as_jax
 from kiln.as_jax.private import PrivateModule
 from tests.libraries.jax_tests.program_stand_ins import program_stand_ins
-from tests.libraries.jax_tests.recording import SOURCE
+from tests.libraries.jax_tests.recording import SOURCE, rename_by
 from tests.libraries.jax_tests.stand_ins import Configuration, stand_ins
 
 SUPPORT = (
@@ -76,8 +77,14 @@ def _module(name: str) -> ModuleType:
         return sys.modules.setdefault(name, ModuleType(name))
 
 
+def _as_on_jax(name: str) -> str:
+    """Return what a test is called on JAX whose name has the module of a function."""
+    return re.sub(r"kiln\.(\w+)(\.\w+)*(?=\.)", r"jax.\1", name)
+
+
 def _install() -> None:
     kiln.as_jax.install()
+    rename_by(_as_on_jax)
     # JAX says nothing of functions that are traced often, and its tests make errors of warnings.
     kiln.config.update("trace_warning", 0)
     sys.meta_path.insert(0, _Support(Path(os.environ[SOURCE])))
