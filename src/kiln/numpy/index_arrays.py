@@ -107,10 +107,11 @@ def unravel_index(indices: ArrayLike, shape: ShapeLike) -> tuple[Array, ...]:
                 "convert them first: indices.astype('int32')",
             )
         )
-    if isinstance(shape, Tracer):
-        shape = tuple(shape) if aval_of(shape).shape else (shape,)
-    if isinstance(shape, (tuple, list)) and any(isinstance(size, Tracer) for size in shape):
-        return _unraveled(flat, shape)
+    given: Any = shape
+    if isinstance(given, Tracer):
+        given = tuple(given) if aval_of(given).shape else (given,)
+    if isinstance(given, (tuple, list)) and any(isinstance(size, Tracer) for size in given):
+        return _unraveled(flat, given)
     sizes = _sizes(shape)
     total = math.prod(sizes)
     flat = elementwise.clamp(0, from_end(flat, total), total - 1)
