@@ -457,3 +457,9 @@ def test_a_position_out_of_bounds_selects_nothing_of_a_sum_over_all() -> None:
     at = jnp.array([[0, 5], [-1, -9]])
     found = jnp.take_along_axis(x, at, 1, mode="one_hot")
     assert found.tolist() == [[1, 0], [6, 0]]
+
+
+def test_no_element_is_taken_along_an_axis_without_any() -> None:
+    x = jnp.ones((4, 0, 3), np.int32)
+    assert jnp.take_along_axis(x, x, axis=1).shape == (4, 0, 3)
+    assert jnp.take_along_axis(x, jnp.zeros((4, 2, 3), np.int32), axis=1).shape == (4, 2, 3)
