@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kiln.base import dtypes
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.execution.eager_plans import eager
 from kiln.ops import elementwise
@@ -18,6 +19,7 @@ def mul(x: ArrayLike, y: ArrayLike, *, out_dtype: DTypeLike | None = None) -> Ar
         Array([10000], dtype=int32)
     """
     if out_dtype is not None:
+        out_dtype = dtypes.canonicalize_dtype(dtypes.as_dtype(out_dtype))
         x, y = convert_element_type(x, out_dtype), convert_element_type(y, out_dtype)
     return elementwise.mul(x, y)
 
