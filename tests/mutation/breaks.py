@@ -233,7 +233,7 @@ BREAKS = [
     Break(
         "11.6",
         "base/source.py",
-        "error.__traceback__ = filtered(error.__traceback__)\n            raise\n",
+        "_leave_out(error, sys._getframe())\n            raise\n",
         "raise type(error)(*error.args) from None\n",
     ),
     Break(
