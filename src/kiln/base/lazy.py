@@ -127,6 +127,8 @@ scipy_sparse_linalg = LazyModule("scipy.sparse.linalg")
 opt_einsum = LazyModule("opt_einsum")
 key_generators = LazyModule("kiln.ops.key_generators")
 """Generators that few programs name; the operations on keys, below them, call them."""
+error_check = LazyModule("kiln.experimental.error_check")
+"""Errors that few programs ask for; functions of `kiln.numpy`, below it, note them."""
 llvmlite = LazyModule("llvmlite")
 llvmlite_binding = LazyModule("llvmlite.binding")
 llvmlite_ffi = LazyModule("llvmlite.binding.ffi")
