@@ -280,7 +280,7 @@ ERRORS: dict[str, tuple[type[Exception], Callable[[], Any], list[str]]] = {
     "while: carry structure": (
         TypeError,
         lambda: lax.while_loop(lambda c: c < 3, lambda c: (c, c), ONE),
-        ["while_loop", "carry", "structure", "a leaf", "a tuple of length 2"],
+        ["while_loop", "carry", "structure", "a pytree leaf", "a tuple of length 2"],
     ),
     "while: condition is no boolean": (
         TypeError,
