@@ -23,6 +23,7 @@ from kiln.base.config import options
 from kiln.base.errors import ShardingTypeError, three_lines
 from kiln.base.source import current_source
 from kiln.ir.abstract_mesh import EMPTY
+from kiln.ir.manual_axes import ManualAxisType
 from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec, axes_of
 from kiln.ir.sharding import NamedSharding, Sharding
 from kiln.ir.sizes import Dim, product
@@ -167,6 +168,11 @@ class ShapedArray(AbstractValue):
     def vma(self) -> Varying:
         """The mesh axes along which the array may vary, inside `shard_map`."""
         return self.varying
+
+    @property
+    def mat(self) -> ManualAxisType:
+        """What the type says of the Manual axes of the mesh, inside `shard_map`."""
+        return ManualAxisType(varying=self.varying)
 
     def to_tangent_aval(self) -> ShapedArray:
         """Return the type of a tangent."""

@@ -21,6 +21,7 @@ import kiln.as_jax
 from kiln.as_jax.private import PrivateModule
 from tests.libraries.jax_tests.program_stand_ins import program_stand_ins
 from tests.libraries.jax_tests.recording import SOURCE
+from tests.libraries.jax_tests.sharding_stand_ins import install_attributes, sharding_stand_ins
 from tests.libraries.jax_tests.stand_ins import Configuration, stand_ins
 
 SUPPORT = (
@@ -80,7 +81,9 @@ def _install() -> None:
     sys.meta_path.insert(0, _Support(Path(os.environ[SOURCE])))
     importlib.import_module("jax._src").__class__ = _PrivateWithSupport
     importlib.import_module("jax._src.config").__class__ = Configuration
-    for name, values in (*stand_ins().items(), *program_stand_ins().items()):
+    install_attributes()
+    found = (stand_ins(), program_stand_ins(), sharding_stand_ins())
+    for name, values in (each for names in found for each in names.items()):
         module = _module(name)
         vars(module).update(values)
         parent, _, last = name.rpartition(".")
