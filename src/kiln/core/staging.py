@@ -22,17 +22,8 @@ from kiln.core.trace import Trace, Tracer, aval_of, check_live, state
 from kiln.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from kiln.ir.operation import Operation
 from kiln.ir.ref_type import is_ref_type
-from kiln.ir.types import (
-    NOWHERE,
-    ShapedArray,
-    ShardedArray,
-    compiler_decides,
-    is_same_mesh,
-    is_told,
-    mesh_of,
-    plain,
-    with_split,
-)
+from kiln.ir.told_types import compiler_decides, has_sums, is_same_mesh, is_told, mesh_of
+from kiln.ir.types import NO_SUMS, NOWHERE, ShapedArray, ShardedArray, plain, with_split
 
 
 class StagingTracer(Tracer):
@@ -368,9 +359,10 @@ def types_of_results(primitive: Operation, avals: Sequence[Any], params: dict[st
         )
     results = found if primitive.multiple else [found]
     splits = primitive.splits(avals, results, params)
+    sums = primitive.sums(avals, params) if has_sums(avals) else NO_SUMS
     try:
         typed = [
-            with_split(aval, mesh, split)
+            with_split(aval, mesh, split, sums)
             for aval, split in zip(results, splits if primitive.multiple else [splits], strict=True)
         ]
     except ShardingTypeError as error:

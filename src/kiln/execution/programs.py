@@ -17,7 +17,8 @@ from kiln.ir.mesh import Mesh, PartitionSpec
 from kiln.ir.operation import Operation
 from kiln.ir.rewrite import drop_inputs, eliminate_dead_code
 from kiln.ir.sharding import NamedSharding, Sharding
-from kiln.ir.types import ShardedArray, compiler_decides, is_told, plain
+from kiln.ir.told_types import compiler_decides, is_told
+from kiln.ir.types import ShardedArray, plain
 
 
 def program_of(

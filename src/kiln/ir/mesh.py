@@ -35,8 +35,11 @@ UNCONSTRAINED = _Unconstrained()
 class PartitionSpec:
     """Which mesh axes shard which dimension: per dimension None, an axis name, or several names.
 
-    `P.UNCONSTRAINED` leaves a dimension to the compiler, in `with_sharding_constraint`. Specs with
-    `unreduced` or `reduced` axes can be written; no array of kiln is sharded so.
+    `P.UNCONSTRAINED` leaves a dimension to the compiler, in `with_sharding_constraint`. Along an
+    `unreduced` axis each device holds a part of a sum; along a `reduced` one all hold the same, and
+    gradients are unreduced.
+
+    Raises: ValueError for an axis in two places, or a name None.
     """
 
     __slots__ = ("entries", "reduced", "unreduced")
@@ -48,6 +51,34 @@ class PartitionSpec:
         self.entries = tuple(_entry(e) for e in entries)
         self.unreduced = frozenset(unreduced)
         self.reduced = frozenset(reduced)
+        if self.unreduced or self.reduced:
+            self._check()
+
+    def _check(self) -> None:
+        splitting = {name for entry in self.entries for name in axes_of(entry)}
+        wrong = ""
+        for kind, names in (("unreduced", self.unreduced), ("reduced", self.reduced)):
+            if None in names:
+                wrong = f"{kind} cannot contain None. Got {set(names)}"
+            elif names & splitting:
+                wrong = f"partitions cannot overlap with {kind} axes: {set(names & splitting)}"
+        if self.unreduced & self.reduced:
+            wrong = f"unreduced and reduced axes overlap: {set(self.unreduced & self.reduced)}"
+        if wrong:
+            raise ValueError(
+                three_lines(
+                    f"PartitionSpec of {self.entries}, unreduced={set(self.unreduced)}, "
+                    f"reduced={set(self.reduced)} at {current_source()}",
+                    wrong,
+                    "name each mesh axis once",
+                )
+            )
+
+    def update(self, **changes: Any) -> PartitionSpec:
+        """Return a spec with other `partitions`, `unreduced` or `reduced` axes."""
+        entries = changes.pop("partitions", self.entries)
+        sums = {"unreduced": self.unreduced, "reduced": self.reduced, **changes}
+        return PartitionSpec(*entries, **sums)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.entries)
@@ -70,10 +101,16 @@ class PartitionSpec:
         return self.entries.count(_entry(value))
 
     def __add__(self, other: Any) -> PartitionSpec:
-        return PartitionSpec(*self.entries, *other)
+        return self._with(other, (*self.entries, *other))
 
     def __radd__(self, other: Any) -> PartitionSpec:
-        return PartitionSpec(*other, *self.entries)
+        return self._with(other, (*other, *self.entries))
+
+    def _with(self, other: Any, entries: Any) -> PartitionSpec:
+        unreduced, reduced = self.unreduced, self.reduced
+        if isinstance(other, PartitionSpec):
+            unreduced, reduced = unreduced | other.unreduced, reduced | other.reduced
+        return PartitionSpec(*entries, unreduced=unreduced, reduced=reduced)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, PartitionSpec):

@@ -100,6 +100,21 @@ class Operation:
             "let the compiler shard it: kiln.sharding.auto_axes(function, out_sharding=P(...))"
         )
 
+    def sums(self, operands: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Return along which mesh axes all results are unreduced and reduced, as `aval.sums` does.
+
+        It is asked only if this is said of an operand.
+
+        Raises: ShardingTypeError if the results would not be what the sum of the operands gives.
+        """
+        unreduced = any(getattr(x, "sums", ((),))[0] for x in operands)
+        kind = "unreduced" if unreduced else "unreduced/reduced"
+        raise ShardingTypeError(
+            f"{self.name}: operands {', '.join(map(str, operands))} at {current_source()}\n"
+            f"{kind} rule for {self.name} is not implemented\n"
+            "add the parts first: kiln.reshard(x, P(...)) without unreduced= or reduced="
+        )
+
     def numpy(self, *arrays: Any, **params: Any) -> Any:
         """Compute the operation with NumPy."""
         raise self._missing("numpy")

@@ -27,6 +27,7 @@ from kiln.ops.families import (
     neg,
     unary,
 )
+from kiln.ops.out_sums import of_elements, passed
 from kiln.ops.shape import to_front
 
 
@@ -58,6 +59,14 @@ class ConvertElementType(Elementwise):
 
     def transpose(self, ct: Any, x: Any, *, new_dtype: Any, weak_type: bool) -> Any:
         return [convert_element_type(ct, x.aval.dtype, x.aval.weak_type)]
+
+    def sums(self, operands: Sequence[Any], params: dict[str, Any]) -> Any:
+        before, after = operands[0].dtype, params["new_dtype"]
+        # Parts of a sum that are rounded to integers add up to something else.
+        is_linear = dtypes.issubdtype(after, np.inexact) or (
+            dtypes.issubdtype(before, np.integer) and dtypes.issubdtype(after, np.integer)
+        )
+        return passed(self.name, operands) if is_linear else of_elements(self.name, operands)
 
 
 class BitcastConvertType(Elementwise):

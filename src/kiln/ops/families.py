@@ -26,6 +26,7 @@ from kiln.execution.eager_plans import eager
 from kiln.ir.types import ShapedArray
 from kiln.ops.accuracy import Accuracy, check_accuracy
 from kiln.ops.out_sharding import joined
+from kiln.ops.out_sums import SUMS, of_elements
 from kiln.ops.shape import (
     broadcast_in_dim,
     full_of,
@@ -133,6 +134,9 @@ class Elementwise(Primitive):
     def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
         split = joined(self.name, xs)
         return [split] * len(results) if self.multiple else split
+
+    def sums(self, operands: Sequence[Any], params: dict[str, Any]) -> Any:
+        return SUMS.get(self.name, of_elements)(self.name, operands)
 
     def numpy(self, *xs: Any, **params: Any) -> Any:
         return self.meaning(*xs, **params)

@@ -25,6 +25,7 @@ from kiln.ir.types import ShapedArray
 from kiln.ops.dimension_numbers import canonical_axis, check_axes, check_sizes
 from kiln.ops.linear_op import LinearOp
 from kiln.ops.out_sharding import kept, reshaped, sharded
+from kiln.ops.out_sums import check_reduction
 from kiln.ops.sharding import auto, retyped
 from kiln.ops.size_value import size_like
 
@@ -332,6 +333,7 @@ def reduce_sum(x: ArrayLike, axes: Sequence[int], *, out_sharding: Any = None) -
     """Sum over axes; the result's dtype is the operand's."""
     axes = tuple(sorted(axes))
     if out_sharding is not None:
+        check_reduction(aval_of(x), axes, out_sharding)
         x = auto(x)
     found = reduce_sum_p.bind(x, axes=axes) if axes else x
     return found if out_sharding is None else sharded(found, out_sharding, "reduce_sum")  # type: ignore[return-value]

@@ -29,7 +29,7 @@ from kiln.ir.abstract_mesh import AbstractMesh
 from kiln.ir.formats import Format, require_rows
 from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec
 from kiln.ir.sharding import NamedSharding, Sharding, SingleDeviceSharding, fitted, require_fit
-from kiln.ir.types import ShapedArray, ShardedArray, plain, typed
+from kiln.ir.types import ShapedArray, ShardedArray, dual, plain, typed
 from kiln.ops.linear_op import LinearOp
 
 T = TypeVar("T")
@@ -103,7 +103,7 @@ def _closed(sharding: Sharding) -> Sharding:
     if not isinstance(sharding, NamedSharding):
         return sharding
     entries = [None if entry is UNCONSTRAINED else entry for entry in sharding.spec]
-    return NamedSharding(sharding.mesh, PartitionSpec(*entries))
+    return sharding.update(spec=sharding.spec.update(partitions=entries))
 
 
 def with_sharding_constraint(x: T, shardings: Any) -> T:
@@ -299,7 +299,7 @@ class Reshard(TypeOfSharding):
         return placed(array, memory, sharding) if memory.places_arrays else array
 
     def transpose(self, ct: Any, x: Any, *, sharding: NamedSharding) -> Any:
-        return [retyped(ct, x.aval)]
+        return [retyped(ct, dual(x.aval))]
 
     def batch(
         self, size: Any, xs: Sequence[Any], axes: Sequence[Any], *, sharding: NamedSharding
@@ -308,7 +308,7 @@ class Reshard(TypeOfSharding):
         aval = aval_of(x)
         entries = [*sharding.spec, *[None] * (aval.ndim - 1 - len(sharding.spec))]
         entries.insert(at, aval.split[at])
-        stacked = NamedSharding(sharding.mesh, PartitionSpec(*entries))
+        stacked = sharding.update(spec=sharding.spec.update(partitions=entries))
         return self.bind(x, sharding=stacked), at
 
 
@@ -324,7 +324,7 @@ class MeshCast(TypeOfSharding):
         return with_type(x, plain(x.aval))
 
     def transpose(self, ct: Any, x: Any) -> Any:
-        return [retyped(ct, x.aval)]
+        return [retyped(ct, dual(x.aval))]
 
     def batch(self, size: Any, xs: Sequence[Any], axes: Sequence[Any]) -> Any:
         return self.bind(*xs), axes[0]
@@ -342,7 +342,7 @@ def auto(x: Any) -> Any:
 
 def retyped(x: Any, aval: ShapedArray) -> Any:
     """Return a value whose type says of its sharding what another type says."""
-    if aval_of(x).split == aval.split:
+    if aval_of(x).split == aval.split and aval_of(x).sums == aval.sums:
         return x
     if type(aval) is ShardedArray:
         return reshard_p.bind(x, sharding=aval.placing)

@@ -1,7 +1,7 @@
 """What JAX's tests ask of private modules about shardings, in terms of kiln's shardings.
 
-XLA's own shardings are made of what a sharding of kiln says of each device (`blocks`), so that tests
-of them are tests of that.
+XLA's own shardings are made of what a sharding of kiln says of each device (`blocks`), so that
+tests of them are tests of that.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 import kiln
 from kiln.core import array_errors
 from kiln.core.array import ConcreteArray
+from kiln.engines.xla.layouts import hlo_of
 from kiln.engines.xla.partition import Partition
 from kiln.ir.manual_axes import ManualAxisType
 from kiln.ir.mesh import Mesh
@@ -27,17 +28,7 @@ _OpSharding = jaxlib.xla_client.OpSharding
 
 def _to_xla(self: Sharding, ndim: int) -> Any:
     """Return the sharding as XLA has it."""
-    parts, at = self.blocks(ndim)
-    op = _OpSharding()
-    if math.prod(parts) == 1:
-        op.type = _OpSharding.Type.REPLICATED
-        return _HloSharding.from_proto(op)
-    op.type = _OpSharding.Type.OTHER
-    copies = len(at) // math.prod(parts)
-    op.tile_assignment_dimensions = [*parts, *([copies] if copies > 1 else [])]
-    op.tile_assignment_devices = sorted(range(len(at)), key=lambda i: at[i])
-    op.replicate_on_last_tile_dim = copies > 1
-    return _HloSharding.from_proto(op)
+    return hlo_of(self.blocks(ndim))
 
 
 def _to_sdy(self: Sharding, ndim: int) -> str:
@@ -73,7 +64,9 @@ def _are_equal(a: Any, b: Any) -> bool:
 class GSPMDSharding(Sharding):
     """A sharding that one of XLA's describes."""
 
-    def __init__(self, devices: Sequence[Any], op_sharding: Any, *, memory_kind: Any = None) -> None:
+    def __init__(
+        self, devices: Sequence[Any], op_sharding: Any, *, memory_kind: Any = None
+    ) -> None:
         is_op = isinstance(op_sharding, _OpSharding)
         self.devices = tuple(devices)
         self._hlo_sharding = _HloSharding.from_proto(op_sharding) if is_op else op_sharding
@@ -90,9 +83,7 @@ class GSPMDSharding(Sharding):
             return Blocks((1,) * ndim, ((0,) * ndim,) * len(self.devices))
         parts = _tiles(self._hlo_sharding)
         numbers = np.array(self._hlo_sharding.tile_assignment_devices()).reshape(*parts, -1)
-        at = {
-            int(device): tuple(map(int, place[:-1])) for place, device in np.ndenumerate(numbers)
-        }
+        at = {int(device): tuple(map(int, place[:-1])) for place, device in np.ndenumerate(numbers)}
         return Blocks(tuple(parts), tuple(at[i] for i in range(len(self.devices))))
 
     @property

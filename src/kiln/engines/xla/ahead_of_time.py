@@ -10,7 +10,7 @@ from kiln.core.engine import Program
 from kiln.core.topology import DescribedDevice
 from kiln.engines.xla.binding import XlaError
 from kiln.engines.xla.buffers import Buffer
-from kiln.engines.xla.client import output_blocks
+from kiln.engines.xla.layouts import output_blocks
 from kiln.engines.xla.module import LoweredModule
 from kiln.engines.xla.plugins import compile_for
 from kiln.ir.sharding import Sharding, SingleDeviceSharding, named_like
@@ -57,9 +57,13 @@ class DescribedExecutable:
         assert placement is not None
         if len(placement.devices) == 1:
             return [SingleDeviceSharding(self.device)] * len(avals)
-        found = output_blocks(self.raw, [aval.ndim for aval in avals], len(placement.devices))
+        found = output_blocks(
+            self.raw,
+            [None if s else a.ndim for s, a in zip(placement.out_shardings, avals, strict=True)],
+            len(placement.devices),
+        )
         return [
-            named_like(placement.devices, blocks, placement.mesh) if wanted is None else wanted
+            named_like(placement.devices, blocks, placement.mesh) if blocks is not None else wanted
             for wanted, blocks in zip(placement.out_shardings, found, strict=True)
         ]
 

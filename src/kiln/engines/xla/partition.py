@@ -91,7 +91,11 @@ class Partition:
             else "{" + ", ".join([*(f'"{name}"' for name in axes_of(entry)), *more]) + "}"
             for entry in entries
         ]
-        return f"<@{self._symbol(sharding.mesh)}, [{', '.join(dims)}]>"
+        unreduced = ", ".join(
+            f'"{name}"' for name in sharding.mesh.axis_names if name in sharding.unreduced
+        )
+        sums = f", unreduced={{{unreduced}}}" if unreduced else ""
+        return f"<@{self._symbol(sharding.mesh)}, [{', '.join(dims)}]{sums}>"
 
     @contextmanager
     def inside(self, manual: Manual) -> Iterator[None]:
@@ -139,7 +143,8 @@ class Partition:
         if own is not None and own.axis_sizes == mesh.axis_sizes:
             devices = own.flat
         grid = np.array(devices, dtype=object).reshape(mesh.axis_sizes)
-        return NamedSharding(Mesh(grid, mesh.axis_names), sharding.spec)
+        kinds = mesh.axis_types if sharding.unreduced else None
+        return NamedSharding(Mesh(grid, mesh.axis_names, kinds), sharding.spec)
 
     def _symbol(self, mesh: Mesh) -> str:
         if not mesh.are_all_axes_auto:
