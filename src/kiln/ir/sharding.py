@@ -186,6 +186,14 @@ class NamedSharding(Sharding):
         *,
         memory_kind: str | None = None,
     ) -> None:
+        if spec is None:
+            raise TypeError(
+                three_lines(
+                    f"NamedSharding({mesh}, None) at {current_source()}",
+                    "Unexpected None passed as spec for NamedSharding",
+                    "write NamedSharding(mesh, P()) for an array that each device holds whole",
+                )
+            )
         self.mesh: Any = mesh
         self.spec = spec if isinstance(spec, PartitionSpec) else PartitionSpec(*spec)
         self.devices = mesh.flat
@@ -367,6 +375,11 @@ def _without_end(axes: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 def misfit(sharding: Sharding, shape: Sequence[Any]) -> str:
     """Say why an array of the given shape cannot be sharded this way; "" if it can."""
     if isinstance(sharding, NamedSharding) and len(sharding.spec) > len(shape):
+        if not shape:
+            return (
+                f"For scalars the PartitionSpec should be P(): {sharding} is only valid for values "
+                f"of rank at least {len(sharding.spec)}, but was applied to a value of rank 0"
+            )
         return (
             f"{sharding} is only valid for values of rank at least {len(sharding.spec)}, "
             f"but was applied to a value of rank {len(shape)}"
@@ -375,8 +388,8 @@ def misfit(sharding: Sharding, shape: Sequence[Any]) -> str:
     for axis, (size, parts) in enumerate(zip(shape, counts, strict=True)):
         if parts > 1 and isinstance(size, int) and size % parts:
             return (
-                f"{sharding} splits axis {axis} into {parts} parts, but its size {size} is not "
-                f"divisible by {parts} (the shape is {tuple(shape)})"
+                f"{sharding} splits axis {axis} into {parts} parts, which should evenly divide the "
+                f"shape {tuple(shape)}: its size {size} is not divisible by {parts}"
             )
     return ""
 
@@ -396,14 +409,17 @@ def fitted(sharding: Sharding, shape: Sequence[Any]) -> Sharding:
     return sharding.update(spec=sharding.spec.update(partitions=entries))
 
 
-def require_fit(sharding: Sharding, shape: Sequence[Any], asked: str) -> None:
-    """Raise ValueError unless an array of the given shape can be sharded this way."""
+def require_fit(sharding: Sharding, shape: Sequence[Any], asked: str, whose: str = "") -> None:
+    """Raise ValueError unless an array of the given shape can be sharded this way.
+
+    The message says `whose` sharding it is.
+    """
     wrong = misfit(sharding, shape)
     if wrong:
         raise ValueError(
             three_lines(
                 asked,
-                wrong,
+                f"{whose}{wrong}",
                 "choose a PartitionSpec that fits, or pad the array to a divisible size",
             )
         )

@@ -46,7 +46,7 @@ class _ByPositionOnly(ArgumentBinding):
             three_lines(
                 f"call of {name_of(self._fun)} with keyword arguments {sorted(kwargs)} at "
                 f"{current_source()}",
-                "jit does not support keyword arguments when in_shardings is specified",
+                "pjit does not support kwargs when in_shardings is specified",
                 "pass them by position, or put the arguments in place with device_put",
             )
         )

@@ -29,6 +29,7 @@ from kiln.ir.abstract_mesh import AbstractMesh
 from kiln.ir.formats import Format, require_rows
 from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec
 from kiln.ir.sharding import NamedSharding, Sharding, SingleDeviceSharding, fitted, require_fit
+from kiln.ir.told_types import is_same_mesh
 from kiln.ir.types import ShapedArray, ShardedArray, dual, plain, typed
 from kiln.ops.linear_op import LinearOp
 
@@ -53,7 +54,9 @@ class ShardingConstraint(LinearOp):
 
     def _require_fit(self, x: ShapedArray, sharding: Sharding) -> None:
         asked = f"with_sharding_constraint of {x} by {sharding} at {current_source()}"
-        require_fit(sharding, x.shape, asked)
+        require_fit(
+            sharding, x.shape, asked, "One of with_sharding_constraint arguments: Sharding "
+        )
 
     def numpy(self, x: Any, *, sharding: Sharding) -> Any:
         return x
@@ -207,6 +210,10 @@ def checked_device(device: Any, asked: str) -> Any:
     return device
 
 
+_ASKING = {"in_shardings": "pjit", "out_shardings": "pjit"}
+"""Who needs the mesh that a keyword's specs are over, if that is not the keyword's namesake."""
+
+
 def resolved(sharding: Any, option: str) -> Sharding:
     """Resolve a sharding to one with devices.
 
@@ -230,7 +237,8 @@ def resolved(sharding: Any, option: str) -> Sharding:
         raise RuntimeError(
             three_lines(
                 f"{option}={sharding} at {current_source()}",
-                f"a PartitionSpec in {option} needs a mesh, and there is none here",
+                f"{_ASKING.get(option, option)} requires a non-empty mesh in context: a "
+                "PartitionSpec needs a mesh, and there is none here",
                 f"write NamedSharding(mesh, {sharding}), or enter the mesh: with mesh: ...",
             )
         )
@@ -313,21 +321,31 @@ class Reshard(TypeOfSharding):
 
 
 class MeshCast(TypeOfSharding):
-    """Say nothing of how the operand is sharded: the compiler decides what follows."""
+    """Say of how the operand is sharded what `mesh` has Explicit axes for, which is no other mesh.
+
+    Without one nothing is said: the compiler decides what follows.
+    """
 
     name = "mesh_cast"
 
-    def infer(self, x: Any) -> ShapedArray:
-        return plain(x)
+    def infer(self, x: Any, *, mesh: Any = None) -> ShapedArray:
+        return over_mesh(x, mesh)
 
-    def evaluate(self, x: Any) -> Any:
-        return with_type(x, plain(x.aval))
+    def evaluate(self, x: Any, *, mesh: Any = None) -> Any:
+        return with_type(x, over_mesh(x.aval, mesh))
 
-    def transpose(self, ct: Any, x: Any) -> Any:
+    def transpose(self, ct: Any, x: Any, *, mesh: Any = None) -> Any:
         return [retyped(ct, dual(x.aval))]
 
-    def batch(self, size: Any, xs: Sequence[Any], axes: Sequence[Any]) -> Any:
-        return self.bind(*xs), axes[0]
+    def batch(self, size: Any, xs: Sequence[Any], axes: Sequence[Any], *, mesh: Any = None) -> Any:
+        return self.bind(*xs, mesh=mesh), axes[0]
+
+
+def over_mesh(aval: Any, mesh: Any) -> Any:
+    """Return a type that says of shardings what the Explicit axes of a mesh leave of it."""
+    if mesh is None or type(aval) is not ShardedArray:
+        return plain(aval)
+    return typed(aval, aval.placing.update(mesh=mesh))
 
 
 reshard_p = Reshard()
@@ -340,10 +358,19 @@ def auto(x: Any) -> Any:
     return mesh_cast_p.bind(x) if type(aval_of(x)) is ShardedArray else x
 
 
+def cast_to(x: Any, mesh: Any) -> Any:
+    """Return a value whose type says what the Explicit axes of a mesh leave of its sharding."""
+    aval = aval_of(x)
+    return x if over_mesh(aval, mesh) == aval else mesh_cast_p.bind(x, mesh=mesh)
+
+
 def retyped(x: Any, aval: ShapedArray) -> Any:
     """Return a value whose type says of its sharding what another type says."""
-    if aval_of(x).split == aval.split and aval_of(x).sums == aval.sums:
-        return x
+    here = aval_of(x)
+    if here.split == aval.split and here.sums == aval.sums:
+        told = type(here) is ShardedArray and type(aval) is ShardedArray
+        if not told or is_same_mesh(here.placing.mesh, aval.placing.mesh):
+            return x
     if type(aval) is ShardedArray:
         return reshard_p.bind(x, sharding=aval.placing)
     return auto(x)

@@ -19,6 +19,7 @@ from typing import Any
 
 import kiln.as_jax
 from kiln.as_jax.private import PrivateModule
+from tests.libraries.jax_tests.counting import tell_events
 from tests.libraries.jax_tests.program_stand_ins import program_stand_ins
 from tests.libraries.jax_tests.recording import SOURCE
 from tests.libraries.jax_tests.sharding_stand_ins import install_attributes, sharding_stand_ins
@@ -82,6 +83,7 @@ def _install() -> None:
     importlib.import_module("jax._src").__class__ = _PrivateWithSupport
     importlib.import_module("jax._src.config").__class__ = Configuration
     install_attributes()
+    tell_events()
     found = (stand_ins(), program_stand_ins(), sharding_stand_ins())
     for name, values in (each for names in found for each in names.items()):
         module = _module(name)
