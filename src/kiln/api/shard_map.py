@@ -19,9 +19,9 @@ from kiln.base.tree import (
 from kiln.base.wrapping import wraps
 from kiln.control.bodies import arrays_of, check_callable, stage_body
 from kiln.control.shard_map import members_of, shard_map_p
-from kiln.control.shards import part_type, shard_counts, shard_names
+from kiln.control.shards import mesh_inside, part_type, shard_counts, shard_names
 from kiln.core.trace import aval_of
-from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec
+from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec, axes_of
 from kiln.ir.sharding import NamedSharding
 from kiln.ir.types import ShapedArray
 from kiln.jit.parameters import parameter_name
@@ -93,7 +93,8 @@ def shard_map(
             specs = over.specs("in_specs", in_specs, args)
         for name, aval, spec in zip(names, avals, specs, strict=True):
             over.check_fit(f"the argument {name}", "in_specs", aval, spec)
-        local = [part_type(a, over.mesh, s) for a, s in zip(avals, specs, strict=True)]
+        inside = mesh_inside(over.mesh, over.manual)
+        local = [part_type(a, over.mesh, s, inside) for a, s in zip(avals, specs, strict=True)]
         if check:
             local = [
                 a.with_(varying=a.varying.union(shard_names(s)))
@@ -163,7 +164,12 @@ class _Mapped:
                 "give in_specs=P(...), or make the mesh with axis_types=(AxisType.Explicit, ...)",
                 TypeError,
             )
-        return [PartitionSpec(*aval.split) for aval in avals]
+        return [
+            PartitionSpec(
+                *[tuple(name for name in axes_of(e) if name in self.manual) for e in aval.split]
+            )
+            for aval in avals
+        ]
 
     def specs(self, what: str, given: Any, full: Any) -> list[PartitionSpec]:
         """Return a spec for each leaf of `full`."""

@@ -345,7 +345,9 @@ class Placer:
                 )
             if want:
                 self._check_fit(
-                    want, aval.shape, f"One of pjit arguments, {self._named(i)}, by in_shardings"
+                    want,
+                    aval.shape,
+                    f"One of pjit arguments, argument {self._named(i)}, by in_shardings",
                 )
 
     def _check_fit(self, sharding: Sharding, shape: Sequence[Any], what: str) -> None:

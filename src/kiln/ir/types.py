@@ -282,10 +282,11 @@ class ShardedArray(ShapedArray):
     Raises: ShardingTypeError for a mesh axis that splits two axes, or an indivisible size.
     """
 
-    __slots__ = ("placing", "split")
+    __slots__ = ("placing", "split", "sums")
 
     placing: NamedSharding
     split: Split
+    sums: Sums
 
     def __init__(
         self,
@@ -300,6 +301,7 @@ class ShardedArray(ShapedArray):
     ) -> None:
         super().__init__(shape, dtype, weak_type, varying)
         self.split = split
+        self.sums = sums
         names = [name for entry in split for name in axes_of(entry)]
         if len(names) != len(set(names)):
             raise ShardingTypeError(
@@ -339,12 +341,6 @@ class ShardedArray(ShapedArray):
             and self.varying == other.varying
             and self.placing == other.placing
         )
-
-    @property
-    def sums(self) -> Sums:
-        """Along which mesh axes it is unreduced, and along which reduced."""
-        spec = self.placing.spec
-        return Sums(spec.unreduced, spec.reduced) if spec.unreduced or spec.reduced else NO_SUMS
 
     def to_cotangent_aval(self) -> ShapedArray:
         """Return the type of a cotangent."""
