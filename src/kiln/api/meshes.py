@@ -37,6 +37,14 @@ class set_mesh(override):
                     "write set_mesh(kiln.make_mesh((n,), ('x',)))",
                 )
             )
+        if mesh is not None and mesh.manual_axes:
+            raise ValueError(
+                three_lines(
+                    f"set_mesh({mesh}) at {current_source()}",
+                    f"the mesh contains manual axes {mesh.manual_axes}, which only shard_map makes",
+                    "make the mesh with Auto or Explicit axes",
+                )
+            )
         if state.trace is not state.root:
             raise ValueError(
                 three_lines(

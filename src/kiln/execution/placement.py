@@ -445,7 +445,8 @@ def constraints_in(jaxpr: Jaxpr) -> tuple[Sharding, ...]:
             for value in eqn.params.values():
                 for part in value if isinstance(value, (tuple, list)) else (value,):
                     if isinstance(part, Sharding):
-                        seen[part] = None
+                        if part.devices:
+                            seen[part] = None
                     elif isinstance(part, Mesh):
                         seen[NamedSharding(part, PartitionSpec())] = None
                     elif isinstance(part, Jaxpr):

@@ -143,6 +143,14 @@ def _spec(entries: Any, unreduced: Any, reduced: Any) -> PartitionSpec:
 def _entry(entry: Any) -> Any:
     if isinstance(entry, (list, tuple)):
         names = tuple(entry)
+        if any(isinstance(name, (list, tuple)) for name in names):
+            raise ValueError(
+                three_lines(
+                    f"PartitionSpec with the entry {entry} at {current_source()}",
+                    "A tuple inside PartitionSpec cannot contain a nested tuple",
+                    "name the mesh axes that split one dimension in one tuple",
+                )
+            )
         return None if not names else names[0] if len(names) == 1 else names
     return entry
 

@@ -22,6 +22,11 @@ def has_sums(avals: Iterable[Any]) -> bool:
     return any(type(aval) is ShardedArray and aval.sums != NO_SUMS for aval in avals)
 
 
+def has_unreduced(aval: Any) -> bool:
+    """Tell whether a type says that its array is a part of a sum."""
+    return type(aval) is ShardedArray and bool(aval.sums.unreduced)
+
+
 def is_split_alike(a: Any, b: Any) -> bool:
     """Tell whether two types say the same of shardings."""
     return not is_told((a, b)) or (a.split == b.split and a.sums == b.sums)

@@ -21,7 +21,7 @@ from kiln.base.tree import (
 )
 from kiln.core.trace import aval_of
 from kiln.execution.placement import PlacementRequest
-from kiln.ir.mesh import PartitionSpec
+from kiln.ir.mesh import UNCONSTRAINED, PartitionSpec
 from kiln.ir.sharding import Sharding, require_fit
 from kiln.jit.argument_binding import ArgumentBinding, Call
 from kiln.jit.entry import Recording
@@ -93,6 +93,15 @@ def shardings_of(given: Any, option: str, fun: Callable[..., Any]) -> Any:
                     f"{option} must hold shardings, PartitionSpecs and None, got {leaf!r} of type "
                     f"{type(leaf).__name__}" + (f" at {''.join(map(str, path))}" if path else ""),
                     "write NamedSharding(mesh, PartitionSpec(...))",
+                )
+            )
+        spec = getattr(leaf, "spec", leaf)
+        if isinstance(spec, PartitionSpec) and UNCONSTRAINED in spec.entries:
+            raise ValueError(
+                three_lines(
+                    f"jit of {name_of(fun)} with {option}={given!r} at {current_source()}",
+                    f"Unconstrained dims are not allowed when passed to pjit: {option} has {spec}",
+                    "leave the option out, or use with_sharding_constraint inside",
                 )
             )
     return tree_unflatten(tree, leaves)

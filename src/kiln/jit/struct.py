@@ -13,9 +13,12 @@ from kiln.base.source import current_source
 from kiln.core.array import ArrayOperators
 from kiln.core.ref import Ref
 from kiln.core.trace import aval_of
-from kiln.ir.sharding import Sharding
+from kiln.ir.formats import Format
+from kiln.ir.mesh import PartitionSpec
+from kiln.ir.sharding import NamedSharding, Sharding, require_fit
 from kiln.ir.sizes import Dim, product
 from kiln.ir.types import ShapedArray, ShardedArray, typed
+from kiln.ops.sharding import resolved, without_layout
 
 _VALUES = (ArrayOperators, Ref, np.ndarray, np.generic)
 
@@ -47,6 +50,11 @@ class ShapeDtypeStruct:
                 )
             )
         dtypes.canonicalize_dtype(dtype)
+        if isinstance(sharding, (PartitionSpec, Format)):
+            sharding = resolved(without_layout(sharding, "ShapeDtypeStruct"), "ShapeDtypeStruct")
+        if isinstance(sharding, NamedSharding) and len(sharding.spec) > len(shape):
+            asked = f"ShapeDtypeStruct({shape}, {dtype}, sharding={sharding}) at {current_source()}"
+            require_fit(sharding, shape, asked)
         if sharding is not None and not isinstance(sharding, Sharding):
             raise ValueError(
                 three_lines(

@@ -22,13 +22,13 @@ from kiln.core.absent import Zero, is_linear
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
-from kiln.ir.types import NO_SUMS, ShapedArray
+from kiln.ir.types import NO_SUMS, NOWHERE, ShapedArray
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.dot_algorithms import DotAlgorithm, DotAlgorithmPreset, names_algorithm
 from kiln.ops.edge_semantics import convert
 from kiln.ops.families import add
 from kiln.ops.out_sharding import contracted, sharded
-from kiln.ops.out_sums import check_contraction
+from kiln.ops.out_sums import check_contraction, names_of
 from kiln.ops.shape import kept_axes, transpose
 from kiln.ops.sharding import auto
 
@@ -187,6 +187,13 @@ class DotGeneral(Primitive):
 
     def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
         return contracted(self.name, xs[0], xs[1], params["dimension_numbers"])
+
+    def sums_over(self, splits: Sequence[Any], params: dict[str, Any]) -> Any:
+        (left, right), _ = params["dimension_numbers"]
+        x, y = splits
+        if [x[i] for i in left] != [y[i] for i in right]:
+            return NOWHERE
+        return names_of(x, left)
 
     def sums(self, operands: Sequence[Any], params: dict[str, Any]) -> Any:
         check_contraction(*operands, params["dimension_numbers"], None)

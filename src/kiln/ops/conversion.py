@@ -13,7 +13,7 @@ from kiln.base.source import current_source
 from kiln.core.absent import Zero
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.trace import aval_of, is_typed
-from kiln.ir.types import ShapedArray
+from kiln.ir.types import NOWHERE, ShapedArray
 from kiln.ops import edge_semantics
 from kiln.ops.families import (
     ANY,
@@ -27,6 +27,7 @@ from kiln.ops.families import (
     neg,
     unary,
 )
+from kiln.ops.out_sharding import whole_along
 from kiln.ops.out_sums import of_elements, passed
 from kiln.ops.shape import to_front
 
@@ -59,6 +60,9 @@ class ConvertElementType(Elementwise):
 
     def transpose(self, ct: Any, x: Any, *, new_dtype: Any, weak_type: bool) -> Any:
         return [convert_element_type(ct, x.aval.dtype, x.aval.weak_type)]
+
+    def sums_over(self, splits: Sequence[Any], params: dict[str, Any]) -> Any:
+        return None if dtypes.issubdtype(params["new_dtype"], np.inexact) else NOWHERE
 
     def sums(self, operands: Sequence[Any], params: dict[str, Any]) -> Any:
         before, after = operands[0].dtype, params["new_dtype"]
@@ -99,6 +103,13 @@ class BitcastConvertType(Elementwise):
                 )
             shape = shape[:-1]
         return ShapedArray(shape, new_dtype)
+
+    def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
+        # An axis of bits is new, or must be there whole.
+        split = xs[0].split
+        if results[0].ndim < xs[0].ndim:
+            return whole_along(self.name, xs[0], [xs[0].ndim - 1])[:-1]
+        return (*split, None) if results[0].ndim > xs[0].ndim else split
 
     def numpy(self, x: Any, *, new_dtype: Any) -> Any:
         before, after = _bits(x.dtype), _bits(new_dtype)

@@ -29,6 +29,11 @@ def _splitting(x: Any) -> Varying:
     return frozenset(name for entry in x.split for name in axes_of(entry)) | x.varying
 
 
+def names_of(split: Sequence[Any], axes: Sequence[int]) -> Varying:
+    """Return the mesh axes that split some axes."""
+    return frozenset(name for axis in axes for name in axes_of(split[axis]))
+
+
 def passed(name: str, xs: Sequence[Any]) -> Sums:
     """Return the sums of results of a linear operation, which all operands share."""
     arrays = [x for x in xs if x.shape or x.sums != Sums()]

@@ -25,7 +25,7 @@ from kiln.ir.types import ShapedArray
 from kiln.ops.dimension_numbers import canonical_axis, check_axes, check_sizes
 from kiln.ops.linear_op import LinearOp
 from kiln.ops.out_sharding import kept, reshaped, sharded
-from kiln.ops.out_sums import check_reduction
+from kiln.ops.out_sums import check_reduction, names_of
 from kiln.ops.sharding import auto, retyped
 from kiln.ops.size_value import size_like
 
@@ -126,6 +126,9 @@ class ReduceSum(LinearOp):
 
     def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
         return kept(xs[0], params["axes"])
+
+    def sums_over(self, splits: Sequence[Any], params: dict[str, Any]) -> Any:
+        return names_of(splits[0], params["axes"])
 
     def numpy(self, x: Any, *, axes: Any) -> Any:
         if x.dtype.kind in "iub":

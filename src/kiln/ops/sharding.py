@@ -129,9 +129,49 @@ def with_sharding_constraint(x: T, shardings: Any) -> T:
         [
             leaf
             if s is None or says_nothing(s)
-            else sharding_constraint_p.bind(leaf, sharding=resolved(s, asked))
+            else sharding_constraint_p.bind(leaf, sharding=_constraining(leaf, s))
             for leaf, s in zip(leaves, found, strict=True)
         ],
+    )
+
+
+def _constraining(x: Any, sharding: Any) -> Sharding:
+    """Return what constrains a value; a mesh without devices stands for that of the value.
+
+    Raises: ValueError for an array over another mesh, TypeError for one over none; what `resolved`
+        raises.
+    """
+    asked = "with_sharding_constraint"
+    over = sharding.mesh if isinstance(sharding, NamedSharding) else None
+    if not isinstance(over, AbstractMesh) or options().mesh is not None:
+        return resolved(sharding, asked)
+    if isinstance(x, Tracer):
+        # The program is compiled for the devices of its arguments.
+        return sharding  # type: ignore[no-any-return]
+    wrong: str
+    kind: type[Exception] = ValueError
+    place = x.sharding if isinstance(x, ConcreteArray) else None
+    if place is None:
+        wrong = (
+            "with_sharding_constraint by a mesh without devices requires the input passed should "
+            f"be a `jax.Array`, got {type(x)}"
+        )
+    elif not isinstance(place, NamedSharding):
+        kind = TypeError
+        wrong = f"The sharding on the input must be a `NamedSharding`, got {place}"
+    elif place.mesh.shape_tuple == over.shape_tuple:
+        return sharding.update(mesh=place.mesh)  # type: ignore[no-any-return]
+    else:
+        wrong = (
+            f"Mesh shape of the input {place.mesh.shape_tuple} does not match the mesh shape of "
+            f"the target sharding {over.shape_tuple}"
+        )
+    raise kind(
+        three_lines(
+            f"{asked} of {type(x).__name__} by {sharding} at {current_source()}",
+            wrong,
+            "give a NamedSharding over a mesh with devices",
+        )
     )
 
 
@@ -264,7 +304,7 @@ def says_nothing(place: Any) -> bool:
 def _on_devices(sharding: NamedSharding, option: str) -> NamedSharding:
     mesh = options().mesh
     if isinstance(mesh, Mesh) and mesh.shape_tuple == sharding.mesh.shape_tuple:
-        return NamedSharding(mesh, sharding.spec)
+        return sharding.update(mesh=mesh)
     raise RuntimeError(
         three_lines(
             f"{option}={sharding} at {current_source()}",

@@ -18,6 +18,8 @@ def _sharding_constraint(
     partition = b.module.partition
     if partition.count == 1 or partition.manual:
         return x
+    if isinstance(sharding, NamedSharding) and not sharding.devices:
+        sharding = partition.over_devices(sharding)
     body = partition.body(fitted(sharding, x.aval.shape), x.ndim)
     result: Value = b.emit(f"sdy.sharding_constraint {x} {body} : {type_of(x.aval)}", x.aval)
     return result
