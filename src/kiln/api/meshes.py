@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
+import numpy as np
+
 from kiln.base.config import options, override
 from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source, name_of
@@ -29,6 +31,8 @@ class set_mesh(override):
 
     def __new__(cls, mesh: Mesh | None) -> Self:
         """Set the mesh."""
+        if isinstance(mesh, Mesh) and mesh.empty:
+            mesh = None
         if mesh is not None and not isinstance(mesh, Mesh):
             raise ValueError(
                 three_lines(
@@ -65,7 +69,7 @@ class set_mesh(override):
 def get_mesh() -> Mesh | AbstractMesh:
     """Return the mesh in force; an empty one without devices if there is none."""
     found = options().mesh
-    return EMPTY if found is None else found
+    return Mesh(np.empty((), dtype=object), ()) if found is None else found
 
 
 def get_abstract_mesh() -> AbstractMesh:

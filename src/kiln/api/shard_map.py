@@ -21,6 +21,7 @@ from kiln.control.bodies import arrays_of, check_callable, stage_body
 from kiln.control.shard_map import members_of, shard_map_p
 from kiln.control.shards import mesh_inside, part_type, shard_counts, shard_names
 from kiln.core.trace import aval_of
+from kiln.ir.abstract_mesh import AbstractMesh
 from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec, axes_of
 from kiln.ir.sharding import NamedSharding
 from kiln.ir.types import ShapedArray
@@ -82,7 +83,7 @@ def shard_map(
     @wraps(fun)
     @api_boundary
     def mapped(*args: Any) -> Any:
-        over = _Mapped(fun, mesh, axis_names)
+        over = _Mapped(fun, _with_devices(mesh, args), axis_names)
         leaves, in_tree = arrays_of("shard_map", "args", args)
         paths = [path for path, _ in tree_flatten_with_path(args)[0]]
         names = [parameter_name(fun, p[0].idx) + keystr(p[1:]) for p in paths]
@@ -124,6 +125,18 @@ def shard_map(
     return mapped
 
 
+def _with_devices(mesh: Any, args: Any) -> Any:
+    """Return a mesh; for one without devices, that in force or of an argument with its axes."""
+    if not isinstance(mesh, AbstractMesh):
+        return mesh
+    places = [getattr(x, "sharding", None) for x in tree_flatten(args)[0] if hasattr(x, "aval")]
+    meshes = [s.mesh for s in places if isinstance(s, NamedSharding)]
+    for found in (options().mesh, *meshes):
+        if isinstance(found, Mesh) and found.shape_tuple == mesh.shape_tuple:
+            return found.update(axis_types=mesh.axis_types)
+    return mesh
+
+
 class _Mapped:
     """A function, the mesh it is mapped over, and the mesh axes it refers to."""
 
@@ -133,7 +146,7 @@ class _Mapped:
             raise (ValueError if found is None else TypeError)(
                 three_lines(
                     f"shard_map of {name_of(fun)} at {current_source()}",
-                    "it needs a mesh, and there is none here"
+                    "The context mesh cannot be empty: it needs a mesh, and there is none here"
                     if found is None
                     else f"mesh must be a Mesh, got {found!r}",
                     "give mesh=kiln.make_mesh((n,), ('x',)), or enter the mesh: with mesh: ...",
@@ -204,7 +217,8 @@ class _Mapped:
             if name not in self.manual:
                 raise self._error(
                     f"shard_map {what} argument must refer to an axis marked as manual "
-                    f"{self.manual}, but {spec} refers to {name!r}, which is not found there",
+                    f"{self.manual}, but {what} refers to {name!r} in {spec}, which is not found "
+                    "there",
                     "use the names of the mesh's axes"
                     if name not in self.mesh.axis_names
                     else f"add {name!r} to axis_names, or leave it out of the spec",
@@ -214,14 +228,20 @@ class _Mapped:
                 f"{what} has {spec}, and each dimension must be sharded or whole in shard_map",
                 "write None, or an axis name, in place of UNCONSTRAINED",
             )
+        if spec.unreduced or spec.reduced:
+            raise self._error(
+                f"{what} has {spec}: members have no arrays that are unreduced or reduced",
+                "add the parts first, kiln.reshard(x, P(...)), and join results as they are",
+                NotImplementedError,
+            )
         NamedSharding(self.mesh, spec)
 
     def check_rank(self, who: str, what: str, aval: ShapedArray, spec: PartitionSpec) -> None:
         """Raise ValueError for a spec with more entries than an array has dimensions."""
         if len(spec) > aval.ndim:
             raise self._error(
-                f"{what} {spec} has length {len(spec)}, but {who} of type {aval} has rank "
-                f"{aval.ndim}",
+                f"{what} {spec}, which has length {len(spec)}, is for {who} of type {aval}, which "
+                f"has rank {aval.ndim}",
                 "shorten the spec, or add dimensions: x[None]",
             )
 

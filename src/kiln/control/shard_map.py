@@ -68,10 +68,16 @@ class ShardMap(Region):
         return _outside(params["jaxpr"], params["manual_axes"])
 
     def infer(
-        self, *xs: Any, jaxpr: Jaxpr, mesh: Mesh, out_specs: Specs, **_: Any
+        self,
+        *xs: Any,
+        jaxpr: Jaxpr,
+        mesh: Mesh,
+        manual_axes: Axes,
+        out_specs: Specs,
+        **_: Any,
     ) -> list[ShapedArray]:
         return [
-            whole_type(aval, mesh, spec)
+            whole_type(aval, mesh, spec, manual_axes)
             for aval, spec in zip(jaxpr.out_avals, out_specs, strict=True)
         ]
 
@@ -318,7 +324,7 @@ def _placer(params: dict[str, Any]) -> Placer:
         # Of a copy: values stored on a jaxpr must not keep that jaxpr alive.
         inner = {**params, "jaxpr": jaxpr.with_()}
         invars = [
-            Var(whole_type(v.aval, params["mesh"], spec))
+            Var(whole_type(v.aval, params["mesh"], spec, params["manual_axes"]))
             for v, spec in zip(jaxpr.invars, params["in_specs"], strict=True)
         ]
         outvars = [Var(aval) for aval in shard_map_p.infer(**params)]
@@ -426,7 +432,7 @@ def expanded(params: dict[str, Any]) -> Jaxpr:
 
     def make() -> Jaxpr:
         avals = [
-            whole_type(v.aval, params["mesh"], spec)
+            whole_type(v.aval, params["mesh"], spec, params["manual_axes"])
             for v, spec in zip(jaxpr.invars, params["in_specs"], strict=True)
         ]
         return stage_pure(

@@ -35,11 +35,16 @@ def part_type(
     return typed(found, aval.placing.update(mesh=inner))  # type: ignore[no-any-return]
 
 
-def whole_type(aval: ShapedArray, mesh: Mesh, spec: PartitionSpec) -> ShapedArray:
-    """Return the type of an array from that of one member's shard."""
+def whole_type(
+    aval: ShapedArray, mesh: Mesh, spec: PartitionSpec, manual_axes: Sequence[Any]
+) -> ShapedArray:
+    """Return the type of an array from that of one member's shard.
+
+    Inside another `shard_map` it may vary along the axes of that one.
+    """
     parts = shard_counts(mesh, spec, aval.ndim)
     shape = tuple(n * p for n, p in zip(aval.shape, parts, strict=True))
-    whole = plain(aval).with_(shape=shape, varying=aval.varying.difference(mesh.axis_names))
+    whole = plain(aval).with_(shape=shape, varying=aval.varying.difference(manual_axes))
     if not mesh.is_explicit:
         return whole  # type: ignore[no-any-return]
     entries = [*spec, *[None] * (aval.ndim - len(spec))]

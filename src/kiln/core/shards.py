@@ -117,8 +117,8 @@ def require_part(sharding: Sharding, asked: str) -> None:
 
 def is_all_here(sharding: Sharding, ndim: int) -> bool:
     """Tell whether the devices of this process hold all parts of arrays of rank `ndim`."""
-    if sharding.is_fully_addressable:
-        return True
+    if sharding.is_fully_addressable or sharding.unreduced:
+        return sharding.is_fully_addressable
     parts, at = sharding.blocks(ndim)
     return len({at[i] for i in sharding.addressable_order}) == math.prod(parts)
 

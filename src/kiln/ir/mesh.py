@@ -100,16 +100,34 @@ class PartitionSpec:
         """Return the number of dimensions with an entry."""
         return self.entries.count(_entry(value))
 
+    def __init_subclass__(cls) -> None:
+        raise TypeError(
+            three_lines(
+                f"class {cls.__name__} at {current_source()}",
+                "Subclassing `jax.P` is prohibited: specs are compared by value",
+                "write a function that returns a PartitionSpec",
+            )
+        )
+
     def __add__(self, other: Any) -> PartitionSpec:
-        return self._with(other, (*self.entries, *other))
+        return self._with(other, (*self.entries, *other), "__add__")
 
     def __radd__(self, other: Any) -> PartitionSpec:
-        return self._with(other, (*other, *self.entries))
+        return self._with(other, (*other, *self.entries), "__radd__")
 
-    def _with(self, other: Any, entries: Any) -> PartitionSpec:
+    def _with(self, other: Any, entries: Any, method: str) -> PartitionSpec:
         unreduced, reduced = self.unreduced, self.reduced
         if isinstance(other, PartitionSpec):
             unreduced, reduced = unreduced | other.unreduced, reduced | other.reduced
+        elif unreduced or reduced:
+            kind = "unreduced" if unreduced else "reduced"
+            raise TypeError(
+                three_lines(
+                    f"{self} and {other} added at {current_source()}",
+                    f"{kind} in `{method}` of PartitionSpec needs a PartitionSpec on both sides",
+                    "write spec.update(partitions=(...))",
+                )
+            )
         return PartitionSpec(*entries, unreduced=unreduced, reduced=reduced)
 
     def __eq__(self, other: object) -> bool:
@@ -184,6 +202,10 @@ class Mesh(AxisKinds, _runtime.OptionValue):
             f"Mesh of devices of shape {self.devices.shape} with axis_names={names} "
             f"at {current_source()}"
         )
+        if None in names:
+            raise ValueError(
+                three_lines(asked, "Mesh axis names cannot be None.", "name each axis by a string")
+            )
         if len(names) != self.devices.ndim:
             raise ValueError(
                 three_lines(
@@ -198,7 +220,8 @@ class Mesh(AxisKinds, _runtime.OptionValue):
             )
         self.axis_types = axis_types_for(names, axis_types, "Mesh")
         self.is_explicit = AxisType.Explicit in self.axis_types
-        self._flat: tuple[Any, ...] = tuple(self.devices.flat)
+        # What has no axes is a mesh of nothing.
+        self._flat: tuple[Any, ...] = tuple(self.devices.flat) if names else ()
         if len(set(self._flat)) != len(self._flat):
             raise ValueError(
                 three_lines(asked, "a device comes twice", "give every place a device of its own")
@@ -214,7 +237,7 @@ class Mesh(AxisKinds, _runtime.OptionValue):
     @property
     def size(self) -> int:
         """The number of devices."""
-        return self.devices.size
+        return len(self._flat)
 
     @property
     def flat(self) -> tuple[Any, ...]:

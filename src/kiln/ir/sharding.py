@@ -278,7 +278,8 @@ class NamedSharding(Sharding):
     def for_rank(self, ndim: int) -> NamedSharding:
         """Return the same sharding with an entry for each axis of arrays of rank `ndim`."""
         missing = ndim - len(self.spec)
-        return self.update(spec=self.spec + (None,) * missing) if missing > 0 else self
+        entries = (*self.spec, *[None] * missing)
+        return self.update(spec=self.spec.update(partitions=entries)) if missing > 0 else self
 
     def blocks(self, ndim: int) -> Blocks:
         """Return how an array of rank `ndim` is split."""

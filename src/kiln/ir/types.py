@@ -171,12 +171,13 @@ class ShapedArray(AbstractValue):
     def update(self, **changes: Any) -> ShapedArray:
         """Return a copy with another `shape`, `dtype` or `weak_type`.
 
-        A `sharding` or `memory_space` is ignored: types do not have them.
+        With a `sharding` it says what that says along Explicit axes. Types have no `memory_space`.
         """
         values = {"shape": self.shape, "dtype": self.dtype, "weak_type": self.weak_type}
-        changes.pop("sharding", None)
+        place = changes.pop("sharding", None)
         changes.pop("memory_space", None)
-        return ShapedArray(**{**values, "varying": self.varying, **changes})
+        found = ShapedArray(**{**values, "varying": self.varying, **changes})
+        return typed(found, place)  # type: ignore[no-any-return]
 
     @property
     def sharding(self) -> NamedSharding:

@@ -27,6 +27,7 @@ from kiln.ops.conversion import convert_element_type
 from kiln.ops.elementwise import add, div, mul
 from kiln.ops.families import constant
 from kiln.ops.linear_op import LinearOp
+from kiln.ops.out_sharding import resized
 from kiln.ops.reduction import reduce_max, reduce_min
 from kiln.ops.shape import (
     iota,
@@ -76,6 +77,11 @@ class Collective(Primitive):
     def through(self, size: Any, x: Any, at: int, **params: Any) -> Any:
         """Return (result, axis) if the mapped axis is another one."""
         return self.bind(x, **params), at
+
+    def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
+        if results[0].ndim != xs[0].ndim:
+            return super().splits(xs, results, params)
+        return resized(self.name, xs[0], results[0])
 
     def varies(self, operands: Varying, params: dict[str, Any]) -> Varying:
         return operands | state.tracked.intersection(self.names(params))

@@ -7,6 +7,7 @@ tests of them are tests of that.
 from __future__ import annotations
 
 import math
+import types
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,12 +15,13 @@ import jaxlib.xla_client
 import numpy as np
 
 import kiln
+import kiln.sharding
 from kiln.core import array_errors
 from kiln.core.array import ConcreteArray
 from kiln.engines.xla.layouts import hlo_of
 from kiln.engines.xla.partition import Partition
 from kiln.ir.manual_axes import ManualAxisType
-from kiln.ir.mesh import Mesh
+from kiln.ir.mesh import Mesh, axes_of
 from kiln.ir.sharding import Blocks, Sharding, misfit
 
 _HloSharding = jaxlib.xla_client.HloSharding
@@ -123,6 +125,43 @@ class ArrayImpl(kiln.Array, metaclass=_Implementation):
     """The class of concrete arrays; calling it makes one of arrays on single devices."""
 
 
+class _Environment:
+    @property
+    def physical_mesh(self) -> Any:
+        """The mesh in force, or one of nothing."""
+        return kiln.sharding.get_mesh()
+
+
+def _gathered(x: Any, out_sharding: Any, *, multi_dim: bool = False) -> Any:
+    """Return an array of which devices have more than before, as the type of the result says.
+
+    Raises: ValueError if it would be split by something else, or gathered along several axes.
+    """
+    before, after = kiln.typeof(x).sharding.spec, out_sharding
+    entries = [*after, *[None] * (len(before) - len(after))]
+    wrong, gathered = "", 0
+    for old, new in zip(map(axes_of, before), map(axes_of, entries), strict=True):
+        if new and not old:
+            wrong = f"it requires the input {before} to be unsharded where {after} is"
+        elif old[: len(new)] != new:
+            wrong = (
+                "it maintains the property that each entry of the result is a prefix of in_spec's: "
+                f"{before} and {after}"
+            )
+        gathered += old != new
+    if gathered > 1 and not multi_dim:
+        wrong = wrong or "multiple dimensions cannot be all_gathered without multi_dim=True"
+    if wrong:
+        raise ValueError(f"all_gather of an array sharded by {before}: {wrong}")
+    return kiln.reshard(x, out_sharding)
+
+
+def _ways(sharding: Any) -> tuple[list[int], int]:
+    """Return the number of parts of each axis, and of copies."""
+    dims = list(sharding.tile_assignment_dimensions())
+    return (dims[:-1], dims[-1]) if sharding.replicate_on_last_tile_dim() else (dims, 1)
+
+
 def _is_strict_leaf(tree: Any) -> bool:
     return tree.num_nodes == tree.num_leaves == 1
 
@@ -182,13 +221,21 @@ def sharding_stand_ins() -> dict[str, dict[str, Any]]:
         "jax._src.op_shardings": {
             "are_hlo_shardings_equal": _are_equal,
             "is_hlo_sharding_replicated": _is_replicated,
+            "get_num_ways_dim_sharded": _ways,
         },
         "jax._src.array": {"ArrayImpl": ArrayImpl},
         "jax._src.core": {"ManualAxisType": ManualAxisType},
         "jax._src.sharding": {"IndivisibleError": ValueError},
         "jax._src.named_sharding": {"DuplicateSpecError": ValueError},
+        "jax._src.mesh": {
+            "empty_abstract_mesh": kiln.sharding.get_abstract_mesh(),
+            "empty_concrete_mesh": kiln.sharding.get_mesh(),
+            "thread_resources": types.SimpleNamespace(env=_Environment()),
+        },
+        "jax._src.shard_map": {"top_level_all_gather": _gathered},
         "jax._src.sharding_impls": {
             "GSPMDSharding": GSPMDSharding,
+            "UNSPECIFIED": None,
         },
         "jax._src.tree_util": {"treedef_is_strict_leaf": _is_strict_leaf},
     }

@@ -245,3 +245,17 @@ def test_parts_go_through_programs_inside_others() -> None:
     check(lambda u: lax.map(lambda x: x + x, u), 2 * X)
     check(kiln.checkpoint(lambda u: u + u), 2 * X)
     check(lambda u: kiln.vmap(lambda u: u + u, 1, 1)(u), 2 * X)
+
+
+def test_parts_are_saved_as_their_sum(tmp_path: Any) -> None:
+    u = product()
+    kiln.checkpoints.save(tmp_path / "u", {"u": u})
+    np.testing.assert_array_equal(kiln.checkpoints.restore(tmp_path / "u")["u"], X @ X.T)
+
+
+def test_what_does_not_know_parts_refuses_them() -> None:
+    u = product()
+    with pytest.raises(NotImplementedError, match="parts of sums"):
+        kiln.export.export(kiln.jit(lambda u: u + u))(u)
+    with pytest.raises(NotImplementedError, match="unreduced"):
+        kiln.shard_map(lambda u: u, in_specs=P(unreduced={"x"}), out_specs=P())(u)
