@@ -43,7 +43,7 @@ from kiln.ir.effects import Effects, named_axis
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
 from kiln.ir.mesh import Mesh, PartitionSpec, axes_of
 from kiln.ir.rewrite import drop_inputs, eliminate_dead_code
-from kiln.ir.types import ShapedArray, with_split
+from kiln.ir.types import ShapedArray, plain, with_split
 from kiln.ops.collective import psum_p
 from kiln.ops.elementwise import div, ne
 from kiln.ops.families import constant
@@ -432,7 +432,7 @@ def expanded(params: dict[str, Any]) -> Jaxpr:
 
     def make() -> Jaxpr:
         avals = [
-            whole_type(v.aval, params["mesh"], spec, params["manual_axes"])
+            plain(whole_type(v.aval, params["mesh"], spec, params["manual_axes"]))
             for v, spec in zip(jaxpr.invars, params["in_specs"], strict=True)
         ]
         return stage_pure(

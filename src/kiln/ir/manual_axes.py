@@ -40,3 +40,7 @@ class ManualAxisType(Record):
                 )
         for name, value in (("varying", named), ("unreduced", unreduced), ("reduced", reduced)):
             object.__setattr__(self, name, frozenset(value))
+
+    def invarying(self, mesh: Any) -> frozenset[Any]:
+        """Return the Manual axes of a mesh along which all members hold the same."""
+        return frozenset(mesh.manual_axes) - self.varying - self.unreduced - self.reduced

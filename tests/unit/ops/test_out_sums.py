@@ -258,4 +258,6 @@ def test_what_does_not_know_parts_refuses_them() -> None:
     with pytest.raises(NotImplementedError, match="parts of sums"):
         kiln.export.export(kiln.jit(lambda u: u + u))(u)
     with pytest.raises(NotImplementedError, match="unreduced"):
+        kiln.shard_map(lambda u: lax.psum(u, "y"), out_specs=P("x"))(u)
+    with pytest.raises(NotImplementedError, match="unreduced"):
         kiln.shard_map(lambda u: u, in_specs=P(unreduced={"x"}), out_specs=P())(u)
