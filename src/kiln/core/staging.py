@@ -347,7 +347,8 @@ def types_of_results(primitive: Operation, avals: Sequence[Any], params: dict[st
     if not is_told(avals) or compiler_decides():
         return found
     mesh = mesh_of(avals)
-    in_force = options().mesh
+    # Of an equation that was recorded before, the mesh that was in force then need not be now.
+    in_force = options().mesh if state.source is None else None
     if in_force is not None and not is_same_mesh(mesh, in_force):
         raise ValueError(
             three_lines(

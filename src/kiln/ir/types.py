@@ -181,9 +181,9 @@ class ShapedArray(AbstractValue):
 
     @property
     def sharding(self) -> NamedSharding:
-        """A sharding that splits nothing, over the mesh in force if it has Explicit axes."""
+        """A sharding that splits nothing, over the mesh in force."""
         mesh = options().mesh
-        over = mesh.abstract_mesh if mesh is not None and mesh.is_explicit else EMPTY
+        over = EMPTY if mesh is None else mesh.abstract_mesh
         return NamedSharding(over, PartitionSpec(*[None] * len(self.shape)))
 
     @property
