@@ -157,7 +157,9 @@ def auto_axes(
     def decorated(*args: Any, out_sharding: Any = None, **kwargs: Any) -> Any:
         wanted = sharding if out_sharding is None else out_sharding
         mesh = _mesh_for((args, kwargs, wanted))
-        if mesh is None or not mesh.is_explicit or not _named(axes, mesh.explicit_axes):
+        if mesh is None:
+            return given(*args, **kwargs)
+        if not mesh.is_explicit or not _named(axes, mesh.explicit_axes):
             found = given(*args, **kwargs)
             return found if wanted is None else reshard(found, wanted)
         if wanted is None:

@@ -349,13 +349,14 @@ class Reshard(TypeOfSharding):
     def transpose(self, ct: Any, x: Any, *, sharding: NamedSharding) -> Any:
         return [retyped(ct, dual(x.aval))]
 
-    def batch(
-        self, size: Any, xs: Sequence[Any], axes: Sequence[Any], *, sharding: NamedSharding
+    def batch_over(
+        self, axis: Any, xs: Sequence[Any], axes: Sequence[Any], /, *, sharding: NamedSharding
     ) -> Any:
         (x,), (at,) = xs, axes
         aval = aval_of(x)
         entries = [*sharding.spec, *[None] * (aval.ndim - 1 - len(sharding.spec))]
-        entries.insert(at, aval.split[at])
+        # Where the compiler decided meanwhile, the type says no more what splits the mapped axis.
+        entries.insert(at, aval.split[at] if axis.split is None else axis.split[1])
         stacked = sharding.update(spec=sharding.spec.update(partitions=entries))
         return self.bind(x, sharding=stacked), at
 
