@@ -54,7 +54,8 @@ def _leaving_parts(jaxpr: Jaxpr, shardings: Sequence[Any]) -> Jaxpr:
     """Return a program whose results are parts of sums where shardings say so."""
     eqns, outvars = list(jaxpr.eqns), list(jaxpr.outvars)
     for i, (v, sharding) in enumerate(zip(outvars, shardings, strict=True)):
-        if sharding is not None and sharding.unreduced and isinstance(v, Var):
+        is_asked = sharding is not None and sharding.unreduced and isinstance(v, Var)
+        if is_asked and not has_unreduced(v.aval):
             outvars[i] = Var(v.aval)
             eqns.append(_constrained(None, v, outvars[i], sharding))
     return jaxpr.with_(eqns=eqns, outvars=outvars)

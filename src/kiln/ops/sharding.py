@@ -27,7 +27,7 @@ from kiln.execution.programs import set_constraint
 from kiln.execution.resharding import resharded
 from kiln.ir.abstract_mesh import AbstractMesh
 from kiln.ir.formats import Format, require_rows
-from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec
+from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec, axes_of
 from kiln.ir.sharding import NamedSharding, Sharding, SingleDeviceSharding, fitted, require_fit
 from kiln.ir.told_types import is_same_mesh
 from kiln.ir.types import ShapedArray, ShardedArray, dual, plain, typed
@@ -280,6 +280,17 @@ def resolved(sharding: Any, option: str) -> Sharding:
                 f"{_ASKING.get(option, option)} requires a non-empty mesh in context: a "
                 "PartitionSpec needs a mesh, and there is none here",
                 f"write NamedSharding(mesh, {sharding}), or enter the mesh: with mesh: ...",
+            )
+        )
+    names = [name for entry in sharding for name in axes_of(entry)]
+    repeated = [name for name in names if names.count(name) > 1]
+    if repeated:
+        raise ValueError(
+            three_lines(
+                f"{option}={sharding} at {current_source()}",
+                f"A single {option} specification can map every mesh axis to at most one "
+                f"positional dimension, but {sharding} has duplicate entries for `{repeated[0]}`",
+                "name each axis once",
             )
         )
     return NamedSharding(mesh, sharding)

@@ -71,6 +71,34 @@ def test_some_axes_are_left_to_the_compiler() -> None:
     np.testing.assert_allclose(out, np.sin(HOST), rtol=1e-6)
 
 
+def test_a_rule_of_ones_own_inside_a_scan() -> None:
+    @kiln.custom_vjp
+    def f(x: Any, w: Any) -> Any:
+        return jnp.sin(x @ w)
+
+    f.defvjp(
+        lambda x, w: (f(x, w), (x, w)),
+        lambda res, ct: (
+            (ct * jnp.cos(res[0] @ res[1])) @ res[1].T,
+            jnp.dot(res[0].T, ct * jnp.cos(res[0] @ res[1]), out_sharding=P()),
+        ),
+    )
+
+    def loss(x: Any, w: Any) -> Any:
+        return lax.scan(lambda x, _: (f(x, w), None), x, None, 3)[0].sum()
+
+    w = np.linspace(-1, 1, 16, dtype=np.float32).reshape(4, 4)
+    found = kiln.jit(kiln.grad(loss, (0, 1)))(put("x", None), put(value=w))
+    assert str(kiln.typeof(found[0])) == "float32[8@x,4]"
+    kiln.set_mesh(None)
+
+    def plain(x: Any, w: Any) -> Any:
+        return lax.scan(lambda x, _: (jnp.sin(x @ w), None), x, None, 3)[0].sum()
+
+    for got, want in zip(found, kiln.grad(plain, (0, 1))(HOST, w), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
 def test_rows_of_a_split_array() -> None:
     for row, want in zip(put("x", "y"), HOST, strict=True):
         np.testing.assert_array_equal(row, want)

@@ -172,11 +172,8 @@ class Client:
 
     def _put_parts(self, value: np.ndarray, sharding: Sharding) -> Buffer:
         # XLA takes parts of the same shape for copies of one.
-        here = [sharding.devices[i] for i in sharding.addressable_order]
-        parts = [
-            self.put(piece, SingleDeviceSharding(device))
-            for piece, device in zip(split(sharding, value), here, strict=True)
-        ]
+        pieces = zip(sharding.addressable_order, split(sharding, value), strict=True)
+        parts = [self.put(x, SingleDeviceSharding(sharding.devices[i])) for i, x in pieces]
         return self.join(ShapedArray(value.shape, value.dtype), sharding, parts)
 
     def moved(self, buffer: Buffer, ndim: int, sharding: Sharding) -> Buffer:
