@@ -102,7 +102,8 @@ def test_one_name_has_one_size() -> None:
     ahead = f.lower(table(5), table(5)).compile()
     _, wrong, _ = refusal(lambda: ahead(table(6), table(7)))
     assert wrong == (
-        "Argument types differ from the types for which this computation was compiled: argument b compiled with float32[n,3], "
+        "Argument types differ from the types for which this computation was compiled: argument b "
+        "compiled with float32[n,3], "
         "where n is 6, and called with float32[7,3]"
     )
     np.testing.assert_allclose(ahead(table(6), table(6)), 2 * table(6))
