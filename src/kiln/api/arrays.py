@@ -27,7 +27,7 @@ from kiln.ir.sharding import (
     require_fit,
 )
 from kiln.ir.types import ShapedArray
-from kiln.ops.sharding import put
+from kiln.ops.sharding import put, without_layout
 
 T = TypeVar("T")
 
@@ -132,6 +132,7 @@ def make_array_from_callback(
     Raises: ValueError if the array cannot be sharded this way, or a shard has another shape.
     """
     shape = tuple(shape)
+    sharding = without_layout(sharding, "make_array_from_callback")
     require_fit(sharding, shape, f"make_array_from_callback of shape {shape}")
     known: dict[Any, Any] = {}
     parts = []

@@ -26,7 +26,7 @@ from kiln.execution.compilation import as_array
 from kiln.execution.programs import set_constraint
 from kiln.execution.resharding import resharded
 from kiln.ir.abstract_mesh import AbstractMesh
-from kiln.ir.formats import Format, require_rows
+from kiln.ir.formats import Format, Layout, require_rows
 from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec, axes_of
 from kiln.ir.sharding import NamedSharding, Sharding, SingleDeviceSharding, fitted, require_fit
 from kiln.ir.told_types import is_same_mesh
@@ -181,6 +181,15 @@ def put(x: Any, place: Any) -> Any:
     Raises: TypeError for another kind of place, ValueError for an array that cannot be sharded this
         way.
     """
+    if isinstance(place, Format) and place.layout is Layout.AUTO:
+        raise ValueError(
+            three_lines(
+                f"device_put of {aval_of(x)} with {place} at {current_source()}",
+                "sharding and layout should be concrete: the compiler chooses none for an array "
+                "that is there",
+                "leave the layout out: Format(sharding=...)",
+            )
+        )
     place = without_layout(place, "device_put")
     if place is None or says_nothing(place):
         return x
