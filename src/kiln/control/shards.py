@@ -31,8 +31,8 @@ def part_type(
     shape = tuple(n // p for n, p in zip(aval.shape, parts, strict=True))
     found = plain(aval).with_(shape=shape)
     if inner is None or not inner.is_explicit or type(aval) is not ShardedArray:
-        return found  # type: ignore[no-any-return]
-    return typed(found, aval.placing.update(mesh=inner))  # type: ignore[no-any-return]
+        return found
+    return typed(found, aval.placing.update(mesh=inner))
 
 
 def whole_type(
@@ -46,11 +46,11 @@ def whole_type(
     shape = tuple(n * p for n, p in zip(aval.shape, parts, strict=True))
     whole = plain(aval).with_(shape=shape, varying=aval.varying.difference(manual_axes))
     if not mesh.is_explicit:
-        return whole  # type: ignore[no-any-return]
+        return whole
     entries = [*spec, *[None] * (aval.ndim - len(spec))]
     # Along the axes that are left to types inside, shards are split further.
     both = [(*axes_of(a), *axes_of(b)) for a, b in zip(entries, aval.split, strict=True)]
-    return typed(whole, NamedSharding(mesh, PartitionSpec(*both)))  # type: ignore[no-any-return]
+    return typed(whole, NamedSharding(mesh, PartitionSpec(*both)))
 
 
 def mesh_inside(mesh: Mesh, manual_axes: Sequence[Any]) -> Mesh:

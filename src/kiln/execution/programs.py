@@ -54,10 +54,11 @@ def _leaving_parts(jaxpr: Jaxpr, shardings: Sequence[Any]) -> Jaxpr:
     """Return a program whose results are parts of sums where shardings say so."""
     eqns, outvars = list(jaxpr.eqns), list(jaxpr.outvars)
     for i, (v, sharding) in enumerate(zip(outvars, shardings, strict=True)):
-        is_asked = sharding is not None and sharding.unreduced and isinstance(v, Var)
-        if is_asked and not has_unreduced(v.aval):
-            outvars[i] = Var(v.aval)
-            eqns.append(_constrained(None, v, outvars[i], sharding))
+        if sharding is None or not sharding.unreduced or not isinstance(v, Var):
+            continue
+        if not has_unreduced(v.aval):
+            outvars[i] = after = Var(v.aval)
+            eqns.append(_constrained(None, v, after, sharding))
     return jaxpr.with_(eqns=eqns, outvars=outvars)
 
 
@@ -132,10 +133,11 @@ def _rewritten(jaxpr: Jaxpr) -> Jaxpr:
     for eqn in jaxpr.eqns:
         given, stacked = eqn.params, eqn.primitive.first_stacked(eqn.params)
         if stacked is not None:
-            rows = [x for x in eqn.invars[stacked[0] :] if has_unreduced(x.aval)]
+            rows = [
+                x for x in eqn.invars[stacked[0] :] if isinstance(x, Var) and has_unreduced(x.aval)
+            ]
             for v in rows:
-                assert isinstance(v, Var)
-                constrain(v, _whole(v.aval, v.aval.placing), eqn)
+                constrain(v, _whole(v.aval, v.aval.placing), eqn)  # type: ignore[attr-defined]
             if rows or any(has_unreduced(v.aval) for v in eqn.outvars[stacked[1] :]):
                 given = {**given, "jaxpr": _added_up(given["jaxpr"], *stacked)}
         params = {name: _value(value) for name, value in given.items()}
@@ -145,9 +147,10 @@ def _rewritten(jaxpr: Jaxpr) -> Jaxpr:
             # A check of types, which has passed.
             assert _constraint is not None
             primitive = _constraint
-        if primitive is _constraint and isinstance(eqn.invars[0], Var):
-            sharding, (x,) = params["sharding"], eqn.invars
-            if sharding.unreduced and not sharding.unreduced <= _sums_over(x, made_by):
+        sharding = params.get("sharding")
+        if primitive is _constraint and isinstance(sharding, NamedSharding) and sharding.unreduced:
+            x = eqn.invars[0]
+            if isinstance(x, Var) and not sharding.unreduced <= _sums_over(x, made_by):
                 # XLA would take what is computed whole for the parts of a sum.
                 constrain(x, _whole(x.aval, sharding), eqn)
         made_by.update(dict.fromkeys(eqn.outvars, eqn))
@@ -174,7 +177,7 @@ def _sums_over(x: Var, made_by: Mapping[Var, Eqn]) -> Varying:
     while True:
         eqn = made_by.get(x)
         if has_unreduced(x.aval) or eqn is None or eqn.primitive.region:
-            return x.aval.sums.unreduced  # type: ignore[no-any-return]
+            return x.aval.sums.unreduced
         splits = [_split_before(v, made_by) for v in eqn.invars]
         found = eqn.primitive.sums_over(splits, eqn.params)
         if found is not None:
@@ -210,16 +213,16 @@ def _added_up(jaxpr: Jaxpr, first_in: int, first_out: int) -> Jaxpr:
         for i, v in enumerate(invars):
             if i >= first_in and has_unreduced(v.aval):
                 whole = _whole(v.aval, v.aval.placing)
-                invars[i] = Var(with_split(v.aval, whole.mesh, v.aval.split))
-                told = Var(invars[i].aval)
-                eqns.append(_constrained(None, invars[i], told, whole))
+                invars[i] = given = Var(with_split(v.aval, whole.mesh, v.aval.split))
+                told = Var(given.aval)
+                eqns.append(_constrained(None, given, told, whole))
                 eqns.append(_constrained(None, told, v, v.aval.placing))
         eqns += jaxpr.eqns
-        for i, v in enumerate(outvars):
-            if i >= first_out and isinstance(v, Var) and has_unreduced(v.aval):
-                aval = with_split(v.aval, v.aval.placing.mesh, v.aval.split)
-                outvars[i] = Var(aval)
-                eqns.append(_constrained(None, v, outvars[i], _whole(v.aval, v.aval.placing)))
+        for i, out in enumerate(outvars):
+            if i >= first_out and isinstance(out, Var) and has_unreduced(out.aval):
+                whole = _whole(out.aval, out.aval.placing)
+                outvars[i] = added = Var(with_split(out.aval, whole.mesh, out.aval.split))
+                eqns.append(_constrained(None, out, added, whole))
         found = jaxpr.memo[key] = jaxpr.with_(invars=invars, eqns=eqns, outvars=outvars)
     return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeGuard
 
 from kiln.base.config import options
 from kiln.base.errors import ShardingTypeError, three_lines
@@ -22,7 +22,7 @@ def has_sums(avals: Iterable[Any]) -> bool:
     return any(type(aval) is ShardedArray and aval.sums != NO_SUMS for aval in avals)
 
 
-def has_unreduced(aval: Any) -> bool:
+def has_unreduced(aval: Any) -> TypeGuard[ShardedArray]:
     """Tell whether a type says that its array is a part of a sum."""
     return type(aval) is ShardedArray and bool(aval.sums.unreduced)
 

@@ -196,7 +196,8 @@ class DotGeneral(Primitive):
         return names_of(x, left)
 
     def sums(self, operands: Sequence[Any], params: dict[str, Any]) -> Any:
-        check_contraction(*operands, params["dimension_numbers"], None)
+        x, y = operands
+        check_contraction(x, y, params["dimension_numbers"], None)
         return NO_SUMS
 
     def numpy(

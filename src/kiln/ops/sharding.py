@@ -147,7 +147,7 @@ def _constraining(x: Any, sharding: Any) -> Sharding:
         return resolved(sharding, asked)
     if isinstance(x, Tracer):
         # The program is compiled for the devices of its arguments.
-        return sharding  # type: ignore[no-any-return]
+        return sharding
     wrong: str
     kind: type[Exception] = ValueError
     place = x.sharding if isinstance(x, ConcreteArray) else None
@@ -160,7 +160,7 @@ def _constraining(x: Any, sharding: Any) -> Sharding:
         kind = TypeError
         wrong = f"The sharding on the input must be a `NamedSharding`, got {place}"
     elif place.mesh.shape_tuple == over.shape_tuple:
-        return sharding.update(mesh=place.mesh)  # type: ignore[no-any-return]
+        return sharding.update(mesh=place.mesh)
     else:
         wrong = (
             f"Mesh shape of the input {place.mesh.shape_tuple} does not match the mesh shape of "
@@ -429,8 +429,9 @@ def retyped(x: Any, aval: ShapedArray) -> Any:
     """Return a value whose type says of its sharding what another type says."""
     here = aval_of(x)
     if here.split == aval.split and here.sums == aval.sums:
-        told = type(here) is ShardedArray and type(aval) is ShardedArray
-        if not told or is_same_mesh(here.placing.mesh, aval.placing.mesh):
+        if type(here) is not ShardedArray or type(aval) is not ShardedArray:
+            return x
+        if is_same_mesh(here.placing.mesh, aval.placing.mesh):
             return x
     if type(aval) is ShardedArray:
         return reshard_p.bind(x, sharding=aval.placing)

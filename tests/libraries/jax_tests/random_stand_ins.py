@@ -101,7 +101,7 @@ def _hash(tag: str) -> types.SimpleNamespace:
 
 def _keys_of(seeds: Any, impl: Any) -> Any:
     """Return a key for each of an array of seeds."""
-    make = functools.partial(random.key, impl=impl.name)
+    make: Any = functools.partial(random.key, impl=impl.name)
     for _ in np.shape(seeds):
         make = kiln.vmap(make)
     return make(seeds)

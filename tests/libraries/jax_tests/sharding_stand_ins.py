@@ -163,7 +163,7 @@ def _ways(sharding: Any) -> tuple[list[int], int]:
 
 
 def _is_strict_leaf(tree: Any) -> bool:
-    return tree.num_nodes == tree.num_leaves == 1
+    return bool(tree.num_nodes == tree.num_leaves == 1)
 
 
 def _check_if_deleted(self: ConcreteArray) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from kiln.base.errors import JaxRuntimeError, UnsupportedPrimitive, three_lines
 from kiln.core.engine import Program
@@ -13,7 +13,7 @@ from kiln.engines.xla.buffers import Buffer
 from kiln.engines.xla.layouts import output_blocks
 from kiln.engines.xla.module import LoweredModule
 from kiln.engines.xla.plugins import compile_for
-from kiln.ir.sharding import Sharding, SingleDeviceSharding, named_like
+from kiln.ir.sharding import Blocks, Sharding, SingleDeviceSharding, named_like
 
 # Routines that only the host has: LAPACK's, and calls of Python functions.
 _ON_HOST = ("lapack_", "xla_ffi_python_cpu_callback")
@@ -63,7 +63,7 @@ class DescribedExecutable:
             len(placement.devices),
         )
         return [
-            named_like(placement.devices, blocks, placement.mesh) if blocks is not None else wanted
+            wanted or named_like(placement.devices, cast(Blocks, blocks), placement.mesh)
             for wanted, blocks in zip(placement.out_shardings, found, strict=True)
         ]
 

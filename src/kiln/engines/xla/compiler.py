@@ -9,7 +9,7 @@ import functools
 import hashlib
 import os
 from collections.abc import Collection, Sequence
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, cast
 
 from kiln.base.errors import UnsupportedPrimitive, three_lines
 from kiln.base.signals import HeldBack
@@ -37,7 +37,7 @@ from kiln.engines.xla.shared_programs import exchanges_data, prepare, processes_
 from kiln.engines.xla.untrusted import check_artefacts
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.mesh import Mesh, PartitionSpec
-from kiln.ir.sharding import NamedSharding, Sharding, SingleDeviceSharding, named_like
+from kiln.ir.sharding import Blocks, NamedSharding, Sharding, SingleDeviceSharding, named_like
 from kiln.ir.types import ShapedArray
 
 _LOWERED = "module of the xla engine"
@@ -301,7 +301,7 @@ def _out_shardings(
     ]
     found = output_blocks(raw, ndims, len(placement.devices))[int(with_token) :]
     return [
-        named_like(placement.devices, blocks, placement.mesh) if blocks is not None else wanted
+        wanted or named_like(placement.devices, cast(Blocks, blocks), placement.mesh)
         for wanted, blocks in zip(placement.out_shardings, found, strict=True)
     ]
 
