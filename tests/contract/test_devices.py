@@ -98,7 +98,8 @@ def test_different_devices_are_refused_by_name() -> None:
     with pytest.raises(ValueError, match="incompatible devices") as caught:
         kiln.jit(lambda left, right: left + right)(x, y)
     text = str(caught.value)
-    assert "argument left has devices [1]" in text and "argument right has devices [2]" in text
+    assert "argument left of <lambda> with shape float32[4] and device ids [1]" in text
+    assert "argument right of <lambda> with shape float32[4] and device ids [2]" in text
     assert "test_devices.py" in text
     with pytest.raises(ValueError, match="incompatible devices"):
         x + y

@@ -27,7 +27,7 @@ from kiln.ir.sharding import (
     require_fit,
 )
 from kiln.ir.types import ShapedArray
-from kiln.ops.sharding import put
+from kiln.ops.sharding import put, without_layout
 
 T = TypeVar("T")
 
@@ -151,6 +151,7 @@ def make_array_from_callback(
     Raises: ValueError if the array cannot be sharded this way, or a shard has another shape.
     """
     shape = tuple(shape)
+    sharding = without_layout(sharding, "make_array_from_callback")
     require_fit(sharding, shape, f"make_array_from_callback of shape {shape}")
     known: dict[Any, Any] = {}
     parts = []
@@ -181,20 +182,59 @@ def make_array_from_single_device_arrays(
     """
     asked = f"make_array_from_single_device_arrays of shape {tuple(shape)}"
     require_fit(sharding, shape, asked)
-    by_device = {x.device: x for x in map(as_array, arrays)}
     here = [sharding.devices[i] for i in sharding.addressable_order]
-    missing = [d for d in here if d not in by_device]
-    if missing or len(by_device) != len(here):
-        raise ValueError(
-            three_lines(
-                f"{asked} at {current_source()}",
-                f"the sharding has {len(here)} devices here and needs one array on each; "
-                f"there are {len(arrays)} arrays, and none on {missing}",
-                "make each part with kiln.device_put(part, device)",
-            )
-        )
+    found = _single(arrays, here, dtype, f"{asked} at {current_source()}")
+    by_device = {x.device: x for x in found}
     parts = [by_device[d] for d in here]
     return _join(tuple(shape), sharding, parts, "make_array_from_single_device_arrays", dtype)  # type: ignore[no-any-return]
+
+
+def _single(arrays: Any, here: Sequence[Any], dtype: Any, asked: str) -> list[ConcreteArray]:
+    """Return arrays as they are, if each is on one device and there is one for each of `here`.
+
+    Raises: TypeError unless they are in a list or tuple; ValueError for others.
+    """
+
+    def error(wrong: str, kind: type[Exception] = ValueError) -> Exception:
+        return kind(three_lines(asked, wrong, "make each part with kiln.device_put(part, device)"))
+
+    name = "jax.make_array_from_single_device_arrays"
+    if not isinstance(arrays, (list, tuple)):
+        raise error(
+            f"{name} `arrays` argument must be a list or tuple, got {type(arrays)}", TypeError
+        )
+    if any(isinstance(x, Tracer) for x in arrays):
+        raise error(f"{name} requires a list of concrete arrays, and some are traced")
+    found = list(map(as_array, arrays))
+    several = [len(x.sharding.devices) for x in found if len(x.sharding.devices) > 1]
+    if several:
+        raise error(
+            "When making an array from single-device arrays the input arrays must have one shard "
+            f"each. An argument array had {several[0]} shard(s)."
+        )
+    if not found and dtype is None:
+        raise error(
+            "If the Array has no addressable shards, `dtype` must be provided via the `dtype` "
+            f"argument to `{name}`."
+        )
+    if len(found) != len(here):
+        raise error(
+            f"Expected {len(here)} per-device arrays (this is how many devices are addressable by "
+            f"the sharding), but got {len(found)}"
+        )
+    if len({x.device for x in found}) < len(found):
+        raise error(
+            "When making an array from single-device arrays, the input arrays must be from "
+            "distinct devices"
+        )
+    mine, theirs = {d.id for d in here}, {x.device.id for x in found}
+    if mine != theirs:
+        raise error(
+            "Addressable devices and per-device arrays devices do not match. Sharding contains "
+            f"devices {mine - theirs} that are not present in per-device arrays. Per-device arrays "
+            f"contain devices {theirs - mine} that are not present in the sharding."
+        )
+    return found
 
 
 def _join(
@@ -206,16 +246,31 @@ def _join(
 ) -> Any:
     wanted = sharding.shard_shape(shape)
     require_part(sharding, f"{what} of shape {shape}")
-    dtype = aval_of(parts[0]).dtype if dtype is None else dtypes.canonicalize_dtype(dtype)
+    given = dtype is not None
+    dtype = dtypes.canonicalize_dtype(dtype) if given else aval_of(parts[0]).dtype
     for part, i in zip(parts, sharding.addressable_order, strict=True):
-        device = sharding.devices[i]
         aval = aval_of(part)
-        if aval.shape != wanted or aval.dtype != dtype:
+        wrong = ""
+        if aval.shape != wanted:
+            wrong = (
+                f"Expected shard shape {wanted} doesn't match the single device array shape "
+                f"{aval.shape}"
+            )
+        elif aval.dtype != dtype:
+            wrong = (
+                "Input buffers to `Array` must have matching dtypes. Got "
+                f"{dtypes.long_name(aval.dtype)}, expected {dtypes.long_name(dtype)}"
+            )
+            if given:
+                wrong += (
+                    f". If `dtype` is provided to `jax.{what}`, it must match the dtype of the "
+                    "addressable shards."
+                )
+        if wrong:
             raise ValueError(
                 three_lines(
                     f"{what} of shape {shape} sharded by {sharding} at {current_source()}",
-                    f"the part for {device} has type {aval}; it must have shape {wanted} and "
-                    f"dtype {dtypes.long_name(dtype)}",
+                    f"{wrong}: the part for {sharding.devices[i]} has type {aval}",
                     "give parts of equal shapes and dtypes",
                 )
             )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self
+
+import numpy as np
 
 from kiln.base.config import options, override
 from kiln.base.errors import three_lines
@@ -16,7 +18,7 @@ from kiln.ir.abstract_mesh import EMPTY, AbstractMesh, AxisType
 from kiln.ir.mesh import Mesh, PartitionSpec
 from kiln.ir.sharding import NamedSharding, SingleDeviceSharding
 from kiln.ir.types import ShardedArray
-from kiln.ops.sharding import auto, put, resolved
+from kiln.ops.sharding import cast_to, put, resolved
 
 
 class set_mesh(override):
@@ -29,12 +31,22 @@ class set_mesh(override):
 
     def __new__(cls, mesh: Mesh | None) -> Self:
         """Set the mesh."""
+        if isinstance(mesh, Mesh) and mesh.empty:
+            mesh = None
         if mesh is not None and not isinstance(mesh, Mesh):
             raise ValueError(
                 three_lines(
                     f"set_mesh({mesh!r:.80}) at {current_source()}",
                     f"Expected mesh of type `jax.sharding.Mesh`, got {type(mesh)}",
                     "write set_mesh(kiln.make_mesh((n,), ('x',)))",
+                )
+            )
+        if mesh is not None and mesh.manual_axes:
+            raise ValueError(
+                three_lines(
+                    f"set_mesh({mesh}) at {current_source()}",
+                    f"the mesh contains manual axes {mesh.manual_axes}, which only shard_map makes",
+                    "make the mesh with Auto or Explicit axes",
                 )
             )
         if state.trace is not state.root:
@@ -57,7 +69,7 @@ class set_mesh(override):
 def get_mesh() -> Mesh | AbstractMesh:
     """Return the mesh in force; an empty one without devices if there is none."""
     found = options().mesh
-    return EMPTY if found is None else found
+    return Mesh(np.empty((), dtype=object), ()) if found is None else found
 
 
 def get_abstract_mesh() -> AbstractMesh:
@@ -133,7 +145,7 @@ def auto_axes(
     """Return a function inside which the compiler decides how arrays are sharded.
 
     Its results are sharded as `out_sharding`, given here or at the call. It applies to all axes of
-    the mesh, also if `axes` names some.
+    the mesh, or to those that `axes` names.
 
     Raises: TypeError if the mesh has Explicit axes and no `out_sharding` is given.
     """
@@ -145,7 +157,9 @@ def auto_axes(
     def decorated(*args: Any, out_sharding: Any = None, **kwargs: Any) -> Any:
         wanted = sharding if out_sharding is None else out_sharding
         mesh = _mesh_for((args, kwargs, wanted))
-        if mesh is None or not mesh.is_explicit:
+        if mesh is None:
+            return given(*args, **kwargs)
+        if not mesh.is_explicit or not _named(axes, mesh.explicit_axes):
             found = given(*args, **kwargs)
             return found if wanted is None else reshard(found, wanted)
         if wanted is None:
@@ -156,8 +170,9 @@ def auto_axes(
                     "write auto_axes(function, out_sharding=P(...)), or pass out_sharding=P(...)",
                 )
             )
-        with override(mesh=_with_kind(mesh, AxisType.Auto)):
-            found = given(*_all_auto(args), **_all_auto(kwargs))
+        inner = _with_kind(mesh, AxisType.Auto, axes)
+        with override(mesh=inner):
+            found = given(*_all_over(inner, args), **_all_over(inner, kwargs))
         return reshard(found, wanted)
 
     return decorated
@@ -169,7 +184,7 @@ def explicit_axes(
     """Return a function inside which types say how arrays are sharded.
 
     Its arguments are sharded as `in_sharding`, given here or at the call. It applies to all axes of
-    the mesh, also if `axes` names some.
+    the mesh, or to those that `axes` names.
     """
     if fun is None:
         return functools.partial(explicit_axes, axes=axes, in_sharding=in_sharding)
@@ -179,11 +194,11 @@ def explicit_axes(
     def decorated(*args: Any, in_sharding: Any = None, **kwargs: Any) -> Any:
         wanted = shardings if in_sharding is None else in_sharding
         mesh = _mesh_for((args, kwargs, wanted))
-        if mesh is None or mesh.is_explicit:
+        if mesh is None or not _named(axes, mesh.auto_axes):
             return given(*(args if wanted is None else reshard(args, wanted)), **kwargs)
-        with override(mesh=_with_kind(mesh, AxisType.Explicit)):
+        with override(mesh=_with_kind(mesh, AxisType.Explicit, axes)):
             found = given(*(args if wanted is None else reshard(args, wanted)), **kwargs)
-        return _all_auto(found)
+        return _all_over(mesh, found)
 
     return decorated
 
@@ -202,23 +217,33 @@ def _mesh_for(tree: Any) -> Mesh | AbstractMesh | None:
     return None
 
 
-def _with_kind(mesh: Mesh | AbstractMesh, kind: AxisType) -> Mesh | AbstractMesh:
-    return mesh.update(axis_types=(kind,) * len(mesh.axis_names))
+def _named(axes: Any, names: Sequence[Any]) -> Sequence[Any]:
+    """Return those of some axes of a mesh that `axes` names; all if it is None."""
+    if axes is None:
+        return names
+    chosen = axes if isinstance(axes, (tuple, list, set, frozenset)) else (axes,)
+    return [name for name in names if name in chosen]
 
 
-def _all_auto(tree: Any) -> Any:
-    """Return a tree with arrays over meshes without Explicit axes: types say nothing of them."""
+def _with_kind(mesh: Mesh | AbstractMesh, kind: AxisType, axes: Any) -> Mesh | AbstractMesh:
+    chosen = _named(axes, mesh.axis_names)
+    pairs = zip(mesh.axis_names, mesh.axis_types, strict=True)
+    return mesh.update(axis_types=tuple(kind if name in chosen else each for name, each in pairs))
+
+
+def _all_over(mesh: Mesh | AbstractMesh, tree: Any) -> Any:
+    """Return a tree with arrays of whose sharding types say what the mesh's axes are for."""
     leaves, treedef = tree_flatten(tree)
-    return tree_unflatten(treedef, [_auto(x) if hasattr(x, "aval") else x for x in leaves])
+    return tree_unflatten(treedef, [_over(mesh, x) if hasattr(x, "aval") else x for x in leaves])
 
 
-def _auto(x: Any) -> Any:
+def _over(mesh: Mesh | AbstractMesh, x: Any) -> Any:
     if isinstance(x, Tracer):
-        return auto(x)
+        return cast_to(x, mesh)
     place = x.sharding
-    if not place.is_explicit:
+    if not place.is_explicit or place.mesh == mesh:
         return x
-    return put(x, place.update(mesh=_with_kind(place.mesh, AxisType.Auto)))
+    return put(x, place.update(mesh=place.mesh.update(axis_types=mesh.axis_types)))
 
 
 def make_single_device_sharding(

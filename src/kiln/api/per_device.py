@@ -12,6 +12,7 @@ from kiln.api.arrays import devices as all_devices
 from kiln.api.jit import jit
 from kiln.api.shard_map import INFER, shard_map
 from kiln.api.vmap import vmap
+from kiln.base.config import options
 from kiln.base.errors import UnavailableOptionError, three_lines
 from kiln.base.processes import process_count
 from kiln.base.source import api_boundary, current_source, name_of
@@ -202,19 +203,19 @@ def smap(
 ) -> Callable[..., Any]:
     """Map a function over one axis of the mesh in force: `shard_map` in terms of array axes.
 
-    An entry of `in_axes` and `out_axes` is the array axis that `axis_name` shards, or None.
+    An entry of `in_axes` and `out_axes` is the array axis that `axis_name` shards, or None. If
+    `axis_name` is Explicit, `in_axes` may be left out: the types of arguments say it.
 
-    Raises: TypeError for other entries, or if `in_axes` is left out (types do not say it).
+    Raises: TypeError for other entries, or if `in_axes` is left out for another axis.
     """
     if f is None:
         return functools.partial(smap, in_axes=in_axes, out_axes=out_axes, axis_name=axis_name)
     for what, axes in (("in_axes", in_axes), ("out_axes", out_axes)):
-        if not all(isinstance(axis, int) for axis in tree_flatten(axes)[0]):
+        if axes is not INFER and not all(isinstance(axis, int) for axis in tree_flatten(axes)[0]):
             raise TypeError(
                 three_lines(
                     f"smap of {name_of(f)} with {what}={axes!r} at {current_source()}",
-                    f"smap {what} must be an int, None, or a tuple of these; kiln does not infer "
-                    "axes from types",
+                    f"smap {what} must be an int, None, or a tuple of these",
                     f"write {what}=0",
                 )
             )
@@ -226,4 +227,25 @@ def smap(
             is_leaf=lambda a: a is None,
         )
 
-    return shard_map(f, in_specs=specs(in_axes), out_specs=specs(out_axes), axis_names={axis_name})
+    ins = INFER if in_axes is INFER else specs(in_axes)
+    mapped = shard_map(f, in_specs=ins, out_specs=specs(out_axes), axis_names={axis_name})
+    if in_axes is not INFER:
+        return mapped
+    fun = f
+
+    @wraps(fun)
+    @api_boundary
+    def inferring(*args: Any) -> Any:
+        mesh = options().mesh
+        if mesh is not None and axis_name not in mesh.explicit_axes:
+            raise TypeError(
+                three_lines(
+                    f"smap of {name_of(fun)} over {axis_name!r} at {current_source()}",
+                    f"in_axes was not specified, and {axis_name!r} is not an Explicit axis of "
+                    f"{mesh}",
+                    "write in_axes=0",
+                )
+            )
+        return mapped(*args)
+
+    return inferring

@@ -15,8 +15,9 @@ from kiln.base.tree import broadcast_prefix, tree_flatten, tree_unflatten
 from kiln.core.array_type import Array
 from kiln.core.trace import require_unmasked
 from kiln.core.transfers import explicit
-from kiln.ir.sharding import Index, Sharding, require_fit
-from kiln.ops.sharding import resolved
+from kiln.ir.mesh import PartitionSpec
+from kiln.ir.sharding import Index, Sharding, SingleDeviceSharding, require_fit
+from kiln.ops.sharding import checked_device, resolved
 
 _NAME = "make_array_from_process_local_data"
 
@@ -44,10 +45,17 @@ def make_array_from_process_local_data(
     return tree_unflatten(
         tree,
         [
-            _array(leaf, resolved(place, _NAME), shape)
+            _array(leaf, _place(place), shape)
             for leaf, place, shape in zip(leaves, shardings, shapes, strict=True)
         ],
     )
+
+
+def _place(given: Any) -> Sharding:
+    """Return a sharding; a device stands for that of an array that is there alone."""
+    if isinstance(given, (Sharding, PartitionSpec)):
+        return resolved(given, _NAME)
+    return SingleDeviceSharding(checked_device(given, _NAME))
 
 
 def _array(local_data: Any, sharding: Sharding, global_shape: Sequence[int] | None) -> Array:

@@ -19,11 +19,13 @@ from kiln.base.tree import (
 from kiln.base.wrapping import wraps
 from kiln.control.bodies import arrays_of, check_callable, stage_body
 from kiln.control.shard_map import members_of, shard_map_p
-from kiln.control.shards import part_type, shard_counts, shard_names
+from kiln.control.shards import mesh_inside, part_type, shard_counts, shard_names
 from kiln.core.trace import aval_of
-from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec
+from kiln.ir.abstract_mesh import AbstractMesh
+from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec, axes_of
 from kiln.ir.sharding import NamedSharding
 from kiln.ir.types import ShapedArray
+from kiln.jit.argument_types import leaf_type
 from kiln.jit.parameters import parameter_name
 
 
@@ -82,18 +84,32 @@ def shard_map(
     @wraps(fun)
     @api_boundary
     def mapped(*args: Any) -> Any:
-        over = _Mapped(fun, mesh, axis_names)
+        fixed = None if in_specs is INFER else _without_specs(in_specs, args)
+        if fixed is not None:
+            inner, specs_of_rest, rest = fixed(fun)
+            return shard_map(
+                inner,
+                out_specs=out_specs,
+                in_specs=specs_of_rest,
+                mesh=mesh,
+                axis_names=axis_names,
+                check_vma=check,
+            )(*rest)
+        over = _Mapped(fun, _with_devices(mesh, args), axis_names)
         leaves, in_tree = arrays_of("shard_map", "args", args)
         paths = [path for path, _ in tree_flatten_with_path(args)[0]]
         names = [parameter_name(fun, p[0].idx) + keystr(p[1:]) for p in paths]
         avals = [aval_of(x) for x in leaves]
         if in_specs is INFER:
             specs = over.specs_of_types(avals)
+            for spec in specs:
+                over.check_names("in_specs", spec)
         else:
             specs = over.specs("in_specs", in_specs, args)
         for name, aval, spec in zip(names, avals, specs, strict=True):
             over.check_fit(f"the argument {name}", "in_specs", aval, spec)
-        local = [part_type(a, over.mesh, s) for a, s in zip(avals, specs, strict=True)]
+        inside = mesh_inside(over.mesh, over.manual)
+        local = [part_type(a, over.mesh, s, inside) for a, s in zip(avals, specs, strict=True)]
         if check:
             local = [
                 a.with_(varying=a.varying.union(shard_names(s)))
@@ -123,16 +139,79 @@ def shard_map(
     return mapped
 
 
+def _without_specs(in_specs: Any, args: Any) -> Callable[[Any], Any] | None:
+    """Return what fixes the arguments that are no arrays, of which specs say None; or None.
+
+    It takes the function, and returns one of the other arguments, their specs, and these.
+    """
+    leaves, tree = tree_flatten(args)
+    is_fixed = [leaf_type(x) is None for x in leaves]
+    if not any(is_fixed):
+        return None
+    given = tuple(in_specs) if isinstance(in_specs, list) else in_specs
+    specs = broadcast_prefix(given, args, is_leaf=lambda s: s is None)
+    if any(known and spec is not None for known, spec in zip(is_fixed, specs, strict=True)):
+        return None
+    rest = [x for x, known in zip(leaves, is_fixed, strict=True) if not known]
+    rest_specs = tuple([s for s, known in zip(specs, is_fixed, strict=True) if not known])
+
+    def fix(fun: Callable[..., Any]) -> Any:
+        @wraps(fun)
+        def inner(*xs: Any) -> Any:
+            moving = iter(xs)
+            values = [
+                x if known else next(moving) for x, known in zip(leaves, is_fixed, strict=True)
+            ]
+            return fun(*tree_unflatten(tree, values))
+
+        return inner, rest_specs, rest
+
+    return fix
+
+
+def _with_devices(mesh: Any, args: Any) -> Any:
+    """Return a mesh; for one without devices, that in force or of an argument with its axes."""
+    if not isinstance(mesh, AbstractMesh):
+        return mesh
+    places = [getattr(x, "sharding", None) for x in tree_flatten(args)[0] if hasattr(x, "aval")]
+    meshes = [s.mesh for s in places if isinstance(s, NamedSharding)]
+    for found in (options().mesh, *meshes):
+        if isinstance(found, Mesh) and found.shape_tuple == mesh.shape_tuple:
+            return found.update(axis_types=mesh.axis_types)
+    wrong = (
+        f"Mesh shape of the input {meshes[0].shape_tuple} does not match the mesh shape passed to "
+        f"shard_map {mesh.shape_tuple}"
+        if meshes
+        else "Please pass `jax.Array`s with a `NamedSharding` as input to `shard_map` when passing "
+        "`AbstractMesh` to the mesh argument."
+    )
+    raise ValueError(
+        three_lines(
+            f"shard_map over {mesh} at {current_source()}",
+            wrong,
+            "give a mesh with devices, or set one: with kiln.set_mesh(mesh): ...",
+        )
+    )
+
+
 class _Mapped:
     """A function, the mesh it is mapped over, and the mesh axes it refers to."""
 
     def __init__(self, fun: Any, mesh: Mesh | None, axis_names: Collection[Any]) -> None:
         found = options().mesh if mesh is None else mesh
+        if isinstance(found, Mesh) and found.empty:
+            raise ValueError(
+                three_lines(
+                    f"shard_map of {name_of(fun)} at {current_source()}",
+                    f"shard_map requires a non-empty mesh, got {found}",
+                    "give mesh=kiln.make_mesh((n,), ('x',))",
+                )
+            )
         if not isinstance(found, Mesh):
             raise (ValueError if found is None else TypeError)(
                 three_lines(
                     f"shard_map of {name_of(fun)} at {current_source()}",
-                    "it needs a mesh, and there is none here"
+                    "The context mesh cannot be empty: it needs a mesh, and there is none here"
                     if found is None
                     else f"mesh must be a Mesh, got {found!r}",
                     "give mesh=kiln.make_mesh((n,), ('x',)), or enter the mesh: with mesh: ...",
@@ -163,7 +242,14 @@ class _Mapped:
                 "give in_specs=P(...), or make the mesh with axis_types=(AxisType.Explicit, ...)",
                 TypeError,
             )
-        return [PartitionSpec(*aval.split) for aval in avals]
+        return [
+            PartitionSpec(
+                *[tuple(name for name in axes_of(e) if name in self.manual) for e in aval.split],
+                unreduced=aval.sums.unreduced.intersection(self.manual),
+                reduced=aval.sums.reduced.intersection(self.manual),
+            )
+            for aval in avals
+        ]
 
     def specs(self, what: str, given: Any, full: Any) -> list[PartitionSpec]:
         """Return a spec for each leaf of `full`."""
@@ -190,15 +276,17 @@ class _Mapped:
             ) from None
         specs = [PartitionSpec() if spec is None else spec for spec in found]
         for spec in specs:
-            self._check_names(what, spec)
+            self.check_names(what, spec)
         return specs
 
-    def _check_names(self, what: str, spec: PartitionSpec) -> None:
+    def check_names(self, what: str, spec: PartitionSpec) -> None:
+        """Raise an error for a spec that is not one of Manual axes."""
         for name in shard_names(spec):
             if name not in self.manual:
                 raise self._error(
                     f"shard_map {what} argument must refer to an axis marked as manual "
-                    f"{self.manual}, but {spec} refers to {name!r}, which is not found there",
+                    f"{self.manual}, but {what} refers to {name!r} in {spec}, which is not found "
+                    "there",
                     "use the names of the mesh's axes"
                     if name not in self.mesh.axis_names
                     else f"add {name!r} to axis_names, or leave it out of the spec",
@@ -208,15 +296,21 @@ class _Mapped:
                 f"{what} has {spec}, and each dimension must be sharded or whole in shard_map",
                 "write None, or an axis name, in place of UNCONSTRAINED",
             )
+        if spec.unreduced or spec.reduced:
+            raise self._error(
+                f"{what} has {spec}: members have no arrays that are unreduced or reduced",
+                "add the parts first, kiln.reshard(x, P(...)), and join results as they are",
+                NotImplementedError,
+            )
         NamedSharding(self.mesh, spec)
 
     def check_rank(self, who: str, what: str, aval: ShapedArray, spec: PartitionSpec) -> None:
         """Raise ValueError for a spec with more entries than an array has dimensions."""
         if len(spec) > aval.ndim:
             raise self._error(
-                f"{what} {spec} has length {len(spec)}, but {who} of type {aval} has rank "
-                f"{aval.ndim}",
-                "shorten the spec, or add dimensions: x[None]",
+                f"{what} {spec}, which has length {len(spec)}, is for {who} of type {aval}, which "
+                f"has rank {aval.ndim}",
+                f"consider using an {what} entry of `P()`, or add dimensions: x[None]",
             )
 
     def check_fit(self, who: str, what: str, aval: ShapedArray, spec: PartitionSpec) -> None:
@@ -239,7 +333,10 @@ class _Mapped:
         if loose:
             raise self._error(
                 f"out_specs {spec} of {who} require replication which can't be statically "
-                f"inferred: the result may differ along the mesh axes {loose}",
+                f"inferred: out_specs is {_as_tuple(spec)} which implies that the corresponding "
+                f"output value is only varying across mesh axes {_set(shard_names(spec))} and not "
+                f"{_set(loose)}, but it was inferred to be possibly varying over {_set(varying)}: "
+                f"the result may differ along the mesh axes {loose}",
                 f"combine it first, as in lax.psum(x, {loose[0]!r}), name the axes in out_specs, "
                 "or pass check_vma=False",
             )
@@ -247,3 +344,11 @@ class _Mapped:
     def named_result(self, result: Any, i: int) -> str:
         """Return the name of the i-th leaf of the result in messages."""
         return f"the result{keystr(tree_flatten_with_path(result)[0][i][0])}"
+
+
+def _set(names: Collection[Any]) -> str:
+    return "{" + ",".join(sorted(map(str, names))) + "}"
+
+
+def _as_tuple(spec: PartitionSpec) -> str:
+    return f"P({', '.join(map(repr, spec))}{',' if len(spec) == 1 else ''})"

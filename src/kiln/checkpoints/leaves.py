@@ -215,7 +215,7 @@ def _parts(x: Any) -> Sequence[Part]:
     if process_index() and (not x.committed or x.is_fully_addressable):
         # The same in all processes, as a NumPy array is.
         return []
-    if not x.committed or len(x.sharding.devices) == 1:
+    if not x.committed or len(x.sharding.devices) == 1 or x.sharding.unreduced:
         return [Part((0,) * x.ndim, np.asarray(x))]
     return [
         Part(tuple(s.start or 0 for s in shard.index), np.asarray(shard.data))

@@ -72,6 +72,7 @@ class CustomLin(Primitive):
 
     name = "custom_lin"
     multiple = True
+    tells_shardings = True
 
     def bind(self, *args: Any, **params: Any) -> Any:
         trace = state.trace

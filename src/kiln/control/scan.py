@@ -74,6 +74,9 @@ class Scan(Region):
 
     name = "scan"
 
+    def first_stacked(self, params: dict[str, Any]) -> tuple[int, int]:
+        return params["num_consts"] + params["num_carry"], params["num_carry"]
+
     def infer(
         self,
         *operands: Any,

@@ -13,14 +13,15 @@ share of the cotangent.
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from kiln.base.config import options
+from kiln.base.config import options, override
 from kiln.control.region import (
     Extend,
     Region,
@@ -32,7 +33,7 @@ from kiln.control.region import (
     select_by,
     split,
 )
-from kiln.control.shards import joined, shard_names, shard_of, whole_type
+from kiln.control.shards import joined, mesh_inside, shard_names, shard_of, whole_type
 from kiln.core.absent import is_linear, is_zero
 from kiln.core.meaning import meaning
 from kiln.core.staging import eval_jaxpr, stage_pure
@@ -40,9 +41,9 @@ from kiln.core.trace import aval_of, axes_bound
 from kiln.execution.placement import Placer
 from kiln.ir.effects import Effects, named_axis
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
-from kiln.ir.mesh import Mesh, PartitionSpec
+from kiln.ir.mesh import Mesh, PartitionSpec, axes_of
 from kiln.ir.rewrite import drop_inputs, eliminate_dead_code
-from kiln.ir.types import ShapedArray, with_split
+from kiln.ir.types import ShapedArray, plain, with_split
 from kiln.ops.collective import psum_p
 from kiln.ops.elementwise import div, ne
 from kiln.ops.families import constant
@@ -67,10 +68,16 @@ class ShardMap(Region):
         return _outside(params["jaxpr"], params["manual_axes"])
 
     def infer(
-        self, *xs: Any, jaxpr: Jaxpr, mesh: Mesh, out_specs: Specs, **_: Any
+        self,
+        *xs: Any,
+        jaxpr: Jaxpr,
+        mesh: Mesh,
+        manual_axes: Axes,
+        out_specs: Specs,
+        **_: Any,
     ) -> list[ShapedArray]:
         return [
-            whole_type(aval, mesh, spec)
+            whole_type(aval, mesh, spec, manual_axes)
             for aval, spec in zip(jaxpr.out_avals, out_specs, strict=True)
         ]
 
@@ -121,6 +128,12 @@ class ShardMap(Region):
     ) -> Any:
         # Inside, a mesh axis of the same name hides the mapped one.
         inner = MappedAxis(axis.size) if axis.name in members["manual_axes"] else axis
+        if inner.split is not None:
+            # What splits the examples is said inside, too, unless an axis of it is Manual there.
+            names = axes_of(inner.split[1])
+            mesh = mesh_inside(members["mesh"], members["manual_axes"])
+            stays = all(name in mesh.explicit_axes for name in names)
+            inner = dataclasses.replace(inner, split=(mesh, inner.split[1]) if stays else None)
         with members_of(**members):
             stacked, at = batch_jaxpr(jaxpr, inner, axes)
         outs = self.bind(
@@ -311,7 +324,7 @@ def _placer(params: dict[str, Any]) -> Placer:
         # Of a copy: values stored on a jaxpr must not keep that jaxpr alive.
         inner = {**params, "jaxpr": jaxpr.with_()}
         invars = [
-            Var(whole_type(v.aval, params["mesh"], spec))
+            Var(whole_type(v.aval, params["mesh"], spec, params["manual_axes"]))
             for v, spec in zip(jaxpr.invars, params["in_specs"], strict=True)
         ]
         outvars = [Var(aval) for aval in shard_map_p.infer(**params)]
@@ -326,9 +339,21 @@ def _key(params: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(params[k] for k in ("mesh", "manual_axes", "in_specs", "out_specs", "check_vma"))
 
 
-def members_of(mesh: Mesh, manual_axes: Axes, check_vma: bool) -> AbstractContextManager[None]:
-    """Bind the names of the mesh axes, with types that track what varies if `check_vma`."""
-    return axes_bound((name, mesh.shape[name], check_vma) for name in manual_axes)
+@contextmanager
+def members_of(mesh: Mesh, manual_axes: Axes, check_vma: bool) -> Iterator[None]:
+    """Bind the names of the mesh axes, with types that track what varies if `check_vma`.
+
+    The mesh is in force inside, and those axes of it are Manual.
+    """
+    here = options().mesh
+    # Inside another shard_map, axes of it stay Manual.
+    known = () if here is None else here.manual_axes
+    inner = mesh_inside(mesh, (*manual_axes, *known))
+    with (
+        axes_bound((name, mesh.shape[name], check_vma) for name in manual_axes),
+        override(mesh=inner),
+    ):
+        yield
 
 
 def _replicated_axes(manual_axes: Axes, spec: PartitionSpec) -> Axes:
@@ -390,7 +415,7 @@ def _stacked_residuals(known: Jaxpr, staged: Jaxpr, count: int) -> tuple[Jaxpr, 
         return eval_jaxpr(staged, (), *residuals, *xs[count:])
 
     avals = staged.in_avals
-    stacked = [a.with_(shape=(1, *a.shape)) for a in avals[:count]]
+    stacked = [a.with_axis(0, 1) for a in avals[:count]]
     info = {"name": known.name, "purpose": "partial evaluation"}
     return (
         stage_pure(first, known.in_avals, **info),
@@ -407,7 +432,7 @@ def expanded(params: dict[str, Any]) -> Jaxpr:
 
     def make() -> Jaxpr:
         avals = [
-            whole_type(v.aval, params["mesh"], spec)
+            plain(whole_type(v.aval, params["mesh"], spec, params["manual_axes"]))
             for v, spec in zip(jaxpr.invars, params["in_specs"], strict=True)
         ]
         return stage_pure(

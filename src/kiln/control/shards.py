@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from kiln.core.trace import aval_of
+from kiln.ir.abstract_mesh import AxisType
 from kiln.ir.mesh import Mesh, PartitionSpec, axes_of
 from kiln.ir.sharding import NamedSharding
-from kiln.ir.types import ShapedArray, plain, typed
+from kiln.ir.types import ShapedArray, ShardedArray, plain, typed
 from kiln.ops.shape import reshape, transpose
 
 
@@ -19,19 +20,44 @@ def shard_counts(mesh: Mesh, spec: PartitionSpec, ndim: int) -> list[int]:
     return [math.prod(mesh.shape[name] for name in axes_of(e)) for e in entries]
 
 
-def part_type(aval: ShapedArray, mesh: Mesh, spec: PartitionSpec) -> ShapedArray:
-    """Return the type of one member's shard."""
+def part_type(
+    aval: ShapedArray, mesh: Mesh, spec: PartitionSpec, inner: Mesh | None = None
+) -> ShapedArray:
+    """Return the type of one member's shard.
+
+    With `inner`, the mesh inside, it says which of its Explicit axes split the shard.
+    """
     parts = shard_counts(mesh, spec, aval.ndim)
     shape = tuple(n // p for n, p in zip(aval.shape, parts, strict=True))
-    return plain(aval).with_(shape=shape)
+    found = plain(aval).with_(shape=shape)
+    if inner is None or not inner.is_explicit or type(aval) is not ShardedArray:
+        return found
+    return typed(found, aval.placing.update(mesh=inner))
 
 
-def whole_type(aval: ShapedArray, mesh: Mesh, spec: PartitionSpec) -> ShapedArray:
-    """Return the type of an array from that of one member's shard."""
+def whole_type(
+    aval: ShapedArray, mesh: Mesh, spec: PartitionSpec, manual_axes: Sequence[Any]
+) -> ShapedArray:
+    """Return the type of an array from that of one member's shard.
+
+    Inside another `shard_map` it may vary along the axes of that one.
+    """
     parts = shard_counts(mesh, spec, aval.ndim)
     shape = tuple(n * p for n, p in zip(aval.shape, parts, strict=True))
-    whole = plain(aval).with_(shape=shape, varying=aval.varying.difference(mesh.axis_names))
-    return typed(whole, NamedSharding(mesh, spec)) if mesh.is_explicit else whole
+    whole = plain(aval).with_(shape=shape, varying=aval.varying.difference(manual_axes))
+    if not mesh.is_explicit:
+        return whole
+    entries = [*spec, *[None] * (aval.ndim - len(spec))]
+    # Along the axes that are left to types inside, shards are split further.
+    both = [(*axes_of(a), *axes_of(b)) for a, b in zip(entries, aval.split, strict=True)]
+    return typed(whole, NamedSharding(mesh, PartitionSpec(*both)))
+
+
+def mesh_inside(mesh: Mesh, manual_axes: Sequence[Any]) -> Mesh:
+    """Return the mesh that is in force inside: some of its axes are Manual."""
+    pairs = zip(mesh.axis_names, mesh.axis_types, strict=True)
+    kinds = tuple(AxisType.Manual if name in manual_axes else kind for name, kind in pairs)
+    return mesh if kinds == mesh.axis_types else mesh.update(axis_types=kinds)
 
 
 def shard_names(spec: PartitionSpec) -> list[Any]:

@@ -469,7 +469,7 @@ def shard_arrays(x: ConcreteArray) -> list[ConcreteArray]:
     home = memory or default_engine().memory
     if len(devices) == 1:
         alone = SingleDeviceSharding(devices[0])
-        return [part_like(x, PlacedArray(x.aval, host, buffer, memory, alone, True))]
+        return [part_like(x, PlacedArray(x.aval, host, buffer, memory, alone, x.committed))]
     aval = plain(x.aval).with_(shape=x.sharding.shard_shape(x.shape))
     here = [devices[i] for i in x.sharding.addressable_order]
     parts = x._ask(home.shards, home, buffer_at(x, home, x.sharding), x.sharding)

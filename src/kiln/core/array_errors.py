@@ -15,7 +15,7 @@ def deleted(aval: ShapedArray) -> RuntimeError:
     return RuntimeError(
         three_lines(
             f"use of an array {aval} at {current_source()}",
-            "Array has been deleted: its memory was donated or freed",
+            f"Array has been deleted with shape={aval}. Its memory was donated or freed",
             "keep a copy with x.copy() before donating or deleting x",
         )
     )

@@ -258,7 +258,13 @@ class Array(ArrayOperators, metaclass=abc.ABCMeta):
         ) -> Array:
             """Repeat the elements."""
 
-        def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Array:
+        def reshape(
+            self,
+            *shape: Any,
+            order: str = "C",
+            copy: bool | None = None,
+            out_sharding: Any = None,
+        ) -> Array:
             """Return the elements in another shape, given as one tuple or as several sizes."""
 
         def round(self, decimals: int = 0) -> Array:

@@ -14,7 +14,7 @@ from kiln.base.errors import three_lines
 from kiln.base.processes import process_index
 from kiln.base.records import Record
 from kiln.base.source import current_source
-from kiln.ir.sharding import Blocks, Index, Sharding
+from kiln.ir.sharding import Blocks, Index, NamedSharding, Sharding
 
 
 class Shard(Record):
@@ -67,6 +67,8 @@ def assembled(
     """Assemble the whole array on the host, reading each part of this process once."""
     if sharding.is_fully_replicated:
         return get(parts[0])
+    if sharding.unreduced:
+        return _added(sharding, shape, [get(part) for part in parts])
     whole: np.ndarray | None = None
     for number, (part, cut) in enumerate(zip(parts, _cuts(sharding, tuple(shape)), strict=True)):
         index, first = cut
@@ -76,6 +78,26 @@ def assembled(
                 whole = np.empty(tuple(shape), data.dtype)
             whole[index] = data
     assert whole is not None
+    whole.flags.writeable = False
+    return whole
+
+
+def _added(sharding: Sharding, shape: Sequence[int], parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Assemble an array from parts of sums. Copies of the same part are added once."""
+    assert isinstance(sharding, NamedSharding)
+    mesh = sharding.mesh
+    summed = [mesh.axis_names.index(name) for name in sharding.unreduced]
+    whole = np.zeros(tuple(shape), parts[0].dtype)
+    seen = set()
+    places = list(np.ndindex(mesh.axis_sizes))
+    at = sharding.blocks(len(shape)).at
+    for part, number, index in zip(
+        parts, sharding.addressable_order, sharding.indices(shape), strict=True
+    ):
+        key = at[number], tuple(places[number][i] for i in summed)
+        if key not in seen:
+            seen.add(key)
+            whole[index] += part
     whole.flags.writeable = False
     return whole
 
@@ -95,8 +117,8 @@ def require_part(sharding: Sharding, asked: str) -> None:
 
 def is_all_here(sharding: Sharding, ndim: int) -> bool:
     """Tell whether the devices of this process hold all parts of arrays of rank `ndim`."""
-    if sharding.is_fully_addressable:
-        return True
+    if sharding.is_fully_addressable or sharding.unreduced:
+        return sharding.is_fully_addressable
     parts, at = sharding.blocks(ndim)
     return len({at[i] for i in sharding.addressable_order}) == math.prod(parts)
 
@@ -108,8 +130,13 @@ def split(sharding: Sharding, value: np.ndarray, *, apart: bool = True) -> list[
     """
     value = np.asarray(value, order="C")
     found: list[np.ndarray] = []
+    holders = sharding.holders()
     for index, first in _cuts(sharding, value.shape):
-        if first == len(found):
+        if holders is not None:
+            holds = holders[sharding.addressable_order[len(found)]]
+            part = value[index]
+            found.append(np.array(part, order="C") if holds else np.zeros(part.shape, part.dtype))
+        elif first == len(found):
             copy = True if apart and not value.size else None
             found.append(np.array(value[index], order="C", copy=copy))
         else:

@@ -22,17 +22,8 @@ from kiln.core.trace import Trace, Tracer, aval_of, check_live, state
 from kiln.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from kiln.ir.operation import Operation
 from kiln.ir.ref_type import is_ref_type
-from kiln.ir.types import (
-    NOWHERE,
-    ShapedArray,
-    ShardedArray,
-    compiler_decides,
-    is_same_mesh,
-    is_told,
-    mesh_of,
-    plain,
-    with_split,
-)
+from kiln.ir.told_types import compiler_decides, has_sums, is_same_mesh, is_told, mesh_of
+from kiln.ir.types import NO_SUMS, NOWHERE, ShapedArray, ShardedArray, plain, with_split
 
 
 class StagingTracer(Tracer):
@@ -356,7 +347,8 @@ def types_of_results(primitive: Operation, avals: Sequence[Any], params: dict[st
     if not is_told(avals) or compiler_decides():
         return found
     mesh = mesh_of(avals)
-    in_force = options().mesh
+    # Of an equation that was recorded before, the mesh that was in force then need not be now.
+    in_force = options().mesh if state.source is None else None
     if in_force is not None and not is_same_mesh(mesh, in_force):
         raise ValueError(
             three_lines(
@@ -368,9 +360,10 @@ def types_of_results(primitive: Operation, avals: Sequence[Any], params: dict[st
         )
     results = found if primitive.multiple else [found]
     splits = primitive.splits(avals, results, params)
+    sums = primitive.sums(avals, params) if has_sums(avals) else NO_SUMS
     try:
         typed = [
-            with_split(aval, mesh, split)
+            with_split(aval, mesh, split, sums)
             for aval, split in zip(results, splits if primitive.multiple else [splits], strict=True)
         ]
     except ShardingTypeError as error:

@@ -276,7 +276,8 @@ def _axis(name: Any) -> tuple[Any, Any]:
     raise NameError(
         three_lines(
             f"unbound axis name: {name} at {current_source()}",
-            f"the mapped axes here are {[n for n, *_ in state.axes]}",
+            f"Found an unbound axis name: {name}: the mapped axes here are "
+            f"{[n for n, *_ in state.axes]}",
             f"call inside vmap(..., axis_name={name!r}), or shard_map over a mesh with that axis",
         )
     )

@@ -175,22 +175,25 @@ class Placer:
         wanted = [*request.in_shardings, *[None] * (len(committed) - len(request.in_shardings))]
         self._check_agreement(committed, wanted)
         given = [
-            DeviceConstraint(f"argument {self._named(i)} has", s)
+            DeviceConstraint(
+                f"argument {self._named(i)} of {self.name} with shape {self.jaxpr.in_avals[i]} and",
+                s,
+            )
             for i, s in enumerate(committed)
             if s
         ]
         closed_over = sum(s is not None for s in committed[: self.hidden])
         constraints = given[closed_over:]
         constraints += [
-            DeviceConstraint(f"in_shardings for {self._named(i)} has", s)
+            DeviceConstraint(f"in_shardings for {self._named(i)} of {self.name} with", s)
             for i, s in enumerate(wanted)
             if s and not committed[i]
         ]
         constraints += [
-            DeviceConstraint("with_sharding_constraint or shard_map has", s) for s in self.inside
+            DeviceConstraint("sharding_constraint inside jit with", s) for s in self.inside
         ]
         constraints += [
-            DeviceConstraint("out_shardings has", s) for s in request.out_shardings if s
+            DeviceConstraint("explicit output sharding with", s) for s in request.out_shardings if s
         ]
         if not constraints and len({c.sharding.device_set for c in given}) == 1:
             constraints = given
@@ -335,20 +338,25 @@ class Placer:
                     three_lines(
                         f"call of {self.name} with argument {self._named(i)} of type {aval} at "
                         f"{current_source()}",
-                        f"in_shardings={want} does not match the sharding of the argument, {have}",
+                        "Sharding passed to jit does not match the sharding on the respective arg. "
+                        f"Got sharding {want}, and arg sharding {have} for arg {self._named(i)}",
                         f"move the argument: kiln.device_put({self._named(i)}, sharding)",
                     )
                 )
             if want:
-                self._check_fit(want, aval.shape, f"in_shardings for argument {self._named(i)}")
+                self._check_fit(
+                    want,
+                    aval.shape,
+                    f"One of pjit arguments, argument {self._named(i)}, by in_shardings",
+                )
 
     def _check_fit(self, sharding: Sharding, shape: Sequence[Any], what: str) -> None:
         wrong = misfit(sharding, shape)
         if wrong:
             raise ValueError(
                 three_lines(
-                    f"call of {self.name} at {current_source()}, {what}",
-                    wrong,
+                    f"call of {self.name} at {current_source()}",
+                    f"{what}: {wrong}",
                     "choose a PartitionSpec that fits, or pad the array to a divisible size",
                 )
             )
@@ -356,7 +364,8 @@ class Placer:
     def _agreed(self, constraints: Sequence[DeviceConstraint]) -> tuple[Any, ...]:
         for i, s in enumerate(self.request.out_shardings):
             if s:
-                self._check_fit(s, self.jaxpr.outvars[i].aval.shape, f"out_shardings, result {i}")
+                shape = self.jaxpr.outvars[i].aval.shape
+                self._check_fit(s, shape, f"One of pjit outputs, result {i}, by out_shardings")
         if not constraints:
             return ()
         first, *others = constraints
@@ -365,9 +374,9 @@ class Placer:
                 raise ValueError(
                     three_lines(
                         f"call of {self.name} at {current_source()}",
-                        "Received incompatible devices for jitted computation: "
-                        f"{first.who} devices {_ids(first.sharding)}, and "
-                        f"{other.who} devices {_ids(other.sharding)}",
+                        "Received incompatible devices for jitted computation. Got "
+                        f"{first.who} device ids {_ids(first.sharding)} and "
+                        f"{other.who} device ids {_ids(other.sharding)}",
                         "bring the arguments together with kiln.device_put(x, device)",
                     )
                 )
@@ -380,7 +389,7 @@ class Placer:
 
 
 def _ids(sharding: Sharding) -> str:
-    return f"{[d.id for d in sharding.devices]} ({sharding.devices[0].platform})"
+    return f"{[d.id for d in sharding.devices]} on platform {sharding.devices[0].platform.upper()}"
 
 
 class _Situation(NamedTuple):
@@ -436,7 +445,8 @@ def constraints_in(jaxpr: Jaxpr) -> tuple[Sharding, ...]:
             for value in eqn.params.values():
                 for part in value if isinstance(value, (tuple, list)) else (value,):
                     if isinstance(part, Sharding):
-                        seen[part] = None
+                        if part.devices:
+                            seen[part] = None
                     elif isinstance(part, Mesh):
                         seen[NamedSharding(part, PartitionSpec())] = None
                     elif isinstance(part, Jaxpr):

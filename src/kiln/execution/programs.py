@@ -7,7 +7,7 @@ be sharded so, and all types become plain.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kiln.base.config import options
@@ -18,7 +18,8 @@ from kiln.ir.operation import Operation
 from kiln.ir.own_effects import check_lowerable
 from kiln.ir.rewrite import drop_inputs, eliminate_dead_code
 from kiln.ir.sharding import NamedSharding, Sharding
-from kiln.ir.types import ShardedArray, compiler_decides, is_told, plain
+from kiln.ir.told_types import compiler_decides, has_unreduced, is_told
+from kiln.ir.types import NOWHERE, ShardedArray, Varying, plain, with_split
 
 
 def program_of(
@@ -36,6 +37,8 @@ def program_of(
     if options().batch_invariant:
         compiler_options = (*compiler_options, (BATCH_INVARIANT, True))
     if placement is not None and placement.mesh is not None:
+        if any(s is not None and s.unreduced for s in placement.out_shardings):
+            jaxpr = _leaving_parts(jaxpr, placement.out_shardings)
         jaxpr = without_told_types(jaxpr)
     clean, used = eliminate_dead_code(jaxpr)
     check_lowerable(name, clean.effects, 1 if placement is None else len(placement.devices))
@@ -47,6 +50,18 @@ def program_of(
         placement = dataclasses.replace(placement, in_shardings=in_shardings)
     donated = tuple([n for n, i in enumerate(kept) if i in donated])
     return Program(drop_inputs(clean, used), name, compiler_options, donated, placement), kept
+
+
+def _leaving_parts(jaxpr: Jaxpr, shardings: Sequence[Any]) -> Jaxpr:
+    """Return a program whose results are parts of sums where shardings say so."""
+    eqns, outvars = list(jaxpr.eqns), list(jaxpr.outvars)
+    for i, (v, sharding) in enumerate(zip(outvars, shardings, strict=True)):
+        if sharding is None or not sharding.unreduced or not isinstance(v, Var):
+            continue
+        if not has_unreduced(v.aval):
+            outvars[i] = after = Var(v.aval)
+            eqns.append(_constrained(None, v, after, sharding))
+    return jaxpr.with_(eqns=eqns, outvars=outvars)
 
 
 _constraint: Operation | None = None
@@ -103,30 +118,115 @@ def _rewritten(jaxpr: Jaxpr) -> Jaxpr:
         return Literal(x.val, plain(x.aval)) if type(x.aval) is ShardedArray else x
 
     constvars, binders = list(map(bound, jaxpr.constvars)), list(map(bound, jaxpr.invars))
-    eqns = []
+    eqns: list[Eqn] = []
+    made_by: dict[Var, Eqn] = {}
+
+    def constrain(v: Var, sharding: NamedSharding | None, eqn: Eqn | None) -> None:
+        if sharding is not None and sharding.devices:
+            before = env.get(v, v)
+            env[v] = Var(before.aval)
+            eqns.append(_constrained(eqn, before, env[v], sharding))
+
+    # XLA does not carry it into a program inside another, nor out of it, that a value is a part of
+    # a sum, and would take one that was added up for a part.
+    for v in (*jaxpr.constvars, *jaxpr.invars):
+        if has_unreduced(v.aval):
+            constrain(v, v.aval.placing, None)
     for eqn in jaxpr.eqns:
-        params = {name: _value(value) for name, value in eqn.params.items()}
+        given, stacked = eqn.params, eqn.primitive.first_stacked(eqn.params)
+        if stacked is not None:
+            rows = [
+                x for x in eqn.invars[stacked[0] :] if isinstance(x, Var) and has_unreduced(x.aval)
+            ]
+            for v in rows:
+                constrain(v, _whole(v.aval, v.aval.placing), eqn)  # type: ignore[attr-defined]
+            if rows or any(has_unreduced(v.aval) for v in eqn.outvars[stacked[1] :]):
+                given = {**given, "jaxpr": _added_up(given["jaxpr"], *stacked)}
+        params = {name: _value(value) for name, value in given.items()}
         outvars = list(map(bound, eqn.outvars))
         primitive = eqn.primitive
         if primitive.tells_shardings and _asserts(params.get("sharding")):
             # A check of types, which has passed.
             assert _constraint is not None
             primitive = _constraint
+        sharding = params.get("sharding")
+        if primitive is _constraint and isinstance(sharding, NamedSharding) and sharding.unreduced:
+            x = eqn.invars[0]
+            if isinstance(x, Var) and not sharding.unreduced <= _sums_over(x, made_by):
+                # XLA would take what is computed whole for the parts of a sum.
+                constrain(x, _whole(x.aval, sharding), eqn)
+        made_by.update(dict.fromkeys(eqn.outvars, eqn))
         invars = list(map(read, eqn.invars))
         eqns.append(eqn.with_(primitive=primitive, invars=invars, outvars=outvars, params=params))
         if primitive.region or primitive is _constraint:
-            # The programs inside constrain their results.
+            # The programs inside constrain their other results.
+            for i, v in enumerate(eqn.outvars if primitive.region else ()):
+                if has_unreduced(v.aval):
+                    if stacked is not None and i >= stacked[1]:
+                        constrain(v, _whole(v.aval, v.aval.placing), eqn)
+                    constrain(v, v.aval.placing, eqn)
             continue
         mesh = _mesh_of_operands(eqn)
         for v in eqn.outvars:
-            sharding = _told(v.aval, mesh)
-            if sharding is not None and sharding.devices:
-                before = env.get(v, v)
-                env[v] = Var(before.aval)
-                eqns.append(_constrained(eqn, before, env[v], sharding))
+            constrain(v, _told(v.aval, mesh), eqn)
     return jaxpr.with_(
         constvars=constvars, invars=binders, eqns=eqns, outvars=list(map(read, jaxpr.outvars))
     )
+
+
+def _sums_over(x: Var, made_by: Mapping[Var, Eqn]) -> Varying:
+    """Return the mesh axes over which devices have parts of sums that a value is."""
+    while True:
+        eqn = made_by.get(x)
+        if has_unreduced(x.aval) or eqn is None or eqn.primitive.region:
+            return x.aval.sums.unreduced
+        splits = [_split_before(v, made_by) for v in eqn.invars]
+        found = eqn.primitive.sums_over(splits, eqn.params)
+        if found is not None:
+            return found
+        operand = eqn.invars[0]
+        if not isinstance(operand, Var):
+            return NOWHERE
+        x = operand
+
+
+def _split_before(x: Atom, made_by: Mapping[Var, Eqn]) -> Any:
+    """Return what splits an operand, as was told before it was left to the compiler."""
+    eqn = made_by.get(x) if isinstance(x, Var) else None
+    is_cast = eqn is not None and eqn.primitive.name == "mesh_cast"
+    return eqn.invars[0].aval.split if is_cast and eqn is not None else x.aval.split
+
+
+def _whole(aval: Any, sharding: NamedSharding) -> NamedSharding:
+    """Return how an array is sharded where it is no part of a sum."""
+    return sharding.update(spec=PartitionSpec(*aval.split))
+
+
+def _added_up(jaxpr: Jaxpr, first_in: int, first_out: int) -> Jaxpr:
+    """Return a program of which some inputs and results, from numbers on, are no parts of sums.
+
+    Engines take them from stacks and put them there, which they do not know to be such parts.
+    """
+    key = (_added_up, first_in, first_out)
+    found = jaxpr.memo.get(key)
+    if found is None:
+        invars, outvars = list(jaxpr.invars), list(jaxpr.outvars)
+        eqns: list[Eqn] = []
+        for i, v in enumerate(invars):
+            if i >= first_in and has_unreduced(v.aval):
+                whole = _whole(v.aval, v.aval.placing)
+                invars[i] = given = Var(with_split(v.aval, whole.mesh, v.aval.split))
+                told = Var(given.aval)
+                eqns.append(_constrained(None, given, told, whole))
+                eqns.append(_constrained(None, told, v, v.aval.placing))
+        eqns += jaxpr.eqns
+        for i, out in enumerate(outvars):
+            if i >= first_out and isinstance(out, Var) and has_unreduced(out.aval):
+                whole = _whole(out.aval, out.aval.placing)
+                outvars[i] = added = Var(with_split(out.aval, whole.mesh, out.aval.split))
+                eqns.append(_constrained(None, out, added, whole))
+        found = jaxpr.memo[key] = jaxpr.with_(invars=invars, eqns=eqns, outvars=outvars)
+    return found
 
 
 def _mesh_of_operands(eqn: Eqn) -> Any:
@@ -148,10 +248,11 @@ def _asserts(sharding: Any) -> bool:
     return isinstance(sharding, NamedSharding) and sharding.mesh.are_all_axes_explicit
 
 
-def _constrained(eqn: Eqn, before: Var, after: Var, sharding: NamedSharding) -> Eqn:
+def _constrained(eqn: Eqn | None, before: Var, after: Var, sharding: NamedSharding) -> Eqn:
     assert _constraint is not None
     params = {"sharding": sharding}
-    return Eqn(_constraint, [before], [after], params, _constraint.effects(params), eqn.source)
+    source = None if eqn is None else eqn.source
+    return Eqn(_constraint, [before], [after], params, _constraint.effects(params), source)
 
 
 def _value(value: Any) -> Any:

@@ -169,6 +169,14 @@ def _shardings(whole: WholeProgram, inputs: int, outputs: int) -> tuple[Placed, 
 
 
 def _by_names(sharding: Sharding, aval: ShapedArray, placement: Placement) -> NamedSharding:
+    if sharding.unreduced:
+        raise NotImplementedError(
+            three_lines(
+                f"export of a program with an array sharded by {sharding} at {current_source()}",
+                "exported programs have no arguments and results that are parts of sums",
+                "add them up inside, or before: kiln.reshard(x, P(...)) without unreduced=",
+            )
+        )
     if isinstance(sharding, NamedSharding):
         return sharding
     return named_like(sharding.devices, sharding.blocks(aval.ndim), placement.mesh)

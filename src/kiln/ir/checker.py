@@ -5,7 +5,7 @@ from __future__ import annotations
 from kiln.base.errors import CheckError, three_lines
 from kiln.ir.jaxpr import Atom, Eqn, Jaxpr, Var
 from kiln.ir.printer import eqn_to_text
-from kiln.ir.types import ShapedArray
+from kiln.ir.types import ShapedArray, plain
 
 
 def check(jaxpr: Jaxpr, after: str = "") -> None:
@@ -42,7 +42,10 @@ def check(jaxpr: Jaxpr, after: str = "") -> None:
 
 
 def _check_types(eqn: Eqn, text: str, after: str) -> None:
-    inferred = eqn.primitive.infer(*[atom.aval for atom in eqn.invars], **eqn.params)
+    avals = [atom.aval for atom in eqn.invars]
+    if not eqn.primitive.tells_shardings:
+        avals = list(map(plain, avals))
+    inferred = eqn.primitive.infer(*avals, **eqn.params)
     expected: list[ShapedArray] = list(inferred) if eqn.primitive.multiple else [inferred]
     found = [var.aval for var in eqn.outvars]
     if len(expected) != len(found) or not all(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from kiln.base.errors import three_lines
 from kiln.base.records import Record
@@ -16,8 +16,20 @@ from kiln.base.source import current_source
 from kiln.ir.sharding import Sharding
 
 
+class _Automatic:
+    """The layout that the compiler chooses, which is that of all arrays."""
+
+    def __repr__(self) -> str:
+        return "AUTO"
+
+
 class Layout(Record):
-    """The order of the axes in memory, the slowest first, and how the elements are tiled."""
+    """The order of the axes in memory, the slowest first, and how the elements are tiled.
+
+    `Layout.AUTO` leaves it to the compiler.
+    """
+
+    AUTO: ClassVar[Any] = _Automatic()
 
     major_to_minor: tuple[int, ...]
     tiling: tuple[tuple[int, ...], ...] | None = None
@@ -42,7 +54,7 @@ def format_of(shape: Sequence[Any], sharding: Sharding) -> Format:
 
 def require_rows(layout: Layout | None, asked: str) -> None:
     """Raise ValueError for a layout that arrays of kiln cannot have."""
-    if layout is None:
+    if layout is None or layout is Layout.AUTO:
         return
     is_in_order = layout.major_to_minor == tuple(range(len(layout.major_to_minor)))
     if not is_in_order or layout.tiling or layout.sub_byte_element_size_in_bits:

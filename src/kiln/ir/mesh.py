@@ -35,8 +35,11 @@ UNCONSTRAINED = _Unconstrained()
 class PartitionSpec:
     """Which mesh axes shard which dimension: per dimension None, an axis name, or several names.
 
-    `P.UNCONSTRAINED` leaves a dimension to the compiler, in `with_sharding_constraint`. Specs with
-    `unreduced` or `reduced` axes can be written; no array of kiln is sharded so.
+    `P.UNCONSTRAINED` leaves a dimension to the compiler, in `with_sharding_constraint`. Along an
+    `unreduced` axis each device holds a part of a sum; along a `reduced` one all hold the same, and
+    gradients are unreduced.
+
+    Raises: ValueError for an axis in two places, or a name None.
     """
 
     __slots__ = ("entries", "reduced", "unreduced")
@@ -48,6 +51,34 @@ class PartitionSpec:
         self.entries = tuple(_entry(e) for e in entries)
         self.unreduced = frozenset(unreduced)
         self.reduced = frozenset(reduced)
+        if self.unreduced or self.reduced:
+            self._check()
+
+    def _check(self) -> None:
+        splitting = {name for entry in self.entries for name in axes_of(entry)}
+        wrong = ""
+        for kind, names in (("unreduced", self.unreduced), ("reduced", self.reduced)):
+            if None in names:
+                wrong = f"{kind} cannot contain None. Got {set(names)}"
+            elif names & splitting:
+                wrong = f"partitions cannot overlap with {kind} axes: {set(names & splitting)}"
+        if self.unreduced & self.reduced:
+            wrong = f"unreduced and reduced axes overlap: {set(self.unreduced & self.reduced)}"
+        if wrong:
+            raise ValueError(
+                three_lines(
+                    f"PartitionSpec of {self.entries}, unreduced={set(self.unreduced)}, "
+                    f"reduced={set(self.reduced)} at {current_source()}",
+                    wrong,
+                    "name each mesh axis once",
+                )
+            )
+
+    def update(self, **changes: Any) -> PartitionSpec:
+        """Return a spec with other `partitions`, `unreduced` or `reduced` axes."""
+        entries = changes.pop("partitions", self.entries)
+        sums = {"unreduced": self.unreduced, "reduced": self.reduced, **changes}
+        return PartitionSpec(*entries, **sums)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.entries)
@@ -69,11 +100,35 @@ class PartitionSpec:
         """Return the number of dimensions with an entry."""
         return self.entries.count(_entry(value))
 
+    def __init_subclass__(cls) -> None:
+        raise TypeError(
+            three_lines(
+                f"class {cls.__name__} at {current_source()}",
+                "Subclassing `jax.P` is prohibited: specs are compared by value",
+                "write a function that returns a PartitionSpec",
+            )
+        )
+
     def __add__(self, other: Any) -> PartitionSpec:
-        return PartitionSpec(*self.entries, *other)
+        return self._with(other, (*self.entries, *other), "__add__")
 
     def __radd__(self, other: Any) -> PartitionSpec:
-        return PartitionSpec(*other, *self.entries)
+        return self._with(other, (*other, *self.entries), "__radd__")
+
+    def _with(self, other: Any, entries: Any, method: str) -> PartitionSpec:
+        unreduced, reduced = self.unreduced, self.reduced
+        if isinstance(other, PartitionSpec):
+            unreduced, reduced = unreduced | other.unreduced, reduced | other.reduced
+        elif unreduced or reduced:
+            kind = "unreduced" if unreduced else "reduced"
+            raise TypeError(
+                three_lines(
+                    f"{self} and {other} added at {current_source()}",
+                    f"{kind} in `{method}` of PartitionSpec needs a PartitionSpec on both sides",
+                    "write spec.update(partitions=(...))",
+                )
+            )
+        return PartitionSpec(*entries, unreduced=unreduced, reduced=reduced)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, PartitionSpec):
@@ -106,6 +161,14 @@ def _spec(entries: Any, unreduced: Any, reduced: Any) -> PartitionSpec:
 def _entry(entry: Any) -> Any:
     if isinstance(entry, (list, tuple)):
         names = tuple(entry)
+        if any(isinstance(name, (list, tuple)) for name in names):
+            raise ValueError(
+                three_lines(
+                    f"PartitionSpec with the entry {entry} at {current_source()}",
+                    "A tuple inside PartitionSpec cannot contain a nested tuple",
+                    "name the mesh axes that split one dimension in one tuple",
+                )
+            )
         return None if not names else names[0] if len(names) == 1 else names
     return entry
 
@@ -139,6 +202,10 @@ class Mesh(AxisKinds, _runtime.OptionValue):
             f"Mesh of devices of shape {self.devices.shape} with axis_names={names} "
             f"at {current_source()}"
         )
+        if None in names:
+            raise ValueError(
+                three_lines(asked, "Mesh axis names cannot be None.", "name each axis by a string")
+            )
         if len(names) != self.devices.ndim:
             raise ValueError(
                 three_lines(
@@ -154,7 +221,8 @@ class Mesh(AxisKinds, _runtime.OptionValue):
             )
         self.axis_types = axis_types_for(names, axis_types, "Mesh")
         self.is_explicit = AxisType.Explicit in self.axis_types
-        self._flat: tuple[Any, ...] = tuple(self.devices.flat)
+        # What has no axes is a mesh of nothing.
+        self._flat: tuple[Any, ...] = tuple(self.devices.flat) if names else ()
         if len(set(self._flat)) != len(self._flat):
             raise ValueError(
                 three_lines(asked, "a device comes twice", "give every place a device of its own")
@@ -170,7 +238,7 @@ class Mesh(AxisKinds, _runtime.OptionValue):
     @property
     def size(self) -> int:
         """The number of devices."""
-        return self.devices.size
+        return len(self._flat)
 
     @property
     def flat(self) -> tuple[Any, ...]:

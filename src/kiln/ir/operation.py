@@ -23,7 +23,7 @@ from typing import Any
 from kiln.base.errors import MissingRule, ShardingTypeError
 from kiln.base.source import current_source
 from kiln.ir.effects import NO_EFFECTS, Effects
-from kiln.ir.types import Varying
+from kiln.ir.types import NOWHERE, Varying
 
 
 class Operation:
@@ -98,6 +98,32 @@ class Operation:
             f"sharding rule for {self.name} is not implemented: its types cannot say how the "
             "result is sharded\n"
             "let the compiler shard it: kiln.sharding.auto_axes(function, out_sharding=P(...))"
+        )
+
+    def first_stacked(self, params: dict[str, Any]) -> tuple[int, int] | None:
+        """Return the first operand and the first result of which the program inside has rows."""
+        return None
+
+    def sums_over(self, splits: Sequence[Any], params: dict[str, Any]) -> Varying | None:
+        """Return the mesh axes over which devices have parts of the result's sums, given splits.
+
+        None if they are those of the operand.
+        """
+        return NOWHERE
+
+    def sums(self, operands: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Return along which mesh axes all results are unreduced and reduced, as `aval.sums` does.
+
+        It is asked only if this is said of an operand.
+
+        Raises: ShardingTypeError if the results would not be what the sum of the operands gives.
+        """
+        unreduced = any(getattr(x, "sums", ((),))[0] for x in operands)
+        kind = "unreduced" if unreduced else "unreduced/reduced"
+        raise ShardingTypeError(
+            f"{self.name}: operands {', '.join(map(str, operands))} at {current_source()}\n"
+            f"{kind} rule for {self.name} is not implemented\n"
+            "add the parts first: kiln.reshard(x, P(...)) without unreduced= or reduced="
         )
 
     def numpy(self, *arrays: Any, **params: Any) -> Any:

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from kiln.base.errors import UnavailableOptionError, three_lines
+from kiln.base.errors import three_lines
 from kiln.base.named_tuples import NamedTuple
 from kiln.base.processes import processes
 from kiln.base.source import current_source
-from kiln.ir.abstract_mesh import AbstractMesh
+from kiln.ir.abstract_mesh import AbstractMesh, AxisType
 from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec, axes_of
 from kiln.ir.sharding_pictures import sharding_svg
 
@@ -41,6 +41,8 @@ class Sharding:
     memory_kind: str | None = None
     is_explicit = False
     """Whether it is over a mesh with Explicit axes."""
+    unreduced: frozenset[Any] = frozenset()
+    """The mesh axes along which each device holds a part of a sum."""
 
     def blocks(self, ndim: int) -> Blocks:
         """Return how an array of rank `ndim` is split."""
@@ -89,6 +91,13 @@ class Sharding:
         """Whether each device holds the whole array."""
         raise NotImplementedError
 
+    def holders(self) -> tuple[bool, ...] | None:
+        """Tell of each device whether it holds the values that an array is made of.
+
+        The others hold zeros, which are added. None if nothing is unreduced.
+        """
+        return None
+
     def shard_shape(self, global_shape: Sequence[int]) -> tuple[int, ...]:
         """Return the shape of one block.
 
@@ -126,6 +135,9 @@ class Sharding:
         """Tell whether two shardings put the same parts of arrays of rank `ndim` on each device."""
         if self == other:
             return True
+        if self.unreduced or other.unreduced:
+            if self.unreduced != other.unreduced or self.holders() != other.holders():
+                return False
         mine, theirs = self.blocks(ndim), other.blocks(ndim)
         return mine.parts == theirs.parts and dict(zip(self.devices, mine.at, strict=True)) == dict(
             zip(other.devices, theirs.at, strict=True)
@@ -174,6 +186,14 @@ class NamedSharding(Sharding):
         *,
         memory_kind: str | None = None,
     ) -> None:
+        if spec is None:
+            raise TypeError(
+                three_lines(
+                    f"NamedSharding({mesh}, None) at {current_source()}",
+                    "Unexpected None passed as spec for NamedSharding",
+                    "write NamedSharding(mesh, P()) for an array that each device holds whole",
+                )
+            )
         self.mesh: Any = mesh
         self.spec = spec if isinstance(spec, PartitionSpec) else PartitionSpec(*spec)
         self.devices = mesh.flat
@@ -181,13 +201,8 @@ class NamedSharding(Sharding):
         self._hash = hash((mesh, self.spec))
         self._blocks: dict[int, Blocks] = {}
         if self.spec.unreduced or self.spec.reduced:
-            raise UnavailableOptionError(
-                three_lines(
-                    f"NamedSharding({mesh}, {self.spec}) at {current_source()}",
-                    "kiln has no arrays that are unreduced or reduced along mesh axes",
-                    "sum over the axes: an out_sharding without unreduced=, or shard_map with psum",
-                )
-            )
+            self.unreduced = self.spec.unreduced
+            self._check_sums()
         if UNCONSTRAINED in self.spec.entries and not mesh.auto_axes and not mesh.empty:
             raise ValueError(
                 three_lines(
@@ -204,7 +219,7 @@ class NamedSharding(Sharding):
                     three_lines(
                         f"NamedSharding({mesh}, {self.spec}) at {current_source()}",
                         f"Resource axis: {name} of {self.spec} is not found in mesh: "
-                        f"{mesh.axis_names}",
+                        f"{mesh.axis_names}.",
                         "use the names of the mesh's axes",
                     )
                 )
@@ -219,9 +234,39 @@ class NamedSharding(Sharding):
                 )
             seen.add(name)
 
+    def _check_sums(self) -> None:
+        mesh, spec = self.mesh, self.spec
+        kinds = dict(zip(mesh.axis_names, mesh.axis_types, strict=True))
+        for kind, names in (("Unreduced", spec.unreduced), ("Reduced", spec.reduced)):
+            wrong = ""
+            if names - kinds.keys():
+                wrong = f"{kind} axes {set(names)} not found in mesh: {mesh.axis_names}."
+            elif any(kinds[name] is AxisType.Auto for name in names):
+                wrong = (
+                    f"{kind} axes can only refer to mesh axes that are of type `Explicit`. Got "
+                    f"{set(names)} and mesh axis types: {mesh.axis_types}"
+                )
+            if wrong:
+                raise ValueError(
+                    three_lines(
+                        f"NamedSharding({mesh}, {spec}) at {current_source()}",
+                        wrong,
+                        "name Explicit axes: make_mesh(..., axis_types=(AxisType.Explicit, ...))",
+                    )
+                )
+
+    def holders(self) -> tuple[bool, ...] | None:
+        """Tell of each device whether it is the first along the unreduced axes."""
+        if not self.unreduced:
+            return None
+        last = [self.mesh.axis_names.index(name) for name in self.unreduced]
+        return tuple(not any(at[i] for i in last) for at in np.ndindex(self.mesh.axis_sizes))
+
     @property
     def is_fully_replicated(self) -> bool:
         """Whether each device holds the whole array."""
+        if self.unreduced:
+            return False
         shape = self.mesh.shape
         return all(shape[name] == 1 for entry in self.spec for name in axes_of(entry))
 
@@ -233,7 +278,8 @@ class NamedSharding(Sharding):
     def for_rank(self, ndim: int) -> NamedSharding:
         """Return the same sharding with an entry for each axis of arrays of rank `ndim`."""
         missing = ndim - len(self.spec)
-        return self.update(spec=self.spec + (None,) * missing) if missing > 0 else self
+        entries = (*self.spec, *[None] * missing)
+        return self.update(spec=self.spec.update(partitions=entries)) if missing > 0 else self
 
     def blocks(self, ndim: int) -> Blocks:
         """Return how an array of rank `ndim` is split."""
@@ -330,6 +376,11 @@ def _without_end(axes: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 def misfit(sharding: Sharding, shape: Sequence[Any]) -> str:
     """Say why an array of the given shape cannot be sharded this way; "" if it can."""
     if isinstance(sharding, NamedSharding) and len(sharding.spec) > len(shape):
+        if not shape:
+            return (
+                f"For scalars the PartitionSpec should be P(): {sharding} is only valid for values "
+                f"of rank at least {len(sharding.spec)}, but was applied to a value of rank 0"
+            )
         return (
             f"{sharding} is only valid for values of rank at least {len(sharding.spec)}, "
             f"but was applied to a value of rank {len(shape)}"
@@ -338,8 +389,8 @@ def misfit(sharding: Sharding, shape: Sequence[Any]) -> str:
     for axis, (size, parts) in enumerate(zip(shape, counts, strict=True)):
         if parts > 1 and isinstance(size, int) and size % parts:
             return (
-                f"{sharding} splits axis {axis} into {parts} parts, but its size {size} is not "
-                f"divisible by {parts} (the shape is {tuple(shape)})"
+                f"{sharding} splits axis {axis} into {parts} parts, which should evenly divide the "
+                f"shape {tuple(shape)}: its size {size} is not divisible by {parts}"
             )
     return ""
 
@@ -355,17 +406,21 @@ def fitted(sharding: Sharding, shape: Sequence[Any]) -> Sharding:
         else entry
         for size, entry in zip(shape, sharding.spec, strict=False)
     ]
-    return NamedSharding(sharding.mesh, PartitionSpec(*entries, *sharding.spec[len(shape) :]))
+    entries += sharding.spec[len(shape) :]
+    return sharding.update(spec=sharding.spec.update(partitions=entries))
 
 
-def require_fit(sharding: Sharding, shape: Sequence[Any], asked: str) -> None:
-    """Raise ValueError unless an array of the given shape can be sharded this way."""
+def require_fit(sharding: Sharding, shape: Sequence[Any], asked: str, whose: str = "") -> None:
+    """Raise ValueError unless an array of the given shape can be sharded this way.
+
+    The message says `whose` sharding it is.
+    """
     wrong = misfit(sharding, shape)
     if wrong:
         raise ValueError(
             three_lines(
                 asked,
-                wrong,
+                f"{whose}{wrong}",
                 "choose a PartitionSpec that fits, or pad the array to a divisible size",
             )
         )

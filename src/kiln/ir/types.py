@@ -12,7 +12,7 @@ Explicit axes never meet the other class.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -21,9 +21,11 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.config import options
 from kiln.base.errors import ShardingTypeError, three_lines
+from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
 from kiln.ir.abstract_mesh import EMPTY
-from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec, axes_of
+from kiln.ir.manual_axes import ManualAxisType
+from kiln.ir.mesh import UNCONSTRAINED, PartitionSpec, axes_of
 from kiln.ir.sharding import NamedSharding, Sharding
 from kiln.ir.sizes import Dim, product
 
@@ -36,6 +38,21 @@ _ADDRESSABLE = 2**63 - 1
 """The largest size of an array in bytes: XLA crashes the process for larger ones."""
 _SURELY = 2**58
 """A number of elements that is within the limit for every dtype."""
+
+
+class Sums(NamedTuple):
+    """Along which mesh axes an array is unreduced (a part of a sum), and along which reduced."""
+
+    unreduced: Varying = NOWHERE
+    reduced: Varying = NOWHERE
+
+    @property
+    def dual(self) -> Sums:
+        """Those of a cotangent: copies of a value pull back to parts of a sum, and vice versa."""
+        return Sums(self.reduced, self.unreduced)
+
+
+NO_SUMS = Sums()
 
 
 class AbstractValue:
@@ -146,27 +163,38 @@ class ShapedArray(AbstractValue):
         """What splits each axis: None, an Explicit axis of a mesh, or several."""
         return (None,) * len(self.shape)
 
+    @property
+    def sums(self) -> Sums:
+        """Along which Explicit axes it is unreduced, and along which reduced."""
+        return NO_SUMS
+
     def update(self, **changes: Any) -> ShapedArray:
         """Return a copy with another `shape`, `dtype` or `weak_type`.
 
-        A `sharding` or `memory_space` is ignored: types do not have them.
+        With a `sharding` it says what that says along Explicit axes. Types have no `memory_space`.
         """
         values = {"shape": self.shape, "dtype": self.dtype, "weak_type": self.weak_type}
-        changes.pop("sharding", None)
+        place = changes.pop("sharding", None)
         changes.pop("memory_space", None)
-        return ShapedArray(**{**values, "varying": self.varying, **changes})
+        found = ShapedArray(**{**values, "varying": self.varying, **changes})
+        return typed(found, place)  # type: ignore[no-any-return]
 
     @property
     def sharding(self) -> NamedSharding:
-        """A sharding that splits nothing, over the mesh in force if it has Explicit axes."""
+        """A sharding that splits nothing, over the mesh in force."""
         mesh = options().mesh
-        over = mesh.abstract_mesh if mesh is not None and mesh.is_explicit else EMPTY
+        over = EMPTY if mesh is None else mesh.abstract_mesh
         return NamedSharding(over, PartitionSpec(*[None] * len(self.shape)))
 
     @property
     def vma(self) -> Varying:
         """The mesh axes along which the array may vary, inside `shard_map`."""
         return self.varying
+
+    @property
+    def mat(self) -> ManualAxisType:
+        """What the type says of the Manual axes of the mesh, inside `shard_map`."""
+        return ManualAxisType(varying=self.varying)
 
     def to_tangent_aval(self) -> ShapedArray:
         """Return the type of a tangent."""
@@ -267,10 +295,11 @@ class ShardedArray(ShapedArray):
     Raises: ShardingTypeError for a mesh axis that splits two axes, or an indivisible size.
     """
 
-    __slots__ = ("placing", "split")
+    __slots__ = ("placing", "split", "sums")
 
     placing: NamedSharding
     split: Split
+    sums: Sums
 
     def __init__(
         self,
@@ -281,9 +310,11 @@ class ShardedArray(ShapedArray):
         *,
         mesh: Any,
         split: Split,
+        sums: Sums = NO_SUMS,
     ) -> None:
         super().__init__(shape, dtype, weak_type, varying)
         self.split = split
+        self.sums = sums
         names = [name for entry in split for name in axes_of(entry)]
         if len(names) != len(set(names)):
             raise ShardingTypeError(
@@ -305,7 +336,7 @@ class ShardedArray(ShapedArray):
                         "kiln.reshard(x, P(...))",
                     )
                 )
-        self.placing = NamedSharding(mesh, PartitionSpec(*split))
+        self.placing = NamedSharding(mesh, PartitionSpec(*split, **sums._asdict()))
         self._hash = hash((self._hash, self.placing))
 
     def __hash__(self) -> int:
@@ -323,6 +354,12 @@ class ShardedArray(ShapedArray):
             and self.varying == other.varying
             and self.placing == other.placing
         )
+
+    def to_cotangent_aval(self) -> ShapedArray:
+        """Return the type of a cotangent."""
+        return dual(self.tangent())  # type: ignore[no-any-return]
+
+    to_ct_aval = to_cotangent_aval
 
     @property
     def sharding(self) -> NamedSharding:
@@ -357,6 +394,7 @@ class ShardedArray(ShapedArray):
             self.varying if varying is None else varying,
             mesh=self.placing.mesh,
             split=self.split,
+            sums=self.sums,
         )
 
     def update(self, **changes: Any) -> ShapedArray:
@@ -374,7 +412,7 @@ class ShardedArray(ShapedArray):
         return self._with_split(super().with_axis(axis, size), split)
 
     def _with_split(self, aval: ShapedArray, split: Split) -> ShapedArray:
-        return with_split(aval, self.placing.mesh, split)
+        return with_split(aval, self.placing.mesh, split, self.sums)
 
     def tangent(self) -> ShapedArray:
         """Return the type of a tangent."""
@@ -392,17 +430,22 @@ class ShardedArray(ShapedArray):
         for size, entry in zip(self.shape, self.split, strict=True):
             by = f"({','.join(map(str, entry))})" if isinstance(entry, tuple) else entry
             axes.append(f"{size}" if entry is None else f"{size}@{by}")
-        return f"{name[:-2]}[{','.join(axes)}]"
+        marks = [
+            f"{mark}:{','.join(sorted(map(str, names)))}"
+            for mark, names in zip("UR", self.sums, strict=True)
+            if names
+        ]
+        return f"{name[:-2]}[{','.join(axes)}]{'{' + ', '.join(marks) + '}' if marks else ''}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         parts = self.shape, self.dtype, self.weak_type, self.varying, self.placing.mesh, self.split
-        return _sharded_array, parts
+        return _sharded_array, (*parts, self.sums)
 
 
 def _sharded_array(
-    shape: Any, dtype: Any, weak_type: bool, varying: Any, mesh: Any, split: Any
+    shape: Any, dtype: Any, weak_type: bool, varying: Any, mesh: Any, split: Any, sums: Sums
 ) -> ShardedArray:
-    return ShardedArray(shape, dtype, weak_type, varying, mesh=mesh, split=split)
+    return ShardedArray(shape, dtype, weak_type, varying, mesh=mesh, split=split, sums=sums)
 
 
 def _dropped(split: Split, axis: int) -> Split:
@@ -416,17 +459,26 @@ def plain(aval: Any) -> Any:
     return ShapedArray(aval.shape, aval.dtype, aval.weak_type, aval.varying)
 
 
-def with_split(aval: ShapedArray, mesh: Any, split: Sequence[Any]) -> ShapedArray:
-    """Return a type that says that mesh axes split its axes so.
+def with_split(
+    aval: ShapedArray, mesh: Any, split: Sequence[Any], sums: Sums = NO_SUMS
+) -> ShapedArray:
+    """Return a type that says that mesh axes split its axes so, and what is a part of a sum.
 
     Raises: ShardingTypeError for a mesh axis that splits two axes, or an indivisible size.
     """
     entries = tuple(split)
-    if not any(entries):
+    if not any(entries) and sums == NO_SUMS:
         return plain(aval)  # type: ignore[no-any-return]
     return ShardedArray(
-        aval.shape, aval.dtype, aval.weak_type, aval.varying, mesh=mesh, split=entries
+        aval.shape, aval.dtype, aval.weak_type, aval.varying, mesh=mesh, split=entries, sums=sums
     )
+
+
+def dual(aval: Any) -> Any:
+    """Return the type of a cotangent of values of a type: a part of a sum for a copy of it."""
+    if type(aval) is not ShardedArray or aval.sums == NO_SUMS:
+        return aval
+    return with_split(aval, aval.placing.mesh, aval.split, aval.sums.dual)
 
 
 def typed(aval: Any, sharding: Sharding | None) -> Any:
@@ -438,7 +490,11 @@ def typed(aval: Any, sharding: Sharding | None) -> Any:
     explicit = mesh.explicit_axes
     entries = [_only(entry, explicit) for entry in sharding.spec]
     entries += [None] * (aval.ndim - len(entries))
-    return with_split(aval, mesh, entries)
+    spec = sharding.spec
+    if not (spec.unreduced or spec.reduced):
+        return with_split(aval, mesh, entries)
+    sums = Sums(spec.unreduced.intersection(explicit), spec.reduced.intersection(explicit))
+    return with_split(aval, mesh, entries, sums)
 
 
 def _only(entry: Any, names: Sequence[Any]) -> Any:
@@ -446,48 +502,3 @@ def _only(entry: Any, names: Sequence[Any]) -> Any:
         return None
     found = tuple(name for name in axes_of(entry) if name in names)
     return None if not found else found[0] if len(found) == 1 else found
-
-
-def is_told(avals: Iterable[Any]) -> bool:
-    """Tell whether a type says how its array is sharded."""
-    return any(type(aval) is ShardedArray for aval in avals)
-
-
-def is_split_alike(a: Any, b: Any) -> bool:
-    """Tell whether two types say the same of shardings."""
-    return not is_told((a, b)) or a.split == b.split
-
-
-def mesh_of(avals: Iterable[Any]) -> Any:
-    """Return the mesh of the types that speak of one.
-
-    Raises: ShardingTypeError if they speak of several.
-    """
-    found: ShardedArray | None = None
-    for aval in avals:
-        if type(aval) is not ShardedArray:
-            continue
-        if found is None:
-            found = aval
-        elif not is_same_mesh(found.placing.mesh, aval.placing.mesh):
-            raise ShardingTypeError(
-                three_lines(
-                    f"operands of types {found} and {aval} at {current_source()}",
-                    f"Mesh for all inputs should be equal. Got one mesh: {found.placing.mesh} and "
-                    f"another mesh: {aval.placing.mesh}",
-                    "bring the operands to one mesh: kiln.device_put(x, NamedSharding(mesh, P()))",
-                )
-            )
-    assert found is not None
-    return found.placing.mesh
-
-
-def is_same_mesh(a: Any, b: Any) -> bool:
-    """Tell whether two meshes have the same axes: their devices may differ."""
-    return a is b or (a.shape_tuple == b.shape_tuple and a.axis_types == b.axis_types)
-
-
-def compiler_decides() -> bool:
-    """Tell whether the mesh in force has axes, and none is Explicit, as inside `auto_axes`."""
-    mesh: Mesh | None = options().mesh
-    return mesh is not None and not mesh.is_explicit

@@ -259,7 +259,8 @@ class Compiled(Stage):
         raise TypeError(
             three_lines(
                 f"call of the compiled function {self.fun_name} at {current_source()}",
-                f"Argument types differ from those compiled for: {differences}",
+                "Argument types differ from the types for which this computation was compiled: "
+                f"{differences}",
                 remedy,
             )
         )

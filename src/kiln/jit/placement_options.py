@@ -21,7 +21,7 @@ from kiln.base.tree import (
 )
 from kiln.core.trace import aval_of
 from kiln.execution.placement import PlacementRequest
-from kiln.ir.mesh import PartitionSpec
+from kiln.ir.mesh import UNCONSTRAINED, PartitionSpec
 from kiln.ir.sharding import Sharding, require_fit
 from kiln.jit.argument_binding import ArgumentBinding, Call
 from kiln.jit.entry import Recording
@@ -46,7 +46,7 @@ class _ByPositionOnly(ArgumentBinding):
             three_lines(
                 f"call of {name_of(self._fun)} with keyword arguments {sorted(kwargs)} at "
                 f"{current_source()}",
-                "jit does not support keyword arguments when in_shardings is specified",
+                "pjit does not support kwargs when in_shardings is specified",
                 "pass them by position, or put the arguments in place with device_put",
             )
         )
@@ -93,6 +93,15 @@ def shardings_of(given: Any, option: str, fun: Callable[..., Any]) -> Any:
                     f"{option} must hold shardings, PartitionSpecs and None, got {leaf!r} of type "
                     f"{type(leaf).__name__}" + (f" at {''.join(map(str, path))}" if path else ""),
                     "write NamedSharding(mesh, PartitionSpec(...))",
+                )
+            )
+        spec = getattr(leaf, "spec", leaf)
+        if isinstance(spec, PartitionSpec) and UNCONSTRAINED in spec.entries:
+            raise ValueError(
+                three_lines(
+                    f"jit of {name_of(fun)} with {option}={given!r} at {current_source()}",
+                    f"Unconstrained dims are not allowed when passed to pjit: {option} has {spec}",
+                    "leave the option out, or use with_sharding_constraint inside",
                 )
             )
     return tree_unflatten(tree, leaves)

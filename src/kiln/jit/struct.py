@@ -13,10 +13,13 @@ from kiln.base.source import current_source
 from kiln.core.array import ArrayOperators
 from kiln.core.ref import Ref
 from kiln.core.trace import aval_of
+from kiln.ir.formats import Format, Layout
+from kiln.ir.mesh import PartitionSpec
 from kiln.ir.ref_type import AbstractRef
-from kiln.ir.sharding import Sharding
+from kiln.ir.sharding import NamedSharding, Sharding, require_fit
 from kiln.ir.sizes import Dim, product
 from kiln.ir.types import ShapedArray, ShardedArray, typed
+from kiln.ops.sharding import resolved, without_layout
 
 _VALUES = (ArrayOperators, Ref, np.ndarray, np.generic)
 
@@ -56,6 +59,22 @@ class ShapeDtypeStruct:
                 )
             )
         dtypes.canonicalize_dtype(dtype)
+        if isinstance(sharding, Format) and sharding.layout is Layout.AUTO:
+            raise ValueError(
+                three_lines(
+                    f"ShapeDtypeStruct({shape}, {dtype}, sharding={sharding}) at "
+                    f"{current_source()}",
+                    "`Layout.AUTO` cannot be used in place of a device-local layout in a "
+                    "`ShapeDtypeStruct`",
+                    "leave the layout out: Format(sharding=...)",
+                )
+            )
+        sharding = without_layout(sharding, "ShapeDtypeStruct")
+        if isinstance(sharding, PartitionSpec):
+            sharding = resolved(sharding, "ShapeDtypeStruct")
+        if isinstance(sharding, NamedSharding) and len(sharding.spec) > len(shape):
+            asked = f"ShapeDtypeStruct({shape}, {dtype}, sharding={sharding}) at {current_source()}"
+            require_fit(sharding, shape, asked)
         if sharding is not None and not isinstance(sharding, Sharding):
             raise ValueError(
                 three_lines(

@@ -14,6 +14,7 @@ from kiln.core.array import ConcreteArray, from_host, host_value
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import is_constant
 from kiln.numpy.promotion import shape_of
+from kiln.ops.sharding import auto
 from kiln.ops.static_slicing import index_in_dim
 
 
@@ -37,4 +38,6 @@ def unpacked(x: Any) -> Iterable[Any]:
     if type(x) is ConcreteArray and not options().debug_key_reuse:
         value, aval = host_value(x), x.aval.with_(shape=shape[1:])
         return [from_host(np.asarray(value[i]), aval, is_sent=False) for i in range(size)]
+    # Rows of an array whose first axis is split are where the compiler puts them.
+    x = auto(x) if aval_of(x).split[0] is not None else x
     return [index_in_dim(x, i, 0, keepdims=False) for i in range(size)]

@@ -118,9 +118,11 @@ _LOOPS = {
 
 
 @eager
-def _reshape(self: Any, *args: Any, order: str = "C", copy: bool | None = None) -> Any:
+def _reshape(
+    self: Any, *args: Any, order: str = "C", copy: bool | None = None, out_sharding: Any = None
+) -> Any:
     shape = args[0] if len(args) == 1 else args
-    return manipulation.reshape(self, shape, order, copy=copy)
+    return manipulation.reshape(self, shape, order, copy=copy, out_sharding=out_sharding)
 
 
 @eager

@@ -13,6 +13,7 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 
 from kiln.base import dtypes
+from kiln.base.config import options
 from kiln.base.errors import UnavailableOptionError, three_lines
 from kiln.base.source import current_source
 from kiln.base.tree import tree_map
@@ -27,6 +28,7 @@ from kiln.ops.conversion import convert_element_type
 from kiln.ops.elementwise import add, div, mul
 from kiln.ops.families import constant
 from kiln.ops.linear_op import LinearOp
+from kiln.ops.out_sharding import resized
 from kiln.ops.reduction import reduce_max, reduce_min
 from kiln.ops.shape import (
     iota,
@@ -76,6 +78,11 @@ class Collective(Primitive):
     def through(self, size: Any, x: Any, at: int, **params: Any) -> Any:
         """Return (result, axis) if the mapped axis is another one."""
         return self.bind(x, **params), at
+
+    def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
+        if results[0].ndim != xs[0].ndim:
+            return super().splits(xs, results, params)
+        return resized(self.name, xs[0], results[0])
 
     def varies(self, operands: Varying, params: dict[str, Any]) -> Varying:
         return operands | state.tracked.intersection(self.names(params))
@@ -204,10 +211,24 @@ def pcast(x: T, axis_name: AxisName, *, to: str) -> T:
     the shared value it is the sum over members. `to` must be 'varying'.
 
     Raises: ValueError outside shard_map, for a value that already varies along an axis, and for
-        another `to`.
+        another `to`; NameError for an axis that is not mapped; TypeError for a set of names.
     """
-    names = names_of(axis_name)
+    asked = f"pcast along {axis_name!r} at {current_source()}"
+    remedy = "write lax.pcast(x, 'axis', to='varying') inside shard_map"
+    if isinstance(axis_name, (set, frozenset)):
+        raise TypeError(
+            three_lines(asked, f"axis_name must be a tuple or a str, got {axis_name!r}", remedy)
+        )
     kinds = {name: kind for name, _, kind in state.axes}
+    mesh = options().mesh
+    # Along an axis of one member there is nothing to vary.
+    alone = () if mesh is None else [n for n, size in mesh.shape.items() if size == 1]
+    names = [name for name in names_of(axis_name) if name in kinds or name not in alone]
+    unbound = [name for name in names if name not in kinds]
+    if unbound and not kinds:
+        raise ValueError(three_lines(asked, "pvary should be called under jax.shard_map", remedy))
+    if unbound:
+        raise NameError(three_lines(asked, f"Found an unbound axis name: {unbound[0]}", remedy))
 
     def one(leaf: Any) -> Any:
         varying = aval_of(leaf).varying

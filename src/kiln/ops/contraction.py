@@ -22,12 +22,13 @@ from kiln.core.absent import Zero, is_linear
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
-from kiln.ir.types import ShapedArray
+from kiln.ir.types import NO_SUMS, NOWHERE, ShapedArray
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.dot_algorithms import DotAlgorithm, DotAlgorithmPreset, names_algorithm
 from kiln.ops.edge_semantics import convert
 from kiln.ops.families import add
 from kiln.ops.out_sharding import contracted, sharded
+from kiln.ops.out_sums import check_contraction, names_of
 from kiln.ops.shape import kept_axes, transpose
 from kiln.ops.sharding import auto
 
@@ -186,6 +187,18 @@ class DotGeneral(Primitive):
 
     def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
         return contracted(self.name, xs[0], xs[1], params["dimension_numbers"])
+
+    def sums_over(self, splits: Sequence[Any], params: dict[str, Any]) -> Any:
+        (left, right), _ = params["dimension_numbers"]
+        x, y = splits
+        if [x[i] for i in left] != [y[i] for i in right]:
+            return NOWHERE
+        return names_of(x, left)
+
+    def sums(self, operands: Sequence[Any], params: dict[str, Any]) -> Any:
+        x, y = operands
+        check_contraction(x, y, params["dimension_numbers"], None)
+        return NO_SUMS
 
     def numpy(
         self, x: Any, y: Any, *, dimension_numbers: Any, precision: Any, preferred_element_type: Any
@@ -370,6 +383,7 @@ def dot_general(
     """
     (lc, rc), (lb, rb) = dimension_numbers
     if out_sharding is not None:
+        check_contraction(aval_of(lhs), aval_of(rhs), dimension_numbers, out_sharding)
         lhs, rhs = auto(lhs), auto(rhs)
     preferred = None
     if preferred_element_type is not None:

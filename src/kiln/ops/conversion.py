@@ -14,7 +14,7 @@ from kiln.core.absent import Zero
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.primitive import Unplaced
 from kiln.core.trace import aval_of, is_typed
-from kiln.ir.types import ShapedArray
+from kiln.ir.types import NOWHERE, ShapedArray
 from kiln.ops import edge_semantics
 from kiln.ops.families import (
     ANY,
@@ -28,6 +28,8 @@ from kiln.ops.families import (
     neg,
     unary,
 )
+from kiln.ops.out_sharding import whole_along
+from kiln.ops.out_sums import of_elements, passed
 from kiln.ops.shape import to_front
 
 
@@ -60,6 +62,17 @@ class ConvertElementType(Unplaced, Elementwise):
     def transpose(self, ct: Any, x: Any, *, new_dtype: Any, weak_type: bool) -> Any:
         return [convert_element_type(ct, x.aval.dtype, x.aval.weak_type)]
 
+    def sums_over(self, splits: Sequence[Any], params: dict[str, Any]) -> Any:
+        return None if dtypes.issubdtype(params["new_dtype"], np.inexact) else NOWHERE
+
+    def sums(self, operands: Sequence[Any], params: dict[str, Any]) -> Any:
+        before, after = operands[0].dtype, params["new_dtype"]
+        # Parts of a sum that are rounded to integers add up to something else.
+        is_linear = dtypes.issubdtype(after, np.inexact) or (
+            dtypes.issubdtype(before, np.integer) and dtypes.issubdtype(after, np.integer)
+        )
+        return passed(self.name, operands) if is_linear else of_elements(self.name, operands)
+
 
 class BitcastConvertType(Elementwise):
     """Reinterpret bits as `new_dtype`: a wider one removes a last axis, a narrower one adds one."""
@@ -91,6 +104,13 @@ class BitcastConvertType(Elementwise):
                 )
             shape = shape[:-1]
         return ShapedArray(shape, new_dtype)
+
+    def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
+        # An axis of bits is new, or must be there whole.
+        split = xs[0].split
+        if results[0].ndim < xs[0].ndim:
+            return whole_along(self.name, xs[0], [xs[0].ndim - 1])[:-1]
+        return (*split, None) if results[0].ndim > xs[0].ndim else split
 
     def numpy(self, x: Any, *, new_dtype: Any) -> Any:
         before, after = _bits(x.dtype), _bits(new_dtype)

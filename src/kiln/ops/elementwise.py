@@ -19,7 +19,8 @@ from kiln.core.array_type import Array, ArrayLike
 from kiln.core.staging import refuse
 from kiln.core.trace import aval_of
 from kiln.ir.sizes import Dim
-from kiln.ir.types import ShapedArray, is_told
+from kiln.ir.told_types import is_told
+from kiln.ir.types import ShapedArray
 from kiln.ops import edge_semantics as edge
 from kiln.ops.conversion import complex, conj, convert_element_type, real
 from kiln.ops.families import (

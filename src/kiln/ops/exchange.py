@@ -11,7 +11,7 @@ from kiln.base.source import current_source
 from kiln.base.tree import tree_map
 from kiln.core.trace import aval_of, axis_size_of, state
 from kiln.ir.sizes import Dim, product
-from kiln.ir.types import ShapedArray
+from kiln.ir.types import ShapedArray, Varying
 from kiln.ops.collective import (
     AxisName,
     Collective,
@@ -19,7 +19,9 @@ from kiln.ops.collective import (
     checked_size,
     names_of,
     times,
+    vary_p,
 )
+from kiln.ops.elementwise import constant, mul
 from kiln.ops.linear_op import LinearOp
 from kiln.ops.shape import (
     canonical_axis,
@@ -30,7 +32,7 @@ from kiln.ops.shape import (
     reshape,
     to_front,
 )
-from kiln.ops.slicing import dynamic_index_in_dim
+from kiln.ops.slicing import dynamic_index_in_dim, dynamic_slice_in_dim
 from kiln.ops.static_slicing import concatenate, slice_in_dim
 
 T = TypeVar("T")
@@ -64,6 +66,28 @@ class AllGather(Collective, LinearOp):
     def through(self, size: Any, x: Any, at: int, **params: Any) -> Any:
         params["all_gather_dimension"] += 1
         return self.bind(to_front(x, at), **params), 0
+
+
+class AllGatherInvariant(AllGather):
+    """The same, with the type of a result that does not vary along the axis.
+
+    Its transposition gives each member its own part of the cotangent, which all members have.
+    """
+
+    name = "all_gather_invariant"
+
+    def varies(self, operands: Varying, params: dict[str, Any]) -> Varying:
+        return operands.difference(self.names(params))
+
+    def transpose(
+        self, ct: Any, x: Any, *, all_gather_dimension: int, axis_name: Any, tiled: bool, **_: Any
+    ) -> Any:
+        index, copy = axis_index(axis_name), vary_p.bind(ct, axes=tuple(axis_name))
+        if not tiled:
+            return [dynamic_index_in_dim(copy, index, all_gather_dimension, keepdims=False)]
+        size = x.aval.shape[all_gather_dimension]
+        start = mul(index, constant(size, index))
+        return [dynamic_slice_in_dim(copy, start, size, all_gather_dimension)]
 
 
 class ReduceScatter(Collective, LinearOp):
@@ -217,6 +241,7 @@ def divided(x: Any, size: Dim, axis: int) -> Any:
 
 
 all_gather_p = AllGather()
+all_gather_invariant_p = AllGatherInvariant()
 reduce_scatter_p = ReduceScatter()
 all_to_all_p = AllToAll()
 ppermute_p = Permute()
@@ -229,12 +254,23 @@ def all_gather(
     axis_index_groups: Any = None,
     axis: int = 0,
     tiled: bool = False,
+    to: str = "varying",
 ) -> Any:
     """Gather a pytree's values along a new `axis`, or with `tiled` join them along `axis`.
 
-    Raises: NameError if there is no mapped axis of that name.
+    With `to="invarying"` the types inside `shard_map` say that all members have the same result.
+
+    Raises: NameError if there is no mapped axis of that name; ValueError for another `to`.
     """
     checked_size("all_gather", axis_name, axis_index_groups)
+    if to not in ("varying", "invarying"):
+        raise ValueError(
+            three_lines(
+                f"all_gather over {axis_name!r} with to={to!r} at {current_source()}",
+                "`to` must be 'varying' or 'invarying'; members have no reduced arrays",
+                "write to='invarying' for a result that is the same on all members",
+            )
+        )
 
     def one(leaf: Any) -> Any:
         ndim = len(aval_of(leaf).shape) + (not tiled)
@@ -242,7 +278,9 @@ def all_gather(
         names = names_of(axis_name)
         for i, name in enumerate(reversed(names)):
             joined = tiled or i > 0
-            leaf = all_gather_p.bind(
+            is_told = to == "invarying" and name in state.tracked
+            primitive = all_gather_invariant_p if is_told else all_gather_p
+            leaf = primitive.bind(
                 leaf,
                 all_gather_dimension=place,
                 axis_index_groups=None,

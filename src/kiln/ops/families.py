@@ -23,9 +23,10 @@ from kiln.core.array_type import Array, ArrayLike
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of, is_typed, state
 from kiln.execution.eager_plans import eager
-from kiln.ir.types import ShapedArray
+from kiln.ir.types import NOWHERE, ShapedArray
 from kiln.ops.accuracy import Accuracy, check_accuracy
 from kiln.ops.out_sharding import joined
+from kiln.ops.out_sums import SUMS, of_elements, passed
 from kiln.ops.shape import (
     broadcast_in_dim,
     full_of,
@@ -133,6 +134,12 @@ class Elementwise(Primitive):
     def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
         split = joined(self.name, xs)
         return [split] * len(results) if self.multiple else split
+
+    def sums_over(self, splits: Sequence[Any], params: dict[str, Any]) -> Any:
+        return None if SUMS.get(self.name) is passed else NOWHERE
+
+    def sums(self, operands: Sequence[Any], params: dict[str, Any]) -> Any:
+        return SUMS.get(self.name, of_elements)(self.name, operands)
 
     def numpy(self, *xs: Any, **params: Any) -> Any:
         return self.meaning(*xs, **params)

@@ -21,7 +21,8 @@ from kiln.core.trace import aval_of
 from kiln.ir.abstract_mesh import AbstractMesh, AxisType
 from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec, axes_of
 from kiln.ir.sharding import NamedSharding, require_fit
-from kiln.ir.types import Split, mesh_of, plain, with_split
+from kiln.ir.told_types import mesh_of
+from kiln.ir.types import Split, plain, with_split
 from kiln.ops.sharding import put
 
 

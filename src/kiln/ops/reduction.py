@@ -25,6 +25,7 @@ from kiln.ops.conversion import convert_element_type
 from kiln.ops.elementwise import div, eq, mul
 from kiln.ops.families import ANY, BITS, FLOAT, Elementwise
 from kiln.ops.out_sharding import kept
+from kiln.ops.out_sums import of_elements
 from kiln.ops.shape import broadcast_in_dim, kept_axes, reduce_sum, without
 
 Accepted = tuple[type, ...]
@@ -54,6 +55,9 @@ class Reduce(Primitive):
 
     def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
         return kept(xs[0], params["axes"])
+
+    def sums(self, operands: Sequence[Any], params: dict[str, Any]) -> Any:
+        return of_elements(self.name, operands)
 
     def numpy(self, x: Any, *, axes: Any) -> Any:
         wide = widened(x)

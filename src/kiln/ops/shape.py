@@ -26,6 +26,7 @@ from kiln.ir.types import ShapedArray
 from kiln.ops.dimension_numbers import canonical_axis, check_axes, check_sizes
 from kiln.ops.linear_op import LinearOp
 from kiln.ops.out_sharding import kept, reshaped, sharded
+from kiln.ops.out_sums import check_reduction, names_of
 from kiln.ops.sharding import auto, retyped
 from kiln.ops.size_value import size_like
 
@@ -126,6 +127,9 @@ class ReduceSum(LinearOp):
 
     def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
         return kept(xs[0], params["axes"])
+
+    def sums_over(self, splits: Sequence[Any], params: dict[str, Any]) -> Any:
+        return names_of(splits[0], params["axes"])
 
     def numpy(self, x: Any, *, axes: Any) -> Any:
         if x.dtype.kind in "iub":
@@ -333,6 +337,7 @@ def reduce_sum(x: ArrayLike, axes: Sequence[int], *, out_sharding: Any = None) -
     """Sum over axes; the result's dtype is the operand's."""
     axes = tuple(sorted(axes))
     if out_sharding is not None:
+        check_reduction(aval_of(x), axes, out_sharding)
         x = auto(x)
     found = reduce_sum_p.bind(x, axes=axes) if axes else x
     return found if out_sharding is None else sharded(found, out_sharding, "reduce_sum")  # type: ignore[return-value]

@@ -26,10 +26,11 @@ from kiln.execution.compilation import as_array
 from kiln.execution.programs import set_constraint
 from kiln.execution.resharding import resharded
 from kiln.ir.abstract_mesh import AbstractMesh
-from kiln.ir.formats import Format, require_rows
-from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec
+from kiln.ir.formats import Format, Layout, require_rows
+from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec, axes_of
 from kiln.ir.sharding import NamedSharding, Sharding, SingleDeviceSharding, fitted, require_fit
-from kiln.ir.types import ShapedArray, ShardedArray, plain, typed
+from kiln.ir.told_types import is_same_mesh
+from kiln.ir.types import ShapedArray, ShardedArray, dual, plain, typed
 from kiln.ops.linear_op import LinearOp
 
 T = TypeVar("T")
@@ -53,7 +54,9 @@ class ShardingConstraint(LinearOp):
 
     def _require_fit(self, x: ShapedArray, sharding: Sharding) -> None:
         asked = f"with_sharding_constraint of {x} by {sharding} at {current_source()}"
-        require_fit(sharding, x.shape, asked)
+        require_fit(
+            sharding, x.shape, asked, "One of with_sharding_constraint arguments: Sharding "
+        )
 
     def numpy(self, x: Any, *, sharding: Sharding) -> Any:
         return x
@@ -103,7 +106,7 @@ def _closed(sharding: Sharding) -> Sharding:
     if not isinstance(sharding, NamedSharding):
         return sharding
     entries = [None if entry is UNCONSTRAINED else entry for entry in sharding.spec]
-    return NamedSharding(sharding.mesh, PartitionSpec(*entries))
+    return sharding.update(spec=sharding.spec.update(partitions=entries))
 
 
 def with_sharding_constraint(x: T, shardings: Any) -> T:
@@ -126,9 +129,49 @@ def with_sharding_constraint(x: T, shardings: Any) -> T:
         [
             leaf
             if s is None or says_nothing(s)
-            else sharding_constraint_p.bind(leaf, sharding=resolved(s, asked))
+            else sharding_constraint_p.bind(leaf, sharding=_constraining(leaf, s))
             for leaf, s in zip(leaves, found, strict=True)
         ],
+    )
+
+
+def _constraining(x: Any, sharding: Any) -> Sharding:
+    """Return what constrains a value; a mesh without devices stands for that of the value.
+
+    Raises: ValueError for an array over another mesh, TypeError for one over none; what `resolved`
+        raises.
+    """
+    asked = "with_sharding_constraint"
+    over = sharding.mesh if isinstance(sharding, NamedSharding) else None
+    if not isinstance(over, AbstractMesh) or options().mesh is not None:
+        return resolved(sharding, asked)
+    if isinstance(x, Tracer):
+        # The program is compiled for the devices of its arguments.
+        return sharding
+    wrong: str
+    kind: type[Exception] = ValueError
+    place = x.sharding if isinstance(x, ConcreteArray) else None
+    if place is None:
+        wrong = (
+            "with_sharding_constraint by a mesh without devices requires the input passed should "
+            f"be a `jax.Array`, got {type(x)}"
+        )
+    elif not isinstance(place, NamedSharding):
+        kind = TypeError
+        wrong = f"The sharding on the input must be a `NamedSharding`, got {place}"
+    elif place.mesh.shape_tuple == over.shape_tuple:
+        return sharding.update(mesh=place.mesh)
+    else:
+        wrong = (
+            f"Mesh shape of the input {place.mesh.shape_tuple} does not match the mesh shape of "
+            f"the target sharding {over.shape_tuple}"
+        )
+    raise kind(
+        three_lines(
+            f"{asked} of {type(x).__name__} by {sharding} at {current_source()}",
+            wrong,
+            "give a NamedSharding over a mesh with devices",
+        )
     )
 
 
@@ -138,6 +181,15 @@ def put(x: Any, place: Any) -> Any:
     Raises: TypeError for another kind of place, ValueError for an array that cannot be sharded this
         way.
     """
+    if isinstance(place, Format) and place.layout is Layout.AUTO:
+        raise ValueError(
+            three_lines(
+                f"device_put of {aval_of(x)} with {place} at {current_source()}",
+                "sharding and layout should be concrete: the compiler chooses none for an array "
+                "that is there",
+                "leave the layout out: Format(sharding=...)",
+            )
+        )
     place = without_layout(place, "device_put")
     if place is None or says_nothing(place):
         return x
@@ -209,6 +261,10 @@ def checked_device(device: Any, asked: str) -> Any:
     return device
 
 
+_ASKING = {"in_shardings": "pjit", "out_shardings": "pjit"}
+"""Who needs the mesh that a keyword's specs are over, if that is not the keyword's namesake."""
+
+
 def resolved(sharding: Any, option: str) -> Sharding:
     """Resolve a sharding to one with devices.
 
@@ -232,8 +288,20 @@ def resolved(sharding: Any, option: str) -> Sharding:
         raise RuntimeError(
             three_lines(
                 f"{option}={sharding} at {current_source()}",
-                f"a PartitionSpec in {option} needs a mesh, and there is none here",
+                f"{_ASKING.get(option, option)} requires a non-empty mesh in context: a "
+                "PartitionSpec needs a mesh, and there is none here",
                 f"write NamedSharding(mesh, {sharding}), or enter the mesh: with mesh: ...",
+            )
+        )
+    names = [name for entry in sharding for name in axes_of(entry)]
+    repeated = [name for name in names if names.count(name) > 1]
+    if repeated:
+        raise ValueError(
+            three_lines(
+                f"{option}={sharding} at {current_source()}",
+                f"A single {option} specification can map every mesh axis to at most one "
+                f"positional dimension, but {sharding} has duplicate entries for `{repeated[0]}`",
+                "name each axis once",
             )
         )
     return NamedSharding(mesh, sharding)
@@ -258,7 +326,7 @@ def says_nothing(place: Any) -> bool:
 def _on_devices(sharding: NamedSharding, option: str) -> NamedSharding:
     mesh = options().mesh
     if isinstance(mesh, Mesh) and mesh.shape_tuple == sharding.mesh.shape_tuple:
-        return NamedSharding(mesh, sharding.spec)
+        return sharding.update(mesh=mesh)
     raise RuntimeError(
         three_lines(
             f"{option}={sharding} at {current_source()}",
@@ -301,35 +369,46 @@ class Reshard(TypeOfSharding):
         return placed(array, memory, sharding) if memory.places_arrays else array
 
     def transpose(self, ct: Any, x: Any, *, sharding: NamedSharding) -> Any:
-        return [retyped(ct, x.aval)]
+        return [retyped(ct, dual(x.aval))]
 
-    def batch(
-        self, size: Any, xs: Sequence[Any], axes: Sequence[Any], *, sharding: NamedSharding
+    def batch_over(
+        self, axis: Any, xs: Sequence[Any], axes: Sequence[Any], /, *, sharding: NamedSharding
     ) -> Any:
         (x,), (at,) = xs, axes
         aval = aval_of(x)
         entries = [*sharding.spec, *[None] * (aval.ndim - 1 - len(sharding.spec))]
-        entries.insert(at, aval.split[at])
-        stacked = NamedSharding(sharding.mesh, PartitionSpec(*entries))
+        # Where the compiler decided meanwhile, the type says no more what splits the mapped axis.
+        entries.insert(at, aval.split[at] if axis.split is None else axis.split[1])
+        stacked = sharding.update(spec=sharding.spec.update(partitions=entries))
         return self.bind(x, sharding=stacked), at
 
 
 class MeshCast(TypeOfSharding):
-    """Say nothing of how the operand is sharded: the compiler decides what follows."""
+    """Say of how the operand is sharded what `mesh` has Explicit axes for, which is no other mesh.
+
+    Without one nothing is said: the compiler decides what follows.
+    """
 
     name = "mesh_cast"
 
-    def infer(self, x: Any) -> ShapedArray:
-        return plain(x)
+    def infer(self, x: Any, *, mesh: Any = None) -> ShapedArray:
+        return over_mesh(x, mesh)
 
-    def evaluate(self, x: Any) -> Any:
-        return with_type(x, plain(x.aval))
+    def evaluate(self, x: Any, *, mesh: Any = None) -> Any:
+        return with_type(x, over_mesh(x.aval, mesh))
 
-    def transpose(self, ct: Any, x: Any) -> Any:
-        return [retyped(ct, x.aval)]
+    def transpose(self, ct: Any, x: Any, *, mesh: Any = None) -> Any:
+        return [retyped(ct, dual(x.aval))]
 
-    def batch(self, size: Any, xs: Sequence[Any], axes: Sequence[Any]) -> Any:
-        return self.bind(*xs), axes[0]
+    def batch(self, size: Any, xs: Sequence[Any], axes: Sequence[Any], *, mesh: Any = None) -> Any:
+        return self.bind(*xs, mesh=mesh), axes[0]
+
+
+def over_mesh(aval: Any, mesh: Any) -> Any:
+    """Return a type that says of shardings what the Explicit axes of a mesh leave of it."""
+    if mesh is None or type(aval) is not ShardedArray:
+        return plain(aval)
+    return typed(aval, aval.placing.update(mesh=mesh))
 
 
 reshard_p = Reshard()
@@ -342,10 +421,20 @@ def auto(x: Any) -> Any:
     return mesh_cast_p.bind(x) if type(aval_of(x)) is ShardedArray else x
 
 
+def cast_to(x: Any, mesh: Any) -> Any:
+    """Return a value whose type says what the Explicit axes of a mesh leave of its sharding."""
+    aval = aval_of(x)
+    return x if over_mesh(aval, mesh) == aval else mesh_cast_p.bind(x, mesh=mesh)
+
+
 def retyped(x: Any, aval: ShapedArray) -> Any:
     """Return a value whose type says of its sharding what another type says."""
-    if aval_of(x).split == aval.split:
-        return x
+    here = aval_of(x)
+    if here.split == aval.split and here.sums == aval.sums:
+        if type(here) is not ShardedArray or type(aval) is not ShardedArray:
+            return x
+        if is_same_mesh(here.placing.mesh, aval.placing.mesh):
+            return x
     if type(aval) is ShardedArray:
         return reshard_p.bind(x, sharding=aval.placing)
     return auto(x)

@@ -26,6 +26,7 @@ from kiln.ops.dimension_numbers import CLIP, Window
 from kiln.ops.elementwise import add, constant, lt, select
 from kiln.ops.indexing import gather_p, scatter_p
 from kiln.ops.out_sharding import equal, resized
+from kiln.ops.out_sums import passed
 from kiln.ops.shape import (
     canonical_axis,
     expand_dims,
@@ -113,6 +114,9 @@ class DynamicSlice(Primitive):
 
     def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
         return resized(self.name, xs[0], results[0])
+
+    def sums(self, operands: Sequence[Any], params: dict[str, Any]) -> Any:
+        return passed(self.name, operands[:1])
 
     def numpy(self, x: Any, *starts: Any, slice_sizes: Any) -> Any:
         return x[_window(x.shape, starts, slice_sizes)]

@@ -24,6 +24,7 @@ from kiln.ir.types import ShapedArray
 from kiln.ops.elementwise import constant, select
 from kiln.ops.linear_op import LinearOp
 from kiln.ops.out_sharding import equal, resized
+from kiln.ops.out_sums import of_sum, passed
 from kiln.ops.shape import (
     broadcast_in_dim,
     canonical_axis,
@@ -164,6 +165,10 @@ class Pad(Primitive):
     def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
         return resized("padding", xs[0], results[0])
 
+    def sums(self, operands: Sequence[Any], params: dict[str, Any]) -> Any:
+        # What is padded with is added up, too.
+        return of_sum(self.name, operands)
+
     def numpy(self, x: Any, padding: Any, *, padding_config: Any) -> Any:
         spread = _padded_shape(
             x.shape, [(max(low, 0), max(high, 0), gap) for low, high, gap in padding_config]
@@ -277,6 +282,9 @@ class Concatenate(Primitive):
     def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
         return equal(self.name, xs)
 
+    def sums(self, operands: Sequence[Any], params: dict[str, Any]) -> Any:
+        return passed(self.name, operands)
+
     def numpy(self, *xs: Any, dimension: int) -> Any:
         return np.concatenate(xs, dimension)
 
@@ -326,6 +334,9 @@ class Split(Primitive):
 
     def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
         return [resized(self.name, xs[0], result) for result in results]
+
+    def sums(self, operands: Sequence[Any], params: dict[str, Any]) -> Any:
+        return passed(self.name, operands)
 
     def numpy(self, x: Any, *, sizes: Any, axis: int) -> Any:
         return np.split(x, list(itertools.accumulate(sizes))[:-1], axis) if sizes else []

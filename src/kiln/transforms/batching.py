@@ -38,7 +38,8 @@ class MappedAxis(Record):
         if self.split is None or not isinstance(found, ShapedArray):
             return found
         mesh, entry = self.split
-        return with_split(found, mesh, (*found.split[:at], entry, *found.split[at + 1 :]))
+        split = (*found.split[:at], entry, *found.split[at + 1 :])
+        return with_split(found, mesh, split, found.sums)
 
     def keeps_examples_apart(self, jaxpr: Jaxpr) -> bool:
         """Tell whether checks of a program are of single examples: it does not combine them."""

@@ -12,7 +12,8 @@ from kiln.core.leaks import check_leaks
 from kiln.core.staging import eval_jaxpr
 from kiln.core.trace import aval_of, state
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
-from kiln.ir.types import ShapedArray, is_told, plain
+from kiln.ir.told_types import is_told
+from kiln.ir.types import ShapedArray, dual, plain
 from kiln.ops.families import add
 from kiln.ops.shape import filled
 from kiln.ops.sharding import auto, retyped
@@ -168,7 +169,7 @@ def backward(
             if ct is None or type(ct) is Zero or not isinstance(v, Var) or v not in linear:
                 return
             if told:
-                ct = retyped(ct, v.aval)
+                ct = retyped(ct, dual(v.aval))
             cts[v] = add(cts[v], ct) if v in cts else ct
 
         for atom, given in zip(jaxpr.outvars, cotangents, strict=True):
@@ -188,7 +189,8 @@ def backward(
             state.source = eqn.source
             if eqn.primitive.multiple:
                 ct: Any = [
-                    Zero(v.aval) if c is None else c for v, c in zip(eqn.outvars, outs, strict=True)
+                    Zero(dual(v.aval)) if c is None else c
+                    for v, c in zip(eqn.outvars, outs, strict=True)
                 ]
             else:
                 ct = outs[0]
@@ -203,7 +205,7 @@ def backward(
     finally:
         state.source = previous
     return [
-        cts.get(v, Zero(v.aval))
+        cts.get(v, Zero(dual(v.aval)))
         for v, x in zip(jaxpr.invars, args, strict=True)
         if type(x) is Linear
     ]

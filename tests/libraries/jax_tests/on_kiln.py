@@ -21,9 +21,11 @@ from typing import Any
 import kiln
 import kiln.as_jax
 from kiln.as_jax.private import PrivateModule
+from tests.libraries.jax_tests.counting import tell_events
 from tests.libraries.jax_tests.pallas_stand_ins import pallas_stand_ins
 from tests.libraries.jax_tests.program_stand_ins import program_stand_ins
 from tests.libraries.jax_tests.recording import SOURCE, rename_by
+from tests.libraries.jax_tests.sharding_stand_ins import install_attributes, sharding_stand_ins
 from tests.libraries.jax_tests.sizes_stand_ins import sizes_stand_ins
 from tests.libraries.jax_tests.stand_ins import Configuration, stand_ins
 
@@ -94,12 +96,13 @@ def _install() -> None:
     for name in ("jax._src", "jax._src.pallas"):
         importlib.import_module(name).__class__ = _PrivateWithSupport
     importlib.import_module("jax._src.config").__class__ = Configuration
-    for name, values in (
-        *stand_ins().items(),
-        *program_stand_ins().items(),
-        *pallas_stand_ins().items(),
-        *sizes_stand_ins().items(),
-    ):
+    install_attributes()
+    tell_events()
+    found = (
+        *(stand_ins(), program_stand_ins(), sharding_stand_ins()),
+        *(pallas_stand_ins(), sizes_stand_ins()),
+    )
+    for name, values in (each for names in found for each in names.items()):
         module = _module(name)
         vars(module).update(values)
         parent, _, last = name.rpartition(".")

@@ -6,6 +6,7 @@ which the tests compare with it, is given to kiln's arrays here and for these te
 
 from __future__ import annotations
 
+import functools
 import types
 from dataclasses import dataclass
 from typing import Any
@@ -98,6 +99,14 @@ def _hash(tag: str) -> types.SimpleNamespace:
     return types.SimpleNamespace(bind=bind)
 
 
+def _keys_of(seeds: Any, impl: Any) -> Any:
+    """Return a key for each of an array of seeds."""
+    make: Any = functools.partial(random.key, impl=impl.name)
+    for _ in np.shape(seeds):
+        make = kiln.vmap(make)
+    return make(seeds)
+
+
 def random_stand_ins() -> dict[str, dict[str, Any]]:
     """Return the names of private modules by module, and give keys the fields that tests read."""
     for kind in (ConcreteArray, Tracer):
@@ -122,7 +131,7 @@ def random_stand_ins() -> dict[str, dict[str, Any]]:
             "random_wrap_p": random_bits.random_wrap_p,
             "random_wrap": _wrap,
             "random_unwrap": _unwrap,
-            "random_seed": lambda seeds, impl: random.key(seeds, impl=impl.name),
+            "random_seed": _keys_of,
         },
         "jax._src.random.rbg": {
             "rbg_prng_impl": GENERATORS["rbg"],

@@ -320,8 +320,11 @@ def _configuration() -> dict[str, Any]:
     }
 
 
-def _converted(x: Any, dtype: Any = None, weak_type: bool = False) -> Any:
-    return convert_element_type(x, jnp.result_type(x) if dtype is None else dtype, weak_type)
+def _converted(
+    operand: Any, new_dtype: Any = None, weak_type: bool = False, sharding: Any = None
+) -> Any:
+    dtype = jnp.result_type(operand) if new_dtype is None else new_dtype
+    return kiln.device_put(convert_element_type(operand, dtype, weak_type), sharding)
 
 
 def _remaining(axes: Iterable[int], *taken: Iterable[int]) -> list[int]:

@@ -58,3 +58,17 @@ def test_other_layouts_are_refused(layout: Layout) -> None:
     ):
         with pytest.raises(ValueError, match="in the order of their axes"):
             use()
+
+
+def test_a_layout_that_the_compiler_chooses_is_that_of_all_arrays() -> None:
+    x = np.arange(6.0, dtype=np.float32).reshape(2, 3)
+    f = kiln.jit(lambda x: x.T, in_shardings=Format(Layout.AUTO), out_shardings=Format(Layout.AUTO))
+    out = f(x)
+    assert out.format.layout == Layout((0, 1))
+    np.testing.assert_array_equal(out, x.T)
+    with pytest.raises(ValueError, match="should be concrete"):
+        kiln.device_put(x, Format(Layout.AUTO, out.sharding))
+    with pytest.raises(ValueError, match="cannot be used in place of"):
+        kiln.ShapeDtypeStruct((2, 3), "float32", sharding=Format(Layout.AUTO))
+    made = kiln.make_array_from_callback((2, 3), out.format, lambda index: x[index])
+    np.testing.assert_array_equal(made, x)

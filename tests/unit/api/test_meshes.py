@@ -97,8 +97,14 @@ def test_smap_maps_array_axes() -> None:
     with kiln.set_mesh(mesh()):
         f = kiln.smap(lambda x: x + lax.psum(x, "x"), in_axes=1, out_axes=1, axis_name="x")
         assert f(jnp.ones((2, 4))).tolist() == [[5.0] * 4] * 2
-    with pytest.raises(TypeError, match="smap in_axes must be an int"):
-        kiln.smap(lambda x: x, out_axes=0, axis_name="x")
+        x = kiln.device_put(jnp.arange(8.0).reshape(2, 4), P(None, "x"))
+        f = kiln.smap(lambda x: x + lax.psum(x, "x"), out_axes=1, axis_name="x")
+        assert f(x).tolist() == [[6.0, 7.0, 8.0, 9.0], [26.0, 27.0, 28.0, 29.0]]
+    with (
+        kiln.set_mesh(kiln.make_mesh((4,), ("x",))),
+        pytest.raises(TypeError, match="in_axes was not specified"),
+    ):
+        kiln.smap(lambda x: x, out_axes=0, axis_name="x")(jnp.ones(4))
 
 
 def test_guards_accept_what_kiln_does() -> None:

@@ -54,6 +54,18 @@ BODIES = {
         SQUARE,
     ),
     "all_gather of two axes": (lambda v: lax.all_gather(v, ("y", "x")), BOTH, ALL, SQUARE),
+    "all_gather, the same everywhere": (
+        lambda v: lax.all_gather(v, "x", tiled=True, to="invarying"),
+        BOTH,
+        P(None, "y"),
+        SQUARE,
+    ),
+    "all_gather of rows, the same everywhere": (
+        lambda v: lax.all_gather(v, ("x", "y"), axis=1, to="invarying").sum(1),
+        BOTH,
+        P(),
+        SQUARE,
+    ),
     "psum_scatter": (lambda v: lax.psum_scatter(v, "y"), P("x"), ALL, SQUARE),
     "psum_scatter, tiled": (
         lambda v: lax.psum_scatter(v, "x", scatter_dimension=1, tiled=True),
@@ -412,12 +424,47 @@ def test_members_in_different_branches_do_not_talk() -> None:
 def test_casts_that_make_no_sense() -> None:
     for f, why in (
         (lambda v: lax.pcast(v, "x", to="varying"), "varies along 'x' already"),
-        (lambda v: lax.pcast(v, "z", to="varying"), "not a mesh axis"),
+        (lambda v: lax.pcast(v, "z", to="varying"), "unbound axis name: z"),
         (lambda v: lax.pcast(v, "y", to="reduced"), "must be 'varying'"),
     ):
-        with pytest.raises(ValueError, match=why) as error:
+        with pytest.raises((ValueError, NameError), match=why) as error:
             over(f, P("x"), P("x"))(SQUARE)
         assert len(str(error.value).splitlines()) == 3
+
+
+def test_types_inside_two_maps_vary_along_the_axes_of_both() -> None:
+    found = {}
+
+    def inner(v):
+        found["inner"] = v.aval.varying
+        return lax.psum(v, "y")
+
+    def outer(v):
+        out = kiln.shard_map(inner, in_specs=P(None, "y"), out_specs=P(), axis_names={"y"})(v)
+        found["outer"] = out.aval.varying
+        return out
+
+    with kiln.set_mesh(MESH):
+        f = kiln.shard_map(outer, in_specs=P("x"), out_specs=P("x"), axis_names={"x"})
+        close(f(SQUARE), SQUARE[:, :4] + SQUARE[:, 4:])
+        assert found == {"inner": {"x", "y"}, "outer": {"x"}}
+        with pytest.raises(ValueError, match=r"only varying across mesh axes \{\} and not \{x\}"):
+            kiln.shard_map(outer, in_specs=P("x"), out_specs=P(), axis_names={"x"})(SQUARE)
+
+
+def test_arguments_that_are_no_arrays_have_no_specs() -> None:
+    what = object()
+
+    def f(o, v):
+        assert o["it"] is what
+        return v + lax.psum(v, "x")
+
+    mapped = over(f, ({"it": None}, P("x")), P("x"))
+    want = over(lambda v: v + lax.psum(v, "x"), P("x"), P("x"))(SQUARE)
+    close(mapped({"it": what}, SQUARE), want)
+    close(kiln.jit(lambda v: mapped({"it": what}, v))(SQUARE), want)
+    with pytest.raises(TypeError, match="not a valid"):
+        over(f, P("x"), P("x"))({"it": what}, SQUARE)
 
 
 # Programs.

@@ -66,7 +66,7 @@ def test_other_mismatches_are_errors() -> None:
     np.testing.assert_allclose(ahead(table(2), table(3, 9)), table(2) @ table(3, 9), rtol=1e-5)
     _, wrong, _ = refusal(lambda: ahead(table(5, 4), table(3, 4)))
     assert wrong == (
-        "Argument types differ from those compiled for: "
+        "Argument types differ from the types for which this computation was compiled: "
         "argument a compiled with float32[n,3] and called with float32[5,4]"
     )
     _, wrong, _ = refusal(lambda: ahead(table(5).astype(np.int32), table(3, 4)))
@@ -102,7 +102,8 @@ def test_one_name_has_one_size() -> None:
     ahead = f.lower(table(5), table(5)).compile()
     _, wrong, _ = refusal(lambda: ahead(table(6), table(7)))
     assert wrong == (
-        "Argument types differ from those compiled for: argument b compiled with float32[n,3], "
+        "Argument types differ from the types for which this computation was compiled: argument b "
+        "compiled with float32[n,3], "
         "where n is 6, and called with float32[7,3]"
     )
     np.testing.assert_allclose(ahead(table(6), table(6)), 2 * table(6))

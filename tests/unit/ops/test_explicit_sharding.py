@@ -43,6 +43,67 @@ def test_arrays_have_types_that_tell() -> None:
     assert str((x + 1).aval) == "float32[8@x,4@y]"
 
 
+def test_the_mapped_axis_stays_split_where_the_compiler_decides() -> None:
+    a, b = put("x", None, "y", value=HOST.reshape(4, 4, 2)), put("y", value=HOST[:2])
+    f = kiln.vmap(lambda a, b: jnp.dot(a, b, out_sharding=P(None, "y")), (0, None))
+    for out in (f(a, b), kiln.jit(f)(a, b)):
+        assert str(kiln.typeof(out)) == "float32[4@x,4,4@y]"
+        np.testing.assert_allclose(out, HOST.reshape(4, 4, 2) @ HOST[:2])
+    g = kiln.vmap(auto_axes(lambda a: a + 1, out_sharding=P()))
+    assert str(kiln.typeof(kiln.jit(g)(a))) == "float32[4@x,4,2]"
+
+
+def test_some_axes_are_left_to_the_compiler() -> None:
+    found: list[str] = []
+
+    def f(a: Any) -> Any:
+        found.append(str(kiln.typeof(a)))
+        return jnp.sin(a)
+
+    a = put("x", "y")
+    out = kiln.jit(auto_axes(f, axes="x", out_sharding=P("x", "y")))(a)
+    assert (found[-1], str(kiln.typeof(out))) == ("float32[8,4@y]", "float32[8@x,4@y]")
+    np.testing.assert_allclose(out, np.sin(HOST), rtol=1e-6)
+    kiln.set_mesh(mesh(AxisType.Auto))
+    a = kiln.device_put(HOST, P("x", "y"))
+    out = kiln.jit(explicit_axes(f, axes="y", in_sharding=P(None, "y")))(a)
+    assert (found[-1], str(kiln.typeof(out))) == ("float32[8,4@y]", "float32[8,4]")
+    np.testing.assert_allclose(out, np.sin(HOST), rtol=1e-6)
+
+
+def test_a_rule_of_ones_own_inside_a_scan() -> None:
+    @kiln.custom_vjp
+    def f(x: Any, w: Any) -> Any:
+        return jnp.sin(x @ w)
+
+    f.defvjp(
+        lambda x, w: (f(x, w), (x, w)),
+        lambda res, ct: (
+            (ct * jnp.cos(res[0] @ res[1])) @ res[1].T,
+            jnp.dot(res[0].T, ct * jnp.cos(res[0] @ res[1]), out_sharding=P()),
+        ),
+    )
+
+    def loss(x: Any, w: Any) -> Any:
+        return lax.scan(lambda x, _: (f(x, w), None), x, None, 3)[0].sum()
+
+    w = np.linspace(-1, 1, 16, dtype=np.float32).reshape(4, 4)
+    found = kiln.jit(kiln.grad(loss, (0, 1)))(put("x", None), put(value=w))
+    assert str(kiln.typeof(found[0])) == "float32[8@x,4]"
+    kiln.set_mesh(None)
+
+    def plain(x: Any, w: Any) -> Any:
+        return lax.scan(lambda x, _: (jnp.sin(x @ w), None), x, None, 3)[0].sum()
+
+    for got, want in zip(found, kiln.grad(plain, (0, 1))(HOST, w), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+def test_rows_of_a_split_array() -> None:
+    for row, want in zip(put("x", "y"), HOST, strict=True):
+        np.testing.assert_array_equal(row, want)
+
+
 def test_no_mesh_need_be_in_force() -> None:
     x = put("x")
     kiln.set_mesh(None)

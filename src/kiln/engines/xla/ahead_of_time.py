@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from kiln.base.errors import JaxRuntimeError, UnsupportedPrimitive, three_lines
 from kiln.core.engine import Program
 from kiln.core.topology import DescribedDevice
 from kiln.engines.xla.binding import XlaError
 from kiln.engines.xla.buffers import Buffer
-from kiln.engines.xla.client import output_blocks
+from kiln.engines.xla.layouts import output_blocks
 from kiln.engines.xla.module import LoweredModule
 from kiln.engines.xla.plugins import compile_for
-from kiln.ir.sharding import Sharding, SingleDeviceSharding, named_like
+from kiln.ir.sharding import Blocks, Sharding, SingleDeviceSharding, named_like
 
 # Routines that only the host has: LAPACK's, and calls of Python functions.
 _ON_HOST = ("lapack_", "xla_ffi_python_cpu_callback")
@@ -57,9 +57,13 @@ class DescribedExecutable:
         assert placement is not None
         if len(placement.devices) == 1:
             return [SingleDeviceSharding(self.device)] * len(avals)
-        found = output_blocks(self.raw, [aval.ndim for aval in avals], len(placement.devices))
+        found = output_blocks(
+            self.raw,
+            [None if s else a.ndim for s, a in zip(placement.out_shardings, avals, strict=True)],
+            len(placement.devices),
+        )
         return [
-            named_like(placement.devices, blocks, placement.mesh) if wanted is None else wanted
+            wanted or named_like(placement.devices, cast(Blocks, blocks), placement.mesh)
             for wanted, blocks in zip(placement.out_shardings, found, strict=True)
         ]
 

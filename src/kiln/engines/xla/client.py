@@ -29,10 +29,10 @@ from kiln.engines.xla import buffers, coordination
 from kiln.engines.xla.apart import apart, inside
 from kiln.engines.xla.binding import XlaError, failed, parts_of, without_jax
 from kiln.engines.xla.host_copies import OWN_COPY_BYTES, copied, each_copied_once
-from kiln.engines.xla.layouts import DeviceSharding, blocks_of, hlo_of
+from kiln.engines.xla.layouts import DeviceSharding, hlo_of
 from kiln.engines.xla.mlir import hlo, parse_alone
 from kiln.engines.xla.text import host_dtype
-from kiln.ir.sharding import Blocks, Sharding
+from kiln.ir.sharding import Blocks, Sharding, SingleDeviceSharding
 from kiln.ir.types import ShapedArray
 
 Buffer = Any
@@ -148,6 +148,8 @@ class Client:
             if not share and value.nbytes >= OWN_COPY_BYTES:
                 value, share = copied(value), True
             placement, parts, devices = self._first, [value], self._first_list
+        elif sharding.unreduced:
+            return self._put_parts(value, sharding)
         else:
             placement = self.placement(sharding, value.ndim)
             pieces = split(sharding, value, apart=not value.size)
@@ -167,6 +169,12 @@ class Client:
             semantics,
             True,
         )
+
+    def _put_parts(self, value: np.ndarray, sharding: Sharding) -> Buffer:
+        # XLA takes parts of the same shape for copies of one.
+        pieces = zip(sharding.addressable_order, split(sharding, value), strict=True)
+        parts = [self.put(x, SingleDeviceSharding(sharding.devices[i])) for i, x in pieces]
+        return self.join(ShapedArray(value.shape, value.dtype), sharding, parts)
 
     def moved(self, buffer: Buffer, ndim: int, sharding: Sharding) -> Buffer:
         """Copy a buffer from one device to another, bypassing the host."""
@@ -490,11 +498,3 @@ def register_lapack() -> None:
 def jaxlib_version() -> str:
     """Return the version of jaxlib."""
     return str(jaxlib.__version__)
-
-
-def output_blocks(raw: Any, ndims: Sequence[int], count: int) -> list[Blocks]:
-    """Return how the results of an executable on `count` devices are sharded."""
-    found = raw.get_output_shardings() or [None] * len(ndims)
-    # For a program without results it names the sharding of an empty tuple.
-    pairs = zip(found, ndims, strict=True) if ndims else ()
-    return [blocks_of(proto, count, ndim) for proto, ndim in pairs]

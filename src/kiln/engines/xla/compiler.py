@@ -9,7 +9,7 @@ import functools
 import hashlib
 import os
 from collections.abc import Collection, Sequence
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, cast
 
 from kiln.base.errors import UnsupportedPrimitive, three_lines
 from kiln.base.signals import HeldBack
@@ -18,7 +18,7 @@ from kiln.core.engine import Placement, Program
 from kiln.core.topology import DescribedDevice
 from kiln.engines.xla.ahead_of_time import DescribedExecutable, require_translated
 from kiln.engines.xla.artefacts import artefact, artefact_text
-from kiln.engines.xla.client import Client, client, is_alone, jaxlib_version, output_blocks
+from kiln.engines.xla.client import Client, client, is_alone, jaxlib_version
 from kiln.engines.xla.effects import Effects
 from kiln.engines.xla.executable import (
     CallingExecutable,
@@ -27,6 +27,7 @@ from kiln.engines.xla.executable import (
     XlaExecutable,
     with_token,
 )
+from kiln.engines.xla.layouts import output_blocks
 from kiln.engines.xla.levels import client_of_level
 from kiln.engines.xla.mlir import hlo, parse
 from kiln.engines.xla.module import LoweredModule
@@ -36,7 +37,7 @@ from kiln.engines.xla.shared_programs import exchanges_data, prepare, processes_
 from kiln.engines.xla.untrusted import check_artefacts
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.mesh import Mesh, PartitionSpec
-from kiln.ir.sharding import NamedSharding, Sharding, SingleDeviceSharding, named_like
+from kiln.ir.sharding import Blocks, NamedSharding, Sharding, SingleDeviceSharding, named_like
 from kiln.ir.types import ShapedArray
 
 _LOWERED = "module of the xla engine"
@@ -294,10 +295,13 @@ def _out_shardings(
     raw: Any, placement: Placement, avals: Sequence[ShapedArray], with_token: bool
 ) -> list[Sharding]:
     """Return the shardings of the results, by name: those requested, or XLA's choice."""
-    ndims = [1] * with_token + [aval.ndim for aval in avals]
+    ndims = [1] * with_token + [
+        aval.ndim if wanted is None else None
+        for wanted, aval in zip(placement.out_shardings, avals, strict=True)
+    ]
     found = output_blocks(raw, ndims, len(placement.devices))[int(with_token) :]
     return [
-        named_like(placement.devices, blocks, placement.mesh) if wanted is None else wanted
+        wanted or named_like(placement.devices, cast(Blocks, blocks), placement.mesh)
         for wanted, blocks in zip(placement.out_shardings, found, strict=True)
     ]
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from jaxlib import _jax, xla_client
 
+from kiln.base.errors import three_lines
 from kiln.ir.sharding import Blocks
 
 
@@ -51,12 +52,31 @@ def hlo_of(blocks: Blocks) -> Any:
     return xla_client.HloSharding.from_proto(proto)
 
 
+_UNREDUCED = xla_client.OpSharding.Type.UNREDUCED
+
+
 def blocks_of(proto: Any, count: int, ndim: int) -> Blocks:
     """Return how XLA shards an array of rank `ndim` over `count` devices."""
     hlo = None if proto is None else xla_client.HloSharding.from_proto(proto)
+    if hlo is not None and (hlo.is_unreduced() or _UNREDUCED in hlo.subgroup_types()):
+        raise NotImplementedError(
+            three_lines(
+                "compiling a program over several devices",
+                "XLA leaves a result unreduced, and nothing says that it is",
+                "say how the result is sharded: out_shardings=, or kiln.reshard(x, P(...))",
+            )
+        )
     if hlo is None or hlo.is_replicated() or not ndim:
         return Blocks((1,) * ndim, ((0,) * ndim,) * count)
     dims = list(hlo.tile_assignment_dimensions())
     places = list(np.ndindex(*dims))
     where = dict(zip(hlo.tile_assignment_devices(), places, strict=True))
     return Blocks(tuple(dims[:ndim]), tuple(where[i][:ndim] for i in range(count)))
+
+
+def output_blocks(raw: Any, ndims: Sequence[int | None], count: int) -> list[Blocks | None]:
+    """Return how results of an executable on `count` devices are sharded; None for rank None."""
+    found = raw.get_output_shardings() or [None] * len(ndims)
+    # For a program without results it names the sharding of an empty tuple.
+    pairs = zip(found, ndims, strict=True) if ndims else ()
+    return [None if ndim is None else blocks_of(proto, count, ndim) for proto, ndim in pairs]

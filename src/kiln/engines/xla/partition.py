@@ -6,7 +6,7 @@ Programs number their devices from 0; the order is that of the placement they ar
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -79,8 +79,18 @@ class Partition:
         mesh = self.placement.mesh or Mesh(self.devices, "devices")
         return NamedSharding(mesh, PartitionSpec())
 
-    def body(self, sharding: Sharding, ndim: int, *, open_dims: bool = False) -> str:
-        """Return `<@mesh, [{"x"}, {}]>`; with `open_dims`, others may be sharded further."""
+    def body(
+        self,
+        sharding: Sharding,
+        ndim: int,
+        *,
+        open_dims: bool = False,
+        whole: Collection[Any] = (),
+    ) -> str:
+        """Return `<@mesh, [{"x"}, {}]>`; with `open_dims`, others may be sharded further.
+
+        But they are not along the axes in `whole`.
+        """
         if not isinstance(sharding, NamedSharding):
             sharding = named_like(sharding.devices, sharding.blocks(ndim), None)
         entries = [*sharding.spec, *[None] * (ndim - len(sharding.spec))]
@@ -91,7 +101,9 @@ class Partition:
             else "{" + ", ".join([*(f'"{name}"' for name in axes_of(entry)), *more]) + "}"
             for entry in entries
         ]
-        return f"<@{self._symbol(sharding.mesh)}, [{', '.join(dims)}]>"
+        sums = _listed(sharding.mesh, "replicated", whole)
+        sums += _listed(sharding.mesh, "unreduced", sharding.unreduced)
+        return f"<@{self._symbol(sharding.mesh)}, [{', '.join(dims)}]{sums}>"
 
     @contextmanager
     def inside(self, manual: Manual) -> Iterator[None]:
@@ -139,7 +151,8 @@ class Partition:
         if own is not None and own.axis_sizes == mesh.axis_sizes:
             devices = own.flat
         grid = np.array(devices, dtype=object).reshape(mesh.axis_sizes)
-        return NamedSharding(Mesh(grid, mesh.axis_names), sharding.spec)
+        kinds = mesh.axis_types if sharding.unreduced else None
+        return NamedSharding(Mesh(grid, mesh.axis_names, kinds), sharding.spec)
 
     def _symbol(self, mesh: Mesh) -> str:
         if not mesh.are_all_axes_auto:
@@ -162,3 +175,8 @@ class Partition:
         if self._calls_host:
             found.append(f"  sdy.mesh @{HOST} = <[], device_ids=[0]>")
         return found
+
+
+def _listed(mesh: Mesh, what: str, axes: Collection[Any]) -> str:
+    names = ", ".join(f'"{name}"' for name in mesh.axis_names if name in axes)
+    return f", {what}={{{names}}}" if names else ""

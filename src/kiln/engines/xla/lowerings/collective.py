@@ -191,6 +191,7 @@ LOWERINGS: dict[Primitive, Lowering] = {
     ops.pmin_p: _reduction("min"),
     ops.axis_index_p: _axis_index,
     exchange.all_gather_p: _all_gather,
+    exchange.all_gather_invariant_p: _all_gather,
     exchange.reduce_scatter_p: _reduce_scatter,
     exchange.all_to_all_p: _all_to_all,
     exchange.ppermute_p: _permute,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from kiln.core.primitive import Primitive
 from kiln.engines.xla.builder import Builder, Lowering, Value, type_of
+from kiln.ir.mesh import axes_of
 from kiln.ir.sharding import NamedSharding, Sharding, fitted
 from kiln.ir.types import ShapedArray
 from kiln.ops import sharding as ops
@@ -18,6 +19,8 @@ def _sharding_constraint(
     partition = b.module.partition
     if partition.count == 1 or partition.manual:
         return x
+    if isinstance(sharding, NamedSharding) and not sharding.devices:
+        sharding = partition.over_devices(sharding)
     body = partition.body(fitted(sharding, x.aval.shape), x.ndim)
     result: Value = b.emit(f"sdy.sharding_constraint {x} {body} : {type_of(x.aval)}", x.aval)
     return result
@@ -28,7 +31,11 @@ def _reshard(b: Builder, out: Sequence[ShapedArray], x: Value, *, sharding: Name
     if partition.count == 1 or partition.manual:
         return x
     # Along axes that types do not speak of, the compiler may split further.
-    body = partition.body(sharding, x.ndim, open_dims=not sharding.mesh.are_all_axes_explicit)
+    mesh = sharding.mesh
+    named = {name for entry in sharding.spec for name in axes_of(entry)} | sharding.unreduced
+    is_free = not mesh.are_all_axes_explicit
+    whole = set(mesh.explicit_axes) - named if is_free else ()
+    body = partition.body(sharding, x.ndim, open_dims=is_free, whole=whole)
     result: Value = b.emit(f"sdy.sharding_constraint {x} {body} : {type_of(x.aval)}", x.aval)
     return result
 
