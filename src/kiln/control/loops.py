@@ -395,7 +395,7 @@ def fori_loop(
         outs = _bind_scan(body, [first, *carry], [], length, False, at_a_time)
     else:
         goes_on = stage_body(
-            "fori_loop", lambda i, val: lt(i, last), in_tree, [counter, *avals], body_fun
+            "fori_loop, end", lambda i, val: lt(i, last), in_tree, [counter, *avals], body_fun
         )
         outs = _bind_while(goes_on, body, [first, *carry])
     return tree_unflatten(tree, outs[1:])
