@@ -71,6 +71,7 @@ class CustomLin(Primitive):
 
     name = "custom_lin"
     multiple = True
+    pulls_zeros = True
 
     def bind(self, *args: Any, **params: Any) -> Any:
         trace = state.trace
