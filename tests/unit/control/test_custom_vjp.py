@@ -331,7 +331,7 @@ def test_nondiff_arguments_by_name():
 
 
 def test_a_rule_runs_for_cotangents_that_are_zero() -> None:
-    """As flax's scales of 8-bit floats need it: they are what the rule says, whatever comes back."""
+    """As scales of 8-bit floats need it: they are what the rule says, whatever comes back."""
 
     @kiln.custom_vjp
     def scaled(h):
@@ -356,7 +356,7 @@ def test_a_rule_runs_for_cotangents_that_are_zero() -> None:
         return kiln.lax.stop_gradient(product(*scaled(h))).sum() + h[0]
 
     def looped(h):
-        step = lambda total, x: (total + product(*scaled(h * x)).sum(), None)  # noqa: E731
+        step = lambda total, x: (total + product(*scaled(h * x)).sum(), None)
         return kiln.lax.scan(step, 0.0, jnp.arange(2.0))[0] + h[0]
 
     h = jnp.arange(3.0)
