@@ -124,6 +124,9 @@ class HostCall(Primitive):
         failure = None
         try:
             outs = checked(callback(*arrays), result_avals)
+        except FloatingPointError:
+            # What a debugging option found in the function.
+            raise
         except Exception as error:  # noqa: BLE001, whatever the user's function raises
             failure = described(error)
         if failure is not None:

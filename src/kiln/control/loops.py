@@ -16,6 +16,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.config import options
 from kiln.base.errors import three_lines
+from kiln.base.lazy import ref_rows
 from kiln.base.source import api_boundary, current_source, definition_of
 from kiln.base.tree import (
     PyTreeDef,
@@ -42,7 +43,6 @@ from kiln.control.bodies import (
 )
 from kiln.control.branches import known_value
 from kiln.control.high_values import carrying, over_fori, over_scan, over_while
-from kiln.control.ref_rows import scan_over_refs
 from kiln.control.region import memoized, merge, select_by
 from kiln.control.scan import scan_p, slice_type
 from kiln.control.scan_split import split_by_counts
@@ -100,7 +100,7 @@ def scan(
     at_a_time = _unroll("scan", unroll, count)
     if any(type(x) is Ref for x in rows):
         told = {"length": count, "reverse": reverse, "unroll": unroll}
-        return scan_over_refs(scan, f, init, rows, rows_tree, **told)
+        return ref_rows.scan_over_refs(scan, f, init, rows, rows_tree, **told)
     if not options().jit and type(count) is int and count:
         return _scan_in_python(f, init, rows, rows_tree, count, reverse)
     slices = [slice_type(aval_of(x)) for x in rows]

@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any
 
+from kiln.base.lazy import discharge
 from kiln.base.named_tuples import NamedTuple
 from kiln.content.by_content import Slots, constants_from
 from kiln.content.fingerprint import Content
-from kiln.control.discharge import discharged, has_refs, takes_refs
 from kiln.core.array import ConcreteArray, copied
 from kiln.core.ref import Ref
 from kiln.core.trace import Tracer, state
 from kiln.execution.compilation import CachedProgram
 from kiln.execution.placement import PlacementRequest, Placer
 from kiln.ir.jaxpr import Jaxpr
+from kiln.ir.ref_type import has_refs, takes_refs
 from kiln.ir.size_values import evaluate
 from kiln.ir.sizes import Size
 from kiln.jit.compiler_options import Settings
@@ -154,7 +155,7 @@ class Recording:
     ) -> Placer:
         """Return a placer that nothing else uses."""
         return Placer(
-            discharged(self.jaxpr) if has_refs(self.jaxpr) else self.jaxpr,
+            discharge.discharged(self.jaxpr) if has_refs(self.jaxpr) else self.jaxpr,
             self.name,
             hidden=len(self.consts),
             request=request,
