@@ -36,6 +36,7 @@ from kiln.content.by_content import Slots, constants_from, is_plain, slots_of
 from kiln.content.fingerprint import content_of
 from kiln.control import kept_bodies
 from kiln.control.region import memoized
+from kiln.control.selected_writes import without_copies
 from kiln.core.array import Array
 from kiln.core.ref import Ref, returned_ref
 from kiln.core.staging import check_may_trace, stage_region
@@ -52,6 +53,7 @@ from kiln.ir.user_code import holds_user_code, is_shareable
 from kiln.ops.collective import varied, vary_p
 from kiln.ops.conversion import convert_element_type
 
+LOOPS = frozenset(["scan", "while_loop", "fori_loop"])
 SCALARS = (bool, int, float, complex, np.generic)
 
 
@@ -222,6 +224,8 @@ def _record(
         purpose=construct,
         arg_names=_argument_names(user, in_tree),
     )
+    if construct in LOOPS:
+        jaxpr = without_copies(jaxpr)
     return Body(jaxpr, consts, trees[0])
 
 
