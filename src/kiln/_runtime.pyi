@@ -22,9 +22,9 @@ class State:
     overrides: dict[str, Any] | None
     root: Any
     trace: Any
-    axes: tuple[tuple[Any, Any, bool | None], ...]
+    axes: tuple[tuple[Any, Any, Any], ...]
     tracked: frozenset[Any]
-    bound: tuple[tuple[tuple[Any, Any, bool | None], ...], frozenset[Any]]
+    bound: tuple[tuple[tuple[Any, Any, Any], ...], frozenset[Any]]
     source: Any
 
 state: State

@@ -98,11 +98,13 @@ def test_failures_are_grouped() -> None:
 
 
 def test_the_table_has_a_line_for_all() -> None:
-    text = table([Row("a_test.py", 4, 2, 1), Row("b_test.py", 6, 0, 0)])
-    assert text.splitlines()[2:] == [
-        "| a_test.py | 4 | 2 | 1 | 50 % |",
-        "| b_test.py | 6 | 0 | 0 |  |",
-        "| all | 10 | 2 | 1 | 50 % |",
+    rows = [Row("a_test.py", 4, 2, 1, 400), Row("b_test.py", 6, 0, 0), Row("c_test.py", 3, 2, 2)]
+    assert table(rows).splitlines()[2:] == [
+        "| a_test.py | 400 | 4 | 2 | 1 | 50 % |",
+        "| b_test.py | 6 | 6 | 0 | 0 |  |",
+        "| c_test.py | 3 | 3 | 2 | 2 | 100 % |",
+        "| all | 409 | 13 | 4 | 3 | 75 % |",
+        "| by how many tests each has | | | | | 50.5 % |",
     ]
 
 
@@ -143,7 +145,7 @@ def test_what_crashes_or_hangs_costs_one_test(tmp_path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     limits = Limits(test_s=1.0, silent_s=40.0)
-    found = run_file(tests / "made_test.py", "kiln", limits)
+    found = run_file(tests.parent, "made_test.py", "kiln", limits)
     assert found.tests == {
         "Test::test_a": "passed",
         "Test::test_b": "failed",
@@ -154,7 +156,7 @@ def test_what_crashes_or_hangs_costs_one_test(tmp_path: Path) -> None:
     }
     assert reason(found.texts["Test::test_b"]) == "ValueError: no"
     assert "processor time" in found.texts["Test::test_d"]
-    lost = run_file(tests / "lost_test.py", "kiln", limits)
+    lost = run_file(tests.parent, "lost_test.py", "kiln", limits)
     assert load_reason(lost.load) == "ValueError: not today"
 
 
@@ -168,7 +170,7 @@ def test_the_command_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(command, "run_file", lambda *args, **kwargs: outcome)
     command.main([str(tmp_path), "a_test.py", "--report", str(tmp_path)])
     text = (tmp_path / "report.md").read_text()
-    assert "| a_test.py | 3 | 2 | 1 | 50 % |" in text
+    assert "| a_test.py | 9 | 3 | 2 | 1 | 50 % |" in text
     assert "- 1: ValueError: no: `c`" in text
     with pytest.raises(SystemExit, match="never asked about b_test"):
         command.main([str(tmp_path), "b_test.py", "--report", str(tmp_path)])

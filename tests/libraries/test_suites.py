@@ -155,7 +155,7 @@ def test_the_command_reports(
     assert "other: not run" in capsys.readouterr().out
     text = (tmp_path / "report.md").read_text()
     assert "| library |" in text
-    assert "| made | 2 | 2 | 1 | 50 % |" in text
+    assert "| made | 2 | 2 | 2 | 1 | 50 % |" in text
     assert "- 1: ValueError: no: `tests/test_made.py::test_wrong`" in text
     with pytest.raises(SystemExit, match="not in the table"):
         command.main(["unknown", *places])

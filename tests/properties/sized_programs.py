@@ -64,6 +64,7 @@ TEXTS: dict[tuple[tuple[str, ...], str], str] = {
     (("row",), "row"): ALONG
     + """
         {0} + jnp.linspace(0.0, 1.0, n)|{0}[jnp.argsort(x)]|x[:n] + {0}
+        jnp.pad({0}, (0, {0}.shape[0] // 2))[:n]
         kiln.grad(lambda a: jnp.sum(a[1:] * a[:-1]) + jnp.mean(a))({0})
     """,
     (("part",), "part"): ALONG + "|" + PARTS,

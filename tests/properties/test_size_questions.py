@@ -23,6 +23,11 @@ SIZES = range(71)
 
 QUESTIONS = (
     *("n == {a}", "n != {a}", "{a} == n", "n % {b} == {a}", "n // {b} == {a}", "n * 2 == {a}"),
+    *(
+        "n // (y.shape[0] + {b}) == {a}",
+        "n % (y.shape[0] + {b}) > {a}",
+        "({b} + {c}) // (n + 1) == {a}",
+    ),
     *("n in ({a}, {c})", "(n, {a}) == ({c}, {a})", "x.shape == ({a},)", "n - {a} == {c}"),
     *("[{a}, {c}].count(n)", "n == {a} or n == {c}", "n % {b} == 0 and n != {c}", "n == {a}.0"),
     *("divmod(n, {b})[1] == {a}", "n + n == {a}", "x.size == {a}", "len(x.shape) == {a}"),
@@ -41,6 +46,7 @@ STEPS = (
         "x.at[:1].set(3)",
     ),
     *("jnp.pad(x, {b})", "jnp.broadcast_to(x.sum(), x.shape)", "x + jnp.isnan(jnp.std(x, ddof=1))"),
+    *("jnp.pad(x, (0, n % (y.shape[0] + 1)))", "x[: n // (y.shape[0] + 1) * (y.shape[0] + 1)]"),
     *("jnp.arange(n) + x", "jnp.repeat(x, 2)", "jnp.stack([x, x]).sum(0)", "jnp.tile(x, {b})"),
 )
 

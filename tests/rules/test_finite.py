@@ -26,7 +26,7 @@ from kiln.core.trace import aval_of
 from kiln.experimental import checkify
 from kiln.ir.effects import must_keep
 from kiln.ir.jaxpr import Eqn, Jaxpr
-from kiln.ops.sharding import sharding_constraint_p
+from kiln.ops.sharding import mesh_cast_p, reshard_p, sharding_constraint_p
 from tests.cases.case import Case
 from tests.cases.collection import CASES, applied, as_numpy, drawn
 from tests.cases.known_gaps import KNOWN_GAPS
@@ -34,7 +34,7 @@ from tests.rules.support import unsupported
 
 SPECIAL = (0.0, -3.5, np.inf, -np.inf)
 TOGETHER = 30
-LEFT_OUT = (while_p, shard_map_p, sharding_constraint_p)
+LEFT_OUT = (while_p, shard_map_p, sharding_constraint_p, reshard_p, mesh_cast_p)
 """A loop that an infinity never leaves, and cases of several meshes, which are no one program."""
 
 

@@ -14,6 +14,8 @@ from kiln.base.source import current_source, name_of
 from kiln.base.tree import PyTreeDef, keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
 from kiln.core.absent import Zero
 from kiln.core.array import ConcreteArray
+from kiln.core.hitypes import operand_error
+from kiln.core.ref import Ref
 from kiln.core.staging import stand_in
 from kiln.core.trace import Tracer, aval_of
 from kiln.execution.compilation import as_array
@@ -49,14 +51,15 @@ def leaves_of(fun: Any, what: str, tree: Any) -> tuple[list[Any], PyTreeDef]:
     """
     pairs, treedef = tree_flatten_with_path(tree)
     for path, x in pairs:
-        if leaf_type(x) is None:
-            raise TypeError(
+        if leaf_type(x) is None or type(x) is Ref:
+            raise operand_error(
+                x,
                 three_lines(
                     f"{what} of {name_of(fun)} at {current_source()}",
                     f"at path {keystr(path) or '*'}, the value {x!r:.60} of type {type(x)} is not "
                     "a valid JAX type",
                     "pass arrays and numbers",
-                )
+                ),
             )
     return [array_of(x) for _, x in pairs], treedef
 

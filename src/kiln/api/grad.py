@@ -18,9 +18,11 @@ from kiln.api.arguments import (
 )
 from kiln.api.keywords import known_keywords
 from kiln.base.errors import three_lines
+from kiln.base.lazy import high_derivatives
 from kiln.base.source import api_boundary, current_source, name_of
 from kiln.base.tree import tree_structure, tree_unflatten
 from kiln.base.wrapping import wraps
+from kiln.core.hitypes import HighOperand
 from kiln.core.trace import aval_of
 from kiln.ops.shape import scalar
 from kiln.transforms import reverse
@@ -63,12 +65,19 @@ def _value_and_grad(
 ) -> Callable[P, tuple[R, Any]]:
     require_callable(fun, what)
 
+    def both_of(fun: Callable[..., Any]) -> Callable[..., Any]:
+        return _value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, what)
+
     @wraps(fun)
     @api_boundary
     def both(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
-        partial, leaves, tree = differentiated(
-            fun, what, argnums, args, kwargs, holomorphic=holomorphic, allow_int=allow_int
-        )
+        try:
+            partial, leaves, tree = differentiated(
+                fun, what, argnums, args, kwargs, holomorphic=holomorphic, allow_int=allow_int
+            )
+        except HighOperand:
+            found: tuple[Any, Any] = high_derivatives.value_and_grad(both_of, fun, args, kwargs)
+            return found
         flat = FlatFunction(partial, what, tree, has_aux)
         outs, program = reverse.linearize(flat, leaves)
         _check_scalar(fun, what, flat, outs)

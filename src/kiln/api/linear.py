@@ -18,6 +18,7 @@ from kiln.api.arguments import (
 )
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
+from kiln.base.lazy import high_derivatives
 from kiln.base.source import api_boundary, current_source, name_of
 from kiln.base.tree import (
     GetAttrKey,
@@ -31,6 +32,7 @@ from kiln.base.tree import (
 from kiln.content.fingerprint import read_partial, readable
 from kiln.control.refs import addupdate
 from kiln.core.absent import Zero
+from kiln.core.hitypes import HighOperand, RefOperand
 from kiln.core.ref import Ref
 from kiln.core.trace import aval_of
 from kiln.ir.types import ShapedArray
@@ -59,7 +61,10 @@ def jvp(
     """
     require_callable(fun, "jvp")
     _check_trees(fun, "jvp", primals, tangents)
-    leaves, tree = leaves_of(fun, "jvp", tuple(primals))
+    try:
+        leaves, tree = leaves_of(fun, "jvp", tuple(primals))
+    except HighOperand:
+        return high_derivatives.jvp(jvp, fun, primals, tangents, has_aux)
     moved = [
         _as_weak_as(p, _tangent(name_of(fun), "jvp", aval_of(p), t))
         for p, t in zip(leaves, tree_leaves(tuple(tangents)), strict=True)
@@ -77,7 +82,8 @@ def vjp(
 ) -> Any:
     """Return the value, and the function from its cotangent to those of the primals (reverse mode).
 
-    If `has_aux`, `fun` returns (value, aux), and the result is (value, pullback, aux).
+    If `has_aux`, `fun` returns (value, aux), and the result is (value, pullback, aux). A reference
+    among the primals is passed on to `fun`; its cotangent is None.
 
     Raises: ValueError if the cotangent's structure, shapes or dtypes are not those of the value.
     Source: the documentation of `jax.vjp`.
@@ -88,7 +94,10 @@ def vjp(
     """
     require_callable(fun, "vjp")
     check_reduce_axes(fun, "vjp", reduce_axes)
-    leaves, tree = leaves_of(fun, "vjp", primals)
+    try:
+        leaves, tree = leaves_of(fun, "vjp", primals)
+    except (HighOperand, RefOperand):
+        return high_derivatives.vjp(vjp, fun, primals, has_aux)
     flat = FlatFunction(fun, "vjp", tree, has_aux)
     outs, whole = reverse.linearize(flat, leaves)
     program = whole.first(flat.count)
@@ -228,7 +237,10 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
         (12.0, 6.0)
     """
     require_callable(fun, "linearize")
-    leaves, tree = leaves_of(fun, "linearize", primals)
+    try:
+        leaves, tree = leaves_of(fun, "linearize", primals)
+    except HighOperand:
+        return high_derivatives.linearize(linearize, fun, primals, has_aux)
     flat = FlatFunction(fun, "linearize", tree, has_aux)
     outs, whole = reverse.linearize(flat, leaves)
     program = whole.first(flat.count)

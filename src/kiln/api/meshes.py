@@ -64,7 +64,7 @@ def get_abstract_mesh() -> AbstractMesh:
     """Return the axes of the mesh in force; inside `shard_map`, its axes are Manual."""
     found = options().mesh
     mesh = EMPTY if found is None else found.abstract_mesh
-    manual = {name: AxisType.Manual for name, _, kind in state.axes if kind is not None}
+    manual = {name: AxisType.Manual for name, _, kind in state.axes if isinstance(kind, bool)}
     return mesh.update_axis_types(manual) if manual else mesh
 
 

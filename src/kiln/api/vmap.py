@@ -21,6 +21,7 @@ from kiln.base.tree import (
     tree_unflatten,
 )
 from kiln.base.wrapping import wraps
+from kiln.control.held_refs import check_apart
 from kiln.control.ref_primitives import content_of, holding, replace_content
 from kiln.core.ref import Ref, returned_ref
 from kiln.core.trace import aval_of
@@ -134,6 +135,8 @@ def _mapped(
         tree = tree_structure(elements)
     box: list[Any] = []
     refs = [i for i, a in enumerate(axes) if a is not None and type(leaves[i]) is Ref]
+    if refs:
+        check_apart(f"vmap of {name_of(fun)}", fun, args)
 
     def flat(*xs: Any) -> list[Any]:
         made = {i: holding(aval_of(xs[i]), xs[i]) for i in refs}

@@ -92,14 +92,22 @@ def with_elements(
                 spec, f"an argument of {name_of(fun)} that is no value of such a type"
             )
     built: list[Any] = []
+    # Nones keep their order, so it tells which of them stand for values of registered types.
+    holes = [
+        is_vmappable(x) for x in tree_leaves((args, kwargs), _is_none_or_own) if _is_none_or_own(x)
+    ]
 
     @wraps(fun)
     def of_elements(*given: Any, **named: Any) -> Any:
         inside = _Elements()
-        plain, found = iter(tree_leaves((given, named))), []
-        for x, spec, is_own in zip(leaves, specs, own, strict=True):
-            found.append(inside.element(x, spec) if is_own else next(plain))
-        filled, filled_named = tree_unflatten(tree, found)
+        elements = iter(
+            [inside.element(x, spec) for x, spec, o in zip(leaves, specs, own, strict=True) if o]
+        )
+        is_hole = iter(holes)
+        seen, seen_tree = tree_flatten((given, named), _is_none)
+        filled, filled_named = tree_unflatten(
+            seen_tree, [next(elements) if x is None and next(is_hole) else x for x in seen]
+        )
         results, out_tree = tree_flatten(fun(*filled, **filled_named), _is_none_or_own)
         shown = tree_unflatten(out_tree, [_WHOLE] * len(results))
         wanted = broadcast_prefix(out_axes, shown, is_leaf=_is_none)

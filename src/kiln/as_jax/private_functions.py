@@ -19,6 +19,8 @@ from kiln.base.tree_registry import node_classes
 from kiln.control.callback import effects_barrier
 from kiln.control.hi_rules import GradAccum, NullAccum
 from kiln.core.trace import state
+from kiln.ir import own_effects
+from kiln.ir.effects import NO_EFFECTS
 
 _excluded: list[str] = []
 
@@ -100,6 +102,15 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
     "jax._src.api_util": {"infer_argnums_and_argnames": infer_argnums_and_argnames},
     "jax._src.core": {"trace_state_clean": trace_state_clean},
     "jax._src.dispatch": {"wait_for_tokens": effects_barrier},
+    "jax._src.effects": {
+        "Effect": own_effects.OwnEffect,
+        "control_flow_allowed_effects": own_effects.control_flow_allowed_effects,
+        "custom_derivatives_allowed_effects": own_effects.custom_derivatives_allowed_effects,
+        "lowerable_effects": own_effects.lowerable_effects,
+        "no_effects": NO_EFFECTS,
+        "ordered_effects": own_effects.ordered_effects,
+        "remat_allowed_effects": own_effects.remat_allowed_effects,
+    },
     "jax._src.interpreters.ad": {
         "CustomVJPException": UnexpectedTracerError,
         "GradAccum": GradAccum,

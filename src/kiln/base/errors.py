@@ -6,6 +6,8 @@ file:line), what is wrong, and what to write instead.
 
 from __future__ import annotations
 
+from typing import Any
+
 from kiln import _runtime
 
 
@@ -133,7 +135,10 @@ InconclusiveDimensionOperation = InconclusiveSizeError
 
 
 class KeyReuseError(RuntimeError):
-    """A random key was used twice; kiln does not look for this."""
+    """A random key was used twice: found with the option `debug_key_reuse`."""
+
+    reused: Any = None
+    """The key, as `ir/key_uses.py` has it."""
 
 
 class RecompilationError(RuntimeError):

@@ -246,10 +246,14 @@ def is_extended(dtype: DTypeLike) -> bool:
 
 def is_supported(dtype: DTypeLike) -> bool:
     """Tell whether arrays may have this dtype (in either byte order)."""
-    return isinstance(dtype, ExtendedDtype) or (
-        isinstance(dtype, np.dtype)
-        and (dtype == float0 or dtype.newbyteorder("=") in _SUPPORTED_SET)
-    )
+    try:
+        return isinstance(dtype, ExtendedDtype) or (
+            isinstance(dtype, np.dtype)
+            and (dtype == float0 or dtype.newbyteorder("=") in _SUPPORTED_SET)
+        )
+    except TypeError:
+        # Texts of any length have no order of bytes to ask for.
+        return False
 
 
 _SUPPORTED_SET = frozenset(SUPPORTED.values())
@@ -290,7 +294,8 @@ def _canonicalize(dtype: DTypeLike, allow_extended: bool) -> DType:
                 "convert the keys with kiln.random.key_data first",
             )
         )
-    native = found if found == float0 else found.newbyteorder("=")
+    # Texts of any length, of the kind T, have no order of bytes either.
+    native = found if found == float0 or found.kind == "T" else found.newbyteorder("=")
     table = _CANONICAL_64 if options().enable_x64 else _CANONICAL_32
     if native not in table:
         raise TypeError(

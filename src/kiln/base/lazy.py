@@ -112,6 +112,8 @@ hashlib = LazyModule("hashlib")
 blake2 = LazyModule("_blake2")
 """One of the modules of `hashlib`, which itself takes milliseconds to load OpenSSL's."""
 heapq = LazyModule("heapq")
+high_arguments = LazyModule("kiln.control.high_arguments")
+high_derivatives = LazyModule("kiln.api.high_derivatives")
 html = LazyModule("html")
 json = LazyModule("json")
 logging = LazyModule("logging")

@@ -126,7 +126,7 @@ def differences(a: Key, b: Key, path: KeyPath) -> Iterator[tuple[KeyPath, str, s
 
 def _describe(key: Key) -> str:
     if key is None:
-        return "a leaf"
+        return "a pytree leaf"
     kind, data, keys = key
     if kind is type(None):
         return "None"

@@ -22,6 +22,7 @@ from kiln.base.tree import (
 )
 from kiln.core.absent import Zero
 from kiln.core.array import ConcreteArray
+from kiln.core.ref import Ref, returned_ref
 from kiln.core.trace import Tracer, aval_of
 from kiln.execution.compilation import as_array
 from kiln.ir.types import ShapedArray
@@ -150,11 +151,14 @@ def nondiff_of(fun: Callable[..., Any], argnums: Any, argnames: Any) -> tuple[in
 def flatten_arrays(what: str, fun: Callable[..., Any], tree: Any) -> tuple[list[Any], PyTreeDef]:
     """Flatten a pytree of arrays.
 
-    Raises: TypeError naming the function and the first leaf that is not an array.
+    Raises: TypeError naming the function and the first leaf that is not an array; ValueError for a
+        reference among results.
     """
     leaves, treedef = tree_flatten(tree)
     if not all(map(is_array, leaves)):
         for path, x in tree_flatten_with_path(tree)[0]:
+            if type(x) is Ref and what != "arguments":
+                raise returned_ref(f"{what} of {name_of(fun)}", keystr(path) or "the result", x)
             if not is_array(x):
                 raise TypeError(
                     three_lines(

@@ -38,6 +38,7 @@ from kiln.control import kept_bodies
 from kiln.control.region import memoized
 from kiln.control.selected_writes import without_copies
 from kiln.core.array import Array
+from kiln.core.hitypes import operand_error
 from kiln.core.ref import Ref, returned_ref
 from kiln.core.staging import check_may_trace, stage_region
 from kiln.core.trace import Tracer, aval_of, state
@@ -47,6 +48,7 @@ from kiln.ir.assumptions import assume_not_zero, collecting
 from kiln.ir.footprint import footprint
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
 from kiln.ir.mesh import PartitionSpec
+from kiln.ir.own_effects import check_allowed, control_flow_allowed_effects
 from kiln.ir.rewrite import canonical
 from kiln.ir.types import NOWHERE, ShapedArray, Varying, is_split_alike
 from kiln.ir.user_code import holds_user_code, is_shareable
@@ -67,7 +69,8 @@ def arrays_of(construct: str, what: str, tree: Any) -> tuple[list[Any], PyTreeDe
     for i, value in enumerate(values):
         if value is None:
             path = keystr(tree_flatten_with_path(tree)[0][i][0])
-            raise not_an_array(f"{construct}: argument {what}", f"{what}{path}", leaves[i])
+            asked = f"{construct}: argument {what}"
+            raise not_an_array(asked, f"{what}{path}", leaves[i], is_argument=True)
     return values, treedef
 
 
@@ -82,14 +85,16 @@ def as_operand(x: Any) -> Any:
     return x.__jax_array__() if hasattr(x, "__jax_array__") else None
 
 
-def not_an_array(asked: str, path: str, leaf: Any) -> TypeError:
+def not_an_array(asked: str, path: str, leaf: Any, *, is_argument: bool = False) -> TypeError:
     """Build the error for a leaf that is not an array."""
-    return TypeError(
+    return operand_error(
+        leaf,
         three_lines(
             f"{asked} at {current_source()}",
             f"{path} has type {type(leaf).__name__}, which is not a valid JAX type: {leaf!r:.60}",
             "pass arrays and numbers here; let the function close over anything else",
-        )
+        ),
+        may_change=is_argument,
     )
 
 
@@ -224,6 +229,8 @@ def _record(
         purpose=construct,
         arg_names=_argument_names(user, in_tree),
     )
+    if construct != "shard_map":
+        check_allowed(construct, jaxpr.effects, control_flow_allowed_effects)
     if construct in LOOPS:
         jaxpr = without_copies(jaxpr)
     return Body(jaxpr, consts, trees[0])

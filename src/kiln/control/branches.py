@@ -23,9 +23,10 @@ from kiln.control.bodies import (
     with_varying,
 )
 from kiln.control.cond import cond_p
+from kiln.control.held_refs import check_apart
 from kiln.control.high_values import carrying, over_branches
 from kiln.control.region import memoized, select_by
-from kiln.core.ref import check_distinct
+from kiln.core.ref import Ref
 from kiln.core.staging import eval_jaxpr, stage_pure
 from kiln.core.trace import Tracer, aval_of, state
 from kiln.ir.jaxpr import Jaxpr, Var
@@ -200,7 +201,9 @@ def _branch(
     operands: Sequence[Any],
 ) -> Any:
     values, in_tree = arrays_of(construct, "operands", tuple(operands))
-    check_distinct(construct, values, [f"operand {i}" for i in range(len(values))])
+    has_refs = any(type(x) is Ref for x in values)
+    if has_refs:
+        check_apart(construct, branches[-1], operands)
     # Members that take different branches cannot use collectives in them.
     choice = aval_of(index).varying
     values = [varied(x, choice) for x in values]
@@ -209,6 +212,9 @@ def _branch(
     order = (1, 0) if construct == "cond" else tuple(range(len(branches)))
     staged = {i: stage_body(construct, branches[i], in_tree, avals) for i in order}
     bodies = [staged[i] for i in range(len(branches))]
+    if has_refs:
+        for fun, body in zip(branches, bodies, strict=True):
+            check_apart(construct, fun, operands, body.consts)
     first = order[0]
     for other in order[1:]:
         _check_same(construct, [(names[i], branches[i], bodies[i]) for i in (first, other)])

@@ -75,7 +75,8 @@ class Subprogram(Region):
         return [(jaxpr, xs)]
 
     def use_keys(self, eqn: Eqn, operands: Sequence[Keys], values: Sequence[Any]) -> list[Keys]:
-        return key_uses.run(eqn.params["jaxpr"], operands, eqn.params.get("name", self.name))
+        name = eqn.params.get("name", self.name)
+        return key_uses.run_call(self.name, eqn.params["jaxpr"], operands, name)
 
     def thread_state(
         self,

@@ -234,7 +234,7 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
         raise TypeError(
             three_lines(
                 asked,
-                f"check takes a scalar pred as argument, got {pred!r:.60}",
+                f"{'debug_' * debug}check takes a scalar pred as argument, got {pred!r:.60}",
                 "reduce it to one truth value: jnp.all(condition)",
             )
         )

@@ -18,6 +18,7 @@ from kiln.base.source import api_boundary, current_source, definition_of, name_o
 from kiln.base.tree import tree_unflatten
 from kiln.control.arguments import argnums_of, as_seen, flatten_arrays, merge_static, split_static
 from kiln.control.call import Subprogram, jit_p
+from kiln.control.held_refs import held, is_derivative
 from kiln.control.region import (
     memoized,
     merge,
@@ -26,9 +27,10 @@ from kiln.control.region import (
 )
 from kiln.core.staging import eval_jaxpr, stage_pure, stage_region
 from kiln.core.trace import aval_of, state
-from kiln.ir.effects import must_keep
+from kiln.ir.effects import HELD, must_keep
 from kiln.ir.jaxpr import Atom, Eqn, Jaxpr, Var
 from kiln.ir.key_uses import Keys, fresh
+from kiln.ir.own_effects import check_allowed, remat_allowed_effects
 from kiln.ir.rewrite import eliminate_dead_code
 
 P = ParamSpec("P")
@@ -150,6 +152,7 @@ class Checkpoint(Subprogram):
 
     def partial_eval(self, trace: Any, xs: Sequence[Any], params: dict[str, Any]) -> Any:
         unknown = [trace.unknown(x) for x in xs]
+        check_allowed(self.name, params["jaxpr"].effects, remat_allowed_effects)
         parts = recomputation(params["jaxpr"], unknown, params["policy"])
         known_xs = select_by(unknown, xs, False)
         outs = trace.known_bind(self, known_xs, {**params, "jaxpr": parts.known})
@@ -199,7 +202,7 @@ def checkpoint(
     @api_boundary
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         static, dynamic = split_static(fun, args, argnums, "static_argnums")
-        leaves, in_tree = flatten_arrays("arguments", fun, (tuple(dynamic), kwargs))
+        leaves, in_tree = flatten_arrays("arguments", fun, held((tuple(dynamic), kwargs)))
         box: list[Any] = []
 
         def flat(*xs: Any) -> list[Any]:
@@ -216,6 +219,9 @@ def checkpoint(
             definition=definition_of(fun),
             purpose="checkpoint",
         )
+        if HELD in jaxpr.effects and is_derivative(state.trace):
+            # Rules write, when they run later, to what only exists outside the function.
+            return fun(*args, **kwargs)
         outs = checkpoint_p.bind(
             *consts,
             *leaves,

@@ -25,6 +25,7 @@ from kiln.core.trace import aval_of, state
 from kiln.ir import key_uses
 from kiln.ir.jaxpr import Eqn, Jaxpr
 from kiln.ir.key_uses import Keys
+from kiln.ir.own_effects import check_allowed, custom_derivatives_allowed_effects
 from kiln.ir.types import ShapedArray
 from kiln.ops.shape import mapped_at
 from kiln.transforms.batching import BatchTrace, MappedAxis, batch, batch_jaxpr
@@ -163,6 +164,7 @@ class CustomFunction(Primitive):
             definition=body.definition,
             purpose=body.construct,
         )
+        check_allowed(body.construct, jaxpr.effects, custom_derivatives_allowed_effects)
         primitive, rules = body.recorded()
         recorded = {
             "name": body.name,

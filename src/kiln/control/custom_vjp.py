@@ -40,7 +40,7 @@ from kiln.control.custom_function import (
     detached,
     fit_results,
 )
-from kiln.control.held_refs import held
+from kiln.control.held_refs import check_apart, held
 from kiln.control.region import select_by
 from kiln.control.vjp_rules import (
     Backward,
@@ -55,6 +55,7 @@ from kiln.control.vjp_rules import (
 from kiln.core.absent import Zero, is_zero
 from kiln.core.primitive import Primitive
 from kiln.core.trace import Tracer, aval_of, state
+from kiln.ir.effects import HELD, Effects
 from kiln.ir.types import ShapedArray
 from kiln.ops.shape import filled, mapped_at, zeros_of
 from kiln.transforms.batching import MappedAxis
@@ -124,6 +125,10 @@ class CustomVJPCall(CustomCall):
     name = "custom_vjp_call"
     for_transformations = ("fwd_jaxpr_thunk", "bwd")
 
+    def effects(self, params: dict[str, Any]) -> Effects:
+        found = super().effects(params)
+        return found | {HELD} if params.get("holds") else found
+
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
         count = params["num_consts"]
         check_constants(params["name"], "custom_vjp", tangents[:count])
@@ -152,6 +157,8 @@ class RulesBody(Body):
 
     fwd: Callable[..., Any]
     bwd: Callable[..., Any]
+    holds: bool
+    """Whether references, or other values that change, are among the arguments."""
 
     construct = "custom_vjp"
 
@@ -167,7 +174,8 @@ class RulesBody(Body):
         fwd = self.fwd
         if isinstance(fwd, Forward):
             fwd = dataclasses.replace(fwd, out_tree=self.structure())
-        return custom_vjp_call_p, {"fwd_jaxpr_thunk": detached(fwd), "bwd": detached(self.bwd)}
+        rules = {"fwd_jaxpr_thunk": detached(fwd), "bwd": detached(self.bwd)}
+        return custom_vjp_call_p, {**rules, "holds": True} if self.holds else rules
 
 
 class CustomVJPFunction(CustomFunction):
@@ -281,14 +289,18 @@ class custom_vjp:
             self.fun, positional(self.fun, args, kwargs), self.nondiff_argnums, "nondiff_argnums"
         )
         self._check_static(static)
-        leaves, in_tree = flatten_arrays("arguments", self.fun, held(tuple(dynamic)))
+        kept = held(given := tuple(dynamic))
+        if kept is not given:
+            check_apart(f"custom_vjp of {name_of(self.fun)}", self.fun, args)
+        leaves, in_tree = flatten_arrays("arguments", self.fun, kept)
         flat = FlatFunction(self.fun, in_tree, static)
         zeros = self.symbolic_zeros
         fwd = Forward(self.fwd, self.fun, in_tree, static, zeros, flat.box)
         bwd = Backward(self.bwd, self.fun, in_tree, static, zeros)
         name = name_of(self.fun)
         body = RulesBody(
-            name, flat, lambda: flat.structure, definition_of(self.fun), zeros, fwd, bwd
+            *(name, flat, lambda: flat.structure, definition_of(self.fun), zeros, fwd, bwd),
+            kept is not given,
         )
         outs = custom_vjp_function_p.bind(*leaves, body=body)
         return tree_unflatten(flat.structure, outs)

@@ -26,12 +26,14 @@ from kiln.core.hitypes import (
 )
 from kiln.core.meaning import meaning
 from kiln.core.primitive import Primitive
-from kiln.core.staging import stage_pure
-from kiln.core.trace import Trace, Tracer, aval_of
+from kiln.core.staging import StagingTrace, stage_pure
+from kiln.core.trace import Trace, Tracer, aval_of, in_force, state
+from kiln.ir.effects import HELD, Effects
 from kiln.ir.rewrite import params_key
 from kiln.ir.types import ShapedArray
 from kiln.ops.shape import filled
 from kiln.transforms.batching import BatchTrace, BatchTracer
+from kiln.transforms.jvp import JVPTrace
 
 
 class HiPrimitive(Primitive):
@@ -97,6 +99,11 @@ class HiPrimitive(Primitive):
         types = [full_type_of(x) if is_high(x) else aval_of(x) for x in args]
         if any(kind.has_qdd for kind in types):
             owners = [owner_of(x) for x, kind in zip(args, types, strict=True) if kind.has_qdd]
+            if not self.multiple and any(isinstance(x, Tracer) for x in args):
+                # Its derivative may be another one than that of what it computes.
+                held_p.bind()
+                if type(state.trace) is JVPTrace:
+                    return self._moved(state.trace, args, types, params)
             _require_within(self, owners, args)
             return self._computed(args, params)
         arrays = lowered(types, args)
@@ -109,6 +116,22 @@ class HiPrimitive(Primitive):
         equation = Application(self, tuple(types), tuple(outs), params)
         found = raised(outs, hi_call_p.bind(*arrays, application=equation))
         return found if self.multiple else found[0]
+
+    def _moved(
+        self, trace: JVPTrace, args: Sequence[Any], types: Sequence[Any], params: dict[str, Any]
+    ) -> Any:
+        """Apply the rule `jvp`; a value that changes does not move."""
+        pairs = [
+            (x, Zero(kind.aval)) if kind.has_qdd else trace.split(x)
+            for x, kind in zip(args, types, strict=True)
+        ]
+        primals, tangents = [p for p, _ in pairs], [t for _, t in pairs]
+        assert trace.parent is not None
+        with in_force(trace.parent):
+            if all(map(is_zero, tangents)):
+                return self.bind(*primals, **params)
+            out, moved = self.jvp(primals, tangents, **params)
+        return trace.wrap(out, moved)
 
     def _computed(self, args: Sequence[Any], params: dict[str, Any]) -> Any:
         if not self.is_high(*map(aval_of, args), **params):
@@ -284,4 +307,29 @@ class HiCall(Primitive):
         return f"{' '.join(outs) or '_'} = {' '.join([named, *xs])}"
 
 
+class HeldMark(Primitive):
+    """Nothing: it says that a program is not differentiated as such, but its function is."""
+
+    name = "held"
+    multiple = True
+
+    def bind(self, *args: Any, **params: Any) -> Any:
+        trace: Trace | None = state.trace
+        while trace is not None and type(trace) is not StagingTrace:
+            trace = trace.parent
+        return [] if trace is None else trace.process(self, args, params)
+
+    def infer(self) -> list[ShapedArray]:
+        return []
+
+    def effects(self, params: dict[str, Any]) -> Effects:
+        return frozenset((HELD,))
+
+    def numpy(self) -> Any:
+        return []
+
+    expand = numpy
+
+
 hi_call_p = HiCall()
+held_p = HeldMark()

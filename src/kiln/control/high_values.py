@@ -12,8 +12,20 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
+from kiln.base.errors import three_lines
+from kiln.base.lazy import high_arguments
+from kiln.base.source import current_source
 from kiln.base.tree_nodes import register_pytree_node
-from kiln.core.hitypes import AvalQDD, ClosedOver, full_type_of, lowered, owned, raised
+from kiln.core.hitypes import (
+    AvalQDD,
+    ClosedOver,
+    HighOperand,
+    full_type_of,
+    lowered,
+    owned,
+    owner_of,
+    raised,
+)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -102,6 +114,8 @@ def carrying(lift: Callable[..., Any]) -> Decorator:
                 return loop(*args, **kwargs)
             except ClosedOver as error:
                 closed = [error.value]
+            except HighOperand:
+                return high_arguments.over_values(call, args, kwargs)
             given = inspect.signature(loop).bind(*args, **kwargs).arguments
             while True:
                 try:
@@ -112,12 +126,39 @@ def carrying(lift: Callable[..., Any]) -> Decorator:
                         raise
                     closed.append(error.value)
                 else:
+                    for x in closed:
+                        # Where the program around the loop has to know of it, this says so.
+                        owner_of(x)
                     store(closed, states)
                     return found
 
         return call  # type: ignore[return-value]
 
     return decorate
+
+
+def _stepped(step: Callable[..., Any], carry: Any, *index: Any) -> Any:
+    """Return the carry and the states after a turn."""
+    after, found = step(carry[1], *index, carry[0])
+    return after, _alike(carry[1], found)
+
+
+def _alike(before: Sequence[Lowered], after: Sequence[Lowered]) -> Sequence[Lowered]:
+    """Return the states after a turn of a loop.
+
+    Raises: TypeError unless they are of the types that they were of.
+    """
+    for old, new in zip(before, after, strict=True):
+        if old.kind != new.kind:
+            raise TypeError(
+                three_lines(
+                    f"a loop that changes a value of type {old.kind.aval} at {current_source()}",
+                    "type-changing mutations not allowed in loops: the value was in the state "
+                    f"{old.kind.qdd}, and is in the state {new.kind.qdd} after a turn",
+                    "bring it to a state before the loop in which all turns leave it",
+                )
+            )
+    return after
 
 
 def over_scan(
@@ -128,7 +169,7 @@ def over_scan(
 
     def body(carry: Any, x: Any) -> Any:
         (after, y), found = step(carry[1], carry[0], x)
-        return (after, found), y
+        return (after, _alike(carry[1], found)), y
 
     (last, states), ys = scan(body, (given.pop("init"), states), **given)
     return (last, ys), states
@@ -140,7 +181,7 @@ def over_fori(
     """Carry states through a fori_loop."""
     step = lifted(given.pop("body_fun"))
     return fori_loop(
-        body_fun=lambda i, carry: step(carry[1], i, carry[0]),
+        body_fun=lambda i, carry: _stepped(step, carry, i),
         init_val=(given.pop("init_val"), states),
         **given,
     )
@@ -153,7 +194,7 @@ def over_while(
     test, step = lifted(given["cond_fun"]), lifted(given["body_fun"])
     return while_loop(
         lambda carry: test(carry[1], carry[0])[0],
-        lambda carry: step(carry[1], carry[0]),
+        lambda carry: _stepped(step, carry),
         (given["init_val"], states),
     )
 

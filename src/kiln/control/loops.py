@@ -42,6 +42,7 @@ from kiln.control.bodies import (
     unchanged,
 )
 from kiln.control.branches import known_value
+from kiln.control.held_refs import is_derivative
 from kiln.control.high_values import carrying, over_fori, over_scan, over_while
 from kiln.control.region import memoized, merge, select_by
 from kiln.control.scan import scan_p, slice_type
@@ -49,12 +50,13 @@ from kiln.control.scan_split import split_by_counts
 from kiln.control.while_loop import while_p
 from kiln.core.ref import Ref
 from kiln.core.trace import aval_of, state
+from kiln.ir.effects import HELD
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.sizes import Dim, Size, maximum
 from kiln.ir.types import ShapedArray
 from kiln.ops.elementwise import add, lt
-from kiln.ops.shape import expand_dims, mapped_at, reshape
-from kiln.ops.static_slicing import concatenate, index_in_dim, slice_in_dim
+from kiln.ops.shape import mapped_at, reshape
+from kiln.ops.static_slicing import concatenate, slice_in_dim
 from kiln.transforms.batching import MappedAxis, batch
 
 Carry = TypeVar("Carry")
@@ -98,11 +100,11 @@ def scan(
     rows, rows_tree = arrays_of("scan", "xs", xs)
     count = _length(rows, xs, length)
     at_a_time = _unroll("scan", unroll, count)
-    if any(type(x) is Ref for x in rows):
+    if any(type(x) is Ref for x in (*carry, *rows)):
         told = {"length": count, "reverse": reverse, "unroll": unroll}
         return ref_rows.scan_over_refs(scan, f, init, rows, rows_tree, **told)
     if not options().jit and type(count) is int and count:
-        return _scan_in_python(f, init, rows, rows_tree, count, reverse)
+        return ref_rows.scan_in_python(f, init, rows, rows_tree, count, reverse)
     slices = [slice_type(aval_of(x)) for x in rows]
     in_tree = treedef_tuple((carry_tree, rows_tree))
     n = len(carry)
@@ -127,6 +129,9 @@ def scan(
 
     carry, body = settle_carry(carry, record)
     check_carry_types("scan", f, carry_tree, [aval_of(x) for x in carry], body.out_avals[:n])
+    if HELD in body.jaxpr.effects and is_derivative(state.trace) and type(count) is int and count:
+        # Rules write, when they run later, to what only exists outside the loop.
+        return ref_rows.scan_in_python(f, init, rows, rows_tree, count, reverse)
     outs = _bind_scan(body, carry, rows, count, bool(reverse), at_a_time)
     ys_tree = body.out_tree.children()[1]
     return tree_unflatten(carry_tree, outs[:n]), tree_unflatten(ys_tree, outs[n:])
@@ -247,17 +252,6 @@ def _unroll(construct: str, unroll: Any, length: Dim) -> int:
             "pass the number of steps to make at a time, or True for all",
         )
     )
-
-
-def _scan_in_python(
-    f: Fun, carry: Any, rows: Sequence[Any], tree: PyTreeDef, length: int, reverse: bool
-) -> tuple[Any, Any]:
-    ys: list[Any] = [None] * length
-    for i in reversed(range(length)) if reverse else range(length):
-        x = tree_unflatten(tree, [index_in_dim(row, i, 0, keepdims=False) for row in rows])
-        carry, ys[i] = f(carry, x)
-    carry = tree_map(as_result, carry)
-    return carry, tree_map(lambda *y: concatenate([expand_dims(v, (0,)) for v in y], 0), *ys)
 
 
 @carrying(over_while)

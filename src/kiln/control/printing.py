@@ -13,7 +13,10 @@ from kiln.base.errors import three_lines
 from kiln.base.lazy import logging
 from kiln.base.records import Record
 from kiln.base.source import api_boundary, current_source
+from kiln.base.tree import tree_map
 from kiln.control.callback import debug_callback, refuse_arguments
+from kiln.core.ref import Ref
+from kiln.core.trace import Tracer
 
 LOGGER = "kiln.debug"
 """The logger of `debug.log`."""
@@ -103,6 +106,13 @@ def _options() -> tuple[tuple[str, Any], ...]:
     return tuple(options.items())
 
 
+def _content(x: Any) -> Any:
+    """Return what a traced reference holds, and all else as it is."""
+    if isinstance(x, Ref) and (x.variable is not None or isinstance(x.content, Tracer)):
+        return x[...]
+    return x
+
+
 @overload
 def debug_print(
     fmt: str,
@@ -161,6 +171,7 @@ def debug_print(
         if _use_logging:
             place = ("(unknown file)", 0) if source is None else (source.file, source.line)
         printer = Printer(fmt, _options(), place)
+        args, kwargs = tree_map(_content, (args, kwargs))
         debug_callback(printer, *args, ordered=ordered, partitioned=partitioned, **kwargs)
 
     if fmt is None:

@@ -67,8 +67,25 @@ def reach(ref: Ref) -> Reach:
     return Reach(not recorded and ref.variable is None, mapped)
 
 
+class _Freed:
+    """The owner of references that were freed."""
+
+    live = False
+
+
+FREED = _Freed()
+
+
 def _outlive(ref: Ref) -> None:
     """Let a reference outlive a transformation, if what it holds does."""
+    if ref.owner is FREED:
+        raise ValueError(
+            three_lines(
+                f"use of a reference {ref.aval} at {current_source()}",
+                "it was freed by free_ref, and holds nothing",
+                "call free_ref after its last use, or not at all: memory is released by itself",
+            )
+        )
     if ref.variable is not None or (isinstance(ref.content, Tracer) and not ref.content.owner.live):
         raise leaked_ref(ref)
     while not ref.owner.live:
@@ -129,7 +146,7 @@ class OnRef(Primitive):
         ref = args[0]
         found = reach(ref)
         if found.is_mapped and REF_WRITE in self.effects(params):
-            raise _mapped(ref)
+            raise _mapped(ref, self.name)
         if found.has_content:
             return self.on_content(*args, **params)
         if params["index"] and type(state.trace) is not StagingTrace:
@@ -153,7 +170,7 @@ class OnRef(Primitive):
         raise _moving(primals[0])
 
     def batch(self, size: Any, xs: Sequence[Any], axes: Sequence[Any], /, **params: Any) -> Any:
-        raise _mapped(xs[0])
+        raise _mapped(xs[0], self.name)
 
 
 class Get(OnRef):
@@ -367,11 +384,12 @@ def _moving(ref: Ref) -> ValueError:
     )
 
 
-def _mapped(ref: Ref) -> ValueError:
+def _mapped(ref: Ref, name: str = "swap") -> ValueError:
+    what = "an addupdate" if name == "addupdate" else "a set/swap"
     return ValueError(
         three_lines(
             f"write to a reference {ref.aval} under vmap at {current_source()}",
-            "performing a set/swap operation with vmapped value on an unbatched array reference: "
+            f"performing {what} operation with vmapped value on an unbatched array reference: "
             "all examples would write to one place",
             "pass the reference as an argument that is mapped; or return the values, and write "
             "them outside",

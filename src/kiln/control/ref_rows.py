@@ -1,14 +1,25 @@
-"""Scans over references: each step has a reference to its slice."""
+"""Scans over references: each step has a reference to its slice. And scans turn by turn."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kiln.base.tree import PyTreeDef, tree_flatten, tree_unflatten
+from kiln.base.tree import (
+    PyTreeDef,
+    keystr,
+    tree_flatten,
+    tree_flatten_with_path,
+    tree_map,
+    tree_unflatten,
+)
+from kiln.control.bodies import as_result
+from kiln.control.held_refs import check_apart
 from kiln.control.ref_primitives import content_of, replace_content
 from kiln.control.refs import freeze, new_ref
-from kiln.core.ref import Ref
+from kiln.core.ref import Ref, returned_ref
+from kiln.ops.shape import expand_dims
+from kiln.ops.static_slicing import concatenate, index_in_dim
 
 
 def scan_over_refs(
@@ -19,7 +30,14 @@ def scan_over_refs(
     tree: PyTreeDef,
     **options: Any,
 ) -> tuple[Any, Any]:
-    """Run `scan` where some of the xs, the leaves `rows` of a tree, are references."""
+    """Run `scan` where some of the xs, the leaves `rows` of a tree, are references.
+
+    Raises: ValueError for a reference in the carry.
+    """
+    check_apart("scan", f, (init, tree_unflatten(tree, rows)))
+    for path, x in tree_flatten_with_path(init)[0]:
+        if type(x) is Ref:
+            raise returned_ref("scan: carry", keystr(path) or "the carry", x)
     is_ref = tuple([type(x) is Ref for x in rows])
 
     def step(carry: Any, xs: Any) -> Any:
@@ -37,3 +55,20 @@ def scan_over_refs(
     for ref, new in zip([x for x in rows if type(x) is Ref], after, strict=True):
         replace_content(ref, new)
     return carry, ys
+
+
+def scan_in_python(
+    f: Callable[[Any, Any], Any],
+    carry: Any,
+    rows: Sequence[Any],
+    tree: PyTreeDef,
+    length: int,
+    reverse: bool,
+) -> tuple[Any, Any]:
+    """Run the turns of a scan one after the other, as operations of their own."""
+    ys: list[Any] = [None] * length
+    for i in reversed(range(length)) if reverse else range(length):
+        x = tree_unflatten(tree, [index_in_dim(row, i, 0, keepdims=False) for row in rows])
+        carry, ys[i] = f(carry, x)
+    carry = tree_map(as_result, carry)
+    return carry, tree_map(lambda *y: concatenate([expand_dims(v, (0,)) for v in y], 0), *ys)

@@ -12,6 +12,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source
 from kiln.control.ref_index import Index, check_within
 from kiln.control.ref_primitives import (
+    FREED,
     Changing,
     addupdate_p,
     freeze_p,
@@ -23,6 +24,7 @@ from kiln.control.ref_primitives import (
 )
 from kiln.control.ref_views import Place, place_of, view_of
 from kiln.core.array import ConcreteArray
+from kiln.core.hitypes import HighOperand, HighRef, HiType, operand_error
 from kiln.core.ref import Ref, RefView, set_ref_access
 from kiln.core.trace import Tracer, aval_of
 from kiln.execution.compilation import as_array
@@ -55,7 +57,14 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: Any = None) -> Ref
                 "leave memory_space out",
             )
         )
-    return new_ref_p.bind(_array(init_val, "new_ref"))
+    try:
+        array = _array(init_val, "new_ref")
+    except HighOperand:
+        value_type: Any = aval_of(init_val)
+        parts = [new_ref_p.bind(x) for x in value_type.lower_val(init_val)]
+        found: Any = HighRef(value_type, parts)
+        return found
+    return new_ref_p.bind(array)
 
 
 @api_boundary
@@ -128,7 +137,7 @@ def addupdate(ref: Ref | RefView, idx: Any, x: Any) -> None:
 
 
 @api_boundary
-def freeze(ref: Ref) -> Any:
+def freeze(ref: Ref | HighRef) -> Any:
     """Return what a reference holds; the reference is not to be used again.
 
     Raises: ValueError unless `ref` is a reference.
@@ -137,17 +146,21 @@ def freeze(ref: Ref) -> Any:
         >>> kiln.ref.freeze(kiln.new_ref(jnp.ones(2)))
         Array([1., 1.], dtype=float32)
     """
+    if isinstance(ref, HighRef):
+        return ref.aval.raise_val(*map(freeze, ref.parts))
     _require_ref("freeze", ref)
     return freeze_p.bind(ref)
 
 
 @api_boundary
 def free_ref(ref: Ref) -> None:
-    """Accept a reference that is not used again: memory is released by itself.
+    """Release what a reference holds; the reference cannot be used again.
 
-    Raises: ValueError unless `ref` is a reference.
+    Raises: ValueError unless `ref` is a reference that was not freed.
     """
     _require_ref("free_ref", ref)
+    reach(ref)
+    ref.content, ref.owner = None, FREED
 
 
 @api_boundary
@@ -159,6 +172,8 @@ def empty_ref(ty: Any, memory_space: Any = None) -> Ref:
         >>> kiln.ref.empty_ref(kiln.ShapeDtypeStruct((2,), jnp.int32))
         Ref([0, 0], dtype=int32)
     """
+    if isinstance(ty, HiType):
+        return new_ref(ty.raise_val(*[np.zeros(x.shape, x.dtype) for x in ty.lo_ty()]))
     return new_ref(np.zeros(ty.shape, ty.dtype), memory_space=memory_space)
 
 
@@ -191,12 +206,13 @@ def _array(x: Any, what: str) -> Any:
         return x if isinstance(x, Tracer) else as_array(x)
     if hasattr(x, "__jax_array__"):
         return x.__jax_array__()
-    raise TypeError(
+    raise operand_error(
+        x,
         three_lines(
             f"{what} at {current_source()}",
             f"a reference holds one array, got a value of type {type(x)}",
             "pass an array or a number; for a tree of them, jax.tree.map(kiln.new_ref, tree)",
-        )
+        ),
     )
 
 

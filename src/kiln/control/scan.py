@@ -228,7 +228,8 @@ class Scan(Region):
         rows = key_uses.Rows(xs)
 
         def turn(carry: Sequence[Keys]) -> Sequence[Keys]:
-            return key_uses.run(jaxpr, [*consts, *carry, *rows.next()])[:nk]
+            operands = [*consts, *carry, *rows.next()]
+            return key_uses.run_body("scan body", jaxpr, operands)[:nk]
 
         last = key_uses.after_turns(turn, carry, length)
         rows.use_rest(eqn)

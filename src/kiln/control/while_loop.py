@@ -207,8 +207,8 @@ class While(Region):
         cond_consts, body_consts, carry = split_by_counts(operands, nc, nb)
 
         def turn(carry: Sequence[Keys]) -> Sequence[Keys]:
-            key_uses.run(condition, [*cond_consts, *carry])
-            return key_uses.run(body, [*body_consts, *carry])
+            key_uses.run_body("while_loop cond", condition, [*cond_consts, *carry])
+            return key_uses.run_body("while_loop body", body, [*body_consts, *carry])
 
         return list(key_uses.after_turns(turn, carry, None))
 

@@ -15,6 +15,8 @@ from kiln.ir.jaxpr import Eqn as JaxprEqn
 from kiln.ir.jaxpr import Jaxpr as Jaxpr
 from kiln.ir.jaxpr import Literal as Literal
 from kiln.ir.jaxpr import Var as Var
+from kiln.ir.sizes import maximum as max_dim
+from kiln.ir.sizes import minimum as min_dim
 from kiln.ir.types import AbstractValue as AbstractValue
 from kiln.ir.types import ShapedArray as ShapedArray
 
@@ -32,8 +34,7 @@ __getattr__, __dir__ = _on_first_use(
 
 ParamDict = dict[str, Any]
 Value = Any
-max_dim = max
-min_dim = min
+
 
 __all__ = [
     "AbstractValue",

@@ -13,9 +13,11 @@ from typing import Any
 from kiln.base.errors import three_lines
 from kiln.base.records import Record
 from kiln.base.source import current_source
+from kiln.base.tree_nodes import register_pytree_node
+from kiln.core.ref import Ref
+from kiln.core.slices import Slice
 from kiln.core.staging import StagingTrace
 from kiln.core.trace import Trace, aval_of, set_type_of, state
-from kiln.ir.effects import Effect
 from kiln.ir.types import AbstractValue
 
 
@@ -74,6 +76,18 @@ class HiType(_HighType):
     def raise_val(self, *lo_vals: Any) -> Any:
         """Return the value that consists of some arrays."""
         raise _undefined(self, "raise_val")
+
+    def dec_rank(self, size: Any, spec: Any) -> Any:
+        """Return the type of a value's slices along the axes that `spec` says."""
+        raise _undefined(self, "dec_rank")
+
+    def inc_rank(self, size: Any, spec: Any) -> Any:
+        """Return the type of stacks of values along the axes that `spec` says."""
+        raise _undefined(self, "inc_rank")
+
+    def leading_axis_spec(self) -> Any:
+        """Return what says that all arrays are sliced along their first axis."""
+        raise _undefined(self, "leading_axis_spec")
 
 
 class MutableHiType(_HighType):
@@ -158,35 +172,6 @@ class AvalMutableQDD(Record, eq=False):
     has_qdd = True
 
 
-class EffectTypeSet:
-    """Classes of effects."""
-
-    def __init__(self) -> None:
-        self._types: set[type[Effect]] = set()
-
-    def add_type(self, effect_type: type[Effect]) -> None:
-        """Add a class."""
-        self._types.add(effect_type)
-
-    def contains(self, effect: Effect) -> bool:
-        """Tell whether an effect is of one of the classes."""
-        return isinstance(effect, tuple(self._types))
-
-    def filter_in(self, effects: Iterable[Effect]) -> list[Effect]:
-        """Return the effects that are of one of the classes."""
-        return [effect for effect in effects if self.contains(effect)]
-
-    def filter_not_in(self, effects: Iterable[Effect]) -> list[Effect]:
-        """Return the effects that are of none of the classes."""
-        return [effect for effect in effects if not self.contains(effect)]
-
-    def __repr__(self) -> str:
-        return f"EffectTypeSet({sorted(kind.__name__ for kind in self._types)})"
-
-
-control_flow_allowed_effects = EffectTypeSet()
-"""Effects that bodies of loops and branches may have. In kiln they may have all of them."""
-
 TYPES: dict[type, Callable[[Any], Any]] = {}
 """By class of high values: what returns the type of one."""
 
@@ -233,6 +218,25 @@ def full_type_of(x: Any) -> Any:
     """Return the type of a value, with its state if it has one."""
     aval = aval_of(x)
     return AvalQDD(aval, cur_qdd(x)) if aval.has_qdd else aval
+
+
+class HighOperand(TypeError):
+    """A value of another kind, where arrays are expected.
+
+    Loops and derivatives catch it, and go on with the arrays that the value consists of.
+    """
+
+
+class RefOperand(TypeError):
+    """A reference where arrays are expected; `vjp` catches it, and does not differentiate by it."""
+
+
+def operand_error(x: Any, message: str, *, may_change: bool = False) -> TypeError:
+    """Return the error for an operand that is not an array."""
+    if isinstance(x, Ref):
+        return RefOperand(message)
+    is_value = is_high(x) and (may_change or not aval_of(x).has_qdd)
+    return (HighOperand if is_value else TypeError)(message)
 
 
 class NeedsArrays(NotImplementedError):
@@ -340,6 +344,91 @@ def check_tangents(what: str, kinds: Iterable[Any]) -> None:
                     "let to_tangent_aval return a type with one tangent for each array",
                 )
             )
+
+
+class HighRef:
+    """A reference to a value of another kind: references to the arrays that it consists of.
+
+    `ref[...]` reads it, `ref[...] = value` replaces it. Parts are read and written by the methods
+    `ref_get_to_lojax` and `ref_swap_to_lojax` of the value's type, if it has them.
+    """
+
+    __slots__ = ("aval", "parts")
+
+    def __init__(self, kind: HiType, parts: Sequence[Any]) -> None:
+        self.aval = kind
+        self.parts = tuple(parts)
+
+    @property
+    def _refs(self) -> Any:
+        return self.aval.raise_val(*self.parts)
+
+    def get(self, idx: Any = ...) -> Any:
+        """Return the value, or a part of it."""
+        if _is_whole(idx):
+            return self.aval.raise_val(*[ref[...] for ref in self.parts])
+        return self._method("ref_get_to_lojax")(self, self._index(idx))
+
+    def set(self, value: Any, idx: Any = ...) -> None:
+        """Replace the value, or a part of it."""
+        if not _is_whole(idx):
+            self._method("ref_swap_to_lojax")(self, value, self._index(idx))
+            return
+        if aval_of(value) != self.aval:
+            raise TypeError(
+                three_lines(
+                    f"write to a reference to a value at {current_source()}",
+                    f"it holds a value of type {self.aval}, and is given one of {aval_of(value)}",
+                    "make a reference for each type",
+                )
+            )
+        for ref, array in zip(self.parts, self.aval.lower_val(value), strict=True):
+            ref[...] = array
+
+    __getitem__ = get
+
+    def __setitem__(self, idx: Any, value: Any) -> None:
+        self.set(value, idx)
+
+    def _method(self, name: str) -> Callable[..., Any]:
+        found: Callable[..., Any] | None = getattr(self.aval, name, None)
+        if found is None:
+            raise _undefined(self.aval, name)
+        return found
+
+    def _index(self, idx: Any) -> PartIndex:
+        shape = self.aval.shape  # type: ignore[attr-defined]
+        given = idx if isinstance(idx, tuple) else (idx,)
+        given = (*given, *[slice(None)] * (len(shape) - len(given)))
+        parts = []
+        for each, size in zip(given, shape, strict=True):
+            if not isinstance(each, slice) or each.step not in (None, 1):
+                raise NotImplementedError(
+                    three_lines(
+                        f"a part of a reference to a value at {current_source()}",
+                        f"parts are slices with the step 1, and not {each!r:.40}",
+                        "read all of it, ref[...], and take a part of the value",
+                    )
+                )
+            start, stop, _ = each.indices(size)
+            parts.append(Slice(start, max(stop - start, 0)))
+        return PartIndex(tuple(parts))
+
+    def __repr__(self) -> str:
+        return f"HighRef{{{self.aval}}}"
+
+
+class PartIndex(Record):
+    """Which part of a value is read or written: for each axis, where it starts and its size."""
+
+    indices: tuple[Slice, ...]
+
+
+def _is_whole(idx: Any) -> bool:
+    return idx is ... or (isinstance(idx, tuple) and all(each is ... for each in idx))
+
+
+register_pytree_node(HighRef, lambda ref: (ref.parts, ref.aval), HighRef)
 
 
 class aval_property:

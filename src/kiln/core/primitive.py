@@ -7,6 +7,7 @@ that such libraries use are here, and the tables of rules in `kiln.interpreters`
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from kiln.ir.effects import NO_EFFECTS, Effect, Effects
 from kiln.ir.jaxpr import Eqn
 from kiln.ir.key_uses import Keys, fresh, moved, use
 from kiln.ir.operation import Operation
+from kiln.ir.own_effects import OwnEffect
 from kiln.ir.types import ShapedArray
 
 Align = Callable[[Operation, Sequence[Any], dict[str, Any]], Sequence[Any]]
@@ -51,6 +53,12 @@ _REMEDIES["numpy"] = _REMEDIES["expand"]
 
 _made: WeakSet[Primitive] = WeakSet()
 _RULES = frozenset(vars(Operation)) - {"name", "revision"}
+
+
+class _Latest(threading.local):
+    """The effects of the types that a rule returned last, on a thread."""
+
+    effects: Effects = NO_EFFECTS
 
 
 class Primitive(Operation):
@@ -149,20 +157,25 @@ class Primitive(Operation):
     def def_effectful_abstract_eval(self, rule: Rule) -> Rule:
         """Set a rule as `def_abstract_eval` does, which returns a pair: types, effects.
 
-        The equations of a primitive with such a rule are never dropped.
+        Equations with effects are never dropped.
         """
+        # The effects are asked for right after the types.
+        latest = _Latest()
 
         def infer(*avals: Any, **params: Any) -> Any:
-            return self._types(rule(*avals, **params)[0])
-
-        found = frozenset((Effect(self.name),))
+            types, effects = rule(*avals, **params)
+            latest.effects = frozenset([self._effect(effect) for effect in effects])
+            return self._types(types)
 
         def effects(params: dict[str, Any]) -> Effects:
-            return found
+            return latest.effects
 
         self.infer = infer  # type: ignore[method-assign]
         self.effects = effects  # type: ignore[method-assign]
         return rule
+
+    def _effect(self, effect: Any) -> Any:
+        return effect if isinstance(effect, (Effect, OwnEffect)) else Effect(self.name)
 
     def abstract_eval(self, *avals: Any, **params: Any) -> tuple[Any, Effects]:
         """Return the types of the results, and the effects."""

@@ -65,6 +65,20 @@ class _Referring:
         """Add to a part of the array."""
         _add(self, idx, x)
 
+    def get(self, idx: Any = ()) -> Any:
+        """Return a part of the array; by default all of it."""
+        return _get(self, idx)
+
+    def set(self, value: Any, idx: Any = ()) -> None:
+        """Replace a part of the array; by default all of it."""
+        _set(self, idx, value)
+
+    def swap(self, value: Any, idx: Any = ()) -> Any:
+        """Replace a part of the array, by default all of it; return what it was."""
+        before = _get(self, idx)
+        _set(self, idx, value)
+        return before
+
     def __getitem__(self, index: Any) -> Any:
         return _get(self, index)
 
@@ -131,6 +145,11 @@ class Ref(_Referring):
         # Whether nothing else refers to the content, so that its memory may be reused.
         self.is_own = False
         self.source: Source | None = None
+
+    @property
+    def sharding(self) -> Any:
+        """Where the array is."""
+        return self.aval.sharding if self.variable is not None else self.content.sharding
 
     def __repr__(self) -> str:
         if self.variable is not None or not hasattr(self.content, "__array__"):
@@ -218,7 +237,8 @@ def check_distinct(asked: str, values: Sequence[Any], names: Sequence[str]) -> N
                 three_lines(
                     f"{asked} at {current_source()}",
                     "only one reference to a mutable array may be passed as an argument to a "
-                    f"function, but the mutable array reference of type {x.aval} {both}",
+                    f"function, but for {asked} the mutable array reference of type {x.aval} "
+                    f"{both}",
                     "pass it once, and use it under one name",
                 )
             )
@@ -230,7 +250,8 @@ def returned_ref(asked: str, path: str, ref: Ref) -> ValueError:
     return ValueError(
         three_lines(
             f"{asked} at {current_source()}",
-            f"the function returned a mutable array reference of type {ref.aval} at {path}, but "
+            f"the function traced for {asked.partition(':')[0].partition(' of ')[0]} returned a "
+            f"mutable array reference of type {ref.aval} at {path}, but "
             f"mutable array references cannot be returned: {origin}",
             "return what it holds, ref[...]; or make the reference outside, and pass it",
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
@@ -191,7 +191,8 @@ state = _runtime.state
 """Per thread: the active trace, the mapped axes in scope, the equation being replayed.
 
 An axis is (name, size, kind). The kind is None under vmap; for a mesh axis it says whether types
-track what varies along it. `tracked` names the axes where they do.
+track what varies along it; for one that is run through in turn it is a `Turn`. `tracked` names the
+axes where types track.
 """
 
 
@@ -213,12 +214,21 @@ def eval_context() -> AbstractContextManager[None]:
     return Assigned(state, "trace", state.root, None)
 
 
-def axes_bound(axes: Iterable[tuple[Any, Any, bool | None]]) -> AbstractContextManager[None]:
+class Turn(Protocol):
+    """The kind of an axis whose members run one after another: which of them runs is known."""
+
+    def position(self) -> Any:
+        """Return the position of the member that is being traced."""
+
+
+def axes_bound(
+    axes: Iterable[tuple[Any, Any, bool | Turn | None]],
+) -> AbstractContextManager[None]:
     """Bind the names of mapped axes while a function is traced: a name, a size, a kind of each."""
     bound, tracked = state.axes, state.tracked
     for name, size, kind in axes:
         bound = (*bound, (name, size, kind))
-        tracked = tracked | {name} if kind else tracked - {name}
+        tracked = tracked | {name} if kind is True else tracked - {name}
     return Assigned(state, "bound", (bound, tracked), None)
 
 
@@ -240,9 +250,22 @@ def axis_size_of(name: Any) -> Any:
 
     Raises: NameError if no such axis is bound.
     """
-    for bound, size, _ in reversed(state.axes):
+    return _axis(name)[0]
+
+
+def axis_kind_of(name: Any) -> bool | Turn | None:
+    """Return the kind of the mapped axis called `name`.
+
+    Raises: NameError if no such axis is bound.
+    """
+    kind: bool | Turn | None = _axis(name)[1]
+    return kind
+
+
+def _axis(name: Any) -> tuple[Any, Any]:
+    for bound, size, kind in reversed(state.axes):
         if bound == name:
-            return size
+            return size, kind
     raise NameError(
         three_lines(
             f"unbound axis name: {name} at {current_source()}",

@@ -63,7 +63,8 @@ def note_program(name: str, jaxpr: Jaxpr, args: Sequence[Any], outs: Sequence[An
     """
     if any(key_uses.is_key(v.aval) for v in jaxpr.invars) or any(map(_makes_keys, jaxpr.eqns)):
         key_uses.called_at(current_source())
-        _remember_all(outs, key_uses.run(jaxpr, [_keys_of(x) for x in args], name))
+        operands = [_keys_of(x) for x in args]
+        _remember_all(outs, key_uses.run_call("jit", jaxpr, operands, name))
 
 
 def _makes_keys(eqn: Eqn) -> bool:

@@ -15,6 +15,7 @@ from kiln.core.engine import BATCH_INVARIANT, Placement, Program
 from kiln.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from kiln.ir.mesh import Mesh, PartitionSpec
 from kiln.ir.operation import Operation
+from kiln.ir.own_effects import check_lowerable
 from kiln.ir.rewrite import drop_inputs, eliminate_dead_code
 from kiln.ir.sharding import NamedSharding, Sharding
 from kiln.ir.types import ShardedArray, compiler_decides, is_told, plain
@@ -37,6 +38,7 @@ def program_of(
     if placement is not None and placement.mesh is not None:
         jaxpr = without_told_types(jaxpr)
     clean, used = eliminate_dead_code(jaxpr)
+    check_lowerable(name, clean.effects, 1 if placement is None else len(placement.devices))
     if keep_unused or all(used):
         return Program(clean, name, compiler_options, donated, placement), None
     kept = [i for i, u in enumerate(used) if u]

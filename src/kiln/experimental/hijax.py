@@ -15,10 +15,10 @@ from kiln.core.hitypes import (
     MutableHiType,
     aval_method,
     aval_property,
-    control_flow_allowed_effects,
     register_hitype,
 )
 from kiln.core.ref import RefView as TransformedRef
+from kiln.ir.own_effects import control_flow_allowed_effects
 from kiln.ir.ref_type import AbstractRef
 from kiln.ir.types import AbstractValue, ShapedArray
 from kiln.ops.shape import filled as instantiate_zeros

@@ -75,7 +75,7 @@ def _atom(atom: tuple[Any, ...]) -> str:
     if kind == "name":
         return str(atom[1])
     if kind == "floordiv":
-        return f"floordiv({size_text(atom[1])}, {atom[2]})"
+        return f"floordiv({size_text(atom[1])}, {size_text(atom[2])})"
     return reduce(lambda a, b: f"max({a}, {b})", map(size_text, atom[1]))
 
 

@@ -8,7 +8,8 @@ others. There is no MLIR to write.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from kiln.base.errors import three_lines
@@ -18,6 +19,7 @@ from kiln.core.meaning import meaning
 from kiln.core.primitive import Primitive
 from kiln.core.staging import stage_pure
 from kiln.core.trace import aval_of
+from kiln.ir.own_effects import OwnEffect, lowerable_effects
 from kiln.ir.types import ShapedArray
 from kiln.jit.struct import struct_of
 
@@ -39,9 +41,56 @@ class ModuleContext:
         """Do nothing: programs keep what they call."""
 
 
+class Token:
+    """What an ordered effect passes from one lowering to the next: the order, and no value."""
+
+
+class TokenSet:
+    """A token for each of some effects. Immutable."""
+
+    def __init__(self, tokens: Mapping[Any, Any] | None = None) -> None:
+        self._tokens = dict(tokens or {})
+
+    def __len__(self) -> int:
+        return len(self._tokens)
+
+    def get(self, effect: Any) -> Any:
+        """Return the token of an effect; KeyError if there is none."""
+        return self._tokens[effect]
+
+    @classmethod
+    def create(cls, effects: Iterable[Any]) -> TokenSet:
+        """Return a token for each effect."""
+        return cls({effect: Token() for effect in effects})
+
+    def items(self) -> tuple[tuple[Any, Any], ...]:
+        """Return the pairs of effects and tokens."""
+        return tuple(self._tokens.items())
+
+    def effects(self) -> set[Any]:
+        """Return the effects."""
+        return set(self._tokens)
+
+    def tokens(self) -> tuple[Any, ...]:
+        """Return the tokens."""
+        return tuple(self._tokens.values())
+
+    def subset(self, effects: Iterable[Any]) -> TokenSet:
+        """Return the tokens of some of the effects."""
+        return TokenSet({effect: self._tokens[effect] for effect in effects})
+
+    def update_tokens(self, tokens: TokenSet) -> TokenSet:
+        """Return the tokens with some replaced."""
+        return TokenSet({**self._tokens, **tokens._tokens}) if len(tokens) else self
+
+
 @dataclasses.dataclass(frozen=True)
 class LoweringRuleContext:
-    """What a lowering rule is given beside the operands: the types of operands and results."""
+    """What a lowering rule is given beside the operands: the types of operands and results.
+
+    `tokens_in` has a token for each ordered effect; a rule passes them on, or tokens of what it
+    does, with `set_tokens_out`.
+    """
 
     primitive: Primitive
     avals_in: Sequence[ShapedArray]
@@ -49,6 +98,21 @@ class LoweringRuleContext:
     module_context: ModuleContext = dataclasses.field(default_factory=ModuleContext)
     tokens_in: Any = None
     tokens_out: Any = None
+
+    def set_tokens_out(self, tokens_out: TokenSet) -> None:
+        """Say which tokens the ordered effects leave.
+
+        Raises: ValueError if they were set before.
+        """
+        if self.tokens_out is not None:
+            raise ValueError(
+                three_lines(
+                    f"set_tokens_out in the lowering of {self.primitive} at {current_source()}",
+                    "tokens_out are already set",
+                    "set them once",
+                )
+            )
+        object.__setattr__(self, "tokens_out", tokens_out)
 
     def replace(self, **changes: Any) -> LoweringRuleContext:
         """Return a copy with some parts replaced."""
@@ -72,8 +136,14 @@ class Lowerings:
         avals = [aval_of(x) for x in operands]
         types = primitive.infer(*avals, **params)
         rule = rules.get("cpu") or rules.get(None) or next(iter(rules.values()))
-        context = LoweringRuleContext(primitive, avals, types if primitive.multiple else [types])
+        effects = primitive.effects(params) or ()
+        tokens = TokenSet.create([e for e in effects if isinstance(e, OwnEffect) and e.ordered])
+        context = LoweringRuleContext(
+            primitive, avals, types if primitive.multiple else [types], tokens_in=tokens
+        )
         found = rule(context, *operands, **params)
+        if len(tokens):
+            self._check_tokens(context)
         results = list(found) if isinstance(found, (list, tuple)) else [found]
         wanted = len(context.avals_out)
         if len(results) != wanted:
@@ -85,6 +155,28 @@ class Lowerings:
                 )
             )
         return results if primitive.multiple else results[0]
+
+    def _check_tokens(self, context: LoweringRuleContext) -> None:
+        name, wanted, found = self._primitive.name, context.tokens_in, context.tokens_out
+        wrong = ""
+        if found is None:
+            wrong = (
+                f"Lowering rule for `{name}` needs to set `tokens_out` because it has effects: "
+                f"{sorted(map(str, wanted.effects()))}"
+            )
+        elif found.effects() != wanted.effects():
+            wrong = (
+                f"Lowering rule for `{name}` returns incorrect set of output token. Expected: "
+                f"{wanted.effects()} vs. Actual: {found.effects()}"
+            )
+        if wrong:
+            raise ValueError(
+                three_lines(
+                    f"lowering of {name!r} at {current_source()}",
+                    wrong,
+                    "pass them on: ctx.set_tokens_out(ctx.tokens_in)",
+                )
+            )
 
     def meaning(self, *arrays: Any, **params: Any) -> Any:
         """Compute the operation with NumPy."""
@@ -141,6 +233,8 @@ def lower_fun(fun: Callable[..., Any], multiple_results: bool = True) -> Lowerin
 
     def rule(context: Any, /, *operands: Any, **params: Any) -> list[Any]:
         out = fun(*operands, **params)
+        if context.tokens_in and context.tokens_out is None:
+            context.set_tokens_out(context.tokens_in)
         return list(out) if multiple_results else [out]
 
     return rule
@@ -159,8 +253,13 @@ def emit_python_callback(
     partitioned: bool = False,
     sharding: Any = None,
 ) -> tuple[list[Any], Any, None]:
-    """Call a Python function of NumPy arrays, in a lowering rule; return results, token, None."""
-    call = io_callback if has_side_effect else pure_callback
+    """Call a Python function of NumPy arrays, in a lowering rule; return results, token, None.
+
+    Given a token, calls keep their order.
+    """
+    call: Callable[..., Any] = pure_callback
+    if has_side_effect:
+        call = functools.partial(io_callback, ordered=token is not None)
 
     def flat(*xs: Any) -> list[Any]:
         return list(callback(*xs))
@@ -168,23 +267,11 @@ def emit_python_callback(
     return list(call(flat, [struct_of(a) for a in result_avals], *operands)), token, None
 
 
-class _Lowerable:
-    """The classes of effects that programs may have: all."""
-
-    def add_type(self, effect: type) -> None:
-        """Do nothing."""
-
-    def contains(self, effect: Any) -> bool:
-        """Return True."""
-        return True
-
-
-lowerable_effects = _Lowerable()
-
 __all__ = [
     "LoweringRule",
     "LoweringRuleContext",
     "ModuleContext",
+    "TokenSet",
     "emit_python_callback",
     "lower_fun",
     "lowerable_effects",

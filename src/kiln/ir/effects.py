@@ -7,6 +7,7 @@ Dead-code elimination keeps equations with effects. `ORDERED` ones run in progra
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from kiln.base.records import Record
 
@@ -25,7 +26,8 @@ class NamedAxis(Effect):
     keep: bool = False
 
 
-Effects = frozenset[Effect]
+Effects = frozenset[Any]
+"""Each is an `Effect`, or one of another library's (`own_effects.py`)."""
 NO_EFFECTS: Effects = frozenset()
 DEBUG = Effect("debug")
 DEBUG_ORDERED = Effect("debug_ordered", ordered=True)
@@ -36,6 +38,8 @@ REF_READ = Effect("ref_read")
 REF_WRITE = Effect("ref_write")
 REFS: Effects = frozenset((REF_READ, REF_WRITE))
 """Making or reading a reference, and changing what it holds."""
+HELD = Effect("held", keep=False)
+"""A custom rule writes to a reference, or to another value that changes, when it runs later."""
 IO = Effect("io")
 IO_ORDERED = Effect("io_ordered", ordered=True)
 

@@ -30,12 +30,16 @@ class _Here(threading.local):
 
     programs: tuple[str, ...] = ()
     call = ""
+    is_again = False
+    """Whether a loop is in a turn after its first one."""
 
     def place(self, eqn: Eqn) -> str:
         return f"{' in '.join(reversed(self.programs)) or eqn.primitive.name} at {self.call}"
 
 
 _here = _Here()
+
+_AGAIN = "function leads to key reuse when repeatedly executed"
 
 
 def called_at(source: Source | None) -> None:
@@ -78,19 +82,47 @@ def use(eqn: Eqn, operands: Sequence[Keys]) -> None:
             continue
         # An operation may be given the same key several times: it uses it once.
         given = distinct([keys])
-        before = next((key.used_at for key in given if key.used_at), "")
-        if before:
-            raise KeyReuseError(
-                three_lines(
-                    f"{eqn.primitive.name} of {eqn.invars[i].aval} by {place}",
-                    f"Previously-consumed key passed to {eqn.primitive.name} at index {i}: "
-                    f"argument {i} is already consumed, by {before}",
-                    "make a key for each use: key, other = kiln.random.split(key); or, to draw the "
-                    "same numbers on purpose, kiln.random.clone(key)",
-                )
+        again = next((key for key in given if key.used_at), None)
+        if again is not None:
+            raise _used_again(
+                again,
+                f"{eqn.primitive.name} of {eqn.invars[i].aval} by {place}",
+                eqn.primitive.name,
+                i,
             )
         for key in given:
             key.used_at = place
+
+
+def _used_again(key: Key, asked: str, name: str, i: int) -> KeyReuseError:
+    given_to = "jit-compiled function" if name == "jit" else name
+    error = KeyReuseError(
+        three_lines(
+            asked,
+            f"Previously-consumed key passed to {given_to} at index {i}: "
+            f"In {name}, argument {i} is already consumed, by {key.used_at}",
+            "make a key for each use: key, other = kiln.random.split(key); or, to draw the "
+            "same numbers on purpose, kiln.random.clone(key)",
+        )
+    )
+    error.reused = key
+    return error
+
+
+def run_call(call: str, jaxpr: Jaxpr, operands: Sequence[Keys], name: str) -> list[Keys]:
+    """Go through the program of a call, an operation; return the keys of its results.
+
+    Raises: KeyReuseError; where the call is given a key that was used before it, about the call.
+    """
+    used = {id(key): key.used_at for key in distinct(operands) if key.used_at}
+    try:
+        return run(jaxpr, operands, name)
+    except KeyReuseError as error:
+        for i, keys in enumerate(operands):
+            if any(key is error.reused and id(key) in used for key in distinct([keys])):
+                asked = str(error).partition("\n")[0]
+                raise _used_again(error.reused, asked, call, i) from None
+        raise
 
 
 def distinct(operands: Sequence[Keys]) -> list[Key]:
@@ -150,9 +182,32 @@ def after_turns(
     Keys move within the carry: after one turn for each of them, and one more, nothing is new.
     """
     most = 2 + sum([keys.size for keys in carry if keys is not None])
-    for _ in range(most if length is None else min(most, length)):
-        carry = turn(carry)
+    for i in range(most if length is None else min(most, length)):
+        _here.is_again = i > 0
+        try:
+            carry = turn(carry)
+        finally:
+            _here.is_again = False
     return carry
+
+
+def run_body(what: str, jaxpr: Jaxpr, operands: Sequence[Keys]) -> list[Keys]:
+    """Go through a program of a loop, in a turn; return the keys of its results.
+
+    Raises: KeyReuseError; where only its repetition uses a key twice, saying so.
+    """
+    again, _here.is_again = _here.is_again, False
+    try:
+        return run(jaxpr, operands)
+    except KeyReuseError as error:
+        if not again or _AGAIN in str(error):
+            raise
+        asked, wrong, instead = str(error).split("\n")
+        told = KeyReuseError(three_lines(asked, f"{what} {_AGAIN}: {wrong}", instead))
+        told.reused = error.reused
+        raise told from None
+    finally:
+        _here.is_again = again
 
 
 class Rows:

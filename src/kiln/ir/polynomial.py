@@ -17,7 +17,7 @@ from kiln.ir.size_text import atom_text
 Monomial = tuple[Atom, ...]
 Terms = tuple[tuple[Monomial, int], ...]
 MOST_ATOMS = 3
-"""The number of floor divisions and maxima to eliminate first when searching for the best bound."""
+"""Up to so many floor divisions and maxima are eliminated in every order, to find the best bound."""
 MOST_COMBINATIONS = 32
 """The number of sums with facts that are tried when searching for a bound."""
 
@@ -140,7 +140,9 @@ def _multiples(poly: Poly, fact: Poly) -> Iterator[Poly]:
     """
     compound = [atom for monomial in fact for atom in monomial if atom[0] != "name"]
     for divisor in (
-        {1, *[atom[2] for atom in compound if atom[0] == "floordiv"]} if compound else ()
+        {1, *[n for kind, *_, n in compound if kind == "floordiv" and isinstance(n, int)]}
+        if compound
+        else ()
     ):
         yield times(fact, {(): divisor})
     for monomial, factor in poly.items():
@@ -163,8 +165,9 @@ def _lower(poly: Poly, least: int, facts: Facts | None) -> Any:
     """
     compound = [atom for monomial in poly for atom in monomial if atom[0] != "name"]
     if compound:
-        # The order of elimination matters; beyond a few the search is not worthwhile.
-        tried = list(dict.fromkeys(compound))[:MOST_ATOMS]
+        # The order of elimination matters; beyond a few the search takes too long.
+        distinct = list(dict.fromkeys(compound))
+        tried = distinct if len(distinct) <= MOST_ATOMS else distinct[:1]
         return _largest(_lower_without(poly, atom, least, facts) for atom in tried)
     if facts is None or not facts.simple:
         return _lower_of_names(poly, least, {})
@@ -185,6 +188,46 @@ def _lower_of_names(poly: Poly, least: int, known: Mapping[Atom, int]) -> Any:
     if any(factor < 0 for factor in shifted.values()):
         return None
     return fractions.Fraction(constant)
+
+
+def _limits(atom: Atom, least: int, facts: Facts | None, *, lower: bool) -> Iterator[Poly]:
+    """Yield what a quotient of a size and a positive size is at least, or at most."""
+    _, inner, divisor = atom
+    low, high = _bounds(inner, least, facts, _lower)
+    low_divisor, high_divisor = _bounds(divisor, least, facts, _lower)
+    smallest = max(1, low_divisor or 1)
+    # What is negative is closest to zero by the largest divisor, what is positive by the smallest.
+    if lower and low is not None:
+        by = smallest if low < 0 else high_divisor
+        yield {(): 0 if by is None else low // by}
+    elif not lower and high is not None:
+        by = smallest if high >= 0 else high_divisor
+        yield {(): -1 if by is None else high // by}
+    if not lower and low is not None and low >= 0:
+        yield {
+            monomial: fractions.Fraction(factor, smallest) for monomial, factor in terms_of(inner)
+        }
+
+
+def _quotient(poly: Poly, divisor: Terms) -> Poly | None:
+    """Divide polynomials with rational coefficients; None unless the remainder is zero."""
+    rest, found = dict(poly), Poly()
+    lead, lead_factor = divisor[0]
+    for _ in range(16):
+        if not rest:
+            return found
+        for monomial, factor in rest.items():
+            left = without(monomial, lead)
+            if left is not None:
+                step = fractions.Fraction(factor, lead_factor)
+                break
+        else:
+            return None
+        found[left] = found.get(left, 0) + step
+        for monomial, factor in times({left: step}, dict(divisor)).items():
+            rest[monomial] = rest.get(monomial, 0) - factor
+        rest = {monomial: factor for monomial, factor in rest.items() if factor}
+    return None
 
 
 def _lower_without(poly: Poly, atom: Atom, least: int, facts: Facts | None) -> Any:
@@ -215,6 +258,16 @@ def _lower_without(poly: Poly, atom: Atom, least: int, facts: Facts | None) -> A
     low = _lower({monomial: -factor for monomial, factor in cofactor.items()}, least, facts)
     if not positive and not (low is not None and low >= 0):
         return None
+    if not isinstance(divisor, int):
+        found = [*map(with_, _limits(atom, least, facts, lower=positive))]
+        often = _quotient(cofactor, terms_of(divisor))
+        if often is not None:
+            # (a//b)*b lies between a-b+1 and a.
+            part = times(often, dict(terms_of(inner - divisor + 1 if positive else inner)))
+            for monomial, factor in part.items():
+                rest[monomial] = rest.get(monomial, 0) + factor
+            found.append(_lower({m: factor for m, factor in rest.items() if factor}, least, facts))
+        return _largest(found)
     numerator = inner - (divisor - 1) if positive else inner
     replacement = {
         monomial: fractions.Fraction(factor, divisor) for monomial, factor in terms_of(numerator)

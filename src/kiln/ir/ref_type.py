@@ -46,6 +46,11 @@ class AbstractRef(AbstractValue):
         return self.inner_aval.dtype
 
     @property
+    def sharding(self) -> Any:
+        """Where the array is, as its type says."""
+        return self.inner_aval.sharding
+
+    @property
     def ndim(self) -> int:
         """The number of axes."""
         return self.inner_aval.ndim

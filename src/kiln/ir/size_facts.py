@@ -122,7 +122,7 @@ def parts_of(atom: Atom) -> tuple[Any, ...]:
         case "name":
             return ()
         case "floordiv":
-            return (atom[1],)
+            return atom[1:]
     return tuple(atom[1])
 
 
@@ -166,7 +166,7 @@ def _bare_atom(atom: Atom, solved: Mapping[str, Any], size: Callable[[Any], Any]
         case "name":
             return solved[atom[1]] if atom[1] in solved else size((((atom[:2],), 1),))
         case "floordiv":
-            return bare(atom[1], solved) // atom[2]
+            return bare(atom[1], solved) // bare(atom[2], solved)
     found = (atom[0], tuple([bare(dim, solved) for dim in atom[1]]))
     return size((((found,), 1),))
 

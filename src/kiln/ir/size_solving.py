@@ -70,12 +70,13 @@ def steps(patterns: Shapes) -> list[Step]:
 
 def _linear(pattern: Size, name: str) -> tuple[int, Dim] | None:
     """Return the factor and the rest where a size is factor * name + rest."""
+    # Three points do not tell a floor division from a line.
+    atoms = {atom for monomial, _ in terms_of(pattern) for atom in monomial}
+    if any(a[0] != "name" and name in names(_as_size(a)) for a in atoms):
+        return None
     at_0, at_1, at_2 = (substitute(pattern, {name: i}) for i in range(3))
     factor = at_1 - at_0
     is_linear = type(factor) is not Size and factor != 0 and at_2 - at_1 == factor
-    # Three points do not tell a floor division from a line.
-    atoms = {atom for monomial, _ in terms_of(pattern) for atom in monomial}
-    is_linear &= all(a[0] == "name" or name not in names(_as_size(a)) for a in atoms)
     return (int(factor), at_0) if is_linear else None
 
 

@@ -43,12 +43,13 @@ def atom_text(atom: tuple[Any, ...]) -> str:
         return str(atom[1])
     if kind == "max":
         return "max(" + ", ".join(map(str, atom[1])) + ")"
-    inner, divisor = atom[1], atom[2]
-    text = str(inner)
-    return f"{text if _is_atom(inner) else f'({text})'}//{divisor}"
+    inner, divisor = (str(x) if _is_atom(x) else f"({x})" for x in atom[1:])
+    return f"{inner}//{divisor}"
 
 
 def _is_atom(size: Any) -> bool:
+    if isinstance(size, int):
+        return True
     if len(size.terms) != 1:
         return False
     monomial, factor = size.terms[0]

@@ -25,6 +25,15 @@ def evaluate(dim: Dim, env: Mapping[str, int]) -> int:
     return int(substitute(dim, env))
 
 
+def is_nonzero(dim: Dim, env: Mapping[str, Dim]) -> bool:
+    """Tell whether a dimension has a value there, which is not 0: what divides by 0 has none."""
+    try:
+        found = substitute(dim, env)
+    except ZeroDivisionError:
+        return False
+    return type(found) is Size or found != 0
+
+
 def substitute(dim: Dim, env: Mapping[str, Dim]) -> Dim:
     """Replace names by dimensions; names that are not in `env` are kept."""
     if type(dim) is not Size:
@@ -43,7 +52,7 @@ def _substitute_atom(atom: Atom, env: Mapping[str, Dim]) -> Dim:
     if kind == "name":
         return env[atom[1]] if atom[1] in env else symbol(*atom[1:])
     if kind == "floordiv":
-        return substitute(atom[1], env) // atom[2]  # type: ignore[no-any-return]
+        return substitute(atom[1], env) // substitute(atom[2], env)
     return maximum(*(substitute(dim, env) for dim in atom[1]))
 
 

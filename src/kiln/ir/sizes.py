@@ -1,7 +1,7 @@
 """Dimensions: plain ints, or `Size` expressions over named axes.
 
-A `Size` is a polynomial with integer coefficients over atoms: a name, a floor division by a
-positive constant, or a maximum. It is kept in one normal form, so `n+n` and `2*n` are equal, and an
+A `Size` is a polynomial with integer coefficients over atoms: a name, a floor division by what is
+positive, or a maximum. It is kept in one normal form, so `n+n` and `2*n` are equal, and an
 expression without names is always a plain int. Every name is assumed to be a size >= 1; decisions
 that need this are recorded (`assumptions.py`). `==` never raises: sizes with different normal forms
 differ, which is recorded too where a user's function asks. `<`, `<=`, `>`, `>=` and `equal` decide
@@ -379,12 +379,17 @@ def _with_sum_inside(poly: Poly) -> Dim | None:
 def _floordiv(a: Dim, b: Dim) -> Dim:
     if type(b) is not Size:
         return _floordiv_by_constant(a, int(b))
-    exact = exact_quotient(a, b)
-    if exact is not None:
-        return exact
-    if _known(a) and _known(b - a - 1):
-        return 0
-    raise inconclusive(a, "//", b)
+    quotient, rest = _divided(a, b)
+    if type(rest) is not Size and rest == 0:
+        return quotient
+    tried: list[tuple[Dim, Dim]] = [(quotient, rest), (0, a), (quotient - 1, rest + b)]
+    for found, left in tried:
+        if _known(left) and _known(b - left - 1):
+            return found
+    if not _known(b - 1):
+        raise inconclusive(a, "//", b)
+    total: Dim = quotient + Size((((("floordiv", rest, b),), 1),))
+    return total
 
 
 def _floordiv_by_constant(dim: Dim, divisor: int) -> Dim:
@@ -419,7 +424,7 @@ def _floordiv_by_constant(dim: Dim, divisor: int) -> Dim:
         if factor == 1 and len(monomial) == 1 and monomial[0][0] == "floordiv":
             _, inner, inner_divisor = monomial[0]
             numerator = inner + constant * inner_divisor
-            return _from_poly(outside) + _floordiv_by_constant(numerator, inner_divisor * divisor)
+            return _from_poly(outside) + _floordiv(numerator, inner_divisor * divisor)
     low, high = bounds(rest_dim)
     if low is not None and high is not None and low // divisor == high // divisor:
         assume_not_zero(names(rest_dim))
@@ -434,21 +439,25 @@ def exact_quotient(a: Dim, b: Dim) -> Dim | None:
     """Divide polynomials; None unless the remainder is zero."""
     if terms_of(b) == ():
         return None
+    quotient, rest = _divided(a, b)
+    return quotient if type(rest) is not Size and rest == 0 else None
+
+
+def _divided(a: Dim, b: Dim) -> tuple[Dim, Dim]:
+    """Return a quotient and a rest, such that a = quotient * b + rest, by dividing polynomials."""
     rest, quotient = a, 0  # type: Dim, Dim
     lead, lead_factor = terms_of(b)[0]
     for _ in range(64):
-        if type(rest) is not Size and rest == 0:
-            return quotient
         for monomial, factor in terms_of(rest):
             left = without(monomial, lead)
             if left is not None and factor % lead_factor == 0:
                 step = _from_poly({left: factor // lead_factor})
                 break
         else:
-            return None
+            break
         quotient = quotient + step
         rest = rest - step * b
-    return None
+    return quotient, rest
 
 
 def _known(dim: Dim) -> bool:

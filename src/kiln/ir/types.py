@@ -194,6 +194,18 @@ class ShapedArray(AbstractValue):
         """Return the value that consists of an array: itself."""
         return value
 
+    def dec_rank(self, size: Any, spec: int | None) -> ShapedArray:
+        """Return the type of the elements of a stack along an axis; None says it is no stack."""
+        return self if spec is None else self.without_axis(spec)
+
+    def inc_rank(self, size: Any, spec: int | None) -> ShapedArray:
+        """Return the type of a stack along an axis; None says that none is made."""
+        return self if spec is None else self.with_axis(spec, size)
+
+    def leading_axis_spec(self) -> int:
+        """Return the first axis."""
+        return 0
+
     def strip_weak_type(self) -> ShapedArray:
         """Return the strong type."""
         return self.with_(weak_type=False) if self.weak_type else self

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from kiln.base.config import Options, options
 from kiln.base.errors import three_lines
-from kiln.base.lazy import compiled_sizes, memory_text, nonfinite
+from kiln.base.lazy import compiled_sizes, discharge, memory_text, nonfinite, references
 from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import (
@@ -29,6 +29,7 @@ from kiln.execution.inspection import inspect_program
 from kiln.execution.placement import Placer, Run
 from kiln.execution.sized_programs import ProgramForSizes
 from kiln.ir.formats import format_of
+from kiln.ir.ref_type import is_ref_type, takes_refs
 from kiln.ir.sharding import Sharding, SingleDeviceSharding
 from kiln.ir.types import ShapedArray
 from kiln.jit.argument_binding import CallForm, flatten_call, in_tree_of, respelled
@@ -74,6 +75,9 @@ class Compiled(Stage):
             self._run = self._program
         elif place is not None:
             self._run = placer.run_at(place, placer.is_chosen(committed, place))
+        self._takes_refs = takes_refs(recording.jaxpr)
+        if self._takes_refs:
+            self._run = references.storing(self._run, recording.jaxpr)
         self._other_sizes: OtherSizes | None = None
         if isinstance(self._program, ProgramForSizes):
             self._other_sizes = compiled_sizes.OtherSizes(recording, placer, len(consts))
@@ -124,7 +128,7 @@ class Compiled(Stage):
             check_execution(self.fun_name, () if self._place is None else self._place.devices)
         if opts.guards_transfers and self._place is not None:
             self._placer.note_moves(values, self._place)
-        if not opts.checks_values:
+        if not opts.checks_values or self._takes_refs:
             return self._run(values) if sized is None else sized.run(values)
         kept = nonfinite.kept_for_search(values) if self.donate_argnums else values
         run, jaxpr = sized or (self._run, self._recording.jaxpr)
@@ -211,7 +215,9 @@ class Compiled(Stage):
             sizes = others.sizes(avals)
             wanted = others.types(sizes)
         found = zip(range(len(avals)), wanted, avals, strict=True)
-        wrong = [(n, w, a) for n, w, a in found if not a.same_type(w)]
+        wrong = [
+            (n, w, a) for n, w, a in found if is_ref_type(a) != is_ref_type(w) or not a.same_type(w)
+        ]
         if wrong:
             self._refuse_types(wrong, sizes)
         if others is not None and sizes != self._recording.sizes:
@@ -293,7 +299,12 @@ class Compiled(Stage):
     @property
     def output_shardings(self) -> Any:
         """The shardings of the results."""
-        return self._results(self._out_shardings())
+        return self._results(self._out_shardings()[self._stored :])
+
+    @property
+    def _stored(self) -> int:
+        """How many results of the program are stored in references, before the others."""
+        return discharge.writes(self._recording.jaxpr).count(True) if self._takes_refs else 0
 
     def _out_shardings(self) -> Sequence[Sharding]:
         if self._place is not None:
@@ -310,7 +321,8 @@ class Compiled(Stage):
     def output_formats(self) -> Any:
         """The formats of the results."""
         pairs = zip(self._program.out_avals, self._out_shardings(), strict=True)
-        return self._results([format_of(aval.shape, sharding) for aval, sharding in pairs])
+        formats = [format_of(aval.shape, sharding) for aval, sharding in pairs]
+        return self._results(formats[self._stored :])
 
     def _alone(self) -> Sharding:
         place = self._place

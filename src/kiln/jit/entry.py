@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any
 
-from kiln.base.lazy import discharge
+from kiln.base.lazy import discharge, references
 from kiln.base.named_tuples import NamedTuple
 from kiln.content.by_content import Slots, constants_from
 from kiln.content.fingerprint import Content
@@ -18,9 +18,10 @@ from kiln.core.ref import Ref
 from kiln.core.trace import Tracer, state
 from kiln.execution.compilation import CachedProgram
 from kiln.execution.placement import PlacementRequest, Placer
+from kiln.ir.effects import HELD
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.ref_type import has_refs, takes_refs
-from kiln.ir.size_values import evaluate
+from kiln.ir.size_values import is_nonzero
 from kiln.ir.sizes import Size
 from kiln.jit.compiler_options import Settings
 from kiln.jit.explain import Record
@@ -99,7 +100,7 @@ class Recording:
 
     def holds_for(self, sizes: Mapping[str, int]) -> bool:
         """Tell whether decisions that were made for all sizes are right for these."""
-        return all(evaluate(each, sizes) != 0 for each in self.conditions)
+        return all(is_nonzero(each, sizes) for each in self.conditions)
 
     def with_consts(self, consts: list[Any]) -> Recording:
         """Return the same program over other closed-over values."""
@@ -155,7 +156,7 @@ class Recording:
     ) -> Placer:
         """Return a placer that nothing else uses."""
         return Placer(
-            discharge.discharged(self.jaxpr) if has_refs(self.jaxpr) else self.jaxpr,
+            self._without_refs(),
             self.name,
             hidden=len(self.consts),
             request=request,
@@ -164,6 +165,12 @@ class Recording:
             general=self.general,
             sizes=self.sizes,
         )
+
+    def _without_refs(self) -> Jaxpr:
+        if takes_refs(self.jaxpr):
+            ordered: Jaxpr = references.in_order(self.jaxpr)
+            return ordered
+        return discharge.discharged(self.jaxpr) if has_refs(self.jaxpr) else self.jaxpr
 
     @property
     def programs(self) -> list[CachedProgram]:
@@ -182,6 +189,7 @@ class Entry:
     __slots__ = (
         "consts",
         "history",
+        "holds",
         "is_bound",
         "is_simple",
         "out_is_leaf",
@@ -198,6 +206,8 @@ class Entry:
         self.out_is_leaf: bool = recording.out_tree.is_leaf
         self.is_bound = recording.is_temporary or takes_refs(recording.jaxpr)
         self.is_simple = True
+        # Whether rules in it write, when they run later, to values that it is given.
+        self.holds = HELD in recording.jaxpr.effects
 
     def note_preparation(self, seconds: float) -> None:
         """Record how long the first run took to compile."""

@@ -16,8 +16,10 @@ from typing import Any
 from kiln import _runtime
 from kiln.base.config import options
 from kiln.base.source import api_boundary, definition_of, name_of
+from kiln.base.tree import tree_leaves
 from kiln.content.class_content import Unreadable
 from kiln.content.fingerprint import DESCRIPTION, Reading, readable
+from kiln.control.held_refs import is_derivative
 from kiln.core.array import ConcreteArray
 from kiln.core.hitypes import TYPES, NeedsArrays
 from kiln.core.trace import Tracer, state
@@ -152,11 +154,11 @@ class JitFunction(_runtime.Callable):
                 self._high_calls().note(error)
                 return self._high_calls()(args, kwargs)
         if state.trace is not EVAL or entry.is_bound:
-            return self._bind(entry, leaves)
+            return self._bind(entry, leaves, args, kwargs)
         if not is_plain:
             for x in leaves:
                 if isinstance(x, Tracer):
-                    return self._bind(entry, leaves)
+                    return self._bind(entry, leaves, args, kwargs)
         values = [*entry.consts, *leaves] if entry.consts else leaves
         try:
             outs = run(entry, values, opts)
@@ -181,7 +183,12 @@ class JitFunction(_runtime.Callable):
             self._high = HighCalls(self._fun, static, made["placement"], jitted)
         return self._high
 
-    def _bind(self, entry: Entry, leaves: Sequence[Any]) -> Any:
+    def _bind(
+        self, entry: Entry, leaves: Sequence[Any], args: Sequence[Any], kwargs: dict[str, Any]
+    ) -> Any:
+        if entry.holds and is_derivative(state.trace):
+            # A program has ended when its rules run: they would write to what stood for its inputs.
+            return self._fun(*args, **kwargs)
         outs = bind(entry, leaves, inline=self._inline, settings=self._lookup.settings)
         return self._result(entry, outs)
 
@@ -243,7 +250,15 @@ class JitFunction(_runtime.Callable):
     @api_boundary
     def trace(self, /, *args: Any, **kwargs: Any) -> Traced:
         """Trace for the types of the arguments, which may be ShapeDtypeStructs."""
-        entry, signature, call = self._traced(args, kwargs)
+        if TYPES and has_high(tree_leaves((args, kwargs))):
+            return self._high_calls().trace(args, kwargs)  # type: ignore[return-value]
+        try:
+            entry, signature, call = self._traced(args, kwargs)
+        except NeedsArrays as error:
+            if self._is_lowered:
+                raise
+            self._high_calls().note(error)
+            return self._high_calls().trace(args, kwargs)  # type: ignore[return-value]
         moved = self._binding.moved(len(args), tuple(kwargs))
         names = self._binding.dynamic_names()
         form = form_of(signature.tree, call.places, len(args), moved, names)

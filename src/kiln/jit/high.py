@@ -14,9 +14,10 @@ from typing import Any
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source, definition_of, name_of
 from kiln.base.tree import tree_map
+from kiln.control.held_refs import is_derivative
 from kiln.control.high_values import Lowered, lent, lower, store
 from kiln.core.hitypes import TYPES, NeedsArrays, owned, owner_of
-from kiln.core.trace import Tracer
+from kiln.core.trace import Tracer, state
 from kiln.jit.parameters import Chosen
 from kiln.jit.placement_options import NO_PLACEMENT, PlacementOptions
 
@@ -65,7 +66,7 @@ class HighCalls:
         fun: Callable[..., Any],
         static: Chosen,
         placement: PlacementOptions,
-        make: Callable[[Callable[..., Any], Chosen, PlacementOptions], Callable[..., Any]],
+        make: Callable[[Callable[..., Any], Chosen, PlacementOptions], Any],
     ) -> None:
         self._fun = fun
         self._static = static
@@ -99,17 +100,39 @@ class HighCalls:
         Raises: ValueError for a value that changes and is passed twice, or returned.
         """
         while True:
-            changing = [*self.closed]
-            low, low_kwargs = self._dynamic(args, kwargs, functools.partial(_lower_tree, changing))
-            if len({id(x) for x in changing}) < len(changing):
-                raise _twice(self._fun)
             try:
-                results, states = self._jitted([lower(x) for x in self.closed], *low, **low_kwargs)
+                if is_derivative(state.trace) and self._holds(args, kwargs):
+                    # Its rules write, when they run later, to the values themselves.
+                    return self._fun(*args, **kwargs)
+                return self.run(self._jitted, args, kwargs)
             except NeedsArrays as error:
                 self.note(error)
-                continue
-            store(changing, states)
-            return _raise_tree([], results)
+
+    def _holds(self, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+        low, low_kwargs = self._dynamic(args, kwargs, functools.partial(_lower_tree, []))
+        closed = [lower(x) for x in self.closed]
+        found: bool = self._jitted.entry_for((closed, *low), low_kwargs).holds
+        return found
+
+    def run(self, program: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Run a program of the arrays once."""
+        changing = [*self.closed]
+        low, low_kwargs = self._dynamic(args, kwargs, functools.partial(_lower_tree, changing))
+        if len({id(x) for x in changing}) < len(changing):
+            raise _twice(self._fun)
+        results, states = program([lower(x) for x in self.closed], *low, **low_kwargs)
+        store(changing, states)
+        return _raise_tree([], results)
+
+    def trace(self, args: Sequence[Any], kwargs: dict[str, Any]) -> HighStage:
+        """Trace for the types of the arrays that the arguments consist of."""
+        while True:
+            low, low_kwargs = self._dynamic(args, kwargs, functools.partial(_lower_tree, []))
+            try:
+                closed = [lower(x) for x in self.closed]
+                return HighStage(self._jitted.trace(closed, *low, **low_kwargs), self)
+            except NeedsArrays as error:
+                self.note(error)
 
     def note(self, error: NeedsArrays) -> None:
         """Note that the function closes over a value, or returns one.
@@ -126,6 +149,42 @@ class HighCalls:
                 # It was made by the function itself, outside a loop that uses it.
                 raise error
             self.closed.append(value)
+
+
+class HighStage:
+    """A stage of ahead-of-time compilation: that of the arrays, which compiled takes values.
+
+    Its `in_avals` and the like are those of the program of arrays.
+    """
+
+    def __init__(self, stage: Any, calls: HighCalls) -> None:
+        self._stage = stage
+        self._calls = calls
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stage, name)
+
+    def lower(self, **options: Any) -> HighStage:
+        """Translate the program for the engine."""
+        return HighStage(self._stage.lower(**options), self._calls)
+
+    def compile(self, compiler_options: dict[str, Any] | None = None) -> HighStage:
+        """Compile the program."""
+        return HighStage(self._stage.compile(compiler_options), self._calls)
+
+    @property
+    def out_info(self) -> Any:
+        """The types of the results."""
+        results, _ = self._stage.out_info
+        return tree_map(
+            lambda x: x.kind if type(x) is Lowered else x,
+            results,
+            is_leaf=lambda x: type(x) is Lowered,
+        )
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Run the compiled program on values, and store what those that change hold afterwards."""
+        return self._calls.run(self._stage, args, kwargs)
 
 
 def _named(on_arrays: Callable[..., Any], fun: Callable[..., Any]) -> Callable[..., Any]:

@@ -12,8 +12,9 @@ from typing import Any
 from kiln.control.discharge import discharged, writes
 from kiln.control.ref_primitives import content_of
 from kiln.control.region import memoized, select_by
-from kiln.core.ref import Ref
-from kiln.execution.placement import PlacementRequest, Placer
+from kiln.core.array import ConcreteArray
+from kiln.core.ref import Ref, check_distinct
+from kiln.execution.placement import PlacementRequest, Placer, Run
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.rewrite import drop_inputs
 from kiln.jit.compiler_options import Settings
@@ -32,8 +33,7 @@ class OnContents:
         self.name = name
         self.changed = writes(jaxpr)
         count = self.changed.count(True)
-        numbers = iter(range(count))
-        slots = tuple([next(numbers) if changed else None for changed in self.changed])
+        slots = _slots(jaxpr)
         types = tuple([v.aval.inner_aval for v in select_by(self.changed, jaxpr.invars)])
         whole = discharged(jaxpr, slots, types)
         self.jaxpr = drop_inputs(whole, [True] * count + [not c for c in self.changed])
@@ -60,6 +60,43 @@ class OnContents:
         for ref, new, own in zip(refs, outs[: len(refs)], self.own, strict=True):
             ref.content, ref.is_own = new, own
         return outs[len(refs) :]
+
+
+def in_order(jaxpr: Jaxpr) -> Jaxpr:
+    """Return a program of contents in the place of references, which returns first those changed.
+
+    Unlike that of `OnContents`, its inputs are in the order of the program's.
+    """
+    changed, slots = writes(jaxpr), _slots(jaxpr)
+    types = tuple([v.aval.inner_aval for v in select_by(changed, jaxpr.invars)])
+    whole = discharged(jaxpr, slots, types)
+    count = len(types)
+    contents, others = whole.invars[:count], whole.invars[count:]
+    given = iter(contents)
+    return whole.with_(
+        invars=[next(given) if c else v for c, v in zip(changed, others, strict=True)],
+        arg_names=jaxpr.arg_names,
+    )
+
+
+def storing(run: Run, jaxpr: Jaxpr) -> Run:
+    """Return what runs the program of `in_order` on references, and stores their new contents."""
+    changed = writes(jaxpr)
+    count = changed.count(True)
+
+    def run_and_store(values: Sequence[Any]) -> list[ConcreteArray]:
+        check_distinct(f"call of {jaxpr.name}", values, jaxpr.arg_names)
+        outs = run([content_of(x) if type(x) is Ref else x for x in values])
+        for ref, new in zip(select_by(changed, values), outs[:count], strict=True):
+            ref.content, ref.is_own = new, False
+        return outs[count:]
+
+    return run_and_store
+
+
+def _slots(jaxpr: Jaxpr) -> tuple[int | None, ...]:
+    numbers = iter(range(len(jaxpr.invars)))
+    return tuple([next(numbers) if changed else None for changed in writes(jaxpr)])
 
 
 def on_contents(jaxpr: Jaxpr, name: str) -> OnContents:

@@ -13,7 +13,7 @@ from kiln.base.errors import CheckError, InconclusiveSizeError
 from kiln.ir.assumptions import collecting, names_in_scope
 from kiln.ir.checker import check
 from kiln.ir.jaxpr import Jaxpr
-from kiln.ir.size_values import substitute
+from kiln.ir.size_values import is_nonzero, substitute
 from kiln.ir.sizes import Dim, Size, names
 from kiln.ir.specialise import specialise, specialise_later
 from kiln.jit.cache import Recordings, recordings_of
@@ -118,7 +118,7 @@ def _broken(assumed: Iterable[Hashable], given: Mapping[str, Dim]) -> set[str]:
                 holds = False
             if not holds:
                 found.add(each)
-        elif type(each) is Size and substitute(each, given) == 0:
+        elif type(each) is Size and not is_nonzero(each, given):
             found.update(names(each))
     return found
 

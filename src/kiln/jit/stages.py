@@ -16,6 +16,7 @@ from kiln.core.engine import Compiler, Placement, Program
 from kiln.execution.engine_choice import compiler_of, engine_for, is_host_compiler
 from kiln.execution.placement import Placer
 from kiln.ir.jaxpr import ClosedJaxpr
+from kiln.ir.own_effects import OwnEffect
 from kiln.ir.ref_type import takes_refs
 from kiln.ir.size_values import evaluate
 from kiln.ir.sizes import Size
@@ -59,7 +60,6 @@ class Traced(Stage):
         if lowering_platforms is not None:
             platform = platform_of(lowering_platforms, self.fun_name)
         recording, consts = self._recording, self._consts
-        self._refuse_refs("lower")
         return Lowered(recording, consts, self._placer, self._places, self._form, platform)
 
     def whole_program(self) -> WholeProgram:
@@ -67,21 +67,18 @@ class Traced(Stage):
 
         Raises: NotImplementedError for a program that takes or closes over references.
         """
-        self._refuse_refs("export")
+        if takes_refs(self._recording.jaxpr):
+            raise NotImplementedError(
+                three_lines(
+                    f"export of {self.fun_name} at {current_source()}",
+                    "a program that takes or closes over references is not exported",
+                    "pass what they hold, and return what it becomes",
+                )
+            )
         made: WholeProgram = whole_program.whole_program(
             self._placer, self._consts, self._form.order, self._places
         )
         return made
-
-    def _refuse_refs(self, doing: str) -> None:
-        if takes_refs(self._recording.jaxpr):
-            raise NotImplementedError(
-                three_lines(
-                    f"{doing} of {self.fun_name} at {current_source()}",
-                    "a program that takes or closes over references is not compiled ahead of time",
-                    "call the function; or pass what they hold, and return what it becomes",
-                )
-            )
 
 
 class Lowered(Stage):
@@ -101,6 +98,9 @@ class Lowered(Stage):
         self._place = placer.place(committed)
         self._program = placer.program(self._place)
         self._compiler = engine_for(placer.jaxpr, self._place, options()).engine.compiler
+        if any(isinstance(effect, OwnEffect) for effect in placer.jaxpr.effects):
+            # Rules of other libraries' lowerings run, and say now what is wrong with them.
+            self.as_text("stablehlo")
 
     @property
     def _for_all_sizes(self) -> Program | None:

@@ -13,6 +13,7 @@ from kiln.base.source import current_source
 from kiln.core.array import ArrayOperators
 from kiln.core.ref import Ref
 from kiln.core.trace import aval_of
+from kiln.ir.ref_type import AbstractRef
 from kiln.ir.sharding import Sharding
 from kiln.ir.sizes import Dim, product
 from kiln.ir.types import ShapedArray, ShardedArray, typed
@@ -23,20 +24,28 @@ _VALUES = (ArrayOperators, Ref, np.ndarray, np.generic)
 class ShapeDtypeStruct:
     """The shape and dtype of an array that need not exist, and optionally its sharding.
 
-    Immutable. The dtype is kept as given; whether 64 bits become 32 is decided where it is used.
+    With `is_ref` it is the type of a reference to such an array. Immutable. The dtype is kept as
+    given; whether 64 bits become 32 is decided where it is used.
 
     Raises: ValueError without a dtype, or if `sharding` is not a sharding.
     """
 
-    __slots__ = ("dtype", "shape", "sharding", "weak_type")
+    __slots__ = ("dtype", "is_ref", "shape", "sharding", "weak_type")
 
     shape: tuple[Any, ...]
     dtype: Any
     sharding: Sharding | None
     weak_type: bool
+    is_ref: bool
 
     def __init__(
-        self, shape: Sequence[Dim], dtype: Any, *, sharding: Any = None, weak_type: bool = False
+        self,
+        shape: Sequence[Dim],
+        dtype: Any,
+        *,
+        sharding: Any = None,
+        weak_type: bool = False,
+        is_ref: bool = False,
     ) -> None:
         if dtype is None:
             raise ValueError(
@@ -56,8 +65,9 @@ class ShapeDtypeStruct:
                     "write sharding=NamedSharding(mesh, PartitionSpec(...))",
                 )
             )
-        given = (tuple(shape), dtypes.as_dtype(dtype), sharding, bool(weak_type))
-        for name, value in zip(("shape", "dtype", "sharding", "weak_type"), given, strict=True):
+        given = (tuple(shape), dtypes.as_dtype(dtype), sharding, bool(weak_type), bool(is_ref))
+        names = ("shape", "dtype", "sharding", "weak_type", "is_ref")
+        for name, value in zip(names, given, strict=True):
             object.__setattr__(self, name, value)
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:
@@ -70,7 +80,7 @@ class ShapeDtypeStruct:
         )
 
     def update(self, **changes: Any) -> ShapeDtypeStruct:
-        """Return a struct with some of shape, dtype, sharding, weak_type replaced."""
+        """Return a struct with some of shape, dtype, sharding, weak_type, is_ref replaced."""
         values = {name: changes.pop(name, getattr(self, name)) for name in self.__slots__}
         if changes:
             raise TypeError(
@@ -112,7 +122,7 @@ class ShapeDtypeStruct:
         return int(self.shape[0])
 
     def _key(self) -> tuple[Any, ...]:
-        return self.shape, self.dtype, self.sharding, self.weak_type
+        return self.shape, self.dtype, self.sharding, self.weak_type, self.is_ref
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ShapeDtypeStruct) and self._key() == other._key()
@@ -123,21 +133,24 @@ class ShapeDtypeStruct:
     def __repr__(self) -> str:
         place = "" if self.sharding is None else f", sharding={self.sharding}"
         weak = ", weak_type=True" if self.weak_type else ""
+        ref = ", is_ref=True" if self.is_ref else ""
         name = dtypes.long_name(self.dtype)
-        return f"ShapeDtypeStruct(shape={self.shape}, dtype={name}{place}{weak})"
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={name}{place}{weak}{ref})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuilt, self._key()
 
 
-def _rebuilt(shape: Any, dtype: Any, sharding: Any, weak_type: bool) -> ShapeDtypeStruct:
-    return ShapeDtypeStruct(shape, dtype, sharding=sharding, weak_type=weak_type)
+def _rebuilt(
+    shape: Any, dtype: Any, sharding: Any, weak_type: bool, is_ref: bool = False
+) -> ShapeDtypeStruct:
+    return ShapeDtypeStruct(shape, dtype, sharding=sharding, weak_type=weak_type, is_ref=is_ref)
 
 
 def type_of_struct(x: Any) -> ShapedArray | None:
     """Return the type that an object stands for, or None if it does not stand for an array.
 
-    Any object with a shape and a dtype but no value does.
+    Any object with a shape and a dtype but no value does. With `is_ref` it is that of a reference.
     """
     if isinstance(x, _VALUES) or hasattr(x, "__jax_array__"):
         return None
@@ -146,7 +159,9 @@ def type_of_struct(x: Any) -> ShapedArray | None:
         return None
     aval = ShapedArray(shape, dtypes.canonicalize_dtype(dtype), getattr(x, "weak_type", False))
     place = getattr(x, "sharding", None)
-    return typed(aval, place) if isinstance(place, Sharding) else aval
+    if isinstance(place, Sharding):
+        aval = typed(aval, place)
+    return AbstractRef(aval) if getattr(x, "is_ref", False) is True else aval  # type: ignore[return-value]
 
 
 def struct_of(aval: ShapedArray) -> ShapeDtypeStruct:

@@ -9,6 +9,7 @@ from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import PlacedArray
+from kiln.core.ref import Ref
 from kiln.ir.sharding import Sharding
 from kiln.jit.struct import ShapeDtypeStruct
 from kiln.ops.sharding import resolved, says_nothing
@@ -27,6 +28,8 @@ def _place(x: Any) -> Sharding | None:
         if place is None or place.devices or says_nothing(place) or options().mesh is None:
             return place
         return resolved(place, "ShapeDtypeStruct with sharding")
+    if type(x) is Ref:
+        x = x.content
     return x.sharding if isinstance(x, PlacedArray) and x.committed else None
 
 

@@ -16,7 +16,7 @@ from kiln.core.array import from_host, host_value
 from kiln.core.array_type import Array, ArrayLike, DTypeLike, ShapeLike
 from kiln.core.concretization import refuse
 from kiln.core.trace import Tracer, aval_of
-from kiln.ir.sizes import Dim, maximum
+from kiln.ir.sizes import Dim, is_constant, maximum
 from kiln.numpy.creation import asarray
 from kiln.numpy.index_expressions import joint_shape
 from kiln.numpy.manipulation import one
@@ -24,7 +24,7 @@ from kiln.numpy.nonzero import nonzero
 from kiln.numpy.promotion import broadcast_to, shape_of
 from kiln.ops import elementwise
 from kiln.ops.conversion import convert_element_type
-from kiln.ops.shape import iota, reshape
+from kiln.ops.shape import broadcasted_iota, full, iota, reshape
 from kiln.ops.size_value import as_index
 from kiln.ops.slicing import from_end
 
@@ -236,12 +236,35 @@ def _triangle(found: tuple[np.ndarray, ...]) -> tuple[Any, Any]:
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
     """Return the indices of the lower triangle of an (n, m) array, up to the k-th diagonal."""
+    if not is_constant((n, k, 0 if m is None else m)):
+        return _lower_or_upper(n, k, n if m is None else m, lower=True)
     return _triangle(np.tril_indices(operator.index(n), operator.index(k), m))
 
 
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
     """Return the indices of the upper triangle of an (n, m) array, from the k-th diagonal on."""
+    if not is_constant((n, k, 0 if m is None else m)):
+        return _lower_or_upper(n, k, n if m is None else m, lower=False)
     return _triangle(np.triu_indices(operator.index(n), operator.index(k), m))
+
+
+def _lower_or_upper(rows: Dim, k: Dim, columns: Dim, *, lower: bool) -> Any:
+    """Return the indices of a triangle, where named sizes are among these."""
+    dtype = dtypes.default_int_dtype()
+    i, j = (broadcasted_iota(dtype, (rows, columns), axis) for axis in (0, 1))
+    last = k if lower else k - 1
+    is_lower = elementwise.le(elementwise.sub(j, i), full((), last, dtype))
+    # Of row r, min(max(r + last + 1, 0), columns) elements are at or below the diagonal.
+    count = _sum_of_first(rows + last, columns) - _sum_of_first(last, columns)
+    if lower:
+        return nonzero(is_lower, size=count)
+    return nonzero(elementwise.bitwise_not(is_lower), size=rows * columns - count)
+
+
+def _sum_of_first(count: Dim, most: Dim) -> Dim:
+    """Return 1 + 2 + ... of `count` numbers, those above `most` as `most`; 0 if there are none."""
+    all_of_them, too_many = maximum(count, 0), maximum(count - most, 0)
+    return (all_of_them * (all_of_them + 1) - too_many * (too_many + 1)) // 2
 
 
 def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:

@@ -16,27 +16,15 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.config import options
 from kiln.base.errors import InconclusiveSizeError, NonConcreteBooleanIndexError, three_lines
-from kiln.base.named_tuples import NamedTuple
 from kiln.base.records import Record
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray, host_value
 from kiln.core.slices import Slice
 from kiln.core.trace import Tracer, is_typed, require_unmasked
-from kiln.ir.sizes import Dim, Size, maximum, minimum
+from kiln.ir.sizes import Dim, Size
 from kiln.ir.types import ShapedArray
 from kiln.numpy.creation import asarray
-
-
-class Kept(NamedTuple):
-    """Elements start, start + step, ... of an axis, `size` of them."""
-
-    start: Dim
-    size: Dim
-    step: int
-
-    def whole(self, size: Dim) -> bool:
-        """Tell whether these are all elements in order."""
-        return self.step == 1 and self.size == size
+from kiln.numpy.slice_bounds import Kept, Part, kept_of
 
 
 class Fixed(Record):
@@ -69,7 +57,7 @@ class GatherPlan:
     """What an index gathers. `result_axes` holds axes of the operand, NEW, or GROUP.
 
     `shape` is the operand's, with the axes of size 1 that 0-d masks add at `added`; of some axes
-    only `parts`, whose place may be traced, are taken first, and `shape` has their sizes.
+    only `parts`, whose place is not known, are taken first, and `shape` has their sizes.
     `distinct` says that no position can occur twice.
     """
 
@@ -80,7 +68,7 @@ class GatherPlan:
         axes: list[Axis],
         result_axes: list[int | str],
         distinct: bool = False,
-        parts: Sequence[tuple[int, Slice]] = (),
+        parts: Sequence[Part] = (),
     ) -> None:
         self.shape = shape
         self.added = added
@@ -349,7 +337,7 @@ def _walk(x: ShapedArray, entries: Sequence[Any], wrap: bool) -> GatherPlan:
     axes: list[Axis] = []
     result_axes: list[int | str] = []
     added: list[int] = []
-    parts: list[tuple[int, Slice]] = []
+    parts: list[Part] = []
     # The position of the index arrays among `result_axes`; apart if something is between them.
     first: int | None = None
     apart = ended = False
@@ -364,7 +352,7 @@ def _walk(x: ShapedArray, entries: Sequence[Any], wrap: bool) -> GatherPlan:
                 axes.append(_part(entry, shape, axis, parts))
             elif entry is not Ellipsis:
                 result_axes.append(axis)
-                axes.append(_kept(entry, shape[axis]))
+                axes.append(kept_of(entry, shape, axis, parts))
             continue
         if first is None:
             first = len(result_axes)
@@ -399,7 +387,7 @@ def _walk(x: ShapedArray, entries: Sequence[Any], wrap: bool) -> GatherPlan:
     return GatherPlan(tuple(shape), tuple(added), axes, result_axes, parts=parts)
 
 
-def _part(entry: Slice, shape: list[Dim], axis: int, parts: list[tuple[int, Slice]]) -> Kept:
+def _part(entry: Slice, shape: list[Dim], axis: int, parts: list[Part]) -> Kept:
     """Return what is kept of an axis; one whose place is not known is a part, of its own size."""
     start = entry.start
     if isinstance(start, (int, np.integer)) and type(start) is not bool and start >= 0:
@@ -433,49 +421,3 @@ def _is_inside(index: int, size: Dim, wrap: bool) -> bool:
         return bool(size > (index if index >= 0 else -index - 1))
     except InconclusiveSizeError:
         return False
-
-
-def _kept(entry: slice, size: Dim) -> Kept:
-    if entry.start is None and entry.stop is None and entry.step is None:
-        return Kept(0, size, 1)
-    if type(entry.step) is int and entry.step == 0:
-        raise ValueError(
-            three_lines(
-                f"x[{entry.start}:{entry.stop}:0] at {current_source()}",
-                "slice step cannot be zero",
-                "use a step of 1 or -1",
-            )
-        )
-    if type(size) is int and not any(type(b) is Size for b in (entry.start, entry.stop)):
-        bounds = entry.indices(size)
-        return Kept(bounds[0], len(range(*bounds)), bounds[2])
-    step = 1 if entry.step is None else entry.step
-    if step < 0 and (entry.start is not None or entry.stop is not None):
-        raise IndexError(
-            three_lines(
-                f"{entry} of an axis of size {size} at {current_source()}",
-                "the bounds of a slice backwards are not known for every size",
-                "slice forwards, then reverse: x[a:b][::-1]",
-            )
-        )
-    if step < 0:
-        return Kept(size - 1, -(-size // -step), step)
-    start = 0 if entry.start is None else _clamped(entry.start, size)
-    stop = size if entry.stop is None else _clamped(entry.stop, size)
-    # Clamped bounds counted from one end keep their order.
-    ordered = _in_order(0 if entry.start is None else entry.start, entry.stop)
-    count = stop - start if ordered else maximum(stop - start, 0)
-    return Kept(start, count if step == 1 else (count + step - 1) // step, step)
-
-
-def _in_order(start: Dim, stop: Dim | None) -> bool:
-    if stop is None:
-        return True
-    if type(start) is Size or type(stop) is Size:
-        return False
-    return start <= stop and (start < 0) == (stop < 0)
-
-
-def _clamped(bound: Dim, size: Dim) -> Dim:
-    counted = bound + size if bound < 0 else bound
-    return minimum(maximum(counted, 0), size)

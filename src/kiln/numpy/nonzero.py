@@ -19,6 +19,7 @@ from kiln.core.array import from_host, numbers_of
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.concretization import refuse
 from kiln.core.trace import Tracer, aval_of, is_typed
+from kiln.ir.sizes import Dim, Size
 from kiln.numpy.creation import asarray
 from kiln.numpy.filling import full
 from kiln.numpy.index_expressions import along
@@ -75,8 +76,8 @@ def indices_of(name: str, a: Any, size: Any, fill_value: Any) -> tuple[Any, ...]
                 f"size=..., as in kiln.numpy.{name}(x, size=n)",
             )
         return tuple(from_host(i.astype(wanted)) for i in np.nonzero(numbers_of(value, name)))
-    count = operator.index(size)
-    if count < 0:
+    count = size if type(size) is Size else operator.index(size)
+    if type(count) is int and count < 0:
         raise ValueError(
             three_lines(
                 f"{name}: size {count} at {current_source()}",
@@ -108,7 +109,7 @@ def _is_inexact(fill: Any) -> bool:
     return type(fill) is not int and dtypes.issubdtype(aval_of(asarray(fill)).dtype, np.inexact)
 
 
-def _padding(count: int, fill: Any, wanted: Any) -> Any:
+def _padding(count: Dim, fill: Any, wanted: Any) -> Any:
     padding = asarray(full((count,), fill))
     return padding if _is_inexact(fill) else convert_element_type(padding, wanted)
 
@@ -131,7 +132,7 @@ def _fills(name: str, fill_value: Any, ndim: int) -> tuple[Any, ...]:
     return found
 
 
-def _first_places(a: Any, count: int, total: int) -> Any:
+def _first_places(a: Any, count: Dim, total: Dim) -> Any:
     """Return the first `count` nonzero positions in row-major order, padded with `total`."""
     aval = aval_of(a)
     flat = reshape(a, (total,))

@@ -14,6 +14,7 @@ from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import is_typed
+from kiln.ir.sizes import Size
 from kiln.numpy.application import apply_along_axis
 from kiln.numpy.arithmetic import floor
 from kiln.numpy.creation import cast
@@ -43,7 +44,7 @@ def pad(array: ArrayLike, pad_width: Any, mode: Any = "constant", **kwargs: Any)
         Array([9, 1, 2, 9, 9], dtype=int32)
     """
     array = one("pad", array)
-    widths = _pairs("pad_width", pad_width, len(array.shape), operator.index)
+    widths = _pairs("pad_width", pad_width, len(array.shape), _width)
     if any(w < 0 for pair in widths for w in pair):
         raise ValueError(
             f"pad(..., {pad_width}) at {current_source()}\n"
@@ -112,6 +113,10 @@ def _check_keywords(mode: Any, kwargs: dict[str, Any]) -> None:
                 "leave them out",
             )
         )
+
+
+def _width(number: Any) -> Any:
+    return number if type(number) is Size else operator.index(number)
 
 
 def _pairs(

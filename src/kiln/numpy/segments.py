@@ -15,11 +15,12 @@ from kiln.base import dtypes
 from kiln.base.errors import ConcretizationTypeError, three_lines
 from kiln.base.source import api_boundary, current_source
 from kiln.core.trace import Tracer
-from kiln.ir.sizes import Size
+from kiln.ir.sizes import Size, is_constant
 from kiln.numpy import reductions
 from kiln.numpy.creation import asarray
 from kiln.numpy.filling import full
 from kiln.numpy.promotion import operands
+from kiln.numpy.ranges import arange
 from kiln.ops.out_sharding import sharded
 
 Reducer = Callable[..., Any]
@@ -150,7 +151,8 @@ def _reduced(
         return getattr(out.at[ids], update)(data, **options)
     rows = ids.shape[0]
     out = full((-(-rows // bucket_size), count, *data.shape[1:]), start, data.dtype)
-    out = getattr(out.at[np.arange(rows) // bucket_size, ids], update)(data, **options)
+    places = np.arange(rows) if is_constant((rows, bucket_size)) else arange(rows)
+    out = getattr(out.at[places // bucket_size, ids], update)(data, **options)
     return getattr(reductions, what)(out, axis=0).astype(data.dtype)
 
 

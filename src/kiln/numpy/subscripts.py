@@ -24,12 +24,12 @@ from kiln.numpy.index_expressions import (
     NEW,
     Fixed,
     GatherPlan,
-    Kept,
     Positions,
     along,
     check_static,
     parse,
 )
+from kiln.numpy.slice_bounds import Kept, Part, Steps
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.dimension_numbers import (
     CLIP,
@@ -37,9 +37,9 @@ from kiln.ops.dimension_numbers import (
     GatherDimensionNumbers,
     GatherScatterMode,
 )
-from kiln.ops.elementwise import add, bitwise_and, clamp, ge, le, select
+from kiln.ops.elementwise import add, bitwise_and, clamp, constant, ge, le, mul, select
 from kiln.ops.indexing import default_fill, gather
-from kiln.ops.shape import broadcast_in_dim, expand_dims, full, reshape, rev, squeeze
+from kiln.ops.shape import broadcast_in_dim, expand_dims, full, iota, reshape, rev, squeeze
 from kiln.ops.size_value import as_index
 from kiln.ops.slicing import concatenate, dynamic_slice_in_dim, dynamic_slice_p, from_end
 from kiln.ops.static_slicing import slice as static_slice
@@ -112,7 +112,7 @@ def read(
 
 def taken(
     x: Any,
-    parts: Sequence[tuple[int, Slice]],
+    parts: Sequence[Part],
     *,
     mode: GatherScatterMode = PROMISE_IN_BOUNDS,
     fill_value: Any = None,
@@ -126,7 +126,7 @@ def taken(
     """
     for axis, part in parts:
         shape = aval_of(x).shape
-        if part.stride != 1:
+        if isinstance(part, Steps) or part.stride != 1:
             plan = along(shape, axis, positions(part))
             how = mode if mode.fills else CLIP
             x = read(x, plan, mode=how, fill_value=fill_value, wrap=False)
@@ -146,7 +146,7 @@ def taken(
     return x
 
 
-def start_of(part: Slice) -> Any:
+def start_of(part: Slice | Steps) -> Any:
     """Return the start of a part as an integer of a program.
 
     Raises: TypeError for another start.
@@ -164,9 +164,15 @@ def start_of(part: Slice) -> Any:
     return start
 
 
-def positions(part: Slice) -> Any:
+def positions(part: Slice | Steps) -> Any:
     """Return the positions of a part."""
+    if isinstance(part, Steps) and is_constant(part):
+        first, size, stride = map(int, part)
+        return np.arange(size, dtype=np.int32) * np.int32(stride) + np.int32(first)
     start = convert_element_type(start_of(part), np.int32)
+    if isinstance(part, Steps):
+        counted = iota(np.int32, part.size)
+        return add(start, mul(counted, constant(part.stride, counted)))
     steps = np.arange(part.size, dtype=np.int32) * np.int32(part.stride)
     return add(broadcast_in_dim(start, (part.size,), ()), steps)
 

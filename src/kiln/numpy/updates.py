@@ -17,7 +17,6 @@ from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.control.loops import while_loop
-from kiln.core.slices import Slice
 from kiln.core.trace import aval_of, is_typed
 from kiln.execution.eager_plans import eager
 from kiln.ir.sizes import Dim
@@ -33,6 +32,7 @@ from kiln.numpy.index_expressions import (
     parse,
 )
 from kiln.numpy.promotion import broadcast_to, converted, shape_of
+from kiln.numpy.slice_bounds import Part, Steps
 from kiln.numpy.subscripts import (
     column,
     coordinates,
@@ -296,12 +296,12 @@ def update(
     return convert_element_type(out, aval.dtype, aval.weak_type)
 
 
-def _put_back(x: Any, new: Any, parts: Sequence[tuple[int, Slice]], mode: GatherScatterMode) -> Any:
+def _put_back(x: Any, new: Any, parts: Sequence[Part], mode: GatherScatterMode) -> Any:
     """Return an array with parts of axes replaced; windows that do not fit are left, or moved."""
     (axis, part), *others = parts
     if others:
         new = _put_back(taken(x, parts[:1], wrap=False), new, others, mode)
-    if part.stride != 1:
+    if isinstance(part, Steps) or part.stride != 1:
         index = (*[slice(None)] * axis, positions(part))
         return update("set", x, index, new, mode=mode, wrap_negative_indices=False)
     start = start_of(part)
@@ -418,9 +418,7 @@ def _scattered(
             if i in in_window:
                 found: Any = as_index(axis.start)
             else:
-                first: Any = axis.start
-                count: Any = axis.size
-                found = np.arange(first, first + count * axis.step, axis.step, dtype=np.int32)
+                found = positions(Steps(*axis))
                 found = _at(found, numbering.index(i), 1, len(numbering))
         elif isinstance(axis, Fixed):
             found = np.asarray(axis.index, np.int32)

@@ -18,7 +18,7 @@ from kiln.base.source import current_source
 from kiln.base.tree import tree_map
 from kiln.core.array_type import Array
 from kiln.core.primitive import Primitive, set_alignment
-from kiln.core.trace import Tracer, aval_of, axis_size_of, state
+from kiln.core.trace import Tracer, aval_of, axis_kind_of, axis_size_of, state
 from kiln.ir.effects import Effects, named_axis
 from kiln.ir.operation import Operation
 from kiln.ir.sizes import Dim, product
@@ -215,7 +215,7 @@ def pcast(x: T, axis_name: AxisName, *, to: str) -> T:
         if to != "varying":
             wrong = f"`to` must be 'varying', got {to!r}"
         for name in names:
-            if kinds.get(name) is None:
+            if not isinstance(kinds.get(name), bool):
                 wrong = wrong or f"{name!r} is not a mesh axis of an enclosing shard_map"
             elif name in varying:
                 wrong = wrong or f"the value varies along {name!r} already"
@@ -249,7 +249,9 @@ def axis_index(axis_name: AxisName) -> Array:
     total: Any = None
     for name in names_of(axis_name):
         size = axis_size_of(name)
-        index = axis_index_p.bind(axis_name=name)
+        kind = axis_kind_of(name)
+        is_mapped = kind is None or isinstance(kind, bool)
+        index = axis_index_p.bind(axis_name=name) if is_mapped else kind.position()
         total = index if total is None else add(mul(total, constant(size, index)), index)
     return total
 

@@ -188,4 +188,7 @@ def convert(x: np.ndarray, dtype: Any) -> Any:
         # The largest int64 has no float64; compare before converting.
         out = np.where(inside >= float(info.max), 0, inside).astype(dtype)
         return np.where(inside >= float(info.max), np.asarray(info.max, dtype), out)
+    if dtypes.issubdtype(x.dtype, np.integer) and x.dtype.kind == "V":
+        # ml_dtypes converts integers of less than a byte to those of NumPy only.
+        x = x.astype(np.int32)
     return x.astype(dtype)

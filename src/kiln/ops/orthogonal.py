@@ -36,6 +36,8 @@ from kiln.ops.matrices import (
     upper,
     with_diagonal,
 )
+from kiln.ops.shape import full
+from kiln.ops.slicing import dynamic_update_slice
 from kiln.ops.static_slicing import concatenate, pad, slice_in_dim
 
 _INT = np.dtype(np.int32)
@@ -188,12 +190,12 @@ class QR(Stacked):
         else:
             (reduced, taus), order = geqrf_p.bind(x), []
         rows, columns = aval_of(x).shape[-2:]
-        vectors = reduced
-        if rows < columns:
-            vectors = slice_in_dim(reduced, 0, rows, axis=-1)
-        elif full_matrices:
-            vectors = _with_rows(reduced, rows, -1)
-        r = upper(reduced if full_matrices or rows <= columns else _first_rows(reduced, columns))
+        count = minimum(rows, columns)
+        inner = rows if full_matrices else count
+        vectors = reduced if count == columns else slice_in_dim(reduced, 0, count, axis=-1)
+        if inner != count:
+            vectors = _with_rows(vectors, inner, -1)
+        r = upper(reduced if inner == rows else _first_rows(reduced, inner))
         return [householder_product_p.bind(vectors, taus), r, *order]
 
     def jvp(
@@ -273,7 +275,13 @@ def _with_rows(x: Any, size: Any, axis: int) -> Any:
     aval = aval_of(x)
     config = [(0, 0, 0)] * aval.ndim
     config[axis] = (0, size - aval.shape[axis], 0)
-    return pad(x, constant(0, x), config)
+    shape = [*aval.shape]
+    shape[axis] = size
+    if shape[axis] == aval.shape[axis] + config[axis][1]:
+        return pad(x, constant(0, x), config)
+    # Of min(m, n) and max(m - n, 0) it is not known that they add up to m.
+    zeros = full(shape, 0, aval.dtype)
+    return dynamic_update_slice(zeros, x, [np.int32(0)] * aval.ndim)
 
 
 geqrf_p = Geqrf()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from typing import Any
 
 import numpy as np
@@ -12,21 +11,24 @@ from kiln.api.jit import jit
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.control.loops import fori_loop
 from kiln.core.array_type import Array, ArrayLike, ShapeLike
 from kiln.core.trace import aval_of
-from kiln.ir.sizes import product
+from kiln.ir.sizes import Dim, Size, maximum, product
 from kiln.ir.types import ShapedArray
 from kiln.numpy.creation import canonical_shape
 from kiln.numpy.filling import zeros
 from kiln.numpy.indexing import take
 from kiln.numpy.promotion import operands, promote_dtypes_inexact, shape_of
 from kiln.numpy.search import searchsorted
+from kiln.ops.conversion import convert_element_type
 from kiln.ops.cumulative import cumsum
-from kiln.ops.elementwise import log
+from kiln.ops.elementwise import add, gt, log
 from kiln.ops.out_sharding import sharded
 from kiln.ops.random_bits import random_bits, random_split
 from kiln.ops.reduction import argmax
 from kiln.ops.shape import canonical_axis, expand_dims, iota, reshape
+from kiln.ops.size_value import as_index
 from kiln.ops.sorting import sort_key_val, top_k
 from kiln.ops.static_slicing import index_in_dim, slice_in_dim
 from kiln.random.arguments import Shape, check_broadcast
@@ -114,7 +116,7 @@ def _distinct_categories(
     return reshape(found, shape, order)
 
 
-def _check_population(name: str, draws: int, population: Any) -> None:
+def _check_population(name: str, draws: Any, population: Any) -> None:
     if draws > population:
         raise ValueError(
             three_lines(
@@ -146,16 +148,18 @@ def choice(
         (3,)
     """
     key = single("choice", key)
+    among = a
     a, *given = operands("choice", a, *(() if p is None else (p,)))
     aval = aval_of(a)
     wanted = canonical_shape("choice", shape)
-    draws = int(product(wanted))
+    draws = product(wanted)
+    population: Any
     if aval.ndim:
         axis = canonical_axis("choice", axis, aval.ndim)
-        population = int(aval.shape[axis])
+        population = aval.shape[axis]
         full = (*aval.shape[:axis], *wanted, *aval.shape[axis + 1 :])
     else:
-        axis, population, full = 0, int(a), wanted  # type: ignore[arg-type]
+        axis, population, full = 0, _whole(among, a), wanted
     if draws == 0:
         return zeros(full, aval.dtype)
     if population <= 0:
@@ -180,7 +184,7 @@ def choice(
 
 
 def _weighted(
-    key: Any, p: Any, shape: Shape, population: int, replace: bool, mode: str | None
+    key: Any, p: Any, shape: Shape, population: Dim, replace: bool, mode: str | None
 ) -> Any:
     if shape_of(p) != (population,):
         raise ValueError(
@@ -194,7 +198,7 @@ def _weighted(
     (p,) = promote_dtypes_inexact(p)
     if replace:
         return _weighted_with_replacement(key, p, shape=shape)
-    return _weighted_without(key, p, count=math.prod(shape), mode=mode)
+    return _weighted_without(key, p, count=product(shape), mode=mode)
 
 
 @functools.partial(jit, static_argnames=("shape",), inline=True)
@@ -206,9 +210,12 @@ def _weighted_with_replacement(key: Any, p: Any, *, shape: Shape) -> Any:
 
 
 @functools.partial(jit, static_argnames=("count", "mode"), inline=True)
-def _weighted_without(key: Any, p: Any, *, count: int, mode: str | None) -> Any:
+def _weighted_without(key: Any, p: Any, *, count: Dim, mode: str | None) -> Any:
     noisy = gumbel_values(typed(key), shape_of(p), aval_of(p).dtype, mode) + log(p)
-    return top_k(noisy, count)[1].astype(dtypes.default_int_dtype())
+    if type(count) is Size:
+        places = sort_key_val(-noisy, iota(dtypes.default_int_dtype(), shape_of(p)[0]))[1]
+        return slice_in_dim(places, 0, count)
+    return top_k(noisy, int(count))[1].astype(dtypes.default_int_dtype())
 
 
 def permutation(
@@ -229,12 +236,14 @@ def permutation(
         Array([0, 1, 2, 3], dtype=int32)
     """
     key = single("permutation", key)
+    among = x
     (x,) = operands("permutation", x)
     aval = aval_of(x)
     if not aval.ndim:
         if not dtypes.issubdtype(aval.dtype, np.integer):
             raise _not_shuffled(aval)
-        return sharded(_shuffled_range(key, size=max(int(x), 0)), out_sharding, "permutation")  # type: ignore[arg-type]
+        size = maximum(_whole(among, x), 0)
+        return sharded(_shuffled_range(key, size=size), out_sharding, "permutation")
     axis = canonical_axis("permutation", axis, aval.ndim)
     return sharded(
         _permutation(key, x, axis=axis, together=not independent and aval.ndim > 1),
@@ -254,7 +263,7 @@ def _not_shuffled(aval: ShapedArray) -> TypeError:
 
 
 @functools.partial(jit, static_argnames=("size",), inline=True)
-def _shuffled_range(key: Any, *, size: int) -> Any:
+def _shuffled_range(key: Any, *, size: Dim) -> Any:
     return _shuffled(typed(key), iota(dtypes.default_int_dtype(), size), 0)
 
 
@@ -269,9 +278,29 @@ def _permutation(key: Any, x: Any, *, axis: int, together: bool) -> Any:
 
 def _shuffled(key: Any, x: Any, axis: int) -> Any:
     """Sort by random words, often enough to make ties improbable."""
-    size = max(1, int(product(shape_of(x))))
-    for _ in range(math.ceil(3 * math.log(size) / math.log(2**32 - 1))):
+
+    def sorted_again(_: Any, state: tuple[Any, Any]) -> tuple[Any, Any]:
+        key, x = state
         keys = random_split(key, (2,))
-        key, words = keys[0], random_bits(keys[1], 32, shape_of(x))
-        _, x = sort_key_val(words, x, axis)
+        _, x = sort_key_val(random_bits(keys[1], 32, shape_of(x)), x, axis)
+        return keys[0], x
+
+    size = product(shape_of(x))
+    if type(size) is Size:
+        # As often as for that number.
+        times: Any = np.int32(0)
+        for limit in _LARGEST_OF_ROUNDS:
+            times = add(times, convert_element_type(gt(as_index(size), np.int32(limit)), np.int32))
+        return fori_loop(np.int32(0), times, sorted_again, (key, x))[1]
+    for _ in range(sum(size > limit for limit in _LARGEST_OF_ROUNDS)):
+        key, x = sorted_again(None, (key, x))
     return x
+
+
+def _whole(asked: Any, x: Any) -> Dim:
+    """Return the number that a scalar is; a named size stays one."""
+    return asked if type(asked) is Size else int(x)
+
+
+_LARGEST_OF_ROUNDS = (1, 1625, 2_642_245)
+"""Up to these sizes the cube is at most (2**32 - 1)**i: so many rounds are enough."""

@@ -62,6 +62,18 @@ NOT_FOR_CPUS = frozenset(
 )
 """Files that need a GPU or a TPU, or steer XLA's compiler or look into its bindings."""
 
+PALLAS = tuple(
+    f"pallas/{name}_test.py"
+    for name in (
+        "indexing",
+        "ops",
+        "pallas",
+        "pallas_cost_estimate",
+        "pallas_vmap",
+    )
+)
+"""Files about kernels of which a part is interpreted on CPUs."""
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line.
@@ -80,26 +92,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
     folder = options.source / "tests"
     names = options.files or [
         path.name for path in sorted(folder.glob("*_test.py")) if path.name not in NOT_FOR_CPUS
-    ]
+    ] + [*PALLAS]
     limits = Limits(test_s=options.test_s)
     stored = json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else {}
     report = Report(options.report)
     for name in names:
         if options.ask_jax or options.only_jax:
-            stored[name] = _asked(folder / name, limits, options.at_most)
+            stored[name] = _asked(options.source, name, limits, options.at_most)
             STORED.write_text(json.dumps(stored, indent=0, sort_keys=True) + "\n", encoding="utf-8")
         if options.only_jax:
             continue
         if name not in stored:
             raise SystemExit(f"jax was never asked about {name}: use --ask-jax")
         report.add(
-            name, stored[name], run_file(folder / name, "kiln", limits, only=stored[name]["passed"])
+            name,
+            stored[name],
+            run_file(options.source, name, "kiln", limits, only=stored[name]["passed"]),
         )
 
 
-def _asked(path: Path, limits: Limits, at_most: int) -> dict[str, object]:
-    found = run_file(path, "jax", limits, at_most=at_most)
-    print(f"{path.name}: {len(found.passed())} of {len(found.chosen)} pass on jax", flush=True)
+def _asked(source: Path, name: str, limits: Limits, at_most: int) -> dict[str, object]:
+    found = run_file(source, name, "jax", limits, at_most=at_most)
+    print(f"{name}: {len(found.passed())} of {len(found.chosen)} pass on jax", flush=True)
     return {
         "collected": found.collected,
         "chosen": len(found.chosen),

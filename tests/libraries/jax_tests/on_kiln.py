@@ -19,8 +19,11 @@ from typing import Any
 
 import kiln.as_jax
 from kiln.as_jax.private import PrivateModule
+from kiln.errors import RecompilationWarning
+from tests.libraries.jax_tests.pallas_stand_ins import pallas_stand_ins
 from tests.libraries.jax_tests.program_stand_ins import program_stand_ins
 from tests.libraries.jax_tests.recording import SOURCE
+from tests.libraries.jax_tests.sizes_stand_ins import sizes_stand_ins
 from tests.libraries.jax_tests.stand_ins import Configuration, stand_ins
 
 SUPPORT = (
@@ -29,6 +32,7 @@ SUPPORT = (
     "jax._src.hypothesis_test_util",
     "jax._src.internal_test_util",
     "jax._src.lax_reference",
+    "jax._src.pallas.pallas_test_util",
     "jax._src.public_test_util",
     "jax._src.test_loader",
     "jax._src.test_util",
@@ -78,9 +82,15 @@ def _module(name: str) -> ModuleType:
 def _install() -> None:
     kiln.as_jax.install()
     sys.meta_path.insert(0, _Support(Path(os.environ[SOURCE])))
-    importlib.import_module("jax._src").__class__ = _PrivateWithSupport
+    for name in ("jax._src", "jax._src.pallas"):
+        importlib.import_module(name).__class__ = _PrivateWithSupport
     importlib.import_module("jax._src.config").__class__ = Configuration
-    for name, values in (*stand_ins().items(), *program_stand_ins().items()):
+    for name, values in (
+        *stand_ins().items(),
+        *program_stand_ins().items(),
+        *pallas_stand_ins().items(),
+        *sizes_stand_ins().items(),
+    ):
         module = _module(name)
         vars(module).update(values)
         parent, _, last = name.rpartition(".")
@@ -88,3 +98,10 @@ def _install() -> None:
 
 
 _install()
+
+
+def pytest_configure(config: Any) -> None:
+    """Let kiln say that a function is traced again and again: JAX does not, and warnings fail."""
+    config.addinivalue_line(
+        "filterwarnings", f"ignore::{RecompilationWarning.__module__}.RecompilationWarning"
+    )

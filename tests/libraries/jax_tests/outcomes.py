@@ -134,21 +134,40 @@ class Row:
     chosen: int
     on_jax: int
     on_kiln: int
+    collected: int = 0
+    """How many tests there are, of which some were chosen; 0: just these."""
+
+    @property
+    def expected(self) -> float:
+        """How many of all its tests pass on JAX, if those chosen are like the others."""
+        return self.on_jax * (self.collected / self.chosen if self.collected else 1)
 
 
 def table(rows: Iterable[Row], head: str = "file") -> str:
-    """Return the table of files (or what `head` says) as Markdown, with a line for all of them."""
+    """Return the table of files (or what `head` says) as Markdown, with a line for all of them.
+
+    Of the share of all tests, the last line, files count by how many tests they have.
+    """
     rows = list(rows)
-    lines = [f"| {head} | tests | pass on JAX | of these on kiln | |", "|---|---|---|---|---|"]
+    lines = [
+        f"| {head} | has | tried | pass on JAX | of these on kiln | |",
+        "|---|---|---|---|---|---|",
+    ]
     whole = Row(
         "all",
         sum(row.chosen for row in rows),
         sum(row.on_jax for row in rows),
         sum(row.on_kiln for row in rows),
+        sum(row.collected or row.chosen for row in rows),
     )
     for row in [*rows, whole]:
         share = f"{100 * row.on_kiln / row.on_jax:.0f} %" if row.on_jax else ""
-        lines.append(f"| {row.file} | {row.chosen} | {row.on_jax} | {row.on_kiln} | {share} |")
+        counts = row.collected or row.chosen, row.chosen, row.on_jax, row.on_kiln
+        lines.append(f"| {row.file} | {' | '.join(map(str, counts))} | {share} |")
+    all_of_them = sum(row.expected for row in rows)
+    if all_of_them:
+        passing = sum(row.expected * row.on_kiln / row.on_jax for row in rows if row.on_jax)
+        lines.append(f"| by how many tests each has | | | | | {100 * passing / all_of_them:.1f} % |")
     return "\n".join(lines)
 
 

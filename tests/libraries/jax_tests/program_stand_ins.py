@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jaxlib.lapack
@@ -17,24 +17,42 @@ import kiln.numpy as jnp
 from kiln.api.saved_residuals import saved_residuals
 from kiln.base import dtypes
 from kiln.control.arguments import positional
-from kiln.core.hitypes import EffectTypeSet
+from kiln.core.hitypes import HighRef
 from kiln.core.primitive import Primitive
+from kiln.core.ref import Ref
 from kiln.core.slices import Slice
+from kiln.interpreters.mlir import register_lowering
+from kiln.ir.effects import REFS
 from kiln.ir.jaxpr import ClosedJaxpr, Jaxpr
+from kiln.ir.own_effects import OwnEffect
 from kiln.ops.elementwise import constant
 from kiln.ops.window import select_and_gather_add_p, select_and_scatter_add_p
 
 
-class OwnEffect:
-    """An effect of a test. In programs of kiln it has no meaning."""
+class OwnInputEffect(OwnEffect):
+    """An effect of a test on one input. In programs of kiln it says nothing of inputs."""
+
+    def __init__(self, index: Any) -> None:
+        self.index = index
 
 
-class _All(EffectTypeSet):
-    """Classes of effects that something may have: in kiln all of them."""
+class _Lowerings:
+    """The table of lowering rules, by operation."""
 
-    def contains(self, effect: Any) -> bool:
-        """Return True."""
-        return True
+    def __getitem__(self, primitive: Primitive) -> Any:
+        return vars(primitive)["expand"]._rules[None]
+
+    def __setitem__(self, primitive: Primitive, rule: Any) -> None:
+        register_lowering(primitive, rule)
+
+
+class _OfRefs(type):
+    def __instancecheck__(cls, effect: Any) -> bool:
+        return effect in REFS
+
+
+class RefEffect(metaclass=_OfRefs):
+    """The class of effects on references: in kiln, two effects of the one class there is."""
 
 
 def _close(jaxpr: Jaxpr) -> ClosedJaxpr:
@@ -106,6 +124,17 @@ class _Tokens:
         kiln.effects_barrier()
 
 
+def _run_state(fun: Callable[[Any], None]) -> Callable[[Any], Any]:
+    """Return a function of what references hold, which returns what they hold in the end."""
+
+    def run(values: Any) -> Any:
+        refs = kiln.tree.map(kiln.new_ref, values)
+        fun(refs)
+        return kiln.tree.map(kiln.freeze, refs, is_leaf=lambda x: isinstance(x, (Ref, HighRef)))
+
+    return run
+
+
 def _positional(fun: Any, args: Any, kwargs: Any) -> tuple[Any, ...]:
     return tuple(positional(fun, args, kwargs))
 
@@ -152,21 +181,21 @@ def program_stand_ins() -> dict[str, dict[str, Any]]:
         },
         "jax._src.debugging": {"debug_print": kiln.debug.print},
         "jax._src.api_util": {"resolve_kwargs": _positional},
-        "jax._src.core": {"call_p": _call, "closed_call_p": _call},
+        "jax._src.core": {"call": _call.bind, "call_p": _call, "closed_call_p": _call},
         "jax._src.dispatch": {"runtime_tokens": _Tokens(), "simple_impl": _evaluated},
         "jax._src.dtypes": {
             "bool_": np.bool_,
             "check_and_canonicalize_user_dtype": _user_dtype,
             "lattice_result_type": dtypes.lattice_result_type,
         },
-        "jax._src.effects": {
-            "Effect": OwnEffect,
-            "JaxprInputEffect": OwnEffect,
-            "ordered_effects": EffectTypeSet(),
-            "remat_allowed_effects": _All(),
-            "custom_derivatives_allowed_effects": _All(),
+        "jax._src.effects": {"JaxprInputEffect": OwnInputEffect},
+        "jax._src.interpreters.mlir": {
+            "ir": jaxlib.mlir.ir,
+            "hlo": stablehlo,
+            "_lowerings": _Lowerings(),
         },
-        "jax._src.interpreters.mlir": {"ir": jaxlib.mlir.ir, "hlo": stablehlo},
+        "jax._src.state.discharge": {"run_state": _run_state},
+        "jax._src.state.types": {"RefEffect": RefEffect},
         "jax._src.interpreters.partial_eval": {"close_jaxpr": _close},
         "jax._src.lax.lax": {"_const": _constant},
         "jax._src.lax.windowed_reductions": {

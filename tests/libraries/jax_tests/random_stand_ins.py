@@ -105,6 +105,7 @@ def random_stand_ins() -> dict[str, dict[str, Any]]:
         kind._base_array = property(_words_of)
     return {
         "jax._src.random": {
+            "random_clone_p": random_bits.random_clone_p,
             "default_prng_impl": lambda: GENERATORS[kiln.config.jax_default_prng_impl],
         },
         "jax._src.random.prng": {
@@ -115,6 +116,10 @@ def random_stand_ins() -> dict[str, dict[str, Any]]:
             "random_bits": lambda keys, bit_width, shape: random_bits.random_bits(
                 keys, bit_width, shape
             ),
+            "random_bits_p": random_bits.random_bits_p,
+            "random_seed_p": random_bits.random_seed_p,
+            "random_split_p": random_bits.random_split_p,
+            "random_wrap_p": random_bits.random_wrap_p,
             "random_wrap": _wrap,
             "random_unwrap": _unwrap,
             "random_seed": lambda seeds, impl: random.key(seeds, impl=impl.name),

@@ -29,10 +29,13 @@ class Report:
         expected = stored["passed"]
         groups = grouped(found, expected)
         failing = sum(len(tests) for tests in groups.values())
-        row = Row(name, stored["chosen"], len(expected), len(expected) - failing)
+        passing = len(expected) - failing
+        row = Row(name, stored["chosen"], len(expected), passing, stored.get("collected", 0))
         self.rows.append(row)
         self.groups[name] = groups
-        (self.folder / f"{name}.json").write_text(json.dumps(asdict(found)), encoding="utf-8")
+        (self.folder / f"{name.replace('/', '-')}.json").write_text(
+            json.dumps(asdict(found)), encoding="utf-8"
+        )
         text = f"{table(self.rows, self.head)}\n\n{listing(self.groups)}"
         (self.folder / "report.md").write_text(text, encoding="utf-8")
         print(f"{name}: {row.on_kiln} of {row.on_jax} on kiln", flush=True)

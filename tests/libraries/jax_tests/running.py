@@ -39,20 +39,19 @@ class Session:
 
 
 def run_file(
-    path: Path,
+    source: Path,
+    name: str,
     library: str,
     limits: Limits,
     *,
     at_most: int = 0,
     only: Sequence[str] | None = None,
 ) -> FileOutcome:
-    """Run a file of JAX's tests on `jax` or on `kiln` and return what they did."""
-    plugins = ["-p", f"{_PACKAGE}.recording"]
-    if library == "kiln":
-        plugins += ["-p", f"{_PACKAGE}.on_kiln"]
-    settings = ("-c", str(path.parents[1] / "pyproject.toml"))
-    environment = {SOURCE: str(path.parents[1]), "PYTHONPATH": str(ROOT)}
-    session = Session((*plugins, *settings, str(path)), environment)
+    """Run a file of a checkout's tests on `jax` or on `kiln` and return what they did."""
+    plugins = ("-p", f"{_PACKAGE}.recording", "-p", f"{_PACKAGE}.on_{library}")
+    settings = ("-c", str(source / "pyproject.toml"))
+    environment = {SOURCE: str(source), "PYTHONPATH": str(ROOT)}
+    session = Session((*plugins, *settings, str(source / "tests" / name)), environment)
     return run(session, limits, at_most=at_most, only=only)
 
 

@@ -31,7 +31,10 @@ from kiln.base.config import changes_of, config, override
 from kiln.base.option_names import ALIASES, FOREIGN
 from kiln.core.slices import Slice
 from kiln.ops.conversion import convert_element_type
+from tests.libraries.jax_tests.box_stand_ins import box_stand_ins
+from tests.libraries.jax_tests.key_stand_ins import key_stand_ins
 from tests.libraries.jax_tests.random_stand_ins import random_stand_ins
+from tests.libraries.jax_tests.searching_stand_ins import searching_stand_ins
 from tests.libraries.jax_tests.sparse_stand_ins import sparse_stand_ins
 
 _SMALL = ("int1", "uint1", "int2", "uint2", "int4", "uint4")
@@ -135,6 +138,9 @@ def _truth(name: str, default: bool) -> bool:
 
 def _read(name: str) -> Any:
     return _states[name].value
+
+
+type(config)._read = staticmethod(_read)
 
 
 class _Counted:
@@ -366,6 +372,8 @@ def stand_ins() -> dict[str, dict[str, Any]]:
             "remaining": _remaining,
         },
         "jax._src.lax.linalg": {"_lu_python": _absent},
+        **box_stand_ins(),
+        **key_stand_ins(),
         **random_stand_ins(),
         "jax._src.monitoring": {
             name: value for name, value in vars(kiln.monitoring).items() if callable(value)
@@ -378,6 +386,7 @@ def stand_ins() -> dict[str, dict[str, Any]]:
             "IndexingStrategy": IndexingStrategy,
             "rewriting_take": _taken,
         },
+        **searching_stand_ins(),
         **sparse_stand_ins(),
         "jax._src.numpy.util": {
             "promote_dtypes": _promote_dtypes,

@@ -12,6 +12,7 @@ import kiln
 import kiln.numpy as jnp
 from kiln.api import vmappable
 from kiln.base.revisions import revision
+from kiln.experimental import sparse
 from kiln.interpreters import batching
 
 
@@ -163,6 +164,22 @@ def test_arrays_as_ever_beside_registered_types() -> None:
     np.testing.assert_array_equal(out["a"], [3, 3])
     with pytest.raises(ValueError, match="argument x of type"):
         kiln.vmap(lambda x, y: x)(jnp.ones(3), jnp.ones(2))
+
+
+def test_sparse_arrays_beside_registered_types() -> None:
+    dense = np.arange(12.0, dtype=np.float32).reshape(2, 2, 3)
+    stack = sparse.BCOO.fromdense(dense, n_batch=1)
+
+    def f(nothing: None, x: Named, m: Any, *, also_nothing: None, y: Any) -> Any:
+        assert nothing is None and also_nothing is None and m.shape == (2, 3)
+        return Named(x.names, x.data + y), m.T, None
+
+    axes = (0, Along("i"), 0)
+    mapped = kiln.vmap(f, in_axes=axes, out_axes=(Along("i"), 0, 0))
+    named, turned, nothing = mapped(None, X, stack, also_nothing=None, y=np.arange(2))
+    np.testing.assert_array_equal(named.data, X.data + np.arange(2)[:, None])
+    np.testing.assert_array_equal(turned.todense(), dense.mT)
+    assert nothing is None and turned.n_batch == 1
 
 
 def test_a_registration_is_seen_by_fresh_functions() -> None:

@@ -46,13 +46,13 @@ def test_a_program_that_lacks_nothing(tmp_path: Path) -> None:
 def test_several_missing_names_are_found_in_one_run(tmp_path: Path) -> None:
     text = """
 import jax
-from jax.experimental import compute_on, xla_metadata
+from jax.experimental import compute_on, control_deps
 from jax.lax import stage
 from jax._src.numpy import lax_numpy
 @compute_on.compute_on("device")
 def f(x):
     return x + 1
-with xla_metadata.set_xla_metadata(key=1):
+with control_deps.schedule(key=1):
     y = stage(f(1)) + 1
 class Spec(jax.profiler.ProfileData):
     pass
@@ -66,7 +66,7 @@ assert f(1) == 2
     assert [line for line in lines if line.startswith("missing: ")] == [
         "missing: jax._src.numpy.lax_numpy._private_sum, used once",
         "missing: jax.experimental.compute_on.compute_on, used 2 times",
-        "missing: jax.experimental.xla_metadata.set_xla_metadata, used 2 times",
+        "missing: jax.experimental.control_deps.schedule, used 2 times",
         "missing: jax.lax.stage, used 3 times",
         "missing: jax.profiler.ProfileData, used once",
     ]

@@ -87,7 +87,14 @@ def test_canonicalize() -> None:
 def test_is_supported() -> None:
     for dtype in (*kinds.SUPPORTED.values(), kinds.float0, KEY, np.dtype(">i4")):
         assert kinds.is_supported(dtype)
-    for dtype in (np.dtype(object), np.dtype("U2"), np.dtype("M8[s]"), np.dtype(np.longdouble)):
+    texts = np.dtypes.StringDType()
+    for dtype in (
+        np.dtype(object),
+        np.dtype("U2"),
+        np.dtype("M8[s]"),
+        np.dtype(np.longdouble),
+        texts,
+    ):
         assert not kinds.is_supported(dtype)
 
 

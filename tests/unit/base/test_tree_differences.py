@@ -74,5 +74,5 @@ def test_equality_errors() -> None:
         ("[1]", "their types differ"),
         ("[2]", "their keys differ: only the first has ['a'], only the second has ['b']"),
     ]
-    assert found[0][1:3] == ("a leaf", "a list of length 1")
+    assert found[0][1:3] == ("a pytree leaf", "a list of length 1")
     assert tree.equality_errors(tree.tree_structure([1]), tree.tree_structure([2])) == []

@@ -96,3 +96,31 @@ def test_without_jit() -> None:
     with kiln.disable_jit():
         assert float(f(ref)) == 1
     assert ref[...].tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("through", [lambda f: f, kiln.jit])
+def test_a_freed_reference_is_not_used_again(through: Any) -> None:
+    def read(x: Any) -> Any:
+        ref = kiln.new_ref(x)
+        kiln.free_ref(ref)
+        return ref[...]
+
+    def freed_twice(x: Any) -> Any:
+        ref = kiln.ref.empty_ref(kiln.ShapeDtypeStruct((), jnp.float32))
+        ref[...] = x
+        out = ref[...]
+        kiln.free_ref(ref)
+        kiln.free_ref(ref)
+        return out
+
+    for fun in (read, freed_twice):
+        with pytest.raises(ValueError, match="freed by free_ref"):
+            through(fun)(1.0)
+
+
+def test_references_say_where_their_arrays_are() -> None:
+    ref = kiln.new_ref(jnp.ones(4))
+    assert ref.sharding == ref[...].sharding
+    seen = []
+    kiln.jit(lambda ref: seen.append(ref.sharding.spec))(ref)
+    assert seen == [kiln.P(None)]

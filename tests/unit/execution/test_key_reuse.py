@@ -208,9 +208,57 @@ def test_the_message_names_both_calls() -> None:
             random.uniform(key)
     asked, wrong, remedy = str(raised.value).splitlines()
     assert asked.endswith(f"at {__file__}:{line + 4}")
-    assert "Previously-consumed key passed to random_bits at index 0" in wrong
+    assert "Previously-consumed key passed to jit-compiled function at index 0" in wrong
     assert wrong.endswith(f"at {__file__}:{line + 2}")
     assert "kiln.random.split(key)" in remedy
+
+
+def closed_over(key: Any) -> Callable[[], Any]:
+    return kiln.jit(lambda: draw(key))
+
+
+WHERE = {
+    "a call of a jitted function": (
+        lambda: again(kiln.jit(draw)),
+        "passed to jit-compiled function at index 0: In jit, argument 0 is already consumed",
+    ),
+    "a key that a jitted function closes over": (
+        lambda: again(lambda key: closed_over(key)()),
+        "passed to jit-compiled function at index 0",
+    ),
+    "within a jitted function": (lambda: kiln.jit(twice_of)(1), "In random_bits, argument 0 is"),
+    "a call in a jitted function": (
+        lambda: kiln.jit(lambda: again(kiln.jit(draw)))(),
+        "passed to jit-compiled function at index 0",
+    ),
+    "turns of scan": (
+        lambda: in_turns(lambda key: (key, draw(key)), K(0)),
+        "scan body function leads to key reuse when repeatedly executed: Previously-consumed key",
+    ),
+    "turns of a condition": (
+        lambda: lax.while_loop(lambda x: draw(x[1]) > x[0], lambda x: (x[0] + 1, x[1]), (0, K(0))),
+        "while_loop cond function leads to key reuse when repeatedly executed",
+    ),
+    "turns of a body": (
+        lambda: lax.while_loop(
+            lambda x: x[0] < 5, lambda x: (x[0] + abs(draw(x[1])) + 1, x[1]), (0.0, K(0))
+        ),
+        "while_loop body function leads to key reuse when repeatedly executed",
+    ),
+    "twice in the first turn": (
+        lambda: in_turns(lambda key: (key, two(key)), K(0)),
+        "Previously-consumed key passed to random_bits at index 0",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WHERE)
+def test_the_message_says_what_was_given_the_key(name: str) -> None:
+    fun, wanted = WHERE[name]
+    with kiln.debug_key_reuse(True), pytest.raises(KeyReuseError) as raised:
+        fun()
+    assert wanted in str(raised.value).splitlines()[1]
+    assert ("repeatedly" in str(raised.value)) == ("repeatedly" in wanted)
 
 
 def test_arrays_that_die_are_forgotten() -> None:

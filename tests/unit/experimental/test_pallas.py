@@ -317,12 +317,66 @@ def test_what_users_describe() -> None:
     assert str(pl.ANY) == "any"
     assert str(tpu.SMEM) == "smem"
     assert (pl.ANY((2,), int).shape, tpu.VMEM((2,), jnp.int8).dtype) == ((2,), np.int8)
-    with pytest.raises(NotImplementedError, match="have no names"):
-        pl.GridSpec((("i", 2),))
     with pytest.raises(ValueError, match="neither shape nor dtype"):
         pl.pallas_call(double, out_shape=(6,))
     with pytest.raises(ValueError, match="`scratch_shapes` must be"):
         pl.pallas_call(double, out_shape=out(6), grid_spec=pl.GridSpec(), scratch_shapes=[1])
+
+
+def test_axes_of_a_grid_have_names() -> None:
+    @kiln.jit
+    def inner(x: Any) -> Any:
+        # An axis of vmap hides the grid's of the same name.
+        return kiln.vmap(lambda y: y + lax.axis_index("i"), axis_name="i")(x)
+
+    def kernel(x: Any, o: Any) -> None:
+        assert (lax.axis_size("j"), lax.psum(1, ("i", "j"))) == (3, 6)
+
+        def add(k: Any, total: Any) -> Any:
+            return total + 10 * lax.axis_index("i") + lax.axis_index("j")
+
+        o[...] = lax.fori_loop(0, 2, add, inner(x[...]))
+
+    block = pl.BlockSpec((1, 1, 2), lambda i, j: (i, j, 0))
+    call = pl.pallas_call(
+        lambda x, o: kernel(x.at[0, 0], o.at[0, 0]),
+        out_shape=out(2, 3, 2, dtype=jnp.int32),
+        grid=(("i", 2), ("j", 3)),
+        in_specs=[block],
+        out_specs=block,
+    )
+    found = call(jnp.zeros((2, 3, 2), jnp.int32))
+    i, j, k = np.indices((2, 3, 2))
+    np.testing.assert_array_equal(found, 20 * i + 2 * j + k)
+    with pytest.raises(NameError, match="unbound axis name: i"):
+        lax.axis_index("i")
+    with pytest.raises(NotImplementedError, match="named 'i'"):
+        kiln.jit(lambda n: doubled(grid=(("i", n),))(jnp.zeros(6)))(3)
+
+
+def test_what_a_reference_holds_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    def kernel(x: Any, o: Any) -> None:
+        x[0] += 1
+        kiln.debug.print("{} {what}", x, what=x)
+
+    pl.pallas_call(kernel, out_shape=out(2))(jnp.array([1.5, 2.5]))
+    kiln.effects_barrier()
+    assert capsys.readouterr().out == "[2.5 2.5] [2.5 2.5]\n"
+
+
+def test_costs() -> None:
+    def fun(x: Any, y: Any) -> Any:
+        def step(c: Any, _: Any) -> Any:
+            return jnp.tanh(c) * 2, None
+
+        c = lax.scan(step, x[0], None, length=5)[0]
+        c = lax.cond(c[0] > 0, lambda: c + c * c, lambda: jnp.sin(c))
+        return kiln.jit(lambda c: lax.integer_pow(c, 7))(c) @ y
+
+    found = pl.estimate_cost(fun, jnp.ones((4, 10)), kiln.ShapeDtypeStruct((10, 3), jnp.float16))
+    assert found.flops == 5 * 10 + 2 * 10 + 5 * 10 + 2 * 3 * 10
+    assert found.transcendentals == 5 * 10
+    assert found.bytes_accessed == 4 * 40 + 2 * 30 + 4 * 3
 
 
 def test_buffers() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -211,7 +213,45 @@ class TestPlatforms:
 
     def test_routines_of_one_platform(self):
         with pytest.raises(UnsupportedPrimitive, match=r"lapack_\w+, a routine of LAPACK"):
-            exported_of(jnp.linalg.cholesky, jnp.eye(2), platforms=("cpu", "tpu"))
+            exported_of(jnp.linalg.inv, jnp.eye(2), platforms=("cpu", "tpu"))
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+    def test_solvers_of_all_platforms(self, dtype):
+        draws = np.random.default_rng(0).normal(size=(2, 2, 3, 3)).astype(dtype)
+        a, b = draws[0] + (1j * draws[1] if dtype is np.complex64 else 0), draws[1]
+        positive = a @ a.mT.conj() + np.eye(3, dtype=dtype)
+
+        def solved(positive, a, b):
+            flags = itertools.product((False, True), repeat=5)
+            return lax.linalg.cholesky(positive), [
+                lax.linalg.triangular_solve(
+                    a, b, left_side=s, lower=l, transpose_a=t, conjugate_a=c, unit_diagonal=u
+                )
+                for s, l, t, c, u in flags
+            ]
+
+        made = exported_of(solved, positive, a, b, platforms=("cpu", "tpu"))
+        assert "lapack" not in made.mlir_module()
+        expected = kiln.jit(solved)(positive, a, b)
+        found = again(made).call(positive, a, b)
+        for x, y in zip(kiln.tree.leaves(found), kiln.tree.leaves(expected), strict=True):
+            np.testing.assert_allclose(x, y, rtol=2e-4, atol=2e-4)
+
+    @pytest.mark.parametrize(
+        ("fun", "routines"),
+        [
+            (jnp.linalg.inv, "getrf"),
+            (jnp.linalg.qr, "geqrf orgqr"),
+            (jnp.linalg.cholesky, "potrf"),
+            (jnp.linalg.eigh, "syevd"),
+            (jnp.linalg.svd, "gesvdj"),
+        ],
+    )
+    def test_routines_for_nvidia(self, fun, routines):
+        # tests/gpu runs them.
+        text = exported_of(fun, jnp.eye(4), platforms=("cuda",)).mlir_module()
+        found = set(re.findall(r"custom_call @(\w+)", text))
+        assert found == {f"cusolver_{name}_ffi" for name in routines.split()}
 
     def test_the_default(self):
         assert export.default_export_platform() == "cpu"

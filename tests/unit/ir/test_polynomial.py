@@ -27,6 +27,9 @@ n, m = symbol("n"), symbol("m")
         minimum(n, 4) - minimum(n, 2),
         maximum(n - m, 0) + m - n,
         n * (m // 2),
+        n // (m + 1) - m // (n + 2),
+        3 * n - (m + 1) * (n // (m + 1)) - 2 * ((n - 7) // (m + 1)),
+        -(n // (m + 1)) * (m + 1) * n + 5,
     ],
 )
 def test_bounds_hold(dim: Dim, least: int) -> None:

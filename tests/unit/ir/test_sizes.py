@@ -36,6 +36,12 @@ n, m = symbol("n"), symbol("m")
         (sizes.maximum(n, sizes.maximum(m, 4)), sizes.maximum(sizes.maximum(4, n), m)),
         ((n % 2) // 2, 0),
         (3 // (n + 3), 0),
+        ((n + m) // m, n // m + 1),
+        ((n * m + n + 1) // m, n + (n + 1) // m),
+        ((n // m) // 2, n // (2 * m)),
+        ((n // m + 1) // 2, (n + m) // (2 * m)),
+        (n // (n + 1), 0),
+        (n % m, n - m * (n // m)),
     ],
 )
 def test_equal_expressions_have_one_form(a: Dim, b: Dim) -> None:
@@ -70,6 +76,14 @@ def test_equality_is_structural_and_never_raises() -> None:
         lambda: n - n // 2 >= 0,
         lambda: n % 3 <= 2,
         lambda: n % 3 >= 0,
+        lambda: m * (n // m) <= n,
+        lambda: 2 * n * m * (n // m) <= 2 * n * n,
+        lambda: n % m < m,
+        lambda: n % m >= 0,
+        lambda: n // m <= n,
+        lambda: 7 // n <= 7,
+        lambda: (n + m) // m >= 1,
+        lambda: n // (m + 1) >= 0,
         lambda: (n + 3) // 2 >= 2,
         lambda: n // 3 + m // 3 + n // 5 + m // 7 >= 0,
         lambda: sizes.maximum(n, 3) >= 3,
@@ -98,7 +112,7 @@ def test_decided(fact: Callable[[], bool]) -> None:
         lambda: sizes.equal(n, 3),
         lambda: sizes.equal(n, m),
         lambda: size_decisions.divides(2, n),
-        lambda: n // m,
+        lambda: n // (m - 2),
         lambda: bool(n - 1),
         lambda: range(n),
         lambda: int(n),
@@ -149,6 +163,12 @@ def test_copies() -> None:
 Value = Callable[[int, int], int]
 
 
+def _quotient(x: Dim, f: Value, y: Dim, g: Value) -> tuple[Dim, Value]:
+    """Divide by what is positive for all sizes."""
+    positive = sizes.maximum(y, 1)
+    return x // positive, lambda a, b: f(a, b) // max(g(a, b), 1)
+
+
 def _random(rng: random.Random, depth: int) -> tuple[Dim, Value]:
     if depth == 0:
         constant = rng.randint(-3, 4)
@@ -167,6 +187,7 @@ def _random(rng: random.Random, depth: int) -> tuple[Dim, Value]:
         lambda: (x * y, lambda a, b: f(a, b) * g(a, b)),
         lambda: (x // by, lambda a, b: f(a, b) // by),
         lambda: (x % by, lambda a, b: f(a, b) % by),
+        lambda: _quotient(x, f, y, g),
         lambda: (sizes.maximum(x, y), lambda a, b: max(f(a, b), g(a, b))),
         lambda: (sizes.minimum(x, y), lambda a, b: min(f(a, b), g(a, b))),
     ]

@@ -123,10 +123,53 @@ def test_references_given_twice_are_refused_on_every_call() -> None:
         kiln.jit(lambda x: x[...] + a[...])(a)
 
 
-def test_programs_are_not_lowered() -> None:
-    with pytest.raises(NotImplementedError, match="ahead of time"):
-        count.lower(kiln.new_ref(jnp.zeros(3)), 1.0)
-    assert "Ref{f32[3]}" in str(count.trace(kiln.new_ref(jnp.zeros(3)), 1.0).jaxpr)
+def test_programs_are_compiled_ahead_of_time() -> None:
+    ref, other = kiln.new_ref(jnp.zeros(3)), kiln.new_ref(jnp.ones(3))
+    kept = other[...]
+    traced = count.trace(ref, jnp.float32(1.0))
+    assert "Ref{f32[3]}" in str(traced.jaxpr)
+    compiled = traced.lower().compile()
+    outs = [compiled(r, jnp.float32(x)).tolist() for r, x in ((ref, 1), (other, 5), (ref, 2))]
+    assert outs == [[2, 2, 2], [12, 12, 12], [6, 6, 6]]
+    assert (ref[...].tolist(), other[...].tolist()) == ([3, 3, 3], [6, 6, 6])
+    assert kept.tolist() == [1, 1, 1]
+    assert count(ref, jnp.float32(1.0)).tolist() == [8, 8, 8]
+    with pytest.raises(TypeError, match="compiled with"):
+        compiled(jnp.zeros(3), jnp.float32(1))
+    with pytest.raises(TypeError, match="compiled with"):
+        compiled(kiln.new_ref(jnp.zeros(4)), jnp.float32(1))
+
+
+def test_compiled_programs_close_over_references_and_only_read_some() -> None:
+    hidden, read = kiln.new_ref(jnp.float32(0)), kiln.new_ref(jnp.float32(10))
+
+    @kiln.jit
+    def f(x: Any, ref: Any, y: Any) -> tuple[Any, Any]:
+        hidden[...] += x
+        ref[...] *= y
+        return hidden[...] + read[...], ref[...]
+
+    ref = kiln.new_ref(jnp.float32(3))
+    lowered = f.lower(jnp.float32(1), ref, jnp.float32(2))
+    compiled = lowered.compile()
+    found = [[float(out) for out in compiled(1.0, ref, jnp.float32(2))] for _ in range(2)]
+    assert found == [[11, 6], [12, 12]]
+    read[...] = 20.0
+    assert float(compiled(1.0, ref, jnp.float32(2))[0]) == 23
+    assert len(compiled.output_shardings) == 2
+    with pytest.raises(ValueError, match="closed over and passed"):
+        compiled(1.0, hidden, jnp.float32(2))
+
+
+def test_the_type_of_a_reference_is_enough_to_compile() -> None:
+    kind = kiln.ShapeDtypeStruct((3,), jnp.float32, is_ref=True)
+    assert kind.update(shape=(3,)) == kind
+    assert kind != kiln.ShapeDtypeStruct((3,), jnp.float32)
+    assert repr(kind) == "ShapeDtypeStruct(shape=(3,), dtype=float32, is_ref=True)"
+    compiled = count.lower(kind, kiln.ShapeDtypeStruct((), jnp.float32)).compile()
+    ref = kiln.new_ref(jnp.ones(3))
+    assert compiled(ref, jnp.float32(2)).tolist() == [6, 6, 6]
+    assert ref[...].tolist() == [3, 3, 3]
 
 
 def test_other_options() -> None:

@@ -37,6 +37,17 @@ def test_conversions_are_those_of_jax(source: str) -> None:
         np.testing.assert_array_equal(found.astype(wide), np.asarray(wanted).astype(wide), what)
 
 
+@pytest.mark.parametrize("source", ["int2", "uint2", "int4", "uint4"])
+@pytest.mark.parametrize("target", ["int2", "uint2", "int4", "uint4", "int8", "float32", "bool"])
+def test_integers_of_less_than_a_byte(source: str, target: str) -> None:
+    info = dtypes.iinfo(source)
+    x = np.arange(info.min, info.max + 1).astype(source)
+    expected = np.asarray(jax.jit(lambda x: x.astype(target))(x))
+    found = np.asarray(from_host(x).astype(target))
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found.astype(np.int32), expected.astype(np.int32))
+
+
 @pytest.mark.parametrize(
     ("source", "target"),
     [("float32", "int32"), ("int32", "uint8"), ("bfloat16", "uint16"), ("uint8", "int8")],

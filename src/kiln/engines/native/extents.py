@@ -123,5 +123,5 @@ def _atom_text(atom: Atom, variables: Mapping[str, str]) -> str:
     if kind == "name":
         return variables[parts[0]]
     if kind == "floordiv":
-        return f"(({_text(parts[0], variables)})//{parts[1]})"
+        return f"(({_text(parts[0], variables)})//({_text(parts[1], variables)}))"
     return f"max({', '.join([_text(dim, variables) for dim in parts[0]])})"

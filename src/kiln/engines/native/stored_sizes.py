@@ -48,7 +48,7 @@ def _atom_data(atom: Atom) -> list[Any]:
         case "name":
             return [kind, *parts]
         case "floordiv":
-            return [kind, dim_data(parts[0]), parts[1]]
+            return [kind, *map(dim_data, parts)]
     return [kind, list(map(dim_data, parts[0]))]
 
 
@@ -58,5 +58,5 @@ def _atom_of(data: list[Any]) -> Atom:
         case "name":
             return (kind, *parts)
         case "floordiv":
-            return kind, dim_of(parts[0]), parts[1]
+            return (kind, *map(dim_of, parts))
     return kind, tuple(map(dim_of, parts[0]))

@@ -22,7 +22,7 @@ from kiln.ir.types import ShapedArray
 
 _TARGET = re.compile(r'call_target_name = "([^"]*)"|stablehlo\.custom_call @([\w.$]+)')
 _OPERATION = re.compile(r"'(stablehlo\.\w+)' op")
-_KEPT = re.compile(r"lapack_\w+_ffi|shape_assertion")
+_KEPT = re.compile(r"(lapack|cusolver)_\w+_ffi|shape_assertion")
 """Routines whose names and operands releases of jaxlib keep."""
 _ON_CPU = "lapack_"
 _ANY = "ALL"
@@ -125,7 +125,7 @@ def _check_calls(
                 three_lines(
                     asked,
                     f"the program calls {target}, a routine of LAPACK, which only the cpu has",
-                    "export it for platforms=('cpu',), or leave linear algebra solvers out",
+                    "export it for platforms=('cpu',), and for each other platform apart",
                 )
             )
         if not _KEPT.fullmatch(target) and not {target, _ANY} & set(allowed_calls):

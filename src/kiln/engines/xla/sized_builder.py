@@ -65,7 +65,7 @@ class SizedBuilder(Builder):
                 first = self.apply("maximum", first, other)
             return first
         # StableHLO's division goes to zero: the remainder is made positive first.
-        inner, divisor = self.size(atom[1]), super().constant(atom[2], _SIZE)
+        inner, divisor = self.size(atom[1]), self.size(atom[2])
         rest = self.apply("remainder", inner, divisor)
         rest = self.apply("remainder", self.apply("add", rest, divisor), divisor)
         return self.apply("divide", self.apply("subtract", inner, rest), divisor)

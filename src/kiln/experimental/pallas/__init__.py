@@ -11,6 +11,7 @@ from kiln.core.slices import Slice as Slice
 from kiln.core.slices import ds as ds
 from kiln.core.slices import dslice as dslice
 from kiln.experimental.pallas.call import pallas_call as pallas_call
+from kiln.experimental.pallas.costs import estimate_cost as estimate_cost
 from kiln.experimental.pallas.kernels import align_to as align_to
 from kiln.experimental.pallas.kernels import cdiv as cdiv
 from kiln.experimental.pallas.kernels import debug_print as debug_print

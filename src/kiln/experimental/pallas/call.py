@@ -36,7 +36,7 @@ from kiln.control.loops import fori_loop
 from kiln.control.ref_primitives import holding
 from kiln.core.trace import aval_of
 from kiln.experimental.pallas.blocks import INT32, Blocks, Programs, blocks_of, undefined
-from kiln.experimental.pallas.programs import in_grid
+from kiln.experimental.pallas.programs import grid_axes_bound, in_grid
 from kiln.experimental.pallas.recording import Recorded, recorded
 from kiln.experimental.pallas.specs import GridSpec, no_block_spec
 from kiln.ir.ref_type import AbstractRef
@@ -191,9 +191,10 @@ class _Call(NamedTuple):
         known = tuple([size if isinstance(size, int) else None for size in sizes])
 
         def flat(*args: Any) -> list[Any]:
-            positional, named = structure.arguments(args[count:])
-            with in_grid(args[:count], sizes), _sizes_in_force(known):
-                found = self.kernel(*positional, **named)
+            positional, by_name = structure.arguments(args[count:])
+            named = grid_axes_bound(self.spec.grid_names, sizes)
+            with in_grid(args[:count], sizes), named, _sizes_in_force(known):
+                found = self.kernel(*positional, **by_name)
             tree = tree_structure(found)
             if tree != tree_structure(None):
                 raise ValueError(

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Self
 
 from kiln import _runtime
 from kiln.base.errors import three_lines
 from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
+from kiln.core.trace import axes_bound
 
 
 class Grid(NamedTuple):
@@ -20,6 +22,34 @@ class Grid(NamedTuple):
 
     ids: tuple[Any, ...]
     sizes: tuple[Any, ...]
+
+
+class GridAxis(NamedTuple):
+    """An axis of the grid, as one that a kernel may ask for by a name."""
+
+    number: int
+
+    def position(self) -> Any:
+        """Return the position of the program that is being traced."""
+        return program_id(self.number)
+
+
+def grid_axes_bound(names: Sequence[Any], sizes: Sequence[Any]) -> AbstractContextManager[None]:
+    """Bind the names of those axes of a grid that have one.
+
+    Raises: NotImplementedError if the size of such an axis is traced.
+    """
+    named = [(i, name) for i, name in enumerate(names) if name is not None]
+    for i, name in named:
+        if not isinstance(sizes[i], int):
+            raise NotImplementedError(
+                three_lines(
+                    f"pallas_call with an axis named {name!r} at {current_source()}",
+                    "its size is not known while the kernel is traced",
+                    "give the size without a name, and ask for pl.program_id(axis)",
+                )
+            )
+    return axes_bound([(name, sizes[i], GridAxis(i)) for i, name in named])
 
 
 class _Here(threading.local):

@@ -80,8 +80,10 @@ no_block_spec = NoBlockSpec()
 class GridSpec:
     """A grid with the specifications of inputs and outputs, and what kernels use beside them.
 
-    `grid` is a size, or a tuple of them, which may be traced. `scratch_shapes` is a sequence of
-    `MemoryRef`s, or a dict of them, which the kernel gets by name.
+    `grid` is a size, or a tuple of them, which may be traced; an axis with a name is
+    `(name, size)`, and the kernel may ask for `lax.axis_index(name)` and `lax.axis_size(name)`.
+    `scratch_shapes` is a sequence of `MemoryRef`s, or a dict of them, which the kernel gets by
+    name.
 
     Raises: ValueError for `in_specs` that are no sequence, and a grid of anything but integers.
     """
@@ -106,7 +108,12 @@ class GridSpec:
         self.in_specs = tuple(in_specs) if isinstance(in_specs, list) else in_specs
         self.out_specs = tuple(out_specs) if isinstance(out_specs, list) else out_specs
         self.scratch_shapes = scratch_shapes
-        self.grid = _grid(grid)
+        axes = grid if isinstance(grid, Sequence) else (grid,)
+        named = [isinstance(axis, tuple) and len(axis) == 2 for axis in axes]
+        pairs = zip(axes, named, strict=True)
+        self.grid_names = tuple([axis[0] if is_named else None for axis, is_named in pairs])
+        pairs = zip(axes, named, strict=True)
+        self.grid = _sizes(tuple([axis[1] if is_named else axis for axis, is_named in pairs]), grid)
 
     def __repr__(self) -> str:
         return (
@@ -115,17 +122,8 @@ class GridSpec:
         )
 
 
-def _grid(grid: Any) -> tuple[Any, ...]:
-    sizes = tuple(grid) if isinstance(grid, Sequence) else (grid,)
+def _sizes(sizes: tuple[Any, ...], grid: Any) -> tuple[Any, ...]:
     asked = f"pallas_call with grid={grid!r:.60} at {current_source()}"
-    if any(isinstance(size, tuple) for size in sizes):
-        raise NotImplementedError(
-            three_lines(
-                asked,
-                "the axes of a grid have no names",
-                "give their sizes, and ask for pl.program_id(axis)",
-            )
-        )
     for size in sizes:
         if isinstance(size, Size):
             continue

@@ -1,0 +1,142 @@
+"""Decompositions of matrices on NVIDIA's GPUs as calls of cuSOLVER, which jax's plugin brings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kiln.core.primitive import Primitive
+from kiln.engines.xla.builder import Builder, Lowering, Value
+from kiln.engines.xla.lowerings.pivots import permutation_of
+from kiln.engines.xla.lowerings.routines import call, finite_or_zero, nan_unless, succeeded
+from kiln.ir.sizes import Dim, minimum
+from kiln.ir.types import ShapedArray
+from kiln.ops import linalg, orthogonal, spectral
+from kiln.ops.matrices import adjoint, real_dtype
+from kiln.ops.matrices import lower as lower_triangle
+from kiln.ops.static_slicing import slice_in_dim
+
+Out = Sequence[ShapedArray]
+_INT = np.dtype(np.int32)
+_JACOBI_UP_TO = 1024
+"""Rows and columns for which Jacobi's method is faster than the iteration by QR."""
+
+
+def _cholesky(b: Builder, out: Out, x: Value) -> Value:
+    results = [(x.shape, x.dtype, 2), (x.shape[:-2], _INT, 0)]
+    factor, info = call(b, "cusolver_potrf_ffi", [(x, 2)], results, "lower = true", [(0, 0)])
+    found: Value = b.lower_fun(lower_triangle, nan_unless(b, succeeded(b, info), factor))
+    return found
+
+
+def _lu(b: Builder, out: Out, x: Value) -> list[Value]:
+    stack, (rows, columns) = x.shape[:-2], x.shape[-2:]
+    results = [(x.shape, x.dtype, 2), ((*stack, minimum(rows, columns)), _INT, 1), (stack, _INT, 0)]
+    factors, pivots, info = call(b, "cusolver_getrf_ffi", [(x, 2)], results, overwritten=[(0, 0)])
+    factors = nan_unless(b, b.compare("GE", info, b.like(0, info)), factors)
+    pivots = b.apply("subtract", pivots, b.like(1, pivots))
+    return [factors, pivots, permutation_of(b, pivots, rows)]
+
+
+def _geqrf(b: Builder, out: Out, x: Value) -> list[Value]:
+    results = [(x.shape, x.dtype, 2), (out[1].shape, x.dtype, 1)]
+    return call(b, "cusolver_geqrf_ffi", [(x, 2)], results, overwritten=[(0, 0)])
+
+
+def _householder_product(b: Builder, out: Out, a: Value, taus: Value) -> Value:
+    operands, results = [(a, 2), (taus, 1)], [(a.shape, a.dtype, 2)]
+    return call(b, "cusolver_orgqr_ffi", operands, results, overwritten=[(0, 0)])[0]
+
+
+def _eigh(b: Builder, out: Out, x: Value, *, lower: bool, **_: Any) -> list[Value]:
+    results = [
+        (x.shape, x.dtype, 2),
+        (out[1].shape, out[1].dtype, 1),
+        (x.shape[:-2], _INT, 0),
+    ]
+    config = f"algorithm = 0 : ui8, lower = {str(lower).lower()}"
+    vectors, values, info = call(b, "cusolver_syevd_ffi", [(x, 2)], results, config, [(0, 0)])
+    good = succeeded(b, info)
+    return [nan_unless(b, good, vectors), nan_unless(b, good, values)]
+
+
+def _svd(
+    b: Builder,
+    out: Out,
+    x: Value,
+    *,
+    full_matrices: bool,
+    compute_uv: bool,
+    algorithm: Any,
+    **_: Any,
+) -> list[Value]:
+    rows, columns = x.shape[-2:]
+    count = minimum(rows, columns)
+    finite, x = b.lower_fun(finite_or_zero, x)
+    sizes = (rows, columns) if full_matrices else (count, count)
+    by_qr = algorithm is spectral.SvdAlgorithm.QR or max(rows, columns) > _JACOBI_UP_TO
+    if by_qr:
+        values, u, vt, info = _by_qr(b, x, count, sizes, full_matrices, compute_uv)
+    else:
+        values, u, vt, info = _by_jacobi(b, x, count, sizes, full_matrices, compute_uv)
+    good = b.apply("and", succeeded(b, info), finite)
+    wanted = [values, u, vt] if compute_uv else [values]
+    return [nan_unless(b, good, found) for found in wanted]
+
+
+def _by_jacobi(
+    b: Builder, x: Value, count: Dim, sizes: tuple[Dim, Dim], full: bool, vectors: bool
+) -> tuple[Value, Value, Value, Value]:
+    stack, (rows, columns) = x.shape[:-2], x.shape[-2:]
+    # Batches of small matrices are only computed with all vectors.
+    economic = not full and minimum(rows, columns) > 32
+    left, right = (count, count) if economic else (rows, columns)
+    results = [
+        (x.shape, x.dtype, 2),
+        ((*stack, count), real_dtype(x.dtype), 1),
+        ((*stack, rows, left), x.dtype, 2),
+        ((*stack, columns, right), x.dtype, 2),
+        (stack, _INT, 0),
+    ]
+    config = f"compute_uv = {str(vectors).lower()}, full_matrices = {str(not economic).lower()}"
+    _, values, u, v, info = call(b, "cusolver_gesvdj_ffi", [(x, 2)], results, config, [(0, 0)])
+
+    def shortened(u: Any, v: Any) -> tuple[Any, Any]:
+        return slice_in_dim(u, 0, sizes[0], axis=-1), slice_in_dim(adjoint(v), 0, sizes[1], axis=-2)
+
+    u, vt = b.lower_fun(shortened, u, v)
+    return values, u, vt, info
+
+
+def _by_qr(
+    b: Builder, x: Value, count: Dim, sizes: tuple[Dim, Dim], full: bool, vectors: bool
+) -> tuple[Value, Value, Value, Value]:
+    stack, (rows, columns) = x.shape[:-2], x.shape[-2:]
+    # The routine takes tall matrices: the memory of a wide one, row by row, is its transpose.
+    wide = rows < columns
+    core = 0 if wide else 2
+    left = ((*stack, rows, sizes[0]), x.dtype, core)
+    right = ((*stack, sizes[1], columns), x.dtype, core)
+    results = [
+        (x.shape, x.dtype, core),
+        ((*stack, count), real_dtype(x.dtype), 1),
+        *((right, left) if wide else (left, right)),
+        (stack, _INT, 0),
+    ]
+    flags = {"compute_uv": vectors, "full_matrices": full, "transposed": wide}
+    config = ", ".join(f"{name} = {str(flag).lower()}" for name, flag in flags.items())
+    found = call(b, "cusolver_gesvd_ffi", [(x, core)], results, config, [(0, 0)])
+    _, values, first, second, info = found
+    return (values, second, first, info) if wide else (values, first, second, info)
+
+
+LOWERINGS: dict[Primitive, Lowering] = {
+    linalg.cholesky_p: _cholesky,
+    linalg.lu_p: _lu,
+    orthogonal.geqrf_p: _geqrf,
+    orthogonal.householder_product_p: _householder_product,
+    spectral.eigh_p: _eigh,
+    spectral.svd_p: _svd,
+}

@@ -1,0 +1,34 @@
+"""Groups of operations that XLA's schedulers of other devices keep together.
+
+The names are those of `jax.experimental.scheduling_groups`. Programs of the CPU have no schedule to
+steer: functions in a group compute what they compute without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kiln.base.wrapping import wraps
+
+__all__ = ["scheduling_group", "xla_metadata_call"]
+
+
+def scheduling_group(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator of functions whose operations are one group."""
+    decorated: Callable[[Callable[..., Any]], Callable[..., Any]] = xla_metadata_call(
+        scheduling_group=name
+    )
+    return decorated
+
+
+def xla_metadata_call(f: Callable[..., Any] | None = None, **meta: Any) -> Any:
+    """Return a function whose operations have metadata; without a function, the decorator."""
+    if f is None:
+        return lambda fun: xla_metadata_call(fun, **meta)
+
+    @wraps(f)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        return f(*args, **kwargs)
+
+    return called

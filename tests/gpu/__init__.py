@@ -1,0 +1,1 @@
+"""Programs that kiln exports for a GPU, and what they compute there."""
