@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kiln.base.errors import three_lines
+from kiln.base.errors import one_line, three_lines
 from kiln.base.source import current_source, definition_of
 from kiln.base.tree import (
     PyTreeDef,
@@ -101,7 +101,7 @@ def flatten_axes(
             three_lines(
                 f"{name} at {current_source()}",
                 f"{name} specification must be a tree prefix of the corresponding value: "
-                f"{'; '.join(wrong)}",
+                f"Mismatch details ({len(wrong)} found): {'; '.join(map(one_line, wrong))}",
                 "give one value for all, or a tree of values with the same containers",
             )
         )

@@ -13,6 +13,7 @@ from kiln.base.errors import (
     JaxprTypeError,
     JaxRuntimeError,
     JAXTypeError,
+    JaxValueError,
     KeyReuseError,
     MissingRule,
     NaNError,
@@ -28,6 +29,7 @@ from kiln.base.errors import (
     TracerIntegerConversionError,
     UnavailableOptionError,
     UnexpectedTracerError,
+    UnfilteredStackTrace,
     UnsupportedPrimitive,
 )
 
@@ -43,6 +45,7 @@ __all__ = [
     "JAXIndexError",
     "JAXTypeError",
     "JaxRuntimeError",
+    "JaxValueError",
     "JaxprTypeError",
     "KeyReuseError",
     "MissingRule",
@@ -59,5 +62,6 @@ __all__ = [
     "TracerIntegerConversionError",
     "UnavailableOptionError",
     "UnexpectedTracerError",
+    "UnfilteredStackTrace",
     "UnsupportedPrimitive",
 ]

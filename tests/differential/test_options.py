@@ -21,7 +21,6 @@ OTHER_DEFAULTS = {
 OTHER_VALUES = {
     "jax_default_matmul_precision": "it is checked where products are made",
     "jax_explicit_x64_dtypes": "64-bit types are on or off",
-    "jax_traceback_filtering": "frames are hidden or shown",
 }
 """Options of kiln that take other values than JAX's, and why."""
 

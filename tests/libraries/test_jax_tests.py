@@ -104,7 +104,7 @@ def test_the_table_has_a_line_for_all() -> None:
         "| b_test.py | 6 | 6 | 0 | 0 |  |",
         "| c_test.py | 3 | 3 | 2 | 2 | 100 % |",
         "| all | 409 | 13 | 4 | 3 | 75 % |",
-        "| by how many tests each has | | | | | 50.5 % |",
+        "| by numbers of tests | | | | | 50.5 % |",
     ]
 
 

@@ -95,8 +95,8 @@ BREAKS = [
     Break(
         "2.6",
         "jit/tracing.py",
-        "f\"the value of type {type(x)} at output path {keystr(path) or 'the result'} \"",
-        'f"the value of type {type(x)} at an output "',
+        "f\"component {keystr(path) or 'the result'}, which is not a valid JAX type\",",
+        'f"component, which is not a valid JAX type",',
     ),
     Break(
         "5.1",
@@ -233,7 +233,7 @@ BREAKS = [
     Break(
         "11.6",
         "base/source.py",
-        "error.__traceback__ = filtered(error.__traceback__)\n            raise\n",
+        "_leave_out(error, sys._getframe())\n            raise\n",
         "raise type(error)(*error.args) from None\n",
     ),
     Break(

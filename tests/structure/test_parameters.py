@@ -68,7 +68,6 @@ WITHOUT_EFFECT = {
     "linen/transforms.py named_call force": "operations are not named after modules",
     "nn/initializers.py zeros key": "initializers have one signature",
     "nn/initializers.py ones key": "initializers have one signature",
-    "numpy/conversion.py astype copy": "arrays are immutable: nobody sees a copy",
     "numpy/creation.py copy order": "arrays have one memory order",
     "numpy/histograms.py histogram_bin_edges weights": "edges do not depend on weights",
     "numpy/manipulation.py reshape copy": "arrays are immutable: nobody sees a copy",

@@ -95,7 +95,7 @@ def argument_numbers(fun: Any, argnums: Any, count: int, what: str) -> tuple[int
                     f"{what} of {name_of(fun)} with argnums={argnums} at {current_source()}",
                     f"differentiating with respect to {argnums=} requires at least "
                     f"{i + 1 if i >= 0 else -i} positional arguments to be passed by the caller, "
-                    f"but got only {count} positional arguments",
+                    f"but got only {count} positional arguments.",
                     "pass the arguments by position",
                 )
             )
@@ -126,7 +126,9 @@ def check_input(fun: Any, what: str, x: Any, *, holomorphic: bool, allow_int: bo
     elif dtypes.issubdtype(dtype, allowed):
         return
     elif dtypes.issubdtype(dtype, np.complexfloating):
-        wrong = f"{what} requires real-valued inputs (input dtype that is a sub-dtype of floating)"
+        wrong = (
+            f"{what} requires real-valued inputs (input dtype that is a sub-dtype of np.floating)"
+        )
         remedy = "for holomorphic functions use holomorphic=True; for others jvp"
     elif allow_int and dtype != dtypes.float0:
         return

@@ -9,10 +9,10 @@ import numpy as np
 
 from kiln import _runtime
 from kiln.base import dtypes
-from kiln.base.errors import three_lines
+from kiln.base.errors import one_line, three_lines
 from kiln.base.processes import processes, told
 from kiln.base.source import api_boundary, current_source
-from kiln.base.tree import broadcast_prefix, tree_flatten, tree_map, tree_unflatten
+from kiln.base.tree import broadcast_prefix, prefix_errors, tree_flatten, tree_map, tree_unflatten
 from kiln.core.array import ConcreteArray, from_host, host_value
 from kiln.core.array_placement import joined
 from kiln.core.array_type import Array
@@ -85,7 +85,7 @@ def device_put(
             )
         )
     leaves, tree = tree_flatten(x)
-    places = broadcast_prefix(device, x, is_leaf=lambda d: d is None)
+    places = _places(device, x)
     arrays = [leaf if isinstance(leaf, Tracer) else as_array(leaf) for leaf in leaves]
     moved = [put(x, place) for x, place in zip(arrays, places, strict=True)]
     if may_alias is False:
@@ -100,6 +100,25 @@ def device_put(
                 if before.sharding != after.sharding:
                     before.delete()
     return tree_unflatten(tree, moved)  # type: ignore[no-any-return]
+
+
+def _is_none(x: Any) -> bool:
+    return x is None
+
+
+def _places(device: Any, x: Any) -> list[Any]:
+    try:
+        return broadcast_prefix(device, x, is_leaf=_is_none)
+    except ValueError:
+        wrong = prefix_errors(device, x, _is_none, "device")
+        raise ValueError(
+            three_lines(
+                f"device_put at {current_source()}",
+                "device_put device specification must be a tree prefix of the corresponding value; "
+                f"Mismatch details ({len(wrong)} found): {'; '.join(map(one_line, wrong))}",
+                "give one device or sharding for all, or a tree of them with the same containers",
+            )
+        ) from None
 
 
 def device_get(x: Any) -> Any:

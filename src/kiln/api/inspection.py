@@ -17,7 +17,7 @@ from kiln.api.arrays import (
     process_index,
 )
 from kiln.base.source import api_boundary
-from kiln.base.tree import tree_map
+from kiln.base.tree import tree_leaves
 from kiln.core.trace import aval_of
 from kiln.ir.types import ShapedArray
 
@@ -50,14 +50,11 @@ class Device(metaclass=_Devices):
 
 def copy_to_host_async(x: Any) -> Any:
     """Start to copy the arrays of a pytree to the host, and return the pytree."""
-
-    def start(leaf: Any) -> Any:
+    for leaf in tree_leaves(x):
         copy = getattr(leaf, "copy_to_host_async", None)
         if copy is not None:
             copy()
-        return leaf
-
-    return tree_map(start, x)
+    return x
 
 
 def process_indices(backend: str | None = None) -> list[int]:

@@ -167,6 +167,9 @@ class _Meta:
         self.out_tree = out_tree
         self.name = name
 
+    def __repr__(self) -> str:
+        return f"{self.name}: {self.linear.jaxpr}"
+
 
 @api_boundary
 def _pull(meta: _Meta, residuals: Sequence[Any], *cotangents: Any) -> Any:
@@ -174,8 +177,9 @@ def _pull(meta: _Meta, residuals: Sequence[Any], *cotangents: Any) -> Any:
         raise TypeError(
             three_lines(
                 f"vjp function of {meta.name} at {current_source()}",
-                "a vjp function takes one argument, a cotangent of the structure of the "
-                f"function's value, but got {len(cotangents)} arguments",
+                f"the vjp function that was made when vjp was applied to {meta.name} was called "
+                f"with {len(cotangents)} arguments, but takes one, a cotangent of the structure of "
+                "the function's value",
                 "pass the cotangents of several results as one tuple: pull((ct1, ct2))",
             )
         )
@@ -340,6 +344,12 @@ def _tangent(name: str, what: str, primal: ShapedArray, t: Any) -> Any:
     """Return a tangent of a primal of this type, checked."""
     # The tangents of `linearize` come later, to a function that knows their types.
     wrong_dtype = ValueError if what == "linearize" else TypeError
+    said = "primal and tangent arguments to jax.jvp"
+    if what == "linearize":
+        said = (
+            "linearized function called on tangent values inconsistent with the original primal "
+            "values: they"
+        )
     want = primal.tangent()
     got = t.aval if type(t) is Zero else _type_of(what, name, t)
     for kind, error, differs in (
@@ -350,8 +360,8 @@ def _tangent(name: str, what: str, primal: ShapedArray, t: Any) -> Any:
             raise error(
                 three_lines(
                     f"{what} of {name} at {current_source()}",
-                    f"primal and tangent arguments to jvp must have equal {kind}: a primal of type "
-                    f"{primal} needs a tangent of type {want}, got {got}",
+                    f"{said} must have equal {kind}: a primal of type {primal} needs a tangent of "
+                    f"type {want}, got {got}",
                     f"give a tangent of type {want}",
                 )
             )
@@ -364,7 +374,8 @@ def _check_trees(fun: Any, what: str, primals: Any, tangents: Any) -> None:
             raise TypeError(
                 three_lines(
                     f"{what} of {name_of(fun)} at {current_source()}",
-                    f"{name} must be a tuple or list, got {type(value)}",
+                    "primal and tangent arguments to jax.jvp must be tuples or lists; found "
+                    f"{type(primals).__name__} and {type(tangents).__name__}.",
                     f"write ({name},)",
                 )
             )
@@ -372,7 +383,7 @@ def _check_trees(fun: Any, what: str, primals: Any, tangents: Any) -> None:
         raise TypeError(
             three_lines(
                 f"{what} of {name_of(fun)} at {current_source()}",
-                "primal and tangent arguments to jvp must have the same tree structure, got "
+                "primal and tangent arguments to jax.jvp must have the same tree structure, got "
                 f"{tree_structure(tuple(primals))} and {tree_structure(tuple(tangents))}",
                 "give one tangent per primal",
             )

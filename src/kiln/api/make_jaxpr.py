@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from kiln.api.jit import wrap
-from kiln.base.source import api_boundary
+from kiln.base.source import api_boundary, name_of
 from kiln.base.wrapping import wraps
 from kiln.core.trace import axis_bound
 from kiln.ir.jaxpr import ClosedJaxpr
@@ -33,7 +34,7 @@ def make_jaxpr(
         >>> print(kiln.make_jaxpr(lambda x: x * 2.0)(jnp.ones(3)))
         { lambda ; a:f32[3]. let b:f32[3] = mul a 2.0 in (b,) }
     """
-    jitted = wrap(fun, static_argnums or None, abstracted_axes=abstracted_axes)
+    jitted = wrap(_referable(fun), static_argnums or None, abstracted_axes=abstracted_axes)
 
     @wraps(fun)
     @api_boundary
@@ -44,6 +45,8 @@ def make_jaxpr(
             traced: Traced = jitted.trace(*args, **kwargs)
         return (traced.jaxpr, traced.out_info) if return_shape else traced.jaxpr
 
+    jaxpr_of.__name__ = f"make_jaxpr({name_of(fun)})"
+    jaxpr_of.__qualname__ = f"make_jaxpr({getattr(fun, '__qualname__', name_of(fun))})"
     return jaxpr_of
 
 
@@ -59,6 +62,15 @@ def eval_shape(fun: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """
     jitted = fun if isinstance(fun, JitFunction) else wrap(_holder(fun))
     return jitted.eval_shape(*args, **kwargs)
+
+
+def _referable(fun: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a callable that can be weakly referenced."""
+    try:
+        weakref.ref(fun)
+    except TypeError:
+        return _holder(fun)
+    return fun
 
 
 def _holder(fun: Callable[..., Any]) -> Callable[..., Any]:

@@ -52,7 +52,18 @@ def pmap(
     name = _UNNAMED if axis_name is None else axis_name
 
     def mapped_once(*args: Any, **kwargs: Any) -> Any:
-        static = {i: args[i] for i in statics if i < len(args)}
+        if statics and max(statics) >= len(args):
+            raise ValueError(
+                three_lines(
+                    f"pmap of {name_of(fun)} at {current_source()}",
+                    f"pmapped function has static_broadcasted_argnums={tuple(statics)} but was "
+                    f"called with only {len(args)} positional "
+                    f"argument{'s' if len(args) != 1 else ''}. All static broadcasted arguments "
+                    "must be passed positionally.",
+                    "pass them by position",
+                )
+            )
+        static = {i: args[i] for i in statics}
         traced = tuple(x for i, x in enumerate(args) if i not in static)
         axes = in_axes
         if isinstance(axes, (tuple, list)):
@@ -157,8 +168,7 @@ def _mapped_size(fun: Any, leaves: Sequence[Any], axes: Sequence[Any], wanted: i
     raise ValueError(
         three_lines(
             f"pmap of {name_of(fun)} at {current_source()}",
-            "pmap wrapped function must be passed at least one argument containing an array to "
-            "map over"
+            "pmap requires at least one argument with a mapped axis."
             if not sizes
             else f"pmap got inconsistent sizes for array axes to be mapped: {sorted(sizes)}",
             "give in_axes for which the mapped axes of all arguments have one size",

@@ -72,8 +72,8 @@ def vmap(
         raise TypeError(
             three_lines(
                 f"vmap of {name_of(fun)} with in_axes={in_axes!r} at {current_source()}",
-                "in_axes must be an int, None, or a tuple of entries corresponding to the "
-                f"positional arguments, but got {type(in_axes)}",
+                "vmap in_axes must be an int, None, or a tuple of entries corresponding to the "
+                f"positional arguments passed to the function, but got {in_axes!r}.",
                 "write in_axes=(0, None, ...)",
             )
         )
@@ -84,7 +84,7 @@ def vmap(
                 raise TypeError(
                     three_lines(
                         f"vmap of {name_of(fun)} with {option}={value!r} at {current_source()}",
-                        f"{option} must be an int, None, or a container of them, but it holds "
+                        f"vmap {option} must be an int, None, or a container of them, but it holds "
                         f"{axis!r} of type {type(axis)}",
                         f"write {option}=0, or a pytree of ints and None",
                     )
@@ -228,9 +228,9 @@ def _mapped_size(
             raise ValueError(
                 three_lines(
                     f"vmap of {name_of(fun)} at {current_source()}",
-                    f"vmap was requested to map its argument {_name(fun, path)} along axis {axis}, "
-                    f"which implies that its rank should be at least {axis + 1}, but is only "
-                    f"{len(shape)} (its shape is {shape})",
+                    f"vmap was requested to map its argument along axis {axis}, which implies that "
+                    f"its rank should be at least {axis + 1 if axis >= 0 else -axis}, but is only "
+                    f"{len(shape)} (its shape is {shape}): the argument {_name(fun, path)}",
                     "use in_axes=None for arguments that are not mapped",
                 )
             )
@@ -240,7 +240,9 @@ def _mapped_size(
         raise ValueError(
             three_lines(
                 f"vmap of {name_of(fun)} at {current_source()}",
-                "vmap must have at least one non-None value in in_axes, or axis_size",
+                "vmap wrapped function must be passed at least one argument containing an array or "
+                "axis_size must be specified; vmap must have at least one non-None value in "
+                "in_axes, or axis_size",
                 "map at least one argument",
             )
         )
@@ -265,8 +267,8 @@ def _outputs(fun: Any, results: Sequence[Any]) -> list[Any]:
             raise TypeError(
                 three_lines(
                     f"vmap of {name_of(fun)} at {current_source()}",
-                    f"the value of type {type(x)} at output path {keystr(path) or '*'} "
-                    "is not a valid JAX type",
+                    f"Output from batched function {x!r:.60} with type {type(x)}, at output path "
+                    f"{keystr(path) or '*'}, is not a valid JAX type",
                     "return arrays and numbers",
                 )
             )

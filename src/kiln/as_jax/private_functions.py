@@ -10,7 +10,8 @@ from typing import Any
 
 from kiln.api.arrays import devices
 from kiln.base.config import is_settled
-from kiln.base.errors import UnexpectedTracerError
+from kiln.base.errors import UnexpectedTracerError, UnfilteredStackTrace
+from kiln.base.lazy import error_check
 from kiln.base.processes import process_count, process_index
 from kiln.base.source import api_boundary, is_internal
 from kiln.base.tree import IsLeaf
@@ -71,11 +72,14 @@ def prefix_errors(
 ) -> list[Callable[[str], ValueError]]:
     """Return, for each position where one tree is not a prefix of the other, what makes its error.
 
-    It is called with the name of the prefix.
+    It is called with the name of the prefix. Names of places are on lines of their own, as in JAX.
     """
 
     def error(position: int, name: str) -> ValueError:
-        return ValueError(prefix_messages(prefix_tree, full_tree, is_leaf, name)[position])
+        message = prefix_messages(prefix_tree, full_tree, is_leaf, name)[position]
+        for before in ("at key path", "difference on key sets is"):
+            message = message.replace(f"{before} ", f"{before}\n    ", 1)
+        return ValueError(message)
 
     count = len(prefix_messages(prefix_tree, full_tree, is_leaf))
     return [partial(error, position) for position in range(count)]
@@ -92,8 +96,19 @@ def _global_state() -> types.SimpleNamespace:
     )
 
 
+def _of_error_check(*names: str, **others: str) -> dict[str, Callable[[], Any]]:
+    places = {**dict(zip(names, names, strict=True)), **others}
+    return {name: partial(getattr, error_check, place) for name, place in places.items()}
+
+
 COMPUTED: dict[str, dict[str, Callable[[], Any]]] = {
     "jax._src.distributed": {"global_state": _global_state},
+    "jax._src.error_check": _of_error_check(
+        *("JaxValueError", "error_checking_context", "raise_if_error", "set_error_if"),
+        *("unwrap_from_import", "wrap_for_export"),
+        _ErrorClass="CarriedErrors",
+    ),
+    "jax._src.numpy.error": _of_error_check("error_checking_behavior"),
     "jax._src.xla_bridge": {"_backends": _backends},
 }
 """By module and name: what returns the current value."""
@@ -123,6 +138,7 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
         "api_boundary": api_boundary,
         "include_frame": include_frame,
         "register_exclusion": register_exclusion,
+        "UnfilteredStackTrace": UnfilteredStackTrace,
     },
 }
 """By module and name."""

@@ -31,6 +31,13 @@ def _option(default: Any, *, in_key: bool = False, kind: type | None = None) -> 
     return dataclasses.field(default=default, metadata=_metadata(default, in_key=in_key, kind=kind))
 
 
+ERRORS_NOTED: list[Options] = []
+"""Options that ask functions of `kiln.numpy` to note errors: empty until somebody asks.
+
+While it is empty these functions do not read the options, which would take part of their time.
+"""
+
+
 class Options(Record):
     """All options and their defaults."""
 
@@ -62,6 +69,7 @@ class Options(Record):
     log_compiles: bool = _option(False)
     progress: bool = _option(True)
     full_traceback: bool = _option(False)
+    traceback_filtering: str = _option("auto")
     num_cpu_devices: int | None = _option(None, kind=int)
     num_threads: int | None = _option(None, kind=int)
     trace_warning: int = _option(10)
@@ -90,6 +98,11 @@ class Options(Record):
     transfer_guard_device_to_host: str | None = _option(None, kind=str)
     logical_axis_rules: Any = dataclasses.field(default=(), metadata=_metadata((), in_key=True))
     user_contexts: Any = dataclasses.field(default=(), metadata=_metadata((), in_key=True))
+    error_checking_behavior_nan: str = _option("ignore", in_key=True)
+    error_checking_behavior_divide: str = _option("ignore", in_key=True)
+    error_checking_behavior_oob: str = _option("ignore", in_key=True)
+    error_state: Any = dataclasses.field(default=None, metadata=_metadata(None, in_key=True))
+    """Where errors that programs note are noted, if not with all others."""
     checks_operations: bool = _option(False, in_key=True)
     """Whether what operations compute will be checked: by `checkify`, or by the compiled code."""
     guards_transfers: bool = dataclasses.field(init=False, repr=False, default=False)
@@ -102,6 +115,8 @@ class Options(Record):
     """Whether jitted functions are compiled, with plain places."""
     checks_values: bool = dataclasses.field(init=False, repr=False, default=False)
     """Whether results are checked for nans or infinities, or keys for their use."""
+    notes_errors: bool = dataclasses.field(init=False, repr=False, default=False)
+    """Whether functions of `kiln.numpy` note errors of some kind."""
     looks_at_calls: bool = dataclasses.field(init=False, repr=False, default=False)
     """Whether compiled programs check what they are given, their results, or that they may run."""
     remembers_calls: bool = dataclasses.field(init=False, repr=False, default=True)
@@ -127,11 +142,20 @@ class Options(Record):
         object.__setattr__(self, "plain", self.jit and self.plain_places)
         checks = self.debug_nans or self.debug_infs or self.debug_key_reuse
         object.__setattr__(self, "checks_values", checks)
+        behavior = (
+            self.error_checking_behavior_nan,
+            self.error_checking_behavior_divide,
+            self.error_checking_behavior_oob,
+        )
+        object.__setattr__(self, "notes_errors", behavior != ("ignore",) * 3)
+        if self.notes_errors and not ERRORS_NOTED:
+            ERRORS_NOTED.append(self)
         object.__setattr__(self, "looks_at_calls", self.checks_values or guards or guarded)
         remembers = self.plain and not self.checks_values and not self.python_call
         object.__setattr__(self, "remembers_calls", remembers)
         plain = not self.checks_values and self.engine is None and self.plain_places
         plain = plain and not self.batch_invariant and not self.check_static_indices
+        plain = plain and not self.notes_errors
         object.__setattr__(self, "plain_eager", plain)
         object.__setattr__(self, "_hash", None)
 
@@ -295,7 +319,8 @@ class Config:
         field, value = _resolve(name, value)
         if field in _settled and value != getattr(_base, field):
             raise RuntimeError(
-                f"config.update({name!r}, {value!r}) at {current_source()}\n{_settled[field]}\n"
+                f"config.update({name!r}, {value!r}) at {current_source()}\n{_settled[field]}: "
+                f"{name} config should be updated before backends are initialized\n"
                 f"update it at the start of the program, or set KILN_{field.upper()}"
             )
         _set_base(_changed(_base, changes_of(field, value)))

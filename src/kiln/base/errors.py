@@ -88,6 +88,10 @@ class CheckError(AssertionError, JaxprTypeError):
     """A program violates an invariant of the intermediate representation."""
 
 
+class UnfilteredStackTrace(Exception):
+    """An error's whole traceback: its cause under `jax_traceback_filtering="remove_frames"`."""
+
+
 class CheckifyError(ValueError):
     """A check that a program makes of itself failed: the base of the classes below."""
 
@@ -106,6 +110,10 @@ class DivisionByZeroError(CheckifyError):
 
 class OOBError(CheckifyError):
     """An index was out of bounds."""
+
+
+class JaxValueError(ValueError):
+    """An error that a program noted while it ran, by `error_check.set_error_if`."""
 
 
 class TypePromotionError(TypeError, ValueError):

@@ -56,7 +56,6 @@ _CPU = "programs run on the CPU"
 _DUMP = "programs are written as text where the option dump names a stage"
 _LOCATIONS = "locations in programs are the user's lines"
 _EFFORT = "all programs are compiled with the same effort"
-_CHECKS = "values are checked where a program asks for it"
 _LOWER = "compile for another platform with jit(f).trace(x).lower(lowering_platforms=('cuda',))"
 
 FOREIGN: dict[str, Foreign] = {
@@ -117,10 +116,6 @@ FOREIGN: dict[str, Foreign] = {
         (False,), "exported programs hold what the newest XLA of the format reads", harmless=True
     ),
 }
-for _name in ("nan", "divide", "oob"):
-    FOREIGN[f"jax_error_checking_behavior_{_name}"] = Foreign(
-        ("ignore",), _CHECKS, "use kiln.experimental.checkify, or jax_debug_nans"
-    )
 
 
 def _harmless(why: str, instead: str, values: dict[str, tuple[Any, ...]]) -> None:

@@ -128,6 +128,8 @@ opt_einsum = LazyModule("opt_einsum")
 zlib = LazyModule("zlib")
 key_generators = LazyModule("kiln.ops.key_generators")
 """Generators that few programs name; the operations on keys, below them, call them."""
+error_check = LazyModule("kiln.experimental.error_check")
+"""Errors that few programs ask for; functions of `kiln.numpy`, below it, note them."""
 dot_algorithms = LazyModule("kiln.ops.dot_algorithms")
 array_display = LazyModule("kiln.core.array_display")
 display = LazyModule("kiln.ir.display")

@@ -27,6 +27,8 @@ TRANSFER_GUARDS = (
 LEVELS = ("allow", "log", "disallow", "log_explicit", "disallow_explicit", None)
 """What a guard may say of transfers."""
 
+_ERROR_CHECKING = tuple([f"error_checking_behavior_{kind}" for kind in ("nan", "divide", "oob")])
+
 CHOICES: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(TRANSFER_GUARDS, LEVELS),
     "legacy_prng_key": ("allow", "warn", "error"),
@@ -38,6 +40,10 @@ CHOICES: dict[str, tuple[Any, ...]] = {
         *("philox2x32", "philox4x32"),
     ),
     "explicit_x64_dtypes": ("warn", "error"),
+    **dict.fromkeys(_ERROR_CHECKING, ("ignore", "raise")),
+    "traceback_filtering": (
+        *("off", "auto", "tracebackhide", "remove_frames", "quiet_remove_frames"),
+    ),
 }
 """The allowed values of options with a fixed set of them."""
 
@@ -97,6 +103,8 @@ ALIASES: dict[str, Alias] = {
         "default_device",
         "legacy_prng_key",
         "explicit_x64_dtypes",
+        "traceback_filtering",
+        *_ERROR_CHECKING,
         # The environment's guard of all transfers precedes those of one direction.
         *reversed(TRANSFER_GUARDS),
     ),
@@ -127,12 +135,6 @@ ALIASES: dict[str, Alias] = {
         "cache_dir",
         lambda path: "auto" if path is None else str(path),
         lambda path: None if path == "auto" else path,
-        str,
-    ),
-    "jax_traceback_filtering": Alias(
-        "full_traceback",
-        lambda how: how == "off",
-        lambda full: "off" if full else "auto",
         str,
     ),
 }

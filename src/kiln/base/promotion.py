@@ -26,6 +26,7 @@ from kiln.base.kinds import (
     ExtendedDtype,
     as_dtype,
     bfloat16,
+    bit_width,
     canonicalize_dtype,
     float0,
     issubdtype,
@@ -231,7 +232,10 @@ def _join(key: Sequence[Described]) -> tuple[DType, bool]:
     return result
 
 
-def _joined(operands: Sequence[Described], strict: bool) -> tuple[DType, bool]:
+def _joined(
+    operands: Sequence[Described], strict: bool, *, all_widths: bool = False
+) -> tuple[DType, bool]:
+    """Return the dtype of operands, which arrays have unless `all_widths`, and its weakness."""
     if not operands:
         raise ValueError(
             f"result_type() at {current_source()}\n"
@@ -245,14 +249,16 @@ def _joined(operands: Sequence[Described], strict: bool) -> tuple[DType, bool]:
         return first, False
     for found, _ in operands:
         if isinstance(found, ExtendedDtype) or found == float0:
-            raise _no_path(operands, f"dtype={_name(found, False)} takes no part in type promotion")
+            no = "; float0s do not support any operations by design" if found == float0 else ""
+            name = _name(found, False)
+            raise _no_path(operands, f": dtype={name} takes no part in type promotion{no}")
     # Weak operands among themselves keep their widths: they promote as if they were strong.
-    widths = all_weak and not strict
+    widths = all_weak and not strict and not all_widths
     nodes = [_weak_node(found) if weak and not widths else found for found, weak in operands]
     node = _least_upper_bound(operands, nodes, strict)
-    if node in _DEFAULT_OF_NODE:
-        return canonicalize_dtype(_DEFAULT_OF_NODE[node]), True
-    return canonicalize_dtype(node), all_weak
+    is_default = node in _DEFAULT_OF_NODE
+    found = np.dtype(_DEFAULT_OF_NODE[node]) if is_default else node
+    return found if all_widths else canonicalize_dtype(found), is_default or all_weak
 
 
 def _weak_node(found: DType) -> Any:
@@ -272,15 +278,14 @@ def _least_upper_bound(operands: Sequence[Described], nodes: Sequence[Any], stri
     if strict:
         raise _no_path(
             operands,
-            "no available implicit dtype promotion path when numpy_dtype_promotion is 'strict'",
+            " when jax_numpy_dtype_promotion=strict",
         )
     narrow = [node for node in nodes if _name(node, False) in _NARROW_NAMES]
-    kind = (
-        f"; {', '.join(_name(n, False) for n in narrow)} do not promote implicitly"
-        if narrow
-        else ""
-    )
-    raise _no_path(operands, f"no available implicit dtype promotion path{kind}")
+    if not narrow:
+        raise _no_path(operands, "")
+    names = ", ".join([_name(node, False) for node in narrow])
+    kinds = " and ".join(sorted({f"{bit_width(n)}-bit {_kind_name(n)}" for n in narrow}))
+    raise _no_path(operands, f": {kinds} do not support implicit promotion, such as {names}")
 
 
 _NARROW_NAMES = frozenset([*NARROW_FLOATS, *NARROW_SIGNED, *NARROW_UNSIGNED])
@@ -293,12 +298,16 @@ def _name(found: Any, weak: bool) -> str:
     return f"{name} (weak)" if weak else name
 
 
-def _no_path(operands: Sequence[Described], wrong: str) -> TypePromotionError:
+def _kind_name(found: DType) -> str:
+    return "floats" if issubdtype(found, np.floating) else "integers"
+
+
+def _no_path(operands: Sequence[Described], why: str) -> TypePromotionError:
     shown = ", ".join(_name(found, weak) for found, weak in operands)
     return TypePromotionError(
         three_lines(
-            f"input dtypes ({shown}) were combined in one operation",
-            wrong,
+            f"an operation of dtypes {shown} at {current_source()}",
+            f"Input dtypes ({shown}) have no available implicit dtype promotion path{why}",
             "convert explicitly first, for example x.astype('float32')",
         )
     )
@@ -335,5 +344,14 @@ def common_dtype(*found: DTypeLike) -> DType:
 
 
 def promote_types(a: DTypeLike, b: DTypeLike) -> DType:
-    """Return the dtype that two dtypes promote to; the types int, float and complex are weak."""
-    return lattice_result_type(a, b)[0]
+    """Return the dtype that two dtypes promote to; the types int, float and complex are weak.
+
+    Dtypes of 64 bits are such, whether or not arrays have them, and so are those of weak types.
+    Raises: TypePromotionError if they have no common dtype.
+    """
+    operands = [(as_dtype(found), weak) for found, weak in (_described(a), _described(b))]
+    strict = options().numpy_dtype_promotion == "strict"
+    found, _ = _joined(operands, strict, all_widths=True)
+    if any(weak or canonicalize_dtype(dtype) != dtype for dtype, weak in operands):
+        return found
+    return canonicalize_dtype(found)

@@ -13,6 +13,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 import numpy as np
 
 from kiln import _runtime
+from kiln.base.errors import UnfilteredStackTrace
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -21,6 +22,11 @@ _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # If a NumPy function gets a traced value, report the user's call, not NumPy's own line. Names of
 # modules are read by Python's own import statement as well.
 _NOT_THE_USERS = (_ROOT, os.path.dirname(np.__file__) + os.sep, "<frozen importlib.")
+_MARK = "__tracebackhide__"
+_LEFT_OUT = (
+    "For simplicity, kiln has left its own frames out of this traceback. "
+    "Set KILN_FULL_TRACEBACK=1 to see them."
+)
 _files_of_others: set[str] = set()
 """Files of those folders that a walk up the stack has met: it meets them again and again."""
 
@@ -156,17 +162,67 @@ def filtered(tb: types.TracebackType | None) -> types.TracebackType | None:
     return result
 
 
+def _goes_through_another(frame: types.FrameType | None, code: types.CodeType) -> bool:
+    """Tell whether a frame with this code is among the callers."""
+    while frame is not None:
+        if frame.f_code is code:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _marked(tb: types.TracebackType | None, boundary: types.CodeType) -> None:
+    """Mark kiln's frames for printers of tracebacks that leave marked ones out."""
+    while tb is not None:
+        frame = tb.tb_frame
+        # A boundary marks itself: its locals hold the error, which would keep itself alive.
+        if is_internal(frame.f_code.co_filename) and frame.f_code is not boundary:
+            frame.f_locals[_MARK] = True
+        tb = tb.tb_next
+
+
+def _with_cause(error: Exception) -> None:
+    """Let the cause of an error be its whole traceback, and the cause of that what it was."""
+    whole = UnfilteredStackTrace(
+        f"{type(error).__name__}: {error}\n\n"
+        "The traceback above has all frames. The one below is without those of kiln."
+    )
+    whole.__traceback__ = error.__traceback__
+    whole.__cause__ = error.__cause__
+    whole.__context__ = error.__context__
+    whole.__suppress_context__ = error.__suppress_context__
+    error.__cause__ = whole
+
+
+def _leave_out(error: Exception, boundary: types.FrameType) -> None:
+    """Hide kiln's frames from an error that leaves a boundary, as the options say."""
+    options = _runtime.options()
+    how = "off" if options.full_traceback else options.traceback_filtering
+    if how == "off":
+        return
+    if how == "tracebackhide":
+        _marked(error.__traceback__, boundary.f_code)
+        return
+    if how == "remove_frames":
+        if _goes_through_another(boundary.f_back, boundary.f_code):
+            return
+        if type(error.__cause__) is not UnfilteredStackTrace:
+            _with_cause(error)
+    elif how == "quiet_remove_frames" and _LEFT_OUT not in getattr(error, "__notes__", ()):
+        error.add_note(_LEFT_OUT)
+    error.__traceback__ = filtered(error.__traceback__)
+
+
 def api_boundary(fun: Callable[P, R]) -> Callable[P, R]:
-    """Hide kiln's frames from exceptions that leave `fun`, unless KILN_FULL_TRACEBACK=1."""
+    """Hide kiln's frames from exceptions that leave `fun`, as `traceback_filtering` says."""
 
     @functools.wraps(fun)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return fun(*args, **kwargs)
         except Exception as error:
-            if _runtime.options().full_traceback:
-                raise
-            error.__traceback__ = filtered(error.__traceback__)
+            __tracebackhide__ = True
+            _leave_out(error, sys._getframe())
             raise
 
     return wrapper

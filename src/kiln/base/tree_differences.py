@@ -24,10 +24,10 @@ def differences_from_prefix(key: Key, full: Any, path: KeyPath, name: str) -> It
         if key is None:
             continue
         kind, data, keys = key
-        at = f"pytree structure error at {name}{keystr(path)}"
+        at = f"at key path {name}{keystr(path)}"
         if type(full) is not kind:
             yield three_lines(
-                at,
+                f"pytree structure error: different types {at}",
                 f"{_mismatch(kind, full)} the prefix has a {kind.__name__} with "
                 f"{_children_text(kind, data, keys)}, but the full tree has a different type, "
                 f"{type(full).__name__}",
@@ -38,16 +38,21 @@ def differences_from_prefix(key: Key, full: Any, path: KeyPath, name: str) -> It
         entries, children, other = KINDS[kind].with_entries(full)
         if kind in (tuple, list) and len(keys) != len(children):
             yield three_lines(
-                at,
+                f"pytree structure error: different lengths of {kind.__name__} {at}",
                 f"{kind.__name__.title()} arity mismatch: {len(children)} != {len(keys)}; "
-                f"{kind.__name__}: {_short(full)}. These are different lengths of "
-                f"{kind.__name__}: the prefix has length {len(keys)}, the full tree has length "
-                f"{len(children)}",
+                f"{kind.__name__}: {_short(full)}. The prefix has length {len(keys)}, the full "
+                f"tree has length {len(children)}",
                 f"give {len(children)} elements, or one leaf for the whole {kind.__name__}",
             )
             continue
         if data != other or len(keys) != len(children):
-            yield three_lines(at, *_data_errors(kind, data, other))
+            counted = len(keys) != len(children)
+            what = "numbers of pytree children" if counted else "pytree metadata"
+            wrong, remedy = _data_errors(kind, data, other)
+            if kind is dict and counted:
+                only = [str(key) for key in (*data, *other) if key not in data or key not in other]
+                wrong += f", so the symmetric difference on key sets is {' '.join(only)}"
+            yield three_lines(f"pytree structure error: different {what} {at}", wrong, remedy)
             continue
         below = zip(keys, children, [(*path, entry) for entry in entries], strict=True)
         left += reversed(list(below))
@@ -58,8 +63,8 @@ def _data_errors(kind: type, data: Any, other: Any) -> tuple[str, str]:
         missing = [name for name in other if name not in data]
         extra = [name for name in data if name not in other]
         wrong = (
-            f"Dict key mismatch; expected keys: {list(data)}; different keys of dict: the prefix "
-            f"has {list(data)}, the full tree {list(other)}"
+            f"Dict key mismatch; expected keys: {list(data)}; the prefix has {list(data)}, the "
+            f"full tree {list(other)}"
         )
         found = [f"add {', '.join(map(repr, missing))}" if missing else ""]
         found += [f"remove {', '.join(map(repr, extra))}" if extra else ""]

@@ -213,11 +213,12 @@ def register_dataclass(
             raise TypeError(
                 three_lines(
                     f"register_dataclass({nodetype!r}) at {current_source()}",
-                    "register_dataclass: data_fields and meta_fields are required "
+                    "register_dataclass: data_fields and meta_fields "
                     + (
-                        "together"
-                        if dataclasses.is_dataclass(nodetype)
-                        else f"when nodetype is not a dataclass. Got nodetype={nodetype}"
+                        "must both be specified when either is specified. Got "
+                        f"data_fields={data_fields} meta_fields={meta_fields}."
+                        if (data_fields is None) != (meta_fields is None)
+                        else f"are required when nodetype is not a dataclass. Got {nodetype=}"
                     ),
                     "give both; only a dataclass can be registered without them",
                 )
@@ -296,8 +297,13 @@ class _Opaque:
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         return self.func(*args, **kwargs)
 
+    def __getattr__(self, name: str) -> Any:
+        if name == "func":
+            raise AttributeError(name)
+        return getattr(self.func, name)
+
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Opaque) and bool(self.func == other.func)
+        return bool(self.func == (other.func if isinstance(other, _Opaque) else other))
 
     def __hash__(self) -> int:
         return hash(self.func)

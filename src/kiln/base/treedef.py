@@ -65,6 +65,23 @@ class PyTreeDef(_runtime.TreeDef):
         keys = tuple(child.key for child in children)
         return PyTreeDef((kind, tuple(data) if kind is dict else data, keys))
 
+    def walk(
+        self,
+        f_node: Callable[[tuple[Any, ...], Any], Any],
+        f_leaf: Callable[[Any], Any],
+        leaves: Iterable[Any],
+    ) -> Any:
+        """Fold a tree of this structure: each leaf, then each node with its children's results.
+
+        `f_node` is called with the results, and the metadata of the node.
+        """
+        each = iter(leaves)
+        return _folded(
+            self.key,
+            lambda: f_leaf(next(each)),
+            lambda key, done: f_node(tuple(done), list(key[1]) if key[0] is dict else key[1]),
+        )
+
     def compose(self, inner: PyTreeDef) -> PyTreeDef:
         """Return this structure with every leaf replaced by `inner`."""
         return PyTreeDef(_compose(self.key, inner.key))
@@ -73,17 +90,17 @@ class PyTreeDef(_runtime.TreeDef):
 # Structures may be deeper than Python's stack: these are loops, like those of the runtime.
 
 
-def _folded(key: Key, leaf: Any, node: Callable[[Key, list[Any]], Any]) -> Any:
-    """Fold the structure with `node(key, results of the children)`, and `leaf` for leaves."""
+def _folded(key: Key, leaf: Callable[[], Any], node: Callable[[Key, list[Any]], Any]) -> Any:
+    """Fold the structure with `node(key, results of the children)`, and `leaf()` for leaves."""
     if key is None:
-        return leaf
+        return leaf()
     levels: list[tuple[Key, list[Any]]] = [(key, [])]
     while True:
         at, done = levels[-1]
         if len(done) < len(at[2]):
             child = at[2][len(done)]
             if child is None:
-                done.append(leaf)
+                done.append(leaf())
             else:
                 levels.append((child, []))
             continue
@@ -95,12 +112,12 @@ def _folded(key: Key, leaf: Any, node: Callable[[Key, list[Any]], Any]) -> Any:
 
 
 def _count_nodes(key: Key) -> int:
-    count: int = _folded(key, 1, lambda _, counts: 1 + sum(counts))
+    count: int = _folded(key, lambda: 1, lambda _, counts: 1 + sum(counts))
     return count
 
 
 def _compose(key: Key, inner: Key) -> Key:
-    return _folded(key, inner, lambda at, children: (at[0], at[1], tuple(children)))
+    return _folded(key, lambda: inner, lambda at, children: (at[0], at[1], tuple(children)))
 
 
 def settled(treedef: PyTreeDef) -> PyTreeDef:
@@ -109,7 +126,11 @@ def settled(treedef: PyTreeDef) -> PyTreeDef:
     Only unhashable metadata may change: its lists, dicts and sets are copied, and other values in
     them are kept.
     """
-    return treedef if treedef.is_hashable else PyTreeDef(_folded(treedef.key, None, _settled))
+    return treedef if treedef.is_hashable else PyTreeDef(_folded(treedef.key, _no_key, _settled))
+
+
+def _no_key() -> None:
+    """Return the key of a leaf."""
 
 
 def _settled(key: Key, children: list[Key]) -> Key:
@@ -135,7 +156,7 @@ def _copied(data: Any) -> Any:
 
 
 def _text(key: Key) -> str:
-    text: str = _folded(key, "*", _node_text)
+    text: str = _folded(key, lambda: "*", _node_text)
     return text
 
 

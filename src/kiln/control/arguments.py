@@ -65,7 +65,8 @@ def positional(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, A
     raise TypeError(
         three_lines(
             f"call of {name_of(fun)} at {current_source()}",
-            f"keyword arguments {sorted(kwargs)} could not be resolved to positions",
+            "The following keyword arguments could not be resolved to positions: "
+            f"{', '.join(sorted(kwargs))}",
             "give the function ordinary parameters for them, and pass those by position",
         )
     )

@@ -41,8 +41,8 @@ B = TypeVar("B")
 _ABSENT: Any = object()
 
 
-@carrying(over_branches)
 @api_boundary
+@carrying(over_branches)
 def cond(
     pred: Any,
     true_fun: Callable[..., A],
@@ -83,8 +83,8 @@ def cond(
     return _branch("cond", index, ("false_fun", "true_fun"), (false_fun, true_fun), operands)
 
 
-@carrying(over_branches)
 @api_boundary
+@carrying(over_branches)
 def switch(
     index: Any,
     branches: Sequence[Callable[..., A]],

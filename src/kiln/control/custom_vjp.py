@@ -311,7 +311,8 @@ class custom_vjp:
                 raise UnexpectedTracerError(
                     three_lines(
                         f"call of {definition_of(self.fun)} at {current_source()}",
-                        f"Found a traced value in argument {i}, which is in nondiff_argnums",
+                        f"Found a traced value in argument {i} of a custom_vjp function, which is "
+                        "in nondiff_argnums",
                         "take the argument out of nondiff_argnums and return None for it in bwd",
                     )
                 )

@@ -68,8 +68,8 @@ _INDEX = ShapedArray((), np.dtype(np.int32), weak_type=True)
 Fun = Callable[..., Any]
 
 
-@carrying(over_scan)
 @api_boundary
+@carrying(over_scan)
 def scan(
     f: Callable[[Any, Any], tuple[Carry, Y]],
     init: Any,
@@ -254,8 +254,8 @@ def _unroll(construct: str, unroll: Any, length: Dim) -> int:
     )
 
 
-@carrying(over_while)
 @api_boundary
+@carrying(over_while)
 def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Y], init_val: Any) -> Y:
     """Run `val = body_fun(val)` as long as `cond_fun(val)` is true, and return the last value.
 
@@ -328,8 +328,8 @@ def _bind_while(cond: Body, body: Body, carry: Sequence[Any]) -> list[Any]:
     return merge(fixed, [as_result(x) for x in constant], outs)
 
 
-@carrying(over_fori)
 @api_boundary
+@carrying(over_fori)
 def fori_loop(
     lower: Any,
     upper: Any,
@@ -438,19 +438,18 @@ def _bad_bounds(found: str) -> str:
 
 
 def _trip_count(first: Any, last: Any) -> Dim | None:
-    if isinstance(first, Size) or isinstance(last, Size):
-        start = first if isinstance(first, Size) else known_value(first)
-        stop = last if isinstance(last, Size) else known_value(last)
-        return None if start is None or stop is None else maximum(stop - start, 0)
-    start, stop = known_value(first), known_value(last)
-    return None if start is None or stop is None else max(0, int(stop) - int(start))
+    start, stop = [x if isinstance(x, Size) else known_value(x) for x in (first, last)]
+    if start is None or stop is None:
+        return None
+    named = isinstance(start, Size) or isinstance(stop, Size)
+    return maximum(stop - start, 0) if named else max(0, int(stop) - int(start))
 
 
 @api_boundary
 def map(f: Callable[[Any], Y], xs: Any, *, batch_size: int | None = None) -> Y:
     """Apply `f` to each slice of xs along the first axis, sequentially, and stack the results.
 
-    With `batch_size`, that many slices are processed at a time, as by `vmap`.
+    With `batch_size`, that many slices are processed at a time, as by `vmap`; all of them, with 0.
 
     Raises: ValueError if the arrays of xs do not have the same length.
     Example:
@@ -462,14 +461,15 @@ def map(f: Callable[[Any], Y], xs: Any, *, batch_size: int | None = None) -> Y:
         return scan(functools.wraps(f)(lambda _, x: ((), f(x))), (), xs)[1]
     rows, tree = arrays_of("map", "xs", xs)
     length, size = _length(rows, xs, None), operator.index(batch_size)
-    if size < 1:
+    if size < 0:
         raise ValueError(
             three_lines(
                 f"map(..., batch_size={batch_size!r}) at {current_source()}",
-                "batch_size must be at least 1",
+                "batch_size must not be negative",
                 "pass the number of slices to take at a time",
             )
         )
+    size = size or operator.index(length) or 1
     trees: list[PyTreeDef] = []
 
     def flat(*leaves: Any) -> list[Any]:

@@ -45,7 +45,17 @@ from kiln.ops.elementwise import (
     select,
     sub,
 )
-from kiln.ops.families import FLOAT, Binary, Elementwise, add, binary, constant, matched, neg
+from kiln.ops.families import (
+    FLOAT,
+    Binary,
+    Elementwise,
+    add,
+    binary,
+    constant,
+    matched,
+    neg,
+    stretched,
+)
 from kiln.ops.reduction import reduce_or
 from kiln.ops.shape import broadcast_in_dim, filled
 from kiln.ops.special import digamma, lgamma, no_derivative, scipys, widely, widened
@@ -384,4 +394,8 @@ random_gamma_grad: Binary = binary(random_gamma_grad_p)
 
 def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     """Return the regularized incomplete beta function, element by element."""
-    return regularized_incomplete_beta_p.bind(*matched(a, b, x))
+    a, b, x = matched(a, b, x)
+    a, b = stretched(a, b)
+    b, x = stretched(b, x)
+    a, x = stretched(a, x)
+    return regularized_incomplete_beta_p.bind(a, b, x)

@@ -62,7 +62,7 @@ def not_index(aval: ShapedArray) -> TypeError:
     return TypeError(
         three_lines(
             f"use of an array {aval} as an index at {current_source()}",
-            "only integer scalar arrays can be converted to a scalar index",
+            "Only integer scalar arrays can be converted to a scalar index.",
             "index one element and convert it: int(x[0])",
         )
     )

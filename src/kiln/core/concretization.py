@@ -24,15 +24,26 @@ _CLASSES: dict[str, type[Exception]] = {
 }
 
 
+_SAID = {
+    "bool": "Attempted boolean conversion of traced array",
+    "__index__": "The __index__() method was called on traced array",
+    "tolist": "The tolist() method was called on traced array",
+    "tobytes": "The tobytes() method was called on traced array",
+    "__array__": "The numpy.ndarray conversion method __array__() was called on traced array",
+}
+"""What happened, in the words of JAX."""
+
+
 def refuse(tracer: Any, conversion: str, remedy: str | None = None) -> NoReturn:
     """Raise the error for converting a traced value by the function `conversion`."""
     tracer = tracer.abstract()
     source = current_source()
     arguments = tracer.owner.responsible(tracer)
     error = _CLASSES.get(conversion, ConcretizationTypeError)
+    said = f"{_SAID[conversion]} with shape {tracer.aval}. " if conversion in _SAID else ""
     raise error(
         three_lines(
-            f"Abstract tracer value encountered where concrete value is expected: "
+            f"{said}Abstract tracer value encountered where concrete value is expected: "
             f"{tracer!r}. The problem arose with the `{conversion}` function at {source}, "
             f"{tracer.owner.describe()}.{_because(arguments)}",
             "a traced value has a shape and a dtype but no value: the program is being recorded "
@@ -99,6 +110,8 @@ def _rewrite(conversion: str, text: str) -> str:
     if conversion == "__array__":
         name = _numpy_name(text)
         return f"use {name} instead of NumPy's function" if name else "use kiln.numpy functions"
+    if conversion in ("int", "float", "complex"):
+        return f"Try using `x.astype({conversion})` to keep an array, or compute it outside"
     return "keep the value as an array, or compute it outside the traced function"
 
 

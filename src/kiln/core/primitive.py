@@ -214,6 +214,28 @@ class Primitive(Operation):
         )
 
 
+class Unplaced(Primitive):
+    """An operation that JAX tells where its result is to be; here it is where operands are."""
+
+    def bind(self, *args: Any, sharding: None = None, **params: Any) -> Any:
+        """Apply the operation under the active trace.
+
+        Raises: NotImplementedError for a `sharding`.
+        """
+        if sharding is not None:
+            raise NotImplementedError(
+                three_lines(
+                    f"{self.name}_p with sharding={sharding!r:.60} at {current_source()}",
+                    "the result of a primitive is where its operands are",
+                    "apply lax.with_sharding_constraint, or kiln.reshard, to the result",
+                )
+            )
+        # As any other primitive, without another call.
+        if state.tracked:
+            return state.trace.process(self, _align(self, args, params), params)
+        return state.trace.process(self, args, params)
+
+
 def primitives() -> Iterator[Primitive]:
     """Yield all primitives that exist now, in no order."""
     yield from list(_made)

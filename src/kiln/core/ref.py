@@ -206,8 +206,8 @@ def leaked_ref(ref: Ref) -> UnexpectedTracerError:
     made = f", made at {ref.source}" if ref.source else ""
     return UnexpectedTracerError(
         three_lines(
-            f"use of a leaked tracer, a reference of type {ref.aval} kept after its transformation "
-            f"ended ({ref.owner.describe()}{made}), used at {current_source()}",
+            f"Encountered an unexpected tracer, a leak: a reference of type {ref.aval} kept after "
+            f"its transformation ended ({ref.owner.describe()}{made}), used at {current_source()}",
             "the function stored a reference outside itself: a leak to global state, such as a "
             "variable, an attribute, or a list",
             "make the reference outside the function, and pass it as an argument",

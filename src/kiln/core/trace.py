@@ -101,6 +101,13 @@ class Tracer(ArrayOperators):
         """The trace it belongs to, by its name in jax."""
         return self.owner
 
+    @property
+    def sharding(self) -> Any:
+        """What arrays have, and traced values do not: their type says how they are sharded."""
+        raise AttributeError(
+            f"a {type(self).__name__} has no attribute 'sharding'; write kiln.typeof(x).sharding"
+        )
+
     def concrete(self) -> Any:
         """Return the underlying concrete array, or None."""
         return None
@@ -279,9 +286,9 @@ def leaked(tracer: Tracer) -> UnexpectedTracerError:
     """Build the error for using a tracer after its transformation has ended."""
     return UnexpectedTracerError(
         three_lines(
-            f"use of a leaked tracer, a traced value of type {tracer.aval} kept after its "
-            f"transformation ended ({tracer.owner.describe()}{tracer.owner.origin(tracer)}), used "
-            f"at {current_source()}",
+            f"Encountered an unexpected tracer, a leak: a traced value of type {tracer.aval} kept "
+            f"after its transformation ended ({tracer.owner.describe()}"
+            f"{tracer.owner.origin(tracer)}), used at {current_source()}",
             "the function stored a traced value outside itself: a leak to global state, such as a "
             "variable, an attribute, or a list",
             "return the value from the function instead of storing it",

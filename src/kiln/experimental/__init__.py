@@ -9,6 +9,7 @@ from kiln.core.hitypes import cur_qdd as cur_qdd
 if _TYPE_CHECKING:
     from kiln.experimental import buffer_callback as buffer_callback
     from kiln.experimental import checkify as checkify
+    from kiln.experimental import error_check as error_check
     from kiln.experimental import hijax as hijax
     from kiln.experimental import jet as jet
     from kiln.experimental import layout as layout
@@ -31,6 +32,7 @@ __getattr__, __dir__ = _on_first_use(
     *(
         "buffer_callback",
         "checkify",
+        "error_check",
         "hijax",
         "jet",
         "layout",

@@ -143,7 +143,8 @@ class Mesh(AxisKinds, _runtime.OptionValue):
             raise ValueError(
                 three_lines(
                     asked,
-                    f"{self.devices.ndim} axes of devices need as many names, got {len(names)}",
+                    "Mesh requires the ndim of its first argument (devices) to equal the length of "
+                    f"its second (axis_names), but got {self.devices.ndim} and {len(names)}",
                     "reshape the devices, or give one name per axis",
                 )
             )

@@ -17,7 +17,7 @@ from kiln.ir.size_text import atom_text
 Monomial = tuple[Atom, ...]
 Terms = tuple[tuple[Monomial, int], ...]
 MOST_ATOMS = 3
-"""Up to so many floor divisions and maxima are eliminated in every order, to find the best bound."""
+"""Up to so many floor divisions and maxima are eliminated in every order: bounds depend on it."""
 MOST_COMBINATIONS = 32
 """The number of sums with facts that are tried when searching for a bound."""
 

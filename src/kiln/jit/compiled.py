@@ -280,7 +280,7 @@ class Compiled(Stage):
                 f"{current_source()}",
                 "Cannot apply JAX transformations to a function lowered and compiled for a "
                 "particular signature: it is no longer a program to transform, but machine code. "
-                f"Detected an argument of type {type(x).__name__}",
+                f"Detected argument of tracer type {type(x).__name__}",
                 "transform first, as in jit(grad(f)).lower(...), and compile the result",
             )
         )

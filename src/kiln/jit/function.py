@@ -115,6 +115,7 @@ class JitFunction(_runtime.Callable):
             return inspect.signature(signed_by(self._fun))
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
+    @api_boundary
     @calling
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the compiled program for these arguments, tracing and compiling it if needed."""

@@ -127,7 +127,7 @@ def _check_numbers(
     count = sum(kind in POSITIONAL for kind in kinds)
     variadic = inspect.Parameter.VAR_POSITIONAL in kinds
     for i in nums:
-        if not -count <= i < count and not (variadic and i >= 0):
+        if not -count <= i < count and not variadic:
             raise ValueError(
                 three_lines(
                     f"jit of {name_of(fun)}{signature} with {option}={tuple(nums)}"
@@ -137,7 +137,8 @@ def _check_numbers(
                     f"use numbers from 0 to {count - 1}, or {option[:-4]}names",
                 )
             )
-    return tuple(i + count if i < 0 else i for i in nums)
+    # What counts from the end of as many as come is no argument yet, as in JAX.
+    return tuple([i + count if i < 0 else i for i in nums if i >= -count])
 
 
 def _check_names(

@@ -44,8 +44,8 @@ def flat_result(fun: Callable[..., Any], result: Any, static: bool) -> tuple[lis
             raise TypeError(
                 three_lines(
                     f"return value of {definition_of(fun)}",
-                    f"the value of type {type(x)} at output path {keystr(path) or 'the result'} "
-                    "is not a valid JAX type",
+                    f"function {definition_of(fun)} returned a value of type {type(x)} at output "
+                    f"component {keystr(path) or 'the result'}, which is not a valid JAX type",
                     "return arrays and numbers, in tuples, lists, dicts or registered classes",
                 )
             )

@@ -14,6 +14,7 @@ from kiln.control.loops import scan as scan
 from kiln.control.loops import while_loop as while_loop
 from kiln.control.scan import scan_p as scan_p
 from kiln.control.while_loop import while_p as while_p
+from kiln.lax.mixed import mul as mul
 from kiln.ops.collective import axis_index as axis_index
 from kiln.ops.collective import axis_index_p as axis_index_p
 from kiln.ops.collective import axis_size as axis_size
@@ -112,7 +113,6 @@ from kiln.ops.elementwise import max as max
 from kiln.ops.elementwise import max_p as max_p
 from kiln.ops.elementwise import min as min
 from kiln.ops.elementwise import min_p as min_p
-from kiln.ops.elementwise import mul as mul
 from kiln.ops.elementwise import mul_p as mul_p
 from kiln.ops.elementwise import ne as ne
 from kiln.ops.elementwise import ne_p as ne_p

@@ -176,7 +176,7 @@ def _of_groups(x: Any, sizes: Any, axes: Sequence[int]) -> Any:
     `sizes` belong to all but the last of `axes`, which is divided.
     """
     ends = cumsum(sizes, axis=-1)
-    place = arange(x.shape[axes[-1]])
+    place = arange(x.shape[axes[-1]])[(None,) * ends.ndim]
     member = (place >= (ends - sizes)[..., None]) & (place < ends[..., None])
     # Groups first, then the axes in the order of x.
     order = sorted(range(len(axes)), key=lambda i: axes[i])

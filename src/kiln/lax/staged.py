@@ -14,9 +14,13 @@ from kiln.base.source import current_source
 from kiln.control.branches import switch
 from kiln.core.array_type import Array
 from kiln.core.trace import axis_size_of
+from kiln.ir.sizes import Dim, Size
 from kiln.numpy.selection import where
 from kiln.ops.collective import axis_index, psum
 from kiln.ops.platform import platform_index
+from kiln.ops.shape import reshape
+from kiln.ops.size_value import as_index
+from kiln.ops.slicing import concatenate
 
 
 def platform_dependent(
@@ -76,6 +80,8 @@ def pbroadcast(x: Any, axis_name: Any, source: int) -> Array:
     return found.astype(x.dtype) if hasattr(x, "dtype") else found
 
 
-def shape_as_value(shape: Sequence[int]) -> np.ndarray:
-    """Return a shape as an array of ints."""
-    return np.asarray(tuple(shape), dtype=np.int32)
+def shape_as_value(shape: Sequence[Dim]) -> Any:
+    """Return a shape as an array of ints; named sizes have their values when the program runs."""
+    if not any(isinstance(size, Size) for size in shape):
+        return np.asarray(tuple(shape), dtype=np.int32)
+    return concatenate([reshape(as_index(size), (1,)) for size in shape], 0)

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
+from kiln.base.config import ERRORS_NOTED
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of, is_typed
 from kiln.execution.eager_plans import also_named, eager
+from kiln.numpy.error_notes import divisor, without_nan
 from kiln.numpy.promotion import (
     binary,
     binary_inexact,
@@ -40,14 +42,16 @@ def add(x: ArrayLike, y: ArrayLike, /) -> Array:
     x, y = binary("add", x, y)
     if dtype_of(x, y) == _BOOL:
         return elementwise.or_p.bind(x, y)
-    return elementwise.add_p.bind(x, y)
+    found = elementwise.add_p.bind(x, y)
+    return without_nan(found) if ERRORS_NOTED else found
 
 
 @eager
 def subtract(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Subtract y from x element by element."""
     x, y = binary("subtract", x, y)
-    return elementwise.sub_p.bind(x, y)
+    found = elementwise.sub_p.bind(x, y)
+    return without_nan(found) if ERRORS_NOTED else found
 
 
 @eager
@@ -63,7 +67,8 @@ def multiply(x: ArrayLike, y: ArrayLike, /) -> Array:
 def divide(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Divide x by y element by element; quotients of integers are floats."""
     x, y = binary_inexact("divide", x, y)
-    return elementwise.div_p.bind(x, y)
+    found = elementwise.div_p.bind(x, divisor(y) if ERRORS_NOTED else y)
+    return without_nan(found) if ERRORS_NOTED else found
 
 
 true_divide = also_named("true_divide", divide)
@@ -73,6 +78,7 @@ true_divide = also_named("true_divide", divide)
 def floor_divide(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Divide x by y and round towards minus infinity."""
     x, y = promote_numeric("floor_divide", x, y)
+    y = divisor(y) if ERRORS_NOTED else y
     dtype = dtype_of(x, y)
     if dtypes.issubdtype(dtype, np.unsignedinteger):
         return elementwise.div_p.bind(x, y)
@@ -118,6 +124,7 @@ def _float_divmod(x: Any, y: Any) -> tuple[Any, Any]:
 def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Return the remainder of x / y, which has the sign of y."""
     x, y = promote_numeric("remainder", x, y)
+    y = divisor(y) if ERRORS_NOTED else y
     dtype = dtype_of(x, y)
     _check_real("remainder", dtype)
     if dtypes.issubdtype(dtype, np.integer):
@@ -130,7 +137,8 @@ def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:
         ),
         elementwise.ne(found, constant(0, found)),
     )
-    return select(other_sign, elementwise.add(found, y), found)
+    found = select(other_sign, elementwise.add(found, y), found)
+    return without_nan(found) if ERRORS_NOTED else found
 
 
 mod = also_named("mod", remainder)
@@ -145,7 +153,8 @@ def fmod(x: ArrayLike, y: ArrayLike, /) -> Array:
     if dtypes.issubdtype(dtype, np.integer):
         # The remainder of an integer by zero is zero.
         y = select(elementwise.eq(y, constant(0, y)), constant(1, y), y)
-    return elementwise.rem_p.bind(x, y)
+    found = elementwise.rem_p.bind(x, y)
+    return without_nan(found) if ERRORS_NOTED else found
 
 
 @eager
@@ -156,7 +165,8 @@ def divmod(x: ArrayLike, y: ArrayLike, /) -> tuple[Array, Array]:
     if dtypes.issubdtype(dtype, np.integer):
         return floor_divide(x, y), remainder(x, y)
     _check_real("divmod", dtype)
-    return _float_divmod(x, y)
+    whole, rest = _float_divmod(x, divisor(y) if ERRORS_NOTED else y)
+    return whole, without_nan(rest) if ERRORS_NOTED else rest
 
 
 @eager
@@ -167,7 +177,8 @@ def power(x: ArrayLike, y: ArrayLike, /) -> Array:
     """
     x, y = operands("power", x, y)
     if (type(y) is int or isinstance(y, np.integer)) and not isinstance(x, np.ndarray):
-        return _static_power(x, int(y))
+        found = _static_power(x, int(y))
+        return without_nan(found) if ERRORS_NOTED else found
     dtype, weak = dtypes.lattice_result_type(x, y)
     if dtypes.issubdtype(dtype, np.integer) or dtype == _BOOL:
         dtype = dtypes.to_numeric_dtype(dtype)
@@ -178,7 +189,8 @@ def power(x: ArrayLike, y: ArrayLike, /) -> Array:
         x = converted(x, base, dtypes.is_weak(x) and dtypes.is_weak(y))
     else:
         x, y = converted(x, dtype, weak), converted(y, dtype, weak)
-    return elementwise.pow_p.bind(*shapes("power", x, y))
+    found = elementwise.pow_p.bind(*shapes("power", x, y))
+    return without_nan(found) if ERRORS_NOTED else found
 
 
 pow = also_named("pow", power)
@@ -203,7 +215,8 @@ def _static_power(x: Any, y: int) -> Any:
 def float_power(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Raise x to the power y in floating point."""
     x, y = promote_inexact("float_power", x, y)
-    return elementwise.pow_p.bind(x, y)
+    found = elementwise.pow_p.bind(x, y)
+    return without_nan(found) if ERRORS_NOTED else found
 
 
 @eager

@@ -9,6 +9,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.array import ConcreteArray
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.execution.eager_plans import eager
 from kiln.numpy.creation import cast
@@ -37,7 +38,10 @@ def astype(
         and wanted != np.bool_
     ):
         x = real(x)
-    return put(cast(x, wanted), device)
+    found = cast(x, wanted)
+    if copy and found is x and isinstance(x, ConcreteArray):
+        found = x.copy()
+    return put(found, device)
 
 
 @eager

@@ -348,7 +348,7 @@ def _is_sequence(x: Any) -> bool:
 
 
 def _is_size(x: Any) -> bool:
-    return isinstance(x, (int, Size, np.integer))
+    return isinstance(x, (int, Size, np.integer)) or (isinstance(x, np.ndarray) and not x.ndim)
 
 
 def _size(name: str, shape: Any, dim: Any) -> Dim:

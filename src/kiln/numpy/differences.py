@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from kiln.base.config import override
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, Axes
@@ -151,10 +152,15 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: Any = 1.0, axis: int
     distance = dx
     if x is None:
         (y,) = promote_dtypes_inexact(one("trapezoid", y))
+        if np.ndim(dx):
+            distance = one("trapezoid", dx)
+            more = range(len(y.shape) - len(distance.shape))
+            distance = moveaxis(expand_dims(distance, more), axis, -1)
     else:
         y, x = promote_dtypes_inexact(one("trapezoid", y), one("trapezoid", x))
         distance = diff(x if len(x.shape) == 1 else moveaxis(x, axis, -1))
     y = moveaxis(y, axis, -1)
     last = len(y.shape) - 1
     pairs = add(slice_in_dim(y, 1, None, 1, last), slice_in_dim(y, 0, -1, 1, last))
-    return multiply(sum(multiply(distance, pairs), -1), 0.5)
+    with override(numpy_rank_promotion="allow"):
+        return multiply(sum(multiply(distance, pairs), -1), 0.5)

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
+from kiln.base.config import ERRORS_NOTED
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.control.custom_jvp import custom_jvp
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
 from kiln.execution.eager_plans import also_named, eager
+from kiln.numpy.error_notes import without_nan
 from kiln.numpy.float_parts import check_real
 from kiln.numpy.logic import choose_by, isinf
 from kiln.numpy.promotion import (
@@ -35,7 +37,8 @@ _BOOL = np.dtype(np.bool_)
 
 def _function(name: str, primitive: Any, meaning: str) -> Callable[[ArrayLike], Array]:
     def apply(x: ArrayLike, /) -> Array:
-        return primitive.bind(inexact(name, x))
+        found = primitive.bind(inexact(name, x))
+        return without_nan(found) if ERRORS_NOTED else found
 
     apply.__name__ = apply.__qualname__ = name
     apply.__doc__ = f"Return the {meaning}, element by element."
@@ -73,14 +76,16 @@ atanh = also_named("atanh", arctanh)
 def log2(x: ArrayLike, /) -> Array:
     """Return the logarithm to base 2, element by element."""
     found = _strong(elementwise.log_p.bind(inexact("log2", x)))
-    return _by_number(elementwise.div, found, math.log(2))
+    found = _by_number(elementwise.div, found, math.log(2))
+    return without_nan(found) if ERRORS_NOTED else found
 
 
 @eager
 def log10(x: ArrayLike, /) -> Array:
     """Return the logarithm to base 10, element by element."""
     found = _strong(elementwise.log_p.bind(inexact("log10", x)))
-    return _by_number(elementwise.mul, found, 1 / math.log(10))
+    found = _by_number(elementwise.mul, found, 1 / math.log(10))
+    return without_nan(found) if ERRORS_NOTED else found
 
 
 def _by_number(op: Any, x: Any, factor: float) -> Any:

@@ -141,6 +141,9 @@ def _constant(name: str, shape: Any, value: int, dtype: Any) -> Any:
     wanted = dtypes.default_float_dtype() if dtype is None else dtypes.check_user_dtype(dtype, name)
     if _is_of_keys(wanted):
         return _keys(found, value, wanted)
+    if wanted == dtypes.float0 and not value:
+        # What stands for the tangents of integers is no array of a program.
+        return np.zeros(found, dtypes.float0)
     return _full(found, value, wanted, False)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Sequence
@@ -95,7 +96,7 @@ def in_range(name: str, index: Any, size: int, mode: str, wrong: str) -> Any:
 def unravel_index(indices: ArrayLike, shape: ShapeLike) -> tuple[Array, ...]:
     """Return the coordinates of flat indices.
 
-    Negative indices count from the end; indices out of bounds are clipped.
+    Negative indices count from the end; indices out of bounds are clipped. The sizes may be traced.
     """
     flat = asarray(indices)
     if not dtypes.issubdtype(aval_of(flat).dtype, np.integer):
@@ -106,6 +107,11 @@ def unravel_index(indices: ArrayLike, shape: ShapeLike) -> tuple[Array, ...]:
                 "convert them first: indices.astype('int32')",
             )
         )
+    given: Any = shape
+    if isinstance(given, Tracer):
+        given = tuple(given) if aval_of(given).shape else (given,)
+    if isinstance(given, (tuple, list)) and any(isinstance(size, Tracer) for size in given):
+        return _unraveled(flat, given)
     sizes = _sizes(shape)
     total = math.prod(sizes)
     flat = elementwise.clamp(0, from_end(flat, total), total - 1)
@@ -114,6 +120,22 @@ def unravel_index(indices: ArrayLike, shape: ShapeLike) -> tuple[Array, ...]:
         size = elementwise.constant(size, flat)
         out.append(elementwise.rem(flat, size))
         flat = elementwise.div(flat, size)
+    return tuple(reversed(out))
+
+
+def _unraveled(flat: Any, shape: Any) -> tuple[Array, ...]:
+    """Return the coordinates of flat indices in a shape that is traced."""
+    dtype = aval_of(flat).dtype
+    wide = np.dtype(np.int64 if dtypes.bit_width(dtype) == 64 else np.int32)
+    at = convert_element_type(flat, wide)
+    sizes = [convert_element_type(size, wide) for size in shape]
+    total: Any = functools.reduce(elementwise.mul, sizes, wide.type(1))
+    at = elementwise.select(elementwise.lt(at, wide.type(0)), elementwise.add(at, total), at)
+    at = elementwise.clamp(wide.type(0), at, elementwise.sub(total, wide.type(1)))
+    out: list[Any] = []
+    for size in reversed(sizes):
+        out.append(convert_element_type(elementwise.rem(at, size), dtype))
+        at = elementwise.div(at, size)
     return tuple(reversed(out))
 
 

@@ -217,9 +217,15 @@ def take_along_axis(
     arr, indices = _lined_up(arr, indices, axis)
     others = tuple(i for i in range(rank) if i != axis)
     shape = aval_of(indices).shape
-    if any(type(shape[i]) is int and shape[i] == 0 for i in others):
+    # Of an axis without elements no position is read, whatever the indices say.
+    if (type(size) is int and size == 0) or any(
+        type(shape[i]) is int and shape[i] == 0 for i in others
+    ):
         return filled_with(shape, 0, aval_of(arr).dtype)
     numbers = GatherDimensionNumbers((), (axis,), (axis,), others, others)
+    if mode == "one_hot":
+        # A sum over all positions, of which one counts: out of bounds none does.
+        mode, fill_value = "fill", 0
     how = FILL_OR_DROP if mode is None else GatherScatterMode.from_any(mode)
     if how is CLIP:
         indices = clipped(indices, size)

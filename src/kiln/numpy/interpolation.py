@@ -131,6 +131,8 @@ def unwrap(
         )
     p, period = (one("unwrap", x) for x in promote_dtypes(p, *operands("unwrap", period)))
     p = moveaxis(p, axis, -1)
+    if type(p.shape[-1]) is int and p.shape[-1] == 0:
+        return moveaxis(p, -1, axis)
     whole = dtypes.issubdtype(p.dtype, np.integer)
     half = (floor_divide if whole else divide)(period, 2)
     if discont is None:

@@ -137,7 +137,7 @@ def _flatten(self: Any, order: str = "C") -> Any:
 
 @eager
 def _astype(self: Any, dtype: Any, copy: bool = False, device: Any = None) -> Any:
-    return conversion.astype(self, dtype, device=device)
+    return conversion.astype(self, dtype, copy=copy, device=device)
 
 
 @eager

@@ -222,7 +222,7 @@ def polyfit(
         return c, residuals, sum(kept), s, limit
     if not cov:
         return c
-    spread = matmul(multiply(vt.T, square(inverse)), vt)
+    spread = matmul(multiply(vt.T, expand_dims(square(inverse), (0,))), vt)
     spread = divide(spread, multiply(expand_dims(scale, (1,)), expand_dims(scale, (0,))))
     if cov != "unscaled":
         if x.shape[0] <= deg + 1:
@@ -234,6 +234,6 @@ def polyfit(
         residuals = sum(square(subtract(matmul(left, columns), right)), 0)
         factor = divide(residuals, x.shape[0] - (deg + 1))
         if len(y.shape) == 2:
-            return c, multiply(expand_dims(spread, (2,)), factor)
-        spread = multiply(spread, factor)
+            return c, multiply(expand_dims(spread, (2,)), expand_dims(factor, (0, 1)))
+        spread = multiply(spread, expand_dims(factor, (0,)))
     return c, spread

@@ -12,6 +12,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from kiln.base import dtypes
+from kiln.base.config import override
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
@@ -216,7 +217,8 @@ def linspace(
     if type(num) is Size or num > 1 or (num == 1 and not endpoint):
         step = elementwise.div(distance, constant(steps, distance))
     else:
-        step = full(shape, math.nan, computing)
+        # As in NumPy, one number for all.
+        step = full((), math.nan, computing)
     if type(num) is Size:
         out = _between(start, stop, num, maximum(steps, 1), shape, computing)
         if endpoint:
@@ -379,7 +381,8 @@ class _Grid:
             return _of_slice(self._name, key)
         if not key:
             return [] if self._sparse else full((0,), 0, int)
-        axes = promote_dtypes(*[_of_slice(self._name, item) for item in key])
+        with override(numpy_dtype_promotion="standard"):
+            axes = promote_dtypes(*[_of_slice(self._name, item) for item in key])
         grids = meshgrid(*axes, sparse=self._sparse, indexing="ij")
         if self._sparse:
             return grids

@@ -285,7 +285,7 @@ def cov(
     rows = list(promote_dtypes_inexact(*given))
     if dtype is not None:
         rows = [cast(x, dtypes.check_user_dtype(dtype, "cov")) for x in rows]
-    rows = [_as_rows(x, rowvar) for x in rows]
+    rows = [_as_rows(x, rowvar, first=i == 0) for i, x in enumerate(rows)]
     x = concatenate(rows, 0) if len(rows) > 1 else rows[0]
     x = cast(x, x.dtype)
     if ddof is None:
@@ -320,10 +320,11 @@ def cov(
     return squeeze(divide(matmul(x, conj(matrix_transpose(scaled))), norm))
 
 
-def _as_rows(x: Any, rowvar: bool) -> Any:
+def _as_rows(x: Any, rowvar: bool, *, first: bool) -> Any:
     if len(x.shape) < 2:
         return expand_dims(reshape(x, (x.size,)), (0,))
-    return x if rowvar or x.shape[0] == 1 else transpose(x, (1, 0))
+    # As NumPy has it: one row of further variables is one variable.
+    return x if rowvar or (not first and x.shape[0] == 1) else transpose(x, (1, 0))
 
 
 def corrcoef(

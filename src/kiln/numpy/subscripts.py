@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
+from kiln.base.config import ERRORS_NOTED
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray
@@ -19,6 +20,7 @@ from kiln.core.trace import aval_of, is_typed, require_unmasked
 from kiln.execution.eager_plans import eager
 from kiln.ir.sizes import Dim, Size, is_constant
 from kiln.numpy.creation import asarray
+from kiln.numpy.error_notes import note_places
 from kiln.numpy.index_expressions import (
     GROUP,
     NEW,
@@ -57,6 +59,8 @@ def getitem(x: Any, index: Any) -> Any:
     aval = aval_of(x)
     plan = parse(aval, index)
     check_static(aval, plan)
+    if ERRORS_NOTED:
+        note_places(plan)
     return read(x, plan)
 
 

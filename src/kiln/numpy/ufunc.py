@@ -41,6 +41,7 @@ class ufunc(metaclass=_Kind):
     nout = property(lambda self: self._nout, doc="The number of results.")
     nargs = property(lambda self: self._nin, doc="The number of arguments.")
     identity = property(lambda self: self._identity, doc="What changes no other operand.")
+    _func = property(lambda self: self._fun, doc="The function of scalars.")
 
     def __init__(
         self,
@@ -54,7 +55,7 @@ class ufunc(metaclass=_Kind):
         accumulate: Callable[..., Any] | None = None,
         at: str | None = None,
     ) -> None:
-        self._func = func
+        self._fun = func
         self._nin = nin
         self._nout = nout
         self._identity = identity

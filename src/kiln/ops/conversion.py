@@ -12,6 +12,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.absent import Zero
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
+from kiln.core.primitive import Unplaced
 from kiln.core.trace import aval_of, is_typed
 from kiln.ir.types import ShapedArray
 from kiln.ops import edge_semantics
@@ -30,7 +31,7 @@ from kiln.ops.families import (
 from kiln.ops.shape import to_front
 
 
-class ConvertElementType(Elementwise):
+class ConvertElementType(Unplaced, Elementwise):
     """Convert to `new_dtype`; floats to integers truncate, saturate, and send nan to 0."""
 
     def infer(self, x: Any, *, new_dtype: Any, weak_type: bool) -> ShapedArray:
@@ -94,6 +95,13 @@ class BitcastConvertType(Elementwise):
     def numpy(self, x: Any, *, new_dtype: Any) -> Any:
         before, after = _bits(x.dtype), _bits(new_dtype)
         x = np.asarray(x, order="C")
+        # In memory, an element of less than a byte takes one, whose upper bits say nothing.
+        if before < 8 and before < after:
+            x, before = _packed(x, before, min(after, 8)), min(after, 8)
+            if after == before:
+                return x[..., 0].view(new_dtype)
+        elif after < 8 and after < before:
+            return _unpacked(x, before, after).view(new_dtype)
         if before > after:
             return x[..., None].view(new_dtype)
         if before < after:
@@ -106,6 +114,23 @@ class BitcastConvertType(Elementwise):
 
     def batch(self, size: Any, xs: Sequence[Any], axes: Sequence[Any], **params: Any) -> Any:
         return self.bind(to_front(xs[0], axes[0]), **params), 0
+
+
+def _packed(x: np.ndarray, bits: int, wanted: int) -> np.ndarray:
+    """Join elements of less than a byte along the last axis to so many bits, the lowest first."""
+    count = wanted // bits
+    parts = x.view(np.uint8) & (2**bits - 1)
+    parts = parts.reshape(*x.shape[:-1], x.shape[-1] // count, count)
+    shifts = np.arange(count, dtype=np.uint8) * np.uint8(bits)
+    return np.bitwise_or.reduce(parts << shifts, axis=-1)
+
+
+def _unpacked(x: np.ndarray, bits: int, wanted: int) -> np.ndarray:
+    """Part elements into such of less than a byte along a last axis, the lowest bits first."""
+    in_bytes = x[..., None].view(np.uint8)
+    shifts = np.arange(min(bits, 8) // wanted, dtype=np.uint8) * np.uint8(wanted)
+    parts = (in_bytes[..., None] >> shifts) & np.uint8(2**wanted - 1)
+    return parts.reshape(*x.shape, bits // wanted)
 
 
 def _has_no_bits(dtype: Any) -> bool:

@@ -57,6 +57,7 @@ class ConvGeneralDilated(Primitive):
         **windows: Any,
     ) -> ShapedArray:
         lhs, rhs, out = dimension_numbers
+        _check_axes(x, w, dimension_numbers)
         _check_groups(x, w, dimension_numbers, feature_group_count, batch_group_count)
         dtype = product_dtype(self.name, x, w, preferred_element_type)
         space = space_windows(w.shape, dimension_numbers, windows).counts(
@@ -314,12 +315,26 @@ def _merge_within(x: Any, source: int, target: int, groups: int) -> Any:
     return merge_axis(x, target, target)
 
 
+def _check_axes(x: ShapedArray, w: ShapedArray, numbers: ConvDimensionNumbers) -> None:
+    if x.ndim != w.ndim:
+        wrong = (
+            "conv_general_dilated lhs and rhs must have the same number of dimensions, but got "
+            f"{tuple(x.shape)} and {tuple(w.shape)}"
+        )
+    elif any(sorted(axes) != [*range(x.ndim)] for axes in numbers):
+        wrong = f"each part of {numbers} must number the {x.ndim} axes of an operand, or the result"
+    else:
+        return
+    asked = f"conv_general_dilated: operands {x}, {w} at {current_source()}"
+    raise ValueError(three_lines(asked, wrong, "check dimension_numbers and the operands' ranks"))
+
+
 def _check_groups(
     x: ShapedArray, w: ShapedArray, numbers: ConvDimensionNumbers, features: int, batches: int
 ) -> None:
     lhs, rhs, _ = numbers
     inputs, per_group, outputs = x.shape[lhs[1]], w.shape[rhs[1]], w.shape[rhs[0]]
-    if 0 in (features, batches):
+    if features < 1 or batches < 1:
         wrong = f"group counts must be positive, got {features} and {batches}"
     elif features != 1 and batches != 1:
         wrong = (

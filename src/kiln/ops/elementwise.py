@@ -31,6 +31,7 @@ from kiln.ops.families import (
     INTEGER,
     NUMBER,
     REAL,
+    Accurate,
     AccurateUnary,
     Binary,
     Comparison,
@@ -296,23 +297,23 @@ abs_p = Elementwise(
     result=lambda d: np.dtype(f"f{d.itemsize // 2}") if d.kind == "c" else d,
 )
 square_p = Elementwise("square", np.square, NUMBER, lambda t, o, x: mul(t, mul(constant(2, x), x)))
-sqrt_p = Elementwise("sqrt", np.sqrt, INEXACT, lambda t, o, x: mul(t, div(constant(0.5, x), o)))
-rsqrt_p = Elementwise(
+sqrt_p = Accurate("sqrt", np.sqrt, INEXACT, lambda t, o, x: mul(t, div(constant(0.5, x), o)))
+rsqrt_p = Accurate(
     "rsqrt", lambda x: np.divide(x.dtype.type(1), np.sqrt(x)), INEXACT, _reciprocal_root
 )
-cbrt_p = Elementwise(
+cbrt_p = Accurate(
     "cbrt", np.cbrt, FLOAT, lambda t, o, x: mul(t, mul(constant(1 / 3, x), integer_pow(o, -2)))
 )
-exp_p = Elementwise("exp", np.exp, INEXACT, lambda t, o, x: mul(t, o))
-exp2_p = Elementwise(
+exp_p = Accurate("exp", np.exp, INEXACT, lambda t, o, x: mul(t, o))
+exp2_p = Accurate(
     "exp2", np.exp2, INEXACT, lambda t, o, x: mul(t, mul(constant(float(np.log(2)), x), o))
 )
-expm1_p = Elementwise("expm1", np.expm1, INEXACT, lambda t, o, x: mul(t, add(o, constant(1, x))))
-log_p = Elementwise("log", np.log, INEXACT, lambda t, o, x: div(t, x))
-log1p_p = Elementwise("log1p", np.log1p, INEXACT, lambda t, o, x: div(t, add(x, constant(1, x))))
-sin_p = Elementwise("sin", np.sin, INEXACT, lambda t, o, x: mul(t, cos(x)))
-cos_p = Elementwise("cos", np.cos, INEXACT, lambda t, o, x: neg(mul(t, sin(x))))
-tan_p = Elementwise("tan", np.tan, INEXACT, lambda t, o, x: mul(t, add(constant(1, x), mul(o, o))))
+expm1_p = Accurate("expm1", np.expm1, INEXACT, lambda t, o, x: mul(t, add(o, constant(1, x))))
+log_p = Accurate("log", np.log, INEXACT, lambda t, o, x: div(t, x))
+log1p_p = Accurate("log1p", np.log1p, INEXACT, lambda t, o, x: div(t, add(x, constant(1, x))))
+sin_p = Accurate("sin", np.sin, INEXACT, lambda t, o, x: mul(t, cos(x)))
+cos_p = Accurate("cos", np.cos, INEXACT, lambda t, o, x: neg(mul(t, sin(x))))
+tan_p = Accurate("tan", np.tan, INEXACT, lambda t, o, x: mul(t, add(constant(1, x), mul(o, o))))
 
 
 def _share_of_square(x: Any, y: Any) -> Any:
@@ -332,10 +333,8 @@ atan2_p = Elementwise(
 )
 sinh_p = Elementwise("sinh", np.sinh, INEXACT, lambda t, o, x: mul(t, cosh(x)))
 cosh_p = Elementwise("cosh", np.cosh, INEXACT, lambda t, o, x: mul(t, sinh(x)))
-tanh_p = Elementwise(
-    "tanh", np.tanh, INEXACT, lambda t, o, x: mul(t, sub(constant(1, x), mul(o, o)))
-)
-logistic_p = Elementwise(
+tanh_p = Accurate("tanh", np.tanh, INEXACT, lambda t, o, x: mul(t, sub(constant(1, x), mul(o, o))))
+logistic_p = Accurate(
     "logistic",
     lambda x: np.divide(x.dtype.type(1), x.dtype.type(1) + np.exp(-x)),
     INEXACT,

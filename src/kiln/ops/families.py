@@ -21,7 +21,7 @@ from kiln.base.source import current_source
 from kiln.core.absent import Zero, is_linear
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.primitive import Primitive
-from kiln.core.trace import aval_of, is_typed
+from kiln.core.trace import aval_of, is_typed, state
 from kiln.execution.eager_plans import eager
 from kiln.ir.types import ShapedArray
 from kiln.ops.accuracy import Accuracy, check_accuracy
@@ -189,6 +189,18 @@ class Elementwise(Primitive):
         return self.bind(*moved, **params), 0
 
 
+class Accurate(Elementwise):
+    """An operation that JAX is told how accurate to be; here it is as accurate as it can be."""
+
+    def bind(self, *args: Any, accuracy: Accuracy = None, **params: Any) -> Any:
+        if accuracy is not None:
+            check_accuracy(self.name, accuracy)
+        if state.tracked:
+            return super().bind(*args, **params)
+        # As any other primitive, without another call.
+        return state.trace.process(self, args, params)
+
+
 class Comparison(Elementwise):
     """Equality; keys of four words, whose elements are no numbers, are compared word by word."""
 
@@ -201,11 +213,13 @@ class Comparison(Elementwise):
 
 def unequal_dtypes(name: str, xs: Sequence[Any]) -> TypeError:
     """Build the error for operands whose dtypes differ."""
+    no = any(x.dtype == dtypes.float0 for x in xs)
+    design = "; float0s do not support any operations by design" if no else ""
     return TypeError(
         three_lines(
             f"{name}: operands {', '.join(map(str, xs))} at {current_source()}",
             f"{name} requires arguments to have equal dtypes, got "
-            f"{', '.join(dtypes.long_name(x.dtype) for x in xs)}",
+            f"{', '.join(dtypes.long_name(x.dtype) for x in xs)}{design}",
             "convert one: x.astype(y.dtype), or use kiln.numpy, which promotes",
         )
     )

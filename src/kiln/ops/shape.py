@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.absent import Zero
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
-from kiln.core.primitive import Primitive
+from kiln.core.primitive import Unplaced
 from kiln.core.trace import aval_of, is_typed
 from kiln.ir.sizes import Dim, Size, product
 from kiln.ir.types import ShapedArray
@@ -50,7 +51,7 @@ def _why_not_placed(operand: Sequence[Dim], shape: Sequence[Dim], places: Sequen
     )
 
 
-class BroadcastInDim(LinearOp):
+class BroadcastInDim(Unplaced, LinearOp):
     """Place the operand's axes at `broadcast_dimensions` of `shape`, expanding those of size 1."""
 
     name = "broadcast_in_dim"
@@ -260,7 +261,7 @@ class Squeeze(LinearOp):
         return squeeze(to_front(xs[0], axes[0]), tuple(d + 1 for d in dimensions)), 0
 
 
-class Iota(Primitive):
+class Iota(Unplaced):
     """Count along `dimension`: an array of `shape` whose elements are their index there."""
 
     name = "iota"
@@ -349,11 +350,25 @@ def reshape(
         x = auto(x)
     if dimensions is not None:
         x = transpose(x, dimensions)
-    new_sizes = tuple(new_sizes)
+    new_sizes = tuple([n if type(n) in (int, Size) else _size(n, new_sizes) for n in new_sizes])
     if aval_of(x).shape == new_sizes and is_typed(x):
         return x if out_sharding is None else sharded(x, out_sharding, "reshape")  # type: ignore[return-value]
     found = reshape_p.bind(x, new_sizes=new_sizes, dimensions=None)
     return found if out_sharding is None else sharded(found, out_sharding, "reshape")
+
+
+def _size(given: Any, sizes: Any) -> int:
+    try:
+        return operator.index(given)
+    except TypeError as error:
+        raise TypeError(
+            three_lines(
+                f"reshape to {sizes!r:.80} at {current_source()}",
+                "Shapes must be 1D sequences of concrete values of integer type, got "
+                f"{given!r:.60} of type {type(given)}",
+                "give sizes that are ints",
+            )
+        ) from error
 
 
 def transpose(x: ArrayLike, permutation: Sequence[int]) -> Array:
@@ -373,7 +388,9 @@ def squeeze(x: ArrayLike, dimensions: Sequence[int]) -> Array:
     """Drop axes of size 1."""
     ndim = len(aval_of(x).shape)
     dims = tuple(sorted(canonical_axis("squeeze", d, ndim) for d in dimensions))
-    return squeeze_p.bind(x, dimensions=dims) if dims else x  # type: ignore[return-value]
+    if not dims and is_typed(x):
+        return x  # type: ignore[return-value]
+    return squeeze_p.bind(x, dimensions=dims)
 
 
 def expand_dims(x: ArrayLike, dimensions: Sequence[int]) -> Array:

@@ -157,6 +157,8 @@ def put(x: Any, place: Any) -> Any:
         made = spread(x, memory, sharding)
         if made is not None:
             return made
+    if isinstance(x, ConcreteArray) and x.committed and x.sharding == sharding:
+        return x
     return _placed(as_array(x), sharding)
 
 

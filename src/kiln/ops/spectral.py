@@ -157,6 +157,9 @@ class SVD(Stacked):
     name = "svd"
     multiple = True
 
+    def bind(self, *args: Any, algorithm: Any = None, **params: Any) -> Any:
+        return super().bind(*args, algorithm=algorithm or SvdAlgorithm.DEFAULT, **params)
+
     def infer(
         self,
         x: Any,

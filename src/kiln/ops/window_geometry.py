@@ -173,7 +173,9 @@ def padtype_to_pads(
             )
         )
     pads = []
-    for size, window, stride in zip(in_shape, window_shape, window_strides, strict=True):
+    for size, *given in zip(in_shape, window_shape, window_strides, strict=True):
+        window, stride = map(int, given)
+        size = int(size) if isinstance(size, np.integer) else size
         needed = (-(-size // stride) - 1) * stride + window - size
         total = max(needed, 0)
         less = total // 2

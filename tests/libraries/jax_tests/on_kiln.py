@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
@@ -17,12 +18,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import kiln
 import kiln.as_jax
 from kiln.as_jax.private import PrivateModule
-from kiln.errors import RecompilationWarning
 from tests.libraries.jax_tests.pallas_stand_ins import pallas_stand_ins
 from tests.libraries.jax_tests.program_stand_ins import program_stand_ins
-from tests.libraries.jax_tests.recording import SOURCE
+from tests.libraries.jax_tests.recording import SOURCE, rename_by
 from tests.libraries.jax_tests.sizes_stand_ins import sizes_stand_ins
 from tests.libraries.jax_tests.stand_ins import Configuration, stand_ins
 
@@ -79,8 +80,16 @@ def _module(name: str) -> ModuleType:
         return sys.modules.setdefault(name, ModuleType(name))
 
 
+def _as_on_jax(name: str) -> str:
+    """Return what a test is called on JAX whose name has the module of a function."""
+    return re.sub(r"kiln\.(\w+)(\.\w+)*(?=\.)", r"jax.\1", name)
+
+
 def _install() -> None:
     kiln.as_jax.install()
+    rename_by(_as_on_jax)
+    # JAX says nothing of functions that are traced often, and its tests make errors of warnings.
+    kiln.config.update("trace_warning", 0)
     sys.meta_path.insert(0, _Support(Path(os.environ[SOURCE])))
     for name in ("jax._src", "jax._src.pallas"):
         importlib.import_module(name).__class__ = _PrivateWithSupport
@@ -98,10 +107,3 @@ def _install() -> None:
 
 
 _install()
-
-
-def pytest_configure(config: Any) -> None:
-    """Let kiln say that a function is traced again and again: JAX does not, and warnings fail."""
-    config.addinivalue_line(
-        "filterwarnings", f"ignore::{RecompilationWarning.__module__}.RecompilationWarning"
-    )

@@ -167,7 +167,7 @@ def table(rows: Iterable[Row], head: str = "file") -> str:
     all_of_them = sum(row.expected for row in rows)
     if all_of_them:
         passing = sum(row.expected * row.on_kiln / row.on_jax for row in rows if row.on_jax)
-        lines.append(f"| by how many tests each has | | | | | {100 * passing / all_of_them:.1f} % |")
+        lines.append(f"| by numbers of tests | | | | | {100 * passing / all_of_them:.1f} % |")
     return "\n".join(lines)
 
 

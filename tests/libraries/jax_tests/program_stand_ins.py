@@ -16,15 +16,19 @@ import kiln.debug
 import kiln.numpy as jnp
 from kiln.api.saved_residuals import saved_residuals
 from kiln.base import dtypes
+from kiln.base.tree import broadcast_prefix
 from kiln.control.arguments import positional
 from kiln.core.hitypes import HighRef
 from kiln.core.primitive import Primitive
 from kiln.core.ref import Ref
 from kiln.core.slices import Slice
+from kiln.core.staging import eval_jaxpr
+from kiln.experimental import error_check
 from kiln.interpreters.mlir import register_lowering
 from kiln.ir.effects import REFS
 from kiln.ir.jaxpr import ClosedJaxpr, Jaxpr
 from kiln.ir.own_effects import OwnEffect
+from kiln.numpy.error_notes import divisor, without_nan
 from kiln.ops.elementwise import constant
 from kiln.ops.window import select_and_gather_add_p, select_and_scatter_add_p
 
@@ -116,6 +120,15 @@ class _Call:
 _call = _Call()
 
 
+class _Evaluated:
+    """An operation that applies a program: in kiln, its operations."""
+
+    @staticmethod
+    def bind(*args: Any, jaxpr: ClosedJaxpr) -> list[Any]:
+        """Apply the program."""
+        return eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, *args)
+
+
 class _Tokens:
     """What JAX keeps of effects that go on. In kiln they end before the next test starts."""
 
@@ -171,6 +184,17 @@ def _taken(
     return jnp.asarray(array).at[idx].get(wrap_negative_indices=normalize_indices, **options)
 
 
+def _broadcast(leaves: Any, prefix: Any, full: Any) -> list[Any]:
+    return broadcast_prefix(prefix.unflatten(leaves), full.unflatten([0] * full.num_leaves))
+
+
+def _noted(pred: Any, /, msg: str, category: str | None = None) -> None:
+    if category not in (None, "oob"):
+        raise ValueError(f"Invalid category: {category}")
+    if category is None or kiln.config.jax_error_checking_behavior_oob == "raise":
+        error_check.set_error_if(pred, msg)
+
+
 def program_stand_ins() -> dict[str, dict[str, Any]]:
     """Return the names of private modules by module."""
     policies = kiln.checkpoint_policies
@@ -197,6 +221,7 @@ def program_stand_ins() -> dict[str, dict[str, Any]]:
         "jax._src.state.discharge": {"run_state": _run_state},
         "jax._src.state.types": {"RefEffect": RefEffect},
         "jax._src.interpreters.partial_eval": {"close_jaxpr": _close},
+        "jax._src.lax.eval_jaxpr": {"eval_jaxpr_p": _Evaluated()},
         "jax._src.lax.lax": {"_const": _constant},
         "jax._src.lax.windowed_reductions": {
             "_select_and_gather_add": _gathered,
@@ -206,6 +231,12 @@ def program_stand_ins() -> dict[str, dict[str, Any]]:
         "jax._src.lib.mlir": {"ir": jaxlib.mlir.ir},
         "jax._src.lib.mlir.dialects": {"hlo": stablehlo},
         "jax._src.indexing": {"Slice": Slice},
+        "jax._src.numpy.error": {
+            "_set_error_if_nan": without_nan,
+            "_set_error_if_divide_by_zero": divisor,
+            "_set_error_if_with_category": _noted,
+        },
         "jax._src.numpy.indexing": {"IndexingStrategy": Strategy, "rewriting_take": _taken},
+        "jax._src.tree_util": {"broadcast_flattened_prefix_with_treedef": _broadcast},
         "jax._src.xla_bridge": {"canonicalize_platform": _platform},
     }

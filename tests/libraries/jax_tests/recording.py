@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -77,8 +77,18 @@ def file_of(nodeid: str) -> str:
     return nodeid.partition("::")[0]
 
 
+_renamings: list[Callable[[str], str]] = []
+
+
+def rename_by(renaming: Callable[[str], str]) -> None:
+    """Let tests have other names in the record."""
+    _renamings.append(renaming)
+
+
 def name_of(nodeid: str) -> str:
     """Return the name of a test in the record: its id, after its file if there is only one."""
+    for renaming in _renamings:
+        nodeid = renaming(nodeid)
     return nodeid if os.environ.get(MANY) else nodeid.partition("::")[2]
 
 

@@ -28,6 +28,7 @@ from kiln.as_jax.private import PrivateModule
 from kiln.as_jax.private_functions import trace_state_clean
 from kiln.as_jax.version import __version_info__
 from kiln.base.config import changes_of, config, override
+from kiln.base.dtypes import canonicalize_dtype, check_user_dtype, lattice_result_type
 from kiln.base.option_names import ALIASES, FOREIGN
 from kiln.core.slices import Slice
 from kiln.ops.conversion import convert_element_type
@@ -204,6 +205,31 @@ def _is_weak(x: Any) -> bool:
     return type(x) in (bool, int, float, complex) or bool(getattr(x, "weak_type", False))
 
 
+def _dtype_of(x: Any) -> Any:
+    if x is None:
+        raise ValueError("Invalid argument to dtype: None")
+    if isinstance(x, (str, type, np.dtype)):
+        return check_user_dtype(x, "dtype")
+    return jnp.result_type(x) if not hasattr(x, "dtype") else canonicalize_dtype(x.dtype)
+
+
+def _result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
+    found = jnp.result_type(*args)
+    return (found, lattice_result_type(*args)[1]) if return_weak_type_flag else found
+
+
+def _type_in_lattice(dtype: Any, weak_type: bool) -> Any:
+    if not weak_type or dtype == np.bool_:
+        return dtype
+    kinds = ((np.complexfloating, complex), (np.floating, float), (np.integer, int))
+    return next(kind for above, kind in kinds if jnp.issubdtype(dtype, above))
+
+
+def _is_safe(x: Any, dtype: Any) -> bool:
+    wanted = _dtype_of(dtype)
+    return bool(_dtype_of(x) == wanted or jnp.result_type(x, wanted) == wanted)
+
+
 def _dtypes() -> dict[str, Any]:
     small = {name: getattr(ml_dtypes, name, None) for name in _SMALL}
     floats = [getattr(ml_dtypes, name) for name in ("bfloat16", *_FLOATS)]
@@ -222,8 +248,15 @@ def _dtypes() -> dict[str, Any]:
         "to_complex_dtype": _complex,
         "to_numeric_dtype": _numeric,
         "is_weakly_typed": _is_weak,
-        "dtype": jnp.result_type,
-        "result_type": jnp.result_type,
+        "dtype": _dtype_of,
+        "result_type": _result_type,
+        "_dtype_and_weaktype": lattice_result_type,
+        "_jax_type": _type_in_lattice,
+        "bool_": np.bool_,
+        "int_": np.int64,
+        "uint": np.uint64,
+        "float_": np.float64,
+        "complex_": np.complex128,
         "register_canonicalize_value_handler": lambda kind, handler: None,
         "_jax_types": [np.dtype(kind) for kind in (*_EXCHANGED, *small.values(), *floats) if kind],
         "_weak_types": [bool, int, float, complex],
@@ -248,7 +281,7 @@ def _dtypes() -> dict[str, Any]:
         "finfo": jnp.finfo,
         "iinfo": jnp.iinfo,
         "issubdtype": jnp.issubdtype,
-        "safe_to_cast": lambda x, dtype: jnp.result_type(x, dtype) == dtype,
+        "safe_to_cast": _is_safe,
         "promote_types": jnp.promote_types,
     }
 

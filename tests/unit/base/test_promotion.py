@@ -105,6 +105,30 @@ def test_dtypes_as_operands() -> None:
         assert promotion.result_type(1, 2) == np.dtype("int64")
 
 
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        (np.float32, np.complex128, "complex128"),
+        (np.bool_, np.complex128, "complex128"),
+        (np.int64, np.int32, "int64"),
+        (np.int64, np.float32, "float32"),
+        (np.uint64, np.int64, "float64"),
+        (np.uint32, np.int32, "int32"),
+        (int, int, "int64"),
+        (int, float, "float64"),
+        (float, np.int32, "float64"),
+        (float, np.float16, "float16"),
+        (complex, np.float32, "complex64"),
+        (complex, np.float64, "complex128"),
+        (int, bool, "int64"),
+    ],
+)
+def test_dtypes_promote_to_dtypes_that_arrays_need_not_have(a, b, expected) -> None:
+    # As in jax 0.10.2, without 64-bit types.
+    assert promotion.promote_types(a, b) == np.dtype(expected)
+    assert promotion.promote_types(b, a) == np.dtype(expected)
+
+
 def test_keys_and_float0_take_no_part() -> None:
     key = KeyDtype("fry")
     assert promotion.result_type(Operand(key), Operand(key)) == key
@@ -117,6 +141,12 @@ def test_keys_and_float0_take_no_part() -> None:
 def test_errors() -> None:
     with pytest.raises(TypePromotionError, match="no available implicit dtype promotion path"):
         promotion.promote_types("int4", "uint8")
+    with pytest.raises(TypePromotionError, match="8-bit floats do not support implicit"):
+        promotion.promote_types("float8_e4m3fn", "float32")
+    strict = override(numpy_dtype_promotion="strict")
+    weak = r"\(float64 \(weak\), int8\) have no"
+    with strict, pytest.raises(TypePromotionError, match=weak):
+        promotion.promote_types(float, "int8")
     with override(numpy_dtype_promotion="strict"), pytest.raises(TypeError, match="strict"):
         promotion.lattice_result_type(Operand("float32"), Operand("int32"))
     with pytest.raises(ValueError, match="at least one"):

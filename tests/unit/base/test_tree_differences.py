@@ -25,8 +25,8 @@ INTS: defaultdict[str, Any] = defaultdict(int, a=1)
     [
         ((1, 2), (1, 2, 3), "length 2.*length 3"),
         ((1, 2), [1, 2], "tuple.*different type, list"),
-        ({"a": 1}, {"b": 1}, "different keys of dict.*'a'.*'b'"),
-        ({"a": 1}, {"a": 1, "b": 2}, "different keys of dict"),
+        ({"a": 1}, {"b": 1}, "different pytree metadata.*Dict key mismatch.*'a'.*'b'"),
+        ({"a": 1}, {"a": 1, "b": 2}, "different numbers.*key sets is b\n"),
         ({"a": 1}, 3, "different type, int"),
         ((1, None), (1, 2), r"tree\[1\]"),
         ((1, {"k": [1]}), (1, {"k": [1, 2]}), r"tree\[1\]\['k'\]"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 from typing import Any, NamedTuple
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from kiln.base import tree, tree_nodes
+from kiln.base.tree_nodes import Partial
 
 
 class Pair:
@@ -105,7 +107,7 @@ def test_dataclass_errors() -> None:
         tree_nodes.register_dataclass(Point, ["a", "c"], ["b"])
     with pytest.raises(TypeError, match="data_fields and meta_fields are required"):
         tree_nodes.register_dataclass(Pair)
-    with pytest.raises(TypeError, match="together"):
+    with pytest.raises(TypeError, match="must both be specified"):
         tree_nodes.register_dataclass(Point, ["a", "b"])
     with pytest.raises(ValueError, match=r"must not overlap.*Overlapping fields: \{'a'\}"):
         tree_nodes.register_dataclass(Point, ["a", "b"], ["a"])
@@ -177,3 +179,14 @@ def test_classes_of_users_are_not_kept_alive() -> None:
 
     tree.tree_leaves((Leaf(), Leaf()))
     assert Leaf not in tree_nodes.LEAF_TYPES
+
+
+def test_a_partial_inside_a_partial_shows_its_parts() -> None:
+    inner = functools.partial(max, 1)
+    outer = Partial(inner, 2)
+    assert outer.func == inner
+    assert inner == outer.func
+    assert outer.func.args == (1,)
+    assert copy.copy(outer.func) == inner
+    with pytest.raises(AttributeError):
+        outer.func.other

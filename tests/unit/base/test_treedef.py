@@ -169,3 +169,20 @@ def test_settled_structures_do_not_change() -> None:
     assert kept == tree_structure((Noted(1, {"a": [1, ({2}, 3)]}), 2))
     plain = tree_structure((Noted(1, "note"), 2))
     assert tree.settled(plain) is plain
+
+
+def test_walking_visits_leaves_in_order_and_nodes_after_their_children() -> None:
+    leaves, treedef = tree.tree_flatten({"b": 2, "a": 1, "c": ({"x": 3}, 4)})
+    seen: list[object] = []
+
+    def leaf(x: int) -> int:
+        seen.append(x)
+        return 10 * x
+
+    def node(results: tuple[object, ...], data: object) -> object:
+        seen.append(data)
+        return results
+
+    assert treedef.walk(node, leaf, leaves) == (10, 20, ((30,), 40))
+    assert seen == [1, 2, 3, ["x"], 4, None, ["a", "b", "c"]]
+    assert tree.tree_structure(0).walk(node, leaf, [7]) == 70

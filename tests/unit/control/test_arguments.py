@@ -38,7 +38,7 @@ def test_keywords_and_defaults_get_positions():
 
 
 def test_keyword_only_arguments_have_no_position():
-    with pytest.raises(TypeError, match=r"keyword arguments \['z'\] could not be resolved"):
+    with pytest.raises(TypeError, match=r"could not be resolved to positions: z"):
         positional(fun, (1,), {"z": 4})
 
 

@@ -280,7 +280,7 @@ ERRORS: dict[str, tuple[type[Exception], Callable[[], Any], list[str]]] = {
     "while: carry structure": (
         TypeError,
         lambda: lax.while_loop(lambda c: c < 3, lambda c: (c, c), ONE),
-        ["while_loop", "carry", "structure", "a leaf", "a tuple of length 2"],
+        ["while_loop", "carry", "structure", "a pytree leaf", "a tuple of length 2"],
     ),
     "while: condition is no boolean": (
         TypeError,
@@ -330,7 +330,7 @@ ERRORS: dict[str, tuple[type[Exception], Callable[[], Any], list[str]]] = {
     "map: no length": (ValueError, lambda: lax.map(lambda x: x, ()), ["scan"]),
     "map: batch size": (
         ValueError,
-        lambda: lax.map(lambda x: x, jnp.ones(3), batch_size=0),
+        lambda: lax.map(lambda x: x, jnp.ones(3), batch_size=-1),
         ["map", "batch_size"],
     ),
 }
@@ -406,3 +406,10 @@ def test_the_counter_has_the_type_of_the_lower_bound(
     # Known bounds are Python ints.
     lax.fori_loop(lower, upper, body, 0.0)
     assert (counters[-1].dtype, counters[-1].weak_type) == (dtype, dtype is np.int32)
+
+
+@pytest.mark.parametrize("length", [0, 1, 5])
+def test_a_batch_of_size_zero_is_all_of_them(length: int) -> None:
+    x = jnp.arange(length)
+    assert lax.map(lambda x: x * x, x, batch_size=0).tolist() == (x * x).tolist()
+    assert kiln.jit(lambda x: lax.map(lambda x: x * x, x, batch_size=0))(x).shape == (length,)

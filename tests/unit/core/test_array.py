@@ -69,7 +69,7 @@ def test_conversions() -> None:
         (lambda: bool(array([1, 2])), ValueError, "more than one element is ambiguous"),
         (lambda: bool(array([])), ValueError, "no element is ambiguous"),
         (lambda: float(array([1.0])), TypeError, "Only scalar arrays can be converted"),
-        (lambda: [1][array(0.0)], TypeError, "only integer scalar arrays"),
+        (lambda: [1][array(0.0)], TypeError, "Only integer scalar arrays"),
     ],
 )
 def test_refused_conversions(use: Any, error: type[Exception], phrase: str) -> None:

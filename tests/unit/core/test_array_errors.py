@@ -20,7 +20,7 @@ AVAL = ShapedArray((3,), np.dtype("f4"))
         (lambda: array_errors.not_scalar(AVAL, "int"), TypeError, "arr.ndim=1"),
         (lambda: array_errors.ambiguous(AVAL, 3), ValueError, "more than one element"),
         (lambda: array_errors.ambiguous(AVAL, 0), ValueError, "no element"),
-        (lambda: array_errors.not_index(AVAL), TypeError, "only integer scalar arrays"),
+        (lambda: array_errors.not_index(AVAL), TypeError, "Only integer scalar arrays"),
         (lambda: array_errors.no_item(AVAL, (5,), IndexError("far")), IndexError, "far"),
         (lambda: array_errors.immutable(AVAL), TypeError, "do not support item assignment"),
     ],

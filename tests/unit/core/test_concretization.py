@@ -91,7 +91,7 @@ def numpy_call(x: Any) -> Any:
         (indexing, "dynamic_slice"),
         (counting, "kiln.lax.fori_loop"),
         (numpy_call, "kiln.numpy.linalg.norm"),
-        (lambda x: float(x), "keep the value as an array"),
+        (lambda x: float(x), "to keep an array"),
     ],
 )
 def test_the_remedy_fits_the_line(use: Any, remedy: str) -> None:

@@ -158,3 +158,35 @@ def test_shapes_are_any_sequences(shape: Any) -> None:
 def test_what_is_no_shape(shape: Any) -> None:
     with pytest.raises(TypeError, match="Shapes must be 1D sequences"):
         jnp.zeros(shape)
+
+
+def test_zeros_that_are_tangents_of_integers_are_numpys() -> None:
+    zeros = jnp.zeros((2, 3), kiln.dtypes.float0)
+    assert type(zeros) is np.ndarray
+    assert zeros.dtype == kiln.dtypes.float0
+    assert zeros.shape == (2, 3)
+    tangents = (1.0, jnp.zeros((), kiln.dtypes.float0))
+    assert kiln.jvp(lambda x, n: x * n, (2.0, 3), tangents)[1] == 3
+
+
+def test_a_shape_may_be_one_number_in_an_array() -> None:
+    assert jnp.zeros(np.array(4, np.int32)).shape == (4,)
+    assert jnp.full(jnp.array(3), 1).shape == (3,)
+
+
+def test_grids_of_numbers_of_several_kinds_promote_in_strict_mode() -> None:
+    with kiln.numpy_dtype_promotion("strict"):
+        assert jnp.mgrid[0:4:1.5, 0:3].shape == (2, 3, 3)
+        assert jnp.mgrid[-1:1:5j, 1:3].dtype == np.float32
+
+
+@pytest.mark.parametrize("copy", [True, False])
+def test_a_conversion_to_the_same_dtype_copies_if_asked(copy: bool) -> None:
+    x = jnp.arange(5)
+    for _ in range(3):
+        y = x.astype("int32", copy=copy)
+    y.delete()
+    assert x.is_deleted() is not copy
+    x = jnp.arange(5)
+    y = jnp.astype(x, "int32", copy=copy)
+    assert (y is x) is not copy

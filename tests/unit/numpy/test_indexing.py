@@ -450,3 +450,16 @@ def random_entry(rng: np.random.Generator, size: int) -> Any:
 def test_what_is_updated_by_index_is_not_iterated_over() -> None:
     with pytest.raises(TypeError, match="not iterable"):
         list(jnp.arange(3).at)
+
+
+def test_a_position_out_of_bounds_selects_nothing_of_a_sum_over_all() -> None:
+    x = jnp.arange(1.0, 7).reshape(2, 3)
+    at = jnp.array([[0, 5], [-1, -9]])
+    found = jnp.take_along_axis(x, at, 1, mode="one_hot")
+    assert found.tolist() == [[1, 0], [6, 0]]
+
+
+def test_no_element_is_taken_along_an_axis_without_any() -> None:
+    x = jnp.ones((4, 0, 3), np.int32)
+    assert jnp.take_along_axis(x, x, axis=1).shape == (4, 0, 3)
+    assert jnp.take_along_axis(x, jnp.zeros((4, 2, 3), np.int32), axis=1).shape == (4, 2, 3)

@@ -85,3 +85,11 @@ def check_reduceat(name: str, axis: int, indices: np.ndarray) -> None:
 def test_reduceat_takes_one_row_of_indices() -> None:
     with pytest.raises(ValueError, match="indices must be one-dimensional"):
         jnp.add.reduceat(X, np.array([[0, 1]]))
+
+
+@pytest.mark.parametrize("name", ["nin", "nout", "nargs", "identity", "_func"])
+def test_what_a_ufunc_is_does_not_change(name: str) -> None:
+    fun = jnp.frompyfunc(lambda x, y: x + y, 2, 1, identity=0)
+    getattr(fun, name)
+    with pytest.raises(AttributeError):
+        setattr(fun, name, None)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import kiln
+import kiln.numpy as jnp
 from kiln import lax
 from kiln.base import dtypes
 from kiln.core.array import from_host
@@ -90,3 +92,45 @@ def test_parts_of_complex_numbers() -> None:
         lax.real(from_host(np.zeros(2, np.float32)))
     with pytest.raises(TypeError, match="complex does not accept dtype float16"):
         lax.complex(from_host(np.zeros(2, np.float16)), from_host(np.zeros(2, np.float16)))
+
+
+@pytest.mark.parametrize("through", [lambda f: f, kiln.jit])
+@pytest.mark.parametrize(
+    ("given", "before", "after", "expected"),
+    [
+        ([0x12, -1], "int8", "int4", [[2, 1], [-1, -1]]),
+        ([0x1234], "int16", "int4", [[4, 3, 2, 1]]),
+        ([[1, 2], [-1, 3]], "int4", "int8", [0x21, 0x3F]),
+        ([[1, 2], [-1, 3]], "uint4", "uint8", [0x21, 0x3F]),
+        ([1, -1], "int4", "int2", [[1, 0], [-1, -1]]),
+        ([[1, -2]], "int2", "int4", [-7]),
+        ([[4, 3, 2, 1]], "int4", "int16", [0x1234]),
+        ([[-1, 0, 0, 0, 0, 0, 0, 4]], "uint4", "float32", [2.0000036]),
+    ],
+)
+def test_bits_of_parts_of_bytes(through, given, before, after, expected) -> None:
+    x = jnp.array(given, jnp.int32).astype(before)
+    found = through(lambda x: lax.bitcast_convert_type(x, after))(x)
+    assert found.dtype == after
+    np.testing.assert_allclose(np.asarray(found.astype("float32")), expected)
+
+
+def test_primitives_accept_parameters_of_jax_that_ask_for_nothing() -> None:
+    x = jnp.ones(2)
+    assert lax.exp_p.bind(x, accuracy=None).shape == (2,)
+    found = lax.convert_element_type_p.bind(
+        x, new_dtype=np.dtype("int32"), weak_type=False, sharding=None
+    )
+    assert found.dtype == np.int32
+    with pytest.raises(NotImplementedError, match="is where its operands are"):
+        lax.convert_element_type_p.bind(
+            x, new_dtype=np.dtype("int32"), weak_type=False, sharding=kiln.devices()[0]
+        )
+    rows = lax.broadcast_in_dim_p.bind(x, shape=(3, 2), broadcast_dimensions=(1,), sharding=None)
+    assert rows.shape == (3, 2)
+    counted = lax.iota_p.bind(dtype=np.dtype("int32"), shape=(3,), dimension=0, sharding=None)
+    assert counted.tolist() == [0, 1, 2]
+    values = lax.linalg.svd_p.bind(
+        jnp.eye(2), full_matrices=False, compute_uv=False, subset_by_index=None
+    )
+    assert values[0].tolist() == [1, 1]

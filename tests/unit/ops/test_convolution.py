@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import kiln
+from kiln import lax
 from kiln.base.config import override
 from kiln.core.array import from_host
 from kiln.ops import convolution as ops
@@ -165,3 +166,45 @@ def test_stacks_of_nothing(axes: Any, groups: tuple[int, int]) -> None:
 
     one = kiln.eval_shape(fun, *map(np.zeros, shapes))
     assert kiln.vmap(fun, axes)(x, w).shape == (0, *one.shape)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "numbers", "match"),
+    [
+        (((1, 1, 1), (1, 1, 1, 1)), ((0, 1, 2),) * 3, "same number of dimensions"),
+        (((1, 1, 1, 1), (1, 1, 1)), ((0, 1, 2),) * 3, "same number of dimensions"),
+        (((1, 1, 4), (1, 1, 1)), ((0, 1, 3), (0, 1, 2), (0, 1, 2)), "must number the 3 axes"),
+        (((1, 1, 4), (1, 1, 1)), ((0, 1, 2), (0, 1, 2), (0, 1, 1)), "must number the 3 axes"),
+        (((1, 1, 4), (1, 1, 1)), ((0, 1, 2, 3),) * 3, "must number the 3 axes"),
+    ],
+)
+def test_axes_that_do_not_fit_are_refused(shapes, numbers, match) -> None:
+    # XLA divides by zero for some of these, and ends the process.
+    x, w = map(np.ones, shapes)
+    with pytest.raises((ValueError, IndexError, TypeError), match=match):
+        lax.conv_general_dilated_p.bind(
+            x,
+            w,
+            window_strides=(1,),
+            padding=((0, 0),),
+            lhs_dilation=(1,),
+            rhs_dilation=(1,),
+            dimension_numbers=lax.ConvDimensionNumbers(*numbers),
+            feature_group_count=1,
+            batch_group_count=1,
+            precision=None,
+            preferred_element_type=None,
+        )
+
+
+def test_ranks_must_be_equal() -> None:
+    numbers = lax.ConvDimensionNumbers((0, 1, 2), (0, 1, 2), (0, 1, 2))
+    with pytest.raises(ValueError, match="same number of dimensions"):
+        lax.conv_general_dilated(
+            np.ones((1, 1, 1)), np.ones((1, 1, 1, 1)), (1,), [(0, 0)], dimension_numbers=numbers
+        )
+    for groups in ({"feature_group_count": -1}, {"batch_group_count": 0}):
+        with pytest.raises(ValueError, match="must be positive"):
+            lax.conv_general_dilated(
+                np.ones((1, 1, 3)), np.ones((1, 1, 1)), (1,), [(0, 0)], **groups
+            )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import kiln
 from kiln import lax
 from kiln.core.array import from_host
 from kiln.core.staging import stage
@@ -112,3 +113,18 @@ def test_named_dimensions_go_through() -> None:
 def test_sums_of_half_precision_accumulate_in_single() -> None:
     x = from_host(np.full(4096, 0.1, np.float16))
     assert abs(float(np.asarray(ops.reduce_sum(x, (0,)))) - 409.6) < 0.5
+
+
+def test_sizes_may_be_arrays_of_one_integer() -> None:
+    assert lax.reshape(np.ones(3, np.float32), (lax.add(1, 2), 1)).shape == (3, 1)
+    assert lax.reshape(np.ones(3), np.array([3, 1])).shape == (3, 1)
+    for sizes in ((np.array([3, 1]),), (1.5, 2.0)):
+        with pytest.raises(TypeError, match="Shapes must be 1D sequences of concrete values"):
+            lax.reshape(np.ones(3), sizes)
+
+
+@pytest.mark.parametrize("x", [2.0, np.float32(2), np.arange(5)])
+def test_what_loses_no_axis_is_an_array_all_the_same(x) -> None:
+    found = lax.squeeze(x, ())
+    assert isinstance(found, kiln.Array)
+    assert found.tolist() == np.asarray(x).tolist()
