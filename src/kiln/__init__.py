@@ -27,7 +27,6 @@ with _Permanent():
     from kiln.api.jit import jit as jit
     from kiln.base.config import config as config
     from kiln.base.lazy import on_first_use as _on_first_use
-    from kiln.control import checkpoint_policies as checkpoint_policies
     from kiln.control.custom_jvp import custom_jvp as custom_jvp
     from kiln.core.array import Array as Array
     from kiln.execution.fallbacks import explain_fallbacks as explain_fallbacks
@@ -70,6 +69,7 @@ if _TYPE_CHECKING:
     from kiln import tree as tree
     from kiln import tree_util as tree_util
     from kiln import typing as typing
+    from kiln.ad_checkpoint import checkpoint_policies as checkpoint_policies
     from kiln.api.contexts import batch_invariant as batch_invariant
     from kiln.api.contexts import checking_leaks as checking_leaks
     from kiln.api.contexts import debug_infs as debug_infs
@@ -220,6 +220,7 @@ __getattr__, __dir__ = _on_first_use(
     "kiln.api.shard_map: shard_map",
     "kiln.api.threads: get_num_threads num_threads set_num_threads",
     "kiln.api.vmap: vmap",
+    "kiln.ad_checkpoint: checkpoint_policies",
     "kiln.control.callback: effects_barrier pure_callback",
     "kiln.control.check: check",
     "kiln.control.checkpoint: checkpoint remat",

@@ -355,8 +355,10 @@ def test_transformation_errors() -> None:
         kiln.vmap(jnp.sin, out_axes=3)(x)
     with pytest.raises(ValueError, match="in_axes"):
         kiln.vmap(jnp.sin, in_axes=(0, 0))(x)
-    with pytest.raises(ValueError, match="out_axes"):
+    with pytest.raises(ValueError, match="got axis spec None but output was batched on axis 0"):
         kiln.vmap(jnp.sin, out_axes=None)(x)
+    with pytest.raises(ValueError, match=r"out_axes\['b'\]\[0\], .* \(axis_name=i\) but out_axes"):
+        kiln.vmap(lambda x: {"a": 1.0, "b": (x,)}, out_axes=None, axis_name="i")(x)
     with pytest.raises(TypeError):
         kiln.jvp(jnp.sin, (1.0,), (np.int32(1),))
     with pytest.raises(TypeError):

@@ -152,6 +152,9 @@ def _mapped(
     for i in reversed(box[1]):
         replace_content(leaves[i], mapped_at(outs.pop(), size, at.pop(), axes[i]))
     wanted = _out_axes(fun, out_axes, tree_unflatten(box[0], outs))
+    for i, (a, want) in enumerate(zip(at, wanted, strict=True)):
+        if want is None and a is not None:
+            raise _mapped_result(fun, tree_unflatten(box[0], outs), i, a, axis_name)
     placed = [_place(fun, x, a, want, size) for x, a, want in zip(outs, at, wanted, strict=True)]
     return as_stacks(tree_unflatten(box[0], placed), wanted, size)
 
@@ -291,16 +294,21 @@ def _out_axes(fun: Any, out_axes: Any, result: Any) -> list[int | None]:
         ) from None
 
 
+def _mapped_result(fun: Any, result: Any, i: int, at: int, axis_name: Any) -> ValueError:
+    path = keystr(tree_flatten_with_path(result)[0][i][0])
+    named = "" if axis_name is None else f" (axis_name={axis_name})"
+    return ValueError(
+        three_lines(
+            f"vmap of {name_of(fun)} at {current_source()}",
+            f"at vmap out_axes{path}, got axis spec None but output was batched on axis {at}: "
+            f"vmap has mapped output{named} but out_axes is None",
+            "give the output an out_axes, or reduce over the mapped axis by name",
+        )
+    )
+
+
 def _place(fun: Any, x: Any, at: int | None, want: int | None, size: Any) -> Any:
     if want is None:
-        if at is not None:
-            raise ValueError(
-                three_lines(
-                    f"vmap of {name_of(fun)} at {current_source()}",
-                    "vmap has mapped output but out_axes is None",
-                    "give the output an out_axes, or reduce over the mapped axis by name",
-                )
-            )
         return x
     ndim = len(aval_of(x).shape) + (at is None)
     if not -ndim <= want < ndim:

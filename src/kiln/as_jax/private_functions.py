@@ -133,6 +133,8 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
     },
     "jax._src.tree_util": {"_registry": node_classes, "prefix_errors": prefix_errors},
     "jax._src.traceback_util": {
+        # flax's switches change the list itself.
+        "_exclude_paths": _excluded,
         "api_boundary": api_boundary,
         "include_frame": include_frame,
         "register_exclusion": register_exclusion,

@@ -11,6 +11,7 @@ import kiln
 from kiln.as_jax.missing import missing_name
 from kiln.as_jax.names import is_module, is_public
 from kiln.as_jax.version import __version__, __version_info__
+from kiln.jit.function import JitFunction
 
 
 def top_level() -> ModuleType:
@@ -19,6 +20,8 @@ def top_level() -> ModuleType:
     A module of its own, since `kiln.__version__` is kiln's, and `kiln` has submodules that jax has
     not.
     """
+    # By this part of the text of its class, libraries know a jitted function.
+    JitFunction.__qualname__ = "PjitFunction"
     module = ModuleType("jax", kiln.__doc__)
     for name, value in vars(kiln).items():
         # Submodules come by way of the finder, which adds the names that they lack.

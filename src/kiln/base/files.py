@@ -12,9 +12,10 @@ import fcntl
 import os
 import re
 import stat
-import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
+
+from kiln.base.lazy import zlib
 
 PathLike = str | os.PathLike[str]
 

@@ -2,9 +2,9 @@
 
 The steps common to loops and branches: flattening pytrees to arrays, recording the function with
 the values it closes over as operands, promoting weakly typed carries, finding carries that never
-change, and errors for mismatched results. A function of known content is recorded once; of other
-functions, equal programs recorded at the same source line become one object. In both cases,
-programs derived from the first one are reused.
+change, and errors for mismatched results. A function of known content is recorded once, and so is
+the same function object (`kept_bodies.py`); of other functions, equal programs recorded at the same
+source line become one object. In all cases, programs derived from the first one are reused.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ from kiln.base.tree import (
 )
 from kiln.content.by_content import Slots, constants_from, is_plain, slots_of
 from kiln.content.fingerprint import content_of
+from kiln.control import kept_bodies
 from kiln.control.region import memoized
+from kiln.control.selected_writes import without_copies
 from kiln.core.array import Array
 from kiln.core.hitypes import operand_error
 from kiln.core.ref import Ref, returned_ref
@@ -54,6 +56,7 @@ from kiln.ir.user_code import holds_user_code, is_shareable
 from kiln.ops.collective import varied, vary_p
 from kiln.ops.conversion import convert_element_type
 
+LOOPS = frozenset(["scan", "while_loop", "fori_loop"])
 SCALARS = (bool, int, float, complex, np.generic)
 
 
@@ -149,8 +152,7 @@ def stage_body(
     user = user or fun
     content = content_of((fun, user)) if is_plain(in_tree) else None
     if content is None:
-        body = _record(construct, fun, in_tree, avals, user)
-        return body._replace(jaxpr=interned(body.jaxpr))
+        return _by_function(construct, fun, in_tree, avals, user)
     key = Hashed((content.key, construct, in_tree, tuple(avals), options().key(), state.axes))
     known = _by_content.get(key)
     if known is None:
@@ -170,6 +172,29 @@ def stage_body(
     jaxpr, slots, out_tree, names = known
     assume_not_zero(names)
     return Body(jaxpr, constants_from(slots, content.operands), out_tree)
+
+
+def _by_function(
+    construct: str,
+    fun: Callable[..., Any],
+    in_tree: PyTreeDef,
+    avals: Sequence[ShapedArray],
+    user: Callable[..., Any],
+) -> Body:
+    """Return the body that was kept for a function, or record it."""
+    kind = kept_bodies.kind_of(construct, user, in_tree, avals)
+    known = None if kind is None else kept_bodies.find(user, kind)
+    consts = None if known is None else known.arrays()
+    if known is not None and consts is not None:
+        assume_not_zero(known.assumed)
+        return Body(known.jaxpr, consts, known.out_tree)
+    with collecting() as assumed:
+        body = _record(construct, fun, in_tree, avals, user)
+    body = body._replace(jaxpr=interned(body.jaxpr))
+    # Its code may have been replaced meanwhile.
+    if kind is not None and kind == kept_bodies.kind_of(construct, user, in_tree, avals):
+        kept_bodies.keep(user, kind, in_tree, *body, frozenset(assumed))
+    return body
 
 
 def _record(
@@ -207,6 +232,8 @@ def _record(
     )
     if construct != "shard_map":
         check_allowed(construct, jaxpr.effects, control_flow_allowed_effects)
+    if construct in LOOPS:
+        jaxpr = without_copies(jaxpr)
     return Body(jaxpr, consts, trees[0])
 
 
@@ -424,3 +451,4 @@ def clear() -> None:
     """Drop all recorded bodies, and the programs derived from them."""
     _by_content.clear()
     _interned.clear()
+    kept_bodies.clear()

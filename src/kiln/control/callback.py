@@ -17,7 +17,7 @@ from kiln.base.records import Record
 from kiln.base.source import api_boundary, current_source, definition_of, name_of
 from kiln.base.tree import PyTreeDef, tree_flatten, tree_leaves, tree_unflatten
 from kiln.control.arguments import is_array
-from kiln.control.host_call import as_declared
+from kiln.control.host_call import as_declared, described, raise_failure
 from kiln.core import engine, trace
 from kiln.core.array import from_host, host_value
 from kiln.core.primitive import Primitive
@@ -120,7 +120,17 @@ class HostCall(Primitive):
     def evaluate(self, *xs: Any, callback: Any, result_avals: Any = (), **params: Any) -> Any:
         if params.get("ordered"):
             engine.barrier()
-        outs = checked(callback(*[host_value(as_array(x)) for x in xs]), result_avals)
+        arrays = [host_value(as_array(x)) for x in xs]
+        failure = None
+        try:
+            outs = checked(callback(*arrays), result_avals)
+        except FloatingPointError:
+            # What a debugging option found in the function.
+            raise
+        except Exception as error:  # noqa: BLE001, whatever the user's function raises
+            failure = described(error)
+        if failure is not None:
+            raise_failure(failure, f"{self.name} to {name_of(callback)} at {current_source()}")
         return [from_host(x, a) for x, a in zip(outs, result_avals, strict=True)]
 
     def one_by_one(

@@ -73,6 +73,7 @@ class CustomLin(Primitive):
     name = "custom_lin"
     multiple = True
     tells_shardings = True
+    pulls_zeros = True
 
     def bind(self, *args: Any, **params: Any) -> Any:
         trace = state.trace

@@ -28,22 +28,12 @@ from kiln.core.trace import state
 from kiln.ir.effects import REFS
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
 from kiln.ir.operation import Operation
-from kiln.ir.ref_type import is_ref_type
+from kiln.ir.ref_type import has_refs, is_ref_type
 from kiln.ir.types import ShapedArray
 
 _NOTHING = ShapedArray((), np.dtype(np.bool_))
 """The type of what is passed in place of a reference whose content is part of the state."""
 Slots = tuple[int | None, ...]
-
-
-def has_refs(jaxpr: Jaxpr) -> bool:
-    """Tell whether a program takes, makes or uses references."""
-    return not jaxpr.effects.isdisjoint(REFS)
-
-
-def takes_refs(jaxpr: Jaxpr) -> bool:
-    """Tell whether some input of a program is a reference."""
-    return any(is_ref_type(v.aval) for v in jaxpr.invars)
 
 
 def writes(jaxpr: Jaxpr) -> list[bool]:

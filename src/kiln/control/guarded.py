@@ -27,8 +27,10 @@ from kiln.ops.reduction import argmax
 from kiln.ops.shape import broadcast_in_dim
 from kiln.ops.slicing import dynamic_index_in_dim, dynamic_slice_p, dynamic_update_slice_p
 
+WRITES = (scatter_p, dynamic_update_slice_p)
+"""The operations that write windows into an array."""
+
 _FLAG = ShapedArray((), np.dtype(np.bool_))
-_WRITES = (scatter_p, dynamic_update_slice_p)
 
 
 def with_guarded_checks(jaxpr: Jaxpr) -> Jaxpr:
@@ -85,7 +87,7 @@ def _staged(jaxpr: Jaxpr, key: Any, run: Callable[[Sequence[Any]], list[Any]]) -
 
 
 def _written(body: Jaxpr, carry: Sequence[Var]) -> tuple[list[Eqn], list[bool]]:
-    made = {v: eqn for eqn in body.eqns if eqn.primitive in _WRITES for v in eqn.outvars}
+    made = {v: eqn for eqn in body.eqns if eqn.primitive in WRITES for v in eqn.outvars}
     writes: list[Eqn] = []
     kept = []
     for out, before in zip(body.outvars, carry, strict=True):
@@ -117,17 +119,28 @@ def _run(jaxpr: Jaxpr, flag: Any, xs: Sequence[Any], writes: Sequence[Eqn]) -> l
             else:
                 if CHECK in eqn.effects:
                     operands[0] = and_p.bind(operands[0], flag)
-                elif id(eqn) in guarded:
-                    there = _there(eqn, operands)
-                    spread = broadcast_in_dim(flag, aval_of(there).shape, ())
-                    update = 2 if primitive is scatter_p else 1
-                    operands[update] = select(spread, operands[update], there)
-                result = primitive.bind(*operands, **eqn.params)
-                outs = result if primitive.multiple else [result]
+                if id(eqn) in guarded:
+                    outs = [guarded_write(eqn, flag, operands)]
+                else:
+                    result = primitive.bind(*operands, **eqn.params)
+                    outs = result if primitive.multiple else [result]
             env.update(zip(eqn.outvars, outs, strict=True))
     finally:
         state.source = previous
     return [flag, *[read(v) for v in jaxpr.outvars]]
+
+
+def guarded_write(eqn: Eqn, flag: Any, operands: Sequence[Any], places: Sequence[int] = ()) -> Any:
+    """Apply a write to values; what is there is written where the flag does not hold.
+
+    `places` are the axes of the update that the flag has.
+    """
+    there = _there(eqn, operands)
+    spread = broadcast_in_dim(flag, aval_of(there).shape, places)
+    update = 2 if eqn.primitive is scatter_p else 1
+    values = list(operands)
+    values[update] = select(spread, values[update], there)
+    return eqn.primitive.bind(*values, **eqn.params)
 
 
 def _there(eqn: Eqn, operands: Sequence[Any]) -> Any:

@@ -16,6 +16,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.config import options
 from kiln.base.errors import three_lines
+from kiln.base.lazy import ref_rows
 from kiln.base.source import api_boundary, current_source, definition_of
 from kiln.base.tree import (
     PyTreeDef,
@@ -43,7 +44,6 @@ from kiln.control.bodies import (
 from kiln.control.branches import known_value
 from kiln.control.held_refs import is_derivative
 from kiln.control.high_values import carrying, over_fori, over_scan, over_while
-from kiln.control.ref_rows import scan_in_python, scan_over_refs
 from kiln.control.region import memoized, merge, select_by
 from kiln.control.scan import scan_p, slice_type
 from kiln.control.scan_split import split_by_counts
@@ -102,9 +102,9 @@ def scan(
     at_a_time = _unroll("scan", unroll, count)
     if any(type(x) is Ref for x in (*carry, *rows)):
         told = {"length": count, "reverse": reverse, "unroll": unroll}
-        return scan_over_refs(scan, f, init, rows, rows_tree, **told)
+        return ref_rows.scan_over_refs(scan, f, init, rows, rows_tree, **told)
     if not options().jit and type(count) is int and count:
-        return scan_in_python(f, init, rows, rows_tree, count, reverse)
+        return ref_rows.scan_in_python(f, init, rows, rows_tree, count, reverse)
     slices = [slice_type(aval_of(x)) for x in rows]
     in_tree = treedef_tuple((carry_tree, rows_tree))
     n = len(carry)
@@ -131,7 +131,7 @@ def scan(
     check_carry_types("scan", f, carry_tree, [aval_of(x) for x in carry], body.out_avals[:n])
     if HELD in body.jaxpr.effects and is_derivative(state.trace) and type(count) is int and count:
         # Rules write, when they run later, to what only exists outside the loop.
-        return scan_in_python(f, init, rows, rows_tree, count, reverse)
+        return ref_rows.scan_in_python(f, init, rows, rows_tree, count, reverse)
     outs = _bind_scan(body, carry, rows, count, bool(reverse), at_a_time)
     ys_tree = body.out_tree.children()[1]
     return tree_unflatten(carry_tree, outs[:n]), tree_unflatten(ys_tree, outs[n:])
@@ -389,7 +389,7 @@ def fori_loop(
         outs = _bind_scan(body, [first, *carry], [], length, False, at_a_time)
     else:
         goes_on = stage_body(
-            "fori_loop", lambda i, val: lt(i, last), in_tree, [counter, *avals], body_fun
+            "fori_loop, end", lambda i, val: lt(i, last), in_tree, [counter, *avals], body_fun
         )
         outs = _bind_while(goes_on, body, [first, *carry])
     return tree_unflatten(tree, outs[1:])

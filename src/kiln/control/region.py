@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kiln.base.lazy import discharge
 from kiln.base.named_tuples import NamedTuple
-from kiln.control.discharge import bind_discharged
 from kiln.core.absent import Linear, Zero
 from kiln.core.primitive import Primitive
 from kiln.core.staging import StagingTrace, eval_jaxpr, stage_pure
@@ -43,7 +43,7 @@ class Region(Primitive):
     def bind(self, *args: Any, **params: Any) -> Any:
         """Apply the operation; references are equations only while a program is recorded."""
         if type(state.trace) is not StagingTrace and not self.effects(params).isdisjoint(REFS):
-            return bind_discharged(self, args, params)
+            return discharge.bind_discharged(self, args, params)
         return super().bind(*args, **params)
 
     def effects(self, params: dict[str, Any]) -> Effects:

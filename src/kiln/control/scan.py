@@ -28,6 +28,7 @@ from kiln.control.region import (
     select_by,
 )
 from kiln.control.scan_split import split_by_counts, split_scan
+from kiln.control.selected_writes import without_copies
 from kiln.core.absent import is_linear, is_zero
 from kiln.core.meaning import begin_step, meaning
 from kiln.core.staging import eval_jaxpr, stage_pure
@@ -157,7 +158,7 @@ class Scan(Region):
             mapped_at(x, axis.size, at, 0) if m else x
             for x, at, m in zip(carry, at_carry, mapped, strict=True)
         ]
-        outs = self.bind(*consts, *carry, *xs, **{**params, "jaxpr": body})
+        outs = self.bind(*consts, *carry, *xs, **{**params, "jaxpr": without_copies(body)})
         at_outs = [0] * nk + [1] * ny
         return outs, [at if m else None for at, m in zip(at_outs, out_mapped, strict=True)]
 

@@ -38,11 +38,12 @@ from kiln.core.absent import is_linear, is_zero
 from kiln.core.meaning import meaning
 from kiln.core.staging import eval_jaxpr, stage_pure
 from kiln.core.trace import aval_of, axes_bound
-from kiln.execution.placement import Placer
+from kiln.execution.placement import NO_REQUEST, PlacementRequest, Placer
 from kiln.ir.effects import Effects, named_axis
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
 from kiln.ir.mesh import Mesh, PartitionSpec, axes_of
 from kiln.ir.rewrite import drop_inputs, eliminate_dead_code
+from kiln.ir.sharding import NamedSharding
 from kiln.ir.types import ShapedArray, plain, with_split
 from kiln.ops.collective import psum_p
 from kiln.ops.elementwise import div, ne
@@ -329,8 +330,13 @@ def _placer(params: dict[str, Any]) -> Placer:
         ]
         outvars = [Var(aval) for aval in shard_map_p.infer(**params)]
         eqn = Eqn(shard_map_p, invars, outvars, inner, shard_map_p.effects(inner))
-        names = jaxpr.arg_names
-        return Placer(Jaxpr([], invars, [eqn], outvars, arg_names=names), shard_map_p.name)
+        program = Jaxpr([], invars, [eqn], outvars, arg_names=jaxpr.arg_names)
+        mesh, specs, request = params["mesh"], params["out_specs"], NO_REQUEST
+        if set(params["manual_axes"]) == {*mesh.axis_names} and not mesh.is_explicit:
+            # Results are sharded as written: P(None) is not read as P().
+            written = tuple([NamedSharding(mesh, spec) for spec in specs])
+            request = PlacementRequest(out_shardings=written)
+        return Placer(program, shard_map_p.name, request=request)
 
     return memoized(jaxpr, ("placer", options().key(), *_key(params)), make)
 

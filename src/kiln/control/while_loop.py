@@ -29,6 +29,7 @@ from kiln.control.region import (
     split,
 )
 from kiln.control.scan_split import split_by_counts
+from kiln.control.selected_writes import without_copies
 from kiln.control.without_effects import without_effects
 from kiln.core.absent import is_zero
 from kiln.core.meaning import begin_step, meaning
@@ -155,7 +156,7 @@ class While(Region):
             *(*cond_consts, *body_consts, *carry),
             cond_jaxpr=cond,
             cond_nconsts=nc,
-            body_jaxpr=body,
+            body_jaxpr=without_copies(body),
             body_nconsts=len(body_consts),
         )
         return outs, [0 if m else None for m in mapped]

@@ -16,12 +16,11 @@ from kiln import _runtime
 from kiln.base import dtypes
 from kiln.base.config import options
 from kiln.base.errors import JaxRuntimeError, three_lines
-from kiln.base.lazy import pyarrow
+from kiln.base.lazy import array_display, display, pyarrow
 from kiln.base.processes import process_index
 from kiln.base.signals import forgotten
 from kiln.base.source import current_source
 from kiln.core import array_errors
-from kiln.core.array_display import ADAPTER, array_html
 from kiln.core.array_text import outline, printable, representation
 from kiln.core.array_type import Array
 from kiln.core.concretization import refuse_keys
@@ -31,7 +30,6 @@ from kiln.core.operators import ArrayOperators
 from kiln.core.shards import Shard, is_all_here, shards_of
 from kiln.core.transfers import explicit, sent
 from kiln.core.watching import WATCHES, note_look
-from kiln.ir.display import pretty
 from kiln.ir.formats import Format, format_of
 from kiln.ir.sharding import Sharding, SingleDeviceSharding
 from kiln.ir.types import ShapedArray, plain
@@ -250,16 +248,17 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
         # None asks for `repr`, which says what became of the array.
         if self.is_deleted() or not self._is_all_here():
             return None
-        return array_html(host_value(self), self.aval, self.sharding)
+        shown: str = array_display.array_html(host_value(self), self.aval, self.sharding)
+        return shown
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        pretty(repr(self), printer)
+        display.pretty(repr(self), printer)
 
     def __arrow_array__(self, type: Any = None) -> Any:
         return pyarrow.array(np.asarray(self), type=type)
 
     def __treescope_ndarray_adapter__(self) -> Any:
-        return ADAPTER
+        return array_display.ADAPTER
 
     def __str__(self) -> str:
         here = self._is_all_here()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kiln.base.config import options
-from kiln.execution import key_reuse, nonfinite
+from kiln.base.lazy import key_reuse, nonfinite
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.operation import Operation
 
@@ -42,9 +42,9 @@ def evaluate(primitive: Operation, args: Sequence[Any], params: dict[str, Any]) 
 
     Raises: FloatingPointError if one is not finite; KeyReuseError if a key was used twice.
     """
-    before = key_reuse.noted.count
-    outs = primitive.evaluate(*args, **params)  # type: ignore[misc]
     opts = options()
+    before = key_reuse.noted.count if opts.debug_key_reuse else 0
+    outs = primitive.evaluate(*args, **params)  # type: ignore[misc]
     if opts.debug_key_reuse and key_reuse.noted.count == before:
         # Otherwise it was evaluated by operations, and these have noted the keys.
         results = outs if primitive.multiple else [outs]

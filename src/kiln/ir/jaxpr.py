@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kiln.base.lazy import display, jaxpr_html
 from kiln.base.source import Source
-from kiln.ir.display import pretty
 from kiln.ir.effects import NO_EFFECTS, REF_READ, Effects, union
-from kiln.ir.jaxpr_html import to_html
 from kiln.ir.operation import Operation
 from kiln.ir.printer import eqn_to_text, to_text
 from kiln.ir.ref_type import is_ref_type
@@ -176,10 +175,11 @@ class Jaxpr:
         return to_text(self)
 
     def _repr_html_(self) -> str:
-        return to_html(self)
+        shown: str = jaxpr_html.to_html(self)
+        return shown
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        pretty(repr(self), printer)
+        display.pretty(repr(self), printer)
 
 
 class ClosedJaxpr:
@@ -224,7 +224,7 @@ class ClosedJaxpr:
         return to_text(self.jaxpr)
 
     def _repr_html_(self) -> str:
-        return to_html(self.jaxpr)
+        return self.jaxpr._repr_html_()
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        pretty(repr(self), printer)
+        display.pretty(repr(self), printer)

@@ -44,6 +44,8 @@ class Operation:
     """What it does with random keys: `use` them, `look` at them, or `move` them elsewhere."""
     tells_shardings: bool = False
     """Its `infer` is told how operands are sharded, and tells how results are."""
+    pulls_zeros: bool = False
+    """Its transpose may make something of cotangents that are all Zero: it is the user's."""
 
     revision: int = 0
     """When a rule of this one primitive was last replaced (`base/revisions.py`); 0: never."""

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from kiln.base.errors import three_lines
+from kiln.base.lazy import sharding_pictures
 from kiln.base.named_tuples import NamedTuple
 from kiln.base.processes import processes
 from kiln.base.source import current_source
 from kiln.ir.abstract_mesh import AbstractMesh, AxisType
 from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec, axes_of
-from kiln.ir.sharding_pictures import sharding_svg
 
 Index = tuple[slice, ...]
 
@@ -303,7 +303,7 @@ class NamedSharding(Sharding):
     def _repr_html_(self) -> str | None:
         # One element for each part, of as many dimensions as the spec names.
         ndim = max(1, len(self.spec))
-        return sharding_svg(self.blocks(ndim).parts, self) if ndim <= 2 else None
+        return sharding_pictures.sharding_svg(self.blocks(ndim).parts, self) if ndim <= 2 else None
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name!r}: {size}" for name, size in self.mesh.shape.items())

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from kiln.base.config import Options, options
 from kiln.base.errors import three_lines
+from kiln.base.lazy import compiled_sizes, discharge, memory_text, nonfinite, references
 from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import (
@@ -17,29 +18,27 @@ from kiln.base.tree import (
     tree_structure,
     tree_unflatten,
 )
-from kiln.control.discharge import takes_refs, writes
 from kiln.core.array import ConcreteArray, PlacedArray
 from kiln.core.engine import Placement, default_sharding
-from kiln.core.memory_text import explained
 from kiln.core.topology import DescribedDevice
 from kiln.core.trace import Tracer
 from kiln.core.transfers import called, calling
 from kiln.execution.compilation import CachedProgram
 from kiln.execution.execution_guards import check_execution
 from kiln.execution.inspection import inspect_program
-from kiln.execution.nonfinite import kept_for_search
 from kiln.execution.placement import Placer, Run
 from kiln.execution.sized_programs import ProgramForSizes
 from kiln.ir.formats import format_of
-from kiln.ir.ref_type import is_ref_type
+from kiln.ir.ref_type import is_ref_type, takes_refs
 from kiln.ir.sharding import Sharding, SingleDeviceSharding
 from kiln.ir.types import ShapedArray
 from kiln.jit.argument_binding import CallForm, flatten_call, in_tree_of, respelled
 from kiln.jit.argument_types import leaf_type
-from kiln.jit.compiled_sizes import OtherSizes, RunForSizes
 from kiln.jit.entry import Recording
-from kiln.jit.references import storing
 from kiln.jit.stage import Committed, Stage
+
+if TYPE_CHECKING:
+    from kiln.jit.compiled_sizes import OtherSizes, RunForSizes
 
 _ARRAYS = {ConcreteArray}
 
@@ -78,10 +77,10 @@ class Compiled(Stage):
             self._run = placer.run_at(place, placer.is_chosen(committed, place))
         self._takes_refs = takes_refs(recording.jaxpr)
         if self._takes_refs:
-            self._run = storing(self._run, recording.jaxpr)
+            self._run = references.storing(self._run, recording.jaxpr)
         self._other_sizes: OtherSizes | None = None
         if isinstance(self._program, ProgramForSizes):
-            self._other_sizes = OtherSizes(recording, placer, len(consts))
+            self._other_sizes = compiled_sizes.OtherSizes(recording, placer, len(consts))
         self._wanted = self._in_avals()
         self._accepted = self._wanted
         self._tree = settled(form.tree)
@@ -131,7 +130,7 @@ class Compiled(Stage):
             self._placer.note_moves(values, self._place)
         if not opts.checks_values or self._takes_refs:
             return self._run(values) if sized is None else sized.run(values)
-        kept = kept_for_search(values) if self.donate_argnums else values
+        kept = nonfinite.kept_for_search(values) if self.donate_argnums else values
         run, jaxpr = sized or (self._run, self._recording.jaxpr)
         outs = run(values)
         inspect_program(self.fun_name, jaxpr, kept, outs)
@@ -306,7 +305,7 @@ class Compiled(Stage):
     @property
     def _stored(self) -> int:
         """How many results of the program are stored in references, before the others."""
-        return writes(self._recording.jaxpr).count(True) if self._takes_refs else 0
+        return discharge.writes(self._recording.jaxpr).count(True) if self._takes_refs else 0
 
     def _out_shardings(self) -> Sequence[Sharding]:
         if self._place is not None:
@@ -363,7 +362,8 @@ class Compiled(Stage):
         Raises: ValueError if the engine does not know.
         """
         program = self._program
-        return explained(program.executable, self.fun_name, program.engine.name)
+        text: str = memory_text.explained(program.executable, self.fun_name, program.engine.name)
+        return text
 
     def parts(self) -> Parts:
         """Return what the program is made of."""

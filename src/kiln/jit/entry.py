@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any
 
+from kiln.base.lazy import discharge, references
 from kiln.base.named_tuples import NamedTuple
 from kiln.content.by_content import Slots, constants_from
 from kiln.content.fingerprint import Content
-from kiln.control.discharge import discharged, has_refs, takes_refs
 from kiln.core.array import ConcreteArray, copied
 from kiln.core.ref import Ref
 from kiln.core.trace import Tracer, state
@@ -20,12 +20,12 @@ from kiln.execution.compilation import CachedProgram
 from kiln.execution.placement import PlacementRequest, Placer
 from kiln.ir.effects import HELD
 from kiln.ir.jaxpr import Jaxpr
+from kiln.ir.ref_type import has_refs, takes_refs
 from kiln.ir.size_values import is_nonzero
 from kiln.ir.sizes import Size
 from kiln.jit.compiler_options import Settings
 from kiln.jit.explain import Record
 from kiln.jit.history import History
-from kiln.jit.references import in_order
 
 
 class Origin(NamedTuple):
@@ -168,8 +168,9 @@ class Recording:
 
     def _without_refs(self) -> Jaxpr:
         if takes_refs(self.jaxpr):
-            return in_order(self.jaxpr)
-        return discharged(self.jaxpr) if has_refs(self.jaxpr) else self.jaxpr
+            ordered: Jaxpr = references.in_order(self.jaxpr)
+            return ordered
+        return discharge.discharged(self.jaxpr) if has_refs(self.jaxpr) else self.jaxpr
 
     @property
     def programs(self) -> list[CachedProgram]:

@@ -5,7 +5,6 @@ Signatures are made in `signature.py`, which names their parts.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -44,7 +43,6 @@ class Difference(NamedTuple):
 _OF_ARGUMENTS = ("shape", "dtype", "weak type", "structure")
 
 
-@dataclasses.dataclass
 class Record:
     """One trace, or one program compiled again, and the reason.
 
@@ -55,12 +53,24 @@ class Record:
     evicted from the cache). `source` is the user's file:line. `differences` has all of them.
     """
 
-    function: str
-    definition: str
-    differences: tuple[Difference, ...]
-    source: str
-    trace_seconds: float = 0.0
-    compile_seconds: float = 0.0
+    def __init__(
+        self,
+        function: str,
+        definition: str,
+        differences: tuple[Difference, ...],
+        source: str,
+        trace_seconds: float = 0.0,
+        compile_seconds: float = 0.0,
+    ) -> None:
+        self.function = function
+        self.definition = definition
+        self.differences = differences
+        self.source = source
+        self.trace_seconds = trace_seconds
+        self.compile_seconds = compile_seconds
+
+    def __repr__(self) -> str:
+        return f"Record({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
 
     @property
     def argument(self) -> str:

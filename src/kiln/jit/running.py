@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kiln.base.config import Options, options
+from kiln.base.lazy import references
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import tree_unflatten
 from kiln.control.call import jit_p
@@ -21,7 +22,6 @@ from kiln.ir.assumptions import assume_not_zero
 from kiln.jit.compiler_options import Settings, nested, of_whole_programs
 from kiln.jit.entry import Entry
 from kiln.jit.placement_options import constrained
-from kiln.jit.references import on_contents
 
 
 def run(entry: Entry, values: Sequence[Any], opts: Options) -> list[Any]:
@@ -67,7 +67,9 @@ def bind(
         is_usual = opts.jit and opts.default_device is None
         if request is NO_REQUEST and state.trace is state.root and is_usual:
             if not recorded.is_temporary:
-                return on_contents(recorded.jaxpr, recorded.name).run(values, settings)
+                on_contents = references.on_contents(recorded.jaxpr, recorded.name)
+                found: Sequence[Any] = on_contents.run(values, settings)
+                return found
     if recorded.assumed:
         assume_not_zero(recorded.assumed)
     if request.in_shardings:

@@ -6,17 +6,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kiln.base.config import options
 from kiln.base.errors import three_lines
+from kiln.base.lazy import whole_program
 from kiln.base.source import api_boundary, current_source
-from kiln.control.discharge import takes_refs
 from kiln.core.engine import Compiler, Placement, Program
 from kiln.execution.engine_choice import compiler_of, engine_for, is_host_compiler
 from kiln.execution.placement import Placer
 from kiln.ir.jaxpr import ClosedJaxpr
 from kiln.ir.own_effects import OwnEffect
+from kiln.ir.ref_type import takes_refs
 from kiln.ir.size_values import evaluate
 from kiln.ir.sizes import Size
 from kiln.jit.argument_binding import CallForm
@@ -25,7 +26,9 @@ from kiln.jit.compiler_options import merged, settings_of
 from kiln.jit.entry import Recording
 from kiln.jit.stage import Committed, Stage
 from kiln.jit.target import platform_of
-from kiln.jit.whole_program import WholeProgram, whole_program
+
+if TYPE_CHECKING:
+    from kiln.jit.whole_program import WholeProgram
 
 
 class Traced(Stage):
@@ -72,7 +75,10 @@ class Traced(Stage):
                     "pass what they hold, and return what it becomes",
                 )
             )
-        return whole_program(self._placer, self._consts, self._form.order, self._places)
+        made: WholeProgram = whole_program.whole_program(
+            self._placer, self._consts, self._form.order, self._places
+        )
+        return made
 
 
 class Lowered(Stage):

@@ -317,7 +317,6 @@ if _TYPE_CHECKING:
     from kiln.lax.window_shapes import reduce_window_shape_tuple as reduce_window_shape_tuple
     from kiln.ops.accuracy import AccuracyMode as AccuracyMode
     from kiln.ops.accuracy import Tolerance as Tolerance
-    from kiln.ops.contraction import PrecisionLike as PrecisionLike
     from kiln.ops.convolution import conv as conv
     from kiln.ops.convolution import conv_general_dilated as conv_general_dilated
     from kiln.ops.convolution import conv_general_dilated_p as conv_general_dilated_p
@@ -335,6 +334,7 @@ if _TYPE_CHECKING:
     )
     from kiln.ops.dot_algorithms import DotAlgorithm as DotAlgorithm
     from kiln.ops.dot_algorithms import DotAlgorithmPreset as DotAlgorithmPreset
+    from kiln.ops.dot_algorithms import PrecisionLike as PrecisionLike
     from kiln.ops.exchange import all_gather as all_gather
     from kiln.ops.exchange import all_gather_p as all_gather_p
     from kiln.ops.exchange import all_to_all as all_to_all
@@ -385,14 +385,13 @@ __getattr__, __dir__ = _on_first_use(
     "kiln.lax.sums: reduce_sum",
     "kiln.lax.window_shapes: conv_general_permutations conv_general_shape_tuple conv_shape_tuple",
     "kiln.lax.window_shapes: conv_transpose_shape_tuple reduce_window_shape_tuple",
-    "kiln.ops.contraction: PrecisionLike",
     "kiln.ops.convolution: conv conv_general_dilated conv_general_dilated_p",
     "kiln.ops.convolution: conv_with_general_padding",
     "kiln.ops.convolution_numbers: ConvDimensionNumbers conv_dimension_numbers",
     "kiln.ops.convolution_numbers: ConvGeneralDilatedDimensionNumbers",
     "kiln.ops.accuracy: AccuracyMode Tolerance",
     "kiln.ops.convolution_patches: conv_general_dilated_local conv_general_dilated_patches",
-    "kiln.ops.dot_algorithms: DotAlgorithm DotAlgorithmPreset",
+    "kiln.ops.dot_algorithms: DotAlgorithm DotAlgorithmPreset PrecisionLike",
     "kiln.ops.exchange: all_gather all_gather_p all_to_all all_to_all_p ppermute ppermute_p",
     "kiln.ops.exchange: pshuffle psum_scatter pswapaxes reduce_scatter_p",
     "kiln.ops.fft: FftType fft fft_p",

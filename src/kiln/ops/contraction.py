@@ -17,6 +17,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.config import options
 from kiln.base.errors import three_lines
+from kiln.base.lazy import dot_algorithms
 from kiln.base.source import current_source
 from kiln.core.absent import Zero, is_linear
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
@@ -24,7 +25,6 @@ from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
 from kiln.ir.types import NO_SUMS, NOWHERE, ShapedArray
 from kiln.ops.conversion import convert_element_type
-from kiln.ops.dot_algorithms import DotAlgorithm, DotAlgorithmPreset, names_algorithm
 from kiln.ops.edge_semantics import convert
 from kiln.ops.families import add
 from kiln.ops.out_sharding import contracted, sharded
@@ -60,7 +60,6 @@ _PRECISIONS: dict[str, Precision] = {
     "highest": Precision.HIGHEST,
     "float32": Precision.HIGHEST,
 }
-PrecisionLike = Precision | str | DotAlgorithm | DotAlgorithmPreset | tuple[Any, Any] | None
 PrecisionPair = tuple[Precision, Precision]
 
 
@@ -73,10 +72,10 @@ def canonical_precision(precision: Any) -> PrecisionPair | None:
         precision = options().default_matmul_precision
         if precision is None:
             return None
-    if names_algorithm(precision):
-        return Precision.HIGHEST, Precision.HIGHEST
     pair = precision if isinstance(precision, (tuple, list)) else (precision, precision)
     found = [_precision(p) for p in pair]
+    if None in found and dot_algorithms.names_algorithm(precision):
+        return Precision.HIGHEST, Precision.HIGHEST
     if len(found) != 2 or None in found:
         raise ValueError(
             three_lines(

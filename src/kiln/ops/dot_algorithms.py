@@ -10,6 +10,7 @@ import enum
 from typing import Any
 
 from kiln.base.named_tuples import NamedTuple
+from kiln.ops.contraction import Precision
 
 
 class DotAlgorithm(NamedTuple):
@@ -43,6 +44,9 @@ class DotAlgorithmPreset(enum.Enum):
     TF32_TF32_F32_X3 = enum.auto()
     F32_F32_F32 = enum.auto()
     F64_F64_F64 = enum.auto()
+
+
+PrecisionLike = Precision | str | DotAlgorithm | DotAlgorithmPreset | tuple[Any, Any] | None
 
 
 def names_algorithm(precision: Any) -> bool:

@@ -174,9 +174,10 @@ def backward(
 
         for atom, given in zip(jaxpr.outvars, cotangents, strict=True):
             accumulate(atom, given)
+        asked = _pulling_zeros(jaxpr, pending) if cts else ()
         for eqn in reversed(pending):
             outs = [cts.pop(v, None) for v in eqn.outvars]
-            if all(ct is None for ct in outs):
+            if all(ct is None for ct in outs) and eqn not in asked:
                 continue
             operands = [
                 v.val  # type: ignore[union-attr]
@@ -209,6 +210,20 @@ def backward(
         for v, x in zip(jaxpr.invars, args, strict=True)
         if type(x) is Linear
     ]
+
+
+def _pulling_zeros(jaxpr: Jaxpr, pending: Sequence[Eqn]) -> Sequence[Eqn]:
+    """Return the equations that are transposed whatever their cotangents, if a result uses them."""
+    if not any(eqn.primitive.pulls_zeros for eqn in pending):
+        return ()
+    found: list[Eqn] = []
+    used = set(jaxpr.outvars)
+    for eqn in reversed(pending):
+        if not used.isdisjoint(eqn.outvars):
+            used.update(eqn.invars)
+            if eqn.primitive.pulls_zeros:
+                found.append(eqn)
+    return found
 
 
 def _tells_shardings(jaxpr: Jaxpr) -> bool:

@@ -53,6 +53,12 @@ print(float(jax.grad(jnp.sin)(0.0)))
     assert door(text, decoy) == "1.0\n"
 
 
+def test_libraries_know_jitted_functions_by_their_class(decoy: Path) -> None:
+    text = "import jax; print(type(jax.jit(abs)), type(jax.vmap(abs)))"
+    assert "PjitFunction" in door(text, decoy).partition("'>")[0]
+    assert "Pjit" not in run("-c", "import kiln; print(type(kiln.jit(abs)))").stdout
+
+
 def test_random_numbers_are_those_of_current_jax(decoy: Path) -> None:
     text = "import jax; print(jax.random.normal(jax.random.key(0), (2,)).tolist())"
     assert door(text, decoy).startswith("[1.6226")

@@ -110,3 +110,20 @@ def test_flags_have_their_defaults_once_they_are_parsed() -> None:
     wanted = run("-c", FLAGS.replace("import kiln.as_jax\n", "")).stdout
     assert wanted.splitlines() == ["not parsed", "its default"]
     assert run("-c", FLAGS).stdout == wanted
+
+
+def test_excluded_files_are_a_list_that_libraries_change() -> None:
+    text = """
+import sys
+import kiln.as_jax
+from jax._src import traceback_util
+
+frame = sys._getframe()
+shown = [traceback_util.include_frame(frame)]
+traceback_util.register_exclusion(frame.f_code.co_filename)
+shown.append(traceback_util.include_frame(frame))
+traceback_util._exclude_paths.remove(frame.f_code.co_filename)
+shown.append(traceback_util.include_frame(frame))
+print(shown)
+"""
+    assert run("-c", text).stdout == "[True, False, True]\n"

@@ -197,7 +197,7 @@ def test_pure_callback_results_are_pytrees_of_the_declared_types():
 @pytest.mark.parametrize("wrap", [lambda fun: fun, kiln.jit])
 def test_wrong_results(wrap, result, message):
     fun = wrap(lambda x: kiln.pure_callback(lambda _: result, SCALAR, x))
-    with pytest.raises(RuntimeError, match=message):
+    with pytest.raises(kiln.errors.JaxRuntimeError, match=message):
         fun(1.0).block_until_ready()
 
 
@@ -206,8 +206,10 @@ def test_exceptions_surface_with_their_text(wrap):
     def host(x):
         raise ValueError("the host says no")
 
-    with pytest.raises(Exception, match="the host says no"):
-        wrap(lambda x: kiln.pure_callback(host, SCALAR, x))(1.0).block_until_ready()
+    for call in (kiln.pure_callback, io_callback):
+        with pytest.raises(kiln.errors.JaxRuntimeError, match="the host says no") as caught:
+            wrap(lambda x, call=call: call(host, SCALAR, x))(1.0).block_until_ready()
+        assert type(caught.value.__cause__) is ValueError
 
 
 def test_unsupported_transformations():

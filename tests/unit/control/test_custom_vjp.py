@@ -328,3 +328,47 @@ def test_nondiff_arguments_by_name():
     g.defvjp(lambda fun, x, n: (fun(x), None), lambda fun, n, _, ct: (n * ct,))
     value, slope = kiln.value_and_grad(lambda x: g(jnp.cos, x, 5.0))(0.0)
     assert (float(value), float(slope)) == (1.0, 5.0)
+
+
+def test_a_rule_runs_for_cotangents_that_are_zero() -> None:
+    """As scales of 8-bit floats need it: they are what the rule says, whatever comes back."""
+
+    @kiln.custom_vjp
+    def scaled(h):
+        return 2 * h, h.sum()
+
+    scaled.defvjp(lambda h: (scaled(h), h), lambda h, cts: (h + 7 + cts[0],))
+
+    @kiln.custom_vjp
+    def product(a, b):
+        return a * b
+
+    product.defvjp(lambda a, b: (a * b, None), lambda _, ct: (None, None))
+
+    def used(h):
+        return product(*scaled(h)).sum() + h[0]
+
+    def unused(h):
+        scaled(h)
+        return h[0]
+
+    def stopped(h):
+        return kiln.lax.stop_gradient(product(*scaled(h))).sum() + h[0]
+
+    def looped(h):
+        step = lambda total, x: (total + product(*scaled(h * x)).sum(), None)
+        return kiln.lax.scan(step, 0.0, jnp.arange(2.0))[0] + h[0]
+
+    h = jnp.arange(3.0)
+    for wrap in (
+        lambda f: kiln.grad(f)(h),
+        lambda f: kiln.jit(kiln.grad(f))(h),
+        lambda f: kiln.grad(kiln.jit(f))(h),
+        lambda f: kiln.grad(kiln.checkpoint(f))(h),
+        lambda f: kiln.vmap(kiln.grad(f))(h[None])[0],
+        lambda f: kiln.vjp(f, h)[1](1.0)[0],
+    ):
+        assert wrap(used).tolist() == [8, 8, 9]
+        assert wrap(looped).tolist() == [8, 8, 9]
+        assert wrap(unused).tolist() == [1, 0, 0]
+        assert wrap(stopped).tolist() == [1, 0, 0]

@@ -183,6 +183,13 @@ def test_numbers_of_collectives() -> None:
     close(places, np.array([0, 0, 1, 1], np.float32))
 
 
+def test_results_are_sharded_as_written() -> None:
+    for spec in (P(), P(None), P("x"), P("x", None), P(None, "x"), P(None, None)):
+        f = over(lambda v: v, spec, spec)
+        assert f(SQUARE).sharding.spec == spec
+        assert kiln.jit(f)(SQUARE).sharding.is_equivalent_to(f(SQUARE).sharding, 2)
+
+
 def test_results_are_cut_as_told() -> None:
     out = over(lambda v: v + 1, BOTH, BOTH)(SQUARE)
     assert out.sharding == NamedSharding(MESH, BOTH)
