@@ -50,8 +50,9 @@ from kiln.ir.jaxpr import Eqn, Jaxpr, Var
 from kiln.ir.mesh import PartitionSpec
 from kiln.ir.own_effects import check_allowed, control_flow_allowed_effects
 from kiln.ir.rewrite import canonical
+from kiln.ir.sums import NOWHERE, Varying
 from kiln.ir.told_types import is_split_alike
-from kiln.ir.types import NOWHERE, ShapedArray, Varying
+from kiln.ir.types import ShapedArray
 from kiln.ir.user_code import holds_user_code, is_shareable
 from kiln.ops.collective import varied, vary_p
 from kiln.ops.conversion import convert_element_type

@@ -30,8 +30,9 @@ from kiln.core.ref import Ref
 from kiln.core.staging import eval_jaxpr, stage_pure
 from kiln.core.trace import Tracer, aval_of, state
 from kiln.ir.jaxpr import Jaxpr, Var
+from kiln.ir.sums import Varying
 from kiln.ir.told_types import is_split_alike
-from kiln.ir.types import ShapedArray, Varying
+from kiln.ir.types import ShapedArray
 from kiln.ops.collective import varied
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.elementwise import clamp, ne

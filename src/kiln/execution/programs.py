@@ -18,8 +18,9 @@ from kiln.ir.operation import Operation
 from kiln.ir.own_effects import check_lowerable
 from kiln.ir.rewrite import drop_inputs, eliminate_dead_code
 from kiln.ir.sharding import NamedSharding, Sharding
+from kiln.ir.sums import NOWHERE, Varying
 from kiln.ir.told_types import compiler_decides, has_unreduced, is_told
-from kiln.ir.types import NOWHERE, ShardedArray, Varying, plain, with_split
+from kiln.ir.types import ShardedArray, plain, with_split
 
 
 def program_of(

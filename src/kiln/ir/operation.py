@@ -23,7 +23,7 @@ from typing import Any
 from kiln.base.errors import MissingRule, ShardingTypeError
 from kiln.base.source import current_source
 from kiln.ir.effects import NO_EFFECTS, Effects
-from kiln.ir.types import NOWHERE, Varying
+from kiln.ir.sums import NOWHERE, Varying
 
 
 class Operation:

@@ -9,7 +9,8 @@ from kiln.base.config import options
 from kiln.base.errors import ShardingTypeError, three_lines
 from kiln.base.source import current_source
 from kiln.ir.mesh import Mesh
-from kiln.ir.types import NO_SUMS, ShardedArray
+from kiln.ir.sums import NO_SUMS
+from kiln.ir.types import ShardedArray
 
 
 def is_told(avals: Iterable[Any]) -> bool:

@@ -21,38 +21,20 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.config import options
 from kiln.base.errors import ShardingTypeError, three_lines
-from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
 from kiln.ir.abstract_mesh import EMPTY
 from kiln.ir.manual_axes import ManualAxisType
 from kiln.ir.mesh import UNCONSTRAINED, PartitionSpec, axes_of
 from kiln.ir.sharding import NamedSharding, Sharding
 from kiln.ir.sizes import Dim, product
+from kiln.ir.sums import NO_SUMS, NOWHERE, Sums, Varying
 
 Shape = tuple[Dim, ...]
-Varying = frozenset[Any]
-"""Names of mesh axes."""
-NOWHERE: Varying = frozenset()
 
 _ADDRESSABLE = 2**63 - 1
 """The largest size of an array in bytes: XLA crashes the process for larger ones."""
 _SURELY = 2**58
 """A number of elements that is within the limit for every dtype."""
-
-
-class Sums(NamedTuple):
-    """Along which mesh axes an array is unreduced (a part of a sum), and along which reduced."""
-
-    unreduced: Varying = NOWHERE
-    reduced: Varying = NOWHERE
-
-    @property
-    def dual(self) -> Sums:
-        """Those of a cotangent: copies of a value pull back to parts of a sum, and vice versa."""
-        return Sums(self.reduced, self.unreduced)
-
-
-NO_SUMS = Sums()
 
 
 class AbstractValue:

@@ -23,7 +23,8 @@ from kiln.core.trace import Tracer, aval_of, axis_kind_of, axis_size_of, state
 from kiln.ir.effects import Effects, named_axis
 from kiln.ir.operation import Operation
 from kiln.ir.sizes import Dim, product
-from kiln.ir.types import NOWHERE, ShapedArray, Varying
+from kiln.ir.sums import NOWHERE, Varying
+from kiln.ir.types import ShapedArray
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.elementwise import add, div, mul
 from kiln.ops.families import constant

@@ -23,7 +23,8 @@ from kiln.core.absent import Zero, is_linear
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
-from kiln.ir.types import NO_SUMS, NOWHERE, ShapedArray
+from kiln.ir.sums import NO_SUMS, NOWHERE
+from kiln.ir.types import ShapedArray
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.edge_semantics import convert
 from kiln.ops.families import add

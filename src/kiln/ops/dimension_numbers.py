@@ -303,3 +303,21 @@ def check_sizes(name: str, shape: Sequence[Dim]) -> None:
                 "give sizes from 0",
             )
         )
+
+
+def as_size(given: Any, sizes: Any) -> int:
+    """Return a size of a shape as an int.
+
+    Raises: TypeError for what is none.
+    """
+    try:
+        return operator.index(given)
+    except TypeError as error:
+        raise TypeError(
+            three_lines(
+                f"reshape to {sizes!r:.80} at {current_source()}",
+                "Shapes must be 1D sequences of concrete values of integer type, got "
+                f"{given!r:.60} of type {type(given)}",
+                "give sizes that are ints",
+            )
+        ) from error

@@ -23,7 +23,8 @@ from kiln.core.array_type import Array, ArrayLike
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of, is_typed, state
 from kiln.execution.eager_plans import eager
-from kiln.ir.types import NOWHERE, ShapedArray
+from kiln.ir.sums import NOWHERE
+from kiln.ir.types import ShapedArray
 from kiln.ops.accuracy import Accuracy, check_accuracy
 from kiln.ops.out_sharding import joined
 from kiln.ops.out_sums import SUMS, of_elements, passed

@@ -12,7 +12,7 @@ from typing import Any
 
 from kiln.core.staging import refuse
 from kiln.ir.mesh import axes_of
-from kiln.ir.types import NOWHERE, Sums, Varying
+from kiln.ir.sums import NOWHERE, Sums, Varying
 
 _ADD = "add the parts first: kiln.reshard(x, P(...)) without unreduced="
 

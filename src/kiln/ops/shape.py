@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,7 +22,7 @@ from kiln.core.primitive import Unplaced
 from kiln.core.trace import aval_of, is_typed
 from kiln.ir.sizes import Dim, Size, product
 from kiln.ir.types import ShapedArray
-from kiln.ops.dimension_numbers import canonical_axis, check_axes, check_sizes
+from kiln.ops.dimension_numbers import as_size, canonical_axis, check_axes, check_sizes
 from kiln.ops.linear_op import LinearOp
 from kiln.ops.out_sharding import kept, reshaped, sharded
 from kiln.ops.out_sums import check_reduction, names_of
@@ -355,25 +354,11 @@ def reshape(
         x = auto(x)
     if dimensions is not None:
         x = transpose(x, dimensions)
-    new_sizes = tuple([n if type(n) in (int, Size) else _size(n, new_sizes) for n in new_sizes])
+    new_sizes = tuple([n if type(n) in (int, Size) else as_size(n, new_sizes) for n in new_sizes])
     if aval_of(x).shape == new_sizes and is_typed(x):
         return x if out_sharding is None else sharded(x, out_sharding, "reshape")  # type: ignore[return-value]
     found = reshape_p.bind(x, new_sizes=new_sizes, dimensions=None)
     return found if out_sharding is None else sharded(found, out_sharding, "reshape")
-
-
-def _size(given: Any, sizes: Any) -> int:
-    try:
-        return operator.index(given)
-    except TypeError as error:
-        raise TypeError(
-            three_lines(
-                f"reshape to {sizes!r:.80} at {current_source()}",
-                "Shapes must be 1D sequences of concrete values of integer type, got "
-                f"{given!r:.60} of type {type(given)}",
-                "give sizes that are ints",
-            )
-        ) from error
 
 
 def transpose(x: ArrayLike, permutation: Sequence[int]) -> Array:

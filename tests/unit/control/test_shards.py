@@ -38,5 +38,5 @@ def test_types_of_parts() -> None:
     aval = ShapedArray(X.shape, np.dtype(np.float32))
     for spec in SPECS:
         part = part_type(aval, MESH, spec)
-        assert whole_type(part, MESH, spec) == aval
+        assert whole_type(part, MESH, spec, MESH.axis_names) == aval
     assert shard_counts(MESH, P(("y", "x"), None), 3) == [8, 1, 1]
