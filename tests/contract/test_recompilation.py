@@ -45,7 +45,7 @@ X = np.ones(3, np.float32)
             call(X, np.float32(1)),
             ("y", "weak type", "float32[] (weak type)", "float32[]"),
         ),
-        (call([X], 1.0), ("x", "structure", "a leaf", "a list of length 1")),
+        (call([X], 1.0), ("x", "structure", "a pytree leaf", "a list of length 1")),
         (call(X), ("args", "structure", "a tuple of length 2", "a tuple of length 1")),
     ],
 )

@@ -65,8 +65,8 @@ BREAKS = [
     Break(
         "12.5",
         "jit/compiled.py",
-        "wrong = [(n, w, a) for n, w, a in found if not a.same_type(w)]",
-        "wrong = []",
+        "        if wrong:\n            self._refuse_types(wrong, sizes)\n",
+        "",
     ),
     Break(
         "2.9",
@@ -281,8 +281,8 @@ BREAKS = [
     Break(
         "6.6",
         "engines/xla/lowerings/sharding.py",
-        "if partition.count == 1 or partition.manual:\n        return x\n    body",
-        "if True:\n        return x\n    body",
+        "if partition.count == 1 or partition.manual:\n        return x\n    if isinstance",
+        "if True:\n        return x\n    if isinstance",
     ),
     Break(
         "6.3",
@@ -1084,7 +1084,7 @@ UNSEEN = [
     Break(
         "changing-values-forgotten-after-a-call",
         "jit/high.py",
-        "            store(changing, states)\n",
+        "        store(changing, states)\n",
         "",
         ("tests/unit/jit/test_high.py",),
     ),

@@ -203,7 +203,7 @@ def check_construction() -> None:
     y = kiln.make_array_from_single_device_arrays(host.shape, sharding, parts)
     assert np.array_equal(multihost_utils.process_allgather(y, tiled=True), host)
     if local > 1:
-        with pytest.raises(ValueError, match="devices here and needs one array on each"):
+        with pytest.raises(ValueError, match="Expected 2 per-device arrays"):
             kiln.make_array_from_single_device_arrays(host.shape, sharding, parts[:1])
     mine = host[2 * local * here : 2 * local * (here + 1)]
     for shape in (None, host.shape):

@@ -18,7 +18,7 @@ from kiln.base.tree import (
 )
 from kiln.base.wrapping import wraps
 from kiln.control.bodies import arrays_of, check_callable, stage_body
-from kiln.control.shard_map import members_of, shard_map_p
+from kiln.control.shard_map import members_of, mesh_of_members, shard_map_p
 from kiln.control.shards import mesh_inside, part_type, shard_counts, shard_names
 from kiln.core.trace import aval_of
 from kiln.ir.abstract_mesh import AbstractMesh
@@ -115,7 +115,10 @@ def shard_map(
                 a.with_(varying=a.varying.union(shard_names(s)))
                 for a, s in zip(local, specs, strict=True)
             ]
-        with members_of(over.mesh, over.manual, check):
+        with (
+            members_of(over.mesh, over.manual, check),
+            mesh_of_members(over.mesh, over.manual),
+        ):
             body = stage_body("shard_map", fun, in_tree, local)
         result = tree_unflatten(body.out_tree, range(body.out_tree.num_leaves))
         found = over.specs("out_specs", out_specs, result)

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -102,7 +102,7 @@ class ShardMap(Region):
         **members: Any,
     ) -> Any:
         moving = [not is_zero(t) for t in tangents]
-        with members_of(**members):
+        with members_of(**members), mesh_of_members(members["mesh"], members["manual_axes"]):
             both, out_moving = jvp_jaxpr(jaxpr, moving)
         outs = self.bind(
             *primals,
@@ -135,7 +135,7 @@ class ShardMap(Region):
             mesh = mesh_inside(members["mesh"], members["manual_axes"])
             stays = all(name in mesh.explicit_axes for name in names)
             inner = dataclasses.replace(inner, split=(mesh, inner.split[1]) if stays else None)
-        with members_of(**members):
+        with members_of(**members), mesh_of_members(members["mesh"], members["manual_axes"]):
             stacked, at = batch_jaxpr(jaxpr, inner, axes)
         outs = self.bind(
             *xs,
@@ -151,7 +151,10 @@ class ShardMap(Region):
     def partial_eval(self, trace: Any, xs: Sequence[Any], params: dict[str, Any]) -> Any:
         mesh, manual_axes = params["mesh"], params["manual_axes"]
         unknown = [trace.unknown(x) for x in xs]
-        with members_of(mesh, manual_axes, params["check_vma"]):
+        with (
+            members_of(mesh, manual_axes, params["check_vma"]),
+            mesh_of_members(mesh, manual_axes),
+        ):
             parts = split(params["jaxpr"], unknown)
             known, staged = _with_stacked_residuals(parts.known, parts.staged, parts.residuals)
         known_specs = select_by(unknown, params["in_specs"], False)
@@ -200,7 +203,7 @@ class ShardMap(Region):
         moving = [not is_zero(ct) for ct in cts]
         fixed = linear.count(False)
         ct_specs = select_by(moving, out_specs)
-        with members_of(mesh, manual_axes, check_vma):
+        with members_of(mesh, manual_axes, check_vma), mesh_of_members(mesh, manual_axes):
             back, there = pull_back(jaxpr, linear, moving)
             found_specs = select_by(there, select_by(linear, in_specs))
 
@@ -265,7 +268,7 @@ class ShardMap(Region):
     ) -> Any:
         """Give each member the state; go on with that of the first that changes it."""
         count = len(state)
-        with members_of(**members):
+        with members_of(**members), mesh_of_members(members["mesh"], members["manual_axes"]):
             extended = extend(jaxpr)
             stacked = memoized(
                 extended, ("stacked state", count), lambda: _stacked_state(extended, count)
@@ -345,21 +348,17 @@ def _key(params: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(params[k] for k in ("mesh", "manual_axes", "in_specs", "out_specs", "check_vma"))
 
 
-@contextmanager
-def members_of(mesh: Mesh, manual_axes: Axes, check_vma: bool) -> Iterator[None]:
-    """Bind the names of the mesh axes, with types that track what varies if `check_vma`.
+def members_of(mesh: Mesh, manual_axes: Axes, check_vma: bool) -> AbstractContextManager[None]:
+    """Bind the names of the mesh axes, with types that track what varies if `check_vma`."""
+    return axes_bound((name, mesh.shape[name], check_vma) for name in manual_axes)
 
-    The mesh is in force inside, and those axes of it are Manual.
-    """
+
+def mesh_of_members(mesh: Mesh, manual_axes: Axes) -> AbstractContextManager[Any]:
+    """Let the mesh be in force, with those axes of it Manual."""
     here = options().mesh
     # Inside another shard_map, axes of it stay Manual.
     known = () if here is None else here.manual_axes
-    inner = mesh_inside(mesh, (*manual_axes, *known))
-    with (
-        axes_bound((name, mesh.shape[name], check_vma) for name in manual_axes),
-        override(mesh=inner),
-    ):
-        yield
+    return override(mesh=mesh_inside(mesh, (*manual_axes, *known)))
 
 
 def _replicated_axes(manual_axes: Axes, spec: PartitionSpec) -> Axes:

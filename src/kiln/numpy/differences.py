@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from kiln.base.config import override
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, Axes
@@ -162,5 +161,4 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: Any = 1.0, axis: int
     y = moveaxis(y, axis, -1)
     last = len(y.shape) - 1
     pairs = add(slice_in_dim(y, 1, None, 1, last), slice_in_dim(y, 0, -1, 1, last))
-    with override(numpy_rank_promotion="allow"):
-        return multiply(sum(multiply(distance, pairs), -1), 0.5)
+    return multiply(sum(multiply(distance, pairs), -1), 0.5)

@@ -15,7 +15,7 @@ from kiln.base.errors import InconclusiveSizeError
 from kiln.base.records import Record
 from kiln.ir.polynomial import Atom, bounds, terms_of
 from kiln.ir.size_values import evaluate
-from kiln.ir.sizes import Dim, Size, names
+from kiln.ir.sizes import Dim, Size, exact_quotient, names
 
 TYPICAL = 1 << 10
 """The size that a named axis is taken to have where only speed depends on it."""
@@ -73,13 +73,20 @@ def quotient(x: Dim, y: Dim) -> Dim | None:
 
 
 def whole(x: Dim, y: Dim) -> Dim | None:
-    """Return how often y > 0 goes into x >= 0; None if that is not known."""
-    if x.__class__ is int and y.__class__ is int:
+    """Return how often y > 0 goes into x >= 0; None if that is not known without dividing."""
+    if y.__class__ is int:
         return x // y
+    found = exact_quotient(x, y)
+    if found is not None:
+        return found
+    return 0 if _is_below(x, y) else None
+
+
+def _is_below(x: Dim, y: Dim) -> bool:
     try:
-        return x // y
+        return bool(x < y)
     except InconclusiveSizeError:
-        return None
+        return False
 
 
 def is_named(*dims: Any) -> bool:
