@@ -43,8 +43,8 @@ def refuse(tracer: Any, conversion: str, remedy: str | None = None) -> NoReturn:
     said = f"{_SAID[conversion]} with shape {tracer.aval}. " if conversion in _SAID else ""
     raise error(
         three_lines(
-            f"{said}Abstract tracer value encountered where concrete value is expected: "
-            f"{tracer!r}. The problem arose with the `{conversion}` function at {source}, "
+            f"Abstract tracer value encountered where concrete value is expected: "
+            f"{tracer!r}. {said}The problem arose with the `{conversion}` function at {source}, "
             f"{tracer.owner.describe()}.{_because(arguments)}",
             "a traced value has a shape and a dtype but no value: the program is being recorded "
             "for all values at once",
