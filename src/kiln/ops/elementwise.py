@@ -309,7 +309,7 @@ exp_p = Accurate("exp", np.exp, INEXACT, lambda t, o, x: mul(t, o))
 exp2_p = Accurate(
     "exp2", np.exp2, INEXACT, lambda t, o, x: mul(t, mul(constant(float(np.log(2)), x), o))
 )
-expm1_p = Accurate("expm1", np.expm1, INEXACT, lambda t, o, x: mul(t, add(o, constant(1, x))))
+expm1_p = Accurate("expm1", np.expm1, INEXACT, lambda t, o, x: mul(t, exp(x)))
 log_p = Accurate("log", np.log, INEXACT, lambda t, o, x: div(t, x))
 log1p_p = Accurate("log1p", np.log1p, INEXACT, lambda t, o, x: div(t, add(x, constant(1, x))))
 sin_p = Accurate("sin", np.sin, INEXACT, lambda t, o, x: mul(t, cos(x)))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import kiln
+import kiln.numpy as jnp
 from kiln import lax
 
 NAMES = ("cbrt", "cos", "exp", "exp2", "expm1", "log", "log1p", "logistic", "rsqrt", "sin", "sqrt")
@@ -49,3 +50,9 @@ def test_tolerances() -> None:
 def test_tolerances_of_nothing(numbers: dict[str, Any], match: str) -> None:
     with pytest.raises(ValueError, match=match):
         lax.Tolerance(**numbers)
+
+
+def test_the_slope_of_expm1_keeps_its_digits() -> None:
+    for x in (-80.0, -20.0, -1e-3, 3.0):
+        slope = float(kiln.grad(jnp.expm1)(x))
+        assert slope == pytest.approx(float(np.exp(np.float64(np.float32(x)))), rel=1e-6), x

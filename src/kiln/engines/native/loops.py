@@ -14,6 +14,7 @@ from kiln import _runtime
 from kiln.base.records import Record
 from kiln.ir.operation import Operation
 from kiln.ops import conversion, cumulative, elementwise, product, reduction, shape
+from kiln.ops.families import Accurate, Comparison, Elementwise
 
 Dtype = np.dtype[Any]
 
@@ -224,13 +225,17 @@ STEPS: dict[Operation, Callable[..., list[Step] | None]] = {
 """How primitives are computed whose meaning is no ufunc."""
 
 
+_BY_UFUNC = (Elementwise, Comparison, Accurate)
+"""The classes whose meaning is a ufunc of the operands alone; others may take more."""
+
+
 def steps_of(
     primitive: Any, params: dict[str, Any], operands: Sequence[Dtype], result: Dtype
 ) -> list[Step] | None:
     """Return the loops that compute an elementwise primitive, or None."""
     if primitive in STEPS:
         return STEPS[primitive](operands, result, **params)
-    if params or type(primitive) not in (elementwise.Elementwise, elementwise.Comparison):
+    if params or type(primitive) not in _BY_UFUNC:
         return None
     loop = loop_for(primitive.meaning, operands, result)
     return loop and [Step(loop, range(len(operands)), result)]

@@ -13,8 +13,16 @@ from kiln.core.engine import make_plan
 from kiln.core.meaning import meaning
 from kiln.core.staging import stage_pure
 from kiln.core.trace import aval_of
-from kiln.engines.native.loops import copy_loop, loop_for, named_loop, select_loop, steps_of
+from kiln.engines.native.loops import (
+    STEPS,
+    copy_loop,
+    loop_for,
+    named_loop,
+    select_loop,
+    steps_of,
+)
 from kiln.ops import conversion, elementwise
+from kiln.ops.families import Elementwise
 
 FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3e38, -3e38, 1e-45, 0.49999997]
 FLOATS += [np.inf, -np.inf, np.nan, 127.5, 255.0, 256.0, -128.0, 2147483648.0, -2147483904.0, 1e19]
@@ -126,3 +134,17 @@ def test_operations_on_numbers_are_loops_in_plans(name: str) -> None:
     f32 = np.dtype(np.float32)
     result = f32 if name in ("add", "sub", "mul", "max") else np.dtype(bool)
     assert steps_of(primitive, {}, [f32, f32], result)
+
+
+def test_each_ufunc_that_has_a_loop_is_one_in_plans() -> None:
+    f32 = np.dtype(np.float32)
+    found = []
+    for primitive in vars(elementwise).values():
+        meaning = getattr(primitive, "meaning", None)
+        if isinstance(primitive, Elementwise) and isinstance(meaning, np.ufunc):
+            operands = [f32] * meaning.nin
+            if loop_for(meaning, operands, f32):
+                found.append(primitive.name)
+                # What takes parameters has steps of its own.
+                assert primitive in STEPS or steps_of(primitive, {}, operands, f32), primitive.name
+    assert len(found) >= 20 and {"exp", "sin", "log", "sqrt", "tanh"} <= {*found}
