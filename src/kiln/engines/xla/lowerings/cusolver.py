@@ -2,64 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from kiln.core.primitive import Primitive
 from kiln.engines.xla.builder import Builder, Lowering, Value
-from kiln.engines.xla.lowerings.pivots import permutation_of
-from kiln.engines.xla.lowerings.routines import call, finite_or_zero, nan_unless, succeeded
+from kiln.engines.xla.lowerings import factors
+from kiln.engines.xla.lowerings.factors import INT, Out
+from kiln.engines.xla.lowerings.routines import call
 from kiln.ir.sizes import Dim, minimum
-from kiln.ir.types import ShapedArray
 from kiln.ops import linalg, orthogonal, spectral
 from kiln.ops.matrices import adjoint, real_dtype
-from kiln.ops.matrices import lower as lower_triangle
 from kiln.ops.static_slicing import slice_in_dim
 
-Out = Sequence[ShapedArray]
-_INT = np.dtype(np.int32)
 _JACOBI_UP_TO = 1024
 """Rows and columns for which Jacobi's method is faster than the iteration by QR."""
 
 
 def _cholesky(b: Builder, out: Out, x: Value) -> Value:
-    results = [(x.shape, x.dtype, 2), (x.shape[:-2], _INT, 0)]
-    factor, info = call(b, "cusolver_potrf_ffi", [(x, 2)], results, "lower = true", [(0, 0)])
-    found: Value = b.lower_fun(lower_triangle, nan_unless(b, succeeded(b, info), factor))
-    return found
+    return factors.cholesky(b, x, "cusolver_potrf_ffi", "lower = true")
 
 
 def _lu(b: Builder, out: Out, x: Value) -> list[Value]:
-    stack, (rows, columns) = x.shape[:-2], x.shape[-2:]
-    results = [(x.shape, x.dtype, 2), ((*stack, minimum(rows, columns)), _INT, 1), (stack, _INT, 0)]
-    factors, pivots, info = call(b, "cusolver_getrf_ffi", [(x, 2)], results, overwritten=[(0, 0)])
-    factors = nan_unless(b, b.compare("GE", info, b.like(0, info)), factors)
-    pivots = b.apply("subtract", pivots, b.like(1, pivots))
-    return [factors, pivots, permutation_of(b, pivots, rows)]
+    return factors.lu(b, x, "cusolver_getrf_ffi")
 
 
 def _geqrf(b: Builder, out: Out, x: Value) -> list[Value]:
-    results = [(x.shape, x.dtype, 2), (out[1].shape, x.dtype, 1)]
-    return call(b, "cusolver_geqrf_ffi", [(x, 2)], results, overwritten=[(0, 0)])
+    return factors.geqrf(b, out, x, "cusolver_geqrf_ffi")
 
 
 def _householder_product(b: Builder, out: Out, a: Value, taus: Value) -> Value:
-    operands, results = [(a, 2), (taus, 1)], [(a.shape, a.dtype, 2)]
-    return call(b, "cusolver_orgqr_ffi", operands, results, overwritten=[(0, 0)])[0]
+    return factors.householder_product(b, a, taus, "cusolver_orgqr_ffi")
 
 
 def _eigh(b: Builder, out: Out, x: Value, *, lower: bool, **_: Any) -> list[Value]:
-    results = [
-        (x.shape, x.dtype, 2),
-        (out[1].shape, out[1].dtype, 1),
-        (x.shape[:-2], _INT, 0),
-    ]
     config = f"algorithm = 0 : ui8, lower = {str(lower).lower()}"
-    vectors, values, info = call(b, "cusolver_syevd_ffi", [(x, 2)], results, config, [(0, 0)])
-    good = succeeded(b, info)
-    return [nan_unless(b, good, vectors), nan_unless(b, good, values)]
+    return factors.eigh(b, out, x, "cusolver_syevd_ffi", config)
 
 
 def _svd(
@@ -74,16 +51,12 @@ def _svd(
 ) -> list[Value]:
     rows, columns = x.shape[-2:]
     count = minimum(rows, columns)
-    finite, x = b.lower_fun(finite_or_zero, x)
     sizes = (rows, columns) if full_matrices else (count, count)
     by_qr = algorithm is spectral.SvdAlgorithm.QR or max(rows, columns) > _JACOBI_UP_TO
-    if by_qr:
-        values, u, vt, info = _by_qr(b, x, count, sizes, full_matrices, compute_uv)
-    else:
-        values, u, vt, info = _by_jacobi(b, x, count, sizes, full_matrices, compute_uv)
-    good = b.apply("and", succeeded(b, info), finite)
-    wanted = [values, u, vt] if compute_uv else [values]
-    return [nan_unless(b, good, found) for found in wanted]
+    factored = _by_qr if by_qr else _by_jacobi
+    return factors.svd(
+        b, x, compute_uv, lambda x: factored(b, x, count, sizes, full_matrices, compute_uv)
+    )
 
 
 def _by_jacobi(
@@ -98,7 +71,7 @@ def _by_jacobi(
         ((*stack, count), real_dtype(x.dtype), 1),
         ((*stack, rows, left), x.dtype, 2),
         ((*stack, columns, right), x.dtype, 2),
-        (stack, _INT, 0),
+        (stack, INT, 0),
     ]
     config = f"compute_uv = {str(vectors).lower()}, full_matrices = {str(not economic).lower()}"
     _, values, u, v, info = call(b, "cusolver_gesvdj_ffi", [(x, 2)], results, config, [(0, 0)])
@@ -123,7 +96,7 @@ def _by_qr(
         (x.shape, x.dtype, core),
         ((*stack, count), real_dtype(x.dtype), 1),
         *((right, left) if wide else (left, right)),
-        (stack, _INT, 0),
+        (stack, INT, 0),
     ]
     flags = {"compute_uv": vectors, "full_matrices": full, "transposed": wide}
     config = ", ".join(f"{name} = {str(flag).lower()}" for name, flag in flags.items())

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from kiln.core.primitive import Primitive
 from kiln.engines.xla.builder import Builder, Lowering, Value
-from kiln.engines.xla.lowerings.conversion import convert
-from kiln.engines.xla.lowerings.pivots import permutation_of
-from kiln.engines.xla.lowerings.routines import call, finite_or_zero, nan_unless, succeeded
+from kiln.engines.xla.lowerings import factors
+from kiln.engines.xla.lowerings.factors import INT, Out
+from kiln.engines.xla.lowerings.routines import call, nan_unless, succeeded
 from kiln.ir.sizes import minimum
-from kiln.ir.types import ShapedArray
 from kiln.ops import linalg, orthogonal, spectral
-from kiln.ops.contraction import accumulator_dtype
-from kiln.ops.matrices import conjugated, real_dtype
-from kiln.ops.matrices import lower as lower_triangle
+from kiln.ops.matrices import real_dtype
 
-Out = Sequence[ShapedArray]
-_INT = np.dtype(np.int32)
 _LETTERS = {"<f4": "s", "<f8": "d", "<c8": "c", "<c16": "z"}
 
 
@@ -28,22 +20,13 @@ def _letter(text: str) -> str:
     return f"{ord(text)} : ui8"
 
 
-def _call(
-    b: Builder, routine: str, operands: Sequence[tuple[Value, int]], *rest: Any, **named: Any
-) -> list[Value]:
-    """Call a LAPACK routine by its name without the letter of its type."""
-    return call(
-        b, f"lapack_{_LETTERS[operands[0][0].dtype.str]}{routine}_ffi", operands, *rest, **named
-    )
+def _target(x: Value, routine: str) -> str:
+    """Return what a LAPACK routine is called for a type, by its name without the type's letter."""
+    return f"lapack_{_LETTERS[x.dtype.str]}{routine}_ffi"
 
 
 def _cholesky(b: Builder, out: Out, x: Value) -> Value:
-    stack = x.shape[:-2]
-    results = [(x.shape, x.dtype, 2), (stack, _INT, 0)]
-    factor, info = _call(b, "potrf", [(x, 2)], results, f"uplo = {_letter('L')}", [(0, 0)])
-    factor = nan_unless(b, succeeded(b, info), factor)
-    found: Value = b.lower_fun(lower_triangle, factor)
-    return found
+    return factors.cholesky(b, x, _target(x, "potrf"), f"uplo = {_letter('L')}")
 
 
 def _triangular_solve(
@@ -58,60 +41,44 @@ def _triangular_solve(
     conjugate_a: bool,
     unit_diagonal: bool,
 ) -> Value:
-    dtype = accumulator_dtype(x.dtype, y.dtype, y.dtype)
-    x, wide = convert(b, x, dtype), convert(b, y, dtype)
-    if conjugate_a and not transpose_a:
-        x = b.lower_fun(conjugated, x)
-    mode = ("C" if conjugate_a else "T") if transpose_a else "N"
-    config = (
-        f"diag = {_letter('U' if unit_diagonal else 'N')}, "
-        f"side = {_letter('L' if left_side else 'R')}, trans_x = {_letter(mode)}, "
-        f"uplo = {_letter('L' if lower else 'U')}"
-    )
-    results = [(y.shape, dtype, 2)]
-    (found,) = _call(b, "trsm", [(x, 2), (wide, 2)], results, config, [(0, 1)])
-    return convert(b, found, y.dtype)
+    def solved(x: Value, y: Value, mode: str) -> Value:
+        config = (
+            f"diag = {_letter('U' if unit_diagonal else 'N')}, "
+            f"side = {_letter('L' if left_side else 'R')}, trans_x = {_letter(mode)}, "
+            f"uplo = {_letter('L' if lower else 'U')}"
+        )
+        results = [(y.shape, y.dtype, 2)]
+        return call(b, _target(x, "trsm"), [(x, 2), (y, 2)], results, config, [(0, 1)])[0]
+
+    return factors.triangular_solve(b, x, y, transpose_a, conjugate_a, ("N", "T", "C"), solved)
 
 
 def _lu(b: Builder, out: Out, x: Value) -> list[Value]:
-    stack, (rows, columns) = x.shape[:-2], x.shape[-2:]
-    results = [(x.shape, x.dtype, 2), ((*stack, minimum(rows, columns)), _INT, 1), (stack, _INT, 0)]
-    factors, pivots, info = _call(b, "getrf", [(x, 2)], results, overwritten=[(0, 0)])
-    # A positive number says where a pivot is zero: the factors are good.
-    factors = nan_unless(b, b.compare("GE", info, b.like(0, info)), factors)
-    pivots = b.apply("subtract", pivots, b.like(1, pivots))
-    return [factors, pivots, permutation_of(b, pivots, rows)]
+    return factors.lu(b, x, _target(x, "getrf"))
 
 
 def _geqrf(b: Builder, out: Out, x: Value) -> list[Value]:
-    results = [(x.shape, x.dtype, 2), (out[1].shape, x.dtype, 1)]
-    return _call(b, "geqrf", [(x, 2)], results, overwritten=[(0, 0)])
+    return factors.geqrf(b, out, x, _target(x, "geqrf"))
 
 
 def _geqp3(b: Builder, out: Out, x: Value) -> list[Value]:
     # Zeros leave all columns free to move.
     free = b.constant(0, out[1])
-    results = [(x.shape, x.dtype, 2), (out[1].shape, _INT, 1), (out[2].shape, x.dtype, 1)]
-    reduced, order, taus = _call(
-        b, "geqp3", [(x, 2), (free, 1)], results, overwritten=[(0, 0), (1, 1)]
-    )
+    results = [(x.shape, x.dtype, 2), (out[1].shape, INT, 1), (out[2].shape, x.dtype, 1)]
+    operands, overwritten = [(x, 2), (free, 1)], [(0, 0), (1, 1)]
+    reduced, order, taus = call(b, _target(x, "geqp3"), operands, results, overwritten=overwritten)
     return [reduced, b.apply("subtract", order, b.like(1, order)), taus]
 
 
 def _householder_product(b: Builder, out: Out, a: Value, taus: Value) -> Value:
     name = "ungqr" if a.dtype.kind == "c" else "orgqr"
-    results = [(a.shape, a.dtype, 2)]
-    return _call(b, name, [(a, 2), (taus, 1)], results, overwritten=[(0, 0)])[0]
+    return factors.householder_product(b, a, taus, _target(a, name))
 
 
 def _eigh(b: Builder, out: Out, x: Value, *, lower: bool, **_: Any) -> list[Value]:
     name = "heevd" if x.dtype.kind == "c" else "syevd"
     config = f"mode = {_letter('V')}, uplo = {_letter('L' if lower else 'U')}"
-    stack = x.shape[:-2]
-    results = [(x.shape, x.dtype, 2), (out[1].shape, out[1].dtype, 1), (stack, _INT, 0)]
-    vectors, values, info = _call(b, name, [(x, 2)], results, config, [(0, 0)])
-    good = succeeded(b, info)
-    return [nan_unless(b, good, vectors), nan_unless(b, good, values)]
+    return factors.eigh(b, out, x, _target(x, name), config)
 
 
 def _svd(
@@ -134,15 +101,12 @@ def _svd(
         ((*stack, count), real_dtype(x.dtype), 1),
         ((*stack, rows, left), x.dtype, 2),
         ((*stack, right, columns), x.dtype, 2),
-        (stack, _INT, 0),
+        (stack, INT, 0),
     ]
-    config = f"mode = {_letter(mode)}"
-    # LAPACK may never return from numbers that are not finite.
-    finite, x = b.lower_fun(finite_or_zero, x)
-    values, u, vt, info = _call(b, name, [(x, 2)], results, config, [(0, 0)])[1:]
-    good = b.apply("and", succeeded(b, info), finite)
-    wanted = [values, u, vt] if compute_uv else [values]
-    return [nan_unless(b, good, found) for found in wanted]
+    config, target = f"mode = {_letter(mode)}", _target(x, name)
+    return factors.svd(
+        b, x, compute_uv, lambda x: call(b, target, [(x, 2)], results, config, [(0, 0)])[1:]
+    )
 
 
 def _eig(
@@ -161,10 +125,10 @@ def _eig(
     results = [
         *[(x.shape[:-1], x.dtype, 1)] * parts,
         *[(x.shape, dtype, 2)] * 2,
-        (stack, _INT, 0),
+        (stack, INT, 0),
     ]
     config = f"compute_left = {modes[0]}, compute_right = {modes[1]}"
-    *values, left, right, info = _call(b, "geev", [(x, 2)], results, config)
+    *values, left, right, info = call(b, _target(x, "geev"), [(x, 2)], results, config)
     w = values[0] if parts == 1 else b.op("stablehlo.complex", values, out[0])
     good = succeeded(b, info)
     chosen = [w, *[v for v, c in zip((left, right), wanted, strict=True) if c]]

@@ -12,16 +12,12 @@ import numpy as np
 
 from kiln.core.primitive import Primitive
 from kiln.engines.xla.builder import Builder, Lowering, Value
-from kiln.engines.xla.lowerings import cusolver, lapack
-from kiln.engines.xla.lowerings.conversion import convert
+from kiln.engines.xla.lowerings import cusolver, factors, lapack
+from kiln.engines.xla.lowerings.factors import Out
 from kiln.engines.xla.lowerings.pivots import permutation_of
 from kiln.ir.types import ShapedArray
 from kiln.ops import linalg
-from kiln.ops.contraction import accumulator_dtype
-from kiln.ops.matrices import conjugated
 from kiln.ops.matrices import lower as lower_triangle
-
-Out = Sequence[ShapedArray]
 
 
 def _cholesky(b: Builder, out: Out, x: Value) -> Value:
@@ -42,16 +38,15 @@ def _triangular_solve(
     conjugate_a: bool,
     unit_diagonal: bool,
 ) -> Value:
-    dtype = accumulator_dtype(x.dtype, y.dtype, y.dtype)
-    x, wide = convert(b, x, dtype), convert(b, y, dtype)
-    if conjugate_a and not transpose_a:
-        x = b.lower_fun(conjugated, x)
-    mode = ("ADJOINT" if conjugate_a else "TRANSPOSE") if transpose_a else "NO_TRANSPOSE"
     flags = {"left_side": left_side, "lower": lower, "unit_diagonal": unit_diagonal}
     attrs = ", ".join(f"{name} = {str(flag).lower()}" for name, flag in flags.items())
-    attrs += f", transpose_a = #stablehlo<transpose {mode}>"
-    found = b.op("stablehlo.triangular_solve", [x, wide], wide.aval, attrs)
-    return convert(b, found, y.dtype)
+
+    def solved(x: Value, y: Value, mode: str) -> Value:
+        told = f"{attrs}, transpose_a = #stablehlo<transpose {mode}>"
+        return b.op("stablehlo.triangular_solve", [x, y], y.aval, told)
+
+    modes = ("NO_TRANSPOSE", "TRANSPOSE", "ADJOINT")
+    return factors.triangular_solve(b, x, y, transpose_a, conjugate_a, modes, solved)
 
 
 def _permutation(b: Builder, out: Out, pivots: Value, *, permutation_size: int) -> Value:
