@@ -79,6 +79,14 @@ def test_sizes():
         np.testing.assert_allclose(pulled, np.cos(x) * 2 * size, rtol=1e-5)
 
 
+def test_quotients_of_sizes():
+    loaded = load("quotients")
+    assert loaded.out_avals[0].shape == (symbol("n") // symbol("b"),)
+    for n, b in ((7, 3), (6, 3), (2, 5)):
+        x = np.arange(n, dtype=np.float32)
+        np.testing.assert_array_equal(loaded.call(x, np.ones(b, np.float32)), x[: n // b] * (n % b))
+
+
 def test_sizes_within_sizes():
     loaded = load("sized")
     types = export.symbolic_args_specs((jnp.ones((4, 3)),), "n, _")

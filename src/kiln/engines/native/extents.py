@@ -79,14 +79,7 @@ def whole(x: Dim, y: Dim) -> Dim | None:
     found = exact_quotient(x, y)
     if found is not None:
         return found
-    return 0 if _is_below(x, y) else None
-
-
-def _is_below(x: Dim, y: Dim) -> bool:
-    try:
-        return bool(x < y)
-    except InconclusiveSizeError:
-        return False
+    return 0 if at_least(y, x + 1) else None
 
 
 def is_named(*dims: Any) -> bool:

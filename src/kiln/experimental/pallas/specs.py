@@ -204,7 +204,7 @@ class Buffered:
 
 @dataclasses.dataclass(frozen=True)
 class CostEstimate:
-    """What a kernel costs. Accepted, and means nothing here.
+    """What a kernel costs, as `estimate_cost` counts; given to `pallas_call` it means nothing here.
 
     Raises: ValueError unless all of it is ints.
     """
