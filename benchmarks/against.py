@@ -17,16 +17,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks import calls, dispatch, eager, fresh, modules, selu
+from benchmarks import calls, dispatch, eager, first_calls, fresh, modules, selu, trace_compile
 from benchmarks.harness import Case, load
 
 BENCHMARKS = {
     "calls": calls,
     "dispatch": dispatch,
     "eager": eager,
+    "first_calls": first_calls,
     "fresh": fresh,
     "modules": modules,
     "selu": selu,
+    "trace_compile": trace_compile,
 }
 HERE = Path(__file__).resolve().parent.parent
 

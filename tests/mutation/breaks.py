@@ -233,7 +233,7 @@ BREAKS = [
     Break(
         "11.6",
         "base/source.py",
-        "_leave_out(error, sys._getframe())\n            raise\n",
+        "leave_out(error)\n            raise\n",
         "raise type(error)(*error.args) from None\n",
     ),
     Break(

@@ -19,7 +19,7 @@ from kiln.base.errors import three_lines
 from kiln.base.jax_options import FOREIGN
 from kiln.base.lazy import difflib
 from kiln.base.option_names import ALIASES, TRANSFER_GUARDS, check_foreign, checked
-from kiln.base.records import Record, metadata_of
+from kiln.base.records import Record, metadata_of, replaced
 from kiln.base.source import current_source
 
 
@@ -241,11 +241,11 @@ def _changed(base: Options, changes: dict[str, Any]) -> Options:
     try:
         found = _merged.get(key)
     except TypeError:
-        return dataclasses.replace(base, **changes)
+        return replaced(base, changes)
     # An id may be that of options that no longer exist.
     if found is not None and found[0] is base:
         return found[1]
-    made = dataclasses.replace(base, **changes)
+    made = replaced(base, changes)
     if len(_merged) >= MERGED:
         _merged.clear()
     _merged[key] = base, made

@@ -10,7 +10,9 @@ import dataclasses
 import operator
 import reprlib
 from collections.abc import Mapping
-from typing import Any, ClassVar, cast, dataclass_transform
+from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
+
+R = TypeVar("R", bound="Record")
 
 _MISSING = dataclasses.MISSING
 _Field = dataclasses.Field[Any]
@@ -128,6 +130,15 @@ _fields = _Fields()
 def metadata_of(cls: type[Record]) -> dict[str, Mapping[Any, Any]]:
     """Return the metadata of each field that `__init__` takes, as `dataclasses.fields` would."""
     return {name: getattr(cls._given.get(name), "metadata", {}) for name in cls._parameters}
+
+
+def replaced(record: R, changes: Mapping[str, Any]) -> R:
+    """Return a record with other values of some fields, as `dataclasses.replace` would.
+
+    Raises: TypeError for a field that `__init__` does not take.
+    """
+    kept = {name: getattr(record, name) for name in record._parameters}
+    return type(record)(**{**kept, **changes})
 
 
 def _written_init(cls: type[Record]) -> Any:

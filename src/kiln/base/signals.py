@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import signal
 import threading
 import time
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
 from kiln import _runtime
+from kiln.base.lazy import signal
 
 T = TypeVar("T")
 R = TypeVar("R")

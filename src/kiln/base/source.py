@@ -194,8 +194,9 @@ def _with_cause(error: Exception) -> None:
     error.__cause__ = whole
 
 
-def _leave_out(error: Exception, boundary: types.FrameType) -> None:
-    """Hide kiln's frames from an error that leaves a boundary, as the options say."""
+def leave_out(error: Exception) -> None:
+    """Hide kiln's frames from an error that leaves the caller, as `traceback_filtering` says."""
+    boundary = sys._getframe(1)
     options = _runtime.options()
     how = "off" if options.full_traceback else options.traceback_filtering
     if how == "off":
@@ -222,7 +223,7 @@ def api_boundary(fun: Callable[P, R]) -> Callable[P, R]:
             return fun(*args, **kwargs)
         except Exception as error:
             __tracebackhide__ = True
-            _leave_out(error, sys._getframe())
+            leave_out(error)
             raise
 
     return wrapper

@@ -9,8 +9,8 @@ bases and metaclasses are closed lists: a class with anything else has no conten
 from __future__ import annotations
 
 import builtins
-import collections
 import enum
+import functools
 import itertools
 import types
 import typing
@@ -71,7 +71,7 @@ _ENUM_TABLES = frozenset(
     ]
 )
 _LAYOUT = ("__dict__", "__weakref__")
-_ITEM: Any = type(vars(collections.namedtuple("_Item", "x"))["x"])
+_ITEM: Any = type(vars(functools._CacheInfo)["hits"])
 
 
 def _shape(cls: type) -> tuple[Hashable, ...]:

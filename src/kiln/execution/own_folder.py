@@ -10,19 +10,18 @@ import contextlib
 import errno
 import fcntl
 import functools
-import grp
 import itertools
 import os
-import pwd
 import re
 import stat
 import time
 import weakref
 from collections.abc import Iterable, Iterator
 
+from kiln.base.lazy import grp, pwd
 from kiln.base.named_tuples import NamedTuple
 
-_TEMPORARY = re.compile(r"\.[0-9]+-[0-9]+-[0-9a-f]+\.tmp")
+_TEMPORARY = r"\.[0-9]+-[0-9]+-[0-9a-f]+\.tmp"
 _OLD_S = 600.0
 """Where there are no locks, a temporary file of this age has lost its writer."""
 _MOST_LINKS = 40
@@ -133,7 +132,7 @@ class OwnFolder:
         """Remove those that are temporary and whose writers were killed; return their bytes."""
         removed, now = 0, time.time()
         for each in files:
-            if not _TEMPORARY.fullmatch(each.name):
+            if not re.fullmatch(_TEMPORARY, each.name):
                 continue
             with contextlib.suppress(OSError):
                 opened = os.open(each.name, os.O_RDWR | _FILE, dir_fd=self._held())

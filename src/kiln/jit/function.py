@@ -11,11 +11,12 @@ import sys
 import types
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kiln import _runtime
 from kiln.base.config import options
-from kiln.base.source import api_boundary, definition_of, name_of
+from kiln.base.lazy import high
+from kiln.base.source import api_boundary, definition_of, leave_out, name_of
 from kiln.base.tree import tree_leaves
 from kiln.content.class_content import Unreadable
 from kiln.content.fingerprint import DESCRIPTION, Reading, readable
@@ -31,7 +32,6 @@ from kiln.jit.argument_binding import form_of, structure_of
 from kiln.jit.cache import forget, register
 from kiln.jit.compiler_options import Settings
 from kiln.jit.entry import Entry, Recording
-from kiln.jit.high import HighCalls, has_high
 from kiln.jit.history import CacheInfo
 from kiln.jit.lookup import Lookup
 from kiln.jit.named_axes import NamedAxes
@@ -44,6 +44,9 @@ from kiln.jit.sized import SizedRecorder
 from kiln.jit.stages import Lowered, Traced
 from kiln.jit.static_values import comparison_of
 from kiln.jit.target import committed_places
+
+if TYPE_CHECKING:
+    from kiln.jit.high import HighCalls
 
 PROGRAMS = (CachedProgram, _runtime.PlacedProgram)
 """Programs that the extension can run without returning to Python."""
@@ -115,9 +118,17 @@ class JitFunction(_runtime.Callable):
             return inspect.signature(signed_by(self._fun))
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    @api_boundary
-    @calling
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        # `api_boundary` would pack and unpack the arguments of each call.
+        try:
+            return self._run(args, kwargs)
+        except Exception as error:
+            __tracebackhide__ = True
+            leave_out(error)
+            raise
+
+    @calling
+    def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the compiled program for these arguments, tracing and compiling it if needed."""
         opts = options()
         if not opts.jit:
@@ -138,7 +149,7 @@ class JitFunction(_runtime.Callable):
             signature = Signature(structure_of(len(args)), avals, (), opts.key(), state.axes)
         else:
             call = self._subject.arguments(args, kwargs)
-            if TYPES and has_high(call.leaves):
+            if TYPES and high.has_high(call.leaves):
                 return self._high_calls()(args, kwargs)
             signature = call.signature(opts.key(), state.axes)
             leaves = call.leaves
@@ -181,7 +192,7 @@ class JitFunction(_runtime.Callable):
                 lowered._is_lowered = True
                 return lowered
 
-            self._high = HighCalls(self._fun, static, made["placement"], jitted)
+            self._high = high.HighCalls(self._fun, static, made["placement"], jitted)
         return self._high
 
     def _bind(
@@ -251,7 +262,7 @@ class JitFunction(_runtime.Callable):
     @api_boundary
     def trace(self, /, *args: Any, **kwargs: Any) -> Traced:
         """Trace for the types of the arguments, which may be ShapeDtypeStructs."""
-        if TYPES and has_high(tree_leaves((args, kwargs))):
+        if TYPES and high.has_high(tree_leaves((args, kwargs))):
             return self._high_calls().trace(args, kwargs)  # type: ignore[return-value]
         try:
             entry, signature, call = self._traced(args, kwargs)

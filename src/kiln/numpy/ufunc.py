@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from kiln.base.errors import three_lines
+from kiln.base.lazy import loops
 from kiln.base.source import current_source
-from kiln.control.loops import scan
 from kiln.numpy import arithmetic, bitwise, elementary, logic, reductions
 from kiln.numpy.arithmetic import refuse_out
 from kiln.numpy.creation import asarray, cast
@@ -165,7 +165,7 @@ class ufunc(metaclass=_Kind):
             found = cast(self._call(carry, x), carry.dtype)
             return found if counted is None else choose_by(counted, found, carry), None
 
-        return scan(step, start, (moved, counts))[0]
+        return loops.scan(step, start, (moved, counts))[0]
 
     def reduceat(
         self, a: Any, indices: Any, axis: int = 0, dtype: Any = None, out: None = None
@@ -202,7 +202,7 @@ class ufunc(metaclass=_Kind):
             found = cast(self._call(carry, broadcast_to(x, carry.shape)), carry.dtype)
             return choose_by(inside, found, carry), None
 
-        result, _ = scan(step, at_(moved)[indices].get(), (iota(indices.dtype, size), moved))
+        result, _ = loops.scan(step, at_(moved)[indices].get(), (iota(indices.dtype, size), moved))
         return moveaxis(result, 0, axis)
 
     def accumulate(self, a: Any, axis: int = 0, dtype: Any = None, out: None = None) -> Any:
@@ -223,7 +223,7 @@ class ufunc(metaclass=_Kind):
         if a.shape[0] == 0:
             return moveaxis(a, 0, axis)
         first = index_in_dim(a, 0, 0, keepdims=False)
-        _, rest = scan(step, first, slice_in_dim(a, 1, None))
+        _, rest = loops.scan(step, first, slice_in_dim(a, 1, None))
         return moveaxis(concatenate([expand_dims(first, (0,)), rest], 0), 0, axis)
 
     def outer(self, A: Any, B: Any, /) -> Any:
@@ -257,7 +257,7 @@ class ufunc(metaclass=_Kind):
             i, value = item
             return at_(flat)[i].set(cast(self._call(flat[i], value), flat.dtype)), None
 
-        flat, _ = scan(step, ravel(a), (ravel(numbers), values))
+        flat, _ = loops.scan(step, ravel(a), (ravel(numbers), values))
         return flat.reshape(a.shape)
 
 

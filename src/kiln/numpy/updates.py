@@ -15,8 +15,8 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.config import options
 from kiln.base.errors import three_lines
+from kiln.base.lazy import loops
 from kiln.base.source import current_source
-from kiln.control.loops import while_loop
 from kiln.core.trace import aval_of, is_typed
 from kiln.execution.eager_plans import eager
 from kiln.ir.sizes import Dim
@@ -222,7 +222,7 @@ def repeated(func: Function, x: Any, count: Any) -> Any:
         changed = convert_element_type(asarray(func(value)), aval.dtype, aval.weak_type)
         return elementwise.sub(left, np.int32(1)), elementwise.select(due, changed, value)
 
-    return while_loop(unfinished, step, (count, x))[1]
+    return loops.while_loop(unfinished, step, (count, x))[1]
 
 
 def _auto_index(index: Any) -> Any:
