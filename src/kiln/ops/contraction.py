@@ -104,7 +104,9 @@ def wider_operand(x: Any, y: Any) -> Any:
 
     Raises: TypePromotionError if that decides nothing.
     """
-    if x == y or dtypes.is_extended(x) or dtypes.is_extended(y):
+    if x is y or x == y:
+        return x
+    if dtypes.is_extended(x) or dtypes.is_extended(y):
         return dtypes.promote_types(x, y)
     first, second = _range_of(x), _range_of(y)
     if first == second:
