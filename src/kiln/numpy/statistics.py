@@ -86,16 +86,16 @@ def _over_count(total: Any, a: Any, axes: tuple[int, ...], where: Any, ddof: Any
                 total, constant(left if left > 0 else _not_a_number(count), total)
             )
         if type(ddof) is int and ddof == 0:
-            return divide(total, count)
+            return divide(total, cast(count, total.dtype))
         left = subtract(count, ddof)
-        out = divide(total, left)
+        out = divide(total, cast(left, total.dtype))
         return choose_by(elementwise.gt(left, constant(0, left)), out, constant(math.nan, out))
     shape = tuple(a.shape)
     where = mask("mean", where)
     where = where if shape_of(where) == shape else broadcast_to(where, shape)
     count = sum(where, axes, dtypes.to_floating_dtype(total.dtype))
     left = subtract(count, ddof) if not (type(ddof) is int and ddof == 0) else count
-    out = divide(total, left)
+    out = divide(total, cast(left, total.dtype))
     return choose_by(elementwise.gt(left, constant(0, left)), out, constant(math.nan, out))
 
 
@@ -290,6 +290,8 @@ def cov(
     x = cast(x, x.dtype)
     if ddof is None:
         ddof = 0 if bias else 1
+    if x.shape[1] == 0:
+        return squeeze(full((x.shape[0], x.shape[0]), math.nan, x.dtype))
     weights = None
     for name, found in (("fweights", fweights), ("aweights", aweights)):
         if found is None:
