@@ -233,6 +233,8 @@ def lstsq(
     if rows == 0 or columns == 0:
         x, s = zeros((columns, b.shape[1]), a.dtype), zeros((0,), real)
         rank, residuals = zeros((), np.int32), _squares(b)
+        if numpy_resid and rows == 0:
+            residuals = zeros((0,), real)
     else:
         x, s, rank = _least_squares(a, b, rcond)
         residuals = _squares(sub(b, matmul(a, x, precision=_EXACT)))

@@ -190,8 +190,7 @@ def var(
     """
     refuse_out("var", out)
     a = one("var", a)
-    if correction is not None:
-        ddof = correction
+    ddof = _one_of("var", ddof, correction)
     computing, wanted = variance_dtypes("var", a.dtype, dtype)
     a = cast(a, computing)
     axes = reduced_axes("var", axis, len(a.shape))
@@ -206,6 +205,21 @@ def var(
     spread = masked("var", spread, where, 0)
     total = reduce_sum(spread, axes) if axes else spread
     return kept(cast(_over_count(total, a, axes, where, ddof), wanted), axes, keepdims)
+
+
+def _one_of(name: str, ddof: Any, correction: Any) -> Any:
+    """Return what is subtracted from the number of elements, of which there are two names."""
+    if correction is None:
+        return ddof
+    if type(ddof) is not int or ddof != 0:
+        raise ValueError(
+            three_lines(
+                f"{name}(..., ddof={ddof}, correction={correction}) at {current_source()}",
+                "ddof and correction can't be provided simultaneously.",
+                "leave ddof out",
+            )
+        )
+    return correction
 
 
 def variance_dtypes(name: str, found: Any, dtype: Any) -> tuple[Any, Any]:

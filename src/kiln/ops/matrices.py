@@ -5,7 +5,6 @@ The leading axes are the stack: all operands of an operation have the same ones.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,7 +40,7 @@ COMPUTED = tuple(np.dtype(t) for t in (np.float32, np.float64, np.complex64, np.
 class Stacked(Primitive):
     """An operation on stacks of matrices or vectors; a mapped axis becomes part of the stack."""
 
-    # Programs have another LAPACK than SciPy's: run by its NumPy meaning, an eager call would differ
+    # Programs have another LAPACK than SciPy's: by its NumPy meaning, an eager call would differ
     # from a jitted one in rounding, and in what is not unique of vectors.
     on_host = False
     ranks: tuple[int, ...] = ()

@@ -102,3 +102,12 @@ def test_a_matrix_of_zeros_has_no_rank() -> None:
     x, residuals, rank, values = jnp.linalg.lstsq(np.zeros((3, 1)), np.ones(3), numpy_resid=True)
     assert residuals.shape == (0,) and rank == 0
     assert x.tolist() == [0.0] and values.tolist() == [0.0]
+
+
+@pytest.mark.parametrize(("a", "b"), [((0, 3), (0,)), ((0, 0), (0, 2)), ((3, 0), (3, 2))])
+def test_residuals_of_no_elements_are_numpys(a: tuple[int, ...], b: tuple[int, ...]) -> None:
+    a_, b_ = np.ones(a, np.float32), np.ones(b, np.float32)
+    expected = np.linalg.lstsq(a_, b_, rcond=None)[1]
+    found = jnp.linalg.lstsq(a_, b_, numpy_resid=True)[1]
+    # NumPy's are not computed where there is no column: they are of zeros, not of b.
+    assert found.shape == expected.shape

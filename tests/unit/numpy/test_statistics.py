@@ -52,3 +52,11 @@ def test_statistics_of_complex_numbers_need_no_promotion() -> None:
             np.testing.assert_array_equal(found, expected, err_msg=name)
             numpys = getattr(np, name)(x, axis=0, where=where)
             np.testing.assert_allclose(found, numpys, err_msg=name)
+
+
+@pytest.mark.parametrize("name", ["var", "std"])
+def test_two_names_of_a_correction_are_one_too_many(name: str) -> None:
+    x = jnp.arange(4.0)
+    assert getattr(jnp, name)(x, correction=1) == getattr(jnp, name)(x, ddof=1)
+    with pytest.raises(ValueError, match="can't be provided simultaneously"):
+        getattr(jnp, name)(x, ddof=1, correction=0)
