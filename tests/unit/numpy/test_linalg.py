@@ -111,3 +111,19 @@ def test_residuals_of_no_elements_are_numpys(a: tuple[int, ...], b: tuple[int, .
     found = jnp.linalg.lstsq(a_, b_, numpy_resid=True)[1]
     # NumPy's are not computed where there is no column: they are of zeros, not of b.
     assert found.shape == expected.shape
+
+
+@pytest.mark.parametrize("shape", [(100_000, 2), (2, 100_000)])
+def test_slopes_of_an_inverse_of_long_matrices_need_no_square_of_them(
+    shape: tuple[int, int],
+) -> None:
+    x, t = (kiln.random.normal(kiln.random.key(i), shape) for i in range(2))
+    inverse, moved = kiln.jvp(jnp.linalg.pinv, (x,), (t,))
+    assert moved.shape == shape[::-1]
+    # The change of a p a = a.
+    if shape[1] == 2:
+        both = t @ (inverse @ x) + x @ (moved @ x) + x @ (inverse @ t)
+    else:
+        both = (t @ inverse) @ x + (x @ moved) @ x + (x @ inverse) @ t
+    np.testing.assert_allclose(both, t, atol=1e-4)
+    assert kiln.grad(lambda x: jnp.linalg.pinv(x).sum())(x).shape == shape
