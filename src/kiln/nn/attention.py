@@ -192,7 +192,7 @@ def _within(size: int, axis: int, lengths: Any) -> Any:
     """Return which positions come before the lengths: (batch, 1, 1, T, S), T or S being 1."""
     if lengths is None:
         return None
-    found = iota(np.int32, size) < expand_dims(lengths, (1,))
+    found = iota(np.int32, size)[None, :] < expand_dims(lengths, (1,))
     return reshape(found, (*found.shape[:1], 1, 1, *((size, 1) if axis else (1, size))))
 
 

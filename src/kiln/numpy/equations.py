@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -171,10 +172,12 @@ def _pinv(a: Any, rtol: Any, hermitian: bool) -> Any:
         p = inverse(a, rtol)
 
         def times(*xs: Any) -> Any:
-            out = xs[0]
-            for x in xs[1:]:
-                out = matmul(out, x, precision=_EXACT)
-            return out
+            # In the order that makes squares of the shorter side.
+            if a.shape[-2] >= a.shape[-1]:
+                return functools.reduce(product, xs)
+            return functools.reduce(lambda right, x: product(x, right), reversed(xs))
+
+        product = functools.partial(matmul, precision=_EXACT)
 
         # Golub and Pereyra (1973): the change within the ranges, and of the two ranges.
         t_adjoint, p_adjoint = adjoint(t), adjoint(p)
@@ -233,6 +236,8 @@ def lstsq(
     if rows == 0 or columns == 0:
         x, s = zeros((columns, b.shape[1]), a.dtype), zeros((0,), real)
         rank, residuals = zeros((), np.int32), _squares(b)
+        if numpy_resid and rows == 0:
+            residuals = zeros((0,), real)
     else:
         x, s, rank = _least_squares(a, b, rcond)
         residuals = _squares(sub(b, matmul(a, x, precision=_EXACT)))

@@ -76,7 +76,10 @@ def nextafter(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 
 def spacing(x: ArrayLike, /) -> Array:
-    """Return the distance to the next floating-point number away from zero."""
+    """Return the distance to the next floating-point number away from zero, with the sign of x.
+
+    That of float16 is, as NumPy's, the distance to the next larger number, and not negative.
+    """
     x = inexact("spacing", x)
     x = converted(x, aval_of(x).dtype, False)
     if not dtypes.issubdtype(aval_of(x).dtype, np.floating):
@@ -87,6 +90,9 @@ def spacing(x: ArrayLike, /) -> Array:
                 "pass real numbers",
             )
         )
+    if aval_of(x).dtype == np.float16:
+        found = elementwise.sub(elementwise.nextafter(x, constant(math.inf, x)), x)
+        return select(elementwise.is_finite(x), found, constant(math.nan, x))
     parts = _parts(x)
     # One unit in the last place, which is itself subnormal for small numbers.
     unit = elementwise.sub(parts.field, np.int32(parts.fraction))

@@ -16,7 +16,7 @@ from kiln.numpy.creation import cast
 from kiln.numpy.elementary import sqrt
 from kiln.numpy.logic import choose_by, isnan, logical_and
 from kiln.numpy.manipulation import one
-from kiln.numpy.promotion import broadcast_to
+from kiln.numpy.promotion import broadcast_to, shape_of
 from kiln.numpy.reductions import kept, mask, masked, real_part_of, reduced_axes
 from kiln.ops import elementwise
 from kiln.ops.elementwise import constant
@@ -137,7 +137,11 @@ def _position(
 def _given(name: str, a: Any, where: Any) -> Any:
     """Return which elements take part: not nan, and `where` holds."""
     there = elementwise.bitwise_not(isnan(a))
-    return there if where is None else logical_and(there, mask(name, where))
+    if where is None:
+        return there
+    where = mask(name, where)
+    shape = shape_of(there)
+    return logical_and(there, where if shape_of(where) == shape else broadcast_to(where, shape))
 
 
 def nanmean(
@@ -157,7 +161,7 @@ def nanmean(
     wanted = a.dtype if dtype is None else dtypes.check_user_dtype(dtype, "nanmean")
     count = reductions.sum(there, axis, dtypes.to_floating_dtype(wanted), keepdims=keepdims)
     total = reductions.sum(masked("nanmean", a, there, 0), axis, wanted, keepdims=keepdims)
-    return cast(divide(total, count), wanted)
+    return cast(divide(total, cast(count, total.dtype)), wanted)
 
 
 def nanvar(

@@ -7,6 +7,7 @@ result is padded with `fill_value`.
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -26,12 +27,13 @@ from kiln.numpy.indexing import nonzero, take
 from kiln.numpy.joining import concatenate
 from kiln.numpy.logic import choose_by, equal, isnan, logical_and, logical_not, logical_or
 from kiln.numpy.manipulation import canonical_axes, moveaxis, one, ravel
-from kiln.numpy.promotion import promote_dtypes
+from kiln.numpy.promotion import broadcast_to, promote_dtypes
 from kiln.numpy.reductions import any as any_of
 from kiln.numpy.reductions import sum
 from kiln.numpy.search import added_at, searchsorted
 from kiln.ops import elementwise, sorting
 from kiln.ops.dimension_numbers import LEAVE_OUT
+from kiln.ops.elementwise import constant
 from kiln.ops.shape import expand_dims, iota, reshape
 from kiln.ops.static_slicing import pad, slice_in_dim
 
@@ -96,6 +98,9 @@ def unique(
     ar = one("unique", ar)
     original = ar.shape
     rows, dim = _rows(ar, axis)
+    if fill_value is not None and axis is not None:
+        slice_shape = moveaxis(ar, axis, 0).shape[1:]
+        fill_value = reshape(broadcast_to(asarray(fill_value), slice_shape), (1, rows.shape[1]))
     if rows.shape[0] == 0 or rows.shape[1] == 0:
         found, values = _unique_of_nothing(rows, size, fill_value)
     else:
@@ -157,6 +162,9 @@ def _ordered(rows: Any, equal_nan: bool) -> tuple[Any, Any, Any, Any]:
     """Return the order of rows, which are new in it, each row's number, and how many are new."""
     n = rows.shape[0]
     columns = [reshape(slice_in_dim(rows, i, i + 1, 1, 1), (n,)) for i in range(rows.shape[1])]
+    if equal_nan and dtypes.issubdtype(rows.dtype, np.complexfloating):
+        # Whichever part is nan: they are to be neighbours, behind all numbers.
+        columns = [choose_by(isnan(x), constant(math.nan, x), x) for x in columns]
     order = sorting.sort((*columns, iota(_INT, n)), 0, num_keys=len(columns))[-1]
     new: Any = None
     for column in columns:

@@ -86,16 +86,16 @@ def _over_count(total: Any, a: Any, axes: tuple[int, ...], where: Any, ddof: Any
                 total, constant(left if left > 0 else _not_a_number(count), total)
             )
         if type(ddof) is int and ddof == 0:
-            return divide(total, count)
+            return divide(total, cast(count, total.dtype))
         left = subtract(count, ddof)
-        out = divide(total, left)
+        out = divide(total, cast(left, total.dtype))
         return choose_by(elementwise.gt(left, constant(0, left)), out, constant(math.nan, out))
     shape = tuple(a.shape)
     where = mask("mean", where)
     where = where if shape_of(where) == shape else broadcast_to(where, shape)
     count = sum(where, axes, dtypes.to_floating_dtype(total.dtype))
     left = subtract(count, ddof) if not (type(ddof) is int and ddof == 0) else count
-    out = divide(total, left)
+    out = divide(total, cast(left, total.dtype))
     return choose_by(elementwise.gt(left, constant(0, left)), out, constant(math.nan, out))
 
 
@@ -190,8 +190,7 @@ def var(
     """
     refuse_out("var", out)
     a = one("var", a)
-    if correction is not None:
-        ddof = correction
+    ddof = _one_of("var", ddof, correction)
     computing, wanted = variance_dtypes("var", a.dtype, dtype)
     a = cast(a, computing)
     axes = reduced_axes("var", axis, len(a.shape))
@@ -206,6 +205,21 @@ def var(
     spread = masked("var", spread, where, 0)
     total = reduce_sum(spread, axes) if axes else spread
     return kept(cast(_over_count(total, a, axes, where, ddof), wanted), axes, keepdims)
+
+
+def _one_of(name: str, ddof: Any, correction: Any) -> Any:
+    """Return what is subtracted from the number of elements, of which there are two names."""
+    if correction is None:
+        return ddof
+    if type(ddof) is not int or ddof != 0:
+        raise ValueError(
+            three_lines(
+                f"{name}(..., ddof={ddof}, correction={correction}) at {current_source()}",
+                "ddof and correction can't be provided simultaneously.",
+                "leave ddof out",
+            )
+        )
+    return correction
 
 
 def variance_dtypes(name: str, found: Any, dtype: Any) -> tuple[Any, Any]:
@@ -290,6 +304,8 @@ def cov(
     x = cast(x, x.dtype)
     if ddof is None:
         ddof = 0 if bias else 1
+    if x.shape[1] == 0:
+        return squeeze(full((x.shape[0], x.shape[0]), math.nan, x.dtype))
     weights = None
     for name, found in (("fweights", fweights), ("aweights", aweights)):
         if found is None:

@@ -7,6 +7,7 @@ of `ufunc`.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -149,7 +150,8 @@ class ufunc(metaclass=_Kind):
         rest = [d for d in range(a.ndim) if d not in axes]
 
         def in_front(x: Any) -> Any:
-            return x.transpose((*axes, *rest)).reshape((-1, *(a.shape[d] for d in rest)))
+            count = math.prod(a.shape[d] for d in axes)
+            return x.transpose((*axes, *rest)).reshape((count, *(a.shape[d] for d in rest)))
 
         moved = in_front(a)
         counts = None if where is None else in_front(broadcast_to(where, a.shape))

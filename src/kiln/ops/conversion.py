@@ -227,10 +227,25 @@ def convert_element_type(x: ArrayLike, new_dtype: DTypeLike, weak_type: bool = F
     dtype = dtypes.check_user_dtype(new_dtype, "convert_element_type")
     if not is_typed(x) and hasattr(x, "__jax_array__"):
         x = x.__jax_array__()
+    if type(x) is int:
+        x = _within_range(x, dtype)
     aval = aval_of(x)
     if aval.dtype == dtype and aval.weak_type == weak_type and is_typed(x):
         return x  # type: ignore[return-value]
     return convert_element_type_p.bind(x, new_dtype=dtype, weak_type=weak_type)
+
+
+def _within_range(x: int, dtype: Any) -> Any:
+    """Return a number of Python's, which may be larger than kiln's ints, for an array of `dtype`.
+
+    Integers of at most 64 bits wrap.
+    """
+    if not dtypes.issubdtype(dtype, np.integer):
+        return float(x) if x.bit_length() > 31 else x
+    if not -(1 << 63) <= x < 1 << 64:
+        return x
+    low = int(dtypes.iinfo(dtype).min)
+    return np.asarray((x - low) % (1 << dtypes.iinfo(dtype).bits) + low, dtype)
 
 
 def bitcast_convert_type(x: ArrayLike, new_dtype: DTypeLike) -> Array:

@@ -5,7 +5,6 @@ The leading axes are the stack: all operands of an operation have the same ones.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,23 +35,20 @@ from kiln.ops.shape import (
 _INT = np.dtype(np.int32)
 COMPUTED = tuple(np.dtype(t) for t in (np.float32, np.float64, np.complex64, np.complex128))
 """The dtypes that LAPACK computes in."""
-_FEW_MATRICES = 1000
 
 
 class Stacked(Primitive):
     """An operation on stacks of matrices or vectors; a mapped axis becomes part of the stack."""
 
-    on_host = True
+    # Programs have another LAPACK than SciPy's: by its NumPy meaning, an eager call would differ
+    # from a jitted one in rounding, and in what is not unique of vectors.
+    on_host = False
     ranks: tuple[int, ...] = ()
     """How many axes of each operand do not number the stack; 2 unless said otherwise."""
 
     def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
         found = stacks(self.name, xs, self.ranks or (2,) * len(xs), results)
         return found if self.multiple else found[0]
-
-    def runs_on_host(self, avals: Sequence[Any]) -> bool:
-        # On the host each matrix costs a call from Python; beyond some number compiling pays off.
-        return bool(math.prod(avals[0].shape[:-2]) <= _FEW_MATRICES)
 
     def batch(self, size: Any, xs: Sequence[Any], axes: Sequence[Any], **params: Any) -> Any:
         moved = [mapped_at(x, size, at, 0) for x, at in zip(xs, axes, strict=True)]

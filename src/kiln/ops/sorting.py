@@ -80,6 +80,9 @@ class Sort(Primitive):
         *outs, order = self.bind(
             *primals, count, dimension=dimension, is_stable=is_stable, num_keys=num_keys
         )
+        if 0 in aval_of(order).shape:
+            # Of no elements none can be read, and none moves.
+            return outs, [*tangents]
         moved = [
             t if type(t) is Zero else take_along(t, order, dimension, unique_indices=True)
             for t in tangents

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import kiln
 from kiln.base.config import override
 from kiln.core.array import from_host
 from kiln.core.primitive import Primitive
@@ -98,3 +99,21 @@ def test_clear_forgets_the_programs() -> None:
     eager.clear()
     assert not eager.EVAL.programs
     assert state.trace.describe() == "in eager evaluation"
+
+
+MATRICES = np.random.default_rng(0).normal(size=(3, 40, 40)).astype(np.float32)
+
+
+@pytest.mark.parametrize("name", ["cholesky", "eig", "eigh", "inv", "qr", "solve", "svd"])
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+def test_an_eager_factorization_is_that_of_a_program_to_the_bit(name: str, dtype: type) -> None:
+    x = MATRICES[0].astype(dtype) + (1j * MATRICES[1] if dtype is np.complex64 else 0)
+    if name == "cholesky":
+        x = x @ x.conj().T + np.eye(len(x), dtype=dtype)
+    args = (x, x[:, :2]) if name == "solve" else (x,)
+    fun = getattr(kiln.numpy.linalg, name)
+    jitted = kiln.jit(fun)(*args)
+    # Once, twice, and by a plan.
+    for _ in range(3):
+        for found, expected in zip(*map(kiln.tree.leaves, (fun(*args), jitted)), strict=True):
+            np.testing.assert_array_equal(found, expected)

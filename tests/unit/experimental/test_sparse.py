@@ -178,3 +178,12 @@ def test_largest_eigenvalues() -> None:
         sparse.linalg.lobpcg_standard(matrix, jnp.asarray(guess[:, :20], jnp.float32))
     with pytest.raises(ValueError, match="same dtypes"):
         sparse.linalg.lobpcg_standard(lambda v: (matrix @ v).astype(int), start)
+
+
+def test_zeros_of_a_dense_element_have_slopes() -> None:
+    x = np.array([[1.0, 0.0], [0.0, 2.0]], np.float32)
+
+    def round_trip(x: Any) -> Any:
+        return sparse.BCOO.fromdense(x, nse=1, n_batch=0, n_dense=2).todense()
+
+    assert kiln.jacobian(round_trip)(x).reshape(4, 4).tolist() == np.eye(4).tolist()

@@ -52,11 +52,9 @@ def test_as_numpy_to_the_bit(dtype: Any, jitted: bool) -> None:
         assert_same(mantissa, expected[0])
         assert_same(np.asarray(exponent)[finite], expected[1][finite])
         assert not np.asarray(exponent)[~finite].any()
-        # NumPy's of float16 is that of positive numbers, and infinite for the largest.
-        unit, expected = np.asarray(wrap(jnp.spacing)(x)), np.spacing(np.abs(x))
-        same = np.isfinite(expected) | ~finite
-        assert_same(np.abs(unit[same]), np.abs(expected[same]))
-        assert (np.signbit(unit) == np.signbit(x))[finite].all()
+        # That of zero has its sign in kiln, and none in NumPy.
+        some = x != 0
+        assert_same(wrap(jnp.spacing)(x)[some], np.spacing(x)[some])
 
 
 def test_derivatives_of_scaling() -> None:

@@ -102,3 +102,28 @@ def test_a_matrix_of_zeros_has_no_rank() -> None:
     x, residuals, rank, values = jnp.linalg.lstsq(np.zeros((3, 1)), np.ones(3), numpy_resid=True)
     assert residuals.shape == (0,) and rank == 0
     assert x.tolist() == [0.0] and values.tolist() == [0.0]
+
+
+@pytest.mark.parametrize(("a", "b"), [((0, 3), (0,)), ((0, 0), (0, 2)), ((3, 0), (3, 2))])
+def test_residuals_of_no_elements_are_numpys(a: tuple[int, ...], b: tuple[int, ...]) -> None:
+    a_, b_ = np.ones(a, np.float32), np.ones(b, np.float32)
+    expected = np.linalg.lstsq(a_, b_, rcond=None)[1]
+    found = jnp.linalg.lstsq(a_, b_, numpy_resid=True)[1]
+    # NumPy's are not computed where there is no column: they are of zeros, not of b.
+    assert found.shape == expected.shape
+
+
+@pytest.mark.parametrize("shape", [(100_000, 2), (2, 100_000)])
+def test_slopes_of_an_inverse_of_long_matrices_need_no_square_of_them(
+    shape: tuple[int, int],
+) -> None:
+    x, t = (kiln.random.normal(kiln.random.key(i), shape) for i in range(2))
+    inverse, moved = kiln.jvp(jnp.linalg.pinv, (x,), (t,))
+    assert moved.shape == shape[::-1]
+    # The change of a p a = a.
+    if shape[1] == 2:
+        both = t @ (inverse @ x) + x @ (moved @ x) + x @ (inverse @ t)
+    else:
+        both = (t @ inverse) @ x + (x @ moved) @ x + (x @ inverse) @ t
+    np.testing.assert_allclose(both, t, atol=1e-4)
+    assert kiln.grad(lambda x: jnp.linalg.pinv(x).sum())(x).shape == shape

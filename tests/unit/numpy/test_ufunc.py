@@ -93,3 +93,11 @@ def test_what_a_ufunc_is_does_not_change(name: str) -> None:
     getattr(fun, name)
     with pytest.raises(AttributeError):
         setattr(fun, name, None)
+
+
+@pytest.mark.parametrize("shape", [(4, 0), (0, 4)])
+def test_reductions_of_no_elements(shape: tuple[int, ...]) -> None:
+    fun = jnp.frompyfunc(lambda x, y: x + y, 2, 1, identity=0)
+    x = np.zeros(shape, np.float32)
+    for axis in (0, 1):
+        assert fun.reduce(x, axis=axis).tolist() == np.add.reduce(x, axis=axis).tolist()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -134,3 +136,15 @@ def test_primitives_accept_parameters_of_jax_that_ask_for_nothing() -> None:
         jnp.eye(2), full_matrices=False, compute_uv=False, subset_by_index=None
     )
     assert values[0].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("target", ["bool", "int8", "uint8", "int32", "uint32", "float32"])
+@pytest.mark.parametrize("number", [-1, 2**32 + 5, -(2**31) - 1, -(2**63), 2**64 - 1, 2**64])
+def test_numbers_of_python_wrap(number: int, target: str) -> None:
+    def converted(lax: Any) -> Any:
+        try:
+            return np.asarray(lax.convert_element_type(number, target))
+        except OverflowError:
+            return None
+
+    np.testing.assert_array_equal(converted(lax), converted(jax.lax), strict=True)

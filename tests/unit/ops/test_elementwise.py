@@ -116,6 +116,17 @@ def test_complex_functions_are_those_of_jax() -> None:
             np.testing.assert_allclose(found, wanted[name], 2e-4, 2e-5, err_msg=name)
 
 
+def test_a_square_of_equal_parts_that_overflow_has_no_real_part() -> None:
+    large = float(np.finfo(np.float32).max)
+    x = np.array([[large + large * 1j, -large + large * 1j, large - large * 1j]], np.complex64)
+    expected = jax.numpy.square(x)
+    assert not np.asarray(expected.real).any()
+    for engine in ("native", "xla"):
+        with override(engine=engine):
+            np.testing.assert_array_equal(kiln.jit(lax.square)(x), expected)
+    np.testing.assert_array_equal(lax.square(x), expected)
+
+
 def test_complex_functions_at_special_values_are_those_of_jax_or_numpy() -> None:
     """Zeros of both signs, infinities and nans too, eagerly as compiled."""
     odd = np.array([0.0, -0.0, 1.0, -1.0, 0.5, np.inf, -np.inf, np.nan, 1e30, -100.0], np.float32)

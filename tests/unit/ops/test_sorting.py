@@ -103,3 +103,10 @@ def test_top_k_of_more_than_int32_counts() -> None:
 def test_top_k_of_complex_numbers() -> None:
     with pytest.raises(ValueError, match="complex"):
         ops.top_k(from_host(np.ones(3, "complex64")), 1)
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0)])
+def test_no_elements_have_a_slope(shape: tuple[int, ...]) -> None:
+    slope = kiln.grad(lambda x: kiln.lax.sort(x, dimension=0).sum())
+    for wrap in (lambda fun: fun, kiln.jit):
+        assert wrap(slope)(kiln.numpy.zeros(shape)).shape == shape

@@ -143,3 +143,34 @@ def test_refusals(call: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text) as caught:
         call()
     assert len(str(caught.value).splitlines()) == 3
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize(
+    ("name", "functions", "parameters"),
+    [
+        *(("beta", "logpdf pdf", p) for p in [(-2, 1), (2, -1), (0, 1), (2, 0)]),
+        *(("beta", "logpdf pdf", (2, 1, 0, scale)) for scale in (-1, 0)),
+        *(("betabinom", "logpmf pmf", p) for p in [(-5, 1, 2), (5, -1, 2), (5, 1, 0)]),
+        ("gennorm", "cdf", (0,)),
+        *(
+            (name, "logpdf pdf cdf logcdf sf logsf", (0, scale))
+            for name in ("gumbel_l", "gumbel_r")
+            for scale in (-1, 0)
+        ),
+    ],
+)
+def test_parameters_that_must_be_positive(name: str, functions: str, parameters: Any) -> None:
+    x = np.array([-1.0, 0.0, 0.5, 1.0, 2.0])
+    for function in functions.split():
+        found = getattr(getattr(stats, name), function)(x, *parameters)
+        assert np.isnan(found).all(), function
+        assert np.isnan(getattr(getattr(reference, name), function)(x, *parameters)).all()
+
+
+def test_counts_need_no_promotion() -> None:
+    x, n, p = np.array([1, 2]), 3, np.array([0.25, 0.75], np.float32)
+    with kiln.numpy_dtype_promotion("strict"):
+        found = stats.multinomial.logpmf(x, n, p)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, reference.multinomial.logpmf(x, n, p), rtol=1e-6)

@@ -95,6 +95,9 @@ def bcoo_fromdense(
 
     indices = nfold_vmap(indices_of, n_batch, broadcasted=False)(there)
     data = extracted(indices, mat)
+    if not n_sparse:
+        # All is one dense element, whose zeros are stored, too.
+        counts = jnp.ones_like(counts)
     stored = lax.broadcasted_iota(counts.dtype, (*counts.shape, nse), n_batch) < counts[..., None]
     data = jnp.where(jnp.expand_dims(stored, tuple(range(stored.ndim, data.ndim))), data, 0)
     return BCOO((data, indices), shape=mat.shape, indices_sorted=True, unique_indices=True)

@@ -173,7 +173,8 @@ def _loggamma(z: Any) -> Any:
     upper = tall.imag >= 0
     # sin(pi z) = exp(-i pi z) (i/2) (1 - exp(2 i pi z)) above the axis, conjugated below.
     high = jnp.where(upper, tall, jnp.conj(tall))
-    far = -1j * math.pi * (high - 2 * jnp.round(0.5 * high.real)) - math.log(2) + 0.5j * math.pi
+    near = join_complex(high.real - 2 * jnp.round(0.5 * high.real), high.imag)
+    far = -1j * math.pi * near - math.log(2) + 0.5j * math.pi
     far = join_complex(far.real, jnp.arctan2(jnp.sin(far.imag), jnp.cos(far.imag)))
     far = jnp.where(upper, far, jnp.conj(far))
     logarithm = jnp.where(large, far, jnp.log(sine))

@@ -192,7 +192,7 @@ def _gauss(a: Any, b: Any, c: Any, x: Any) -> Any:
         excess > 0, _gammas((c, jnp.where(excess > 0, excess, 1)), (c - a, c - b)), math.inf
     )
     out = jnp.where((z == 1) & ~finite_series, at_one, out)
-    out = jnp.where((x > 1) & ~polynomial, math.nan, out)
+    out = jnp.where((x > 1) & ~polynomial, math.inf, out)
     out = jnp.where((x == 0) | (a == 0) | (b == 0), 1.0, out)
     ends = (_is_pole(a) & (a >= c)) | (_is_pole(b) & (b >= c))
     return jnp.where(_is_pole(c) & ~ends & (x != 0), math.inf, out)

@@ -22,7 +22,8 @@ def logpdf(
     within = (z >= 0) & (z <= 1)
     safe = jnp.where(within, z, 0.5)
     value = xlogy(a - 1, safe) + xlog1py(b - 1, -safe) - betaln(a, b) - jnp.log(scale)
-    return inside(within, z, value, -math.inf)
+    out = inside(within, z, value, -math.inf)
+    return jnp.where((a > 0) & (b > 0) & (scale > 0), out, math.nan)
 
 
 def pdf(

@@ -21,7 +21,8 @@ def logpmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLik
     y = jnp.where(fine, x, 0)
     ways = -jnp.log1p(n) - betaln(n - y + 1, y + 1)
     value = ways + betaln(y + a, n - y + b) - betaln(a, b)
-    return inside(fine, x, value, -math.inf)
+    out = inside(fine, x, value, -math.inf)
+    return jnp.where((n >= 0) & (a > 0) & (b > 0), out, math.nan)
 
 
 def pmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0) -> Array:

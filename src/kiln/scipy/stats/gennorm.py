@@ -6,6 +6,7 @@ from kiln import numpy as jnp
 from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.promotion import promote_inexact
 from kiln.scipy.special import gammaincc, gammaln
+from kiln.scipy.stats.support import positive
 
 __all__ = ["cdf", "logpdf", "pdf"]
 
@@ -24,5 +25,6 @@ def pdf(x: ArrayLike, beta: ArrayLike) -> Array:
 def cdf(x: ArrayLike, beta: ArrayLike) -> Array:
     """Return the probability of a value up to `x`."""
     x, beta = promote_inexact("gennorm.cdf", x, beta)
+    beta = positive(beta)
     tail = 0.5 * gammaincc(1 / beta, jnp.abs(x) ** beta)
     return jnp.where(x < 0, tail, 1 - tail)

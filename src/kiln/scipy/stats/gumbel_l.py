@@ -5,7 +5,7 @@ from __future__ import annotations
 from kiln import numpy as jnp
 from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.promotion import promote_inexact
-from kiln.scipy.stats.support import log_of_part
+from kiln.scipy.stats.support import log_of_part, positive
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
@@ -13,7 +13,7 @@ __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Return the logarithm of the density at `x`."""
     x, loc, scale = promote_inexact("gumbel_l.logpdf", x, loc, scale)
-    z = (x - loc) / scale
+    z = (x - loc) / positive(scale)
     return z - jnp.exp(z) - jnp.log(scale)
 
 
@@ -25,7 +25,7 @@ def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Return the probability of a value up to `x`."""
     x, loc, scale = promote_inexact("gumbel_l.cdf", x, loc, scale)
-    z = (x - loc) / scale
+    z = (x - loc) / positive(scale)
     return -jnp.expm1(-jnp.exp(z))
 
 
@@ -37,7 +37,7 @@ def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Return the logarithm of `sf`."""
     x, loc, scale = promote_inexact("gumbel_l.logsf", x, loc, scale)
-    z = (x - loc) / scale
+    z = (x - loc) / positive(scale)
     return -jnp.exp(z)
 
 

@@ -20,7 +20,8 @@ def logpmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
     counts = jnp.asarray(x)
     trials = jnp.asarray(n)
     total = jnp.sum(counts, axis=-1)
-    counts, number, p = promote_dtypes_inexact(counts, trials, jnp.asarray(p))
+    p, *_ = promote_dtypes_inexact(jnp.asarray(p))
+    counts, number = counts.astype(p.dtype), trials.astype(p.dtype)
     value = gammaln(number + 1) + jnp.sum(xlogy(counts, p) - gammaln(counts + 1), axis=-1)
     return jnp.where((total == trials) & jnp.all(counts >= 0, axis=-1), value, -math.inf)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from kiln import numpy as jnp
@@ -10,6 +11,11 @@ from kiln import numpy as jnp
 def inside(condition: Any, x: Any, value: Any, otherwise: float) -> Any:
     """Return `value` where the condition holds, nan where `x` is nan, else `otherwise`."""
     return jnp.where(condition, value, jnp.where(jnp.isnan(x), x, otherwise))
+
+
+def positive(x: Any) -> Any:
+    """Return parameters that have to be positive; nan for those that are not."""
+    return jnp.where(x > 0, x, math.nan)
 
 
 def whole_numbers(x: Any) -> Any:

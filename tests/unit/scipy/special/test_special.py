@@ -201,3 +201,17 @@ def test_sums_of_exponentials_mix_no_dtypes_and_need_no_infinity() -> None:
     with override(debug_infs=True):
         assert float(special.logsumexp(np.ones(4, np.float32))) == pytest.approx(2.386294)
     assert float(special.logsumexp(np.ones(0, np.float32))) == -np.inf
+
+
+def test_hypergeometric_functions_are_infinite_beyond_one_unless_they_end() -> None:
+    a, b, c, x = np.array([[0.45, 0.3, -2], [0.7, 1.1, 1.5], [0.45, 2.2, 1], [1.5, 3, 2]])
+    expected = reference.hyp2f1(a, b, c, x)
+    assert np.isinf(expected).tolist() == [True, True, False]
+    np.testing.assert_allclose(special.hyp2f1(a, b, c, x), expected, rtol=1e-6)
+
+
+def test_complex_gamma_needs_no_promotion() -> None:
+    x = np.array([0.5 + 1j, -1.5 + 9j, 3 - 2j], np.complex64)
+    with kiln.numpy_dtype_promotion("strict"):
+        found = special.gamma(x)
+    np.testing.assert_allclose(found, reference.gamma(x), rtol=2e-5)

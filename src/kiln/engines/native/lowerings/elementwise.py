@@ -89,7 +89,9 @@ def _square(x: Scalar) -> Scalar:
     # Infinite where one of the squares is; their difference may be nan.
     re, im = abs(x.re), abs(x.im)
     product = x.re * x.im
-    return Complex((re - im) * (re + im), product + product)
+    # Equal parts have a difference of 0, by which a sum that overflows makes nan.
+    gap = re - im
+    return Complex(gap.eq(0).select(gap, gap * (re + im)), product + product)
 
 
 def _div(x: Value, y: Value) -> Value:

@@ -109,7 +109,10 @@ def _square(b: Builder, out: Out, x: Value) -> Value:
     re, im = real_part(b, x), imaginary_part(b, x)
     twice = b.apply("multiply", re, im)
     re, im = b.apply("abs", re), b.apply("abs", im)
-    square = b.apply("multiply", b.apply("subtract", re, im), b.apply("add", re, im))
+    gap = b.apply("subtract", re, im)
+    square = b.apply("multiply", gap, b.apply("add", re, im))
+    # Equal parts have a difference of 0, by which a sum that overflows makes nan.
+    square = b.select(b.compare("EQ", gap, b.like(0, gap)), gap, square)
     return _complex(b, out, square, b.apply("add", twice, twice))
 
 
