@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.libraries.jax_tests.outcomes import FileOutcome, Row, grouped, read
+from tests.libraries.jax_tests.outcomes import FileOutcome, Row, grouped, read, table
 from tests.libraries.jax_tests.recording import share
+from tests.libraries.jax_tests.report import Report
 from tests.libraries.jax_tests.running import Limits, run
 from tests.libraries.suites import __main__ as command
 from tests.libraries.suites.sources import MissingSuiteError, located
@@ -63,7 +64,8 @@ def test_a_suite_runs_on_kiln(tmp_path: Path) -> None:
         "tests/test_made.py::test_kiln": "passed",
         "tests/test_made.py::test_wrong": "failed",
     }
-    assert (found.collected, len(found.chosen)) == (2, 2)
+    assert (found.collected, found.sizes) == (2, {"tests/test_made.py": 2})
+    assert len(found.chosen) == 2
     assert list(found.unloaded) == ["tests/test_lost.py"]
     groups = grouped(found, ["tests/test_made.py::test_kiln", "tests/test_lost.py::test_any"])
     assert list(groups.values()) == [["tests/test_lost.py::test_any"]]
@@ -167,6 +169,27 @@ def test_goals_are_reached_or_not() -> None:
     assert command.reaches(Row("a", 60, 0, 0), 98)
 
 
+def test_files_count_by_how_many_tests_they_have() -> None:
+    """Of the large file two of two pass, of the small one one of two, and one is not on jax."""
+    parts = (Row("a", 2, 2, 2, 990), Row("b", 2, 2, 1, 10), Row("c", 2, 0, 0, 500))
+    whole = Row("all", 6, 4, 3, 1500, parts)
+    assert whole.expected == 1000
+    assert whole.share == pytest.approx(0.995)
+    assert command.reaches(whole, 99)
+    assert not command.reaches(whole, 100)
+    assert "| all | 1500 | 6 | 4 | 3 | 99.5 % |" in table([whole])
+
+
+def test_a_report_has_the_files_of_a_suite(tmp_path: Path) -> None:
+    tests = ["a.py::x", "a.py::y", "b.py::x"]
+    files = {"a.py": {"collected": 8, "chosen": 2}, "b.py": {"collected": 2, "chosen": 2}}
+    stored = {"passed": tests, "chosen": 4, "collected": 10, "files": files}
+    found = FileOutcome(chosen=tests, tests=dict.fromkeys(tests[1:], "passed"))
+    row = Report(tmp_path, "library").add("made", stored, found)
+    assert row.parts == (Row("a.py", 2, 2, 1, 8), Row("b.py", 2, 1, 1, 2))
+    assert row.share == pytest.approx((4 + 1) / (8 + 1))
+
+
 def test_stored_answers_are_of_suites_in_the_table() -> None:
     stored = json.loads(command.STORED.read_text(encoding="utf-8"))
     known = {suite.name: suite for suite in SUITES}
@@ -175,6 +198,9 @@ def test_stored_answers_are_of_suites_in_the_table() -> None:
     for name, entry in stored.items():
         assert entry["release"] == known[name].release
         assert len(entry["passed"]) <= entry["chosen"] <= entry["collected"]
+        assert {command.file_of(test) for test in entry["passed"]} <= entry["files"].keys()
+        for key in ("chosen", "collected"):
+            assert sum(sizes[key] for sizes in entry["files"].values()) == entry[key]
 
 
 def test_the_plugin_knows_no_package_tests() -> None:

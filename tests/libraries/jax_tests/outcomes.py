@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 PASSED, SKIPPED, FAILED, DIED, HUNG, LOAD = (
@@ -23,6 +23,8 @@ class FileOutcome:
     """The tests of a file, or of many: how many there are, which were chosen, what they did."""
 
     collected: int = 0
+    sizes: dict[str, int] = field(default_factory=dict)
+    """How many tests each file has."""
     chosen: list[str] = field(default_factory=list)
     tests: dict[str, str] = field(default_factory=dict)
     """What each test that has ended did."""
@@ -62,6 +64,7 @@ def read(lines: Iterable[str], known: FileOutcome | None = None) -> FileOutcome:
             continue
         if "collected" in entry:
             found.collected = entry["collected"]
+            found.sizes = entry.get("sizes", {})
             found.chosen = found.chosen or entry["chosen"]
         elif entry.get("file"):
             found.unloaded[entry["file"]] = entry["load"]
@@ -136,17 +139,43 @@ class Row:
     on_kiln: int
     collected: int = 0
     """How many tests there are, of which some were chosen; 0: just these."""
+    parts: tuple[Row, ...] = ()
+    """If it is many files: the line of each."""
 
     @property
     def expected(self) -> float:
         """How many of all its tests pass on JAX, if those chosen are like the others."""
+        if self.parts:
+            return sum(part.expected for part in self.parts)
         return self.on_jax * (self.collected / self.chosen if self.collected else 1)
+
+    @property
+    def share(self) -> float:
+        """Which share of what passes on JAX passes on kiln; 1 if nothing passes on JAX.
+
+        Of many files, each counts by how many tests it has.
+        """
+        if self.parts:
+            return weighed(self.parts)
+        return self.on_kiln / self.on_jax if self.on_jax else 1.0
+
+
+def weighed(rows: Sequence[Row]) -> float:
+    """Return which share of what passes on JAX passes on kiln, of all rows together.
+
+    Each counts by how many of all its tests pass on JAX; it is 1 if none do.
+    """
+    all_of_them = sum(row.expected for row in rows)
+    if not all_of_them:
+        return 1.0
+    return sum(row.expected * row.share for row in rows) / all_of_them
 
 
 def table(rows: Iterable[Row], head: str = "file") -> str:
     """Return the table of files (or what `head` says) as Markdown, with a line for all of them.
 
-    Of the share of all tests, the last line, files count by how many tests they have.
+    In the last line, the share of all tests, and in that of a row with parts, files count by how
+    many tests they have.
     """
     rows = list(rows)
     lines = [
@@ -161,13 +190,11 @@ def table(rows: Iterable[Row], head: str = "file") -> str:
         sum(row.collected or row.chosen for row in rows),
     )
     for row in [*rows, whole]:
-        share = f"{100 * row.on_kiln / row.on_jax:.0f} %" if row.on_jax else ""
+        share = f"{100 * row.share:.{1 if row.parts else 0}f} %" if row.on_jax else ""
         counts = row.collected or row.chosen, row.chosen, row.on_jax, row.on_kiln
         lines.append(f"| {row.file} | {' | '.join(map(str, counts))} | {share} |")
-    all_of_them = sum(row.expected for row in rows)
-    if all_of_them:
-        passing = sum(row.expected * row.on_kiln / row.on_jax for row in rows if row.on_jax)
-        lines.append(f"| by numbers of tests | | | | | {100 * passing / all_of_them:.1f} % |")
+    if whole.on_jax:
+        lines.append(f"| by numbers of tests | | | | | {100 * weighed(rows):.1f} % |")
     return "\n".join(lines)
 
 

@@ -98,7 +98,7 @@ def _write(**entry: Any) -> None:
 
 
 def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
-    """Keep the chosen tests and write how many there were."""
+    """Keep the chosen tests and write how many there were, in all and in each file."""
     choice = json.loads(os.environ[CHOICE])
     files: dict[str, list[str]] = {}
     for item in items:
@@ -106,7 +106,11 @@ def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
     choice["at_most"] = share([len(names) for names in files.values()], choice["at_most"])
     kept = {name for names in files.values() for name in chosen(names, **choice)}
     names = [name_of(item.nodeid) for item in items]
-    _write(collected=len(names), chosen=[name for name in names if name in kept])
+    _write(
+        collected=len(names),
+        sizes={file: len(tests) for file, tests in files.items()},
+        chosen=[name for name in names if name in kept],
+    )
     items[:] = [item for item in items if name_of(item.nodeid) in kept]
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from tests.libraries.jax_tests.outcomes import FileOutcome, Row, grouped, listing, table
+from tests.libraries.jax_tests.recording import file_of
 
 
 class Report:
@@ -30,7 +32,14 @@ class Report:
         groups = grouped(found, expected)
         failing = sum(len(tests) for tests in groups.values())
         passing = len(expected) - failing
-        row = Row(name, stored["chosen"], len(expected), passing, stored.get("collected", 0))
+        row = Row(
+            name,
+            stored["chosen"],
+            len(expected),
+            passing,
+            stored.get("collected", 0),
+            _parts(stored, [test for tests in groups.values() for test in tests]),
+        )
         self.rows.append(row)
         self.groups[name] = groups
         (self.folder / f"{name.replace('/', '-')}.json").write_text(
@@ -40,3 +49,13 @@ class Report:
         (self.folder / "report.md").write_text(text, encoding="utf-8")
         print(f"{name}: {row.on_kiln} of {row.on_jax} on kiln", flush=True)
         return row
+
+
+def _parts(stored: Mapping[str, Any], failing: Sequence[str]) -> tuple[Row, ...]:
+    """Return the row of each file, if the stored answers are those of many."""
+    on_jax = Counter(map(file_of, stored["passed"]))
+    failed = Counter(map(file_of, failing))
+    return tuple(
+        Row(file, sizes["chosen"], on_jax[file], on_jax[file] - failed[file], sizes["collected"])
+        for file, sizes in stored.get("files", {}).items()
+    )
