@@ -13,7 +13,7 @@ from kiln.base.config import is_settled
 from kiln.base.errors import UnexpectedTracerError, UnfilteredStackTrace
 from kiln.base.lazy import error_check
 from kiln.base.processes import process_count, process_index
-from kiln.base.source import api_boundary, is_internal
+from kiln.base.source import EXCLUDED, api_boundary, is_left_out
 from kiln.base.tree import IsLeaf
 from kiln.base.tree import prefix_errors as prefix_messages
 from kiln.base.tree_registry import node_classes
@@ -23,18 +23,15 @@ from kiln.core.trace import state
 from kiln.ir import own_effects
 from kiln.ir.effects import NO_EFFECTS
 
-_excluded: list[str] = []
-
 
 def register_exclusion(path: str) -> None:
-    """Let `include_frame` be False for a file. Tracebacks keep its frames: kiln hides its own."""
-    _excluded.append(path)
+    """Let tracebacks leave out the frames of a file, and `include_frame` be False for it."""
+    EXCLUDED.append(path)
 
 
 def include_frame(frame: types.FrameType) -> bool:
     """Tell whether a frame is a user's: neither kiln's nor of an excluded file."""
-    file = frame.f_code.co_filename
-    return not is_internal(file) and not file.startswith(tuple(_excluded))
+    return not is_left_out(frame)
 
 
 def trace_state_clean() -> bool:
@@ -134,7 +131,7 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
     "jax._src.tree_util": {"_registry": node_classes, "prefix_errors": prefix_errors},
     "jax._src.traceback_util": {
         # flax's switches change the list itself.
-        "_exclude_paths": _excluded,
+        "_exclude_paths": EXCLUDED,
         "api_boundary": api_boundary,
         "include_frame": include_frame,
         "register_exclusion": register_exclusion,

@@ -106,6 +106,16 @@ def is_internal(filename: str) -> bool:
     return filename.startswith(_ROOT)
 
 
+EXCLUDED: list[str] = []
+"""Files of libraries, or folders of them, that tracebacks leave out as they do kiln's own."""
+
+
+def is_left_out(frame: types.FrameType) -> bool:
+    """Tell whether tracebacks leave a frame out."""
+    file = frame.f_code.co_filename
+    return is_internal(file) or file.startswith(tuple(EXCLUDED))
+
+
 def is_users(code: types.CodeType) -> bool:
     """Tell whether code is neither kiln's nor NumPy's."""
     return not code.co_filename.startswith(_NOT_THE_USERS)
@@ -150,10 +160,10 @@ def name_of(fun: Any) -> str:
 
 
 def filtered(tb: types.TracebackType | None) -> types.TracebackType | None:
-    """Return the traceback without kiln's frames."""
+    """Return the traceback without the frames of kiln and of excluded files."""
     kept = []
     while tb is not None:
-        if not is_internal(tb.tb_frame.f_code.co_filename):
+        if not is_left_out(tb.tb_frame):
             kept.append(tb)
         tb = tb.tb_next
     result: types.TracebackType | None = None
@@ -172,11 +182,11 @@ def _goes_through_another(frame: types.FrameType | None, code: types.CodeType) -
 
 
 def _marked(tb: types.TracebackType | None, boundary: types.CodeType) -> None:
-    """Mark kiln's frames for printers of tracebacks that leave marked ones out."""
+    """Mark the frames to leave out for printers of tracebacks that leave marked ones out."""
     while tb is not None:
         frame = tb.tb_frame
         # A boundary marks itself: its locals hold the error, which would keep itself alive.
-        if is_internal(frame.f_code.co_filename) and frame.f_code is not boundary:
+        if is_left_out(frame) and frame.f_code is not boundary:
             frame.f_locals[_MARK] = True
         tb = tb.tb_next
 

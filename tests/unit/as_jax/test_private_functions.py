@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -127,3 +128,31 @@ shown.append(traceback_util.include_frame(frame))
 print(shown)
 """
     assert run("-c", text).stdout == "[True, False, True]\n"
+
+
+def test_tracebacks_leave_out_the_frames_of_excluded_files(tmp_path: Path) -> None:
+    (tmp_path / "library.py").write_text("def call(f, x):\n    return f(x)\n")
+    text = f"""
+import sys, traceback
+sys.path.insert(0, {str(tmp_path)!r})
+import kiln.as_jax
+import jax, library
+from jax._src import traceback_util
+
+def wrong(x):
+    raise ValueError("wrong")
+
+def names():
+    try:
+        jax.jit(lambda x: library.call(wrong, x))(1.0)
+    except ValueError as error:
+        return [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+
+print(names())
+traceback_util.register_exclusion(library.__file__)
+print(names())
+"""
+    assert run("-c", text).stdout.splitlines() == [
+        "['names', '<lambda>', 'call', 'wrong']",
+        "['names', '<lambda>', 'wrong']",
+    ]

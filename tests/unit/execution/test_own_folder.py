@@ -142,7 +142,9 @@ def test_a_group_of_one_is_no_other(
     is_private: bool,
 ) -> None:
     monkeypatch.setattr(own_folder.pwd, "getpwuid", lambda _: SimpleNamespace(pw_name="me"))
-    monkeypatch.setattr(own_folder.grp, "getgrgid", lambda _: SimpleNamespace(gr_name=name, gr_mem=members))
+    monkeypatch.setattr(
+        own_folder.grp, "getgrgid", lambda _: SimpleNamespace(gr_name=name, gr_mem=members)
+    )
     own_folder._is_private.cache_clear()
     (tmp_path / "way").mkdir()
     os.chmod(tmp_path / "way", 0o770)
