@@ -147,7 +147,8 @@ def _mapped(
         return [*_outputs(fun, results), *[made[i].content for i in changed]]
 
     values = [content_of(x) if i in refs else x for i, x in enumerate(leaves)]
-    axis = MappedAxis(size, axis_name, split=_mapped_split(fun, leaves, axes, spmd_axis_name))
+    split = _mapped_split(fun, leaves, axes, spmd_axis_name)
+    axis = MappedAxis(size, axis_name, split=split, spmd=spmd_axis_name or None)
     outs, at = batch(flat, axis, values, axes)
     for i in reversed(box[1]):
         replace_content(leaves[i], mapped_at(outs.pop(), size, at.pop(), axes[i]))

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
 from kiln.core.trace import aval_of
 from kiln.ir.abstract_mesh import AxisType
 from kiln.ir.mesh import Mesh, PartitionSpec, axes_of
@@ -104,3 +106,36 @@ def _grid(
         locals_at.append(len(shape))
         shape.append(size)
     return tuple(shape), at, locals_at
+
+
+def with_axis(spec: PartitionSpec, at: int | None, by: Any) -> PartitionSpec:
+    """Return the spec of stacks whose new axis, at a position, mesh axes split; `by` names them."""
+    if at is None:
+        return spec
+    entries = list(spec) + [None] * (at - len(spec))
+    return PartitionSpec(*entries[:at], by, *entries[at:])
+
+
+def manual_part(spmd: Any, manual_axes: Sequence[Any]) -> Any:
+    """Return the mesh axes by which vmap splits its examples, if they are the members' axes."""
+    return spmd if spmd is not None and set(axes_of(spmd)) <= set(manual_axes) else None
+
+
+def require_free(
+    by: Any, in_specs: Sequence[PartitionSpec], out_specs: Sequence[PartitionSpec]
+) -> None:
+    """Refuse to split a mapped axis by mesh axes that split another one.
+
+    Raises: ValueError if a spec has one of the names `by`.
+    """
+    taken = {name for spec in (*in_specs, *out_specs) for entry in spec for name in axes_of(entry)}
+    if taken.isdisjoint(axes_of(by)):
+        return
+    raise ValueError(
+        three_lines(
+            f"shard_map under vmap(spmd_axis_name={by!r}) at {current_source()}",
+            f"vmap spmd_axis_name cannot appear in shard_map in_specs or out_specs, got {by!r} "
+            f"and in_specs={in_specs}, out_specs={out_specs}",
+            "give the mapped axis another mesh axis",
+        )
+    )
