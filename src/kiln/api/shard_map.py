@@ -23,6 +23,7 @@ from kiln.control.shards import mesh_inside, part_type, shard_counts, shard_name
 from kiln.core.trace import aval_of
 from kiln.ir.abstract_mesh import AbstractMesh
 from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec, axes_of
+from kiln.ir.ref_type import AbstractRef
 from kiln.ir.sharding import NamedSharding
 from kiln.ir.types import ShapedArray
 from kiln.jit.argument_types import leaf_type
@@ -251,7 +252,7 @@ class _Mapped:
                 unreduced=aval.sums.unreduced.intersection(self.manual),
                 reduced=aval.sums.reduced.intersection(self.manual),
             )
-            for aval in avals
+            for aval in [a.inner_aval if isinstance(a, AbstractRef) else a for a in avals]
         ]
 
     def specs(self, what: str, given: Any, full: Any) -> list[PartitionSpec]:

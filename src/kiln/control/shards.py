@@ -11,6 +11,7 @@ from kiln.base.source import current_source
 from kiln.core.trace import aval_of
 from kiln.ir.abstract_mesh import AxisType
 from kiln.ir.mesh import Mesh, PartitionSpec, axes_of
+from kiln.ir.ref_type import AbstractRef
 from kiln.ir.sharding import NamedSharding
 from kiln.ir.types import ShapedArray, ShardedArray, plain, typed
 from kiln.ops.shape import reshape, transpose
@@ -22,13 +23,13 @@ def shard_counts(mesh: Mesh, spec: PartitionSpec, ndim: int) -> list[int]:
     return [math.prod(mesh.shape[name] for name in axes_of(e)) for e in entries]
 
 
-def part_type(
-    aval: ShapedArray, mesh: Mesh, spec: PartitionSpec, inner: Mesh | None = None
-) -> ShapedArray:
-    """Return the type of one member's shard.
+def part_type(aval: Any, mesh: Mesh, spec: PartitionSpec, inner: Mesh | None = None) -> Any:
+    """Return the type of one member's shard, of an array or a reference to one.
 
     With `inner`, the mesh inside, it says which of its Explicit axes split the shard.
     """
+    if isinstance(aval, AbstractRef):
+        return AbstractRef(part_type(aval.inner_aval, mesh, spec, inner))
     parts = shard_counts(mesh, spec, aval.ndim)
     shape = tuple(n // p for n, p in zip(aval.shape, parts, strict=True))
     found = plain(aval).with_(shape=shape)
