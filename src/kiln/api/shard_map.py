@@ -237,7 +237,7 @@ class _Mapped:
         asked = f"shard_map of {name_of(self.fun)} over {self.mesh} at {current_source()}"
         return kind(three_lines(asked, wrong, remedy))
 
-    def specs_of_types(self, avals: Sequence[ShapedArray]) -> list[PartitionSpec]:
+    def specs_of_types(self, avals: Sequence[Any]) -> list[PartitionSpec]:
         """Return the specs of arguments from their types, which tell them over Explicit axes."""
         if not self.mesh.is_explicit:
             raise self._error(
