@@ -34,10 +34,9 @@ from kiln.control.region import (
     split,
 )
 from kiln.control.shards import (
+    axes_to_split_by,
     joined,
-    manual_part,
     mesh_inside,
-    require_free,
     shard_names,
     shard_of,
     whole_type,
@@ -138,9 +137,9 @@ class ShardMap(Region):
     ) -> Any:
         # Inside, a mesh axis of the same name hides the mapped one.
         inner = MappedAxis(axis.size) if axis.name in members["manual_axes"] else axis
-        by = manual_part(axis.spmd, members["manual_axes"])
+        manual = members["manual_axes"]
+        by = axes_to_split_by(axis.spmd, manual, jaxpr.effects, in_specs, out_specs)
         if by is not None:
-            require_free(by, in_specs, out_specs)
             count = math.prod(members["mesh"].shape[name] for name in axes_of(by))
             inner = dataclasses.replace(inner, size=axis.size // count, spmd=None)
         if inner.split is not None:

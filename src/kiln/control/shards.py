@@ -10,6 +10,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.trace import aval_of
 from kiln.ir.abstract_mesh import AxisType
+from kiln.ir.effects import named_axis
 from kiln.ir.mesh import Mesh, PartitionSpec, axes_of
 from kiln.ir.ref_type import AbstractRef
 from kiln.ir.sharding import NamedSharding
@@ -117,26 +118,37 @@ def with_axis(spec: PartitionSpec, at: int | None, by: Any) -> PartitionSpec:
     return PartitionSpec(*entries[:at], by, *entries[at:])
 
 
-def manual_part(spmd: Any, manual_axes: Sequence[Any]) -> Any:
-    """Return the mesh axes by which vmap splits its examples, if they are the members' axes."""
-    return spmd if spmd is not None and set(axes_of(spmd)) <= set(manual_axes) else None
+def axes_to_split_by(
+    spmd: Any,
+    manual_axes: Sequence[Any],
+    effects: Any,
+    in_specs: Sequence[PartitionSpec],
+    out_specs: Sequence[PartitionSpec],
+) -> Any:
+    """Return the mesh axes by which examples of members are split, if all `spmd` are free for it.
 
+    Members that communicate along one, as those of a gradient do that add up what each of them
+    contributes, need the same examples; and residuals are split along all axes of the members.
 
-def require_free(
-    by: Any, in_specs: Sequence[PartitionSpec], out_specs: Sequence[PartitionSpec]
-) -> None:
-    """Refuse to split a mapped axis by mesh axes that split another one.
-
-    Raises: ValueError if a spec has one of the names `by`.
+    Raises: ValueError if a spec of an argument has one of the names.
     """
-    taken = {name for spec in (*in_specs, *out_specs) for entry in spec for name in axes_of(entry)}
-    if taken.isdisjoint(axes_of(by)):
-        return
+    names = () if spmd is None else axes_of(spmd)
+    if not names or not set(names) <= set(manual_axes):
+        return None
+    taken = [s for s in (*in_specs, *out_specs) if not set(names).isdisjoint(_named(s))]
+    if not taken:
+        return None if any(named_axis(name) in effects for name in names) else spmd
+    if all(len(s) > 0 and set(axes_of(s[0])) == set(manual_axes) for s in taken):
+        return None
     raise ValueError(
         three_lines(
-            f"shard_map under vmap(spmd_axis_name={by!r}) at {current_source()}",
-            f"vmap spmd_axis_name cannot appear in shard_map in_specs or out_specs, got {by!r} "
+            f"shard_map under vmap(spmd_axis_name={spmd!r}) at {current_source()}",
+            f"vmap spmd_axis_name cannot appear in shard_map in_specs or out_specs, got {spmd!r} "
             f"and in_specs={in_specs}, out_specs={out_specs}",
             "give the mapped axis another mesh axis",
         )
     )
+
+
+def _named(spec: PartitionSpec) -> set[Any]:
+    return {name for entry in spec for name in axes_of(entry)}

@@ -261,3 +261,31 @@ def test_spmd_axis_name_splits_the_examples_of_shards() -> None:
     assert {*shapes} == {(4,)}
     with pytest.raises(ValueError, match="spmd_axis_name cannot appear"):
         kiln.vmap(f, spmd_axis_name="x")(x)
+
+
+@pytest.mark.parametrize("at", [0, -1])
+def test_what_is_the_same_for_all_examples_is_split_as_their_stack(at: int) -> None:
+    here = mesh()
+    x = kiln.device_put(jnp.arange(8.0), NamedSharding(here, P("x")))
+    spec = P("x", None) if at == 0 else P(None, "x")
+    with kiln.set_mesh(here):
+        f = kiln.vmap(lambda x: jnp.full((3,), 2.0), out_axes=at)
+        for out in (f(x), kiln.jit(f)(x)):
+            assert out.sharding == NamedSharding(here, spec) and (out == 2).all()
+            assert kiln.typeof(out).sharding.spec == spec
+
+
+def test_gradients_are_the_same_with_spmd_axis_name() -> None:
+    mesh = several(AxisType.Auto)
+    x = jnp.arange(32.0).reshape(4, 8)
+
+    def linear(row: Any) -> Any:
+        return 3 * row.sum()
+
+    def curved(row: Any) -> Any:
+        return jnp.sin(row.sum())
+
+    for member in (linear, curved, lambda row: lax.psum(row.sum(), "y")):
+        f = kiln.shard_map(member, mesh=mesh, in_specs=P("x"), out_specs=P(), check_vma=False)
+        for g in (f, kiln.grad(f)):
+            assert kiln.vmap(g, spmd_axis_name="y")(x).tolist() == kiln.vmap(g)(x).tolist()
