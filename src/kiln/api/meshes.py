@@ -24,7 +24,8 @@ from kiln.ops.sharding import cast_to, put, resolved
 class set_mesh(override):
     """Set the mesh that bare PartitionSpecs refer to; as a context, until it ends.
 
-    None unsets it. The setting is the thread's.
+    Programs whose arguments nothing has placed run on all its devices, and so do operations. None
+    unsets it. The setting is the thread's.
 
     Raises: ValueError for anything but a Mesh, and inside a traced function.
     """
@@ -57,7 +58,8 @@ class set_mesh(override):
                     "set the mesh before the call of the jitted function",
                 )
             )
-        made = super().__new__(cls, mesh=mesh)
+        several = mesh is not None and mesh.size > 1
+        made = super().__new__(cls, mesh=mesh, default_mesh=mesh if several else None)
         override.__enter__(made)
         return made
 

@@ -23,6 +23,7 @@ from kiln.control.shards import mesh_inside, part_type, shard_counts, shard_name
 from kiln.core.trace import aval_of
 from kiln.ir.abstract_mesh import AbstractMesh
 from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec, axes_of
+from kiln.ir.ref_type import AbstractRef
 from kiln.ir.sharding import NamedSharding
 from kiln.ir.types import ShapedArray
 from kiln.jit.argument_types import leaf_type
@@ -236,7 +237,7 @@ class _Mapped:
         asked = f"shard_map of {name_of(self.fun)} over {self.mesh} at {current_source()}"
         return kind(three_lines(asked, wrong, remedy))
 
-    def specs_of_types(self, avals: Sequence[ShapedArray]) -> list[PartitionSpec]:
+    def specs_of_types(self, avals: Sequence[Any]) -> list[PartitionSpec]:
         """Return the specs of arguments from their types, which tell them over Explicit axes."""
         if not self.mesh.is_explicit:
             raise self._error(
@@ -251,7 +252,7 @@ class _Mapped:
                 unreduced=aval.sums.unreduced.intersection(self.manual),
                 reduced=aval.sums.reduced.intersection(self.manual),
             )
-            for aval in avals
+            for aval in [a.inner_aval if isinstance(a, AbstractRef) else a for a in avals]
         ]
 
     def specs(self, what: str, given: Any, full: Any) -> list[PartitionSpec]:

@@ -29,6 +29,7 @@ from kiln.ir.told_types import is_told, mesh_of
 from kiln.jit.argument_types import leaf_type
 from kiln.jit.parameters import parameter_name
 from kiln.ops.shape import mapped_at
+from kiln.ops.sharding import retyped
 from kiln.transforms.batching import MappedAxis, batch
 
 P = ParamSpec("P")
@@ -147,7 +148,8 @@ def _mapped(
         return [*_outputs(fun, results), *[made[i].content for i in changed]]
 
     values = [content_of(x) if i in refs else x for i, x in enumerate(leaves)]
-    axis = MappedAxis(size, axis_name, split=_mapped_split(fun, leaves, axes, spmd_axis_name))
+    split = _mapped_split(fun, leaves, axes, spmd_axis_name)
+    axis = MappedAxis(size, axis_name, split=split, spmd=spmd_axis_name or None)
     outs, at = batch(flat, axis, values, axes)
     for i in reversed(box[1]):
         replace_content(leaves[i], mapped_at(outs.pop(), size, at.pop(), axes[i]))
@@ -155,7 +157,7 @@ def _mapped(
     for i, (a, want) in enumerate(zip(at, wanted, strict=True)):
         if want is None and a is not None:
             raise _mapped_result(fun, tree_unflatten(box[0], outs), i, a, axis_name)
-    placed = [_place(fun, x, a, want, size) for x, a, want in zip(outs, at, wanted, strict=True)]
+    placed = [_place(fun, x, a, want, axis) for x, a, want in zip(outs, at, wanted, strict=True)]
     return as_stacks(tree_unflatten(box[0], placed), wanted, size)
 
 
@@ -307,7 +309,7 @@ def _mapped_result(fun: Any, result: Any, i: int, at: int, axis_name: Any) -> Va
     )
 
 
-def _place(fun: Any, x: Any, at: int | None, want: int | None, size: Any) -> Any:
+def _place(fun: Any, x: Any, at: int | None, want: int | None, axis: MappedAxis) -> Any:
     if want is None:
         return x
     ndim = len(aval_of(x).shape) + (at is None)
@@ -319,4 +321,9 @@ def _place(fun: Any, x: Any, at: int | None, want: int | None, size: Any) -> Any
                 f"use an axis from {-ndim} to {ndim - 1}",
             )
         )
-    return mapped_at(x, size, at, want + ndim if want < 0 else want)
+    want = want + ndim if want < 0 else want
+    made = mapped_at(x, axis.size, at, want)
+    if at is not None or axis.split is None:
+        return made
+    # What is the same for all examples is split as their stacks are.
+    return retyped(made, axis.stack_of(aval_of(x), want))

@@ -82,6 +82,8 @@ class Options(Record):
     trace_cache_mb: int = _option(32)
     default_device: Any = dataclasses.field(default=None, metadata=_metadata(None))
     mesh: Any = dataclasses.field(default=None, metadata=_metadata(None, in_key=True))
+    default_mesh: Any = dataclasses.field(default=None, metadata=_metadata(None, in_key=True))
+    """The mesh of several devices on which programs run whose arguments nothing has placed."""
     legacy_prng_key: str = _option("allow")
     no_tracing: bool = _option(False)
     no_execution: bool = _option(False)
@@ -138,8 +140,9 @@ class Options(Record):
         guarded = self.no_execution or self.thread_guard is not None
         object.__setattr__(self, "guards_execution", guarded)
         plain = self.default_device is None and not guards and not guarded
+        object.__setattr__(self, "plain", self.jit and plain)
+        plain = plain and self.default_mesh is None
         object.__setattr__(self, "plain_places", plain)
-        object.__setattr__(self, "plain", self.jit and self.plain_places)
         checks = self.debug_nans or self.debug_infs or self.debug_key_reuse
         object.__setattr__(self, "checks_values", checks)
         behavior = (

@@ -33,7 +33,15 @@ from kiln.control.region import (
     select_by,
     split,
 )
-from kiln.control.shards import joined, mesh_inside, shard_names, shard_of, whole_type
+from kiln.control.shards import (
+    axes_to_split_by,
+    joined,
+    mesh_inside,
+    shard_names,
+    shard_of,
+    whole_type,
+    with_axis,
+)
 from kiln.core.absent import is_linear, is_zero
 from kiln.core.meaning import meaning
 from kiln.core.staging import eval_jaxpr, stage_pure
@@ -129,6 +137,11 @@ class ShardMap(Region):
     ) -> Any:
         # Inside, a mesh axis of the same name hides the mapped one.
         inner = MappedAxis(axis.size) if axis.name in members["manual_axes"] else axis
+        manual = members["manual_axes"]
+        by = axes_to_split_by(axis.spmd, manual, jaxpr.effects, in_specs, out_specs)
+        if by is not None:
+            count = math.prod(members["mesh"].shape[name] for name in axes_of(by))
+            inner = dataclasses.replace(inner, size=axis.size // count, spmd=None)
         if inner.split is not None:
             # What splits the examples is said inside, too, unless an axis of it is Manual there.
             names = axes_of(inner.split[1])
@@ -141,8 +154,8 @@ class ShardMap(Region):
             *xs,
             jaxpr=stacked,
             **members,
-            in_specs=tuple(map(_with_axis, in_specs, axes)),
-            out_specs=tuple(_with_axis(s, 0 if a else None) for s, a in zip(out_specs, at)),
+            in_specs=tuple(with_axis(s, a, by) for s, a in zip(in_specs, axes, strict=True)),
+            out_specs=tuple(with_axis(s, 0 if a else None, by) for s, a in zip(out_specs, at)),
         )
         if axis.split is not None:
             outs = [_split_again(x, axis.split) if a else x for x, a in zip(outs, at, strict=True)]
@@ -375,13 +388,6 @@ def _names_first(manual_axes: Axes, aval: ShapedArray | None) -> PartitionSpec:
     """Shard the first axis along all mesh axes, or along those that a type varies along."""
     names = [name for name in manual_axes if aval is None or name in aval.varying]
     return PartitionSpec(tuple(names)) if names else PartitionSpec()
-
-
-def _with_axis(spec: PartitionSpec, at: int | None) -> PartitionSpec:
-    if at is None:
-        return spec
-    entries = list(spec) + [None] * (at - len(spec))
-    return PartitionSpec(*entries[:at], None, *entries[at:])
 
 
 def _shared(ct: Any, mesh: Mesh, names: Axes) -> Any:

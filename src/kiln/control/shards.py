@@ -6,9 +6,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from kiln.base.errors import three_lines
+from kiln.base.source import current_source
 from kiln.core.trace import aval_of
 from kiln.ir.abstract_mesh import AxisType
+from kiln.ir.effects import named_axis
 from kiln.ir.mesh import Mesh, PartitionSpec, axes_of
+from kiln.ir.ref_type import AbstractRef
 from kiln.ir.sharding import NamedSharding
 from kiln.ir.types import ShapedArray, ShardedArray, plain, typed
 from kiln.ops.shape import reshape, transpose
@@ -20,13 +24,13 @@ def shard_counts(mesh: Mesh, spec: PartitionSpec, ndim: int) -> list[int]:
     return [math.prod(mesh.shape[name] for name in axes_of(e)) for e in entries]
 
 
-def part_type(
-    aval: ShapedArray, mesh: Mesh, spec: PartitionSpec, inner: Mesh | None = None
-) -> ShapedArray:
-    """Return the type of one member's shard.
+def part_type(aval: Any, mesh: Mesh, spec: PartitionSpec, inner: Mesh | None = None) -> Any:
+    """Return the type of one member's shard, of an array or a reference to one.
 
     With `inner`, the mesh inside, it says which of its Explicit axes split the shard.
     """
+    if isinstance(aval, AbstractRef):
+        return AbstractRef(part_type(aval.inner_aval, mesh, spec, inner))
     parts = shard_counts(mesh, spec, aval.ndim)
     shape = tuple(n // p for n, p in zip(aval.shape, parts, strict=True))
     found = plain(aval).with_(shape=shape)
@@ -104,3 +108,47 @@ def _grid(
         locals_at.append(len(shape))
         shape.append(size)
     return tuple(shape), at, locals_at
+
+
+def with_axis(spec: PartitionSpec, at: int | None, by: Any) -> PartitionSpec:
+    """Return the spec of stacks whose new axis, at a position, mesh axes split; `by` names them."""
+    if at is None:
+        return spec
+    entries = list(spec) + [None] * (at - len(spec))
+    return PartitionSpec(*entries[:at], by, *entries[at:])
+
+
+def axes_to_split_by(
+    spmd: Any,
+    manual_axes: Sequence[Any],
+    effects: Any,
+    in_specs: Sequence[PartitionSpec],
+    out_specs: Sequence[PartitionSpec],
+) -> Any:
+    """Return the mesh axes by which examples of members are split, if all `spmd` are free for it.
+
+    Members that communicate along one, as those of a gradient do that add up what each of them
+    contributes, need the same examples; and residuals are split along all axes of the members.
+
+    Raises: ValueError if a spec of an argument has one of the names.
+    """
+    names = () if spmd is None else axes_of(spmd)
+    if not names or not set(names) <= set(manual_axes):
+        return None
+    taken = [s for s in (*in_specs, *out_specs) if not set(names).isdisjoint(_named(s))]
+    if not taken:
+        return None if any(named_axis(name) in effects for name in names) else spmd
+    if all(len(s) > 0 and set(axes_of(s[0])) == set(manual_axes) for s in taken):
+        return None
+    raise ValueError(
+        three_lines(
+            f"shard_map under vmap(spmd_axis_name={spmd!r}) at {current_source()}",
+            f"vmap spmd_axis_name cannot appear in shard_map in_specs or out_specs, got {spmd!r} "
+            f"and in_specs={in_specs}, out_specs={out_specs}",
+            "give the mapped axis another mesh axis",
+        )
+    )
+
+
+def _named(spec: PartitionSpec) -> set[Any]:
+    return {name for entry in spec for name in axes_of(entry)}

@@ -35,7 +35,7 @@ def _is_elsewhere(args: Sequence[Any], opts: Options) -> bool:
     """Tell transfer guards of operands, and whether operations run on another device."""
     if opts.guards_transfers:
         applied(args)
-    return opts.default_device is not None
+    return opts.default_device is not None or opts.default_mesh is not None
 
 
 def _limit() -> int:

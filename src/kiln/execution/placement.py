@@ -95,6 +95,7 @@ class Placer:
         self.keep_unused = keep_unused
         self.compiler_options = compiler_options
         self.inside = constraints_in(jaxpr if general is None else general)
+        self.mesh: Mesh | None = options().default_mesh
         self.programs: list[CachedProgram] = []
         self._runs: dict[Hashable, Run] = {}
         self.direct: Run | None = None
@@ -165,7 +166,8 @@ class Placer:
     def place(self, committed: Sequence[Sharding | None]) -> Placement | None:
         """Return where to run for committed arguments; None for the first device, by default."""
         opts, request = options(), self.request
-        if self.is_plain and not any(committed) and opts.default_device is None:
+        is_here = opts.default_device is None and self.mesh is None
+        if is_here and self.is_plain and not any(committed):
             return None
         if not engine_for(self.jaxpr, None, opts).engine.compiler.places_programs:
             return None
@@ -195,6 +197,9 @@ class Placer:
         constraints += [
             DeviceConstraint("explicit output sharding with", s) for s in request.out_shardings if s
         ]
+        if self.mesh is not None:
+            whole = NamedSharding(self.mesh, PartitionSpec())
+            constraints.append(DeviceConstraint("the mesh that is set with", whole))
         if not constraints and len({c.sharding.device_set for c in given}) == 1:
             constraints = given
         devices = self._agreed(constraints)

@@ -39,7 +39,7 @@ ENOUGH = 8
 """Programs for the host with fewer equations are compiled in about the time of a look-up."""
 
 _FOUND = "what the cache on disk has of a program"
-_FOR_TRACES = ("mesh", "logical_axis_rules", "user_contexts")
+_FOR_TRACES = ("mesh", "default_mesh", "logical_axis_rules", "user_contexts")
 """Options that decide what is recorded, and nothing after that."""
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
+from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray, copied, from_host, host_value, numbers_of
@@ -29,7 +30,7 @@ from kiln.ops.conversion import convert_element_type
 from kiln.ops.edge_semantics import convert
 from kiln.ops.out_sharding import on_device_or_sharded
 from kiln.ops.shape import broadcast_in_dim, expand_dims
-from kiln.ops.sharding import put
+from kiln.ops.sharding import put, put_by_default
 
 
 def array(
@@ -65,6 +66,8 @@ def array(
     out = _array(object, wanted)
     if copy and out is object and isinstance(out, ConcreteArray):
         out = copied(out)
+    if device is None and out_sharding is None and options().default_mesh is not None:
+        out = put_by_default(out)
     missing = ndmin - len(out.shape)
     return on_device_or_sharded(
         expand_dims(out, range(missing)) if missing > 0 else out, device, out_sharding, "jnp.array"

@@ -12,11 +12,14 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
+from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike, HasShape, ShapeLike
 from kiln.core.trace import aval_of, is_typed
 from kiln.execution.eager_plans import eager
+from kiln.ir.mesh import Mesh
+from kiln.ir.sharding import Sharding
 from kiln.ir.sizes import Dim
 from kiln.ir.types import ShapedArray
 from kiln.numpy.creation import asarray, canonical_shape
@@ -213,11 +216,13 @@ def empty_like(
 
 
 def _like(name: str, a: Any, value: Any, dtype: Any, shape: Any) -> Any:
+    place = None
     if hasattr(a, "shape") and hasattr(a, "dtype") and not is_typed(a):
         # A description of an array, such as ShapeDtypeStruct, serves as well.
         aval = ShapedArray(
             tuple(a.shape), dtypes.canonicalize_dtype(a.dtype), bool(getattr(a, "weak_type", False))
         )
+        place = _place_described(a, aval.shape if shape is None else canonical_shape(name, shape))
     else:
         aval = aval_of(*operands(name, a))
     wanted = aval.dtype if dtype is None else dtypes.check_user_dtype(dtype, name)
@@ -225,7 +230,17 @@ def _like(name: str, a: Any, value: Any, dtype: Any, shape: Any) -> Any:
     if _is_of_keys(wanted):
         return _keys(found, value, wanted)
     made = _full(found, value, wanted, aval.weak_type and dtype is None)
-    return made if np.ndim(value) else put_like(made, a)
+    if np.ndim(value):
+        return made
+    return put_like(made, a) if is_typed(a) or place is None else put(made, place)
+
+
+def _place_described(a: Any, shape: tuple[Dim, ...]) -> Sharding | None:
+    """Return the sharding that a description of an array has, if an array of a shape can."""
+    place = getattr(a, "sharding", None)
+    if not isinstance(place, Sharding) or tuple(a.shape) != shape:
+        return None
+    return place if place.devices or isinstance(options().mesh, Mesh) else None
 
 
 def _is_of_keys(dtype: Any) -> bool:

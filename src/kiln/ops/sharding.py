@@ -69,8 +69,8 @@ class ShardingConstraint(LinearOp):
     def transpose(self, ct: Any, x: Any, *, sharding: Sharding) -> Any:
         return [self.bind(ct, sharding=sharding)]
 
-    def batch(
-        self, size: Any, xs: Sequence[Any], axes: Sequence[Any], *, sharding: Sharding
+    def batch_over(
+        self, axis: Any, xs: Sequence[Any], axes: Sequence[Any], /, *, sharding: Sharding
     ) -> Any:
         if not isinstance(sharding, NamedSharding):
             return self.bind(*xs, sharding=sharding), axes[0]
@@ -78,9 +78,28 @@ class ShardingConstraint(LinearOp):
         ndim = len(aval_of(xs[0]).shape) - 1
         entries = [*sharding.spec, *[None] * (ndim - len(sharding.spec))]
         told = sharding.mesh.are_all_axes_explicit
-        entries.insert(at, aval_of(xs[0]).split[at] if told else UNCONSTRAINED)
+        if told or axis.spmd is None:
+            entries.insert(at, aval_of(xs[0]).split[at] if told else UNCONSTRAINED)
+        else:
+            _require_apart(axis.spmd, sharding)
+            entries.insert(at, axis.spmd)
         stacked = NamedSharding(sharding.mesh, PartitionSpec(*entries))
         return self.bind(*xs, sharding=stacked), at
+
+
+def _require_apart(spmd: Any, sharding: NamedSharding) -> None:
+    taken = {name for entry in sharding.spec for name in axes_of(entry)}
+    if taken.isdisjoint(axes_of(spmd)):
+        return
+    raise ValueError(
+        three_lines(
+            f"with_sharding_constraint by {sharding.spec} under vmap(spmd_axis_name={spmd!r}) at "
+            f"{current_source()}",
+            f"vmap spmd_axis_name {spmd!r} cannot appear in the sharding constraint, got spec "
+            f"{sharding.spec}",
+            "give the mapped axis another mesh axis, or leave it out of the constraint",
+        )
+    )
 
 
 def _require_type(x: ShapedArray, sharding: Sharding) -> None:
@@ -234,6 +253,14 @@ def _needs_others(x: ConcreteArray, sharding: Sharding) -> bool:
         return False
     # Where a process holds all of the array, it may also put it elsewhere by itself.
     return sharding.device_set == have.device_set or not is_all_here(have, x.ndim)
+
+
+def put_by_default(x: Any) -> Any:
+    """Put a new array, made of host data, on all devices of the mesh that is set, if one is."""
+    mesh = options().default_mesh
+    if mesh is None or type(x) is not ConcreteArray:
+        return x
+    return _placed(x, NamedSharding(mesh, PartitionSpec()))
 
 
 def put_like(x: Any, other: Any) -> Any:

@@ -22,13 +22,15 @@ from kiln.ops.shape import mapped_at
 class MappedAxis(Record):
     """The axis being mapped: its size, its name if it has one, and whether a mesh has it.
 
-    `split` is a mesh and which of its Explicit axes split the stacks along this axis, if some do.
+    `split` is a mesh and which of its Explicit axes split the stacks along this axis, if some do;
+    `spmd` are the mesh axes that constraints and shards are to split it by: a name, or a tuple.
     """
 
     size: Dim
     name: Any = None
     is_of_mesh: bool = False
     split: tuple[Any, Any] | None = None
+    spmd: Any = None
     is_checked: bool = dataclasses.field(default_factory=lambda: options().checks_operations)
     """Whether an example is to compute nothing that neither it nor another computes alone."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import numpy as np
 import pytest
 
 import kiln
@@ -178,3 +179,113 @@ def test_arrays_of_process_local_data() -> None:
     assert x.tolist() == list(range(8))
     with pytest.raises(ValueError, match="there is one process"):
         kiln.make_array_from_process_local_data(sharding, jnp.arange(8), (16,))
+
+
+def several(kind: AxisType) -> kiln.sharding.Mesh:
+    return kiln.make_mesh((2, 2), ("x", "y"), (kind,) * 2)
+
+
+@pytest.mark.parametrize("kind", [AxisType.Explicit, AxisType.Auto])
+def test_what_nobody_placed_is_on_all_devices_of_the_mesh_that_is_set(kind: AxisType) -> None:
+    before = jnp.arange(8.0)
+    with kiln.set_mesh(several(kind)):
+        made = [
+            *(jnp.arange(8.0), jnp.ones((8, 2)), jnp.array(np.ones(8)), jnp.asarray(3.0)),
+            *(before + 1, before[2:4], before.at[2].set(3.0), jnp.sin(before), jnp.array(before)),
+            *(kiln.jit(lambda x: x * 2)(before), kiln.jit(lambda: jnp.ones(4))()),
+            *(kiln.grad(lambda x: (x * x).sum())(before), kiln.vmap(jnp.sin)(before)),
+            kiln.random.normal(kiln.random.key(0), (8,)),
+        ]
+        for x in made:
+            whole = NamedSharding(several(kind), P())
+            assert x.committed and x.sharding.is_equivalent_to(whole, x.ndim), x.sharding
+        # What is there stays where it is.
+        assert before.sharding.num_devices == 1 and jnp.asarray(before) is before
+        assert kiln.device_put(before).sharding.num_devices == 1
+        assert made[4].tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert (before + 1).sharding.num_devices == 1
+
+
+def test_what_is_committed_elsewhere_does_not_meet_the_mesh_that_is_set() -> None:
+    x = kiln.device_put(jnp.arange(8.0), kiln.devices()[0])
+    with kiln.set_mesh(several(AxisType.Explicit)):
+        for f in (lambda x: x + 1, kiln.jit(lambda x: x * 2)):
+            with pytest.raises(ValueError, match="incompatible devices"):
+                f(x)
+
+
+def test_a_mesh_entered_by_itself_places_nothing() -> None:
+    with several(AxisType.Auto):
+        assert jnp.ones(8).sharding.num_devices == 1
+        assert kiln.jit(lambda x: x * 2)(jnp.arange(8.0)).sharding.num_devices == 1
+
+
+def test_arrays_like_described_ones_are_where_these_are() -> None:
+    place = NamedSharding(several(AxisType.Explicit), P("x"))
+    described = kiln.ShapeDtypeStruct((8,), jnp.float32, sharding=place)
+    for like in (jnp.zeros_like, jnp.ones_like, lambda x: jnp.full_like(x, 2)):
+        assert like(described).sharding == place
+    assert jnp.zeros_like(described, shape=(3,)).sharding.num_devices == 1
+    abstract = NamedSharding(several(AxisType.Explicit).abstract_mesh, P("x"))
+    alone = kiln.ShapeDtypeStruct((8,), jnp.float32, sharding=abstract)
+    with kiln.set_mesh(several(AxisType.Explicit)):
+        assert jnp.zeros_like(alone).sharding == place
+
+
+def test_spmd_axis_name_splits_the_mapped_axis() -> None:
+    mesh = several(AxisType.Auto)
+    x = jnp.arange(32.0).reshape(4, 8)
+
+    def constrained(row: Any) -> Any:
+        return lax.with_sharding_constraint(row, NamedSharding(mesh, P("x")))
+
+    out = kiln.jit(kiln.vmap(constrained, spmd_axis_name="y"))(x)
+    assert out.sharding == NamedSharding(mesh, P("y", "x")) and (out == x).all()
+    with pytest.raises(ValueError, match="spmd_axis_name 'x' cannot appear"):
+        kiln.vmap(constrained, spmd_axis_name="x")(x)
+
+
+def test_spmd_axis_name_splits_the_examples_of_shards() -> None:
+    mesh = several(AxisType.Auto)
+    x = jnp.arange(32.0).reshape(4, 8)
+    shapes = []
+
+    def member(row: Any) -> Any:
+        shapes.append(row.shape)
+        return row - lax.pmax(row.max(), "x")
+
+    f = kiln.shard_map(member, mesh=mesh, in_specs=P("x"), out_specs=P("x"))
+    out = kiln.vmap(f, spmd_axis_name="y")(x)
+    assert out.sharding.is_equivalent_to(NamedSharding(mesh, P("y", "x")), 2)
+    assert out.tolist() == (x - x.max(1, keepdims=True)).tolist()
+    assert {*shapes} == {(4,)}
+    with pytest.raises(ValueError, match="spmd_axis_name cannot appear"):
+        kiln.vmap(f, spmd_axis_name="x")(x)
+
+
+@pytest.mark.parametrize("at", [0, -1])
+def test_what_is_the_same_for_all_examples_is_split_as_their_stack(at: int) -> None:
+    here = mesh()
+    x = kiln.device_put(jnp.arange(8.0), NamedSharding(here, P("x")))
+    spec = P("x", None) if at == 0 else P(None, "x")
+    with kiln.set_mesh(here):
+        f = kiln.vmap(lambda x: jnp.full((3,), 2.0), out_axes=at)
+        for out in (f(x), kiln.jit(f)(x)):
+            assert out.sharding == NamedSharding(here, spec) and (out == 2).all()
+            assert kiln.typeof(out).sharding.spec == spec
+
+
+def test_gradients_are_the_same_with_spmd_axis_name() -> None:
+    mesh = several(AxisType.Auto)
+    x = jnp.arange(32.0).reshape(4, 8)
+
+    def linear(row: Any) -> Any:
+        return 3 * row.sum()
+
+    def curved(row: Any) -> Any:
+        return jnp.sin(row.sum())
+
+    for member in (linear, curved, lambda row: lax.psum(row.sum(), "y")):
+        f = kiln.shard_map(member, mesh=mesh, in_specs=P("x"), out_specs=P(), check_vma=False)
+        for g in (f, kiln.grad(f)):
+            assert kiln.vmap(g, spmd_axis_name="y")(x).tolist() == kiln.vmap(g)(x).tolist()

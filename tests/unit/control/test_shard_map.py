@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -570,3 +572,15 @@ def test_without_the_check_the_first_member_speaks() -> None:
     for option in ({"check_vma": False}, {"check_rep": False}):
         got = over(lambda v: v, P("x"), P(), **option)(SQUARE)
         assert got.shape == (2, 8)
+
+
+@pytest.mark.parametrize("given", [{}, {"in_specs": P("x")}])
+def test_a_reference_over_explicit_axes_is_refused_by_name(given: dict[str, Any]) -> None:
+    mesh = kiln.make_mesh((2,), ("x",), (kiln.sharding.AxisType.Explicit,))
+    ref = kiln.new_ref(kiln.device_put(jnp.zeros(4), NamedSharding(mesh, P("x"))))
+
+    def member(ref: Any) -> None:
+        ref[...] = ref[...] + 1
+
+    with pytest.raises(NotImplementedError, match="shard_map passes no references"):
+        kiln.shard_map(member, mesh=mesh, out_specs=None, **given)(ref)
