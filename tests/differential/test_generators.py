@@ -155,7 +155,7 @@ def test_as_jax_on_the_default_engine(name: str) -> None:
     TOPIC.check(name, kiln)
 
 
-@pytest.mark.parametrize("name", ["philox2x32", "rbg"])
+@pytest.mark.parametrize("name", [pytest.param("philox2x32", marks=pytest.mark.full), "rbg"])
 def test_as_jax_on_xla(name: str) -> None:
     with override(engine="xla"):
         TOPIC.check(name, kiln)

@@ -53,9 +53,14 @@ class Module:
         return ".".join((PACKAGE, *parts))
 
     @cached_property
+    def text(self) -> str:
+        """The file as it is written."""
+        return self.path.read_text(encoding="utf-8")
+
+    @cached_property
     def tree(self) -> ast.Module:
         """The parsed file."""
-        return ast.parse(self.path.read_text(encoding="utf-8"), filename=str(self.path))
+        return ast.parse(self.text, filename=str(self.path))
 
 
 @functools.lru_cache
@@ -125,9 +130,8 @@ def code_lines(module: Module) -> int:
         tokenize.DEDENT,
         tokenize.ENDMARKER,
     )
-    text = module.path.read_text(encoding="utf-8")
     lines: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+    for token in tokenize.generate_tokens(io.StringIO(module.text).readline):
         if token.type not in silent:
             lines.update(range(token.start[0], token.end[0] + 1))
     for node in ast.walk(module.tree):

@@ -54,7 +54,7 @@ def test_more_sizes_than_are_kept() -> None:
     f = kiln.jit(lambda x: x + 1, abstracted_axes=({0: "n"},))
     x = np.arange(5000, dtype=np.float32)
     for n in [*range(1, 5000), 1, 2, 3]:
-        assert f(x[:n])[-1] == n
+        assert np.asarray(f(x[:n]))[-1] == n
     assert f.cache_info().traces == 1
 
 

@@ -8,6 +8,7 @@ import pytest
 
 import kiln
 from kiln.base import dtypes
+from kiln.base.config import override
 from kiln.core.engine import Program, engine
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
 from kiln.lax import linalg
@@ -216,7 +217,10 @@ def test_devices_divide_a_stack_of_matrices_without_an_exchange(fun):
     x = kiln.device_put(stack, NamedSharding(mesh, PartitionSpec("i")))
     compiled = kiln.jit(fun).lower(x).compile()
     assert "all-" not in compiled.as_text()
-    got, want = kiln.tree.leaves(compiled(x)), kiln.tree.leaves(fun(stack))
+    # Vectors of one value are not unique: another LAPACK has others.
+    with override(engine="xla"):
+        want = kiln.tree.leaves(fun(stack))
+    got = kiln.tree.leaves(compiled(x))
     for a, b in zip(got, want, strict=True):
         assert a.sharding.num_devices == 2
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
