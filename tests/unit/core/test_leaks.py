@@ -96,7 +96,7 @@ TRANSFORMATIONS: dict[str, Callable[[Any], Callable[..., Any]]] = {
     "checkpoint": lambda f: kiln.checkpoint(f),
 }
 FIXED_SLICE = ("jit", "jvp", "jit grad", "scan")
-"""Looking for a leak goes through all objects of the process: among those of all tests, a second."""
+"""Looking for a leak goes through all objects of the process: a second beside all other tests."""
 SOME_TRANSFORMATIONS = [
     pytest.param(name, marks=() if name in FIXED_SLICE else pytest.mark.full)
     for name in TRANSFORMATIONS
