@@ -9,22 +9,22 @@ from typing import Any, NoReturn
 from kiln.base.config import options
 from kiln.base.errors import InconclusiveSizeError, three_lines
 from kiln.core.engine import NotForAllSizes, Program
-from kiln.engines.native import portable
-from kiln.engines.native.analysis import costs
-from kiln.engines.native.builder import Unsupported, function_of
-from kiln.engines.native.checks import kinds_of
-from kiln.engines.native.executable import NativeCode, NativeExecutable, Written
+from kiln.engines.native.building.builder import Unsupported, function_of
+from kiln.engines.native.executables import portable
+from kiln.engines.native.executables.executable import NativeCode, NativeExecutable, Written
+from kiln.engines.native.executables.sized import SizedExecutable
+from kiln.engines.native.executables.value_types import ValueType, known, value_type
 from kiln.engines.native.llvm.assembly import host_target
 from kiln.engines.native.llvm.functions import module_text
 from kiln.engines.native.llvm.writer import Sizes
-from kiln.engines.native.loop_ir import Function
+from kiln.engines.native.loop_ir.checks import kinds_of
+from kiln.engines.native.loop_ir.costs import costs
+from kiln.engines.native.loop_ir.statements import Function
 from kiln.engines.native.lowerings import LOWERINGS
 from kiln.engines.native.passes.expansion import missing
 from kiln.engines.native.passes.pipeline import optimized
 from kiln.engines.native.passes.workspace import workspace
-from kiln.engines.native.profiling import Profile
-from kiln.engines.native.sized_executable import SizedExecutable
-from kiln.engines.native.value_types import ValueType, known, value_type
+from kiln.engines.native.reports.profiling import Profile
 from kiln.ir.sizes import Size
 
 _LOOPS = "loops of the native engine"

@@ -19,12 +19,13 @@ import numpy as np
 from kiln.base.dtypes import short_name
 from kiln.base.named_tuples import NamedTuple
 from kiln.core.staging import stage_pure
-from kiln.engines.native.addresses import element_offset, in_elements
-from kiln.engines.native.checking import Checking
-from kiln.engines.native.delayed import MOST_DELAYED, Delayed
-from kiln.engines.native.extents import Grain
-from kiln.engines.native.layout import Layout, dense
-from kiln.engines.native.loop_ir import (
+from kiln.engines.native.building.checking import Checking
+from kiln.engines.native.building.delayed import MOST_DELAYED, Delayed
+from kiln.engines.native.loop_ir.addresses import element_offset, in_elements
+from kiln.engines.native.loop_ir.extents import Grain
+from kiln.engines.native.loop_ir.layout import Layout, dense
+from kiln.engines.native.loop_ir.scalars import MACHINE_TYPES, NUMPY_TYPES, Scope, Value
+from kiln.engines.native.loop_ir.statements import (
     Axis,
     Buffer,
     Callback,
@@ -41,7 +42,6 @@ from kiln.engines.native.loop_ir import (
     load,
 )
 from kiln.engines.native.passes.schedule import cost
-from kiln.engines.native.scalars import MACHINE_TYPES, NUMPY_TYPES, Scope, Value
 from kiln.ir.jaxpr import Eqn, Jaxpr, Literal
 from kiln.ir.operation import Operation
 from kiln.ir.sizes import Dim

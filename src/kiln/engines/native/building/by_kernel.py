@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from kiln.engines.native.builder import Builder, Lowering, Unsupported
-from kiln.engines.native.extents import Grain, estimate, is_named, quotient
-from kiln.engines.native.kernel_calls import KernelCall, kernel_call
-from kiln.engines.native.layout import Layout
+from kiln.engines.native.building.builder import Builder, Lowering, Unsupported
+from kiln.engines.native.building.kernel_calls import KernelCall, kernel_call
+from kiln.engines.native.loop_ir.extents import Grain, estimate, is_named, quotient
+from kiln.engines.native.loop_ir.layout import Layout
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
 

@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kiln.base.source import Source
-from kiln.engines.native.checks import CHECKED, WITHIN, Around, Site
-from kiln.engines.native.extents import at_least, is_named
-from kiln.engines.native.layout import Layout
-from kiln.engines.native.loop_ir import Kernel, Nest, Role, Store
-from kiln.engines.native.passes.buffers import everything
-from kiln.engines.native.scalars import Value, bits, is_float, is_signed
+from kiln.engines.native.loop_ir.buffers import everything
+from kiln.engines.native.loop_ir.checks import CHECKED, WITHIN, Around, Site
+from kiln.engines.native.loop_ir.extents import at_least, is_named
+from kiln.engines.native.loop_ir.layout import Layout
+from kiln.engines.native.loop_ir.scalars import Value, bits, is_float, is_signed
+from kiln.engines.native.loop_ir.statements import Kernel, Nest, Role, Store
 from kiln.ir.jaxpr import Eqn
 from kiln.ir.sizes import Dim, minimum
 
 if TYPE_CHECKING:
-    from kiln.engines.native.builder import Builder
+    from kiln.engines.native.building.builder import Builder
 
 
 class Checking:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kiln.base.named_tuples import NamedTuple
-from kiln.engines.native.layout import Layout
-from kiln.engines.native.loop_ir import Axis
+from kiln.engines.native.loop_ir.layout import Layout
+from kiln.engines.native.loop_ir.statements import Axis
 
 if TYPE_CHECKING:
-    from kiln.engines.native.builder import Scalar
+    from kiln.engines.native.building.builder import Scalar
 
 MOST_DELAYED = 100
 """So many equations are one expression, at most, before passes look at them."""

@@ -14,8 +14,7 @@ import numpy as np
 
 from kiln._runtime import BufferSource, Container, Outcome, Plan
 from kiln.base.dtypes import is_extended
-from kiln.engines.native.layout import VIEWS, Layout, dense
-from kiln.engines.native.loops import (
+from kiln.engines.native.eager.loops import (
     REDUCTIONS,
     RUNNING,
     copy_loop,
@@ -24,6 +23,7 @@ from kiln.engines.native.loops import (
     named_loop,
     steps_of,
 )
+from kiln.engines.native.loop_ir.layout import VIEWS, Layout, dense
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
 from kiln.ir.operation import Operation
 from kiln.ops import reduction, static_slicing

@@ -11,16 +11,17 @@ from kiln.base.errors import three_lines
 from kiln.base.named_tuples import NamedTuple
 from kiln.core.engine import Program
 from kiln.core.host_memory import HOST_MEMORY
-from kiln.engines.native import openblas
-from kiln.engines.native.analysis import MemoryAnalysis, costs
-from kiln.engines.native.checks import raise_fault
+from kiln.engines.native.executables import openblas
+from kiln.engines.native.executables.value_types import ValueType
 from kiln.engines.native.llvm.assembly import Code, assemble, disassemble, load
 from kiln.engines.native.llvm.gdb_symbols import machine_of, register
 from kiln.engines.native.llvm.generation import assembled, effort_for, generated
 from kiln.engines.native.llvm.linking import ENTRY
 from kiln.engines.native.llvm.perf_map import loaded_functions, write_perf_map
 from kiln.engines.native.llvm.writer import Sizes
-from kiln.engines.native.loop_ir import (
+from kiln.engines.native.loop_ir.checks import raise_fault
+from kiln.engines.native.loop_ir.costs import MemoryAnalysis, costs
+from kiln.engines.native.loop_ir.statements import (
     Buffer,
     Callback,
     Function,
@@ -29,12 +30,11 @@ from kiln.engines.native.loop_ir import (
     Statement,
     blocks,
 )
-from kiln.engines.native.loop_text import to_text
-from kiln.engines.native.memory_report import memory_report
+from kiln.engines.native.loop_ir.text import to_text
 from kiln.engines.native.passes.donation import reusable
-from kiln.engines.native.picture import picture
-from kiln.engines.native.profiling import Profile
-from kiln.engines.native.value_types import ValueType
+from kiln.engines.native.reports.memory import memory_report
+from kiln.engines.native.reports.picture import picture
+from kiln.engines.native.reports.profiling import Profile
 from kiln.ir import aliasing
 from kiln.ir.sharding import Sharding, SingleDeviceSharding
 from kiln.ir.size_values import evaluate

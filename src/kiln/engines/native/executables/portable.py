@@ -21,8 +21,8 @@ from kiln.base.dtypes import long_name
 from kiln.base.errors import JaxRuntimeError, three_lines
 from kiln.base.lazy import hashlib, json, llvmlite, pathlib
 from kiln.core.engine import Program
-from kiln.engines.native import openblas
-from kiln.engines.native.executable import (
+from kiln.engines.native.executables import openblas
+from kiln.engines.native.executables.executable import (
     NativeCode,
     NativeExecutable,
     Source,
@@ -30,12 +30,12 @@ from kiln.engines.native.executable import (
     needs_library,
     shared_results,
 )
+from kiln.engines.native.executables.sized import SizedExecutable
+from kiln.engines.native.executables.stored_sizes import dim_data, dim_of, number_data, number_of
+from kiln.engines.native.executables.value_types import known, value_type
 from kiln.engines.native.llvm.assembly import host_target, load
 from kiln.engines.native.llvm.linking import ENTRY
-from kiln.engines.native.loop_ir import Function
-from kiln.engines.native.sized_executable import SizedExecutable
-from kiln.engines.native.stored_sizes import dim_data, dim_of, number_data, number_of
-from kiln.engines.native.value_types import known, value_type
+from kiln.engines.native.loop_ir.statements import Function
 from kiln.ir.sizes import Size, names
 
 _BEGIN = b"kiln native code\n"

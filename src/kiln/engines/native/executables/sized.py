@@ -8,10 +8,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from kiln.engines.native.analysis import MemoryAnalysis, costs
-from kiln.engines.native.executable import NativeCode, NativeExecutable
-from kiln.engines.native.extents import Grain, evaluator
-from kiln.engines.native.loop_ir import Callback
+from kiln.engines.native.executables.executable import NativeCode, NativeExecutable
+from kiln.engines.native.loop_ir.costs import MemoryAnalysis, costs
+from kiln.engines.native.loop_ir.extents import Grain, evaluator
+from kiln.engines.native.loop_ir.statements import Callback
 from kiln.ir.sharding import Sharding
 from kiln.ir.size_values import evaluate
 from kiln.ir.sizes import Dim, Size

@@ -16,9 +16,9 @@ from kiln.base.errors import JaxRuntimeError, three_lines
 from kiln.base.lazy import llvmlite
 from kiln.core.engine import Program, engine
 from kiln.core.host_memory import HOST_MEMORY
-from kiln.engines.native import openblas
+from kiln.engines.native.executables import openblas
+from kiln.engines.native.executables.value_types import known, value_type
 from kiln.engines.native.llvm.linking import ENTRY, host_target, linked
-from kiln.engines.native.value_types import known, value_type
 from kiln.ir.sharding import Sharding, SingleDeviceSharding
 
 _PAGE = 4096

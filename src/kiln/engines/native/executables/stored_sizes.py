@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kiln.engines.native.extents import Grain
+from kiln.engines.native.loop_ir.extents import Grain
 from kiln.ir.polynomial import Atom, terms_of
 from kiln.ir.sizes import Dim, Size
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from kiln.engines.native.llvm.instructions import instruction, type_text
 from kiln.engines.native.llvm.values import iota
-from kiln.engines.native.loop_ir import Index, Reduce
-from kiln.engines.native.scalars import NUMPY_TYPES, Scope, Value, is_float
+from kiln.engines.native.loop_ir.scalars import NUMPY_TYPES, Scope, Value, is_float
+from kiln.engines.native.loop_ir.statements import Index, Reduce
 
 if TYPE_CHECKING:
     from kiln.engines.native.llvm.nests import NestCode

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kiln.engines.native.checks import WITHIN
 from kiln.engines.native.llvm.instructions import instruction, type_text
-from kiln.engines.native.scalars import Value
+from kiln.engines.native.loop_ir.checks import WITHIN
+from kiln.engines.native.loop_ir.scalars import Value
 
 if TYPE_CHECKING:
     from kiln.engines.native.llvm.values import Frame

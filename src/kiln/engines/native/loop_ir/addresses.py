@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kiln.engines.native.layout import Layout
-from kiln.engines.native.loop_ir import Axis, Index
+from kiln.engines.native.loop_ir.layout import Layout
+from kiln.engines.native.loop_ir.statements import Axis, Index
 
 
 def element_offset(x: Layout, at: Sequence[Axis | Index]) -> Index:

@@ -6,7 +6,8 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
 
-from kiln.engines.native.loop_ir import (
+from kiln.engines.native.loop_ir.scalars import Value, postorder
+from kiln.engines.native.loop_ir.statements import (
     Axis,
     Branch,
     Buffer,
@@ -23,7 +24,6 @@ from kiln.engines.native.loop_ir import (
     blocks,
     walk,
 )
-from kiln.engines.native.scalars import Value, postorder
 
 Touched = dict[Statement, tuple[Set[Buffer], Set[Buffer]]]
 """The buffers that statements, and those inside them, read and write."""

@@ -17,8 +17,8 @@ from kiln.base.records import Record
 from kiln.base.source import Source, place_of
 from kiln.core.engine import Program
 from kiln.core.remedies import REMEDIES
-from kiln.engines.native.loop_ir import Nest, Statement, blocks
-from kiln.engines.native.passes.buffers import nodes
+from kiln.engines.native.loop_ir.buffers import nodes
+from kiln.engines.native.loop_ir.statements import Nest, Statement, blocks
 from kiln.ir.size_values import evaluate
 from kiln.ir.sizes import Dim
 from kiln.ir.specialise import types_for

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kiln.base.records import Record
-from kiln.engines.native.extents import estimate, smallest
-from kiln.engines.native.loop_ir import (
+from kiln.engines.native.loop_ir.buffers import nodes, reads, writes
+from kiln.engines.native.loop_ir.extents import estimate, smallest
+from kiln.engines.native.loop_ir.scalars import NUMPY_TYPES, Value
+from kiln.engines.native.loop_ir.statements import (
     Branch,
     Buffer,
     Copy,
@@ -20,8 +22,6 @@ from kiln.engines.native.loop_ir import (
     Statement,
     blocks,
 )
-from kiln.engines.native.passes.buffers import nodes, reads, writes
-from kiln.engines.native.scalars import NUMPY_TYPES, Value
 from kiln.ir.sizes import Dim, Size, maximum
 
 _FREE = frozenset(

@@ -1,4 +1,4 @@
-"""Loops from their text: what `loop_text.py` prints, so that passes can be tested from text.
+"""Loops from their text: what `text.py` prints, so that passes can be tested from text.
 
 Lines of the source and Python's callbacks are not in the text.
 """
@@ -10,7 +10,8 @@ import re
 import numpy as np
 
 from kiln.base.errors import three_lines
-from kiln.engines.native.loop_ir import (
+from kiln.engines.native.loop_ir.scalars import NUMPY_TYPES, Scope, Value
+from kiln.engines.native.loop_ir.statements import (
     Axis,
     Blocked,
     Branch,
@@ -29,8 +30,7 @@ from kiln.engines.native.loop_ir import (
     While,
     load,
 )
-from kiln.engines.native.loop_text import number_of
-from kiln.engines.native.scalars import NUMPY_TYPES, Scope, Value
+from kiln.engines.native.loop_ir.text import number_of
 
 _HEAD = re.compile(r"function (.*)\(([^()]*)\) -> \(([^()]*)\) \{")
 _DECLARED = re.compile(r"(%\w+): (\w+)\[(\d+)\]")
@@ -265,7 +265,7 @@ def _split(text: str) -> list[str]:
 
 
 def _constant(text: str, dtype: str) -> np.ndarray:
-    """Return numbers, or bytes, as `loop_text.py` prints those of a constant."""
+    """Return numbers, or bytes, as `text.py` prints those of a constant."""
     kind = NUMPY_TYPES[dtype]
     if text.startswith("0x") and len(text) > 2 + 2 * kind.itemsize and ", " not in text:
         return np.frombuffer(bytes.fromhex(text[2:]), kind)

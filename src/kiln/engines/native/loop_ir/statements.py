@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from kiln.base.records import Record
-from kiln.engines.native.extents import Grain
-from kiln.engines.native.scalars import NUMPY_TYPES, Scope, Value, number, postorder
+from kiln.engines.native.loop_ir.extents import Grain
+from kiln.engines.native.loop_ir.scalars import NUMPY_TYPES, Scope, Value, number, postorder
 from kiln.ir.sizes import Dim
 
 

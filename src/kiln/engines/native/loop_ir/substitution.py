@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from kiln.engines.native.extents import (
+from kiln.engines.native.loop_ir.extents import (
     at_least,
     estimate,
     is_named,
@@ -12,8 +12,8 @@ from kiln.engines.native.extents import (
     quotient,
     whole,
 )
-from kiln.engines.native.loop_ir import Axis, Buffer, Index, load
-from kiln.engines.native.scalars import Value, number, postorder, rebuilt
+from kiln.engines.native.loop_ir.scalars import Value, number, postorder, rebuilt
+from kiln.engines.native.loop_ir.statements import Axis, Buffer, Index, load
 from kiln.ir.sizes import Dim, maximum, minimum
 
 Moving = Callable[[Buffer, Index], tuple[Buffer, Index]]

@@ -1,4 +1,4 @@
-"""The text of loops, for people and for tests; `loop_parse.py` reads it back.
+"""The text of loops, for people and for tests; `parse.py` reads it back.
 
 Buffers that are neither inputs nor outputs are declared first. Where an index has values in it that
 are computed, the lines before the statement say how.
@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from kiln.engines.native.loop_ir import (
+from kiln.engines.native.loop_ir.buffers import roots_of
+from kiln.engines.native.loop_ir.scalars import NUMPY_TYPES, Value, is_float, number, postorder
+from kiln.engines.native.loop_ir.statements import (
     Axis,
     Blocked,
     Branch,
@@ -27,8 +29,6 @@ from kiln.engines.native.loop_ir import (
     Statement,
     While,
 )
-from kiln.engines.native.passes.buffers import roots_of
-from kiln.engines.native.scalars import NUMPY_TYPES, Value, is_float, number, postorder
 from kiln.ir.sizes import Dim, Size
 
 MOST_SHOWN = 16

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kiln.base.errors import CheckError
-from kiln.engines.native.extents import at_least
-from kiln.engines.native.loop_ir import (
+from kiln.engines.native.loop_ir.buffers import everything, nodes
+from kiln.engines.native.loop_ir.extents import at_least
+from kiln.engines.native.loop_ir.scalars import BASIC, Value
+from kiln.engines.native.loop_ir.statements import (
     Axis,
     Blocked,
     Branch,
@@ -26,9 +28,7 @@ from kiln.engines.native.loop_ir import (
     blocks,
     walk,
 )
-from kiln.engines.native.passes.buffers import everything, nodes
-from kiln.engines.native.passes.substitution import bounds, within
-from kiln.engines.native.scalars import BASIC, Value
+from kiln.engines.native.loop_ir.substitution import bounds, within
 
 POSITIONS = ("argmin", "argmax")
 COMBINED = ("add", "mul", "min", "max", "and", "or", "xor", *POSITIONS)

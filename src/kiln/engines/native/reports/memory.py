@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kiln.core.memory_text import peak_of, size_text, summary
-from kiln.engines.native.analysis import MemoryAnalysis
-from kiln.engines.native.extents import estimate
-from kiln.engines.native.loop_ir import Buffer, Function, Role
-from kiln.engines.native.loop_text import buffer_names
+from kiln.engines.native.loop_ir.costs import MemoryAnalysis
+from kiln.engines.native.loop_ir.extents import estimate
+from kiln.engines.native.loop_ir.statements import Buffer, Function, Role
+from kiln.engines.native.loop_ir.text import buffer_names
 from kiln.ir.size_values import evaluate
 from kiln.ir.sizes import Dim
 

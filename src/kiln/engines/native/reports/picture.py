@@ -12,12 +12,19 @@ from collections.abc import Sequence
 from kiln.base.lazy import html
 from kiln.base.named_tuples import NamedTuple
 from kiln.core.memory_text import size_text
-from kiln.engines.native.analysis import costs_of
-from kiln.engines.native.extents import TYPICAL, estimate
-from kiln.engines.native.loop_ir import Branch, Buffer, Function, Statement, While, blocks
-from kiln.engines.native.loop_text import buffer_names, headings, to_text
-from kiln.engines.native.passes.buffers import everything, reads, writes
-from kiln.engines.native.profiling import Profile, count_text, places_of, time_text
+from kiln.engines.native.loop_ir.buffers import everything, reads, writes
+from kiln.engines.native.loop_ir.costs import costs_of
+from kiln.engines.native.loop_ir.extents import TYPICAL, estimate
+from kiln.engines.native.loop_ir.statements import (
+    Branch,
+    Buffer,
+    Function,
+    Statement,
+    While,
+    blocks,
+)
+from kiln.engines.native.loop_ir.text import buffer_names, headings, to_text
+from kiln.engines.native.reports.profiling import Profile, count_text, places_of, time_text
 from kiln.ir.sizes import Size
 
 _WIDTH, _INDENT, _MARGIN = 620, 18, 24

@@ -19,8 +19,8 @@ from kiln.base.lazy import heapq, json
 from kiln.base.source import place_of
 from kiln.core.memory_text import size_text
 from kiln.engines.native.llvm.measuring import Measured, Measurements
-from kiln.engines.native.loop_ir import Blocked, Function, Nest, Statement, walk
-from kiln.engines.native.loop_text import headings
+from kiln.engines.native.loop_ir.statements import Blocked, Function, Nest, Statement, walk
+from kiln.engines.native.loop_ir.text import headings
 from kiln.ir.sizes import Size
 
 MOST_LINES = 20

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from kiln.engines.native.delayed import Delayed
-from kiln.engines.native.layout import dense
-from kiln.engines.native.scalars import Scope
+from kiln.engines.native.building.delayed import Delayed
+from kiln.engines.native.loop_ir.layout import dense
+from kiln.engines.native.loop_ir.scalars import Scope
 
 LAYOUT = dense(None, (4,), np.dtype("f4"))
 VALUE = Scope().constant(1.0, "f32")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from kiln.core.primitive import Primitive
-from kiln.engines.native import openblas
-from kiln.engines.native.matrix_calls import matrix_call
+from kiln.engines.native.building.matrix_calls import matrix_call
+from kiln.engines.native.executables import openblas
 from kiln.ir.types import ShapedArray
 from kiln.ops import linalg, orthogonal, spectral
 from kiln.ops.contraction import dot_general_p

@@ -13,7 +13,7 @@ from kiln.core.engine import make_plan
 from kiln.core.meaning import meaning
 from kiln.core.staging import stage_pure
 from kiln.core.trace import aval_of
-from kiln.engines.native.loops import (
+from kiln.engines.native.eager.loops import (
     STEPS,
     copy_loop,
     loop_for,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kiln import _runtime
-from kiln.engines.native import openblas
+from kiln.engines.native.executables import openblas
 
 AVX512 = frozenset({"avx512f", "avx512dq", "avx512bw", "avx512vl", "avx2", "fma"})
 AVX2 = frozenset({"avx2", "fma", "bmi2"})
@@ -50,7 +50,7 @@ def child(code: str, **environment: str) -> str:
 
 LOAD = """
 import os
-from kiln.engines.native import openblas
+from kiln.engines.native.executables import openblas
 before = dict(os.environ)
 threads = len(os.listdir("/proc/self/task"))
 name = openblas.core_name()
@@ -70,7 +70,7 @@ def test_loading_leaves_no_trace() -> None:
 
 
 def test_it_is_loaded_on_first_use() -> None:
-    code = "import kiln, kiln.engines.native.openblas; print(open('/proc/self/maps').read())"
+    code = "import kiln.engines.native.executables.openblas; print(open('/proc/self/maps').read())"
     if Path("/proc/self/maps").exists():
         assert openblas.PACKAGE not in child(code)
 

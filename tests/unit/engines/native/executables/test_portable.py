@@ -23,9 +23,9 @@ from kiln.core.engine import PortableCompiler, Program, engine
 from kiln.core.host_memory import HOST_MEMORY
 from kiln.core.staging import stage_pure
 from kiln.core.trace import aval_of
-from kiln.engines.native import portable
-from kiln.engines.native.extents import Grain
-from kiln.engines.native.stored_sizes import number_data, number_of
+from kiln.engines.native.executables import portable
+from kiln.engines.native.executables.stored_sizes import number_data, number_of
+from kiln.engines.native.loop_ir.extents import Grain
 from kiln.errors import JaxRuntimeError
 from kiln.ir.sizes import maximum, symbol
 
@@ -97,7 +97,7 @@ def test_what_is_stored_is_what_is_loaded(name: str) -> None:
 ELSEWHERE = """
 import sys
 from pathlib import Path
-from tests.unit.engines.native import test_portable as t
+from tests.unit.engines.native.executables import test_portable as t
 if sys.argv[1] == "digests":
     programs = [*map(t.program, t.PROGRAMS), *map(t.sized_program, t.SIZED)]
     print(*map(t.COMPILER.digest, programs))

@@ -13,9 +13,11 @@ import kiln.numpy as jnp
 from kiln import _runtime, lax
 from kiln.base.config import override
 from kiln.core.engine import NotForAllSizes, Program, engine
-from kiln.engines.native.builder import Builder, Unsupported
-from kiln.engines.native.extents import is_named
-from kiln.engines.native.loop_ir import (
+from kiln.engines.native.building.builder import Builder, Unsupported
+from kiln.engines.native.executables.sized import MOST, SizedExecutable
+from kiln.engines.native.loop_ir.extents import is_named
+from kiln.engines.native.loop_ir.scalars import Scope
+from kiln.engines.native.loop_ir.statements import (
     Axis,
     Buffer,
     Function,
@@ -28,8 +30,6 @@ from kiln.engines.native.loop_ir import (
 )
 from kiln.engines.native.lowerings import LOWERINGS
 from kiln.engines.native.passes.workspace import workspace
-from kiln.engines.native.scalars import Scope
-from kiln.engines.native.sized_executable import MOST, SizedExecutable
 from kiln.execution.compilation import on_compile
 from kiln.ir.sizes import symbol
 from kiln.ops.elementwise import sin_p

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from kiln.engines.native.addresses import element_offset, in_elements
-from kiln.engines.native.layout import Layout, dense
-from kiln.engines.native.loop_ir import Axis, Index
+from kiln.engines.native.loop_ir.addresses import element_offset, in_elements
+from kiln.engines.native.loop_ir.layout import Layout, dense
+from kiln.engines.native.loop_ir.statements import Axis, Index
 
 I, J = Axis("i", 4), Axis("j", 8)
 

@@ -7,12 +7,12 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from benchmarks.programs import PROGRAMS, operand
-from kiln.engines.native.builder import function_of
-from kiln.engines.native.loop_ir import Nest, walk
+from kiln.engines.native.building.builder import function_of
+from kiln.engines.native.loop_ir.buffers import loads, nodes, roots_of
+from kiln.engines.native.loop_ir.scalars import postorder
+from kiln.engines.native.loop_ir.statements import Nest, walk
 from kiln.engines.native.lowerings import LOWERINGS
-from kiln.engines.native.passes.buffers import loads, nodes, roots_of
 from kiln.engines.native.passes.pipeline import PASSES
-from kiln.engines.native.scalars import postorder
 
 
 @pytest.mark.parametrize("name", [*PROGRAMS, "several results", "gathers"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kiln.engines.native.extents import (
+from kiln.engines.native.loop_ir.extents import (
     TYPICAL,
     at_least,
     estimate,

@@ -13,8 +13,8 @@ from kiln import lax
 from kiln.base.config import override
 from kiln.core.engine import Program, engine
 from kiln.core.staging import stage_pure
-from kiln.engines.native.passes.substitution import substituted
-from kiln.engines.native.scalars import NUMPY_TYPES, SIGNED, UNSIGNED, Scope, Value
+from kiln.engines.native.loop_ir.scalars import NUMPY_TYPES, SIGNED, UNSIGNED, Scope, Value
+from kiln.engines.native.loop_ir.substitution import substituted
 from kiln.ir.types import ShapedArray
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kiln.engines.native.layout import VIEWS, dense
+from kiln.engines.native.loop_ir.layout import VIEWS, dense
 from kiln.ops import shape, static_slicing
 
 

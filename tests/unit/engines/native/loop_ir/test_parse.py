@@ -11,21 +11,21 @@ import numpy as np
 import pytest
 
 import kiln
-from kiln.engines.native.builder import function_of
+from kiln.engines.native.building.builder import function_of
 from kiln.engines.native.llvm.assembly import host_target
 from kiln.engines.native.llvm.functions import module_text
-from kiln.engines.native.loop_check import check
-from kiln.engines.native.loop_ir import Function, Nest
-from kiln.engines.native.loop_parse import parse
-from kiln.engines.native.loop_text import number_of, number_text, to_text
+from kiln.engines.native.loop_ir.parse import parse
+from kiln.engines.native.loop_ir.scalars import NUMPY_TYPES
+from kiln.engines.native.loop_ir.statements import Function, Nest
+from kiln.engines.native.loop_ir.text import number_of, number_text, to_text
+from kiln.engines.native.loop_ir.validity import check
 from kiln.engines.native.lowerings import LOWERINGS
 from kiln.engines.native.passes.fusion import fuse
 from kiln.engines.native.passes.pipeline import PASSES, optimized
 from kiln.engines.native.passes.workspace import workspace
-from kiln.engines.native.scalars import NUMPY_TYPES
 from tests.golden.programs import PROGRAMS
 from tests.properties.programs import Program, programs
-from tests.unit.engines.native.random_loops import operands, program
+from tests.unit.engines.native.loop_ir.random_loops import operands, program
 
 
 def code(function: Function) -> str:

@@ -16,11 +16,11 @@ import kiln.numpy as jnp
 from kiln import lax
 from kiln.base.config import override
 from kiln.base.errors import CheckError
-from kiln.engines.native.builder import function_of
-from kiln.engines.native.loop_check import check
-from kiln.engines.native.loop_ir import Blocked, Function, Role, walk
-from kiln.engines.native.loop_parse import parse
-from kiln.engines.native.loop_text import to_text
+from kiln.engines.native.building.builder import function_of
+from kiln.engines.native.loop_ir.parse import parse
+from kiln.engines.native.loop_ir.statements import Blocked, Function, Role, walk
+from kiln.engines.native.loop_ir.text import to_text
+from kiln.engines.native.loop_ir.validity import check
 from kiln.engines.native.lowerings import LOWERINGS
 from kiln.engines.native.passes import epilogues
 from kiln.engines.native.passes.pipeline import optimized

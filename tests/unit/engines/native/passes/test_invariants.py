@@ -12,8 +12,8 @@ import kiln
 import kiln.numpy as jnp
 from kiln import lax
 from kiln.base.config import override
-from kiln.engines.native.loop_ir import Function, Loop, Nest, Reduce, While, walk
-from kiln.engines.native.passes.buffers import nodes, reads
+from kiln.engines.native.loop_ir.buffers import nodes, reads
+from kiln.engines.native.loop_ir.statements import Function, Loop, Nest, Reduce, While, walk
 
 X = np.linspace(0.1, 1, 32, dtype=np.float32)
 

@@ -13,9 +13,10 @@ import kiln.numpy as jnp
 from kiln import _runtime, lax
 from kiln.base.config import override
 from kiln.base.errors import CheckError
-from kiln.engines.native.builder import function_of
-from kiln.engines.native.loop_check import check
-from kiln.engines.native.loop_ir import (
+from kiln.engines.native.building.builder import function_of
+from kiln.engines.native.loop_ir.buffers import reads
+from kiln.engines.native.loop_ir.scalars import Scope
+from kiln.engines.native.loop_ir.statements import (
     Axis,
     Buffer,
     Function,
@@ -32,11 +33,10 @@ from kiln.engines.native.loop_ir import (
     load,
     walk,
 )
+from kiln.engines.native.loop_ir.validity import check
 from kiln.engines.native.lowerings import LOWERINGS
-from kiln.engines.native.passes.buffers import reads
 from kiln.engines.native.passes.liveness import Liveness
 from kiln.engines.native.passes.pipeline import optimized
-from kiln.engines.native.scalars import Scope
 
 
 def loops(f: Callable[..., Any], *args: Any) -> Function:

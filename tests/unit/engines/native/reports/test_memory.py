@@ -46,7 +46,7 @@ def test_copies_have_reasons_and_lines() -> None:
     lines = kiln.jit(swapped).explain_memory(X, X * 1).splitlines()
     copies = lines[lines.index("copies:") + 1 :]
     assert len(copies) == 3
-    assert all("test_memory_report.py:" in line and " in swapped: " in line for line in copies)
+    assert all("test_memory.py:" in line and " in swapped: " in line for line in copies)
     assert copies[0].endswith("an input is never written")
     assert copies[2].endswith("buffers exchange their values")
 

@@ -17,7 +17,7 @@ import kiln.numpy as jnp
 from kiln import lax
 from kiln.base.config import override
 from kiln.engines.native.llvm import perf_map
-from kiln.engines.native.profiling import trace
+from kiln.engines.native.reports.profiling import trace
 
 SOURCE = """
 import kiln, kiln.numpy as jnp

@@ -17,10 +17,10 @@ import kiln.numpy as jnp
 from kiln import lax
 from kiln.base.config import override
 from kiln.core.engine import Program, engine
-from kiln.engines.native.profiling import trace
-from kiln.engines.native.sized_executable import SizedExecutable
+from kiln.engines.native.executables.sized import SizedExecutable
+from kiln.engines.native.reports.profiling import trace
 from kiln.ir.sizes import symbol
-from tests.unit.engines.native.test_picture import svg_of, texts_of
+from tests.unit.engines.native.reports.test_picture import svg_of, texts_of
 
 AXES = ({0: "n"},)
 

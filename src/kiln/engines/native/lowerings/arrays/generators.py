@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kiln.engines.native.builder import Builder, Lowering, machine_type, real
-from kiln.engines.native.extents import at_least
-from kiln.engines.native.layout import Layout
-from kiln.engines.native.loop_ir import Axis, Index, Store, axis_index, position
-from kiln.engines.native.lowerings.random_bits import hashed, joined, words
-from kiln.engines.native.scalars import Value, bits, is_float
+from kiln.engines.native.building.builder import Builder, Lowering, machine_type, real
+from kiln.engines.native.loop_ir.extents import at_least
+from kiln.engines.native.loop_ir.layout import Layout
+from kiln.engines.native.loop_ir.scalars import Value, bits, is_float
+from kiln.engines.native.loop_ir.statements import Axis, Index, Store, axis_index, position
+from kiln.engines.native.lowerings.arrays.random_bits import hashed, joined, words
 from kiln.ir.operation import Operation
 from kiln.ir.sizes import Dim, product
 from kiln.ir.types import ShapedArray

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from kiln.engines.native.builder import Builder, Complex, Lowering, Scalar, is_narrow, real
-from kiln.engines.native.extents import at_least, is_named
-from kiln.engines.native.layout import Layout
-from kiln.engines.native.loop_ir import Axis, Index, Reduce, axis_index
-from kiln.engines.native.lowerings.elementwise import maximum, minimum, mul
-from kiln.engines.native.lowerings.reduction import identity
-from kiln.engines.native.lowerings.slicing import clamped, whole_copy
-from kiln.engines.native.scalars import Value, is_signed
+from kiln.engines.native.building.builder import Builder, Complex, Lowering, Scalar, is_narrow, real
+from kiln.engines.native.loop_ir.extents import at_least, is_named
+from kiln.engines.native.loop_ir.layout import Layout
+from kiln.engines.native.loop_ir.scalars import Value, is_signed
+from kiln.engines.native.loop_ir.statements import Axis, Index, Reduce, axis_index
+from kiln.engines.native.lowerings.arrays.slicing import clamped, whole_copy
+from kiln.engines.native.lowerings.elements.elementwise import maximum, minimum, mul
+from kiln.engines.native.lowerings.reductions.reduction import identity
 from kiln.ir.operation import Operation
 from kiln.ir.sizes import Dim
 from kiln.ir.types import ShapedArray

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kiln.engines.native.builder import Builder, Complex, Lowering, Scalar, real
-from kiln.engines.native.layout import Layout
-from kiln.engines.native.loop_ir import Index
-from kiln.engines.native.scalars import Value
+from kiln.engines.native.building.builder import Builder, Complex, Lowering, Scalar, real
+from kiln.engines.native.loop_ir.layout import Layout
+from kiln.engines.native.loop_ir.scalars import Value
+from kiln.engines.native.loop_ir.statements import Index
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
 from kiln.ops import random_bits, threefry

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kiln.engines.native.builder import Builder, Lowering
-from kiln.engines.native.extents import at_least
-from kiln.engines.native.layout import VIEWS, Layout
-from kiln.engines.native.loop_ir import Index, axis_index, position
-from kiln.engines.native.lowerings.conversion import convert
+from kiln.engines.native.building.builder import Builder, Lowering
+from kiln.engines.native.loop_ir.extents import at_least
+from kiln.engines.native.loop_ir.layout import VIEWS, Layout
+from kiln.engines.native.loop_ir.statements import Index, axis_index, position
+from kiln.engines.native.lowerings.elements.conversion import convert
 from kiln.ir.operation import Operation
 from kiln.ir.sizes import Size
 from kiln.ir.types import ShapedArray

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kiln.engines.native.builder import Builder, Lowering, real
-from kiln.engines.native.extents import at_least
-from kiln.engines.native.layout import Layout
-from kiln.engines.native.loop_ir import Index
-from kiln.engines.native.scalars import Value, bits, is_signed
+from kiln.engines.native.building.builder import Builder, Lowering, real
+from kiln.engines.native.loop_ir.extents import at_least
+from kiln.engines.native.loop_ir.layout import Layout
+from kiln.engines.native.loop_ir.scalars import Value, bits, is_signed
+from kiln.engines.native.loop_ir.statements import Index
 from kiln.ir.operation import Operation
 from kiln.ir.sizes import Dim, Size
 from kiln.ir.types import ShapedArray

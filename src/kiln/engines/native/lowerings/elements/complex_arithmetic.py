@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from kiln.engines.native.builder import Complex
+from kiln.engines.native.building.builder import Complex
 from kiln.engines.native.elementary.formats import FORMATS, copysign, either
-from kiln.engines.native.scalars import Value
+from kiln.engines.native.loop_ir.scalars import Value
 
 
 def choose(mask: Value, x: Complex, y: Complex) -> Complex:

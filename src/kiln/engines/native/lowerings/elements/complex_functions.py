@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from kiln.engines.native.builder import Complex
+from kiln.engines.native.building.builder import Complex
 from kiln.engines.native.elementary.formats import (
     FORMATS,
     at_least,
@@ -16,7 +16,8 @@ from kiln.engines.native.elementary.formats import (
     copysign,
     either,
 )
-from kiln.engines.native.lowerings.complex_arithmetic import (
+from kiln.engines.native.loop_ir.scalars import Value
+from kiln.engines.native.lowerings.elements.complex_arithmetic import (
     choose,
     has_infinity,
     is_infinite,
@@ -30,7 +31,6 @@ from kiln.engines.native.lowerings.complex_arithmetic import (
     times_i,
     times_minus_i,
 )
-from kiln.engines.native.scalars import Value
 
 _HALF_RANGE = {"f32": 80.0, "f64": 700.0}
 """Exponentials of these do not overflow; those of what remains are multiplied last."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 
 from kiln.base.named_tuples import NamedTuple
-from kiln.engines.native.builder import Complex
+from kiln.engines.native.building.builder import Complex
 from kiln.engines.native.elementary.formats import FORMATS, copysign, either
-from kiln.engines.native.lowerings.complex_arithmetic import (
+from kiln.engines.native.loop_ir.scalars import Value
+from kiln.engines.native.lowerings.elements.complex_arithmetic import (
     is_infinite,
     is_nan,
     modulus,
@@ -22,8 +23,7 @@ from kiln.engines.native.lowerings.complex_arithmetic import (
     times_i,
     times_minus_i,
 )
-from kiln.engines.native.lowerings.complex_functions import angle
-from kiln.engines.native.scalars import Value
+from kiln.engines.native.lowerings.elements.complex_functions import angle
 
 _FAR = {"f32": 2.0**20, "f64": 2.0**40}
 """Of larger numbers 1 is no part: |x|^2 + 1 is |x|^2."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kiln.engines.native.builder import (
+from kiln.engines.native.building.builder import (
     Builder,
     Complex,
     Elementwise,
@@ -15,9 +15,9 @@ from kiln.engines.native.builder import (
     Scalar,
     machine_type,
 )
-from kiln.engines.native.layout import Layout
-from kiln.engines.native.lowerings.elementwise import elementwise
-from kiln.engines.native.scalars import bits
+from kiln.engines.native.loop_ir.layout import Layout
+from kiln.engines.native.loop_ir.scalars import bits
+from kiln.engines.native.lowerings.elements.elementwise import elementwise
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
 from kiln.ops import conversion as ops

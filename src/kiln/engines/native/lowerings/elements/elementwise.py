@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kiln.engines.native.builder import (
+from kiln.engines.native.building.builder import (
     Builder,
     Complex,
     Elementwise,
@@ -14,9 +14,13 @@ from kiln.engines.native.builder import (
     Unsupported,
     real,
 )
-from kiln.engines.native.layout import Layout
-from kiln.engines.native.lowerings import complex_arithmetic, complex_functions, complex_inverses
-from kiln.engines.native.scalars import Value, bits, is_float, is_signed
+from kiln.engines.native.loop_ir.layout import Layout
+from kiln.engines.native.loop_ir.scalars import Value, bits, is_float, is_signed
+from kiln.engines.native.lowerings.elements import (
+    complex_arithmetic,
+    complex_functions,
+    complex_inverses,
+)
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
 from kiln.ops import elementwise as ops

@@ -14,13 +14,20 @@ from typing import Any
 import numpy as np
 
 from kiln.base.named_tuples import NamedTuple
-from kiln.engines.native.builder import Builder, Complex, Lowering, Scalar, is_narrow, machine_type
-from kiln.engines.native.extents import at_least, estimate, is_named, quotient
-from kiln.engines.native.layout import Layout
-from kiln.engines.native.loop_ir import Axis, Index, Kernel, Reduce
-from kiln.engines.native.lowerings.conversion import convert
-from kiln.engines.native.lowerings.elementwise import mul
-from kiln.engines.native.lowerings.matrices import arranged
+from kiln.engines.native.building.builder import (
+    Builder,
+    Complex,
+    Lowering,
+    Scalar,
+    is_narrow,
+    machine_type,
+)
+from kiln.engines.native.loop_ir.extents import at_least, estimate, is_named, quotient
+from kiln.engines.native.loop_ir.layout import Layout
+from kiln.engines.native.loop_ir.statements import Axis, Index, Kernel, Reduce
+from kiln.engines.native.lowerings.elements.conversion import convert
+from kiln.engines.native.lowerings.elements.elementwise import mul
+from kiln.engines.native.lowerings.linear.matrices import arranged
 from kiln.ir.operation import Operation
 from kiln.ir.sizes import Dim
 from kiln.ir.types import ShapedArray

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kiln.engines.native.builder import Builder, Lowering, Unsupported
-from kiln.engines.native.layout import Layout
-from kiln.engines.native.lowerings.contraction import converted
-from kiln.engines.native.lowerings.matrices import as_it_lies
-from kiln.engines.native.matrix_calls import matrix_call
+from kiln.engines.native.building.builder import Builder, Lowering, Unsupported
+from kiln.engines.native.building.matrix_calls import matrix_call
+from kiln.engines.native.loop_ir.layout import Layout
+from kiln.engines.native.lowerings.linear.contraction import converted
+from kiln.engines.native.lowerings.linear.matrices import as_it_lies
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
 from kiln.ops import convolution as ops

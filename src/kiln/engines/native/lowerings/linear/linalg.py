@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from kiln.core.engine import BATCH_INVARIANT
-from kiln.engines.native.builder import Builder, Lowering, Unsupported
-from kiln.engines.native.layout import Layout
-from kiln.engines.native.lowerings.contraction import converted
-from kiln.engines.native.matrix_calls import matrix_call
+from kiln.engines.native.building.builder import Builder, Lowering, Unsupported
+from kiln.engines.native.building.matrix_calls import matrix_call
+from kiln.engines.native.loop_ir.layout import Layout
+from kiln.engines.native.lowerings.linear.contraction import converted
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
 from kiln.ops import linalg, orthogonal, spectral

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kiln.engines.native.builder import Builder
-from kiln.engines.native.extents import estimate
-from kiln.engines.native.layout import Layout
-from kiln.engines.native.loop_ir import Kernel
+from kiln.engines.native.building.builder import Builder
+from kiln.engines.native.loop_ir.extents import estimate
+from kiln.engines.native.loop_ir.layout import Layout
+from kiln.engines.native.loop_ir.statements import Kernel
 
 FEW = 1 << 10
 """So few elements are copied by a nest."""

@@ -9,8 +9,8 @@ from kiln.control.call import jit_p
 from kiln.control.checkpoint import checkpoint_p
 from kiln.control.custom_jvp import custom_jvp_call_p
 from kiln.control.custom_vjp import custom_vjp_call_p
-from kiln.engines.native.builder import Builder, Lowering
-from kiln.engines.native.layout import Layout
+from kiln.engines.native.building.builder import Builder, Lowering
+from kiln.engines.native.loop_ir.layout import Layout
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray

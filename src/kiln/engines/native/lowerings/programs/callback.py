@@ -10,9 +10,9 @@ import numpy as np
 from kiln.base.records import Record
 from kiln.control import callback as control
 from kiln.control.host_call import called, described, raise_failure
-from kiln.engines.native.builder import Builder, Lowering
-from kiln.engines.native.layout import Layout
-from kiln.engines.native.loop_ir import Callback
+from kiln.engines.native.building.builder import Builder, Lowering
+from kiln.engines.native.loop_ir.layout import Layout
+from kiln.engines.native.loop_ir.statements import Callback
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
 

@@ -13,9 +13,11 @@ from kiln.control.cond import cond_p
 from kiln.control.scan import scan_p
 from kiln.control.scan_split import split_by_counts
 from kiln.control.while_loop import while_p
-from kiln.engines.native.builder import Builder, Lowering
-from kiln.engines.native.layout import Layout
-from kiln.engines.native.loop_ir import (
+from kiln.engines.native.building.builder import Builder, Lowering
+from kiln.engines.native.loop_ir.buffers import loaded
+from kiln.engines.native.loop_ir.layout import Layout
+from kiln.engines.native.loop_ir.scalars import postorder
+from kiln.engines.native.loop_ir.statements import (
     Axis,
     Branch,
     Buffer,
@@ -26,10 +28,8 @@ from kiln.engines.native.loop_ir import (
     While,
     axis_index,
 )
-from kiln.engines.native.lowerings import elementwise
-from kiln.engines.native.lowerings.elementwise import select_n
-from kiln.engines.native.passes.buffers import loaded
-from kiln.engines.native.scalars import postorder
+from kiln.engines.native.lowerings.elements import elementwise
+from kiln.engines.native.lowerings.elements.elementwise import select_n
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray

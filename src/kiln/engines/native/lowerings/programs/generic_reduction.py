@@ -9,12 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kiln.engines.native.builder import Builder, Complex, Lowering, Scalar
-from kiln.engines.native.layout import Layout
-from kiln.engines.native.loop_ir import Axis, Index, Loop, Statement, axis_index, position
-from kiln.engines.native.lowerings.control import assign
-from kiln.engines.native.lowerings.slicing import clamped, moved
-from kiln.engines.native.scalars import Value
+from kiln.engines.native.building.builder import Builder, Complex, Lowering, Scalar
+from kiln.engines.native.loop_ir.layout import Layout
+from kiln.engines.native.loop_ir.scalars import Value
+from kiln.engines.native.loop_ir.statements import (
+    Axis,
+    Index,
+    Loop,
+    Statement,
+    axis_index,
+    position,
+)
+from kiln.engines.native.lowerings.arrays.slicing import clamped, moved
+from kiln.engines.native.lowerings.programs.control import assign
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.operation import Operation
 from kiln.ir.sizes import maximum

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from kiln.engines.native.builder import Builder, Lowering
-from kiln.engines.native.layout import Layout
-from kiln.engines.native.lowerings.by_kernel import by_kernel
-from kiln.engines.native.lowerings.matrices import arranged
+from kiln.engines.native.building.builder import Builder, Lowering
+from kiln.engines.native.building.by_kernel import by_kernel
+from kiln.engines.native.loop_ir.layout import Layout
+from kiln.engines.native.lowerings.linear.matrices import arranged
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
 from kiln.ops import cumulative as ops

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kiln.engines.native.builder import Builder, numpy_type, part_dtype
-from kiln.engines.native.kernel_calls import kernel_call
-from kiln.engines.native.layout import Layout, dense
-from kiln.engines.native.lowerings.by_kernel import share_rows
-from kiln.engines.native.lowerings.conversion import convert
-from kiln.engines.native.lowerings.matrices import arranged
+from kiln.engines.native.building.builder import Builder, numpy_type, part_dtype
+from kiln.engines.native.building.by_kernel import share_rows
+from kiln.engines.native.building.kernel_calls import kernel_call
+from kiln.engines.native.loop_ir.layout import Layout, dense
+from kiln.engines.native.lowerings.elements.conversion import convert
+from kiln.engines.native.lowerings.linear.matrices import arranged
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kiln.base import dtypes
-from kiln.engines.native.builder import (
+from kiln.engines.native.building.builder import (
     Builder,
     Complex,
     Lowering,
@@ -16,13 +16,13 @@ from kiln.engines.native.builder import (
     is_narrow,
     numpy_type,
 )
-from kiln.engines.native.extents import estimate, is_named
-from kiln.engines.native.layout import Layout
-from kiln.engines.native.loop_ir import Axis, Index, Reduce, Store
-from kiln.engines.native.lowerings import complex_arithmetic
-from kiln.engines.native.lowerings.elementwise import elementwise
-from kiln.engines.native.lowerings.folding import folded
-from kiln.engines.native.scalars import NUMPY_TYPES, Value, bits, is_float
+from kiln.engines.native.loop_ir.extents import estimate, is_named
+from kiln.engines.native.loop_ir.layout import Layout
+from kiln.engines.native.loop_ir.scalars import NUMPY_TYPES, Value, bits, is_float
+from kiln.engines.native.loop_ir.statements import Axis, Index, Reduce, Store
+from kiln.engines.native.lowerings.elements import complex_arithmetic
+from kiln.engines.native.lowerings.elements.elementwise import elementwise
+from kiln.engines.native.lowerings.reductions.folding import folded
 from kiln.ir.operation import Operation
 from kiln.ir.sizes import Dim
 from kiln.ir.types import ShapedArray

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kiln.engines.native.builder import Lowering
-from kiln.engines.native.lowerings.by_kernel import by_kernel
+from kiln.engines.native.building.builder import Lowering
+from kiln.engines.native.building.by_kernel import by_kernel
 from kiln.ir.operation import Operation
 from kiln.ops import sorting as ops
 

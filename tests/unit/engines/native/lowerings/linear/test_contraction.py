@@ -11,8 +11,8 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import lax
-from kiln.engines.native.layout import dense
-from kiln.engines.native.lowerings import contraction, matrices
+from kiln.engines.native.loop_ir.layout import dense
+from kiln.engines.native.lowerings.linear import contraction, matrices
 from tests.unit.engines.native.lowerings.running import assert_meaning
 
 DTYPES = (np.float32, np.int32, np.complex64, ml_dtypes.bfloat16, np.bool_)

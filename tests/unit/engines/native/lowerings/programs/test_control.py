@@ -14,8 +14,8 @@ import kiln.numpy as jnp
 from kiln import lax
 from kiln.base.config import override
 from kiln.control.callback import io_callback
-from kiln.engines.native.loop_ir import Branch, Function
-from tests.unit.engines.native.random_loops import operands, program
+from kiln.engines.native.loop_ir.statements import Branch, Function
+from tests.unit.engines.native.loop_ir.random_loops import operands, program
 
 FEW, MANY = 24, 1224
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
