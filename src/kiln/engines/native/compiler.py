@@ -9,7 +9,8 @@ from typing import Any, NoReturn
 from kiln.base.config import options
 from kiln.base.errors import InconclusiveSizeError, three_lines
 from kiln.core.engine import NotForAllSizes, Program
-from kiln.engines.native.building.builder import Unsupported, function_of
+from kiln.engines.native.building.builder import function_of
+from kiln.engines.native.building.element_types import Unsupported
 from kiln.engines.native.executables import portable
 from kiln.engines.native.executables.executable import NativeCode, NativeExecutable, Written
 from kiln.engines.native.executables.sized import SizedExecutable

@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from kiln.engines.native.building.builder import Builder, Lowering, Unsupported
+from kiln.engines.native.building.builder import Builder, Lowering
+from kiln.engines.native.building.element_types import Unsupported
 from kiln.engines.native.building.kernel_calls import KernelCall, kernel_call
 from kiln.engines.native.loop_ir.extents import Grain, estimate, is_named, quotient
 from kiln.engines.native.loop_ir.layout import Layout

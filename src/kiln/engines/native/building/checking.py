@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from kiln.base.source import Source
+from kiln.engines.native.building.body import Body
 from kiln.engines.native.loop_ir.buffers import everything
 from kiln.engines.native.loop_ir.checks import CHECKED, WITHIN, Around, Site
 from kiln.engines.native.loop_ir.extents import at_least, is_named
@@ -15,9 +15,6 @@ from kiln.engines.native.loop_ir.scalars import Value, bits, is_float, is_signed
 from kiln.engines.native.loop_ir.statements import Kernel, Nest, Role, Store
 from kiln.ir.jaxpr import Eqn
 from kiln.ir.sizes import Dim, minimum
-
-if TYPE_CHECKING:
-    from kiln.engines.native.building.builder import Builder
 
 
 class Checking:
@@ -48,13 +45,13 @@ class Checking:
         finally:
             self.kinds = kinds
 
-    def not_nan(self, b: Builder, number: int, x: Value) -> Value:
+    def not_nan(self, b: Body, number: int, x: Value) -> Value:
         """Return a part of a result of the equation that is lowered, watched for nan if asked."""
         if "nan" not in self.kinds or self.eqn is None or not is_float(x.dtype):
             return x
         return b.scope.node(CHECKED, x.dtype, (x,), (self._site(b, self.eqn, number, "nan"),))
 
-    def in_bounds(self, b: Builder, start: Value, last: Dim, axis: int, size: Dim) -> Value:
+    def in_bounds(self, b: Body, start: Value, last: Dim, axis: int, size: Dim) -> Value:
         """Return an index, checked if indices are: whether it is from 0 to `last`."""
         if "index" not in self.kinds or self.eqn is None or _is_surely_within(start, last):
             return start
@@ -65,7 +62,7 @@ class Checking:
         greatest = b.scope.constant(limit, start.dtype)
         return b.scope.node(WITHIN, start.dtype, (start, greatest), (number,))
 
-    def result(self, b: Builder, eqn: Eqn, number: int, x: Layout, start: int) -> Layout:
+    def result(self, b: Body, eqn: Eqn, number: int, x: Layout, start: int) -> Layout:
         """Return a result, watched for nan if that is asked; statements from `start` compute it.
 
         What stores its elements stores them checked. What sums is copied by a nest that checks it;
@@ -114,7 +111,7 @@ class Checking:
             ]
         return x
 
-    def _site(self, b: Builder, eqn: Eqn, result: int, kind: str, *bounds: Dim) -> int:
+    def _site(self, b: Body, eqn: Eqn, result: int, kind: str, *bounds: Dim) -> int:
         operands = [v.aval for v in eqn.invars]
         name, aval = eqn.primitive.name, eqn.outvars[result].aval
         around = tuple(self.around)

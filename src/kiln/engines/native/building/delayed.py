@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kiln.base.named_tuples import NamedTuple
+from kiln.engines.native.building.element_types import Scalar
 from kiln.engines.native.loop_ir.layout import Layout
 from kiln.engines.native.loop_ir.statements import Axis
-
-if TYPE_CHECKING:
-    from kiln.engines.native.building.builder import Scalar
 
 MOST_DELAYED = 100
 """So many equations are one expression, at most, before passes look at them."""

@@ -379,3 +379,14 @@ def rebuilt(x: Value, operands: tuple[Value, ...]) -> Value:
     if x.attr is None:
         return x.scope.op(x.op, x.dtype, *operands)
     return x.scope.node(x.op, x.dtype, operands, x.attr)
+
+
+def cost(x: Value) -> int:
+    """Return roughly how many instructions a node is."""
+    if x.op in ("constant", "size", "index"):
+        return 0
+    if x.op in ("div", "sqrt", "rem"):
+        return 8
+    if x.op in ("load", "rare", "checked", "within") or x.op in BASIC:
+        return 1
+    return 20

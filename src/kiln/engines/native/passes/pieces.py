@@ -10,7 +10,7 @@ from collections import Counter
 
 from kiln.engines.native.loop_ir.buffers import everything, nodes, reads, writes
 from kiln.engines.native.loop_ir.extents import estimate
-from kiln.engines.native.loop_ir.scalars import Value
+from kiln.engines.native.loop_ir.scalars import Value, cost
 from kiln.engines.native.loop_ir.statements import (
     Axis,
     Buffer,
@@ -25,7 +25,6 @@ from kiln.engines.native.loop_ir.statements import (
     walk,
 )
 from kiln.engines.native.loop_ir.substitution import solved, substituted
-from kiln.engines.native.passes.schedule import cost
 
 MOST_PIECES = 8
 MOST_NODES = 100

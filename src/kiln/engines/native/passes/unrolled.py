@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from kiln.engines.native.loop_ir.buffers import nodes
 from kiln.engines.native.loop_ir.extents import estimate, is_named
-from kiln.engines.native.loop_ir.scalars import Value
+from kiln.engines.native.loop_ir.scalars import Value, cost
 from kiln.engines.native.loop_ir.statements import (
     Axis,
     Function,
@@ -22,7 +22,6 @@ from kiln.engines.native.loop_ir.statements import (
     blocks,
 )
 from kiln.engines.native.loop_ir.substitution import substituted
-from kiln.engines.native.passes.schedule import cost
 
 MOST_WRITTEN = 4
 """Longer axes remain."""

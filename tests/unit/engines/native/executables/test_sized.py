@@ -13,7 +13,8 @@ import kiln.numpy as jnp
 from kiln import _runtime, lax
 from kiln.base.config import override
 from kiln.core.engine import NotForAllSizes, Program, engine
-from kiln.engines.native.building.builder import Builder, Unsupported
+from kiln.engines.native.building.builder import Builder
+from kiln.engines.native.building.element_types import Unsupported
 from kiln.engines.native.executables.sized import MOST, SizedExecutable
 from kiln.engines.native.loop_ir.extents import is_named
 from kiln.engines.native.loop_ir.scalars import Scope

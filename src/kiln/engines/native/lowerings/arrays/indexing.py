@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from kiln.engines.native.building.builder import Builder, Complex, Lowering, Scalar, is_narrow, real
+from kiln.engines.native.building.builder import Builder, Lowering
+from kiln.engines.native.building.element_types import Complex, Scalar, is_narrow, real
 from kiln.engines.native.loop_ir.extents import at_least, is_named
 from kiln.engines.native.loop_ir.layout import Layout
 from kiln.engines.native.loop_ir.scalars import Value, is_signed

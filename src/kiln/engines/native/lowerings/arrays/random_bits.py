@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kiln.engines.native.building.builder import Builder, Complex, Lowering, Scalar, real
+from kiln.engines.native.building.builder import Builder, Lowering
+from kiln.engines.native.building.element_types import Complex, Scalar, real
 from kiln.engines.native.loop_ir.layout import Layout
 from kiln.engines.native.loop_ir.scalars import Value
 from kiln.engines.native.loop_ir.statements import Index

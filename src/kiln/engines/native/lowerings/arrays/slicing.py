@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kiln.engines.native.building.builder import Builder, Lowering, real
+from kiln.engines.native.building.builder import Builder, Lowering
+from kiln.engines.native.building.element_types import real
 from kiln.engines.native.loop_ir.extents import at_least
 from kiln.engines.native.loop_ir.layout import Layout
 from kiln.engines.native.loop_ir.scalars import Value, bits, is_signed

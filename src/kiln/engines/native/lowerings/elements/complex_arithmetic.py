@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from kiln.engines.native.building.builder import Complex
+from kiln.engines.native.building.element_types import Complex
 from kiln.engines.native.elementary.formats import FORMATS, copysign, either
 from kiln.engines.native.loop_ir.scalars import Value
 

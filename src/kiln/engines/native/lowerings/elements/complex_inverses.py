@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from kiln.base.named_tuples import NamedTuple
-from kiln.engines.native.building.builder import Complex
+from kiln.engines.native.building.element_types import Complex
 from kiln.engines.native.elementary.formats import FORMATS, copysign, either
 from kiln.engines.native.loop_ir.scalars import Value
 from kiln.engines.native.lowerings.elements.complex_arithmetic import (

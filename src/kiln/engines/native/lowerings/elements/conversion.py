@@ -7,14 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from kiln.engines.native.building.builder import (
-    Builder,
-    Complex,
-    Elementwise,
-    Lowering,
-    Scalar,
-    machine_type,
-)
+from kiln.engines.native.building.builder import Builder, Elementwise, Lowering
+from kiln.engines.native.building.element_types import Complex, Scalar, machine_type
 from kiln.engines.native.loop_ir.layout import Layout
 from kiln.engines.native.loop_ir.scalars import bits
 from kiln.engines.native.lowerings.elements.elementwise import elementwise

@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kiln.engines.native.building.builder import (
-    Builder,
-    Complex,
-    Elementwise,
-    Lowering,
-    Scalar,
-    Unsupported,
-    real,
-)
+from kiln.engines.native.building.builder import Builder, Elementwise, Lowering
+from kiln.engines.native.building.element_types import Complex, Scalar, Unsupported, real
 from kiln.engines.native.loop_ir.layout import Layout
 from kiln.engines.native.loop_ir.scalars import Value, bits, is_float, is_signed
 from kiln.engines.native.lowerings.elements import (

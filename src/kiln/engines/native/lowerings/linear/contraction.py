@@ -14,14 +14,8 @@ from typing import Any
 import numpy as np
 
 from kiln.base.named_tuples import NamedTuple
-from kiln.engines.native.building.builder import (
-    Builder,
-    Complex,
-    Lowering,
-    Scalar,
-    is_narrow,
-    machine_type,
-)
+from kiln.engines.native.building.builder import Builder, Lowering
+from kiln.engines.native.building.element_types import Complex, Scalar, is_narrow, machine_type
 from kiln.engines.native.loop_ir.extents import at_least, estimate, is_named, quotient
 from kiln.engines.native.loop_ir.layout import Layout
 from kiln.engines.native.loop_ir.statements import Axis, Index, Kernel, Reduce

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kiln.engines.native.building.builder import Builder, Lowering, Unsupported
+from kiln.engines.native.building.builder import Builder, Lowering
+from kiln.engines.native.building.element_types import Unsupported
 from kiln.engines.native.building.matrix_calls import matrix_call
 from kiln.engines.native.loop_ir.layout import Layout
 from kiln.engines.native.lowerings.linear.contraction import converted

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kiln.engines.native.building.builder import Builder, Complex, Lowering, Scalar
+from kiln.engines.native.building.builder import Builder, Lowering
+from kiln.engines.native.building.element_types import Complex, Scalar
 from kiln.engines.native.loop_ir.layout import Layout
 from kiln.engines.native.loop_ir.scalars import Value
 from kiln.engines.native.loop_ir.statements import (

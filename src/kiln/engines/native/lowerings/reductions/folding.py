@@ -11,8 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kiln.engines.native.building.builder import Builder, numpy_type, part_dtype
+from kiln.engines.native.building.builder import Builder
 from kiln.engines.native.building.by_kernel import share_rows
+from kiln.engines.native.building.element_types import numpy_type, part_dtype
 from kiln.engines.native.building.kernel_calls import kernel_call
 from kiln.engines.native.loop_ir.layout import Layout, dense
 from kiln.engines.native.lowerings.elements.conversion import convert

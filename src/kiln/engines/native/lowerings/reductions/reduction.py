@@ -8,14 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from kiln.base import dtypes
-from kiln.engines.native.building.builder import (
-    Builder,
-    Complex,
-    Lowering,
-    Unsupported,
-    is_narrow,
-    numpy_type,
-)
+from kiln.engines.native.building.builder import Builder, Lowering
+from kiln.engines.native.building.element_types import Complex, Unsupported, is_narrow, numpy_type
 from kiln.engines.native.loop_ir.extents import estimate, is_named
 from kiln.engines.native.loop_ir.layout import Layout
 from kiln.engines.native.loop_ir.scalars import NUMPY_TYPES, Value, bits, is_float

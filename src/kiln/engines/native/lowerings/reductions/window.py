@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kiln.engines.native.building.builder import Builder, Lowering, Unsupported
+from kiln.engines.native.building.builder import Builder, Lowering
 from kiln.engines.native.building.by_kernel import kernel_results
+from kiln.engines.native.building.element_types import Unsupported
 from kiln.engines.native.loop_ir.layout import Layout
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
