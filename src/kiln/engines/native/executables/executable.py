@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from kiln import _runtime
 from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.named_tuples import NamedTuple
-from kiln.core.engine import Program
+from kiln.core.engine import Program, load_module
 from kiln.core.host_memory import HOST_MEMORY
 from kiln.engines.native.executables import openblas
 from kiln.engines.native.executables.value_types import ValueType
@@ -32,14 +33,16 @@ from kiln.engines.native.loop_ir.statements import (
 )
 from kiln.engines.native.loop_ir.text import to_text
 from kiln.engines.native.passes.donation import reusable
-from kiln.engines.native.reports.memory import memory_report
-from kiln.engines.native.reports.picture import picture
-from kiln.engines.native.reports.profiling import Profile
 from kiln.ir import aliasing
 from kiln.ir.sharding import Sharding, SingleDeviceSharding
 from kiln.ir.size_values import evaluate
 from kiln.ir.sizes import Dim, Size
 
+if TYPE_CHECKING:
+    from kiln.engines.native.reports.profiling import Profile
+
+_REPORTS = "kiln.engines.native.reports"
+"""Loaded when somebody asks for a report."""
 _PAGE = 4096
 
 
@@ -170,7 +173,8 @@ class NativeCode:
                 written = self.written
                 return disassemble(written.llvm, codegen=effort_for(written.function))
             case "html":
-                return picture(self.function, self.profile)
+                page: str = load_module(f"{_REPORTS}.picture").picture(self.function, self.profile)
+                return page
             case "profile":
                 return self._figures()
         raise ValueError(
@@ -203,7 +207,10 @@ class NativeCode:
         """
         written = self.written
         analysis = self._needed(written)
-        return memory_report(written.function, analysis, written.offsets, self.taken, sizes)
+        report: str = load_module(f"{_REPORTS}.memory").memory_report(
+            written.function, analysis, written.offsets, self.taken, sizes
+        )
+        return report
 
     def _needed(self, written: Written) -> MemoryAnalysis:
         inputs, outputs = written.function.inputs, written.function.outputs
