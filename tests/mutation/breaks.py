@@ -557,7 +557,7 @@ UNSEEN = [
     ),
     Break(
         "constant-index-compiled",
-        "engines/native/checking.py",
+        "engines/native/building/checking.py",
         "return not is_negative and at_least(last, start.attr)",
         "return True",
         ("tests/properties/test_index_checks.py",),
@@ -599,14 +599,14 @@ UNSEEN = [
     ),
     Break(
         "order-of-products",
-        "engines/native/lowerings/contraction.py",
+        "engines/native/lowerings/linear/contraction.py",
         "IN_ORDER if b.is_batch_invariant else 0,",
         "0,",
         ("tests/properties/test_batch_invariance.py",),
     ),
     Break(
         "order-of-sums",
-        "engines/native/lowerings/reduction.py",
+        "engines/native/lowerings/reductions/reduction.py",
         "if b.is_batch_invariant and op in _FOLDED",
         "if False and op in _FOLDED",
         ("tests/properties/test_batch_invariance.py",),
@@ -733,7 +733,7 @@ UNSEEN = [
     ),
     Break(
         "nans-of-complex-numbers",
-        "engines/native/checking.py",
+        "engines/native/building/checking.py",
         "or buffer.role is Role.CONST:",
         'or buffer.role is Role.CONST or x.dtype.kind == "c":',
         ("tests/properties/test_nan_checks.py",),
@@ -747,7 +747,7 @@ UNSEEN = [
     ),
     Break(
         "left-out-on-purpose",
-        "engines/native/lowerings/indexing.py",
+        "engines/native/lowerings/arrays/indexing.py",
         "if mode is not LEAVE_OUT:",
         "if mode is not None:",
         ("tests/properties/test_index_checks.py",),
@@ -911,7 +911,7 @@ UNSEEN = [
         "engines/native/passes/liveness.py",
         "if len(segments) > 1 and is_covered(segments, size):",
         "if len(segments) > 99 and is_covered(segments, size):",
-        ("tests/unit/engines/native/test_passes.py",),
+        ("tests/unit/engines/native/passes/test_passes.py",),
     ),
     Break(
         "checked-examples-mixed",
@@ -1002,14 +1002,14 @@ UNSEEN = [
         "engines/native/passes/liveness.py",
         "runs = is_positive(statement.axis.size)",
         "runs = True",
-        ("tests/unit/engines/native/test_sized_executable.py",),
+        ("tests/unit/engines/native/executables/test_sized.py",),
     ),
     Break(
         "checks-hoisted-out-of-loops-without-turns",
         "engines/native/passes/invariants.py",
         "runs = axis is not None and is_positive(axis.size)",
         "runs = axis is not None",
-        ("tests/unit/engines/native/test_sized_checks.py",),
+        ("tests/unit/engines/native/executables/test_sized_checks.py",),
     ),
     Break(
         "files-unlocked-before-they-have-their-name",

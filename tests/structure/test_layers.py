@@ -1,6 +1,7 @@
 """Imports only go down, never in a circle, and only at the top of a file.
 
-The layers and the declared exceptions are in `pyproject.toml`, section `tool.kiln.imports`.
+The layers, the order of rooms inside folders and the declared exceptions are in `pyproject.toml`,
+section `tool.kiln.imports`.
 """
 
 from __future__ import annotations
@@ -70,6 +71,39 @@ def upward_imports(root: Path, rules: dict[str, Any]) -> list[str]:
     return found
 
 
+def room_of(name: str, folder: str, files: dict[str, Module], rows: list[list[str]]) -> str | None:
+    """Return the room of a folder that a module is in: "" for the folder itself, None outside."""
+    top = ".".join(("kiln", *folder.split("/")))
+    if name == top:
+        return ""
+    if not name.startswith(top + "."):
+        return None
+    room = name[len(top) + 1 :].split(".")[0]
+    if f"{top}.{room}" in files and not any(room in row for row in rows):
+        raise LookupError(f"{folder}: {room!r} has no row; declare it in pyproject.toml")
+    return room
+
+
+def imports_against_the_rooms(root: Path, rules: dict[str, Any]) -> list[str]:
+    """Return every import that the order of a folder's rooms forbids, those for types too."""
+    files = modules(root)
+    found = []
+    for folder, rows in rules["rooms"].items():
+        ranks = {room: rank for rank, row in enumerate([*rows, [""]]) for room in row}
+        for module in files.values():
+            low = room_of(module.name, folder, files, rows)
+            for entry in imports(module, frozenset(files)) if low is not None else ():
+                high = room_of(entry.target, folder, files, rows)
+                if high is None or high == low or ranks[high] < ranks[low]:
+                    continue
+                how = "is beside" if ranks[high] == ranks[low] else "is above"
+                found.append(
+                    f"{module.relative}:{entry.line} imports {entry.target}: "
+                    f"{high or folder!r} {how} {low!r}"
+                )
+    return found
+
+
 def foreign_imports(root: Path, rules: dict[str, Any]) -> list[str]:
     """Return imports of banned packages, and of packages owned by another folder."""
     files = modules(root)
@@ -113,6 +147,30 @@ def cycles(root: Path) -> list[list[str]]:
     return found
 
 
+def circles_for_types(root: Path) -> list[str]:
+    """Return the imports for types alone that close a circle: what they import needs them."""
+    files = modules(root)
+    graph = {
+        name: [e for e in imports(module, frozenset(files)) if e.target in files]
+        for name, module in files.items()
+    }
+
+    def needs(name: str) -> set[str]:
+        seen, stack = {name}, [name]
+        while stack:
+            fresh = {entry.target for entry in graph[stack.pop()]} - seen
+            seen |= fresh
+            stack += fresh
+        return seen
+
+    return [
+        f"{files[name].relative} -> {files[entry.target].relative}"
+        for name, entries in graph.items()
+        for entry in entries
+        if entry.for_types and name in needs(entry.target)
+    ]
+
+
 def late_imports(root: Path, rules: dict[str, Any]) -> list[str]:
     """Return imports inside functions and loading by name, outside the declared files."""
     files = modules(root)
@@ -142,6 +200,15 @@ def test_no_import_cycle() -> None:
     assert cycles(KILN) == []
 
 
+def test_imports_between_rooms_go_down() -> None:
+    assert imports_against_the_rooms(KILN, rules()) == []
+
+
+def test_no_circle_is_hidden_by_imports_for_types() -> None:
+    # What is mended leaves the list in pyproject.toml; nothing is added to it.
+    assert circles_for_types(KILN) == rules()["circles_for_types"]
+
+
 def test_no_late_import_outside_the_declared_files() -> None:
     assert late_imports(KILN, rules()) == []
 
@@ -153,6 +220,9 @@ def test_foreign_packages_stay_where_they_belong() -> None:
 def test_declared_exceptions_exist() -> None:
     declared = [*rules()["late_binding"], *rules()["imports_in_functions"]]
     assert [path for path in declared if not (KILN / path).exists()] == []
+    for folder, rows in rules()["rooms"].items():
+        rooms = [KILN / folder / room for row in rows for room in row]
+        assert [r for r in rooms if not (r.is_dir() or r.with_suffix(".py").exists())] == []
 
 
 # Self-checks: each rule above must be able to fail.
@@ -251,3 +321,57 @@ def test_a_late_import_is_found(tmp_path: Path, text: str) -> None:
 )
 def test_a_foreign_import_is_found(tmp_path: Path, file: str, text: str) -> None:
     assert len(foreign_imports(write_tree(tmp_path, {file: text}), rules())) == 1
+
+
+ROOMS = {"rooms": {"numpy": [["low"], ["left", "right"], ["door"]]}}
+FOR_TYPES = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    "
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "reason"),
+    [
+        ("low/a.py", "from kiln.numpy.left import b", "'left' is above 'low'"),
+        ("low/a.py", FOR_TYPES + "from kiln.numpy.door import x", "'door' is above 'low'"),
+        ("low/a.py", "def f():\n    import kiln.numpy.right.b", "'right' is above 'low'"),
+        ("left/b.py", "from kiln.numpy.right.b import x", "'right' is beside 'left'"),
+        ("left/b.py", "from kiln.numpy import door", "'door' is above 'left'"),
+        ("door.py", "from kiln.numpy import array", "'numpy' is above 'door'"),
+    ],
+)
+def test_an_import_against_the_rooms_is_found(
+    tmp_path: Path, file: str, text: str, reason: str
+) -> None:
+    good = {
+        "low/a.py": "x = 1",
+        "low/c.py": "from kiln.numpy.low import a",
+        "left/b.py": "from kiln.numpy.low import a",
+        "right/b.py": "from kiln.base import tree",
+        "door.py": "from kiln.numpy.left.b import a\nimport kiln.numpy.right.b",
+        "__init__.py": "from kiln.numpy import door",
+    }
+    others = {"base/tree.py": "", "jit/call.py": "from kiln.numpy.low import a"}
+    placed = {f"numpy/{name}": content for name, content in good.items()} | others
+    assert imports_against_the_rooms(write_tree(tmp_path / "good", placed), ROOMS) == []
+    root = write_tree(tmp_path / "bad", {**placed, f"numpy/{file}": text})
+    (found,) = imports_against_the_rooms(root, ROOMS)
+    assert found.startswith(f"numpy/{file}:")
+    assert found.endswith(reason)
+
+
+def test_a_room_without_a_row_is_refused(tmp_path: Path) -> None:
+    root = write_tree(tmp_path, {"numpy/attic/a.py": "", "numpy/low/a.py": ""})
+    with pytest.raises(LookupError, match="attic"):
+        imports_against_the_rooms(root, ROOMS)
+
+
+def test_a_circle_that_an_import_for_types_closes_is_found(tmp_path: Path) -> None:
+    root = write_tree(
+        tmp_path,
+        {
+            "ops/a.py": FOR_TYPES + "from kiln.ops import c",
+            "ops/b.py": "from kiln.ops.a import x\n" + FOR_TYPES + "from kiln.ops import d",
+            "ops/c.py": "import kiln.ops.b",
+            "ops/d.py": "",
+        },
+    )
+    assert circles_for_types(root) == ["ops/a.py -> ops/c.py"]

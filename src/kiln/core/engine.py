@@ -410,7 +410,7 @@ def engine(name: str) -> Engine:
             return _loaded[name]
 
 
-PLANS = "kiln.engines.native.plan"
+PLANS = "kiln.engines.native.eager.plan"
 """The planner of eager operations; like an engine it is loaded on first use."""
 _planner: Any = None
 

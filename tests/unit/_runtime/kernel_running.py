@@ -11,7 +11,7 @@ import numpy as np
 
 from kiln import _runtime
 from kiln.core.primitive import Primitive
-from kiln.engines.native.kernel_calls import kernel_call
+from kiln.engines.native.building.kernel_calls import kernel_call
 from kiln.ir.types import ShapedArray
 
 _FORM = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)

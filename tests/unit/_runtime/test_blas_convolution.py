@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from kiln.engines.native import openblas
+from kiln.engines.native.executables import openblas
 from kiln.ir.types import ShapedArray
 from kiln.ops.convolution import conv_general_dilated_p
 from kiln.ops.convolution_numbers import ConvDimensionNumbers

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kiln.engines.native import openblas
+from kiln.engines.native.executables import openblas
 from kiln.ops import linalg, orthogonal, spectral
 from kiln.ops.matrices import complex_dtype, real_dtype
 from tests.unit._runtime.kernels import run_kernel

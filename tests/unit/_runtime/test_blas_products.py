@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from kiln.engines.native import openblas
+from kiln.engines.native.executables import openblas
 from tests.unit._runtime.kernels import run_kernel
 
 FLOATS = {"f32": np.float32, "f64": np.float64, "c64": np.complex64, "c128": np.complex128}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kiln.engines.native import openblas
+from kiln.engines.native.executables import openblas
 from tests.unit._runtime import native_code
 from tests.unit._runtime.kernels import ADDRESSES, run_kernel
 

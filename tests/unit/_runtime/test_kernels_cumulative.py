@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kiln.base import dtypes
-from kiln.engines.native.kernel_calls import ELEMENTS, kernel_call
+from kiln.engines.native.building.kernel_calls import ELEMENTS, kernel_call
 from kiln.ir.types import ShapedArray
 from kiln.ops import cumulative
 from tests.unit._runtime.kernel_running import call, meaning, run, same_bits, sample

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import kiln
 from kiln.base import dtypes
-from kiln.engines.native.kernel_calls import ELEMENTS
+from kiln.engines.native.building.kernel_calls import ELEMENTS
 from kiln.ops.sorting import sort_p, top_k_p
 from tests.unit._runtime.kernel_running import call, meaning, run, same_bits, sample
 

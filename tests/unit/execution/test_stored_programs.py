@@ -20,7 +20,7 @@ import kiln.numpy as jnp
 from benchmarks.programs import PROGRAMS
 from kiln.base.config import override
 from kiln.core.engine import engine
-from kiln.engines.native import stored
+from kiln.engines.native.executables import stored
 from kiln.execution import disk_cache, own_code, stored_programs
 from kiln.execution.disk_cache import Folder, counts, folder
 from tests.contract.marks import contract

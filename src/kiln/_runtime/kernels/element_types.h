@@ -10,7 +10,7 @@
 namespace kiln {
 namespace {
 
-// engines/native/kernel_calls.py has the same numbers.
+// engines/native/building/kernel_calls.py has the same numbers.
 enum Element : int64_t {
   kBool,
   kInt8,

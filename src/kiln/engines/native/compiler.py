@@ -4,29 +4,36 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from kiln.base.config import options
 from kiln.base.errors import InconclusiveSizeError, three_lines
-from kiln.core.engine import NotForAllSizes, Program
-from kiln.engines.native import portable
-from kiln.engines.native.analysis import costs
-from kiln.engines.native.builder import Unsupported, function_of
-from kiln.engines.native.checks import kinds_of
-from kiln.engines.native.executable import NativeCode, NativeExecutable, Written
+from kiln.core.engine import NotForAllSizes, Program, load_module
+from kiln.engines.native.building.builder import function_of
+from kiln.engines.native.building.element_types import Unsupported
+from kiln.engines.native.executables.executable import NativeCode, NativeExecutable, Written
+from kiln.engines.native.executables.value_types import ValueType, known, value_type
 from kiln.engines.native.llvm.assembly import host_target
 from kiln.engines.native.llvm.functions import module_text
 from kiln.engines.native.llvm.writer import Sizes
-from kiln.engines.native.loop_ir import Function
+from kiln.engines.native.loop_ir.checks import kinds_of
+from kiln.engines.native.loop_ir.costs import costs
+from kiln.engines.native.loop_ir.statements import Function
 from kiln.engines.native.lowerings import LOWERINGS
 from kiln.engines.native.passes.expansion import missing
 from kiln.engines.native.passes.pipeline import optimized
 from kiln.engines.native.passes.workspace import workspace
-from kiln.engines.native.profiling import Profile
-from kiln.engines.native.sized_executable import SizedExecutable
-from kiln.engines.native.value_types import ValueType, known, value_type
 from kiln.ir.sizes import Size
 
+if TYPE_CHECKING:
+    from kiln.engines.native.executables.sized import SizedExecutable
+
+_PORTABLE = "kiln.engines.native.executables.portable"
+"""Loaded when programs become bytes, or are looked up by their digests."""
+_PROFILING = "kiln.engines.native.reports.profiling"
+"""Loaded when programs measure themselves."""
+_SIZED = "kiln.engines.native.executables.sized"
+"""Loaded for programs with named axes."""
 _LOOPS = "loops of the native engine"
 
 
@@ -75,9 +82,10 @@ class NativeCompiler:
         results = [value_type(v.aval) for v in program.jaxpr.outvars]
         callbacks = written.function.callbacks
         if program.sizes:
-            return SizedExecutable(
+            sized: SizedExecutable = load_module(_SIZED).SizedExecutable(
                 code, operands, results, written.workspace, written.sizes.numbers, callbacks
             )
+            return sized
         room = int(written.workspace)
         return NativeExecutable(code, known(operands), known(results), room, callbacks)
 
@@ -90,7 +98,7 @@ class NativeCompiler:
         try:
             function = self.loops(program)
             offsets, room = workspace(function)
-            profile = Profile(function, program.sizes) if measures else None
+            profile = load_module(_PROFILING).Profile(function, program.sizes) if measures else None
             measurements = profile.measurements if profile is not None else None
             text = module_text(function, offsets, host_target(), sizes, measurements)
         except (Unsupported, InconclusiveSizeError) as reason:
@@ -105,26 +113,35 @@ class NativeCompiler:
         """
         if options().profile or self.unsupported(program) is not None:
             return None
-        return portable.digest(program, program.jaxpr.memo[_key(program)])
+        found: str | None = load_module(_PORTABLE).digest(
+            program, program.jaxpr.memo[_key(program)]
+        )
+        return found
 
     def serialize(self, executable: NativeExecutable | SizedExecutable) -> bytes:
         """Return an executable as bytes, for this build of kiln and this level of processors.
 
         Raises: ValueError for programs that call Python, or measure themselves.
         """
-        return portable.to_bytes(executable)
+        stored: bytes = load_module(_PORTABLE).to_bytes(executable)
+        return stored
 
     def load(self, program: Program, stored: bytes) -> NativeExecutable | SizedExecutable:
         """Return the executable of a program from the bytes that `serialize` returned.
 
         Raises: JaxRuntimeError for other bytes, and for those of another program, build or level.
         """
-        return portable.from_bytes(program, stored, lambda: self._written(program, measures=False))
+        source = functools.partial(self._written, program, measures=False)
+        made: NativeExecutable | SizedExecutable = load_module(_PORTABLE).from_bytes(
+            program, stored, source
+        )
+        return made
 
     def stored_code(self, program: Program, about: dict[str, Any], image: bytes) -> NativeCode:
         """Return code that was stored, with all that is known of a program."""
         source = functools.partial(self._written, program, measures=False)
-        return portable.StoredCode(program, about, image, source)
+        code: NativeCode = load_module(_PORTABLE).StoredCode(program, about, image, source)
+        return code
 
     def executable_of(
         self,

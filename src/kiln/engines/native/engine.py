@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kiln.core.engine import Compiler, load_module
 from kiln.core.host_memory import HOST_MEMORY
-from kiln.engines.native import stored
+from kiln.engines.native.executables import stored
 
 _COMPILER = "kiln.engines.native.compiler"
 

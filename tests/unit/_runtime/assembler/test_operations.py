@@ -9,7 +9,7 @@ import pytest
 
 from kiln import _runtime
 from kiln.engines.native.llvm import assembly
-from kiln.engines.native.scalars import NUMPY_TYPES, TYPES, is_float
+from kiln.engines.native.loop_ir.scalars import NUMPY_TYPES, TYPES, is_float
 from tests.unit._runtime.assembler.running import needs_level
 from tests.unit.engines.native.llvm.test_instructions import arguments, build, operations
 from tests.unit.engines.native.vectors import EPILOGUE, loop_text

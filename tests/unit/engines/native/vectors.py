@@ -13,7 +13,7 @@ from kiln.engines.native.llvm.runtime_functions import UNLIKELY, declaration, of
 from kiln.engines.native.llvm.target import Target
 from kiln.engines.native.llvm.values import Frame
 from kiln.engines.native.llvm.writer import Writer
-from kiln.engines.native.scalars import NUMPY_TYPES, Scope, Value, postorder
+from kiln.engines.native.loop_ir.scalars import NUMPY_TYPES, Scope, Value, postorder
 
 OF_RUNTIME = [f"kiln_{name}_{dtype}" for name in ("sin", "cos", "tan") for dtype in ("f32", "f64")]
 EPILOGUE = "\n".join([*map(declaration, OF_RUNTIME), "attributes #0 = { nounwind }", UNLIKELY, ""])

@@ -14,7 +14,7 @@ from kiln.engines.native.elementary import (
     remainder,
     trigonometric,
 )
-from kiln.engines.native.scalars import Value
+from kiln.engines.native.loop_ir.scalars import Value
 
 Expansion = Callable[..., Value]
 

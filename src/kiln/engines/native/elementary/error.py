@@ -14,7 +14,7 @@ from kiln.engines.native.elementary.formats import (
     two_product,
 )
 from kiln.engines.native.elementary.logarithm import logarithm_of, split
-from kiln.engines.native.scalars import Value
+from kiln.engines.native.loop_ir.scalars import Value
 
 _K = 3.75
 """The parameter of the polynomial for erfc."""

@@ -16,7 +16,7 @@ from kiln.engines.native.elementary.formats import (
     power_of_two,
     scaled,
 )
-from kiln.engines.native.scalars import Value
+from kiln.engines.native.loop_ir.scalars import Value
 
 # Beyond these exponents leave the range of normal numbers.
 _USUAL = {"f32": 87.0, "f64": 708.0}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kiln.base.records import Record
 from kiln.engines.native.elementary.coefficients import COEFFICIENTS
-from kiln.engines.native.scalars import Value
+from kiln.engines.native.loop_ir.scalars import Value
 
 
 class Format(Record):

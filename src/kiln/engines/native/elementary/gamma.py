@@ -10,7 +10,7 @@ import math
 
 from kiln.engines.native.elementary.formats import either, polynomial
 from kiln.engines.native.elementary.logarithm import logarithm_of, short_logarithm_of, split
-from kiln.engines.native.scalars import Value
+from kiln.engines.native.loop_ir.scalars import Value
 
 _HALF_LOG_TWO_PI = 0.9189385332046728
 

@@ -10,7 +10,7 @@ from kiln.engines.native.elementary.formats import (
     parts,
     polynomial,
 )
-from kiln.engines.native.scalars import Value
+from kiln.engines.native.loop_ir.scalars import Value
 
 
 def _arc(x: Value) -> tuple[Value, Value, Value]:

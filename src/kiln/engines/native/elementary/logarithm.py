@@ -18,7 +18,7 @@ from kiln.engines.native.elementary.formats import (
     power_of_two,
     two_product,
 )
-from kiln.engines.native.scalars import Value
+from kiln.engines.native.loop_ir.scalars import Value
 
 _ROOT_HALF = {"f32": 0x3F3504F3, "f64": 0x3FE6A09E667F3BCD}
 

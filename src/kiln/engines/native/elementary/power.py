@@ -17,7 +17,7 @@ from kiln.engines.native.elementary.formats import (
     two_sum,
 )
 from kiln.engines.native.elementary.logarithm import number_of, split
-from kiln.engines.native.scalars import Value
+from kiln.engines.native.loop_ir.scalars import Value
 
 
 def rsqrt(x: Value) -> Value:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kiln.engines.native.elementary.formats import FORMATS, copysign
-from kiln.engines.native.scalars import Value
+from kiln.engines.native.loop_ir.scalars import Value
 
 
 def rem(x: Value, y: Value) -> Value:

@@ -16,7 +16,7 @@ from kiln.engines.native.elementary.formats import (
     two_product,
     two_sum,
 )
-from kiln.engines.native.scalars import Value
+from kiln.engines.native.loop_ir.scalars import Value
 
 # Above, the multiple of pi is not an exact product, or not an exact integer.
 _LARGE = {"f32": 2.0**16, "f64": 2.0**30}

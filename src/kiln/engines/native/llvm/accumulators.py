@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from kiln.engines.native.llvm.instructions import instruction, type_text
-from kiln.engines.native.llvm.values import iota
-from kiln.engines.native.loop_ir import Index, Reduce
-from kiln.engines.native.scalars import NUMPY_TYPES, Scope, Value, is_float
-
-if TYPE_CHECKING:
-    from kiln.engines.native.llvm.nests import NestCode
+from kiln.engines.native.llvm.values import Frame, iota
+from kiln.engines.native.loop_ir.scalars import NUMPY_TYPES, Scope, Value, is_float
+from kiln.engines.native.loop_ir.statements import Index, Reduce
 
 
 class Accumulator:
-    """What a reduction carries through its loops."""
+    """What a reduction carries through its loops; the first `kept` axes are not reduced."""
 
-    def __init__(self, code: NestCode, reduce: Reduce) -> None:
+    def __init__(self, code: Frame, kept: int, reduce: Reduce) -> None:
         self.code = code
         self.reduce = reduce
         self.scope: Scope = reduce.value.scope
-        kept = code.first_reduced
         vector = code.vector
         self.across = vector is not None and vector in code.order[kept:]
         self.width = 1 if vector is None else code.width

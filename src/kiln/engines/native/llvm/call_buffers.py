@@ -5,9 +5,9 @@ from __future__ import annotations
 from kiln.engines.native.llvm.module import Module
 from kiln.engines.native.llvm.sequences import MOST_BUFFERS, Where
 from kiln.engines.native.llvm.writer import Writer
-from kiln.engines.native.loop_ir import Buffer, Place, Role, Statement
-from kiln.engines.native.passes.buffers import everywhere
-from kiln.engines.native.scalars import NUMPY_TYPES
+from kiln.engines.native.loop_ir.buffers import everywhere
+from kiln.engines.native.loop_ir.scalars import NUMPY_TYPES
+from kiln.engines.native.loop_ir.statements import Buffer, Place, Role, Statement
 
 # The fields of `Call`, by number.
 _OPERANDS, _RESULTS, _SIZES, WORKSPACE = range(4)

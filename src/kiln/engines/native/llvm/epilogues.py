@@ -9,8 +9,8 @@ from kiln.engines.native.llvm.module import Module
 from kiln.engines.native.llvm.nests import NestCode
 from kiln.engines.native.llvm.sequences import Step, Where
 from kiln.engines.native.llvm.writer import Writer
-from kiln.engines.native.loop_ir import Axis, Blocked, Buffer, Loop, Nest, Place
-from kiln.engines.native.passes.buffers import touched
+from kiln.engines.native.loop_ir.buffers import touched
+from kiln.engines.native.loop_ir.statements import Axis, Blocked, Buffer, Loop, Nest, Place
 from kiln.engines.native.passes.expansion import expanded
 from kiln.engines.native.passes.schedule import schedule
 from kiln.ir.sizes import as_ints

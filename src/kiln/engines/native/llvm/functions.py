@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kiln.engines.native.checks import has_checks
-from kiln.engines.native.extents import Grain, estimate, is_named, is_positive
 from kiln.engines.native.llvm import epilogues
 from kiln.engines.native.llvm.call_buffers import WORKSPACE, CallBuffers
 from kiln.engines.native.llvm.kernels import by_rows, is_by_rows, may_be_empty, numbers_of
@@ -22,7 +20,11 @@ from kiln.engines.native.llvm.target import Target
 from kiln.engines.native.llvm.turns import BETWEEN_POLLS, PROMOTED, grain_of, in_registers, work
 from kiln.engines.native.llvm.values import memory_type
 from kiln.engines.native.llvm.writer import Sizes, Writer
-from kiln.engines.native.loop_ir import (
+from kiln.engines.native.loop_ir.buffers import axes_of, everywhere, is_whole, touched
+from kiln.engines.native.loop_ir.checks import has_checks
+from kiln.engines.native.loop_ir.extents import Grain, estimate, is_named, is_positive
+from kiln.engines.native.loop_ir.scalars import NUMPY_TYPES
+from kiln.engines.native.loop_ir.statements import (
     Axis,
     Blocked,
     Branch,
@@ -39,11 +41,9 @@ from kiln.engines.native.loop_ir import (
     Store,
     While,
 )
-from kiln.engines.native.passes.buffers import axes_of, everywhere, is_whole, touched
 from kiln.engines.native.passes.expansion import expanded
 from kiln.engines.native.passes.schedule import Schedule, schedule
 from kiln.engines.native.passes.structure import structure
-from kiln.engines.native.scalars import NUMPY_TYPES
 from kiln.ir.sizes import Dim, as_ints
 
 _FAILED = "failed"

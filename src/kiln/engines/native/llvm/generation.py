@@ -11,9 +11,10 @@ from collections.abc import Sequence
 
 from kiln import _runtime
 from kiln.base.config import options
-from kiln.engines.native.extents import estimate
 from kiln.engines.native.llvm.assembly import LEAST_EFFORT, USUAL_EFFORT, assemble, host_target
-from kiln.engines.native.loop_ir import (
+from kiln.engines.native.loop_ir.extents import estimate
+from kiln.engines.native.loop_ir.scalars import postorder
+from kiln.engines.native.loop_ir.statements import (
     Blocked,
     Branch,
     Copy,
@@ -24,7 +25,6 @@ from kiln.engines.native.loop_ir import (
     While,
     blocks,
 )
-from kiln.engines.native.scalars import postorder
 
 LEVEL = "x86-64-v4"
 """The assembler writes code for processors of this level."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from kiln.engines.native.llvm import rounding
 from kiln.engines.native.llvm.writer import Writer
-from kiln.engines.native.scalars import Value, bits, is_float, is_signed
+from kiln.engines.native.loop_ir.scalars import Value, bits, is_float, is_signed
 
 HALVES = ("f16", "bf16")
 _F32, _U32, _F64, _U64 = map(struct.Struct, ("<f", "<I", "<d", "<Q"))

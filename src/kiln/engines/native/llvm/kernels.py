@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kiln.engines.native.extents import Grain, is_named, is_positive
 from kiln.engines.native.llvm.module import Module
 from kiln.engines.native.llvm.writer import Writer
-from kiln.engines.native.loop_ir import Kernel
+from kiln.engines.native.loop_ir.extents import Grain, is_named, is_positive
+from kiln.engines.native.loop_ir.statements import Kernel
 from kiln.ir.sizes import as_ints
 
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from kiln.base.named_tuples import NamedTuple
-from kiln.engines.native.analysis import costs_of
 from kiln.engines.native.llvm.writer import Writer
-from kiln.engines.native.loop_ir import Blocked, Function, Loop, Statement, blocks
+from kiln.engines.native.loop_ir.costs import costs_of
+from kiln.engines.native.loop_ir.statements import Blocked, Function, Loop, Statement, blocks
 
 DECLARATIONS = ("declare i64 @kiln_clock()", "declare void @kiln_measured(ptr, i64, i64, i64, i64)")
 MOST_EVENTS = 4096

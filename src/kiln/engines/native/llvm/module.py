@@ -7,7 +7,6 @@ from collections.abc import Hashable
 from kiln.base.config import options
 from kiln.base.named_tuples import NamedTuple
 from kiln.engines.native.elementary import expand
-from kiln.engines.native.extents import Grain
 from kiln.engines.native.llvm.instructions import type_text
 from kiln.engines.native.llvm.measuring import DECLARATIONS, Measurements
 from kiln.engines.native.llvm.runtime_functions import UNLIKELY, declaration, of_vectors, symbol
@@ -16,9 +15,10 @@ from kiln.engines.native.llvm.target import Target
 from kiln.engines.native.llvm.values import Frame
 from kiln.engines.native.llvm.watch import Watch
 from kiln.engines.native.llvm.writer import Sizes, Writer
-from kiln.engines.native.loop_ir import Blocked, Buffer, Function, Kernel, Nest, Role
+from kiln.engines.native.loop_ir.extents import Grain
+from kiln.engines.native.loop_ir.scalars import Value, postorder
+from kiln.engines.native.loop_ir.statements import Blocked, Buffer, Function, Kernel, Nest, Role
 from kiln.engines.native.passes.expansion import called
-from kiln.engines.native.scalars import Value, postorder
 from kiln.ir.sizes import Dim
 
 MANY_STEPS = 8

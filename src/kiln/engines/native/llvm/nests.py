@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kiln.engines.native.extents import at_least, is_named
 from kiln.engines.native.llvm.accumulators import Accumulator
 from kiln.engines.native.llvm.values import Elementary, Frame, Pointer, iota, only_in_rare
 from kiln.engines.native.llvm.watch import Watch
 from kiln.engines.native.llvm.writer import Writer
-from kiln.engines.native.loop_ir import Axis, Buffer, Index, Nest, Reduce, Store
-from kiln.engines.native.passes.buffers import nodes, roots_of
-from kiln.engines.native.passes.schedule import Schedule, cost
-from kiln.engines.native.scalars import Value
+from kiln.engines.native.loop_ir.buffers import nodes, roots_of
+from kiln.engines.native.loop_ir.extents import at_least, is_named
+from kiln.engines.native.loop_ir.scalars import Value, cost
+from kiln.engines.native.loop_ir.statements import Axis, Buffer, Index, Nest, Reduce, Store
+from kiln.engines.native.passes.schedule import Schedule
 
 UNROLLED = 24
 """A loop whose turns are no more instructions than this, roughly, is written out."""
@@ -252,7 +252,7 @@ class NestCode(Frame):
     def _reductions(self, depth: int, begin: str, end: str) -> None:
         """Write the loops over the axes that are reduced, and then the results."""
         reduces = [e for e in self.nest.effects if isinstance(e, Reduce)]
-        states = [Accumulator(self, e) for e in reduces]
+        states = [Accumulator(self, self.first_reduced, e) for e in reduces]
         carried = [pair for state in states for pair in state.initial()]
 
         def inner(depth: int, values: list[str], begin: str = "0", end: str = "") -> list[str]:

@@ -7,7 +7,7 @@ time.
 from __future__ import annotations
 
 from kiln.engines.native.llvm.instructions import type_text
-from kiln.engines.native.scalars import NUMPY_TYPES, Value
+from kiln.engines.native.loop_ir.scalars import NUMPY_TYPES, Value
 
 UNLIKELY = '!0 = !{!"branch_weights", i32 1, i32 4000}'
 """What `!prof !0` refers to, at the end of a module."""

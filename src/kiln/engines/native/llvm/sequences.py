@@ -6,8 +6,8 @@ Code for a step, which only calls a function, would take longer to be compiled t
 from __future__ import annotations
 
 from kiln.base.records import Record
-from kiln.engines.native.extents import Grain
 from kiln.engines.native.llvm.writer import Sizes
+from kiln.engines.native.loop_ir.extents import Grain
 from kiln.ir.sizes import Dim
 
 MOST_BUFFERS = 64

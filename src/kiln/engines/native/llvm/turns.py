@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from kiln.engines.native.extents import Grain, estimate, is_named
-from kiln.engines.native.loop_ir import (
+from kiln.engines.native.loop_ir.buffers import reads, writes
+from kiln.engines.native.loop_ir.extents import Grain, estimate, is_named
+from kiln.engines.native.loop_ir.statements import (
     Blocked,
     Branch,
     Buffer,
@@ -20,7 +21,6 @@ from kiln.engines.native.loop_ir import (
     While,
     blocks,
 )
-from kiln.engines.native.passes.buffers import reads, writes
 from kiln.engines.native.passes.schedule import SPLIT_POINTS, schedule
 from kiln.ir.sizes import Dim
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from kiln.engines.native.checks import CHECKED, WITHIN
 from kiln.engines.native.llvm.instructions import instruction, type_text
 from kiln.engines.native.llvm.watch import Watch
 from kiln.engines.native.llvm.watched_values import watched
 from kiln.engines.native.llvm.writer import Writer
-from kiln.engines.native.loop_ir import Axis, Buffer, Index
-from kiln.engines.native.scalars import BASIC, NUMPY_TYPES, Value, bits, postorder
+from kiln.engines.native.loop_ir.checks import CHECKED, WITHIN
+from kiln.engines.native.loop_ir.scalars import BASIC, NUMPY_TYPES, Value, bits, postorder
+from kiln.engines.native.loop_ir.statements import Axis, Buffer, Index
 from kiln.ir.sizes import Dim, Size
 
 Saved = tuple[dict[Value, str], dict[tuple[str, Axis, Dim], str], dict[str, str]]

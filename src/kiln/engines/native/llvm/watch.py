@@ -6,8 +6,8 @@ than the one there: numbers count down in the order of the program, so the first
 
 from __future__ import annotations
 
-from kiln.engines.native.checks import FAULTED
 from kiln.engines.native.llvm.writer import Writer
+from kiln.engines.native.loop_ir.checks import FAULTED
 
 _FOUND = 6
 """The number of `found` among the fields of `Call`."""

@@ -2,17 +2,45 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
-from kiln.engines.native.checks import WITHIN
 from kiln.engines.native.llvm.instructions import instruction, type_text
-from kiln.engines.native.scalars import Value
+from kiln.engines.native.llvm.watch import Watch
+from kiln.engines.native.llvm.writer import Writer
+from kiln.engines.native.loop_ir.checks import WITHIN
+from kiln.engines.native.loop_ir.scalars import Value
 
-if TYPE_CHECKING:
-    from kiln.engines.native.llvm.values import Frame
+
+class Lanes(Protocol):
+    """What is asked of the place in a function where a check is written: a `Frame`."""
+
+    w: Writer
+    watch: Watch | None
+    width: int
+    mask: str | None
+
+    @property
+    def is_vector(self) -> Mapping[Value, bool]:
+        """Which values have a lane for each element of a vector."""
+
+    def operand(self, x: Value, width: int) -> str:
+        """Return the register of a value, of as many lanes as are asked for."""
+
+    def wide_integer(self, name: str, dtype: str, width: int) -> str:
+        """Return an integer as an i64."""
+
+    def when(
+        self,
+        condition: str,
+        values: list[str],
+        carried: list[tuple[str, str]],
+        then: Callable[[], list[str]],
+    ) -> list[str]:
+        """Write a block that runs if a condition holds."""
 
 
-def watched(frame: Frame, x: Value, width: int) -> str:
+def watched(frame: Lanes, x: Value, width: int) -> str:
     """Return the first operand of a check, and note the sites where it fails."""
     w, watch = frame.w, frame.watch
     assert watch is not None
@@ -45,14 +73,14 @@ def watched(frame: Frame, x: Value, width: int) -> str:
     return name
 
 
-def _nans(frame: Frame, x: Value, width: int) -> str:
+def _nans(frame: Lanes, x: Value, width: int) -> str:
     """Return which lanes are nan."""
     name = frame.operand(x, width)
     node = x.scope.node("ne", "i1", (x, x))
     return instruction(frame.w, node, [name, name], width)
 
 
-def _any(frame: Frame, flags: str, width: int) -> str:
+def _any(frame: Lanes, flags: str, width: int) -> str:
     """Return whether a flag is set of a lane that counts."""
     if width == 1:
         return flags
@@ -62,7 +90,7 @@ def _any(frame: Frame, flags: str, width: int) -> str:
     return w.emit(f"call i1 @llvm.vector.reduce.or.v{width}i1({kind} {flags})")
 
 
-def _first(frame: Frame, x: Value, name: str, flags: str, width: int) -> str:
+def _first(frame: Lanes, x: Value, name: str, flags: str, width: int) -> str:
     """Return the first index that is out of bounds, as an i64."""
     w = frame.w
     if width > 1:

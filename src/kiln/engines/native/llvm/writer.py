@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from kiln.engines.native.extents import Grain
 from kiln.engines.native.llvm.target import Target
+from kiln.engines.native.loop_ir.extents import Grain
 from kiln.ir.sizes import Dim, Size
 
 

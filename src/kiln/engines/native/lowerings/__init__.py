@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-from kiln.engines.native.builder import Lowering
-from kiln.engines.native.lowerings import (
+from kiln.engines.native.building.builder import Lowering
+from kiln.engines.native.lowerings.arrays import (
+    generators,
+    indexing,
+    random_bits,
+    shape,
+    slicing,
+    static_slicing,
+)
+from kiln.engines.native.lowerings.elements import conversion, elementwise, special
+from kiln.engines.native.lowerings.linear import contraction, convolution, fft, linalg, linear_solve
+from kiln.engines.native.lowerings.programs import (
     call,
     callback,
-    contraction,
     control,
-    conversion,
-    convolution,
-    cumulative,
     custom_rules,
-    elementwise,
-    fft,
-    generators,
     generic_reduction,
-    indexing,
-    linalg,
-    linear_solve,
-    random_bits,
-    reduction,
-    shape,
     sharding,
-    slicing,
-    sorting,
-    special,
-    static_slicing,
-    window,
 )
+from kiln.engines.native.lowerings.reductions import cumulative, reduction, sorting, window
 from kiln.ir.operation import Operation
 
 LOWERINGS: dict[Operation, Lowering] = {

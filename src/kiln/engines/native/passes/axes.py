@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from kiln.engines.native.extents import at_least, estimate, is_positive
-from kiln.engines.native.loop_ir import Axis, Index, Nest, Reduce
+from kiln.engines.native.loop_ir.extents import at_least, estimate, is_positive
+from kiln.engines.native.loop_ir.statements import Axis, Index, Nest, Reduce
 from kiln.engines.native.passes.rebuilding import with_axes
 
 

@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kiln.base.named_tuples import NamedTuple
-from kiln.engines.native.extents import at_least, estimate
-from kiln.engines.native.loop_ir import (
+from kiln.engines.native.loop_ir.buffers import is_whole, nodes, reads, writes
+from kiln.engines.native.loop_ir.extents import at_least, estimate
+from kiln.engines.native.loop_ir.scalars import postorder
+from kiln.engines.native.loop_ir.statements import (
     Branch,
     Buffer,
     Copy,
@@ -31,12 +33,10 @@ from kiln.engines.native.loop_ir import (
     blocks,
     load,
 )
-from kiln.engines.native.passes.buffers import is_whole, nodes, reads, writes
+from kiln.engines.native.loop_ir.substitution import Moving, substituted
 from kiln.engines.native.passes.fusion import is_in_place
 from kiln.engines.native.passes.liveness import Liveness, is_covered
 from kiln.engines.native.passes.rebuilding import with_places
-from kiln.engines.native.passes.substitution import Moving, substituted
-from kiln.engines.native.scalars import postorder
 
 SMALL_PART = 4
 """A nest that changes at most this fraction of a buffer may be divided for it."""

@@ -5,7 +5,8 @@ Longer axes fill vectors better, and are shared among threads more evenly.
 
 from __future__ import annotations
 
-from kiln.engines.native.loop_ir import (
+from kiln.engines.native.loop_ir.buffers import nodes
+from kiln.engines.native.loop_ir.statements import (
     Axis,
     Function,
     Index,
@@ -14,7 +15,6 @@ from kiln.engines.native.loop_ir import (
     Statement,
     blocks,
 )
-from kiln.engines.native.passes.buffers import nodes
 from kiln.engines.native.passes.rebuilding import with_axes
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kiln.engines.native.loop_ir import (
+from kiln.engines.native.loop_ir.buffers import everything, is_whole, nodes, reads
+from kiln.engines.native.loop_ir.statements import (
     Blocked,
     Buffer,
     Copy,
@@ -19,7 +20,6 @@ from kiln.engines.native.loop_ir import (
     Statement,
     Store,
 )
-from kiln.engines.native.passes.buffers import everything, is_whole, nodes, reads
 
 
 def reusable(function: Function, wanted: Mapping[int, int]) -> list[tuple[int, int]]:

@@ -10,8 +10,10 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from kiln.engines.native.extents import is_named
-from kiln.engines.native.loop_ir import (
+from kiln.engines.native.loop_ir.buffers import everything, nodes, reads, touched, writes
+from kiln.engines.native.loop_ir.extents import is_named
+from kiln.engines.native.loop_ir.scalars import NUMPY_TYPES
+from kiln.engines.native.loop_ir.statements import (
     Axis,
     Blocked,
     Buffer,
@@ -26,11 +28,9 @@ from kiln.engines.native.loop_ir import (
     blocks,
     walk,
 )
-from kiln.engines.native.passes.buffers import everything, nodes, reads, touched, writes
+from kiln.engines.native.loop_ir.substitution import within
 from kiln.engines.native.passes.rebuilding import with_axes
 from kiln.engines.native.passes.schedule import varies, vector_axis
-from kiln.engines.native.passes.substitution import within
-from kiln.engines.native.scalars import NUMPY_TYPES
 from kiln.ir.sizes import Dim
 
 PRODUCTS = ("kiln_gemm_f32", "kiln_gemm_f64")

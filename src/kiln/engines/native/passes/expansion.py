@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 from kiln.engines.native.elementary import EXPANSIONS, expand
-from kiln.engines.native.loop_ir import Function, Nest, Statement, blocks
-from kiln.engines.native.passes.buffers import nodes, roots_of
+from kiln.engines.native.loop_ir.buffers import nodes, roots_of
+from kiln.engines.native.loop_ir.scalars import BASIC, Scope, Value, is_float
+from kiln.engines.native.loop_ir.statements import Function, Nest, Statement, blocks
+from kiln.engines.native.loop_ir.substitution import moved
 from kiln.engines.native.passes.rebuilding import with_roots
-from kiln.engines.native.passes.substitution import moved
-from kiln.engines.native.scalars import BASIC, Scope, Value, is_float
 
 MOST_REPEATED = 3
 """A function that occurs more often in a program is a function of its code, too."""

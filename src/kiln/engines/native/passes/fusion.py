@@ -13,8 +13,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
-from kiln.engines.native.extents import at_least, estimate, is_positive
-from kiln.engines.native.loop_ir import (
+from kiln.engines.native.loop_ir.buffers import Touches, loads, nodes, reads, roots_of, writes
+from kiln.engines.native.loop_ir.extents import at_least, estimate, is_positive
+from kiln.engines.native.loop_ir.scalars import Value, cost, postorder
+from kiln.engines.native.loop_ir.statements import (
     Axis,
     Buffer,
     Function,
@@ -26,19 +28,9 @@ from kiln.engines.native.loop_ir import (
     blocks,
     walk,
 )
+from kiln.engines.native.loop_ir.substitution import bounds, leaves, solved, substituted
 from kiln.engines.native.passes.axes import split_axes
-from kiln.engines.native.passes.buffers import (
-    Touches,
-    loads,
-    nodes,
-    reads,
-    roots_of,
-    writes,
-)
 from kiln.engines.native.passes.rebuilding import with_roots
-from kiln.engines.native.passes.schedule import cost
-from kiln.engines.native.passes.substitution import bounds, leaves, solved, substituted
-from kiln.engines.native.scalars import Value, postorder
 from kiln.ir.sizes import Dim
 
 MOST_TRIED = 64

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Set
 
-from kiln.engines.native.checks import has_checks
-from kiln.engines.native.extents import at_least, estimate, is_positive
-from kiln.engines.native.loop_ir import (
+from kiln.engines.native.loop_ir.buffers import Touches, nodes, reads, roots_of, writes
+from kiln.engines.native.loop_ir.checks import has_checks
+from kiln.engines.native.loop_ir.extents import at_least, estimate, is_positive
+from kiln.engines.native.loop_ir.scalars import Value, cost
+from kiln.engines.native.loop_ir.statements import (
     EFFECTS,
     Axis,
     Buffer,
@@ -29,18 +31,9 @@ from kiln.engines.native.loop_ir import (
     load,
     walk,
 )
-from kiln.engines.native.passes.buffers import (
-    Touches,
-    nodes,
-    reads,
-    roots_of,
-    writes,
-)
+from kiln.engines.native.loop_ir.substitution import substituted
 from kiln.engines.native.passes.fusion import CHEAP
 from kiln.engines.native.passes.rebuilding import with_roots
-from kiln.engines.native.passes.schedule import cost
-from kiln.engines.native.passes.substitution import substituted
-from kiln.engines.native.scalars import Value
 from kiln.ir.sizes import Dim
 
 FEWEST_TURNS = 8

@@ -12,8 +12,9 @@ from collections.abc import Collection, Sequence, Set
 from typing import cast
 
 from kiln.base.named_tuples import NamedTuple
-from kiln.engines.native.extents import at_least, estimate, is_positive, magnitude, smallest
-from kiln.engines.native.loop_ir import (
+from kiln.engines.native.loop_ir.buffers import Sharing, reads, writes
+from kiln.engines.native.loop_ir.extents import at_least, estimate, is_positive, magnitude, smallest
+from kiln.engines.native.loop_ir.statements import (
     Axis,
     Blocked,
     Branch,
@@ -31,7 +32,6 @@ from kiln.engines.native.loop_ir import (
     blocks,
     walk,
 )
-from kiln.engines.native.passes.buffers import Sharing, reads, writes
 from kiln.ir.sizes import Dim
 
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kiln.engines.native.extents import estimate
-from kiln.engines.native.loop_ir import (
+from kiln.engines.native.loop_ir.buffers import everything, nodes, reads, writes
+from kiln.engines.native.loop_ir.extents import estimate
+from kiln.engines.native.loop_ir.scalars import Value, cost
+from kiln.engines.native.loop_ir.statements import (
     Axis,
     Buffer,
     Function,
@@ -22,10 +24,7 @@ from kiln.engines.native.loop_ir import (
     blocks,
     walk,
 )
-from kiln.engines.native.passes.buffers import everything, nodes, reads, writes
-from kiln.engines.native.passes.schedule import cost
-from kiln.engines.native.passes.substitution import solved, substituted
-from kiln.engines.native.scalars import Value
+from kiln.engines.native.loop_ir.substitution import solved, substituted
 
 MOST_PIECES = 8
 MOST_NODES = 100

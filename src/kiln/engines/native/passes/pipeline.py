@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kiln.base.compile_steps import begin
-from kiln.engines.native.loop_check import check
-from kiln.engines.native.loop_ir import Function
+from kiln.engines.native.loop_ir.statements import Function
+from kiln.engines.native.loop_ir.validity import check
 from kiln.engines.native.passes.carries import remove_copies
 from kiln.engines.native.passes.collapse import collapse
 from kiln.engines.native.passes.epilogues import run_in_blocks

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from kiln.engines.native.loop_ir import Axis, Index, Nest, Reduce, Store
-from kiln.engines.native.passes.buffers import roots_of
-from kiln.engines.native.passes.substitution import Moving, substituted
-from kiln.engines.native.scalars import Value
+from kiln.engines.native.loop_ir.buffers import roots_of
+from kiln.engines.native.loop_ir.scalars import Value
+from kiln.engines.native.loop_ir.statements import Axis, Index, Nest, Reduce, Store
+from kiln.engines.native.loop_ir.substitution import Moving, substituted
 
 
 def with_roots(

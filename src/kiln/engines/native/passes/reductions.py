@@ -9,8 +9,10 @@ them. Two kinds of reductions are changed, after axes were collapsed:
 
 from __future__ import annotations
 
-from kiln.engines.native.extents import estimate, is_named
-from kiln.engines.native.loop_ir import (
+from kiln.engines.native.loop_ir.buffers import nodes
+from kiln.engines.native.loop_ir.extents import estimate, is_named
+from kiln.engines.native.loop_ir.scalars import NUMPY_TYPES, Scope, Value
+from kiln.engines.native.loop_ir.statements import (
     Axis,
     Buffer,
     Function,
@@ -25,9 +27,7 @@ from kiln.engines.native.loop_ir import (
     blocks,
     load,
 )
-from kiln.engines.native.passes.buffers import nodes
-from kiln.engines.native.passes.substitution import substituted
-from kiln.engines.native.scalars import NUMPY_TYPES, Scope, Value
+from kiln.engines.native.loop_ir.substitution import substituted
 from kiln.ir.sizes import Dim, product
 
 CHUNK = 1 << 14

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from kiln.engines.native.extents import at_least, estimate, is_positive
-from kiln.engines.native.loop_ir import (
+from kiln.engines.native.loop_ir.buffers import loads, reads, writes
+from kiln.engines.native.loop_ir.extents import at_least, estimate, is_positive
+from kiln.engines.native.loop_ir.statements import (
     Axis,
     Buffer,
     Function,
@@ -24,9 +25,8 @@ from kiln.engines.native.loop_ir import (
     blocks,
     walk,
 )
-from kiln.engines.native.passes.buffers import loads, reads, writes
+from kiln.engines.native.loop_ir.substitution import bounds, is_within
 from kiln.engines.native.passes.rebuilding import with_places
-from kiln.engines.native.passes.substitution import bounds, is_within
 from kiln.ir.sizes import Dim
 
 MOST_ROW_BYTES = 1 << 15

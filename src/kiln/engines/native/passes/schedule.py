@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from kiln.base.records import Record
-from kiln.engines.native.extents import Grain, estimate, is_named, quotient
-from kiln.engines.native.loop_ir import Axis, Index, Nest, Reduce, Store
-from kiln.engines.native.passes.substitution import bounds, is_within
-from kiln.engines.native.scalars import BASIC, Value, bits, postorder
+from kiln.engines.native.loop_ir.extents import Grain, estimate, is_named, quotient
+from kiln.engines.native.loop_ir.scalars import Value, bits, cost, postorder
+from kiln.engines.native.loop_ir.statements import Axis, Index, Nest, Reduce, Store
+from kiln.engines.native.loop_ir.substitution import bounds, is_within
 
 REGISTERS = 32
 """Bodies are computed for several vectors at a time as long as their values fit so many."""
@@ -195,17 +195,6 @@ def _most_alive(nodes: list[Value]) -> int:
         ending.setdefault(last.get(x, i), []).append(x)
         alive.difference_update(ending.pop(i, ()))
     return most
-
-
-def cost(x: Value) -> int:
-    """Return roughly how many instructions a node is."""
-    if x.op in ("constant", "size", "index"):
-        return 0
-    if x.op in ("div", "sqrt", "rem"):
-        return 8
-    if x.op in ("load", "rare", "checked", "within") or x.op in BASIC:
-        return 1
-    return 20
 
 
 def _grain(

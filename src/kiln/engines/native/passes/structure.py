@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from kiln.engines.native.loop_ir import Axis, Buffer, Index, Loop, Nest, Role, Statement, Store
-from kiln.engines.native.passes.buffers import nodes
-from kiln.engines.native.scalars import Value
+from kiln.engines.native.loop_ir.buffers import nodes
+from kiln.engines.native.loop_ir.scalars import Value
+from kiln.engines.native.loop_ir.statements import (
+    Axis,
+    Buffer,
+    Index,
+    Loop,
+    Nest,
+    Role,
+    Statement,
+    Store,
+)
 from kiln.ir.sizes import Dim
 
 

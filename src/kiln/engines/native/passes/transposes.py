@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kiln.engines.native.extents import estimate
-from kiln.engines.native.loop_ir import (
+from kiln.engines.native.loop_ir.buffers import nodes, reads, roots_of
+from kiln.engines.native.loop_ir.extents import estimate
+from kiln.engines.native.loop_ir.scalars import NUMPY_TYPES, Value
+from kiln.engines.native.loop_ir.statements import (
     Axis,
     Buffer,
     Function,
@@ -23,11 +25,9 @@ from kiln.engines.native.loop_ir import (
     blocks,
     load,
 )
-from kiln.engines.native.passes.buffers import nodes, reads, roots_of
+from kiln.engines.native.loop_ir.substitution import substituted
 from kiln.engines.native.passes.rebuilding import with_roots
 from kiln.engines.native.passes.schedule import vector_axis
-from kiln.engines.native.passes.substitution import substituted
-from kiln.engines.native.scalars import NUMPY_TYPES, Value
 
 FEWEST_POINTS = 1 << 12
 FEWEST_APART = 16

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kiln.engines.native.extents import estimate, is_named
-from kiln.engines.native.loop_ir import (
+from kiln.engines.native.loop_ir.buffers import nodes
+from kiln.engines.native.loop_ir.extents import estimate, is_named
+from kiln.engines.native.loop_ir.scalars import Value, cost
+from kiln.engines.native.loop_ir.statements import (
     Axis,
     Function,
     Index,
@@ -19,10 +21,7 @@ from kiln.engines.native.loop_ir import (
     Store,
     blocks,
 )
-from kiln.engines.native.passes.buffers import nodes
-from kiln.engines.native.passes.schedule import cost
-from kiln.engines.native.passes.substitution import substituted
-from kiln.engines.native.scalars import Value
+from kiln.engines.native.loop_ir.substitution import substituted
 
 MOST_WRITTEN = 4
 """Longer axes remain."""

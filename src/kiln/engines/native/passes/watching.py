@@ -6,13 +6,13 @@ a nan need not be looked at: only where the last of them is a nan are all, to fi
 
 from __future__ import annotations
 
-from kiln.engines.native.checks import CHECKED
 from kiln.engines.native.elementary import EXPANSIONS
-from kiln.engines.native.loop_ir import Function, Nest, Statement, blocks
-from kiln.engines.native.passes.buffers import nodes, roots_of
+from kiln.engines.native.loop_ir.buffers import nodes, roots_of
+from kiln.engines.native.loop_ir.checks import CHECKED
+from kiln.engines.native.loop_ir.scalars import Value, is_float, rebuilt
+from kiln.engines.native.loop_ir.statements import Function, Nest, Statement, blocks
+from kiln.engines.native.loop_ir.substitution import moved
 from kiln.engines.native.passes.rebuilding import with_roots
-from kiln.engines.native.passes.substitution import moved
-from kiln.engines.native.scalars import Value, is_float, rebuilt
 
 MOST_COVERED = 8
 """What is looked at later has to be kept until then."""

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from kiln.engines.native.extents import at_least, estimate, is_named
-from kiln.engines.native.loop_ir import (
+from kiln.engines.native.loop_ir.buffers import everywhere, reads, writes
+from kiln.engines.native.loop_ir.extents import at_least, estimate, is_named
+from kiln.engines.native.loop_ir.statements import (
     Blocked,
     Buffer,
     Function,
@@ -23,7 +24,6 @@ from kiln.engines.native.loop_ir import (
     While,
     blocks,
 )
-from kiln.engines.native.passes.buffers import everywhere, reads, writes
 from kiln.engines.native.passes.liveness import Liveness
 from kiln.ir.sizes import Dim
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from kiln.engines.native.elementary import EXPANSIONS
 from kiln.engines.native.llvm import assembly
-from kiln.engines.native.scalars import NUMPY_TYPES, bits
+from kiln.engines.native.loop_ir.scalars import NUMPY_TYPES, bits
 from tests.unit.engines.native.elementary import references
 from tests.unit.engines.native.elementary.references import CASES
 from tests.unit.engines.native.vectors import compiled

@@ -8,7 +8,7 @@ import pytest
 from kiln.engines.native.elementary import EXPANSIONS, expand
 from kiln.engines.native.llvm import assembly
 from kiln.engines.native.llvm.target import LEVELS
-from kiln.engines.native.scalars import BASIC, NUMPY_TYPES, Scope, postorder
+from kiln.engines.native.loop_ir.scalars import BASIC, NUMPY_TYPES, Scope, postorder
 from tests.unit.engines.native.elementary import references
 from tests.unit.engines.native.elementary.references import CASES
 from tests.unit.engines.native.object_file import undefined_symbols

@@ -18,8 +18,8 @@ from kiln.engines.native.llvm.target import LEVELS
 from kiln.engines.native.passes.workspace import workspace
 from tests.cases.collection import CASES, applied, drawn
 from tests.rules.support import unsupported
+from tests.unit.engines.native.executables.test_portable import PROGRAMS
 from tests.unit.engines.native.object_file import undefined_symbols
-from tests.unit.engines.native.test_portable import PROGRAMS
 
 TARGET = LEVELS["aarch64"]
 MACHINE = (183).to_bytes(2, "little")

@@ -19,9 +19,9 @@ from kiln.base.config import override
 from kiln.core.engine import Program
 from kiln.core.staging import stage_pure
 from kiln.core.trace import aval_of
-from kiln.engines.native import executable as executables
 from kiln.engines.native.compiler import NativeCompiler
-from kiln.engines.native.executable import NativeExecutable
+from kiln.engines.native.executables import executable as executables
+from kiln.engines.native.executables.executable import NativeExecutable
 from kiln.engines.native.llvm import generation
 from kiln.engines.native.llvm.assembly import LEAST_EFFORT, assemble, disassemble, host_target
 from kiln.engines.native.llvm.generation import LEVEL, MOST_NESTED, assembled

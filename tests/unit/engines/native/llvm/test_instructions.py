@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kiln.engines.native.llvm import assembly, target
-from kiln.engines.native.scalars import (
+from kiln.engines.native.loop_ir.scalars import (
     BASIC,
     FLOATS,
     NUMPY_TYPES,

@@ -1,0 +1,1 @@
+"""What lowerings write loops with."""

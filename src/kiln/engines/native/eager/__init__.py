@@ -1,0 +1,1 @@
+"""Plans of eager calls: which loops, compiled already, run over which memory."""

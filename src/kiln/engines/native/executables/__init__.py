@@ -1,0 +1,1 @@
+"""Compiled programs: calling them, and keeping them as bytes."""

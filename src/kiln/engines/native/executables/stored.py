@@ -1,0 +1,196 @@
+"""Programs whose code another process compiled, ready to run without the compiler.
+
+Importing the compiler takes longer than compiling most programs, so it is loaded only if somebody
+wants to know more of such a program than its results, or when LLVM's code is worth having.
+"""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Callable
+from typing import Any
+
+from kiln import _runtime
+from kiln.base.config import options
+from kiln.base.errors import JaxRuntimeError, three_lines
+from kiln.base.lazy import llvmlite
+from kiln.core.engine import Program, engine
+from kiln.core.host_memory import HOST_MEMORY
+from kiln.engines.native.executables import openblas
+from kiln.engines.native.executables.value_types import known, value_type
+from kiln.engines.native.llvm.linking import ENTRY, host_target, linked
+from kiln.ir.sharding import Sharding, SingleDeviceSharding
+
+_PAGE = 4096
+
+
+def machine() -> tuple[str, ...]:
+    """Return for which processors code is compiled here, and by what beside kiln."""
+    return (host_target().name, str(llvmlite.__version__))
+
+
+def to_stored(executable: Any) -> bytes | None:
+    """Return an executable as bytes, with the code it has now.
+
+    None for programs that call Python, make checks, measure themselves, or have named sizes.
+    """
+    code = getattr(executable, "code", None)
+    if code is None or not code.is_storable or code.program.sizes:
+        return None
+    about = {
+        "workspace": executable.workspace,
+        "needs_library": code.needs_library,
+        "shared": [tuple(pair) for pair in code.shared],
+        "taken": [tuple(pair) for pair in code.taken],
+        "calls": code.calls,
+    }
+    return marshal.dumps((about, code.image))
+
+
+def when_improved(executable: Any, callback: Callable[[], None]) -> None:
+    """Call a function when LLVM has compiled a program that the assembler had compiled."""
+    is_stored = isinstance(executable, StoredExecutable)
+    holder = executable._stored if is_stored else executable.code
+    holder.improved = callback
+
+
+def from_stored(program: Program, stored: bytes) -> StoredExecutable:
+    """Return the executable of a program from what `to_stored` returned, as trusted as code is.
+
+    Raises: JaxRuntimeError if it cannot be loaded here.
+    """
+    try:
+        about, image = marshal.loads(stored)
+        return StoredExecutable(StoredProgram(program, about, image))
+    except (ValueError, EOFError, TypeError, KeyError, RuntimeError, ImportError) as error:
+        raise JaxRuntimeError(
+            three_lines(
+                f"loading a compiled program for {program.name}",
+                str(error).splitlines()[0],
+                "compile the program again",
+            )
+        ) from None
+
+
+class StoredProgram:
+    """Code in memory, and all that is needed to call it."""
+
+    def __init__(self, program: Program, about: dict[str, Any], image: bytes) -> None:
+        if about["needs_library"]:
+            openblas.load()
+        code = linked(image, ENTRY)
+        if code is None:
+            raise ValueError("it is an object that the runtime does not link")
+        self.program, self.about, self.image, self.owner = program, about, image, code
+        self._whole: Any = None
+        self.improved: Callable[[], None] | None = None
+        chosen = options()
+        if chosen.perf or chosen.gdb:
+            # They are told the names of its functions.
+            self.whole()
+
+    def whole(self) -> Any:
+        """Return the code with all that is known of the program."""
+        if self._whole is None:
+            compiler: Any = engine("native").compiler
+            self._whole = compiler.stored_code(self.program, self.about, self.image)
+        return self._whole
+
+    def improve(self) -> tuple[int, object] | None:
+        """Have LLVM compile the program; return the address, and what keeps the code in memory."""
+        found: tuple[int, object] | None = self.whole().improve()
+        if found is not None and self.improved is not None:
+            self.improved()
+        return found
+
+
+class StoredExecutable(_runtime.Native):
+    """A program that was compiled by another process: what is called."""
+
+    __slots__ = ("_stored", "_types")
+
+    final_stage = "loops"
+
+    def __init__(self, stored: StoredProgram) -> None:
+        program, about = stored.program, stored.about
+        operands = known([value_type(v.aval) for v in program.jaxpr.invars])
+        results = known([value_type(v.aval) for v in program.jaxpr.outvars])
+        super().__init__(
+            stored.owner.address,
+            operands,
+            results,
+            stored.owner,
+            workspace=about["workspace"],
+            threads=program.threads,
+            shared=about["shared"],
+            reused=about["taken"],
+            improve=stored.improve,
+            calls=about["calls"],
+        )
+        self._stored = stored
+        self._types = operands, results
+
+    @property
+    def code(self) -> Any:
+        """The code, with all that is known of the program."""
+        return self._stored.whole()
+
+    @property
+    def workspace(self) -> int:
+        """The bytes of temporaries."""
+        return int(self._stored.about["workspace"])
+
+    @property
+    def program(self) -> Program:
+        """What was compiled."""
+        return self._stored.program
+
+    @property
+    def name(self) -> str:
+        """The name of the program."""
+        return self.program.name
+
+    @property
+    def image(self) -> bytes:
+        """The program as an object."""
+        return self._stored.image
+
+    def as_text(self, stage: str) -> str:
+        """Return the program as `loops`, `llvm`, `asm` or `html`.
+
+        Raises: ValueError for another stage.
+        """
+        text: str = self.code.as_text(stage)
+        return text
+
+    def size_in_bytes(self) -> int:
+        """Return roughly the memory of the program: its object, loaded and kept."""
+        return len(self.image) + (len(self.image) // _PAGE + 2) * _PAGE
+
+    def out_shardings(self) -> list[Sharding]:
+        """Return the device of the program's placement, or the host, for each result."""
+        placement = self.program.placement
+        (device,) = HOST_MEMORY.devices() if placement is None else placement.devices
+        return [SingleDeviceSharding(device)] * len(self._types[1])
+
+    def cost_analysis(self) -> dict[str, float]:
+        """Return the `flops` and `bytes accessed` of a call; a `while` loop counts as one turn."""
+        found: dict[str, float] = self._inspected().cost_analysis()
+        return found
+
+    def memory_analysis(self) -> Any:
+        """Return the bytes of arguments, results, temporaries and code."""
+        return self._inspected().memory_analysis()
+
+    def explain_memory(self) -> str:
+        """Return where buffers lie, who shares memory, and which copies are made and why."""
+        text: str = self.code.explain_memory({})
+        return text
+
+    def runtime_executable(self) -> StoredExecutable:
+        """Return itself."""
+        return self
+
+    def _inspected(self) -> Any:
+        compiler: Any = engine("native").compiler
+        return compiler.executable_of(self.code, *self._types, self.workspace)

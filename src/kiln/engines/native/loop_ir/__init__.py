@@ -1,0 +1,1 @@
+"""Programs as loops: what they are, their text and rules, and what is asked of them."""

@@ -1,0 +1,134 @@
+"""What a function of loops costs: operations, bytes that are read and written, memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kiln.base.records import Record
+from kiln.engines.native.loop_ir.buffers import nodes, reads, writes
+from kiln.engines.native.loop_ir.extents import estimate, smallest
+from kiln.engines.native.loop_ir.scalars import NUMPY_TYPES, Value
+from kiln.engines.native.loop_ir.statements import (
+    Branch,
+    Buffer,
+    Copy,
+    Function,
+    Index,
+    Kernel,
+    Loop,
+    Nest,
+    Reduce,
+    Role,
+    Statement,
+    blocks,
+)
+from kiln.ir.sizes import Dim, Size, maximum
+
+_FREE = frozenset(
+    (
+        "constant",
+        "size",
+        "load",
+        "index",
+        "select",
+        "bitcast",
+        "convert",
+        "rare",
+        "checked",
+        "within",
+    )
+)
+
+
+class MemoryAnalysis(Record):
+    """The sizes of what a program needs, in bytes."""
+
+    argument_size_in_bytes: Dim
+    output_size_in_bytes: Dim
+    alias_size_in_bytes: Dim
+    temp_size_in_bytes: Dim
+    generated_code_size_in_bytes: int
+
+
+def costs(function: Function) -> dict[str, float | Size]:
+    """Return the operations and the bytes accessed; a `while` loop counts as one turn.
+
+    A function such as `exp` is one operation. Of kernels only products of matrices are known here;
+    of the others only the bytes are counted. With named sizes they are polynomials.
+    """
+    flops, accessed = costs_of(function.body)
+    found = {"flops": flops, "bytes accessed": accessed}
+    return {name: cost if isinstance(cost, Size) else float(cost) for name, cost in found.items()}
+
+
+def costs_of(statements: Sequence[Statement]) -> tuple[Dim, Dim]:
+    """Return the operations of statements, and the bytes that they read and write."""
+    flops: Dim = 0
+    accessed: Dim = 0
+    more: Dim
+    touched: Dim
+    for statement in statements:
+        if isinstance(statement, Nest):
+            more, touched = _nest_costs(statement)
+        elif isinstance(statement, (Kernel, Copy)):
+            more = _product_flops(statement) if isinstance(statement, Kernel) else 0
+            touched = sum(b.nbytes for b in (*reads(statement), *writes(statement)))
+        else:
+            parts = [costs_of(block) for block in blocks(statement)]
+            turns = statement.axis.size if isinstance(statement, Loop) else 1
+            together = _greatest if isinstance(statement, Branch) else sum
+            more = turns * together([f for f, _ in parts])
+            touched = turns * together([b for _, b in parts])
+        flops += more
+        accessed += touched
+    return flops, accessed
+
+
+def _product_flops(kernel: Kernel) -> Dim:
+    """Return the multiplications and additions of `kiln_gemm_*`, or 0 for other kernels."""
+    if not kernel.symbol.startswith("kiln_gemm_"):
+        return 0
+    count, m, n, k = kernel.numbers[:4]
+    return 2 * count * m * n * k
+
+
+def _greatest(dims: Sequence[Dim]) -> Dim:
+    return maximum(*dims) if dims else 0
+
+
+def _nest_costs(nest: Nest) -> tuple[Dim, Dim]:
+    values = nodes(nest)
+    work = sum(x.op not in _FREE and _counts(x) for x in values)
+    work += sum(isinstance(e, Reduce) for e in nest.effects)
+    read: dict[Buffer, Dim] = {}
+    for x in values:
+        if x.op == "load" and x.attr[0].role is not Role.CONST:
+            buffer, index = x.attr
+            places = nest.points if x.operands else _places(nest, index)
+            read[buffer] = read.get(buffer, 0) + places
+    accessed: Dim = 0
+    for buffer, count in read.items():
+        accessed += _lesser(buffer.size, count) * NUMPY_TYPES[buffer.dtype].itemsize
+    for effect in nest.effects:
+        places = _places(nest, effect.index) if isinstance(effect, Reduce) else nest.points
+        accessed += NUMPY_TYPES[effect.buffer.dtype].itemsize * places
+    return work * nest.points, accessed
+
+
+def _lesser(x: Dim, y: Dim) -> Dim:
+    """Return the lesser of two sizes; where that depends, the one that is less as a rule, or y."""
+    found = smallest((x, y))
+    return min(y, x, key=estimate) if found is None else found
+
+
+def _counts(x: Value) -> bool:
+    return any(y.op not in ("constant", "size") for y in x.operands)
+
+
+def _places(nest: Nest, index: Index) -> Dim:
+    """Return how many elements an index without values reaches in a nest, at most."""
+    found: Dim = 1
+    for axis in nest.axes:
+        if index.factor(axis) != 0:
+            found *= axis.size
+    return found

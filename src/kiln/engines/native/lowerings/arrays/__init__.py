@@ -1,0 +1,1 @@
+"""What makes arrays, and reads or writes parts of them, in loops."""

@@ -1,0 +1,1 @@
+"""What functions of each element become in loops."""

@@ -1,0 +1,251 @@
+"""Products summed over shared axes: kernels on matrices, or nests where a kernel gains nothing.
+
+A kernel reads an operand where it is if its axes merge into a stack of matrices, by rows or by
+columns; others are copied first.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kiln.base.named_tuples import NamedTuple
+from kiln.engines.native.building.builder import Builder, Lowering
+from kiln.engines.native.building.element_types import Complex, Scalar, is_narrow, machine_type
+from kiln.engines.native.loop_ir.extents import at_least, estimate, is_named, quotient
+from kiln.engines.native.loop_ir.layout import Layout
+from kiln.engines.native.loop_ir.statements import Axis, Index, Kernel, Reduce
+from kiln.engines.native.lowerings.elements.conversion import convert
+from kiln.engines.native.lowerings.elements.elementwise import mul
+from kiln.engines.native.lowerings.linear.matrices import arranged
+from kiln.ir.operation import Operation
+from kiln.ir.sizes import Dim
+from kiln.ir.types import ShapedArray
+from kiln.ops import contraction as ops
+from kiln.ops.shape import kept_axes
+
+Out = Sequence[ShapedArray]
+
+SMALL_WORK = 512
+"""Products of fewer multiplications are nests, which are fused with what is around them."""
+SMALL_MATRIX = 1 << 14
+"""So are products of a vector with fewer elements of a matrix."""
+FEW_TERMS = 8
+FEW_COLUMNS = 32
+"""So are sums of few products for few columns, or rows: each is an expression without a loop."""
+
+IN_ORDER = 2
+"""The last number of a product whose order of terms depends on their number alone."""
+
+
+class Matrices(NamedTuple):
+    """A stack of matrices in memory, by rows or transposed; `step` is in elements."""
+
+    layout: Layout
+    transposed: bool
+    step: Dim
+
+
+def merged(axes: Sequence[tuple[Dim, Dim]]) -> tuple[Dim, Dim] | None:
+    """Return size and stride of one axis in place of several, if elements lie evenly."""
+    size: Dim = 1
+    stride: Dim = 0
+    for n, step in axes:
+        if n == 1:
+            continue
+        if size != 1 and stride != n * step:
+            return None
+        size, stride = size * n, step
+    return size, stride
+
+
+def in_place(
+    x: Layout, batch: Sequence[int], rows: Sequence[int], columns: Sequence[int]
+) -> Matrices | None:
+    """Return a value as a stack of dense matrices, if it lies so."""
+    groups = [merged([(x.shape[d], x.strides[d]) for d in axes]) for axes in (batch, rows, columns)]
+    item = x.dtype.itemsize
+    if None in groups:
+        return None
+    (count, step), (m, row), (n, column) = groups  # type: ignore[misc]
+    if quotient(step, item) is None or (count != 1 and not at_least(step, 0)):
+        return None
+    step = step // item if count != 1 else 0
+    if (n == 1 or column == item) and (m == 1 or row == n * item):
+        return Matrices(x, False, step)
+    if (m == 1 or row == item) and (n == 1 or column == m * item):
+        return Matrices(x, True, step)
+    return None
+
+
+def matrices(
+    b: Builder, x: Layout, batch: Sequence[int], rows: Sequence[int], columns: Sequence[int]
+) -> Matrices:
+    """Return a value as a stack of dense matrices, copied if it must be."""
+    found = in_place(x, batch, rows, columns)
+    if found is not None:
+        return found
+    made = arranged(b, x, [*batch, *rows, *columns])
+    sizes = [x.shape[d] for d in (*rows, *columns)]
+    return Matrices(made, False, math.prod(sizes) if batch else 0)
+
+
+def _dot_general(
+    b: Builder, out: Out, x: Layout, y: Layout, *, dimension_numbers: Any, **_: Any
+) -> Layout:
+    (lc, rc), (lb, rb) = dimension_numbers
+    dtype = ops.accumulator_dtype(x.dtype, y.dtype, out[0].dtype)
+    x_free = kept_axes(len(x.shape), (*lb, *lc))
+    y_free = kept_axes(len(y.shape), (*rb, *rc))
+    count, m, n, k = (
+        math.prod(v.shape[d] for d in axes)
+        for v, axes in ((x, lb), (x, x_free), (y, y_free), (x, lc))
+    )
+    made = b.space(b.sizes(out[0]), dtype)
+    if count * m * n * k == 0:
+        b.fill(made, 0)
+    elif _is_nest(b, dtype, m, n, k):
+        _nest(b, made, x, y, dimension_numbers)
+    elif _is_short(b, dtype, m, n, k):
+        _written_out(b, made, x, y, dimension_numbers)
+    else:
+        pairs = _ordered_pairs(x, lc, y, rc)
+        kind = _kernel_type(x.dtype, y.dtype, dtype)
+        if kind is None:
+            x, y, kind = converted(b, x, dtype), converted(b, y, dtype), kernel_name(dtype)
+        left = matrices(b, x, lb, x_free, [d for d, _ in pairs])
+        right = matrices(b, y, rb, [d for _, d in pairs], y_free)
+        gemm(b, kind, left, right, made, (count, m, n, k))
+    if made.dtype == out[0].dtype:
+        return made
+    return b.map(out[0], lambda v: convert(v, out[0].dtype), made)
+
+
+def gemm(
+    b: Builder, kind: str, left: Matrices, right: Matrices, made: Layout, sizes: Sequence[Dim]
+) -> None:
+    """Call the kernel of products of stacks of matrices."""
+    _, m, n, _ = sizes
+    numbers = [
+        *sizes,
+        int(left.transposed),
+        int(right.transposed),
+        left.step,
+        right.step,
+        m * n,
+        IN_ORDER if b.is_batch_invariant else 0,
+    ]
+    places = [b.place(left.layout), b.place(right.layout)]
+    b.body.append(Kernel(f"kiln_gemm_{kind}", places, [b.place(made)], numbers, b.source))
+
+
+def _is_nest(b: Builder, dtype: np.dtype[Any], m: Dim, n: Dim, k: Dim) -> bool:
+    m, n, k = estimate(m), estimate(n), estimate(k)
+    if b.is_batch_invariant and dtype.kind not in "biu":
+        return bool(k == 1)
+    if k == 1 or m * n * k <= SMALL_WORK or m == n == 1:
+        return True
+    return min(m, n) == 1 and max(m, n) * k <= SMALL_MATRIX
+
+
+def _is_short(b: Builder, dtype: np.dtype[Any], m: Dim, n: Dim, k: Dim) -> bool:
+    """Tell whether sums of so few products are written out."""
+    if is_named(k) or k > FEW_TERMS or dtype.kind == "c":
+        return False
+    return b.is_batch_invariant or min(estimate(m), estimate(n)) <= FEW_COLUMNS
+
+
+def _nest(b: Builder, made: Layout, x: Layout, y: Layout, dimension_numbers: Any) -> None:
+    kept = b.axes(made.shape)
+    sizes = [x.shape[d] for d in dimension_numbers[0][0]]
+    summed = b.axes([*made.shape, *sizes])[len(kept) :]
+    product = _product(b, made, x, y, dimension_numbers, kept, summed)
+    if all(axis.size == 1 for axis in summed):
+        b.nest(kept, b.stores(made, kept, product))
+        return
+    index = b.element(made, kept)
+    parts = product if isinstance(product, Complex) else (product,)
+    op = "or" if made.dtype == np.bool_ else "add"
+    effects = [Reduce(made.buffer, index + i, op, part) for i, part in enumerate(parts)]
+    b.nest([*kept, *summed], effects)
+
+
+def _written_out(b: Builder, made: Layout, x: Layout, y: Layout, dimension_numbers: Any) -> None:
+    """Compute each sum as one expression, which is fused with what reads it."""
+    kept = b.axes(made.shape)
+    sizes = [x.shape[d] for d in dimension_numbers[0][0]]
+    total: Any = None
+    for numbers in itertools.product(*map(range, sizes)):
+        place = [Index(number) for number in numbers]
+        term = _product(b, made, x, y, dimension_numbers, kept, place)
+        if total is None:
+            total = term
+        else:
+            total = total | term if made.dtype == np.bool_ else total + term
+    b.nest(kept, b.stores(made, kept, total))
+
+
+def _product(
+    b: Builder,
+    made: Layout,
+    x: Layout,
+    y: Layout,
+    dimension_numbers: Any,
+    kept: Sequence[Axis],
+    summed: Sequence[Axis | Index],
+) -> Scalar:
+    """Return a term of the sum at an element, in the dtype of the result."""
+    (lc, rc), (lb, rb) = dimension_numbers
+    free = iter(kept[len(lb) :])
+    places = []
+    for v, batch, contracted in ((x, lb, lc), (y, rb, rc)):
+        at: dict[int, Any] = dict(zip(batch, kept, strict=False))
+        at.update(zip(contracted, summed, strict=True))
+        places.append([at[d] if d in at else next(free) for d in range(len(v.shape))])
+    left, right = (convert(b.read(v, at), made.dtype) for v, at in zip((x, y), places, strict=True))
+    return left & right if made.dtype == np.bool_ else mul(left, right)  # type: ignore[operator]
+
+
+def _ordered_pairs(
+    x: Layout, lc: Sequence[int], y: Layout, rc: Sequence[int]
+) -> list[tuple[int, int]]:
+    """Return the pairs of contracting axes in an order in which they lie in memory."""
+    pairs = list(zip(lc, rc, strict=True))
+    for v, side in ((x, 0), (y, 1)):
+        order = sorted(pairs, key=lambda pair: -estimate(v.strides[pair[side]]))
+        if merged([(v.shape[p[side]], v.strides[p[side]]) for p in order]) is not None:
+            return order
+    return pairs
+
+
+def kernel_name(dtype: np.dtype[Any]) -> str:
+    """Return how the names of kernels end that compute in a dtype."""
+    kind = machine_type(dtype)
+    if dtype.kind == "c":
+        return f"c{8 * dtype.itemsize}"
+    return "bool" if kind == "i1" else kind
+
+
+def _kernel_type(x: Any, y: Any, accumulator: Any) -> str | None:
+    """Return the name of the kernel for operands as they are, if there is one."""
+    if x != y:
+        return None
+    if x == accumulator:
+        return kernel_name(x)
+    if is_narrow(machine_type(x)) and accumulator == np.float32:
+        return f"{kernel_name(x)}_f32"
+    return None
+
+
+def converted(b: Builder, x: Layout, dtype: np.dtype[Any]) -> Layout:
+    """Return a value in another dtype."""
+    if x.dtype == dtype:
+        return x
+    return b.map(ShapedArray(x.shape, dtype), lambda v: convert(v, dtype), x)
+
+
+LOWERINGS: dict[Operation, Lowering] = {ops.dot_general_p: _dot_general}

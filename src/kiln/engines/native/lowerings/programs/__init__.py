@@ -1,0 +1,1 @@
+"""What primitives that hold programs become in loops."""

@@ -1,0 +1,148 @@
+"""Reductions by a function of scalars: loops around what the function becomes.
+
+The accumulators lie in memory; such functions are rare, and those that are one operation have
+lowerings of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kiln.engines.native.building.builder import Builder, Lowering
+from kiln.engines.native.building.element_types import Complex, Scalar
+from kiln.engines.native.loop_ir.layout import Layout
+from kiln.engines.native.loop_ir.scalars import Value
+from kiln.engines.native.loop_ir.statements import (
+    Axis,
+    Index,
+    Loop,
+    Statement,
+    axis_index,
+    position,
+)
+from kiln.engines.native.lowerings.arrays.slicing import clamped, moved
+from kiln.engines.native.lowerings.programs.control import assign
+from kiln.ir.jaxpr import Jaxpr
+from kiln.ir.operation import Operation
+from kiln.ir.sizes import maximum
+from kiln.ir.types import ShapedArray
+from kiln.ops import generic_reduction, generic_window
+from kiln.ops.window import geometry
+
+Out = Sequence[ShapedArray]
+
+
+def _at(x: Layout, places: Sequence[Index]) -> Layout:
+    """Return the layout of one element."""
+    offset = Index()
+    for place, stride in zip(places, x.strides, strict=True):
+        offset = offset + place * stride
+    return moved(x, [], offset)
+
+
+def _around(b: Builder, axes: Sequence[Axis], body: list[Statement]) -> None:
+    """Add loops over axes, the first one outermost."""
+    for axis in reversed(axes):
+        if axis.size != 1:
+            body = [Loop(axis, body, source=b.source)]
+    if all(axis.size != 0 for axis in axes):
+        b.body.extend(body)
+
+
+def _folded(
+    b: Builder,
+    made: Sequence[Layout],
+    starts: Sequence[Layout],
+    kept: Sequence[Axis],
+    reduced: Sequence[Axis],
+    step: Any,
+) -> None:
+    """Compute each element of results by steps that change accumulators."""
+    state = [b.space((), x.dtype) for x in made]
+    with b.block() as body:
+        for x, start in zip(state, starts, strict=True):
+            b.write(x, start)
+        with b.block() as turn:
+            assign(b, state, step(state))
+        _around(b, reduced, turn)
+        for x, value in zip(made, state, strict=True):
+            b.write(_at(x, [axis_index(axis) for axis in kept]), value)
+    _around(b, kept, body)
+
+
+def _reduce(b: Builder, out: Out, *operands: Layout, jaxpr: Jaxpr, dimensions: Any) -> list[Layout]:
+    n = len(operands) // 2
+    xs, starts = operands[:n], operands[n:]
+    axes = [b.fresh_axis("r", size) for size in xs[0].shape]
+    kept = [axis for d, axis in enumerate(axes) if d not in dimensions]
+    reduced = [axes[d] for d in dimensions]
+    made = [b.room(aval) for aval in out]
+
+    def step(state: Sequence[Layout]) -> Sequence[Layout]:
+        places = [axis_index(axis) for axis in axes]
+        return b.inline(jaxpr, [*state, *[_at(x, places) for x in xs]])
+
+    _folded(b, made, starts, kept, reduced, step)
+    return made
+
+
+def _reduce_window(
+    b: Builder, out: Out, *operands: Layout, jaxpr: Jaxpr, **params: Any
+) -> list[Layout]:
+    n = len(operands) // 2
+    xs, starts = operands[:n], operands[n:]
+    windows = geometry(**params)
+    made = [b.room(aval) for aval in out]
+    kept = [b.fresh_axis("o", size) for size in made[0].shape]
+    within = [b.fresh_axis("w", size) for size in windows.dimensions]
+
+    def step(state: Sequence[Layout]) -> Sequence[Layout]:
+        inside = b.scope.constant(1, "i1")
+        places = []
+        for d, size in enumerate(xs[0].shape):
+            at = axis_index(kept[d]) * windows.strides[d] + -windows.padding[d][0]
+            at = at + axis_index(within[d]) * windows.dilation[d]
+            number = position(b.scope, at)
+            holes = windows.base_dilation[d]
+            inside = inside & number.ge(0)
+            if holes != 1:
+                whole = number / holes
+                inside = inside & (whole * holes).eq(number)
+                number = whole
+            inside = inside & number.lt(size)
+            place = clamped(number, maximum(size - 1, 0))
+            places.append(Index(place.attr) if place.op == "constant" else Index(0, ((place, 1),)))
+        if xs[0].size == 0:
+            return state
+        # Combined with what lies beside the window, too, which is then left out.
+        with b.checking.nothing():
+            combined = b.inline(jaxpr, [*state, *[_at(x, places) for x in xs]])
+        pairs = zip(combined, state, strict=True)
+        return [_where(b, inside, new, old, i) for i, (new, old) in enumerate(pairs)]
+
+    _folded(b, made, starts, kept, within, step)
+    return made
+
+
+def _where(b: Builder, mask: Value, x: Layout, y: Layout, number: int) -> Layout:
+    """Select what becomes of the accumulator of a result."""
+    made = b.space((), x.dtype)
+    first, second = b.read(x), b.read(y)
+
+    def chosen(p: Any, q: Any) -> Value:
+        return b.checking.not_nan(b, number, mask.select(p, q))
+
+    value: Scalar
+    if isinstance(first, Complex) and isinstance(second, Complex):
+        value = Complex(*[chosen(p, q) for p, q in zip(first, second, strict=True)])
+    else:
+        value = chosen(first, second)
+    b.nest((), b.stores(made, (), value))
+    return made
+
+
+LOWERINGS: dict[Operation, Lowering] = {
+    generic_reduction.reduce_p: _reduce,
+    generic_window.reduce_window_p: _reduce_window,
+}

@@ -1,0 +1,1 @@
+"""What is computed along axes, in loops and kernels."""
