@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
 import kiln
 import kiln.numpy as jnp
 from kiln import lax
+from kiln.base.config import override
 from kiln.control.callback import io_callback
 
 X = np.array([1.0, 2.0, 3.0], np.float32)
@@ -269,6 +272,37 @@ def test_io_callback_runs_in_order_and_though_unused():
     assert log == [1.0, 20.0, 2.0, 30.0]
     np.testing.assert_allclose(kiln.vmap(lambda x: io_callback(host, SCALAR, x))(X), X + 1)
     assert sorted(log[4:]) == [1.0, 2.0, 3.0]
+
+
+def _io(function, x):
+    io_callback(function, SCALAR, x, ordered=True)
+
+
+def _debug(function, x):
+    kiln.debug.callback(function, x, ordered=True)
+
+
+@pytest.mark.parametrize("engine", ["native", "xla"])
+@pytest.mark.parametrize("ordered", [_io, _debug])
+def test_ordered_calls_wait_for_those_of_running_programs(ordered, engine):
+    log, is_made = [], threading.Event()
+
+    def of_program(x):
+        # The other one has this long to come too early.
+        is_made.wait(0.2)
+        log.append("program")
+        return x
+
+    def outside(x):
+        log.append("outside")
+        is_made.set()
+        return x
+
+    with override(engine=engine):
+        kiln.jit(lambda x: (ordered(of_program, x), x)[1])(1.0)
+        ordered(outside, 1.0)
+        kiln.effects_barrier()
+    assert log == ["program", "outside"]
 
 
 def test_equal_callbacks_are_equal_parameters():
