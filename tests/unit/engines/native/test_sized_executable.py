@@ -108,11 +108,6 @@ PROGRAMS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "picked": both(lambda np, x: x[np.argsort(x[:, 0])]),
     "many steps": both(many_steps),
     "recurrence": (rnn, numpy_rnn),
-    # With one row there is no turn.
-    "turns": (
-        lambda x: lax.scan(lambda count, row: (count + 1, row.sum()), 0, x[1:]),
-        lambda x: (np.int32(len(x) - 1), x[1:].sum(1)),
-    ),
     "updated": (lambda x: x.at[-1].set(7.0), lambda x: np.concatenate([x[:-1], 0 * x[:1] + 7])),
 }
 
