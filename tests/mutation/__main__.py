@@ -25,6 +25,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.mutation.breaks import BREAKS, DRAWN, SEED, UNSEEN, Break, drawn, order
+from tests.mutation.breaks_by_hand import BY_HAND
 from tests.mutation.content_breaks import CONTENT_BREAKS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -32,6 +33,7 @@ TESTS = REPOSITORY / "tests"
 LOG = Path(__file__).with_name("log.txt")
 CONTENT_LOG = Path(__file__).with_name("content.txt")
 UNSEEN_LOG = Path(__file__).with_name("unseen.txt")
+ONCE_UNSEEN = [*UNSEEN, *BY_HAND]
 SECONDS = 1800
 _WITHOUT_INSTALLATION = """\
 import sys
@@ -146,7 +148,7 @@ def main(items: Sequence[str]) -> int:
     if items == ["content"]:
         rows, file = CONTENT_BREAKS, CONTENT_LOG
     elif items[:1] == ["unseen"]:
-        rows = [row for row in UNSEEN if row.item in (items[1:] or row.item)]
+        rows = [row for row in ONCE_UNSEEN if row.item in (items[1:] or row.item)]
         file = UNSEEN_LOG
     elif items:
         rows = [row for row in rows if row.item in items]
@@ -161,14 +163,14 @@ def main(items: Sequence[str]) -> int:
     if rows is CONTENT_BREAKS:
         log = [f"{len(rows)} breaks of the reading of contents"]
     elif file is UNSEEN_LOG:
-        log = [f"{len(UNSEEN)} breaks that no test saw once"]
+        log = [f"{len(ONCE_UNSEEN)} breaks that no test saw once"]
     good = True
     with tempfile.TemporaryDirectory() as work:
         for fine, line in lines(rows, Path(work)):
             good &= fine
             log.append(line)
             print(line, flush=True)
-    if file is UNSEEN_LOG and len(rows) < len(UNSEEN):
+    if file is UNSEEN_LOG and len(rows) < len(ONCE_UNSEEN):
         log = _with_others(log)
     if file is not None:
         file.write_text("\n".join(log) + "\n", encoding="utf-8")
@@ -179,7 +181,7 @@ def _with_others(made: Sequence[str]) -> list[str]:
     """Return a log of some unseen breaks with the lines about the others that were logged."""
     _, unbroken, *logged = UNSEEN_LOG.read_text(encoding="utf-8").splitlines()
     lines = {line.split()[0]: line for line in (*logged, *made[2:])}
-    return [made[0], unbroken, *(lines[row.item] for row in UNSEEN if row.item in lines)]
+    return [made[0], unbroken, *(lines[row.item] for row in ONCE_UNSEEN if row.item in lines)]
 
 
 if __name__ == "__main__":

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from tests.mutation.__main__ import CONTENT_LOG, LOG, REPOSITORY, UNSEEN_LOG, broken, marks
-from tests.mutation.breaks import BREAKS, UNSEEN, Break, drawn, order
+from tests.mutation.__main__ import (
+    CONTENT_LOG,
+    LOG,
+    ONCE_UNSEEN,
+    REPOSITORY,
+    UNSEEN_LOG,
+    broken,
+    marks,
+)
+from tests.mutation.breaks import BREAKS, Break, drawn, order
 from tests.mutation.content_breaks import CONTENT_BREAKS
 from tests.structure.source_tree import KILN
 
@@ -54,7 +62,7 @@ def test_each_break_of_contents_was_seen() -> None:
     assert all(" fail: test_" in line for line in rows)
 
 
-@pytest.mark.parametrize("row", UNSEEN, ids=lambda row: row.item)
+@pytest.mark.parametrize("row", ONCE_UNSEEN, ids=lambda row: row.item)
 def test_each_break_once_unseen_can_be_made(row: Break) -> None:
     assert broken((KILN / row.file).read_text(encoding="utf-8"), row)
     assert all((REPOSITORY / test.partition("::")[0]).is_file() for test in row.tests)
@@ -63,7 +71,7 @@ def test_each_break_once_unseen_can_be_made(row: Break) -> None:
 def test_each_break_once_unseen_was_seen() -> None:
     _, unbroken, *rows = UNSEEN_LOG.read_text(encoding="utf-8").splitlines()
     assert unbroken.endswith("0 fail")
-    assert [line.split()[0] for line in rows] == [row.item for row in UNSEEN]
+    assert [line.split()[0] for line in rows] == [row.item for row in ONCE_UNSEEN]
     assert all(" fail: test_" in line for line in rows)
 
 

@@ -9,6 +9,7 @@ import kiln
 import kiln.numpy as jnp
 from kiln import lax
 from kiln.control.callback import io_callback
+from kiln.core import engine
 
 X = np.array([1.0, 2.0, 3.0], np.float32)
 SCALAR = kiln.ShapeDtypeStruct((), "float32")
@@ -269,6 +270,33 @@ def test_io_callback_runs_in_order_and_though_unused():
     assert log == [1.0, 20.0, 2.0, 30.0]
     np.testing.assert_allclose(kiln.vmap(lambda x: io_callback(host, SCALAR, x))(X), X + 1)
     assert sorted(log[4:]) == [1.0, 2.0, 3.0]
+
+
+def _io(function, x, ordered):
+    io_callback(function, SCALAR, x, ordered=ordered)
+
+
+def _debug(function, x, ordered):
+    kiln.debug.callback(function, x, ordered=ordered)
+
+
+class Late:
+    """An engine with a running program, which calls Python only when it is waited for."""
+
+    def __init__(self, log):
+        self.log = log
+
+    def barrier(self):
+        self.log.append("program")
+
+
+@pytest.mark.parametrize("called", [_io, _debug])
+@pytest.mark.parametrize("ordered", [True, False])
+def test_ordered_calls_wait_for_those_of_running_programs(called, ordered, monkeypatch):
+    log = []
+    monkeypatch.setitem(engine._loaded, "late", Late(log))
+    called(lambda x: log.append("outside") or x, 1.0, ordered)
+    assert log == (["program", "outside"] if ordered else ["outside"])
 
 
 def test_equal_callbacks_are_equal_parameters():

@@ -9,6 +9,7 @@ import kiln
 import kiln.numpy as jnp
 from kiln import checkpoint_policies as policies
 from kiln import lax
+from kiln.control.callback import io_callback
 from kiln.ops.identity import checkpoint_name
 
 X = np.array([1.0, 2.0, 3.0], np.float32)
@@ -185,3 +186,20 @@ def test_the_equation():
     assert kiln.remat is kiln.checkpoint
     with pytest.raises(TypeError, match="callable"):
         kiln.checkpoint(3)
+
+
+@pytest.mark.parametrize("policy", [None, policies.nothing_saveable])
+def test_what_a_call_with_effects_returned_is_kept(policy):
+    """A second call would return something else."""
+    calls = []
+
+    def host(n):
+        calls.append(n)
+        return np.float32(n + len(calls))
+
+    def g(x, n):
+        return jnp.sin(x * io_callback(host, kiln.ShapeDtypeStruct((), "float32"), n))
+
+    found = kiln.grad(kiln.checkpoint(g, policy=policy))(0.5, 1.0)
+    assert len(calls) == 1
+    np.testing.assert_allclose(found, 2 * np.cos(1.0), rtol=1e-6)

@@ -336,3 +336,33 @@ def test_the_same_program_may_be_slow() -> None:
     ]
     assert together(*slow) == [None, None]
     assert first.failure() is None
+
+
+class Clock:
+    """The time, as a test sets it."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.mark.parametrize("still", [0.0, 100.0])
+def test_after_standing_still_a_process_waits_again(
+    still: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A laptop that slept has not heard the others meanwhile, nor have they been silent."""
+    clock = Clock()
+    monkeypatch.setattr("kiln.core.peers.time", clock)
+    peers = Peers(0, 2, patience=10.0)
+    peers._heard = {1: clock.now}
+    clock.now += still
+    peers._look()
+    for _ in range(10):
+        assert peers.failure() is None
+        clock.now += 1
+        peers._look()
+    clock.now += 1
+    peers._look()
+    assert "not answered for 10 seconds" in (peers.failure() or "")

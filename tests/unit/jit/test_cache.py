@@ -5,10 +5,13 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
+from typing import Any
 
 import numpy as np
 import pytest
 
+import kiln
+import kiln.numpy as jnp
 from kiln.base.config import override
 from kiln.base.tree import tree_structure
 from kiln.core.staging import stage_pure
@@ -134,6 +137,30 @@ def test_forgetting_spares_what_others_hold() -> None:
     assert watch() is None
     assert other.programs[0].is_loaded
     assert compiled(shared).programs[0] is other.programs[0]
+
+
+def _adding(x: Any) -> Any:
+    """Return a function that calls one on the host that holds an array."""
+
+    def on_host(y: Any) -> Any:
+        return x + y
+
+    return kiln.jit(lambda y: kiln.pure_callback(on_host, kiln.ShapeDtypeStruct((3,), "f4"), y))
+
+
+def _moving(x: Any) -> Any:
+    """Return the gradient of a function with a rule that holds an array."""
+    f = kiln.custom_vjp(lambda y: jnp.sum(y))
+    f.defvjp(lambda y: (jnp.sum(y), None), lambda _, ct: (ct * x,))
+    return kiln.grad(kiln.jit(lambda y: f(y)))
+
+
+@pytest.mark.parametrize("make", [_adding, _moving])
+def test_programs_with_the_users_functions_are_not_those_of_equal_functions(make: Any) -> None:
+    """The arrays that such functions hold are no constants of the program."""
+    for value in (1.0, 2.0, 1.0):
+        found = make(jnp.full(3, value, jnp.float32))(jnp.zeros(3))
+        np.testing.assert_array_equal(found, [value] * 3)
 
 
 def test_the_users_objects_die_outside_the_lock() -> None:

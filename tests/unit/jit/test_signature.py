@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import kiln
+from kiln import lax
 from kiln.jit.parameters import Chosen
 from kiln.jit.signature import Arguments, Signature, Statics, static_keys
 from kiln.jit.static_values import static_key
@@ -84,3 +87,29 @@ def test_static_keys_name_the_argument() -> None:
     assert static_keys(plain, [(1, 2)]) == ((1, (int, 2)),)
     with pytest.raises(ValueError, match="'n'"):
         static_keys(plain, [(1, [])])
+
+
+def _counted() -> Any:
+    """Return a new function, of the same content as others, of the size of the axis in scope."""
+    return kiln.jit(lambda x: x * lax.axis_size("i"))
+
+
+def test_programs_are_of_the_mapped_axes_in_scope() -> None:
+    kept = _counted()
+    for f in (lambda: kept, _counted):
+        for n in (2, 3, 2):
+            found = kiln.vmap(lambda x, f=f: f()(x), axis_name="i")(np.ones(n, np.float32))
+            np.testing.assert_array_equal(found, [n] * n)
+
+
+def test_programs_for_types_are_of_the_mapped_axes_in_scope() -> None:
+    kept, number = _counted(), ShapeDtypeStruct((), np.float32)
+
+    def traced(x: Any) -> Any:
+        found.append(str(kept.trace(number).jaxpr))
+        return x
+
+    found: list[str] = []
+    for n in (2, 3, 2):
+        kiln.vmap(traced, axis_name="i")(np.ones(n, np.float32))
+    assert found[0] == found[2] != found[1]

@@ -109,6 +109,30 @@ def test_boxes_are_opened_and_kept():
     assert isinstance(kept, Partitioned)
 
 
+def test_boxes_are_given_as_they_are_where_that_is_asked():
+    scope = Scope.root({}, KEYS, mutable=True)
+    closed = scope.variable("stats", "n", lambda: Partitioned(jnp.ones(3), ("x",)), unbox=False)
+    assert closed.value.names == ("x",)
+    closed.value = Partitioned(jnp.zeros(2), ("y",))
+    assert scope.get_variable("stats", "n").names == ("y",)
+
+
+def test_a_box_replaces_another():
+    scope = Scope.root({}, KEYS, mutable=True)
+    variable = scope.variable("stats", "n", lambda: Partitioned(jnp.ones(3), ("x",)))
+    variable.value = Partitioned(jnp.zeros(2), ("y",))
+    box = scope.get_variable("stats", "n")
+    assert box.names == ("y",)
+    assert box.value.tolist() == variable.value.tolist() == [0, 0]
+
+
+def test_parameters_that_are_there_are_opened():
+    given = {"params": {"w": Partitioned(jnp.ones(3), ("x",))}}
+    for unbox in (True, False):
+        found = Scope.root(given, KEYS).param("w", lambda key: jnp.zeros(3), unbox=unbox)
+        assert isinstance(found, Partitioned) is not unbox
+
+
 def test_shapes_are_those_of_the_initializer():
     scope = Scope.root({"params": {"w": jnp.ones((2, 3))}}, KEYS)
 

@@ -275,3 +275,9 @@ def test_double_precision() -> None:
         x = from_host(np.array([1e-9, 0.5]))
         assert lax.sin(x).dtype == np.float64
         np.testing.assert_allclose(np.asarray(lax.expm1(x)), np.expm1([1e-9, 0.5]), rtol=1e-15)
+
+
+@pytest.mark.parametrize("x", [7.0, -7.0, 1.0, -1.0])
+@pytest.mark.parametrize("y", [3.0, -3.0])
+def test_remainders_fall_by_the_quotient_rounded_to_zero(x: float, y: float) -> None:
+    assert kiln.grad(lax.rem, (0, 1))(x, y) == (1, -np.trunc(x / y))

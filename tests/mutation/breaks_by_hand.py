@@ -1,0 +1,231 @@
+"""Breaks made by hand in all folders, which no test saw when they were made first.
+
+They are made together with those of `breaks.UNSEEN`, and logged with them.
+"""
+
+from __future__ import annotations
+
+from tests.mutation.breaks import Break
+
+_UNIT = "tests/unit"
+_CACHES = f"{_UNIT}/jit/test_signature.py", f"{_UNIT}/jit/test_cache.py"
+_CALLBACKS = (
+    f"{_UNIT}/control/test_callback.py::test_ordered_calls_wait_for_those_of_running_programs",
+)
+_SCOPES = (f"{_UNIT}/linen/test_scope.py",)
+_CRASHES = (f"{_UNIT}/checkpoints/test_crashes.py",)
+_NATIVE = "engines/native"
+_PASSES = f"{_UNIT}/{_NATIVE}/passes/test"
+
+BY_HAND = [
+    Break(
+        "axes-of-calls",
+        "jit/signature.py",
+        "avals = self.check()\n        return Signature(self.tree, avals, self.key, options, axes)",
+        "avals = self.check()\n        return Signature(self.tree, avals, self.key, options, ())",
+        _CACHES,
+    ),
+    Break(
+        "axes-of-types",
+        "jit/signature.py",
+        "strict=True)])\n        return Signature(self.tree, avals, self.key, options, axes)",
+        "strict=True)])\n        return Signature(self.tree, avals, self.key, options, ())",
+        _CACHES,
+    ),
+    Break(
+        "axes-of-contents",
+        "jit/signature.py",
+        "return (tree, avals, options, axes, self.options)",
+        "return (tree, avals, options, self.options)",
+        _CACHES,
+    ),
+    Break(
+        "user-code-shared",
+        "jit/cache.py",
+        " or holds_user_code(recording.jaxpr)",
+        "",
+        _CACHES,
+    ),
+    Break(
+        "powers-whose-exponent-is-nothing",
+        "ops/elementwise.py",
+        "less = select(bitwise_and(eq(y, constant(0, y)), unbounded), y, less)",
+        "pass",
+        ("tests/derivatives/test_extremes.py::test_edges[pow, its exponent 0, at 0]",),
+    ),
+    Break(
+        "remainders-rounded-down",
+        "ops/elementwise.py",
+        "mul(sign(div(x, y)), floor(abs(div(x, y))))",
+        "floor(div(x, y))",
+        (f"{_UNIT}/ops/test_elementwise.py::test_remainders_fall_by_the_quotient_rounded_to_zero",),
+    ),
+    Break(
+        "effects-computed-again",
+        "control/checkpoint.py",
+        "    if must_keep(eqn.effects):\n        return True\n",
+        "",
+        (f"{_UNIT}/control/test_checkpoint.py",),
+    ),
+    Break(
+        "residuals-that-move",
+        "control/custom_vjp.py",
+        "if not all(map(is_zero, tangents[:num_res])):",
+        "if False:",
+        (
+            f"{_UNIT}/control/test_custom_vjp.py"
+            "::test_forward_mode_is_an_error_where_only_its_derivative_is_asked",
+        ),
+    ),
+    Break(
+        "ordered-calls-that-do-not-wait",
+        "control/callback.py",
+        'if params.get("ordered"):\n            engine.barrier()',
+        'if params.get("ordered"):\n            pass',
+        _CALLBACKS,
+    ),
+    Break(
+        "ordered-prints-that-do-not-wait",
+        "control/callback.py",
+        "        if ordered:\n            engine.barrier()",
+        "        if ordered:\n            pass",
+        _CALLBACKS,
+    ),
+    Break(
+        "last-failure-kept",
+        "engines/xla/callbacks.py",
+        "run.failure = run.failure or failure",
+        "run.failure = failure",
+        (f"{_UNIT}/engines/xla/test_callbacks.py",),
+    ),
+    Break(
+        "clock-that-stood-still",
+        "core/peers.py",
+        "self._heard = dict.fromkeys(self._heard, now)",
+        "pass",
+        (f"{_UNIT}/core/test_peers.py::test_after_standing_still_a_process_waits_again",),
+    ),
+    Break(
+        "boxes-that-are-asked-for",
+        "linen/scope.py",
+        "unboxed(value) if self.unbox and not",
+        "unboxed(value) if not",
+        _SCOPES,
+    ),
+    Break(
+        "boxes-in-boxes",
+        "linen/scope.py",
+        "if _holds_boxes(before) and not _holds_boxes(value):",
+        "if _holds_boxes(before):",
+        _SCOPES,
+    ),
+    Break(
+        "boxes-of-given-parameters",
+        "linen/scope.py",
+        "            if unbox and not is_array:\n                value = unboxed(value)\n",
+        "",
+        _SCOPES,
+    ),
+    Break(
+        "names-not-synced",
+        "checkpoints/saving.py",
+        "        sync_folder(folder)\n",
+        "",
+        _CRASHES,
+    ),
+    Break(
+        "data-not-synced",
+        "checkpoints/blocks.py",
+        "        os.fsync(file.fileno())\n",
+        "",
+        _CRASHES,
+    ),
+    Break(
+        "folders-around-not-synced",
+        "checkpoints/folders.py",
+        "for folder in (final, *missing):",
+        "for folder in (final,):",
+        _CRASHES,
+    ),
+    Break(
+        "ordered-updates-computed-apart",
+        f"{_NATIVE}/passes/carries.py",
+        "    if nest.ordered and not set(reads(nest)).isdisjoint(writes(nest)):\n"
+        "        return False\n",
+        "",
+        (f"{_PASSES}_carries.py",),
+    ),
+    Break(
+        "donated-under-what-was-written",
+        f"{_NATIVE}/passes/donation.py",
+        "                if begun:\n                    return False\n",
+        "",
+        (f"{_PASSES}_donation.py",),
+    ),
+    Break(
+        "read-in-the-next-turn",
+        f"{_NATIVE}/passes/liveness.py",
+        "self._note(statement.body, live | top)",
+        "self._note(statement.body, live)",
+        (f"{_PASSES}_liveness.py",),
+    ),
+    Break(
+        "read-after-the-next-condition",
+        f"{_NATIVE}/passes/liveness.py",
+        "                    after |= turn.before(condition.before(after))\n",
+        "",
+        (f"{_PASSES}_liveness.py",),
+    ),
+    Break(
+        "spans-that-touch",
+        f"{_NATIVE}/passes/workspace.py",
+        "(placed[0, :i] <= last) & (placed[1, :i] >= first)",
+        "(placed[0, :i] < last) & (placed[1, :i] > first)",
+        (f"{_PASSES}_workspace.py",),
+    ),
+    Break(
+        "spans-of-named-sizes-that-touch",
+        f"{_NATIVE}/passes/workspace.py",
+        "span[1] < first or last < span[0]",
+        "span[1] <= first or last <= span[0]",
+        (f"{_PASSES}_workspace.py",),
+    ),
+    Break(
+        "positions-along-joined-axes",
+        f"{_NATIVE}/passes/collapse.py",
+        "            and axis not in along\n",
+        "",
+        (f"{_PASSES}_collapse.py",),
+    ),
+    Break(
+        "positions-along-axes-joined-before",
+        f"{_NATIVE}/passes/collapse.py",
+        "            and last not in along\n",
+        "",
+        (f"{_PASSES}_collapse.py",),
+    ),
+    Break(
+        "positions-written-out",
+        f"{_NATIVE}/passes/unrolled.py",
+        " and effect.along is None",
+        "",
+        (f"{_PASSES}_unrolled.py",),
+    ),
+    Break(
+        "narrow-products",
+        f"{_NATIVE}/lowerings/reduction.py",
+        'op in ("add", "mul") else kind',
+        'op == "add" else kind',
+        (f"{_UNIT}/{_NATIVE}/lowerings/test_reduction.py",),
+    ),
+    Break(
+        "loops-without-turns",
+        f"{_NATIVE}/llvm/functions.py",
+        "            if is_positive(loop.axis.size):\n                self.turns",
+        "            if True:\n                self.turns",
+        (
+            f"{_UNIT}/{_NATIVE}/test_sized_executable.py"
+            "::test_loops_over_what_may_be_empty_though_no_axis_is",
+        ),
+    ),
+]
