@@ -213,10 +213,10 @@ BY_HAND = [
     ),
     Break(
         "narrow-products",
-        f"{_NATIVE}/lowerings/reduction.py",
+        f"{_NATIVE}/lowerings/reductions/reduction.py",
         'op in ("add", "mul") else kind',
         'op == "add" else kind',
-        (f"{_UNIT}/{_NATIVE}/lowerings/test_reduction.py",),
+        (f"{_UNIT}/{_NATIVE}/lowerings/reductions/test_reduction.py",),
     ),
     Break(
         "loops-without-turns",
@@ -224,7 +224,7 @@ BY_HAND = [
         "            if is_positive(loop.axis.size):\n                self.turns",
         "            if True:\n                self.turns",
         (
-            f"{_UNIT}/{_NATIVE}/test_sized_executable.py"
+            f"{_UNIT}/{_NATIVE}/executables/test_sized.py"
             "::test_loops_over_what_may_be_empty_though_no_axis_is",
         ),
     ),
