@@ -11,14 +11,15 @@
 namespace kiln {
 namespace {
 
-// After a call that had not ended when it returned, so many go without operands that the host writes.
+// After a call whose run had not ended when it returned, this many calls do without operands
+// written by the host.
 constexpr int kCallsWithout = 16;
 
-// A call that keeps its thread for longer is made on another thread next time: programs that XLA
-// takes for small run inside the call, and may hold loops.
+// A call that blocks its thread for longer is launched on another thread next time: programs that
+// XLA considers small run inside the call, and may contain loops.
 constexpr long long kSlow = 20'000'000;  // nanoseconds
 
-PyObject* explain_failure = nullptr;  // (error, name): raises it in kiln's words
+PyObject* explain_failure = nullptr;  // (error, name): raises it as kiln's error
 PyObject* launch_apart = nullptr;     // (launcher, buffers): launches on another thread
 PyObject* consume_name = nullptr;     // "consume_with_handlers"
 PyObject* is_ready_name = nullptr;    // "is_ready"
@@ -177,7 +178,7 @@ Ref launch(Launcher* launcher, PyObject* buffers) {
   if (traceback != nullptr) PyException_SetTraceback(value, traceback);
   Ref answer = call_held(explain_failure, value, launcher->name);
   if (answer) {
-    // It had nothing to say about this kind of error.
+    // It does not translate this kind of error.
     PyErr_Restore(type, value, traceback);
     return Ref();
   }
@@ -207,7 +208,7 @@ Ref HostOperands::buffer(size_t number, PyObject* value) {
   Operands one(1);
   if (!one.add(value, type)) return Ref();
   if (list_ == nullptr) {
-    // Another thread's call, or one within this one, may have them: it keeps them.
+    // A call of another thread, or a nested one, may have taken them: it keeps them.
     list_ = std::exchange(launcher_->host_operands, nullptr);
     if (list_ == nullptr) list_ = new HostOperandList(launcher_->operands->size());
   }

@@ -48,7 +48,7 @@ struct BlockSizes {
 };
 constexpr BlockSizes block_sizes;
 
-// Return the smallest class that holds so many bytes, or -1.
+// Return the smallest size class that holds this many bytes, or -1.
 int class_for(size_t bytes) {
   if (bytes <= kAlignment) return 0;
   int doublings = 63 - __builtin_clzll(static_cast<unsigned long long>((bytes - 1) / kAlignment));
@@ -64,7 +64,7 @@ void* new_block(int size_class) {
   bool huge = size >= kHuge;
   void* data = std::aligned_alloc(huge ? kHuge : kAlignment, size);
 #ifdef MADV_HUGEPAGE
-  // Advice only: without such pages the memory is as good, and slower to touch first.
+  // Only a hint: without huge pages the memory works as well, but the first access is slower.
   if (huge && data != nullptr) madvise(data, size, MADV_HUGEPAGE);
 #endif
   return data;

@@ -8,7 +8,7 @@
 namespace kiln {
 namespace {
 
-// More bytes than this are no buffer, whatever a plan says.
+// The largest size of a buffer that a plan may claim.
 constexpr intptr_t kMostBytes = intptr_t{1} << 46;
 
 using Wide = __int128;
@@ -18,7 +18,8 @@ bool refuse(const char* why) {
   return false;
 }
 
-// Return an item of a list as a tuple that stays while Python runs; nothing with an exception set.
+// Return an item of a list as a tuple, which stays alive while Python code runs; null with an
+// exception set.
 Ref tuple_at(PyObject* list, Py_ssize_t i) {
   PyObject* item = i < PyList_GET_SIZE(list) ? PyList_GET_ITEM(list, i) : nullptr;
   if (item != nullptr && PyTuple_Check(item)) return Ref::borrow(item);
@@ -81,7 +82,7 @@ bool read_views(PyObject* given, std::vector<View>& views) {
 }
 
 // (loop, sizes, [(buffer, offset, strides)]), or (loop, sizes, [(buffer, offset, ())], steps) for a
-// loop over more than elements
+// generalised loop
 bool read_loop(PyObject* given, Step& step) {
   PyObject *loop, *sizes, *operands, *core_steps = nullptr;
   if (!PyArg_ParseTuple(given, "O!OO!|O", &loop_type, &loop, &sizes, &PyList_Type, &operands,
@@ -195,7 +196,7 @@ bool read_buffer(PyObject* given, Schedule& schedule) {
   return true;
 }
 
-// What of a buffer is touched, from the first to behind the last byte.
+// The byte range of a buffer that is accessed.
 class Reach {
  public:
   Reach(intptr_t offset, intptr_t item) : low_(offset), high_(static_cast<Wide>(offset) + item) {}
@@ -211,7 +212,8 @@ class Reach {
   bool is_nothing_ = false;
 };
 
-// Return a buffer whose bytes are there and may be read, or written; null with an exception set.
+// Return a buffer after checking that the byte range exists and may be read or written; null with
+// an exception set.
 const Buffer* buffer_at(const Schedule& schedule, const BufferOffset& start, bool written) {
   if (start.buffer < 0 || static_cast<size_t>(start.buffer) >= schedule.buffers.size()) {
     refuse("a plan names a buffer that it does not have");

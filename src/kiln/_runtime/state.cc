@@ -22,7 +22,7 @@ PyObject* overrides_name = nullptr;
 
 void set(PyObject*& slot, PyObject* value) { Py_XSETREF(slot, Py_XNewRef(value)); }
 
-// A part of a thread's state, and what it is where no context was entered.
+// A part of a thread's state, and its value outside all contexts.
 struct Field {
   PyObject* ThreadState::* slot;
   PyObject** usual;
@@ -56,7 +56,7 @@ int set_field(PyObject*, PyObject* value, void* closure) {
 }
 
 int set_overrides(PyObject* self, PyObject* value, void* closure) {
-  // Read here, because compiled code asks without the interpreter's lock.
+  // Read here, because compiled code queries it without the GIL.
   PyObject* threads = nullptr;
   if (value != nullptr && PyDict_CheckExact(value)) {
     threads = PyDict_GetItemString(value, "num_threads");
@@ -70,7 +70,7 @@ int set_overrides(PyObject* self, PyObject* value, void* closure) {
   return 0;
 }
 
-// The axes and what is tracked along them, at once.
+// Sets the axes and what is tracked along them together.
 PyObject* get_bound(PyObject*, void*) {
   Ref in_scope = Ref::own(get_field(nullptr, &axes)),
       names = Ref::own(get_field(nullptr, &tracked));
@@ -125,7 +125,7 @@ void dealloc_override(PyObject* self) {
 }
 
 bool enter_changes(PyObject* context, PyObject* changes) {
-  // Held: a finalizer that runs meanwhile may leave the context that they are of.
+  // Keep a reference: a finalizer that runs meanwhile may exit the context that owns them.
   Ref outer = Ref::borrow(thread_state.overrides);
   Ref changed = Ref::own(outer ? PyDict_Copy(outer.get()) : PyDict_New());
   return changed && PyDict_Update(changed.get(), changes) == 0 &&
@@ -162,7 +162,7 @@ PyTypeObject override_type = {
     .tp_new = new_override,
 };
 
-// An object that is the value of an option where it is entered itself, as `with mesh:`.
+// An object that is itself a context manager which sets an option to the object, as `with mesh:`.
 PyObject* enter_value(PyObject* self, PyObject*) {
   Ref option = Ref::own(PyObject_GetAttrString(self, "option"));
   Ref changes = option ? Ref::own(PyDict_New()) : Ref();
@@ -254,7 +254,7 @@ PyObject* merged_options(ThreadState& thread) {
     Ref base = Ref::borrow(base_options), overrides = Ref::borrow(thread.overrides);
     Ref merged = call_held(merge_function, base.get(), overrides.get());
     if (!merged) return nullptr;
-    // A finalizer that ran meanwhile may have left a context.
+    // A finalizer that ran meanwhile may have exited a context.
     if (thread.overrides != overrides.get()) continue;
     Py_XSETREF(thread.merged, merged.release());
     Py_XSETREF(thread.merged_from, base.release());

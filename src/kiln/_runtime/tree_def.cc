@@ -5,7 +5,7 @@
 namespace kiln {
 namespace {
 
-// The class of structures and functions of base/treedef.py, given by `set_tree_class`.
+// The class of structures and functions of base/treedef.py, installed by `set_tree_class`.
 PyTypeObject* tree_def_class = &tree_def_type;
 PyObject* explain_count = nullptr;   // raises: too few or too many leaves
 PyObject* explain_prefix = nullptr;  // raises: the tree does not begin like the structure
@@ -32,7 +32,8 @@ bool is_possible(NodeKind* kind, PyObject* metadata, Py_ssize_t count) {
   }
 }
 
-// Whether one node of a structure is one, whatever its children are. Returns 1 or 0, -1 on error.
+// Whether one node of a structure is valid, regardless of its children. Returns 1 or 0, -1 on
+// error.
 int is_node(PyObject* key) {
   if (key == Py_None) return 1;
   if (!PyTuple_CheckExact(key) || PyTuple_GET_SIZE(key) != 3) return 0;
@@ -61,8 +62,8 @@ class Recursion {
   bool entered_;
 };
 
-// Hash a structure, equal ones alike; -1 with an exception set. Metadata without a hash is told
-// apart by equality alone.
+// Hash a structure, consistently with equality; -1 with an exception set. Unhashable metadata does
+// not contribute.
 Py_hash_t hash_of(PyObject* key, char& is_hashable) {
   Recursion recursion(" while hashing the structure of a pytree");
   if (!recursion) return -1;
@@ -197,7 +198,7 @@ PyObject* tree_def_unflatten(PyObject* self, PyObject* given) {
     return number ? call_held(explain_count, self, number.get()).release() : nullptr;
   }
   if (tree->key == Py_None) return Py_NewRef(PySequence_Fast_GET_ITEM(leaves.get(), 0));
-  // A list may be changed by the user's functions that put nodes together; a tuple may not.
+  // A list may be mutated by user functions that unflatten nodes; a tuple may not.
   if (PyList_CheckExact(leaves.get())) leaves = Ref::own(PyList_AsTuple(leaves.get()));
   if (!leaves) return nullptr;
   PyObject** items = PySequence_Fast_ITEMS(leaves.get());
@@ -230,7 +231,7 @@ PyMethodDef tree_def_methods[] = {
     {nullptr},
 };
 
-// Sort the arguments of a call by name; those not given stay as they are. False with an exception
+// Sort the arguments of a call by name; missing ones are left unchanged. False with an exception
 // set.
 template <size_t N>
 bool take_arguments(PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames,
