@@ -106,7 +106,7 @@ PyMemberDef members[] = {
     {"_committed", T_BOOL, offsetof(ArrayData, committed), READONLY,
      "Whether it was placed on purpose."},
     {"_is_part", T_BOOL, offsetof(ArrayData, is_part), READONLY,
-     "Whether its buffer is a part of one on several devices."},
+     "Whether its buffer is a shard of one on several devices."},
     {nullptr},
 };
 
@@ -198,16 +198,15 @@ PyObject* array_let_go(PyObject* self, PyObject*) {
 
 PyMethodDef array_methods[] = {
     {"_data", array_data, METH_NOARGS,
-     "Return the view of the values, the buffer and its memory, as they are at one time."},
+     "Return a consistent snapshot: the view of the values, the buffer and its memory."},
     {"_settle", array_settle, METH_VARARGS,
      "Exchange the buffer that was seen for one in another memory with the same values, and keep "
      "the view or not; "
      "False if the array has another buffer by now, or was deleted."},
     {"_note", array_note, METH_VARARGS, "Keep the view of a buffer, if that is the array's still."},
     {"_note_part", array_note_part, METH_NOARGS,
-     "Note that the buffer is a part of one on several devices."},
-    {"_let_go", array_let_go, METH_NOARGS,
-     "Forget the values. Who uses them still has them to the end."},
+     "Record that the buffer is a shard of one on several devices."},
+    {"_let_go", array_let_go, METH_NOARGS, "Drop the values. Other owners keep them alive."},
     {nullptr},
 };
 
@@ -217,7 +216,7 @@ int array_getbuffer(PyObject* self, Py_buffer* view, int flags) {
   Ref aval = Ref::borrow(reinterpret_cast<ArrayData*>(self)->aval);
   Ref dtype = Ref::own(PyObject_GetAttrString(aval.get(), "dtype"));
   if (dtype && !PyArray_DescrCheck(dtype.get())) {
-    PyErr_SetString(PyExc_BufferError, "random keys are no numbers");
+    PyErr_SetString(PyExc_BufferError, "random keys are not numbers");
   }
   if (PyErr_Occurred()) {
     view->obj = nullptr;
@@ -259,7 +258,7 @@ PyMethodDef functions[] = {
      "Set what returns the values of an array on the host, waiting for them; for buffers another "
      "function."},
     {"set_array_classes", set_array_classes, METH_VARARGS,
-     "Set the classes of arrays that were never placed, and of placed ones."},
+     "Set the classes of unplaced and placed arrays."},
     {nullptr},
 };
 

@@ -582,7 +582,7 @@ bool describe(PyObject* object, PyObject* aval, Leaf& leaf) {
 
 bool is_argument(Py_ssize_t position, Py_ssize_t most) {
   if (0 <= position && position < most) return true;
-  PyErr_SetString(PyExc_IndexError, "a call has no argument of that number");
+  PyErr_SetString(PyExc_IndexError, "a call has no argument with that number");
   return false;
 }
 
@@ -833,7 +833,7 @@ void callable_dealloc(PyObject* self) {
 
 PyMethodDef callable_methods[] = {
     {"remember", callable_remember, METH_VARARGS,
-     "Let calls like one that was made run a program without asking again."},
+     "Let calls that match an earlier one run its program directly."},
     {"forget_calls", callable_forget, METH_NOARGS, "Forget the calls remembered."},
     {nullptr},
 };
@@ -848,7 +848,7 @@ PyTypeObject callable_type = {
     .tp_flags =
         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
     .tp_doc =
-        "A function whose calls are remembered; `_call(args, kwargs)` makes those that are not.",
+        "A function whose calls are cached; `_call(args, kwargs)` handles those that are not.",
     .tp_traverse = callable_traverse,
     .tp_clear = callable_clear,
     .tp_methods = callable_methods,
@@ -878,7 +878,7 @@ PyObject* set_static_key(PyObject*, PyObject* function) {
 PyMethodDef functions[] = {
     {"set_static_key", set_static_key, METH_O, "Set what makes comparable keys of static values."},
     {"call_directly", call_directly, METH_O,
-     "Decorate a subclass of Callable: its instances are called without a tuple."},
+     "Decorate a subclass of Callable: its instances are called by vectorcall."},
     {nullptr},
 };
 

@@ -84,7 +84,7 @@ PyObject* register_symbols(PyObject*, PyObject* image) {
 
 PyMethodDef functions[] = {
     {"register_symbols", register_symbols, METH_O,
-     "Let debuggers read the names in an object; return what keeps them there."},
+     "Register the symbols of an object with debuggers; return what keeps them registered."},
     {nullptr},
 };
 

@@ -486,7 +486,7 @@ PyObject* plan_statistics(PyObject*, PyObject*) {
 
 PyMethodDef functions[] = {
     {"set_planner", set_planner, METH_O,
-     "Set what makes plans: `plan(function, args, kwargs, result)`."},
+     "Set the function that creates plans: `plan(function, args, kwargs, result)`."},
     {"forget_plans", forget_plans, METH_NOARGS, "Forget all plans."},
     {"limit_plans", limit_plans, METH_O, "Set the bytes that plans may take together."},
     {"plan_statistics", plan_statistics, METH_NOARGS,
@@ -509,7 +509,7 @@ PyTypeObject eager_type = {
     .tp_setattro = PyObject_GenericSetAttr,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
                 Py_TPFLAGS_METHOD_DESCRIPTOR,
-    .tp_doc = "A function of arrays whose calls outside of transformations run plans.",
+    .tp_doc = "A function of arrays whose calls run plans outside of transformations.",
     .tp_traverse = eager_traverse,
     .tp_clear = eager_clear,
     .tp_weaklistoffset = offsetof(EagerFunction, weakrefs),

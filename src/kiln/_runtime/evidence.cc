@@ -82,7 +82,7 @@ bool is_as_noted(PyObject* part, PyObject* root) {
 // functions_are_as_noted(parts, root)
 PyObject* functions_are_as_noted(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count != 2 || !PyTuple_Check(args[0])) {
-    PyErr_SetString(PyExc_TypeError, "functions are compared with a tuple of what was noted");
+    PyErr_SetString(PyExc_TypeError, "functions are compared with a tuple of evidence");
     return nullptr;
   }
   bool all = true;
@@ -97,7 +97,7 @@ PyMethodDef functions[] = {
     {"functions_are_as_noted",
      reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(functions_are_as_noted)),
      METH_FASTCALL,
-     "Tell whether functions are as a reading noted them; the first may be another."},
+     "Tell whether functions match recorded evidence; the first may be another function."},
     {nullptr},
 };
 

@@ -58,7 +58,7 @@ PyObject* to_its_end(PyObject*, PyObject* function) {
 
 PyMethodDef functions[] = {
     {"to_its_end", to_its_end, METH_O,
-     "Return what calls a function from where exceptions are lost, such as the death of an object: "
+     "Return a callable that calls a function where exceptions are lost, such as in a finalizer: "
      "an interrupt is raised after it, and what was interrupted is called a second time."},
     {nullptr},
 };

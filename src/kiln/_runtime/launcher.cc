@@ -84,11 +84,11 @@ PyMemberDef launcher_members[] = {
     {"_execute", T_OBJECT_EX, offsetof(Launcher, execute), 0, "buffers -> results"},
     {"_turns", T_OBJECT, offsetof(Launcher, turns), 0, "`Turns` that launches wait for, or None."},
     {"_launches_alone", T_BOOL, offsetof(Launcher, launches_alone), 0,
-     "Whether nothing else is launched meanwhile."},
+     "Whether nothing else may be launched meanwhile."},
     {"_runs_alone", T_BOOL, offsetof(Launcher, runs_alone), 0,
-     "Whether that lasts until the run has ended; calls wait for it."},
+     "Whether that holds until the run has ended; calls wait for it."},
     {"_is_slow", T_BOOL, offsetof(Launcher, is_slow), 0,
-     "Whether the next call leaves the main thread."},
+     "Whether the next call runs on another thread than the main one."},
     {"_calls_host", T_BOOL, offsetof(Launcher, calls_host), 0, "Whether programs call Python."},
     {nullptr},
 };
@@ -105,9 +105,9 @@ PyObject* set_launch_apart(PyObject*, PyObject* function) {
 
 PyMethodDef functions[] = {
     {"set_launch_apart", set_launch_apart, METH_O,
-     "Set what launches on another thread: (launcher, buffers)."},
+     "Set the function that launches on another thread: (launcher, buffers)."},
     {"set_explain_failure", set_explain_failure, METH_O,
-     "Set what raises an engine's error in kiln's words."},
+     "Set the function that translates an engine's errors."},
     {nullptr},
 };
 
@@ -139,7 +139,7 @@ PyTypeObject launcher_type = {
     .tp_dealloc = launcher_dealloc,
     .tp_call = launcher_call,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-    .tp_doc = "An executable that enqueues a program and hands its results over.",
+    .tp_doc = "An executable that enqueues a program and returns futures of its results.",
     .tp_traverse = launcher_traverse,
     .tp_clear = launcher_clear,
     .tp_members = launcher_members,

@@ -105,7 +105,7 @@ PyMethodDef functions[] = {
     {"loop_of_ufunc", loop_of_ufunc, METH_VARARGS,
      "Return NumPy's loop for types, given as characters, or None."},
     {"loop_named", loop_named, METH_VARARGS,
-     "Return our loop of a name for types, given as characters, or None."},
+     "Return our loop with a name, for types given as characters, or None."},
     {nullptr},
 };
 

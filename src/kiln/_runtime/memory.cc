@@ -151,14 +151,13 @@ PyObject* set_out_of_memory_error(PyObject*, PyObject* error) {
 
 PyMethodDef functions[] = {
     {"set_out_of_memory_error", set_out_of_memory_error, METH_O,
-     "Set the class of the error of a lack of memory."},
+     "Set the class of out-of-memory errors."},
     {"allocate", allocate_memory, METH_O,
-     "Return aligned memory of so many bytes, with undefined contents."},
+     "Return aligned memory of a given size, with undefined contents."},
     {"memory_statistics", memory_statistics, METH_NOARGS,
      "Return the bytes in use, kept and to keep at most, the number of allocations, and how many "
      "were reused."},
-    {"release_memory", release_memory, METH_NOARGS,
-     "Give the memory that nobody holds back to the system."},
+    {"release_memory", release_memory, METH_NOARGS, "Return unused memory to the system."},
     {"limit_memory", limit_memory, METH_O, "Set how many bytes that nobody holds are kept."},
     {nullptr},
 };

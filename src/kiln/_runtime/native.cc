@@ -95,7 +95,7 @@ int native_init(PyObject* object, PyObject* args, PyObject* kwargs) {
     return -1;
   }
   if (threads < 0) {
-    PyErr_SetString(PyExc_ValueError, "a number of threads is at least 1, or 0 for the usual one");
+    PyErr_SetString(PyExc_ValueError, "a number of threads is at least 1, or 0 for the default");
     return -1;
   }
   auto made = std::make_unique<NativeSignature>();
@@ -379,7 +379,7 @@ PyTypeObject native_type = {
     .tp_dealloc = native_dealloc,
     .tp_call = native_call,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-    .tp_doc = "A compiled function called by its address.",
+    .tp_doc = "A compiled function, called by address.",
     .tp_traverse = native_traverse,
     .tp_clear = native_clear,
     .tp_init = native_init,

@@ -120,7 +120,7 @@ class Linker {
     const auto header = at<FileHeader>(0);
     if (std::memcmp(header.magic, "\177ELF", 4) != 0 || header.bits != 2 || header.order != 1 ||
         header.type != kRelocatable || header.machine != kX86_64) {
-      return refuse("it is no object of x86-64");
+      return refuse("it is not an x86-64 object");
     }
     if (header.section_size != sizeof(Section) ||
         !holds(header.sections, uint64_t{header.section_count} * sizeof(Section))) {
@@ -286,7 +286,7 @@ class Linker {
 
   bool protect() {
     if (mprotect(memory_, data_, PROT_READ | PROT_EXEC) != 0) {
-      return refuse("its memory must not be executed");
+      return refuse("its memory cannot be made executable");
     }
     if (!is_written_) mprotect(memory_ + data_, size_ - data_, PROT_READ);
     return true;
@@ -329,7 +329,7 @@ PyObject* link_object(PyObject*, PyObject* args) {
 
 PyMethodDef functions[] = {
     {"link_object", link_object, METH_VARARGS,
-     "Put an object into memory; return the address of its entry and what keeps it there, or why "
+     "Load an object; return the address of its entry and its owner, or why "
      "it cannot be linked."},
     {nullptr},
 };

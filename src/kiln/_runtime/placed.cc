@@ -247,7 +247,7 @@ PyObject* set_buffer_at(PyObject*, PyObject* args) {
 
 PyMethodDef functions[] = {
     {"set_buffer_at", set_buffer_at, METH_VARARGS,
-     "Set what brings an array to devices, and what copies it."},
+     "Set the functions that move an array to devices, and that copy it."},
     {nullptr},
 };
 

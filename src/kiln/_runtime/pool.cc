@@ -270,7 +270,7 @@ PyObject* limit_threads(PyObject*, PyObject* given) {
   long threads = PyLong_AsLong(given);
   if (threads < 0 && PyErr_Occurred()) return nullptr;
   if (threads < 0) {
-    PyErr_SetString(PyExc_ValueError, "a number of threads is at least 1, or 0 for the usual one");
+    PyErr_SetString(PyExc_ValueError, "a number of threads is at least 1, or 0 for the default");
     return nullptr;
   }
   chosen_threads.store(static_cast<int32_t>(std::min<long>(threads, kMostThreads)));

@@ -131,7 +131,7 @@ PyMethodDef functions[] = {
     {"processors", python_processors, METH_NOARGS,
      "Return how many processors the process may use."},
     {"processor_quota", python_quota, METH_O,
-     "Return how many processors the control groups described under a root pay for; 0: any "
+     "Return the processor quota of the control groups described under a root; 0: any "
      "number."},
     {"processor_features", python_features, METH_NOARGS,
      "Return whether the processor has each feature that code may need, by LLVM's names."},

@@ -88,9 +88,8 @@ PyMemberDef program_members[] = {
     {"kept", T_OBJECT_EX, offsetof(CompiledProgram, kept), READONLY,
      "The numbers of the inputs it takes, or None for all."},
     {"memory", T_OBJECT_EX, offsetof(CompiledProgram, memory), READONLY,
-     "Where its operands and results are."},
-    {"used", T_LONGLONG, offsetof(CompiledProgram, used), 0,
-     "When it last ran, in the time of `clock`."},
+     "The memory of its operands and results."},
+    {"used", T_LONGLONG, offsetof(CompiledProgram, used), 0, "When it last ran, by `clock`."},
     {nullptr},
 };
 
@@ -130,7 +129,7 @@ PyTypeObject unloaded_type = {
     .tp_basicsize = sizeof(Unloaded),
     .tp_dealloc = unloaded_dealloc,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .tp_doc = "Stands in for an executable that is not in memory: `load()` returns it.",
+    .tp_doc = "A placeholder for an executable that is not in memory: `load()` returns it.",
     .tp_traverse = unloaded_traverse,
     .tp_clear = unloaded_clear,
     .tp_init = unloaded_init,
@@ -175,7 +174,7 @@ PyObject* set_buffer_functions(PyObject*, PyObject* args) {
 
 PyMethodDef functions[] = {
     {"set_buffer_functions", set_buffer_functions, METH_VARARGS,
-     "Set what brings arrays, and scalars, to a memory."},
+     "Set the functions that move arrays and scalars to a memory."},
     {nullptr},
 };
 

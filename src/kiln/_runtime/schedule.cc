@@ -101,7 +101,7 @@ bool read_loop(PyObject* given, Step& step) {
     return refuse("a loop has an axis, and operands as many as it takes");
   }
   if ((core_steps != nullptr) != (shape.core_sizes > 0)) {
-    return refuse("a loop over more than elements has steps, no other has");
+    return refuse("a generalised loop has core strides, no other loop has");
   }
   if (core_steps != nullptr) {
     std::vector<npy_intp> steps;
@@ -159,8 +159,7 @@ bool read_buffer(PyObject* given, Schedule& schedule) {
     if (!PyArray_CheckExact(detail) ||
         !PyArray_ISCARRAY_RO(reinterpret_cast<PyArrayObject*>(detail)) ||
         PyDataType_REFCHK(PyArray_DESCR(reinterpret_cast<PyArrayObject*>(detail)))) {
-      PyErr_SetString(PyExc_TypeError,
-                      "a constant is an array of NumPy's, of numbers in row-major order");
+      PyErr_SetString(PyExc_TypeError, "a constant is a row-major NumPy array of numbers");
       return false;
     }
     PyArrayObject* array = reinterpret_cast<PyArrayObject*>(detail);
@@ -222,11 +221,11 @@ const Buffer* buffer_at(const Schedule& schedule, const BufferOffset& start, boo
   const Buffer& buffer = schedule.buffers[static_cast<size_t>(start.buffer)];
   if (!buffer.is_there || (written && buffer.source != kScratch && buffer.source != kResult)) {
     refuse(written ? "a loop of a plan writes where others read"
-                   : "a plan reads what is not there yet");
+                   : "a plan reads a buffer before it is written");
     return nullptr;
   }
   if (start.offset < 0 || start.offset > buffer.bytes) {
-    refuse("a step of a plan leaves its buffer");
+    refuse("a step of a plan exceeds its buffer");
     return nullptr;
   }
   return &buffer;
@@ -259,10 +258,10 @@ bool is_sound_loop(const Schedule& schedule, const Step& step) {
       }
     }
     if (!step.is_empty && !reach.is_within(buffer->bytes)) {
-      return refuse("a step of a plan leaves its buffer");
+      return refuse("a step of a plan exceeds its buffer");
     }
     if (buffer->aligned < shape.aligned[i] || (apart & (shape.aligned[i] - 1)) != 0) {
-      return refuse("an operand of a loop does not lie as its elements must");
+      return refuse("an operand of a loop is not aligned");
     }
   }
   return true;
@@ -277,7 +276,7 @@ bool is_sound_function(Schedule& schedule, const Step& step) {
     for (size_t axis = 0; axis < view.shape.size(); ++axis) {
       reach.along(view.shape[axis], view.strides[axis]);
     }
-    if (!reach.is_within(buffer->bytes)) return refuse("a step of a plan leaves its buffer");
+    if (!reach.is_within(buffer->bytes)) return refuse("a step of a plan exceeds its buffer");
   }
   for (const View& view : step.made) {
     bool is_known =
@@ -306,7 +305,7 @@ bool is_sound_result(const Schedule& schedule, const Result& result) {
       return (buffer->source != kScratch && buffer->source != kConstant) ||
              refuse("a result has no memory of its own");
   }
-  return refuse("a result is made in one of three ways");
+  return refuse("a result is produced in one of three ways");
 }
 
 }  // namespace
@@ -369,7 +368,7 @@ bool read_schedule(PyObject* args, Schedule& schedule) {
 }
 
 int add_schedule(PyObject* module) {
-  if (add_enumeration(module, "BufferSource", "What the bytes of a buffer of a plan are.",
+  if (add_enumeration(module, "BufferSource", "What a buffer of a plan holds.",
                       {{"INPUT", kInput},
                        {"CONSTANT", kConstant},
                        {"SCRATCH", kScratch},
@@ -382,7 +381,7 @@ int add_schedule(PyObject* module) {
           {{"FRESH", kFresh}, {"SAME", kSame}, {"SHARING", kSharing}}) < 0) {
     return -1;
   }
-  return add_enumeration(module, "Container", "What the results of a plan are returned in.",
+  return add_enumeration(module, "Container", "The container in which a plan returns its results.",
                          {{"SINGLE", kSingle}, {"TUPLE", kTuple}, {"LIST", kList}});
 }
 

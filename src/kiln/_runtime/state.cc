@@ -155,7 +155,7 @@ PyTypeObject override_type = {
     .tp_basicsize = sizeof(Override),
     .tp_dealloc = dealloc_override,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-    .tp_doc = "Changes to the options of the thread that enters it.",
+    .tp_doc = "A context that changes options of the thread that enters it.",
     .tp_traverse = traverse_override,
     .tp_clear = clear_override,
     .tp_methods = override_methods,
@@ -183,7 +183,7 @@ PyTypeObject option_value_type = {
     .tp_basicsize = sizeof(PyObject),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .tp_doc =
-        "A value of the option that its class names in `option`, and a context in which it is.",
+        "A value of the option that its class names in `option`; as a context, it sets the option.",
     .tp_methods = option_value_methods,
     .tp_new = PyType_GenericNew,
 };
@@ -231,7 +231,7 @@ PyTypeObject state_type = {
     .tp_name = "kiln._runtime.State",
     .tp_basicsize = sizeof(PyObject),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .tp_doc = "What the thread that asks has in force.",
+    .tp_doc = "The options, trace and mapped axes in force on the calling thread.",
     .tp_getset = fields,
 };
 
@@ -239,7 +239,7 @@ PyMethodDef functions[] = {
     {"options", options, METH_NOARGS, "Return the options in force on this thread."},
     {"set_base_options", set_base_options, METH_O, "Set the options of threads that change none."},
     {"set_merge", set_merge, METH_O,
-     "Say how changes are made to options: `merge(base, changes)`."},
+     "Set the function that applies changes to options: `merge(base, changes)`."},
     {nullptr},
 };
 

@@ -184,7 +184,7 @@ bool enter(PyObject* key, Levels<Unfinished>& levels) {
   node.kind = kind_of(reinterpret_cast<PyTypeObject*>(node.type()));
   if (!node.kind) {
     if (!PyErr_Occurred()) {
-      PyErr_Format(PyExc_ValueError, "%R is no class of pytree nodes any more", node.type());
+      PyErr_Format(PyExc_ValueError, "%R is no longer a class of pytree nodes", node.type());
     }
     return false;
   }
@@ -289,8 +289,8 @@ int take_apart_as(PyObject* key, PyObject* tree, Compared& found) {
 bool may_enter(size_t depth) {
   if (depth < kDeepest) return true;
   PyErr_Format(PyExc_RecursionError,
-               "taking a pytree apart\nits containers are nested more than %zu deep, or one of "
-               "them holds itself\n"
+               "flattening a pytree\nits containers are nested more than %zu deep, or one of "
+               "them contains itself\n"
                "use lists or arrays instead of chains of containers",
                kDeepest);
   return false;

@@ -133,7 +133,7 @@ PyObject* tree_def_new(PyTypeObject* type, PyObject* args, PyObject*) {
   if (answer < 0) return nullptr;
   if (answer == 0) {
     PyErr_Format(PyExc_ValueError,
-                 "PyTreeDef(%.200R)\nthis is no structure\nuse tree_structure(tree)", key);
+                 "PyTreeDef(%.200R)\nthis is not a structure\nuse tree_structure(tree)", key);
     return nullptr;
   }
   TreeDef* self = reinterpret_cast<TreeDef*>(type->tp_alloc(type, 0));
@@ -227,7 +227,7 @@ PyMethodDef tree_def_methods[] = {
      "Raises: ValueError for too few or too many leaves."},
     {"flatten_up_to", tree_def_flatten_up_to, METH_O,
      "Return the subtrees of a tree that stand where this structure has leaves.\n\n"
-     "Raises: ValueError when the tree does not begin like this structure."},
+     "Raises: ValueError if this structure is not a prefix of the tree."},
     {nullptr},
 };
 
@@ -312,7 +312,7 @@ PyMethodDef functions[] = {
      "tree_flatten_with_path(tree, is_leaf=None, is_leaf_takes_path=False)\n--\n\n"
      "Return (key path, leaf) pairs of a pytree and its structure."},
     {"set_tree_class", set_tree_class, METH_VARARGS,
-     "Set the class of structures and the functions that explain."},
+     "Set the class of structures and the functions that explain errors."},
     {nullptr},
 };
 

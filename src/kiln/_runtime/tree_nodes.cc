@@ -321,9 +321,9 @@ PyObject* forget_leaf_types(PyObject*, PyObject*) {
 
 PyMethodDef functions[] = {
     {"set_tree_tables", set_tree_tables, METH_VARARGS,
-     "Say which classes are nodes and which are leaves."},
+     "Set the tables of node classes and leaf classes."},
     {"forget_leaf_types", forget_leaf_types, METH_NOARGS,
-     "Look classes up again: a leaf's class may be a node's now."},
+     "Forget cached leaf classes: one may have been registered as a node."},
     {nullptr},
 };
 
@@ -335,7 +335,7 @@ PyTypeObject node_kind_type = {
     .tp_basicsize = sizeof(NodeKind),
     .tp_dealloc = node_kind_dealloc,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-    .tp_doc = "How values of one class come apart and are put together.",
+    .tp_doc = "How values of one class are flattened and unflattened.",
     .tp_traverse = node_kind_traverse,
     .tp_clear = node_kind_clear,
     .tp_methods = node_kind_methods,
@@ -385,7 +385,7 @@ bool has_form(Form form, PyObject* value) {
 bool take_apart(NodeKind* kind, PyObject* value, Node& node) {
   Form form = static_cast<Form>(kind->form);
   if (!has_form(form, value)) {
-    PyErr_Format(PyExc_TypeError, "a %.100s does not come apart as its kind says",
+    PyErr_Format(PyExc_TypeError, "a %.100s cannot be flattened as its kind requires",
                  Py_TYPE(value)->tp_name);
     return false;
   }
@@ -441,7 +441,7 @@ int add_tree_nodes(PyObject* module) {
   auto number = [](Form form) { return static_cast<int>(form); };
   if (add_type(module, &node_kind_type) < 0 ||
       add_enumeration(module, "Form",
-                      "The ways in which a node of a pytree comes apart that need no function.",
+                      "The built-in ways to flatten a node of a pytree, which need no function.",
                       {{"CUSTOM", number(Form::kCustom)},
                        {"TUPLE", number(Form::kTuple)},
                        {"LIST", number(Form::kList)},

@@ -87,13 +87,13 @@ PyObject* call_alone(PyObject* self, PyObject* function) {
 }
 
 PyMethodDef methods[] = {
-    {"alone", call_alone, METH_O, "Call a function while nothing else has a turn."},
+    {"alone", call_alone, METH_O, "Call a function while no other thread has a turn."},
     {nullptr},
 };
 
 PyMemberDef members[] = {
     {"_left", T_OBJECT_EX, offsetof(Turns, left), READONLY,
-     "The results of runs that an interrupt has left under way."},
+     "The results of runs that an interrupt left in progress."},
     {nullptr},
 };
 
@@ -103,7 +103,7 @@ PyTypeObject turns_type = {
     .tp_basicsize = sizeof(Turns),
     .tp_dealloc = turns_dealloc,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .tp_doc = "Turns to launch programs: many at once, or one that runs alone, to its end.",
+    .tp_doc = "Turns to launch programs: many concurrently, or one exclusively until it ends.",
     .tp_traverse = turns_traverse,
     .tp_clear = turns_clear,
     .tp_methods = methods,

@@ -249,8 +249,8 @@ PyObject* enter_callback(PyObject*, PyObject*) {
   if (callback_depth++ == 0) ++threads_in_callbacks;
   if (callback_depth <= kDeepest) Py_RETURN_NONE;
   PyErr_Format(PyExc_RecursionError,
-               "a program calls Python, which runs a program that calls Python, and so on\n"
-               "callbacks lie %d deep within each other: XLA can take no more\n"
+               "running a program from a callback that another program called\n"
+               "callbacks are nested %d deep: XLA supports no more\n"
                "compute with NumPy in callbacks, or end the recursion earlier",
                kDeepest);
   return nullptr;
@@ -308,31 +308,31 @@ PyObject* without_arguments(PyObject*, PyObject* function) {
 
 PyMethodDef functions[] = {
     {"without_arguments", without_arguments, METH_O,
-     "Return what calls a function and drops its own arguments, without Python code that a signal "
+     "Return a callable that calls a function and drops its own arguments, without Python code "
+     "that a signal "
      "could strike."},
     {"wait_until_ready", python_wait, METH_O,
-     "Wait until a buffer is ready, deleted or failed; signals arrive."},
+     "Wait until a buffer is ready, deleted or failed, while handling signals."},
     {"block_until_ready", block_until_ready, METH_O, "Wait likewise, and raise what went wrong."},
     {"array_when_ready", array_when_ready, METH_VARARGS,
      "Wait likewise and return a NumPy array of the buffer: (buffer, dtype)."},
     {"check_entry", check_entry, METH_NOARGS,
-     "Raise in the child of a fork; stay if the interpreter ends."},
-    {"is_closed", python_is_closed, METH_NOARGS,
-     "Tell whether not everybody may enter an engine any more."},
+     "Raise in the child of a fork; block if the interpreter shuts down."},
+    {"is_closed", python_is_closed, METH_NOARGS, "Tell whether entry to engines is restricted."},
     {"enter", enter, METH_NOARGS, "Note that this thread enters an engine, if it may."},
     {"enter_library", enter_library, METH_NOARGS,
-     "Note that this thread enters a library that must not be left."},
+     "Record that this thread enters a library in which it must not be ended."},
     {"leave", leave, METH_NOARGS, "Note that this thread has left an engine or a library."},
     {"threads_inside", inside, METH_NOARGS,
      "Return how many threads are inside an engine or a library."},
     {"enter_callback", enter_callback, METH_NOARGS,
-     "Note that an engine calls Python on this thread."},
+     "Record that an engine calls Python on this thread."},
     {"leave_callback", leave_callback, METH_NOARGS, "Note that such a call has ended."},
     {"set_main_thread", set_main_thread, METH_O, "Say on which thread signals are handled."},
     {"close_for_exit", close_for_exit, METH_NOARGS,
      "Let nobody but this thread and callbacks enter an engine."},
     {"close_for_child", close_for_child, METH_O,
-     "In the child of a fork: say what raises at each entry, or None."},
+     "In the child of a fork: set the function that raises at each entry, or None."},
     {nullptr},
 };
 
@@ -398,11 +398,10 @@ bool wait_until(const std::function<bool()>& has_happened) {
     pauses.pause(now(CLOCK_MONOTONIC) - start);
     if (PyErr_CheckSignals() < 0) return false;
     if (wait.is_hopeless()) {
-      PyErr_SetString(
-          PyExc_RecursionError,
-          "a callback runs a program and waits for its result\n"
-          "callbacks within callbacks hold all threads of the engine, and wait for each other\n"
-          "compute with NumPy in callbacks, or return what the next program needs");
+      PyErr_SetString(PyExc_RecursionError,
+                      "a callback runs a program and waits for its result\n"
+                      "nested callbacks occupy all threads of the engine, and wait for each other\n"
+                      "compute with NumPy in callbacks, or return what the next program needs");
       return false;
     }
   } while (!has_happened());

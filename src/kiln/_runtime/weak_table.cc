@@ -129,7 +129,7 @@ void table_dealloc(PyObject* self) {
 PyMethodDef methods[] = {
     {"get", table_get, METH_O, "Return the value of an object, or None."},
     {"put", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(table_put)), METH_FASTCALL,
-     "Keep a value for an object, unless it has one; return the one it has."},
+     "Associate a value with an object, unless it has one; return its value."},
     {"values", table_values, METH_NOARGS, "Return the values of all objects that live."},
     {nullptr},
 };
@@ -143,7 +143,8 @@ PyTypeObject weak_table_type = {
     .tp_dealloc = table_dealloc,
     .tp_as_sequence = &as_sequence,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .tp_doc = "Values of objects, found by identity, for as long as the objects live.",
+    .tp_doc =
+        "Values associated with objects, looked up by identity, for the lifetime of the objects.",
     .tp_traverse = table_traverse,
     .tp_clear = table_clear,
     .tp_methods = methods,

@@ -159,7 +159,8 @@ PyObject* assemble_text(PyObject*, PyObject* argument) {
 
 PyMethodDef functions[] = {
     {"assemble_text", assemble_text, METH_O,
-     "Return the object of a module of LLVM text for x86-64-v4, or why it is not understood."},
+     "Assemble a module of LLVM IR for x86-64-v4; return the object file, or why it is not "
+     "supported."},
     {nullptr},
 };
 
