@@ -1,9 +1,9 @@
-"""From a jaxpr to loops: what lowerings build a function with.
+"""From a jaxpr to loops: the builder that lowerings use.
 
 A value of the program is a `Layout` of a buffer, so operations that only rearrange elements cost
-nothing. Every other equation becomes nests of loops or kernels with results of their own; passes
-then fuse them. The axes of nests over one shape are the same objects, so that equal expressions of
-two such nests are equal nodes.
+nothing. Every other equation becomes loop nests or kernels with their own results; passes then fuse
+them. The axes of nests over one shape are the same objects, so that equal expressions of two such
+nests are equal nodes.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from kiln.ir.types import ShapedArray
 
 
 class Unsupported(Exception):
-    """The program, or a part of it, is not compiled by this engine; the text is the reason."""
+    """This engine does not compile the program, or a part of it; the text is the reason."""
 
 
 class Complex(NamedTuple):
@@ -64,7 +64,7 @@ Lowering = Callable[..., Any]
 
 
 def part_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype of the elements in memory: of a complex number, that of its parts."""
+    """Return the dtype of the elements in memory: for complex numbers, that of the parts."""
     return np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype
 
 
@@ -87,7 +87,7 @@ def machine_type(dtype: np.dtype[Any]) -> str:
 
 
 class Elementwise:
-    """A lowering that calls `map` only: its result may be computed where it is used."""
+    """A lowering that only calls `map`: its result may be computed where it is used."""
 
     __slots__ = ("lower",)
 
@@ -150,7 +150,7 @@ class Builder:
 
     def constant(self, value: Any, dtype: Any) -> Layout:
         """Return a constant's layout."""
-        # NumPy makes a contiguous scalar an array of one element: the shape is the value's.
+        # NumPy makes a contiguous scalar an array of one element: use the shape of the value.
         shape, array = np.shape(value), np.ascontiguousarray(value, dtype)
         key = (array.dtype, shape, array.tobytes())
         found = self._constants.get(key)
@@ -163,7 +163,7 @@ class Builder:
     def literal(self, x: Literal) -> Layout:
         """Return a literal's layout."""
         value, dtype = x.val, x.aval.dtype
-        # Zeros have signs, which equality does not see.
+        # Zeros have signs, which equality ignores.
         is_plain = type(value) in (int, float) and value != 0
         known = self._literals.get((value, dtype)) if is_plain else None
         if known is None:
@@ -180,7 +180,7 @@ class Builder:
         number = value.reshape(())[()]
         if x.dtype.kind == "c" or value.dtype.kind != "c":
             return number
-        # A part of the number is read; whole numbers of it lie between steps of loops.
+        # Only a part of the number is read, but loop strides are multiples of the whole number.
         offset = x.offset.const if isinstance(x.offset, Index) else x.offset
         return number.imag if offset % value.dtype.itemsize else number.real
 
@@ -202,14 +202,14 @@ class Builder:
         return found
 
     def fresh_axis(self, name: str, size: Dim) -> Axis:
-        """Return an axis of its own."""
+        """Return a new axis."""
         self._numbers += 1
         return Axis(f"{name}{self._numbers}", size)
 
     def element(self, x: Layout, at: Sequence[Axis | Index]) -> Index:
         """Return the index of an element, in units of the buffer's elements."""
         item = part_dtype(x.dtype).itemsize
-        # Values of one shape are read at the same places.
+        # Values of one shape are read at the same indices.
         key = (x.offset, x.shape, x.strides, item, tuple(at))
         found = self._elements.get(key)
         if found is None:
@@ -217,7 +217,7 @@ class Builder:
         return found
 
     def read(self, x: Layout, at: Sequence[Axis | Index] = ()) -> Scalar:
-        """Return the element at some axes, or indices; that of a scalar wherever it is read."""
+        """Return the element at some axes, or indices; a scalar is broadcast."""
         if holds_nothing(x.dtype):
             return self.scope.constant(0, "i1")
         if x.buffer.role is Role.CONST and x.buffer.value.size == 1:
@@ -251,7 +251,7 @@ class Builder:
     def stores(
         self, x: Layout, at: Sequence[Axis | Index], value: Scalar, mask: Value | None = None
     ) -> list[Store]:
-        """Return what writes an element."""
+        """Return the store of an element."""
         if holds_nothing(x.dtype):
             return []
         index = self.element(x, at)
@@ -270,7 +270,7 @@ class Builder:
         ordered: bool = False,
         lines: Mapping[Any, float] | None = None,
     ) -> None:
-        """Add a nest of loops, unless it has no point."""
+        """Add a loop nest, unless it has no points."""
         if effects and all(axis.size != 0 for axis in axes):
             made = Nest(axes, effects, ordered=ordered, source=self.source, lines=lines)
             self.body.append(made)
@@ -293,7 +293,7 @@ class Builder:
         return made
 
     def settle(self, *values: Layout) -> None:
-        """Let statements compute what is delayed of some values."""
+        """Add the statements that compute delayed values."""
         for x in values:
             delayed = self._delayed.pop(x.buffer, None)
             if delayed is not None:
@@ -307,7 +307,7 @@ class Builder:
         self.write(made, self.constant(value, made.dtype))
 
     def write(self, to: Layout, x: Layout) -> None:
-        """Copy elements; a scalar goes everywhere."""
+        """Copy elements; a scalar is broadcast."""
         axes = self.axes(to.shape)
         self.nest(axes, self.stores(to, axes, self.read(x, axes)))
 
@@ -322,7 +322,7 @@ class Builder:
     # Kernels.
 
     def place(self, x: Layout) -> Place:
-        """Return where a dense value begins."""
+        """Return the place of a dense value."""
         offset = x.offset if isinstance(x.offset, Index) else Index(x.offset)
         return Place(x.buffer, in_elements(offset, part_dtype(x.dtype).itemsize))
 
@@ -334,7 +334,7 @@ class Builder:
         numbers: Sequence[Dim],
         grain: int | Grain = 0,
     ) -> None:
-        """Call a kernel on dense copies of the operands; a thread takes `grain` rows at a time."""
+        """Call a kernel on dense copies of the operands, with tasks of `grain` rows."""
         given = [self.place(self.dense(x)) for x in operands]
         made = [self.place(x) for x in results]
         self.body.append(Kernel(symbol, given, made, numbers, self.source, grain))
@@ -372,9 +372,9 @@ class Builder:
             given = [read(v) for v in eqn.invars]
             checking, outer = self.checking, (self.source, self.checking.eqn)
             if not self._is_expanding:
-                # What a primitive is made of has no lines of the user's.
+                # The expansion of a primitive has no user lines of its own.
                 self.source, checking.eqn = eqn.source, eqn
-            # What is checked is stored, so that it is seen where it is computed.
+            # Checked values are materialized, so that the check runs where they are computed.
             is_elementwise = isinstance(self._lowerings.get(eqn.primitive), Elementwise)
             if is_elementwise and "nan" not in checking.kinds:
                 results = self.delayed(eqn, given, uses[eqn.outvars[0]])
@@ -392,8 +392,8 @@ class Builder:
         return outs
 
     def delayed(self, eqn: Eqn, operands: Sequence[Layout], uses: int) -> Sequence[Layout]:
-        """Add an elementwise equation; if it is used once, it is computed where it is used."""
-        # In a turn of a loop it may be computed before the loop, unless it is a part of others.
+        """Add an elementwise equation; a result with a single use is computed where it is used."""
+        # Inside a loop it may be hoisted, unless it is part of another expression.
         self._delays = self._depth == 0
         results = self.equation(eqn, operands)
         self._delays = False
@@ -424,7 +424,7 @@ class Builder:
         operands: Sequence[Layout],
         params: Mapping[str, Any],
     ) -> Sequence[Layout]:
-        """Add what a primitive's `expand` makes of operands of some types; return its results."""
+        """Add the program that a primitive's `expand` gives for types; return its results."""
 
         def expanded(*xs: Any) -> Sequence[Any]:
             results = primitive.expand(*xs, **params)
@@ -450,7 +450,7 @@ def function_of(
 ) -> Function:
     """Return a jaxpr without constants as loops, with checks of some kinds.
 
-    With `is_batch_invariant` terms are added in an order that depends on their number alone.
+    With `is_batch_invariant`, terms are added in an order that depends only on their number.
 
     Raises: Unsupported if a part of it cannot be compiled.
     """
@@ -466,7 +466,7 @@ def function_of(
 
 
 def _output(b: Builder, x: Layout, aval: ShapedArray, others: list[Buffer]) -> Buffer:
-    """Return a buffer with the elements of a result and nothing else."""
+    """Return a buffer that contains exactly the elements of a result."""
     is_whole = x.is_dense and b.place(x).index == Index() and x.shape == aval.shape
     whole = is_whole and x.buffer.size == x.size * (2 if x.dtype.kind == "c" else 1)
     if whole and x.buffer.role is not Role.CONST and x.buffer not in others:

@@ -32,7 +32,7 @@ class Checking:
 
     @contextlib.contextmanager
     def inside(self, name: str, source: Source | None) -> Iterator[None]:
-        """Let what is found until the context exits be in a loop."""
+        """Attribute checks added until the context exits to a loop."""
         self.around.append(Around(name, source))
         try:
             yield
@@ -41,7 +41,7 @@ class Checking:
 
     @contextlib.contextmanager
     def nothing(self) -> Iterator[None]:
-        """Check nothing until the context exits: what is computed there may not count."""
+        """Add no checks until the context exits: what is computed there may be discarded."""
         kinds, self.kinds = self.kinds, frozenset()
         try:
             yield
@@ -49,13 +49,13 @@ class Checking:
             self.kinds = kinds
 
     def not_nan(self, b: Builder, number: int, x: Value) -> Value:
-        """Return a part of a result of the equation that is lowered, watched for nan if asked."""
+        """Return a part of a result of the current equation, checked for nan if requested."""
         if "nan" not in self.kinds or self.eqn is None or not is_float(x.dtype):
             return x
         return b.scope.node(CHECKED, x.dtype, (x,), (self._site(b, self.eqn, number, "nan"),))
 
     def in_bounds(self, b: Builder, start: Value, last: Dim, axis: int, size: Dim) -> Value:
-        """Return an index, checked if indices are: whether it is from 0 to `last`."""
+        """Return an index, checked to be between 0 and `last` if indices are checked."""
         if "index" not in self.kinds or self.eqn is None or _is_surely_within(start, last):
             return start
         number = self._site(b, self.eqn, 0, "index", axis, size, last)
@@ -66,10 +66,11 @@ class Checking:
         return b.scope.node(WITHIN, start.dtype, (start, greatest), (number,))
 
     def result(self, b: Builder, eqn: Eqn, number: int, x: Layout, start: int) -> Layout:
-        """Return a result, watched for nan if that is asked; statements from `start` compute it.
+        """Return a result, checked for nan if requested; statements from `start` on compute it.
 
-        What stores its elements stores them checked. What sums is copied by a nest that checks it;
-        of a kernel, which is not fused with others, a nest looks at the result.
+        A nest that stores its elements stores them checked. The result of a reduction is copied by
+        a nest that checks it; the result of a kernel, which is not fused, is checked by another
+        nest.
         """
         buffer = x.buffer
         if "nan" not in self.kinds or eqn.primitive.region:
@@ -89,7 +90,7 @@ class Checking:
             value = b.read(x, axes)
             effects: list[Store] = []
             for i, part in enumerate([value] if isinstance(value, Value) else value):
-                # Only a nan is written again, so that memory is read only.
+                # Only nans are rewritten, so that memory is otherwise only read.
                 found = checked(part)
                 effects.append(Store(buffer, b.element(x, axes) + i, found, found.ne(found)))
             b.nest(axes, effects)

@@ -1,4 +1,4 @@
-"""Values that are checked as they are computed: tests of lanes, notes of sites that fail."""
+"""Values that are checked as they are computed: tests of lanes, and records of failed sites."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def watched(frame: Frame, x: Value, width: int) -> str:
-    """Return the first operand of a check, and note the sites where it fails."""
+    """Return the first operand of a check, and emit the record of the sites where it fails."""
     w, watch = frame.w, frame.watch
     assert watch is not None
     value = x.operands[0]
@@ -21,7 +21,7 @@ def watched(frame: Frame, x: Value, width: int) -> str:
     if x.op == WITHIN:
         (site,) = x.attr
         greatest = frame.operand(x.operands[1], width)
-        # As numbers without a sign those below 0 are the greatest.
+        # As unsigned numbers, negative ones are the greatest.
         flags = frame.w.emit(f"icmp ugt {type_text(value.dtype, width)} {name}, {greatest}")
         outside = _any(frame, flags, width)
 
@@ -53,7 +53,7 @@ def _nans(frame: Frame, x: Value, width: int) -> str:
 
 
 def _any(frame: Frame, flags: str, width: int) -> str:
-    """Return whether a flag is set of a lane that counts."""
+    """Return whether a flag is set in an active lane."""
     if width == 1:
         return flags
     w, kind = frame.w, f"<{width} x i1>"

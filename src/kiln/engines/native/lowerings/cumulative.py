@@ -17,7 +17,7 @@ from kiln.ops import cumulative as ops
 
 
 def _along(primitive: Operation) -> Lowering:
-    """Return the lowering along rows in memory where these have another order than columns."""
+    """Return the lowering along contiguous rows, whose order of terms is not that of columns."""
     usual = by_kernel(primitive)
 
     def lower(

@@ -39,7 +39,7 @@ PASSES: dict[str, Pass] = {
 
 
 def optimized(function: Function, *, checked: bool = False) -> Function:
-    """Run all passes on a function, and return it; with `checked`, check what each leaves.
+    """Run all passes on a function, and return it; with `checked`, verify it after each.
 
     Raises: CheckError if a pass breaks the function.
     """
