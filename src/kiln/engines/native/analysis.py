@@ -75,10 +75,10 @@ def costs_of(statements: Sequence[Statement]) -> tuple[Dim, Dim]:
             touched = sum(b.nbytes for b in (*reads(statement), *writes(statement)))
         else:
             parts = [costs_of(block) for block in blocks(statement)]
-            turns = statement.axis.size if isinstance(statement, Loop) else 1
+            iterations = statement.axis.size if isinstance(statement, Loop) else 1
             together = _greatest if isinstance(statement, Branch) else sum
-            more = turns * together([f for f, _ in parts])
-            touched = turns * together([b for _, b in parts])
+            more = iterations * together([f for f, _ in parts])
+            touched = iterations * together([b for _, b in parts])
         flops += more
         accessed += touched
     return flops, accessed

@@ -100,9 +100,9 @@ def _transpose(x: Layout, *, permutation: Any) -> Layout:
 def _reverse(x: Layout, *, dimensions: Any) -> Layout | None:
     if x.size == 0:
         return None
-    turned = [-s if d in dimensions else s for d, s in enumerate(x.strides)]
+    reversed_strides = [-s if d in dimensions else s for d, s in enumerate(x.strides)]
     start = sum((x.shape[d] - 1) * x.strides[d] for d in dimensions)
-    return x.with_axes(list(zip(x.shape, turned, strict=True)), start)
+    return x.with_axes(list(zip(x.shape, reversed_strides, strict=True)), start)
 
 
 def _squeeze(x: Layout, *, dimensions: Any) -> Layout:

@@ -255,7 +255,7 @@ class _Parser:
             raise self.wrong(
                 f"the axis {name} is counted by nothing"
                 if found is None
-                else f"the axis {name} had {found.size} turns before"
+                else f"the axis {name} had {found.size} iterations before"
             )
         return found
 

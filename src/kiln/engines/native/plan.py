@@ -338,12 +338,12 @@ class _Planner:
             down = x.strides[rows[0]] if sizes[0] != 1 else sizes[1] * across
             across = across if sizes[1] != 1 else item
             return x.with_axes([(sizes[0], down), (sizes[1], across)])
-        turned = x.with_axes([(x.shape[d], x.strides[d]) for d in (*rows, *columns)])
-        if not turned.is_dense:
-            spread_out = self.room(turned.shape, x.dtype)
-            self.copy(turned, spread_out)
-            turned = spread_out
-        return turned.with_axes([(sizes[0], sizes[1] * item), (sizes[1], item)])
+        transposed = x.with_axes([(x.shape[d], x.strides[d]) for d in (*rows, *columns)])
+        if not transposed.is_dense:
+            spread_out = self.room(transposed.shape, x.dtype)
+            self.copy(transposed, spread_out)
+            transposed = spread_out
+        return transposed.with_axes([(sizes[0], sizes[1] * item), (sizes[1], item)])
 
     def by_meaning(self, eqn: Eqn, operands: Sequence[Layout]) -> None:
         """Call the NumPy rule."""

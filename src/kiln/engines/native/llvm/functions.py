@@ -344,7 +344,7 @@ class _Code(CallBuffers):
         code = _Code(self.module, w)
         code.pointers, code.counters, code.start = pointers, counters, w.mark()
         code.rows(loop.body)
-        code.turns(loop, "%begin", "%end")
+        code.iterations(loop, "%begin", "%end")
         code.finish()
 
     def copy(self, copy: Copy, to: str | None = None) -> None:
@@ -358,10 +358,10 @@ class _Code(CallBuffers):
         if not loop.parallel or self.is_part:
             end = self.w.dim(loop.axis.size)
             if is_positive(loop.axis.size):
-                self.turns(loop, "0", end)
+                self.iterations(loop, "0", end)
             else:
                 some = self.w.emit(f"icmp sgt i64 {end}, 0")
-                self.when(some, lambda: self.turns(loop, "0", end))
+                self.when(some, lambda: self.iterations(loop, "0", end))
             return
         self.apart(loop, None, loop.axis.size, grain_of(loop))
 
@@ -375,7 +375,7 @@ class _Code(CallBuffers):
         w.do(f"br label %{after}")
         w.begin(after)
 
-    def turns(self, loop: Loop, begin: str, end: str) -> None:
+    def iterations(self, loop: Loop, begin: str, end: str) -> None:
         """Write a loop over a range that is not empty."""
         w = self.w
         watched = self.watched(loop)
@@ -385,7 +385,7 @@ class _Code(CallBuffers):
         counter, following = w.name(), w.name()
         position = w.mark()
         self.counters[loop.axis] = counter
-        self.turn(loop.body, counter if watched else None)
+        self.iteration(loop.body, counter if watched else None)
         if not loop.parallel:
             self.poll(loop.body)
         del self.counters[loop.axis]
@@ -422,7 +422,7 @@ class _Code(CallBuffers):
         self.watch.stop(self.w, self.iteration)
         return True
 
-    def turn(self, body: list[Statement], iteration: str | None) -> None:
+    def iteration(self, body: list[Statement], iteration: str | None) -> None:
         """Emit one iteration of a loop, and stop after it if checks have failed in it."""
         if iteration is None or self.watch is None:
             self.statements(body)
@@ -443,12 +443,12 @@ class _Code(CallBuffers):
         w.do(f"br label %{head}")
         w.begin(head)
         iteration = None if count is None else w.emit(f"load i64, ptr {count}, align 8")
-        self.turn(loop.condition, iteration)
+        self.iteration(loop.condition, iteration)
         flag = w.emit(f"load i8, ptr {self.pointers[loop.flag]}, align 1")
         some = w.emit(f"icmp ne i8 {flag}, 0")
         w.do(f"br i1 {some}, label %{body}, label %{after}")
         w.begin(body)
-        self.turn(loop.body, iteration)
+        self.iteration(loop.body, iteration)
         if count is not None:
             following = w.emit(f"add i64 {iteration}, 1")
             w.do(f"store i64 {following}, ptr {count}, align 8")
@@ -491,7 +491,7 @@ def _shared(
     code.start = w.mark()
     if isinstance(statement, Loop):
         code.rows(statement.body)
-        code.turns(statement, "%begin", "%end")
+        code.iterations(statement, "%begin", "%end")
     else:
         assert plan is not None
         code.nest_here(statement, plan, "%begin", "%end")

@@ -61,13 +61,13 @@ def grain_of(loop: Loop) -> int | Grain:
     return grain if 2 * grain <= loop.axis.size else 0
 
 
-def _nests(statements: Sequence[Statement], turns: Dim) -> Iterator[tuple[Nest, Dim]]:
+def _nests(statements: Sequence[Statement], iterations: Dim) -> Iterator[tuple[Nest, Dim]]:
     """Iterate over the nests inside loops, each with the points it computes in all iterations."""
     for each in statements:
         if isinstance(each, Nest):
-            yield each, turns * each.points
+            yield each, iterations * each.points
         elif isinstance(each, Loop):
-            yield from _nests(each.body, turns * each.axis.size)
+            yield from _nests(each.body, iterations * each.axis.size)
 
 
 def in_registers(function: Function) -> list[Buffer]:

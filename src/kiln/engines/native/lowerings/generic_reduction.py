@@ -55,9 +55,9 @@ def _folded(
     with b.block() as body:
         for x, start in zip(state, starts, strict=True):
             b.write(x, start)
-        with b.block() as turn:
+        with b.block() as iteration:
             assign(b, state, step(state))
-        _around(b, reduced, turn)
+        _around(b, reduced, iteration)
         for x, value in zip(made, state, strict=True):
             b.write(_at(x, [axis_index(axis) for axis in kept]), value)
     _around(b, kept, body)

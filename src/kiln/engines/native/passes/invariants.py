@@ -148,7 +148,7 @@ def _is_dear(statement: Statement) -> bool:
 # Operands of sums.
 
 
-def turn_summed(function: Function) -> None:
+def transpose_summed(function: Function) -> None:
     """Transpose operands that loops sum along strided elements, once before each loop."""
     if any(map(blocks, function.body)):
         _turn(function.body, Touches(function))
@@ -227,9 +227,9 @@ def _copied(x: Value, last: Axis, nest: Nest) -> tuple[Value, Nest]:
     for axis in reversed(axes):
         terms.append((axis, step))
         step *= axis.size
-    turned = Buffer(f"{buffer.name}t", buffer.dtype, step, Role.TEMP)
+    transposed = Buffer(f"{buffer.name}t", buffer.dtype, step, Role.TEMP)
     place = Index(0, terms)
     return (
-        load(x.scope, turned, place),
-        Nest(axes, [Store(turned, place, x)], source=nest.source),
+        load(x.scope, transposed, place),
+        Nest(axes, [Store(transposed, place, x)], source=nest.source),
     )

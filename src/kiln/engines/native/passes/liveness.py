@@ -114,13 +114,15 @@ class Liveness:
             case Loop():
                 # What an iteration needs from the previous iteration is what it needs from before
                 # the loop.
-                turn = self._effect_of_block(statement.body)
+                iteration = self._effect_of_block(statement.body)
                 runs = is_positive(statement.axis.size)
-                return _Effect(turn.needs, self.sharing(statement, turn.ends) if runs else set())
+                return _Effect(
+                    iteration.needs, self.sharing(statement, iteration.ends) if runs else set()
+                )
             case While():
                 condition = self._effect_of_block(statement.condition)
-                turn = self._effect_of_block(statement.body)
-                again = self._of_interest({statement.flag}) | turn.needs
+                iteration = self._effect_of_block(statement.body)
+                again = self._of_interest({statement.flag}) | iteration.needs
                 return _Effect(condition.before(again), condition.ends)
             case Branch():
                 each = [self._effect_of_block(block) for block in statement.blocks]
@@ -140,14 +142,14 @@ class Liveness:
                 self.after[statement] = set(live)
             match statement:
                 case Loop():
-                    turn = self._of_blocks[id(statement.body)]
-                    top = self.carried[statement] = turn.before(live)
+                    iteration = self._of_blocks[id(statement.body)]
+                    top = self.carried[statement] = iteration.before(live)
                     self._note(statement.body, live | top)
                 case While():
                     condition = self._of_blocks[id(statement.condition)]
-                    turn = self._of_blocks[id(statement.body)]
+                    iteration = self._of_blocks[id(statement.body)]
                     after = live | self._of_interest({statement.flag})
-                    after |= turn.before(condition.before(after))
+                    after |= iteration.before(condition.before(after))
                     top = self.carried[statement] = condition.before(after)
                     self._note(statement.condition, after)
                     self._note(statement.body, top)

@@ -231,9 +231,9 @@ def _sum_of_rows(
             lines=nest.lines,
         )
     ]
-    turns = (count - head) // 4
-    if turns:
-        step = Axis("row", turns)
+    iterations = (count - head) // 4
+    if iterations:
+        step = Axis("row", iterations)
         place = first + head + axis_index(step) * 4
         effects = _added(nest, rows, place, 4, row, scope, fresh=False)
         body.append(

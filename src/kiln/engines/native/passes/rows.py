@@ -31,7 +31,7 @@ from kiln.ir.sizes import Dim
 
 MOST_ROW_BYTES = 1 << 15
 """A longer row is not kept on the stack."""
-MOST_IN_TURN = 1 << 13
+MOST_PER_ITERATION = 1 << 13
 """An iteration of this many points is itself a loop over rows, if it has an axis for them."""
 FEWEST_IN_ROW = 1 << 6
 """But not if those rows are shorter than this: vectors would not be full."""
@@ -66,13 +66,13 @@ def _grouped(
             found.extend(nests)
             return
         axis = nests[0].axes[0]
-        turn = max(estimate(nest.points) for nest in nests) // estimate(axis.size)
-        if outer and turn < FEWEST_IN_ROW:
+        iteration = max(estimate(nest.points) for nest in nests) // estimate(axis.size)
+        if outer and iteration < FEWEST_IN_ROW:
             found.extend(nests)
             return
         loop = Loop(axis, list(nests), parallel=True, source=nests[0].source)
         _contract(loop, touches, outer)
-        if turn >= MOST_IN_TURN:
+        if iteration >= MOST_PER_ITERATION:
             _grouped(loop.body, touches, 0, (*outer, axis))
         found.append(loop)
 

@@ -34,7 +34,7 @@ FEWEST_APART = 16
 """Elements this far apart share few or no cache lines."""
 
 
-def turn_operands(function: Function) -> None:
+def transpose_operands(function: Function) -> None:
     """Materialize the transposed operands of all nests."""
     _turn(function.body)
 
