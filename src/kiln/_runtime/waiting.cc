@@ -202,7 +202,8 @@ PyObject* array_when_ready(PyObject*, PyObject* args) {
   const Py_buffer* bytes = PyMemoryView_GET_BUFFER(view.get());
   if (bytes->itemsize != PyDataType_ELSIZE(dtype) || bytes->ndim > NPY_MAXDIMS ||
       PyDataType_REFCHK(dtype)) {
-    return PyErr_Format(PyExc_BufferError, "a buffer with elements of %zd bytes is no array of %R",
+    return PyErr_Format(PyExc_BufferError,
+                        "a buffer with elements of %zd bytes is not an array of %R",
                         bytes->itemsize, dtype);
   }
   npy_intp shape[NPY_MAXDIMS];

@@ -82,7 +82,7 @@ def _element(stack: Lowered) -> Lowered:
 
 
 def _stack(ys: Lowered) -> Any:
-    """Return a stack of values, one of each turn, as one value."""
+    """Return a stack of values, one per iteration, as one value."""
     kind: Any = ys.kind
     if type(kind).inc_rank is not HiType.inc_rank:
         size = ys.arrays[0].shape[0] if ys.arrays else None

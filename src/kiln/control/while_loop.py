@@ -206,11 +206,11 @@ class While(Region):
         )
         cond_consts, body_consts, carry = split_by_counts(operands, nc, nb)
 
-        def turn(carry: Sequence[Keys]) -> Sequence[Keys]:
+        def iteration(carry: Sequence[Keys]) -> Sequence[Keys]:
             key_uses.run_body("while_loop cond", condition, [*cond_consts, *carry])
             return key_uses.run_body("while_loop body", body, [*body_consts, *carry])
 
-        return list(key_uses.after_turns(turn, carry, None))
+        return list(key_uses.after_iterations(iteration, carry, None))
 
     def programs(self, operands: Sequence[Any], **params: Any) -> Any:
         nc, nb = params["cond_nconsts"], params["body_nconsts"]

@@ -70,7 +70,7 @@ class Program(Record):
 
     @property
     def threads(self) -> int:
-        """On how many threads it runs; 0 for the usual number."""
+        """On how many threads it runs; 0 means the default."""
         return int(dict(self.compiler_options).get(THREADS, 0))
 
     @property
@@ -352,7 +352,7 @@ class StoringEngine(Engine, Protocol):
         ...
 
     def when_improved(self, executable: Any, callback: Callable[[], None]) -> None:
-        """Call a function each time that the code of an executable was replaced by better code."""
+        """Call a function whenever optimized code replaces the code of an executable."""
         ...
 
     def from_stored(self, program: Program, stored: bytes) -> Executable:

@@ -105,7 +105,7 @@ Attribute = tuple[Any, ...]
 def attributes_of(values: Mapping[str, Any], what: str) -> tuple[tuple[str, Attribute], ...]:
     """Return named values as attributes of a call, in alphabetical order.
 
-    Raises: TypeError for a value that is no number, string, array, or dict or list of them.
+    Raises: TypeError for a value that is not a number, string, array, or dict or list of them.
     """
     return tuple((name, _attribute(values[name], f"{what}: {name}")) for name in sorted(values))
 

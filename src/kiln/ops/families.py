@@ -210,7 +210,7 @@ class Accurate(Elementwise):
 
 
 class Comparison(Elementwise):
-    """Equality; keys of four words, whose elements are no numbers, are compared word by word."""
+    """Equality; keys of four words, whose elements are not numbers, are compared word by word."""
 
     def bind(self, *args: Any, **params: Any) -> Any:
         found = {aval_of(x).dtype for x in args}

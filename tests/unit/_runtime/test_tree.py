@@ -1,4 +1,4 @@
-"""Pytrees taken apart and put together by the runtime agree with their definition in Python."""
+"""Pytrees flattened and unflattened by the runtime agree with their definition in Python."""
 
 from __future__ import annotations
 

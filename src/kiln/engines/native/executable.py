@@ -123,7 +123,7 @@ class NativeCode:
 
     @property
     def written(self) -> Written:
-        """The program as loops and LLVM text."""
+        """The program as loops and LLVM IR."""
         return self._kept or self.source()
 
     @property
@@ -186,7 +186,7 @@ class NativeCode:
             raise ValueError(
                 three_lines(
                     f"as_text('profile') of {self.name}",
-                    "the program does not measure itself",
+                    "the program is not instrumented",
                     "set KILN_PROFILE=1, or kiln.config.update('profile', True), and compile again",
                 )
             )

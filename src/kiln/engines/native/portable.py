@@ -102,7 +102,7 @@ def to_bytes(executable: NativeExecutable | SizedExecutable) -> bytes:
         raise ValueError(
             three_lines(
                 f"storing the compiled program {program.name}",
-                "it measures itself, and its figures are in the memory of this process",
+                "it is instrumented, and its counters are in the memory of this process",
                 "compile it without KILN_PROFILE",
             )
         )

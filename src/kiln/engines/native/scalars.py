@@ -1,4 +1,4 @@
-"""Scalar expressions: what a nest of loops computes at one point of its domain.
+"""Scalar expressions: what a loop nest computes at one point of its domain.
 
 A `Value` is a node of an acyclic graph. Equal nodes of one `Scope` are one object, so common
 subexpressions are shared as soon as they are written, and equality is identity. Arithmetic is that

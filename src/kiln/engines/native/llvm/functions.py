@@ -385,7 +385,7 @@ class _Code(CallBuffers):
         counter, following = w.name(), w.name()
         position = w.mark()
         self.counters[loop.axis] = counter
-        self.iteration(loop.body, counter if watched else None)
+        self.one_iteration(loop.body, counter if watched else None)
         if not loop.parallel:
             self.poll(loop.body)
         del self.counters[loop.axis]
@@ -422,7 +422,7 @@ class _Code(CallBuffers):
         self.watch.stop(self.w, self.iteration)
         return True
 
-    def iteration(self, body: list[Statement], iteration: str | None) -> None:
+    def one_iteration(self, body: list[Statement], iteration: str | None) -> None:
         """Emit one iteration of a loop, and stop after it if checks have failed in it."""
         if iteration is None or self.watch is None:
             self.statements(body)
@@ -443,12 +443,12 @@ class _Code(CallBuffers):
         w.do(f"br label %{head}")
         w.begin(head)
         iteration = None if count is None else w.emit(f"load i64, ptr {count}, align 8")
-        self.iteration(loop.condition, iteration)
+        self.one_iteration(loop.condition, iteration)
         flag = w.emit(f"load i8, ptr {self.pointers[loop.flag]}, align 1")
         some = w.emit(f"icmp ne i8 {flag}, 0")
         w.do(f"br i1 {some}, label %{body}, label %{after}")
         w.begin(body)
-        self.iteration(loop.body, iteration)
+        self.one_iteration(loop.body, iteration)
         if count is not None:
             following = w.emit(f"add i64 {iteration}, 1")
             w.do(f"store i64 {following}, ptr {count}, align 8")
