@@ -318,7 +318,7 @@ def _example_by_example(
     """Return a condition that holds if any example's does, and a body that updates only those.
 
     The given body takes flags of which examples go on before its operands; the `kept` carries of
-    the others it leaves alone by itself. It runs the others on operands of one that goes on, if
+    it leaves the others unchanged anyway. It runs the others on operands of one that goes on, if
     `replaced` has the mapped axes of the operands.
     """
     key = ("while example by example", cond, nc, tuple(replaced))

@@ -28,7 +28,8 @@ class Registration(NamedTuple):
 
 
 class ForeignTarget:
-    """A name that programs call; one object for each, so that programs of a process are told apart.
+    """A name that programs call; one object per name, so that programs of a process are
+    distinguished.
 
     It is no value that other processes know: what is compiled for it is not kept on disk.
     """
