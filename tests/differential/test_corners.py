@@ -26,7 +26,7 @@ SEEDED = [f"jax.random.{make}" for make in ("PRNGKey({})", "key_data(jax.random.
 STAGED = ["jax.jit(lambda: jax.random.PRNGKey({}))()", "jax.jit(jax.random.PRNGKey)({})"]
 
 GROUPS = {
-    "keys are not numbers": """
+    "keys are no numbers": """
         int(jax.random.key(0))
         float(jax.random.key(0))
         complex(jax.random.key(0))

@@ -288,7 +288,7 @@ ODD = (
 """Values that are not arrays, and some that may be; all know the first eight for what they are."""
 
 WITH_ODD = {
-    "auxiliary outputs that are not arrays": """
+    "auxiliary outputs that are no arrays": """
         (lambda o: jax.grad(lambda x: (x * x, o), has_aux=True)(f())[1] is o)(ODD)
         (lambda o: jax.grad(lambda x, y: (x * x, y), has_aux=True)(f(), o)[1] is o)(ODD)
         (lambda o: jax.value_and_grad(lambda x: (x * x, {'a': o}), has_aux=True)(f())[0][1]['a'] is o)(ODD)
