@@ -48,7 +48,7 @@ help:
 	@echo "make bench-suite  time kiln beside jax, torch, NumPy and numba; ROWS=\"selu sort\" PEERS=kiln,jax"
 	@echo "make bench-scale  compile a large training step for up to 512 virtual devices, beside jax"
 	@echo "make bench-programs  time programs of libraries from start to end, on kiln and on jax"
-	@echo "make lint       ruff, mypy, pyright over a program of a user, and clang-format"
+	@echo "make lint       ruff, mypy, pyright over a program of a user, clang-format, and the words of docs/style.md"
 	@echo "make format     format Python and C++ as make lint wants it"
 	@echo "make hooks      let git run both before each commit, and tests/structure before each push"
 	@echo "make docs       write the generated parts of docs/ again"
@@ -144,6 +144,7 @@ lint: $(VENV)/.has-lint
 	$(RUN) -m mypy
 	$(RUN) -m basedpyright --pythonpath $(RUN)
 	$(VENV)/bin/clang-format --dry-run --Werror $(SOURCES)
+	$(RUN) -m tests.structure.words
 
 format: $(VENV)/.has-lint
 	$(RUN) -m ruff format .

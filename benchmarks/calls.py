@@ -76,7 +76,7 @@ def numpy_leaf(lib: Library) -> Callable[[], Any]:
 
 
 def large_numpy_leaf(size: int) -> Callable[[Library], Callable[[], Any]]:
-    """Return what makes a call with a NumPy array of so many bytes."""
+    """Return what makes a call with a NumPy array of this size."""
 
     def make(lib: Library) -> Callable[[], Any]:
         f = lib.root.jit(lambda x: x + 1)

@@ -1,7 +1,7 @@
 """Train a transformer to continue a book letter by letter, written with kiln.linen.
 
 The book is `data/alice.txt`; its last tenth is held out. The layers are one `scan` over a block
-whose activations are computed again in the backward pass (`remat`). Afterwards the same network,
+whose activations are recomputed in the backward pass (`remat`). Afterwards the same network,
 behind `linen.jit` and with a cache of keys and values, writes a text letter by letter. Shows a
 progress bar, prints the loss on the held-out text, and draws the loss curve into
 `char_transformer.png`.

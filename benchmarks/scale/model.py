@@ -35,7 +35,7 @@ def expected(sizes: Sizes, mesh: Mapping[str, int]) -> dict[str, int]:
     """Return the bytes that one device hands over in a step, along each axis.
 
     Every layer adds up its activations along `tensor` five times for each microbatch that passes:
-    twice forward, once more of those when they are computed again, and twice backward. A pipeline
+    twice forward, once more of those when they are recomputed, and twice backward. A pipeline
     of P stages has P - 1 passes more than microbatches.
     """
     stages, parts = mesh["stage"], mesh["tensor"]

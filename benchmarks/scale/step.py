@@ -41,7 +41,7 @@ class Sizes:
     def flops(self) -> float:
         """The operations of a step of one replica: 8 for each weight and token.
 
-        Two forward, four backward and two for the activations that are computed again; those of
+        Two forward, four backward and two for the activations that are recomputed; those of
         attention scores not counted.
         """
         return 8.0 * self.parameters * self.microbatches * self.rows * self.sequence
@@ -120,7 +120,7 @@ def loss(lib: Library, mesh: Any, sizes: Sizes) -> Any:
     spec = root.sharding.PartitionSpec
     stages, replicas = mesh.shape["stage"], mesh.shape["data"]
     onward = [(i, (i + 1) % stages) for i in range(stages)]
-    # Activations of a layer are computed again, and only its input is kept.
+    # Activations of a layer are recomputed, and only its input is kept.
     layer = root.checkpoint(lambda weights, x: _layer(lib, weights, x))
 
     def body(weights: Any, inputs: Any, wanted: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The parts of kiln that run on every call, in C++ (`_runtime/`)."""
+"""The parts of kiln that run on every call, written in C++ (`_runtime/`)."""
 
 from collections.abc import Callable as Function
 from collections.abc import Hashable, Iterable, Sequence
@@ -17,7 +17,7 @@ T = TypeVar("T")
 # state.cc
 
 class State:
-    """What the thread that asks has in force."""
+    """The options, trace and mapped axes in force on the calling thread."""
 
     overrides: dict[str, Any] | None
     root: Any
@@ -30,14 +30,14 @@ class State:
 state: State
 
 class Override:
-    """Changes to the options of the thread that enters it."""
+    """A context that changes options of the thread that enters it."""
 
     def __new__(cls, **changes: Any) -> Self: ...
     def __enter__(self) -> None: ...
     def __exit__(self, *error: object) -> None: ...
 
 class OptionValue:
-    """A value of the option that its class names in `option`, and a context in which it is."""
+    """A value of the option that its class names in `option`; as a context, it sets the option."""
 
     option: ClassVar[str]
     def __enter__(self) -> Self: ...
@@ -50,16 +50,16 @@ def set_merge(merge: Function[[Any, dict[str, Any]], Any], /) -> None: ...
 # contexts.cc
 
 class Assigned:
-    """An attribute of an object of this thread, set in a context."""
+    """A context that sets an attribute of a thread-local object."""
 
     def __new__(cls, target: Any, name: str, value: Any, result: Any = ..., /) -> Self: ...
     def __enter__(self) -> Any: ...
     def __exit__(self, *error: object) -> None: ...
 
 class Changed(Assigned):
-    """An attribute of an object of this thread, changed in a context by a function.
+    """A context that changes an attribute of a thread-local object by a function.
 
-    `change(value)` returns what the attribute is in the context, and what entering that returns.
+    `change(value)` returns the attribute's value inside the context, and the result of `__enter__`.
     """
 
     def __new__(
@@ -67,7 +67,7 @@ class Changed(Assigned):
     ) -> Self: ...
 
 class Listed:
-    """An item that is in a list, for all threads, in a context."""
+    """A context in which a list contains an item, for all threads."""
 
     def __new__(cls, list: list[Any], item: Any, result: Any = ..., /) -> Self: ...
     def __enter__(self) -> Any: ...
@@ -122,7 +122,7 @@ class FlattenedIndexKey:
 # tree_nodes.cc
 
 class Form(IntEnum):
-    """The ways in which a node of a pytree comes apart that need no function."""
+    """The built-in ways to flatten a node of a pytree, which need no function."""
 
     CUSTOM = ...
     TUPLE = ...
@@ -133,7 +133,7 @@ class Form(IntEnum):
     FIELDS = ...
 
 class NodeKind:
-    """How values of one class come apart and are put together."""
+    """How values of one class are flattened and unflattened."""
 
     registered: bool
 
@@ -231,7 +231,7 @@ def from_dlpack(
 # launcher.cc
 
 class Launcher:
-    """An executable that enqueues a program and hands its results over."""
+    """An executable that enqueues a program and returns futures of its results."""
 
     _execute: Any
     _turns: Turns | None
@@ -272,19 +272,18 @@ def set_out_of_memory_error(error: type[BaseException], /) -> None: ...
 # native.cc
 
 class Native:
-    """A compiled function called by its address: `int32_t entry(Call*)` of `native_call.h`.
+    """A compiled function, called by address: `int32_t entry(Call*)` of `native_call.h`.
 
     Types are (dtype, bytes). `shared` and `reused` are pairs (result, operand): a shared result is
-    the operand itself, and compiled code does not write it; a reused one may be given the memory
-    of an operand that the call donates and nobody else holds. `workspace` is a number of bytes,
-    `sizes` are those of named axes. `is_long` tells that other threads should run
-    meanwhile. Its parallel loops run on `threads`, 0 for the usual
-    number. `callbacks` are (function, operand types, result
-    types), each type a (dtype, shape); the function takes ndarrays and returns a sequence of them.
-    `explain(code, site, index, iteration)` raises the error of a check (-2) or a kernel (from 1).
-    After so many `calls`, `improve()` is asked for the address of better code, and its owner; 0
-    calls for never.
-    Called with buffers of host memory, it returns buffers: read-only ndarrays or MemoryBlocks.
+    the operand itself, and compiled code does not write it; a reused one may take the memory of an
+    operand that the call donates and that has no other owner. `workspace` is a number of bytes,
+    `sizes` are those of named axes. `is_long` means that a call releases the GIL. Its parallel
+    loops run on `threads` threads; 0 means the default number. `callbacks` are (function, operand
+    types, result types), each type a (dtype, shape); the function takes ndarrays and returns a
+    sequence of them. `explain(code, site, index, iteration)` raises the error of a check (-2) or a
+    kernel (from 1). After `calls` calls, `improve()` returns the address of optimized code and its
+    owner; 0 means never. Called with buffers of host memory, it returns buffers: read-only ndarrays
+    or MemoryBlocks.
     """
 
     def __init__(
@@ -359,7 +358,7 @@ def loop_named(name: str, types: str, /) -> Loop | None: ...
 # schedule.cc
 
 class BufferSource(IntEnum):
-    """What the bytes of a buffer of a plan are."""
+    """What a buffer of a plan holds."""
 
     INPUT = ...
     CONSTANT = ...
@@ -368,14 +367,14 @@ class BufferSource(IntEnum):
     FROM_FUNCTION = ...
 
 class Outcome(IntEnum):
-    """How a result of a plan is made: of a buffer, it is an input, of the memory of an input."""
+    """How a plan produces a result: from a buffer, as an input, or from the memory of an input."""
 
     FRESH = ...
     SAME = ...
     SHARING = ...
 
 class Container(IntEnum):
-    """What the results of a plan are returned in."""
+    """The container in which a plan returns its results."""
 
     SINGLE = ...
     TUPLE = ...
@@ -402,7 +401,7 @@ class Plan:
 # eager.cc
 
 class EagerFunction:
-    """A function of arrays whose calls outside of transformations run plans."""
+    """A function of arrays whose calls run plans outside of transformations."""
 
     __wrapped__: Function[..., Any]
     __name__: str
@@ -448,7 +447,7 @@ def set_buffer_functions(buffer_for: Any, new_buffer: Any, /) -> None: ...
 # call.cc
 
 class Callable:
-    """A function whose calls are remembered; `_call(args, kwargs)` makes those that are not."""
+    """A function whose calls are cached; `_call(args, kwargs)` handles those that are not."""
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any: ...
     def remember(
@@ -476,7 +475,7 @@ def to_its_end(function: Function[..., Any], /) -> Function[..., Any]: ...
 # turns.cc
 
 class Turns:
-    """Turns to launch programs: many at once, or one that runs alone, to its end."""
+    """Turns to launch programs: many concurrently, or one exclusively until it ends."""
 
     @property
     def _left(self) -> list[Any]: ...
@@ -529,7 +528,7 @@ def load_blas(path: str, prefix: str, suffix: str, /) -> None: ...
 # weak_table.cc
 
 class WeakTable:
-    """Values of objects, found by identity, for as long as the objects live."""
+    """Values associated with objects, looked up by identity, for the lifetime of the objects."""
 
     def get(self, key: Any, /) -> Any: ...
     def put(self, key: Any, value: Any, /) -> Any: ...

@@ -166,7 +166,7 @@ def is_initialized() -> bool:
 def shutdown() -> None:
     """Wait for the other processes to come to their ends, and leave them.
 
-    The end of the interpreter does the same. No program of several processes runs afterwards.
+    The shutdown of the interpreter does the same. No program of several processes runs afterwards.
 
     Raises: PeerError if one of them has failed, or does not come in time.
     """

@@ -142,7 +142,7 @@ with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     pid = os.fork()
     if pid == 0:
-        # An ordinary end of the interpreter, not os._exit.
+        # An ordinary shutdown of the interpreter, not os._exit.
         sys.exit(3)
     assert wait(pid) == 3
 (caught,) = [w for w in caught if w.category is RuntimeWarning]

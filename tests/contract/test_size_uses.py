@@ -1,7 +1,7 @@
 """Section 5.5: a named size used as a Python number raises, or is right for all sizes.
 
-Not so: texts of a size are its name, `type(n)` is no int, and a method of an int that is given a
-size (`(3).__eq__(n)`) returns NotImplemented.
+Not so: texts of a size are its name, `type(n)` is not an int, and a method of an int that is given
+a size (`(3).__eq__(n)`) returns NotImplemented.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ RIGHT: dict[str, Callable[[Any], Any]] = {
     "numpy sums": lambda n: np.prod((n, 2)) + np.sum([n, 1]) + np.cumsum([n, 2])[1],
     # Comparisons.
     "equal": lambda n: (n == 3) + (n != 5) * 2 + (n == True) * 4,  # noqa: E712
-    "equal to what is no int": lambda n: (n == "3") + (n == None) + (n == 3.5),  # noqa: E711
+    "equal to what is not an int": lambda n: (n == "3") + (n == None) + (n == 3.5),  # noqa: E711
     "equal to a float": lambda n: n == 3.0,
     "equal to a complex": lambda n: n == 3 + 0j,
     "a complex": lambda n: 3 + 0j == n,  # noqa: SIM300

@@ -23,7 +23,7 @@ MAGNITUDES = {
     np.float32: 10.0 ** np.arange(-30, 31, 6),
     np.float64: 10.0 ** np.arange(-240, 241, 48),
 }
-"""By type: their squares are no numbers of it."""
+"""By type: their squares are not numbers of it."""
 MODERATE = np.array([0.01, 0.3, 0.7, 1.1, 2.3, 3.7, 7.1, 8.4, 9.7])
 
 OF_TWO: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]] = {

@@ -285,7 +285,7 @@ ODD = (
     "3",
     "jax.ShapeDtypeStruct((3,), 'float32')",
 )
-"""Values that are no arrays, and some that may be; all know the first eight for what they are."""
+"""Values that are not arrays, and some that may be; all know the first eight for what they are."""
 
 WITH_ODD = {
     "auxiliary outputs that are no arrays": """

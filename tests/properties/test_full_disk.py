@@ -1,7 +1,7 @@
 """A full disk in the midst of every kind of writing: nothing of it remains, and less fits later.
 
 Each kind of file is written while everything fails from the n-th call on that needs room, for every
-n, and while files may have no more than so many bytes, for many numbers.
+n, and while files may have no more than this many bytes, for many numbers.
 """
 
 from __future__ import annotations

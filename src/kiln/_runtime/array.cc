@@ -12,7 +12,7 @@ PyObject* lent_value_function = nullptr;
 
 namespace {
 
-// Memory of arrays that are no more, for those to come.
+// The memory of destroyed array objects, reused for new ones.
 constexpr int kSpare = 256;
 ArrayData* spare[kSpare];
 int spares = 0;
@@ -69,8 +69,8 @@ int array_init(PyObject* object, PyObject* args, PyObject* kwargs) {
   return 0;
 }
 
-// Of subclasses too: they are made by Python, but what Python does to let objects go costs as much
-// as the rest.
+// Subclasses too: Python creates them, but its generic deallocation would cost as much as all the
+// rest.
 void array_dealloc(PyObject* object) {
   ArrayData* self = reinterpret_cast<ArrayData*>(object);
   PyTypeObject* type = Py_TYPE(object);
@@ -89,8 +89,8 @@ void array_dealloc(PyObject* object) {
     return;
   }
   type->tp_free(object);
-  // What called this for a subclass lets the subclass go by itself if the class of this function
-  // is static.
+  // For a subclass, the caller drops the reference to the subclass itself if this function belongs
+  // to a static type.
   PyTypeObject* owner = type;
   while (owner->tp_dealloc != array_dealloc) owner = owner->tp_base;
   if (PyType_HasFeature(owner, Py_TPFLAGS_HEAPTYPE)) Py_DECREF(type);
@@ -106,7 +106,7 @@ PyMemberDef members[] = {
     {"_committed", T_BOOL, offsetof(ArrayData, committed), READONLY,
      "Whether it was placed on purpose."},
     {"_is_part", T_BOOL, offsetof(ArrayData, is_part), READONLY,
-     "Whether its buffer is a part of one on several devices."},
+     "Whether its buffer is a shard of one on several devices."},
     {nullptr},
 };
 
@@ -114,7 +114,7 @@ PyObject* set_array_classes(PyObject*, PyObject* args) {
   PyTypeObject *plain, *placed;
   if (!PyArg_ParseTuple(args, "O!O!", &PyType_Type, &plain, &PyType_Type, &placed)) return nullptr;
   for (PyTypeObject* type : {plain, placed}) {
-    // A dict of attributes would lie before the object, where no size tells of it.
+    // An attribute dict would lie before the object, and no size accounts for it.
     if (!PyType_IsSubtype(type, &array_data_type) ||
         type->tp_basicsize != array_data_type.tp_basicsize || type->tp_dictoffset != 0 ||
         !PyType_IS_GC(type)) {
@@ -140,7 +140,7 @@ PyGetSetDef fields[] = {
     {nullptr},
 };
 
-// Other threads see a field changed or not, and those that belong together changed together.
+// Other threads see fields that belong together change together.
 
 // _data(): the view, the buffer and its memory.
 PyObject* array_data(PyObject* self, PyObject*) {
@@ -198,25 +198,25 @@ PyObject* array_let_go(PyObject* self, PyObject*) {
 
 PyMethodDef array_methods[] = {
     {"_data", array_data, METH_NOARGS,
-     "Return the view of the values, the buffer and its memory, as they are at one time."},
+     "Return a consistent snapshot: the view of the values, the buffer and its memory."},
     {"_settle", array_settle, METH_VARARGS,
      "Exchange the buffer that was seen for one in another memory with the same values, and keep "
      "the view or not; "
      "False if the array has another buffer by now, or was deleted."},
     {"_note", array_note, METH_VARARGS, "Keep the view of a buffer, if that is the array's still."},
     {"_note_part", array_note_part, METH_NOARGS,
-     "Note that the buffer is a part of one on several devices."},
-    {"_let_go", array_let_go, METH_NOARGS,
-     "Forget the values. Who uses them still has them to the end."},
+     "Record that the buffer is a shard of one on several devices."},
+    {"_let_go", array_let_go, METH_NOARGS, "Drop the values. Other owners keep them alive."},
     {nullptr},
 };
 
-// Offers the bytes of the NumPy view, which says what no buffer can: bfloat16. Keys have none.
+// Exports the bytes of the NumPy view, because no buffer format describes bfloat16. Key arrays have
+// no view.
 int array_getbuffer(PyObject* self, Py_buffer* view, int flags) {
   Ref aval = Ref::borrow(reinterpret_cast<ArrayData*>(self)->aval);
   Ref dtype = Ref::own(PyObject_GetAttrString(aval.get(), "dtype"));
   if (dtype && !PyArray_DescrCheck(dtype.get())) {
-    PyErr_SetString(PyExc_BufferError, "random keys are no numbers");
+    PyErr_SetString(PyExc_BufferError, "random keys are not numbers");
   }
   if (PyErr_Occurred()) {
     view->obj = nullptr;
@@ -243,9 +243,10 @@ PyObject* set_host_value(PyObject*, PyObject* args) {
 PyObject* live_arrays(PyObject*, PyObject*) {
   PyObject* found = PyList_New(0);
   for (ArrayData* array = ring.after; found != nullptr && array != &ring; array = array->after) {
-    // One that is on its way out is in the ring while its weak references are told.
+    // An array being deallocated is still in the ring while its weak-reference callbacks run.
     if (Py_REFCNT(array) == 0) continue;
-    // The list may take memory, never run user code: the ring stays as it is meanwhile.
+    // Growing the list may allocate but never runs user code, so the ring does not change
+    // meanwhile.
     if (PyList_Append(found, reinterpret_cast<PyObject*>(array)) < 0) Py_CLEAR(found);
   }
   return found;
@@ -257,7 +258,7 @@ PyMethodDef functions[] = {
      "Set what returns the values of an array on the host, waiting for them; for buffers another "
      "function."},
     {"set_array_classes", set_array_classes, METH_VARARGS,
-     "Set the classes of arrays that were never placed, and of placed ones."},
+     "Set the classes of unplaced and placed arrays."},
     {nullptr},
 };
 
@@ -285,7 +286,7 @@ PyTypeObject array_data_type = {
 Ref host_of(ArrayData* array) {
   if (!is_memory(array->host)) return Ref::borrow(array->host);
   Ref host = Ref::borrow(array->host), aval = Ref::borrow(array->aval);
-  // An extended dtype, such as that of keys, has a plain one beneath.
+  // An extended dtype, such as that of keys, is stored as a plain dtype.
   Ref physical = Ref::own(PyObject_CallMethod(aval.get(), "physical", nullptr));
   Ref dtype = physical ? Ref::own(PyObject_GetAttrString(physical.get(), "dtype")) : Ref();
   Ref shape = dtype ? Ref::own(PyObject_GetAttrString(aval.get(), "shape")) : Ref();
@@ -314,7 +315,7 @@ Ref host_of(ArrayData* array) {
     return Ref();
   }
   if (PyArray_SetBaseObject(values, Py_NewRef(host.get())) < 0) return Ref();
-  // Python ran: the array may have another view by now, or none.
+  // Python code ran: the array may have a different view by now, or none.
   if (array->host == host.get()) Py_SETREF(array->host, Py_NewRef(view.get()));
   return view;
 }
@@ -340,7 +341,7 @@ ArrayData* make(PyTypeObject* type) {
   } else {
     self = reinterpret_cast<ArrayData*>(type->tp_alloc(type, 0));
     if (self == nullptr) return nullptr;
-    // What an array holds never leads back to it, so the collector need not look.
+    // An array is never part of a reference cycle, so the garbage collector need not track it.
     PyObject_GC_UnTrack(self);
   }
   self->is_part = 0;

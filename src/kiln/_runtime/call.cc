@@ -1,5 +1,6 @@
-// The call of a jitted function. A call like one seen before is recognised by a walk over its
-// arguments and run; everything else goes to `_call`, the definition of a call, in jit/function.py.
+// The call of a jitted function. A call that matches an earlier one is recognised by traversing its
+// arguments and runs here; every other call falls back to `_call`, the definition of a call, in
+// jit/function.py.
 #include <climits>
 #include <map>
 #include <memory>
@@ -16,14 +17,14 @@
 namespace kiln {
 namespace {
 
-// Whether two objects are beyond doubt equal: where Python fails to tell, `_call` says why.
+// Whether two objects are certainly equal; if the comparison raises, `_call` reports why.
 bool is_equal(PyObject* a, PyObject* b) {
   int same = PyObject_RichCompareBool(a, b, Py_EQ);
   if (same < 0) dismiss_exception();
   return same > 0;
 }
 
-// The sizes of named axes that a call has, by the numbers of the names; 0 before one was met.
+// The sizes of a call's named axes, indexed by name number; 0 until the first occurrence.
 using Sizes = std::vector<int64_t>;
 
 struct NamedAxis {
@@ -31,13 +32,15 @@ struct NamedAxis {
   size_t number;  // of the name
 };
 
-// Note a size; false if the name has another one, or if it is 0: `_call` says what that means.
+// Record a size; false if the name already has a different one, or if it is 0: then `_call` handles
+// the call.
 bool note_size(Sizes& sizes, size_t number, int64_t size) {
   if (sizes[number] == 0) sizes[number] = size;
   return size > 0 && sizes[number] == size;
 }
 
-// What a type with named axes must be: the attributes of a `ShapedArray`, and the sizes of others.
+// What a type with named axes must match: the attributes of a `ShapedArray`, and the sizes of
+// unnamed axes.
 struct NamedType {
   std::vector<NamedAxis> axes;  // none: the type itself is compared
   std::vector<int64_t> shape;   // -1 where an axis has a name
@@ -94,7 +97,7 @@ struct NamedType {
  private:
   static PyObject* names[4];
 
-  // A size; -1 for one with a name, which is no int.
+  // A size; -1 for a named one, which is not an int.
   static int64_t number(PyObject* size) {
     int overflow = 0;
     return PyLong_CheckExact(size) ? PyLong_AsLongLongAndOverflow(size, &overflow) : -1;
@@ -109,12 +112,12 @@ struct NamedType {
 
 PyObject* NamedType::names[4] = {};
 
-// What a leaf must be for a remembered program to fit.
+// What a leaf must match for a cached program to apply.
 struct Leaf {
   PyTypeObject* type = nullptr;       // its exact class
   Ref aval;                           // of arrays
   Ref sharding;                       // of placed arrays
-  char committed = 0;                 // of these too
+  char committed = 0;                 // of these as well
   Ref dtype;                          // of NumPy arrays
   std::vector<npy_intp> shape;        // of NumPy arrays
   long long least = 0, greatest = 0;  // of ints
@@ -137,8 +140,8 @@ struct Leaf {
   }
 
  private:
-  // Types and shardings are values: those found equal become one, and are compared at once next
-  // time.
+  // Types and shardings are values: equal ones are replaced by one object, so that the next
+  // comparison is by identity.
   static bool unify(PyObject*& slot, PyObject* value) {
     if (slot == value) return true;
     Ref found = Ref::borrow(slot);
@@ -166,20 +169,20 @@ struct Leaf {
   }
 };
 
-// Where a part of a call comes from: the number of an argument, positional ones first.
+// The source of a part of a call: the number of an argument, positional ones first.
 struct Dynamic {
   Py_ssize_t position;
   Ref key;
 };
-// How a value that is no array is compared to the one of another call.
+// How a value that is not an array is compared with that of another call.
 struct Static {
   Ref value;
-  // What `static_key` made of it; null if values are told apart by type, hash and equality.
+  // The result of `static_key`; null if values are distinguished by type, hash and equality.
   Ref key;
   Py_hash_t hash = 0;        // of these
-  bool is_plain = false;     // neither: the comparison is known here
-  bool is_constant = false;  // nothing can change it: the same object is the same value
-  bool has_parts = false;    // these are compared instead: the items of a tuple,
+  bool is_plain = false;     // neither: compared here
+  bool is_constant = false;  // immutable: the same object is the same value
+  bool has_parts = false;    // compared instead of it: the items of a tuple,
   Ref names;                 // or the fields of a dataclass with such names
   std::vector<Static> parts;
 };
@@ -188,33 +191,33 @@ struct StaticArgument {
   Static known;
 };
 
-// A program, and the calls it is for.
+// A program, and the calls it applies to.
 struct Known {
   Ref options;
   Py_ssize_t positional = 0;
   Ref kwnames;  // null if there are none
   std::vector<StaticArgument> statics;
   std::vector<Dynamic> dynamics;
-  // Of nodes that are none of the usual containers, in the order of a walk.
+  // Of nodes of other than the built-in containers, in traversal order.
   std::vector<Static> metadata;
   std::vector<Leaf> leaves;
   Ref consts;  // a tuple
   Ref program;
   Ref out_key;
-  // Of named axes: how many names there are, and what runs for which sizes.
+  // Named axes: how many names there are, and which program runs for which sizes.
   size_t names = 0;
   Ref for_sizes;  // (sizes) -> program, or None if `_call` decides
   std::map<Sizes, Ref> programs;
 };
 
 constexpr size_t kMost = 8;
-// Programs for other sizes are made again: they share code, and are small.
+// Programs for other sizes are created again: they share code and are small.
 constexpr size_t kMostSizes = 4096;
 
 struct Callable {
   PyObject_HEAD
   vectorcallfunc vectorcall;
-  std::vector<std::shared_ptr<Known>>* known;  // what was used last comes first
+  std::vector<std::shared_ptr<Known>>* known;  // most recently used first
 };
 
 PyObject* slow_name = nullptr;
@@ -250,7 +253,7 @@ bool has_names(PyObject* kwnames, PyObject* wanted) {
   return true;
 }
 
-// Whether equality of static values of a kind is known here.
+// Whether equality of static values of a kind is decided here.
 bool is_plain_static(PyObject* value, int depth = 0) {
   constexpr int kDeepest = 100;
   PyTypeObject* type = Py_TYPE(value);
@@ -266,7 +269,7 @@ bool is_plain_static(PyObject* value, int depth = 0) {
          type == &PyFunction_Type || type == &PyType_Type || value == Py_None;
 }
 
-// Whether two such values are the same beyond doubt. Where they may be, `_call` decides.
+// Whether two such values are certainly the same. If in doubt, `_call` decides.
 bool is_same_static(PyObject* given, PyObject* value) {
   if (given == value) return true;
   PyTypeObject* type = Py_TYPE(value);
@@ -284,7 +287,7 @@ bool is_same_static(PyObject* given, PyObject* value) {
 
 bool is_same(PyObject* given, const Static& s);
 
-// Even of the same object: whoever insists can change a frozen dataclass.
+// Even for the same object: a frozen dataclass can still be mutated by force.
 bool has_same_parts(PyObject* given, const Static& s) {
   if (!s.names && (!PyTuple_Check(given) ||
                    PyTuple_GET_SIZE(given) != static_cast<Py_ssize_t>(s.parts.size()))) {
@@ -310,14 +313,13 @@ bool is_same(PyObject* given, const Static& s) {
     if (!key) dismiss_exception();
     return key && is_equal(s.key.get(), key.get());
   }
-  // An object may have changed since, and its hash with it.
+  // The object, and with it its hash, may have changed since.
   Py_hash_t hash = PyObject_Hash(given);
   if (hash == -1) dismiss_exception();
   return hash == s.hash && is_equal(s.value.get(), given);
 }
 
-// Whether a node of a form is made of nothing but its children, and in the case of dicts their
-// keys.
+// Whether a node of a form consists of nothing but its children, and for dicts their keys.
 bool is_plain_container(Form form) {
   switch (form) {
     case Form::kTuple:
@@ -331,7 +333,7 @@ bool is_plain_container(Form form) {
   return false;
 }
 
-// A walk over the arguments of a call that takes its leaves, as long as they are what is known.
+// Traverses the arguments of a call and collects its leaves, as long as they match the known call.
 struct Match {
   Known& known;
   Values& values;
@@ -344,7 +346,7 @@ struct Match {
   }
 
  private:
-  // A node whose children are being walked over.
+  // A node whose children are being traversed.
   struct Level {
     PyObject* names;  // of a dict
     PyObject* keys;
@@ -383,7 +385,7 @@ struct Match {
     return true;
   }
 
-  // Take a node apart that looks like one of a structure.
+  // Flatten a node that looks like one of a structure.
   bool open(PyObject* key, PyObject* value, Level& level) {
     PyTypeObject* type = Py_TYPE(value);
     if (reinterpret_cast<PyObject*>(type) != PyTuple_GET_ITEM(key, 0)) return false;
@@ -411,7 +413,7 @@ struct Match {
       dismiss_exception();
       return false;
     }
-    // A class may have become a node of another kind since.
+    // The class may have been registered as another kind of node since.
     if (metadata == known.metadata.size() ||
         !is_same(node.metadata.get(), known.metadata[metadata])) {
       return false;
@@ -430,14 +432,14 @@ struct Match {
       if (!found) dismiss_exception();
       return found;
     }
-    // A list may change while the user's functions take apart or compare what is in it.
+    // A list may change while user functions flatten or compare its items.
     if (PySequence_Fast_GET_SIZE(children) != PyTuple_GET_SIZE(level.keys)) return Ref();
     return Ref::borrow(PySequence_Fast_GET_ITEM(children, level.next));
   }
 };
 
-// Note the metadata that a walk over such a structure compares; -1 with an exception set, 0 if
-// there is some without a hash: it may change, which `_call` takes care of.
+// Record the metadata that traversing such a structure compares; -1 with an exception set, 0 if
+// some of it is unhashable: it may be mutated, which `_call` handles.
 int note_metadata(PyObject* root, std::vector<Static>& metadata) {
   return visit_keys(root, [&](PyObject* key) {
     if (key == Py_None) return 1;
@@ -479,7 +481,7 @@ bool fits(Known& known, PyObject* options, PyObject* const* args, Py_ssize_t pos
   return true;
 }
 
-// The program for sizes of named axes; nothing, maybe with an exception set, if there is none here.
+// The program for sizes of named axes; null, possibly with an exception set, if there is none here.
 Ref program_for(Known& known, const Sizes& sizes) {
   if (!known.for_sizes) return Ref::borrow(known.program.get());
   auto found = known.programs.find(sizes);
@@ -533,7 +535,7 @@ PyObject* callable_vectorcall(PyObject* self, PyObject* const* args, size_t narg
     if (options == nullptr) return nullptr;
     auto& all = *callable->known;
     for (size_t i = 0; i < all.size(); ++i) {
-      // Comparing may run the user's code, which may call this very function.
+      // A comparison may run user code, which may call this same function.
       std::shared_ptr<Known> known = all[i];
       Values values;
       Sizes sizes;
@@ -548,7 +550,7 @@ PyObject* callable_vectorcall(PyObject* self, PyObject* const* args, size_t narg
   return slow_call(self, args, positional, kwnames);
 }
 
-// What a leaf of a call must be; false if such leaves are left to `_call`.
+// What a leaf of a call must match; false if such leaves are left to `_call`.
 bool describe(PyObject* object, PyObject* aval, Leaf& leaf) {
   leaf.type = Py_TYPE(object);
   if (is_array(object) || is_placed(object)) {
@@ -580,7 +582,7 @@ bool describe(PyObject* object, PyObject* aval, Leaf& leaf) {
 
 bool is_argument(Py_ssize_t position, Py_ssize_t most) {
   if (0 <= position && position < most) return true;
-  PyErr_SetString(PyExc_IndexError, "a call has no argument of that number");
+  PyErr_SetString(PyExc_IndexError, "a call has no argument with that number");
   return false;
 }
 
@@ -634,7 +636,7 @@ int visit_static(const Static& s, visitproc visit, void* arg) {
 }
 
 // Read which axes of which leaves have names: (how many names, a tuple of pairs (axis, number of
-// its name) for each leaf, what makes the program for sizes).
+// its name) for each leaf, what creates the program for given sizes).
 bool read_names(PyObject* given, Known& known) {
   Py_ssize_t count;
   PyObject *axes, *for_sizes;
@@ -716,7 +718,7 @@ PyObject* callable_remember(PyObject* self, PyObject* args) {
   Ref leaves = Ref::own(PyList_New(0));
   if (!known->consts || !leaves) return nullptr;
   Py_ssize_t most = positional + PyTuple_GET_SIZE(kwnames);
-  // Hashing and flattening run Python, which may change the lists.
+  // Hashing and flattening run Python code, which may change the lists.
   Ref all_statics = Ref::own(PyList_AsTuple(statics)),
       all_dynamics = Ref::own(PyList_AsTuple(dynamics));
   if (!all_statics || !all_dynamics) return nullptr;
@@ -789,7 +791,7 @@ int callable_traverse(PyObject* self, visitproc visit, void* arg) {
   Callable* callable = reinterpret_cast<Callable*>(self);
   if (callable->known == nullptr) return 0;
   for (const auto& known : *callable->known) {
-    // A call under way holds it too, and with it what it refers to.
+    // A call in progress holds a reference too, and so keeps alive what it refers to.
     if (known.use_count() > 1) continue;
     Py_VISIT(known->options.get());
     Py_VISIT(known->kwnames.get());
@@ -831,7 +833,7 @@ void callable_dealloc(PyObject* self) {
 
 PyMethodDef callable_methods[] = {
     {"remember", callable_remember, METH_VARARGS,
-     "Let calls like one that was made run a program without asking again."},
+     "Let calls that match an earlier one run its program directly."},
     {"forget_calls", callable_forget, METH_NOARGS, "Forget the calls remembered."},
     {nullptr},
 };
@@ -846,14 +848,14 @@ PyTypeObject callable_type = {
     .tp_flags =
         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
     .tp_doc =
-        "A function whose calls are remembered; `_call(args, kwargs)` makes those that are not.",
+        "A function whose calls are cached; `_call(args, kwargs)` handles those that are not.",
     .tp_traverse = callable_traverse,
     .tp_clear = callable_clear,
     .tp_methods = callable_methods,
     .tp_new = callable_new,
 };
 
-// Classes made in Python do not inherit the flag, because their `__call__` could be replaced.
+// Classes defined in Python do not inherit the flag, because their `__call__` could be replaced.
 PyObject* call_directly(PyObject*, PyObject* given) {
   PyTypeObject* type = reinterpret_cast<PyTypeObject*>(given);
   if (!PyType_Check(given) || !PyType_IsSubtype(type, &callable_type) ||
@@ -876,7 +878,7 @@ PyObject* set_static_key(PyObject*, PyObject* function) {
 PyMethodDef functions[] = {
     {"set_static_key", set_static_key, METH_O, "Set what makes comparable keys of static values."},
     {"call_directly", call_directly, METH_O,
-     "Decorate a subclass of Callable: its instances are called without a tuple."},
+     "Decorate a subclass of Callable: its instances are called by vectorcall."},
     {nullptr},
 };
 

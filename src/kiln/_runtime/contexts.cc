@@ -72,7 +72,7 @@ PyTypeObject assigned_type = {
     .tp_new = new_assigned,
 };
 
-// An attribute that is set to what a function makes of its value where the context is entered.
+// An attribute that entering the context sets to a function of its current value.
 PyObject* enter_changed(PyObject* self, PyObject*) {
   const Assigned& one = *as_assigned(self);
   Ref previous = Ref::own(PyObject_GetAttr(one.target, one.name));
@@ -105,7 +105,7 @@ PyTypeObject changed_type = {
     .tp_new = new_assigned,
 };
 
-// What is in a list until the context is left, for all threads.
+// An item that is in a list, for all threads, until the context exits.
 struct Listed {
   PyObject_HEAD
   PyObject *list, *item, *result;
@@ -144,7 +144,7 @@ PyObject* enter_listed(PyObject* self, PyObject*) {
   return Py_NewRef(as_listed(self)->result);
 }
 
-// By identity: equal items may be others' own.
+// By identity: equal items may belong to other contexts.
 PyObject* exit_listed(PyObject* self, PyObject* const*, Py_ssize_t) {
   PyObject* list = as_listed(self)->list;
   for (Py_ssize_t i = PyList_GET_SIZE(list); i-- > 0;) {
@@ -185,8 +185,8 @@ void release(EnteredContext* entries) {
   }
 }
 
-// Contexts of the last entries that nobody else has, and so nobody leaves, as those of calls of
-// `set_mesh`.
+// Contexts of the latest entries that nobody else references, so that nobody can exit them, as with
+// `set_mesh` called as a function.
 EnteredContext* take_abandoned() {
   EnteredContext* abandoned = nullptr;
   while (thread_state.entered != nullptr && Py_REFCNT(thread_state.entered->context) == 1) {
@@ -224,8 +224,8 @@ bool leave_context(PyObject* context) {
   EnteredContext* own = thread_state.entered;
   while (own != nullptr && own->context != context) own = own->outer;
   if (own == nullptr) return true;
-  // Contexts of the same attribute that were entered later were never left. Those of others may
-  // still be, by a generator that was suspended in them.
+  // Contexts of the same attribute that were entered later never exited. Contexts of other
+  // attributes may still exit, in a generator suspended inside them.
   EnteredContext* left = nullptr;
   for (EnteredContext** link = &thread_state.entered; left != own;) {
     EnteredContext* entry = *link;
@@ -237,7 +237,7 @@ bool leave_context(PyObject* context) {
     entry->outer = left;
     left = entry;
   }
-  // Only now, since it may run code that enters and leaves contexts.
+  // Only now, because it may run code that enters and exits contexts.
   bool is_restored = PyObject_SetAttr(own->target, own->name, own->previous) == 0;
   release(left);
   return is_restored;

@@ -1,11 +1,11 @@
-// What debuggers know of compiled code: gdb's interface for code that is made at run time. gdb (and
-// lldb) stop at `__jit_debug_register_code` and read `__jit_debug_descriptor`, by these names.
+// What debuggers know about compiled code: gdb's JIT interface. gdb and lldb stop at
+// `__jit_debug_register_code` and read `__jit_debug_descriptor`, by these names.
 #include <cstdint>
 #include <string>
 
 #include "object.h"
 
-// LLVM's library defines the same names: calls must not end there.
+// LLVM's library defines the same names: calls must not be bound to those.
 #ifdef __ELF__
 #define KILN_SEEN_BY_DEBUGGERS gnu::visibility("protected"), gnu::used
 #else
@@ -31,7 +31,7 @@ struct jit_descriptor {
 [[KILN_SEEN_BY_DEBUGGERS]] jit_descriptor __jit_debug_descriptor = {1, 0, nullptr, nullptr};
 
 [[KILN_SEEN_BY_DEBUGGERS, gnu::noinline]] void __jit_debug_register_code() {
-  // A call of a function without effects would be left out.
+  // Otherwise the compiler would eliminate the call.
   asm volatile("" ::: "memory");
 }
 }
@@ -41,7 +41,7 @@ namespace {
 
 constexpr uint32_t kRegister = 1, kUnregister = 2;
 
-// An object with names, in the list that debuggers read.
+// An object file with symbols, in the list that debuggers read.
 struct Registered {
   jit_code_entry entry;
   std::string image;
@@ -53,7 +53,7 @@ void announce(jit_code_entry* entry, uint32_t action) {
   __jit_debug_register_code();
 }
 
-// The interpreter's lock guards the list.
+// The GIL guards the list.
 void forget(PyObject* capsule) {
   auto* held = static_cast<Registered*>(PyCapsule_GetPointer(capsule, nullptr));
   jit_code_entry& entry = held->entry;
@@ -84,7 +84,7 @@ PyObject* register_symbols(PyObject*, PyObject* image) {
 
 PyMethodDef functions[] = {
     {"register_symbols", register_symbols, METH_O,
-     "Let debuggers read the names in an object; return what keeps them there."},
+     "Register the symbols of an object with debuggers; return what keeps them registered."},
     {nullptr},
 };
 

@@ -1,4 +1,4 @@
-// Memory given to and taken from other libraries by DLPack: its structures, versions 0 and 1.
+// Memory exchanged with other libraries by DLPack: its structures, versions 0 and 1.
 // https://dmlc.github.io/dlpack/latest/c_api.html
 #include <cstdint>
 #include <memory>
@@ -48,7 +48,7 @@ struct ManagedVersioned {
 constexpr int32_t kHost = 1;
 constexpr uint64_t kReadOnly = 1, kCopied = 2;
 
-// Memory that was given away, with the array it belongs to.
+// Exported memory, with the array it belongs to.
 template <typename M>
 struct Lent {
   M managed;
@@ -70,7 +70,7 @@ void let_go(M* managed) {
   if (managed != nullptr && managed->deleter != nullptr) managed->deleter(managed);
 }
 
-// Ends what nobody took.
+// Deletes a capsule that nobody consumed.
 template <typename M>
 void capsule_end(PyObject* capsule) {
   if (PyCapsule_IsValid(capsule, M::kName)) {
@@ -139,8 +139,7 @@ bool has_no_elements(const Tensor& tensor) {
   return false;
 }
 
-// Take the memory of a capsule over: an array that is not to be written to, and whether it is a
-// copy.
+// Consume a capsule: return a read-only array over its memory, and whether it is a copy.
 template <typename M>
 PyObject* take(PyObject* capsule, PyObject* dtype_of) {
   M* managed = static_cast<M*>(PyCapsule_GetPointer(capsule, M::kName));
@@ -164,7 +163,7 @@ PyObject* take(PyObject* capsule, PyObject* dtype_of) {
       bits = Ref::own(PyLong_FromLong(tensor.dtype.bits));
   Ref descr = code && bits ? call_held(dtype_of, code.get(), bits.get()) : Ref();
   if (!descr) return nullptr;
-  // Python ran, and may have taken the memory itself.
+  // Python code ran, and may have consumed the capsule itself.
   if (!PyCapsule_IsValid(capsule, M::kName)) {
     PyErr_SetString(PyExc_BufferError, "the memory was taken by another meanwhile");
     return nullptr;
@@ -187,7 +186,7 @@ PyObject* take(PyObject* capsule, PyObject* dtype_of) {
       strides.push_back(static_cast<npy_intp>(tensor.strides[i]) * item);
     }
   }
-  // From here on the memory is ours to let go.
+  // From here on we own the memory and must release it.
   Ref owner = Ref::own(PyCapsule_New(managed, M::kUsed, taken_end<M>));
   if (!owner || PyCapsule_SetName(capsule, M::kUsed) < 0) return nullptr;
   char* data = static_cast<char*>(tensor.data) + tensor.byte_offset;
@@ -195,7 +194,7 @@ PyObject* take(PyObject* capsule, PyObject* dtype_of) {
     PyErr_SetString(PyExc_BufferError, "the memory has no address");
     return nullptr;
   }
-  // An array without elements may have no memory at all.
+  // An empty array may have no memory at all.
   bool is_empty = tensor.data == nullptr;
   PyObject* array = PyArray_NewFromDescr(
       &PyArray_Type, reinterpret_cast<PyArray_Descr*>(descr.release()), tensor.ndim, shape.data(),

@@ -1,6 +1,6 @@
-// Eager functions. A call runs a plan: the one loop that the function is on arrays of one type, or the
-// plan of a call made before, of arrays of the same types beside equal numbers and names. Any other
-// call is one of the Python function, whose operations are compiled programs (execution/eager.py).
+// Eager functions. A call runs a plan: a single loop if all arrays have one type, or the cached
+// plan of an earlier call with arrays of the same types and equal numbers and names. Any other call
+// falls back to the Python function, whose operations are compiled programs (execution/eager.py).
 #include "eager.h"
 
 #include <cstring>
@@ -24,14 +24,14 @@ struct EagerFunction {
   PyObject* function;
   PyObject* dict;
   PyObject* weakrefs;
-  uint64_t number;    // no other function ever has it
+  uint64_t number;    // never reused for another function
   UniformLoop* loop;  // its plan for arrays of one type, or null
 };
 
 PyObject* planner = nullptr;  // (function, args, kwargs, result) -> Plan or None
 uint64_t functions_made = 0;
 
-// How often what happened.
+// Event counts.
 struct Statistics {
   long long runs = 0;
   long long plans = 0;
@@ -40,13 +40,13 @@ struct Statistics {
 
 size_t limit = size_t{32} << 20;
 
-// Types and strings, each equal to no other: what is equal has one address here.
+// Interned types and strings: equal ones have one address here.
 PyObject* representatives = nullptr;
 
 // The type of enumerations. Their members are singletons, as types are.
 PyTypeObject* enumerations = nullptr;
 
-// Types by their address, which is quicker than by their hash.
+// Types by address, which is faster than by hash.
 struct KnownType {
   PyObject* type;
   PyObject* representative;
@@ -54,8 +54,8 @@ struct KnownType {
 constexpr size_t kKnownTypes = 256;
 KnownType known_types[kKnownTypes];
 
-// Comparing may run Python, which may forget all: then the address found means nothing, and the key
-// that it is part of is given up.
+// A comparison may run Python code, which may clear the table: then the address found is
+// meaningless, and the key that contains it is abandoned.
 PyObject* representative(PyObject* object) {
   Ref table = Ref::borrow(representatives);
   PyObject* found = PyDict_SetDefault(table.get(), object, object);
@@ -75,7 +75,7 @@ PyObject* type_of(ArrayData* array) {
   return found;
 }
 
-// Options in force, as a number: equal where programs are equal.
+// The options in force, as a number: equal if programs are equal.
 PyObject* numbered_options = nullptr;
 uint64_t options_number = 0;
 uint64_t options_met = 0;
@@ -111,7 +111,7 @@ enum Tag : uint64_t {
   kKeyword
 };
 
-// What a call is known by: words for the function, the options and each argument.
+// The key of a call: words for the function, the options and each argument.
 class Key {
  public:
   static constexpr size_t kMostWords = 96;
@@ -131,7 +131,7 @@ class Key {
     for (size_t i = 0; i < object_count_; ++i) Py_DECREF(objects_[i]);
   }
 
-  // Return false, without an exception, for calls that are not known this way.
+  // Return false, without an exception, for calls that have no such key.
   bool read(const EagerFunction* function, PyObject* const* args, size_t count, PyObject* kwnames) {
     if (!number_options()) {
       dismiss_exception();
@@ -159,7 +159,7 @@ class Key {
     return true;
   }
 
-  // Objects known by their address, which must stay.
+  // Objects identified by their address, which must stay alive.
   void hold(std::vector<Ref>& held) const {
     for (size_t i = 0; i < object_count_; ++i) held.push_back(Ref::borrow(objects_[i]));
   }
@@ -266,7 +266,7 @@ Entry* slots[kSlots];
 size_t entries = 0;
 size_t entry_bytes = 0;
 
-// Hashes of calls met once. One call alone is not worth a plan.
+// Hashes of calls seen once. A single call is not worth a plan.
 constexpr size_t kMet = 1 << 12;
 uint64_t met[kMet];
 
@@ -287,14 +287,14 @@ void forget_all() {
   for (KnownType& known : known_types) {
     types.push_back(Ref::own(std::exchange(known, KnownType{}).type));
   }
-  // No key is left that names one by its address.
+  // No key refers to one of them by address any more.
   PyObject* fresh = PyDict_New();
   if (fresh == nullptr) PyErr_Clear();
   Ref old = fresh == nullptr ? Ref() : Ref::own(std::exchange(representatives, fresh));
   for (Entry* entry : gone) delete entry;
 }
 
-// Strings, types and options that calls were known by may be many, and the calls few.
+// There may be many strings, types and options, though few calls.
 void bound_names() {
   if (PyDict_GET_SIZE(representatives) > static_cast<Py_ssize_t>(kSlots)) forget_all();
   if (PyDict_GET_SIZE(option_numbers) > static_cast<Py_ssize_t>(kKnownTypes)) {
@@ -330,7 +330,7 @@ PyObject* learn(EagerFunction* self, const Key& key, PyObject* const* args, size
   PyObject* generation = representatives;
   Ref plan = call_held(planner, self->function, positional.get(), named.get(), result.get());
   if (!plan) return nullptr;
-  // Addresses in the key mean nothing any more if all was forgotten meanwhile.
+  // Addresses in the key are meaningless if the tables were cleared meanwhile.
   if (representatives != generation) return result.release();
   bool usable = Py_TYPE(plan.get()) == &plan_type;
   if (usable) entry->plan = std::move(plan);
@@ -344,8 +344,8 @@ PyObject* learn(EagerFunction* self, const Key& key, PyObject* const* args, size
   return result.release();
 }
 
-// Run the plan of a call like this one; otherwise call the function, and perhaps make a plan. Kept
-// out of calls that need no key, whose stack is smaller.
+// Run the cached plan of such a call; otherwise call the function, and perhaps create a plan. Not
+// inlined, so that calls that need no key have a smaller stack frame.
 [[gnu::noinline]] PyObject* call_like_before(EagerFunction* self, PyObject* const* args,
                                              size_t nargsf, PyObject* kwnames) {
   if (planner != nullptr && may_run_eagerly()) {
@@ -429,7 +429,7 @@ void eager_dealloc(PyObject* object) {
   Py_TRASHCAN_END
 }
 
-// What else is asked is asked of the function: its code, its defaults.
+// Any other attribute is that of the Python function: its code, its defaults.
 PyObject* eager_getattr(PyObject* object, PyObject* name) {
   PyObject* found = PyObject_GenericGetAttr(object, name);
   if (found != nullptr || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
@@ -454,7 +454,7 @@ PyMethodDef eager_methods[] = {
     {nullptr},
 };
 
-// Who compares functions by content has to see what was set on one.
+// Comparison of functions by content has to see attributes that were set.
 PyGetSetDef eager_attributes[] = {
     {"__dict__", PyObject_GenericGetDict, nullptr, "What is set on the function itself."},
     {nullptr},
@@ -486,7 +486,7 @@ PyObject* plan_statistics(PyObject*, PyObject*) {
 
 PyMethodDef functions[] = {
     {"set_planner", set_planner, METH_O,
-     "Set what makes plans: `plan(function, args, kwargs, result)`."},
+     "Set the function that creates plans: `plan(function, args, kwargs, result)`."},
     {"forget_plans", forget_plans, METH_NOARGS, "Forget all plans."},
     {"limit_plans", limit_plans, METH_O, "Set the bytes that plans may take together."},
     {"plan_statistics", plan_statistics, METH_NOARGS,
@@ -509,7 +509,7 @@ PyTypeObject eager_type = {
     .tp_setattro = PyObject_GenericSetAttr,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
                 Py_TPFLAGS_METHOD_DESCRIPTOR,
-    .tp_doc = "A function of arrays whose calls outside of transformations run plans.",
+    .tp_doc = "A function of arrays whose calls run plans outside of transformations.",
     .tp_traverse = eager_traverse,
     .tp_clear = eager_clear,
     .tp_weaklistoffset = offsetof(EagerFunction, weakrefs),

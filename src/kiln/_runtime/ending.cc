@@ -7,7 +7,7 @@
 #include <cstring>
 #include <ctime>
 #if defined(__GLIBC__) && (defined(__x86_64__) || defined(__aarch64__))
-// Elsewhere the tables of an object may hold offsets in place of addresses, as on RISC-V.
+// On other platforms, such as RISC-V, an object's tables may hold offsets instead of addresses.
 #define KILN_LEADS_EXITS
 #include <link.h>
 #include <sys/mman.h>
@@ -16,7 +16,7 @@
 namespace kiln {
 namespace {
 
-// Changed with the lock only.
+// Changed only while the GIL is held.
 unsigned long ending_thread = 0;
 
 [[noreturn]] void stay() {
@@ -32,15 +32,15 @@ bool is_finalizing() {
 #endif
 }
 
-// Whether Python lets the calling thread have the lock no more.
+// Whether Python no longer lets the calling thread take the GIL.
 bool is_left_behind() { return is_finalizing() && ending_thread != PyThread_get_thread_ident(); }
 
 #ifdef KILN_LEADS_EXITS
 
-// Python 3.14 lets threads hang that it would not let go on. Earlier ones call `pthread_exit`, which
-// unwinds the stack in this library: destructors run that need the lock, and the process is ended
-// where a function lets no exception out, or catches all of them. So that it happens in no frame of
-// any library, Python's call of this function is led to another one.
+// Python 3.14 suspends threads that may not continue. Earlier versions call `pthread_exit`, which
+// unwinds the stack through this library: destructors that need the GIL run, and the process
+// terminates where a function is `noexcept` or catches every exception. To keep that from happening
+// in the frames of any library, Python's call of that function is redirected to another one.
 [[noreturn]] void stay_or_exit(void* value) {
   if (is_left_behind()) stay();
   pthread_exit(value);
@@ -62,7 +62,7 @@ bool holds(const dl_phdr_info& object, const void* address) {
   return false;
 }
 
-// Where an object of the process finds what it needs from others.
+// The tables through which a loaded object finds the symbols that it imports.
 struct Imports {
   const ElfW(Sym) * symbols = nullptr;
   const char* names = nullptr;
@@ -128,7 +128,8 @@ PyThreadState* release_lock() { return PyEval_SaveThread(); }
 
 void take_lock(PyThreadState* released) noexcept { PyEval_RestoreThread(released); }
 
-// Asked for the lock after the end, Python would look for the thread's state where none is.
+// After finalization Python would dereference a thread state that no longer exists when asked for
+// the GIL.
 WithLock::WithLock() {
   if (is_left_behind()) stay();
   state_ = PyGILState_Ensure();

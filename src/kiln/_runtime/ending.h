@@ -1,17 +1,17 @@
-// Threads and the end of the interpreter. Python ends a daemon thread where it next wants the lock,
-// by unwinding its stack, through whatever libraries have frames there. Once the end has begun such
-// threads stay where they are instead, with their stacks.
+// Threads at interpreter shutdown. Python ends a daemon thread when it next takes the GIL, by
+// unwinding its stack through the frames of whatever libraries are on it. Once shutdown has begun,
+// such threads block for ever instead, and keep their stacks.
 #pragma once
 
 #include "object.h"
 
 namespace kiln {
 
-// Give the interpreter's lock away, and take it again. All of kiln does it by these.
+// Release the GIL and take it again. All of kiln uses these functions.
 PyThreadState* release_lock();
 void take_lock(PyThreadState* released) noexcept;
 
-// The thread has not got the lock while this stands on its stack.
+// Releases the GIL for the lifetime of the object.
 class WithoutLock {
  public:
   explicit WithoutLock(bool is_wanted = true) : released_(is_wanted ? release_lock() : nullptr) {}
@@ -25,7 +25,7 @@ class WithoutLock {
   PyThreadState* released_;
 };
 
-// The lock on a thread that may never have had it, while this stands on its stack.
+// Holds the GIL for the lifetime of the object, on a thread that Python may not know.
 class WithLock {
  public:
   WithLock();
@@ -37,13 +37,13 @@ class WithLock {
   PyGILState_STATE state_;
 };
 
-// From now on this thread ends the interpreter.
+// From now on this thread is the one that shuts the interpreter down.
 void begin_end();
 
-// Whether another thread than the calling one has begun to.
+// Whether a thread other than the calling one has begun shutdown.
 bool another_thread_ends();
 
-// Never return. The calling thread has got the lock.
+// Never returns. The calling thread holds the GIL.
 [[noreturn]] void stay_for_good();
 
 }  // namespace kiln

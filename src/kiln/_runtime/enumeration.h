@@ -1,4 +1,5 @@
-// Numbers that Python knows by name. They are defined in C++ alone; the module has an IntEnum of them.
+// Enumerations shared with Python. They are defined in C++ alone; the module exposes each as an
+// IntEnum.
 #pragma once
 
 #include <initializer_list>

@@ -1,10 +1,11 @@
-// Whether functions are as a reading found them: `content/evidence.py` notes what is compared here.
+// Whether functions are still what they were when they were fingerprinted: `content/evidence.py`
+// records what is compared here.
 #include "object.h"
 
 namespace kiln {
 namespace {
 
-// A value is noted itself, or, if it is a function of the user, by a weak reference.
+// A value is recorded itself or, if it is a user function, by a weak reference.
 bool is_noted(PyObject* value, PyObject* held) {
   if (value == held) return true;
   return value != Py_None && PyWeakref_CheckRefExact(held) && refers_to(held, value);
@@ -14,7 +15,7 @@ bool has_items(PyObject* tuple, Py_ssize_t least) {
   return PyTuple_Check(tuple) && PyTuple_GET_SIZE(tuple) >= least;
 }
 
-// `given` may be missing, which is no items.
+// `given` may be null, which means no items.
 bool are_noted(PyObject* given, PyObject* held, PyObject* (*value_of)(PyObject*)) {
   Py_ssize_t count = given == nullptr ? 0 : PyTuple_GET_SIZE(given);
   if (!PyTuple_Check(held) || PyTuple_GET_SIZE(held) != count) return false;
@@ -66,7 +67,7 @@ bool is_as_noted(PyObject* part, PyObject* root) {
   if (f->func_name != name && PyUnicode_Compare(f->func_name, name) != 0) return false;
   if (f->func_dict != nullptr && PyDict_GET_SIZE(f->func_dict) > 0) return false;
   if (f->func_kwdefaults != nullptr && PyDict_GET_SIZE(f->func_kwdefaults) > 0) return false;
-  // What is compared may be replaced meanwhile.
+  // User code may replace what is being compared.
   Ref defaults = Ref::borrow(f->func_defaults), cells = Ref::borrow(f->func_closure);
   if (!are_noted(defaults.get(), PyTuple_GET_ITEM(part, 3), itself)) return false;
   if (!are_noted(cells.get(), PyTuple_GET_ITEM(part, 4), PyCell_Get)) return false;
@@ -81,7 +82,7 @@ bool is_as_noted(PyObject* part, PyObject* root) {
 // functions_are_as_noted(parts, root)
 PyObject* functions_are_as_noted(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count != 2 || !PyTuple_Check(args[0])) {
-    PyErr_SetString(PyExc_TypeError, "functions are compared with a tuple of what was noted");
+    PyErr_SetString(PyExc_TypeError, "functions are compared with a tuple of evidence");
     return nullptr;
   }
   bool all = true;
@@ -96,7 +97,7 @@ PyMethodDef functions[] = {
     {"functions_are_as_noted",
      reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(functions_are_as_noted)),
      METH_FASTCALL,
-     "Tell whether functions are as a reading noted them; the first may be another."},
+     "Tell whether functions match recorded evidence; the first may be another function."},
     {nullptr},
 };
 

@@ -25,7 +25,8 @@ int raise_exception(void* given) {
   return -1;
 }
 
-// Signals strike the main thread. What else is no `Exception` in other threads loses its arguments.
+// Signals arrive on the main thread. On other threads, exceptions that do not derive from
+// `Exception` lose their arguments.
 void raise_later(Ref exception) {
   if (!exception) return;
   PyObject* given = exception.get();
@@ -37,8 +38,8 @@ void raise_later(Ref exception) {
                             reinterpret_cast<PyObject*>(Py_TYPE(given)));
 }
 
-// What was begun is done again to its end, and the interrupt raised after it. A second one that
-// strikes meanwhile is the same to the user.
+// The interrupted operation is repeated until it completes, and then the interrupt is raised. A
+// second interrupt in the meantime makes no difference to the user.
 PyObject* call_to_its_end(PyObject* function, PyObject* args) {
   PyObject* found = PyObject_CallObject(function, args);
   if (found != nullptr || PyErr_ExceptionMatches(PyExc_Exception)) return found;
@@ -57,7 +58,7 @@ PyObject* to_its_end(PyObject*, PyObject* function) {
 
 PyMethodDef functions[] = {
     {"to_its_end", to_its_end, METH_O,
-     "Return what calls a function from where exceptions are lost, such as the death of an object: "
+     "Return a callable that calls a function where exceptions are lost, such as in a finalizer: "
      "an interrupt is raised after it, and what was interrupted is called a second time."},
     {nullptr},
 };

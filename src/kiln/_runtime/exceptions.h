@@ -1,12 +1,13 @@
-// Exceptions that are not what was asked for: interrupts that strike while a question is answered.
+// Interrupts that arrive while a query runs whose own exceptions are discarded.
 #pragma once
 
 #include "object.h"
 
 namespace kiln {
 
-// Drop the exception of a question whose answer is "no", if there is one. What is no `Exception`,
-// as a KeyboardInterrupt, answers nothing: this thread raises it again where it next runs Python.
+// Discard the exception of a query whose answer is "no", if there is one. An exception that does
+// not derive from `Exception`, such as KeyboardInterrupt, is no answer: it is raised again where
+// this thread next runs Python code.
 void dismiss_exception();
 
 int add_exceptions(PyObject* module);

@@ -1,4 +1,5 @@
-// The dates and sizes of files, of which kiln looks at hundreds before it trusts what is on disk.
+// Modification times and sizes of files: kiln checks hundreds of them before it trusts the disk
+// cache.
 #include <dirent.h>
 #include <sys/stat.h>
 
@@ -33,7 +34,7 @@ File described(std::string path, const struct stat& about) {
   return {std::move(path), nanoseconds(written), nanoseconds(changed), int64_t{about.st_size}};
 }
 
-// Returns whether everything could be looked at; if not, errno says why.
+// Returns whether every file could be examined; if not, errno says why.
 bool collect(const std::string& folder, std::string_view ending, std::vector<File>& found) {
   DIR* directory = opendir(folder.c_str());
   if (directory == nullptr) return false;
@@ -56,7 +57,7 @@ bool collect(const std::string& folder, std::string_view ending, std::vector<Fil
     if (!is_wanted && entry->d_type == DT_DIR) {
       inner.push_back(std::move(path));
     } else if (fstatat(dirfd(directory), entry->d_name, &about, 0) != 0) {
-      // A link that leads nowhere is none of ours.
+      // A dangling link is not one of ours.
       is_complete = !is_wanted;
     } else if (is_wanted) {
       found.push_back(described(std::move(path), about));

@@ -10,18 +10,18 @@
 namespace kiln {
 namespace {
 
-// A loop looks at the clock in each of its iterations while they are slow, and in a few of them
-// otherwise: few enough that the first slow ones after many fast ones do not go unnoticed.
+// A loop reads the clock in every iteration while iterations are slow, and in only some of them
+// otherwise, but often enough to notice when fast iterations become slow.
 constexpr int32_t kPollsBetween = 32;
-constexpr long long kSlow = 1'000'000;  // nanoseconds between two looks at the clock
+constexpr long long kSlow = 1'000'000;  // nanoseconds between two readings of the clock
 
-// A call keeps the interpreter's lock for as long as giving it away would cost more than it helps.
+// A call keeps the GIL as long as releasing it would cost more than it gains.
 constexpr long long kKeepsLock = 1'000'000;  // nanoseconds
 
-// Signals are looked for so often: the lock must be taken for it, and may be in use.
+// How often signals are checked: that requires the GIL, which another thread may hold.
 constexpr long long kSignalsEvery = 30'000'000;  // nanoseconds
 
-// A few milliseconds coarse where that is cheaper.
+// With a resolution of a few milliseconds where that is cheaper.
 long long coarse_time() {
   timespec time;
 #ifdef CLOCK_MONOTONIC_COARSE
@@ -70,7 +70,7 @@ PyArray_Descr* descr_of(const ArrayType& type) {
   return reinterpret_cast<PyArray_Descr*>(type.dtype.get());
 }
 
-// A copy: the code writes its memory again, and the function may keep what it is given.
+// A copy: the code overwrites its memory, and the function may keep its arguments.
 Ref array_of(const ArrayType& type, const void* memory) {
   Ref dtype = Ref::borrow(type.dtype.get());
   Ref array = Ref::own(PyArray_Empty(static_cast<int>(type.shape.size()), type.shape.data(),
@@ -82,7 +82,7 @@ Ref array_of(const ArrayType& type, const void* memory) {
 }
 
 bool copy_result(PyObject* returned, const ArrayType& type, void* memory) {
-  // What NumPy computes of arrays without axes are its scalars.
+  // NumPy operations on rank-0 arrays return scalars.
   Ref scalar;
   if (PyArray_IsScalar(returned, Generic)) {
     scalar = Ref::own(PyArray_FromScalar(returned, nullptr));
@@ -204,7 +204,7 @@ int32_t RunningCall::call_python(void* const* buffers, const int64_t* numbers) n
     if (!had_lock) release_lock();
     return status;
   }
-  // A program with callbacks does not keep the lock, so its other threads come by it.
+  // A program with callbacks does not hold the GIL, so its other threads can take it.
   WithLock lock;
   int32_t status = call_with_lock(callback, buffers);
   if (status == kRaised && raised_type_ == nullptr) {

@@ -1,4 +1,4 @@
-// What a call of compiled code has to do with the interpreter: its lock, signals, and Python
+// How a call of compiled code interacts with the interpreter: the GIL, signals, and Python
 // functions that the code calls.
 #pragma once
 
@@ -12,14 +12,14 @@
 
 namespace kiln {
 
-// An array that a Python function is given or returns.
+// An argument or result of a Python function.
 struct ArrayType {
   Ref dtype;  // NumPy's
   std::vector<Py_ssize_t> shape;
   size_t bytes;
 };
 
-// A Python function that compiled code calls: ndarrays in order, a sequence of ndarrays back.
+// A Python function that compiled code calls: it takes ndarrays and returns a sequence of ndarrays.
 struct PythonCallback {
   Ref function;
   std::vector<ArrayType> operands, results;
@@ -28,7 +28,7 @@ struct PythonCallback {
 // Read a sequence of (function, [(dtype, shape), ...], [(dtype, shape), ...]).
 bool read_callbacks(PyObject* given, std::vector<PythonCallback>& callbacks);
 
-// One call under way. Compiled code sees its first part.
+// A call in progress. Compiled code sees its first part.
 class RunningCall : public Call {
  public:
   explicit RunningCall(const std::vector<PythonCallback>& callbacks)
@@ -37,7 +37,7 @@ class RunningCall : public Call {
     fault_.site = 0;
     workspace = nullptr;
   }
-  // Become the call of a thread that helps with another one.
+  // Become the call of a worker thread that helps with another call.
   void help(RunningCall& other) {
     static_cast<Call&>(*this) = other;
     fault = &fault_;
@@ -50,18 +50,19 @@ class RunningCall : public Call {
   RunningCall(const RunningCall&) = delete;
   RunningCall& operator=(const RunningCall&) = delete;
 
-  // Let other threads have the interpreter's lock, and take it again.
+  // Release the GIL for other threads, and take it again.
   void release_lock() { released_ = kiln::release_lock(); }
   void take_lock() noexcept;
   bool has_lock() const { return released_ == nullptr; }
-  // Whether the code was long enough to ask whether it is interrupted.
+  // Whether enough time has passed to check for interrupts.
   bool was_polled() const { return seen_ != 0; }
 
   // What `kiln_poll` and `kiln_call_python` do.
   int32_t poll();
   int32_t call_python(void* const* buffers, const int64_t* numbers) noexcept;
 
-  // Called with the result of the code: takes the lock again and sets what was raised elsewhere.
+  // Called with the result of the code: takes the GIL again and sets the exception that was raised
+  // on another thread.
   void end() {
     if (!has_lock()) take_lock();
     if (raised_type_ != nullptr) raise();
@@ -78,8 +79,8 @@ class RunningCall : public Call {
   const std::vector<PythonCallback>& callbacks_;
   PyThreadState* released_ = nullptr;
   const void* thread_;
-  RunningCall* helped_ = nullptr;  // whose work this thread does
-  int32_t threads_ = 0;            // 0: as many as all others
+  RunningCall* helped_ = nullptr;  // the call this thread works for
+  int32_t threads_ = 0;            // 0: the default number
   int32_t polls_left_ = 1, polls_between_ = 1;
   long long seen_ = 0, started_, signals_seen_;                    // times
   PyObject *raised_type_ = nullptr, *raised_, *raised_traceback_;  // on another thread

@@ -11,14 +11,15 @@
 namespace kiln {
 namespace {
 
-// After a call that had not ended when it returned, so many go without operands that the host writes.
+// After a call whose run had not ended when it returned, this many calls do without operands
+// written by the host.
 constexpr int kCallsWithout = 16;
 
-// A call that keeps its thread for longer is made on another thread next time: programs that XLA
-// takes for small run inside the call, and may hold loops.
+// A call that blocks its thread for longer is launched on another thread next time: programs that
+// XLA considers small run inside the call, and may contain loops.
 constexpr long long kSlow = 20'000'000;  // nanoseconds
 
-PyObject* explain_failure = nullptr;  // (error, name): raises it in kiln's words
+PyObject* explain_failure = nullptr;  // (error, name): raises it as kiln's error
 PyObject* launch_apart = nullptr;     // (launcher, buffers): launches on another thread
 PyObject* consume_name = nullptr;     // "consume_with_handlers"
 PyObject* is_ready_name = nullptr;    // "is_ready"
@@ -83,11 +84,11 @@ PyMemberDef launcher_members[] = {
     {"_execute", T_OBJECT_EX, offsetof(Launcher, execute), 0, "buffers -> results"},
     {"_turns", T_OBJECT, offsetof(Launcher, turns), 0, "`Turns` that launches wait for, or None."},
     {"_launches_alone", T_BOOL, offsetof(Launcher, launches_alone), 0,
-     "Whether nothing else is launched meanwhile."},
+     "Whether nothing else may be launched meanwhile."},
     {"_runs_alone", T_BOOL, offsetof(Launcher, runs_alone), 0,
-     "Whether that lasts until the run has ended; calls wait for it."},
+     "Whether that holds until the run has ended; calls wait for it."},
     {"_is_slow", T_BOOL, offsetof(Launcher, is_slow), 0,
-     "Whether the next call leaves the main thread."},
+     "Whether the next call runs on another thread than the main one."},
     {"_calls_host", T_BOOL, offsetof(Launcher, calls_host), 0, "Whether programs call Python."},
     {nullptr},
 };
@@ -104,9 +105,9 @@ PyObject* set_launch_apart(PyObject*, PyObject* function) {
 
 PyMethodDef functions[] = {
     {"set_launch_apart", set_launch_apart, METH_O,
-     "Set what launches on another thread: (launcher, buffers)."},
+     "Set the function that launches on another thread: (launcher, buffers)."},
     {"set_explain_failure", set_explain_failure, METH_O,
-     "Set what raises an engine's error in kiln's words."},
+     "Set the function that translates an engine's errors."},
     {nullptr},
 };
 
@@ -138,7 +139,7 @@ PyTypeObject launcher_type = {
     .tp_dealloc = launcher_dealloc,
     .tp_call = launcher_call,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-    .tp_doc = "An executable that enqueues a program and hands its results over.",
+    .tp_doc = "An executable that enqueues a program and returns futures of its results.",
     .tp_traverse = launcher_traverse,
     .tp_clear = launcher_clear,
     .tp_members = launcher_members,
@@ -177,7 +178,7 @@ Ref launch(Launcher* launcher, PyObject* buffers) {
   if (traceback != nullptr) PyException_SetTraceback(value, traceback);
   Ref answer = call_held(explain_failure, value, launcher->name);
   if (answer) {
-    // It had nothing to say about this kind of error.
+    // It does not translate this kind of error.
     PyErr_Restore(type, value, traceback);
     return Ref();
   }
@@ -207,7 +208,7 @@ Ref HostOperands::buffer(size_t number, PyObject* value) {
   Operands one(1);
   if (!one.add(value, type)) return Ref();
   if (list_ == nullptr) {
-    // Another thread's call, or one within this one, may have them: it keeps them.
+    // A call of another thread, or a nested one, may have taken them: it keeps them.
     list_ = std::exchange(launcher_->host_operands, nullptr);
     if (list_ == nullptr) list_ = new HostOperandList(launcher_->operands->size());
   }

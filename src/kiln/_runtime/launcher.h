@@ -1,4 +1,4 @@
-// An executable that enqueues a program and hands its results over, as XLA's does.
+// An executable that enqueues a program and returns futures of its results, as XLA's does.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace kiln {
 
-// Memory of an operand that the host writes and the executable reads, call after call.
+// Memory of an operand that the host writes and the executable reads, reused on every call.
 struct HostOperand {
   Ref memory;
   Ref buffer;  // the engine's, of that memory
@@ -25,10 +25,10 @@ struct Launcher {
   PyObject* share;                   // (number of an operand, memory) -> a buffer of it, or None
   std::vector<ValueType>* operands;  // no bytes: the host cannot write that operand
   HostOperandList* host_operands;  // of the last call, if it has ended; null while a call uses them
-  int calls_without;    // how many calls to come go without: the last one did not end at once
-  char launches_alone;  // whether nothing else is launched meanwhile
-  char runs_alone;      // whether that lasts until the run has ended, which calls wait for
-  char is_slow;         // whether the last call kept its thread for long, as the first one may
+  int calls_without;    // how many further calls do without: the last run did not end at once
+  char launches_alone;  // whether nothing else may be launched meanwhile
+  char runs_alone;      // whether that holds until the run has ended, for which calls wait
+  char is_slow;         // whether the last call blocked its thread for long, as the first one may
   char calls_host;      // whether programs call Python: signals arrive there
 };
 
@@ -42,24 +42,24 @@ inline bool is_launcher(PyObject* object) {
 // Run on buffers and return buffers.
 Ref launch(Launcher* launcher, PyObject* buffers);
 
-// The operands of one call that the host writes. Their memory is the launcher's again once it has
-// ended.
+// The operands of one call that the host writes. Their memory returns to the launcher when the run
+// has ended.
 class HostOperands {
  public:
-  // Of an executable that is called with `count` operands; of none if it is no launcher.
+  // For an executable called with `count` operands; does nothing if it is not a launcher.
   HostOperands(PyObject* run, size_t count);
   HostOperands(const HostOperands&) = delete;
   HostOperands& operator=(const HostOperands&) = delete;
   ~HostOperands() { delete list_; }
 
-  // Whether an operand's value can be written where the executable reads it.
+  // Whether an operand's value can be written directly to where the executable reads it.
   bool takes(size_t number, PyObject* value) const;
 
-  // Return a buffer with the value of a NumPy array or scalar; nothing, without an exception, if
-  // the engine does not share memory.
+  // Return a buffer with the value of a NumPy array or scalar; null, without an exception, if the
+  // engine does not share memory.
   Ref buffer(size_t number, PyObject* value);
 
-  // Tell it the results: memory that is still being read is not written again.
+  // Pass the results: memory that is still being read must not be overwritten.
   void end(PyObject* results);
 
  private:

@@ -27,7 +27,8 @@ PyObject* make_loop(StridedLoop found, void* data, PyObject* owner, LoopShape sh
 
 PyObject* ufunc_class = nullptr;
 
-// Note what an operand of a type, by NumPy's number or character, is; false if loops over such elements are left to NumPy.
+// Record the properties of an operand type, given by NumPy's type number or character; false if
+// loops over such elements are left to NumPy.
 bool describe(int type, int operand, LoopShape& shape) {
   PyArray_Descr* descr = PyArray_DescrFromType(type);
   if (descr == nullptr) {
@@ -94,7 +95,7 @@ PyObject* loop_named(PyObject*, PyObject* args) {
   shape.given = shape.operands - 1;
   for (int i = 0; i < shape.operands; ++i) {
     if (!describe(types[i], i, shape)) Py_RETURN_NONE;
-    // Our loops read and write elements wherever they are.
+    // Our loops read and write elements at any address, aligned or not.
     shape.aligned[i] = 1;
   }
   return make_loop(found, nullptr, nullptr, std::move(shape));
@@ -104,7 +105,7 @@ PyMethodDef functions[] = {
     {"loop_of_ufunc", loop_of_ufunc, METH_VARARGS,
      "Return NumPy's loop for types, given as characters, or None."},
     {"loop_named", loop_named, METH_VARARGS,
-     "Return our loop of a name for types, given as characters, or None."},
+     "Return our loop with a name, for types given as characters, or None."},
     {nullptr},
 };
 

@@ -1,4 +1,4 @@
-// Compiled loops over strided operands: NumPy's, and ours beside.
+// Compiled loops over strided operands: NumPy's, and our own.
 #pragma once
 
 #include <vector>
@@ -10,23 +10,23 @@ namespace kiln {
 
 constexpr int kMostOperands = 4;
 
-// An axis of an operand of a loop over more than elements: which size of the loop is its own.
+// A core axis of an operand of a generalised loop: which of the loop's sizes it has.
 struct CoreAxis {
   int operand;
   int size;
 };
 
-// What is known of the operands of a loop, so that a plan can be checked.
+// Properties of a loop's operands, against which plans are checked.
 struct LoopShape {
   int operands = 0;
   int given = 0;                         // operands that are read, before those that are written
   intptr_t items[kMostOperands] = {};    // bytes of an element
-  intptr_t aligned[kMostOperands] = {};  // to so many bytes
-  int core_sizes = 0;                    // of a loop over more than elements
+  intptr_t aligned[kMostOperands] = {};  // in bytes
+  int core_sizes = 0;                    // of a generalised loop
   std::vector<CoreAxis> core_axes;       // in the order of their steps
 };
 
-// A loop with what it needs besides its operands.
+// A loop with the data it needs besides its operands.
 struct Loop {
   PyObject_HEAD
   StridedLoop loop;

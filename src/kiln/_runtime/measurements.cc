@@ -1,4 +1,4 @@
-// What the statements of programs cost that were compiled to be measured.
+// What the statements of instrumented programs cost.
 
 #include <ctime>
 
@@ -8,15 +8,15 @@
 namespace kiln {
 namespace {
 
-// Memory that the engine owns: numbers, then an entry of four for each statement, then events. Calls
-// on several threads write to it at the same time.
+// Memory that the engine owns: counters, then four numbers per statement, then events. Calls on
+// several threads write to it concurrently.
 struct Measurements {
   int64_t statements;  // how many there are
-  int64_t room;        // for so many events
-  int64_t events;      // so many have happened; those beyond the room were not kept
+  int64_t room;        // capacity, in events
+  int64_t events;      // how many occurred; those beyond the capacity were dropped
   int64_t rest[];
 
-  // How often it ran, and altogether its nanoseconds, bytes and operations.
+  // How often it ran, and its total nanoseconds, bytes and operations.
   int64_t* of(int64_t statement) { return rest + 4 * statement; }
   // The statement, its start, its end, its bytes and operations.
   int64_t* event(int64_t number) { return of(statements) + 5 * number; }
@@ -31,7 +31,7 @@ int64_t kiln_clock() {
 void kiln_measured(Measurements* to, int64_t statement, int64_t start, int64_t bytes,
                    int64_t operations) {
   int64_t end = kiln_clock();
-  // Of a statement inside a loop there are too many events.
+  // A statement inside a loop has too many events.
   bool is_event = statement >= 0;
   if (!is_event) statement = ~statement;
   int64_t* figures = to->of(statement);

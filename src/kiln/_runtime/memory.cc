@@ -48,7 +48,7 @@ struct BlockSizes {
 };
 constexpr BlockSizes block_sizes;
 
-// Return the smallest class that holds so many bytes, or -1.
+// Return the smallest size class that holds this many bytes, or -1.
 int class_for(size_t bytes) {
   if (bytes <= kAlignment) return 0;
   int doublings = 63 - __builtin_clzll(static_cast<unsigned long long>((bytes - 1) / kAlignment));
@@ -64,7 +64,7 @@ void* new_block(int size_class) {
   bool huge = size >= kHuge;
   void* data = std::aligned_alloc(huge ? kHuge : kAlignment, size);
 #ifdef MADV_HUGEPAGE
-  // Advice only: without such pages the memory is as good, and slower to touch first.
+  // Only a hint: without huge pages the memory works as well, but the first access is slower.
   if (huge && data != nullptr) madvise(data, size, MADV_HUGEPAGE);
 #endif
   return data;
@@ -151,14 +151,13 @@ PyObject* set_out_of_memory_error(PyObject*, PyObject* error) {
 
 PyMethodDef functions[] = {
     {"set_out_of_memory_error", set_out_of_memory_error, METH_O,
-     "Set the class of the error of a lack of memory."},
+     "Set the class of out-of-memory errors."},
     {"allocate", allocate_memory, METH_O,
-     "Return aligned memory of so many bytes, with undefined contents."},
+     "Return aligned memory of a given size, with undefined contents."},
     {"memory_statistics", memory_statistics, METH_NOARGS,
      "Return the bytes in use, kept and to keep at most, the number of allocations, and how many "
      "were reused."},
-    {"release_memory", release_memory, METH_NOARGS,
-     "Give the memory that nobody holds back to the system."},
+    {"release_memory", release_memory, METH_NOARGS, "Return unused memory to the system."},
     {"limit_memory", limit_memory, METH_O, "Set how many bytes that nobody holds are kept."},
     {nullptr},
 };

@@ -12,7 +12,7 @@
 namespace kiln {
 namespace {
 
-// Programs on less data than this are over before another thread could take the lock.
+// Programs on less data than this finish before another thread could take the GIL.
 constexpr size_t kLetOthersRun = 1 << 16;
 
 size_t total(const std::vector<ValueType>& types) {
@@ -95,7 +95,7 @@ int native_init(PyObject* object, PyObject* args, PyObject* kwargs) {
     return -1;
   }
   if (threads < 0) {
-    PyErr_SetString(PyExc_ValueError, "a number of threads is at least 1, or 0 for the usual one");
+    PyErr_SetString(PyExc_ValueError, "a number of threads is at least 1, or 0 for the default");
     return -1;
   }
   auto made = std::make_unique<NativeSignature>();
@@ -111,10 +111,10 @@ int native_init(PyObject* object, PyObject* args, PyObject* kwargs) {
   made->workspace = static_cast<size_t>(workspace);
   made->threads = threads;
   made->pool = threads == 1 ? nullptr : current_pool();
-  // A thread of the program that calls Python waits for the lock.
+  // A worker thread that calls Python waits for the GIL.
   made->is_long = is_long || !made->callbacks.empty() ||
                   total(made->operands) + total(made->results) >= kLetOthersRun;
-  // Python ran.
+  // Python code ran.
   if (!may_be_made(self->signature != nullptr, object)) return -1;
   self->entry = reinterpret_cast<Entry>(address);
   self->owner = Py_NewRef(owner);
@@ -137,7 +137,8 @@ int native_traverse(PyObject* object, visitproc visit, void* arg) {
 
 int native_clear(PyObject* object) {
   Native* self = reinterpret_cast<Native*>(object);
-  // What a call under way needs stays: nothing can call it any more, but a call holds it.
+  // What a call in progress needs stays alive: nothing can start a new call, but the running one
+  // holds a reference.
   Py_CLEAR(self->explain);
   Py_CLEAR(self->improve);
   return 0;
@@ -155,7 +156,7 @@ void native_dealloc(PyObject* object) {
   Py_TRASHCAN_END
 }
 
-// The error of a call, as the engine words it.
+// The error of a call, raised by the engine.
 [[gnu::cold, gnu::noinline]] void raise_error(Native* native, int32_t status, const Fault& fault) {
   if (status == kRaised) {
     if (PyErr_Occurred()) return;
@@ -194,7 +195,7 @@ class Results {
       memory_ = reinterpret_cast<PyObject**>(heap_.get());
       pointers_ = heap_.get() + count;
     }
-    // One by one: a call of `memset` would take longer.
+    // One by one: calling `memset` would take longer.
     for (size_t i = 0; i < count; ++i) memory_[i] = nullptr;
   }
   Results(const Results&) = delete;
@@ -224,7 +225,7 @@ class Results {
 
 Ref fresh(size_t bytes) { return Ref::own(reinterpret_cast<PyObject*>(allocate(bytes))); }
 
-// Raise the error of a lack of memory of a program, by its name.
+// Raise the out-of-memory error of a program, with its name.
 [[gnu::cold, gnu::noinline]] void raise_program_out_of_memory(Native* native, size_t bytes) {
   dismiss_exception();
   Ref name = Ref::own(PyObject_GetAttrString(reinterpret_cast<PyObject*>(native), "name"));
@@ -242,7 +243,7 @@ Ref fresh(Native* native, size_t bytes) {
   return memory;
 }
 
-// The results that are operands. Memory that a user may write is copied.
+// Results that are operands. Memory that the user may write is copied.
 bool share(const NativeSignature& signature, const Operands& operands, Results& results) {
   for (size_t i = 0; i < signature.results.size(); ++i) {
     if (signature.shared[i] == NativeSignature::kNone) continue;
@@ -259,7 +260,7 @@ bool share(const NativeSignature& signature, const Operands& operands, Results& 
   return true;
 }
 
-// The results that are given the memory of donated operands.
+// Results that reuse the memory of donated operands.
 void reuse(const NativeSignature& signature, Operands& operands, Results& results,
            PyObject* const* args, const std::vector<Py_ssize_t>& donated) {
   for (size_t i = 0; i < signature.results.size(); ++i) {
@@ -275,8 +276,8 @@ void reuse(const NativeSignature& signature, Operands& operands, Results& result
   }
 }
 
-// Ask for better code, which gives the same results. The code before stays in memory: other threads
-// may be in it. After an interrupt the next call asks again.
+// Ask for optimized code, which gives the same results. The previous code stays in memory, because
+// other threads may be executing it. After an interrupt, the next call asks again.
 [[gnu::cold, gnu::noinline]] bool improve(Native* native) {
   if (native->improve == nullptr || native->improve == Py_None) return true;
   Ref self = Ref::borrow(reinterpret_cast<PyObject*>(native));
@@ -328,8 +329,8 @@ bool run(Native* native, Operands& operands, Results& results, PyObject* const* 
   int32_t status = entry(&call);
   call.end();
   if (status == kDone) {
-    // An interrupt after the last poll must not meet what the caller drops first: an exception in
-    // the callback of a weak reference is lost.
+    // An interrupt after the last poll must not arrive while the caller drops references: an
+    // exception in a weak-reference callback is lost.
     return !(signature.is_long || call.was_polled()) || PyErr_CheckSignals() == 0;
   }
   if (status == kOutOfMemory) {
@@ -340,8 +341,8 @@ bool run(Native* native, Operands& operands, Results& results, PyObject* const* 
   return false;
 }
 
-// native(buffers): what an engine's executable does. Buffers of host memory are ndarrays, or memory
-// that an array of the right type will be made of.
+// native(buffers): the call of an engine's executable. Buffers in host memory are ndarrays, or
+// memory blocks from which an array of the right type will be created.
 PyObject* native_call(PyObject* object, PyObject* args, PyObject*) {
   Native* native = reinterpret_cast<Native*>(object);
   PyObject* given;
@@ -378,7 +379,7 @@ PyTypeObject native_type = {
     .tp_dealloc = native_dealloc,
     .tp_call = native_call,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-    .tp_doc = "A compiled function called by its address.",
+    .tp_doc = "A compiled function, called by address.",
     .tp_traverse = native_traverse,
     .tp_clear = native_clear,
     .tp_init = native_init,

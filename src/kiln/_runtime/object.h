@@ -1,4 +1,4 @@
-// What every part of the extension shares: an owning reference, and how a type is made.
+// What every part of the extension shares: an owning reference, and the creation of types.
 #pragma once
 
 #define PY_SSIZE_T_CLEAN
@@ -58,8 +58,8 @@ inline bool refers_to(PyObject* reference, PyObject* object) {
   return referent(reference).get() == object;
 }
 
-// A stack of what a walk over nested objects is in the middle of. Walks are loops, so that no depth
-// overflows the stack of the thread; the first few levels are kept where the stack itself is.
+// The explicit stack of a traversal of nested objects. Traversals are loops, so that no depth
+// overflows the thread's stack; the first few levels are stored inline.
 template <typename T, size_t kInline = 16>
 class Levels {
  public:
@@ -73,7 +73,7 @@ class Levels {
 
   bool empty() const { return size_ == 0; }
   size_t size() const { return size_; }
-  // Valid until the next level is entered.
+  // Valid until the next level is pushed.
   T& top() { return levels_[size_ - 1]; }
   void push(T level) {
     if (size_ == room_) grow();
@@ -100,9 +100,9 @@ class Levels {
   size_t size_ = 0, room_ = kInline;
 };
 
-// Call a function that may be exchanged for another one meanwhile, such as those that kiln's Python
-// modules give to the extension. Without one, RuntimeError. Kept out of the functions that call it,
-// whose usual way is another one.
+// Call a function that may be replaced during the call, such as those that kiln's Python modules
+// install in the extension. Raises RuntimeError if there is none. Not inlined, because it is off
+// its callers' fast path.
 template <typename... Args>
 [[gnu::noinline]] Ref call_held(PyObject* function, Args... args) {
   if (function == nullptr) {
@@ -122,10 +122,10 @@ template <typename... Args>
   return false;
 }
 
-// Tell whether an object that is made by calling its class was; false with an exception set.
+// Tell whether an object's `__init__` has run; false with an exception set.
 inline bool was_made(bool is_made, PyObject* object) { return is_made || refuse_unmade(object); }
 
-// Refuse the second `__init__` of an object that others may be using; false with an exception set.
+// Refuse a second `__init__` of an object that may be in use; false with an exception set.
 inline bool may_be_made(bool is_made, PyObject* object) {
   if (is_made) PyErr_Format(PyExc_TypeError, "a %.100s is made once", Py_TYPE(object)->tp_name);
   return !is_made;

@@ -1,8 +1,8 @@
-// Objects put into memory: what a linker does, for code that is called as long as a Python object
-// lives, and gives all of its memory back.
+// Loads object files into memory: a linker for code that may be called as long as a Python object
+// lives, and whose memory is then released completely.
 //
-// ELF objects of x86-64 with position-independent code of the small model, as engines/native/ has
-// them written. Others are refused, and the engine asks LLVM's linker.
+// It accepts x86-64 ELF objects with position-independent code of the small code model, as
+// engines/native/ generates them. For others the engine falls back to LLVM's linker.
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -57,7 +57,7 @@ constexpr unsigned char kJump[6] = {0xff, 0x25, 0, 0, 0, 0};
 constexpr size_t kStub = 16;
 constexpr size_t kMost = size_t{1} << 30;  // bytes of an object
 
-// Types of relocations.
+// Relocation types.
 constexpr uint32_t k64 = 1, kPc32 = 2, kPlt32 = 4, kGotPcRel = 9, kPc64 = 24, kGotPcRelX = 41,
                    kRexGotPcRelX = 42;
 
@@ -74,7 +74,7 @@ void unmap(PyObject* capsule) {
   delete mapping;
 }
 
-// Puts one object into memory. What it cannot do is in `refusal`.
+// Loads one object. If it cannot, `refusal` says why.
 class Linker {
  public:
   Linker(std::string_view image, PyObject* symbols) : image_(image), known_(symbols) {}
@@ -120,7 +120,7 @@ class Linker {
     const auto header = at<FileHeader>(0);
     if (std::memcmp(header.magic, "\177ELF", 4) != 0 || header.bits != 2 || header.order != 1 ||
         header.type != kRelocatable || header.machine != kX86_64) {
-      return refuse("it is no object of x86-64");
+      return refuse("it is not an x86-64 object");
     }
     if (header.section_size != sizeof(Section) ||
         !holds(header.sections, uint64_t{header.section_count} * sizeof(Section))) {
@@ -161,8 +161,8 @@ class Linker {
     return size;
   }
 
-  // Code comes first, with a stub for each function that lies elsewhere; then, from a page on, what
-  // is read or written, with the addresses that code loads.
+  // Code comes first, with a stub for each external function; then, on pages of their own, the
+  // data, with the table of addresses that code loads.
   bool place() {
     places_.assign(sections_.size(), kNowhere);
     size_t elsewhere = 0;
@@ -206,7 +206,7 @@ class Linker {
     return place == kNowhere ? nullptr : memory_ + place + symbol.value;
   }
 
-  // Where a symbol is: here, in the extension, or in the process.
+  // The address of a symbol: in the object, in the extension, or in the process.
   char* address(uint32_t number) {
     auto [found, is_new] = addresses_.try_emplace(number, nullptr);
     if (!is_new) return found->second;
@@ -267,7 +267,7 @@ class Linker {
     return true;
   }
 
-  // A jump to a function that lies too far away for a call.
+  // A stub that jumps to a function out of range of a call.
   char* stub(uint32_t number, char* to) {
     auto [found, is_new] = stub_of_.try_emplace(number, memory_ + stubs_ + stub_of_.size() * kStub);
     if (is_new) {
@@ -286,7 +286,7 @@ class Linker {
 
   bool protect() {
     if (mprotect(memory_, data_, PROT_READ | PROT_EXEC) != 0) {
-      return refuse("its memory must not be executed");
+      return refuse("its memory cannot be made executable");
     }
     if (!is_written_) mprotect(memory_ + data_, size_ - data_, PROT_READ);
     return true;
@@ -329,7 +329,7 @@ PyObject* link_object(PyObject*, PyObject* args) {
 
 PyMethodDef functions[] = {
     {"link_object", link_object, METH_VARARGS,
-     "Put an object into memory; return the address of its entry and what keeps it there, or why "
+     "Load an object; return the address of its entry and its owner, or why "
      "it cannot be linked."},
     {nullptr},
 };

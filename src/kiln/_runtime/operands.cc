@@ -166,8 +166,8 @@ Ref Operands::take_memory(size_t number, size_t bytes, PyObject* object) {
   if (memory == nullptr || !is_read(object)) return Ref();
   ArrayData* array = reinterpret_cast<ArrayData*>(object);
   PyObject *owner = held_[number], *block = reinterpret_cast<PyObject*>(memory);
-  // Whoever looks at memory holds it, or holds a view that does: NumPy, DLPack, engines, results
-  // that share it. The array and this call are two that are known.
+  // Every user of the memory holds a reference to it, or to a view that does: NumPy, DLPack,
+  // engines, results that share it. The array and this call are the two known references.
   if (array->host != owner || Py_REFCNT(owner) != 2) return Ref();
   if (owner != block && Py_REFCNT(block) != 1) return Ref();
   Ref taken = Ref::borrow(block);

@@ -1,4 +1,5 @@
-// Values as programs read them: where they lie, or what is written where a program reads.
+// Operand values as programs read them: the memory where they already lie, or a copy made for the
+// program.
 #pragma once
 
 #include <vector>
@@ -8,19 +9,19 @@
 
 namespace kiln {
 
-// The type of a value in row-major order, as compiled code sees it.
+// The type of a row-major value, as compiled code sees it.
 struct ValueType {
   int type_number;  // NumPy's number of the dtype
   size_t bytes;
 };
 
-// Read a sequence of pairs of a dtype and a number of bytes. None stands for no bytes.
+// Read a sequence of pairs of a dtype and a number of bytes. None means zero bytes.
 bool read_value_types(PyObject* given, std::vector<ValueType>& types);
 
-// Where the operands of one call lie, and what must live until it is over.
+// The addresses of the operands of one call, and the objects that must stay alive until it ends.
 class Operands {
  public:
-  // Placed arrays are read as all others, or not at all.
+  // Whether placed arrays are accepted.
   explicit Operands(size_t count, bool takes_placed = false);
   Operands(const Operands&) = delete;
   Operands& operator=(const Operands&) = delete;
@@ -31,11 +32,13 @@ class Operands {
 
   const void* const* pointers() const { return pointers_; }
 
-  // Return the memory that an operand of so many bytes is all of; nothing if it lies elsewhere.
+  // Return the memory block that an operand of this many bytes fills completely; null if it lies
+  // elsewhere.
   MemoryBlock* memory(size_t number, size_t bytes) const;
 
-  // Take the memory of an operand, added from an array, if nobody but that array looks at it: the
-  // array is left without values. Nothing if somebody does, or if the operand lies elsewhere.
+  // Take the memory of an operand that was added from an array, if the array holds the only
+  // reference to it: the array is left without values. Null if there are others, or if the operand
+  // lies elsewhere.
   Ref take_memory(size_t number, size_t bytes, PyObject* object);
 
  private:

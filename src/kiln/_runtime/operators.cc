@@ -41,7 +41,7 @@ constexpr int kToReflected = kReflectedAdd - kAdd;
 PyObject* functions_of[kOperators];  // or null: not installed yet
 PyObject* as_array = nullptr;        // NumPy array -> array with a copy of its values
 
-// Return an array for a NumPy array; nothing, without an exception, where the functions must see
+// Return an array for a NumPy array; null, without an exception, if the Python function must handle
 // it.
 Ref lifted_numpy(PyObject* x) {
   if (as_array == nullptr || !may_run_eagerly()) return Ref();
@@ -65,7 +65,7 @@ PyObject* call(int op, Args... args) {
                             : PyObject_Vectorcall(function, given + 1, count, nullptr);
 }
 
-// Whether an object is an array of any class, asked of objects that seldom are if `is_array` is not.
+// Whether an object is an array of any class; the slow path, for objects that `is_array` rejects.
 bool is_any_array(PyObject* x) {
   return is_array(x) || (!PyFloat_CheckExact(x) && PyObject_TypeCheck(x, &array_data_type));
 }
@@ -86,7 +86,8 @@ PyObject* binary(PyObject* left, PyObject* right) {
 PyObject* negative(PyObject* x) { return call(kNegative, x); }
 PyObject* absolute(PyObject* x) { return call(kAbsolute, x); }
 
-// Take the functions that the operators call. Those without one are refused until they have one.
+// Install the functions that the operators call. An operator without a function raises until it has
+// one.
 PyObject* set_operator_table(PyObject*, PyObject* table) {
   if (!PyDict_Check(table)) {
     PyErr_SetString(PyExc_TypeError, "the operators are a dict of functions by name");
@@ -94,7 +95,7 @@ PyObject* set_operator_table(PyObject*, PyObject* table) {
   }
   Ref held = Ref::borrow(table);
   for (int op = 0; op < kOperators; ++op) {
-    // A call of the one before may be under way: it is not let go.
+    // A call of the previous function may be in progress: its reference is kept.
     functions_of[op] = Py_XNewRef(PyDict_GetItemString(held.get(), kNames[op]));
   }
   Py_RETURN_NONE;

@@ -10,7 +10,7 @@
 namespace kiln {
 namespace {
 
-PyObject* buffer_at = nullptr;     // (array, memory, sharding) -> buffer, moving the data if needed
+PyObject* buffer_at = nullptr;     // (array, memory, sharding) -> buffer, moved if necessary
 PyObject* own_buffer = nullptr;    // (array, memory) -> a buffer with the same values and sharding
 PyObject* warn_name = nullptr;     // "warn_of_unusable"
 PyObject* refuse_name = nullptr;   // "refuse_second_use"
@@ -20,7 +20,7 @@ PyObject* buffer_of(PyObject* array) { return reinterpret_cast<ArrayData*>(array
 
 bool is_any_array(PyObject* object) { return PyObject_TypeCheck(object, &array_data_type); }
 
-// Bring an operand to where its sharding says.
+// Move an operand to where its sharding requires it.
 Ref placed_operand(PlacedProgram* placed, size_t number, PyObject* object,
                    HostOperands& host_operands) {
   CompiledProgram* program = placed->program;
@@ -29,7 +29,8 @@ Ref placed_operand(PlacedProgram* placed, size_t number, PyObject* object,
   PyObject* sharding = PyTuple_GET_ITEM(placed->in_shardings, static_cast<Py_ssize_t>(number));
   if (!is_any_array(object)) return operand(program, number, object, sharding, host_operands);
   ArrayData* array = reinterpret_cast<ArrayData*>(object);
-  // The sharding of an array that was never placed is None: met if the first device is meant.
+  // The sharding of an array that was not placed is None: it satisfies a request for the first
+  // device.
   PyObject*& met = (*placed->met)[number];
   bool is_there = array->memory == program->memory && array->buffer != Py_None;
   if (is_there && array->sharding == met) return Ref::borrow(array->buffer);
@@ -38,7 +39,7 @@ Ref placed_operand(PlacedProgram* placed, size_t number, PyObject* object,
   return buffer;
 }
 
-// Whether one of the donated operands is an operand a second time.
+// Whether a donated operand is passed twice.
 bool is_used_twice(const std::vector<Py_ssize_t>& donated, PyObject* const* args,
                    Py_ssize_t count) {
   std::vector<std::pair<PyObject*, Py_ssize_t>> memory;
@@ -57,8 +58,8 @@ bool is_used_twice(const std::vector<Py_ssize_t>& donated, PyObject* const* args
   return false;
 }
 
-// Whether a donated array is the operand itself: it lies where the program runs, and is not copied
-// to get there. 1, 0, or -1 with an exception set.
+// Whether a donated array is itself the operand: it is already where the program runs and needs no
+// copy. 1, 0, or -1 with an exception set.
 int is_given(PlacedProgram* placed, Py_ssize_t number, PyObject* object) {
   if (is_array(object)) return 1;
   if (!is_placed(object) || placed->in_shardings == nullptr) return 0;
@@ -76,8 +77,8 @@ int is_given(PlacedProgram* placed, Py_ssize_t number, PyObject* object) {
   return is_same;
 }
 
-// Run a compiled function by its address, on one device. The arrays given to it are deleted as
-// those given to an engine are.
+// Run a compiled function by address, on one device. Arrays donated to it are deleted just as those
+// donated to an engine.
 Ref run_placed_by_address(PlacedProgram* placed, PyObject* native, PyObject* const* args,
                           Py_ssize_t count) {
   CompiledProgram* program = placed->program;
@@ -112,7 +113,7 @@ Ref as_tuple(PyObject* const* args, Py_ssize_t count) {
   return tuple;
 }
 
-// Warn of donated arrays that are of no use, once, and refuse those that are passed twice.
+// Warn, once, about donated arrays that cannot be used, and refuse those that are passed twice.
 bool may_donate(PlacedProgram* placed, PyObject* const* args, Py_ssize_t count) {
   bool is_twice = is_used_twice(*placed->donated, args, count);
   if (!is_twice && placed->has_warned) return true;
@@ -135,7 +136,7 @@ Ref wrap_placed(PlacedProgram* placed, PyObject* buffers) {
   }
   Ref arrays = Ref::own(PyList_New(count));
   for (Py_ssize_t i = 0; arrays && i < count; ++i) {
-    // The collector may run in between, and with it anything.
+    // The garbage collector may run here, and with it arbitrary code.
     if (PyList_GET_SIZE(buffers) <= i) {
       PyErr_SetString(PyExc_RuntimeError, "the results of a program changed while it ran");
       return Ref();
@@ -246,7 +247,7 @@ PyObject* set_buffer_at(PyObject*, PyObject* args) {
 
 PyMethodDef functions[] = {
     {"set_buffer_at", set_buffer_at, METH_VARARGS,
-     "Set what brings an array to devices, and what copies it."},
+     "Set the functions that move an array to devices, and that copy it."},
     {nullptr},
 };
 
@@ -296,19 +297,19 @@ Ref run_placed(PlacedProgram* placed, PyObject* const* args, Py_ssize_t count) {
   if (!placed->donated->empty()) {
     if (!may_donate(placed, args, count)) return Ref();
     for (Py_ssize_t i : *placed->usable) {
-      // Not those that were copied to get there.
+      // Except operands that were copied to move them.
       if (i >= count || !is_any_array(args[i]) ||
           buffer_of(args[i]) != PyList_GET_ITEM(buffers.get(), i)) {
         continue;
       }
       ArrayData* array = reinterpret_cast<ArrayData*>(args[i]);
       if (array->is_part) {
-        // The array that it is a part of keeps its memory: a program that runs on several devices
-        // dies if one of the parts goes away.
+        // The whole array keeps its memory: a program on several devices crashes if one of the
+        // shards is freed.
         Ref own = call_held(own_buffer, args[i], program->memory);
         if (!own || PyList_SetItem(buffers.get(), i, own.release()) < 0) return Ref();
       }
-      // Memory that is looked at cannot be reused.
+      // Memory that others reference cannot be reused.
       Py_SETREF(array->host, Py_NewRef(Py_None));
       given.push_back(array);
     }

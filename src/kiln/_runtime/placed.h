@@ -1,5 +1,5 @@
-// A program with all that a call does besides running it: where arguments are brought, which of
-// them are given away, and where results are.
+// A program with everything that a call does besides running it: where arguments are moved, which
+// of them are donated, and where results live.
 #pragma once
 
 #include <vector>
@@ -13,10 +13,10 @@ struct PlacedProgram {
   CompiledProgram* program;
   PyObject* in_shardings;   // tuple of the shardings of the operands; null: the first device
   PyObject* out_shardings;  // tuple of the shardings of the results; null: the first device
-  PyObject* donation;       // None, or what warns of donated arguments and refuses them
+  PyObject* donation;       // None, or what warns about donated arguments or refuses them
   std::vector<Py_ssize_t>* donated;  // numbers of operands
-  std::vector<Py_ssize_t>* usable;   // those of them whose memory becomes that of results
-  std::vector<PyObject*>* met;  // per operand the last sharding met that splits it as told, or null
+  std::vector<Py_ssize_t>* usable;   // those of them whose memory results reuse
+  std::vector<PyObject*>* met;  // per operand the last accepted sharding that splits it, or null
   char committed;               // whether results are committed
   char has_warned;
 };

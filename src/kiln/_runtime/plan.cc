@@ -13,9 +13,9 @@
 namespace kiln {
 namespace {
 
-// Programs over more elements than this let other threads run.
+// Programs over more elements than this release the GIL.
 constexpr intptr_t kLetOthersRun = 1 << 15;
-// Scratch memory up to so many bytes is on the stack.
+// Scratch memory of up to this many bytes is on the stack.
 constexpr size_t kOnStack = 2048;
 
 struct Plan {
@@ -23,7 +23,7 @@ struct Plan {
   Schedule* schedule;
 };
 
-// Everything a run holds on to.
+// Every reference that a run holds.
 struct Run {
   std::vector<char*> spilled_bases;
   std::vector<Ref> spilled_owners;

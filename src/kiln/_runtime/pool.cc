@@ -16,17 +16,17 @@
 namespace kiln {
 namespace {
 
-// A thread looks for work so often before it sleeps: some 50 microseconds, the usual time between
-// two parallel loops of a program. To wake it costs as much as a small loop takes.
+// How often a worker polls for work before it sleeps: about 50 microseconds, the usual time between
+// two parallel loops of a program. Waking a worker costs as much as a small loop.
 constexpr int kLooks = 2000;
 
 constexpr int32_t kMostThreads = 128;
 constexpr int64_t kMostChunks = int64_t{1} << 31;
 
-// Threads that are in a parallel loop do not begin another one.
+// A thread inside a parallel loop does not start another one.
 thread_local bool is_inside = false;
 
-// How many threads calls use; 0: as many as there are processors.
+// The number of threads that calls use; 0: the number of processors.
 std::atomic<int32_t> chosen_threads{0};
 
 void pause() {
@@ -60,17 +60,18 @@ int32_t run_alone(const Job& job) {
 
 }  // namespace
 
-// One job at a time. What is left of it is one word, so that a chunk is claimed by one exchange,
-// and only while it is there to be claimed: a thread that slept since the last job finds the next
-// one, or nothing. The job stays as it is until all its chunks are done, whoever did them: nobody
-// waits for threads that did not arrive.
+// One job at a time. Its remaining chunks are encoded in one word, so that a chunk is claimed by a
+// single compare-and-swap, and only while there is one left: a worker that slept since the last job
+// finds the next one, or nothing. The job does not change until all its chunks are done, by
+// whichever thread: nobody waits for workers that did not join.
 class Pool {
  public:
   Pool() = default;
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
-  // Run a job on so many threads, this one among them. False if another call has them.
+  // Run a job on this many threads, including the calling one. False if another call is using the
+  // pool.
   bool run(const Job& job, int32_t threads, int32_t& status) {
     if (is_taken_.exchange(true, std::memory_order_acquire)) return false;
     make_workers(threads - 1);
@@ -93,7 +94,7 @@ class Pool {
   int32_t workers() const { return made_.load(std::memory_order_relaxed); }
 
  private:
-  // How many chunks nobody has claimed, and how many threads may still come to help.
+  // The number of unclaimed chunks, and how many workers may still join.
   struct Word {
     uint32_t epoch, seats, left;
     uint64_t packed() const {
@@ -108,7 +109,7 @@ class Pool {
   static constexpr uint32_t kEpochs = (1u << 24) - 1;
   static_assert(kMostThreads <= 0xff && kMostChunks <= 0xffffffff);
 
-  // Claim chunks of one job until none is left. Workers have calls of their own.
+  // Claim chunks of one job until none is left. Each worker has its own `Call`.
   void work(RunningCall* own, uint32_t epoch) {
     is_inside = true;
     for (;;) {
@@ -123,7 +124,7 @@ class Pool {
         --word.left;
       } while (!word_.compare_exchange_weak(packed, word.packed(), std::memory_order_acq_rel,
                                             std::memory_order_acquire));
-      // The job is there as long as this chunk is not done.
+      // The job stays valid until this chunk is done.
       int64_t ended = 1;
       int64_t chunks = job_.chunks, chunk = chunks - 1 - word.left;
       if (chunk < failed_chunk_.load(std::memory_order_acquire)) {
@@ -143,7 +144,7 @@ class Pool {
     }
   }
 
-  // Claim all that is left of the job, which is there; return how many chunks.
+  // Claim all remaining chunks of the current job; return how many.
   int64_t claim_the_rest() {
     uint64_t packed = word_.load(std::memory_order_acquire);
     Word rest;
@@ -154,7 +155,7 @@ class Pool {
     return Word::of(packed).left;
   }
 
-  // Chunks are claimed in order: those before this one run to their end, and may fail first.
+  // Chunks are claimed in order: those before this one run to completion, and may fail first.
   void fail(int64_t chunk, int32_t status, const RunningCall& call) {
     std::lock_guard<std::mutex> lock(failure_mutex_);
     if (chunk >= failed_chunk_.load(std::memory_order_relaxed)) return;
@@ -182,7 +183,7 @@ class Pool {
     for (uint32_t i = 0; i < helpers; ++i) has_work_.notify_one();
   }
 
-  // Take a seat at the job there is, and return its epoch; false if there is none.
+  // Join the current job, and return its epoch; false if there is none.
   bool join(uint32_t& epoch) {
     uint64_t packed = word_.load();
     for (;;) {
@@ -219,7 +220,7 @@ class Pool {
 
   void make_workers(int32_t wanted) {
     if (made_.load(std::memory_order_relaxed) >= wanted) return;
-    // A thread begins with the signals of the one that makes it.
+    // A thread inherits the signal mask of the thread that creates it.
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -259,17 +260,17 @@ class Pool {
 
 namespace {
 
-// Never destroyed: its threads may be at work when the process ends.
+// Never destroyed: its workers may be running when the process ends.
 std::atomic<Pool*> pool{nullptr};
 
-// The child of a fork has none of the threads, and whatever they held.
+// The child of a fork has none of the threads, but the locks that they held.
 void forget_pool() { pool.store(nullptr); }
 
 PyObject* limit_threads(PyObject*, PyObject* given) {
   long threads = PyLong_AsLong(given);
   if (threads < 0 && PyErr_Occurred()) return nullptr;
   if (threads < 0) {
-    PyErr_SetString(PyExc_ValueError, "a number of threads is at least 1, or 0 for the usual one");
+    PyErr_SetString(PyExc_ValueError, "a number of threads is at least 1, or 0 for the default");
     return nullptr;
   }
   chosen_threads.store(static_cast<int32_t>(std::min<long>(threads, kMostThreads)));
@@ -323,12 +324,12 @@ int32_t run_in_parallel(Call* call, ParallelBody body, void* context, int64_t co
   if (job.chunks == 1) return body(call, context, 0, count);
   int32_t threads = call->pool == nullptr || is_inside ? 1 : running->threads();
   int32_t status;
-  // A call may go on in the child of a fork, where the pool it began with has no threads.
+  // A call may continue in the child of a fork, where the pool it started with has no threads.
   if (threads > 1 && current_pool()->run(job, threads, status)) return status;
   return run_alone(job);
 }
 
-// Visible in the library, which threadpoolctl knows by it.
+// Exported, because threadpoolctl recognises the library by it.
 extern "C" __attribute__((visibility("default"))) int kiln_num_threads() {
   return threads_in_use();
 }

@@ -1,5 +1,5 @@
-// The threads that compiled code and kernels share their work with. They never have the
-// interpreter's lock, and no signal is handled on them.
+// The thread pool of compiled code and kernels. Workers never hold the GIL, and no signal is
+// handled on them.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,18 @@
 
 namespace kiln {
 
-// A part of the work: the numbers from `begin` on, before `end`.
+// A part of the work: the half-open range from `begin` to `end`.
 using ParallelBody = int32_t (*)(Call*, void* context, int64_t begin, int64_t end);
 
-// Run a body on [0, count), in chunks of `grain` numbers: where chunks begin does not depend on the
+// Run a body on [0, count), in chunks of `grain` indices: chunk boundaries do not depend on the
 // number of threads, so neither do results. It runs on this thread alone if the call has no pool,
-// within another parallel loop, and while another call has the threads. The `Call` that a body is
-// given is the thread's own; its fault is the slot to write to. Of several chunks that fail the
-// first counts, and what it returned is returned; chunks after it may not run. Chunks are larger if
-// there would be more than 2^31.
+// inside another parallel loop, and while another call uses the pool. The `Call` that a body is
+// given is the thread's own; its fault is the slot to write to. If several chunks fail, the status
+// of the first is returned; chunks after it may not run. Chunks are larger if there would be more
+// than 2^31.
 //
-// Compiled code calls it as `kiln_parallel`. Worth it from about 10 microseconds of work a chunk.
+// Compiled code calls it as `kiln_parallel`. Worthwhile from about 10 microseconds of work per
+// chunk.
 [[nodiscard]] int32_t run_in_parallel(Call* call, ParallelBody body, void* context, int64_t count,
                                       int64_t grain);
 
@@ -39,10 +40,10 @@ template <typename F>
   return run_in_parallel(call, each, const_cast<std::remove_const_t<Given>*>(&body), count, grain);
 }
 
-// The pool of this process: in the child of a fork another one.
+// The pool of this process; the child of a fork has a new one.
 Pool* current_pool();
 
-// How many threads a call of this thread uses that does not say: a positive number.
+// The default number of threads of this thread's calls; positive.
 int32_t threads_in_use();
 
 }  // namespace kiln

@@ -19,7 +19,7 @@ namespace {
 
 int32_t allowed() {
 #ifdef __linux__
-  // A set of the usual size does not hold the processors of the largest machines.
+  // A CPU set of the default size is too small for the largest machines.
   for (int room = 1024; room <= 1 << 20; room *= 4) {
     cpu_set_t* set = CPU_ALLOC(room);
     if (set == nullptr) break;
@@ -58,8 +58,8 @@ int32_t quota_of_v1(const std::string& folder) {
   return rounded_up(quota, period);
 }
 
-// The least quota of a group and those that it is in. Within a container the path may be that of
-// the host, of which nothing is there: then the root counts.
+// The smallest quota of a control group and its ancestors. Inside a container the path may be the
+// host's and not exist: then the root is used.
 template <typename Quota>
 int32_t least_quota(const std::string& mount, std::string path, Quota quota_of) {
   int32_t found = quota_of(mount);
@@ -84,7 +84,7 @@ PyObject* python_quota(PyObject*, PyObject* given) {
   return root == nullptr ? nullptr : PyLong_FromLong(processor_quota(root));
 }
 
-// The features of the processor that the engine asks for, by LLVM's names.
+// The instruction-set features that the engine queries, by LLVM's names.
 PyObject* python_features(PyObject*, PyObject*) {
   Ref found = Ref::own(PyDict_New());
 #ifdef KILN_X86_64
@@ -94,8 +94,8 @@ PyObject* python_features(PyObject*, PyObject*) {
   c = 0;
   __get_cpuid(0x80000001, &a, &b, &c, &d);
   __builtin_cpu_init();
-  // Those that need registers which the system must save are asked of the compiler, which knows
-  // whether it does.
+  // Features whose registers the operating system must save are queried through the compiler's
+  // builtin, which checks that too.
   const std::pair<const char*, bool> features[] = {
       {"cx16", (first >> 13 & 1) != 0},
       {"movbe", (first >> 22 & 1) != 0},
@@ -131,7 +131,7 @@ PyMethodDef functions[] = {
     {"processors", python_processors, METH_NOARGS,
      "Return how many processors the process may use."},
     {"processor_quota", python_quota, METH_O,
-     "Return how many processors the control groups described under a root pay for; 0: any "
+     "Return the processor quota of the control groups described under a root; 0: any "
      "number."},
     {"processor_features", python_features, METH_NOARGS,
      "Return whether the processor has each feature that code may need, by LLVM's names."},

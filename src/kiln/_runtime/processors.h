@@ -6,11 +6,11 @@
 
 namespace kiln {
 
-// The processors that the process may run on, and no more than the quota of its control groups
-// pays for, rounded up. Found out once.
+// The number of processors in the process's affinity mask, limited by the quota of its control
+// groups, rounded up. Determined once.
 int32_t processors();
 
-// The quota that the files under a root say, in processors; 0: none.
+// The quota given by the files under a root, in processors; 0: none.
 int32_t processor_quota(const std::string& root);
 
 }  // namespace kiln

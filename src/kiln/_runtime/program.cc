@@ -73,7 +73,7 @@ PyObject* program_call(PyObject* self, PyObject* args, PyObject* kwargs) {
     return nullptr;
   }
   if (!PyArg_ParseTuple(args, "O", &given)) return nullptr;
-  // A tuple, because a list may be changed while the program runs.
+  // A tuple, because a list may be mutated while the program runs.
   Ref items = Ref::own(PySequence_Tuple(given));
   if (!items) return nullptr;
   return run_program(reinterpret_cast<CompiledProgram*>(self), &PyTuple_GET_ITEM(items.get(), 0),
@@ -88,9 +88,8 @@ PyMemberDef program_members[] = {
     {"kept", T_OBJECT_EX, offsetof(CompiledProgram, kept), READONLY,
      "The numbers of the inputs it takes, or None for all."},
     {"memory", T_OBJECT_EX, offsetof(CompiledProgram, memory), READONLY,
-     "Where its operands and results are."},
-    {"used", T_LONGLONG, offsetof(CompiledProgram, used), 0,
-     "When it last ran, in the time of `clock`."},
+     "The memory of its operands and results."},
+    {"used", T_LONGLONG, offsetof(CompiledProgram, used), 0, "When it last ran, by `clock`."},
     {nullptr},
 };
 
@@ -130,7 +129,7 @@ PyTypeObject unloaded_type = {
     .tp_basicsize = sizeof(Unloaded),
     .tp_dealloc = unloaded_dealloc,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .tp_doc = "Stands in for an executable that is not in memory: `load()` returns it.",
+    .tp_doc = "A placeholder for an executable that is not in memory: `load()` returns it.",
     .tp_traverse = unloaded_traverse,
     .tp_clear = unloaded_clear,
     .tp_init = unloaded_init,
@@ -175,7 +174,7 @@ PyObject* set_buffer_functions(PyObject*, PyObject* args) {
 
 PyMethodDef functions[] = {
     {"set_buffer_functions", set_buffer_functions, METH_VARARGS,
-     "Set what brings arrays, and scalars, to a memory."},
+     "Set the functions that move arrays and scalars to a memory."},
     {nullptr},
 };
 
@@ -271,8 +270,8 @@ Ref runner(CompiledProgram* program) {
   Ref run = Ref::borrow(program->run);
   if (!was_made(bool(run), reinterpret_cast<PyObject*>(program))) return run;
   if (Py_TYPE(run.get()) != &unloaded_type) return run;
-  // It is called as what it is, not by what stands in for it: memory that a native executable
-  // returns is no buffer until an array is made of it.
+  // It is called directly, not through its wrapper: memory that a native executable returns is not
+  // a buffer until an array is created from it.
   Ref load = Ref::borrow(reinterpret_cast<Unloaded*>(run.get())->load);
   if (!was_made(bool(load), run.get())) return Ref();
   Ref loaded = Ref::own(PyObject_CallNoArgs(load.get()));
@@ -291,7 +290,8 @@ Ref run_by_address(CompiledProgram* program, PyObject* native, PyObject* const* 
   options.committed = committed;
   options.takes_placed = out_shardings != nullptr;
   options.donated = donated;
-  // What is neither an array nor a number is for the definition to convert, or to refuse.
+  // Operands that are neither arrays nor numbers fall back to the Python definition, which converts
+  // or refuses them.
   options.convert = [](void* context, size_t, PyObject* object) {
     return call_held(new_buffer, object, static_cast<CompiledProgram*>(context)->memory);
   };

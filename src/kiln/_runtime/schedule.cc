@@ -8,7 +8,7 @@
 namespace kiln {
 namespace {
 
-// More bytes than this are no buffer, whatever a plan says.
+// The largest size of a buffer that a plan may claim.
 constexpr intptr_t kMostBytes = intptr_t{1} << 46;
 
 using Wide = __int128;
@@ -18,7 +18,8 @@ bool refuse(const char* why) {
   return false;
 }
 
-// Return an item of a list as a tuple that stays while Python runs; nothing with an exception set.
+// Return an item of a list as a tuple, which stays alive while Python code runs; null with an
+// exception set.
 Ref tuple_at(PyObject* list, Py_ssize_t i) {
   PyObject* item = i < PyList_GET_SIZE(list) ? PyList_GET_ITEM(list, i) : nullptr;
   if (item != nullptr && PyTuple_Check(item)) return Ref::borrow(item);
@@ -81,7 +82,7 @@ bool read_views(PyObject* given, std::vector<View>& views) {
 }
 
 // (loop, sizes, [(buffer, offset, strides)]), or (loop, sizes, [(buffer, offset, ())], steps) for a
-// loop over more than elements
+// generalised loop
 bool read_loop(PyObject* given, Step& step) {
   PyObject *loop, *sizes, *operands, *core_steps = nullptr;
   if (!PyArg_ParseTuple(given, "O!OO!|O", &loop_type, &loop, &sizes, &PyList_Type, &operands,
@@ -100,7 +101,7 @@ bool read_loop(PyObject* given, Step& step) {
     return refuse("a loop has an axis, and operands as many as it takes");
   }
   if ((core_steps != nullptr) != (shape.core_sizes > 0)) {
-    return refuse("a loop over more than elements has steps, no other has");
+    return refuse("a generalised loop has core strides, no other loop has");
   }
   if (core_steps != nullptr) {
     std::vector<npy_intp> steps;
@@ -158,8 +159,7 @@ bool read_buffer(PyObject* given, Schedule& schedule) {
     if (!PyArray_CheckExact(detail) ||
         !PyArray_ISCARRAY_RO(reinterpret_cast<PyArrayObject*>(detail)) ||
         PyDataType_REFCHK(PyArray_DESCR(reinterpret_cast<PyArrayObject*>(detail)))) {
-      PyErr_SetString(PyExc_TypeError,
-                      "a constant is an array of NumPy's, of numbers in row-major order");
+      PyErr_SetString(PyExc_TypeError, "a constant is a row-major NumPy array of numbers");
       return false;
     }
     PyArrayObject* array = reinterpret_cast<PyArrayObject*>(detail);
@@ -195,7 +195,7 @@ bool read_buffer(PyObject* given, Schedule& schedule) {
   return true;
 }
 
-// What of a buffer is touched, from the first to behind the last byte.
+// The byte range of a buffer that is accessed.
 class Reach {
  public:
   Reach(intptr_t offset, intptr_t item) : low_(offset), high_(static_cast<Wide>(offset) + item) {}
@@ -211,7 +211,8 @@ class Reach {
   bool is_nothing_ = false;
 };
 
-// Return a buffer whose bytes are there and may be read, or written; null with an exception set.
+// Return a buffer after checking that the byte range exists and may be read or written; null with
+// an exception set.
 const Buffer* buffer_at(const Schedule& schedule, const BufferOffset& start, bool written) {
   if (start.buffer < 0 || static_cast<size_t>(start.buffer) >= schedule.buffers.size()) {
     refuse("a plan names a buffer that it does not have");
@@ -220,11 +221,11 @@ const Buffer* buffer_at(const Schedule& schedule, const BufferOffset& start, boo
   const Buffer& buffer = schedule.buffers[static_cast<size_t>(start.buffer)];
   if (!buffer.is_there || (written && buffer.source != kScratch && buffer.source != kResult)) {
     refuse(written ? "a loop of a plan writes where others read"
-                   : "a plan reads what is not there yet");
+                   : "a plan reads a buffer before it is written");
     return nullptr;
   }
   if (start.offset < 0 || start.offset > buffer.bytes) {
-    refuse("a step of a plan leaves its buffer");
+    refuse("a step of a plan exceeds its buffer");
     return nullptr;
   }
   return &buffer;
@@ -257,10 +258,10 @@ bool is_sound_loop(const Schedule& schedule, const Step& step) {
       }
     }
     if (!step.is_empty && !reach.is_within(buffer->bytes)) {
-      return refuse("a step of a plan leaves its buffer");
+      return refuse("a step of a plan exceeds its buffer");
     }
     if (buffer->aligned < shape.aligned[i] || (apart & (shape.aligned[i] - 1)) != 0) {
-      return refuse("an operand of a loop does not lie as its elements must");
+      return refuse("an operand of a loop is not aligned");
     }
   }
   return true;
@@ -275,7 +276,7 @@ bool is_sound_function(Schedule& schedule, const Step& step) {
     for (size_t axis = 0; axis < view.shape.size(); ++axis) {
       reach.along(view.shape[axis], view.strides[axis]);
     }
-    if (!reach.is_within(buffer->bytes)) return refuse("a step of a plan leaves its buffer");
+    if (!reach.is_within(buffer->bytes)) return refuse("a step of a plan exceeds its buffer");
   }
   for (const View& view : step.made) {
     bool is_known =
@@ -304,7 +305,7 @@ bool is_sound_result(const Schedule& schedule, const Result& result) {
       return (buffer->source != kScratch && buffer->source != kConstant) ||
              refuse("a result has no memory of its own");
   }
-  return refuse("a result is made in one of three ways");
+  return refuse("a result is produced in one of three ways");
 }
 
 }  // namespace
@@ -367,7 +368,7 @@ bool read_schedule(PyObject* args, Schedule& schedule) {
 }
 
 int add_schedule(PyObject* module) {
-  if (add_enumeration(module, "BufferSource", "What the bytes of a buffer of a plan are.",
+  if (add_enumeration(module, "BufferSource", "What a buffer of a plan holds.",
                       {{"INPUT", kInput},
                        {"CONSTANT", kConstant},
                        {"SCRATCH", kScratch},
@@ -380,7 +381,7 @@ int add_schedule(PyObject* module) {
           {{"FRESH", kFresh}, {"SAME", kSame}, {"SHARING", kSharing}}) < 0) {
     return -1;
   }
-  return add_enumeration(module, "Container", "What the results of a plan are returned in.",
+  return add_enumeration(module, "Container", "The container in which a plan returns its results.",
                          {{"SINGLE", kSingle}, {"TUPLE", kTuple}, {"LIST", kList}});
 }
 

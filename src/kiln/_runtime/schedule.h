@@ -1,5 +1,5 @@
-// What a plan does, step by step, as it is told by engines/native/ and checked: no step leaves the
-// memory of its operands.
+// The steps of a plan, which engines/native/ provides and which are checked here: no step accesses
+// memory outside its operands.
 #pragma once
 
 #include <vector>
@@ -13,7 +13,7 @@ namespace kiln {
 
 constexpr int kMostAxes = 32;
 
-// Where an operand is: a buffer, and the bytes to its first element.
+// The location of an operand: a buffer, and the offset of its first element in bytes.
 struct BufferOffset {
   int buffer;
   intptr_t offset;
@@ -31,13 +31,13 @@ struct Step {
   StridedLoop run = nullptr;
   void* data = nullptr;
   int operands = 0;
-  int outer = 0;  // axes around the one of the loop
+  int outer = 0;  // outer axes
   intptr_t count = 0;
   intptr_t inner[kMostOperands] = {};
   BufferOffset starts[kMostOperands] = {};
-  std::vector<intptr_t> sizes;    // of the outer axes
+  std::vector<intptr_t> sizes;    // of the outer axes, in order
   std::vector<intptr_t> strides;  // for each outer axis, of each operand
-  // Of a loop over more than elements, as NumPy has them.
+  // Core dimensions of a generalised loop, as in NumPy.
   std::vector<intptr_t> core_sizes, core_steps;
   bool is_empty = false;  // an axis has no elements
 
@@ -45,7 +45,7 @@ struct Step {
   std::vector<View> given, made;
 };
 
-// What the bytes of a buffer are. (The names of these enumerations for Python are in schedule.cc.)
+// The kinds of buffers. (The names of these enumerations for Python are in schedule.cc.)
 enum BufferSource : int { kInput, kConstant, kScratch, kResult, kFromFunction };
 
 struct Buffer {
@@ -54,11 +54,11 @@ struct Buffer {
   intptr_t bytes = 0;
   intptr_t aligned = kAlignment;  // to so many bytes
   size_t offset = 0;              // in the scratch memory
-  bool is_there = true;           // not before a function has made it
+  bool is_there = true;           // only after a function has produced it
   Ref constant;
 };
 
-// How a result is made: of a buffer, of the memory of an input, or it is an input.
+// How a result is produced: from a buffer, from the memory of an input, or as an input itself.
 enum Outcome : int { kFresh, kSame, kSharing };
 
 struct Result {
@@ -71,7 +71,7 @@ enum Container : int { kSingle, kTuple, kList };
 
 struct Schedule {
   std::vector<ValueType> inputs;
-  std::vector<intptr_t> aligned;  // to how many bytes each input is
+  std::vector<intptr_t> aligned;  // the alignment of each input in bytes
   std::vector<Buffer> buffers;
   std::vector<Step> steps;
   std::vector<Result> results;
@@ -82,7 +82,8 @@ struct Schedule {
   bool calls = false;
 };
 
-// Read the arguments that a Plan is made of; false with an exception set if they are no program.
+// Parse the constructor arguments of a Plan; false with an exception set if they do not form a
+// valid program.
 bool read_schedule(PyObject* args, Schedule& schedule);
 
 }  // namespace kiln

@@ -1,5 +1,5 @@
-// The steps of a long program, which compiled code keeps as a table: code for each would take
-// longer to be compiled than to run.
+// The steps of a long program, which compiled code stores as a table: code for each step would take
+// longer to compile than to run.
 #include <cstdint>
 
 #include "native_call.h"
@@ -9,9 +9,9 @@
 namespace kiln {
 namespace {
 
-// `engines/native/llvm/sequences.py` writes these. A negative offset, count or grain is the size
-// number -1 - n of the call. A kernel whose numbers are sizes of the call has the first of them for
-// its count, and `kFromCall` for its grain.
+// `engines/native/llvm/sequences.py` writes these. A negative offset, count or grain n stands for
+// size number -1 - n of the call. A kernel whose numbers are sizes of the call has the first of
+// them as its count, and `kFromCall` as its grain.
 struct Where {
   int32_t space;  // 0 operands, 1 results, 2 the workspace, 3 a constant
   int32_t number;
@@ -22,7 +22,7 @@ struct Where {
 struct Step {
   void* function;          // a `ParallelBody`, or a `Kernel` if there are numbers
   const int64_t* numbers;  // of a kernel
-  int64_t count, grain;    // of a body; 0 for grain: all on this thread
+  int64_t count, grain;    // of a body; grain 0: all on this thread
   int64_t first, buffers;  // of `Where`
 };
 

@@ -22,7 +22,7 @@ PyObject* overrides_name = nullptr;
 
 void set(PyObject*& slot, PyObject* value) { Py_XSETREF(slot, Py_XNewRef(value)); }
 
-// A part of a thread's state, and what it is where no context was entered.
+// A part of a thread's state, and its value outside all contexts.
 struct Field {
   PyObject* ThreadState::* slot;
   PyObject** usual;
@@ -56,7 +56,7 @@ int set_field(PyObject*, PyObject* value, void* closure) {
 }
 
 int set_overrides(PyObject* self, PyObject* value, void* closure) {
-  // Read here, because compiled code asks without the interpreter's lock.
+  // Read here, because compiled code queries it without the GIL.
   PyObject* threads = nullptr;
   if (value != nullptr && PyDict_CheckExact(value)) {
     threads = PyDict_GetItemString(value, "num_threads");
@@ -70,7 +70,7 @@ int set_overrides(PyObject* self, PyObject* value, void* closure) {
   return 0;
 }
 
-// The axes and what is tracked along them, at once.
+// Sets the axes and what is tracked along them together.
 PyObject* get_bound(PyObject*, void*) {
   Ref in_scope = Ref::own(get_field(nullptr, &axes)),
       names = Ref::own(get_field(nullptr, &tracked));
@@ -125,7 +125,7 @@ void dealloc_override(PyObject* self) {
 }
 
 bool enter_changes(PyObject* context, PyObject* changes) {
-  // Held: a finalizer that runs meanwhile may leave the context that they are of.
+  // Keep a reference: a finalizer that runs meanwhile may exit the context that owns them.
   Ref outer = Ref::borrow(thread_state.overrides);
   Ref changed = Ref::own(outer ? PyDict_Copy(outer.get()) : PyDict_New());
   return changed && PyDict_Update(changed.get(), changes) == 0 &&
@@ -155,14 +155,14 @@ PyTypeObject override_type = {
     .tp_basicsize = sizeof(Override),
     .tp_dealloc = dealloc_override,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-    .tp_doc = "Changes to the options of the thread that enters it.",
+    .tp_doc = "A context that changes options of the thread that enters it.",
     .tp_traverse = traverse_override,
     .tp_clear = clear_override,
     .tp_methods = override_methods,
     .tp_new = new_override,
 };
 
-// An object that is the value of an option where it is entered itself, as `with mesh:`.
+// An object that is itself a context manager which sets an option to the object, as `with mesh:`.
 PyObject* enter_value(PyObject* self, PyObject*) {
   Ref option = Ref::own(PyObject_GetAttrString(self, "option"));
   Ref changes = option ? Ref::own(PyDict_New()) : Ref();
@@ -183,7 +183,7 @@ PyTypeObject option_value_type = {
     .tp_basicsize = sizeof(PyObject),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .tp_doc =
-        "A value of the option that its class names in `option`, and a context in which it is.",
+        "A value of the option that its class names in `option`; as a context, it sets the option.",
     .tp_methods = option_value_methods,
     .tp_new = PyType_GenericNew,
 };
@@ -231,7 +231,7 @@ PyTypeObject state_type = {
     .tp_name = "kiln._runtime.State",
     .tp_basicsize = sizeof(PyObject),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .tp_doc = "What the thread that asks has in force.",
+    .tp_doc = "The options, trace and mapped axes in force on the calling thread.",
     .tp_getset = fields,
 };
 
@@ -239,7 +239,7 @@ PyMethodDef functions[] = {
     {"options", options, METH_NOARGS, "Return the options in force on this thread."},
     {"set_base_options", set_base_options, METH_O, "Set the options of threads that change none."},
     {"set_merge", set_merge, METH_O,
-     "Say how changes are made to options: `merge(base, changes)`."},
+     "Set the function that applies changes to options: `merge(base, changes)`."},
     {nullptr},
 };
 
@@ -254,7 +254,7 @@ PyObject* merged_options(ThreadState& thread) {
     Ref base = Ref::borrow(base_options), overrides = Ref::borrow(thread.overrides);
     Ref merged = call_held(merge_function, base.get(), overrides.get());
     if (!merged) return nullptr;
-    // A finalizer that ran meanwhile may have left a context.
+    // A finalizer that ran meanwhile may have exited a context.
     if (thread.overrides != overrides.get()) continue;
     Py_XSETREF(thread.merged, merged.release());
     Py_XSETREF(thread.merged_from, base.release());

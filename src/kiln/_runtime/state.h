@@ -1,4 +1,4 @@
-// What each thread has in force: its options, its trace, its mapped axes.
+// Thread-local state: the options, the trace and the mapped axes in force.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@ namespace kiln {
 
 struct EnteredContext;
 
-// The thread's part. A null pointer stands for what holds where no context was entered, so that a
-// thread that ends outside of all contexts leaves no references behind.
+// The state of a thread. A null pointer stands for the default outside all contexts, so that a
+// thread that ends outside all contexts leaks no references.
 struct ThreadState {
   PyObject* overrides;  // dict of changed options
   PyObject* merged;     // the options of `merged_from` with the changes made
@@ -19,14 +19,15 @@ struct ThreadState {
   PyObject* axes;
   PyObject* tracked;
   PyObject* source;
-  EnteredContext* entered;  // contexts, the innermost first
-  int32_t threads;          // of compiled code, as `overrides` say; 0 if they do not
+  EnteredContext* entered;  // contexts, innermost first
+  int32_t threads;          // of compiled code, if `overrides` sets it; otherwise 0
 };
 
-// `__thread` says that it needs no initialization, which readers elsewhere would check.
+// `__thread` guarantees that no dynamic initialization is needed, for which other translation units
+// would have to check.
 extern __thread ThreadState thread_state;
 
-// The options that hold where nothing is overridden, and the trace where nothing is transformed.
+// The default options, and the trace outside all transformations.
 extern PyObject* base_options;
 extern PyObject* root_trace;
 

@@ -1,4 +1,4 @@
-// Names that compiled code refers to. A file that defines kernels registers them with one object.
+// Symbols that compiled code refers to. A file that defines kernels registers them with one object.
 #pragma once
 
 #include <initializer_list>
@@ -15,7 +15,7 @@ struct Symbol {
   Symbol(const char* name, void* address) : name(name), address(address) {}
 };
 
-// Registers its symbols when the extension is loaded: make one per file, at namespace scope.
+// Registers its symbols when the extension is loaded: define one per file, at namespace scope.
 struct Symbols {
   explicit Symbols(std::initializer_list<Symbol> symbols);
 };

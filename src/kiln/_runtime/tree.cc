@@ -22,7 +22,7 @@ bool stops_at(PyObject* is_leaf, PyObject* value, bool& failed) {
   return is_true(Ref::own(PyObject_CallOneArg(is_leaf, value)), failed);
 }
 
-// A list may be changed by the functions that take apart what is in it. False with an exception
+// A list may be mutated by the functions that flatten its items. False with an exception
 // set.
 bool has_still(PyObject* children, Py_ssize_t count) {
   if (PySequence_Fast_GET_SIZE(children) == count) return true;
@@ -34,18 +34,19 @@ Ref leaf(PyObject* value, PyObject* leaves) {
   return PyList_Append(leaves, value) < 0 ? Ref() : Ref::borrow(Py_None);
 }
 
-// A node whose children are being taken apart.
+// A node whose children are being flattened.
 struct Opened {
   Ref type;
   Node node;
-  Ref entries;  // of its children, in a walk with paths
+  Ref entries;  // of its children, in a traversal with paths
   Ref keys;
   Py_ssize_t count, next;
 };
 
-// A walk over a tree that makes its key. `Reader` says what to do with the trees it meets:
-// `leaf_or_node(value, opened)` returns the key of a leaf, or nothing after opening a node, or
-// nothing with an exception set; `enter(opened, i)` and `leave()` stand around the i-th child.
+// Traverses a tree and builds its key. `Reader` handles the subtrees:
+// `leaf_or_node(value, opened)` returns the key of a leaf, or null after opening a node, or null
+// with an exception set; `enter(opened, i)` and `leave()` are called before and after the i-th
+// child.
 template <typename Reader>
 Ref walk(PyObject* root, Reader& reader) {
   Levels<Opened> levels;
@@ -108,7 +109,7 @@ class Flattening {
   PyObject* is_leaf_;
 };
 
-// Keeps the path to where it is; the entries are borrowed from the nodes above.
+// Keeps the current path; its entries are borrowed from the ancestor nodes.
 class PathFlattening {
  public:
   PathFlattening(PyObject* pairs, PyObject* is_leaf, bool takes_path)
@@ -164,7 +165,8 @@ class PathFlattening {
   bool takes_path_;
 };
 
-// A node that is being put together: its children so far, in what it is or what it is made of.
+// A node that is being unflattened: its children so far, in the node itself or in the arguments
+// from which it is built.
 struct Unfinished {
   Kind kind;
   PyObject* key;
@@ -182,7 +184,7 @@ bool enter(PyObject* key, Levels<Unfinished>& levels) {
   node.kind = kind_of(reinterpret_cast<PyTypeObject*>(node.type()));
   if (!node.kind) {
     if (!PyErr_Occurred()) {
-      PyErr_Format(PyExc_ValueError, "%R is no class of pytree nodes any more", node.type());
+      PyErr_Format(PyExc_ValueError, "%R is no longer a class of pytree nodes", node.type());
     }
     return false;
   }
@@ -253,7 +255,7 @@ struct Compared {
   Py_ssize_t next = 0;
 };
 
-// Take a tree apart as a node of a structure; 1, 0 if they differ, -1 on error.
+// Flatten a tree as a node of a structure; 1, 0 if they differ, -1 on error.
 int take_apart_as(PyObject* key, PyObject* tree, Compared& found) {
   PyTypeObject* type = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(key, 0));
   PyObject* metadata = PyTuple_GET_ITEM(key, 1);
@@ -262,7 +264,7 @@ int take_apart_as(PyObject* key, PyObject* tree, Compared& found) {
   Kind kind = kind_of(type);
   if (!kind) return PyErr_Occurred() ? -1 : 0;
   if (kind.form() == Form::kDict && PyTuple_CheckExact(metadata)) {
-    // The order of the structure's keys counts, so that other trees need not have sortable ones.
+    // The structure's key order is used, so that the keys of other trees need not be sortable.
     Py_ssize_t count = PyTuple_GET_SIZE(metadata);
     if (!PyDict_Check(tree) || PyDict_GET_SIZE(tree) != count) return 0;
     found.children = Ref::own(PyTuple_New(count));
@@ -287,8 +289,8 @@ int take_apart_as(PyObject* key, PyObject* tree, Compared& found) {
 bool may_enter(size_t depth) {
   if (depth < kDeepest) return true;
   PyErr_Format(PyExc_RecursionError,
-               "taking a pytree apart\nits containers are nested more than %zu deep, or one of "
-               "them holds itself\n"
+               "flattening a pytree\nits containers are nested more than %zu deep, or one of "
+               "them contains itself\n"
                "use lists or arrays instead of chains of containers",
                kDeepest);
   return false;
@@ -320,7 +322,7 @@ int flatten_up_to(PyObject* root, PyObject* tree, PyObject* leaves) {
     while (true) {
       if (levels.empty()) return 1;
       Compared& top = levels.top();
-      // A list may change while what is in it is taken apart.
+      // A list may change while its items are flattened.
       if (PySequence_Fast_GET_SIZE(top.children.get()) != PyTuple_GET_SIZE(top.keys)) return 0;
       if (top.next == PyTuple_GET_SIZE(top.keys)) {
         levels.pop();

@@ -1,4 +1,4 @@
-// Pytrees: nested containers of values, taken apart into leaves and a structure, and put together.
+// Pytrees: flattening nested containers into leaves and a structure, and unflattening them.
 //
 // A structure is a Python value, the *key*: None for a leaf, `(class, metadata, keys of the
 // children)` for a node. Keys are compared and hashed as tuples are.
@@ -8,35 +8,35 @@
 
 namespace kiln {
 
-// Append the leaves of `tree` to the list `leaves` and return its key. A tree for which the
-// function `is_leaf` says so is a leaf.
+// Append the leaves of `tree` to the list `leaves` and return its key. A subtree for which the
+// function `is_leaf` returns true is a leaf.
 Ref flatten(PyObject* tree, PyObject* leaves, PyObject* is_leaf = nullptr);
 
-// Append pairs of a key path and a leaf, and return the key. `is_leaf` gets the path too if it
-// takes one.
+// Append pairs of a key path and a leaf, and return the key. `is_leaf` receives the path too if it
+// accepts one.
 Ref flatten_with_path(PyObject* tree, PyObject* pairs, PyObject* is_leaf, bool takes_path);
 
 // Append the subtrees of `tree` at the leaves of `key`. Returns 1, 0 where they differ, -1 on
 // error.
 int flatten_up_to(PyObject* key, PyObject* tree, PyObject* leaves);
 
-// Takes leaves one by one; they are borrowed.
+// Receives leaves one by one, as borrowed references.
 struct Leaves {
   PyObject* const* next;
   PyObject* const* end;
 };
 
-// Put a tree together.
+// Unflatten a tree.
 Ref build(PyObject* key, Leaves& leaves);
 
-// Deeper trees are refused: most of them have no end, because they hold themselves.
+// Deeper trees are refused: most of them are infinite, because they contain themselves.
 constexpr size_t kDeepest = 5000;
 
-// Whether a walk may enter one more level; false with RecursionError set.
+// Whether a traversal may descend one more level; false with RecursionError set.
 bool may_enter(size_t depth);
 
 // Visit the keys of a tree from the root to the leaves, in order, until `visit(key)` returns 0 or
-// less; return what it returned last. A key is known to be one only after its visit.
+// less; return what it returned last. A key is validated only by its visit.
 template <typename Visit>
 int visit_keys(PyObject* key, Visit visit) {
   struct Level {

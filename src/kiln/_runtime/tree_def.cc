@@ -5,7 +5,7 @@
 namespace kiln {
 namespace {
 
-// The class of structures and functions of base/treedef.py, given by `set_tree_class`.
+// The class of structures and functions of base/treedef.py, installed by `set_tree_class`.
 PyTypeObject* tree_def_class = &tree_def_type;
 PyObject* explain_count = nullptr;   // raises: too few or too many leaves
 PyObject* explain_prefix = nullptr;  // raises: the tree does not begin like the structure
@@ -32,7 +32,8 @@ bool is_possible(NodeKind* kind, PyObject* metadata, Py_ssize_t count) {
   }
 }
 
-// Whether one node of a structure is one, whatever its children are. Returns 1 or 0, -1 on error.
+// Whether one node of a structure is valid, regardless of its children. Returns 1 or 0, -1 on
+// error.
 int is_node(PyObject* key) {
   if (key == Py_None) return 1;
   if (!PyTuple_CheckExact(key) || PyTuple_GET_SIZE(key) != 3) return 0;
@@ -61,8 +62,8 @@ class Recursion {
   bool entered_;
 };
 
-// Hash a structure, equal ones alike; -1 with an exception set. Metadata without a hash is told
-// apart by equality alone.
+// Hash a structure, consistently with equality; -1 with an exception set. Unhashable metadata does
+// not contribute.
 Py_hash_t hash_of(PyObject* key, char& is_hashable) {
   Recursion recursion(" while hashing the structure of a pytree");
   if (!recursion) return -1;
@@ -132,7 +133,7 @@ PyObject* tree_def_new(PyTypeObject* type, PyObject* args, PyObject*) {
   if (answer < 0) return nullptr;
   if (answer == 0) {
     PyErr_Format(PyExc_ValueError,
-                 "PyTreeDef(%.200R)\nthis is no structure\nuse tree_structure(tree)", key);
+                 "PyTreeDef(%.200R)\nthis is not a structure\nuse tree_structure(tree)", key);
     return nullptr;
   }
   TreeDef* self = reinterpret_cast<TreeDef*>(type->tp_alloc(type, 0));
@@ -197,7 +198,7 @@ PyObject* tree_def_unflatten(PyObject* self, PyObject* given) {
     return number ? call_held(explain_count, self, number.get()).release() : nullptr;
   }
   if (tree->key == Py_None) return Py_NewRef(PySequence_Fast_GET_ITEM(leaves.get(), 0));
-  // A list may be changed by the user's functions that put nodes together; a tuple may not.
+  // A list may be mutated by user functions that unflatten nodes; a tuple may not.
   if (PyList_CheckExact(leaves.get())) leaves = Ref::own(PyList_AsTuple(leaves.get()));
   if (!leaves) return nullptr;
   PyObject** items = PySequence_Fast_ITEMS(leaves.get());
@@ -226,11 +227,11 @@ PyMethodDef tree_def_methods[] = {
      "Raises: ValueError for too few or too many leaves."},
     {"flatten_up_to", tree_def_flatten_up_to, METH_O,
      "Return the subtrees of a tree that stand where this structure has leaves.\n\n"
-     "Raises: ValueError when the tree does not begin like this structure."},
+     "Raises: ValueError if this structure is not a prefix of the tree."},
     {nullptr},
 };
 
-// Sort the arguments of a call by name; those not given stay as they are. False with an exception
+// Sort the arguments of a call by name; missing ones are left unchanged. False with an exception
 // set.
 template <size_t N>
 bool take_arguments(PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames,
@@ -311,7 +312,7 @@ PyMethodDef functions[] = {
      "tree_flatten_with_path(tree, is_leaf=None, is_leaf_takes_path=False)\n--\n\n"
      "Return (key path, leaf) pairs of a pytree and its structure."},
     {"set_tree_class", set_tree_class, METH_VARARGS,
-     "Set the class of structures and the functions that explain."},
+     "Set the class of structures and the functions that explain errors."},
     {nullptr},
 };
 

@@ -10,7 +10,7 @@ struct TreeDef {
   PyObject* key;  // see tree.h
   PyObject* weakrefs;
   Py_ssize_t num_leaves;
-  Py_hash_t hash;    // -1 until asked for
+  Py_hash_t hash;    // -1 until computed
   char is_hashable;  // known with the hash: whether all metadata has one
 };
 

@@ -3,7 +3,7 @@
 namespace kiln {
 namespace {
 
-// The name of an entry's value, and what stands around it in a written path.
+// The name of an entry's attribute, and the delimiters around it in a printed path.
 struct Spelling {
   const char* name;
   const char* before;
@@ -113,7 +113,7 @@ constexpr PyTypeObject entry_type(const char* name, const char* doc, PyMemberDef
   return type;
 }
 
-// Entries do not change, so that one for each of the first positions is enough.
+// Entries are immutable, so one for each of the first positions is shared.
 constexpr Py_ssize_t kShared = 256;
 PyObject* shared[kShared];
 
@@ -133,7 +133,7 @@ Ref path_entry(PyTypeObject* type, PyObject* value) {
   PathEntry* made = PyObject_GC_New(PathEntry, type);
   if (made == nullptr) return Ref();
   made->value = Py_NewRef(value);
-  // What holds a string or an int is in no cycle.
+  // An object that holds only a string or an int is in no reference cycle.
   if (!PyUnicode_CheckExact(value) && !PyLong_CheckExact(value)) PyObject_GC_Track(made);
   return Ref::own(reinterpret_cast<PyObject*>(made));
 }

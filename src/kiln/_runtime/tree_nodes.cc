@@ -11,9 +11,9 @@ PyTypeObject* seen_leaves[kSeen];
 
 namespace {
 
-// Tables and functions of base/tree_nodes.py, given by `set_tree_tables`.
+// Tables and functions of base/tree_nodes.py, installed by `set_tree_tables`.
 PyObject* kinds = nullptr;        // class -> NodeKind
-PyObject* leaf_types = nullptr;   // classes known to be leaves, which live for ever
+PyObject* leaf_types = nullptr;   // classes known to be leaves, which are immortal
 PyObject* kind_of_new = nullptr;  // class -> NodeKind or None, for classes in no table yet
 PyObject* sorted_keys = nullptr;  // dict -> its keys in order, or an explanation why not
 
@@ -29,7 +29,7 @@ Ref keys_of(PyObject* dict) {
   return Ref::own(PyList_AsTuple(keys.get()));
 }
 
-// Whether no code in Python compares or hashes the keys.
+// Whether comparing and hashing the keys runs no Python code.
 bool has_plain_keys(PyObject* dict) {
   Py_ssize_t position = 0;
   PyObject* key;
@@ -40,8 +40,8 @@ bool has_plain_keys(PyObject* dict) {
 }
 
 // A dict may change between any two steps that run Python code, or that collect garbage: other
-// threads, and finalizers. Its keys and children are those of one moment: nothing of the kind
-// happens between the last key and the last child, or they are taken from a copy.
+// threads, and finalizers. Its keys and children are a consistent snapshot: either no such step
+// happens between the first key and the last child, or they are taken from a copy.
 bool take_dict_apart(PyObject* dict, Node& node) {
   bool is_copy = !has_plain_keys(dict);
   for (Ref held = is_copy ? Ref::own(PyDict_Copy(dict)) : Ref::borrow(dict); held;
@@ -84,7 +84,7 @@ Ref attributes(PyObject* value, PyObject* names) {
   return found;
 }
 
-// Call a function that takes a value apart into two.
+// Call a function that splits a value into two.
 bool call_for_two(PyObject* function, const char* role, PyObject* value, Ref& first, Ref& second) {
   Ref pair = call_held(function, value);
   Ref both = pair ? Ref::own(PySequence_Tuple(pair.get())) : Ref();
@@ -270,7 +270,7 @@ PyObject* node_kind_take_apart(PyObject* self, PyObject* value) {
 PyObject* node_kind_with_entries(PyObject* self, PyObject* value) {
   Node node;
   Ref entries = take_apart_with_entries(reinterpret_cast<NodeKind*>(self), value, node);
-  // As many children as entries, whatever becomes of a list.
+  // As many children as entries, even if a list is mutated.
   Ref children = entries ? Ref::own(PySequence_Tuple(node.children.get())) : Ref();
   return children ? PyTuple_Pack(3, entries.get(), children.get(), node.metadata.get()) : nullptr;
 }
@@ -321,9 +321,9 @@ PyObject* forget_leaf_types(PyObject*, PyObject*) {
 
 PyMethodDef functions[] = {
     {"set_tree_tables", set_tree_tables, METH_VARARGS,
-     "Say which classes are nodes and which are leaves."},
+     "Set the tables of node classes and leaf classes."},
     {"forget_leaf_types", forget_leaf_types, METH_NOARGS,
-     "Look classes up again: a leaf's class may be a node's now."},
+     "Forget cached leaf classes: one may have been registered as a node."},
     {nullptr},
 };
 
@@ -335,7 +335,7 @@ PyTypeObject node_kind_type = {
     .tp_basicsize = sizeof(NodeKind),
     .tp_dealloc = node_kind_dealloc,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-    .tp_doc = "How values of one class come apart and are put together.",
+    .tp_doc = "How values of one class are flattened and unflattened.",
     .tp_traverse = node_kind_traverse,
     .tp_clear = node_kind_clear,
     .tp_methods = node_kind_methods,
@@ -371,7 +371,7 @@ Kind kind_of(PyTypeObject* type) {
   return Kind(std::move(found));
 }
 
-// Whether a value of the form is one: kinds may be asked for values of any class.
+// Whether a value really has the form: kinds may be queried for values of any class.
 bool has_form(Form form, PyObject* value) {
   switch (form) {
     case Form::kTuple:
@@ -385,7 +385,7 @@ bool has_form(Form form, PyObject* value) {
 bool take_apart(NodeKind* kind, PyObject* value, Node& node) {
   Form form = static_cast<Form>(kind->form);
   if (!has_form(form, value)) {
-    PyErr_Format(PyExc_TypeError, "a %.100s does not come apart as its kind says",
+    PyErr_Format(PyExc_TypeError, "a %.100s cannot be flattened as its kind requires",
                  Py_TYPE(value)->tp_name);
     return false;
   }
@@ -441,7 +441,7 @@ int add_tree_nodes(PyObject* module) {
   auto number = [](Form form) { return static_cast<int>(form); };
   if (add_type(module, &node_kind_type) < 0 ||
       add_enumeration(module, "Form",
-                      "The ways in which a node of a pytree comes apart that need no function.",
+                      "The built-in ways to flatten a node of a pytree, which need no function.",
                       {{"CUSTOM", number(Form::kCustom)},
                        {"TUPLE", number(Form::kTuple)},
                        {"LIST", number(Form::kList)},

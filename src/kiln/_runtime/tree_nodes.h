@@ -1,15 +1,15 @@
-// Which classes are inner nodes of pytrees, and how their values come apart.
+// Which classes are inner nodes of pytrees, and how their values are flattened.
 #pragma once
 
 #include "object.h"
 
 namespace kiln {
 
-// The ways in which a node comes apart that are known here; others are Python functions.
+// The ways to flatten a node that are built in; others are Python functions.
 enum class Form : int { kCustom, kTuple, kList, kDict, kNone, kNamedTuple, kFields };
 
-// How values of one class come apart and are put together. The functions are Python's, of kCustom
-// only.
+// How values of one class are flattened and unflattened. The functions are Python functions, for
+// kCustom only.
 struct NodeKind {
   PyObject_HEAD
   PyObject* flatten;  // value -> (children, metadata)
@@ -33,7 +33,7 @@ extern PyTypeObject* seen_leaves[kSeen];
 inline size_t place_of(PyTypeObject* type) { return (reinterpret_cast<size_t>(type) >> 4) % kSeen; }
 inline bool is_known_leaf(PyTypeObject* type) { return seen_leaves[place_of(type)] == type; }
 
-// The kind of a class, held while it is used: another may be registered meanwhile.
+// The kind of a class, with a reference held during use: another may be registered meanwhile.
 class Kind {
  public:
   Kind() = default;
@@ -50,13 +50,13 @@ class Kind {
 // Return the kind of a class; nothing for leaves, and nothing with an exception set.
 Kind kind_of(PyTypeObject* type);
 
-// How a value came apart. `children` is a list or tuple; its size may change while user code runs.
+// A flattened node. `children` is a list or tuple; its size may change while user code runs.
 struct Node {
   Ref children;
   Ref metadata;
 };
 
-// Take a value apart; false with an exception set.
+// Flatten one level of a value; false with an exception set.
 bool take_apart(NodeKind* kind, PyObject* value, Node& node);
 
 // The same, and return the key entries of the children as a tuple.

@@ -11,13 +11,13 @@
 
 namespace kiln {
 
-// All of it changes under the GIL only.
+// Changed only while the GIL is held.
 struct Turns {
   PyObject_HEAD
-  PyObject* left;  // a list: the results of runs that are, or were left, alone under way
+  PyObject* left;  // a list: the results of exclusive runs that are in progress, or were left so
   std::deque<Turn*>* waiting;
   int taken;
-  char is_alone;  // whether the turn that is taken excludes others
+  char is_alone;  // whether the current turn excludes others
 
   void wait(Turn* turn) {
     turn->state_ = Turn::State::waiting;
@@ -87,13 +87,13 @@ PyObject* call_alone(PyObject* self, PyObject* function) {
 }
 
 PyMethodDef methods[] = {
-    {"alone", call_alone, METH_O, "Call a function while nothing else has a turn."},
+    {"alone", call_alone, METH_O, "Call a function while no other thread has a turn."},
     {nullptr},
 };
 
 PyMemberDef members[] = {
     {"_left", T_OBJECT_EX, offsetof(Turns, left), READONLY,
-     "The results of runs that an interrupt has left under way."},
+     "The results of runs that an interrupt left in progress."},
     {nullptr},
 };
 
@@ -103,7 +103,7 @@ PyTypeObject turns_type = {
     .tp_basicsize = sizeof(Turns),
     .tp_dealloc = turns_dealloc,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .tp_doc = "Turns to launch programs: many at once, or one that runs alone, to its end.",
+    .tp_doc = "Turns to launch programs: many concurrently, or one exclusively until it ends.",
     .tp_traverse = turns_traverse,
     .tp_clear = turns_clear,
     .tp_methods = methods,
@@ -127,7 +127,7 @@ Turn::~Turn() {
   innermost = around_;
   bool was_taken = state_ == State::taken;
   if (lender_ != nullptr && was_taken) {
-    // Nobody comes in between.
+    // Nobody gets in between.
     std::swap(state_, lender_->state_);
     as_turns(turns_.get())->is_alone = false;
     as_turns(turns_.get())->admit();
@@ -137,7 +137,7 @@ Turn::~Turn() {
 }
 
 bool Turn::take() {
-  // Who ends the interpreter waits for nobody: other threads stay where they are.
+  // The thread that shuts the interpreter down does not wait: other threads are blocked.
   if (is_closed) return true;
   Turns* turns = as_turns(turns_.get());
   Turn* outer = around_;
@@ -176,7 +176,7 @@ bool Turn::wait_for_left() {
       Ref result = Ref::borrow(PyList_GET_ITEM(run.get(), i));
       bool has_ended = wait_until([&result] {
         int come = has_come(result.get());
-        // Whoever reads the result hears of it.
+        // The error is raised where the result is read.
         if (come < 0) dismiss_exception();
         return come != 0;
       });

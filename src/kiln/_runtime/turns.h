@@ -1,13 +1,14 @@
 // Turns to launch programs on the devices of a client.
 //
-// Virtual devices share the machine's threads. What is launched while a program is under way whose
-// devices wait for each other can hold threads that they wait for, and XLA ends the process when
-// that has lasted 40 seconds. And XLA starts programs over several devices in the order of their
-// launches, but lets a device take 32 at most: if threads launch such programs at once, later ones
-// can keep the first one out, for ever.
+// Virtual devices share the machine's threads. A program launched while the devices of another wait
+// for each other can occupy threads for which they wait, and XLA aborts the process after 40
+// seconds of that. Moreover XLA starts programs over several devices in launch order, but queues at
+// most 32 per device: if several threads launch such programs concurrently, later ones can block
+// the first for ever.
 //
-// So any number of programs on one device each are launched at once, or one over several devices
-// alone; and one whose devices wait for each other runs alone, to its end. First come, first served.
+// So any number of single-device programs are launched concurrently, or one program over several
+// devices exclusively; and one whose devices wait for each other runs exclusively until it ends.
+// First come, first served.
 #pragma once
 
 #include "object.h"
@@ -19,11 +20,11 @@ struct Turns;
 // Whether this thread has a turn, or waits for one.
 bool is_in_turn();
 
-// A thread's turn, on its stack. One within another of the same thread does not wait for it.
+// A thread's turn, on its stack. A nested turn of the same thread does not wait for the outer one.
 class Turn {
  public:
-  // Wait for the turn, and for runs that an interrupt left, such that signals arrive. Nothing is
-  // waited for without an object `Turns`.
+  // Wait for the turn, and for runs that an interrupt abandoned, while handling signals. Without a
+  // `Turns` object, do not wait.
   Turn(PyObject* turns, bool alone);
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
@@ -32,8 +33,8 @@ class Turn {
   // Whether an exception is set: that of a signal handler.
   bool failed() const { return failed_; }
 
-  // Wait until the results of a program that runs alone have come. False with an exception set, and
-  // then who is next waits for them.
+  // Wait until the results of an exclusive program are ready. False with an exception set, and then
+  // the next turn waits for them.
   bool finish(PyObject* results);
 
  private:
@@ -46,7 +47,7 @@ class Turn {
 
   Ref turns_;
   Turn* around_ = nullptr;  // of this thread, for any client
-  Turn* lender_ = nullptr;  // the turn around this one that it was given
+  Turn* lender_ = nullptr;  // the enclosing turn on which this one runs
   State state_ = State::none;
   bool alone_ = false;
   bool failed_ = false;

@@ -15,15 +15,15 @@ namespace {
 
 const char kTypes[kElements] = {'f', 'd', 'i', 'l'};
 
-// Loops longer than this let other threads run.
+// Loops longer than this release the GIL.
 constexpr size_t kLetOthersRun = 1 << 15;
 
-// What is known of a type, by its identity.
+// What is known about a type, by identity.
 struct Kind {
   PyObject* aval;
   PyObject* truth;  // the type of a comparison's result
-  PyObject* equal;  // another object that was found to be the same type, or null
-  int element;      // of `Element`, or -1 for types that have no loops here
+  PyObject* equal;  // another object that was found equal to this type, or null
+  int element;      // of `Element`, or -1 for types without loops here
   size_t count;
   size_t bytes;
 };
@@ -66,7 +66,7 @@ bool describe(PyObject* aval, Kind& kind) {
 
 Kind& slot_of(PyObject* aval) { return kinds[(reinterpret_cast<size_t>(aval) >> 4) % kKinds]; }
 
-// Return what is known of a type, or null.
+// Return what is known about a type, or null.
 const Kind* kind_of(PyObject* aval) {
   Kind& kind = slot_of(aval);
   if (kind.aval != aval) {
@@ -89,7 +89,7 @@ bool is_equal(PyObject* other, PyObject* aval) {
   Ref kept = Ref::borrow(other);
   int same = PyObject_RichCompareBool(other, aval, Py_EQ);
   if (same < 0) dismiss_exception();
-  // Comparing may run Python, and so replace what is known.
+  // A comparison may run Python code, and so replace the table.
   if (same > 0 && slot_of(aval).aval == aval) Py_XSETREF(slot_of(aval).equal, kept.release());
   return same > 0;
 }
@@ -98,7 +98,7 @@ inline bool has_type(ArrayData* array, const Kind& kind) {
   return array->aval == kind.aval || array->aval == kind.equal || is_equal(array->aval, kind.aval);
 }
 
-// A Python number as an element, if it gives way to the array's type and fits it.
+// A Python number as an element, if it adapts to the array's type and fits.
 bool convert(PyObject* number, int element, char* bytes) {
   double value;
   long long integer = 0;
@@ -136,7 +136,7 @@ Ref result(PyObject* aval, size_t bytes, void*& data) {
   return make_array(aval, memory.get(), Py_None, Py_None);
 }
 
-// Find where an operand is: in an array, or in `scalar` if it is a number beside one. False, without
+// Locate an operand: in an array, or in `scalar` if it is a Python number. False, without
 // an exception, if it is neither.
 inline bool read(PyObject* x, bool is_array, const Kind& kind, Values& values, char* scalar) {
   if (is_array) {
@@ -160,7 +160,7 @@ Ref run(const UniformLoop& loop, PyObject* const* args) {
   if (function == nullptr) return Ref();
   const Kind kind = *known;
   Ref truth = kCompares ? Ref::borrow(kind.truth) : Ref();
-  // Before Python may run: until then, what is known of the type stays.
+  // Before any Python code can run: until then, the entry of the type is valid.
   if (a_is_array && b_is_array && !has_type(reinterpret_cast<ArrayData*>(second), kind)) {
     return Ref();
   }
@@ -192,7 +192,7 @@ Ref run(const UniformLoop& loop, PyObject* const* args) {
   return made;
 }
 
-// Whether loops of a name make an element of the same type, or a truth value, of each element.
+// Whether loops of a name map each element to one of the same type, or to a truth value.
 bool is_arithmetic(const char* name) {
   for (const char* one : {"add", "subtract", "multiply", "true_divide", "negative", "absolute",
                           "equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}) {

@@ -1,5 +1,5 @@
-// The plan of an operator: one loop over arrays of one type, or over one beside a Python number. It is
-// the same for all shapes and numbers, so no call has to be like one made before.
+// The plan of an operator: one loop over arrays of one type, or over an array and a Python number.
+// It is the same for all shapes and numbers, so it also serves first calls.
 #pragma once
 
 #include "kernels/registry.h"
@@ -7,14 +7,13 @@
 
 namespace kiln {
 
-// The types of elements that there are such plans for.
+// The element types with such plans.
 enum Element : int { kFloat32, kFloat64, kInt32, kInt64, kElements };
 
 struct UniformLoop {
-  // Run on `operands` arguments. Null, without an exception, if they are others than such a plan
-  // takes.
+  // Run on `operands` arguments. Null, without an exception, if such a plan does not accept them.
   Ref (*run)(const UniformLoop& loop, PyObject* const* args) = nullptr;
-  StridedLoop loops[kElements] = {};  // null where there is none
+  StridedLoop loops[kElements] = {};  // null if there is none
   int operands = 0;
   bool is_swapped = false;  // whether the second argument is the first operand
 };

@@ -6,7 +6,7 @@
 namespace kiln {
 namespace {
 
-// Options found not to be plain last.
+// The options last found not to be plain.
 PyObject* other_options = nullptr;
 
 bool copy(PyArrayObject* from, PyObject* memory) {
@@ -38,7 +38,7 @@ bool is_plain(PyObject* options) {
 
 bool find_values_elsewhere(ArrayData* array, int type_number, size_t bytes, Values& values) {
   values.owner = values_of(array);
-  // An exception stays: an interrupt that strikes while we wait is not to be lost.
+  // Keep the exception: an interrupt that arrives during the wait must not be lost.
   if (!values.owner) return false;
   if (!PyArray_CheckExact(values.owner.get())) return false;
   PyArrayObject* view = reinterpret_cast<PyArrayObject*>(values.owner.get());
@@ -46,7 +46,7 @@ bool find_values_elsewhere(ArrayData* array, int type_number, size_t bytes, Valu
     return false;
   }
   if (!PyArray_ISCARRAY_RO(view)) {
-    // Spread out once, for this operation and those to come.
+    // Made contiguous once, for this operation and later ones.
     Ref memory = Ref::own(reinterpret_cast<PyObject*>(allocate(bytes)));
     if (!memory || !copy(view, memory.get())) {
       PyErr_Clear();

@@ -1,4 +1,4 @@
-// What eager execution in memory asks first: whether it may run now, and on which values.
+// The first questions of eager execution in memory: whether it may run now, and on which values.
 #pragma once
 
 #include "array.h"
@@ -7,10 +7,10 @@
 
 namespace kiln {
 
-// Options found plain last: no more is asked than results.
+// The options last found plain: they ask for nothing but results.
 extern PyObject* plain_options;
 
-// Tell whether no transformation listens and no option asks for more than results.
+// Tell whether no transformation is active and no option asks for more than results.
 bool is_plain(PyObject* options);
 inline bool may_run_eagerly() {
   if (thread_state.trace != nullptr) return false;
@@ -25,7 +25,7 @@ struct Values {
 };
 
 // Find the values of an array in row-major order, waiting for an engine if it must. False, without
-// an exception, if there are none of NumPy's type of that number.
+// an exception, if they are not of NumPy's type with that number.
 bool find_values_elsewhere(ArrayData* array, int type_number, size_t bytes, Values& values);
 inline bool find_values(ArrayData* array, int type_number, size_t bytes, Values& values) {
   if (!is_memory(array->host)) return find_values_elsewhere(array, type_number, bytes, values);

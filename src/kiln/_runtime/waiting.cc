@@ -28,23 +28,22 @@ int threads_in_callbacks = 0;
 
 namespace {
 
-// A wait looks again after a 64th of the time it has lasted: it ends late by less than a hundredth
-// on average, and costs less than a hundredth of a processor.
+// A wait polls again after 1/64 of its duration so far: on average it ends less than 1% late, and
+// uses less than 1% of a processor.
 constexpr long kShortest = 10'000, kLongest = 1'000'000;  // nanoseconds
 constexpr long kParts = 64;
-// A wait that has not lasted longer only lets other threads go first: the shortest sleep takes about
-// 30 microseconds.
+// A shorter wait only yields to other threads: the shortest sleep takes about 30 microseconds.
 constexpr long kYielding = 60'000;  // nanoseconds
 
-// Callbacks that all wait while nothing is computed, so many looks one after the other, wait for
-// each other.
+// If all callbacks wait and nothing is computed for this many consecutive polls, they are
+// deadlocked.
 constexpr int kLooksPerSample = 64;
 constexpr int kQuietSamples = 24;
 constexpr long kBusy = 10'000'000;  // nanoseconds of processor time between two samples
 
-// XLA takes 32 programs on a device before it makes the next one wait: for ever, if that one runs
-// within the others. So many callbacks of a thread lie within each other, and so many programs of
-// callbacks are under way, that these are fewer.
+// XLA accepts 32 programs on a device before it blocks the next one: for ever, if that one is
+// launched from inside the others. So the nesting depth of a thread's callbacks, and the number of
+// callbacks' programs in progress, are limited to less than that.
 constexpr int kDeepest = 16;
 constexpr size_t kMostRuns = 12;
 
@@ -52,19 +51,19 @@ PyObject* is_ready_name = nullptr;
 PyObject* is_deleted_name = nullptr;
 PyObject* block_name = nullptr;  // "block_until_ready"
 unsigned long main_thread = 0;
-PyObject* refusal = nullptr;  // raises what the child of a fork is told
+PyObject* refusal = nullptr;  // raises the error for the child of a fork
 
 thread_local int callback_depth = 0;
-// Whether the innermost callback of the thread has entered an engine, and those around it, a bit
-// each.
+// Whether the innermost callback of the thread, and each enclosing one, has entered an engine: one
+// bit each.
 thread_local bool is_in_engine = false;
 thread_local unsigned long long was_in_engine = 0;
 int callbacks_in_engine = 0;
-// Weak references to results of programs that callbacks run. Never destroyed: that would be after
-// the end of the interpreter, which has to be there for the references.
+// Weak references to results of programs that callbacks run. Never destroyed: that would happen
+// after the interpreter is finalized, which the references need.
 std::vector<Ref>& runs_in_callbacks = *new std::vector<Ref>;
 class CallbackWait;
-// Nor is this one: threads that the interpreter left behind may still wait.
+// Never destroyed either: threads that outlive the interpreter may still wait.
 std::vector<CallbackWait*>& waits_in_callbacks = *new std::vector<CallbackWait*>;
 
 long long now(clockid_t clock) {
@@ -73,8 +72,8 @@ long long now(clockid_t clock) {
   return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
 }
 
-// Whether a thread of this process but the calling one could go on, had it a processor: on a loaded
-// machine that uses no time either.
+// Whether another thread of this process is runnable: on a loaded machine it may use no processor
+// time either.
 bool has_runnable_thread() {
 #ifdef __linux__
   DIR* tasks = opendir("/proc/self/task");
@@ -90,7 +89,7 @@ bool has_runnable_thread() {
     size_t read = std::fread(text, 1, sizeof text - 1, file);
     std::fclose(file);
     text[read] = 0;
-    // The state follows the name, which may hold parentheses.
+    // The state follows the name, which may contain parentheses.
     const char* name_end = std::strrchr(text, ')');
     found = name_end != nullptr && name_end + 2 < text + read && std::strchr("RD", name_end[2]);
   }
@@ -101,7 +100,7 @@ bool has_runnable_thread() {
 #endif
 }
 
-// Pauses without the GIL, to the microsecond where the system can.
+// Sleeps without the GIL, with microsecond resolution if the system supports it.
 class Pauses {
  public:
   Pauses() = default;
@@ -112,7 +111,7 @@ class Pauses {
     if (slack_ > 0) prctl(PR_SET_TIMERSLACK, slack_, 0, 0, 0);
 #endif
   }
-  // Pause for as long as suits a wait that has lasted some nanoseconds.
+  // Sleep as long as suits a wait that has lasted this many nanoseconds.
   void pause(long long waited) {
     if (waited < kYielding) {
       WithoutLock without;
@@ -148,7 +147,7 @@ class CallbackWait {
     all.erase(std::remove(all.begin(), all.end(), this), all.end());
   }
 
-  // Called after each look. True if no callback can go on: all give up.
+  // Called after each poll. True if no callback can continue: all give up.
   bool is_hopeless() {
     if (!counts_ || is_given_up_ || ++looks_ % kLooksPerSample != 0) return is_given_up_;
     long long used = now(CLOCK_PROCESS_CPUTIME_ID);
@@ -156,7 +155,7 @@ class CallbackWait {
     bool is_quiet = used - used_ < kBusy && stuck == threads_in_callbacks;
     used_ = used;
     if (!is_quiet) quiet_ = 0;
-    // Other waits are runnable now and then, for a look.
+    // Other waits are briefly runnable whenever they poll.
     if (is_quiet && !has_runnable_thread()) ++quiet_;
     if (quiet_ >= kQuietSamples) {
       for (CallbackWait* wait : waits_in_callbacks) wait->is_given_up_ = true;
@@ -171,8 +170,8 @@ class CallbackWait {
   long long used_ = 0;
 };
 
-// It takes the process with it to end a thread in a library written in C++, or the library's data
-// while the thread is there.
+// Ending a thread inside a C++ library, or destroying the library's data while the thread is
+// inside, crashes the process.
 void stay_if_it_ends() {
   if (another_thread_ends() && callback_depth == 0) stay_for_good();
 }
@@ -188,14 +187,14 @@ PyObject* block_until_ready(PyObject*, PyObject* buffer) {
   return PyObject_CallMethodNoArgs(buffer, block_name);
 }
 
-// NumPy would read the dtype again out of the buffer's format, which takes as long as all the rest.
+// NumPy would parse the dtype from the buffer's format again, which takes as long as all the rest.
 PyObject* array_when_ready(PyObject*, PyObject* args) {
   PyObject* buffer;
   PyArray_Descr* dtype;
   if (!PyArg_ParseTuple(args, "OO!", &buffer, &PyArrayDescr_Type, &dtype)) return nullptr;
   if (!wait_until_ready(buffer)) return nullptr;
   Inside inside;
-  // A view of a result that could not be allocated ends the process: this raises first.
+  // Creating a view of a result that could not be allocated crashes the process: this raises first.
   Ref ready = Ref::own(PyObject_CallMethodNoArgs(buffer, block_name));
   if (!ready) return nullptr;
   Ref view = Ref::own(PyMemoryView_FromObject(buffer));
@@ -203,7 +202,8 @@ PyObject* array_when_ready(PyObject*, PyObject* args) {
   const Py_buffer* bytes = PyMemoryView_GET_BUFFER(view.get());
   if (bytes->itemsize != PyDataType_ELSIZE(dtype) || bytes->ndim > NPY_MAXDIMS ||
       PyDataType_REFCHK(dtype)) {
-    return PyErr_Format(PyExc_BufferError, "a buffer with elements of %zd bytes is no array of %R",
+    return PyErr_Format(PyExc_BufferError,
+                        "a buffer with elements of %zd bytes is not an array of %R",
                         bytes->itemsize, dtype);
   }
   npy_intp shape[NPY_MAXDIMS];
@@ -232,7 +232,7 @@ PyObject* enter(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
-// As far as libraries are concerned that are no engine, so that the child of a fork may use them.
+// For libraries that are not an engine, which the child of a fork may therefore use.
 PyObject* enter_library(PyObject*, PyObject*) {
   stay_if_it_ends();
   ++threads_inside;
@@ -250,8 +250,8 @@ PyObject* enter_callback(PyObject*, PyObject*) {
   if (callback_depth++ == 0) ++threads_in_callbacks;
   if (callback_depth <= kDeepest) Py_RETURN_NONE;
   PyErr_Format(PyExc_RecursionError,
-               "a program calls Python, which runs a program that calls Python, and so on\n"
-               "callbacks lie %d deep within each other: XLA can take no more\n"
+               "running a program from a callback that another program called\n"
+               "callbacks are nested %d deep: XLA supports no more\n"
                "compute with NumPy in callbacks, or end the recursion earlier",
                kDeepest);
   return nullptr;
@@ -309,31 +309,31 @@ PyObject* without_arguments(PyObject*, PyObject* function) {
 
 PyMethodDef functions[] = {
     {"without_arguments", without_arguments, METH_O,
-     "Return what calls a function and drops its own arguments, without Python code that a signal "
+     "Return a callable that calls a function and drops its own arguments, without Python code "
+     "that a signal "
      "could strike."},
     {"wait_until_ready", python_wait, METH_O,
-     "Wait until a buffer is ready, deleted or failed; signals arrive."},
+     "Wait until a buffer is ready, deleted or failed, while handling signals."},
     {"block_until_ready", block_until_ready, METH_O, "Wait likewise, and raise what went wrong."},
     {"array_when_ready", array_when_ready, METH_VARARGS,
      "Wait likewise and return a NumPy array of the buffer: (buffer, dtype)."},
     {"check_entry", check_entry, METH_NOARGS,
-     "Raise in the child of a fork; stay if the interpreter ends."},
-    {"is_closed", python_is_closed, METH_NOARGS,
-     "Tell whether not everybody may enter an engine any more."},
+     "Raise in the child of a fork; block if the interpreter shuts down."},
+    {"is_closed", python_is_closed, METH_NOARGS, "Tell whether entry to engines is restricted."},
     {"enter", enter, METH_NOARGS, "Note that this thread enters an engine, if it may."},
     {"enter_library", enter_library, METH_NOARGS,
-     "Note that this thread enters a library that must not be left."},
+     "Record that this thread enters a library in which it must not be ended."},
     {"leave", leave, METH_NOARGS, "Note that this thread has left an engine or a library."},
     {"threads_inside", inside, METH_NOARGS,
      "Return how many threads are inside an engine or a library."},
     {"enter_callback", enter_callback, METH_NOARGS,
-     "Note that an engine calls Python on this thread."},
+     "Record that an engine calls Python on this thread."},
     {"leave_callback", leave_callback, METH_NOARGS, "Note that such a call has ended."},
     {"set_main_thread", set_main_thread, METH_O, "Say on which thread signals are handled."},
     {"close_for_exit", close_for_exit, METH_NOARGS,
      "Let nobody but this thread and callbacks enter an engine."},
     {"close_for_child", close_for_child, METH_O,
-     "In the child of a fork: say what raises at each entry, or None."},
+     "In the child of a fork: set the function that raises at each entry, or None."},
     {nullptr},
 };
 
@@ -399,18 +399,17 @@ bool wait_until(const std::function<bool()>& has_happened) {
     pauses.pause(now(CLOCK_MONOTONIC) - start);
     if (PyErr_CheckSignals() < 0) return false;
     if (wait.is_hopeless()) {
-      PyErr_SetString(
-          PyExc_RecursionError,
-          "a callback runs a program and waits for its result\n"
-          "callbacks within callbacks hold all threads of the engine, and wait for each other\n"
-          "compute with NumPy in callbacks, or return what the next program needs");
+      PyErr_SetString(PyExc_RecursionError,
+                      "a callback runs a program and waits for its result\n"
+                      "nested callbacks occupy all threads of the engine, and wait for each other\n"
+                      "compute with NumPy in callbacks, or return what the next program needs");
       return false;
     }
   } while (!has_happened());
   return true;
 }
 
-// Asked whether it is ready, a deleted buffer would crash.
+// Querying whether a deleted buffer is ready would crash.
 int has_come(PyObject* buffer) {
   for (PyObject* name : {is_deleted_name, is_ready_name}) {
     Ref answer = Ref::own(PyObject_CallMethodNoArgs(buffer, name));

@@ -1,5 +1,5 @@
-// Waiting for an engine so that signals arrive, and who may enter one: everybody, until the
-// interpreter ends or the process is the child of a fork.
+// Waiting for an engine while handling signals, and which threads may enter one: all, until the
+// interpreter shuts down or the process forks.
 #pragma once
 
 #include <functional>
@@ -8,23 +8,23 @@
 
 namespace kiln {
 
-// Whether not everybody may enter any more: `may_enter` says who.
+// Whether entry is restricted: `may_enter` decides for each thread.
 extern bool is_closed;
 
-// How many threads are inside an engine.
+// The number of threads inside an engine.
 extern int threads_inside;
 
-// Return whether this thread may enter an engine; false with an exception set. While the
-// interpreter ends only the thread that ends it and callbacks get in: others stay here for good,
-// for a thread that is ended inside an engine takes the process with it.
+// Return whether this thread may enter an engine; false with an exception set. During interpreter
+// shutdown only the thread that performs it and callbacks may enter: others block here for ever,
+// because ending a thread inside an engine crashes the process.
 bool may_enter();
 
-// Threads that an engine has call Python, and which may have entered it again from there.
+// Threads on which an engine calls Python, and which may enter it again from there.
 extern int threads_in_callbacks;
 bool note_entry_from_callback();
 void note_return_to_callback();
 
-// Stands on the stack of a thread inside an engine.
+// Marks, on its stack, that a thread is inside an engine.
 class Inside {
  public:
   Inside() : from_callback_(threads_in_callbacks > 0 && note_entry_from_callback()) {
@@ -44,15 +44,15 @@ class Inside {
 // Whether an engine called Python on this thread.
 bool is_in_callback();
 
-// A callback runs a program. Wait until few programs of callbacks are under way, and remember the
-// results of this one: an engine keeps a thread that asks for too many.
+// A callback runs a program. Wait until few programs of callbacks are in progress, and remember the
+// results of this one: an engine blocks a thread that launches too many.
 bool wait_for_turn_in_callback();
 void remember_run_in_callback(PyObject* results);
 
-// Whether this thread is the one that signals are handled on.
+// Whether this is the thread on which signals are handled.
 bool is_main_thread();
 
-// Wait until something has happened. False with an exception set: that of a signal handler, or
+// Wait until a condition holds. False with an exception set: that of a signal handler, or
 // RecursionError where callbacks wait for each other.
 bool wait_until(const std::function<bool()>& has_happened);
 

@@ -1,5 +1,5 @@
-// Values kept for objects as long as these live, found by identity: an equal object, or another at
-// the address of one that died, finds nothing.
+// Values associated with objects for their lifetime, looked up by identity: an equal object, or a
+// new one at the same address, finds nothing.
 #include <unordered_map>
 
 #include "object.h"
@@ -23,7 +23,7 @@ WeakTable* as_table(PyObject* self) { return reinterpret_cast<WeakTable*>(self);
 
 PyObject* forget_dead(PyObject* self, PyObject* reference) {
   WeakTable* table = as_table(self);
-  Entry gone;  // goes last: values may run code when they do
+  Entry gone;  // released last: destroying values may run code
   auto key = table->keys->find(reference);
   if (key != table->keys->end()) {
     auto found = table->entries->find(key->second);
@@ -62,7 +62,7 @@ PyObject* table_put(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     table->on_death = PyCFunction_New(&death, self);
     if (table->on_death == nullptr) return nullptr;
   }
-  // Making one may collect garbage, and with it run anything.
+  // Creating one may trigger garbage collection, and with it arbitrary code.
   Ref reference = Ref::own(PyWeakref_NewRef(object, table->on_death));
   if (!reference) return nullptr;
   auto [place, is_first] = table->entries->try_emplace(object);
@@ -79,7 +79,7 @@ PyObject* table_put(PyObject* self, PyObject* const* args, Py_ssize_t count) {
 PyObject* table_values(PyObject* self, PyObject*) {
   Ref all = Ref::own(PyList_New(0));
   if (!all) return nullptr;
-  // Appending runs no code of others.
+  // Appending runs no foreign code.
   for (const auto& [object, entry] : *as_table(self)->entries) {
     if (PyList_Append(all.get(), entry.value.get()) < 0) return nullptr;
   }
@@ -129,7 +129,7 @@ void table_dealloc(PyObject* self) {
 PyMethodDef methods[] = {
     {"get", table_get, METH_O, "Return the value of an object, or None."},
     {"put", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(table_put)), METH_FASTCALL,
-     "Keep a value for an object, unless it has one; return the one it has."},
+     "Associate a value with an object, unless it has one; return its value."},
     {"values", table_values, METH_NOARGS, "Return the values of all objects that live."},
     {nullptr},
 };
@@ -143,7 +143,8 @@ PyTypeObject weak_table_type = {
     .tp_dealloc = table_dealloc,
     .tp_as_sequence = &as_sequence,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .tp_doc = "Values of objects, found by identity, for as long as the objects live.",
+    .tp_doc =
+        "Values associated with objects, looked up by identity, for the lifetime of the objects.",
     .tp_traverse = table_traverse,
     .tp_clear = table_clear,
     .tp_methods = methods,

@@ -55,7 +55,7 @@ class _Recorded(Record, eq=False):
 
 
 class _Unflattened:
-    """Stands for a value that is no pytree after all."""
+    """Stands for a value that turns out not to be a pytree."""
 
     def __repr__(self) -> str:
         return "<cant_flatten>"
@@ -72,7 +72,7 @@ class _Recorder:
         """Return the leaves and the structure of a value, with places in the place of tracers."""
         try:
             leaves, tree = tree_flatten(value)
-        except Exception:  # noqa: BLE001, a class of the user's that is no pytree after all
+        except Exception:  # noqa: BLE001, a class of the user's that is not a pytree after all
             return tree_flatten(_Unflattened())
         return [self._leaf(x) for x in leaves], tree
 

@@ -59,7 +59,7 @@ def _int(env: Environment, name: str) -> int | None:
     try:
         return int(text)
     except ValueError:
-        raise _Missing(f"the environment has {name}={text!r}, which is no int") from None
+        raise _Missing(f"the environment has {name}={text!r}, which is not an int") from None
 
 
 def _named(env: Environment) -> Place:
@@ -192,7 +192,7 @@ def _require_fit(place: Place, asked: str) -> None:
     count, index = place.count, place.index
     for name, value in (("num_processes", count), ("process_id", index)):
         if isinstance(value, bool) or not isinstance(value, int):
-            raise TypeError(three_lines(asked, f"{name}={value!r} is no int", _REMEDY))
+            raise TypeError(three_lines(asked, f"{name}={value!r} is not an int", _REMEDY))
     if count is not None and index is not None and not 0 <= index < count:
         wrong = f"process_id={index} is none of the {count} processes, which count from 0"
         raise ValueError(three_lines(asked, wrong, _REMEDY))

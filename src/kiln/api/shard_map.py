@@ -144,7 +144,7 @@ def shard_map(
 
 
 def _without_specs(in_specs: Any, args: Any) -> Callable[[Any], Any] | None:
-    """Return what fixes the arguments that are no arrays, of which specs say None; or None.
+    """Return what fixes the arguments that are not arrays, of which specs say None; or None.
 
     It takes the function, and returns one of the other arguments, their specs, and these.
     """

@@ -1,7 +1,7 @@
-"""Types that say themselves what `vmap` makes of their values: elements inside, stacks outside.
+"""Types that define how `vmap` maps their values: elements inside, stacks outside.
 
 A value of such a type is a leaf for `vmap`, and may have axes in a form of its own (`spec`) in
-`in_axes` and `out_axes`. Two functions of the type take it apart and build it; they are given a
+`in_axes` and `out_axes`. Two functions of the type flatten it and build it; they are given a
 function to continue with for the arrays, or other values, that it consists of.
 """
 
@@ -20,7 +20,7 @@ from kiln.ops.shape import iota, mapped_at
 from kiln.transforms.batching import BatchTrace
 
 _registered: dict[type, tuple[Callable[..., Any], Callable[..., Any]]] = {}
-"""How values of a type are taken apart, and built."""
+"""How values of a type are flattened, and built."""
 _iotas: dict[type, Callable[[Any], Any]] = {}
 spec_types: set[type] = {int}
 """The types of entries of `in_axes` and `out_axes`."""
@@ -76,7 +76,7 @@ def with_elements(
 ) -> Any:
     """Map a function whose arguments or results may have values of registered types.
 
-    To `mapped` these are None: they are taken apart, and built, inside the function that it maps.
+    To `mapped` these are None: they are flattened, and built, inside the function that it maps.
     `options` are the axes of arguments and of results, the name and the size of the axis, and the
     mesh axis that splits it.
     """
@@ -152,7 +152,7 @@ def _size_along(x: Any, spec: Any) -> Any:
 
 
 class _Elements:
-    """Takes values apart inside a mapped function, and builds the values that it returns."""
+    """Flattens values inside a mapped function, and builds the values that it returns."""
 
     def __init__(self) -> None:
         assert isinstance(state.trace, BatchTrace)

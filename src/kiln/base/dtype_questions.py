@@ -82,7 +82,7 @@ def itemsize_bits(dtype: DTypeLike) -> int:
 def scalar_type_of(x: Any) -> type:
     """Return the class of Python numbers that an array's elements become.
 
-    Raises: TypeError for elements that are no numbers.
+    Raises: TypeError for elements that are not numbers.
     """
     found = promotion.dtype(x)
     for kind, scalar in _SCALARS:

@@ -79,7 +79,7 @@ class Registry:
 
 
 class NodeFunctions(Record):
-    """How nodes of one class come apart, and are put together."""
+    """How nodes of one class are flattened and unflattened."""
 
     to_iter: Callable[[Any], tuple[Iterable[Any], Any]]
     """From a node to its children and its metadata."""

@@ -12,7 +12,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def wraps(fun: Any) -> Callable[[F], F]:
     """Return a decorator that gives a function the name, documentation and attributes of `fun`.
 
-    Unlike `functools.wraps`, it accepts objects whose `__name__` is no string.
+    Unlike `functools.wraps`, it accepts objects whose `__name__` is not a string.
     """
 
     def decorate(wrapper: F) -> F:

@@ -164,7 +164,7 @@ def open_inside(folder: Path, name: str, asked: str) -> int:
 def _index(content: Any) -> Index:
     leaves = content["leaves"]
     if not isinstance(leaves, list):
-        raise ValueError("its leaves are no list")
+        raise ValueError("its leaves are not a list")
     for leaf in leaves:
         require_leaf(leaf)
     entries = tuple(_entry(leaf) for leaf in leaves)

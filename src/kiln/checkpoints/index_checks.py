@@ -28,7 +28,7 @@ def require_leaf(leaf: Any) -> None:
 
     Raises: ValueError that says what is wrong with which field.
     """
-    _require(isinstance(leaf, dict), "a leaf is no object")
+    _require(isinstance(leaf, dict), "a leaf is not an object")
     path, kind = leaf.get("path"), leaf.get("kind")
     _require(isinstance(path, str), "a leaf has no path")
     try:
@@ -37,7 +37,7 @@ def require_leaf(leaf: Any) -> None:
             _require_array(leaf)
         else:
             nothing = (leaf["dtype"], leaf["shape"], leaf["weak"], leaf["sharding"], leaf["blocks"])
-            _require(nothing == (None, [], False, None, []), "a value that is no array has parts")
+            _require(nothing == (None, [], False, None, []), "a value, not an array, has parts")
             _require(leaf["implementation"] is None, "a value that is no key is one")
             if kind == "none":
                 _require(leaf["value"] is None, "None has a value")
@@ -114,7 +114,7 @@ def _require_array(leaf: dict[str, Any]) -> None:
 
 
 def _require_block(block: Any, shape: Sequence[int], itemsize: int) -> None:
-    _require(isinstance(block, dict), "a block is no object")
+    _require(isinstance(block, dict), "a block is not an object")
     start, extent, offset, crc = (block[n] for n in ("start", "shape", "offset", "crc32"))
     _require(_are_sizes(start) and _are_sizes(extent), "where a block is")
     _require(len(start) == len(extent) == len(shape), "a block has other axes")
@@ -131,11 +131,11 @@ def _require_block(block: Any, shape: Sequence[int], itemsize: int) -> None:
 def _leaves(tree: Any) -> int:
     if tree is None:
         return 1
-    _require(isinstance(tree, dict), "a node of the tree is no object")
+    _require(isinstance(tree, dict), "a node of the tree is not an object")
     kinds = set(tree)
     if kinds in ({"list"}, {"tuple"}):
         (children,) = tree.values()
-        _require(isinstance(children, list), "the children of a node are no list")
+        _require(isinstance(children, list), "the children of a node are not a list")
         return sum(map(_leaves, children))
     _require(kinds in ({"dict"}, {"dict", "class"}), "a node of the tree is of no known kind")
     pairs = tree["dict"]

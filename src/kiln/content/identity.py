@@ -14,8 +14,7 @@ def identity_of_function(fun: Any) -> Hashable:
     """Return a key of the replaceable parts of a function: code and defaults.
 
     The key holds no reference to a default that could in turn hold the function. If a default
-    cannot be distinguished from others, the key is equal to no other, not even to one computed
-    again.
+    cannot be distinguished from others, the key is equal to no other, not even to one recomputed.
     """
     if type(fun) is not types.FunctionType:
         return None

@@ -94,7 +94,7 @@ class Subprogram(Region):
 
 
 class Call(Subprogram):
-    """Run `jaxpr` as a program of its own, called `name`."""
+    """Run `jaxpr` as a separate program, called `name`."""
 
     name = "jit"
 

@@ -220,7 +220,7 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
     `pred` is a scalar truth value; the message is formatted with arrays as `str.format` does. Run
     eagerly it raises at once. In a jitted function the call of the function raises, on an engine
     that runs ahead when its results are waited for; under `checkify` the error is a result. With
-    `debug`, only `checkify` looks at it. Under `vmap` the first that fails is reported.
+    `debug`, only `checkify` evaluates it. Under `vmap` the first that fails is reported.
 
     Raises: FailedCheckError, a ValueError, if the check fails; TypeError unless `pred` is a scalar
         truth value and the other arguments are arrays or numbers; what `str.format` raises if the

@@ -212,7 +212,7 @@ class CustomCall(Region):
         raise NotImplementedError
 
     def rules_with_state(self, count: int, params: dict[str, Any]) -> dict[str, Any]:
-        """Return the parameters that hold rules, past so many leading operands that are a state."""
+        """Return the parameters that hold rules, which skip the operands that are a state."""
         raise NotImplementedError
 
     def programs(self, xs: Sequence[Any], *, call_jaxpr: Jaxpr, **_: Any) -> Any:

@@ -129,7 +129,7 @@ class TangentRule:
 
 @dataclasses.dataclass(frozen=True)
 class RuleWithState:
-    """A rule, past so many leading operands that are a state, which it leaves as it is."""
+    """A rule that skips the leading operands that are a state, and leaves them unchanged."""
 
     inner: Callable[[Any, Sequence[bool], Sequence[Any]], Stacks]
     count: int

@@ -129,7 +129,7 @@ def _run(jaxpr: Jaxpr, inputs: Sequence[Any]) -> list[Any]:
 
 
 def bind_discharged(primitive: Operation, args: Sequence[Any], params: dict[str, Any]) -> Any:
-    """Apply a region to operands among which are references, whose contents are at hand.
+    """Apply a region to operands among which are references, whose contents are concrete.
 
     Raises: NotImplementedError for a region that passes no state on.
     """

@@ -118,7 +118,7 @@ def _equations(jaxpr: Jaxpr, categories: Categories) -> Iterator[Eqn]:
 
 
 def _passes_on(eqn: Eqn, categories: Categories) -> bool:
-    """Tell whether checks within an equation's programs are looked at."""
+    """Tell whether checks within an equation's programs are considered."""
     if not eqn.primitive.region:
         return False
     if eqn.primitive.thread_state is not None:
@@ -220,11 +220,11 @@ def _any(flags: Any) -> Any:
     return reduce_or(flags, tuple(range(len(aval_of(flags).shape))))
 
 
-# What is looked at.
+# What is checked.
 
 
 def looks(eqn: Eqn, categories: Categories) -> list[Look]:
-    """Return the checks of an equation, itself one or of a category that is looked at."""
+    """Return the checks of an equation, which is one itself or of an enabled category."""
     if eqn.primitive is check_p:
         message: Message = eqn.params["message"]
         if message.category not in categories:
@@ -291,7 +291,7 @@ def _has_zero(divisor: Any) -> Any:
 
 
 def _index_look(eqn: Eqn, where: str) -> list[Look]:
-    """Return the check that the windows of an operation lie within its operand."""
+    """Return the check that the windows of an operation are within its operand."""
     name = eqn.primitive.name
     if not name.startswith(("dynamic_", "gather", "scatter")):
         return []

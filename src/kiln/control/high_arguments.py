@@ -71,7 +71,7 @@ def over_values(loop: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> 
 
 
 def _element(stack: Lowered) -> Lowered:
-    """Return a value whose arrays are stacks, as the stack of values that a scan goes through."""
+    """Return a value whose arrays are stacks, as the stack of values over which a scan runs."""
     kind: Any = stack.kind
     size = stack.arrays[0].shape[0] if stack.arrays else None
     if type(kind).dec_rank is not HiType.dec_rank:
@@ -82,7 +82,7 @@ def _element(stack: Lowered) -> Lowered:
 
 
 def _stack(ys: Lowered) -> Any:
-    """Return a stack of values, one of each turn, as one value."""
+    """Return a stack of values, one per iteration, as one value."""
     kind: Any = ys.kind
     if type(kind).inc_rank is not HiType.inc_rank:
         size = ys.arrays[0].shape[0] if ys.arrays else None

@@ -138,13 +138,13 @@ def carrying(lift: Callable[..., Any]) -> Decorator:
 
 
 def _stepped(step: Callable[..., Any], carry: Any, *index: Any) -> Any:
-    """Return the carry and the states after a turn."""
+    """Return the carry and the states after an iteration."""
     after, found = step(carry[1], *index, carry[0])
     return after, _alike(carry[1], found)
 
 
 def _alike(before: Sequence[Lowered], after: Sequence[Lowered]) -> Sequence[Lowered]:
-    """Return the states after a turn of a loop.
+    """Return the states after an iteration of a loop.
 
     Raises: TypeError unless they are of the types that they were of.
     """
@@ -154,8 +154,8 @@ def _alike(before: Sequence[Lowered], after: Sequence[Lowered]) -> Sequence[Lowe
                 three_lines(
                     f"a loop that changes a value of type {old.kind.aval} at {current_source()}",
                     "type-changing mutations not allowed in loops: the value was in the state "
-                    f"{old.kind.qdd}, and is in the state {new.kind.qdd} after a turn",
-                    "bring it to a state before the loop in which all turns leave it",
+                    f"{old.kind.qdd}, and is in the state {new.kind.qdd} after an iteration",
+                    "bring it, before the loop, to the state in which every iteration leaves it",
                 )
             )
     return after

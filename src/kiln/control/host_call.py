@@ -144,7 +144,7 @@ def described(error: BaseException) -> Failure:
 def raise_failure(failure: Failure, doing: str) -> NoReturn:
     """Raise the exception of a callback as the cause of an error.
 
-    SystemExit and the like, and the errors of checks, are raised as they are.
+    SystemExit and similar exceptions, and the errors of checks, are raised unchanged.
     """
     error = failure.error()
     if isinstance(error, RecursionError) and "\n" not in str(error):

@@ -31,7 +31,7 @@ MOST = 64
 """So many bodies are kept of one function."""
 
 MOST_PARTS = 10_000
-"""So many parts of the metadata of structures are looked at."""
+"""The most parts of the metadata of structures that are examined."""
 
 BY_FUNCTION = frozenset(["scan", "while_loop", "fori_loop", "cond", "switch"])
 """The constructs whose body is decided by the user's function alone."""

@@ -51,7 +51,7 @@ class Printer(Record):
 
     def _line(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         if args and all(name is None for _, name, _, _ in string.Formatter().parse(self.fmt)):
-            # Nobody checked the format: values follow it.
+            # The format is unchecked: values are appended to it.
             return " ".join([self.fmt, *map(str, args)])
         return self.fmt.format(*args, **kwargs)
 

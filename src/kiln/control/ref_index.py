@@ -66,7 +66,8 @@ def parts_of(shape: Sequence[Any], index: Any) -> tuple[Index, list[Any]]:
     """Return the fixed part of an index into an array of this shape, and the arrays in it.
 
     Raises: BadIndex for too many indices, and a `Slice` that is out of bounds; TypeError for an
-        entry that is no integer, array of integers, slice or `...`; ValueError for a step below 1.
+        entry other than an integer, array of integers, slice or `...`; ValueError for a step below
+        1.
     """
     if index is None or index is Ellipsis:
         return WHOLE, []

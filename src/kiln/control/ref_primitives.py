@@ -44,7 +44,7 @@ class Reach(NamedTuple):
     """How a reference is reached from the active trace."""
 
     has_content: bool
-    """Its content is at hand: no program is being recorded in between."""
+    """Its content is concrete: no program is being recorded in between."""
     is_mapped: bool
     """The active trace is, or is above, that of a `vmap` which the reference is outside of."""
 

@@ -1,4 +1,4 @@
-"""Scans over references: each step has a reference to its slice. And scans turn by turn."""
+"""Scans over references: each step has a reference to its slice. And scans run step by step."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def scan_in_python(
     length: int,
     reverse: bool,
 ) -> tuple[Any, Any]:
-    """Run the turns of a scan one after the other, as operations of their own."""
+    """Run the iterations of a scan one after another, as separate operations."""
     ys: list[Any] = [None] * length
     for i in reversed(range(length)) if reverse else range(length):
         x = tree_unflatten(tree, [index_in_dim(row, i, 0, keepdims=False) for row in rows])

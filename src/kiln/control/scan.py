@@ -230,11 +230,11 @@ class Scan(Region):
         length = eqn.params["length"] if isinstance(eqn.params["length"], int) else None
         rows = key_uses.Rows(xs)
 
-        def turn(carry: Sequence[Keys]) -> Sequence[Keys]:
+        def iteration(carry: Sequence[Keys]) -> Sequence[Keys]:
             operands = [*consts, *carry, *rows.next()]
             return key_uses.run_body("scan body", jaxpr, operands)[:nk]
 
-        last = key_uses.after_turns(turn, carry, length)
+        last = key_uses.after_iterations(iteration, carry, length)
         rows.use_rest(eqn)
         return [*last, *[key_uses.fresh(v.aval) for v in eqn.outvars[nk:]]]
 

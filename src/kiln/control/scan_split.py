@@ -66,7 +66,7 @@ class ScanSplit(NamedTuple):
         hoisted: list[Any] = []
         if self.hoisted.outvars:
             if self.hoisted.eqns:
-                # Computed though there may be no turn: sizes of none get a program of their own.
+                # Computed though there may be no iteration: sizes of 0 get a separate program.
                 is_surely(params["length"], 0)
             inputs = [known[i] for i in self.hoisted_operands]
             hoisted = bind(jit_p, *inputs, jaxpr=self.hoisted, name=self.hoisted.name)
@@ -96,7 +96,7 @@ class ScanSplit(NamedTuple):
 def split_scan(params: dict[str, Any], unknown: Sequence[bool]) -> ScanSplit:
     """Split a scan by which of its operands are unknown."""
     jaxpr, nc, nk = params["jaxpr"], params["num_consts"], params["num_carry"]
-    # Of a loop without turns nothing is computed outside, which a check could report.
+    # Nothing is hoisted from a loop without iterations, because a check could report it.
     runs = type(params["length"]) is Size or params["length"] > 0
     key = ("scan split", nc, nk, tuple(unknown), runs)
     return memoized(jaxpr, key, lambda: _split_scan(jaxpr, nc, nk, unknown, runs))

@@ -285,7 +285,7 @@ class VmapOf(VJPHiPrimitive):
 
         found, at = self._over(flat, leaves, self._in)
         out = tree_unflatten(self.out_tree, self._placed(found[:half], at[:half]))
-        # Whoever pulls back gets residuals as stacks along the first axis.
+        # The pullback gets residuals as stacks along the first axis.
         stacks = zip(found[half:], at[half:], strict=True)
         size = self.axis_data.size
         return out, tree_unflatten(trees[0], [mapped_at(x, size, a, 0) for x, a in stacks])

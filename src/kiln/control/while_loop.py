@@ -206,11 +206,11 @@ class While(Region):
         )
         cond_consts, body_consts, carry = split_by_counts(operands, nc, nb)
 
-        def turn(carry: Sequence[Keys]) -> Sequence[Keys]:
+        def iteration(carry: Sequence[Keys]) -> Sequence[Keys]:
             key_uses.run_body("while_loop cond", condition, [*cond_consts, *carry])
             return key_uses.run_body("while_loop body", body, [*body_consts, *carry])
 
-        return list(key_uses.after_turns(turn, carry, None))
+        return list(key_uses.after_iterations(iteration, carry, None))
 
     def programs(self, operands: Sequence[Any], **params: Any) -> Any:
         nc, nb = params["cond_nconsts"], params["body_nconsts"]
@@ -318,7 +318,7 @@ def _example_by_example(
     """Return a condition that holds if any example's does, and a body that updates only those.
 
     The given body takes flags of which examples go on before its operands; the `kept` carries of
-    the others it leaves alone by itself. It runs the others on operands of one that goes on, if
+    it leaves the others unchanged anyway. It runs the others on operands of one that goes on, if
     `replaced` has the mapped axes of the operands.
     """
     key = ("while example by example", cond, nc, tuple(replaced))

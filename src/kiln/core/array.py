@@ -169,7 +169,7 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
                 return self._ask(memory.pointer, memory, buffer)
             if not options().engine:
                 return int(host_value(self).ctypes.data)
-            # A buffer of its own, which programs may reuse if the array is donated to them.
+            # A separate buffer, which programs may reuse if the array is donated to them.
             home = default_engine().memory
             self._settle(buffer, home.put(host, self.sharding), home, False)
 
@@ -347,7 +347,7 @@ def _unpickle(value: Any, aval: Any) -> ConcreteArray:
 def from_host(
     value: np.ndarray, aval: ShapedArray | None = None, *, is_sent: bool = True
 ) -> ConcreteArray:
-    """Make an array from host data that nobody writes to again: copy what a user may modify."""
+    """Create an array from host data that stays unmodified: copy what a user may modify."""
     if value.flags.writeable:
         value = value.view()
         value.flags.writeable = False

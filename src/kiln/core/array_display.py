@@ -118,7 +118,7 @@ class TreescopeAdapter:
         )
 
     def should_autovisualize(self, array: Any) -> bool:
-        """Tell whether to draw the array: not keys, whose values are no numbers."""
+        """Tell whether to draw the array: not keys, whose values are not numbers."""
         return isinstance(array.dtype, np.dtype) and not array.is_deleted()
 
     def _numpy(self) -> Any:

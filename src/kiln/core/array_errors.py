@@ -22,7 +22,7 @@ def deleted(aval: ShapedArray) -> RuntimeError:
 
 
 def no_single_address(aval: ShapedArray, devices: int) -> ValueError:
-    """Return the error for asking where an array on several devices lies."""
+    """Return the error for requesting the single device of an array on several devices."""
     return ValueError(
         three_lines(
             f"unsafe_buffer_pointer() of an array {aval} at {current_source()}",

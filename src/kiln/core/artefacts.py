@@ -28,7 +28,7 @@ class ArtefactCompiler(Compiler, Protocol):
     ) -> Artefact:
         """Return a program for some platforms.
 
-        `allowed_calls` are routines it may call though nobody promises to keep them.
+        `allowed_calls` are routines it may call although they are not guaranteed to be stable.
 
         Raises: NotImplementedError, naming what cannot be stored.
         """

@@ -70,7 +70,7 @@ class Program(Record):
 
     @property
     def threads(self) -> int:
-        """On how many threads it runs; 0 for the usual number."""
+        """On how many threads it runs; 0 means the default."""
         return int(dict(self.compiler_options).get(THREADS, 0))
 
     @property
@@ -153,7 +153,7 @@ class ExplainedExecutable(Executable, Protocol):
     """An executable that knows where it keeps what."""
 
     def explain_memory(self) -> str:
-        """Return where buffers lie, who shares memory, and which copies are made and why."""
+        """Return where buffers are, which share memory, and which copies are made and why."""
         ...
 
 
@@ -184,11 +184,11 @@ class Memory(Protocol):
         ...
 
     def put(self, value: np.ndarray, sharding: Sharding | None = None) -> Buffer:
-        """Copy host data into a new buffer, on the first device unless told otherwise."""
+        """Copy host data to a new buffer, on the first device by default."""
         ...
 
     def adopt(self, value: np.ndarray) -> Buffer:
-        """Wrap host memory that is never written again, without a copy if alignment allows."""
+        """Wrap immutable host memory, without a copy if alignment allows."""
         ...
 
     def moved(self, buffer: Buffer, aval: ShapedArray, sharding: Sharding) -> Buffer:
@@ -200,7 +200,7 @@ class Memory(Protocol):
         ...
 
     def join(self, aval: ShapedArray, sharding: Sharding, parts: Sequence[Buffer]) -> Buffer:
-        """Make one buffer of its parts, without a copy where each device has memory of its own."""
+        """Assemble a buffer from its shards, without a copy if each device has its own memory."""
         ...
 
     def get(self, buffer: Buffer) -> np.ndarray:
@@ -266,7 +266,7 @@ class Compiler(Protocol):
         ...
 
     def text(self, program: Program, dialect: str | None = None, *, locations: bool = False) -> str:
-        """Return the program's text, in the engine's input language unless told otherwise.
+        """Return the program's text, by default in the engine's input language.
 
         Raises: ValueError for an unknown dialect.
         """
@@ -352,7 +352,7 @@ class StoringEngine(Engine, Protocol):
         ...
 
     def when_improved(self, executable: Any, callback: Callable[[], None]) -> None:
-        """Call a function each time that the code of an executable was replaced by better code."""
+        """Call a function whenever optimized code replaces the code of an executable."""
         ...
 
     def from_stored(self, program: Program, stored: bytes) -> Executable:

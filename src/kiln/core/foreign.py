@@ -28,7 +28,8 @@ class Registration(NamedTuple):
 
 
 class ForeignTarget:
-    """A name that programs call; one object for each, so that programs of a process are told apart.
+    """A name that programs call; one object per name, so that programs of a process are
+    distinguished.
 
     It is no value that other processes know: what is compiled for it is not kept on disk.
     """
@@ -105,7 +106,7 @@ Attribute = tuple[Any, ...]
 def attributes_of(values: Mapping[str, Any], what: str) -> tuple[tuple[str, Attribute], ...]:
     """Return named values as attributes of a call, in alphabetical order.
 
-    Raises: TypeError for a value that is no number, string, array, or dict or list of them.
+    Raises: TypeError for a value that is not a number, string, array, or dict or list of them.
     """
     return tuple((name, _attribute(values[name], f"{what}: {name}")) for name in sorted(values))
 

@@ -23,7 +23,7 @@ class RefusedError(Exception):
 
 
 def word() -> str:
-    """Return a word that nobody has used."""
+    """Return a fresh nonce."""
     return secrets.token_hex(16)
 
 

@@ -256,7 +256,7 @@ class Returned(NeedsArrays):
             three_lines(
                 f"{asked} at {current_source()}",
                 f"the function returned a value of type {type(value).__name__}: only calls of "
-                "jitted functions return values that are no arrays",
+                "jitted functions return values that are not arrays",
                 "return the arrays that it consists of",
             )
         )

@@ -20,7 +20,7 @@ from kiln.ir.types import ShapedArray
 
 
 class HostDevice(Record, HasMemory):
-    """The host processor."""
+    """The host CPU."""
 
     id: int = 0
     platform: str = "cpu"

@@ -46,7 +46,7 @@ class Link(Protocol):
         ...
 
     def close(self, *, orderly: bool) -> None:
-        """Leave. If not `orderly`, nobody is told, and nothing is waited for."""
+        """Leave. If not `orderly`, do not notify the peers or wait for anything."""
         ...
 
 

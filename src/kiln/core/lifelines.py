@@ -24,7 +24,7 @@ from kiln.core.lines import Line, Message
 LONGEST_TRY_S = 5.0
 PAUSE_S = 0.05
 MOST_STRANGERS = 64
-"""Of so many connections that have not said who they are, the oldest one is closed."""
+"""The most unauthenticated connections; beyond that the oldest one is closed."""
 SHORTEST_QUEUE = 128
 """How many connections may wait to be accepted, at least."""
 
@@ -43,7 +43,7 @@ class Lifelines:
     `hear(rank, message)` is called with what process `rank` said, and `miss(rank)` when the
     connection to it closes; a rank of 0 stands for all others that process 0 passed on. `tick` is
     called at least every `interval` seconds. All processes have the same `token`; without one, it
-    is "", and whoever reaches the port may take part.
+    is "", and anyone who reaches the port may take part.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class Lifelines:
         self._is_stopped = True
 
     def close(self) -> None:
-        """Close the connections, also in the child of a fork, for which nobody waits."""
+        """Close the connections, also in the child of a fork, for which no peer waits."""
         self._is_stopped = True
         for line in (*self._lines.values(), *self._strangers):
             line.connection.close()

@@ -45,7 +45,7 @@ def summary(name: str, analysis: Any, shared: Dim = 0) -> str:
 
 
 def peak_of(analysis: Any, shared: Dim) -> Dim:
-    """Return how many bytes a call needs at most; so many of the results are `shared`."""
+    """Return how many bytes a call needs at most; `shared` of the results' bytes are shared."""
     found: Dim = (
         analysis.argument_size_in_bytes
         + analysis.output_size_in_bytes

@@ -28,7 +28,7 @@ SLOW_S = 5.0
 """How long a program runs before the processes tell each other which one it is."""
 
 REMEMBERED = 64
-"""Of so many programs that a process has run last, it knows which they were."""
+"""How many of its latest programs a process remembers."""
 
 CLOSED_S = 2.0
 """How long after a failed exchange of data this process waits to hear who has ended."""

@@ -379,7 +379,8 @@ def aval_of(x: Any) -> ShapedArray:
         raise TypeError(
             three_lines(
                 f"use of a {type(x).__name__} as an operand at {current_source()}",
-                "it is no array, but holds one: Triggering __jax_array__() here is not supported",
+                "it is not an array, but holds one: "
+                "Triggering __jax_array__() here is not supported",
                 "give the array in it: kiln.numpy.asarray(x)",
             )
         )

@@ -132,7 +132,7 @@ def _section() -> _Section:
 def _data_parameters(frame: types.FrameType) -> dict[str, Any] | None:
     """Return the parameters of a frame's function that are data, and values that count for none.
 
-    Those are the defaults, which nobody handed over; some functions send them nevertheless.
+    Those are the defaults, which the caller did not pass; some functions pass them anyway.
     """
     code = frame.f_code
     if code not in _declared:

@@ -1,4 +1,4 @@
-"""What is kept of compiled programs, in memory and on disk, in numbers."""
+"""Statistics of the caches of compiled programs, in memory and on disk."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from kiln.execution.disk_cache import chosen_path, counts, folder
 
 
 class DiskCacheInfo(NamedTuple):
-    """The cache on disk: where it is and what it has, and what it did in this process.
+    """The disk cache: its location, its contents, and its activity in this process.
 
     `folder` is None if the cache is off. `stored`, `rejected` and `evicted` are entries that this
-    process wrote, found damaged, and removed because there was no room.
+    process wrote, found corrupted, and evicted for lack of space.
     """
 
     folder: str | None
@@ -33,7 +33,7 @@ class ProgramCacheInfo(NamedTuple):
 
 
 def cache_info() -> ProgramCacheInfo:
-    """Return what is kept of compiled programs; see `docs/cache.md`.
+    """Return statistics of the caches of compiled programs; see `docs/cache.md`.
 
     Example:
         >>> kiln.cache_info().programs >= 0

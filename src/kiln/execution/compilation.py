@@ -6,7 +6,7 @@ requests for one program compile it once. A program that holds user functions is
 held weakly, and dies with its users.
 
 The cache is bounded by the bytes of its executables. A `CachedProgram` whose executable was evicted
-is compiled again on its next call.
+is recompiled on its next call.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class CachedProgram(_runtime.CompiledProgram):
 
 
 class Variant(CachedProgram):
-    """A program with other types of results, or for some sizes, of which `base` holds the code."""
+    """A program with other result types, or for some sizes, whose code `base` holds."""
 
     __slots__ = ("_base",)
 
@@ -190,7 +190,7 @@ class Variant(CachedProgram):
         base.used = CLOCK.now
         found = base.executable
         if isinstance(found, _runtime.Native):
-            # From now on it is called by its address, until it is evicted.
+            # From now on it is called by address, until it is evicted.
             self._call = found
             if not base.is_loaded:
                 # It was evicted in between.
@@ -198,7 +198,7 @@ class Variant(CachedProgram):
         return found
 
     def forget(self) -> None:
-        """Ask for the executable again on the next call."""
+        """Query the executable again on the next call."""
         self._call = _runtime.Unloaded(self._found)
 
     @property
@@ -251,7 +251,7 @@ def as_array(x: Any) -> ConcreteArray:
 
 def _host_copy(x: Any, aval: ShapedArray) -> np.ndarray:
     try:
-        # NumPy takes every class for a truth.
+        # NumPy treats every class as true.
         if not isinstance(x, type):
             return np.array(x, dtype=aval.dtype)
     except TypeError:

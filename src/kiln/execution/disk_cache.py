@@ -1,8 +1,8 @@
-"""The folder of compiled programs: entries that are whole or not there, bounded in bytes.
+"""The folder of compiled programs: atomic entries, bounded in bytes.
 
-An entry is a file that is written beside its place and renamed: readers and other writers see all
-of it or nothing. It begins with a checksum of the rest, as power may fail and disks may lie.
-Nothing here waits for another process: two that write one entry write the same.
+An entry is a file that is written under a temporary name and renamed: readers and other writers see
+all of it or nothing. It begins with a checksum of the rest, because of power failures and disk
+errors. No process waits for another: two that write the same entry write the same bytes.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _SUFFIX = ".program"
 _NOTE = ".note"
 _CHECKSUM = 32
 _PART = 16
-"""The folder is looked through again when this process has added this part of the limit."""
+"""The folder is scanned again when this process has added this fraction of the limit."""
 _STAMP_S = 60.0
-"""A stamp of the last use is at most this old."""
+"""A timestamp of the last use is at most this old."""
 _LINES = 5
 _MOST_FOLDERS = 8
-"""So many folders are held open, of those that were chosen in this process."""
+"""How many of the folders chosen in this process are kept open."""
 
 
 class Entry(NamedTuple):
-    """A compiled program: its bytes, and what tells users about it."""
+    """A compiled program: its bytes, and its description for users."""
 
     engine: str
     reason: str
@@ -59,16 +59,16 @@ _warned: set[str] = set()
 
 
 def warn_once(about: str, text: str) -> None:
-    """Warn, unless this process was warned about the same of its cache before."""
+    """Warn, once per process and reason."""
     if about not in _warned:
         _warned.add(about)
         warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 
 class Folder:
-    """A folder of compiled programs, owned by this user and closed to others.
+    """A folder of compiled programs, owned by this user and not writable by others.
 
-    Raises: Foreign if others could fill it, OSError if it cannot be opened.
+    Raises: Foreign if others could write to it, OSError if it cannot be opened.
     """
 
     def __init__(self, path: str) -> None:
@@ -76,11 +76,11 @@ class Folder:
         self._own = OwnFolder(path)
         self._lock = new_lock()
         self._unseen: int | None = None
-        """Bytes that this process added since it looked through the folder; None at first."""
+        """Bytes that this process added since it scanned the folder; None at first."""
         self._is_refused = False
 
     def get(self, name: str) -> Entry | None:
-        """Return an entry, and note that it was used; None if there is none that is whole."""
+        """Return an entry, and record its use; None if there is no intact one."""
         found = self._bytes(name + _SUFFIX)
         if found is None:
             return None
@@ -95,7 +95,7 @@ class Folder:
         return entry
 
     def reject(self, name: str, why: str) -> None:
-        """Remove an entry that cannot be used; the program is compiled again."""
+        """Remove an unusable entry; the program is recompiled."""
         counts.rejected += 1
         self.remove(name)
         warn_once(
@@ -105,7 +105,7 @@ class Folder:
         )
 
     def put(self, name: str, entry: Entry) -> bool:
-        """Write an entry; tell whether it is there."""
+        """Write an entry; tell whether it exists afterwards."""
         data = _written(name, entry)
         if len(data) > _limit() // 4 or not self._write(name + _SUFFIX, data):
             return False
@@ -114,7 +114,7 @@ class Folder:
         return True
 
     def note(self, name: str) -> bytes:
-        """Return a note that lies beside the entries; b"" if there is none."""
+        """Return a note stored beside the entries; b"" if there is none."""
         found = self._bytes(name + _NOTE)
         return b"" if found is None else found[0]
 
@@ -127,7 +127,7 @@ class Folder:
         return _entries(self._own.files())
 
     def clear(self) -> int:
-        """Remove all entries, and what killed writers left; return how many bytes that were."""
+        """Remove all entries, and temporary files of killed writers; return the bytes freed."""
         files = self._own.files()
         own = [each for each in files if each.name.endswith((_SUFFIX, _NOTE))]
         for each in own:
@@ -135,9 +135,9 @@ class Folder:
         return sum(each.size for each in own) + self._own.remove_abandoned(files)
 
     def check(self, name: str) -> Entry:
-        """Return an entry as it is on disk.
+        """Return an entry from disk.
 
-        Raises: Damaged if it is not what was written; OSError if it is gone.
+        Raises: Damaged if it is corrupted; OSError if it is gone.
         """
         try:
             data, _ = self._own.read(name + _SUFFIX)
@@ -169,7 +169,8 @@ class Folder:
         try:
             return self._own.read(name)
         except Foreign as why:
-            # Whoever wrote this could have written others, and moved here what is this user's.
+            # Another user who wrote this could have written other files, or moved this user's files
+            # here.
             self._is_refused = True
             _folders[self.path] = None
             counts.rejected += 1
@@ -185,10 +186,10 @@ class Folder:
             self._own.write(name, data)
         except OSError as error:
             if not self._own.is_there:
-                # The next program is kept in a new one.
+                # The next program is stored in a new one.
                 _folders.pop(self.path, None)
             else:
-                # A full disk may have room again for the next one.
+                # A full disk may have space again for the next one.
                 warn_once("full", f"a compiled program is not kept in {self.path}: {error}")
             return False
         return True
@@ -243,7 +244,7 @@ def _read(data: bytes, name: str) -> Entry:
 
 
 def chosen_path() -> str | None:
-    """Return where the cache lies; None if it is switched off, or there is no place for it."""
+    """Return the path of the cache; None if it is off, or there is no folder for it."""
     if not options().disk_cache:
         return None
     chosen = options().cache_dir
@@ -251,7 +252,7 @@ def chosen_path() -> str | None:
         return os.path.abspath(os.path.expanduser(chosen)) if chosen else None
     base = os.environ.get("XDG_CACHE_HOME", "")
     if not os.path.isabs(base):
-        # The standard has it that relative paths are ignored.
+        # The XDG standard says that relative paths are ignored.
         base = os.path.expanduser("~/.cache")
     return os.path.join(base, "kiln") if os.path.isabs(base) else None
 
@@ -265,7 +266,7 @@ def _forget() -> None:
 
 
 def folder() -> Folder | None:
-    """Return the folder of the cache, made if need be; None if there is none."""
+    """Return the folder of the cache, created if necessary; None if there is none."""
     path = chosen_path()
     if path is None:
         return None

@@ -36,7 +36,7 @@ class Donation:
         )
 
     def warn_of_unusable(self, args: Sequence[Any]) -> None:
-        """Warn of donated arrays whose memory fits no result."""
+        """Warn about donated arrays whose memory fits no result."""
         unusable = [i for i in self.donated if i not in self.usable]
         self._warn([i for i in unusable if isinstance(args[i], ConcreteArray)])
 

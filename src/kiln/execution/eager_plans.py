@@ -26,7 +26,7 @@ from kiln.ir.rewrite import eliminate_dead_code
 F = TypeVar("F", bound=Callable[..., Any])
 
 MOST_CONSTANT_BYTES = 1 << 14
-"""A larger array that a function closes over is not copied into a plan."""
+"""A larger closed-over array is not copied into a plan."""
 
 
 def eager(fun: F, loop: str | None = None, *, swapped: bool = False) -> F:
@@ -42,7 +42,7 @@ def eager(fun: F, loop: str | None = None, *, swapped: bool = False) -> F:
 
 
 def also_named(name: str, fun: F) -> F:
-    """Return the same function under another name, which it and its pickles say of themselves."""
+    """Return the same function under another name, also in its pickles."""
     inner: Any = getattr(fun, "__wrapped__", fun)
     same = types.FunctionType(
         inner.__code__, inner.__globals__, name, inner.__defaults__, inner.__closure__
@@ -124,7 +124,7 @@ def plan_of(
     try:
         jaxpr = _recorded(fun, args, kwargs, arrays)
     except Exception:  # noqa: BLE001
-        # Recorded, the function may ask for values; called again, it says what is wrong.
+        # While recorded, the function may ask for values; the ordinary call reports what is wrong.
         return None
     if [v.aval for v in jaxpr.outvars] != [x.aval for x in results]:
         return None

@@ -10,11 +10,11 @@ from kiln.execution import fallbacks
 from kiln.ir.jaxpr import Jaxpr
 
 HOST_ENGINE = "reference"
-"""What runs eager operations that are cheaper to interpret than to compile."""
+"""The engine of eager operations that are cheaper to interpret than to compile."""
 
 _DEFAULT = "the default"
 HOST_COMPILER = "native"
-"""What compiles programs for the first CPU device, if it can compile all of them."""
+"""The engine of programs for the first CPU device, if it can compile the whole program."""
 
 
 class Choice(NamedTuple):
@@ -49,7 +49,7 @@ def engine_for(
 
 
 def compiling(choice: Choice, program: Program) -> Choice:
-    """Return the engine that compiles a program whose place was chosen.
+    """Return the engine that compiles a program whose placement is decided.
 
     A program for the first CPU device, by default or because something placed it there, is compiled
     for the host, if all of it can be; the reason says what kept it from there.

@@ -1,6 +1,6 @@
 """Guards of execution: options that forbid programs to run, always or on other threads.
 
-Where one is in force, calls leave the fast paths and ask here, before a program runs.
+If one is set, calls leave the fast paths and check here before a program runs.
 """
 
 from __future__ import annotations

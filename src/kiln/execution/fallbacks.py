@@ -1,4 +1,4 @@
-"""Programs that the native engine leaves to XLA: how many, which, and what kept them from it."""
+"""Programs that fall back from the native engine to XLA: how many, which, and why."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kiln.base.named_tuples import NamedTuple
 
 
 class Fallback(NamedTuple):
-    """A program that runs on XLA because a part of it is not compiled for the host."""
+    """A program that fell back to XLA because a part of it is not compiled for the host."""
 
     name: str
     reason: str
@@ -26,7 +26,7 @@ _collectors: list[list[Fallback]] = []
 
 
 def note(name: str, reason: str) -> None:
-    """Count a program, and tell all who collect."""
+    """Count a program, and notify all collectors."""
     made = Fallback(name, reason)
     with _lock:
         _counts[reason] += 1
@@ -35,7 +35,7 @@ def note(name: str, reason: str) -> None:
 
 
 def fallback_counts() -> dict[str, int]:
-    """Return how many programs of this process went to XLA so far, by the reason why.
+    """Return how many programs of this process fell back to XLA so far, by reason.
 
     A program is counted when it is compiled for the first time, not on each call. Programs that are
     placed on other devices, or have compiler options of XLA, are XLA's own and not counted.
@@ -45,7 +45,7 @@ def fallback_counts() -> dict[str, int]:
 
 
 def explain_fallbacks() -> AbstractContextManager[list[Fallback]]:
-    """Collect the programs that go to XLA, on any thread, each with what kept it from the host.
+    """Collect the programs that fall back to XLA, on any thread, each with the reason.
 
     Example:
         >>> with kiln.explain_fallbacks() as records:

@@ -1,4 +1,4 @@
-"""What debugging options look at whenever a program or an operation ran."""
+"""Checks of debugging options after each program or operation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kiln.ir.operation import Operation
 
 
 def inspect_program(name: str, jaxpr: Jaxpr, args: Sequence[Any], outs: Sequence[Any]) -> None:
-    """Look at the results of a program, and at the keys that it used.
+    """Check the results of a program, and the keys that it used.
 
     Raises: FloatingPointError if one is not finite; KeyReuseError if a key was used twice.
     """
@@ -26,7 +26,7 @@ def inspect_program(name: str, jaxpr: Jaxpr, args: Sequence[Any], outs: Sequence
 def inspect_operation(
     primitive: Operation, args: Sequence[Any], outs: Sequence[Any], params: dict[str, Any]
 ) -> None:
-    """Look at the results of an eager operation, and at the keys that it used.
+    """Check the results of an eager operation, and the keys that it used.
 
     Raises: FloatingPointError if one is not finite; KeyReuseError if a key was used twice.
     """
@@ -38,7 +38,7 @@ def inspect_operation(
 
 
 def evaluate(primitive: Operation, args: Sequence[Any], params: dict[str, Any]) -> Any:
-    """Run an operation by its own `evaluate`, and look at it, if it has a list of results.
+    """Run an operation by its own `evaluate`, and check it, if it has a list of results.
 
     Raises: FloatingPointError if one is not finite; KeyReuseError if a key was used twice.
     """
@@ -46,7 +46,7 @@ def evaluate(primitive: Operation, args: Sequence[Any], params: dict[str, Any]) 
     before = key_reuse.noted.count if opts.debug_key_reuse else 0
     outs = primitive.evaluate(*args, **params)  # type: ignore[misc]
     if opts.debug_key_reuse and key_reuse.noted.count == before:
-        # Otherwise it was evaluated by operations, and these have noted the keys.
+        # Otherwise it was evaluated by operations, and these have recorded the keys.
         results = outs if primitive.multiple else [outs]
         key_reuse.note_operation(primitive, args, results, params)
     if primitive.multiple and (opts.debug_nans or opts.debug_infs):

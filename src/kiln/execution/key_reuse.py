@@ -1,8 +1,8 @@
 """Random keys that are used twice, found as programs run: the option `debug_key_reuse`.
 
 Each array of keys that is seen gets its `Key`s (`ir/key_uses.py`), and keeps them as long as it
-lives. What a program or an operation does with them is noted after it ran. Keys in arrays of
-uint32, as `PRNGKey` makes them, are not followed: they are numbers.
+lives. What a program or an operation does with them is recorded after it ran. Keys in uint32
+arrays, as created by `PRNGKey`, are not tracked: they are numbers.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _remember_all(outs: Sequence[Any], found: Sequence[Keys]) -> None:
 
 @api_boundary
 def note_program(name: str, jaxpr: Jaxpr, args: Sequence[Any], outs: Sequence[Any]) -> None:
-    """Note the keys that a program has used.
+    """Record the keys that a program has used.
 
     Raises: KeyReuseError if it used a key twice, or one that was used before.
     """
@@ -75,7 +75,7 @@ def _makes_keys(eqn: Eqn) -> bool:
 def note_operation(
     primitive: Operation, args: Sequence[Any], outs: Sequence[Any], params: dict[str, Any]
 ) -> None:
-    """Note the keys that an eager operation has used.
+    """Record the keys that an eager operation has used.
 
     Raises: KeyReuseError if it used a key twice, or one that was used before.
     """

@@ -48,7 +48,7 @@ class _Bad(Record):
 
 
 Wanted = Sequence[str]
-"""The kinds that are looked for."""
+"""The kinds of values that are detected."""
 
 
 def _wanted() -> Wanted:
@@ -94,7 +94,7 @@ def _on_host(x: Any) -> np.ndarray:
 
 
 def kept_for_search(args: Sequence[Any]) -> list[Any]:
-    """Return arguments that survive a program that takes the memory of those given."""
+    """Return copies of arguments that survive the donation of the originals."""
     return [np.array(_on_host(x)) if isinstance(x, ConcreteArray) else x for x in args]
 
 
@@ -110,7 +110,7 @@ class _Found(Exception):
 
 
 class _Stopped(Exception):
-    """The evaluation reached an effect that must not happen twice."""
+    """The evaluation reached an effect that must not be repeated."""
 
     def __init__(self, eqn: Eqn) -> None:
         super().__init__()
@@ -127,7 +127,7 @@ class _Search:
         self.around: list[tuple[Eqn, int | None]] = []
 
     def begin_step(self, step: int) -> None:
-        """Note which step of the innermost loop is evaluated from now on."""
+        """Record which step of the innermost loop is evaluated from now on."""
         self.around[-1] = self.around[-1][0], step
 
     def evaluate(self, eqn: Eqn, values: Sequence[np.ndarray]) -> Any:
@@ -269,7 +269,7 @@ def _error(
     else:
         cause = _computation(found)
     remedy = REMEDIES.get(operation) if already is None else None
-    # Both as JAX says them.
+    # Both with JAX's wording.
     said = f"invalid value ({bad.kind}) encountered in {operation}"
     if any(outer.primitive.name == "shard_map" for outer, _ in around):
         said = f"Invalid value ({bad.kind}) encountered in sharded computation, in {operation}"
@@ -303,7 +303,7 @@ def _computation(found: _Found) -> str:
         with np.errstate(all="ignore"):
             alone = primitive.numpy(*map(np.asarray, picked), **found.eqn.params)
     except Exception:  # noqa: BLE001
-        # Its parameters speak of axes: it is none of them.
+        # Its parameters refer to axes: it is not elementwise.
         return ""
     if np.shape(alone) or _bad(np.asarray(alone), [found.bad.kind]) is None:
         return ""

@@ -1,7 +1,7 @@
-"""What this kiln is: a digest of its code, so that programs on disk are those of the same code.
+"""A digest of kiln's own code, so that programs on disk belong to the same code.
 
-Reading three hundred files takes tens of milliseconds, so their digest is kept on disk beside their
-dates and sizes, and files are read again when one of these has changed.
+Reading three hundred files takes tens of milliseconds, so their digest is stored on disk with their
+dates and sizes, and files are read again only if one of these has changed.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ from kiln.execution.disk_cache import Folder
 
 _ROOT = os.path.dirname(os.path.dirname(__file__))
 FOLDERS = ("base", "control", "core", "execution", "ir", "ops", "transforms")
-"""What decides which code a jaxpr becomes, beside its engine; what is above ends as jaxprs."""
+"""The packages that determine a jaxpr's code, besides its engine; higher ones only produce
+jaxprs."""
 _LOADED = time.time_ns()
 _NAME = "code"
 _WITHOUT_REFERENCES = 2
 """The last format of `marshal` in which equal values are equal bytes."""
 
 Stamp = tuple[str, int, int, int]
-"""A path, when the file was written, when it was changed, and its size."""
+"""A path, the times of the last write and the last change, and the size."""
 
 
 def files(engine: str) -> list[Stamp]:
-    """Return the files of kiln that decide about an engine's code.
+    """Return the files of kiln that determine an engine's code.
 
     The second date is the system's: the first one is the same for all files of all versions where
     builds are reproducible.
@@ -42,9 +43,9 @@ def files(engine: str) -> list[Stamp]:
 
 
 def code_digest(folder: Folder, engine: str) -> str | None:
-    """Return a digest of kiln's code with one engine, noted in a folder of the cache.
+    """Return a digest of kiln's code with one engine, stored in a folder of the cache.
 
-    None if a file was changed after this process had begun: what runs may be what it was before.
+    None if a file was changed after this process started: the running code may be older.
     """
     if engine not in _known:
         _known[engine] = _noted(folder, engine)
@@ -58,12 +59,12 @@ def _noted(folder: Folder, engine: str) -> str | None:
     try:
         known = files(engine)
     except OSError:
-        # Kiln lies in an archive, or is being replaced.
+        # Kiln is in an archive, or is being replaced.
         return None
     if max(date for _, date, *_ in known) > _LOADED:
         return None
     stamp = blake2.blake2b(marshal.dumps(known, _WITHOUT_REFERENCES), digest_size=16).hexdigest()
-    # Each installation, and each version of Python in it, has a note of its own.
+    # Each installation, and each version of Python in it, has its own note.
     where = blake2.blake2b(_runtime.__file__.encode(), digest_size=8).hexdigest()
     note = f"{_NAME}-{engine}-{where}"
     before, _, noted = folder.note(note).decode(errors="replace").strip().partition(" ")
@@ -79,7 +80,7 @@ def _digest(paths: list[str]) -> str | None:
     found = blake2.blake2b(digest_size=16)
     try:
         for path in paths:
-            # The same wheel lies in many environments.
+            # The same wheel is installed in many environments.
             found.update(os.path.relpath(path, _ROOT).encode() + b"\0")
             with open(path, "rb") as file:
                 found.update(file.read())

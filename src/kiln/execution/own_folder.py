@@ -1,7 +1,7 @@
-"""A folder that nobody but this user can fill, held open: what is read there is what was written.
+"""A folder that only this user can write to, kept open: what is read there is what was written.
 
-Every folder on the way is looked at when it is opened, and every file when it is read. After that
-only files in the open folder are named, so that renaming folders or links changes nothing.
+Every folder on the path is checked when it is opened, and every file when it is read. After that
+files are named relative to the open folder, so that renaming folders or links has no effect.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from kiln.base.named_tuples import NamedTuple
 
 _TEMPORARY = r"\.[0-9]+-[0-9]+-[0-9a-f]+\.tmp"
 _OLD_S = 600.0
-"""Where there are no locks, a temporary file of this age has lost its writer."""
+"""Without file locks, a temporary file of this age is considered abandoned."""
 _MOST_LINKS = 40
 _ROOT = 0
 _TRIES = 5
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-# A folder on the way may be closed to all but its owner's names: it is passed, not listed.
+# A folder on the path may be searchable but not readable: it is traversed, not listed.
 _PASSED = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# A pipe in place of a file must not hold up the process that opens it.
+# A pipe in place of a file must not block the process that opens it.
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NO_FILE = (errno.ELOOP, errno.ENXIO, errno.EMLINK)
-"""What systems say when a link or a socket is opened so."""
+"""The errors of opening a link or a socket this way."""
 
 
 class Foreign(Exception):
-    """Somebody else could have written a file or a folder; the text says how it shows."""
+    """Another user could have written a file or a folder; the text is the evidence."""
 
 
 class ForeignWay(Foreign):
-    """Somebody else could put another folder in the place of this one."""
+    """Another user could replace this folder."""
 
 
 class Listed(NamedTuple):
@@ -53,9 +53,9 @@ class Listed(NamedTuple):
 
 
 class OwnFolder:
-    """A folder of this user's, closed to others, and made if need be.
+    """A folder of this user, not writable by others, created if necessary.
 
-    Raises: Foreign if somebody else could fill it, OSError if it cannot be opened.
+    Raises: Foreign if another user could write to it, OSError if it cannot be opened.
     """
 
     def __init__(self, path: str) -> None:
@@ -67,7 +67,7 @@ class OwnFolder:
 
     @property
     def is_there(self) -> bool:
-        """Whether it is still a folder under some name, and open in this process."""
+        """Whether the folder still exists under some name, and is open in this process."""
         with contextlib.suppress(OSError):
             about = os.fstat(self._opened)
             return _identity(about) == self._identity and about.st_nlink > 0
@@ -76,7 +76,7 @@ class OwnFolder:
     def read(self, name: str) -> tuple[bytes, float]:
         """Return the bytes of a file, and when it was used last, in seconds since 1970.
 
-        Raises: Foreign if somebody else could have written it, OSError if it cannot be opened.
+        Raises: Foreign if another user could have written it, OSError if it cannot be opened.
         """
         try:
             opened = os.open(name, os.O_RDONLY | _FILE, dir_fd=self._held())
@@ -95,7 +95,7 @@ class OwnFolder:
             os.close(opened)
 
     def write(self, name: str, data: bytes) -> None:
-        """Put a file in place of what has its name, whole or not at all.
+        """Write a file atomically, replacing one of the same name.
 
         Raises: OSError.
         """
@@ -109,18 +109,18 @@ class OwnFolder:
                     os.replace(beside, name, src_dir_fd=held, dst_dir_fd=held)
                     return
                 except FileNotFoundError:
-                    # Somebody cleared the folder where there are no locks.
+                    # The folder was cleared on a system without file locks.
                     if again == _TRIES - 1 or not self.is_there:
                         raise
 
     def touch(self, name: str) -> None:
-        """Note that a file was used now."""
+        """Record that a file was used now."""
         with contextlib.suppress(OSError):
             os.utime(name, dir_fd=self._held(), follow_symlinks=False)
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
-        # Another process may have been faster.
+        # Another process may have removed it first.
         with contextlib.suppress(OSError):
             os.unlink(name, dir_fd=self._held())
 
@@ -129,7 +129,7 @@ class OwnFolder:
         return sorted(self._listed(), key=lambda each: (each.used, each.name))
 
     def remove_abandoned(self, files: Iterable[Listed]) -> int:
-        """Remove those that are temporary and whose writers were killed; return their bytes."""
+        """Remove temporary files whose writers were killed; return their bytes."""
         removed, now = 0, time.time()
         for each in files:
             if not re.fullmatch(_TEMPORARY, each.name):
@@ -145,13 +145,13 @@ class OwnFolder:
         return removed
 
     def _held(self) -> int:
-        # A program may close all files that it did not open, and others take their numbers.
+        # A program may close all file descriptors that it did not open, which are then reused.
         if not self.is_there:
             raise FileNotFoundError(errno.ENOENT, "the folder was removed", self.path)
         return self._opened
 
     def _listed(self) -> Iterator[Listed]:
-        # By a descriptor of its own: threads would share the place where they read.
+        # With a separate descriptor: threads would share the read position.
         try:
             opened = os.open(".", _FOLDER, dir_fd=self._held())
         except FileNotFoundError:
@@ -167,7 +167,7 @@ class OwnFolder:
 
     @contextlib.contextmanager
     def _temporary(self, held: int) -> Iterator[tuple[str, int]]:
-        """Give a file to write to, locked; it is gone afterwards unless it was renamed."""
+        """Yield a locked file to write to; it is removed afterwards unless it was renamed."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE
         while True:
             beside = f".{os.getpid()}-{next(self._numbers)}-{time.time_ns():x}.tmp"
@@ -176,7 +176,7 @@ class OwnFolder:
                 with contextlib.suppress(OSError):
                     fcntl.flock(opened, fcntl.LOCK_EX)
                 if not os.fstat(opened).st_nlink:
-                    # It was taken for abandoned before it was locked.
+                    # It was considered abandoned before it was locked.
                     continue
                 try:
                     yield beside, opened
@@ -200,7 +200,7 @@ def _is_locked(opened: int, is_old: bool) -> bool:
 
 
 def _opened(path: str) -> int:
-    """Open the folder at an absolute path, and look at all that it is reached by."""
+    """Open the folder at an absolute path, and check every folder on the path."""
     if os.getuid() != os.geteuid():
         raise ForeignWay("this process has the rights of another user than the one who started it")
     at, links = os.open("/", _PASSED), 0
@@ -228,7 +228,7 @@ def _opened(path: str) -> int:
                 name = "/" if target.startswith("/") else "."
             elif not stat.S_ISDIR(about.st_mode):
                 if names:
-                    # Accounts of services may have `/dev/null` as their home.
+                    # Service accounts may have `/dev/null` as their home.
                     raise NotADirectoryError(errno.ENOTDIR, f"{name} is no folder", path)
                 raise Foreign(f"{name} is no folder")
             inner = os.open(name, _PASSED, dir_fd=at)
@@ -243,7 +243,7 @@ def _opened(path: str) -> int:
 
 
 def _why_open(about: os.stat_result) -> str | None:
-    """Say why others could have filled a folder; None if they could not."""
+    """Return why others could have written to a folder; None if they could not."""
     if about.st_uid != os.geteuid():
         return f"it {_belongs(about)}"
     if about.st_mode & 0o077:
@@ -252,7 +252,7 @@ def _why_open(about: os.stat_result) -> str | None:
 
 
 def _require_closed(folder: int) -> None:
-    """Check that nobody else can put another folder in the place of one in this folder."""
+    """Check that no other user can replace a folder in this folder."""
     about = os.fstat(folder)
     wrong = None
     if about.st_uid not in (_ROOT, os.geteuid()):
@@ -267,7 +267,7 @@ def _require_closed(folder: int) -> None:
 
 @functools.cache
 def _is_private(group: int, user: int) -> bool:
-    """Tell whether a group is that of a user alone, as many systems give each user one."""
+    """Tell whether a group is a user private group, as many systems create."""
     try:
         mine, found = pwd.getpwuid(user).pw_name, grp.getgrgid(group)
     except KeyError:
@@ -276,7 +276,7 @@ def _is_private(group: int, user: int) -> bool:
 
 
 def _why_foreign(about: os.stat_result) -> str | None:
-    """Say why somebody else could have written a file; None if it is as `write` leaves it."""
+    """Return why another user could have written a file; None if it is as `write` leaves it."""
     if not stat.S_ISREG(about.st_mode):
         return "it is no file"
     if about.st_uid != os.geteuid():
@@ -305,6 +305,6 @@ def _identity(about: os.stat_result) -> tuple[int, int]:
 
 def _close(opened: int, identity: tuple[int, int]) -> None:
     with contextlib.suppress(OSError):
-        # Unless somebody closed it, and its number is another file's now.
+        # Unless the descriptor was closed, and is now another file's.
         if _identity(os.fstat(opened)) == identity:
             os.close(opened)

@@ -123,9 +123,9 @@ class Placer:
         return self.run_for(args)(args)
 
     def run_for(self, args: Sequence[Any], note: Callable[[float], None] | None = None) -> Run:
-        """Return what runs the program for such arguments, compiling it if needed.
+        """Return what runs the program for such arguments, compiling it if necessary.
 
-        For arguments that were never placed it raises WrongDevice if called with others. `note` is
+        The result for unplaced arguments raises WrongDevice if called with others. `note` is
         called with the seconds that it took to prepare, if it was not prepared before.
 
         Raises: ValueError for committed arguments on different devices, or not as asked for;
@@ -301,7 +301,7 @@ class Placer:
             self.programs.append(program.base)
 
     def run_at(self, placement: Placement | None, committed: bool) -> Run:
-        """Return what runs the program in a placement, bringing arguments there.
+        """Return what runs the program in a placement, moving arguments there.
 
         Without a placement, it raises WrongDevice if called with arrays that were placed.
         """

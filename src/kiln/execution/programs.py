@@ -1,4 +1,4 @@
-"""What is compiled: a jaxpr without what nobody needs, and how it was asked for.
+"""What is compiled: a jaxpr without dead equations, and the options of the request.
 
 Engines know nothing of types that tell shardings: each value that has such a type is constrained to
 be sharded so, and all types become plain.

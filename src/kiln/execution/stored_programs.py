@@ -58,7 +58,7 @@ class _Place:
 def choice_for(choice: Choice, program: Program) -> Choice:
     """Return the engine of a program whose place was chosen, as `compiling` does.
 
-    That of a program on disk is known without a look at what the engine can compile.
+    That of a program on disk is known without asking what the engine can compile.
     """
     place = _place_for_host(choice, program)
     # Other programs may be made of the same jaxpr meanwhile.
@@ -210,7 +210,7 @@ def _named(place: Folder, engine_name: str, described: bytes) -> _Place | None:
 
 
 def _is_watched(chosen: Options) -> bool:
-    """Tell whether somebody wants to see the program compiled."""
+    """Tell whether an option requires that the program is really compiled."""
     return bool(chosen.dump or chosen.check or chosen.profile)
 
 

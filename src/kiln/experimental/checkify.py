@@ -176,7 +176,7 @@ def checkify(
     @api_boundary
     def checked(*args: P.args, **kwargs: P.kwargs) -> tuple[Error, R]:
         given, in_tree = tree_flatten(held((args, kwargs)))
-        # Numbers of Python, and what is no array, are what they are: branches may depend on them.
+        # Python numbers, and values other than arrays, stay concrete: branches may depend on them.
         leaves = [x for x in given if _is_traced(x)]
         flat = FlatFunction(_applied(f), in_tree, ())
 

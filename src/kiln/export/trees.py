@@ -29,7 +29,7 @@ def tree_table(tree: PyTreeDef) -> dict[str, Any]:
     """Return the table of a structure.
 
     Raises: ValueError for nodes of a class that is not registered for this; TypeError for keys that
-        are no strings.
+        are not strings.
     """
     data = tree.node_data()
     if data is None:

@@ -1,10 +1,10 @@
 """Which random keys a program uses, and whether it uses one twice.
 
 Each element of an array of keys is a `Key`; an array of them stands for the array of keys. A
-program is gone through with these in place of values. Operations that only move elements move
-`Key`s; `random_bits`, `random_split` and what is unknown use all keys that they are given. Loops
-are gone through turn by turn, until a turn can say nothing new. Where an index is not known, nobody
-can tell which keys were taken, and nothing is said about them.
+program is interpreted with these in place of values. Operations that only move elements move
+`Key`s; `random_bits`, `random_split` and unknown operations use all keys among their operands.
+Loops are interpreted iteration by iteration, until a fixed point. If an index is unknown, so is
+which keys were taken, and nothing is reported about them.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ Keys = np.ndarray | None
 
 
 class _Here(threading.local):
-    """What a thread goes through. Lines of equations would be those of who traced them first."""
+    """What a thread is interpreting. Lines of equations would be those of the first trace."""
 
     programs: tuple[str, ...] = ()
     call = ""
     is_again = False
-    """Whether a loop is in a turn after its first one."""
+    """Whether a loop is in an iteration after its first one."""
 
     def place(self, eqn: Eqn) -> str:
         return f"{' in '.join(reversed(self.programs)) or eqn.primitive.name} at {self.call}"
@@ -174,25 +174,25 @@ def moved(eqn: Eqn, operands: Sequence[Keys], values: Sequence[Any]) -> list[Key
     return list(found) if eqn.primitive.multiple else [found]
 
 
-def after_turns(
-    turn: Callable[[Sequence[Keys]], Sequence[Keys]], carry: Sequence[Keys], length: int | None
+def after_iterations(
+    iteration: Callable[[Sequence[Keys]], Sequence[Keys]], carry: Sequence[Keys], length: int | None
 ) -> Sequence[Keys]:
-    """Go through the turns of a loop, of which `length` is the number if that is known.
+    """Interpret the iterations of a loop; `length` is the trip count if it is known.
 
-    Keys move within the carry: after one turn for each of them, and one more, nothing is new.
+    Keys move within the carry: after one iteration per key, and one more, nothing changes.
     """
     most = 2 + sum([keys.size for keys in carry if keys is not None])
     for i in range(most if length is None else min(most, length)):
         _here.is_again = i > 0
         try:
-            carry = turn(carry)
+            carry = iteration(carry)
         finally:
             _here.is_again = False
     return carry
 
 
 def run_body(what: str, jaxpr: Jaxpr, operands: Sequence[Keys]) -> list[Keys]:
-    """Go through a program of a loop, in a turn; return the keys of its results.
+    """Interpret the body of a loop for one iteration; return the keys of its results.
 
     Raises: KeyReuseError; where only its repetition uses a key twice, saying so.
     """
@@ -211,14 +211,14 @@ def run_body(what: str, jaxpr: Jaxpr, operands: Sequence[Keys]) -> list[Keys]:
 
 
 class Rows:
-    """Arrays of keys of which each turn of a loop gets one row."""
+    """Arrays of keys of which each iteration of a loop gets one row."""
 
     def __init__(self, stacks: Sequence[Keys]) -> None:
         self._stacks = stacks
         self._taken = 0
 
     def next(self) -> list[Keys]:
-        """Return the rows of the next turn."""
+        """Return the rows of the next iteration."""
         i = self._taken
         self._taken += 1
         return [
@@ -227,7 +227,7 @@ class Rows:
         ]
 
     def use_rest(self, eqn: Eqn) -> None:
-        """Use the rows of turns that were not gone through, as the first turn used its own."""
+        """Use the rows of skipped iterations, as the first iteration used its own."""
         found: list[Keys] = [None] * (len(eqn.invars) - len(self._stacks))
         for keys in self._stacks:
             if keys is None or not self._taken:

@@ -68,7 +68,7 @@ class Compiled(Stage):
         super().__init__(recording, consts, placer, committed, form)
         self._place = place
         self._program = placer.compiled(place)
-        # Whoever compiled ahead of time does not want to wait for it a second time.
+        # A program that was compiled ahead of time must not be recompiled later.
         self._program.pin()
         self._run: Run = placer.run
         if place is not None and isinstance(place.devices[0], DescribedDevice):

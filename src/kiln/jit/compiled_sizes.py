@@ -14,7 +14,7 @@ from kiln.ir.types import ShapedArray
 from kiln.jit.entry import Recording
 
 MOST_SIZES = 4096
-"""So many are kept; what runs them is small, and made again in microseconds."""
+"""How many are kept; what runs them is small, and recreated in microseconds."""
 
 Types = tuple[ShapedArray, ...]
 

@@ -354,7 +354,7 @@ def _made_again(fun: Callable[..., Any], static: Chosen, options: dict[str, Any]
     return JitFunction(fun, static, **options)
 
 
-# What a jitted function keeps of its own; the options say the rest of how it was made.
+# The state of a jitted function; the options hold the rest of its construction.
 _OWN = DESCRIPTION.union(
     ("_inline", "_high", "_is_lowered", "_binding", "_made", "_subject", "_entries", "_lookup"),
 )

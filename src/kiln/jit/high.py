@@ -154,7 +154,7 @@ class HighCalls:
 class HighStage:
     """A stage of ahead-of-time compilation: that of the arrays, which compiled takes values.
 
-    Its `in_avals` and the like are those of the program of arrays.
+    Its `in_avals` and similar attributes are those of the program of arrays.
     """
 
     def __init__(self, stage: Any, calls: HighCalls) -> None:

@@ -32,7 +32,7 @@ def signature_of(fun: Callable[..., Any]) -> inspect.Signature | None:
 def signed_by(fun: Any) -> Any:
     """Return the callable below a jitted function and wrappers whose signature they have.
 
-    `inspect` asks each layer for a signature of its own, and a jitted function has that of the one
+    `inspect` queries the signature of each layer, and a jitted function has that of the one
     below it: asked from the outside, each layer would be asked twice as often as the one around it.
     """
     for _ in range(sys.getrecursionlimit()):

@@ -26,7 +26,7 @@ from kiln.jit.signature import Arguments, Signature, Subject
 class SizedRecorder:
     """Traces a function for all sizes of its named axes, and specializes the program to each.
 
-    The programs for all sizes are kept in a table of their own.
+    The programs for all sizes are kept in a separate table.
     """
 
     def __init__(self, plain: PlainRecorder, axes: NamedAxes) -> None:
@@ -47,7 +47,7 @@ class SizedRecorder:
             avals = with_names(signature.avals, axes, called)
             written = signature._replace(avals=avals)
             given = {s: env[name] for name, s in called.items()}
-            # Such sizes may take another branch of the function: they get a program of their own.
+            # Such sizes may take another branch of the function: they get a separate program.
             with collecting(called.values()) as assumed:
                 try:
                     general = self._for_all(subject, written, call, table)

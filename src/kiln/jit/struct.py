@@ -115,7 +115,7 @@ class ShapeDtypeStruct:
     def like(cls, x: Any) -> ShapeDtypeStruct:
         """Return the type of an array, a number, or a struct, with the sharding it has.
 
-        Raises: TypeError for what is no array.
+        Raises: TypeError for what is not an array.
         Source: the behaviour of `jax.ShapeDtypeStruct.like`.
         Example:
             >>> kiln.ShapeDtypeStruct.like(jnp.ones((2, 3)))

@@ -135,7 +135,7 @@ def _constant(name: str, shape: Any, value: int, dtype: Any) -> Any:
         raise TypeError(
             three_lines(
                 f"{name}({shape}, {dtype}) at {current_source()}",
-                f"{dtype} is no dtype. Did you accidentally write `jax.numpy.{name}({shape}, "
+                f"{dtype} is not a dtype. Did you accidentally write `jax.numpy.{name}({shape}, "
                 f"{dtype})` when you meant `jax.numpy.{name}(({shape}, {dtype}))`?",
                 "give the shape as one tuple",
             )
@@ -145,7 +145,7 @@ def _constant(name: str, shape: Any, value: int, dtype: Any) -> Any:
     if _is_of_keys(wanted):
         return _keys(found, value, wanted)
     if wanted == dtypes.float0 and not value:
-        # What stands for the tangents of integers is no array of a program.
+        # What stands for the tangents of integers is not an array of a program.
         return np.zeros(found, dtypes.float0)
     return _full(found, value, wanted, False)
 

@@ -138,7 +138,7 @@ class BitcastConvertType(Elementwise):
 
 
 def _packed(x: np.ndarray, bits: int, wanted: int) -> np.ndarray:
-    """Join elements of less than a byte along the last axis to so many bits, the lowest first."""
+    """Pack elements of less than a byte along the last axis to this many bits, lowest first."""
     count = wanted // bits
     parts = x.view(np.uint8) & (2**bits - 1)
     parts = parts.reshape(*x.shape[:-1], x.shape[-1] // count, count)

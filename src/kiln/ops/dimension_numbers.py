@@ -266,7 +266,7 @@ def _of_axis(name: str, axis: Any, ndim: int, wrong: str) -> str:
 def canonical_axis(name: str, axis: Any, ndim: int) -> int:
     """Return a non-negative axis.
 
-    Raises: ValueError if out of bounds, TypeError for what is no integer.
+    Raises: ValueError if out of bounds, TypeError for what is not an integer.
     """
     try:
         found = operator.index(axis)

@@ -198,7 +198,7 @@ class Elementwise(Primitive):
 
 
 class Accurate(Elementwise):
-    """An operation that JAX is told how accurate to be; here it is as accurate as it can be."""
+    """An operation with an accuracy option in JAX; here it is always as accurate as possible."""
 
     def bind(self, *args: Any, accuracy: Accuracy = None, **params: Any) -> Any:
         if accuracy is not None:
@@ -210,7 +210,7 @@ class Accurate(Elementwise):
 
 
 class Comparison(Elementwise):
-    """Equality; keys of four words, whose elements are no numbers, are compared word by word."""
+    """Equality; keys of four words, whose elements are not numbers, are compared word by word."""
 
     def bind(self, *args: Any, **params: Any) -> Any:
         found = {aval_of(x).dtype for x in args}
@@ -295,7 +295,7 @@ def stretched(x: Any, y: Any) -> tuple[Any, Any]:
 
 
 class AccurateUnary(Protocol):
-    """A function of one operand that is told how accurate to be."""
+    """A function of one operand with an accuracy option."""
 
     def __call__(self, x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
         """Apply the function."""

@@ -251,7 +251,7 @@ def _needs_others(x: ConcreteArray, sharding: Sharding) -> bool:
     have = x.sharding
     if have.is_fully_addressable or have.is_equivalent_to(sharding, x.ndim):
         return False
-    # Where a process holds all of the array, it may also put it elsewhere by itself.
+    # A process that holds the whole array may also move it elsewhere itself.
     return sharding.device_set == have.device_set or not is_all_here(have, x.ndim)
 
 
@@ -404,7 +404,8 @@ class Reshard(TypeOfSharding):
         (x,), (at,) = xs, axes
         aval = aval_of(x)
         entries = [*sharding.spec, *[None] * (aval.ndim - 1 - len(sharding.spec))]
-        # Where the compiler decided meanwhile, the type says no more what splits the mapped axis.
+        # If the compiler has decided meanwhile, the type no longer says what splits the mapped
+        # axis.
         entries.insert(at, aval.split[at] if axis.split is None else axis.split[1])
         stacked = sharding.update(spec=sharding.spec.update(partitions=entries))
         return self.bind(x, sharding=stacked), at

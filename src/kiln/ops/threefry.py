@@ -57,15 +57,15 @@ def hash_words(k0: Any, k1: Any, x0: Any, x1: Any) -> tuple[np.ndarray, np.ndarr
         return hashed[..., 0], hashed[..., 1]
     keys = [np.asarray(k0, UINT32), np.asarray(k1, UINT32)]
     keys.append(keys[0] ^ keys[1] ^ UINT32.type(PARITY))
-    a, b, turned = (np.empty(shape, UINT32) for _ in range(3))
+    a, b, rotated = (np.empty(shape, UINT32) for _ in range(3))
     np.add(x0, keys[0], out=a)
     np.add(x1, keys[1], out=b)
     for i in range(5):
         for distance in ROTATIONS[i % 2]:
             a += b
-            np.right_shift(b, UINT32.type(32 - distance), out=turned)
+            np.right_shift(b, UINT32.type(32 - distance), out=rotated)
             b <<= UINT32.type(distance)
-            b |= turned
+            b |= rotated
             b ^= a
         a += keys[(i + 1) % 3]
         b += keys[(i + 2) % 3]

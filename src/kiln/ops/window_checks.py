@@ -1,4 +1,4 @@
-"""What must hold of the dimension numbers of gather and scatter, in the order in which it is told.
+"""The conditions on the dimension numbers of gather and scatter, in the order of their errors.
 
 What is wrong is said in the names of the dimension numbers' own fields.
 """

@@ -1,4 +1,4 @@
-"""Pytrees taken apart and put together by the runtime agree with their definition in Python."""
+"""Pytrees flattened and unflattened by the runtime agree with their definition in Python."""
 
 from __future__ import annotations
 
@@ -340,9 +340,9 @@ def test_arguments_of_flattening() -> None:
     ],
 )
 def test_a_key_that_fits_no_value(wrong: Any) -> None:
-    with pytest.raises(ValueError, match="no structure"):
+    with pytest.raises(ValueError, match="not a structure"):
         PyTreeDef(wrong)
-    with pytest.raises(ValueError, match="no structure"):
+    with pytest.raises(ValueError, match="not a structure"):
         PyTreeDef((list, None, (wrong,)))
 
 
@@ -382,7 +382,7 @@ def test_leaves_from_any_iterable() -> None:
 
 def test_a_key_that_is_none() -> None:
     for wrong in (3, (list, None), (list, None, [None]), (3, None, ()), (list, None, (3,))):
-        with pytest.raises(ValueError, match="no structure"):
+        with pytest.raises(ValueError, match="not a structure"):
             PyTreeDef(wrong)
 
 

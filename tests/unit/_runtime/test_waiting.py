@@ -195,7 +195,7 @@ def test_a_callback_that_does_something_else_is_waited_for() -> None:
 def test_callbacks_too_deep_within_each_other_are_refused() -> None:
     depth = 0
     try:
-        with pytest.raises(RecursionError, match="deep within each other"):
+        with pytest.raises(RecursionError, match=r"nested [0-9]+ deep"):
             for _ in range(100):
                 depth += 1
                 _runtime.enter_callback()

@@ -121,7 +121,7 @@ def test_alone() -> None:
     [
         (Place("a:1", 2, 2), ValueError, "none of the 2 processes"),
         (Place("a:1", 2, -1), ValueError, "none of the 2 processes"),
-        (Place("a:1", "2", 0), TypeError, "num_processes='2' is no int"),
+        (Place("a:1", "2", 0), TypeError, "num_processes='2' is not an int"),
         (Place("a:1", 2, None), ValueError, "process_id not given"),
     ],
 )
@@ -131,7 +131,7 @@ def test_what_does_not_fit(given: Place, error: type[Exception], text: str) -> N
 
 
 def test_variables_that_are_no_numbers() -> None:
-    with pytest.raises(ValueError, match="JAX_NUM_PROCESSES='two', which is no int"):
+    with pytest.raises(ValueError, match="JAX_NUM_PROCESSES='two', which is not an int"):
         found({"JAX_NUM_PROCESSES": "two"})
 
 

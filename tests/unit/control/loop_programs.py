@@ -271,7 +271,7 @@ def scan_in_call(c: Any, x: Any) -> Any:
 
 
 def checkpoints(c: Any, x: Any) -> Any:
-    """Steps that are computed again, in a loop that is computed again."""
+    """Steps that are recomputed, in a loop that is recomputed."""
 
     @c.checkpoint
     def step(h: Any, t: Any) -> Any:

@@ -133,12 +133,12 @@ ERRORS: dict[str, tuple[type[Exception], Callable[[], Any], list[str]]] = {
         lambda: lax.switch(0, [lambda: ONE, lambda: ONE, lambda: jnp.ones(3)]),
         ["switch", "branches[0] has type float32[]", "branches[2] has type float32[3]"],
     ),
-    "predicate is no scalar": (
+    "predicate is not a scalar": (
         TypeError,
         lambda: lax.cond(jnp.ones(2, bool), lambda: 1, lambda: 2),
         ["cond", "Pred must be a scalar, got type bool[2]"],
     ),
-    "predicate is no number": (
+    "predicate is not a number": (
         TypeError,
         lambda: lax.cond("yes", lambda: 1, lambda: 2),
         ["cond", "Pred must be a scalar, got type str"],
@@ -148,12 +148,12 @@ ERRORS: dict[str, tuple[type[Exception], Callable[[], Any], list[str]]] = {
         lambda: lax.cond(1j, lambda: 1, lambda: 2),
         ["cond", "boolean or number", "complex64"],
     ),
-    "index is no integer": (
+    "index is not an integer": (
         TypeError,
         lambda: lax.switch(1.0, [lambda: 1, lambda: 2]),
         ["switch", "Index type must be an integer, got float32"],
     ),
-    "index is no scalar": (
+    "index is not a scalar": (
         TypeError,
         lambda: lax.switch(jnp.arange(2), [lambda: 1, lambda: 2]),
         ["switch", "Branch index must be a scalar, got type int32[2]"],
@@ -164,12 +164,12 @@ ERRORS: dict[str, tuple[type[Exception], Callable[[], Any], list[str]]] = {
         lambda: lax.cond(True, 1, lambda: 2),
         ["cond", "true_fun", "callable"],
     ),
-    "operand is no array": (
+    "operand is not an array": (
         TypeError,
         lambda: lax.cond(True, lambda d: 1, lambda d: 2, {"k": "text"}),
         ["cond", "operands[0]['k'] has type str"],
     ),
-    "result is no array": (
+    "result is not an array": (
         TypeError,
         lambda: lax.cond(True, lambda: "text", lambda: 2),
         ["cond", "the result has type str", "not a valid JAX type"],

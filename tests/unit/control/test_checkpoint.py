@@ -1,4 +1,4 @@
-"""checkpoint: the backward pass computes again what the forward pass did not keep."""
+"""checkpoint: the backward pass recomputes what the forward pass did not keep."""
 
 from __future__ import annotations
 

@@ -231,17 +231,17 @@ ERRORS: dict[str, tuple[type[Exception], Callable[[], Any], list[str]]] = {
         lambda: lax.scan(lambda c, x: c, ONE, None, 3),
         ["scan", "pair", "float32[]", "return carry, None"],
     ),
-    "scan: result is no array": (
+    "scan: result is not an array": (
         TypeError,
         lambda: lax.scan(lambda c, x: (c, {"s": "text"}), ONE, None, 3),
         ["scan", "the result[1]['s'] has type str", "not a valid JAX type"],
     ),
-    "scan: init is no array": (
+    "scan: init is not an array": (
         TypeError,
         lambda: lax.scan(lambda c, x: (c, x), {"k": "text"}, None, 3),
         ["scan", "init['k'] has type str", "not a valid JAX type"],
     ),
-    "scan: f is no function": (TypeError, lambda: lax.scan(3, ONE, None, 3), ["scan", "callable"]),
+    "scan: f not a function": (TypeError, lambda: lax.scan(3, ONE, None, 3), ["scan", "callable"]),
     "scan: lengths disagree": (
         ValueError,
         lambda: lax.scan(lambda c, x: (c, x), ONE, {"a": jnp.ones(3), "b": jnp.ones(4)}),
@@ -287,7 +287,7 @@ ERRORS: dict[str, tuple[type[Exception], Callable[[], Any], list[str]]] = {
         lambda: lax.while_loop(lambda c: c, lambda c: c + 1, 0),
         ["while_loop", "cond_fun must return a boolean scalar", "int32[]"],
     ),
-    "while: condition is no scalar": (
+    "while: condition is not a scalar": (
         TypeError,
         lambda: lax.while_loop(lambda c: c < 3, lambda c: c, jnp.ones(2)),
         ["cond_fun must return a boolean scalar", "bool[2]"],
@@ -312,12 +312,12 @@ ERRORS: dict[str, tuple[type[Exception], Callable[[], Any], list[str]]] = {
         lambda: lax.fori_loop(jnp.int8(0), jnp.uint8(3), lambda i, v: v, ONE),
         ["fori_loop", "lower and upper", "int8[]", "uint8[]"],
     ),
-    "fori: bound is no integer": (
+    "fori: bound is not an integer": (
         TypeError,
         lambda: lax.fori_loop(0.0, 3, lambda i, v: v, ONE),
         ["fori_loop", "lower is float32[]"],
     ),
-    "fori: bound is no scalar": (
+    "fori: bound is not a scalar": (
         TypeError,
         lambda: lax.fori_loop(0, jnp.arange(3), lambda i, v: v, ONE),
         ["fori_loop", "upper is int32[3]"],

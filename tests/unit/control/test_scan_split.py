@@ -76,7 +76,7 @@ def test_a_residual_of_constants_alone_is_computed_outside() -> None:
 
 def test_nothing_of_a_loop_without_turns_is_reported() -> None:
     def f(x: Any, w: Any) -> Any:
-        # No turn changes the logarithm.
+        # No iteration changes the logarithm.
         return lax.scan(lambda h, row: (h * jnp.log(w) * row, None), x[0], x[1:])[0]
 
     def g(x: Any, w: Any) -> Any:

@@ -81,7 +81,7 @@ REUSED: dict[str, Callable[[], Any]] = {
     "by a compiled program": lambda: again(kiln.jit(draw).lower(K(0)).compile()),
     "by a program in a program": lambda: again(kiln.jit(lambda k: kiln.jit(draw)(k) * 2)),
     "made in a program in a program": lambda: kiln.jit(lambda n: kiln.jit(twice_of)(n) + 1)(3),
-    "made in the turns of a loop": lambda: kiln.jit(
+    "made in the iterations of a loop": lambda: kiln.jit(
         lambda ns: lax.scan(lambda c, n: (c + twice_of(n), None), 0.0, ns)[0]
     )(jnp.arange(3)),
     "held by a loop": lambda: in_turns(lambda k: (k, draw(k)), K(0)),
@@ -231,7 +231,7 @@ WHERE = {
         lambda: kiln.jit(lambda: again(kiln.jit(draw)))(),
         "passed to jit-compiled function at index 0",
     ),
-    "turns of scan": (
+    "iterations of scan": (
         lambda: in_turns(lambda key: (key, draw(key)), K(0)),
         "scan body function leads to key reuse when repeatedly executed: Previously-consumed key",
     ),

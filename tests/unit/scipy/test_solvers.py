@@ -166,7 +166,7 @@ def test_refusals(call: Any, error: type[Exception], text: str) -> None:
 
 
 class Doubled:
-    """An operator that is no array: it has a shape, and multiplies."""
+    """An operator that is not an array: it has a shape, and multiplies."""
 
     shape = (3, 3)
 

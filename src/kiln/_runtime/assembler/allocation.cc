@@ -1,7 +1,7 @@
-// Which register of the processor each virtual one is: a linear scan over their lifetimes.
+// Register allocation: a linear scan over live ranges.
 //
-// A register that finds no place lies on the stack, from its beginning to its end: what few
-// programs need must not make all others slower to compile.
+// A virtual register without a physical one is spilled for its whole live range: what few programs
+// need must not make all others slower to compile.
 #include <algorithm>
 
 #include "machine.h"
@@ -10,8 +10,8 @@
 namespace kiln::assembler {
 namespace {
 
-// rax, r10, r11 and vectors from 28 on are for values on their way from and to the stack; k6 and k7
-// likewise; no instruction can be masked by k0.
+// rax, r10, r11 and vectors from 28 on are reserved for reloads and spills, and so are k6 and k7;
+// no instruction can be masked by k0.
 constexpr int8_t kGeneral[] = {1, 2, 6, 7, 8, 9, 3, 12, 13, 14, 15};
 constexpr int8_t kKept[] = {3, 12, 13, 14, 15};
 constexpr int kVectors = 28;
@@ -44,7 +44,7 @@ class Allocator {
       for_each_use(body_, op, [&](Register r) { ++uses[static_cast<size_t>(r)]; });
     }
     kept_.assign(body_.ops.size(), true);
-    // Copies into what a block begins with come last, whatever block they are in; they stay.
+    // Copies into the phis of a block come last in their own block, and are kept.
     for (size_t i = body_.ops.size(); i-- > 0;) {
       const Op& op = body_.ops[i];
       if (op.has_effect || op.d == kNone || uses[static_cast<size_t>(op.d)] != 0) continue;
@@ -67,7 +67,7 @@ class Allocator {
     }
   }
 
-  // Turns of loops are what lies between a jump back and where it goes to.
+  // A loop is the range from the target of a backward jump to the jump.
   void find_loops() {
     std::vector<int32_t> place(body_.blocks.size(), -1);
     for (size_t i = 0; i < body_.placed.size(); ++i) {
@@ -80,7 +80,7 @@ class Allocator {
       if (to < 0) throw NotUnderstood{"a jump to a block that is missing"};
       if (to <= static_cast<int32_t>(i)) loops_.push_back({to, static_cast<int32_t>(i)});
     }
-    // Inner ones first: what they keep alive, outer ones may have to keep longer.
+    // Inner loops first: outer ones may extend the live ranges that inner ones extend.
     std::sort(loops_.begin(), loops_.end(),
               [](const Loop& x, const Loop& y) { return x.last < y.last; });
     for (size_t i = 0; i < loops_.size(); ++i) {
@@ -123,13 +123,14 @@ class Allocator {
     }
   }
 
-  // What a loop carries is given its next value before it is known whether there is a next turn.
+  // A loop-carried register receives its next value before it is known whether there is a next
+  // iteration.
   void check_carried() const {
     for (size_t i = 0; i < body_.placed.size(); ++i) {
       const size_t end = i + 1 < made_.starts.size() ? made_.starts[i + 1] : made_.order.size();
       for (Register r : body_.blocks[body_.placed[i]].carried) {
         if (lives_[static_cast<size_t>(r)].end >= static_cast<int32_t>(2 * end)) {
-          throw NotUnderstood{"a value of a turn that is used after the loop"};
+          throw NotUnderstood{"a value of an iteration that is used after the loop"};
         }
       }
     }
@@ -161,8 +162,8 @@ class Allocator {
     while (next < calls_.size()) keep(calls_[next++]);
   }
 
-  // No call leaves vectors and masks as they are. What lives on is put on the stack meanwhile: most
-  // calls are of what few values need.
+  // Calls preserve no vector or mask registers. Those live across a call are saved on the stack
+  // around it: at most calls there are few.
   void keep(int32_t call) {
     for (Class of : {Class::kVector, Class::kMask}) {
       for (Register r : holders_[static_cast<size_t>(of)]) {
@@ -205,7 +206,7 @@ class Allocator {
       if (chosen == wanted || wanted < 0) break;
     }
     if (chosen < 0) {
-      // Whoever is needed last makes room.
+      // Spill the one with the furthest end.
       for (const int8_t* each = begin; each != end; ++each) {
         if (chosen < 0 || lives_[static_cast<size_t>(holders[*each])].end >
                               lives_[static_cast<size_t>(holders[chosen])].end) {
@@ -233,7 +234,7 @@ class Allocator {
 
   void to_stack(Register r) { made_.of[static_cast<size_t>(r)] = {Location::kStack, slot(r)}; }
 
-  // A place on the stack for as long as a register lives.
+  // A stack slot for the live range of a register.
   int32_t slot(Register r) {
     const auto i = static_cast<size_t>(r);
     const bool is_vector = body_.classes[i] == Class::kVector;

@@ -1,4 +1,4 @@
-// Arithmetic, comparisons and selections, of numbers and of vectors.
+// Arithmetic, comparisons and selections, of scalars and of vectors.
 #include <array>
 
 #include "function_writer.h"
@@ -6,11 +6,11 @@
 namespace kiln::assembler {
 namespace {
 
-// Opcodes of integer operations by the size of elements: 8, 16, 32 and 64 bits.
+// Opcodes of integer operations by element size: 8, 16, 32 and 64 bits.
 struct IntegerCode {
   std::string_view name;
   uint8_t map;
-  std::array<uint8_t, 4> opcodes;  // 0: there is none
+  std::array<uint8_t, 4> opcodes;  // 0: none
 };
 
 constexpr IntegerCode kIntegers[] = {
@@ -44,7 +44,7 @@ bool FunctionWriter::arithmetic(std::string_view name, std::string_view op) {
   return true;
 }
 
-// Numbers.
+// Scalars.
 
 void FunctionWriter::integer_scalar(std::string_view name, std::string_view op, Type type) {
   const Operand x = text_.operand(type);
@@ -125,7 +125,7 @@ void FunctionWriter::integer_scalar(std::string_view name, std::string_view op, 
 
 // Vectors.
 
-// An operation d = a op b of whole vectors, to be filled.
+// A template of an operation d = a op b on whole vectors.
 Op FunctionWriter::binary(Code code, const Type& type, int length) {
   Op op{};
   op.shape = Shape::kVector;
@@ -160,7 +160,7 @@ void FunctionWriter::integer_vector(std::string_view name, std::string_view op, 
       Op shift{};
       shift.shape = Shape::kShift;
       const bool is_signed = op == "ashr";
-      // vpsraq is a vpsrad with W.
+      // vpsraq is vpsrad with W set.
       const int code = size == 16 ? 0x71 : size == 32 || is_signed ? 0x72 : 0x73;
       shift.code = evex(k66, k0F, size == 64, code);
       shift.digit = op == "shl" ? 6 : is_signed ? 4 : 2;
@@ -187,7 +187,8 @@ void FunctionWriter::integer_vector(std::string_view name, std::string_view op, 
   define(name, type, std::move(made));
 }
 
-// Quotients of vectors, through floats of more bits: none is rounded up to an integer.
+// Integer division of vectors, through floats with more bits: no quotient is rounded up to an
+// integer.
 void FunctionWriter::divide_lanes(std::string_view name, std::string_view op, Type type) {
   const Operand x = text_.operand(type);
   text_.expect(", ");
@@ -199,7 +200,7 @@ void FunctionWriter::divide_lanes(std::string_view name, std::string_view op, Ty
   wide.element = Element::kI32;
   floats.element = is_double ? Element::kDouble : Element::kFloat;
   const int length = pieces_of(floats).length;
-  // Unsigned numbers of fewer bits fit in signed ones.
+  // Narrower unsigned integers fit in signed ones.
   const bool is_unsigned = is_double && !is_signed;
   const Code to_floats = evex(is_double ? kF3 : 0, k0F, 0,
                               is_unsigned ? 0x7a
@@ -233,7 +234,7 @@ void FunctionWriter::divide_lanes(std::string_view name, std::string_view op, Ty
   define(name, type, std::move(made));
 }
 
-// Products and shifts of bytes, in vectors of twice their size.
+// Products and shifts of bytes, in vectors of elements twice as wide.
 void FunctionWriter::bytes_as_words(std::string_view name, std::string_view op, Type type,
                                     const Operand& x, const Operand& y) {
   if (type.bits() != 8) throw NotUnderstood{"integer vectors of this type"};
@@ -286,7 +287,7 @@ void FunctionWriter::float_binary(std::string_view name, uint8_t opcode, Type ty
   const bool is_double = type.element == Element::kDouble;
   const int prefix = type.is_vector ? (is_double ? k66 : 0) : is_double ? kF2 : kF3;
   const Pieces of = pieces_of(type);
-  // Sums and products are the same in either order.
+  // Addition and multiplication are commutative.
   const bool commutes = opcode == 0x58 || opcode == 0x59;
   if (commutes && x.kind == Operand::kConstant) std::swap(x, y);
   std::vector<Register> made;

@@ -10,7 +10,7 @@ namespace kiln {
 namespace assembler {
 namespace {
 
-// What a module holds besides functions: the numbers and tables of steps, and constants.
+// The data of a module: numbers and tables of steps, and constants.
 class ModuleReader {
  public:
   explicit ModuleReader(std::string_view text) : whole_(text), text_(text) {}
@@ -91,7 +91,7 @@ class ModuleReader {
     text_.fail("a digit that is none");
   }
 
-  // Numbers, pointers, and structures of them, whose fields lie where their sizes put them.
+  // Numbers, pointers, and structures of them, with fields at their natural offsets.
   void elements(std::string& bytes) {
     do {
       text_.skip_spaces();
@@ -139,7 +139,8 @@ std::string assemble(std::string_view text, std::string& refusal) {
 
 namespace {
 
-// assemble_text(text) -> object as bytes, or what is not understood of the text as str.
+// assemble_text(text) -> object file as bytes, or as str the part of the text that is not
+// supported.
 PyObject* assemble_text(PyObject*, PyObject* argument) {
   Py_ssize_t size;
   const char* text = PyUnicode_AsUTF8AndSize(argument, &size);
@@ -158,7 +159,8 @@ PyObject* assemble_text(PyObject*, PyObject* argument) {
 
 PyMethodDef functions[] = {
     {"assemble_text", assemble_text, METH_O,
-     "Return the object of a module of LLVM text for x86-64-v4, or why it is not understood."},
+     "Assemble a module of LLVM IR for x86-64-v4; return the object file, or why it is not "
+     "supported."},
     {nullptr},
 };
 

@@ -1,4 +1,4 @@
-// From the LLVM text that this engine writes to an object, without LLVM.
+// Assembles the LLVM IR that this engine generates into an object file, without LLVM.
 #pragma once
 
 #include <string>
@@ -6,7 +6,8 @@
 
 namespace kiln::assembler {
 
-// Return the object; if the text is not understood, an empty one, and the reason in `refusal`.
+// Return the object file; if the text is not supported, an empty string, and the reason in
+// `refusal`.
 std::string assemble(std::string_view text, std::string& refusal);
 
 }  // namespace kiln::assembler

@@ -1,4 +1,4 @@
-// Comparisons and selections, of numbers and of vectors.
+// Comparisons and selections, of scalars and of vectors.
 #include "function_writer.h"
 
 namespace kiln::assembler {
@@ -6,7 +6,7 @@ namespace {
 
 struct Relation {
   std::string_view name;
-  uint8_t condition, predicate;  // of a jump, of vpcmp
+  uint8_t condition, predicate;  // for jumps, for vpcmp
   bool is_signed;
 };
 
@@ -89,7 +89,7 @@ void FunctionWriter::icmp(std::string_view name) {
     for (int i = 0; i < of.count; ++i) {
       const Register a = read(x, i), b = read(y, i);
       const std::string_view how = relation.name;
-      // False is below true; signed, above it.
+      // Unsigned, false is less than true; signed, greater.
       const bool swaps = how == "ugt" || how == "uge" || how == "slt" || how == "sle";
       const Register low = swaps ? b : a, high = swaps ? a : b;
       Register found;

@@ -1,4 +1,4 @@
-// The instructions of a function one by one, its blocks, and what it calls.
+// The instructions of a function one by one, its basic blocks, and its calls.
 #include <algorithm>
 
 #include "function_writer.h"
@@ -17,7 +17,7 @@ void FunctionWriter::write() {
     } else {
       const std::string_view label = text_.until(':');
       text_.expect("\n");
-      // A function without labels has one block, which bears the name of the first.
+      // A function without labels has one block, with the name of the entry block.
       block(label);
     }
   }
@@ -88,7 +88,7 @@ void FunctionWriter::block(std::string_view label) {
   ends_ = false;
 }
 
-// What follows are jumps.
+// Only jumps follow.
 void FunctionWriter::end_block() {
   Block& block = body_.blocks[current_];
   if (!ends_) block.last = static_cast<uint32_t>(body_.ops.size());
@@ -190,7 +190,7 @@ void FunctionWriter::branch() {
   }
   add(op);
   end_block();
-  // What is not likely is what lies next, so that the usual way jumps only if it must.
+  // Emission drops the jump to the block that follows.
   jump_if(holds, yes);
   jump(no);
 }
@@ -240,7 +240,7 @@ void FunctionWriter::return_() {
   is_open_ = false;
 }
 
-// Values that depend on where a block is come from.
+// Phis.
 
 void FunctionWriter::phi(std::string_view name) {
   const Type type = text_.type();
@@ -262,7 +262,7 @@ void FunctionWriter::phi(std::string_view name) {
   define(name, type, std::move(found));
 }
 
-// Copies at the ends of blocks, as if all were made at once.
+// Parallel copies at the ends of blocks.
 void FunctionWriter::fill_phis() {
   std::stable_sort(arms_.begin(), arms_.end(),
                    [](const Arm& x, const Arm& y) { return x.label < y.label; });
@@ -308,7 +308,7 @@ void FunctionWriter::fill_phis() {
       add(op);
       body_.blocks[from].copies.push_back(number());
     };
-    // What another copy overwrites is put aside first.
+    // Sources that another copy overwrites are saved first.
     for (Register& r : read) {
       const size_t mine = static_cast<size_t>(&r - read.data());
       if (to[mine] == r || std::find(to.begin(), to.end(), r) == to.end()) continue;
@@ -384,7 +384,7 @@ void FunctionWriter::call_function(Type type, std::string_view name, std::string
   define(result, type, std::move(found));
 }
 
-// memcpy: short ones in place, sixteen bytes or more at a time.
+// memcpy: short ones inline, sixteen bytes or more at a time.
 void FunctionWriter::copy_memory() {
   const Operand to = text_.operand();
   text_.expect(", ");

@@ -1,4 +1,4 @@
-// Conversions between types of numbers, and lanes that are moved.
+// Conversions between number types, and lane shuffles.
 #include "function_writer.h"
 
 namespace kiln::assembler {
@@ -18,7 +18,7 @@ bool FunctionWriter::conversion(std::string_view name, std::string_view op) {
   return true;
 }
 
-// Integers that become longer.
+// Widening integers.
 std::vector<Register> FunctionWriter::widened(const Operand& x, Type after, bool is_signed) {
   const int from = x.type.bits(), to = after.bits();
   const int low = from == 8    ? (to == 16   ? 0
@@ -29,7 +29,7 @@ std::vector<Register> FunctionWriter::widened(const Operand& x, Type after, bool
   return converted(evex(k66, k0F38, 0, (is_signed ? 0x20 : 0x30) + low), x.type, after, x);
 }
 
-// Integers that become shorter.
+// Narrowing integers.
 std::vector<Register> FunctionWriter::narrowed(const std::vector<Register>& from,
                                                const Type& before, Type after) {
   const int size = before.bits(), to = after.bits();
@@ -40,7 +40,7 @@ std::vector<Register> FunctionWriter::narrowed(const std::vector<Register>& from
   return joined(std::move(made), of.lanes * to / 8, pieces_of(after).bytes);
 }
 
-// One instruction per vector of the longer type, which reads or writes a part of the shorter one.
+// One instruction per vector of the wider type, which reads or writes a part of the narrower one.
 std::vector<Register> FunctionWriter::converted(Code code, const Type& before, const Type& after,
                                                 const Operand& x, int immediate) {
   const Pieces from = pieces_of(before), to = pieces_of(after);
@@ -134,7 +134,7 @@ void FunctionWriter::integer_conversion(std::string_view name, std::string_view 
             evex(kF3, k0F38, size == 16 || size == 64, size <= 16 ? 0x28 : 0x38), of.length, mask));
         continue;
       }
-      // Ones where the mask is.
+      // Ones where the mask is set.
       const int opcode = size == 8 ? 0x78 : size == 16 ? 0x79 : size == 32 ? 0x58 : 0x59;
       Op one = binary(evex(k66, k0F38, size == 64, opcode), after, of.length);
       one.memory = pool_number(1, size / 8);
@@ -160,7 +160,7 @@ void FunctionWriter::float_conversion(std::string_view name, std::string_view op
     if (before.element == Element::kHalf && after.element == Element::kFloat) {
       made = converted(evex(k66, k0F38, 0, 0x13), before, after, x);
     } else if (before.element == Element::kFloat && after.element == Element::kHalf) {
-      // Rounded as the processor is told, to nearest.
+      // Rounded in the processor's current mode: to nearest.
       const Pieces of = pieces_of(before);
       for (int i = 0; i < of.count; ++i) {
         made.push_back(reversed(evex(k66, k0F3A, 0, 0x1d), of.length, read(x, i), 4));
@@ -203,7 +203,7 @@ void FunctionWriter::float_conversion(std::string_view name, std::string_view op
     const bool is_long = before.bits() == 64;
     if (before.element == Element::kI1 && is_signed) throw NotUnderstood{"a truth below zero"};
     const Register from = extended(x, is_signed);
-    // A register that is zero is what the rest of the result is taken from.
+    // The remaining bits of the result come from a zeroed register.
     Op op_ = binary(evex(to_double ? kF2 : kF3, k0F, is_long, is_signed ? 0x2a : 0x7b), after, 0);
     op_.a = constant(after, 0);
     op_.b = from;
@@ -225,7 +225,7 @@ void FunctionWriter::float_conversion(std::string_view name, std::string_view op
     define(name, after, std::move(made));
     return;
   }
-  // Short integers become longer first; all of them are exact in between.
+  // Narrow integers are widened first; the intermediate values are exact.
   Operand given = x;
   Type type = before;
   if (before.bits() < 32) {

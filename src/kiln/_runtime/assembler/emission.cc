@@ -1,4 +1,4 @@
-// Operations as bytes: where registers lie, vectors, jumps.
+// Encodes operations as bytes: register locations, vectors, jumps.
 #include "emitter.h"
 
 namespace kiln::assembler {
@@ -13,7 +13,7 @@ void Emitter::run() {
     }
     const Op& op = body_.ops[allocation_.order[i]];
     if (op.shape == Shape::kJumpIf && block_at(next, i + 2) == op.number) {
-      // The block that follows needs no jump: the other one is jumped to.
+      // The next block needs no jump: jump to the other one.
       jump(op.digit ^ 1, body_.ops[allocation_.order[++i]].number);
       continue;
     }
@@ -25,13 +25,13 @@ void Emitter::run() {
   for (auto [at, block] : jumps_) x_.set_distance(at, places_[block]);
 }
 
-// The block that begins with an operation, if it is the next one; else -1.
+// The block that begins at an operation, if it is the next one; otherwise -1.
 int64_t Emitter::block_at(size_t next, size_t i) const {
   const bool is_next = next < allocation_.starts.size() && allocation_.starts[next] == i;
   return is_next ? static_cast<int64_t>(body_.placed[next]) : -1;
 }
 
-// The register of a value that is read, which may have to be fetched.
+// The register of a value to be read, reloaded if it was spilled.
 int Emitter::read(Register r) {
   if (!is_on_stack(r)) return location(r).number;
   switch (class_of(r)) {
@@ -57,7 +57,7 @@ int Emitter::read(Register r) {
   }
 }
 
-// The register that a value is to be computed in.
+// The register in which a value is to be computed.
 int Emitter::written(Register r) const {
   if (!is_on_stack(r)) return location(r).number;
   return class_of(r) == Class::kGeneral ? kRax : class_of(r) == Class::kVector ? kVectorResult : 7;
@@ -91,7 +91,7 @@ Place Emitter::place(const Memory& memory) {
   return place;
 }
 
-// The last operand: a register, memory, or a value on the stack as memory.
+// The last operand: a register, memory, or a spilled value as memory.
 Place Emitter::last(const Op& op) {
   if (op.memory.kind != Memory::kNothing) return place(op.memory);
   if (op.code.encoding == kEvex && class_of(op.b) == Class::kVector && is_on_stack(op.b)) {
@@ -131,7 +131,7 @@ void Emitter::emit_vector(const Op& op) {
   switch (op.shape) {
     case Shape::kVector: {
       if (op.b == kNone && op.memory.kind == Memory::kNothing) {
-        // A number and itself, exclusive: zero.
+        // x xor x is zero.
         const int d = written(op.d);
         put(d, d, Place::of(d));
         break;
@@ -173,8 +173,8 @@ void Emitter::emit_vector(const Op& op) {
   store(op.d);
 }
 
-// Multiply-add writes one of its operands. By its opcode 0x98, 0xa8 or 0xb8 (or one more, of
-// scalars) d = d * c + b, b * d + c or b * c + d: c is the last operand.
+// Fused multiply-add overwrites one of its operands. By its opcode 0x98, 0xa8 or 0xb8 (or one more,
+// of scalars) d = d * c + b, b * d + c or b * c + d: c is the last operand.
 void Emitter::emit_fused(const Op& op) {
   Code code = op.code;
   auto put = [&](int opcode, int d, int b, const Place& c) {

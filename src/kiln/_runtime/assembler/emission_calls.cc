@@ -1,4 +1,4 @@
-// The frame of a function, calls, and what they are given, as bytes.
+// Encodes stack frames, calls and their arguments.
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -79,7 +79,7 @@ void Emitter::move_all(Class of, std::vector<Move>& moves) {
       break;
     }
     if (has_moved) continue;
-    // All that is left goes round in circles.
+    // Only cycles are left.
     const int from = moves.front().from;
     move_one(of, spare, from);
     for (Move& each : moves) {
@@ -88,7 +88,7 @@ void Emitter::move_all(Class of, std::vector<Move>& moves) {
   }
 }
 
-// Move registers to or from where functions are given them.
+// Move registers to or from the argument registers.
 void Emitter::pass(uint32_t first, uint32_t count, bool out) {
   std::vector<Move> generals, vectors;
   for (uint32_t i = 0; i < count; ++i) {
@@ -101,7 +101,7 @@ void Emitter::pass(uint32_t first, uint32_t count, bool out) {
     }
     moves.push_back({is_general ? kArguments[n] : static_cast<int>(n), where(r)});
     if (!out) std::swap(moves.back().to, moves.back().from);
-    // What nobody reads has no place.
+    // An unused parameter has no location.
     if (!out && location(r).number == Location::kUnused) moves.back().to = -1;
   }
   for (auto* moves : {&generals, &vectors}) {
@@ -113,12 +113,12 @@ void Emitter::pass(uint32_t first, uint32_t count, bool out) {
   move_all(Class::kVector, vectors);
 }
 
-// What lives on is put on the stack, or fetched from there.
+// Save the registers live across the call, or reload them.
 void Emitter::keep(size_t first, size_t end, bool out) {
   for (size_t i = first; i < end; ++i) {
     const Allocation::Kept& each = allocation_.kept[i];
     const Location& at = location(each.of);
-    // It may have been given a place there for all of its life.
+    // It may have been spilled for its whole live range.
     if (at.number < 0) continue;
     const bool is_vector = class_of(each.of) == Class::kVector;
     x_.vector(is_vector ? (out ? kStoreVector : kLoadVector)

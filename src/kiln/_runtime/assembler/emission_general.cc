@@ -1,4 +1,4 @@
-// Operations on general registers, as bytes.
+// Encodes operations on general-purpose registers.
 #include "emitter.h"
 
 namespace kiln::assembler {
@@ -22,7 +22,7 @@ void Emitter::number(int to, int64_t n) {
   }
 }
 
-// `op r, immediate`: the opcode is that of numbers of four bytes.
+// `op r, immediate`: the opcode is the four-byte form.
 void Emitter::with_number(int digit, int r, int64_t n, bool wide) {
   const bool is_short = n >= -128 && n <= 127;
   x_.general(is_short ? 0x83 : 0x81, digit, Place::of(r), wide, is_short ? 1 : 4);

@@ -1,7 +1,7 @@
-// Operations whose registers are chosen, as bytes.
+// Encodes operations whose registers are allocated.
 //
-// A value on the stack is fetched before the operation that reads it, and stored after the one that
-// computes it: some registers are kept free for that.
+// A spilled value is reloaded before the operation that reads it, and stored after the one that
+// computes it: some registers are reserved for that.
 #pragma once
 
 #include <vector>
@@ -32,13 +32,13 @@ class Emitter {
  private:
   int64_t block_at(size_t next, size_t i) const;
 
-  // The frame.
+  // The stack frame.
   void begin();
   void finish();
   void push(int r);
   void pop(int r);
 
-  // Where registers lie.
+  // Register locations.
 
   const Location& location(Register r) const { return allocation_.of[static_cast<size_t>(r)]; }
   Class class_of(Register r) const { return body_.classes[static_cast<size_t>(r)]; }
@@ -62,7 +62,7 @@ class Emitter {
   void emit_arithmetic(const Op& op);
   void jump(int condition, uint32_t block);
 
-  // Several values move at once. A place is a register, or a slot on the stack (from kSlots on).
+  // A parallel move. A location is a register, or a stack slot (from kSlots on).
   static constexpr int kSlots = 64;
   struct Move {
     int to, from;
@@ -86,8 +86,8 @@ class Emitter {
   std::vector<std::pair<size_t, uint32_t>> jumps_;
   std::vector<size_t> places_;
   int64_t following_ = -1;
-  uint32_t place_ = 0;  // of an operation in the order
-  size_t kept_ = 0;     // so many of `Allocation::kept` are done
+  uint32_t place_ = 0;  // of an operation, by position
+  size_t kept_ = 0;     // how many of `Allocation::kept` are done
   int generals_ = 0, vectors_ = 0, masks_ = 0;
   bool has_frame_ = false;
 };

@@ -17,7 +17,7 @@ void Encoder::vector(Code code, int length, int reg, int vvvv, const Place& rm, 
     const int high = is_register ? rm.base >> 4 : rm.index >= 0 ? rm.index >> 3 & 1 : 0;
     const int low = rm.base >= 0 ? rm.base >> 3 & 1 : 0;
     const int v = vvvv < 0 ? 0 : vvvv;
-    // The fifth bit of a vector that is an index lies where that of vvvv would.
+    // The fifth bit of a vector index is in the place of that of vvvv.
     const int fifth = !is_register && rm.index >= 16 ? 1 : v >> 4;
     byte(0x62);
     byte((~reg >> 3 & 1) << 7 | (~high & 1) << 6 | (~low & 1) << 5 | (~reg >> 4 & 1) << 4 |
@@ -45,15 +45,15 @@ void Encoder::general(int opcode, int reg, const Place& rm, bool wide, int rest,
   const int index = rm.kind != Place::kRegister && rm.index >= 0 ? rm.index >> 3 & 1 : 0;
   const int base = rm.base >= 0 ? rm.base >> 3 & 1 : 0;
   const int rex = (wide ? 8 : 0) | (reg >> 3 & 1) << 2 | index << 1 | base;
-  // Without the prefix, the low bytes of some registers are the high ones of others.
+  // Without the prefix, the encodings of some low bytes mean the high bytes of other registers.
   if (rex != 0 || is_byte) byte(0x40 | rex);
   if (opcode > 0xff) byte(opcode >> 8);
   byte(opcode & 0xff);
   operand(reg, rm, rest, false);
 }
 
-// The register and what may be memory. In a displacement of one byte vectors count in lengths of
-// their own; four bytes are as good.
+// The register and the register-or-memory operand. One-byte displacements of vectors are scaled by
+// the vector length; four-byte ones always work.
 void Encoder::operand(int reg, const Place& rm, int rest, bool is_scaled) {
   const int low = (reg & 7) << 3;
   if (rm.kind == Place::kRegister) {

@@ -1,4 +1,4 @@
-// Instructions of x86-64 as bytes. Registers are numbers of the processor.
+// Encodes x86-64 instructions. Registers are hardware numbers.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace kiln::assembler {
 
-// Registers of the processor.
+// Physical registers.
 constexpr int kRax = 0, kRcx = 1, kRdx = 2, kRbx = 3, kRsp = 4, kRbp = 5, kRsi = 6, kRdi = 7;
 
-// The operand that is a register or memory.
+// The register-or-memory operand.
 struct Place {
   enum Kind : uint8_t { kRegister, kMemory, kRelative };
   Kind kind = kRegister;
@@ -20,7 +20,7 @@ struct Place {
   int base = -1;  // or the register
   int index = -1;
   int32_t displacement = 0;
-  uint32_t number = 0;  // of what code refers to
+  uint32_t number = 0;  // of the symbol or constant
 
   static Place of(int number) {
     Place place;
@@ -49,7 +49,7 @@ class Encoder {
   void byte(int n) { image_.code += static_cast<char>(n); }
   void immediate(int64_t n, int bytes);
   size_t at() const { return image_.code.size(); }
-  // What jumps: where their distance is written.
+  // Jumps: the position of their displacement.
   size_t jump(int condition);
   void set_distance(size_t at, size_t to);
 

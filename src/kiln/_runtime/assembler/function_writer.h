@@ -1,8 +1,8 @@
-// One function: instructions of the text, as operations on virtual registers.
+// One function: translates the instructions of the text into operations on virtual registers.
 //
 // A vector is one or more *pieces*, each of at most 64 bytes and all of one size. A mask of up to
-// 64 lanes is one register; bits beyond its lanes are zero. Integers of less than 32 bits have
-// anything in the bits beyond; truths are 0 or 1.
+// 64 lanes is one register; bits beyond the last lane are zero. The upper bits of integers narrower
+// than 32 bits are undefined; truth values are 0 or 1.
 #pragma once
 
 #include <string_view>
@@ -17,7 +17,7 @@ namespace kiln::assembler {
 
 // A vector in registers.
 struct Pieces {
-  int count, lanes, bytes, length;  // of them; of each: lanes, bytes, and `Op::length`
+  int count, lanes, bytes, length;  // number of pieces; of each: lanes, bytes, and `Op::length`
 };
 
 Pieces pieces_of(const Type& type);
@@ -27,7 +27,7 @@ class FunctionWriter {
   FunctionWriter(Reader& text, ObjectImage& image, const std::unordered_set<std::string_view>& here)
       : text_(text), image_(image), here_(here) {}
 
-  // Read a function from its result's type on, and append its code.
+  // Parse a function, from its result type on, and append its code.
   void write();
 
  private:
@@ -36,18 +36,18 @@ class FunctionWriter {
     Kind kind = kUnknown;
     Type type{};
     std::vector<Register> pieces{};  // kAddresses: numbers to add to the address
-    Operand constant{};              // also what is in the first lane
+    Operand constant{};              // also available in the first lane
     Memory memory{};
     Register root = kNone;  // this value is `root` + `added`
     int64_t added = 0;
-    // A comparison of numbers, to be made again where it is jumped on.
+    // A scalar comparison, to be repeated where a jump depends on it.
     Register left = kNone, right = kNone;
     int64_t limit = 0;
     uint8_t condition = 0, width = 0;
-    Register tested = kNone;  // whether a mask has any lane
+    Register tested = kNone;  // whether any lane of a mask is set
   };
 
-  // Where a value of a phi comes from.
+  // An incoming value of a phi.
   struct Arm {
     std::vector<Register> to;
     Operand from;
@@ -173,8 +173,8 @@ class FunctionWriter {
   std::vector<Arm> arms_;
   Type result_{};
   uint32_t current_ = 0;
-  bool is_open_ = false;  // whether the block goes on
-  bool ends_ = false;     // whether its jumps have begun
+  bool is_open_ = false;  // whether the block continues
+  bool ends_ = false;     // whether its jumps have started
 };
 
 inline Code evex(int prefix, int map, int w, int opcode) {
@@ -186,7 +186,7 @@ inline Code vex(int prefix, int map, int w, int opcode) {
           static_cast<uint8_t>(w), kVex};
 }
 
-// Whether a number is one of 32 bits, with its sign.
+// Whether a number fits in 32 signed bits.
 inline bool fits(int64_t n) { return n == static_cast<int32_t>(n); }
 
 // The signed value of the low bits.

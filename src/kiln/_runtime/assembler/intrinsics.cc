@@ -1,4 +1,4 @@
-// What the text calls by a name of LLVM's: functions that the processor has.
+// LLVM intrinsics that the text calls and for which there are instructions.
 #include "function_writer.h"
 
 namespace kiln::assembler {
@@ -10,7 +10,7 @@ bool begins(std::string_view text, std::string_view with) {
 
 }  // namespace
 
-// Read the arguments of an intrinsic that gives a value; false if it is not known.
+// Parse the arguments of an intrinsic that returns a value; false if it is unknown.
 bool FunctionWriter::intrinsic(std::string_view name, Type type, std::string_view what) {
   if (begins(what, "masked.load.")) masked_load(name, type);
   else if (begins(what, "masked.gather.")) gather(name, type);
@@ -78,7 +78,7 @@ void FunctionWriter::absolute(std::string_view name, Type type) {
   define(name, type, std::move(made));
 }
 
-// Whether any lane of a mask is true.
+// Whether any lane of a mask is set.
 void FunctionWriter::any_lane(std::string_view name, Type type) {
   const Operand x = text_.operand();
   if (!type.is(Element::kI1) || !x.type.is_mask() || x.kind != Operand::kNamed) {
@@ -87,7 +87,7 @@ void FunctionWriter::any_lane(std::string_view name, Type type) {
   const int count = pieces_of(x.type).count;
   Register all = read(x, 0);
   for (int i = 1; i < count; ++i) all = combined_mask(0x45, all, read(x, i));
-  // As a number: the mask is 0 or not.
+  // As an integer: whether the mask is 0.
   Op move{};
   move.shape = Shape::kVector;
   move.code = vex(kF2, k0F, 1, 0x93);
@@ -137,7 +137,7 @@ void FunctionWriter::fma(std::string_view name, Type type) {
       }
     } else {
       op.b = read(y, i);
-      // `last` fills `b`, which is a factor here.
+      // `last` sets `b`, which is a factor here.
       const Register factor = op.b;
       op.b = kNone;
       if (!last(op, z, i)) op.c = op.b;
@@ -149,7 +149,7 @@ void FunctionWriter::fma(std::string_view name, Type type) {
   define(name, type, std::move(made));
 }
 
-// The greater or lesser; nan if one is nan, and -0 is below 0.
+// Maximum or minimum; nan if either operand is nan, and -0 is less than 0.
 void FunctionWriter::extreme(std::string_view name, Type type, bool is_most) {
   const Operand x = text_.operand();
   text_.expect(", ");
@@ -157,7 +157,7 @@ void FunctionWriter::extreme(std::string_view name, Type type, bool is_most) {
   if (!is_float(type.element)) throw NotUnderstood{"an extreme of this type"};
   const bool is_double = type.element == Element::kDouble;
   const Pieces of = pieces_of(type);
-  // Of a number the rest of the register is computed too: nobody reads it.
+  // For a scalar the rest of the register is computed too, and ignored.
   std::vector<Register> made;
   for (int i = 0; i < of.count; ++i) {
     const Register a = read(x, i), b = read(y, i);
@@ -174,7 +174,7 @@ void FunctionWriter::extreme(std::string_view name, Type type, bool is_most) {
     unordered.has_immediate = true;
     unordered.immediate = 3;
     const Register mask = add(unordered).d;
-    // A sum passes nan on.
+    // A sum propagates nan.
     Op sum = binary(evex(is_double ? k66 : 0, k0F, is_double, 0x58), type, of.length);
     sum.shape = Shape::kTied;
     sum.is_early = true;
@@ -217,7 +217,7 @@ void FunctionWriter::integer_extreme(std::string_view name, Type type, bool is_s
     return;
   }
   const Pieces of = pieces_of(type);
-  // Least and most, with and without a sign, by size.
+  // Minimum and maximum, signed and unsigned, by size.
   int opcode, map = k0F38;
   if (size >= 32) opcode = (is_most ? 0x3d : 0x39) + (is_signed ? 0 : 2);
   else if (size == 8 && is_signed) opcode = is_most ? 0x3c : 0x38;
@@ -232,7 +232,7 @@ void FunctionWriter::integer_extreme(std::string_view name, Type type, bool is_s
   define(name, type, std::move(made));
 }
 
-// The absolute value; the first number with the sign of the second.
+// Absolute value; copysign.
 void FunctionWriter::bits_of_floats(std::string_view name, Type type, bool is_copysign) {
   const Operand x = text_.operand();
   if (!is_float(type.element)) throw NotUnderstood{"the sign of another type"};
@@ -251,7 +251,7 @@ void FunctionWriter::bits_of_floats(std::string_view name, Type type, bool is_co
     op.memory = pool_number(rest, size / 8);
     op.broadcasts = true;
     if (is_copysign) {
-      // Bits of the one where the constant has ones, else of the other.
+      // Bitwise select: bits of one operand where the constant has ones, otherwise of the other.
       op.shape = Shape::kTied;
       op.is_early = true;
       op.code = evex(k66, k0F3A, size == 64, 0x25);
@@ -265,7 +265,7 @@ void FunctionWriter::bits_of_floats(std::string_view name, Type type, bool is_co
   define(name, type, std::move(made));
 }
 
-// Round as the number says; -1 is the square root.
+// Round in the given mode; -1 means the square root.
 void FunctionWriter::round(std::string_view name, Type type, int how) {
   const Operand x = text_.operand();
   if (!is_float(type.element) || x.type != type) throw NotUnderstood{"rounding of another type"};
@@ -292,7 +292,7 @@ void FunctionWriter::round(std::string_view name, Type type, int how) {
   define(name, type, std::move(made));
 }
 
-// How many bits are set: of half bytes by a table, which are then added up.
+// Population count: a table lookup for each nibble, then a sum.
 std::vector<Register> FunctionWriter::set_bits(const std::vector<Register>& of, const Type& type) {
   const Pieces pieces = pieces_of(type);
   const int size = type.bits(), length = pieces.length;
@@ -339,7 +339,7 @@ std::vector<Register> FunctionWriter::set_bits(const std::vector<Register>& of, 
   return made;
 }
 
-// How many bits are set, or how many zeros there are before the first.
+// Population count, or leading zero count.
 void FunctionWriter::counted_bits(std::string_view name, Type type, bool leading) {
   const Operand x = text_.operand();
   if (leading) text_.expect(", i1 false");

@@ -1,9 +1,9 @@
-// Lanes of vectors that are put together, taken out, or moved.
+// Inserting, extracting and shuffling vector lanes.
 #include "function_writer.h"
 
 namespace kiln::assembler {
 
-// A number in the first lane, which a shuffle then puts into all.
+// A scalar in the first lane, which a shuffle then broadcasts.
 void FunctionWriter::insert(std::string_view name) {
   const Type type = text_.type();
   text_.expect(" poison, ");
@@ -20,7 +20,7 @@ void FunctionWriter::insert(std::string_view name) {
 void FunctionWriter::extract(std::string_view name) {
   const Operand x = text_.operand();
   text_.expect(", i32 0");
-  // Vectors of one are numbers.
+  // One-element vectors are scalars.
   if (x.type.is_vector || x.kind != Operand::kNamed) throw NotUnderstood{"a lane of a vector"};
   const Value copy = value(x);
   alias(name, copy);
@@ -42,7 +42,7 @@ void FunctionWriter::broadcast(std::string_view name, Type type, const Operand& 
   }
   Register found;
   if (type.is_mask()) {
-    // All ones or none, of as many bits as there are lanes.
+    // All ones or all zeros, with one bit per lane.
     Op negative{};
     negative.shape = Shape::kUnary;
     negative.digit = 3;
@@ -71,7 +71,7 @@ void FunctionWriter::shuffle(std::string_view name) {
   text_.expect(", ");
   text_.type();
   text_.expect(" poison, ");
-  // The order is a vector of i32, of one number too.
+  // The permutation is a vector of i32, even for one lane.
   const Operand order = [&] {
     Type type = text_.type();
     text_.skip_spaces();
@@ -145,13 +145,13 @@ void FunctionWriter::shuffle(std::string_view name) {
   define(name, type, turned(read_all(x), type));
 }
 
-// Vectors with their lanes in the opposite order: the last vector first, and the lanes of each.
+// Reverses vectors: the last vector first, and the lanes of each reversed.
 std::vector<Register> FunctionWriter::turned(const std::vector<Register>& of, const Type& type) {
   const Pieces pieces = pieces_of(type);
   const int size = type.bits() / 8;
   std::vector<Register> made;
   for (auto each = of.rbegin(); each != of.rend(); ++each) {
-    // Within sixteen bytes, then these.
+    // First within 16-byte blocks, then the blocks.
     Operand order;
     order.kind = Operand::kLanes;
     order.type.element = Element::kI8;
@@ -199,7 +199,7 @@ void FunctionWriter::shuffled_mask(std::string_view name, const Operand& x,
     is_turned &= order[i] == order.size() - 1 - i;
   }
   if (is_turned && type.is_vector && type.lanes <= 64) {
-    // As bytes, and back.
+    // Convert to bytes, and back.
     Type bytes = type;
     bytes.element = Element::kI8;
     const Pieces of = pieces_of(bytes);

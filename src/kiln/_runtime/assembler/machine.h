@@ -1,4 +1,4 @@
-// Machine code before registers are chosen: a list of operations over virtual registers.
+// Machine code before register allocation: a list of operations on virtual registers.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,8 @@
 
 namespace kiln::assembler {
 
-// What keeps a text from being assembled. It never leaves this folder: LLVM compiles such texts.
+// Why a text cannot be assembled. Caught inside this folder: the engine falls back to LLVM for such
+// texts.
 struct NotUnderstood {
   std::string why;
 };
@@ -18,17 +19,17 @@ constexpr Register kNone = -1;
 
 enum class Class : uint8_t { kGeneral, kVector, kMask };
 
-// An address: registers, the frame, or something in the object.
+// An address: registers, the stack frame, or an offset in the object.
 struct Memory {
   enum Kind : uint8_t { kNothing, kRegisters, kFrame, kPool, kSymbol };
   Kind kind = kNothing;
   uint8_t scale = 1;
-  Register base = kNone, index = kNone;  // the index may be a vector, for gathers and scatters
+  Register base = kNone, index = kNone;  // the index may be a vector (gather and scatter)
   int32_t displacement = 0;
   uint32_t number = 0;  // of a constant in the pool, or of a symbol
 };
 
-// How the operands of an operation are encoded. `d` is written, `a`, `b` and `c` are read.
+// Operand encodings of operations. `d` is written, `a`, `b` and `c` are read.
 enum class Shape : uint8_t {
   // Instructions with a VEX or EVEX prefix.
   kVector,    // reg = d, vvvv = a if there is one, rm = b or memory
@@ -40,8 +41,8 @@ enum class Shape : uint8_t {
   kTied,      // reg = d, which holds c before; vvvv = a, rm = b or memory
   kGather,    // as kTied, with memory at vectors; the mask is destroyed
   kScatter,   // memory at vectors = a; the mask is destroyed
-  kFlags,     // reg = a, rm = b: sets flags alone
-  // Instructions on general registers; `width` is in bytes.
+  kFlags,     // reg = a, rm = b: sets only flags
+  // Instructions on general-purpose registers; `width` is in bytes.
   kMove,         // d = b
   kImmediate,    // d = immediate
   kAddress,      // d = address of memory
@@ -56,14 +57,14 @@ enum class Shape : uint8_t {
   kTest,         // flags of a & (b or immediate)
   kSet,          // d = condition `digit` of a - (b or immediate)
   kChoose,       // d = a if condition `digit`, else b
-  kCount,        // d = bits of a that are set; `digit` 1: zeros before the first
-  kDivide,       // d = a / b: `digit` 1 signed, 2 the rest
+  kCount,        // d = population count of a; `digit` 1: leading zeros
+  kDivide,       // d = a / b: `digit` 1 signed, 2 the remainder
   // Control.
   kJump,        // to block `number`
   kJumpIf,      // on condition `digit` to block `number`
   kCall,        // of symbol `number`; `first` and `count` are arguments, `results` follow them
-  kReturn,      // `first` and `count` are what is returned
-  kParameters,  // `first` and `count` are what the function is given
+  kReturn,      // `first` and `count` are the returned values
+  kParameters,  // `first` and `count` are the parameters
 };
 
 constexpr uint8_t kLegacy = 0, kVex = 1, kEvex = 2;
@@ -79,8 +80,8 @@ struct Op {
   Code code{};
   uint8_t length = 0;  // of vectors: 0 for 16 bytes, 1 for 32, 2 for 64; bit L of masks
   uint8_t digit = 0, width = 8;
-  bool zeroes = false;      // lanes that the mask leaves out, else they are kept
-  bool broadcasts = false;  // memory is one element for all lanes
+  bool zeroes = false;      // zero masked-out lanes; otherwise keep them
+  bool broadcasts = false;  // memory operand is broadcast
   bool has_immediate = false;
   bool is_early = false;    // writes d before all operands are read
   bool has_effect = false;  // must stay if d is not read
@@ -96,22 +97,22 @@ constexpr uint8_t kBelow = 2, kNotBelow = 3, kEqual = 4, kNotEqual = 5, kNotAbov
                   kLess = 12, kNotLess = 13, kNotGreater = 14, kGreater = 15;
 
 struct Block {
-  uint32_t first = 0, end = 0;  // its operations, but for the copies before it ends
-  uint32_t last = 0;            // where its jumps begin
+  uint32_t first = 0, end = 0;  // its operations, except the copies at its end
+  uint32_t last = 0;            // position of its first jump
   bool is_placed = false;
   std::vector<uint32_t> copies;
-  std::vector<Register> carried;  // into the next turn of a loop, by these copies
+  std::vector<Register> carried;  // into the next iteration of a loop, by these copies
 };
 
-// A function whose registers are virtual.
+// A function over virtual registers.
 struct Body {
   std::vector<Op> ops;
   std::vector<Register> lists;   // arguments and results of calls
   std::vector<Class> classes;    // of registers
-  std::vector<Register> hints;   // which register is wanted to be the same
+  std::vector<Register> hints;   // the register to coalesce with, if possible
   std::vector<Block> blocks;     // in the order of the text
   std::vector<uint32_t> placed;  // numbers of blocks, in the order of the text
-  int64_t frame = 0;             // bytes on the stack that the text asks for
+  int64_t frame = 0;             // stack bytes that the text allocates
   bool calls = false;
   bool returns_vector = false;
 
@@ -122,7 +123,7 @@ struct Body {
   }
 };
 
-// Where a register lies.
+// The location of a register.
 struct Location {
   static constexpr int16_t kUnused = -1, kStack = -2;
   int16_t number = kUnused;
@@ -132,8 +133,8 @@ struct Location {
 struct Allocation {
   std::vector<Location> of;
   std::vector<uint32_t> order;   // operations in the order of execution
-  std::vector<uint32_t> starts;  // per block in `placed`: its place in `order`
-  // What is put on the stack while a call runs, by the place of the call in `order`.
+  std::vector<uint32_t> starts;  // per block in `placed`: its position in `order`
+  // Registers saved around a call, by the position of the call in `order`.
   struct Kept {
     uint32_t call;
     Register of;
@@ -141,7 +142,7 @@ struct Allocation {
   };
   std::vector<Kept> kept;
   int64_t frame = 0;
-  uint32_t saved = 0;  // registers that must be as they were: a bit each
+  uint32_t saved = 0;  // callee-saved registers in use: a bit each
 };
 
 Allocation allocate(Body& body);

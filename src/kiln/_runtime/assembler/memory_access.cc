@@ -1,10 +1,10 @@
-// Addresses, loads and stores: also those of lanes under a mask, and of lanes that lie anywhere.
+// Addresses, loads and stores, including masked ones, gathers and scatters.
 #include "function_writer.h"
 
 namespace kiln::assembler {
 namespace {
 
-// Moves of whole vectors, by element so that a mask counts elements.
+// Moves of whole vectors, by element type so that a mask applies to elements.
 Code move_of(int bits, bool is_store) {
   if (bits == 32) return evex(0, k0F, 0, is_store ? 0x11 : 0x10);
   if (bits == 64) return evex(k66, k0F, 1, is_store ? 0x11 : 0x10);
@@ -13,7 +13,7 @@ Code move_of(int bits, bool is_store) {
 
 }  // namespace
 
-// An address so many bytes further on.
+// An address plus an offset in bytes.
 Memory FunctionWriter::moved(Memory at, int64_t by) {
   if (by == 0) return at;
   const int64_t sum = at.displacement + by;
@@ -161,7 +161,7 @@ void FunctionWriter::store() {
   }
 }
 
-// Memory under a mask.
+// Masked memory accesses.
 
 void FunctionWriter::masked_load(std::string_view name, Type type) {
   text_.expect("ptr align ");
@@ -233,7 +233,7 @@ void FunctionWriter::masked_store() {
   }
 }
 
-// Lanes that lie anywhere: eight addresses at a time.
+// Gathers and scatters: eight addresses at a time.
 
 void FunctionWriter::gather(std::string_view name, Type type) {
   const Type pointers = text_.type();
@@ -336,7 +336,7 @@ void FunctionWriter::scatter() {
   }
 }
 
-// The number that one lane adds to an address.
+// The offset that one lane adds to an address.
 Register FunctionWriter::lane_number(const std::vector<Register>& of, int lane) {
   const int lanes = 8, all = static_cast<int>(of.size()) * lanes;
   if (lane >= all) throw NotUnderstood{"a lane that is missing"};
@@ -349,7 +349,7 @@ Register FunctionWriter::lane_number(const std::vector<Register>& of, int lane) 
   return add(op).d;
 }
 
-// Bytes and words, for which there is no instruction: lane by lane, if it is known which.
+// Bytes and words, for which there is no instruction: lane by lane, if the mask is constant.
 std::vector<Register> FunctionWriter::gathered_short(const Value& at, const Type& type,
                                                      const Operand& mask, const Operand& instead) {
   if (mask.kind == Operand::kNamed) throw NotUnderstood{"a gather of short numbers under a mask"};
@@ -410,7 +410,7 @@ void FunctionWriter::scatter_short(const Value& at, const Operand& stored, const
   }
 }
 
-// Memory on the stack, which is there as long as the function runs.
+// Stack allocation, which lasts as long as the function runs.
 void FunctionWriter::allocate_frame(std::string_view name) {
   const bool is_array = text_.take("[");
   int64_t count = 1, align = 1;
@@ -422,7 +422,7 @@ void FunctionWriter::allocate_frame(std::string_view name) {
   if (is_array) text_.expect("]");
   if (text_.take(", i64 ")) count = text_.integer();
   if (text_.take(", align ")) align = text_.integer();
-  // In another block each turn of a loop would get memory of its own.
+  // In any other block, each iteration of a loop would allocate again.
   if (current_ != 0) throw NotUnderstood{"memory on the stack that is made late"};
   const int64_t bytes = type.bits() * type.lanes / 8;
   constexpr int64_t kMost = 1 << 24;

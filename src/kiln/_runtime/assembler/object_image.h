@@ -1,4 +1,4 @@
-// An object that is being made: code, constants, and what refers to what.
+// An object file under construction: code, constants and relocations.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ class ObjectImage {
  public:
   // A reference of four bytes, relative to the end of its instruction.
   struct Reference {
-    uint32_t at, rest;  // where, and how many bytes of the instruction follow
+    uint32_t at, rest;  // position, and how many bytes of the instruction follow
     bool in_pool;
     uint32_t number;
   };
@@ -33,7 +33,7 @@ class ObjectImage {
   // Data of the text; pointers in it are (offset, symbol).
   void define_data(uint32_t number, std::string bytes, uint32_t alignment,
                    std::vector<std::pair<uint32_t, uint32_t>> pointers);
-  // The object as a file. Raises NotUnderstood if a call is too far.
+  // The finished object file. Throws NotUnderstood if a call is out of range.
   std::string file();
 
  private:

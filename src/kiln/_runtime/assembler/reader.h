@@ -1,4 +1,4 @@
-// The text, read from its beginning to its end: types, constants, names.
+// The parser of the text: types, constants, names.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ int bits(Element element);
 inline bool is_float(Element e) { return e == Element::kFloat || e == Element::kDouble; }
 inline bool is_integer(Element e) { return e >= Element::kI1 && e <= Element::kI64; }
 
-// A number or a vector of them. Vectors of one are numbers.
+// A scalar or a vector. One-element vectors are scalars.
 struct Type {
   Element element = Element::kVoid;
   bool is_vector = false;
@@ -43,13 +43,13 @@ struct Type {
   bool is_mask() const { return is_vector && element == Element::kI1; }
 };
 
-// What an instruction is given.
+// The operand of an instruction.
 struct Operand {
   enum Kind : uint8_t { kNamed, kConstant, kLanes, kSymbol };
   Kind kind = kConstant;
   Type type{};
   uint64_t bits = 0;              // of a constant, the same in all lanes
-  std::string_view name{};        // of a value, or symbol
+  std::string_view name{};        // of a value or symbol
   std::vector<uint64_t> lanes{};  // of a constant whose lanes differ
 
   bool is_constant() const { return kind == kConstant; }
@@ -70,21 +70,21 @@ class Reader {
     while (at_ != end_ && *at_ != '\n') ++at_;
     if (at_ != end_) ++at_;
   }
-  // Whether the text goes on with this, which is then read.
+  // Consumes this token if it comes next; tells whether it did.
   bool take(std::string_view text);
   void expect(std::string_view text);
   // Letters, digits, dots and underscores.
   std::string_view word();
-  // A name behind % or @.
+  // A name after % or @.
   std::string_view name();
-  // The text up to a character, which is read too.
+  // The text up to a character, which is consumed too.
   std::string_view until(char c);
   int64_t integer();
   Type type();
   // A type and a constant or value.
   Operand operand() { return operand(type()); }
   Operand operand(Type type);
-  // Ends the line, but for what says nothing about the meaning.
+  // Ends the line, skipping what does not affect the meaning.
   void end_of_instruction();
   [[noreturn]] void fail(std::string_view what) const;
 

@@ -1,4 +1,4 @@
-// Floats to integers as the text wants them: the nearest there is, and 0 for nan.
+// Saturating float-to-integer conversion: the nearest representable integer, and 0 for nan.
 #include "function_writer.h"
 
 namespace kiln::assembler {
@@ -9,7 +9,7 @@ void FunctionWriter::saturated(std::string_view name, Type type, bool is_signed)
     define(name, type, saturated_lanes(x, type, is_signed));
     return;
   }
-  // One number, as the first of a register full.
+  // A scalar, as the first lane of a vector.
   Type from = x.type, to = type;
   from.lanes = to.lanes = from.element == Element::kDouble || type.bits() == 64 ? 2 : 4;
   from.is_vector = to.is_vector = true;
@@ -23,7 +23,7 @@ void FunctionWriter::saturated(std::string_view name, Type type, bool is_signed)
   define(name, type, {add(op).d});
 }
 
-// The same of vectors, to no more than so many bits.
+// The same for vectors, to integers of at most this many bits.
 std::vector<Register> FunctionWriter::saturated_lanes(const Operand& x, Type type, bool is_signed,
                                                       int most_bits) {
   const Type from = x.type;
@@ -37,11 +37,11 @@ std::vector<Register> FunctionWriter::saturated_lanes(const Operand& x, Type typ
   Type wide = type;
   if (size < 32) wide.element = Element::kI32;
   const int prefix = is_double ? k66 : 0;
-  // What is converted first.
+  // The operand of the conversion.
   const Pieces source = pieces_of(from);
   std::vector<Register> floats = read_all(x);
   if (!is_signed) {
-    // The second of both if one is nan.
+    // The second operand if either is nan.
     const Register zero = constant(from, 0);
     for (Register& r : floats) {
       r = vector(evex(prefix, k0F, is_double, 0x5f), source.length, r, zero);
@@ -60,7 +60,7 @@ std::vector<Register> FunctionWriter::saturated_lanes(const Operand& x, Type typ
     const uint64_t limit = is_double ? (is_long ? 0x43e0000000000000 : 0x41e0000000000000)
                            : is_long ? 0x5f000000
                                      : 0x4f000000;
-    // Beyond the greatest, and nan, by masks over all lanes.
+    // Overflow and nan, by masks over all lanes.
     std::vector<Register> above, unordered;
     for (int i = 0; i < source.count; ++i) {
       for (auto* to : {&above, &unordered}) {

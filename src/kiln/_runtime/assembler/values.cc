@@ -1,4 +1,4 @@
-// Values of the text as registers: constants, parts of vectors, masks.
+// Values of the text in registers: constants, parts of vectors, masks.
 #include <cstring>
 
 #include "function_writer.h"
@@ -122,7 +122,7 @@ Register FunctionWriter::lanes(const Operand& operand, int piece) {
     bytes.append(reinterpret_cast<const char*>(&lane),
                  static_cast<size_t>(operand.type.bits() / 8));
   }
-  // What is shorter than a register is filled up, so that whole registers may be read.
+  // Values shorter than a register are padded, so that whole registers may be read.
   if (bytes.size() < 16) bytes.resize(16);
   Op op{};
   op.shape = Shape::kVector;
@@ -181,18 +181,19 @@ std::vector<Register> FunctionWriter::read_all(const Operand& operand) {
   return found;
 }
 
-// Registers as an operand, for what reads operands. It is good until the next one is made.
+// Wraps registers as an operand. Valid until the next one is created.
 Operand FunctionWriter::given(Type type, std::vector<Register> pieces) {
   Operand operand;
   operand.kind = Operand::kNamed;
   operand.type = type;
-  // No name of the text is empty.
+  // No name in the text is empty.
   values_.erase(operand.name);
   define(operand.name, type, std::move(pieces));
   return operand;
 }
 
-// Put an operand where memory may be: constants stay in the object. False if it is in `op.b`.
+// Use an operand in a register-or-memory position: constants stay in the object. False if it is in
+// `op.b`.
 bool FunctionWriter::last(Op& op, const Operand& operand, int piece) {
   const Operand* given = &operand;
   if (operand.kind == Operand::kNamed) {
@@ -219,7 +220,7 @@ bool FunctionWriter::last(Op& op, const Operand& operand, int piece) {
   return true;
 }
 
-// An integer of less than 32 bits, in 32.
+// An integer narrower than 32 bits, extended to 32.
 Register FunctionWriter::extended(const Operand& operand, bool is_signed) {
   const int size = operand.type.bits();
   if (operand.kind == Operand::kConstant && size < 32) {
@@ -306,7 +307,7 @@ Register FunctionWriter::reversed(Code code, int length, Register b, int immedia
   return add(op).d;
 }
 
-// Some bytes of a register, which is of so many; what follows them may be anything.
+// Some bytes of a register of a given size; the bytes after them are undefined.
 Register FunctionWriter::part(Register of, int bytes, int at, int size) {
   if (at == 0) return of;
   if (size == 32) return reversed(evex(k66, k0F3A, 1, 0x3b), 2, of, at / 32);
@@ -324,7 +325,7 @@ Register FunctionWriter::part(Register of, int bytes, int at, int size) {
   return add(op).d;
 }
 
-// Vectors of so many bytes each, two by two, until they have the size that is wanted.
+// Concatenates vectors pairwise until they have the requested size.
 std::vector<Register> FunctionWriter::joined(std::vector<Register> parts, int bytes, int wanted) {
   while (bytes < wanted && parts.size() > 1) {
     std::vector<Register> pairs;
@@ -371,7 +372,7 @@ Register FunctionWriter::combined_mask(uint8_t opcode, Register a, Register b) {
   return add(op).d;
 }
 
-// A mask whose bits beyond so many lanes are zero.
+// A mask with bits beyond the given number of lanes cleared.
 Register FunctionWriter::cleaned(Register mask, int lanes) {
   if (lanes >= 64) return mask;
   if (lanes >= 8) {
@@ -387,7 +388,7 @@ Register FunctionWriter::cleaned(Register mask, int lanes) {
   return shifted_mask(shifted_mask(mask, 64 - lanes, true), 64 - lanes, false);
 }
 
-// So many lanes from one on. Bits beyond them may be set, but for masks of no more lanes.
+// A range of lanes of a mask. Bits beyond them may be set, unless the mask has no more lanes.
 Register FunctionWriter::mask_part(const Operand& mask, int at, int lanes) {
   if (mask.kind != Operand::kNamed) {
     uint64_t bits = 0;
@@ -400,7 +401,7 @@ Register FunctionWriter::mask_part(const Operand& mask, int at, int lanes) {
   return shifted_mask(read(mask, at / 64), at % 64, false);
 }
 
-// Masks of so many lanes each, as one or more of a mask of `all` lanes.
+// Concatenates masks of equal numbers of lanes into one or more masks of `all` lanes.
 std::vector<Register> FunctionWriter::masks_joined(std::vector<Register> parts, int lanes,
                                                    int all) {
   const int wanted = all < 64 ? all : 64;

@@ -1,5 +1,5 @@
-// Arithmetic and comparisons. What each loop computes is said by the NumPy meanings in
-// ops/elementwise.py and ops/edge_semantics.py.
+// Arithmetic and comparisons. The NumPy rules in ops/elementwise.py and ops/edge_semantics.py
+// define what each loop computes.
 #include <cmath>
 
 #include "elements.h"
@@ -7,7 +7,7 @@
 namespace kiln {
 namespace {
 
-// Integers wrap, as on every other engine: they are added without a sign.
+// Integers wrap around, as on every other engine: they are added as unsigned.
 template <typename T>
 T add(T a, T b) {
   return static_cast<T>(Unsigned<T>(a) + Unsigned<T>(b));
@@ -61,7 +61,7 @@ bool greater_equal(T a, T b) {
   return a >= b;
 }
 
-// Truncates; all bits set where b is 0; the one overflow gives the lowest number again.
+// Truncates; all bits set where b is 0; the one overflow yields the lowest number again.
 template <typename T>
 T divide(T a, T b) {
   if (b == 0) return static_cast<T>(-1);
@@ -85,7 +85,7 @@ T power(T x, T y) {
   if constexpr (std::is_signed_v<T>) {
     if (y < 0) return x == 1 ? T(1) : x == -1 ? (y & 1 ? T(-1) : T(1)) : T(0);
   }
-  // At least as wide as int, so that no product overflows a signed type.
+  // At least as wide as unsigned int, so that no product overflows a signed type.
   using Wide = std::common_type_t<Unsigned<T>, unsigned>;
   Wide out = 1, base = static_cast<Unsigned<T>>(x);
   for (auto rest = static_cast<Unsigned<T>>(y); rest != 0; rest >>= 1) {
@@ -95,7 +95,7 @@ T power(T x, T y) {
   return static_cast<T>(out);
 }
 
-// A nan wins, the first if both are; 0 is larger than -0.
+// A nan wins, the first one if both are nan; 0 is greater than -0.
 template <typename T>
 T larger(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -153,7 +153,7 @@ void add_binary(Registry& all, const char* name) {
   all.add(name, {kType<T>, kType<T>, kType<R>}, binary<T, R, of>);
 }
 
-// What operators compute.
+// The operators.
 template <typename T>
 void add_operators(Registry& all) {
   add_binary<T, T, add<T>>(all, "add");
@@ -170,7 +170,7 @@ void add_operators(Registry& all) {
   add_binary<T, bool, greater_equal<T>>(all, "greater_equal");
 }
 
-// What NumPy computes otherwise than kiln, or not at all.
+// Operations that NumPy computes differently from kiln, or not at all.
 template <typename T>
 void add_others(Registry& all) {
   add_binary<T, T, larger<T>>(all, "max");

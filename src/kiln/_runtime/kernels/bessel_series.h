@@ -1,11 +1,11 @@
 // Chebyshev series of exp(-x) I0(x) and exp(-x) I1(x); generated, do not edit.
-// Written by tests/unit/ops/bessel_coefficients.py, which says what of.
+// Written by tests/unit/ops/bessel_coefficients.py, which documents them.
 #pragma once
 
 namespace kiln {
 
 constexpr int kBesselTerms = 23;
-// By order and interval, those between 0, 1, 3, 8 and infinity.
+// By order and interval: [0, 1], [1, 3], [3, 8], [8, infinity].
 // clang-format off
 constexpr double kBessel[2][4][kBesselTerms] = {
     {

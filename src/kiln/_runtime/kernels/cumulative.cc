@@ -1,5 +1,5 @@
-// Cumulative reductions along an axis. What each computes is said by ops/cumulative.py; sums and
-// products of floats are associated otherwise within a vector.
+// Cumulative reductions along an axis. ops/cumulative.py defines what each computes; within a
+// vector, sums and products of floats are associated differently.
 #include <math.h>
 
 #include <type_traits>
@@ -34,7 +34,8 @@ bool at_least(Pair<T> a, Pair<T> b) {
 
 template <typename T>
 constexpr bool kIsInteger = std::is_integral_v<T>;
-// Integers wrap; none is narrower than unsigned, whose product could overflow a promoted int.
+// Integers wrap around; none is narrower than unsigned, because a promoted int product could
+// overflow.
 template <typename T>
 using Wrapping = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
 
@@ -122,7 +123,7 @@ struct LogSumExp {
   }
 };
 
-// What elements are computed as.
+// The type in which elements are computed.
 inline float wide(Half x) { return widen(x); }
 inline float wide(Brain x) { return widen(x); }
 template <typename T>
@@ -143,7 +144,7 @@ constexpr int kVector = 32;
 constexpr int kVector = 16;
 #endif
 
-// Vectors of the processor's width, and their lanes moved by some places.
+// Vectors of the native width, and shifts of their lanes.
 template <typename T>
 struct Lanes {
   static constexpr int kCount = kVector / static_cast<int>(sizeof(T));
@@ -168,7 +169,7 @@ struct Lanes {
     return __builtin_shuffle(v, other, from);
 #endif
   }
-  // Where each lane comes from is computed by the compiler, for the processor has it as a constant.
+  // The shuffle is computed at compile time, because instructions take it as a constant.
   struct Sources {
     Index lanes[kCount];
   };
@@ -187,7 +188,7 @@ struct Lanes {
     for (int l = 0; l < kCount; ++l) all.lanes[l] = reverse ? 0 : kCount - 1;
     return all;
   }
-  // Lane l takes what was `by` before it, or behind it; the identity comes in.
+  // Lane l takes the lane `by` before or after it; the identity is shifted in.
   template <bool reverse, int by>
   static V moved(V v, V identity) {
     static constexpr Sources kSources = sources_of_move<reverse, by>();
@@ -222,7 +223,8 @@ typename Lanes<T>::V scan_lanes(typename Lanes<T>::V v, typename Lanes<T>::V ide
   return v;
 }
 
-// As many elements as fill groups of vectors, from the end if `reverse`. Returns how many.
+// Processes the elements that fill whole groups of vectors, from the end if `reverse`. Returns how
+// many.
 template <typename Op, bool reverse, typename T>
 int64_t scan_vectors(const T* in, T* out, int64_t n, T& carried) {
   using L = Lanes<T>;
@@ -264,7 +266,8 @@ void scan_row(const T* in, T* out, int64_t n) {
   int64_t i = 0;
   W carry = wide(in[reverse ? n - 1 : 0]);
   if constexpr (kHasVectors<Op, T>) {
-    // Sums wrap in vectors of unsigned numbers; extremes compare numbers as they are.
+    // Sums use vectors of unsigned numbers, to wrap around; extremes compare the numbers
+    // themselves.
     constexpr bool wraps =
         kIsInteger<T> && (std::is_same_v<Op, Sum> || std::is_same_v<Op, Product>);
     using U = std::conditional_t<wraps, std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>, T>;
@@ -280,7 +283,7 @@ void scan_row(const T* in, T* out, int64_t n) {
   }
 }
 
-// Some adjacent columns of a (size, inner) matrix: their carries stay in the nearest memory.
+// Some adjacent columns of a (size, inner) matrix: their carries stay in the L1 cache.
 template <typename Op, bool reverse, typename T>
 void scan_columns(const T* in, T* out, Rows rows, int64_t columns) {
   using W = decltype(wide(T()));

@@ -1,4 +1,4 @@
-// Element types as kernels that compiled code calls number them, and rows along an axis.
+// The numbering of element types in kernels that compiled code calls, and rows along an axis.
 //
 // All of it is private to each file that includes it, as is elements.h.
 #pragma once
@@ -29,9 +29,9 @@ enum Element : int64_t {
   kComplex128,
 };
 
-// What a kernel returns: the numbers of native_call.h, and these.
+// The status of a kernel: the numbers of native_call.h, and these.
 enum KernelStatus : int32_t {
-  kUnsupported = 2,  // an element type or a number that the kernel does not take
+  kUnsupported = 2,  // an element type or a number that the kernel does not accept
 };
 
 [[maybe_unused]] constexpr int64_t size_of(int64_t type) {
@@ -70,7 +70,7 @@ class FreshMemory {
   void* data_;
 };
 
-// Narrow floats lie in memory as these; they are computed with as float.
+// The storage types of narrow floats; arithmetic on them is in float.
 struct Half {
   uint16_t bits;
 };
@@ -88,7 +88,8 @@ struct Brain {
 [[maybe_unused]] inline float widen(Half x) {
   const uint32_t sign = static_cast<uint32_t>(x.bits & 0x8000) << 16;
   const uint32_t rest = x.bits & 0x7fff;
-  // The exponent is moved to its place, then made right by a product, which normalizes denormals.
+  // The exponent is shifted into place, then corrected by a multiplication, which normalizes
+  // denormals.
   uint32_t bits = rest << 13;
   float out;
   std::memcpy(&out, &bits, sizeof out);
@@ -129,7 +130,7 @@ struct Brain {
   out.bits = static_cast<uint16_t>(sign | found);
 }
 
-// An array seen as rows along one axis: (outer, size, inner), row r being [r / inner, :, r %
+// A view of an array as rows along one axis: (outer, size, inner), row r being [r / inner, :, r %
 // inner].
 struct Rows {
   int64_t size, inner;
@@ -164,7 +165,7 @@ struct Sixteen {
   char bytes[16];
 };
 
-// Adjacent rows to dense ones, and back. They lie in one block of `inner`.
+// Copies adjacent rows to dense ones, and back. They are in one block of `inner`.
 [[maybe_unused]] inline void gather_rows(const char* from, char* to, int64_t count, Rows rows,
                                          int64_t item) {
   switch (item) {

@@ -1,5 +1,5 @@
-// How loops read, write and walk over elements. All of it is private to each file that includes it:
-// a file is compiled for several levels of the processor, and none may run the code of another.
+// How loops read, write and traverse elements. Everything is private to each file that includes it:
+// a file is compiled for several microarchitecture levels, and none may run the code of another.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 namespace kiln {
 namespace {
 
-// NumPy's characters.
+// NumPy's type characters.
 template <typename T>
 constexpr char kType = 0;
 template <>
@@ -60,7 +60,8 @@ void store(char* p, T value) {
   std::memcpy(p, &value, sizeof value);
 }
 
-// How an element lies in memory. A byte that is neither 0 nor 1 is no bool, but counts as true.
+// The representation of an element in memory. A byte that is neither 0 nor 1 is not a valid bool,
+// but counts as true.
 template <typename T>
 using Stored = typename std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
 template <typename T>
@@ -74,14 +75,14 @@ bool is_aligned(const char* p) {
   return reinterpret_cast<uintptr_t>(p) % alignof(T) == 0;
 }
 
-// Whether a result is written where an operand is not read, and both lie as elements should.
+// Whether a result does not overlap an operand, and both are aligned.
 template <typename T, typename R>
 bool are_apart(const char* a, const char* out, intptr_t n) {
   const intptr_t bytes = sizeof(T), written = sizeof(R);
   return (a + n * bytes <= out || out + n * written <= a) && is_aligned<T>(a) && is_aligned<R>(out);
 }
 
-// Loops read their count first: as far as the compiler knows, a result may be written over it.
+// Loops load their trip count first: as far as the compiler knows, the result may alias it.
 template <typename T, typename R, R (*of)(T)>
 void unary(char** args, const intptr_t* count, const intptr_t* steps, void*) {
   const intptr_t n = *count;

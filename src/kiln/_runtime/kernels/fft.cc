@@ -1,4 +1,4 @@
-// Discrete Fourier transforms over the last axes. What each computes is said by ops/fft.py.
+// Discrete Fourier transforms over the last axes. ops/fft.py defines what each computes.
 #include <new>
 
 #include "../symbols.h"

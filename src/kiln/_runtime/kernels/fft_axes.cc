@@ -11,13 +11,13 @@
 namespace kiln {
 namespace {
 
-// Numbers that a thread transforms at a time, at least.
+// The least numbers that a thread transforms per task.
 constexpr int64_t kSharedWork = 1 << 13;
-// Rows of at least this size are transformed one after another, each by all threads.
+// Rows of at least this size are transformed sequentially, each by all threads.
 constexpr int64_t kLargeRow = 1 << 15;
 constexpr int64_t kFewRows = 3;
 
-// `count` rows, each of which follows the last one after some complex numbers. `in` may be `out`.
+// Transforms `count` rows, a fixed number of complex numbers apart. `in` may be `out`.
 template <typename T>
 void transform_rows(Call* call, const FftPlan<T>& plan, const T* in, int64_t in_next, T* out,
                     int64_t out_next, int64_t count, bool exchange, T scale) {
@@ -53,7 +53,7 @@ void transform_rows(Call* call, const FftPlan<T>& plan, const T* in, int64_t in_
   });
 }
 
-// Columns that do not fit the caches together: each is copied, transformed, and copied back.
+// Columns that do not fit in cache together: each is copied, transformed, and copied back.
 template <typename T>
 void transform_long_columns(const FftPlan<T>& plan, T* data, int64_t columns, int64_t inner,
                             bool exchange, T scale) {
@@ -107,10 +107,11 @@ void transform_columns(Call* call, const FftPlan<T>& plan, T* data, int64_t oute
   });
 }
 
-// Rows of real numbers are transformed some at a time.
+// Rows of real numbers are transformed in batches.
 constexpr int64_t kTogether = 16;
 
-// `body(call, begin, end)` over rows: large ones are each for all threads, others are shared.
+// `body(call, begin, end)` over rows: all threads work on each large row; other rows are
+// distributed.
 template <typename Body>
 void over_rows(Call* call, int64_t count, int64_t size, const Body& body) {
   if (count <= kFewRows && size >= kLargeRow) return body(call, int64_t{0}, count);
@@ -121,8 +122,8 @@ void over_rows(Call* call, int64_t count, int64_t size, const Body& body) {
   });
 }
 
-// From the transform of half as many complex numbers to that of real ones: what even and odd places
-// gave is told apart, and mixed.
+// From the transform of half as many complex numbers to that of real ones: separates the transforms
+// of even and odd elements, and combines them.
 template <typename T>
 void mix_from_real(int64_t half, const T* z, const T* roots, T* to, int64_t begin, int64_t end) {
   for (int64_t k = begin; k < end; ++k) {
@@ -139,7 +140,7 @@ template <typename T>
 void mix_to_real(int64_t half, const T* x, const T* roots, T* z, int64_t begin, int64_t end) {
   for (int64_t k = begin; k < end; ++k) {
     const T *a = x + 2 * k, *b = x + 2 * (half - k), *w = roots + 2 * k;
-    // The imaginary parts of the first and the last number do not count.
+    // The imaginary parts of the first and the last number are ignored.
     const T a_im = k == 0 ? T(0) : a[1], b_im = k == 0 ? T(0) : b[1];
     const T difference_re = a[0] - b[0], difference_im = a_im + b_im;
     const T odd_re = difference_re * w[0] + difference_im * w[1];
@@ -155,7 +156,8 @@ void widen_row(int64_t n, const T* in, T* line) {
   for (int64_t j = 0; j < n; ++j) line[2 * j] = in[j], line[2 * j + 1] = 0;
 }
 
-// The half of a Hermitian row as the whole; the imaginary parts of what mirrors itself do not count.
+// Expands half of a Hermitian row to the whole; imaginary parts of elements that are their own
+// mirror image are ignored.
 template <typename T>
 void mirror_row(int64_t n, const T* x, T* line) {
   line[0] = x[0], line[1] = 0;
@@ -166,14 +168,14 @@ void mirror_row(int64_t n, const T* x, T* line) {
   }
 }
 
-// Whether all that was transformed is finite, by the sum of it.
+// Whether the whole input is finite, judged by its sum.
 template <typename T>
 bool is_finite(const T* sum) {
   return std::isfinite(sum[0]) && std::isfinite(sum[1]);
 }
 
-// The terms of each result that come from numbers that are not finite, added to it; those that are
-// multiplied by 0 are left out. `line` is 0 at all places but these.
+// Adds to each result the terms of non-finite numbers, except those that are multiplied by 0.
+// `line` is 0 everywhere else.
 template <typename T>
 void add_not_finite(int64_t n, const T* line, const std::vector<int64_t>& places, T* out,
                     bool exchange) {
@@ -186,7 +188,7 @@ void add_not_finite(int64_t n, const T* line, const std::vector<int64_t>& places
       const T* w = roots->roots.data() + 2 * (j * k % n);
       if (w[0] != 0) sum_re += re * w[0], sum_im += im * w[0];
       if (w[1] != 0) sum_re -= im * w[1], sum_im += re * w[1];
-      // Nothing changes it any more: so rows of nan take as long as others.
+      // It cannot change any more: so rows of nan take no longer than others.
       if (std::isnan(sum_re) && std::isnan(sum_im)) break;
     }
     out[2 * k + from] += sum_re;
@@ -194,8 +196,9 @@ void add_not_finite(int64_t n, const T* line, const std::vector<int64_t>& places
   }
 }
 
-// A row whose sum is not finite. A plan would mix all its numbers, also where a result has none of
-// those that are not finite, and where only sums overflow. `line` is overwritten, and is not `out`.
+// A row whose sum is not finite. A plan would combine all its numbers, also for results that depend
+// on no non-finite number, or where only sums overflow. `line` is overwritten, and must not be
+// `out`.
 template <typename T>
 void transform_not_finite(Call* call, int64_t n, T* line, T* out, bool exchange, T scale) {
   const int bits = std::ilogb(static_cast<double>(n)) + 2;
@@ -230,8 +233,8 @@ void mend_rows(Call* call, int64_t n, const T* in, T* out, int64_t count, bool e
   });
 }
 
-// An even row is that of half as many complex numbers, if these can be told apart again: if they are
-// finite.
+// An even row is transformed as half as many complex numbers, if the two halves can be separated
+// again: if they are finite.
 template <typename T>
 void from_real(Call* call, int64_t n, const T* in, T* out, int64_t count) {
   const int64_t half = n / 2, kept = half + 1;
@@ -318,7 +321,7 @@ void to_real(Call* call, int64_t n, const T* in, T* out, int64_t count, T scale)
   });
 }
 
-// All axes but the last of `items` arrays, in place.
+// Transforms all axes but the last of `items` arrays, in place.
 template <typename T>
 void transform_others(Call* call, T* data, const int64_t* lengths, int64_t rank, int64_t items,
                       int64_t last, bool exchange, T scale) {

@@ -9,8 +9,8 @@ namespace kiln {
 
 enum FftKind : int64_t { kForward, kInverse, kFromReal, kToReal };  // as in ops/fft.py
 
-// Of complex numbers with parts of type T, by the buffers and numbers of the kernel, on the threads
-// of the call. Memory that runs out is thrown.
+// Transforms complex numbers with parts of type T, given the buffers and numbers of the kernel, on
+// the call's threads. Throws if memory runs out.
 template <typename T>
 void fft_transform(Call* call, void* const* buffers, const int64_t* numbers);
 

@@ -1,6 +1,6 @@
-// Stockham's transform of adjacent columns, real and imaginary parts apart: every loop is over
-// consecutive numbers. The first stage reads what is given and the last writes what is wanted,
-// unless a line of memory belongs to one transform.
+// Stockham's transform of adjacent columns, with real and imaginary parts separate: every loop is
+// over consecutive numbers. The first stage reads the operand and the last writes the result,
+// unless a cache line belongs to a single transform.
 #include "fft_columns.h"
 
 #include "fft_lanes.h"
@@ -12,7 +12,7 @@
 namespace kiln {
 namespace {
 
-// The transforms of a few numbers, in place.
+// Butterflies: the transforms of a few numbers, in place.
 template <typename T, int radix>
 inline void transform(Complex<T>* a) {
   if constexpr (radix == 1) {
@@ -63,9 +63,9 @@ inline void transform(Complex<T>* a) {
   }
 }
 
-// Before and after a stage, numbers are those of `row`, `line` and column `c`.
+// Before and after a stage, numbers are indexed by `row`, `line` and column `c`.
 
-// The scratch memory: of each number its real parts, then its imaginary ones.
+// The scratch memory: the real parts of each number, then its imaginary parts.
 template <typename T>
 struct Planes {
   static constexpr int64_t kLine = 2 * kFftColumns<T>;
@@ -86,7 +86,7 @@ struct Planes {
   }
 };
 
-// What the transform was given.
+// The operand of the transform.
 template <typename T>
 struct Given {
   const FftColumns<T>& all;
@@ -94,7 +94,7 @@ struct Given {
   Complex<T> load(int64_t row, int64_t, int64_t c) const {
     constexpr int64_t kStep = kLanes<T>, kAhead = 2;
     const T* from = all.in + 2 * (row * all.in_step + c);
-    // Far steps are not foreseen by the processor.
+    // The hardware does not prefetch large strides.
     __builtin_prefetch(from + 2 * kAhead * all.in_step);
     __builtin_prefetch(from + 2 * kAhead * all.in_step + kStep);
     if (c + kStep <= all.columns) {
@@ -108,7 +108,7 @@ struct Given {
   }
 };
 
-// A result, as it is wanted.
+// The result of the transform.
 template <typename T>
 inline Complex<T> finished(const FftColumns<T>& all, int64_t row, int64_t c, Complex<T> x) {
   if (all.factors != nullptr) {
@@ -218,11 +218,11 @@ void run(const FftStage<T>& stage, const From& x, const To& y, int64_t lines) {
   }
 }
 
-// Where each column is consecutive in memory: squares of complex numbers are transposed.
+// For columns that are contiguous in memory: blocks of complex numbers are transposed.
 template <typename T>
 void load_rows(const FftColumns<T>& given, const Planes<T>& x) {
   constexpr int64_t kColumns = kFftColumns<T>, kStep = kLanes<T>, kSquare = kStep / 2;
-  const T* from[kColumns];  // columns that are not there are copies of the last
+  const T* from[kColumns];  // missing columns are copies of the last one
   for (int64_t c = 0; c < kColumns; ++c) {
     from[c] = given.in + 2 * (c < given.columns ? c : given.columns - 1) * given.in_column;
   }

@@ -1,31 +1,32 @@
-// Discrete Fourier transforms of adjacent columns: what fft.cc plans and fft_columns.cc computes.
+// Discrete Fourier transforms of adjacent columns: planned by fft_plan.cc, computed by
+// fft_columns.cc.
 #pragma once
 
 #include <cstdint>
 
 namespace kiln {
 
-// A step by one prime factor, or by 1, 4 or 8. What lies before it has been transformed.
+// A stage for one prime factor, or for 1, 4 or 8. Earlier factors have been transformed.
 template <typename T>
 struct FftStage {
   int64_t radix, rest;  // rest: the product of later radices
   const T* twiddles;    // of (rest, radix - 1) complex numbers
-  const T* roots;       // of unity, radix complex numbers; for radices without code of their own
+  const T* roots;       // radix roots of unity; for radices without specialised code
 };
 
-// A line of memory holds one number of each column.
+// A cache line holds one number of each column.
 template <typename T>
 constexpr int64_t kFftColumns = 64 / static_cast<int64_t>(sizeof(T));
 constexpr int64_t kLargestRadix = 61;
 
-// How many numbers of scratch memory a transform needs. The two halves do not begin at the same
-// place of a page: loads would wait for stores that only look like theirs.
+// How many numbers of scratch memory a transform needs. The two halves do not start at the same
+// page offset: loads would wait for stores that falsely alias (4K aliasing).
 template <typename T>
 constexpr int64_t fft_scratch(int64_t size) {
   return 4 * (size + 3) * kFftColumns<T>;
 }
 
-// Up to kFftColumns columns. Steps count complex numbers; one of each pair of steps is 1.
+// Up to kFftColumns columns. Strides count complex numbers; one of each pair of strides is 1.
 template <typename T>
 struct FftColumns {
   const FftStage<T>* stages;
@@ -35,12 +36,10 @@ struct FftColumns {
   T* out;
   int64_t out_step, out_column;
   int64_t out_block;  // from kFftColumns<T> results of a column to the next as many
-  // An inverse transform is that of numbers with real and imaginary parts exchanged, exchanged
-  // again.
+  // An inverse transform is the forward one with real and imaginary parts swapped before and after.
   bool exchange_in, exchange_out;
   T scale;
-  // Null, or what results are multiplied by: (size, 2, kFftColumns<T>), real parts apart from
-  // imaginary ones.
+  // Null, or factors of the results: (size, 2, kFftColumns<T>), real and imaginary parts separate.
   const T* factors;
   T* scratch;  // fft_scratch<T>(size) numbers, aligned to a line
 };

@@ -1,5 +1,5 @@
-// Vectors of complex numbers with real and imaginary parts apart, and how numbers that lie by turns
-// in memory become such. All of it is private to each file that includes it, as is elements.h.
+// Vectors of complex numbers with separate real and imaginary parts, and conversions from
+// interleaved memory. Everything is private to each file that includes it, as in elements.h.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ inline V load(const T* from) {
   return loaded;
 }
 
-// The lanes of two vectors that are given by number, those of the second after those of the first.
+// The lanes of two concatenated vectors with the given indices.
 template <int... lane, typename V>
 inline V picked(V a, V b) {
 #if defined(__clang__)
@@ -54,7 +54,7 @@ inline V picked(V a, V b) {
 #endif
 }
 
-// The lanes of two vectors by turns, `group` lanes at a time: those of their first halves, or
+// Interleaves the lanes of two vectors, `group` lanes at a time: those of their first halves, or
 // second.
 template <int group, int half, typename V, int... lane>
 inline V zipped(V a, V b, std::integer_sequence<int, lane...>) {
@@ -63,7 +63,7 @@ inline V zipped(V a, V b, std::integer_sequence<int, lane...>) {
                  half * (n / 2))...>(a, b);
 }
 
-// Every other lane of two vectors, beginning with the first or the second.
+// Deinterleaves: every other lane of two vectors, starting with the first or the second.
 template <int first, typename V, int... lane>
 inline V unzipped(V a, V b, std::integer_sequence<int, lane...>) {
   return picked<(2 * lane + first)...>(a, b);
@@ -81,20 +81,20 @@ struct Complex {
     return {re * b.re - im * b.im, re * b.im + im * b.re};
   }
   Complex times_i() const { return {-im, re}; }
-  // By a complex number in memory.
+  // Multiplied by a complex number in memory.
   Complex turned(const T* w) const { return {re * w[0] - im * w[1], re * w[1] + im * w[0]}; }
 
-  // Of two vectors of complex numbers, as they lie in memory.
+  // Of two vectors of interleaved complex numbers, as in memory.
   static Complex of(V a, V b, bool exchange) {
     const V even = unzipped<0>(a, b, EachLane<T>()), odd = unzipped<1>(a, b, EachLane<T>());
     return {exchange ? odd : even, exchange ? even : odd};
   }
-  // Half of the numbers, as they lie in memory.
+  // Half of the numbers, interleaved as in memory.
   V first() const { return zipped<1, 0>(re, im, EachLane<T>()); }
   V second() const { return zipped<1, 1>(re, im, EachLane<T>()); }
 };
 
-// A square of complex numbers, as many vectors as each holds of them: rows become columns.
+// Transposes a square block of complex numbers.
 template <typename T>
 inline void transpose(Vector<T>* rows) {
   constexpr int n = kLanes<T> / 2;

@@ -13,14 +13,15 @@
 namespace kiln {
 namespace {
 
-constexpr int64_t kLargestWhole = 4096;  // columns of it fit into the second cache
+constexpr int64_t kLargestWhole = 4096;  // its columns fit in the L2 cache
 constexpr int64_t kSmallestSplit = 64;
-// Numbers that a thread transforms at a time, at least.
+// The least numbers that a thread transforms per task.
 constexpr int64_t kSharedWork = 1 << 13;
 constexpr size_t kMostPlans = 64;
 constexpr size_t kMostBytes = size_t(1) << 28;
 
-// exp(-2 pi i k / n), as products of two of about sqrt(n) numbers with bits to spare.
+// exp(-2 pi i k / n), as products of two factors from tables of about sqrt(n) numbers with extra
+// precision.
 class Roots {
  public:
   explicit Roots(int64_t n) : n_(n) {
@@ -40,7 +41,7 @@ class Roots {
 
   using Wide = std::pair<long double, long double>;
 
-  // Angles of at most an eighth of a turn keep what is small exact.
+  // Angles of at most an eighth of a turn keep small parts exact.
   Wide root(int64_t k) const {
     int64_t eighths = 8 * (k % n_), octant = eighths / n_, rest = eighths % n_;
     if (octant % 2) rest = n_ - rest;
@@ -61,7 +62,7 @@ class Roots {
 std::vector<int64_t> radices(int64_t n) {
   std::vector<int64_t> found;
   if (n == 1) return {1};
-  // Two steps by 4 are less work than one by 8 and one by 2.
+  // Two radix-4 stages are less work than one of radix 8 and one of radix 2.
   while (n % 8 == 0 && n % 32 != 16) found.push_back(8), n /= 8;
   while (n % 4 == 0) found.push_back(4), n /= 4;
   for (int64_t p = 2; p * p <= n; ++p) {
@@ -88,7 +89,7 @@ size_t bytes_of(const FftAllRoots<T>& made) {
   return made.roots.size() * sizeof(T);
 }
 
-// What was made last, by type and size.
+// The latest plans, by type and size.
 template <typename Made>
 class Table {
  public:
@@ -98,7 +99,7 @@ class Table {
       std::lock_guard<std::mutex> lock(mutex_);
       if (auto found = find(size)) return found;
     }
-    // Others may make the same meanwhile; the first is kept.
+    // Other threads may create the same plan meanwhile; the first is kept.
     std::shared_ptr<const Made> made = make();
     std::lock_guard<std::mutex> lock(mutex_);
     if (auto found = find(size)) return found;
@@ -239,7 +240,7 @@ std::shared_ptr<const FftPlan<T>> make_plan(int64_t size) {
   return plan;
 }
 
-// Blocks of columns, on the threads of the call.
+// Blocks of columns, on the call's threads.
 template <typename T>
 void run_blocks(Call* call, const FftColumns<T>& all, int64_t columns, int64_t in_next,
                 int64_t out_next) {
@@ -308,7 +309,7 @@ void fft_row(Call* call, const FftPlan<T>& plan, const T* in, T* out, bool excha
     only.scale = scale;
     return fft_run(only);
   }
-  // Between its two halves a transform lies as the second reads it: block by block.
+  // Between its two halves a transform is stored as the second half reads it: block by block.
   const int64_t rows = plan.rows->size, columns = plan.columns->size;
   const Scratch scratch(2 * static_cast<size_t>(blocks_of<T>(rows) * width * columns) * sizeof(T));
   T* between = fft_numbers<T>(scratch);

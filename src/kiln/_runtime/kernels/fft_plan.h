@@ -1,4 +1,4 @@
-// How a transform of some size is computed; plans are kept.
+// How a transform of a given size is computed; plans are cached.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@
 
 namespace kiln {
 
-// A size by stages of small radices.
+// The factorization of a size into stages of small radices.
 template <typename T>
 struct FftStages {
   int64_t size;
   std::vector<FftStage<T>> stages;
-  std::vector<T> numbers;  // that the stages point to
+  std::vector<T> numbers;  // to which the stages point
 };
 
 template <typename T>
@@ -50,7 +50,7 @@ struct FftAllRoots {
   std::vector<T> roots;
 };
 
-// From a table that keeps those used last. Any thread may call; memory that runs out is thrown.
+// From a table of the most recently used plans. Thread-safe; throws if memory runs out.
 template <typename T>
 std::shared_ptr<const FftPlan<T>> fft_plan(int64_t size);
 template <typename T>
@@ -58,18 +58,17 @@ std::shared_ptr<const FftRealRoots<T>> fft_real_roots(int64_t size);
 template <typename T>
 std::shared_ptr<const FftAllRoots<T>> fft_all_roots(int64_t size);
 
-// The transform of one row, or of its exchanged parts, on the threads of the call; `in` may be
-// `out`.
+// The transform of one row, or with swapped parts, on the call's threads; `in` may be `out`.
 template <typename T>
 void fft_row(Call* call, const FftPlan<T>& plan, const T* in, T* out, bool exchange, T scale);
 
-// Thrown where a transform ends before it is done: what its kernel returns.
+// Thrown to abort a transform: holds the status that its kernel returns.
 struct FftStop {
   int32_t status;
 };
 
-// Run `body(begin, end)` over 0..count, `grain` at a time, on the threads of the call. Memory that
-// runs out within it, and interrupts of the call, are thrown as an `FftStop`.
+// Run `body(begin, end)` over 0..count, `grain` at a time, on the call's threads. If memory runs
+// out inside it, or the call is interrupted, an `FftStop` is thrown.
 template <typename Body>
 void fft_shared(Call* call, int64_t count, int64_t grain, const Body& body) {
   const int32_t status = over_blocks(call, count, grain, [&](int64_t begin, int64_t end) {
@@ -91,7 +90,7 @@ T* fft_numbers(const Scratch& scratch) {
   return reinterpret_cast<T*>(scratch.bytes());
 }
 
-// A transform of up to kFftColumns columns, but for where they lie.
+// A transform of up to kFftColumns columns, without their addresses.
 template <typename T>
 FftColumns<T> fft_columns(const FftStages<T>& stages, T* scratch) {
   FftColumns<T> given{};
@@ -103,7 +102,7 @@ FftColumns<T> fft_columns(const FftStages<T>& stages, T* scratch) {
   return given;
 }
 
-// The code of the processor's level.
+// The code of the host CPU's microarchitecture level.
 template <typename T>
 void fft_run(const FftColumns<T>& given);
 

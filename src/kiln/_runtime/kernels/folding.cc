@@ -1,5 +1,5 @@
-// Sums and products along an axis whose order depends on the length of the axis alone: neither on
-// how many there are nor on how they lie. The option `batch_invariant` asks for them.
+// Sums and products along an axis whose order depends only on the length of the axis: neither on
+// how many there are nor on their memory layout. The option `batch_invariant` requests them.
 #include "element_types.h"
 #include "leveled.h"
 
@@ -10,7 +10,7 @@ namespace {
 // half, then the parts, one after the other.
 constexpr int64_t kLanes = 16;
 constexpr int64_t kPart = 4096;
-// Columns that are reduced at a time.
+// Columns that are reduced together.
 constexpr int64_t kColumns = 16;
 
 struct Add {
@@ -31,8 +31,8 @@ struct Multiply {
   }
 };
 
-// Reduces `columns` columns of `size` terms, whose rows are `inner` apart. With one column its terms
-// are next to each other, and the lanes are those of a vector; with more, the columns are.
+// Reduces `columns` columns of `size` terms, with row stride `inner`. A single column is
+// contiguous, and its terms fill the vector lanes; otherwise the columns do.
 template <typename Op, typename T, int64_t columns>
 void fold(const T* in, T* out, int64_t size, int64_t inner) {
   T total[columns];

@@ -1,5 +1,5 @@
-// sin, cos and tan of arguments that emitted code does not reduce itself: in place, all of the
-// numbers that it holds in a vector.
+// sin, cos and tan of arguments that generated code does not reduce itself: in place, for all lanes
+// of a vector.
 #include <math.h>
 #include <stdint.h>
 
@@ -10,8 +10,8 @@ namespace {
 
 enum Function { kSin, kCos, kTan };
 
-// Multiples of pi / 2 up to here are reduced by two products: what those leave is exact enough for
-// 32 bits.
+// Up to this multiple of pi / 2, reduction uses two products: the remainder is exact enough for 32
+// bits.
 constexpr double kReducible = 1 << 30;
 constexpr double kHalfPi = 1.57079632679489662, kHalfPiRest = 6.12323399573676604e-17;
 
@@ -51,7 +51,7 @@ Reduced reduced(double x) {
   uint64_t raw;
   __builtin_memcpy(&raw, &x, sizeof raw);
   const uint64_t mantissa = (raw & ((1ULL << 52) - 1)) | (1ULL << 52);
-  // Bits above weight 4 would add whole turns: the first word has two bits before the point.
+  // Bits above weight 4 would add whole turns: the first word has two bits before the binary point.
   const int start = static_cast<int>(raw >> 52 & 0x7FF) - (1023 + 52) + 62;
   const int shift = start & 63;
   uint64_t words[3];
@@ -65,7 +65,7 @@ Reduced reduced(double x) {
   const uint64_t high = product >> 64, middle = product;
   const uint64_t quarter = (high + (1ULL << 61)) >> 62;
   const int64_t fraction = static_cast<int64_t>(high - (quarter << 62));
-  // What a double holds of the fraction, and the 64 bits after it.
+  // The leading bits of the fraction as a double, and the 64 bits after them.
   const int64_t main = fraction & -(1 << 10);
   const double below = static_cast<double>(fraction & ((1 << 10) - 1)) * 0x1p-62 +
                        static_cast<double>(middle >> 11) * 0x1p-115;

@@ -1,8 +1,8 @@
-// Kernels that are compiled once for each level of the processor; leveled.cc names the best of
-// each.
+// Kernels that are compiled once per microarchitecture level; leveled.cc selects the best of each.
 //
-// The files that define them include nothing of the standard library but its C headers and types: a
-// template that two levels instantiate is linked once, possibly from a level that is too new.
+// The files that define them include only C headers and types of the standard library: a template
+// that two levels instantiate is linked once, possibly from a level that the host CPU does not
+// support.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ KILN_DECLARE_KERNEL(cumulative)
 KILN_DECLARE_KERNEL(folded)
 KILN_DECLARE_KERNEL(top_k)
 
-// Elementary functions of the numbers of a vector, in place.
+// Elementary functions of the lanes of a vector, in place.
 #define KILN_DECLARE_FUNCTIONS(level)     \
   namespace level {                       \
   void sin_f32(float* x, int64_t count);  \

@@ -1,5 +1,5 @@
-// Loops that move, convert, choose and search elements. What each computes is said by the NumPy
-// meanings in ops/.
+// Loops that move, convert, select and search elements. The NumPy rules in ops/ define what each
+// computes.
 #include <limits>
 
 #include "elements.h"
@@ -26,7 +26,7 @@ U convert(T x) {
   }
 }
 
-// Moves elements of one size, whatever they are.
+// Moves elements of one size, of any type.
 template <typename T>
 void copy(char** args, const intptr_t* count, const intptr_t* steps, void*) {
   const intptr_t n = *count;
@@ -52,7 +52,7 @@ void select(char** args, const intptr_t* count, const intptr_t* steps, void*) {
   }
 }
 
-// The whole count is one result: where the extreme is first met; a nan comes before all.
+// The whole count gives one result: the first index of the extreme; a nan precedes all numbers.
 template <typename T, typename I, bool largest>
 void position(char** args, const intptr_t* count, const intptr_t* steps, void*) {
   const intptr_t n = *count;
@@ -93,7 +93,7 @@ void add_each(Registry& all) {
   (add_positions<T, int64_t>(all), ...);
 }
 
-// Types of one size are moved alike.
+// Types of the same size are moved by the same loop.
 template <typename T>
 void add_moves(Registry& all, std::initializer_list<char> types) {
   for (char type : types) {

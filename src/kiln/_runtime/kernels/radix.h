@@ -32,7 +32,7 @@ void insertion_sort(E* a, int64_t n) {
   }
 }
 
-// From the lowest digit to the highest; digits that are equal everywhere are passed over.
+// From the lowest digit to the highest; digits that are equal everywhere are skipped.
 template <int digit, typename E>
 E* radix_sort(E* a, E* b, int64_t n, int bits) {
   using Key = decltype(a->key);

@@ -18,7 +18,7 @@ KILN_DECLARE_FAMILIES(v3)
 KILN_DECLARE_FAMILIES(v4)
 #endif
 
-// Not above what KILN_TARGET names, which is read once.
+// At most the level that KILN_TARGET names, which is read once.
 int processor_level() {
 #ifdef KILN_X86_64
   static const int level = [] {

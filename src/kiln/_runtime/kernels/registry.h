@@ -1,5 +1,6 @@
 // Loops over strided operands, and the one place where they are found by name. Each family of loops
-// is compiled once for each level of the processor; the registry holds the best that it can run.
+// is compiled once per microarchitecture level; the registry holds the best that the host CPU can
+// run.
 #pragma once
 
 #include <cstdint>
@@ -7,22 +8,21 @@
 
 namespace kiln {
 
-// The form of NumPy's loops: pointers of operands and results, a count, bytes from one element to
-// the next.
+// The signature of NumPy's loops: pointers to operands and results, a count, strides in bytes.
 using StridedLoop = void (*)(char** args, const intptr_t* count, const intptr_t* steps, void* data);
 
-// The level of x86-64 whose loops run here: 2, 3 or 4; 0 on another processor.
+// The x86-64 microarchitecture level whose loops run here: 2, 3 or 4; 0 on other architectures.
 int processor_level();
 
-// What families add their loops to. Its code is that of the lowest level, as of all that levels
-// share: nothing here may be inline.
+// The table to which families add their loops. Like all code that levels share, it is compiled for
+// the lowest level: nothing here may be inline.
 class Registry {
  public:
   // Types are NumPy's characters, of the operands and the result.
   void add(const char* name, std::initializer_list<char> types, StridedLoop loop);
   StridedLoop find(const char* name, const char* types) const;
 
-  // The loops for this processor.
+  // The loops for the host CPU.
   static const Registry& here();
 
  private:

@@ -1,12 +1,13 @@
-// The largest elements along an axis. Their order is that of ops/sorting.py: of bits, so that 0 is
-// above -0 and a nan is above infinity or, with its sign set, below all; ties by the lower index.
+// The largest elements along an axis. The order is that of ops/sorting.py: by bits, so that 0 is
+// above -0 and a nan is above infinity or, with its sign bit set, below everything; ties go to the
+// lower index.
 #include "element_types.h"
 #include "leveled.h"
 
 namespace kiln {
 namespace {
 
-// A signed number in the order of the bits: comparing vectors of them takes one instruction.
+// A signed key in the same order: comparing vectors of them takes one instruction.
 template <typename S, typename Bits>
 S order_of(Bits bits, bool is_float, Bits flip) {
   if (!is_float) return static_cast<S>(static_cast<Bits>(bits ^ flip));
@@ -62,7 +63,7 @@ void heap_sort(Candidate<S>* a, int64_t n) {
   }
 }
 
-// Parts a range around the median of three; returns how many lie in the first part.
+// Partitions a range around the median of three; returns the size of the first part.
 template <typename S>
 int64_t partition(Candidate<S>* a, int64_t n) {
   Candidate<S>&first = a[0], &middle = a[n / 2], &last = a[n - 1];
@@ -81,7 +82,7 @@ int64_t partition(Candidate<S>* a, int64_t n) {
   }
 }
 
-// Sorts the first k of n candidates into place; none precedes them of those after.
+// Sorts the first k of n candidates into place; none of the others precedes them.
 template <typename S>
 void sort_first(Candidate<S>* a, int64_t n, int64_t k, bool whole, int depth) {
   while (n > 24) {
@@ -114,7 +115,7 @@ struct Selection {
 
 constexpr int64_t kBlock = 64;
 
-// Keeps those that may be among the first k; an element that is not above the k-th so far is not.
+// Keeps the candidates for the first k; an element not above the k-th so far is none.
 template <typename S, typename Bits>
 void select_row(const Selection& wanted, const char* in, char* values, int32_t* indices,
                 Candidate<S>* kept, int64_t room) {
@@ -176,7 +177,7 @@ SelectRow row_selector(int64_t item) {
 
 namespace KILN_LEVEL {
 
-// top_k. Buffers: operand, values, int32 indices; no result over the operand.
+// top_k. Buffers: operand, values, int32 indices; no result overlaps the operand.
 // Numbers: first row, rows, size of the axis, inner, k, type.
 int32_t top_k(Call*, void* const* buffers, const int64_t* numbers) {
   const int64_t first = numbers[0], count = numbers[1], k = numbers[4], type = numbers[5];
@@ -188,7 +189,7 @@ int32_t top_k(Call*, void* const* buffers, const int64_t* numbers) {
   const bool is_unsigned = type == kBool || (type >= kUint8 && type <= kUint64);
   const Selection wanted{rows.size, k, is_float,
                          is_unsigned ? uint64_t(1) << (8 * item - 1) : uint64_t(0)};
-  // With much room the candidates are rarely sorted; with all of it, once.
+  // With much room the candidates are rarely sorted; with room for all, once.
   int64_t room = 2 * k + 4 * kBlock;
   if (room > rows.size / 2) room = rows.size + kBlock;
   const int64_t together = rows.inner == 1 ? 1 : 16;

@@ -14,7 +14,7 @@
 namespace kiln {
 namespace {
 
-// How the bits of an element become a key of the same order.
+// Maps the bits of an element to a key with the same order.
 template <typename U>
 struct Integers {
   using Bits = U;
@@ -44,7 +44,7 @@ struct Floats {
   U bits(U key) const {
     return static_cast<U>(key ^ (static_cast<U>((key >> kLast) - U(1)) | kSign));
   }
-  // Of an element that is no negative zero: without a branch, so that loops become vectors.
+  // For an element that is not negative zero: branch-free, so that loops vectorize.
   U plain_key(U bits) const {
     return static_cast<U>(bits ^ (static_cast<U>(U(0) - (bits >> kLast)) | kSign));
   }
@@ -87,7 +87,7 @@ void store(char* p, int64_t i, T value) {
   std::memcpy(p + i * static_cast<int64_t>(sizeof(T)), &value, sizeof value);
 }
 
-// Whether nans or negative zeros must be looked after.
+// Whether nans or negative zeros need special treatment.
 template <typename Order>
 bool has_specials(const char* in, int64_t n) {
   using Bits = typename Order::Bits;
@@ -112,8 +112,8 @@ const VectorSorts& vector_sorts() {
 #endif
 }
 
-// Keys alone, by vectors, as `sort_by_key` does. Many are split until there is work for all
-// threads.
+// Sorts keys without payload, with vectors, as `sort_by_key` does. Large inputs are partitioned
+// until there is work for all threads.
 template <typename Key>
 int32_t sort_by_vectors(Call* call, const VectorSort<Key>& code, Key* a, Key* b, int64_t n) {
   constexpr int64_t kLeast = 1 << 15, kTasks = 16;
@@ -131,7 +131,7 @@ int32_t sort_by_vectors(Call* call, const VectorSort<Key>& code, Key* a, Key* b,
     Key *from = (piece.is_moved ? b : a) + piece.begin,
         *to = (piece.is_moved ? a : b) + piece.begin;
     const int64_t less = code.split(from, to, piece.size);
-    if (less == 0) {  // nothing gained; what was moved is dropped
+    if (less == 0) {  // no progress: the partition is discarded
       ++i;
       continue;
     }
@@ -148,7 +148,7 @@ int32_t sort_by_vectors(Call* call, const VectorSort<Key>& code, Key* a, Key* b,
   });
 }
 
-// Sets where the sorted elements are, unless it fails.
+// Sets the address of the sorted elements, unless it fails.
 template <typename E>
 int32_t sort_keys(Call* call, E* a, E* b, int64_t n, int bits, const E** sorted) {
   using Key = decltype(a->key);
@@ -165,7 +165,7 @@ int32_t sort_keys(Call* call, E* a, E* b, int64_t n, int bits, const E** sorted)
   return kDone;
 }
 
-// One row by one key. A payload is void, or bits that move along, or where the element was.
+// Sorts one row by one key. A payload is void, or bits that move along, or the element's position.
 template <typename Payload, bool is_position, typename Order>
 [[nodiscard]] int32_t sort_row(Call* call, Order order, const char* in, char* out,
                                const char* payload, char* moved, int64_t n, char* scratch) {
@@ -200,7 +200,7 @@ template <typename Payload, bool is_position, typename Order>
   }
   const E* sorted;
   if (int32_t status = sort_keys(call, a, b, count, kBits, &sorted); status != kDone) return status;
-  int64_t zero = 0;  // zeros keep their order: their signs are read again
+  int64_t zero = 0;  // zeros keep their order: their signs are reloaded
   for (int64_t i = 0; i < n; ++i) {
     const E& next = i < count ? sorted[i] : b[n - 1 - (i - count)];
     Bits bits = static_cast<Bits>(next.key);
@@ -217,7 +217,7 @@ template <typename Payload, bool is_position, typename Order>
   return kDone;
 }
 
-// A further key, or the only one of several operands: puts positions in order.
+// A secondary key, or the only one of several operands: sorts positions.
 struct Key {
   const char* data;
   int64_t step, type;  // step: in elements, 2 for parts of complex numbers
@@ -230,7 +230,7 @@ void order_positions(Order order, const Key& key, Position* positions, int64_t n
   E* a = reinterpret_cast<E*>(scratch);
   for (int64_t i = 0; i < n; ++i) {
     const Bits bits = load<Bits>(key.data, static_cast<int64_t>(positions[i]) * key.step);
-    // No other element has the key of nan.
+    // Only nan has this key.
     const Bits mapped = Order::is_nan(bits) ? static_cast<Bits>(~Bits(0)) : order.key(bits);
     a[i] = {mapped, positions[i]};
   }
@@ -256,7 +256,7 @@ void permute(const char* in, char* out, const Position* positions, int64_t n, in
   }
 }
 
-// What a call sorts, row after row.
+// What a call sorts, row by row.
 struct Sorter {
   Call* call;
   int64_t size, operands, keys;
@@ -320,8 +320,8 @@ struct Sorter {
   }
 };
 
-// What sorting needs for each element: keys with payloads twice, and positions. Fresh memory costs
-// as much as a pass over it.
+// The workspace per element: keys with payloads twice, and positions. Fresh memory costs as much as
+// a pass over it.
 int64_t bytes_to_sort(int64_t operands, int64_t keys, const int64_t* types) {
   int64_t key = 4;
   for (int64_t k = 0; k < keys; ++k) {
@@ -333,7 +333,7 @@ int64_t bytes_to_sort(int64_t operands, int64_t keys, const int64_t* types) {
   return one && size_of(types[1]) == 8 ? 32 : 40;
 }
 
-// sort. Buffers: the operands, then as many results, none over an operand.
+// sort. Buffers: the operands, then as many results, none overlapping an operand.
 // Numbers: first row, rows, size of the axis, inner, operands, keys, the type of each operand.
 int32_t sort(Call* call, void* const* buffers, const int64_t* numbers) {
   const int64_t first = numbers[0], count = numbers[1], operands = numbers[4], keys = numbers[5];
@@ -347,7 +347,7 @@ int32_t sort(Call* call, void* const* buffers, const int64_t* numbers) {
     width += size_of(types[k]);
   }
   if (count <= 0 || rows.size == 0) return kDone;
-  // Rows that are not dense are copied, several at a time: a line of memory holds several.
+  // Strided rows are copied, several at a time: a cache line holds several.
   const int64_t most = rows.inner == 1 ? 0 : std::clamp<int64_t>((1 << 18) / rows.size, 1, 16);
   const int64_t per_element = bytes_to_sort(operands, keys, types);
   const Scratch scratch(static_cast<size_t>(rows.size * (per_element + 2 * most * width)));

@@ -1,5 +1,5 @@
-// Gamma, zeta and Bessel functions, element by element, computed in 64 bits. What each computes is
-// said by ops/special.py.
+// Gamma, zeta and Bessel functions, element by element, computed in 64 bits. ops/special.py defines
+// what each computes.
 #include <cmath>
 #include <limits>
 #include <type_traits>
@@ -18,18 +18,17 @@ constexpr double kPi = 3.14159265358979323846;
 
 double log_gamma(double x) {
   if (std::isinf(x)) return kInfinity;
-  int sign;  // std::lgamma would write it to a variable that threads share
+  int sign;  // std::lgamma would write it to a global variable
   return lgamma_r(x, &sign);
 }
 
-// From here on, the asymptotic series of digamma reaches full precision; that of zeta, from s
-// further.
+// From here on the asymptotic series of digamma has full precision; that of zeta from here plus s.
 constexpr double kAsymptotic = 10.0;
 // Bernoulli numbers B(2n) / 2n.
 constexpr double kDigammaTerms[] = {1.0 / 12,  -1.0 / 120,     1.0 / 252, -1.0 / 240,
                                     1.0 / 132, -691.0 / 32760, 1.0 / 12,  -3617.0 / 8160};
 
-// Around the positive root every part is a multiple of the distance to it: nothing cancels.
+// Near the positive root every term is a multiple of the distance to it: no cancellation.
 double digamma_near_root(double x) {
   constexpr double kRoot = 1.4616321449683622, kRootRest = 9.549995429965697e-17;
   const double distance = x - kRoot - kRootRest;
@@ -104,7 +103,7 @@ double zeta(double s, double q) {
   if (s != s) return kNan;
   if (q > 0) return std::isinf(q) ? 0 : zeta_right(s, q);
   if (s != std::floor(s)) return kNan;
-  // The terms left of 0 are a difference of two such functions of their absolute values.
+  // Terms left of 0 are the difference of two such functions of their absolute values.
   const double rest = q - std::floor(q);
   const double right = zeta_right(s, rest), mirrored = zeta_right(s, 1 - rest);
   const double beyond = zeta_right(s, 1 - q);
@@ -123,7 +122,7 @@ template <int order>
 double scaled_bessel(double given) {
   const double x = std::fabs(given);
   int piece = 3;
-  double t, factor = 1;  // the interval as [-1, 1]
+  double t, factor = 1;  // the interval mapped to [-1, 1]
   if (x < 1) {
     piece = 0, t = 2 * (x - 0.5);
     if (order == 1) factor = x;

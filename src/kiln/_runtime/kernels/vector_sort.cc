@@ -1,9 +1,9 @@
-// Quicksort of keys: partitions by vectors from one buffer to the other, and a network of
-// comparisons in registers for what is left. Equal keys are the same, so that no order is lost.
+// Quicksort of keys: vectorized partitions from one buffer to the other, and a sorting network in
+// registers for small remainders. Equal keys are identical, so stability does not matter.
 #include "vector_sort.h"
 
 #ifdef __AVX512F__
-// GCC 12 warns of its own header, wherever its functions are inlined.
+// GCC 12 warns about its own header wherever its functions are inlined.
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include <immintrin.h>
@@ -87,14 +87,14 @@ constexpr std::integer_sequence<int, (lane ^ with)...> partners(
   return {};
 }
 
-// Lanes that keep the larger of two: those of the upper half of 2^k lanes, where `with` has k bits.
+// The lanes that keep the larger of two: the upper half of each 2^k lanes, if `with` has k bits.
 template <int with, int... lane>
 constexpr unsigned upper(std::integer_sequence<int, lane...>) {
   constexpr int kHigh = with >= 8 ? 8 : with >= 4 ? 4 : with >= 2 ? 2 : 1;
   return (((lane & kHigh) != 0 ? 1u << lane : 0u) | ...);
 }
 
-// Compares each lane with that whose number differs by the bits of `with`.
+// Compares each lane with the one whose index differs in the bits of `with`.
 template <typename Key, int with>
 inline __m512i compared(__m512i v) {
   using L = Lanes<Key>;
@@ -103,7 +103,7 @@ inline __m512i compared(__m512i v) {
                  other);
 }
 
-// Vectors that first fall, then rise, or the other way round, become ordered.
+// Bitonic merge: sorts vectors that first fall, then rise, or vice versa.
 template <typename Key>
 inline __m512i merged(__m512i v) {
   if constexpr (Lanes<Key>::kCount == 16) v = compared<Key, 8>(v);
@@ -138,7 +138,7 @@ void sort_vectors(const Key* from, int64_t n, Key* to) {
   for (int width = 1; width < count; width *= 2) {
 #pragma GCC unroll 8
     for (int base = 0; base < count; base += 2 * width) {
-      // The larger of two go to the second half backwards, which does not matter to what follows.
+      // The larger of two go to the second half in reverse, which the next steps do not mind.
       __m512i other[count / 2 > 0 ? count / 2 : 1];
 #pragma GCC unroll 8
       for (int i = 0; i < width; ++i) {
@@ -184,7 +184,7 @@ void sort_few(const Key* from, int64_t n, Key* to) {
   sort_vectors<Key, kMostVectors>(from, n, to);
 }
 
-// Writes what is less than the pivot to the beginning of b, and the rest to its end.
+// Writes the keys less than the pivot to the beginning of b, and the others to its end.
 template <typename Key>
 int64_t partition(const Key* a, int64_t n, Key pivot, Key* b) {
   using L = Lanes<Key>;
@@ -195,7 +195,7 @@ int64_t partition(const Key* a, int64_t n, Key pivot, Key* b) {
     const __m512i v = L::load(a + i);
     const Mask<Key> less = L::less(v, middle);
     const int count = __builtin_popcount(less), rest = L::kCount - count;
-    // There is still room for all of them before `high`.
+    // There is still room for a whole vector before `high`.
     L::store(low, L::gathered(less, v));
     low += count;
     high -= rest;
@@ -218,7 +218,7 @@ Key median(const Key* a, int64_t n) {
   return sample[kSample / 2];
 }
 
-// What is left where pivots were bad many times.
+// The fallback after many bad pivots.
 template <typename Key>
 void heap_sort(Key* a, int64_t n) {
   for (int64_t last = n - 1, first = n / 2; last > 0;) {
@@ -251,7 +251,7 @@ void quicksort(Key* a, Key* b, int64_t n, Key* out, int depth) {
     if (less > 0) {
       quicksort(b, a, less, out == a ? a : b, depth);
     } else {
-      // The pivot is the least: whatever equals it is in its place.
+      // The pivot is the minimum: keys equal to it are in place.
       less = pivot == static_cast<Key>(~Key(0)) ? n : partition<Key>(a, n, pivot + 1, b);
       for (int64_t i = 0; i < less; ++i) out[i] = pivot;
     }

@@ -1,4 +1,4 @@
-// Sorting of keys by vectors, where the processor can gather the lanes that a comparison chose.
+// Vectorized sorting of keys, on CPUs that can compress the lanes selected by a mask.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@ struct VectorSort {
   // Sorts a[0..n), with b as scratch, into `out`, which is a or b.
   void (*sort)(Key* a, Key* b, int64_t n, Key* out);
   // Writes the smaller elements of a to the beginning of b, the others after them; returns how many
-  // are smaller. No element is if there is nothing to gain.
+  // are smaller. Returns 0 if the partition makes no progress.
   int64_t (*split)(const Key* a, Key* b, int64_t n);
 };
 
-// All null where there are no such vectors.
+// All null if the CPU has no such instructions.
 struct VectorSorts {
   VectorSort<uint32_t> of_32;
   VectorSort<uint64_t> of_64;

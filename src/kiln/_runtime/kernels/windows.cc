@@ -1,5 +1,5 @@
-// Reductions of sliding windows. What each computes is said by ops/window.py and
-// ops/window_geometry.py.
+// Reductions of sliding windows. ops/window.py and ops/window_geometry.py define what each
+// computes.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kMostAxes = 16;
 
-// How windows slide along one axis, as numbers give it.
+// How windows slide along one axis, from the kernel's numbers.
 struct Axis {
   int64_t size, count, window, stride, low, base_dilation, dilation;
 
@@ -46,7 +46,7 @@ struct Geometry {
     for (int64_t a = 0; a < rank; ++a) product *= axes[a].size;
     return product;
   }
-  // Of windows, each along the last axis.
+  // Rows of windows, each along the last axis.
   int64_t lines() const {
     int64_t product = 1;
     for (int64_t a = 0; a < rank - 1; ++a) product *= axes[a].count;
@@ -141,8 +141,8 @@ struct Sum {
     return {a.real + b.real, a.imag + b.imag};
   }
 };
-// The value is nan where an element is; the winner is the first of equal numbers, and what follows
-// a nan wins over it, for it is not less.
+// The value is nan if an element is; the winner is the first of equal numbers, and the element
+// after a nan wins over it, because it is not less.
 struct Larger {
   template <typename W>
   static W identity() {
@@ -172,7 +172,8 @@ struct Smaller {
   }
 };
 
-// Visits the windows along an axis whose element `k` is inside, with its place: no test within.
+// Visits the windows along an axis whose element `k` is in bounds, with its position: no test
+// inside the loop.
 template <typename Visit>
 void visit_inside(const Axis& axis, int64_t k, Visit visit) {
   if (axis.base_dilation != 1) {
@@ -192,8 +193,8 @@ void visit_inside(const Axis& axis, int64_t k, Visit visit) {
   }
 }
 
-// Visits the lines of windows (all along the last axis) from `first` on, and for each line the
-// lines of elements that it covers, -1 for those of padding and holes.
+// Visits the lines of windows (along the last axis) from `first` on, and for each the lines of
+// elements that it covers, with -1 for padding and holes.
 template <typename Begin, typename Cover, typename End>
 void visit_lines(const Geometry& all, int64_t first, int64_t lines, Begin begin, Cover cover,
                  End end) {
@@ -279,7 +280,7 @@ int32_t reduce_as(void* const* buffers, const int64_t* numbers) {
 
 constexpr bool is_bad(const int64_t* numbers) { return numbers[4] < 1 || numbers[4] > kMostAxes; }
 
-// reduce_window. Buffers: operand, result; not the same.
+// reduce_window. Buffers: operand, result; not overlapping.
 // Numbers: first row, rows (a row is all windows along the last axis), type, operation (sum,
 // largest, smallest), axes, and for each axis: size, windows, window, stride, padding below, base
 // dilation, window dilation.
@@ -297,7 +298,7 @@ int32_t reduce_window(Call*, void* const* buffers, const int64_t* numbers) {
   }
 }
 
-// Calls back with each window's number and its winner's place, which is -1 where no element is.
+// Calls back with each window's number and the position of its winner, or -1 if it has no element.
 template <typename Op, typename Visit>
 int32_t visit_winners(const Geometry& all, int64_t type, const void* data, int64_t first,
                       int64_t lines, Visit visit) {
@@ -342,9 +343,9 @@ void move_winners(const char* from, char* to, int64_t window, int64_t place) {
   std::memcpy(to + window * static_cast<int64_t>(sizeof(T)), &value, sizeof value);
 }
 
-// select_and_gather_add. Buffers: what is read, what decides, result.
-// Numbers: first row, rows (as reduce_window has them), type of what decides, choice (largest 1,
-// smallest 2), axes, those of reduce_window for each axis, type of what is read.
+// select_and_gather_add. Buffers: the source, the operand that decides, result.
+// Numbers: first row, rows (as reduce_window has them), type of the operand that decides, choice
+// (largest 1, smallest 2), axes, those of reduce_window for each axis, type of the source.
 int32_t select_and_gather_add(Call*, void* const* buffers, const int64_t* numbers) {
   if (is_bad(numbers)) return kUnsupported;
   const Geometry all(numbers);
@@ -366,9 +367,9 @@ int32_t select_and_gather_add(Call*, void* const* buffers, const int64_t* number
              : visit_winners<Smaller>(all, numbers[2], buffers[1], numbers[0], numbers[1], visit);
 }
 
-// select_and_scatter_add. Buffers: what is added, what decides, result.
-// Numbers: those of select_and_gather_add, the last being the type of what is added; all rows at
-// once, for windows may share a winner.
+// select_and_scatter_add. Buffers: the source, the operand that decides, result.
+// Numbers: those of select_and_gather_add, the last being the type of the source; all rows at once,
+// because windows may share a winner.
 int32_t select_and_scatter_add(Call*, void* const* buffers, const int64_t* numbers) {
   if (is_bad(numbers) || numbers[0] != 0) return kUnsupported;
   const Geometry all(numbers);
@@ -380,7 +381,7 @@ int32_t select_and_scatter_add(Call*, void* const* buffers, const int64_t* numbe
     const T* source = static_cast<const T*>(buffers[0]);
     T* out = static_cast<T*>(buffers[2]);
     const int64_t elements = all.elements();
-    std::unique_ptr<W[]> apart;  // narrow floats are added up as float
+    std::unique_ptr<W[]> apart;  // narrow floats are accumulated as float
     W* sums;
     if constexpr (std::is_same_v<W, T>) {
       sums = out;

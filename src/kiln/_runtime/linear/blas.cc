@@ -32,8 +32,7 @@ std::string name_of(const Named& named, int type) {
   return std::string(1, "sdcz"[type]) + (type < 2 ? named.real : named.complex);
 }
 
-// The library stays loaded. Its references to itself are resolved when they are used, which for
-// most of its thousands is never.
+// The library stays loaded. Its symbols are bound lazily: most of its thousands are never used.
 PyObject* load_blas(PyObject*, PyObject* args) {
   PyObject* given = nullptr;
   const char *prefix, *suffix;
@@ -59,7 +58,7 @@ PyObject* load_blas(PyObject*, PyObject* args) {
       found[type].*named.routine = routine;
     }
   }
-  // Another package may have loaded it before, with threads of its own.
+  // Another package may have loaded it before, with its own threads.
   void* threads = dlsym(library, (std::string(prefix) + "openblas_set_num_threads").c_str());
   if (threads != nullptr) reinterpret_cast<void (*)(int)>(threads)(1);
   for (int type = 0; type < 4; ++type) all_routines[type] = found[type];

@@ -1,4 +1,4 @@
-// BLAS and LAPACK of a library that Python loads: a table of addresses, filled once.
+// BLAS and LAPACK from a library that Python loads: a table of addresses, filled once.
 #pragma once
 
 #include <complex>
@@ -11,12 +11,12 @@ namespace kiln {
 using Complex64 = std::complex<float>;
 using Complex128 = std::complex<double>;
 
-// What a kernel of this folder returns when it fails.
+// The failure status of kernels in this folder.
 constexpr int32_t kNoMemory = 1;
 constexpr int32_t kNoLibrary = 2;  // the table of routines is empty
 
-// The routines for one type of numbers, by Fortran's calling convention: everything is passed by
-// address, and the lengths of strings follow the arguments. Matrices lie by columns.
+// The routines for one number type, in Fortran's calling convention: arguments are passed by
+// address, and string lengths follow them. Matrices are column-major.
 struct Routines {
   void* gemm;
   void* gemv;
@@ -54,7 +54,7 @@ const Routines& routines() {
   return all_routines[2 * kIsComplex<T> + std::is_same_v<Real<T>, double>];
 }
 
-// Calls a routine; the types of the arguments must be those that it takes.
+// Calls a routine; the argument types must match exactly.
 template <typename... Arguments>
 void fortran(void* routine, Arguments... arguments) {
   reinterpret_cast<void (*)(Arguments...)>(routine)(arguments...);

@@ -8,20 +8,20 @@
 namespace kiln {
 namespace {
 
-// Multiplications that a thread does at a time, at least: about ten microseconds.
+// The least multiplications per task: about ten microseconds.
 constexpr int64_t kTaskWork = int64_t{1} << 20;
-// Products of a stack that have less work than this are not cut.
+// Products of a batch with less work than this are not split.
 constexpr int64_t kItemWork = int64_t{1} << 22;
-// Rows of A that lie packed at a time: they fit the second cache.
+// Rows of A that are packed at a time: they fit in the L2 cache.
 constexpr int64_t kMostRows = 144;
 constexpr int64_t kFewestRows = 48;
-// With fewer rows than this B is read where it is, and if it fits the first cache with as many.
+// With fewer rows than this B is read in place, and also if it fits in the L1 cache with as many.
 constexpr int64_t kPackedRows = 32;
 constexpr int64_t kNearBytes = 1 << 14;
-// Blocks of columns, where there are few rows.
+// Blocks of columns, if there are few rows.
 constexpr int64_t kColumnStep = 256;
 constexpr int64_t kFewBlocks = 8;
-// A block that an epilogue reads: it is in the second cache still.
+// A block that an epilogue reads: it is still in the L2 cache.
 constexpr int64_t kBlockBytes = 1 << 19;
 
 template <typename T>
@@ -58,7 +58,7 @@ void pack_b(const Product& p, const T* b, int64_t first_row, int64_t rows, int64
   }
 }
 
-// Where B lies: packed, or but for columns that fill no panel as it was given.
+// The location of B: packed, or in place except for the columns that fill no panel.
 template <typename T>
 struct Right {
   const T* whole;
@@ -66,7 +66,7 @@ struct Right {
   const T* last;
 };
 
-// A block of C: `c` is where its first element lies. `row` is its first among all of the stack.
+// A block of C: `c` is the address of its first element, `row` its first row in the whole batch.
 template <typename T>
 int32_t multiply_rows(const Product& p, const T* a, const Right<T>& right, T* c, int64_t row,
                       int64_t rows, int64_t first_column, int64_t columns, const Epilogue* after) {
@@ -115,7 +115,7 @@ int32_t multiply_rows(const Product& p, const T* a, const Right<T>& right, T* c,
   return kDone;
 }
 
-// One of the stack, of which the first row is number `first_row` of all.
+// One matrix of the batch, whose first row is number `first_row` of all.
 template <typename T>
 int32_t multiply_one(Call* call, const Product& p, const T* a, const T* b, T* c, int64_t first_row,
                      const Epilogue* after) {

@@ -1,4 +1,4 @@
-// Products of floats by own loops, in blocks that caches hold.
+// Our own cache-blocked products of floats.
 #pragma once
 
 #include "epilogue.h"
@@ -6,13 +6,13 @@
 
 namespace kiln {
 
-// Whether such a product is worth its packing.
+// Whether packing pays off for a product.
 template <typename T>
 bool fits_blocks(const Product& product);
 
-// Each of the stack, on the threads of the call. Its bits depend on nothing but what it multiplies.
-// An epilogue runs on each block when all its sums are there; then C may be null, if only the
-// epilogue needs it.
+// Computes each product of the batch, on the call's threads. The bits of a product depend on its
+// operands only. An epilogue runs on each block once its sums are complete; then C may be null, if
+// only the epilogue needs it.
 template <typename T>
 [[nodiscard]] int32_t multiply_in_blocks(Call* call, const Product& product, const T* a, const T* b,
                                          T* c, const Epilogue* after = nullptr);

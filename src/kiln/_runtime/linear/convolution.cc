@@ -12,13 +12,13 @@
 namespace kiln {
 namespace {
 
-// Elements of a matrix of patches that are written at a time: they stay in the second cache.
+// Elements of the patch matrix (im2col) that are written at a time: they stay in the L2 cache.
 constexpr int64_t kPatches = int64_t{1} << 17;
-// At most so many of the elements that are summed.
+// At most this much of the reduction dimension at a time.
 constexpr int64_t kDepth = 1024;
-// Runs that are evenly spaced in memory are used as they lie if they are at least this long.
+// Evenly strided runs are read in place if they are at least this long.
 constexpr int64_t kLongRun = 32;
-// Features of the result are split too where there are few positions.
+// Output features are split too if there are few positions.
 constexpr int64_t kFewBlocks = 8, kFeatureBlock = 64, kBlockWork = int64_t{1} << 23;
 
 void steps_of(const int64_t* sizes, int axes, int64_t* steps) {
@@ -29,8 +29,8 @@ void steps_of(const int64_t* sizes, int axes, int64_t* steps) {
   }
 }
 
-// How one group of features is computed: as a product of its kernel, a matrix of features times
-// depth, with a matrix of depth times positions, or of both transposed.
+// How one feature group is computed: as the product of its kernel, a features x depth matrix, and a
+// depth x positions matrix, or of both transposed.
 struct Plan {
   Operand operand;
   Walk positions, depth;  // their other arrays: the result, and the kernel
@@ -39,7 +39,7 @@ struct Plan {
   int64_t position_run, position_step, depth_run, depth_step;
   bool packs_kernel, scatters;
   bool patches_by_depth;  // rows of the patches are elements of the depth, rather than positions
-  bool is_direct;         // the operand is the matrix of patches, as it lies
+  bool is_direct;         // the operand is the patch matrix, in place
   int64_t x_row;
   int64_t groups, x_step, w_step, out_step;
 
@@ -88,7 +88,7 @@ Plan::Plan(const Convolution& c) {
   is_direct = find_direct(c);
 }
 
-// With a kernel of one element the patches are the operand, if it is evenly spaced.
+// With a one-element kernel the patches are the operand itself, if it is evenly strided.
 bool Plan::find_direct(const Convolution& c) {
   for (int d = 2; d < operand.axes; ++d) {
     const bool fits = c.rhs_size[d] == 1 && operand.low[d] == 0 && operand.dilation[d] == 1 &&
@@ -110,7 +110,7 @@ bool Plan::find_direct(const Convolution& c) {
          x_row >= (patches_by_depth ? position_run : operand.size[1]);
 }
 
-// The kernel of a group as a dense matrix of features times depth.
+// The kernel of a group as a dense features x depth matrix.
 template <typename T>
 void pack_kernel(const Plan& plan, const T* w, T* to) {
   const int64_t size = plan.depth.size();
@@ -150,10 +150,10 @@ int32_t convolve_part(const Plan& plan, const T* x, const T* w, const T* packed,
   p.batch = 1;
   const int64_t rows = plan.by_features ? features : count;
   p.c_row = plan.scatters ? dense_row : plan.by_features ? plan.feature_step : plan.position_step;
-  // The step from a single row to the next means nothing, but the library checks it.
+  // The row stride of a single row is meaningless, but the library checks it.
   if (rows == 1) p.c_row = dense_row;
   for (int64_t k = 0; k < depth;) {
-    // Not over the end of a run in the kernel.
+    // Not beyond the end of a run in the kernel.
     const int64_t end = std::min({k + most, depth, (k / plan.depth_run + 1) * plan.depth_run});
     p.k = end - k;
     p.accumulate = k > 0;
@@ -255,7 +255,7 @@ int32_t convolve(Call* call, const Convolution& c, const T* x, const T* w, T* ou
   for (int64_t g = 0; packed != nullptr && g < plan.groups; ++g) {
     pack_kernel(plan, w + g * plan.w_step, packed + g * packed_step);
   }
-  // Blocks are of positions, and do not go over the end of a run in the result.
+  // Blocks consist of positions, and do not cross the end of a run in the result.
   const int64_t runs = positions / plan.position_run;
   const int64_t most = std::max<int64_t>(48, kPatches / std::min(depth, kDepth) / 48 * 48);
   const int64_t per_run = (plan.position_run + most - 1) / most;
@@ -295,7 +295,7 @@ namespace {
 //
 // Buffers: the operand, the kernel, the result, of one type. Numbers: the number of spatial axes r
 // (at most 6), feature groups, batch groups; the sizes of the operand, the kernel and the result,
-// r + 2 each, as they lie; the axes by meaning (lhs_spec, rhs_spec, out_spec), r + 2 each; for
+// r + 2 each, in memory order; the axes by meaning (lhs_spec, rhs_spec, out_spec), r + 2 each; for
 // each spatial axis its stride, low padding, dilation of the operand and of the kernel.
 template <typename T>
 int32_t convolution(Call* call, void* const* buffers, const int64_t* numbers) {
@@ -303,7 +303,7 @@ int32_t convolution(Call* call, void* const* buffers, const int64_t* numbers) {
                   static_cast<const T*>(buffers[1]), static_cast<T*>(buffers[2]));
 }
 
-// The same for 16-bit floats, through 32-bit ones.
+// The same for 16-bit floats, computed in 32 bits.
 template <bool kBrain>
 int32_t half_convolution(Call* call, void* const* buffers, const int64_t* numbers) {
   const Convolution c = Convolution::of(numbers);

@@ -35,14 +35,14 @@ template <typename T>
 [[nodiscard]] int32_t convolve(Call* call, const Convolution& convolution, const T* x, const T* w,
                                T* out);
 
-// Without a matrix of patches: products read a padded copy of the operand at the places of the
-// kernel's elements.
+// Without a patch matrix: products read a padded copy of the operand at the offsets of the kernel's
+// elements.
 bool is_direct(const Convolution& convolution);
 template <typename T>
 [[nodiscard]] int32_t convolve_directly(Call* call, const Convolution& convolution, const T* x,
                                         const T* w, T* out);
 
-// Whether each feature is convolved by itself, and all features of a position lie together.
+// Whether each feature is convolved separately, and the features of a position are contiguous.
 bool is_depthwise(const Convolution& convolution);
 template <typename T>
 [[nodiscard]] int32_t convolve_depthwise(Call* call, const Convolution& convolution, const T* x,

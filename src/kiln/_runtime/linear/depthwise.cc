@@ -1,5 +1,5 @@
-// Convolutions of each feature by itself, with features last: no product has any depth there, so
-// that rows of features are multiplied and added.
+// Depthwise convolutions with features last: a matrix product would have depth 1, so rows of
+// features are multiplied and added.
 #include <algorithm>
 #include <complex>
 

@@ -1,7 +1,7 @@
-// Convolutions without patches. The operand is copied once, with its padding. Positions are counted
-// along the copy: then an element of the kernel reads the positions from another place on, and the
-// sums are products of matrices of which one lies there. What is computed for positions beyond the
-// end of a line of the result is dropped.
+// Convolutions without a patch matrix. The operand is copied once, with its padding. Positions are
+// numbered along the copy: each kernel element then reads it at a fixed offset, and the sums are
+// products of matrices of which one is a part of the copy. Results at positions beyond the end of
+// an output line are discarded.
 #include <algorithm>
 #include <cstring>
 
@@ -15,12 +15,12 @@ namespace {
 
 constexpr int64_t kMostCopied = int64_t{1} << 24;  // elements
 constexpr int64_t kLeastDepth = 8;
-// Positions whose sums are kept at a time, with those of all features in the second cache.
+// Positions whose sums, for all features, are kept in the L2 cache at a time.
 constexpr int64_t kSums = int64_t{1} << 15;
 constexpr int64_t kTaskWork = int64_t{1} << 20;
 
-// Where the copy of one image and one feature lies. With a stride, places of each remainder lie
-// together, so that neighbours in the result are neighbours there.
+// The layout of the copy of one image and one feature. With a stride, elements with the same
+// remainder are contiguous, so that neighbours in the result are neighbours there.
 struct Copied {
   const Convolution& c;
   int space;
@@ -41,7 +41,7 @@ struct Copied {
   }
   int64_t size() const { return remainders * part; }
 
-  // Where the element of the kernel reads for the first position.
+  // The offset that a kernel element reads for the first position.
   int64_t place(int64_t tap) const {
     int64_t remainder = 0, at = 0, all = 1;
     for (int d = space - 1; d >= 0; --d) {
@@ -121,8 +121,8 @@ const TileLoops& tiles() {
   return linear_loops().tiles[sizeof(T) == 8];
 }
 
-// The place in the result of a line of positions that begins at `position`, without its last axis;
-// false if there is no such line.
+// The offset in the result of the line of positions that starts at `position`, without its last
+// axis; false if there is no such line.
 bool find_line(const Copied& copied, int64_t position, int64_t* to) {
   *to = 0;
   for (int d = 0; d < copied.space - 1; ++d) {
@@ -243,7 +243,7 @@ int32_t by_points(Call* call, const Copied& copied, const T* x, const T* w, T* o
           f < features ? from[f * c.rhs_step[0]] : T(0);
     }
   }
-  // Elements of the kernel that follow each other in the copy as they do in the kernel.
+  // Kernel elements that are consecutive both in the copy and in the kernel.
   const int last_axis = copied.space - 1;
   const bool is_run = c.rhs_dilation[last_axis] == 1 && c.stride[last_axis] == 1;
   const int64_t run = channels * (is_run ? c.rhs_size[last_axis + 2] : 1);
@@ -300,7 +300,7 @@ bool is_direct(const Convolution& c) {
   if (c.out_step[1] == 1 && c.lhs_step[1] == 1 && c.feature_groups == 1) {
     return features * 4 >= tiles<float>().columns;
   }
-  // Nothing much may be computed to be dropped.
+  // Only if little of the work is discarded.
   return c.lhs_step[last] == 1 && c.out_step[last] == 1 && kept * 4 >= places * 3;
 }
 

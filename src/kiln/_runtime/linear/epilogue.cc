@@ -15,7 +15,8 @@ int32_t Epilogue::run(void* block, int64_t row, int64_t last_row, int64_t column
   std::copy_n(slots, count - kHead, own + kHead);
   own[1] = reinterpret_cast<void*>(column);
   own[2] = reinterpret_cast<void*>(last_column);
-  // Where the whole product would begin: compiled code numbers its elements from there.
+  // The address at which the whole product would start: compiled code numbers its elements from
+  // there.
   own[place] = reinterpret_cast<void*>(reinterpret_cast<intptr_t>(block) -
                                        (row * columns + column) * element);
   while (row < last_row) {
@@ -31,13 +32,13 @@ int32_t Epilogue::run(void* block, int64_t row, int64_t last_row, int64_t column
 
 namespace {
 
-// Elements that a thread takes at a time where a product runs as a whole before its epilogue.
+// Elements per task if the whole product is computed before its epilogue.
 constexpr int64_t kTaskPoints = int64_t{1} << 14;
 
-// kiln_gemm_epilogue_T: the product of a stack of matrices (`kiln_gemm_T`) and what follows it.
+// kiln_gemm_epilogue_T: a batched matrix product (`kiln_gemm_T`) with a fused epilogue.
 //
-// Buffers: A, B, C, the epilogue, then its slots after the head. C may be null: then it is nowhere
-// as a whole, and the epilogue finds a block of it.
+// Buffers: A, B, C, the epilogue, then its slots after the head. C may be null: then it is not
+// materialized, and the epilogue reads one block of it.
 // Numbers: those of `kiln_gemm_T`; the slots of the epilogue, which of them has C, the rows of an
 // item, and whether the epilogue needs whole rows.
 template <typename T>

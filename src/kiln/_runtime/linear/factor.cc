@@ -5,8 +5,8 @@
 namespace kiln {
 namespace {
 
-// kiln_cholesky_T: the lower triangular L with L L^H = A, of which the lower triangle is read; nan
-// where there is none.
+// kiln_cholesky_T: the lower triangular L with L L^H = A, reading only the lower triangle of A; nan
+// if there is no such L.
 //
 // Buffers: A and L of n x n. Numbers: batch, n.
 template <typename T>
@@ -23,7 +23,7 @@ int32_t cholesky(Call* call, void* const* buffers, const int64_t* numbers) {
         std::copy_n(a + (i * n + row) * n, row + 1, l + row * n);
         std::fill_n(l + row * n + row + 1, n - row - 1, T(0));
       }
-      // By columns this is the conjugate of A with its upper triangle: U^H U, where U^T is L.
+      // Column-major, this is the conjugate of A with its upper triangle: U^H U, where U^T is L.
       const int32_t size = static_cast<int32_t>(n);
       int32_t info = 0;
       fortran(routines<T>().potrf, "U", &size, l, &size, &info, size_t{1});
@@ -35,10 +35,10 @@ int32_t cholesky(Call* call, void* const* buffers, const int64_t* numbers) {
   });
 }
 
-// With fewer right-hand sides than this the library's products with vectors are the better way.
+// With fewer right-hand sides than this the library's matrix-vector products are faster.
 constexpr int64_t kFewSides = 8;
 
-// Solves a stack of systems, of which the first is given.
+// Solves a batch of systems, given the first.
 template <typename T>
 int32_t solve_each(Call* call, const Triangle<T>& first, int64_t batch, const T* b, T* out,
                    int64_t columns, bool in_lanes) {
@@ -85,7 +85,7 @@ int32_t triangular_solve(Call* call, void* const* buffers, const int64_t* number
     }
   }
   if (!has_routines) return kNoLibrary;
-  // By columns, A and B are their transposes, and X is at the other side.
+  // Column-major, A and B are their transposes, and X is on the other side.
   const char* operation = !transpose ? "N" : conjugate ? "C" : "T";
   const bool copied = conjugate && !transpose;
   return over_stack(call, batch, cube(order, m, n) / 2, [&](int64_t begin, int64_t end) {
@@ -178,10 +178,10 @@ int32_t lu(Call* call, void* const* buffers, const int64_t* numbers) {
   });
 }
 
-// kiln_lu_pivots_to_permutation: the permutation that exchanging rows results in.
+// kiln_lu_pivots_to_permutation: the permutation that results from the row exchanges.
 //
 // Buffers: pivots of `count`, permutation of `size`; both 32-bit integers. Numbers: batch, count,
-// size. A pivot must be a row: compiled code has checked it, or pivots are those of kiln_lu.
+// size. A pivot must be a valid row: compiled code has checked it, or the pivots come from kiln_lu.
 int32_t lu_pivots_to_permutation(Call*, void* const* buffers, const int64_t* numbers) {
   const int64_t batch = numbers[0], count = numbers[1], size = numbers[2];
   const int32_t* pivots = static_cast<const int32_t*>(buffers[0]);

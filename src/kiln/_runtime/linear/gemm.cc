@@ -14,19 +14,19 @@ namespace {
 template <typename T>
 constexpr bool kInLibrary = std::is_floating_point_v<T> || kIsComplex<T>;
 
-// Below this size of each side the library's call costs as much as the product.
+// Below this size of each side, the library's call overhead equals the product.
 constexpr int64_t kSmall = 16;
-// Products of less work than this (multiplications) stay on one thread, as one block. The library
-// takes other ways through smaller products, whose bits may differ; blocks must not be so small.
+// Products with less work than this (multiplications) run on one thread, as one block. The library
+// uses other algorithms for smaller products, whose bits may differ; blocks must not be that small.
 constexpr int64_t kBlockWork = int64_t{1} << 23;
-// Blocks of rows begin at multiples of this. The library gives an element the same bits then,
-// however many blocks it is asked for at once; of columns that is not true.
+// Blocks of rows start at multiples of this. The library then computes an element with the same
+// bits regardless of the number of blocks per call; that is not true of columns.
 constexpr int64_t kBlockStep = 48;
 // Products with fewer rows than this, and more columns than rows, are split by columns.
 constexpr int64_t kFewRows = 192;
-// A product of this many rows takes far longer than packing the other matrix.
+// With this many rows a product takes far longer than packing the other matrix.
 constexpr int64_t kManyRows = 1024;
-// Blocks of a product with a vector have at least this many elements of the matrix.
+// Blocks of a matrix-vector product have at least this many elements of the matrix.
 constexpr int64_t kVectorBlock = int64_t{1} << 17;
 
 SmallProduct with_strides(const Product& p) {
@@ -47,7 +47,7 @@ bool fits_library(const Product& p) {
   return std::max({p.m, p.n, p.k, p.a_row, p.b_row, p.c_row}) <= INT_MAX;
 }
 
-// y = op(A) x, or y += op(A) x, for a matrix of `rows` times `columns` that lies by rows.
+// y = op(A) x, or y += op(A) x, for a row-major `rows` x `columns` matrix.
 template <typename T>
 void times_vector(bool transpose, int64_t rows, int64_t columns, const T* a, int64_t a_row,
                   const T* x, bool accumulate, T* y) {
@@ -69,7 +69,7 @@ void by_library(const Product& p, const T* a, const T* b, T* c) {
           &alpha, b, &b_row, a, &a_row, &beta, c, &c_row, size_t{1}, size_t{1});
 }
 
-// One product of the stack.
+// One product of the batch.
 template <typename T>
 void multiply_one(const Product& p, const T* a, const T* b, T* c) {
   if (p.k == 0) {
@@ -108,7 +108,7 @@ bool is_vector(const Product& p) {
   return has_routines && p.k > 0 && (column || row) && fits_library(p) && !is_small(p);
 }
 
-// A product with a vector: the elements of the result are in blocks.
+// A matrix-vector product: the result is computed in blocks.
 template <typename T>
 int32_t multiply_vector(Call* call, const Product& p, const T* a, const T* b, T* c) {
   const bool column = p.n == 1 && p.c_row == 1 && (p.transpose_b || p.b_row == 1);
@@ -206,8 +206,8 @@ int32_t multiply(Call* call, const Product& given, const T* a, const T* b, T* c)
   const int64_t length = by_rows ? p.m : p.n;
   const Blocks blocks =
       Blocks::of(length, kBlockWork / std::max<int64_t>(1, work / length), kBlockStep);
-  // Blocks of rows that follow each other are one product: the library packs the other matrix each
-  // time. So each thread takes few ranges of them.
+  // Consecutive blocks of rows are one product: the library packs the other matrix in each call. So
+  // each thread takes few ranges of blocks.
   const int64_t threads = threads_in_use(), count = p.batch * blocks.count;
   const int64_t ranges = p.batch * p.m >= threads * kManyRows ? 2 * threads : threads;
   const int64_t grain = by_rows ? (count + ranges - 1) / ranges : 1;
@@ -233,18 +233,18 @@ void multiply_here(const Product& p, const T* a, const T* b, T* c) {
 
 namespace {
 
-// kiln_gemm_T: C = op(A) op(B), or C += op(A) op(B), for a stack of matrices.
+// kiln_gemm_T: C = op(A) op(B), or C += op(A) op(B), for a batch of matrices.
 //
 // Buffers: A of m x k (k x m if trans_a), B of k x n (n x k if trans_b), C of m x n.
-// Numbers: batch, m, n, k, trans_a, trans_b, the steps from one matrix to the next of A, B and C
-// in elements (0: one matrix for all), 1 to accumulate plus 2 for an order that depends on k alone.
+// Numbers: batch, m, n, k, trans_a, trans_b, the batch strides of A, B and C in elements (0: one
+// matrix for all), 1 to accumulate plus 2 for an order that depends on k alone.
 template <typename T>
 int32_t gemm(Call* call, void* const* buffers, const int64_t* numbers) {
   return multiply(call, Product::of(numbers), static_cast<const T*>(buffers[0]),
                   static_cast<const T*>(buffers[1]), static_cast<T*>(buffers[2]));
 }
 
-// The same for integers, which wrap around, and for truth values, of which a sum is their `or`.
+// The same for integers, which wrap around, and for truth values, whose sum is `or`.
 template <typename T>
 int32_t gemm_by_loops(Call* call, void* const* buffers, const int64_t* numbers) {
   const Product p = Product::of(numbers);

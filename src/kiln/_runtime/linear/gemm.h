@@ -1,4 +1,4 @@
-// Products of stacks of matrices.
+// Batched matrix products.
 #pragma once
 
 #include "../native_call.h"
@@ -7,7 +7,7 @@
 
 namespace kiln {
 
-// The loops for a type; unsigned integers stand for those of either sign.
+// The loops for a type; unsigned types serve signed integers too.
 template <typename T>
 constexpr Element kElementOf = std::is_same_v<T, float>        ? kF32
                                : std::is_same_v<T, double>     ? kF64
@@ -19,9 +19,9 @@ constexpr Element kElementOf = std::is_same_v<T, float>        ? kF32
                                : sizeof(T) == 4                ? kI32
                                                                : kI64;
 
-// C = op(A) op(B), or C += op(A) op(B), for each of a stack of matrices that lie by rows. Steps
-// from one row to the next, and from one matrix to the next, are in elements. If `in_order`, terms
-// are added in an order that depends on k alone.
+// C = op(A) op(B), or C += op(A) op(B), for each of a batch of row-major matrices. Row strides and
+// batch strides are in elements. If `in_order`, terms are added in an order that depends on k
+// alone.
 struct Product {
   int64_t batch, m, n, k;
   bool transpose_a, transpose_b;
@@ -29,19 +29,18 @@ struct Product {
   bool accumulate, in_order;
   int64_t a_row, b_row, c_row;
 
-  // Dense matrices, by the numbers of a kernel.
+  // Dense matrices, from the numbers of a kernel.
   static Product of(const int64_t* numbers);
 };
 
-// One matrix B for a stack of A: the rows of all of them are those of one A.
+// One matrix B for a batch of A: all their rows form a single A.
 Product folded(Product product);
 
-// Runs on the threads of the call.
+// Runs on the call's threads.
 template <typename T>
 [[nodiscard]] int32_t multiply(Call* call, const Product& product, const T* a, const T* b, T* c);
 
-// Runs on the calling thread. T may also be an unsigned integer, for integers of either sign, or
-// bool.
+// Runs on the calling thread. T may also be an unsigned integer, for signed ones too, or bool.
 template <typename T>
 void multiply_here(const Product& product, const T* a, const T* b, T* c);
 

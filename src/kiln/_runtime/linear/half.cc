@@ -1,4 +1,4 @@
-// Products of 16-bit floats: through 32-bit ones, rounded once at the end.
+// Products of 16-bit floats: computed in 32 bits, rounded once at the end.
 #include <algorithm>
 
 #include "../symbols.h"
@@ -17,10 +17,10 @@ struct Conversions {
 Conversions bf16() { return {linear_loops().bf16_to_f32, linear_loops().f32_to_bf16}; }
 Conversions f16() { return {linear_loops().f16_to_f32, linear_loops().f32_to_f16}; }
 
-// Rows of C whose sums are kept at a time, and how many of A are converted with them.
+// Rows of C whose sums are kept at a time, and the rows of A converted with them.
 constexpr int64_t kRows = 384;
 
-// One product of the stack. `out` may be of either size.
+// One product of the batch. `out` may have either element size.
 int32_t multiply_half(Call* call, const Product& p, const Conversions& convert, const Half* a,
                       const Half* b, void* out, bool wide) {
   const int64_t rows = std::min(p.m, kRows);
@@ -52,7 +52,7 @@ int32_t multiply_half(Call* call, const Product& p, const Conversions& convert, 
 }
 
 // kiln_gemm_bf16, kiln_gemm_f16: buffers and numbers as of kiln_gemm_f32, all of 16-bit floats.
-// kiln_gemm_bf16_f32, kiln_gemm_f16_f32: C is of 32-bit floats.
+// kiln_gemm_bf16_f32, kiln_gemm_f16_f32: C has 32-bit floats.
 template <Conversions (*kConversions)(), bool kWide>
 int32_t gemm_half(Call* call, void* const* buffers, const int64_t* numbers) {
   const Product p = Product::of(numbers);

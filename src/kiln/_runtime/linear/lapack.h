@@ -1,5 +1,5 @@
-// What the kernels of factorizations share. LAPACK's matrices lie by columns, those of compiled
-// code by rows: most are copied both ways, so that signs and orders are LAPACK's choice.
+// Code shared by factorization kernels. LAPACK's matrices are column-major, those of compiled code
+// row-major: most are copied both ways, so that LAPACK determines signs and orders.
 #pragma once
 
 #include <algorithm>
@@ -20,13 +20,13 @@ constexpr int kLogSize = sizeof(T) == 4   ? 2
                          : sizeof(T) == 8 ? 3
                                           : 4;
 
-// Copies a matrix of m x n that lies by rows to one that lies by columns.
+// Copies an m x n matrix from row-major to column-major.
 template <typename T>
 void to_columns(const T* rows, T* columns, int64_t m, int64_t n) {
   linear_loops().transpose[kLogSize<T>](rows, columns, m, n, n, m);
 }
 
-// Copies a matrix of m x n that lies by columns, m apart, to one that lies by rows.
+// Copies an m x n matrix from column-major, with leading dimension m, to row-major.
 template <typename T>
 void to_rows(const T* columns, T* rows, int64_t m, int64_t n) {
   linear_loops().transpose[kLogSize<T>](columns, rows, n, m, m, n);
@@ -60,7 +60,7 @@ int32_t reported(T first) {
   return std::max(1, static_cast<int32_t>(std::real(first)));
 }
 
-// Runs `body(begin, end)` over ranges of a stack of matrices, each of which costs `work`
+// Runs `body(begin, end)` over ranges of a batch of matrices, each of which costs `work`
 // multiplications.
 template <typename Body>
 [[nodiscard]] int32_t over_stack(Call* call, int64_t batch, double work, const Body& body) {
@@ -77,7 +77,7 @@ inline double cube(int64_t m, int64_t n, int64_t k) {
   return static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
 }
 
-// Symbols of a kernel for each type of numbers.
+// Symbols of a kernel for each number type.
 #define KILN_FOR_TYPES(name, kernel)                                                               \
   {name "_f32", kernel<float>}, {name "_f64", kernel<double>}, {name "_c64", kernel<Complex64>}, { \
     name "_c128", kernel<Complex128>                                                               \

@@ -1,5 +1,5 @@
-// Transposes and conversions of 16-bit floats. Compiled for each level of the processor, so that
-// nothing here may be shared with another file.
+// Transposes and conversions of 16-bit floats. Compiled once per microarchitecture level, so
+// nothing here may be shared with other files.
 #include <cstring>
 #include <type_traits>
 #include <utility>
@@ -22,7 +22,7 @@ template <typename T, int N>
 struct Square {
   typedef T Vector __attribute__((vector_size(N * sizeof(T))));
 
-  // Exchanges the lanes in which two rows that are `S` apart differ in the bit S.
+  // Exchanges, between two rows `S` apart, the lanes that differ in bit S.
   template <int S, int... I>
   static void exchange(Vector& a, Vector& b, std::integer_sequence<int, I...>) {
     const Vector low = __builtin_shufflevector(a, b, ((I & S) == 0 ? I : N + I - S)...);
@@ -44,7 +44,7 @@ struct Square {
   }
 };
 
-// A block of so many rows and columns touches few enough pages for the processor to know them all.
+// A block of this many rows and columns touches few enough pages for the TLB.
 constexpr int64_t kBlock = 64;
 
 template <typename T, int N>
@@ -102,7 +102,7 @@ void bf16_to_f32(const void* from_, void* to_, int64_t count) {
   for (int64_t i = 0; i < count; ++i) to[i] = static_cast<uint32_t>(from[i]) << 16;
 }
 
-// Rounds to nearest, ties to even; what is no number stays none.
+// Rounds to nearest, ties to even; nan stays nan.
 void f32_to_bf16(const void* from_, void* to_, int64_t count) {
   const uint32_t* __restrict from = static_cast<const uint32_t*>(from_);
   uint16_t* __restrict to = static_cast<uint16_t*>(to_);
@@ -139,7 +139,7 @@ uint16_t narrowed(float value) {
   if (bits > 0x7f800000) return static_cast<uint16_t>(sign | 0x7e00 | (bits >> 13 & 0x3ff));
   if (bits >= 0x477ff000) return sign | 0x7c00;
   if (bits < 0x38800000) {
-    // Subnormal: adding a half makes the processor round at the last bit that is kept.
+    // Subnormal: adding a half makes the hardware round at the last bit kept.
     float magnitude;
     std::memcpy(&magnitude, &bits, sizeof magnitude);
     magnitude += 0.5f;

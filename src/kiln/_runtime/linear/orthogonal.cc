@@ -4,7 +4,7 @@
 namespace kiln {
 namespace {
 
-// kiln_geqrf_T: R, with the vectors of the reflections below it, and the reflections' factors.
+// kiln_geqrf_T: R, with the reflection vectors below it, and the scalar factors of the reflections.
 //
 // Buffers: A and R of m x n, factors of min(m, n). Numbers: batch, m, n.
 template <typename T>
@@ -80,7 +80,7 @@ int32_t geqp3(Call* call, void* const* buffers, const int64_t* numbers) {
     Real<T>* norms = scratch.take<Real<T>>(reals);
     for (int64_t i = begin; i < end; ++i) {
       int32_t* found = order + i * n;
-      // Zero: the column may be moved.
+      // Zero: the column may be permuted.
       std::fill_n(found, n, 0);
       to_columns(a + i * m * n, columns, m, n);
       call_geqp3<T>(rows, width, columns, found, taus + i * count, work, work_size, norms);

@@ -7,7 +7,7 @@
 namespace kiln {
 namespace {
 
-// A place in a walk, and where it is along the axes of the operand.
+// A position in a walk, and its coordinates along the axes of the operand.
 struct Place {
   int64_t at[kMaxAxes];
 
@@ -24,7 +24,7 @@ struct Place {
 
 int64_t divided_up(int64_t a, int64_t b) { return a <= 0 ? 0 : (a + b - 1) / b; }
 
-// Elements `step` apart, starting at a place along one axis of the operand.
+// Elements with stride `step`, from a position along one axis of the operand.
 template <typename T>
 void write_line(const T* x, int64_t size, int64_t memory_step, int64_t dilation, int64_t place,
                 int64_t step, int64_t count, T* to) {
@@ -96,7 +96,7 @@ double line_cost(const Operand& operand, const Walk& walk) {
   const WalkAxis& inner = walk.axes[walk.count - 1];
   const bool has_holes = operand.dilation[inner.along] != 1;
   const bool is_dense = inner.step * operand.step[inner.along] == 1;
-  constexpr double kLine = 24;  // what starting a line costs, in elements that are copied
+  constexpr double kLine = 24;  // the cost of starting a line, in copied elements
   return (has_holes ? 8 : is_dense ? 1 : 4) + kLine / static_cast<double>(inner.size);
 }
 

@@ -1,4 +1,4 @@
-// What windows of an array hold, as a matrix: how convolutions become products.
+// Patch matrices (im2col): the contents of windows as a matrix, which makes convolutions products.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@ namespace kiln {
 constexpr int kMaxSpace = 6;  // spatial axes of a convolution
 constexpr int kMaxAxes = kMaxSpace + 1;
 
-// An axis of positions or of a kernel: its size, the axis of the operand that it walks along, how
-// far one step goes there, and the step in another array (the kernel, or the result).
+// An axis of positions or of a kernel: its size, the axis of the operand along which it walks, its
+// stride there, and the stride in another array (the kernel, or the result).
 struct WalkAxis {
   int64_t size, along, step, other;
 };
@@ -21,12 +21,12 @@ struct Walk {
 
   void add(const WalkAxis& axis);
   int64_t size() const;
-  // Orders the axes by their steps in the other array, and drops those of size 1.
+  // Orders the axes by their strides in the other array, and drops those of size 1.
   void sort();
-  // How many of the indices, in aligned runs, lie evenly spaced in the other array, and how far
-  // apart.
+  // The length of aligned runs of indices that are evenly strided in the other array, and their
+  // stride.
   int64_t run(int64_t* step) const;
-  // The place in the other array.
+  // The offset in the other array.
   int64_t offset(int64_t index) const;
 };
 
@@ -35,15 +35,15 @@ struct Operand {
   int axes;
   int64_t size[kMaxAxes + 1];      // without holes
   int64_t step[kMaxAxes + 1];      // in memory, in elements
-  int64_t dilation[kMaxAxes + 1];  // 1 + the number of holes between elements
+  int64_t dilation[kMaxAxes + 1];  // dilation: 1 + the number of holes between elements
   int64_t low[kMaxAxes + 1];       // padding before the first; negative: elements dropped
 };
 
-// What an element costs of lines along the last axis of a walk.
+// The cost per element of lines along the last axis of a walk.
 double line_cost(const Operand& operand, const Walk& walk);
 
-// Writes the elements that lie at the sum of a row's and a column's place; zeros beyond the operand
-// and in its holes. Rows of the matrix are dense.
+// Writes the elements at the sum of a row's and a column's position; zeros outside the operand and
+// in its holes. The matrix is dense.
 template <typename T>
 void write_patches(const Operand& operand, const T* x, const Walk& rows, int64_t first_row,
                    int64_t last_row, const Walk& columns, int64_t first_column, int64_t last_column,

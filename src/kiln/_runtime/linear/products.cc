@@ -1,5 +1,5 @@
-// Matrix products by own loops: those of few elements, of integers, and of truth values. Compiled
-// for each level of the processor, so that nothing here may be shared with another file.
+// Our own loops for matrix products: small ones, of integers, and of truth values. Compiled
+// once per microarchitecture level, so nothing here may be shared with other files.
 #include <cstring>
 
 #include "levels.h"
@@ -19,7 +19,7 @@ constexpr int kBytes = 32;
 constexpr int kBytes = 16;
 #endif
 constexpr int kHalf = kBytes > 32 ? kBytes / 2 : kBytes;
-// Rows of B that lie packed at a time: they fit the first cache.
+// Rows of B that are packed at a time: they fit in the L1 cache.
 constexpr int64_t kDepth = 128;
 
 template <typename T, int kSize = kBytes>
@@ -35,7 +35,7 @@ typename Lanes<T, kSize>::Vector load(const T* from) {
   return loaded;
 }
 
-// What is there of a vector; zeros beyond.
+// Loads the elements that exist; the other lanes are zero.
 template <typename T, int kSize>
 typename Lanes<T, kSize>::Vector load_some(const T* from, int64_t count) {
   if (count == Lanes<T, kSize>::kCount) return load<T, kSize>(from);
@@ -53,7 +53,7 @@ void store_some(T* to, const typename Lanes<T, kSize>::Vector& vector, int64_t c
   for (int64_t i = 0; i < count; ++i) to[i] = vector[i];
 }
 
-// R rows of C, and as many of its columns as a vector has lanes.
+// R rows of C, and as many columns as a vector has lanes.
 template <typename T, bool kTruth, int kSize, int R>
 void strip(const SmallProduct& p, const T* a, const T* b, int64_t b_step, int64_t depth, T* c,
            int64_t width, bool add) {
@@ -121,7 +121,7 @@ void product(const SmallProduct& p, const void* a_, const void* b_, void* c_) {
     const int64_t left = p.n - column;
     const int64_t width = left < kBytes / kItem ? left : kBytes / kItem;
     const T* right = b + column * p.b_column;
-    // The narrowest vector that the columns fit: few of its lanes, or none, are wasted.
+    // The narrowest vector that holds the columns: few lanes, or none, are wasted.
     if (width * kItem <= 16) {
       columns<T, kTruth, 16>(p, a, right, c + column, width);
     } else if (width * kItem <= kHalf) {
@@ -132,7 +132,7 @@ void product(const SmallProduct& p, const void* a_, const void* b_, void* c_) {
   }
 }
 
-// Complex numbers: real and imaginary parts lie packed apart. R is the type of either.
+// Complex numbers: real and imaginary parts are packed separately. R is the type of either.
 template <typename R, int kRows>
 void complex_strip(const SmallProduct& p, const R* a, const R* b, int64_t depth, R* c,
                    int64_t width, bool add) {
@@ -201,7 +201,7 @@ void multiply_add(void* sums_, const void* a_, const void* b_, int64_t count) {
   for (int64_t i = 0; i < count; ++i) sums[i] = static_cast<T>(sums[i] + a[i] * b[i]);
 }
 
-// 16-bit numbers would be multiplied as signed ones, which may overflow.
+// 16-bit numbers would be promoted to int, whose product may overflow.
 void multiply_add_words(void* sums_, const void* a_, const void* b_, int64_t count) {
   uint16_t* __restrict sums = static_cast<uint16_t*>(sums_);
   const uint16_t* __restrict a = static_cast<const uint16_t*>(a_);

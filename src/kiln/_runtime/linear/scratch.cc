@@ -9,10 +9,10 @@
 namespace kiln {
 namespace {
 
-// What a thread keeps at most: more is rare, and a thread of the pool lives as long as the process.
+// The most that a thread keeps: more is rarely needed, and workers live as long as the process.
 constexpr size_t kKept = size_t{64} << 20;
 
-// Kernels that call others: one block for each level of them.
+// One block per nesting level of kernels that call others.
 constexpr int kLevels = 5;
 
 struct Held {
@@ -32,7 +32,7 @@ char* aligned(size_t bytes) {
   const size_t rounded = (bytes + page - 1) / page * page;
   char* memory = static_cast<char*>(std::aligned_alloc(page, rounded));
 #ifdef __linux__
-  // Far steps through much memory would miss the processor's table of small pages.
+  // Large strides through much memory would miss the TLB with small pages.
   if (memory != nullptr && page == kLargePage) madvise(memory, rounded, MADV_HUGEPAGE);
 #endif
   return memory;

@@ -6,8 +6,8 @@
 
 namespace kiln {
 
-// Aligned memory for as long as the object lives; null if there is none left. The memory of an
-// inner kernel is apart from that of an outer one.
+// Aligned memory for the lifetime of the object; null if memory runs out. A nested kernel gets
+// other memory than the outer one.
 class Scratch {
  public:
   explicit Scratch(size_t bytes);
@@ -17,14 +17,14 @@ class Scratch {
 
   explicit operator bool() const { return memory_ != nullptr; }
   char* bytes() const { return memory_; }
-  // Gives out the next `count` elements.
+  // Allocates the next `count` elements.
   template <typename T>
   T* take(size_t count) {
     T* taken = reinterpret_cast<T*>(memory_ + used_);
     used_ += size_of<T>(count);
     return taken;
   }
-  // What `count` elements take up, with what aligns the next.
+  // The size of `count` elements, rounded up to the alignment.
   template <typename T>
   static constexpr size_t size_of(size_t count) {
     return (count * sizeof(T) + 63) / 64 * 64;

@@ -63,11 +63,11 @@ int32_t eigh(Call* call, void* const* buffers, const int64_t* numbers) {
   });
 }
 
-// How a call of kiln_svd computes, and where.
+// How a call of kiln_svd computes, and in which memory.
 template <typename T>
 struct Svd {
   bool by_qr;
-  const char* job;  // which vectors: all, as many as values, or none
+  const char* job;  // which vectors: all, as many as there are values, or none
   int32_t m, n, left, right;
   T *a, *u, *vt, *work;
   Real<T>*values, *reals;
@@ -98,8 +98,7 @@ struct Svd {
   }
 };
 
-// kiln_svd_T: descending singular values, and optionally U and V^H; nan for matrices that are not
-// finite.
+// kiln_svd_T: descending singular values, and optionally U and V^H; nan for non-finite matrices.
 //
 // Buffers: A of m x n, values of c = min(m, n) (real), then with vectors U (m x m, or m x c) and
 // V^H (n x n, or c x n). Numbers: batch, m, n, full_matrices, compute_uv, 1 for the algorithm QR
@@ -152,7 +151,7 @@ int32_t svd(Call* call, void* const* buffers, const int64_t* numbers) {
     for (int64_t i = begin; i < end; ++i) {
       const T* matrix = a + i * m * n;
       one.values = values + i * count;
-      // LAPACK may not terminate for numbers that are not finite.
+      // LAPACK may not terminate on non-finite numbers.
       bool failed = !all_finite(matrix, m * n);
       if (!failed) {
         to_columns(matrix, one.a, m, n);
@@ -172,8 +171,8 @@ int32_t svd(Call* call, void* const* buffers, const int64_t* numbers) {
   });
 }
 
-// Eigenvectors by columns as LAPACK returns them, to complex ones by rows. For a real matrix two
-// columns hold the real and imaginary parts of a pair.
+// Converts column-major eigenvectors, as LAPACK returns them, to row-major complex ones. For a real
+// matrix two columns hold the real and imaginary parts of a pair.
 template <typename T>
 void write_vectors(const T* columns, const std::complex<Real<T>>* values,
                    std::complex<Real<T>>* out, int64_t n) {
@@ -210,10 +209,10 @@ int32_t call_eig(const char* left_job, const char* right_job, const int32_t& n, 
 }
 
 // kiln_eig_T: eigenvalues of general matrices, and optionally left and right eigenvectors, as
-// columns; all complex; nan for matrices that are not finite.
+// columns; all complex; nan for non-finite matrices.
 //
-// Buffers: A of n x n, values of n, then the left and the right vectors (n x n) that are wanted.
-// Numbers: batch, n, whether left and right vectors are wanted.
+// Buffers: A of n x n, values of n, then the requested left and right vectors (n x n).
+// Numbers: batch, n, whether left and right vectors are requested.
 template <typename T>
 int32_t eig(Call* call, void* const* buffers, const int64_t* numbers) {
   using Complex = std::complex<Real<T>>;
@@ -234,7 +233,7 @@ int32_t eig(Call* call, void* const* buffers, const int64_t* numbers) {
     T size(0), unused(0);
     Complex value;
     Real<T> real(0);
-    // A query reads no matrix, nor does it write one.
+    // A workspace query neither reads nor writes a matrix.
     int32_t info = 0;
     const int32_t query = -1;
     if constexpr (kIsComplex<T>) {

@@ -1,5 +1,5 @@
-// Work in blocks. Where a block begins depends on the sizes alone, so that the results have the
-// same bits on every number of threads.
+// Division of work into blocks. Block boundaries depend on the sizes only, so that results have the
+// same bits with any number of threads.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,10 @@
 
 namespace kiln {
 
-// Runs `body(begin, end)` over ranges of blocks that cover 0..count, of `grain` blocks but the
-// last, on the threads of the call; over all at once if there is no other thread. Returns the first
-// failure. A body that calls compiled code takes the thread's own call first.
+// Runs `body(begin, end)` over ranges of `grain` blocks (the last may be shorter) that cover
+// 0..count, on the call's threads; over all of them in one range if there is only one thread.
+// Returns the first failure. A body that calls compiled code takes the thread's own call as its
+// first parameter.
 template <typename Body>
 [[nodiscard]] int32_t over_blocks(Call* call, int64_t count, int64_t grain, const Body& body) {
   if (count <= 0) return 0;
@@ -31,12 +32,12 @@ template <typename Body>
   return over_blocks(call, count, 1, body);
 }
 
-// Where the blocks of a number of items begin: all of the same size, but that the last is larger
-// rather than another be small.
+// The start of each block: all have the same size, except that the last is larger rather than
+// followed by a small one.
 struct Blocks {
   int64_t items, size, count;
 
-  // Blocks of at least `least` items and a multiple of `step`.
+  // Blocks of at least `least` items, in multiples of `step`.
   static Blocks of(int64_t items, int64_t least, int64_t step) {
     int64_t size = (least + step - 1) / step * step;
     if (size < step) size = step;

@@ -1,6 +1,6 @@
-// The innermost loops of systems of equations: a few columns of one matrix, or small matrices in
-// the lanes of vectors. Compiled for each level of the processor, so that nothing here may be shared
-// with another file.
+// The innermost loops of linear systems: a few columns of one matrix, or one small matrix per
+// vector lane. Compiled once per microarchitecture level, so nothing here may be shared with other
+// files.
 #include <cstring>
 #include <type_traits>
 
@@ -57,7 +57,7 @@ Vector<T> absolute(Vector<T> x) {
   return x < 0 ? -x : x;
 }
 
-// Where the number of largest magnitude is, the first of equals; nans do not count.
+// The index of the number of largest magnitude, the first if several are equal; nans are ignored.
 template <typename T>
 int64_t find_largest(const T* x, int64_t count) {
   constexpr int64_t kStep = kLanes<T>;
@@ -136,7 +136,7 @@ void solve_panel(const void* lower_, const void* scales_, int64_t rows, void* b_
     solve_strip<T, 1>(lower, scales, rows, b + c, b_row);
   }
   if (c == columns) return;
-  // The last columns have the same bits as they would have beside others.
+  // The last columns get the same bits as if there were others after them.
   T held[kPanel * kStep] = {};
   const int64_t rest = columns - c;
   for (int64_t i = 0; i < rows; ++i) {

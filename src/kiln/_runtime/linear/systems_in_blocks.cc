@@ -8,7 +8,7 @@
 namespace kiln {
 namespace {
 
-// Columns of right-hand sides that a thread solves at a time, if there are enough of them.
+// Right-hand sides per task, if there are enough of them.
 constexpr int64_t kSides = 64;
 constexpr int64_t kLeastWork = int64_t{1} << 21;
 
@@ -48,7 +48,7 @@ int32_t subtract_product(Call* call, int64_t m, int64_t n, int64_t k, const T* a
 template <typename T>
 void solve_panel(const Triangle<T>& t, T* b, int64_t b_row, int64_t columns) {
   T lower[kPanel * kPanel], scales[kPanel];
-  // From the last row on, an upper triangle is a lower one.
+  // Read from the last row backwards, an upper triangle is a lower one.
   const int64_t end = t.size - 1;
   for (int64_t i = 0; i < t.size; ++i) {
     const int64_t from = t.is_upper ? end - i : i;
@@ -89,8 +89,8 @@ int32_t solve(Call* call, const Triangle<T>& t, T* b, int64_t b_row, int64_t col
   return status != 0 ? status : solve(call, above, b, b_row, columns);
 }
 
-// A few columns from `begin` on: they are copied, for a step from row to row may be one that few
-// places of a cache have, and vectors are of a column.
+// A few columns from `begin` on: they are copied, because their row stride may collide in few cache
+// sets, and because vectors run along a column.
 template <typename T>
 int32_t factor_panel(T* a, int64_t rows, int64_t width, int64_t begin, int64_t columns,
                      int32_t* pivots) {
@@ -112,7 +112,7 @@ int32_t factor_panel(T* a, int64_t rows, int64_t width, int64_t begin, int64_t c
   return 0;
 }
 
-// Columns from `begin` on of a matrix whose rows are as long as it is wide; those before are done.
+// Columns from `begin` on of a dense matrix; those before are done.
 template <typename T>
 int32_t factor(Call* call, T* a, int64_t rows, int64_t width, int64_t begin, int64_t columns,
                int32_t* pivots) {
@@ -132,7 +132,8 @@ int32_t factor(Call* call, T* a, int64_t rows, int64_t width, int64_t begin, int
   return status != 0 ? status : factor(call, a, rows, width, begin + half, rest, pivots);
 }
 
-// Elements of some matrices, as vectors, and back. Lanes without a matrix are zero.
+// Interleaves the elements of several matrices as vectors, and back. Lanes without a matrix are
+// zero.
 template <typename T>
 void to_lanes(const T* from, int64_t count, int64_t size, T* to) {
   const int64_t lanes = loops<T>().lanes;

@@ -1,5 +1,5 @@
-// Products of packed floats, tile by tile: the sums of a tile of C stay in registers. Compiled for
-// each level of the processor, so that nothing here may be shared with another file.
+// Products of packed floats, tile by tile: the accumulators of a tile of C stay in registers.
+// Compiled once per microarchitecture level, so nothing here may be shared with other files.
 #include <cstring>
 #include <utility>
 
@@ -109,7 +109,7 @@ void run_tiles(const TileBlock& block) {
   using EachRow = std::make_integer_sequence<int, kRows>;
   const T *a = static_cast<const T*>(block.a), *b = static_cast<const T*>(block.b);
   int64_t j = 0;
-  // A single row has too few sums at a time to hide how long one takes.
+  // A single row has too few independent sums to hide the latency of one.
   constexpr int kMany = 8;
   for (; block.b_rows != nullptr && block.rows == 1 && j + kMany * kLanes<T> <= block.columns;
        j += kMany * kLanes<T>, b += kMany * kLanes<T>) {
@@ -145,8 +145,8 @@ void pack_panels(const void* from_, int64_t from_row, int64_t rows, int64_t colu
   }
 }
 
-// Rows of A, of at most `kPackedDepth` elements. A call of memcpy for each would take longer than
-// what it copies.
+// Packs rows of A, of at most `kPackedDepth` elements. A memcpy call for each would take longer
+// than the copy.
 template <typename T>
 void pack_rows(const void* from_, int64_t from_row, int64_t rows, int64_t depth, void* to_) {
   const T* from = static_cast<const T*>(from_);

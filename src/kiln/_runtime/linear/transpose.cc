@@ -1,4 +1,4 @@
-// Axes in another order, in memory.
+// Transposes arrays in memory.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -13,16 +13,16 @@ namespace {
 constexpr int kMaxRank = 32;
 // A block copies at least this many bytes.
 constexpr int64_t kBlockBytes = int64_t{1} << 18;
-// Columns that are read together fill some cache lines, if there are enough for all threads.
+// Columns read together fill whole cache lines, if there are enough for all threads.
 constexpr int64_t kColumns = 64, kManyColumns = 512;
 
-// An axis of the result: its size, and the steps along it in both arrays, in elements.
+// An axis of the result: its size, and its strides in both arrays, in elements.
 struct Axis {
   int64_t size, from, to;
 };
 
-// The axes of the result, outermost first, without those of size 1; neighbours that are neighbours
-// in the operand too are one.
+// The axes of the result, outermost first, without those of size 1; axes that are adjacent in both
+// arrays are merged.
 int axes_of(const int64_t* sizes, const int64_t* order, int rank, Axis* axes) {
   int64_t from_steps[kMaxRank], step = 1;
   for (int i = rank - 1; i >= 0; --i) {
@@ -69,8 +69,8 @@ int32_t transpose(Call* call, void* const* buffers, const int64_t* numbers) {
     std::memcpy(to, from, total);
     return 0;
   }
-  // Two axes are walked at a time: the result's last, and the operand's, of which one is read
-  // along. Where they are the same, rows are copied, and the other is the result's last but one.
+  // Each block spans two axes: the last of the result and the last of the operand. If they are the
+  // same, rows are copied, and the second axis is the result's last but one.
   const bool by_rows = axes[count - 1].from == 1;
   int read = count - 2;
   for (int i = 0; !by_rows && i < count; ++i) {
@@ -82,7 +82,8 @@ int32_t transpose(Call* call, void* const* buffers, const int64_t* numbers) {
   for (int i = 0; i + 1 < count; ++i) {
     if (i != read) outer[outer_count++] = axes[i];
   }
-  // Blocks are of rows of the result (columns of the operand), for one index of the outer axes.
+  // A block consists of rows of the result (columns of the operand), for one index of the outer
+  // axes.
   const int64_t plane = inner.size * other.size * item;
   const Blocks columns =
       Blocks::of(other.size, std::max<int64_t>(1, kBlockBytes / (inner.size * item)),

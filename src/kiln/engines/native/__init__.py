@@ -1,1 +1,1 @@
-"""The native engine's first tier: eager programs as plans of loops, nothing compiled for them."""
+"""The native engine's first tier: eager programs as plans of loops, without compilation."""

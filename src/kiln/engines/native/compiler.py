@@ -1,4 +1,4 @@
-"""From a program to native code: lower it to loops, improve them, write LLVM, assemble."""
+"""From a program to native code: lower it to loops, optimize them, generate LLVM IR, assemble."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _LOOPS = "loops of the native engine"
 
 
 class NativeCompiler:
-    """Compiles programs for the host."""
+    """Compiles programs for the host CPU."""
 
     places_programs = False
     dialects = ("loops", "llvm", "asm", "html")
@@ -58,18 +58,19 @@ class NativeCompiler:
         return found if isinstance(found, str) else None
 
     def loops(self, program: Program) -> Function:
-        """Return a program as loops, improved.
+        """Return a program as optimized loops.
 
         Raises: Unsupported if a part of it cannot be compiled.
         """
-        # Made by `unsupported`, if that was asked last; passes change it, so it is used once.
+        # Built by `unsupported`, if that was called last; passes modify it, so it is used only
+        # once.
         found = program.jaxpr.memo.pop(_key(program), None)
         if not isinstance(found, Function):
             found = _lowered(program)
         return optimized(found, checked=options().check)
 
     def compile(self, program: Program) -> NativeExecutable | SizedExecutable:
-        """Return the program ready to run; of a program with named axes, for each size.
+        """Return the executable of a program; with named axes, for all sizes.
 
         Raises: ValueError if a part of it cannot be compiled.
         """
@@ -90,7 +91,7 @@ class NativeCompiler:
         return NativeExecutable(code, known(operands), known(results), room, callbacks)
 
     def _written(self, program: Program, *, measures: bool) -> Written:
-        """Return a program as loops and as LLVM text.
+        """Return a program as loops and as LLVM IR.
 
         Raises: ValueError if a part of it cannot be compiled.
         """
@@ -107,9 +108,9 @@ class NativeCompiler:
         return Written(function, text, offsets, room, sizes, profile)
 
     def digest(self, program: Program) -> str | None:
-        """Return a hash of the loops, of how they are compiled, of kiln and the processor.
+        """Return a hash of the loops, the compilation options, this build of kiln and the target.
 
-        None for programs that call Python, measure themselves, or are not compiled for the host.
+        None for programs that call Python, are instrumented, or are not compiled for the host CPU.
         """
         if options().profile or self.unsupported(program) is not None:
             return None
@@ -119,9 +120,9 @@ class NativeCompiler:
         return found
 
     def serialize(self, executable: NativeExecutable | SizedExecutable) -> bytes:
-        """Return an executable as bytes, for this build of kiln and this level of processors.
+        """Return an executable as bytes, for this build of kiln and this microarchitecture level.
 
-        Raises: ValueError for programs that call Python, or measure themselves.
+        Raises: ValueError for programs that call Python or are instrumented.
         """
         stored: bytes = load_module(_PORTABLE).to_bytes(executable)
         return stored
@@ -129,7 +130,7 @@ class NativeCompiler:
     def load(self, program: Program, stored: bytes) -> NativeExecutable | SizedExecutable:
         """Return the executable of a program from the bytes that `serialize` returned.
 
-        Raises: JaxRuntimeError for other bytes, and for those of another program, build or level.
+        Raises: JaxRuntimeError for other bytes, or those of another program, build or level.
         """
         source = functools.partial(self._written, program, measures=False)
         made: NativeExecutable | SizedExecutable = load_module(_PORTABLE).from_bytes(
@@ -138,7 +139,7 @@ class NativeCompiler:
         return made
 
     def stored_code(self, program: Program, about: dict[str, Any], image: bytes) -> NativeCode:
-        """Return code that was stored, with all that is known of a program."""
+        """Return stored code, with all metadata of its program."""
         source = functools.partial(self._written, program, measures=False)
         code: NativeCode = load_module(_PORTABLE).StoredCode(program, about, image, source)
         return code
@@ -150,11 +151,11 @@ class NativeCompiler:
         results: Sequence[ValueType],
         workspace: int,
     ) -> NativeExecutable:
-        """Return an executable with all that is known of the program."""
+        """Return an executable with all metadata of the program."""
         return NativeExecutable(code, operands, results, workspace)
 
     def text(self, program: Program, dialect: str | None = None, *, locations: bool = False) -> str:
-        """Return the program as loops, LLVM, assembly, or a picture.
+        """Return the program as loops, LLVM IR, assembly, or a picture.
 
         Raises: ValueError for another dialect, or if a part of the program cannot be compiled.
         """
@@ -179,14 +180,14 @@ class NativeCompiler:
         return self.loops(program)
 
     def cost(self, program: Program) -> dict[str, float | Size]:
-        """Return the `flops` and `bytes accessed` of a call; a `while` loop counts as one turn.
+        """Return the `flops` and `bytes accessed` of a call; a `while` loop counts once.
 
-        Of a program for all sizes of named axes they are sizes.
+        For a program for all sizes of named axes they are symbolic sizes.
         """
         return costs(self.loops(program))
 
     def described_devices(self, platform: str, topology: str = "") -> NoReturn:
-        """Raise ValueError: code is generated for this machine only."""
+        """Raise ValueError: code is generated only for this machine."""
         raise ValueError(
             three_lines(
                 f"the topology {topology!r} of platform {platform} on the native engine",
@@ -215,7 +216,7 @@ def _lowered(program: Program) -> Function:
 
 
 def _line(reason: Exception) -> str:
-    """Return the second line of an error, which says what is wrong, or the only one."""
+    """Return the second line of an error, which says what is wrong, or its only line."""
     lines = str(reason).splitlines()
     return lines[1] if len(lines) > 1 else str(reason)
 

@@ -1,4 +1,4 @@
-"""The native engine: programs as LLVM code that runs on the calling thread and its helpers."""
+"""The native engine: programs as machine code that runs on the calling thread and a thread pool."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _COMPILER = "kiln.engines.native.compiler"
 
 
 class NativeEngine:
-    """Compiles programs for the processor of the host."""
+    """Compiles programs for the host CPU."""
 
     name = "native"
     memory = HOST_MEMORY
@@ -26,7 +26,7 @@ class NativeEngine:
         """The compiler, loaded on first use: stored programs run without it."""
         found = self._compiler
         if found is None:
-            # Two threads may both be here: compilers hold nothing.
+            # Two threads may both create one: compilers have no state.
             found = self._compiler = load_module(_COMPILER).NativeCompiler()
         return found
 

@@ -402,7 +402,7 @@ def cpu_devices() -> int:
     try:
         count = int(text or "1")
     except ValueError:
-        raise _no_count(asked, text, "the number of devices is no int") from None
+        raise _no_count(asked, text, "the number of devices is not an int") from None
     return _positive(asked, count)
 
 

@@ -34,7 +34,7 @@ def client_of_level(level: int) -> Client:
         raise RecursionError(
             three_lines(
                 f"a call of a program with callbacks at {current_source()}",
-                f"callbacks lie {level} deep within each other; each level needs its own threads",
+                f"callbacks are nested {level} deep; each level needs its own threads",
                 "end the recursion, or write it as a loop (lax.while_loop)",
             )
         )

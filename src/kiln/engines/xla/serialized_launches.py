@@ -1,7 +1,8 @@
-"""Launches of programs over several virtual devices: one by one, to the end if they exchange data.
+"""Launches of programs over several virtual devices: one at a time, until they end if they exchange
+data.
 
-Which may go at once is decided by `_runtime.Turns`, one for each client. Programs that call the
-host take no turn: their callbacks may run programs.
+`_runtime.Turns`, one per client, decides which may run concurrently. Programs that call the host
+are not serialized, because their callbacks may run programs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bodies of programs with named sizes: where a size is no number, it is an operand.
+"""Bodies of programs with named sizes: where a size is not a number, it is an operand.
 
 Each named size is a scalar at the head of the program's one function, and sizes are computed from
 them where they are needed. What takes a size as a number in StableHLO, such as the length of a

@@ -280,7 +280,7 @@ class _Grid(NamedTuple):
         written = self.kernel.writes[skipped:]
         carried = [i for i, is_written in enumerate(written) if is_written]
 
-        def turn(ids: Sequence[Any], carry: Sequence[Any]) -> list[Any]:
+        def iteration(ids: Sequence[Any], carry: Sequence[Any]) -> list[Any]:
             values = list(arrays)
             for i, x in zip(carried, carry, strict=True):
                 values[i] = x
@@ -288,12 +288,12 @@ class _Grid(NamedTuple):
             return [after[i] for i in carried]
 
         def body(k: Any, carry: Sequence[Any]) -> list[Any]:
-            return turn(_ids(convert_element_type(k, np.int32), self.sizes), carry)
+            return iteration(_ids(convert_element_type(k, np.int32), self.sizes), carry)
 
         start = [arrays[i] for i in carried]
         if all(isinstance(size, int) and size == 1 for size in self.sizes):
             # One program needs no loop, and its blocks begin at known places.
-            found = turn([np.int32(0)] * len(self.sizes), start)
+            found = iteration([np.int32(0)] * len(self.sizes), start)
         else:
             found = fori_loop(np.int32(0), _product(self.sizes), body, start)
         after = list(arrays)

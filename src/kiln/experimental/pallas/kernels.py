@@ -75,11 +75,11 @@ def loop(
         zero = dtype.type(0)
 
     def decorate(body: Callable[..., Any]) -> Any:
-        def turn(i: Any, carry: Any) -> Any:
+        def iteration(i: Any, carry: Any) -> Any:
             at = lower + i * step
             return body(at) if init_carry is None else body(at, carry)
 
-        return fori_loop(zero, cdiv(upper - lower, step), turn, init_carry, unroll=unroll)
+        return fori_loop(zero, cdiv(upper - lower, step), iteration, init_carry, unroll=unroll)
 
     return decorate
 

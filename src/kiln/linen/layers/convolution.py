@@ -370,7 +370,7 @@ def _wound(x: Any, periods: Sequence[int], transposed: bool) -> Any:
     to the other side.
     """
     for axis, period in enumerate(periods, 1):
-        # The middle stays in place if the number of turns is odd.
+        # The middle stays in place if the number of wraps around the axis is odd.
         missing = (period - x.shape[axis]) % (2 * period)
         low = missing // 2 if transposed else missing - missing // 2
         pads = [(0, 0)] * x.ndim

@@ -79,7 +79,7 @@ def _as_function(name: str, A: Any) -> Callable[[Any], Any]:
             f"linear operator must be a square matrix, but has shape: {A.shape}",
             "pass a matrix of shape (n, n)",
         )
-    # An operator of the user's is no array, and no operand of a program.
+    # A user-defined operator is neither an array nor an operand of a program.
     return Partial(jnp.matmul, A) if hasattr(A, "ndim") else lambda x: A @ x
 
 

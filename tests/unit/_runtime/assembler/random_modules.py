@@ -24,7 +24,7 @@ RELATIONS = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
 
 @dataclasses.dataclass
 class RandomModule:
-    """Draws `void @run(ptr %out, ptr %x0)` over vectors of so many lanes."""
+    """Draws `void @run(ptr %out, ptr %x0)` over vectors of this many lanes."""
 
     rng: np.random.Generator
     lanes: int

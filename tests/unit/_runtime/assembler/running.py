@@ -1,4 +1,4 @@
-"""Functions of LLVM text, compiled by the assembler of the extension and by LLVM."""
+"""Functions of LLVM IR, compiled by the assembler of the extension and by LLVM."""
 
 from __future__ import annotations
 

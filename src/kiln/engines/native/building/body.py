@@ -84,7 +84,7 @@ class Body:
 
     def constant(self, value: Any, dtype: Any) -> Layout:
         """Return a constant's layout."""
-        # NumPy makes a contiguous scalar an array of one element: the shape is the value's.
+        # NumPy makes a contiguous scalar an array of one element: use the shape of the value.
         shape, array = np.shape(value), np.ascontiguousarray(value, dtype)
         key = (array.dtype, shape, array.tobytes())
         found = self._constants.get(key)
@@ -97,7 +97,7 @@ class Body:
     def literal(self, x: Literal) -> Layout:
         """Return a literal's layout."""
         value, dtype = x.val, x.aval.dtype
-        # Zeros have signs, which equality does not see.
+        # Zeros have signs, which equality ignores.
         is_plain = type(value) in (int, float) and value != 0
         known = self._literals.get((value, dtype)) if is_plain else None
         if known is None:
@@ -114,7 +114,7 @@ class Body:
         number = value.reshape(())[()]
         if x.dtype.kind == "c" or value.dtype.kind != "c":
             return number
-        # A part of the number is read; whole numbers of it lie between steps of loops.
+        # Only a part of the number is read, but loop strides are multiples of the whole number.
         offset = x.offset.const if isinstance(x.offset, Index) else x.offset
         return number.imag if offset % value.dtype.itemsize else number.real
 
@@ -136,14 +136,14 @@ class Body:
         return found
 
     def fresh_axis(self, name: str, size: Dim) -> Axis:
-        """Return an axis of its own."""
+        """Return a new axis."""
         self._numbers += 1
         return Axis(f"{name}{self._numbers}", size)
 
     def element(self, x: Layout, at: Sequence[Axis | Index]) -> Index:
         """Return the index of an element, in units of the buffer's elements."""
         item = part_dtype(x.dtype).itemsize
-        # Values of one shape are read at the same places.
+        # Values of one shape are read at the same indices.
         key = (x.offset, x.shape, x.strides, item, tuple(at))
         found = self._elements.get(key)
         if found is None:
@@ -151,7 +151,7 @@ class Body:
         return found
 
     def read(self, x: Layout, at: Sequence[Axis | Index] = ()) -> Scalar:
-        """Return the element at some axes, or indices; that of a scalar wherever it is read."""
+        """Return the element at some axes, or indices; a scalar is broadcast."""
         if holds_nothing(x.dtype):
             return self.scope.constant(0, "i1")
         if x.buffer.role is Role.CONST and x.buffer.value.size == 1:
@@ -185,7 +185,7 @@ class Body:
     def stores(
         self, x: Layout, at: Sequence[Axis | Index], value: Scalar, mask: Value | None = None
     ) -> list[Store]:
-        """Return what writes an element."""
+        """Return the store of an element."""
         if holds_nothing(x.dtype):
             return []
         index = self.element(x, at)
@@ -204,7 +204,7 @@ class Body:
         ordered: bool = False,
         lines: Mapping[Any, float] | None = None,
     ) -> None:
-        """Add a nest of loops, unless it has no point."""
+        """Add a loop nest, unless it has no points."""
         if effects and all(axis.size != 0 for axis in axes):
             made = Nest(axes, effects, ordered=ordered, source=self.source, lines=lines)
             self.body.append(made)
@@ -227,7 +227,7 @@ class Body:
         return made
 
     def settle(self, *values: Layout) -> None:
-        """Let statements compute what is delayed of some values."""
+        """Add the statements that compute delayed values."""
         for x in values:
             delayed = self._delayed.pop(x.buffer, None)
             if delayed is not None:
@@ -241,7 +241,7 @@ class Body:
         self.write(made, self.constant(value, made.dtype))
 
     def write(self, to: Layout, x: Layout) -> None:
-        """Copy elements; a scalar goes everywhere."""
+        """Copy elements; a scalar is broadcast."""
         axes = self.axes(to.shape)
         self.nest(axes, self.stores(to, axes, self.read(x, axes)))
 
@@ -256,7 +256,7 @@ class Body:
     # Kernels.
 
     def place(self, x: Layout) -> Place:
-        """Return where a dense value begins."""
+        """Return the place of a dense value."""
         offset = x.offset if isinstance(x.offset, Index) else Index(x.offset)
         return Place(x.buffer, in_elements(offset, part_dtype(x.dtype).itemsize))
 
@@ -268,7 +268,7 @@ class Body:
         numbers: Sequence[Dim],
         grain: int | Grain = 0,
     ) -> None:
-        """Call a kernel on dense copies of the operands; a thread takes `grain` rows at a time."""
+        """Call a kernel on dense copies of the operands, with tasks of `grain` rows."""
         given = [self.place(self.dense(x)) for x in operands]
         made = [self.place(x) for x in results]
         self.body.append(Kernel(symbol, given, made, numbers, self.source, grain))

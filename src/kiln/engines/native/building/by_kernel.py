@@ -1,4 +1,4 @@
-"""Primitives that a kernel of the extension computes, whose rows threads share."""
+"""Primitives that a kernel of the extension computes, with rows divided among threads."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from kiln.ir.types import ShapedArray
 Out = Sequence[ShapedArray]
 
 THREAD_ELEMENTS = 1 << 14
-"""How many elements a thread takes at a time, at least."""
+"""The least number of elements per task."""
 TOGETHER = 16
-"""Rows that lie side by side are best taken so many at a time."""
+"""Interleaved rows are best processed this many at a time."""
 
 
 def kernel_results(
@@ -32,7 +32,7 @@ def kernel_results(
 ) -> list[Layout] | None:
     """Call the kernel of a primitive and return its results; None if there is none.
 
-    A kernel that `shares` its work among threads by itself is called once.
+    A kernel that `shares` its work among threads itself is called once.
     """
     avals = [ShapedArray(x.shape, x.dtype) for x in xs]
     call = kernel_call(primitive.name, avals, out, params)
@@ -49,7 +49,7 @@ def kernel_results(
 
 
 def share_rows(b: Builder, call: KernelCall, xs: Sequence[Layout], made: Sequence[Layout]) -> None:
-    """Call a kernel of rows, so many of which a thread takes at a time as are worth its while."""
+    """Call a kernel of rows, with tasks of enough rows to pay off."""
     largest = max((x.size for x in (*xs, *made)), key=estimate)
     if is_named(call.rows, largest):
         each = quotient(largest, call.rows)
@@ -64,7 +64,7 @@ def share_rows(b: Builder, call: KernelCall, xs: Sequence[Layout], made: Sequenc
 
 
 def _together(call: KernelCall) -> int:
-    """Return how many rows a thread takes at least, because they lie side by side."""
+    """Return the least number of rows per task, because they are interleaved."""
     if call.symbol not in ("sort", "top_k", "cumulative", "folded"):
         return 1
     _, _, _, inner = call.numbers[:4]

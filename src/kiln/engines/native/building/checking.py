@@ -29,7 +29,7 @@ class Checking:
 
     @contextlib.contextmanager
     def inside(self, name: str, source: Source | None) -> Iterator[None]:
-        """Let what is found until the context exits be in a loop."""
+        """Attribute checks added until the context exits to a loop."""
         self.around.append(Around(name, source))
         try:
             yield
@@ -38,7 +38,7 @@ class Checking:
 
     @contextlib.contextmanager
     def nothing(self) -> Iterator[None]:
-        """Check nothing until the context exits: what is computed there may not count."""
+        """Add no checks until the context exits: what is computed there may be discarded."""
         kinds, self.kinds = self.kinds, frozenset()
         try:
             yield
@@ -65,8 +65,9 @@ class Checking:
     def result(self, b: Body, eqn: Eqn, number: int, x: Layout, start: int) -> Layout:
         """Return a result, watched for nan if that is asked; statements from `start` compute it.
 
-        What stores its elements stores them checked. What sums is copied by a nest that checks it;
-        of a kernel, which is not fused with others, a nest looks at the result.
+        A nest that stores its elements stores them checked. The result of a reduction is copied by
+        a nest that checks it; the result of a kernel, which is not fused, is checked by another
+        nest.
         """
         buffer = x.buffer
         if "nan" not in self.kinds or eqn.primitive.region:
@@ -86,7 +87,7 @@ class Checking:
             value = b.read(x, axes)
             effects: list[Store] = []
             for i, part in enumerate([value] if isinstance(value, Value) else value):
-                # Only a nan is written again, so that memory is read only.
+                # Only nans are rewritten, so that memory is otherwise only read.
                 found = checked(part)
                 effects.append(Store(buffer, b.element(x, axes) + i, found, found.ne(found)))
             b.nest(axes, effects)

@@ -1,4 +1,4 @@
-"""Values that are computed where they are used, as the next equation is lowered."""
+"""Delayed values, which are computed where the next equation uses them."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from kiln.engines.native.loop_ir.layout import Layout
 from kiln.engines.native.loop_ir.statements import Axis
 
 MOST_DELAYED = 100
-"""So many equations are one expression, at most, before passes look at them."""
+"""The most equations that form one expression before passes run."""
 
 
 class Delayed(NamedTuple):
-    """A value that no statement computes yet: the next equation is the only one that uses it."""
+    """A value that no statement computes yet: its only use is the next equation."""
 
     layout: Layout
     axes: tuple[Axis, ...]
     value: Scalar
     source: Any
     work: float
-    """Of its own equation, roughly in instructions."""
+    """The work of its own equation, roughly in instructions."""
     parts: tuple[Delayed, ...]
     equations: int
-    """Its own and those of its parts."""
+    """Its own work and that of its parts."""
 
     def lines(self) -> dict[Any, float]:
-        """Return the places in the user's code that it consists of, each with its work."""
+        """Return the lines of the user's code that it consists of, each with its work."""
         found, stack = [], [self]
         while stack:
             found.append(stack.pop())

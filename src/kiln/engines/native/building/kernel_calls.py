@@ -1,7 +1,7 @@
 """Which C++ kernel computes a primitive, and with which numbers: `_runtime/kernels/README.md`.
 
-A kernel has the operands as buffers, then the results: dense, row-major, none over another. Its
-numbers begin with the first row and the count of rows to compute, so that threads can share them.
+A kernel's buffers are the operands, then the results: dense, row-major, without overlap. Its
+numbers begin with the first row and the count of rows to compute, so that threads can divide them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ELEMENTS = {
 
 
 class KernelCall(NamedTuple):
-    """A kernel by name and its numbers, of which the first two are the first row and all rows."""
+    """A kernel by name and its numbers, which begin with the first row and the row count."""
 
     symbol: str
     numbers: tuple[Dim, ...]
@@ -55,7 +55,7 @@ def kernel_call(
 ) -> KernelCall | None:
     """Return the kernel that computes a primitive on operands of these types, or None.
 
-    `operands` and `results` have sizes that are numbers; those of the axes of size 0 included.
+    `operands` and `results` have constant sizes, which may be 0.
     """
     of = _CALLS.get(name)
     if of is None or any(element(x) is None for x in (*operands, *results)):
@@ -64,7 +64,7 @@ def kernel_call(
 
 
 def element(x: ShapedArray) -> int | None:
-    """Return a kernel's number for the dtype of an array, or None if kernels do not take it."""
+    """Return a kernel's number for an array dtype, or None if kernels do not support it."""
     return ELEMENTS.get(dtypes.long_name(x.dtype))
 
 

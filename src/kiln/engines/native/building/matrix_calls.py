@@ -1,7 +1,7 @@
 """Which kernel on matrices computes a primitive, and with which numbers.
 
 `_runtime/linear/README.md` lists the kernels. Buffers are the operands, then the results: dense,
-row-major, none over another. A kernel shares its work among the threads of the call.
+row-major, without overlap. A kernel distributes its work over the call's threads.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _IN_LAPACK = ("f32", "f64", "c64", "c128")
 
 
 class MatrixCall(NamedTuple):
-    """A kernel by name and its numbers; `openblas.load()` must have been called if it needs it."""
+    """A kernel by name and its numbers; if it needs OpenBLAS, `openblas.load()` must come first."""
 
     symbol: str
     numbers: tuple[Dim, ...]
@@ -68,7 +68,7 @@ _HAVE_OPENBLAS = (*_IN_LAPACK, "f16", "bf16")
 
 
 def _stacked(x: ShapedArray, rank: int = 2) -> tuple[Dim, ...]:
-    """Return the number of matrices (vectors for rank 1) of a stack, and the sizes of one."""
+    """Return the number of matrices (vectors for rank 1) of a batch, and the sizes of one."""
     sizes = x.shape
     return math.prod(sizes[: x.ndim - rank]), *sizes[x.ndim - rank :]
 
@@ -99,7 +99,7 @@ def _product(operands: Avals, results: Avals, params: Params) -> MatrixCall | No
 
 
 def _order(rank: int, batch: Sequence[int], summed: Sequence[int]) -> bool | None:
-    """Return whether axes are batch, summed, free (else batch, free, summed); None if neither."""
+    """Tell whether axes are batch, summed, free (or else batch, free, summed); None if neither."""
     free = kept_axes(rank, (*batch, *summed))
     in_order = tuple(range(rank))
     if (*batch, *free, *summed) == in_order:

@@ -1,6 +1,6 @@
-"""The loops that compute a primitive: NumPy's where its meaning is one of them, else kiln's.
+"""The loops that compute a primitive: NumPy's if its NumPy rule is one of them, otherwise kiln's.
 
-A loop gives the same result as the meaning, to the bit.
+A loop gives the same result as the NumPy rule, bit for bit.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ Dtype = np.dtype[Any]
 
 
 class Step(Record):
-    """A loop that computes a value from earlier ones: operands, then results of steps.
+    """A step: a loop that computes a value from earlier ones, which are operands and results of
+    steps.
 
-    Negative numbers are those of constants, from the end of `constants`.
+    Negative numbers denote constants, from the end of `constants`.
     """
 
     loop: Any
@@ -55,13 +56,13 @@ def copy_loop(dtype: Dtype) -> Any:
 
 
 def select_loop(dtype: Dtype) -> Any:
-    """Return the loop that chooses between elements of a dtype, or None."""
+    """Return the loop that selects between elements of a dtype, or None."""
     char = _char_by_size(dtype)
     return char and _runtime.loop_named("select", f"?{char * 3}")
 
 
 def _char_by_size(dtype: Dtype) -> str | None:
-    """Return a type whose elements are moved like those of a dtype."""
+    """Return a type whose elements can be copied in place of those of a dtype."""
     return _BY_SIZE.get(dtype.itemsize) if dtype.kind != "O" else None
 
 
@@ -106,7 +107,7 @@ RUNNING: dict[Operation, np.ufunc] = {
 
 
 def matrix_loop(dtype: Dtype) -> Any:
-    """Return NumPy's loop that multiplies stacks of matrices of a dtype, or None."""
+    """Return NumPy's loop that multiplies batches of matrices of a dtype, or None."""
     return _runtime.loop_of_ufunc(np.matmul, dtype.char * 3) if _is_plain(dtype) else None
 
 
@@ -222,11 +223,11 @@ STEPS: dict[Operation, Callable[..., list[Step] | None]] = {
     elementwise.logistic_p: _logistic,
     conversion.convert_element_type_p: _convert,
 }
-"""How primitives are computed whose meaning is no ufunc."""
+"""How primitives are computed whose NumPy rule is not a ufunc."""
 
 
 _BY_UFUNC = (Elementwise, Comparison, Accurate)
-"""The classes whose meaning is a ufunc of the operands alone; others may take more."""
+"""The classes whose NumPy rule is a ufunc of the operands only; others may have parameters."""
 
 
 def steps_of(

@@ -1,7 +1,7 @@
-"""A jaxpr -> a plan of the extension: which loops run over which parts of which buffers.
+"""From a jaxpr to a plan of the extension: which loops run over which parts of which buffers.
 
-Everything that depends on types alone is done here, once: layouts, loops, constant folding. A
-primitive without a loop is left to its NumPy meaning.
+Everything that depends only on types is done here, once: layouts, loops, constant folding. A
+primitive without a loop falls back to its NumPy rule.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ CONTAINERS: dict[type | None, Container] = {
 MOST_FOLDED_BYTES = 1 << 14
 """A larger constant result is computed when the plan runs."""
 SHARED_BYTES = 1 << 12
-"""A result that is a smaller part of an input is copied: that is quicker than to share it."""
+"""A result that is a smaller part of an input is copied: that is faster than sharing it."""
 MOST_COPIED_BYTES = 1 << 16
-"""A larger part of an input is not copied: there is no plan, and the meaning gives a view."""
+"""A larger part of an input is not copied: there is no plan, and the NumPy rule returns a view."""
 MOST_AXES = 16
 
 
@@ -91,7 +91,7 @@ class _Planner:
         return len(self.buffers) - 1
 
     def constant(self, value: Any, dtype: np.dtype[Any]) -> Layout:
-        """Return where a constant is."""
+        """Return the layout of a constant."""
         array = np.ascontiguousarray(value, dtype)
         found = dense(self.buffer(BufferSource.CONSTANT, array), np.shape(value), dtype)
         self.known[found.buffer] = array
@@ -105,7 +105,7 @@ class _Planner:
         )
 
     def read(self, atom: Any) -> Layout:
-        """Return where an operand is."""
+        """Return the layout of an operand."""
         if isinstance(atom, Var):
             return self.layouts[atom]
         return self.constant(atom.val, _plain(atom.aval)[1])
@@ -117,7 +117,7 @@ class _Planner:
             return None
         if x.size == 0:
             return np.empty(x.shape, x.dtype)
-        # As bytes, because not every dtype says itself in a buffer.
+        # As bytes, because the buffer protocol does not support every dtype.
         return np.ndarray(x.shape, x.dtype, found.reshape(-1).view(np.uint8), x.offset, x.strides)
 
     # Steps.
@@ -303,7 +303,7 @@ class _Planner:
         return True
 
     def contract(self, operands: Sequence[Layout], out: Var, dimension_numbers: Any) -> bool:
-        """Multiply matrices by NumPy's loop, as the meaning does."""
+        """Multiply matrices by NumPy's loop, as the NumPy rule does."""
         sizes, dtype = _plain(out.aval)
         (x, y), ((lc, rc), (lb, rb)) = operands, dimension_numbers
         loop = matrix_loop(dtype)
@@ -329,24 +329,24 @@ class _Planner:
         return True
 
     def matrix(self, x: Layout, rows: Sequence[int], columns: Sequence[int]) -> Layout | None:
-        """Return a value as a matrix, copied if the axes do not go together as they lie."""
+        """Return a value as a matrix, copied if its axes cannot be merged in place."""
         sizes = [math.prod([x.shape[d] for d in axes]) for axes in (rows, columns)]
         item = x.dtype.itemsize
         if len(rows) <= 1 and len(columns) <= 1:
             across = x.strides[columns[0]] if columns else item
-            # A single row or column lies as it would in a matrix of its own.
+            # A single row or column is laid out as in a matrix of its own.
             down = x.strides[rows[0]] if sizes[0] != 1 else sizes[1] * across
             across = across if sizes[1] != 1 else item
             return x.with_axes([(sizes[0], down), (sizes[1], across)])
-        turned = x.with_axes([(x.shape[d], x.strides[d]) for d in (*rows, *columns)])
-        if not turned.is_dense:
-            spread_out = self.room(turned.shape, x.dtype)
-            self.copy(turned, spread_out)
-            turned = spread_out
-        return turned.with_axes([(sizes[0], sizes[1] * item), (sizes[1], item)])
+        transposed = x.with_axes([(x.shape[d], x.strides[d]) for d in (*rows, *columns)])
+        if not transposed.is_dense:
+            spread_out = self.room(transposed.shape, x.dtype)
+            self.copy(transposed, spread_out)
+            transposed = spread_out
+        return transposed.with_axes([(sizes[0], sizes[1] * item), (sizes[1], item)])
 
     def by_meaning(self, eqn: Eqn, operands: Sequence[Layout]) -> None:
-        """Call the NumPy meaning."""
+        """Call the NumPy rule."""
         made = []
         for var in eqn.outvars:
             sizes, dtype = _plain(var.aval)
@@ -357,7 +357,7 @@ class _Planner:
         )
 
     def result(self, atom: Any) -> tuple[Outcome, int, Any]:
-        """Return how a result is made."""
+        """Return how a result is produced."""
         x, aval = self.read(atom), atom.aval
         source = self.buffers[x.buffer][0]
         whole = x.is_dense and x.offset == 0

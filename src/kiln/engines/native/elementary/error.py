@@ -26,7 +26,7 @@ def erf(x: Value) -> Value:
     size = abs(x)
     small = size.muladd(polynomial("erf", size * size), size)
     if x.dtype == "f32":
-        # erfc = exp(-p); erfc(4) is nothing beside 1.
+        # erfc = exp(-p); erfc(4) is negligible beside 1.
         r, t = reduced(-polynomial("erfc_log", at_most(size, 4.0)))
         power = ((integer_of(t) << f.digits) + f.one).bitcast("f32")
         large = 1 - (less_one(r) + 1) * power

@@ -1,4 +1,4 @@
-"""exp and its kin: exp2, expm1, logistic, sinh, cosh, tanh.
+"""exp and related functions: exp2, expm1, logistic, sinh, cosh, tanh.
 
 x = n ln 2 + r with |r| <= ln(2) / 2; exp(r) is a polynomial, and 2^n is added to the exponent.
 """
@@ -103,7 +103,7 @@ def _precise(x: Value) -> tuple[Value, Value, Value]:
 
 def expm1(x: Value) -> Value:
     """Return e^x - 1."""
-    # Lower, e^x is nothing beside 1.
+    # Below this, e^x is negligible beside 1.
     r, curved, power = _precise(at_least(x, -20.0 if x.dtype == "f32" else -40.0))
     usual = curved.muladd(power, r.muladd(power, power - 1))
     outside = ~x.le(_USUAL[x.dtype])

@@ -1,4 +1,4 @@
-"""What expansions know about f32 and f64: constants, exponents, rounding by adding."""
+"""Properties of f32 and f64 for expansions: constants, exponents, rounding by addition."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def polynomial(name: str, x: Value, precision: str | None = None) -> Value:
 
 
 def paired_polynomial(name: str, x: Value) -> Value:
-    """Return one of the fitted polynomials by Estrin's rule: a chain of few operations.
+    """Return one of the fitted polynomials by Estrin's scheme, which has a short dependency chain.
 
-    Rounded more often than by Horner's, so for results that keep fewer bits than their type has.
+    It rounds more often than Horner's scheme, so it is for results with fewer bits than their type.
     """
     terms = [x.scope.constant(c, x.dtype) for c in COEFFICIENTS[name][x.dtype]]
     while len(terms) > 1:

@@ -1,7 +1,7 @@
 """lgamma and digamma, in f64; of f32 to the precision of f32.
 
-Large arguments take Stirling's series, those between are moved there by the recurrence, or near 2
-for lgamma; below 1/2 both are reflected.
+Large arguments use Stirling's series; the recurrence moves intermediate ones there, or near 2 for
+lgamma; below 1/2 both are reflected.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _lgamma(x: Value, precision: str) -> Value:
         active = next_.ge(1.5)
         y, product = active.select(next_, y), active.select(product * next_, product)
     logarithm = _log(large.select(x, product), precision)
-    # Of y = x + 1 the last bits are lost.
+    # y = x + 1 would lose the last bits.
     t = low.select(x - 1, y - 2)
     near = t * low.select(x, y - 1) * polynomial("lgamma", t, precision)
     moved = near + low.select(-logarithm, logarithm)

@@ -26,7 +26,7 @@ def asin(x: Value) -> Value:
     """Return the arc sine; nan where |x| > 1."""
     large, s, more = _arc(x)
     high, low, _ = parts("pi/2", x.dtype)
-    # pi/2 - 2 s is taken apart, so that both terms round as parts of a large number.
+    # pi/2 - 2 s is split, so that both terms round as parts of a large number.
     found = large.select(high - ((s + s) - (low - (more + more))), s + more)
     return copysign(found, x)
 

@@ -1,4 +1,4 @@
-"""log and its kin: log1p, log2, asinh, acosh, atanh.
+"""log and related functions: log1p, log2, asinh, acosh, atanh.
 
 x = 2^n (1 + f) with 1 + f between sqrt(1/2) and sqrt(2). log(1 + f) is a polynomial for f32; for
 f64 a series in s = f / (2 + f), as in FreeBSD's libm, needs fewer terms.
@@ -32,7 +32,7 @@ def split(x: Value) -> tuple[Value, Value]:
 
 
 def number_of(n: Value, dtype: str) -> Value:
-    """Return a small integer as a float: by its bits, as old processors convert no i64."""
+    """Return a small integer as a float, by its bits: older CPUs cannot convert i64."""
     f = FORMATS[dtype]
     return (n + f.magic_bits).bitcast(dtype) - f.magic
 
@@ -67,7 +67,7 @@ def _rare(x: Value) -> Value:
 
 
 def _normal(x: Value) -> tuple[Value, Value]:
-    """Return a subnormal number made normal, and by which power of two."""
+    """Return a subnormal number scaled to a normal one, and the power of two."""
     f = FORMATS[x.dtype]
     shift = f.digits + 1
     return x * 2.0**shift, x.scope.constant(shift, f.integer)

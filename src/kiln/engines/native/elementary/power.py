@@ -43,7 +43,7 @@ def power(x: Value, y: Value) -> Value:
 
 
 def _ends(size: Value, logarithm: Value) -> Value:
-    """Return the logarithm; of 0, infinity and nan too."""
+    """Return the logarithm, also of 0, infinity and nan."""
     scope = size.scope
     infinity = scope.bits(FORMATS[size.dtype].infinity, size.dtype)
     usual = size.gt(0) & size.lt(infinity)
@@ -123,11 +123,11 @@ def cbrt(x: Value) -> Value:
     """Return the cube root; of f32, computed in f64."""
     if x.dtype == "f32":
         return _cube_root(x.convert("f64"))[1].convert("f32")
-    # Where a cube might leave the range by a rounding.
+    # Where rounding might take a cube out of range.
     small, large = abs(x).lt(2.0**-1022), abs(x).gt(2.0**1000)
     scaled_x = small.select(x * 2.0**54, large.select(x * 2.0**-54, x))
     inverse, root = _cube_root(scaled_x)
-    # One step more, with the error of the cube.
+    # One more step, with the error of the cube.
     size = abs(scaled_x)
     c = abs(root)
     square, square_low = two_product(c, c)

@@ -1,7 +1,7 @@
 """sin, cos, tan.
 
-The argument is reduced by a multiple of pi in three parts. Vectors with a larger argument go to the
-function of the runtime (`_runtime/kernels/large_angles.cc`).
+The argument is reduced by a multiple of pi in three parts. Vectors with a larger argument fall back
+to the runtime function (`_runtime/kernels/large_angles.cc`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kiln.engines.native.elementary.formats import (
 )
 from kiln.engines.native.loop_ir.scalars import Value
 
-# Above, the multiple of pi is not an exact product, or not an exact integer.
+# Above this, the multiple of pi is not an exact product, or not an exact integer.
 _LARGE = {"f32": 2.0**16, "f64": 2.0**30}
 
 
@@ -67,17 +67,17 @@ def tan(x: Value) -> Value:
 
 
 def _sine(r: Value, rest: Value) -> tuple[Value, Value]:
-    """Return what is added up to sin(r + rest), |r| <= pi / 4."""
+    """Return the terms of sin(r + rest), |r| <= pi / 4."""
     z = r * r
     return r, (r * z).muladd(polynomial("sin_short", z), rest)
 
 
 def _cosine(r: Value, rest: Value) -> tuple[Value, Value]:
-    """Return what is added up to cos(r + rest), |r| <= pi / 4."""
+    """Return the terms of cos(r + rest), |r| <= pi / 4."""
     z = r * r
     half = z * 0.5
     top = 1 - half
-    # What 1 - z / 2 lost, with the rest of the series.
+    # The rounding error of 1 - z / 2, and the rest of the series.
     return top, ((1 - top) - half) + (z * z).muladd(polynomial("cos_short", z), -(r * rest))
 
 

@@ -47,7 +47,7 @@ _PAGE = 4096
 
 
 class Written(NamedTuple):
-    """A program as loops and as LLVM text: offsets of temporaries, bytes of all, named sizes."""
+    """A program as loops and as LLVM IR: offsets of temporaries, their total size, named sizes."""
 
     function: Function
     llvm: str
@@ -58,14 +58,14 @@ class Written(NamedTuple):
 
 
 Source = Callable[[], Written]
-"""Writes a program again."""
+"""Regenerates a program's text."""
 
 
 class NativeCode:
-    """The code of a program, loaded, and how it is called.
+    """The loaded code of a program, and how it is called.
 
-    `improved` is called when LLVM has compiled what the assembler had. Loops and texts, which take
-    several times the memory of the code, are written again when they are asked for.
+    `improved` is called when LLVM has recompiled a program of the assembler. Loops and texts, which
+    take several times the memory of the code, are regenerated on demand.
     """
 
     __slots__ = (
@@ -87,7 +87,7 @@ class NativeCode:
     def __init__(self, program: Program, written: Written, source: Source) -> None:
         self.program, self.source = program, source
         self.image, self.calls = generated(written.llvm, written.function)
-        # A profile holds the figures that the code writes.
+        # A profile holds the counters that the code updates.
         self._kept = None if written.profile is None else written
         function = written.function
         wanted = aliasing.reused(program.jaxpr, program.donated)
@@ -103,14 +103,14 @@ class NativeCode:
         self.symbols = named(program.name, self.image, self.owner.address)
 
     def improve(self) -> tuple[int, Code] | None:
-        """Have LLVM compile the program; return the address, and what keeps the code in memory.
+        """Let LLVM compile the program; return the address and the owner of the code.
 
-        None if there is no such code: the one at hand is right too.
+        None if there is no such code: the present code is correct too.
         """
         if self.calls:
             try:
                 text = self.llvm
-                # Written again, it must be the same to the last offset.
+                # Regenerated, it must be identical to the last offset.
                 if assembled(text) != self.image:
                     return None
                 image = assemble(text)
@@ -118,7 +118,7 @@ class NativeCode:
             except (MemoryError, RuntimeError, ImportError, ValueError):
                 return None
             self.image, self.calls = image, 0
-            # The code before is still in use.
+            # The previous code is still in use.
             self.symbols = self.symbols, named(self.name, image, self.owner.address)
             if self.improved is not None:
                 self.improved()
@@ -126,12 +126,12 @@ class NativeCode:
 
     @property
     def written(self) -> Written:
-        """The program as loops and LLVM text."""
+        """The program as loops and LLVM IR."""
         return self._kept or self.source()
 
     @property
     def profile(self) -> Profile | None:
-        """What the program measures of itself, if it does."""
+        """The program's measurements, if it is instrumented."""
         return None if self._kept is None else self._kept.profile
 
     @property
@@ -141,7 +141,7 @@ class NativeCode:
 
     @property
     def llvm(self) -> str:
-        """The program as LLVM text."""
+        """The program as LLVM IR."""
         return self.written.llvm
 
     def explain(
@@ -190,7 +190,7 @@ class NativeCode:
             raise ValueError(
                 three_lines(
                     f"as_text('profile') of {self.name}",
-                    "the program does not measure itself",
+                    "the program is not instrumented",
                     "set KILN_PROFILE=1, or kiln.config.update('profile', True), and compile again",
                 )
             )
@@ -201,9 +201,9 @@ class NativeCode:
         return self._needed(self.written)
 
     def explain_memory(self, sizes: Mapping[str, int]) -> str:
-        """Return where buffers lie, who shares memory, and which copies are made and why.
+        """Return where buffers are, which share memory, and which copies are made and why.
 
-        Numbers have the names of sizes; a line is for given ones.
+        Numbers are in terms of named sizes; one line is for given sizes.
         """
         written = self.written
         analysis = self._needed(written)
@@ -228,9 +228,9 @@ class NativeCode:
 
 
 class NativeExecutable(_runtime.Native):
-    """Code with the bytes of its operands, results and temporaries: what is called.
+    """Code with the sizes of its operands, results and temporaries: the callable program.
 
-    `sizes` are the numbers that the code reads in `Call.sizes`, `named` those of the named axes.
+    `sizes` are the numbers in `Call.sizes` that the code reads, `named` those of the named axes.
     """
 
     __slots__ = ("code", "named", "operands", "results", "workspace")
@@ -273,12 +273,12 @@ class NativeExecutable(_runtime.Native):
 
     @property
     def profile(self) -> Profile | None:
-        """What the program measures of itself, if it does."""
+        """The program's measurements, if it is instrumented."""
         return self.code.profile
 
     @property
     def image(self) -> bytes:
-        """The program as an object."""
+        """The program as an object file."""
         return self.code.image
 
     @property
@@ -288,7 +288,7 @@ class NativeExecutable(_runtime.Native):
 
     @property
     def taken(self) -> list[tuple[int, int]]:
-        """Which results may lie where donated operands do: pairs of their numbers."""
+        """Which results may reuse the memory of donated operands: pairs of their numbers."""
         return self.code.taken
 
     @property
@@ -319,7 +319,7 @@ class NativeExecutable(_runtime.Native):
         return [SingleDeviceSharding(device)] * len(self.results)
 
     def cost_analysis(self) -> dict[str, float]:
-        """Return the `flops` and `bytes accessed` of a call; a `while` loop counts as one turn."""
+        """Return the `flops` and `bytes accessed` of a call; a `while` loop counts once."""
         sizes = self.env
         return {
             name: float(evaluate(cost, sizes)) if isinstance(cost, Size) else cost
@@ -337,7 +337,7 @@ class NativeExecutable(_runtime.Native):
         )
 
     def explain_memory(self) -> str:
-        """Return where buffers lie, who shares memory, and which copies are made and why."""
+        """Return where buffers are, which share memory, and which copies are made and why."""
         return self.code.explain_memory(self.env)
 
     def runtime_executable(self) -> NativeExecutable:
@@ -346,9 +346,9 @@ class NativeExecutable(_runtime.Native):
 
 
 def named(program: str, image: bytes, address: int) -> object:
-    """Write the names of a program's functions where perf and gdb find them, if that is asked.
+    """Publish the symbols of a program's functions for perf and gdb, if requested.
 
-    Return what has to live as long as the code.
+    Return an object that must live as long as the code.
     """
     chosen = options()
     if not (chosen.perf or chosen.gdb):

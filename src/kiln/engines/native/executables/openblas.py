@@ -1,7 +1,7 @@
-"""The packaged OpenBLAS: found, loaded with the right loops for the processor, given to kernels.
+"""Finds the packaged OpenBLAS, and loads it with the best loops for the host CPU.
 
-It is loaded when a program first needs it, privately (NumPy and SciPy have copies of their own),
-and uses no threads of its own: the kernels split the work.
+It is loaded when a program first needs it, privately (NumPy and SciPy have their own copies), and
+runs single-threaded: the kernels divide the work.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ KERNELS = tuple(
         "svd",
     )
 )
-"""How the names of kernels begin that call routines of the library."""
+"""The prefixes of the names of kernels that call routines of the library."""
 _AVX512 = {"avx512f", "avx512dq", "avx512bw", "avx512vl"}
-# By the value of KILN_TARGET: a processor family, and what its loops need.
+# For each value of KILN_TARGET: a processor family, and the features that its loops need.
 _CORE_TYPES: dict[str | None, tuple[str, set[str]]] = {
     "x86-64-v2": ("Nehalem", set()),
     "x86-64-v3": ("Haswell", {"avx2", "fma"}),
@@ -52,7 +52,7 @@ _CPU_INFO = "/proc/cpuinfo"
 
 @functools.cache
 def load() -> str:
-    """Load OpenBLAS, give its routines to the kernels, and return its path; again: do nothing.
+    """Load OpenBLAS, pass its routines to the kernels, and return its path; idempotent.
 
     Raises: ImportError if the package is missing or its library lacks a routine.
     """
@@ -99,8 +99,8 @@ def _missing(wrong: str) -> ImportError:
 
 
 def _settings() -> dict[str, str]:
-    """Return what must be in the environment while the library is loaded."""
-    # One thread from the start: else it would make a pool, which forked children do not have.
+    """Return the environment variables to set while the library is loaded."""
+    # One thread from the start: otherwise it would create a pool, which forked children lack.
     settings = {"OPENBLAS_NUM_THREADS": "1"}
     core = core_type(platform.machine(), os.environ.get("KILN_TARGET"), _processor_flags())
     if core is not None and not os.environ.get("OPENBLAS_CORETYPE"):
@@ -109,10 +109,10 @@ def _settings() -> dict[str, str]:
 
 
 def core_type(machine: str, target: str | None, flags: frozenset[str]) -> str | None:
-    """Return the OPENBLAS_CORETYPE to ask for, or None for OpenBLAS's own choice.
+    """Return the OPENBLAS_CORETYPE to request, or None for OpenBLAS's own choice.
 
-    OpenBLAS knows processors by their model, and gives the loops of Haswell, half as fast, to newer
-    ones that it does not know.
+    OpenBLAS recognises CPUs by model, and uses the Haswell loops, which are half as fast, on newer
+    models that it does not recognise.
     """
     if machine not in ("x86_64", "AMD64"):
         return None

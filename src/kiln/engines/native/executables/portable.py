@@ -1,7 +1,7 @@
-"""Executables as bytes: object code, and what is needed to call it.
+"""Executables as bytes: object code, and the metadata needed to call it.
 
-The bytes are for the same build of kiln and for the same level of processors: the object calls the
-kernels of the extension by name.
+The bytes are valid for the same build of kiln and the same microarchitecture level: the object code
+calls kernels of the extension by name.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ class StoredCode(NativeCode):
         self.symbols = named(program.name, image, self.owner.address)
         self.shared = [(result, operand) for result, operand in about["shared"]]
         self.taken = [(result, operand) for result, operand in about["taken"]]
-        # A program that makes checks says which of them failed: its sites are written again.
+        # A program with checks reports which of them failed: its sites are regenerated.
         self.sites = source().function.sites if program.checks else []
 
 
 def digest(program: Program, function: Function) -> str | None:
-    """Return a name shared only by programs that compile to the same code, on this build of kiln.
+    """Return a key shared only by programs that compile to the same code, on this build of kiln.
 
     `function` is the program as it was lowered. None for programs that call Python, and for those
     whose sizes have names that no call supplies.
@@ -93,7 +93,7 @@ def digest(program: Program, function: Function) -> str | None:
 def to_bytes(executable: NativeExecutable | SizedExecutable) -> bytes:
     """Return an executable as bytes; with named sizes, that for all of them.
 
-    Raises: ValueError for programs that call Python or measure themselves.
+    Raises: ValueError for programs that call Python or are instrumented.
     """
     code = executable.code
     program, written = code.program, code.written
@@ -102,7 +102,7 @@ def to_bytes(executable: NativeExecutable | SizedExecutable) -> bytes:
         raise ValueError(
             three_lines(
                 f"storing the compiled program {program.name}",
-                "it measures itself, and its figures are in the memory of this process",
+                "it is instrumented, and its counters are in the memory of this process",
                 "compile it without KILN_PROFILE",
             )
         )
@@ -124,7 +124,7 @@ def to_bytes(executable: NativeExecutable | SizedExecutable) -> bytes:
         "shared": shared_results(function),
         "taken": code.taken,
     }
-    # What is kept is used often: it is LLVM's code, if that can be had.
+    # Stored code is used often: prefer LLVM's code, if available.
     code.improve()
     text: bytes = json.dumps(about).encode()
     rest = len(text).to_bytes(8, "little") + text + code.image
@@ -137,7 +137,7 @@ def from_bytes(
 ) -> NativeExecutable | SizedExecutable:
     """Return the executable of a program from what `to_bytes` returned.
 
-    Raises: JaxRuntimeError for other bytes, and for those of another program, build or processor.
+    Raises: JaxRuntimeError for other bytes, or those of another program, build or processor.
     """
     rest = stored[len(_BEGIN) + _CHECKSUM :]
     if not stored.startswith(_BEGIN):
@@ -181,7 +181,7 @@ def _refused(program: Program, wrong: str) -> JaxRuntimeError:
 
 
 def _machine() -> dict[str, str]:
-    """Return for which machine code is generated, and by what."""
+    """Return the target of code generation, and the code generator."""
     return {
         "the system": sys.platform,
         "processors of level": host_target().name,
@@ -192,7 +192,7 @@ def _machine() -> dict[str, str]:
 
 @functools.cache
 def _build() -> str:
-    """Return a hash of what writes code, and of the extension that it calls."""
+    """Return a hash of the code generator's sources, and of the extension that code calls."""
     found = hashlib.sha256()
     here = pathlib.Path(__file__).parent
     for path in [*sorted(here.rglob("*.py")), pathlib.Path(_runtime.__file__)]:
@@ -215,7 +215,7 @@ _OMITTED = frozenset(("source", "lines", "scope", "_hash", "_operands"))
 
 
 def _parts(root: Any) -> Iterator[bytes]:
-    """Return what loops consist of, in an order that they determine; equal objects once."""
+    """Yield the parts of loops, in a deterministic order; equal objects once."""
     numbers: dict[Any, int] = {}
     held: list[Any] = []
     stack = [root]

@@ -1,4 +1,4 @@
-"""Programs with named axes: one code, and what a call of it needs for given sizes."""
+"""Programs with named axes: one compiled code, and its arguments for given sizes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NamedType = tuple[np.dtype[Any], Dim]
 class SizedExecutable:
     """Code for all sizes of the named axes of a program.
 
-    `numbers` are the sizes that the code reads, in the order in which it reads them.
+    `numbers` are the sizes that the code reads, in order.
     """
 
     __slots__ = ("_callbacks", "_dtypes", "_evaluate", "_taken", "code")
@@ -49,7 +49,7 @@ class SizedExecutable:
         self._evaluate = evaluator([workspace, *sizes, *numbers], code.program.sizes)
 
     def for_sizes(self, sizes: Sequence[int]) -> NativeExecutable | None:
-        """Return the program for sizes from 1 on; None if an array would have no addresses."""
+        """Return the program for sizes from 1 on; None if an array would be too large."""
         workspace, *numbers = self._evaluate(*sizes)
         if max(numbers, default=0) >= MOST or workspace >= MOST:
             return None
@@ -64,7 +64,7 @@ class SizedExecutable:
         )
 
     def __call__(self, buffers: Sequence[Any]) -> NoReturn:
-        """Raise TypeError: sizes come first."""
+        """Raise TypeError: sizes must be given first."""
         raise TypeError(
             f"a call of {self.code.name}\nits sizes are not given\ncall for_sizes(sizes)(buffers)"
         )
@@ -81,7 +81,7 @@ class SizedExecutable:
         return self.code.size_in_bytes()
 
     def out_shardings(self) -> list[Sharding]:
-        """Return nothing: a program that is placed has no named axes."""
+        """Return nothing: a placed program has no named axes."""
         return []
 
     def cost_analysis(self) -> dict[str, float | Size]:
@@ -93,7 +93,7 @@ class SizedExecutable:
         return self.code.memory_analysis()
 
     def explain_memory(self) -> str:
-        """Return where buffers lie, who shares memory, and which copies are made and why."""
+        """Return where buffers are, which share memory, and which copies are made and why."""
         return self.code.explain_memory({})
 
     def runtime_executable(self) -> SizedExecutable:

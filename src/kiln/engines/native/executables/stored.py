@@ -1,7 +1,7 @@
 """Programs whose code another process compiled, ready to run without the compiler.
 
-Importing the compiler takes longer than compiling most programs, so it is loaded only if somebody
-wants to know more of such a program than its results, or when LLVM's code is worth having.
+Importing the compiler takes longer than compiling most programs, so it is loaded only for questions
+about such a program, or when LLVM's code pays off.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _PAGE = 4096
 
 
 def machine() -> tuple[str, ...]:
-    """Return for which processors code is compiled here, and by what beside kiln."""
+    """Return the compilation target, and the versions of other code generators."""
     return (host_target().name, str(llvmlite.__version__))
 
 
 def to_stored(executable: Any) -> bytes | None:
-    """Return an executable as bytes, with the code it has now.
+    """Return an executable as bytes, with its current code.
 
-    None for programs that call Python, make checks, measure themselves, or have named sizes.
+    None for programs that call Python, have checks, are instrumented, or have named sizes.
     """
     code = getattr(executable, "code", None)
     if code is None or not code.is_storable or code.program.sizes:
@@ -48,14 +48,14 @@ def to_stored(executable: Any) -> bytes | None:
 
 
 def when_improved(executable: Any, callback: Callable[[], None]) -> None:
-    """Call a function when LLVM has compiled a program that the assembler had compiled."""
+    """Call a function when LLVM has recompiled a program of the assembler."""
     is_stored = isinstance(executable, StoredExecutable)
     holder = executable._stored if is_stored else executable.code
     holder.improved = callback
 
 
 def from_stored(program: Program, stored: bytes) -> StoredExecutable:
-    """Return the executable of a program from what `to_stored` returned, as trusted as code is.
+    """Return the executable of a program from what `to_stored` returned; the bytes must be trusted.
 
     Raises: JaxRuntimeError if it cannot be loaded here.
     """
@@ -73,7 +73,7 @@ def from_stored(program: Program, stored: bytes) -> StoredExecutable:
 
 
 class StoredProgram:
-    """Code in memory, and all that is needed to call it."""
+    """Code in memory, and everything needed to call it."""
 
     def __init__(self, program: Program, about: dict[str, Any], image: bytes) -> None:
         if about["needs_library"]:
@@ -86,18 +86,18 @@ class StoredProgram:
         self.improved: Callable[[], None] | None = None
         chosen = options()
         if chosen.perf or chosen.gdb:
-            # They are told the names of its functions.
+            # Debuggers and perf need the names of its functions.
             self.whole()
 
     def whole(self) -> Any:
-        """Return the code with all that is known of the program."""
+        """Return the code with all metadata of the program."""
         if self._whole is None:
             compiler: Any = engine("native").compiler
             self._whole = compiler.stored_code(self.program, self.about, self.image)
         return self._whole
 
     def improve(self) -> tuple[int, object] | None:
-        """Have LLVM compile the program; return the address, and what keeps the code in memory."""
+        """Let LLVM compile the program; return the address and the owner of the code."""
         found: tuple[int, object] | None = self.whole().improve()
         if found is not None and self.improved is not None:
             self.improved()
@@ -105,7 +105,7 @@ class StoredProgram:
 
 
 class StoredExecutable(_runtime.Native):
-    """A program that was compiled by another process: what is called."""
+    """A program that another process compiled: the callable."""
 
     __slots__ = ("_stored", "_types")
 
@@ -132,7 +132,7 @@ class StoredExecutable(_runtime.Native):
 
     @property
     def code(self) -> Any:
-        """The code, with all that is known of the program."""
+        """The code, with all metadata of the program."""
         return self._stored.whole()
 
     @property
@@ -152,7 +152,7 @@ class StoredExecutable(_runtime.Native):
 
     @property
     def image(self) -> bytes:
-        """The program as an object."""
+        """The program as an object file."""
         return self._stored.image
 
     def as_text(self, stage: str) -> str:
@@ -174,7 +174,7 @@ class StoredExecutable(_runtime.Native):
         return [SingleDeviceSharding(device)] * len(self._types[1])
 
     def cost_analysis(self) -> dict[str, float]:
-        """Return the `flops` and `bytes accessed` of a call; a `while` loop counts as one turn."""
+        """Return the `flops` and `bytes accessed` of a call; a `while` loop counts once."""
         found: dict[str, float] = self._inspected().cost_analysis()
         return found
 
@@ -183,7 +183,7 @@ class StoredExecutable(_runtime.Native):
         return self._inspected().memory_analysis()
 
     def explain_memory(self) -> str:
-        """Return where buffers lie, who shares memory, and which copies are made and why."""
+        """Return where buffers are, which share memory, and which copies are made and why."""
         text: str = self.code.explain_memory({})
         return text
 

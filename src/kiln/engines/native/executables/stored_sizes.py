@@ -1,4 +1,4 @@
-"""Sizes of named axes as data of JSON: what code asks calls for, in stored executables."""
+"""Sizes of named axes as JSON data: what code requires of calls, in stored executables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def dim_of(data: Any) -> Dim:
     """Return a dimension from data."""
     if isinstance(data, int):
         return data
-    # They were in normal form.
+    # They are in normal form already.
     return Size(tuple((tuple(map(_atom_of, atoms)), factor) for atoms, factor in data))
 
 

@@ -1,4 +1,4 @@
-"""The values of a program as memory: dtypes and bytes."""
+"""The memory of a program's values: dtypes and sizes in bytes."""
 
 from __future__ import annotations
 

@@ -1,1 +1,2 @@
-"""LLVM: what the native engine writes, for which processors, and how it becomes machine code."""
+"""LLVM: the IR that the native engine generates, its targets, and its compilation to machine
+code."""

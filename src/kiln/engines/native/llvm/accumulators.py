@@ -1,4 +1,4 @@
-"""What reductions carry through their loops, as LLVM."""
+"""The accumulators of reductions, as LLVM IR."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Accumulator:
         self.dtype = reduce.value.dtype
         self.count = 1 if reduce.along is None else 2
         self.rising = code.order[kept:] == (reduce.along,)
-        """Whether positions only grow, so that no later one is the first of equals."""
+        """Whether positions only increase, so that a later one is never the first of equals."""
 
     def _identity(self) -> Value:
         return identity(self.scope, self.reduce.op, self.dtype)
@@ -44,13 +44,13 @@ class Accumulator:
             elif self.across and width > 1:
                 place = iota(width).replace("i64", "i32")
             else:
-                # If no number is better than the worst, the first is the best.
+                # If no number is better than the worst, the first wins.
                 place = instruction(self.code.w, self.scope.constant(0, "i32"), (), width)
             found.append((type_text("i32", width), place))
         return found
 
     def combined(self, values: list[str]) -> list[str]:
-        """Combine the carried values with those of a point."""
+        """Combine the accumulators with the values of a point."""
         code, width = self.code, self.width
         value = code.operand(self.reduce.value, width)
         if self.count == 2:
@@ -139,7 +139,7 @@ class Accumulator:
         ]
 
     def finish(self, values: list[str]) -> None:
-        """Combine the lanes if they are of one result, and store it."""
+        """Combine the lanes if they belong to one result, and store it."""
         code, width = self.code, self.width
         if self.across:
             values, width = self.lanes(values), 1
@@ -177,7 +177,7 @@ class Accumulator:
 
 
 def identity(scope: Scope, op: str, dtype: str) -> Value:
-    """Return the constant that an operation of reductions leaves others as they are with."""
+    """Return the identity of a reduction's operation."""
     kind = NUMPY_TYPES[dtype]
     match op:
         case "add" | "or" | "xor":

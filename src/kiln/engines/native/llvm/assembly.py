@@ -1,8 +1,8 @@
-"""From LLVM text to code in memory: the only file that speaks to LLVM.
+"""From LLVM IR to code in memory: the only file that calls LLVM.
 
-The only optimization pass turns memory on the stack into registers, where the text asks for it:
-otherwise the text is as good as the engine can make it, and passes would take longer than all the
-rest. Objects are plain bytes that may be kept on disk.
+The only optimization pass promotes stack memory to registers, where the text asks for it: otherwise
+the text is already optimized by the engine, and passes would take longer than everything else.
+Object files are plain bytes that may be stored on disk.
 """
 
 from __future__ import annotations
@@ -28,34 +28,34 @@ T = TypeVar("T")
 
 _lock = new_rlock()
 _inside = new_guard()
-"""Held by whoever is in LLVM, so that a fork finds nobody there."""
+"""Held by threads inside LLVM, so that no thread is inside during a fork."""
 _names = itertools.count()
 LEAST_EFFORT = 0
-"""A third of the time, and slower code; nothing is asked about loops."""
+"""A third of the compile time, and slower code; no loop analyses."""
 USUAL_EFFORT = 1
 _PROMOTED = f"%{PROMOTED}"
 
 
 @in_child
 def _free_the_lock_of_the_library() -> None:
-    # A thread of the parent may have waited for `_inside` with it.
+    # A thread of the parent may have held it while waiting for `_inside`.
     if _ready.cache_info().currsize:
         ffi.lib._lock._lock._at_fork_reinit()
 
 
 @functools.cache
 def _ready() -> None:
-    # The library is loaded when a program needs it: that takes longer than most programs.
+    # The library is loaded when a program needs it: loading takes longer than most compilations.
     ffi.register_lock_callback(_inside.acquire, _inside.release)
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
 
 
 def _kept(found: T) -> T:
-    """Keep an object of LLVM to the end of the process.
+    """Keep an LLVM object alive until the process ends.
 
-    The library asks at exit not to be disturbed, which is too late where a thread loads it during
-    that: finalizers would run then in modules that are cleared.
+    The library disables its finalizers at exit, which is too late if a thread loads it during
+    shutdown: finalizers would then run in modules that are already cleared.
     """
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(found))
     return found
@@ -71,7 +71,7 @@ def _machine(target: Target, codegen: int) -> Any:
     triple = _triple()
     architecture = triple.partition("-")[0].replace("arm64", "aarch64")
     if target.triple != architecture:
-        # To look at code for a machine this is not.
+        # To inspect code for another machine.
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()
         triple = f"{target.triple}-unknown-linux-gnu"
@@ -81,7 +81,8 @@ def _machine(target: Target, codegen: int) -> Any:
             features=target.features,
             opt=codegen,
             jit=True,
-            # The default for code made at run time is the large model, which builds each address.
+            # The default for JIT code is the large code model, which builds each address from
+            # immediates.
             codemodel="small",
             reloc="pic",
         )
@@ -114,7 +115,7 @@ def _compiled(text: str, target: Target, codegen: int) -> tuple[Any, Any]:
 
 
 def _module(text: str, machine: Any) -> Any:
-    # A context of its own, so that what one module defines does not outlive it.
+    # A separate context, so that what a module defines does not outlive it.
     module = llvm.parse_assembly(text, llvm.create_context())
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
@@ -132,34 +133,35 @@ def _emit_assembly(text: str, target: Target, codegen: int) -> Any:
 
 
 def _emitted(emit: Callable[[str, Target, int], T], text: str, target: Target, codegen: int) -> T:
-    # The module dies before the end of the context: what its finalizer raises would be lost.
+    # The module is released before the context exits: what its finalizer raises would be lost.
     with _lock, HeldBack():
         return emit(text, target, codegen)
 
 
 def assemble(text: str, target: Target | None = None, codegen: int = USUAL_EFFORT) -> bytes:
-    """Compile LLVM text to an object.
+    """Compile LLVM IR to an object file.
 
-    `codegen` is the effort, from 0 to 3. Raises RuntimeError on text that LLVM does not parse.
+    `codegen` is the optimization level, from 0 to 3. Raises RuntimeError on text that LLVM cannot
+    parse.
     """
     return bytes(_emitted(_emit_object, text, target or host_target(), codegen))
 
 
 def disassemble(text: str, target: Target | None = None, codegen: int = USUAL_EFFORT) -> str:
-    """Return the assembly that LLVM text compiles to."""
+    """Return the assembly to which LLVM IR compiles."""
     return str(_emitted(_emit_assembly, text, target or host_target(), codegen))
 
 
 def load(image: bytes, entry: str) -> Code:
-    """Put an object into memory, linked with the kernels of the runtime.
+    """Load an object file, linked with the kernels of the runtime.
 
-    Raises RuntimeError if the object lacks the symbol `entry`, or needs one that nobody defines.
+    Raises RuntimeError if the object lacks the symbol `entry`, or needs an undefined one.
     """
     return linked(image, entry) or _linked_by_llvm(image, entry)
 
 
 def _linked_by_llvm(image: bytes, entry: str) -> Code:
-    """Put an object into memory whose kind the runtime does not link; some of it stays for ever."""
+    """Load an object file of a kind that the runtime does not link; some memory is never freed."""
     with _lock:
         builder = llvm.JITLibraryBuilder().add_object_img(image).export_symbol(entry)
         for name, address in linking.symbols().items():

@@ -1,4 +1,4 @@
-"""Where a call keeps the buffers of a function, as the code of the function finds them."""
+"""The addresses of a function's buffers, as its code finds them in a call."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class CallBuffers:
         self.fixed: dict[Buffer, str] = {}
 
     def places(self, operands: list[Place]) -> list[Where] | None:
-        """Return where operands begin, if that is known and they are not too many."""
+        """Return the addresses of operands, if they are known and not too many."""
         found = [where for where in map(self.where, operands) if where is not None]
         return found if len(found) == len(operands) <= MOST_BUFFERS else None
 
     def where(self, place: Place) -> Where | None:
-        """Return where an operand begins, if that is known."""
+        """Return the address of an operand, if it is known."""
         buffer, module = place.buffer, self.module
         if buffer.role is Role.BLOCK:
             return Where(3)
@@ -50,7 +50,7 @@ class CallBuffers:
         return self.w.emit(f"load ptr, ptr {place}, align 8")
 
     def pointer(self, buffer: Buffer) -> str:
-        """Return the register of where a buffer begins."""
+        """Return the register with the address of a buffer."""
         w, fields = self.w, self.fields
         if buffer.role is Role.BLOCK:
             return "null"
@@ -68,7 +68,7 @@ class CallBuffers:
         return w.emit(f"load ptr, ptr {place}, align 8")
 
     def rows(self, statements: list[Statement]) -> None:
-        """Make room for the rows that statements keep."""
+        """Allocate stack space for the rows of statements."""
         found: dict[Buffer, None] = {}
         for statement in statements:
             found.update((b, None) for b in everywhere(statement) if b.role is Role.ROW)

@@ -1,4 +1,5 @@
-"""The epilogue of a product as a function of a block of it (`_runtime/linear/epilogue.h`)."""
+"""The epilogue of a product, as a function that runs on one block
+(`_runtime/linear/epilogue.h`)."""
 
 from __future__ import annotations
 
@@ -16,15 +17,15 @@ from kiln.engines.native.passes.schedule import schedule
 from kiln.ir.sizes import as_ints
 
 HEAD = 3
-"""The slots of a context before those of the nest: the item, the first column, the end of them."""
+"""The slots of a context before those of the nest: the item, the first column, the end column."""
 WriteRows = Callable[[Writer, Loop, dict[Buffer, str], dict[Axis, str]], None]
-"""Writes a loop over a range of its axis, with the registers of its buffers and counters."""
+"""Writes a loop over a range of its axis, given the registers of its buffers and counters."""
 EPILOGUE = 3
 """Which buffer of the kernel is the epilogue."""
 
 
 def places_of(blocked: Blocked) -> list[Place]:
-    """Return what the kernel is given, but for the epilogue itself and counters."""
+    """Return the kernel's arguments, except the epilogue itself and counters."""
     product = blocked.product
     touches = [Place(buffer) for buffer in touched(blocked.epilogue)]
     return [*product.operands, *product.results, *touches]
@@ -33,9 +34,9 @@ def places_of(blocked: Blocked) -> list[Place]:
 def call(
     module: Module, blocked: Blocked, outer: list[Axis], write: WriteRows
 ) -> tuple[str, str, str]:
-    """Return the kernel that computes a product and its epilogue, that function, and its numbers.
+    """Return the kernel that computes a product and its epilogue, the function, and its numbers.
 
-    The function is given the counters of the `outer` axes after the buffers.
+    The function takes the counters of the `outer` axes after the buffers.
     """
     epilogue, product = blocked.epilogue, blocked.product
     symbol = product.symbol.replace("gemm", "gemm_epilogue")
@@ -51,7 +52,7 @@ def call(
 def step(
     module: Module, blocked: Blocked, places: list[Where] | None, write: WriteRows
 ) -> Step | None:
-    """Return the step of a product whose buffers lie at some places, if they are known."""
+    """Return the step of a product, given the addresses of its buffers, if they are known."""
     if places is None:
         return None
     symbol, name, numbers = call(module, blocked, [], write)
@@ -62,8 +63,8 @@ def step(
 def _function(module: Module, blocked: Blocked, outer: list[Axis], write: WriteRows) -> str:
     """Return the name of the function that runs on a range of the rows of an item.
 
-    Its context holds the item and the range of columns, where the buffers are that the epilogue
-    touches, then the counters of the axes around it.
+    Its context holds the item and the range of columns, the addresses of the buffers that the
+    epilogue accesses, then the counters of the enclosing axes.
     """
     w = module.writer()
 
@@ -109,7 +110,7 @@ def _nest(
     plan = schedule(here, module.target.vector_bytes)
     assert plan.order == (row, column)
     assert plan.vector is column
-    # A block need not end where a vector does.
+    # A block need not end at a vector boundary.
     plan = dataclasses.replace(plan, is_exact=False)
     code = NestCode(w, here, plan, pointers.__getitem__, counters, module.elementary)
     code.write("%begin", "%end", columns)

@@ -1,7 +1,7 @@
-"""A function of loops as the text of an LLVM module.
+"""Translates a function of loops into an LLVM module.
 
-The entry finds the buffers of a call; statements follow in order. A nest that threads share is a
-function of its own, over a range of its outermost axis: equal ones are written once.
+The entry loads the addresses of a call's buffers; statements follow in order. A parallel nest is a
+separate function, over a range of its outermost axis: equal ones are emitted once.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from kiln.ir.sizes import Dim, as_ints
 _FAILED = "failed"
 """The label at the end of a function that stops early."""
 INLINE_POINTS = 1 << 12
-"""A nest with fewer points is written where it runs."""
+"""A nest with fewer points is emitted inline."""
 
 
 def module_text(
@@ -59,11 +59,11 @@ def module_text(
     sizes: Sizes | None = None,
     measurements: Measurements | None = None,
 ) -> str:
-    """Return the LLVM module of a function whose temporaries lie at offsets in the workspace.
+    """Return the LLVM module of a function whose temporaries are at given offsets in the workspace.
 
-    With `sizes` the function has named axes: the sizes that a call has to supply are added, each
-    with its place in `Call.sizes`. The code notes in `measurements`, if there are any, what its
-    statements cost.
+    With `sizes` the function has named axes: the sizes that a call must supply are added, each with
+    its index in `Call.sizes`. The code records the cost of its statements in `measurements`, if
+    given.
     """
     module = Module(function, offsets, target, sizes, measurements)
     entry = _Code(module, module.writer(), is_entry=True)
@@ -74,11 +74,11 @@ def module_text(
 
 
 class _Code(CallBuffers):
-    """Writes statements into a function that is being written."""
+    """Emits statements into the current function."""
 
     def __init__(self, module: Module, w: Writer, *, is_entry: bool = False) -> None:
         super().__init__(module, w)
-        # Only here it is known in which iteration of the program's loops the code is.
+        # Only here is the iteration of the program's loops known.
         self.watch = module.watch if is_entry else None
         self.measurements = module.measurements if is_entry else None
         self.iteration = "-1"
@@ -91,7 +91,7 @@ class _Code(CallBuffers):
         self.failures: list[tuple[str, str]] = []
 
     def enter(self) -> None:
-        """Find where a call keeps its buffers, and make room for those in registers."""
+        """Load the addresses of a call's buffers, and allocate those that live in registers."""
         self.fields = [self.field(i) for i in range(WORKSPACE + 1)]
         self.start = self.w.mark()
         for buffer in in_registers(self.module.function):
@@ -99,9 +99,9 @@ class _Code(CallBuffers):
             self.fixed[buffer] = self.w.emit(f"alloca {kind}, align 64", PROMOTED)
 
     def run(self, statements: list[Statement]) -> None:
-        """Write the statements of the entry: each finds its buffers itself.
+        """Emit the statements of the entry: each loads the addresses of its buffers itself.
 
-        Registers would not hold them all from the beginning on.
+        Loading all of them at the beginning would exceed the registers.
         """
         steps: list[Step] = []
         for statement in statements:
@@ -130,7 +130,7 @@ class _Code(CallBuffers):
             steps.clear()
 
     def step(self, statement: Statement) -> Step | None:
-        """Return a statement as a step of a table, if it can be one."""
+        """Return a statement as a table step, if it can be one."""
         if isinstance(statement, Kernel):
             places = self.places([*statement.operands, *statement.results])
             if places is None or may_be_empty(statement):
@@ -165,7 +165,7 @@ class _Code(CallBuffers):
         return Step(part.name, buffers, part.size, part.grain)
 
     def part(self, statement: Nest | Loop, operands: list[Buffer]) -> Part:
-        """Write a function for a statement that touches some buffers."""
+        """Emit a function for a statement that accesses some buffers."""
         plan = None
         if isinstance(statement, Nest):
             statement = expanded(statement, self.module.called)
@@ -242,7 +242,7 @@ class _Code(CallBuffers):
     def apart(
         self, statement: Nest | Loop, plan: Schedule | None, count: Dim, grain: int | Grain
     ) -> None:
-        """Call a function of its own for a statement, from several threads if there is a grain."""
+        """Call a separate function for a statement, on several threads if there is a grain."""
         w = self.w
         outer = [axis for axis in axes_of(statement) if axis in self.counters]
         name = _shared(self.module, statement, plan, outer)
@@ -259,7 +259,7 @@ class _Code(CallBuffers):
         self.check(status)
 
     def slots(self, values: list[str]) -> None:
-        """Write values to the slots that a function is given."""
+        """Store values to a function's argument slots."""
         w = self.w
         self.most = max(self.most, len(values), 1)
         for i, value in enumerate(values):
@@ -276,7 +276,7 @@ class _Code(CallBuffers):
         w.begin(after)
 
     def place(self, place: Place) -> str:
-        """Return the register of where an operand begins."""
+        """Return the register with the address of an operand."""
         name = self.number(place.index)
         base = self.pointers[place.buffer]
         if name == "0":
@@ -286,7 +286,7 @@ class _Code(CallBuffers):
         return self.w.emit(f"getelementptr i8, ptr {base}, i64 {offset}")
 
     def number(self, index: Index) -> str:
-        """Return the register of an index of axes around this place, and of values in buffers."""
+        """Return the register of an index over enclosing axes, and values in buffers."""
         if not index.terms:
             return self.w.dim(index.const)
         nest = Nest(
@@ -340,17 +340,17 @@ class _Code(CallBuffers):
     def write_rows(
         self, w: Writer, loop: Loop, pointers: dict[Buffer, str], counters: dict[Axis, str]
     ) -> None:
-        """Write a loop over a range into another function."""
+        """Emit a loop over a range into another function."""
         code = _Code(self.module, w)
         code.pointers, code.counters, code.start = pointers, counters, w.mark()
         code.rows(loop.body)
-        code.turns(loop, "%begin", "%end")
+        code.iterations(loop, "%begin", "%end")
         code.finish()
 
     def copy(self, copy: Copy, to: str | None = None) -> None:
         operand, result = self.place(copy.operand), to or self.place(copy.result)
         count = self.w.dim(copy.count * NUMPY_TYPES[copy.result.buffer.dtype].itemsize)
-        # The result may lie where the operand was donated.
+        # The result may be in place of the donated operand.
         may_be_same = is_whole(copy) and copy.operand.buffer.role is Role.INPUT
         self.w.copy(result, operand, count, may_be_same=may_be_same)
 
@@ -358,10 +358,10 @@ class _Code(CallBuffers):
         if not loop.parallel or self.is_part:
             end = self.w.dim(loop.axis.size)
             if is_positive(loop.axis.size):
-                self.turns(loop, "0", end)
+                self.iterations(loop, "0", end)
             else:
                 some = self.w.emit(f"icmp sgt i64 {end}, 0")
-                self.when(some, lambda: self.turns(loop, "0", end))
+                self.when(some, lambda: self.iterations(loop, "0", end))
             return
         self.apart(loop, None, loop.axis.size, grain_of(loop))
 
@@ -375,7 +375,7 @@ class _Code(CallBuffers):
         w.do(f"br label %{after}")
         w.begin(after)
 
-    def turns(self, loop: Loop, begin: str, end: str) -> None:
+    def iterations(self, loop: Loop, begin: str, end: str) -> None:
         """Write a loop over a range that is not empty."""
         w = self.w
         watched = self.watched(loop)
@@ -385,7 +385,7 @@ class _Code(CallBuffers):
         counter, following = w.name(), w.name()
         position = w.mark()
         self.counters[loop.axis] = counter
-        self.turn(loop.body, counter if watched else None)
+        self.one_iteration(loop.body, counter if watched else None)
         if not loop.parallel:
             self.poll(loop.body)
         del self.counters[loop.axis]
@@ -399,7 +399,7 @@ class _Code(CallBuffers):
         w.begin(after)
 
     def poll(self, body: list[Statement]) -> None:
-        """Let signals in, whenever the turns of loops have done enough work."""
+        """Poll for signals whenever the iterations of loops have done enough work."""
         w = self.w
         if self.polls is None:
             self.polls = w.name(PROMOTED)
@@ -416,14 +416,14 @@ class _Code(CallBuffers):
         w.begin(after)
 
     def watched(self, loop: Loop | While) -> bool:
-        """Tell whether there are checks in a loop, before which there is nothing to report."""
+        """Tell whether there are checks in a loop; before it nothing needs to be reported."""
         if self.watch is None or not has_checks([loop]):
             return False
         self.watch.stop(self.w, self.iteration)
         return True
 
-    def turn(self, body: list[Statement], iteration: str | None) -> None:
-        """Write a turn of a loop, and stop after it if checks have failed in this iteration."""
+    def one_iteration(self, body: list[Statement], iteration: str | None) -> None:
+        """Emit one iteration of a loop, and stop after it if checks have failed in it."""
         if iteration is None or self.watch is None:
             self.statements(body)
             return
@@ -443,12 +443,12 @@ class _Code(CallBuffers):
         w.do(f"br label %{head}")
         w.begin(head)
         iteration = None if count is None else w.emit(f"load i64, ptr {count}, align 8")
-        self.turn(loop.condition, iteration)
+        self.one_iteration(loop.condition, iteration)
         flag = w.emit(f"load i8, ptr {self.pointers[loop.flag]}, align 1")
         some = w.emit(f"icmp ne i8 {flag}, 0")
         w.do(f"br i1 {some}, label %{body}, label %{after}")
         w.begin(body)
-        self.turn(loop.body, iteration)
+        self.one_iteration(loop.body, iteration)
         if count is not None:
             following = w.emit(f"add i64 {iteration}, 1")
             w.do(f"store i64 {following}, ptr {count}, align 8")
@@ -477,8 +477,8 @@ def _shared(
 ) -> str:
     """Return the name of a function that runs a nest, or a loop, over a range.
 
-    Its context holds where the buffers are that the statement touches, then the counters of
-    the axes around it.
+    Its context holds the addresses of the buffers that the statement accesses, then the counters of
+    the enclosing axes.
     """
     w = module.writer()
     code = _Code(module, w)
@@ -491,7 +491,7 @@ def _shared(
     code.start = w.mark()
     if isinstance(statement, Loop):
         code.rows(statement.body)
-        code.turns(statement, "%begin", "%end")
+        code.iterations(statement, "%begin", "%end")
     else:
         assert plan is not None
         code.nest_here(statement, plan, "%begin", "%end")

@@ -1,8 +1,8 @@
-"""KILN_GDB: names of compiled code for gdb, as objects that hold nothing but symbols.
+"""KILN_GDB: symbols of compiled code for gdb, as object files that contain nothing else.
 
-gdb reads an object from memory for each program (`_runtime/debugger.cc`). Ours has a section
-without bytes where the code lies, and its functions as `kiln.PROGRAM.FUNCTION`: what precedes a
-colon gdb takes for the name of a file.
+gdb reads an object file from memory for each program (`_runtime/debugger.cc`). Ours has a section
+without contents at the address of the code, and its functions as `kiln.PROGRAM.FUNCTION`: gdb would
+interpret text before a colon as a file name.
 
 Source: "JIT Compilation Interface", Debugging with GDB; System V Application Binary Interface.
 """
@@ -26,13 +26,13 @@ _SECTION_NAMES = b"\0.text\0.symtab\0.strtab\0"
 def register(program: str, functions: Sequence[Function], machine: int) -> object:
     """Show functions of a program to debuggers as long as the returned object lives.
 
-    `machine` is the number that ELF has for the processor.
+    `machine` is ELF's number of the architecture.
     """
     return _runtime.register_symbols(_object(program, functions, machine))
 
 
 def _object(program: str, functions: Sequence[Function], machine: int) -> bytes:
-    """Return an ELF object of a section at the functions' addresses, and of their names."""
+    """Return an ELF object file with a section at the functions' addresses, and their symbols."""
     begin = min(each.address for each in functions)
     end = max(each.address + each.size for each in functions)
     strings, symbols = b"\0", struct.pack(_SYMBOL, 0, 0, 0, 0, 0, 0)
@@ -52,7 +52,7 @@ def _object(program: str, functions: Sequence[Function], machine: int) -> bytes:
     sections = (
         bytes(struct.calcsize(_SECTION))
         + section(b".text", _NO_BITS, _ALLOCATED_CODE, begin, size, end - begin, 0, 0, 16, 0)
-        # Its names are those of section 3; symbols from 1 on are seen from outside.
+        # Its string table is section 3; symbols from 1 on are global.
         + section(b".symtab", _SYMBOLS, 0, 0, symbols_at, len(symbols), 3, 1, 8, 24)
         + section(b".strtab", _STRINGS, 0, 0, size + strings_at, len(strings), 0, 0, 1, 0)
         + section(b"", _STRINGS, 0, 0, size, strings_at, 0, 0, 1, 0)
@@ -65,6 +65,6 @@ def _object(program: str, functions: Sequence[Function], machine: int) -> bytes:
 
 
 def machine_of(image: bytes) -> int:
-    """Return the number of the processor that an ELF object is for."""
+    """Return the architecture number of an ELF object file."""
     (machine,) = struct.unpack_from("<H", image, 18)
     return int(machine)

@@ -1,8 +1,8 @@
-"""Who makes the code of a program: the assembler of the extension, or LLVM.
+"""Which code generator compiles a program: the extension's assembler, or LLVM.
 
 The assembler (`_runtime/assembler/`) takes microseconds where LLVM takes milliseconds. Its code
 gives the same bits and is a little slower, so LLVM compiles what runs for long: at once if one call
-does much, else when calls have added up to that. Deep nests of loops stay with the assembler.
+does much work, otherwise once calls add up to that. Deep loop nests stay with the assembler.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from kiln.engines.native.loop_ir.statements import (
 )
 
 LEVEL = "x86-64-v4"
-"""The assembler writes code for processors of this level."""
+"""The assembler generates code for this microarchitecture level."""
 WORTH_LLVM = 1 << 27
-"""So many operations on numbers take some ten milliseconds, which is what LLVM takes."""
+"""This many scalar operations take about ten milliseconds, as long as compiling with LLVM."""
 FEWEST_CALLS = 8
 """If fewer calls do that much, LLVM compiles the program at once."""
 MOST_NESTED = 32
-"""If more loops than this lie in each other, LLVM does not optimize them."""
+"""Loops nested deeper than this are not optimized by LLVM."""
 _PER_STATEMENT = 256
 _PER_TURN = 64
 _SHORT = 256
@@ -41,9 +41,9 @@ _SHORT = 256
 
 
 def generated(text: str, function: Function) -> tuple[bytes, int]:
-    """Return the object of a program, and how many calls later LLVM's is worth having.
+    """Return the object file of a program, and after how many calls LLVM's pays off.
 
-    The number is 0 if the object is LLVM's already, or for ever that of the assembler.
+    The number is 0 if the object file is already LLVM's, or will always be the assembler's.
     """
     chosen = options().code_generator
     effort = effort_for(function)
@@ -57,9 +57,9 @@ def generated(text: str, function: Function) -> tuple[bytes, int]:
 
 
 def effort_for(function: Function) -> int:
-    """Return how much LLVM is to do for a program: the least if loops are nested deeply.
+    """Return LLVM's optimization level for a program: the lowest for deeply nested loops.
 
-    Its analyses of loops take 3 s for 400 in each other; without them all is linear.
+    Its loop analyses take 3 s for 400 nested loops; without them compile time is linear.
     """
     waiting: list[tuple[Sequence[Statement], int]] = [(function.body, 0)]
     while waiting:
@@ -73,19 +73,19 @@ def effort_for(function: Function) -> int:
 
 
 def assembled(text: str) -> bytes | None:
-    """Return the object that the assembler makes; None if it does not understand the text."""
+    """Return the assembler's object file; None if it does not support the text."""
     found = _runtime.assemble_text(text)
     return found if isinstance(found, bytes) else None
 
 
 def calls_before_llvm(function: Function) -> int:
-    """Return how many calls do so much work that LLVM's code is worth having; 0 if one does."""
+    """Return after how many calls LLVM's code pays off; 0 if one call suffices."""
     calls = WORTH_LLVM // max(_work(function.body), 1)
     return calls if calls >= FEWEST_CALLS else 0
 
 
 def _work(statements: Sequence[Statement]) -> int:
-    """Return roughly how many operations statements run, but for those of kernels."""
+    """Return roughly how many operations statements run, except those of kernels."""
     total = 0
     for statement in statements:
         total += _PER_STATEMENT
@@ -99,7 +99,7 @@ def _work(statements: Sequence[Statement]) -> int:
             case Blocked():
                 total += _work(statement.body)
             case While():
-                # It may have any number of turns.
+                # Its trip count is unknown.
                 return WORTH_LLVM
             case Branch():
                 total += max(map(_work, statement.blocks))

@@ -1,7 +1,7 @@
 """The LLVM instructions of one scalar operation, at any vector width.
 
-f16 and bf16 lie in registers as i16, are computed in f32, and rounded after every operation. No
-operation becomes a call to a library: what a target lacks is written in instructions it has.
+f16 and bf16 are held in registers as i16, computed in f32, and rounded after every operation. No
+operation becomes a library call: what a target lacks is expressed in instructions that it has.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def constant_text(x: Value, width: int) -> str:
     return splat(text, element_text(x.dtype), width)
 
 
-@functools.lru_cache(maxsize=1024)  # Elementary functions share their coefficients.
+@functools.lru_cache(maxsize=1024)  # Elementary functions share coefficients.
 def _f32_text(pattern: int) -> str:
-    # LLVM writes the bits of the same number as a double.
+    # LLVM IR prints the bits of the same number as a double.
     mantissa, exponent = pattern & 0x7FFFFF, pattern >> 23 & 0xFF
     if exponent == 0xFF:
         return f"0x{pattern >> 31 << 63 | 0x7FF << 52 | mantissa << 29:016X}"
@@ -59,10 +59,10 @@ def _f32_text(pattern: int) -> str:
 
 
 def instruction(w: Writer, x: Value, operands: Sequence[str], width: int) -> str:
-    """Write one operation of `scalars.BASIC`, or a constant, and return its result's operand.
+    """Emit one operation of `scalars.BASIC`, or a constant, and return its result's operand.
 
-    The operands are LLVM operands of `type_text(dtype, width)`. Raises NotImplementedError on
-    other operations, and on `rem` of floats, which is a function to be expanded.
+    The operands are LLVM operands of `type_text(dtype, width)`. Raises NotImplementedError on other
+    operations, and on `rem` of floats, which must be expanded first.
     """
     if x.op == "constant":
         return constant_text(x, width)
@@ -107,7 +107,7 @@ def _arithmetic(w: Writer, op: str, dtype: str, operands: list[str], width: int)
 
 
 def suffix(dtype: str, width: int) -> str:
-    """Return how the name of an intrinsic says its type: `v16f32`."""
+    """Return the type suffix of an intrinsic: `v16f32`."""
     element = dtype if dtype in ("f32", "f64") else f"i{bits(dtype)}"
     return element if width == 1 else f"v{width}{element}"
 
@@ -115,7 +115,7 @@ def suffix(dtype: str, width: int) -> str:
 def call(
     w: Writer, name: str, dtype: str, operands: Sequence[str], width: int, rest: str = ""
 ) -> str:
-    """Write a call of an intrinsic whose operands and result have one type."""
+    """Emit a call of an intrinsic whose operands and result have one type."""
     kind = type_text(dtype, width)
     arguments = ", ".join(f"{kind} {o}" for o in operands)
     return w.emit(f"call {kind} @llvm.{name}.{suffix(dtype, width)}({arguments}{rest})")
@@ -125,7 +125,7 @@ _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 _FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv", "neg": "fneg"}
 _INTEGER = {op: op for op in ("add", "sub", "mul", "and", "or", "xor", "shl", "lshr", "ashr")}
 _FLOAT_CALLS = {
-    # maximum and minimum pass nan on, and -0 is below 0.
+    # maximum and minimum propagate nan, and -0 is less than 0.
     "min": ("minimum", ""), "max": ("maximum", ""), "abs": ("fabs", ""), "sqrt": ("sqrt", ""),
     "floor": ("floor", ""), "ceil": ("ceil", ""), "trunc": ("trunc", ""),
     "rint": ("roundeven", ""), "copysign": ("copysign", ""),
@@ -156,17 +156,17 @@ def _multiply_add(w: Writer, op: str, dtype: str, operands: list[str], width: in
 def _divide(w: Writer, op: str, dtype: str, operands: list[str], width: int) -> str:
     kind, sign = type_text(dtype, width), "s" if is_signed(dtype) else "u"
     if width == 1 or bits(dtype) == 64 or not operands[1].startswith("%"):
-        # By a constant, the code generator multiplies or shifts.
+        # Division by a constant becomes a multiplication or a shift in the code generator.
         return w.emit(f"{sign}{op} {kind} {', '.join(operands)}")
-    # Vectors of integers cannot be divided. The quotient of floats with more than twice their bits
-    # cannot be rounded up to an integer.
+    # There is no vector integer division. The quotient of floats with more than twice as many bits
+    # cannot round up to an integer.
     through = "f32" if bits(dtype) < 32 else "f64"
     floats = type_text(through, width)
     x, y = (w.emit(f"{sign}itofp {kind} {o} to {floats}") for o in operands)
     ratio = w.emit(f"fdiv {floats} {x}, {y}")
     wide = f"i{max(bits(dtype), 32)}"
     integers = type_text(wide, width)
-    # Unsigned numbers of fewer bits fit in the signed integer.
+    # Narrower unsigned numbers fit in the signed integer.
     how = "fptoui" if dtype == "u32" else "fptosi"
     quotient = w.emit(f"{how} {floats} {ratio} to {integers}")
     if integers != kind:
@@ -206,7 +206,7 @@ def _high_product_of_halves(w: Writer, dtype: str, operands: list[str], width: i
     high = op("add", high, op("lshr", middle, 32))
     if not is_signed(dtype):
         return high
-    # A negative factor counted as 2^64 more.
+    # A negative factor was counted as 2^64 more.
     for x, y in ((a, b), (b, a)):
         high = op("sub", high, op("and", op("ashr", x, 63), y))
     return high
@@ -229,7 +229,7 @@ def _bitcast(w: Writer, x: Value, operands: list[str], width: int) -> str:
 
 
 def _sign(w: Writer, x: Value, operands: list[str], width: int) -> str:
-    """Write neg, abs and copysign: of halves, on their bits, so that nan keeps its own."""
+    """Emit neg, abs and copysign: of 16-bit floats on their bits, so that nan stays the same."""
     if x.dtype not in HALVES:
         return _arithmetic(w, x.op, x.dtype, operands, width)
     kind = type_text(x.dtype, width)
@@ -259,7 +259,7 @@ def _convert(w: Writer, x: Value, operands: list[str], width: int) -> str:
 
 
 def convert(w: Writer, operand: str, before: str, after: str, width: int) -> str:
-    """Write a conversion; floats to integers truncate, saturate, and send nan to 0."""
+    """Emit a conversion; floats to integers truncate, saturate, and map nan to 0."""
     if before == after:
         return operand
     kind, wanted = type_text(before, width), type_text(after, width)

@@ -1,4 +1,4 @@
-"""Kernels whose rows threads share, as functions of a range of rows."""
+"""Kernels whose rows are divided among threads, as functions of a range of rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def by_rows(module: Module, kernel: Kernel) -> str:
 
 
 def numbers_of(module: Module, w: Writer, kernel: Kernel) -> str:
-    """Return where the numbers of a kernel lie: in a table, or where the call supplies them."""
+    """Return the address of a kernel's numbers: in a table, or where the call supplies them."""
     if is_named(*kernel.numbers):
         return w.place(module.sizes.block(kernel.numbers))
     return module.table(as_ints(kernel.numbers))
@@ -42,7 +42,7 @@ def may_be_empty(kernel: Kernel) -> bool:
 
 
 def is_by_rows(kernel: Kernel) -> bool:
-    """Tell whether the rows of a kernel may be enough for two threads."""
+    """Tell whether a kernel may have enough rows for two threads."""
     if isinstance(kernel.grain, Grain) or is_named(*kernel.numbers[1:2]):
         return bool(kernel.grain)
     return bool(kernel.grain) and 2 * kernel.grain <= kernel.numbers[1]

@@ -1,6 +1,6 @@
-"""Objects in memory, linked with the kernels of the runtime: what needs no LLVM.
+"""Loads object files, linked with the kernels of the runtime, without LLVM.
 
-A program that was compiled before needs nothing else of this folder.
+A cached program needs nothing else from this folder.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kiln.engines.native.llvm import target as targets
 from kiln.engines.native.llvm.target import Target
 
 ENTRY = "kiln_entry"
-"""The symbol of what is called."""
+"""The symbol of the entry point."""
 
 
 class Code:
@@ -37,9 +37,9 @@ def symbols() -> dict[str, int]:
 
 
 def linked(image: bytes, entry: str) -> Code | None:
-    """Put an object into memory; None if it is of a kind that the runtime does not link.
+    """Load an object file; None if it is of a kind that the runtime does not link.
 
-    Raises RuntimeError if the object lacks the symbol `entry`, or needs one that nobody defines.
+    Raises RuntimeError if the object lacks the symbol `entry`, or needs an undefined one.
     """
     found = _runtime.link_object(image, entry, symbols())
     if isinstance(found, str):
@@ -50,7 +50,7 @@ def linked(image: bytes, entry: str) -> Code | None:
 
 @functools.cache
 def host_target() -> Target:
-    """Return the level of processors to compile for: that of KILN_TARGET, else the host's best.
+    """Return the microarchitecture level to compile for: KILN_TARGET, or else the host CPU's.
 
     Raises ValueError on an unknown name, RuntimeError on an unknown processor.
     """

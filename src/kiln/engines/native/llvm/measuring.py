@@ -1,7 +1,7 @@
-"""What the statements of a program cost: memory for the figures, and the code that fills it.
+"""Measuring the cost of statements: memory for the counters, and the code that updates them.
 
-A program that is compiled with the option `profile` looks at the clock around each statement, but
-for those that several threads share, which count as one. See `_runtime/measurements.cc`.
+A program that is compiled with the option `profile` reads the clock around each statement; those
+that share a parallel region count as one. See `_runtime/measurements.cc`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from kiln.engines.native.loop_ir.statements import Blocked, Function, Loop, Stat
 
 DECLARATIONS = ("declare i64 @kiln_clock()", "declare void @kiln_measured(ptr, i64, i64, i64, i64)")
 MOST_EVENTS = 4096
-"""So many statements are written down with their times; further ones are only counted."""
+"""The number of statement runs recorded with their times; further ones are only counted."""
 _HEAD, _OF_STATEMENT = 3, 4
 
 
 class Measured(NamedTuple):
-    """A statement: how deep in loops it is, how often it ran, and what all runs together took."""
+    """A statement: its loop depth, how often it ran, and the total cost of all runs."""
 
     statement: Statement
     depth: int
@@ -33,7 +33,7 @@ class Measured(NamedTuple):
 
 
 class Event(NamedTuple):
-    """One run of a statement, in nanoseconds of `time.monotonic_ns`, and what it took."""
+    """One run of a statement, in nanoseconds of `time.monotonic_ns`, and its cost."""
 
     statement: int
     start: int
@@ -43,7 +43,7 @@ class Event(NamedTuple):
 
 
 class Measurements:
-    """The figures of one program; its code holds the address, so they must live as long."""
+    """The counters of one program; its code holds their address, so they must live as long."""
 
     def __init__(self, function: Function) -> None:
         self.statements = list(_walk(function.body, 0))
@@ -53,22 +53,22 @@ class Measurements:
         self._figures[:2] = len(self.statements), MOST_EVENTS
 
     def begin(self, w: Writer) -> str:
-        """Write what looks at the clock; return the register of the time."""
+        """Emit a clock reading; return the register of the time."""
         return w.emit("call i64 @kiln_clock()")
 
     def end(self, w: Writer, statement: Statement, start: str) -> None:
-        """Write what notes the end of a statement."""
+        """Emit the record of a statement's end."""
         number = self._numbers[statement]
         if self.statements[number][1]:
             number = ~number
         address = f"ptr inttoptr (i64 {self._figures.ctypes.data} to ptr)"
-        # By the sizes of the call, if they have names.
+        # Computed from the call's sizes, if they are named.
         flops, accessed = map(w.dim, costs_of([statement]))
         costs = f"i64 {accessed}, i64 {flops}"
         w.do(f"call void @kiln_measured({address}, i64 {number}, i64 {start}, {costs})")
 
     def measured(self) -> list[Measured]:
-        """Return the figures of each statement, in the order of the program."""
+        """Return the counters of each statement, in program order."""
         end = _HEAD + _OF_STATEMENT * len(self.statements)
         figures = self._figures[_HEAD:end].reshape(-1, _OF_STATEMENT).tolist()
         return [

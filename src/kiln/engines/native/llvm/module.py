@@ -22,13 +22,13 @@ from kiln.engines.native.passes.expansion import called
 from kiln.ir.sizes import Dim
 
 MANY_STEPS = 8
-"""If a program has more nests and kernels they are a table, and equal nests written once."""
+"""With more nests and kernels than this, a program is a table, and equal nests are emitted once."""
 
 
 class Part(NamedTuple):
-    """A function that runs a range of numbers up to `count`, in chunks of a grain.
+    """A function that runs a range of indices up to `count`, in chunks of a grain.
 
-    `order` are the buffers of its context, as numbers among those that its statement touches.
+    `order` lists the buffers of its context, as numbers among those that its statement accesses.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Part(NamedTuple):
 
 
 class Module:
-    """A module that is being written, of a function whose temporaries lie at `offsets`.
+    """A module under construction, for a function whose temporaries are at `offsets`.
 
     With `sizes` it has named axes: sizes that calls supply are added, each with its number.
     """
@@ -74,7 +74,7 @@ class Module:
         self.functions: dict[tuple[str, str | None, str, int], str] = {}
 
     def text(self, entry: str) -> str:
-        """Return the module: the function `entry` and all it needs."""
+        """Return the module: the function `entry` and everything it needs."""
         lines = [
             f'source_filename = "{_quoted(self.function.name)}"',
             *[_constant(name, buffer) for buffer, name in self.constants.items()],
@@ -92,7 +92,7 @@ class Module:
             *(DECLARATIONS if self.measurements is not None else ()),
             "declare i32 @kiln_sequence(ptr, ptr, i64, ptr)",
             entry,
-            # By frame pointers gdb finds who called a function that has no other description.
+            # With frame pointers gdb can unwind functions without other debug information.
             "attributes #0 = { nounwind%s }" % (' "frame-pointer"="all"' if options().gdb else ""),
             UNLIKELY,
         ]
@@ -103,7 +103,7 @@ class Module:
         return Writer(self.target, self.sizes)
 
     def part(self, w: Writer) -> str:
-        """Return the name of the function that runs a range; equal ones are written once."""
+        """Return the name of the function that runs a range; equal ones are emitted once."""
         body = w.body()
         name = self.names.get(body)
         if name is None:

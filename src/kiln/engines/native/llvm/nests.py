@@ -1,8 +1,8 @@
-"""A nest of loops as LLVM: the order of its axes, vectors, and where each value is computed.
+"""A loop nest as LLVM IR: the order of its axes, vectors, and where each value is computed.
 
-Axes that are kept come before those that are reduced, and one axis is counted in vectors. A value
-is computed in the outermost loop that has all axes it depends on. What does not fill a vector at
-the end of an axis is computed by one more vector under a mask.
+Kept axes come before reduced ones, and one axis is vectorized. A value is computed in the outermost
+loop that has all axes on which it depends. The remainder of the vectorized axis is one more, masked
+vector.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from kiln.engines.native.loop_ir.statements import Axis, Buffer, Index, Nest, Re
 from kiln.engines.native.passes.schedule import Schedule
 
 UNROLLED = 24
-"""A loop whose turns are no more instructions than this, roughly, is written out."""
+"""A loop is unrolled completely if its iterations have no more instructions than this, roughly."""
 
 
 class NestCode(Frame):
-    """Writes one nest into a function that is being written."""
+    """Emits one nest into the current function."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class NestCode(Frame):
         watch: Watch | None = None,
     ) -> None:
         order, vector, kept = schedule.order, schedule.vector, schedule.kept
-        # An axis of one vector is no loop, so what depends on it alone is computed before all.
+        # An axis of one vector is not a loop, so values that depend only on it are computed first.
         size = vector.size if vector is not None and vector in order[1:kept] else 0
         self.is_row = size != 0 and not is_named(size) and at_least(schedule.width, size)
         if self.is_row:
@@ -50,7 +50,7 @@ class NestCode(Frame):
         self._plan_values()
 
     def scalar(self, index: Index) -> str:
-        """Return the register of an index whose terms are all known here."""
+        """Return the register of an index whose terms are all available here."""
         for x in self.levels[0]:
             self.compute(x)
         return self.offset(index)
@@ -58,7 +58,7 @@ class NestCode(Frame):
     # Planning.
 
     def _plan_values(self) -> None:
-        """Decide in which loop each value is computed, and which are vectors."""
+        """Decide in which loop each value is computed, and which values are vectors."""
         places = {axis: depth for depth, axis in enumerate(self.order, 1)}
         written = {effect.buffer for effect in self.nest.effects}
         innermost = len(self.order)
@@ -86,7 +86,7 @@ class NestCode(Frame):
     # Loops.
 
     def write(self, begin: str, end: str, inner: tuple[str, str] | None = None) -> None:
-        """Write the nest, its outermost axis from `begin` to `end`; `inner` is the innermost's."""
+        """Emit the nest, its outermost axis from `begin` to `end`; `inner` is the innermost's."""
         if inner is not None and not self.is_row:
             self.ranges[self.order[-1]] = inner
         if self.is_row:
@@ -110,7 +110,7 @@ class NestCode(Frame):
         self._axis(axis, begin, end, [], lambda _: self._inner(depth))
 
     def _enter(self, depth: int) -> None:
-        """Compute what does not depend on the axes within the first so many."""
+        """Compute what depends only on the outermost `depth` axes."""
         for x in self.levels[depth]:
             self.compute(x)
         if depth < len(self.order):
@@ -129,7 +129,7 @@ class NestCode(Frame):
         carried: list[tuple[str, str]],
         body: Callable[[list[str]], list[str]],
     ) -> list[str]:
-        """Write a loop over an axis, with carried values given by type and initial value."""
+        """Emit a loop over an axis, with loop-carried values given by type and initial value."""
         if axis is not self.vector:
             return self._loop(axis, begin, end, 1, carried, body)
         width, size = self.width, axis.size
@@ -160,7 +160,7 @@ class NestCode(Frame):
         values: list[str],
         body: Callable[[list[str]], list[str]],
     ) -> list[str]:
-        """Write one vector of which the first elements count."""
+        """Emit one vector of which only the first elements are active."""
         w, width = self.w, self.width
         lanes = f"<{width} x i64>"
         if count.isdigit():
@@ -250,7 +250,7 @@ class NestCode(Frame):
     # Reductions.
 
     def _reductions(self, depth: int, begin: str, end: str) -> None:
-        """Write the loops over the axes that are reduced, and then the results."""
+        """Emit the loops over the reduced axes, and then the results."""
         reduces = [e for e in self.nest.effects if isinstance(e, Reduce)]
         states = [Accumulator(self, self.first_reduced, e) for e in reduces]
         carried = [pair for state in states for pair in state.initial()]
@@ -279,5 +279,5 @@ class NestCode(Frame):
 
 
 def _first_lanes(count: int, width: int) -> str:
-    """Return the constant mask of so many lanes."""
+    """Return the constant mask with this many lanes."""
     return "<" + ", ".join(f"i1 {int(i < count)}" for i in range(width)) + ">"

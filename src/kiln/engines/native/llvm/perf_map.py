@@ -1,7 +1,7 @@
-"""KILN_PERF: names of compiled code for Linux perf, in /tmp/perf-PID.map.
+"""KILN_PERF: symbols of compiled code for Linux perf, in /tmp/perf-PID.map.
 
-`perf report` looks there for code that is in no file. The functions of an object and their sizes
-are read from its table of symbols.
+`perf report` looks there for code that is in no file. The functions of an object file and their
+sizes are read from its symbol table.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _APPENDING = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBL
 
 
 class Symbol(NamedTuple):
-    """A function in an object: its section, and where in it."""
+    """A function in an object file: its section, and its offset there."""
 
     name: str
     section: int
@@ -38,7 +38,7 @@ class Function(NamedTuple):
 
 
 def functions(image: bytes) -> Iterator[Symbol]:
-    """Iterate over the functions of an ELF object of 64 bits."""
+    """Iterate over the functions of a 64-bit ELF object file."""
     if image[:5] != b"\x7fELF\x02":
         return
     (start,) = struct.unpack_from("<Q", image, 40)
@@ -56,12 +56,12 @@ def functions(image: bytes) -> Iterator[Symbol]:
 
 
 def loaded_functions(image: bytes, entry: str, address: int) -> list[Function]:
-    """Return where the functions of an object are of which one, the entry, lies at an address."""
+    """Return the addresses of an object file's functions, given that of its entry."""
     found = list(functions(image))
     for known in found:
         if known.name == entry:
             begin = address - known.offset
-            # Sections are loaded apart.
+            # Sections are loaded separately.
             return [
                 Function(symbol.name, begin + symbol.offset, symbol.size)
                 for symbol in found
@@ -77,12 +77,12 @@ def write_perf_map(program: str, found: Sequence[Function]) -> None:
     try:
         opened = os.open(path, _APPENDING, 0o600)
     except OSError as error:
-        # A link, for one.
+        # A symbolic link, for example.
         warnings.warn(f"names for perf are not written: {error}", RuntimeWarning, stacklevel=2)
         return
     with open(opened, "a", encoding="utf-8") as file:
         about = os.fstat(opened)
-        # Everybody can make files in this folder, and can tell the names that are to come.
+        # Everybody can create files in this folder, and can predict future names.
         if stat.S_ISREG(about.st_mode) and about.st_uid == os.geteuid() and about.st_nlink == 1:
             file.writelines(lines)
             return

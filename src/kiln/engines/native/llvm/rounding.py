@@ -1,4 +1,4 @@
-"""Floats that a processor lacks: f16 and bf16 to f32 and back, and multiply-add rounded once.
+"""Float operations that a processor lacks: f16 and bf16 to f32 and back, and fused multiply-add.
 
 Sources: rounding to odd before a second rounding, and multiply-add from it, as in Boldo and
 Melquiond, Emulation of FMA and correctly rounded sums (2008); the product without error, Dekker
@@ -82,7 +82,7 @@ def narrow(w: Writer, x: str, dtype: str, width: int) -> str:
     raw = v.cast("bitcast", x, "float", "i32")
     size = v.op("and", "i32", raw, 0x7FFFFFFF)
     odd = v.op("and", "i32", v.op("lshr", "i32", size, 13), 1)
-    # The bias moves by 112; a carry of the rounding increments the exponent, up to infinity.
+    # The bias changes by 112; a carry of the rounding increments the exponent, up to infinity.
     moved = v.op("add", "i32", v.op("add", "i32", size, odd), 0xFFF - (112 << 23))
     normal = v.op("lshr", "i32", moved, 13)
     # Adding 1/2 leaves the multiple of 2^-24, rounded by the addition, in the low bits.

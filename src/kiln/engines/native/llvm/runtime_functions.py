@@ -1,7 +1,6 @@
-"""Functions of the extension, applied to vectors: the numbers go through memory.
+"""Functions of the extension, applied to vectors, which are passed through memory.
 
-They compute what few values need, so that the code of a program stays short and is compiled in no
-time.
+They handle rare values, so that the code of a program stays short and compiles quickly.
 """
 
 from __future__ import annotations

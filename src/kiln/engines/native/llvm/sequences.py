@@ -1,6 +1,6 @@
 """The steps of a long program as a table, which the extension runs (`_runtime/sequence.cc`).
 
-Code for a step, which only calls a function, would take longer to be compiled than to run.
+Code for a step, which only calls a function, would take longer to compile than to run.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from kiln.engines.native.loop_ir.extents import Grain
 from kiln.ir.sizes import Dim
 
 MOST_BUFFERS = 64
-"""A step with more is written as code."""
+"""A step with more is emitted as code."""
 _WHERE = "{ i32, i32, i64, ptr }"
 _STEP = "{ ptr, ptr, i64, i64, i64, i64 }"
 FROM_CALL = -(1 << 63)
@@ -19,8 +19,7 @@ FROM_CALL = -(1 << 63)
 
 
 class Where(Record):
-    """Where a buffer lies: the number of an operand (space 0) or a result (1), in the workspace
-    (2), or in a constant (3)."""
+    """The location of a buffer, by space: 0 operand, 1 result, 2 workspace, 3 constant."""
 
     space: int
     number: int = 0
@@ -46,16 +45,16 @@ class Step(Record):
 
 
 def _number(n: Dim | Grain, sizes: Sizes) -> int:
-    """Return how a table has a number: one that a call supplies is -1 - its place there."""
+    """Return a number as tables encode it: one that a call supplies is -1 - its index."""
     if isinstance(n, int):
         return n
     return -1 - sizes.place(n)
 
 
 def tables(name: str, steps: list[Step], sizes: Sizes) -> list[str]:
-    """Return the tables of steps: those called `name`, and the places of their buffers.
+    """Return the tables of steps: those called `name`, and the locations of their buffers.
 
-    Numbers that a call has to supply are added to `sizes`.
+    Numbers that a call must supply are added to `sizes`.
     """
     listed: list[str] = []
     places: list[str] = []

@@ -1,6 +1,7 @@
-"""Processors that code is emitted for: levels, the same for all machines of one kind.
+"""Targets of code generation: microarchitecture levels, the same for all machines of one kind.
 
-A level, not the very model, so that objects may be kept on disk and used on another machine.
+A level, not the exact CPU model, so that object files may be stored on disk and used on another
+machine.
 """
 
 from __future__ import annotations
@@ -12,21 +13,21 @@ from kiln.base.records import Record
 
 
 class Target(Record):
-    """A level of processors: what LLVM is told, and what the engine must know."""
+    """A microarchitecture level: the options for LLVM, and what the engine must know."""
 
     name: str
     triple: str
-    """Begins with the architecture; empty fields are those of the host."""
+    """Starts with the architecture; empty fields mean the host's."""
     cpu: str
     features: str
     vector_bytes: int
-    """The width of the registers that loops are written for."""
+    """The width of the vector registers that loops use."""
     fma: bool
-    """Whether multiply-add rounds once at the price of one instruction."""
+    """Whether fused multiply-add is a single instruction."""
     half: bool
-    """Whether f16 is converted to f32 and back by instructions."""
+    """Whether there are instructions that convert f16 to f32 and back."""
     masked_stores: bool
-    """Whether a store under a mask is one instruction, so that loops need no scalar rest."""
+    """Whether a masked store is one instruction, so that loops need no scalar remainder."""
 
     def lanes(self, bits: int) -> int:
         """Return how many numbers of a width fill a register."""
@@ -46,7 +47,7 @@ LEVELS = {
         Target("aarch64", "aarch64", "generic", "+neon", 16, True, True, False),
     )
 }  # fmt: skip
-"""The levels by name, each architecture's from the oldest to the newest."""
+"""The levels by name, per architecture from the oldest to the newest."""
 
 _REQUIRED = {
     "x86-64-v4": ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),

@@ -1,4 +1,4 @@
-"""What turns of loops cost, and which buffers live in registers meanwhile."""
+"""The cost of loop iterations, and which buffers live in registers during a loop."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from kiln.engines.native.passes.schedule import SPLIT_POINTS, schedule
 from kiln.ir.sizes import Dim
 
 PROMOTED = "scalar"
-"""How the names of memory on the stack begin that is to become registers."""
+"""The prefix of names of stack memory that is promoted to registers."""
 BETWEEN_POLLS = 1 << 15
-"""So many instructions run, roughly, before a loop lets signals in: some ten microseconds."""
+"""Roughly how many instructions run before a loop polls for signals: about ten microseconds."""
 MOST_BYTES = 256
-"""Larger buffers do not fit into the registers of vectors."""
+"""Larger buffers do not fit in the vector registers."""
 
 
 def work(statements: Sequence[Statement], vector_bytes: int) -> int:
-    """Return roughly how many instructions statements run, but for those of loops in them."""
+    """Return roughly how many instructions statements run, except for loops inside them."""
     total = 1
     for statement in statements:
         match statement:
@@ -50,7 +50,7 @@ def work(statements: Sequence[Statement], vector_bytes: int) -> int:
 
 
 def grain_of(loop: Loop) -> int | Grain:
-    """Return how many turns are worth a thread's while; 0 if all are not."""
+    """Return how many iterations are worth a task; 0 if all together are not."""
     plans = [(points, schedule(each, 16)) for each, points in _nests(loop.body, 1)]
     points = sum((points for points, _ in plans), start=0)
     if is_named(points, loop.axis.size):
@@ -61,17 +61,17 @@ def grain_of(loop: Loop) -> int | Grain:
     return grain if 2 * grain <= loop.axis.size else 0
 
 
-def _nests(statements: Sequence[Statement], turns: Dim) -> Iterator[tuple[Nest, Dim]]:
-    """Iterate over the nests of loops, each with how many points it computes in all turns."""
+def _nests(statements: Sequence[Statement], iterations: Dim) -> Iterator[tuple[Nest, Dim]]:
+    """Iterate over the nests inside loops, each with the points it computes in all iterations."""
     for each in statements:
         if isinstance(each, Nest):
-            yield each, turns * each.points
+            yield each, iterations * each.points
         elif isinstance(each, Loop):
-            yield from _nests(each.body, turns * each.axis.size)
+            yield from _nests(each.body, iterations * each.axis.size)
 
 
 def in_registers(function: Function) -> list[Buffer]:
-    """Return the small buffers that loops change or read over and over."""
+    """Return the small buffers that loops update or read repeatedly."""
     found: dict[Buffer, None] = {}
     _find(function.body, False, found)
     return list(found)
@@ -91,5 +91,5 @@ def _find(statements: Sequence[Statement], is_inside: bool, found: dict[Buffer, 
 
 
 def _is_small(buffer: Buffer) -> bool:
-    # Room on the stack has a size that is a number, also where a name never makes it large.
+    # Stack space needs a constant size, even if a named size could never make it large.
     return not is_named(buffer.nbytes) and 0 < buffer.nbytes <= MOST_BYTES

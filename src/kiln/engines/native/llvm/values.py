@@ -1,6 +1,6 @@
-"""Scalar expressions as LLVM: values, the memory they are read from and written to.
+"""Scalar expressions as LLVM IR: values, and the memory they are loaded from and stored to.
 
-A `Frame` is a place in a function under construction: the counters of the axes around it, and the
+A `Frame` is a point in a function under construction: the counters of the enclosing axes, and the
 registers of what has been computed there.
 """
 
@@ -19,7 +19,7 @@ from kiln.ir.sizes import Dim, Size
 
 Saved = tuple[dict[Value, str], dict[tuple[str, Axis, Dim], str], dict[str, str]]
 Pointer = Callable[[Buffer], str]
-"""Returns the register that holds where a buffer begins."""
+"""Returns the register with the address of a buffer."""
 
 
 Elementary = Callable[[Value, int], str]
@@ -32,7 +32,7 @@ def memory_type(dtype: str, width: int) -> str:
 
 
 class Frame:
-    """Writes values into a function; those that depend on the axis `vector` are vectors."""
+    """Emits values into a function; those that depend on the axis `vector` are vectors."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Frame:
         *,
         rare: bool = False,
     ) -> list[str]:
-        """Write a block that runs if a condition holds."""
+        """Emit a block that runs if a condition holds."""
         w = self.w
         before, yes, after = w.block, w.label("then"), w.label("done")
         weights = ", !prof !0" if rare else ""
@@ -96,7 +96,7 @@ class Frame:
     # Values.
 
     def compute(self, x: Value) -> str:
-        """Write the instructions of a value whose operands are written; return its register."""
+        """Emit the instructions of a value whose operands are emitted; return its register."""
         known = self.names.get(x)
         if known is not None:
             return known
@@ -146,7 +146,7 @@ class Frame:
         return found
 
     def splat(self, name: str, kind: str, width: int) -> str:
-        """Return a vector with a number in all lanes."""
+        """Return a vector with a scalar broadcast to all lanes."""
         w = self.w
         first = w.emit(f"insertelement <{width} x {kind}> poison, {kind} {name}, i32 0")
         return w.emit(
@@ -172,7 +172,7 @@ class Frame:
         return self.when(some, [plain], [(kind, plain)], slow, rare=True)[0]
 
     def operand_in_place(self, x: Value, width: int) -> str:
-        """Return a value as an operand, with all it depends on computed here."""
+        """Return a value as an operand, computing everything on which it depends here."""
         rare = only_in_rare([x])
         for y in postorder([x]):
             if y not in rare:
@@ -184,7 +184,7 @@ class Frame:
     def offset(self, index: Index, depth: int | None = None) -> str:
         """Return the register of the part of an index that is the same for all lanes.
 
-        With a depth, only the terms in so many axes are added up.
+        With a depth, only the terms in the outermost `depth` axes are added.
         """
         w = self.w
         name = w.dim(index.const)
@@ -228,7 +228,7 @@ class Frame:
         return self.w.emit(f"{how} {kind} {name} to {wide}")
 
     def lanes(self, index: Index) -> str | None:
-        """Return the register of what each lane adds to an index; None if lanes follow on."""
+        """Return the register of the offset that each lane adds to an index; None if contiguous."""
         w, width = self.w, self.width
         factor: Dim = index.factor(self.vector) if self.vector is not None else 0
         dynamic = [(v, f) for v, f in index.values() if self.is_vector[v]]
@@ -289,7 +289,7 @@ class Frame:
         )
 
     def both(self, mask: Value | None, width: int) -> str | None:
-        """Return the mask of a load or store: its own, and that of the end of an axis."""
+        """Return the mask of a load or store: its own, combined with that of the remainder."""
         own = None if mask is None else self.operand(mask, width)
         if width == 1 or self.mask is None:
             return own
@@ -352,7 +352,7 @@ class Frame:
         return self._from_memory(name, buffer.dtype, width)
 
     def _runs_back(self, index: Index) -> bool:
-        """Tell whether each lane is the element before that of the lane before it."""
+        """Tell whether lanes access consecutive elements in reverse order."""
         return (
             self.vector is not None
             and index.factor(self.vector) == -1
@@ -386,7 +386,7 @@ class Frame:
     def write_element(
         self, buffer: Buffer, index: Index, name: str, mask: str | None, width: int
     ) -> None:
-        """Write an element, or as many as there are lanes, where the mask holds."""
+        """Store an element, or one per lane, where the mask holds."""
         w = self.w
         bytes_ = NUMPY_TYPES[buffer.dtype].itemsize
         kind = memory_type(buffer.dtype, width)
@@ -430,14 +430,14 @@ def iota(width: int, factor: int = 1) -> str:
 
 
 def _suffix(kind: str) -> str:
-    """Return how intrinsics name a vector type: `v16f32` for `<16 x float>`."""
+    """Return the suffix of a vector type in intrinsics: `v16f32` for `<16 x float>`."""
     count, _, element = kind[1:-1].partition(" x ")
     short = {"float": "f32", "double": "f64", "half": "f16", "bfloat": "bf16"}
     return f"v{count}{short.get(element, element)}"
 
 
 def only_in_rare(roots: Sequence[Value]) -> set[Value]:
-    """Return the values that only the rare sides of others need."""
+    """Return the values that only the rare branches of others need."""
     needed: set[Value] = set()
     stack = list(roots)
     any_is_rare = False

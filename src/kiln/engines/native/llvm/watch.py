@@ -1,7 +1,7 @@
-"""How compiled code notes the checks that fail, and stops for them.
+"""How compiled code records failed checks, and stops for them.
 
-Whatever thread finds something puts the number of the site into `Call::found`, if it is greater
-than the one there: numbers count down in the order of the program, so the first site remains.
+A thread whose check fails stores the number of the site in `Call::found`, if it is greater than the
+stored one: sites are numbered backwards in program order, so the first site wins.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class Watch:
         self.count = count
 
     def number(self, site: int) -> int:
-        """Return what is noted for a site."""
+        """Return the number recorded for a site."""
         return self.count - site
 
     def note(self, w: Writer, number: str, index: str | None) -> None:
-        """Write what notes a number, unless it is 0, and the index that was found with it."""
+        """Emit code that records a number, unless it is 0, and the offending index."""
         found = _found(w)
         before = w.emit(f"atomicrmw umax ptr {found}, i32 {number} monotonic")
         if index is None:
@@ -40,7 +40,7 @@ class Watch:
         w.do(f"store atomic i64 {value}, ptr {place} monotonic, align 8")
 
     def stop(self, w: Writer, iteration: str) -> None:
-        """Write what returns from the program if something was found in an iteration, or -1."""
+        """Emit code that returns from the program if a check failed, in an iteration or -1."""
         found = _found(w)
         site = w.emit(f"load i32, ptr {found}, align 8")
         failed = w.emit(f"icmp ne i32 {site}, 0")

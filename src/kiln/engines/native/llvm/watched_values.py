@@ -1,4 +1,4 @@
-"""Values that are checked as they are computed: tests of lanes, notes of sites that fail."""
+"""Values that are checked as they are computed: tests of lanes, and records of failed sites."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def watched(frame: Lanes, x: Value, width: int) -> str:
     if x.op == WITHIN:
         (site,) = x.attr
         greatest = frame.operand(x.operands[1], width)
-        # As numbers without a sign those below 0 are the greatest.
+        # As unsigned numbers, negative ones are the greatest.
         flags = frame.w.emit(f"icmp ugt {type_text(value.dtype, width)} {name}, {greatest}")
         outside = _any(frame, flags, width)
 

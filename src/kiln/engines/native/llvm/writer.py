@@ -10,7 +10,7 @@ from kiln.ir.sizes import Dim, Size
 
 
 class Sizes:
-    """The numbers that calls supply, in the order in which they lie in `Call.sizes`."""
+    """The numbers that calls supply, in the order of `Call.sizes`."""
 
     __slots__ = ("_places", "numbers")
 
@@ -19,11 +19,11 @@ class Sizes:
         self._places: dict[Hashable, int] = {}
 
     def place(self, number: Dim | Grain) -> int:
-        """Return the place of a number."""
+        """Return the index of a number."""
         return self._place(number, [number])
 
     def block(self, numbers: Sequence[Dim]) -> int:
-        """Return the place of the first of several numbers, which lie one after another."""
+        """Return the index of the first of several numbers, which are consecutive."""
         return self._place((*numbers,), numbers)
 
     def _place(self, key: Hashable, numbers: Sequence[Dim | Grain]) -> int:
@@ -55,7 +55,7 @@ class Writer:
         self._sizes: dict[Size | Grain, str] = {}
 
     def name(self, hint: str = "v") -> str:
-        """Return a name that nothing else in the function has, with its %."""
+        """Return a fresh name, including the %."""
         self._names += 1
         return f"%{hint}{self._names}"
 
@@ -70,7 +70,7 @@ class Writer:
         self.lines.append(f"  {text}")
 
     def copy(self, to: str, of: str, count: str, *, may_be_same: bool = False) -> None:
-        """Copy so many bytes from one address to another, unless it is the same."""
+        """Emit a copy of this many bytes between two addresses, unless they are the same."""
         if may_be_same:
             same = self.emit(f"icmp eq ptr {to}, {of}")
             count = self.emit(f"select i1 {same}, i64 0, i64 {count}")
@@ -86,11 +86,11 @@ class Writer:
         self.block = label
 
     def mark(self) -> int:
-        """Return where the text is now, for `insert`."""
+        """Return the current position in the text, for `insert`."""
         return len(self.lines)
 
     def insert(self, mark: int, lines: list[str]) -> None:
-        """Write instructions at a place marked before, ahead of what was written since."""
+        """Insert instructions at a marked position, before everything emitted since."""
         self.lines[mark:mark] = [f"  {line}" for line in lines]
 
     def phi(self, kind: str, *arms: tuple[str, str]) -> str:
@@ -109,7 +109,7 @@ class Writer:
         return found
 
     def place(self, number: int) -> str:
-        """Return the register of where a number lies that the call supplies."""
+        """Return the register with the address of a number that the call supplies."""
         if not self.head:
             self.head += [
                 "  %field = getelementptr i64, ptr %call, i64 2",

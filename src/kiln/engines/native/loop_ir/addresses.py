@@ -1,4 +1,4 @@
-"""Where the elements of a value lie in its buffer."""
+"""The addresses of a value's elements in its buffer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kiln.engines.native.loop_ir.statements import Axis, Index
 
 
 def element_offset(x: Layout, at: Sequence[Axis | Index]) -> Index:
-    """Return where an element lies, in bytes."""
+    """Return the offset of an element in bytes."""
     offset = x.offset if isinstance(x.offset, Index) else Index(x.offset)
     const, terms = offset.const, dict(offset.terms)
     for place, stride, size in zip(at, x.strides, x.shape, strict=True):
@@ -24,7 +24,7 @@ def element_offset(x: Layout, at: Sequence[Axis | Index]) -> Index:
 
 
 def in_elements(index: Index, item: int) -> Index:
-    """Return a number of bytes in elements of so many bytes."""
+    """Return a number of bytes in units of elements of some size."""
     if item <= 1:
         return index
     return Index(index.const // item, [(t, f // item) for t, f in index.terms])

@@ -29,7 +29,7 @@ Touched = dict[Statement, tuple[Set[Buffer], Set[Buffer]]]
 """The buffers that statements, and those inside them, read and write."""
 _NOTHING: Touched = {}
 SHALLOW = 8
-"""For blocks nested no deeper than this nobody asks which buffers are theirs alone."""
+"""Down to this nesting depth, private buffers of blocks are not computed."""
 
 
 def roots_of(nest: Nest) -> list[Value]:
@@ -59,7 +59,7 @@ def loaded(values: Iterable[Value]) -> Iterator[Buffer]:
 
 
 def reads(statement: Statement) -> Iterator[Buffer]:
-    """Iterate over the buffers that a statement itself reads."""
+    """Iterate over the buffers that a statement itself reads, without those inside it."""
     match statement:
         case Nest():
             for x in loads(statement):
@@ -80,7 +80,7 @@ def reads(statement: Statement) -> Iterator[Buffer]:
 
 
 def writes(statement: Statement) -> Iterator[Buffer]:
-    """Iterate over the buffers that a statement itself writes."""
+    """Iterate over the buffers that a statement itself writes, without those inside it."""
     match statement:
         case Nest():
             for effect in statement.effects:
@@ -97,7 +97,7 @@ def writes(statement: Statement) -> Iterator[Buffer]:
 def everything(statement: Statement, known: Touched = _NOTHING) -> tuple[Set[Buffer], Set[Buffer]]:
     """Return the buffers that a statement and those inside it read and write.
 
-    Statements whose buffers are `known` are not looked into.
+    Statements whose buffers are `known` are not traversed.
     """
     found = known.get(statement)
     if found is not None:
@@ -112,10 +112,10 @@ def everything(statement: Statement, known: Touched = _NOTHING) -> tuple[Set[Buf
 
 
 class Sharing:
-    """Which buffers statements with blocks share with those around them.
+    """Which buffers statements with blocks share with the enclosing code.
 
-    What only the statements inside touch is nothing to those around: without that what is known of
-    deeply nested statements would grow with their depth. Where they are not deep all are kept.
+    Buffers that only inner statements access are invisible outside: otherwise the sets of deeply
+    nested statements would grow with their depth. At small depths all are kept.
     """
 
     def __init__(self, function: Function) -> None:
@@ -123,7 +123,7 @@ class Sharing:
         self._known = _shared_buffers(function) if deep else None
 
     def __call__(self, statement: Statement, buffers: Set[Buffer]) -> Set[Buffer]:
-        """Return those buffers, of what a statement touches, that others may touch."""
+        """Return those buffers accessed by a statement that others may access."""
         return buffers if self._known is None else buffers & self._known[statement]
 
 
@@ -135,18 +135,18 @@ class Touches:
         self._known: Touched = {}
 
     def of(self, statement: Statement) -> tuple[Set[Buffer], Set[Buffer]]:
-        """Return what a statement reads and writes that others may touch."""
+        """Return the buffers that a statement reads and writes and that others may access."""
         return everything(statement, self._known)
 
     def note(self, statement: Statement) -> tuple[Set[Buffer], Set[Buffer]]:
-        """Return all that a statement with blocks reads and writes; from now on it is known."""
+        """Return all buffers that a statement with blocks reads and writes, and cache them."""
         read, written = everything(statement, self._known)
         self._known[statement] = self._sharing(statement, read), self._sharing(statement, written)
         return read, written
 
 
 def _is_deep(statements: Sequence[Statement], depth: int) -> bool:
-    """Tell whether statements have blocks within blocks, more than `depth` of them."""
+    """Tell whether blocks are nested in statements more than `depth` deep."""
     for statement in statements:
         for block in blocks(statement):
             if depth == 0 or _is_deep(block, depth - 1):
@@ -155,7 +155,7 @@ def _is_deep(statements: Sequence[Statement], depth: int) -> bool:
 
 
 def _shared_buffers(function: Function) -> dict[Statement, set[Buffer]]:
-    """Return, for each statement with blocks, the buffers that others touch too."""
+    """Return, for each statement with blocks, the buffers that others access too."""
     own = {x: {*reads(x), *writes(x)} for x in walk(function.body)}
     touches = Counter((*function.inputs, *function.outputs))
     for buffers in own.values():
@@ -178,7 +178,7 @@ def _shared_buffers(function: Function) -> dict[Statement, set[Buffer]]:
 
 
 def is_whole(copy: Copy) -> bool:
-    """Tell whether all elements of a buffer become those of one like it."""
+    """Tell whether a statement copies all elements of a buffer to another of the same type."""
     of, to = copy.operand, copy.result
     return (
         of.index == to.index == Index()
@@ -188,7 +188,7 @@ def is_whole(copy: Copy) -> bool:
 
 
 def touched(statement: Nest | Loop) -> list[Buffer]:
-    """Return the buffers of a statement, but for rows, in the order in which it meets them."""
+    """Return the buffers of a statement, except rows, in the order of their occurrence."""
     return [
         b for b in everywhere(statement) if b.role is not Role.ROW or isinstance(statement, Nest)
     ]

@@ -1,10 +1,10 @@
-"""Checks that compiled code makes of itself: what is watched, and the errors of what was found.
+"""Checks in compiled code: what is checked, and the errors that are raised.
 
-With `jit(f, check="nan")` what each operation computes passes through a node `checked`, with
-`check="index"` each computed index through a node `within`. They are their operand; if it is a nan,
-or out of bounds, the code notes the number of the site. Sites are numbered in the order of the
-program, and of all that fail before the code looks at its notes, the first is reported: at the end
-of each turn of a loop, before loops, and at the end.
+With `jit(f, check="nan")` each operation's result passes through a node `checked`, with
+`check="index"` each computed index through a node `within`. These return their operand; if it is
+nan, or out of bounds, the code records the number of the site. Sites are numbered in program order,
+and of all that fail before the code examines its records, the first is reported: at the end of each
+iteration of a loop, before loops, and at the end.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from kiln.ir.specialise import types_for
 
 KINDS = ("index", "nan")
 FAULTED = -2
-"""The status of a program that one of its checks has stopped: `kFaulted` of `native_call.h`."""
+"""The status of a program that a failed check has stopped: `kFaulted` of `native_call.h`."""
 CHECKED, WITHIN = "checked", "within"
 
 
 class Around(Record):
-    """A loop around a site: what it is called, and where it stands."""
+    """A loop around a site: its name, and its source line."""
 
     name: str
     source: Source | None
 
 
 class Site(Record):
-    """An equation that is watched. Of an index there are the axis, its size and the greatest."""
+    """A checked equation. For an index, also the axis, its size and the greatest valid index."""
 
     kind: str
     operation: str
@@ -51,9 +51,9 @@ class Site(Record):
 
 
 def kinds_of(program: Program) -> frozenset[str]:
-    """Return which checks are asked of a program.
+    """Return which checks a program requests.
 
-    Raises: ValueError for others than nan and index.
+    Raises: ValueError for checks other than nan and index.
     """
     kinds = [kind.strip() for kind in program.checks.split(",") if kind.strip()]
     for kind in kinds:
@@ -69,7 +69,7 @@ def kinds_of(program: Program) -> frozenset[str]:
 
 
 def has_checks(statements: Sequence[Statement]) -> bool:
-    """Tell whether statements, or those inside them, watch something."""
+    """Tell whether statements, or those inside them, contain checks."""
     return any(
         (isinstance(each, Nest) and any(x.op in (CHECKED, WITHIN) for x in nodes(each)))
         or any(map(has_checks, blocks(each)))

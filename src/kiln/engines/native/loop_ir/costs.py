@@ -1,4 +1,4 @@
-"""What a function of loops costs: operations, bytes that are read and written, memory."""
+"""The cost of a function of loops: operations, bytes read and written, memory."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _FREE = frozenset(
 
 
 class MemoryAnalysis(Record):
-    """The sizes of what a program needs, in bytes."""
+    """The memory that a program needs, in bytes."""
 
     argument_size_in_bytes: Dim
     output_size_in_bytes: Dim
@@ -51,10 +51,10 @@ class MemoryAnalysis(Record):
 
 
 def costs(function: Function) -> dict[str, float | Size]:
-    """Return the operations and the bytes accessed; a `while` loop counts as one turn.
+    """Return the operations and the bytes accessed; a `while` loop counts once.
 
-    A function such as `exp` is one operation. Of kernels only products of matrices are known here;
-    of the others only the bytes are counted. With named sizes they are polynomials.
+    A function such as `exp` is one operation. Among kernels, operations are known only for matrix
+    products; for the others only bytes are counted. With named sizes the results are polynomials.
     """
     flops, accessed = costs_of(function.body)
     found = {"flops": flops, "bytes accessed": accessed}
@@ -75,10 +75,10 @@ def costs_of(statements: Sequence[Statement]) -> tuple[Dim, Dim]:
             touched = sum(b.nbytes for b in (*reads(statement), *writes(statement)))
         else:
             parts = [costs_of(block) for block in blocks(statement)]
-            turns = statement.axis.size if isinstance(statement, Loop) else 1
+            iterations = statement.axis.size if isinstance(statement, Loop) else 1
             together = _greatest if isinstance(statement, Branch) else sum
-            more = turns * together([f for f, _ in parts])
-            touched = turns * together([b for _, b in parts])
+            more = iterations * together([f for f, _ in parts])
+            touched = iterations * together([b for _, b in parts])
         flops += more
         accessed += touched
     return flops, accessed
@@ -116,7 +116,7 @@ def _nest_costs(nest: Nest) -> tuple[Dim, Dim]:
 
 
 def _lesser(x: Dim, y: Dim) -> Dim:
-    """Return the lesser of two sizes; where that depends, the one that is less as a rule, or y."""
+    """Return the lesser of two sizes; if that depends, the one that is usually less, or y."""
     found = smallest((x, y))
     return min(y, x, key=estimate) if found is None else found
 
@@ -126,7 +126,7 @@ def _counts(x: Value) -> bool:
 
 
 def _places(nest: Nest, index: Index) -> Dim:
-    """Return how many elements an index without values reaches in a nest, at most."""
+    """Return at most how many elements an index without values accesses in a nest."""
     found: Dim = 1
     for axis in nest.axes:
         if index.factor(axis) != 0:

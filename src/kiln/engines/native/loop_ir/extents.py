@@ -1,8 +1,8 @@
 """Extents of loops: ints, or sizes of named axes that a call supplies.
 
-A program with named axes is compiled once. What is decided while it is compiled has to hold for all
-sizes from 1 on, so questions here are answered with certainty or not at all; `estimate` is for what
-only affects speed. A size of 0 has a program of its own.
+A program with named axes is compiled once. Decisions at compile time must hold for all sizes from 1
+on, so the predicates here answer with certainty or not at all; `estimate` is for decisions that
+only affect speed. A size of 0 has a separate program.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from kiln.ir.size_values import evaluate
 from kiln.ir.sizes import Dim, Size, exact_quotient, names
 
 TYPICAL = 1 << 10
-"""The size that a named axis is taken to have where only speed depends on it."""
+"""The assumed size of a named axis where only speed depends on it."""
 
 
 def estimate(dim: Dim) -> int:
-    """Return a dimension, with named axes taken to be long."""
+    """Return a dimension, assuming that named axes are long."""
     return dim if dim.__class__ is int else _estimate(dim)
 
 
@@ -32,7 +32,7 @@ def _estimate(dim: Size) -> int:
 
 
 def at_least(x: Dim, y: Dim) -> bool:
-    """Tell whether x >= y for certain."""
+    """Tell whether x >= y certainly holds."""
     if x.__class__ is int and y.__class__ is int:
         return x >= y
     if x == y:
@@ -42,7 +42,7 @@ def at_least(x: Dim, y: Dim) -> bool:
 
 
 def is_positive(dim: Dim) -> bool:
-    """Tell whether a dimension is at least 1 for certain."""
+    """Tell whether a dimension is certainly at least 1."""
     return dim > 0 if dim.__class__ is int else at_least(dim, 1)
 
 
@@ -56,13 +56,13 @@ def magnitude(factor: Dim) -> Dim | None:
 
 
 def smallest(dims: Iterable[Dim]) -> Dim | None:
-    """Return the least of some dimensions; None if it is not known which one it is."""
+    """Return the least of some dimensions; None if it is not known which."""
     found = sorted(dims, key=estimate)
     return found[0] if found and all(at_least(dim, found[0]) for dim in found) else None
 
 
 def quotient(x: Dim, y: Dim) -> Dim | None:
-    """Return x / y if y divides x for certain; None otherwise."""
+    """Return x / y if y certainly divides x; None otherwise."""
     if x.__class__ is int and y.__class__ is int:
         return None if y == 0 or x % y else x // y
     try:
@@ -73,7 +73,7 @@ def quotient(x: Dim, y: Dim) -> Dim | None:
 
 
 def whole(x: Dim, y: Dim) -> Dim | None:
-    """Return how often y > 0 goes into x >= 0; None if that is not known without dividing."""
+    """Return x // y for y > 0 and x >= 0; None if it is not known symbolically."""
     if y.__class__ is int:
         return x // y
     found = exact_quotient(x, y)
@@ -88,7 +88,7 @@ def is_named(*dims: Any) -> bool:
 
 
 class Grain(Record):
-    """So many points, in steps of `points`, rounded up to a multiple: known when a call is made."""
+    """This many points, in units of `points`, rounded up to a multiple: known at call time."""
 
     most: int
     points: Dim

@@ -1,6 +1,6 @@
 """The layout of a value in memory: a buffer, an offset, a stride per axis.
 
-Operations that only rearrange axes or skip elements change the layout and touch no element. Plans
+Operations that only rearrange axes or skip elements change the layout and access no element. Plans
 number their buffers; in programs a buffer is a `Buffer`, and an offset may be an `Index`.
 """
 
@@ -56,7 +56,7 @@ class Layout(Record):
         return Layout(self.buffer, self.offset + offset, sizes, strides, self.dtype)
 
     def moved(self, offset: Any) -> Layout:
-        """Return the layout of the same axes at another offset."""
+        """Return the layout with the same axes at another offset."""
         return Layout(self.buffer, offset, self.shape, self.strides, self.dtype)
 
     def spread(self, to: tuple[Any, ...]) -> Layout:
@@ -100,9 +100,9 @@ def _transpose(x: Layout, *, permutation: Any) -> Layout:
 def _reverse(x: Layout, *, dimensions: Any) -> Layout | None:
     if x.size == 0:
         return None
-    turned = [-s if d in dimensions else s for d, s in enumerate(x.strides)]
+    reversed_strides = [-s if d in dimensions else s for d, s in enumerate(x.strides)]
     start = sum((x.shape[d] - 1) * x.strides[d] for d in dimensions)
-    return x.with_axes(list(zip(x.shape, turned, strict=True)), start)
+    return x.with_axes(list(zip(x.shape, reversed_strides, strict=True)), start)
 
 
 def _squeeze(x: Layout, *, dimensions: Any) -> Layout:
@@ -135,4 +135,4 @@ VIEWS: dict[Operation, Callable[..., Layout | None]] = {
     static_slicing.slice_p: _slice,
     elementwise.stop_gradient_p: _same,
 }
-"""Operations that only change the layout; None where elements have to move."""
+"""Operations that only change the layout; None if elements must be copied."""

@@ -1,6 +1,6 @@
 """Loops from their text: what `text.py` prints, so that passes can be tested from text.
 
-Lines of the source and Python's callbacks are not in the text.
+The text does not contain source lines and Python callbacks.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ _EFFECT = re.compile(r"(%\w+\[[^\]]*\]) = (.*)")
 
 
 def parse(text: str) -> Function:
-    """Return the function of a text.
+    """Parse a function.
 
-    Raises: ValueError naming the line that is no part of a function.
+    Raises: ValueError naming the line that cannot be parsed.
     """
     return _Parser(text).function()
 
@@ -255,7 +255,7 @@ class _Parser:
             raise self.wrong(
                 f"the axis {name} is counted by nothing"
                 if found is None
-                else f"the axis {name} had {found.size} turns before"
+                else f"the axis {name} had {found.size} iterations before"
             )
         return found
 

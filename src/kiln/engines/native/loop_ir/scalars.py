@@ -1,6 +1,6 @@
-"""Scalar expressions: what a nest of loops computes at one point of its domain.
+"""Scalar expressions: what a loop nest computes at one point of its domain.
 
-A `Value` is a node of a graph without cycles. Equal nodes of one `Scope` are one object, so common
+A `Value` is a node of an acyclic graph. Equal nodes of one `Scope` are one object, so common
 subexpressions are shared as soon as they are written, and equality is identity. Arithmetic is that
 of the machine types; nothing is contracted or reassociated.
 """
@@ -32,7 +32,7 @@ NUMPY_TYPES: dict[str, np.dtype[Any]] = {
 """The NumPy dtype of each machine type. A bool is a byte in memory."""
 
 _PATTERN_TYPES = {name: np.dtype(f"u{kind.itemsize}") for name, kind in NUMPY_TYPES.items()}
-"""The integers that the bits of each type are."""
+"""The integer type with the bits of each type."""
 _ONES = {
     name: int(np.array(1, kind).view(_PATTERN_TYPES[name])) for name, kind in NUMPY_TYPES.items()
 }
@@ -183,7 +183,7 @@ class Value:
         return self.scope.op("fma", self.dtype, self, self._with(factor), self._with(addend))
 
     def muladd(self, factor: Any, addend: Any) -> Value:
-        """Return self * factor + addend, rounded once if the processor can, else twice."""
+        """Return self * factor + addend, rounded once if the target can, otherwise twice."""
         return self.scope.op("muladd", self.dtype, self, self._with(factor), self._with(addend))
 
     def unary(self, op: str) -> Value:
@@ -204,7 +204,7 @@ class Value:
 BASIC = {
     # Numbers of operands. Integers wrap around.
     "add": 2, "sub": 2, "mul": 2, "div": 2, "rem": 2, "neg": 1, "abs": 1,
-    "min": 2, "max": 2,  # of integers; of floats they pass nan on
+    "min": 2, "max": 2,  # of integers; of floats they propagate nan
     "fma": 3, "muladd": 3,
     "sqrt": 1, "floor": 1, "ceil": 1, "trunc": 1, "rint": 1, "copysign": 2,
     "and": 2, "or": 2, "xor": 2, "not": 1, "shl": 2, "lshr": 2, "ashr": 2,
@@ -212,15 +212,15 @@ BASIC = {
     "eq": 2, "ne": 2, "lt": 2, "le": 2, "gt": 2, "ge": 2,
     "select": 3, "convert": 1, "bitcast": 1,
 }  # fmt: skip
-"""Operations that code is emitted for. All others are functions, expanded into these.
+"""Operations for which code is generated. All others are functions, expanded into these.
 
-Shifts by the width or more are undefined, as is division by zero, and of integers the least by -1.
+Shifts by the width or more are undefined, as are division by zero and of the least integer by -1.
 Beside these there are `constant` (attr: bits as an int), `size` (attr: a size of named axes),
 `index` (attr: an `Index`), `load` (attr: buffer and index), `rare`: (mask, usual, exact) is `exact`
 where the mask is true, else `usual`, and computes `exact` only if some lane needs it, and
 `of_runtime` (attr: a name): a function of the extension. `checked` and `within` (attr: the numbers
-of sites) are their first operand, and note the site if it is a nan, or an index beyond the second
-operand: see `checks.py`.
+of sites) return their first operand, and record the site if it is nan, or an index beyond the
+second operand: see `checks.py`.
 """
 
 _FOLDED: dict[str, Callable[..., Any]] = {
@@ -236,11 +236,11 @@ _PATTERNS = {
     "f32": (struct.Struct("<f"), struct.Struct("<I")),
     "f64": (struct.Struct("<d"), struct.Struct("<Q")),
 }
-"""How a number of Python becomes the bits of a dtype."""
+"""Converts a Python number to the bits of a dtype."""
 
 
 class Scope:
-    """Makes nodes, each once."""
+    """Creates nodes, each once."""
 
     __slots__ = ("_nodes",)
 
@@ -248,7 +248,7 @@ class Scope:
         self._nodes: dict[Any, Value] = {}
 
     def node(self, op: str, dtype: str, operands: tuple[Value, ...], attr: Any = None) -> Value:
-        """Return the node of an operation, as it is written."""
+        """Return the node of an operation, without folding."""
         key = (op, dtype, operands, attr)
         found = self._nodes.get(key)
         if found is None:
@@ -256,7 +256,7 @@ class Scope:
         return found
 
     def all(self) -> Iterable[Value]:
-        """Return all nodes that were made."""
+        """Return all nodes."""
         return self._nodes.values()
 
     def op(self, op: str, dtype: str, *operands: Value) -> Value:
@@ -328,7 +328,7 @@ class Scope:
         return self.node("rare", usual.dtype, (mask, usual, exact))
 
     def of_runtime(self, name: str, x: Value) -> Value:
-        """Return a function of x that the extension computes, for the side that few values take."""
+        """Return a function of x that the extension computes, for the rare branch."""
         return self.node("of_runtime", x.dtype, (x,), name)
 
     def polynomial(self, x: Value, coefficients: Sequence[float]) -> Value:
@@ -355,7 +355,7 @@ def is_constant(x: Value, pattern: int) -> bool:
 
 
 def postorder(roots: Sequence[Value]) -> list[Value]:
-    """Return all nodes below some, operands first, without recursion."""
+    """Return all nodes reachable from some, operands first, without recursion."""
     seen: dict[Value, None] = {}
     stack = list(reversed(roots))
     while stack:

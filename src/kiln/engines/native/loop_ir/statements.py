@@ -2,8 +2,8 @@
 
 A `Function` computes its outputs from its inputs by a list of statements. Every buffer is dense and
 row-major; an element is addressed by an `Index`, a linear function of axes and of integer values. A
-`Nest` computes each point of a box of axes, in any order; what it stores is a scalar expression
-(`scalars.py`). Statements otherwise run in order.
+`Nest` computes every point of a box of axes, in any order; it stores scalar expressions
+(`scalars.py`). Other statements run in order.
 
 A complex number is two elements, its real and its imaginary part. Sizes, constants and factors are
 ints, or sizes of named axes (`extents.py`).
@@ -45,7 +45,7 @@ class Index:
     def __init__(self, const: Dim = 0, terms: Iterable[tuple[Axis | Value, Dim]] = ()) -> None:
         self.const = const
         self.terms = tuple(terms)
-        # Most indices are only steps on the way to others.
+        # Most indices are only intermediate results.
         self._hash: int | None = None
         self._operands: tuple[Value, ...] | None = None
 
@@ -128,15 +128,15 @@ class Index:
 
 
 def axis_index(axis: Axis) -> Index:
-    """Return the index that is an axis."""
+    """Return an axis as an index."""
     return Index(0, ((axis, 1),)) if axis.size != 1 else Index()
 
 
 class Role(Enum):
-    """Where a buffer lies.
+    """The memory space of a buffer.
 
-    A row is a temporary of one turn of a parallel loop; of a block, the result of a product, there
-    is only as much at a time as its epilogue reads.
+    A row is a temporary of one iteration of a parallel loop; a block is the part of a product that
+    its epilogue reads at a time.
     """
 
     INPUT = "input"
@@ -174,7 +174,7 @@ class Buffer:
 
 
 class Place:
-    """A buffer and an offset into it: where a kernel's operand begins."""
+    """A buffer and an offset into it: the start of a kernel's operand."""
 
     __slots__ = ("buffer", "index")
 
@@ -184,7 +184,7 @@ class Place:
 
 
 class _Effect:
-    """What a nest does at each point with a value. Immutable, so what it reads is kept with it."""
+    """What a nest does with a value at each point. Immutable, so its loads are cached."""
 
     __slots__ = ("_loads", "_nodes")
 
@@ -216,7 +216,7 @@ class _Effect:
 
 
 class Store(_Effect):
-    """Write a value, where `mask` holds if there is one."""
+    """Store a value; if there is a mask, only where it holds."""
 
     __slots__ = ("buffer", "index", "mask", "value")
 
@@ -238,8 +238,9 @@ class Store(_Effect):
 class Reduce(_Effect):
     """Combine the values over the axes that `index` does not have, and write the result.
 
-    `op` is add, mul, min, max, and, or, xor; or argmin, argmax, which write the number that the
-    axis `along` has where the value is least or greatest (the first of equals, nan before all).
+    `op` is add, mul, min, max, and, or, xor; or argmin, argmax, which write the position along the
+    axis `along` where the value is least or greatest (the first of equals; nan precedes
+    everything).
     """
 
     __slots__ = ("along", "buffer", "index", "op", "value")
@@ -258,9 +259,9 @@ class Reduce(_Effect):
 class Nest:
     """Compute every point of a box, in any order.
 
-    `ordered` nests run their last axes in order instead: their stores may meet one place twice.
-    `lines` are the places in the user's code whose operations it computes, each with roughly how
-    many instructions they are.
+    `ordered` nests run their last axes in order: they may store to the same element twice.
+    `lines` are the lines of the user's code whose operations it computes, each with its approximate
+    number of instructions.
     """
 
     __slots__ = ("axes", "effects", "lines", "ordered", "source")
@@ -298,7 +299,7 @@ class Nest:
 
 
 class Loop:
-    """Run statements for each number of an axis, in order unless `parallel`."""
+    """Run statements for each index of an axis, in order unless `parallel`."""
 
     __slots__ = ("axis", "body", "parallel", "source")
 
@@ -312,7 +313,7 @@ class Loop:
 
 
 class While:
-    """Run `condition`, then `body` if the flag is true, and again from the beginning."""
+    """Run `condition`, then `body` if the flag is true, and repeat."""
 
     __slots__ = ("body", "condition", "flag", "source")
 
@@ -326,7 +327,7 @@ class While:
 
 
 class Branch:
-    """Run the block whose number is in a buffer of one i32, clamped to those there are."""
+    """Run the block whose number is in a buffer of one i32, clamped to the valid range."""
 
     __slots__ = ("blocks", "number", "source")
 
@@ -337,14 +338,14 @@ class Branch:
 
 
 EFFECTS = frozenset(("kiln_call_python", "kiln_draw_counters"))
-"""Kernels that do more than write their results: each call counts."""
+"""Kernels with side effects: no call may be dropped."""
 
 
 class Kernel:
     """Call a function of the extension by name: see `_runtime/native_call.h`.
 
     With a `grain`, the first two numbers are the first row and the count of rows to compute, and
-    threads take so many rows at a time.
+    tasks have this many rows.
     """
 
     __slots__ = ("grain", "numbers", "operands", "results", "source", "symbol")
@@ -367,11 +368,12 @@ class Kernel:
 
 
 class Blocked:
-    """Compute a product in blocks, and run its epilogue on each block as soon as it is there.
+    """Compute a product in blocks, and run its epilogue on each block as soon as it is computed.
 
-    The body is the product and the epilogue, and means what they mean one after the other. The
-    epilogue is a nest whose last two axes are rows and columns, and which reads the product at the
-    element of each point; or parallel loops, of which a turn of the innermost reads a row of it.
+    The body is the product and the epilogue, with the semantics of running one after the other. The
+    epilogue is a nest whose last two axes are rows and columns, and which reads the element of the
+    product at each point; or a nest of parallel loops, the innermost of which reads a row of it per
+    iteration.
     """
 
     __slots__ = ("body", "source")
@@ -389,14 +391,14 @@ class Blocked:
 
     @property
     def epilogue(self) -> Nest | Loop:
-        """What runs on each block."""
+        """The epilogue, which runs on each block."""
         epilogue = self.body[1]
         assert isinstance(epilogue, (Nest, Loop))
         return epilogue
 
     @property
     def axes(self) -> list[Axis]:
-        """The axes of items and of the rows of an item, then that of columns if it has one."""
+        """The axes of items and of the rows of an item, then the column axis if there is one."""
         epilogue: Statement = self.body[1]
         if isinstance(epilogue, Nest):
             return list(epilogue.axes)
@@ -410,7 +412,7 @@ class Blocked:
 
 
 class Copy:
-    """Copy elements that lie one after another."""
+    """Copy contiguous elements."""
 
     __slots__ = ("count", "operand", "result", "source")
 
@@ -425,7 +427,7 @@ Statement = Nest | Loop | While | Branch | Kernel | Blocked | Copy
 
 
 class Callback(Record, eq=False):
-    """A Python function that a program calls, and the (dtype, shape) of what it takes and gives."""
+    """A Python function that a program calls; the (dtype, shape) of its operands and results."""
 
     function: Callable[..., Sequence[Any]]
     operands: Sequence[tuple[np.dtype[Any], tuple[int, ...]]]
@@ -433,7 +435,7 @@ class Callback(Record, eq=False):
 
 
 class KeptCopy(Record, eq=False):
-    """A copy of a whole buffer that the program makes, and why it has to."""
+    """A copy of a whole buffer that the program makes, and the reason."""
 
     to: Buffer
     reason: str
@@ -468,7 +470,7 @@ class Function:
 
 
 def blocks(statement: Statement) -> list[list[Statement]]:
-    """Return the statements' lists inside a statement."""
+    """Return the blocks inside a statement."""
     if isinstance(statement, (Nest, Kernel, Copy)):
         return []
     if isinstance(statement, While):
@@ -477,7 +479,7 @@ def blocks(statement: Statement) -> list[list[Statement]]:
 
 
 def walk(statements: Sequence[Statement]) -> Iterator[Statement]:
-    """Iterate over all statements, those with blocks before what is in them."""
+    """Iterate over all statements in pre-order."""
     waiting = list(reversed(statements))
     while waiting:
         yield (statement := waiting.pop())

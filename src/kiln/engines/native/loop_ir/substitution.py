@@ -1,4 +1,4 @@
-"""What a buffer holds, written where it is read: expressions in terms of another nest's axes."""
+"""Replacing loads from a buffer by the stored expressions, in terms of another nest's axes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from kiln.engines.native.loop_ir.statements import Axis, Buffer, Index, load
 from kiln.ir.sizes import Dim, maximum, minimum
 
 Moving = Callable[[Buffer, Index], tuple[Buffer, Index]]
-"""Where an element lies that was in a buffer, at an index."""
+"""Maps an element of a buffer, at an index, to its new location."""
 
 
 def solved(stored: Index, read: Index) -> dict[Axis, Index] | None:
-    """Return the axes of a store, as indices of the reader, where it writes what is read.
+    """Return the axes of a store, as indices of the reader, at which it writes what is read.
 
-    None if there is no such place that is certainly within the axes.
+    None if no such point is certainly within the axes.
     """
     if stored == read:
         return {}
@@ -33,7 +33,7 @@ def solved(stored: Index, read: Index) -> dict[Axis, Index] | None:
     rest = read.const - stored.const
     consts: dict[Axis, Dim] = {}
     for axis, factor in axes:
-        # Any choice is right that adds up, and leads to no place outside of the axes.
+        # Any choice is correct that adds up and stays within the axes.
         times = whole(rest, factor) if at_least(rest, 0) else 0
         consts[axis] = 0 if times is None else times
         rest -= consts[axis] * factor
@@ -64,7 +64,7 @@ def is_within(low: Dim, high: Dim, size: Dim) -> bool:
 
 
 def within(index: Index, start: Index, size: Dim) -> bool:
-    """Tell whether an index is another or one of the following, of `size`, for certain."""
+    """Tell whether an index is certainly within `size` elements from another one on."""
     low, high = bounds(index + start * -1)
     return low is not None and high is not None and is_within(low, high, size)
 
@@ -148,7 +148,7 @@ def moved(
     found: Mapping[Value, Value],
     move: Moving | None = None,
 ) -> Value:
-    """Return a node whose operands have been found in other terms."""
+    """Return a node whose operands have been rewritten."""
     if x.op == "load":
         buffer, index = x.attr
         index = index.replaced(axes, found)

@@ -1,7 +1,7 @@
 """The text of loops, for people and for tests; `parse.py` reads it back.
 
-Buffers that are neither inputs nor outputs are declared first. Where an index has values in it that
-are computed, the lines before the statement say how.
+Buffers that are neither inputs nor outputs are declared first. If an index contains computed
+values, the lines before the statement define them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kiln.engines.native.loop_ir.statements import (
 from kiln.ir.sizes import Dim, Size
 
 MOST_SHOWN = 16
-"""Of a constant with more elements the bytes are printed."""
+"""A constant with more elements is printed as bytes."""
 
 
 def to_text(function: Function) -> str:
@@ -41,7 +41,7 @@ def to_text(function: Function) -> str:
 
 
 def headings(function: Function) -> dict[Statement, str]:
-    """Return what each statement is, in a line: its box and what it writes, or its kernel."""
+    """Return one line per statement: its box and what it writes, or its kernel."""
     printer = _Printer(function)
     printer.text()
     return {statement: printer.heading(statement) for statement in printer.seen}
@@ -110,7 +110,7 @@ class _Printer:
         self.lines.append("  " * depth + text)
 
     def heading(self, statement: Statement) -> str:
-        """Return what a statement is, in a line."""
+        """Describe a statement in one line."""
         match statement:
             case Nest():
                 box = " x ".join(str(axis.size) for axis in statement.axes) or "1"
@@ -229,7 +229,7 @@ class _Printer:
 
 
 def number_text(x: Any, dtype: str) -> str:
-    """Return a number as text that is read back as the same bits: those of unusual nans in hex."""
+    """Return a number as text that parses to the same bits: unusual nans in hex."""
     kind = NUMPY_TYPES[dtype]
     value = np.asarray(x, kind)
     text, pattern = str(value[()]), f"u{kind.itemsize}"

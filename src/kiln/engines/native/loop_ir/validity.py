@@ -1,4 +1,4 @@
-"""Checks of loops: what every pass may rely on, and has to leave true."""
+"""Verifies loops: the invariants on which every pass may rely, and which it must preserve."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Axes that are split into several."""
+"""Splitting one axis into several."""
 
 from __future__ import annotations
 
@@ -39,5 +39,5 @@ def split_axes(nest: Nest, stored: Index, read: Index) -> Nest | None:
 
 
 def _is_counted(nest: Nest, axis: Axis) -> bool:
-    """Tell whether the number that an axis has is a result."""
+    """Tell whether an axis's own number is a result."""
     return any(isinstance(e, Reduce) and e.along is axis for e in nest.effects)

@@ -1,9 +1,9 @@
-"""Copies that need not be made: what is copied from one buffer to another lies in one.
+"""Copy elision: two buffers, one a copy of the other, share memory.
 
-The values that loops carry, the results of branches, and whatever is updated in part begin as
-copies. Two buffers, one copied to the other, become one if neither is written while the other is
-still needed; a nest may write one of them while it reads the other if each of its points reads only
-the element that it writes. Each copy that remains is noted with the reason.
+Loop carries, the results of branches, and partially updated values start as copies. Two buffers,
+one copied to the other, are merged if neither is written while the other is live; a nest may write
+one of them while it reads the other if each of its points reads only the element that it writes.
+Each remaining copy is recorded with the reason.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from kiln.engines.native.passes.liveness import Liveness, is_covered
 from kiln.engines.native.passes.rebuilding import with_places
 
 SMALL_PART = 4
-"""A nest that changes at most this fraction of a buffer may be divided for it."""
+"""A nest that changes at most this fraction of a buffer may be split to avoid the copy."""
 
 
 def remove_copies(function: Function) -> None:
-    """Let buffers share memory instead of being copied; note the copies that remain."""
+    """Let buffers share memory instead of being copied; record the copies that remain."""
     found = _copies(function)
     if not found:
         return
@@ -63,7 +63,7 @@ def remove_copies(function: Function) -> None:
 
 
 class _WholeCopy(NamedTuple):
-    """A statement that makes all elements of a buffer those of another."""
+    """A statement that copies all elements of one buffer to another."""
 
     statement: Nest | Copy
     to: Buffer
@@ -95,7 +95,7 @@ def _are_alike(x: Buffer, y: Buffer) -> bool:
 
 
 def _copied(nest: Nest) -> dict[Buffer, Buffer]:
-    """Return the buffers that a nest makes the same as another; it may write only a part."""
+    """Return the buffers that a nest makes equal to another; it may write only a part."""
     found: dict[Buffer, Buffer | None] = {}
     for effect in nest.effects:
         of = None if nest.ordered else _plain_load(effect)
@@ -107,7 +107,7 @@ def _copied(nest: Nest) -> dict[Buffer, Buffer]:
 
 
 def _plain_load(effect: Store | Reduce) -> Buffer | None:
-    """Return the buffer from which an effect copies an element to the same place of another."""
+    """Return the buffer from which an effect copies an element to the same index of another."""
     value = effect.value
     if not isinstance(effect, Store) or effect.mask is not None or value.op != "load":
         return None
@@ -119,7 +119,7 @@ def _plain_load(effect: Store | Reduce) -> Buffer | None:
 
 
 class _Class:
-    """Buffers that share memory, which is `home`'s, and the statements that write it."""
+    """Buffers that share the memory of `home`, and the statements that write it."""
 
     __slots__ = ("has_output", "home", "members", "roles", "writers")
 
@@ -145,8 +145,8 @@ def _together(to: _Class, of: _Class) -> _Class:
 class _Classes:
     """Buffers that share memory.
 
-    A class may have as many members as a program has updates, so nothing here is done for each of
-    them when two classes are joined, but for those of the smaller one.
+    A class may have as many members as a program has updates, so a union does work only for the
+    members of the smaller class.
     """
 
     def __init__(self, function: Function, copies: Sequence[_WholeCopy]) -> None:
@@ -155,7 +155,7 @@ class _Classes:
         self.liveness = Liveness(function, concerned)
         self.reasons: dict[tuple[Statement, Buffer], str] = {}
         self.divided: set[Nest] = set()
-        """Nests that have to compute all before they store any of it."""
+        """Nests that must compute everything before they store any of it."""
         self._sources: dict[tuple[Statement, Buffer], Buffer] = {
             (each.statement, each.to): each.of for each in copies
         }
@@ -170,7 +170,7 @@ class _Classes:
         self._classes = {x: _Class(x, writers[x], has_output=x in outputs) for x in concerned}
 
     def join(self, copy: _WholeCopy) -> None:
-        """Let both buffers of a copy share memory, or note why they cannot."""
+        """Let both buffers of a copy share memory, or record why they cannot."""
         to, of = self._classes[copy.to], self._classes[copy.of]
         if to is of:
             return
@@ -185,7 +185,7 @@ class _Classes:
             self._classes[each] = made
 
     def chosen(self) -> dict[Buffer, Buffer]:
-        """Return the buffer that each of several becomes."""
+        """Return the buffer that replaces each of several."""
         return {x: c.home for x, c in self._classes.items() if x is not c.home}
 
     def _refused(self, copy: _WholeCopy, to: _Class, of: _Class, divided: set[Nest]) -> str | None:
@@ -197,7 +197,7 @@ class _Classes:
         if Role.CONST in roles:
             return "a constant is never written"
         if Role.ROW in roles:
-            return "a row belongs to one turn of a loop"
+            return "a row belongs to one iteration of a loop"
         if to.has_output and of.has_output:
             return "both are results"
         if not is_covered(self.liveness.written(copy.statement).get(copy.to, ()), copy.to.size):
@@ -205,9 +205,9 @@ class _Classes:
         return self._conflict(to, of, divided) or self._conflict(of, to, divided)
 
     def _conflict(self, written: _Class, kept: _Class, divided: set[Nest]) -> str | None:
-        """Return why some buffers cannot be written where others lie, if they cannot.
+        """Return why some buffers cannot share the memory of others, if they cannot.
 
-        Add the nests that must be divided if they are.
+        Add the nests that would have to be split.
         """
         for statement in self._critical(written, kept):
             own = set(writes(statement))
@@ -231,7 +231,7 @@ class _Classes:
         return None
 
     def _critical(self, written: _Class, kept: _Class) -> Sequence[Statement]:
-        """Return the statements that write a class while another one is read or needed."""
+        """Return the statements that write one class while the other is read or live."""
         if len(kept.members) > len(written.writers):
             return list(written.writers)
         needed = dict.fromkeys([s for x in kept.members for s in self._needed[x]])
@@ -239,7 +239,7 @@ class _Classes:
 
 
 def _reads_in_place(statement: Statement, read: Buffer, written: Buffer) -> bool:
-    """Tell whether a statement that writes a buffer can do so where one lies that it reads."""
+    """Tell whether a statement can write a buffer in place of one that it reads."""
     if not isinstance(statement, Nest):
         return read not in set(reads(statement))
     return all(
@@ -249,15 +249,15 @@ def _reads_in_place(statement: Statement, read: Buffer, written: Buffer) -> bool
     )
 
 
-# Dividing.
+# Splitting.
 
 
 def _may_be_divided(nest: Nest, *shared: _Class) -> bool:
-    """Tell whether a nest that changes a small part of a buffer may compute it apart first."""
+    """Tell whether a nest that changes a small part of a buffer may use a temporary for it."""
     largest = max((effect.buffer.size for effect in nest.effects), key=estimate)
     if not nest.is_map or not at_least(largest, nest.points * SMALL_PART):
         return False
-    # Points that follow each other may read what one before has stored.
+    # In sequence, points may read what an earlier one has stored.
     if nest.ordered and not set(reads(nest)).isdisjoint(writes(nest)):
         return False
     places = [value for effect in nest.effects for value in effect.index.operands]

@@ -1,6 +1,6 @@
-"""Collapsing: two axes over which all elements lie evenly are one longer axis.
+"""Collapsing: two axes over which all accesses are evenly strided become one longer axis.
 
-Longer axes fill vectors better, and are shared among threads more evenly.
+Longer axes fill vectors better and are divided among threads more evenly.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Donation: which results may be written where an operand lies that the call gives away.
+"""Donation: which results may be written to the memory of a donated operand.
 
 A result may take an operand's memory if no statement reads the operand after the first that writes
-the result. That one may read it too, if it is a nest that reads an element just before it writes
-the same one. Copies of the whole operand into the result need not be made.
+the result. That statement may read it too, if it is a nest that reads an element just before it
+overwrites it. Copies of the whole operand into the result are then dropped.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kiln.engines.native.loop_ir.statements import (
 
 
 def reusable(function: Function, wanted: Mapping[int, int]) -> list[tuple[int, int]]:
-    """Return those pairs (result, operand) of the wanted ones that are safe."""
+    """Return those of the requested pairs (result, operand) that are safe."""
     found = []
     for result, operand in wanted.items():
         target, source = function.outputs[result], function.inputs[operand]
@@ -39,7 +39,7 @@ def _is_safe(body: list[Statement], target: Buffer, source: Buffer) -> bool:
     for statement in body:
         if isinstance(statement, Copy) and is_whole(statement):
             if (statement.operand.buffer, statement.result.buffer) == (source, target):
-                # Only before the target changes: afterwards the old elements are wanted again.
+                # Only before the target changes: a later copy would restore the old elements.
                 if begun:
                     return False
                 continue

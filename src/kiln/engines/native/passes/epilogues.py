@@ -1,7 +1,7 @@
-"""Epilogues: what reads a product reads each block of it while the block is in the cache.
+"""Epilogue fusion: the consumer of a product reads each block while it is in cache.
 
-The nest that follows a product becomes a part of it, or the loops over its rows. If nothing else
-reads the product, it is nowhere as a whole: each thread has a block of it at a time.
+The nest that consumes a product, or a loop nest over its rows, becomes part of the product. If
+nothing else reads the product, it is never materialized: each thread holds one block at a time.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ from kiln.ir.sizes import Dim
 
 PRODUCTS = ("kiln_gemm_f32", "kiln_gemm_f64")
 FEWEST_ROWS = 8
-"""Of an item: the epilogue is called for each."""
+"""Of an item: the epilogue is called once for each."""
 FEWEST_COLUMNS = 16
 FEWEST_TERMS = 8
 FEWEST_BYTES = 1 << 20
-"""A smaller product is in the second cache anyway, where it is read as fast."""
+"""A smaller product stays in the L2 cache anyway, from which it is read as fast."""
 MOST_ROW_BYTES = 1 << 13
-"""Blocks have enough rows to be worth it; if the epilogue needs whole rows, these must be short."""
+"""Blocks need enough rows to pay off; if the epilogue needs whole rows, these must be short."""
 MOST_BUFFERS = 48
 FARTHEST = 32
-"""Statements after a product that are looked at, so that long programs do not take long."""
+"""How many statements after a product are searched, to keep compile time linear."""
 
 
 def run_in_blocks(function: Function) -> None:
-    """Make nests that read a product its epilogue.
+    """Turn nests that consume a product into its epilogue.
 
-    Named sizes and programs with checks are left as they are.
+    Programs with named sizes or checks are left unchanged.
     """
     if function.sites:
         return
@@ -64,7 +64,7 @@ def _in_block(statements: list[Statement], touches: Counter[Buffer]) -> None:
     for statement in statements:
         for block in blocks(statement):
             _in_block(block, touches)
-    # From the end: a nest that reads two products follows the later one.
+    # From the end: a nest that reads two products becomes the epilogue of the later one.
     for i in reversed(range(len(statements))):
         product = statements[i]
         if isinstance(product, Kernel) and product.symbol in PRODUCTS and is_worth_it(product):
@@ -74,7 +74,7 @@ def _in_block(statements: list[Statement], touches: Counter[Buffer]) -> None:
 def _with_epilogue(
     statements: list[Statement], i: int, product: Kernel, touches: Counter[Buffer]
 ) -> None:
-    """Put a product and the nest that reads it together, if one may be moved to the other."""
+    """Combine a product and the nest that reads it, if one may be moved to the other."""
     made = product.results[0].buffer
     operands = {place.buffer for place in product.operands} | set(reads(product))
     read_between: set[Buffer] = set()
@@ -104,7 +104,7 @@ def _with_epilogue(
 
 
 def is_worth_it(product: Kernel) -> bool:
-    """Tell whether a product may have an epilogue: it is a whole array, and a large one."""
+    """Tell whether a product may have an epilogue: it is a whole, large array."""
     result = product.results[0]
     made = result.buffer
     if is_named(*product.numbers) or result.index != Index():
@@ -117,7 +117,7 @@ def is_worth_it(product: Kernel) -> bool:
 
 
 def epilogue_of(product: Kernel, statement: Statement) -> Nest | Loop | None:
-    """Return a statement that reads such a product as its epilogue; None if it cannot be that."""
+    """Return a statement that reads such a product, as its epilogue; None if it cannot be one."""
     made, n = product.results[0].buffer, int(product.numbers[2])
     read, written = everything(statement)
     if made not in read or written & {place.buffer for place in product.operands}:
@@ -142,7 +142,7 @@ def epilogue_of(product: Kernel, statement: Statement) -> Nest | Loop | None:
 
 
 def _is_by_rows(product: Kernel, loop: Loop) -> bool:
-    """Tell whether loops are parallel, and a turn of the innermost reads a row of a product."""
+    """Tell whether loops are parallel, and the innermost one reads a row of a product at a time."""
     made, n = product.results[0].buffer, int(product.numbers[2])
     if n * NUMPY_TYPES[made.dtype].itemsize > MOST_ROW_BYTES:
         return False
@@ -168,7 +168,7 @@ def _is_by_rows(product: Kernel, loop: Loop) -> bool:
 
 
 def _by_columns(nest: Nest, place: Index, size: Dim, columns: int) -> Nest | None:
-    """Return a nest that visits the elements of a place in order, the last axis that of columns."""
+    """Return a nest that visits elements in memory order, with the column axis last."""
     terms = dict(place.axes())
     axes = [axis for axis in nest.axes if axis.size != 1]
     if len(terms) != len(place.terms) or place.const != 0 or set(terms) != set(axes):
@@ -184,7 +184,7 @@ def _by_columns(nest: Nest, place: Index, size: Dim, columns: int) -> Nest | Non
         columns //= int(inner[-1].size)
     replaced: dict[Axis, Index] = {}
     if columns > 1:
-        # An axis that goes on beyond the last column.
+        # An axis that extends beyond the last column.
         if inner or not order or order[0].size % columns:
             return None
         both = order.pop(0)
@@ -199,6 +199,6 @@ def _by_columns(nest: Nest, place: Index, size: Dim, columns: int) -> Nest | Non
 
 
 def _is_dense(order: Sequence[Axis], factors: dict[Axis, Dim], size: Dim) -> bool:
-    """Tell whether axes, the innermost first, count all of so many elements one after another."""
+    """Tell whether axes, innermost first, enumerate this many elements contiguously."""
     steps = [math.prod(axis.size for axis in order[:i]) for i in range(len(order) + 1)]
     return steps == [*(factors[axis] for axis in order), size]

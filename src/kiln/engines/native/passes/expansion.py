@@ -1,4 +1,4 @@
-"""Expansion: elementary functions become the basic operations that compute them."""
+"""Expansion of elementary functions into basic operations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kiln.engines.native.loop_ir.substitution import moved
 from kiln.engines.native.passes.rebuilding import with_roots
 
 MOST_REPEATED = 3
-"""A function that occurs more often in a program is a function of its code, too."""
+"""A function that occurs more often in a program is emitted once and called."""
 OTHERS = frozenset(("constant", "size", "load", "index", "rare", "of_runtime", "checked", "within"))
 """Nodes that are neither basic operations nor functions."""
 
@@ -26,7 +26,7 @@ def missing(scope: Scope) -> str | None:
 
 
 def called(function: Function) -> frozenset[str]:
-    """Return the functions that are so frequent that code calls them rather than repeat them."""
+    """Return the functions that are frequent enough to be called instead of inlined."""
     uses: Counter[str] = Counter()
     _count(function.body, uses)
     return frozenset(op for op, count in uses.items() if count > MOST_REPEATED)
@@ -41,7 +41,7 @@ def _count(statements: list[Statement], uses: Counter[str]) -> None:
 
 
 def expanded(nest: Nest, but: frozenset[str] = frozenset()) -> Nest:
-    """Return a nest of basic operations only, but for some functions."""
+    """Return a nest of basic operations only, except for some functions."""
     values = nodes(nest)
     if not any(_is_function(x) and x.op not in but for x in values):
         return nest
@@ -53,5 +53,5 @@ def expanded(nest: Nest, but: frozenset[str] = frozenset()) -> Nest:
 
 
 def _is_function(x: Value) -> bool:
-    """Tell whether a node is not a basic operation: the remainder is one of integers only."""
+    """Tell whether a node is not a basic operation: the remainder is basic for integers only."""
     return x.op in EXPANSIONS and (x.op not in BASIC or is_float(x.dtype))

@@ -1,8 +1,9 @@
-"""Fusion: values are computed where they are used, and nests over one domain become one.
+"""Fusion: values are recomputed where they are used, and nests over the same domain are merged.
 
-Statements are taken in order. What a nest reads from a buffer that one earlier nest has computed is
-written in its place, if that costs less than memory does; then the nest joins the latest nest over
-the same axes that comes after all it depends on. Stores that nobody reads are dropped at the end.
+Statements are processed in order. A load from a buffer that a single earlier nest computes is
+replaced by the expression, if recomputing costs less than memory traffic; then the nest is merged
+into the latest nest over the same axes that follows everything it depends on. Dead stores are
+dropped at the end.
 """
 
 from __future__ import annotations
@@ -34,15 +35,15 @@ from kiln.engines.native.passes.rebuilding import with_roots
 from kiln.ir.sizes import Dim
 
 MOST_TRIED = 64
-"""Clusters of the same axes that a nest is compared with, the last ones first."""
+"""How many clusters over the same axes a nest is compared with, latest first."""
 MOST_NODES = 600
-"""A nest is not made larger than this."""
+"""Fusion makes no nest larger than this."""
 MOST_MOVED = 120
-"""A larger expression is not written again in terms of other axes."""
+"""A larger expression is not rewritten in terms of other axes."""
 CHEAP = 4
-"""An expression of so few operations is computed again rather than stored."""
+"""An expression of at most this many operations is recomputed rather than stored."""
 SMALL = 64
-"""Nests of so few points are joined even if they share nothing."""
+"""Nests of at most this many points are merged even if they share nothing."""
 
 
 def fuse(function: Function) -> None:
@@ -69,7 +70,7 @@ def _fuse_block(
 
 
 class Cluster:
-    """A nest being fused, and what is known of its expressions."""
+    """A nest being fused, and what is known about its expressions."""
 
     __slots__ = ("axes", "effects", "inputs", "is_map", "nest", "nodes", "reduced", "spans")
 
@@ -82,12 +83,12 @@ class Cluster:
         self.reduced = frozenset(nest.reduced_axes())
         self.is_map = nest.is_map
         self.spans: dict[Buffer, tuple[Dim, Dim] | None] = {}
-        """Between which elements each buffer is written, if that is certain."""
+        """The range of elements written in each buffer, if it is known."""
         for effect in nest.effects:
             self.widen(effect)
 
     def widen(self, effect: Store | Reduce) -> None:
-        """Let an effect belong to what the cluster writes."""
+        """Record that the cluster writes an effect."""
         own = _span(effect)
         known = self.spans.setdefault(effect.buffer, own)
         if own is None or known is None:
@@ -111,7 +112,7 @@ class Cluster:
 
 
 class Definition:
-    """What one nest computes into a buffer."""
+    """What a single nest stores to a buffer."""
 
     __slots__ = ("cluster", "cost", "inputs", "lines", "position", "size", "store")
 
@@ -196,7 +197,7 @@ class _Fuser:
             definition = self._definition(x, nest, time, home, repeats[x.attr[0]])
             made = None
             if definition is not None and size + definition.size > MOST_NODES:
-                # Sizes that are added up count what definitions share more than once.
+                # The sum of sizes counts shared subexpressions of definitions more than once.
                 definition.size = len(postorder([definition.store.value]))
                 shared = postorder([*replaced.values(), definition.store.value])
                 size = len(own) + len(shared) - definition.size
@@ -219,7 +220,7 @@ class _Fuser:
             self._place(nest, inputs, size, work, time)
 
     def _in_axes_of_operands(self, nest: Nest) -> Nest:
-        """Return a nest with an axis split that goes over several axes of what it reads."""
+        """Return a nest with an axis split if it spans several axes of what it reads."""
         for x in loads(nest):
             buffer, index = x.attr
             if x.operands or self.writers[buffer] != 1:
@@ -233,10 +234,10 @@ class _Fuser:
         return nest
 
     def _home(self, nest: Nest, loads: Sequence[Value], size: int) -> int:
-        """Return where a nest of a size could be joined to one that computes what it reads."""
+        """Return where a nest of some size could be merged with the producer of what it reads."""
         read: set[Buffer] = set()
         for x in loads:
-            # What is cheap is written here in any case, so its operands are read.
+            # Cheap values are inlined in any case, so their operands are read.
             cheap = [d for d in self.definitions.get(x.attr[0], ()) if _is_cheap(d)]
             read |= {y.attr[0] for y in cheap[-1].inputs} if cheap else {x.attr[0]}
         after = self._earliest(read, set(writes(nest)))
@@ -246,12 +247,12 @@ class _Fuser:
         place = places[-1]
         cluster = self.done[place]
         if isinstance(cluster, Cluster) and len(cluster.nodes) + size > MOST_NODES:
-            return -1  # It would not be joined, and so compute all of it once more.
+            return -1  # It would not be merged, and so recompute everything.
         made_there = {b for b in read if self.last_written.get(b) == place}
         return place if all(b in self.definitions for b in made_there) else -1
 
     def _earliest(self, read: set[Buffer], written: set[Buffer]) -> int:
-        """Return the place of the last statement that has to come before."""
+        """Return the position of the last statement that must precede it."""
         found = -1
         for buffer in read:
             found = max(found, self.last_written.get(buffer, -1))
@@ -262,7 +263,7 @@ class _Fuser:
     def _definition(
         self, x: Value, nest: Nest, time: int, home: int, repeats: int
     ) -> Definition | None:
-        """Return the definition of what is read, if it is to be computed here."""
+        """Return the definition of what is read, if it should be recomputed here."""
         buffer, index = x.attr
         if self.writers[buffer] != 1 or len(x.operands) != len(index.operands):
             return None
@@ -279,7 +280,7 @@ class _Fuser:
         return None
 
     def _lasts(self, y: Value, definition: Definition, nest: Nest, time: int, moved: bool) -> bool:
-        """Tell whether what a definition reads is still there, or is overwritten only here."""
+        """Tell whether what a definition reads is unchanged, or is overwritten only here."""
         buffer, index = y.attr
         for t in self.write_times.get(buffer, ()):
             if t == time:
@@ -293,7 +294,7 @@ class _Fuser:
     def _pays(
         self, definition: Definition, x: Value, nest: Nest, home: int, moved: bool, repeats: int
     ) -> bool:
-        """Tell whether to compute here what could be read; `repeats` counts such reads."""
+        """Tell whether to recompute a value instead of reading it; `repeats` counts such reads."""
         buffer, index = x.attr
         if moved and definition.size > MOST_MOVED:
             return False
@@ -317,7 +318,7 @@ class _Fuser:
         (made,) = substituted([definition.store.value], axes, {})
         return made, set(leaves([made]))
 
-    # Placing it.
+    # Placement.
 
     def _place(self, nest: Nest, inputs: set[Value], size: int, work: int, time: int) -> None:
         read = {x.attr[0] for x in inputs}
@@ -336,7 +337,7 @@ class _Fuser:
                 )
 
     def _joined(self, nest: Nest, inputs: set[Value], after: int, read: set[Buffer]) -> int | None:
-        """Add the nest to a cluster, if there is one for it; return its place."""
+        """Add the nest to a suitable cluster, if there is one; return its position."""
         reduced, is_map = frozenset(nest.reduced_axes()), nest.is_map
         for place in itertools.islice(reversed(self.by_axes.get(nest.axes, ())), MOST_TRIED):
             if place < after:
@@ -345,7 +346,7 @@ class _Fuser:
             assert isinstance(cluster, Cluster)
             if place == after and not self._forwards(cluster, nest, inputs):
                 continue
-            # A sum over an axis of one element reduces nothing, but is no map either.
+            # A sum over an axis of one element reduces nothing, but is not a map either.
             if not (is_map or cluster.is_map) and reduced != cluster.reduced:
                 continue
             near = any(x.attr[0] in read for x in cluster.inputs) or place == after
@@ -372,7 +373,7 @@ class _Fuser:
         mine = set(writes(nest))
         if any(x.attr[0] in mine for x in cluster.inputs):
             return False
-        # Parts of one buffer may be written by one nest, as those of a concatenation.
+        # One nest may write several parts of a buffer, as in a concatenation.
         return all(cluster.is_apart(effect) for effect in nest.effects)
 
 
@@ -383,7 +384,7 @@ def _add(lines: dict[Any, float], more: Mapping[Any, float]) -> dict[Any, float]
 
 
 def _fresh(roots: Sequence[Value], known: set[Value]) -> set[Value]:
-    """Return the nodes below some that are not known; all below a known one are."""
+    """Return the unknown nodes below some; the operands of a known node are known."""
     found: set[Value] = set()
     stack = list(roots)
     while stack:
@@ -439,12 +440,12 @@ def is_in_place(index: Index, buffer: Buffer, nest: Nest) -> bool:
 
 
 def _is_cheap(definition: Definition) -> bool:
-    """Tell whether to compute a value again rather than read it."""
+    """Tell whether to recompute a value rather than read it."""
     return definition.cost <= CHEAP and len(definition.inputs) <= 2
 
 
 def _evaluations(nest: Nest, index: Index) -> int:
-    """Return how often a nest computes an expression of an index, hoisted as far as can be."""
+    """Return how often a nest computes an expression of an index, hoisted as far as possible."""
     reduced = nest.reduced_axes()
     order = [a for a in nest.axes if a not in reduced] + reduced
     total, found = 1, 1
@@ -456,7 +457,7 @@ def _evaluations(nest: Nest, index: Index) -> int:
 
 
 def drop_unread(function: Function) -> None:
-    """Drop stores to temporaries that nothing reads, and what is empty then."""
+    """Drop dead stores to temporaries, and statements that become empty."""
     writers: dict[Buffer, list[Store | Reduce]] = {}
     needed = dict.fromkeys(function.outputs)
     for statement in walk(function.body):

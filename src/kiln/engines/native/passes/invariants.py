@@ -1,7 +1,8 @@
-"""What does not change in a loop is computed before it.
+"""Loop-invariant code motion: what does not change in a loop is computed before it.
 
-That is what costs more than to be computed again, with all it needs; and the operands of sums that
-the turns read along the summed axis: turned once, they let each turn sum whole vectors.
+Expensive invariants are hoisted, with everything that they need. So are transposes of operands that
+the iterations read along a summed axis: transposed once, before the loop, they let each iteration
+sum whole vectors.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ from kiln.engines.native.passes.rebuilding import with_roots
 from kiln.ir.sizes import Dim
 
 FEWEST_TURNS = 8
-"""Operands are not turned for fewer turns of a loop than this."""
+"""Operands are not transposed for loops of fewer iterations."""
 FEWEST_KEPT = 8
 MOST_TURNED_BYTES = 1 << 21
 
 
 def hoist(function: Function) -> None:
-    """Move what is the same in all turns of a loop before it."""
+    """Hoist loop-invariant statements out of loops."""
     if not any(map(blocks, function.body)):
         return
     writers: Counter[Buffer] = Counter()
@@ -63,7 +64,7 @@ def _hoist(
         for block in inner:
             _hoist(block, writers, touches)
         if inner:
-            # What leaves it stays inside the loops around, which touch the same.
+            # Hoisted statements stay inside the enclosing loops, which access the same buffers.
             _, written = touches.note(statement)
         if isinstance(statement, (Loop, While)):
             found += _invariant(statement, writers, written)
@@ -74,7 +75,7 @@ def _hoist(
 def _invariant(
     loop: Loop | While, writers: Counter[Buffer], written: Set[Buffer]
 ) -> list[Statement]:
-    """Take the statements out of a loop's body that are the same in each turn and cost much.
+    """Remove expensive invariant statements from a loop's body and return them.
 
     `written` are the buffers that the loop writes.
     """
@@ -91,7 +92,7 @@ def _invariant(
             constant[statement] = None
             changing -= made
             makers.update((b, statement) for b in made)
-    # What a kernel reads lies in memory, wherever it is computed.
+    # A kernel reads from memory, wherever its operand is computed.
     stored = {x.buffer for each in loop.body if isinstance(each, Kernel) for x in each.operands}
     taken: set[Statement] = set()
     waiting = [each for each in constant if _is_dear(each) or stored & set(writes(each))]
@@ -105,7 +106,7 @@ def _invariant(
 
 
 def _may_move(statement: Statement, loop: Loop | While) -> bool:
-    """Tell whether a statement has no effect but its results, and no need of the loop's axis."""
+    """Tell whether a statement has no effect but its results, and does not use the loop's axis."""
     axis = loop.axis if isinstance(loop, Loop) else None
     match statement:
         case Nest():
@@ -117,11 +118,11 @@ def _may_move(statement: Statement, loop: Loop | While) -> bool:
             indices += [effect.index for effect in statement.effects]
             if axis is not None and any(index.factor(axis) != 0 for index in indices):
                 return False
-            # Its checks must not find anything if the loop does not run at all.
+            # Its checks must not fail if the loop does not run at all.
             runs = axis is not None and is_positive(axis.size)
             return runs or not has_checks([statement])
         case Kernel():
-            # A loop whose condition fails at once does not run at all.
+            # A loop whose condition is false at first does not run at all.
             places = [*statement.operands, *statement.results]
             return (
                 axis is not None
@@ -140,8 +141,8 @@ def _is_dear(statement: Statement) -> bool:
 # Operands of sums.
 
 
-def turn_summed(function: Function) -> None:
-    """Turn operands that loops sum along their elements, once before each loop."""
+def transpose_summed(function: Function) -> None:
+    """Transpose operands that loops sum along strided elements, once before each loop."""
     if any(map(blocks, function.body)):
         _turn(function.body, Touches(function))
 
@@ -161,7 +162,7 @@ def _turn(statements: list[Statement], touches: Touches) -> None:
 
 
 def _turned(loop: Loop, changing: Set[Buffer]) -> list[Statement]:
-    """Let a loop that writes some buffers read turned operands; return what turns them."""
+    """Let a loop that writes some buffers read transposed operands; return the transposes."""
     made: list[Statement] = []
     known: dict[tuple[Buffer, Index, Axis], Value] = {}
     for i, statement in enumerate(loop.body):
@@ -181,7 +182,7 @@ def _turned(loop: Loop, changing: Set[Buffer]) -> list[Statement]:
 
 
 def _vector(nest: Nest, changing: Set[Buffer]) -> Axis | None:
-    """Return the axis that is not summed over and that operands should be turned for, if any."""
+    """Return the axis, not summed over, that should be innermost in transposed operands, if any."""
     reduced = nest.reduced_axes()
     if nest.ordered or len(reduced) != 1 or not all(isinstance(e, Reduce) for e in nest.effects):
         return None
@@ -212,16 +213,16 @@ def _is_across(factor: Dim) -> bool:
 
 
 def _copied(x: Value, last: Axis, nest: Nest) -> tuple[Value, Nest]:
-    """Return a load of a turned operand, and the nest that turns it."""
+    """Return a load of a transposed operand, and the nest that transposes it."""
     buffer, index = x.attr
     axes = [a for a, _ in index.axes() if a is not last] + [last]
     terms, step = [], 1
     for axis in reversed(axes):
         terms.append((axis, step))
         step *= axis.size
-    turned = Buffer(f"{buffer.name}t", buffer.dtype, step, Role.TEMP)
+    transposed = Buffer(f"{buffer.name}t", buffer.dtype, step, Role.TEMP)
     place = Index(0, terms)
     return (
-        load(x.scope, turned, place),
-        Nest(axes, [Store(turned, place, x)], source=nest.source),
+        load(x.scope, transposed, place),
+        Nest(axes, [Store(transposed, place, x)], source=nest.source),
     )

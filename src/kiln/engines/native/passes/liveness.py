@@ -1,9 +1,9 @@
-"""Which buffers hold what is still needed, after each statement.
+"""Liveness: which buffers are still needed after each statement.
 
-What a statement writes for certain is known as segments: runs of elements that lie one after
-another, from a place that may depend on the loops around. A statement ends the life of what a
-buffer held before if it writes all of it, alone or with later ones of its block, and nothing reads
-the buffer in between.
+What a statement definitely writes is represented as segments: runs of contiguous elements from a
+start that may depend on enclosing loops. A statement kills the previous contents of a buffer if it
+overwrites all of it, alone or with later ones of its block, and nothing reads the buffer in
+between.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from kiln.ir.sizes import Dim
 
 
 class Segment(NamedTuple):
-    """Elements of a buffer from `start` on, which has only axes of loops around."""
+    """Elements of a buffer from `start` on, which depends only on axes of enclosing loops."""
 
     start: Index
     size: Dim
@@ -46,30 +46,29 @@ Segments = dict[Buffer, list[Segment]]
 
 
 class _Effect(NamedTuple):
-    """What statements do to what is alive: before them are `needs`, and of what is after them all
-    but what `ends`."""
+    """The transfer function of statements: live before are `needs`, and all after but `ends`."""
 
     needs: Set[Buffer]
     ends: Set[Buffer]
 
     def before(self, live: Set[Buffer]) -> Set[Buffer]:
-        """Return what is alive before, given what is alive after."""
+        """Return what is live before, given what is live after."""
         return (live - self.ends) | self.needs
 
 
 class Liveness:
-    """What each statement of a function leaves alive, of the buffers that it is asked for.
+    """Which of the given buffers are live after each statement of a function.
 
-    Each statement is looked at twice, however deep it is nested: first, from the inside, for its
-    effect; then, from the outside, for what is alive around it.
+    Each statement is visited twice, at any nesting depth: first from the inside out, for its
+    transfer function; then from the outside in, for what is live around it.
     """
 
     def __init__(self, function: Function, concerned: Collection[Buffer] | None = None) -> None:
         self.after: dict[Statement, Set[Buffer]] = {}
-        """The buffers, of those that are `concerned`, whose elements are needed after a statement;
-        nothing if none are given."""
+        """The buffers, among those `concerned`, that are live after a statement; empty if there are
+        none."""
         self.carried: dict[Statement, Set[Buffer]] = {}
-        """The buffers whose elements are needed when a turn of a loop begins."""
+        """The buffers that are live at the start of an iteration of a loop."""
         self._concerned = None if concerned is None else set(concerned)
         self._function = function
         self._shared: set[Buffer] | None = None
@@ -84,7 +83,7 @@ class Liveness:
     def _of_interest(self, buffers: Set[Buffer]) -> Set[Buffer]:
         return buffers if self._concerned is None else buffers & self._concerned
 
-    # From the inside: effects.
+    # Inside out: transfer functions.
 
     def _effect_of_block(self, statements: Sequence[Statement]) -> _Effect:
         found = self._of_blocks.get(id(statements))
@@ -110,17 +109,20 @@ class Liveness:
         return self._of_blocks.setdefault(id(statements), _Effect(needs, ends))
 
     def _effect(self, statement: Statement) -> _Effect:
-        """Return the effect of a statement that may leave all of its results unwritten."""
+        """Return the transfer function of a statement that may write none of its results."""
         match statement:
             case Loop():
-                # What a turn needs of the turn before is what it needs of what comes before it.
-                turn = self._effect_of_block(statement.body)
+                # What an iteration needs from the previous iteration is what it needs from before
+                # the loop.
+                iteration = self._effect_of_block(statement.body)
                 runs = is_positive(statement.axis.size)
-                return _Effect(turn.needs, self.sharing(statement, turn.ends) if runs else set())
+                return _Effect(
+                    iteration.needs, self.sharing(statement, iteration.ends) if runs else set()
+                )
             case While():
                 condition = self._effect_of_block(statement.condition)
-                turn = self._effect_of_block(statement.body)
-                again = self._of_interest({statement.flag}) | turn.needs
+                iteration = self._effect_of_block(statement.body)
+                again = self._of_interest({statement.flag}) | iteration.needs
                 return _Effect(condition.before(again), condition.ends)
             case Branch():
                 each = [self._effect_of_block(block) for block in statement.blocks]
@@ -130,24 +132,24 @@ class Liveness:
                 return _Effect(needs, ends)
         return _Effect(self._of_interest(self._read(statement)), set())
 
-    # From the outside: what is alive.
+    # Outside in: live buffers.
 
     def _note(self, statements: Sequence[Statement], live: Set[Buffer]) -> None:
-        """Note what is alive in a block after which `live` is."""
+        """Record what is live in a block after which `live` is live."""
         live = set(live)
         for statement in reversed(statements):
             if self._concerned is not None:
                 self.after[statement] = set(live)
             match statement:
                 case Loop():
-                    turn = self._of_blocks[id(statement.body)]
-                    top = self.carried[statement] = turn.before(live)
+                    iteration = self._of_blocks[id(statement.body)]
+                    top = self.carried[statement] = iteration.before(live)
                     self._note(statement.body, live | top)
                 case While():
                     condition = self._of_blocks[id(statement.condition)]
-                    turn = self._of_blocks[id(statement.body)]
+                    iteration = self._of_blocks[id(statement.body)]
                     after = live | self._of_interest({statement.flag})
-                    after |= turn.before(condition.before(after))
+                    after |= iteration.before(condition.before(after))
                     top = self.carried[statement] = condition.before(after)
                     self._note(statement.condition, after)
                     self._note(statement.body, top)
@@ -158,7 +160,7 @@ class Liveness:
             live -= effect.ends
             live |= effect.needs
 
-    # What is read and written.
+    # Reads and writes.
 
     def _is_shared(self, buffer: Buffer) -> bool:
         """Tell whether more than one statement writes a buffer."""
@@ -186,7 +188,7 @@ class Liveness:
         return found
 
     def written(self, statement: Statement) -> Segments:
-        """Return what a statement writes for certain, of what those inside it share with others."""
+        """Return what a statement definitely writes of the buffers that it shares with others."""
         found = self._segments.get(statement)
         if found is None:
             found = self._find_written(statement)
@@ -209,7 +211,7 @@ class Liveness:
             case Kernel():
                 found: Segments = {}
                 for place in statement.results:
-                    # What this kernel does not write, nothing does.
+                    # Whatever this kernel does not write is never written.
                     if not self._is_shared(place.buffer):
                         factors = [magnitude(f) for _, f in place.index.axes()]
                         known = [f for f in factors if f is not None]
@@ -240,7 +242,7 @@ class Liveness:
 
 
 _UNKNOWN = 1 << 62
-"""Stands for a number of elements with a name."""
+"""Stands for a symbolic number of elements."""
 
 
 class _Pending:
@@ -258,20 +260,20 @@ class _Pending:
         for _, size in segments:
             count += size if isinstance(size, int) else _UNKNOWN
         self._counts[buffer] = count
-        # A thousand parts of one buffer are not looked at a thousand times.
+        # Avoid quadratic time for a thousand parts of one buffer.
         if isinstance(buffer.size, int) and count < buffer.size:
             return False
         return is_covered(later, buffer.size)
 
     def end(self, buffers: Set[Buffer]) -> None:
-        """Forget what is written into buffers."""
+        """Forget what is written to buffers."""
         for buffer in buffers:
             if self._segments.pop(buffer, None) is not None:
                 self._counts.pop(buffer, None)
 
 
 def is_covered(segments: Sequence[Segment], size: Dim) -> bool:
-    """Tell whether segments are all elements of a buffer, wherever the loops around are."""
+    """Tell whether segments cover a buffer in every iteration of the enclosing loops."""
     if len(segments) > 1:
         segments = sorted(segments, key=lambda segment: estimate(segment.start.const))
     end: Dim = 0
@@ -282,7 +284,7 @@ def is_covered(segments: Sequence[Segment], size: Dim) -> bool:
 
 
 def _joined(segments: list[Segment], size: Dim) -> list[Segment]:
-    """Return one segment for those that are all elements: loops around ask no more than that."""
+    """Return a single segment if they cover all elements: enclosing loops need no more."""
     if len(segments) > 1 and is_covered(segments, size):
         return [Segment(Index(), size)]
     return segments
@@ -304,7 +306,7 @@ def _of_nest(nest: Nest) -> Segments:
             parts.setdefault((effect.buffer, frozenset(index.terms)), []).append(index)
     found: Segments = {}
     for (buffer, _), indices in parts.items():
-        # The parts of a complex number lie side by side.
+        # The parts of a complex number are adjacent.
         first, count = indices[0].const, cast(Dim, 1)
         if len(indices) > 1:
             consts = {index.const for index in indices}
@@ -337,13 +339,13 @@ def _of_nest(nest: Nest) -> Segments:
 
 
 def _over(axis: Axis, segments: Segments) -> Segments:
-    """Return what all turns of a loop write together."""
+    """Return what all iterations of a loop write together."""
     found: Segments = {}
     for buffer, each in segments.items():
         for index, count in each:
             factor = index.factor(axis)
             if factor == 0:
-                # Where there may be no turn, none writes it.
+                # If the loop may have no iteration, it may write nothing.
                 if is_positive(axis.size):
                     found.setdefault(buffer, []).append(Segment(index, count))
             elif magnitude(factor) == count:

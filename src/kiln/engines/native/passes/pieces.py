@@ -1,7 +1,8 @@
-"""What reads a buffer that was written in pieces is computed where each piece is.
+"""The consumer of a buffer that is written in pieces is fused into the producer of each piece.
 
-A concatenation or a padded array is written by several nests. If one nest alone reads it, element
-by element, each of them stores what the reader makes of its piece, and the buffer is not needed.
+A concatenation or a padded array is written by several nests. If a single nest reads it
+elementwise, each of them stores what the reader computes from its piece, and the buffer is not
+materialized.
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ from kiln.engines.native.loop_ir.substitution import solved, substituted
 
 MOST_PIECES = 8
 MOST_NODES = 100
-"""A larger reader is not written again for each piece."""
+"""A larger reader is not duplicated for each piece."""
 CHEAP = 8
-"""What costs more is not computed again for pieces that are overwritten."""
+"""A more expensive reader is not recomputed for pieces that are overwritten."""
 FEWEST_BYTES = 1 << 14
-"""Smaller buffers stay in the nearest cache."""
+"""Smaller buffers stay in the L1 cache."""
 
 
 def compute_in_pieces(function: Function) -> None:
-    """Compute what reads buffers of several pieces where the pieces are written."""
+    """Fuse the readers of buffers of several pieces into the nests that write the pieces."""
     readers: Counter[Buffer] = Counter()
     writers: Counter[Buffer] = Counter()
     for statement in walk(function.body):
@@ -77,7 +78,7 @@ def _moved(statements: list[Statement], reader: Nest, x: Value, writers: Counter
     made, taken = set(writes(reader)), set(reads(reader)) - {buffer}
     if made & taken or any(writers[b] != 1 for b in made):
         return False
-    # Between the first piece and the reader nothing may touch what the reader needs or makes.
+    # Between the first piece and the reader nothing may access what the reader reads or writes.
     for each in statements[pieces[0] : end]:
         read, written = everything(each)
         if written & (taken | made) or read & made:
@@ -105,7 +106,7 @@ def _moved(statements: list[Statement], reader: Nest, x: Value, writers: Counter
 
 
 def _is_elementwise(reader: Nest, x: Value) -> bool:
-    """Tell whether a nest reads a buffer once, unmasked, and stores at places it knows."""
+    """Tell whether a nest reads a buffer once, unmasked, and stores at known indices."""
     every = nodes(reader)
     return (
         not x.operands
@@ -118,7 +119,7 @@ def _is_elementwise(reader: Nest, x: Value) -> bool:
 
 
 def _stores(reader: Nest, x: Value, store: Store | Reduce) -> list[Store] | None:
-    """Return what the reader stores of a piece, in the axes of the piece; None if it cannot."""
+    """Return what the reader stores for a piece, in the piece's axes; None if impossible."""
     if isinstance(store, Reduce) or store.mask is not None or store.index.operands:
         return None
     axes: dict[Axis, Index] | None = solved(x.attr[1], store.index)

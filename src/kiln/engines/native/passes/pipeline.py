@@ -11,11 +11,11 @@ from kiln.engines.native.passes.carries import remove_copies
 from kiln.engines.native.passes.collapse import collapse
 from kiln.engines.native.passes.epilogues import run_in_blocks
 from kiln.engines.native.passes.fusion import fuse
-from kiln.engines.native.passes.invariants import hoist, turn_summed
+from kiln.engines.native.passes.invariants import hoist, transpose_summed
 from kiln.engines.native.passes.pieces import compute_in_pieces
 from kiln.engines.native.passes.reductions import split_reductions
 from kiln.engines.native.passes.rows import by_rows
-from kiln.engines.native.passes.transposes import turn_operands
+from kiln.engines.native.passes.transposes import transpose_operands
 from kiln.engines.native.passes.unrolled import write_out
 from kiln.engines.native.passes.watching import merge_checks
 
@@ -27,8 +27,8 @@ PASSES: dict[str, Pass] = {
     "pieces": compute_in_pieces,
     "copies": remove_copies,
     "unrolled": write_out,
-    "summed": turn_summed,
-    "transposes": turn_operands,
+    "summed": transpose_summed,
+    "transposes": transpose_operands,
     "rows": by_rows,
     "collapse": collapse,
     "reductions": split_reductions,
@@ -39,7 +39,7 @@ PASSES: dict[str, Pass] = {
 
 
 def optimized(function: Function, *, checked: bool = False) -> Function:
-    """Run all passes on a function, and return it; with `checked`, check what each leaves.
+    """Run all passes on a function, and return it; with `checked`, verify it after each.
 
     Raises: CheckError if a pass breaks the function.
     """

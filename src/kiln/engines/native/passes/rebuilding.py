@@ -1,4 +1,4 @@
-"""A nest with other expressions, axes or places: its effects are rebuilt here and nowhere else."""
+"""Rebuilding a nest with other expressions, axes or indices: done only here."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def with_roots(
 
 
 def with_axes(nest: Nest, axes: Sequence[Axis], replaced: Mapping[Axis, Index]) -> Nest:
-    """Return a nest over other axes, with those it had replaced by indices."""
+    """Return a nest over other axes, with its old axes replaced by indices."""
     roots = substituted(roots_of(nest), replaced, {})
     return with_roots(
         nest, roots, axes, lambda buffer, index: (buffer, index.replaced(replaced, {}))

@@ -1,10 +1,11 @@
-"""Long reductions in parts, so that threads share them and elements are read as they lie.
+"""Splits long reductions, so that threads share them and elements are read in memory order.
 
-A part is as long whatever the number of threads, so the result has the same bits on any number of
-them. Two kinds of reductions are changed, after axes were collapsed:
+The length of a part does not depend on the number of threads, so the result has the same bits with
+any number. Two kinds of reductions are split, after axes are collapsed:
 
-- one long axis to few results: each chunk of the axis gives a partial result, which are reduced;
-- rows that are added up: each chunk of rows is added to one row that stays in the nearest cache.
+- one long axis to few results: each chunk of the axis gives a partial result, and these are
+reduced;
+- sums of rows: each chunk of rows is accumulated in one row that stays in the L1 cache.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def _split(statements: list[Statement], scope: Scope) -> list[Statement]:
             found += _chunks(statement) or _rows(statement, scope) or [statement]
             continue
         for block in blocks(statement):
-            # Within rows and loops there is little to gain, and rows lie on the stack.
+            # Inside row programs and loops there is little to gain, and rows are on the stack.
             if not isinstance(statement, Loop) or not statement.parallel:
                 block[:] = _split(block, scope)
         found.append(statement)
@@ -121,12 +122,12 @@ def _chunks(nest: Nest) -> list[Statement] | None:
 
 
 def _is_long(size: Dim, parts: Dim) -> bool:
-    """Tell whether an axis may be of several parts."""
+    """Tell whether an axis may have several parts."""
     return is_named(size) or estimate(parts) >= 2
 
 
 def _is_some(rest: Dim) -> int:
-    """Return whether there is a last part: of a named axis it may be empty."""
+    """Return whether there is a remainder: for a named axis it may be empty."""
     return int(rest != 0)
 
 
@@ -193,7 +194,7 @@ def _rows(nest: Nest, scope: Scope) -> list[Statement] | None:
 def _rest_of_rows(
     nest: Nest, rows: Axis, along: Axis, count: Dim, rest: Dim, parts: list[Buffer]
 ) -> Nest:
-    """Return the nest that adds up the last rows, as many as there are, into the last parts."""
+    """Return the remainder nest, which adds the last rows to the last parts."""
     last = Axis(rows.name, rest)
     values = _moved(nest, {rows: axis_index(last) + count * ROWS})
     at = axis_index(along) + count * along.size
@@ -215,12 +216,12 @@ def _sum_of_rows(
     scope: Scope,
     number: int = 0,
 ) -> Loop:
-    """Return a loop that adds up rows from `first` on, into parts or into the results."""
+    """Return a loop that accumulates rows from `first` on in parts or in the results."""
     reduces = [e for e in nest.effects if isinstance(e, Reduce)]
     part = parts[0] if parts else Axis("part", 1)
     row = [Buffer(f"{e.buffer.name}_row", e.value.dtype, along.size, Role.ROW) for e in reduces]
     here = axis_index(along)
-    # The first rows are written, the others are added, four at a time.
+    # The first rows are stored, the others are added, four at a time.
     head = count % 4 or 4
     body: list[Statement] = [
         Nest(
@@ -230,9 +231,9 @@ def _sum_of_rows(
             lines=nest.lines,
         )
     ]
-    turns = (count - head) // 4
-    if turns:
-        step = Axis("row", turns)
+    iterations = (count - head) // 4
+    if iterations:
+        step = Axis("row", iterations)
         place = first + head + axis_index(step) * 4
         effects = _added(nest, rows, place, 4, row, scope, fresh=False)
         body.append(

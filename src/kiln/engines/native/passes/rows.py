@@ -1,8 +1,8 @@
-"""Row programs: nests that follow each other over the same outer axis run row by row.
+"""Row programs: consecutive nests over the same outer axis run row by row.
 
-What one of them computes for a row is still in the cache when the next reads it, and a temporary
-that none but they touch needs the room of one row only: it lies on the stack of the thread. Long
-rows are loops over their own rows in turn, so a softmax of a stack of matrices runs row by row.
+What one of them computes for a row is still in cache when the next reads it, and a temporary that
+only they access needs the space of one row: it is on the thread's stack. Long rows are in turn
+loops over their own rows, so a softmax over a batch of matrices runs row by row.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from kiln.ir.sizes import Dim
 
 MOST_ROW_BYTES = 1 << 15
 """A longer row is not kept on the stack."""
-MOST_IN_TURN = 1 << 13
-"""A turn that computes so many points is a loop over rows itself, if it has an axis for them."""
+MOST_PER_ITERATION = 1 << 13
+"""An iteration of this many points is itself a loop over rows, if it has an axis for them."""
 FEWEST_IN_ROW = 1 << 6
-"""But not if those rows are shorter: vectors would not be full."""
+"""But not if those rows are shorter than this: vectors would not be full."""
 FEWEST_IN_TURN = 1 << 15
-"""What a turn of a loop computes stays in the cache anyway if it is no more points than this."""
+"""What an iteration computes stays in cache anyway if it has no more points than this."""
 
 
 def by_rows(function: Function) -> None:
@@ -66,13 +66,13 @@ def _grouped(
             found.extend(nests)
             return
         axis = nests[0].axes[0]
-        turn = max(estimate(nest.points) for nest in nests) // estimate(axis.size)
-        if outer and turn < FEWEST_IN_ROW:
+        iteration = max(estimate(nest.points) for nest in nests) // estimate(axis.size)
+        if outer and iteration < FEWEST_IN_ROW:
             found.extend(nests)
             return
         loop = Loop(axis, list(nests), parallel=True, source=nests[0].source)
         _contract(loop, touches, outer)
-        if turn >= MOST_IN_TURN:
+        if iteration >= MOST_PER_ITERATION:
             _grouped(loop.body, touches, 0, (*outer, axis))
         found.append(loop)
 
@@ -100,7 +100,7 @@ def _may_lead(nest: Nest) -> bool:
 
 
 def accesses(nest: Nest) -> Iterator[tuple[Buffer, Index, bool]]:
-    """Iterate over what a nest reads, and what it writes (true)."""
+    """Iterate over the accesses of a nest: buffer, index, and true for writes."""
     for x in loads(nest):
         yield (*x.attr, False)
     for effect in nest.effects:
@@ -108,7 +108,7 @@ def accesses(nest: Nest) -> Iterator[tuple[Buffer, Index, bool]]:
 
 
 class _Group:
-    """Nests over the same rows, each of which touches only what its own row has."""
+    """Nests over the same rows, each of which accesses only its own row."""
 
     def __init__(self, outer: tuple[Axis, ...]) -> None:
         self.outer = outer
@@ -116,7 +116,7 @@ class _Group:
         self.rows: dict[Buffer, list[tuple[Index, bool]]] = {}
 
     def takes(self, nest: Nest) -> bool:
-        """Add a nest, if it belongs to those before."""
+        """Add a nest, if it fits the previous ones."""
         mine: dict[Buffer, list[tuple[Index, bool]]] = {}
         for buffer, index, written in accesses(nest):
             mine.setdefault(buffer, []).append((index, written))
@@ -143,9 +143,9 @@ class _Group:
 
 
 def _stride(places: list[tuple[Index, bool]], axis: Axis, outer: tuple[Axis, ...]) -> Dim | None:
-    """Return how far rows lie apart, if all accesses are within their own row.
+    """Return the stride of rows, if all accesses are within their own row.
 
-    In loops over `outer` axes they are rows of the same turn.
+    In loops over `outer` axes they are rows of the same iteration.
     """
     first = places[0][0]
     stride = first.factor(axis)
@@ -161,7 +161,7 @@ def _stride(places: list[tuple[Index, bool]], axis: Axis, outer: tuple[Axis, ...
 
 
 def _contract(loop: Loop, touches: Counter[Buffer], outer: tuple[Axis, ...]) -> None:
-    """Give temporaries that only this loop touches the room of a row; `touches` counts all."""
+    """Shrink temporaries that only this loop accesses to one row; `touches` counts all accesses."""
     nests = [each for each in loop.body if isinstance(each, Nest)]
     rows: dict[Buffer, list[tuple[Index, bool]]] = {}
     mine: Counter[Buffer] = Counter()

@@ -1,4 +1,4 @@
-"""How a nest runs: the order of its axes, which one is counted in vectors, how wide they are."""
+"""How a nest runs: the order of its axes, which one is vectorized, the vector width."""
 
 from __future__ import annotations
 
@@ -11,20 +11,19 @@ from kiln.engines.native.loop_ir.statements import Axis, Index, Nest, Reduce, St
 from kiln.engines.native.loop_ir.substitution import bounds, is_within
 
 REGISTERS = 32
-"""Bodies are computed for several vectors at a time as long as their values fit so many."""
+"""Loop bodies are unrolled over several vectors if their values fit in this many registers."""
 MOST_VECTORS = 4
 LONG_BODY = 64
-"""Longer bodies are computed for two vectors at a time: more take longer to compile."""
+"""Longer bodies are unrolled over only two vectors, to save compile time."""
 LONG_MAP = 12
-"""Bodies of nests that only store are computed for one vector at a time if they are more
-instructions: processors compute several points at a time by themselves."""
+"""Bodies of nests that only store are not unrolled if they have more instructions: out-of-order
+execution overlaps several points anyway."""
 MASKED_BYTES = 16
-"""Bytes that are stored where a value is true are stored so many at a time, never 8. LLVM 22 widens
-8 lanes of a mask to the 16 of a register by `kmovb`, which its register allocator takes for a copy:
-if the mask is spilled in between, bytes beyond the eighth are stored. The masks of the ends of axes
-have no bits there."""
+"""Masked stores of bytes store this many at a time, never 8. LLVM 22 widens an 8-lane mask to a
+16-lane register by `kmovb`, which its register allocator treats as a copy: if the mask is spilled
+in between, bytes beyond the eighth are stored. The masks of remainders have no bits there."""
 SPLIT_POINTS = 1 << 17
-"""How many points a thread takes at a time, at least."""
+"""The least number of points per task."""
 
 
 class Schedule(Record):
@@ -36,13 +35,13 @@ class Schedule(Record):
     width: int
     is_exact: bool
     work: float
-    """Roughly how many instructions a point takes, as a fraction of a usual vector."""
+    """Roughly how many instructions a point takes, as a fraction of a default vector."""
     grain: int | Grain
-    """How many steps of the outermost axis a thread takes at a time; 0: all in one thread."""
+    """The grain: iterations of the outermost axis per task; 0: single-threaded."""
 
 
 def schedule(nest: Nest, vector_bytes: int) -> Schedule:
-    """Return how a nest runs on vectors of so many bytes."""
+    """Return how a nest runs on vectors of this many bytes."""
     reduced = nest.reduced_axes()
     axes = [axis for axis in nest.axes if axis.size != 1]
     kept = [axis for axis in axes if axis not in reduced]
@@ -77,7 +76,7 @@ def schedule(nest: Nest, vector_bytes: int) -> Schedule:
 
 
 def _few_positions(nest: Nest, vector_bytes: int) -> set[Axis]:
-    """Return the axes of positions so few that to compare lanes costs more than to gather."""
+    """Return the axes of so few positions that comparing lanes costs more than a gather."""
     return {
         e.along
         for e in nest.effects
@@ -90,7 +89,7 @@ def _stores_bytes_under_a_mask(effect: Store | Reduce) -> bool:
 
 
 def varies(nest: Nest, axis: Axis) -> bool:
-    """Tell whether each store along an axis is to another place."""
+    """Tell whether all stores along an axis are to different elements."""
     return all(
         effect.index.factor(axis) != 0
         or any(_depends(value, axis) for value in effect.index.operands)
@@ -109,7 +108,7 @@ def _is_apart(nest: Nest, axis: Axis) -> bool:
 
 
 def _is_shared(nest: Nest, axis: Axis) -> bool:
-    """Tell whether threads may share an axis: it alone decides who writes an element."""
+    """Tell whether threads may share an axis: its index determines which element is written."""
     if not nest.ordered:
         return True
     factors = {effect.index.factor(axis) for effect in nest.effects}
@@ -133,7 +132,7 @@ def _depends(value: Value, axis: Axis) -> bool:
 
 
 def vector_axis(nest: Nest) -> Axis | None:
-    """Return the axis of a nest that is counted in vectors."""
+    """Return the axis along which a nest is vectorized."""
     roots = [effect.value for effect in nest.effects]
     return _vector_axis(nest, postorder(roots), [axis for axis in nest.axes if axis.size != 1])
 
@@ -149,7 +148,7 @@ def _vector_axis(nest: Nest, nodes: list[Value], axes: list[Axis]) -> Axis | Non
         for index, weight in indices:
             factor = index.factor(axis)
             total += weight * (1 if factor == 1 else 0 if factor == 0 else -1)
-        # Short axes leave lanes empty.
+        # Short axes leave lanes idle.
         return total - (0.5 if estimate(axis.size) < 8 else 0) + 0.1 * axes.index(axis) / len(axes)
 
     return max(axes, key=score)
@@ -159,7 +158,7 @@ def _width(nodes: list[Value], vector: Axis, vector_bytes: int, *, is_map: bool)
     varying = _varying(nodes, vector)
     widest = max([bits(x.dtype) // 8 or 1 for x in varying if x.op != "index"] or [4])
     base = max(1, vector_bytes // widest)
-    # A named axis may be longer than it is taken to be.
+    # A named axis may be longer than assumed.
     size = max(2, estimate(vector.size))
     if size < base:
         return 1 << (size - 1).bit_length()
@@ -184,7 +183,7 @@ def _varying(nodes: list[Value], vector: Axis) -> list[Value]:
 
 
 def _most_alive(nodes: list[Value]) -> int:
-    """Return how many values are needed at a time, if they are computed in this order."""
+    """Return the register pressure: how many values are live at once, in this order."""
     last = {y: i for i, x in enumerate(nodes) for y in x.operands}
     alive: set[Value] = set()
     ending: dict[int, list[Value]] = {}
@@ -200,7 +199,7 @@ def _most_alive(nodes: list[Value]) -> int:
 def _grain(
     nodes: list[Value], order: tuple[Axis, ...], vector: Axis | None, width: int
 ) -> int | Grain:
-    """Return how many steps of the outermost axis are worth a thread's while."""
+    """Return the grain: how many iterations of the outermost axis are worth a task."""
     outermost = order[0]
     work = 1 + sum(map(cost, nodes)) / 4
     inner = math.prod([axis.size for axis in order[1:]])

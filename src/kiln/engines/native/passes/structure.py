@@ -1,4 +1,4 @@
-"""When two nests, or parallel loops, are the same code on other buffers and axes."""
+"""Whether two nests, or parallel loops, are the same code on other buffers and axes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from kiln.ir.sizes import Dim
 
 
 def structure(statement: Nest | Loop) -> Hashable:
-    """Return what is equal for statements of the same code: buffers and axes are numbers in it.
+    """Return a key that is equal for statements with the same code: buffers and axes are numbered.
 
-    None if a loop holds anything but nests and loops of them.
+    None if a loop contains anything but nests and loops of them.
     """
     found = _Structure()
     return tuple(found.parts) if found.statement(statement) else None

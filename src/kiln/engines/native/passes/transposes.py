@@ -1,7 +1,7 @@
-"""Transposed operands are turned by a kernel before a nest reads them, element beside element.
+"""Transposed operands are materialized by a kernel before a nest reads them, contiguously.
 
-A nest that reads one operand along another axis than it writes would touch a cache line for each
-element; the kernel turns tiles in registers.
+A nest that reads one operand along another axis than it writes would access a cache line per
+element; the kernel transposes tiles in registers.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from kiln.engines.native.passes.schedule import vector_axis
 
 FEWEST_POINTS = 1 << 12
 FEWEST_APART = 16
-"""Elements that are so far apart share no cache line, or nearly none."""
+"""Elements this far apart share few or no cache lines."""
 
 
-def turn_operands(function: Function) -> None:
-    """Turn the transposed operands of all nests."""
+def transpose_operands(function: Function) -> None:
+    """Materialize the transposed operands of all nests."""
     _turn(function.body)
 
 
@@ -90,7 +90,7 @@ def _turned(nest: Nest) -> list[Statement]:
 
 
 def _dense_axes(x: Value) -> list[Axis] | None:
-    """Return the axes of a load in the order in which they lie, if it reads a whole buffer."""
+    """Return the axes of a load in memory order, if it reads a whole buffer."""
     buffer, index = x.attr
     if index.const != 0 or len(list(index.axes())) != len(index.terms):
         return None
@@ -104,7 +104,7 @@ def _dense_axes(x: Value) -> list[Axis] | None:
 
 
 def _own_result(nest: Nest, operand: Buffer, place: Index) -> Buffer | None:
-    """Return a buffer that the nest writes as it would read the turned operand, and only writes."""
+    """Return a buffer that the nest writes in the transposed operand's order, and never reads."""
     read = set(reads(nest))
     written = Counter(effect.buffer for effect in nest.effects)
     for effect in nest.effects:

@@ -1,7 +1,7 @@
-"""Axes of a few numbers are written out where what costs much does not depend on them.
+"""Unrolling of short axes on which the expensive part of a nest does not depend.
 
-In vectors along such an axis most lanes are empty, and what costs much is computed for each number
-of the other axes alone; written out, it is computed in vectors along another axis.
+Vectors along such an axis have mostly idle lanes, and the expensive part is computed in scalars for
+each point of the other axes; once the axis is unrolled, it is vectorized along another one.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from kiln.engines.native.loop_ir.statements import (
 from kiln.engines.native.loop_ir.substitution import substituted
 
 MOST_WRITTEN = 4
-"""Longer axes remain."""
+"""Longer axes are not unrolled."""
 FEWEST_OTHERS = 16
-"""The numbers of the other axis, in vectors of which the costly part is computed."""
+"""The length of the other axis, along which the expensive part is vectorized."""
 DEAR = 16
 MOST_NODES = 120
 
 
 def write_out(function: Function) -> None:
-    """Write out the short axes of all nests that gain from it."""
+    """Unroll the short axes of all nests that gain from it."""
     _in_block(function.body)
 
 
@@ -47,7 +47,7 @@ def _in_block(statements: list[Statement]) -> None:
 
 
 def _short_axis(nest: Nest) -> Axis | None:
-    """Return an axis of few numbers on which little of a nest depends."""
+    """Return a short axis on which little of a nest depends."""
     for axis in nest.axes:
         size = 0 if is_named(axis.size) else int(axis.size)
         if not 1 < size <= MOST_WRITTEN:
@@ -81,7 +81,7 @@ def _depending(every: Sequence[Value], axes: set[Axis]) -> set[Value]:
 
 
 def _written_out(nest: Nest, axis: Axis) -> Nest:
-    """Return a nest without an axis: each effect once for each of its numbers."""
+    """Return a nest with an axis unrolled: each effect once per index."""
     effects: list[Store | Reduce] = []
     for i in range(int(axis.size)):
         place = {axis: Index(i)}

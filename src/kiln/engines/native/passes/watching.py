@@ -1,7 +1,7 @@
-"""Checks for nan that one check can make for others.
+"""Checks for nan that one check can make on behalf of others.
 
-Most operations pass a nan on. A value whose nan certainly makes another checked value of the nest
-a nan need not be looked at: only where the last of them is a nan are all, to find the first.
+Most operations propagate nan. A value whose nan certainly makes another checked value of the nest
+nan need not be checked: only if the last of them is nan are all checked, to find the first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kiln.engines.native.loop_ir.substitution import moved
 from kiln.engines.native.passes.rebuilding import with_roots
 
 MOST_COVERED = 8
-"""What is looked at later has to be kept until then."""
+"""Values that are checked later must be kept until then."""
 _PASSING = frozenset(
     ("add", "sub", "mul", "div", "neg", "abs", "fma", "muladd", "min", "max", "sqrt", "floor")
     + ("ceil", "trunc", "rint", CHECKED, *(EXPANSIONS.keys() - {"pow"}))
@@ -24,7 +24,7 @@ _PASSING = frozenset(
 
 
 def merge_checks(function: Function) -> None:
-    """Let checks for nan cover those of values that pass their nan on to them."""
+    """Let checks for nan cover those of values whose nan propagates to them."""
     if function.sites:
         _merge(function.body)
 
@@ -66,7 +66,7 @@ def _rebuilt(x: Value, found: dict[Value, Value]) -> Value:
 
 
 def _below(x: Value, covered: set[Value]) -> list[Value]:
-    """Return checked values whose nan makes this one a nan."""
+    """Return checked values whose nan makes this one nan."""
     below: dict[Value, None] = {}
     seen: set[Value] = set()
     stack = list(x.operands)

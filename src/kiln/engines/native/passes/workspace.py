@@ -1,8 +1,8 @@
-"""Where temporaries lie: values that are not needed at the same time share memory.
+"""Allocates temporaries: values with disjoint live ranges share memory.
 
-Statements are numbered in order; a temporary lives from the first statement that touches it to the
-last. What is alive when a turn of a loop begins, or before the loop, lives throughout the loop.
-Temporaries of named sizes follow those whose sizes are known, in slots.
+Statements are numbered in order; the live range of a temporary extends from the first statement
+that accesses it to the last. What is live at the start of an iteration, or before the loop, is live
+throughout the loop. Temporaries of named sizes follow those whose sizes are known, in slots.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ ALIGNMENT = 64
 
 
 class _Lives:
-    """The first and the last statement of each temporary's life."""
+    """The first and the last statement of each temporary's live range."""
 
     def __init__(self, liveness: Liveness) -> None:
         self.now = 0
         self.liveness = liveness
         self.spans: dict[Buffer, list[int]] = {}
         self.touched: list[Buffer] = []
-        """What the loops around have touched so far, and earlier statements too."""
+        """What the enclosing loops and earlier statements have accessed so far."""
 
     def touch(self, buffer: Buffer) -> None:
         if buffer.role is Role.TEMP:
@@ -66,9 +66,10 @@ class _Lives:
                 self._stretch(statement, start, count)
 
     def _stretch(self, statement: Statement, start: int, count: int) -> None:
-        """Let what a loop carries, or shares with its surroundings, live throughout it.
+        """Extend the live ranges of what a loop carries, or shares with the code around, over the
+        whole loop.
 
-        What it touched is what was noted after the first `count`.
+        What it accessed was recorded after the first `count` entries.
         """
         inside = dict.fromkeys(self.touched[count:])
         carried = self.liveness.carried[statement]
@@ -81,7 +82,7 @@ class _Lives:
 
 
 def workspace(function: Function) -> tuple[dict[Buffer, Dim], Dim]:
-    """Return the offset of each temporary, and the bytes they take together."""
+    """Return the offset of each temporary, and their total size in bytes."""
     lives = _Lives(Liveness(function))
     lives.walk(function.body)
     named: list[tuple[Buffer, list[int]]] = []
@@ -92,8 +93,7 @@ def workspace(function: Function) -> tuple[dict[Buffer, Dim], Dim]:
         else:
             known.append((buffer.nbytes, buffer, span))
     order = sorted(known, key=lambda item: -item[0])
-    # Of each that has its place, by its first byte: first and last statement, first byte and the
-    # one after the last.
+    # Of each allocated temporary, by first byte: first and last statement, first byte and end.
     placed = np.empty((4, len(order)), np.int64)
     offsets: dict[Buffer, Dim] = {}
     total = 0
@@ -110,7 +110,7 @@ def workspace(function: Function) -> tuple[dict[Buffer, Dim], Dim]:
 
 
 def _first_gap(lows: Any, highs: Any, size: int) -> int:
-    """Return where the first `size` free bytes are between parts, which are ordered by begin."""
+    """Return the offset of the first `size` free bytes between parts, which are sorted by start."""
     if not lows.size:
         return 0
     ends = np.maximum.accumulate(highs)

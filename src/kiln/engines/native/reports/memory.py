@@ -1,4 +1,4 @@
-"""Where a program keeps what: its buffers, who shares memory, and the copies that it makes."""
+"""The memory report of a program: its buffers, which share memory, and the copies it makes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def memory_report(
     """Return a text: three lines, then each buffer by the name it has in the loops.
 
     `offsets` are those of temporaries in the workspace, `taken` the pairs (result, operand) of
-    results that lie where an operand was donated. A fourth line is for `sizes` of named axes.
+    results in place of donated operands. A fourth line is for `sizes` of named axes.
     """
     names = buffer_names(function)
     outputs = function.outputs
@@ -93,8 +93,8 @@ def _results(
 def _temporaries(
     offsets: Mapping[Buffer, Dim], names: Mapping[Buffer, str]
 ) -> list[tuple[Buffer, str]]:
-    """Return the temporaries by their place, each with those that lie there at other times."""
-    # Slots lie in the same order for all sizes of named axes.
+    """Return the temporaries by offset, each with those that share its memory."""
+    # Slots are in the same order for all sizes of named axes.
     placed = sorted(
         ((b, at) for b, at in offsets.items() if b in names), key=lambda x: estimate(x[1])
     )

@@ -1,7 +1,7 @@
-"""A program as a picture: its nests as boxes in the order in which they run, in one HTML file.
+"""A program as a picture: its nests as boxes in execution order, in one HTML file.
 
 Loops are frames around boxes; an edge leads from what writes a buffer to what reads it. Boxes are
-darker the larger their part is of the time, if the program has measured itself, else of the bytes.
+darker the larger their share of the time, if the program is instrumented, otherwise of the bytes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kiln.ir.sizes import Size
 _WIDTH, _INDENT, _MARGIN = 620, 18, 24
 _LINE, _PADDING, _GAP = 16, 8, 14
 _LANE = 11
-"""How far edges that pass by boxes lie apart."""
+"""The distance between edges that pass boxes."""
 
 _STYLE = """
 text { font: 12px ui-monospace, monospace; fill: #1c2733 } text.name { font-weight: 600 }
@@ -60,7 +60,7 @@ _PAGE = """<!DOCTYPE html>
 
 
 class _Box(NamedTuple):
-    """A box, or the frame of a loop, at a place of the picture."""
+    """A box, or the frame of a loop, at a position in the picture."""
 
     x: int
     y: int
@@ -73,7 +73,7 @@ class _Box(NamedTuple):
 
 
 _Writers = dict[Buffer, tuple[_Box, ...]]
-"""The boxes that wrote a buffer last: those of a branch are several."""
+"""The boxes that wrote a buffer last: for branches there are several."""
 
 
 def picture(function: Function, profile: Profile | None = None) -> str:
@@ -135,7 +135,7 @@ class _Picture:
         return self._box(_Box(_MARGIN, y, _WIDTH, 0), [what, text or "none"], "end", "")
 
     def _column(self, statements: Sequence[Statement], room: _Box, writers: _Writers) -> int:
-        """Draw statements below each other into a room; return where the next one begins."""
+        """Draw statements below each other in an area; return the position of the next one."""
         y = room.y
         for statement in statements:
             here = room._replace(y=y, height=0)
@@ -170,7 +170,7 @@ class _Picture:
                     others = () if others == before.get(buffer) else others
                     writers[buffer] = (*others, *boxes)
         drawn = self._box(room._replace(height=inside - y), texts, "frame", "")
-        # The frame lies below what is in it.
+        # The frame is drawn below its contents.
         self.shapes[place:] = [self.shapes[-1], *self.shapes[place:-1]]
         if isinstance(statement, Branch):
             self._edges(statement.number.buffer, drawn, before)
@@ -182,7 +182,7 @@ class _Picture:
         return self._box(room, self._texts(statement), "box", f' style="fill:{fill}"')
 
     def _texts(self, statement: Statement) -> list[str]:
-        """Return the lines in a box: what it is, what it costs, which lines of code it is."""
+        """Return the text of a box: its description, its cost, its lines of code."""
         flops, accessed = costs_of([statement])
         facts = [size_text(accessed)] + ([f"{count_text(flops)} operations"] if flops != 0 else [])
         seconds, count = self.seconds.get(statement, (0.0, 0))
@@ -214,12 +214,12 @@ class _Picture:
     # Edges.
 
     def _edges(self, buffer: Buffer, end: _Box, writers: _Writers) -> None:
-        """Let what wrote a buffer last lead to a box."""
+        """Add edges from the last writers of a buffer to a box."""
         for start in writers.get(buffer, ()):
             self.edges.setdefault((start, end), {})[self.names[buffer]] = None
 
     def _lanes(self) -> int:
-        """Draw the edges at the right of the boxes, none upon another; return how many lanes."""
+        """Draw the edges to the right of the boxes, without overlap; return the number of lanes."""
         taken: list[int] = []
         for (start, end), names in sorted(self.edges.items(), key=lambda edge: edge[0][0].y):
             top = start.y + start.height - _PADDING

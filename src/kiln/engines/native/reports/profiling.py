@@ -1,7 +1,8 @@
-"""KILN_PROFILE: what the statements of programs cost, by nest and by line of the user's code.
+"""KILN_PROFILE: the cost of the statements of programs, by nest and by line of the user's code.
 
-Programs compiled with the option `profile` measure themselves. When the process ends, all of them
-are printed to stderr, and their first runs are written as a trace that Perfetto and Chrome open.
+Programs compiled with the option `profile` are instrumented. When the process ends, all
+measurements are printed to stderr, and the first runs are written as a trace for Perfetto and
+Chrome.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from kiln.engines.native.loop_ir.text import headings
 from kiln.ir.sizes import Size
 
 MOST_LINES = 20
-"""So many lines are listed, those that took longest."""
+"""The number of lines listed: those that took longest."""
 
 _profiles: list[Profile] = []
 
 
 class Profile:
-    """The figures of one program, of all calls with whatever sizes of its named axes."""
+    """The measurements of one program, over all calls with any sizes of its named axes."""
 
     def __init__(self, function: Function, sizes: Sequence[str] = ()) -> None:
         self.name = function.name
@@ -42,15 +43,15 @@ class Profile:
         _profiles.append(self)
 
     def measured(self) -> list[Measured]:
-        """Return what each statement took."""
+        """Return the cost of each statement."""
         return self.measurements.measured()
 
     def seconds(self) -> float:
-        """Return what all statements took."""
+        """Return the cost of all statements."""
         return sum(each.seconds for each in self.measured() if each.depth == 0)
 
     def by_line(self) -> dict[str, float]:
-        """Return the seconds of each line; those of a nest are divided by its instructions."""
+        """Return the seconds of each line; those of a nest are divided by instruction counts."""
         found: defaultdict[str, float] = defaultdict(float)
         measured = self.measured()
         for i, each in enumerate(measured):
@@ -66,7 +67,7 @@ class Profile:
         return found
 
     def table(self) -> str:
-        """Return the figures as text."""
+        """Return the measurements as text."""
         total = self.seconds() or 1e-12
         measured = self.measured()
         calls = max([each.runs for each in measured], default=0)
@@ -93,7 +94,7 @@ class Profile:
         return "\n".join(lines)
 
     def heading(self, statement: Statement) -> str:
-        """Return what a statement is, in a line."""
+        """Describe a statement in one line."""
         return f"{self._headings[statement]}  {', '.join(places_of(statement))}"
 
     def trace_events(self, track: int) -> list[dict[str, Any]]:
@@ -137,7 +138,7 @@ def trace() -> dict[str, Any]:
 
 
 def report() -> None:
-    """Print the figures of all programs, and write the trace, if the option is still on."""
+    """Print the measurements of all programs, and write the trace, if the option is still on."""
     if not options().profile:
         return
     ran = [each for each in _profiles if any(found.runs for found in each.measured())]
@@ -159,7 +160,7 @@ def _lines(statement: Statement) -> dict[Any, float]:
         case Nest():
             return dict(statement.lines)
         case Blocked():
-            # A point of a product of so many terms, and a point of its epilogue.
+            # A point of a product with this many terms, and a point of its epilogue.
             found = {statement.product.source: float(statement.product.numbers[3])}
             nests = [each for each in walk([statement.epilogue]) if isinstance(each, Nest)]
             for source, work in [item for nest in nests for item in nest.lines.items()]:

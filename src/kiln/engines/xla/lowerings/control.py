@@ -1,8 +1,7 @@
 """Loops and branches: `while` and `cond` as they are, `scan` as a while over slices.
 
-A compiled scan carries a counter, and writes each step's results into arrays made beforehand. It
-makes `unroll` steps at a time; what does not fill a whole turn, and a loop of one turn, is written
-out straight.
+A compiled scan carries a counter, and writes each step's results to preallocated arrays. It runs
+`unroll` steps per iteration; the remainder, and a loop of a single iteration, are unrolled.
 """
 
 from __future__ import annotations
@@ -91,24 +90,24 @@ def _scan(
     state = [*carry, *ys]
     whole: Dim
     if isinstance(length, Size):
-        # How many turns there are is not known: each is one step.
+        # The trip count is unknown: each iteration is one step.
         unroll, whole, rest = 1, length, 0
     else:
-        turns, rest = divmod(length, unroll)
-        if turns <= 1:
-            turns, rest = 0, length
-        whole = turns * unroll
+        iterations, rest = divmod(length, unroll)
+        if iterations <= 1:
+            iterations, rest = 0, length
+        whole = iterations * unroll
     if isinstance(whole, Size) or whole:
 
         def goes_on(inner: Builder, i: Value, *_: Value) -> Value:
             return inner.compare("LT", i, inner.like(whole, i))
 
-        def turn(inner: Builder, i: Value, *values: Value) -> list[Value]:
+        def iteration(inner: Builder, i: Value, *values: Value) -> list[Value]:
             after = inner.apply("add", i, inner.like(unroll, i))
             return [after, *steps(inner, i, unroll, values)]
 
         first = b.constant(0, _COUNTER)
-        _, *state = b.while_loop(goes_on, turn, [first, *state], ordered=is_ordered(jaxpr))
+        _, *state = b.while_loop(goes_on, iteration, [first, *state], ordered=is_ordered(jaxpr))
     return steps(b, b.constant(length - rest, _COUNTER), rest, state)
 
 

@@ -162,7 +162,7 @@ def test_a_size_of_0_has_a_program_of_its_own(compiled: list[str]) -> None:
 
 def test_loops_over_what_may_be_empty_though_no_axis_is(compiled: list[str]) -> None:
     def replaced(x: Any, y: Any) -> Any:
-        # What no turn changes is computed before the loop, when the carry has its value already.
+        # Invariants are computed before the loop, when the carry already has its value.
         return lax.scan(lambda c, _: (y @ y, None), y * 2, x[1:])[0]
 
     def filled(x: Any, y: Any) -> Any:
@@ -351,7 +351,7 @@ def test_temporaries_of_named_sizes_share_slots() -> None:
 
 
 def test_what_loops_change_has_a_named_size_that_is_never_large() -> None:
-    """Of a row that is at most three long no array lies on the stack: its size is no number."""
+    """Of a row that is at most three long no array is on the stack: its size is not a number."""
 
     def last(x: Any) -> Any:
         return lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, jnp.sin(s[1])), (0, x[-3:]))

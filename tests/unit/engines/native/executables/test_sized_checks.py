@@ -167,7 +167,7 @@ def test_loops_show_sizes_in_checks() -> None:
 def test_loops_that_do_not_run_report_nothing_of_their_turns() -> None:
     def f(x: Any, i: Any) -> Any:
         def turn(carry: Any, row: Any) -> Any:
-            # The same in each turn, and dear.
+            # Invariant, and expensive.
             return carry + jnp.sin(jnp.exp(jnp.log(x[0, i] - 9))) * row, None
 
         return lax.scan(turn, jnp.ones(3), x[1:])[0]

@@ -129,7 +129,7 @@ HEAD = "function f(%i0: f32[8]) -> (%o1: f32[8]) {\n"
         (HEAD + "nest i0 < 8 {\n%o2[i0] = 0.0:f32\n}\n}", 3, "%o2 is not declared"),
         (HEAD + "nest i0 < 8 {\n%o1[i0] = v0\n}\n}", 3, "'v0' is neither a value above"),
         (HEAD + "nest i0 < 8 {\n%o1[i0] = a b c d e\n}\n}", 3, "neither stores nor reduces"),
-        (HEAD + "nest i0 < 8 {\n}\nnest i0 < 9 {\n}\n}", 4, "the axis i0 had 8 turns before"),
+        (HEAD + "nest i0 < 8 {\n}\nnest i0 < 9 {\n}\n}", 4, "the axis i0 had 8 iterations before"),
         (HEAD + "loop t < 3 {\n", 3, "'}' is missing"),
         (HEAD + "}\nand more", 3, "nothing follows"),
     ],

@@ -1,4 +1,4 @@
-"""What loops compute once: invariant statements, and turned operands of sums."""
+"""What loops compute once: invariant statements, and transposed operands of sums."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def operations(function: Function) -> set[str]:
 
 
 def repeated(x: Any, y: Any) -> Any:
-    """Return a sum to which each turn adds the same."""
+    """Return a sum to which each iteration adds the same."""
     return lax.fori_loop(0, 10, lambda i, s: s * 0.5 + jnp.exp(x * 2) + jnp.sum(x) + i, y)
 
 

@@ -1,4 +1,4 @@
-"""Programs that measure themselves: figures by nest and line, a trace, names for perf."""
+"""Instrumented programs: measurements by nest and line, a trace, symbols for perf."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_nothing_is_measured_unless_asked(tmp_path: Path) -> None:
     assert list(tmp_path.glob("*.json")) == []
     compiled = kiln.jit(program).lower(jnp.ones(9)).compile()
     assert "kiln_clock" not in compiled.as_text("llvm")
-    with pytest.raises(ValueError, match="does not measure itself") as found:
+    with pytest.raises(ValueError, match="is not instrumented") as found:
         compiled.as_text("profile")
     assert len(str(found.value).splitlines()) == 3
 

@@ -209,7 +209,7 @@ def test_stages_that_there_are_not() -> None:
     with pytest.raises(ValueError, match="no such stage") as found:
         made.as_text("picture")
     assert len(str(found.value).splitlines()) == 3
-    with pytest.raises(ValueError, match="does not measure itself"):
+    with pytest.raises(ValueError, match="is not instrumented"):
         made.as_text("profile")
 
 

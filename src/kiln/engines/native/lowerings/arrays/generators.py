@@ -1,4 +1,4 @@
-"""Generators that keep their own state: Philox and Threefry on the counters of a state."""
+"""Generators with explicit state: Philox and Threefry on the counters of a state."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _rng_bit_generator(
 
 
 def _philox(b: Builder, made: Layout, key: Layout) -> Dim:
-    """Hash a counter for each few elements; return the number of counters."""
+    """Hash a counter for every few elements; return the number of counters."""
     wide = made.buffer.dtype == "u64"
     each = 2 if wide else 4
     blocks: Dim = (made.size + each - 1) // each
@@ -129,7 +129,7 @@ def _threefry(b: Builder, made: Layout, key: Layout) -> Dim:
 
 
 def _rng_uniform(b: Builder, out: Out, low: Layout, high: Layout, *, shape: Any) -> Layout:
-    """Draw bits from counters that no other call is given, and scale them."""
+    """Draw bits from counters that no other call gets, and scale them."""
     kind = machine_type(out[0].dtype)
     wide = bits(kind) == 64
     drawn = b.space(b.sizes(out[0]), ops.UINT64 if wide else ops.UINT32)

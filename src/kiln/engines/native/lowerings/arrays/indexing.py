@@ -1,9 +1,8 @@
 """gather and the scatters: nests over the result, or over the updates.
 
-The coordinates of a window are integer values in an index; they are clamped so that no access
-leaves the operand. A gather reads the fill value where the mask of its window does not hold, and a
-scatter writes where it holds. Rows of a window are contiguous, so they are read and written in
-vectors.
+The coordinates of a window are integer values in an index, clamped so that no access is out of
+bounds. A gather yields the fill value where the mask of its window is false, and a scatter writes
+only where it is true. Rows of a window are contiguous, so they are read and written in vectors.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ Out = Sequence[ShapedArray]
 Combine = Callable[[Scalar, Scalar], Scalar]
 
 SHARED_UPDATES = 1 << 15
-"""So many updates are shared among threads, each with a copy of the operand."""
+"""From this many updates on, they are divided among threads, each with a copy of the operand."""
 COPIES = 16
 
 
 class _Windows:
-    """Where each window lies in an operand: at axes that number windows, or run through them."""
+    """The positions of windows in an operand: on axes that number them, or run through them."""
 
     def __init__(
         self,
@@ -156,7 +155,7 @@ def _scatter(combine: Combine, op: str | None) -> Lowering:
             _shared(b, name, made, operand, updates, numbered[0], inner, write)
             return made
         whole_copy(b, made, operand)
-        # Clipped windows may meet although their indices differ, large ones overlap.
+        # Clipped windows may coincide although their indices differ, and large ones overlap.
         apart = unique_indices and mode is not CLIP
         apart = apart and all(sizes[d] == 1 for d in window.coordinates)
         order = [*[axes[i] for i in numbered], *inner]
@@ -167,7 +166,7 @@ def _scatter(combine: Combine, op: str | None) -> Lowering:
 
 
 def _is_worth_sharing(made: Layout, updates: Layout, numbered: Sequence[int]) -> bool:
-    """Tell whether threads should combine updates into copies of their own."""
+    """Tell whether threads should combine updates in private copies."""
     return (
         len(numbered) == 1
         and not is_named(made.size, updates.size)
@@ -188,7 +187,7 @@ def _shared(
     inner: Sequence[Axis],
     write: Callable[[Layout, Sequence[Axis | Index], Sequence[Axis]], Any],
 ) -> None:
-    """Combine parts of the updates into copies of their own, then the copies in order."""
+    """Combine parts of the updates in private copies, then the copies in order."""
     copies = b.space((COPIES, *made.shape), made.dtype)
     b.fill(copies, identity(op, made.buffer.dtype))
     count = updates.shape[along]

@@ -1,6 +1,6 @@
-"""Random bits: the rounds of Threefry-2x32 written out on scalars.
+"""Random bits: the rounds of Threefry-2x32, unrolled on scalars.
 
-What else there is about keys is in the primitives' `expand`.
+Everything else about keys is in the primitives' `expand`.
 """
 
 from __future__ import annotations

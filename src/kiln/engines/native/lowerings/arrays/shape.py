@@ -1,4 +1,4 @@
-"""Shape operations as layouts; where elements have to move, as copies."""
+"""Shape operations as layouts; where elements must move, as copies."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _iota(b: Builder, out: Out, *, dtype: Any, shape: Any, dimension: int) -> La
     axes = b.axes(made.shape)
     along = axis_index(axes[dimension]) if axes else Index()
     kind = made.buffer.dtype
-    # Integers of 32 bits have the lower bits of the number, however large it is.
+    # 32-bit integers hold the low bits of the number, however large it is.
     is_short = kind[1:] == "32" and kind[0] in "iu"
     is_short = is_short or ("64" not in kind and at_least(1 << 31, made.size))
     counter = "i32" if is_short else "i64"

@@ -1,4 +1,4 @@
-"""Dynamic slices as layouts whose offset is computed, and updates of them."""
+"""Dynamic slices as layouts with computed offsets, and updates of them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _MOST = (1 << 31) - 1
 
 
 def clamped(start: Value, last: Dim) -> Value:
-    """Return an integer moved to between 0 and `last`, as an i32 or i64."""
+    """Return an integer clamped to between 0 and `last`, as an i32 or i64."""
     is_long = start.dtype in ("u32", "i64", "u64") or not at_least(_MOST, last)
     kind = "i64" if is_long else "i32"
     if start.dtype == "u64":
-        # Above all positions it stays so.
+        # Values above all positions stay above them.
         start = start.scope.op("min", "u64", start, start.scope.constant(last, "u64"))
     number = start.convert(kind)
     if is_signed(start.dtype) or start.dtype == "u64":
@@ -80,7 +80,7 @@ def _dynamic_update_slice(
 
 
 def whole_copy(b: Builder, to: Layout, x: Layout) -> None:
-    """Copy a value to a new one, that parts of it may be written then."""
+    """Copy a value, so that parts of it may be written."""
     if x.is_dense and x.shape == to.shape:
         b.copy(to, x)
     else:

@@ -51,14 +51,14 @@ def _split(b: Builder, out: Out, x: Layout, *, sizes: Any, axis: int) -> list[La
 
 
 LARGE = 1 << 14
-"""Of so many elements or more, those that will be overwritten are not filled first."""
+"""From this many elements on, those that will be overwritten are not filled first."""
 
 
 def _pad(b: Builder, out: Out, x: Layout, value: Layout, *, padding_config: Any) -> Layout:
     made = b.room(out[0])
     if made.size == 0:
         return made
-    # What is cut off by negative padding is left out first.
+    # Negative padding first removes elements.
     starts, sizes, first, steps = [], [], [], []
     for n, size, (low, _, interior) in zip(x.shape, made.shape, padding_config, strict=True):
         step = interior + 1

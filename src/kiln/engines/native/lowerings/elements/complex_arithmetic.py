@@ -56,10 +56,10 @@ def product(x: Complex, y: Complex) -> Complex:
 
 
 def modulus(x: Complex) -> Value:
-    """Return |x| without overflow; nan if a part is nan, even beside an infinite one, as XLA's."""
+    """Return |x| without overflow; nan if a part is nan, even beside an infinite one, as in XLA."""
     a, b = abs(x.re), abs(x.im)
     if a.dtype == "f32":
-        # The squares of 32-bit floats fit the exponents of 64-bit ones.
+        # The squares of 32-bit floats do not overflow in 64 bits.
         wide = a.convert("f64") * a.convert("f64") + b.convert("f64") * b.convert("f64")
         return wide.unary("sqrt").convert("f32")
     large, small = ordered(a, b)
@@ -83,9 +83,9 @@ def quotient(x: Complex, y: Complex) -> Complex:
 
 
 def _with_infinities(x: Complex, y: Complex, found: Complex) -> Complex:
-    """Return a quotient whose parts would be nan for an infinite operand and a finite one."""
+    """Return the quotient of an infinite and a finite operand, whose parts would be nan."""
     above, below = has_infinity(x), has_infinity(y)
-    # Infinite parts count as 1, finite ones beside them as 0.
+    # Infinite parts count as 1, finite parts of the same number as 0.
     a, b = above.select(_unit(x.re), x.re), above.select(_unit(x.im), x.im)
     c, d = below.select(_unit(y.re), y.re), below.select(_unit(y.im), y.im)
     factor = above.select(math.inf, x.re.scope.constant(0, x.re.dtype))

@@ -27,7 +27,7 @@ from kiln.engines.native.lowerings.elements.complex_arithmetic import (
 )
 
 _HALF_RANGE = {"f32": 80.0, "f64": 700.0}
-"""Exponentials of these do not overflow; those of what remains are multiplied last."""
+"""Exponentials of these do not overflow; the exponential of the remainder is multiplied last."""
 
 
 def _by_angle(size: Value, angle: Value) -> Complex:
@@ -45,7 +45,7 @@ def _exponential(x: Complex, base: str) -> Complex:
 
 
 def _with_limits(x: Complex, found: Complex) -> Complex:
-    """Return an exponential of x, and its limits where the angle is no finite number."""
+    """Return an exponential of x, and its limits where the angle is not finite."""
     nothing = x.im.scope.constant(0, x.im.dtype)
     limit = x.re.eq(math.inf).select(math.inf, nothing)
     turn = x.re.eq(math.inf).select(x.im - x.im, copysign(nothing, x.im))
@@ -81,7 +81,7 @@ def expm1(x: Complex) -> Complex:
 def log(x: Complex) -> Complex:
     """Return the logarithm, with an imaginary part from -pi to pi."""
     large, small = ordered(abs(x.re), abs(x.im))
-    # Where |x| is about 1, its logarithm is that of the little it differs by.
+    # Where |x| is about 1, compute the logarithm from the difference to 1.
     beyond = (large - 1) * (large + 1) + small * small
     return Complex(_log_of_modulus(beyond, x), angle(x.im, x.re))
 
@@ -186,7 +186,7 @@ def tan(x: Complex) -> Complex:
 
 def logistic(x: Complex) -> Complex:
     """Return 1 / (1 + e**-x)."""
-    # Of e**-x where it is small, else of e**x.
+    # From e**-x where it is small, otherwise from e**x.
     left = x.re.lt(0)
     grown = exp(choose(left, x, Complex(-x.re, -x.im)))
     one = number(x, 1)

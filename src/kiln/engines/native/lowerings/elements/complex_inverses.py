@@ -26,7 +26,7 @@ from kiln.engines.native.lowerings.elements.complex_arithmetic import (
 from kiln.engines.native.lowerings.elements.complex_functions import angle
 
 _FAR = {"f32": 2.0**20, "f64": 2.0**40}
-"""Of larger numbers 1 is no part: |x|^2 + 1 is |x|^2."""
+"""Beside larger numbers 1 is negligible: |x|^2 + 1 is |x|^2."""
 
 
 def sqrt(x: Complex) -> Complex:
@@ -43,7 +43,7 @@ def sqrt(x: Complex) -> Complex:
     root, other = root * back, other * back
     right = x.re.ge(0)
     re, im = right.select(root, other), right.select(other, root)
-    # Infinities: the imaginary part wins over all, nan included.
+    # Infinities: the imaginary part takes precedence, even over nan.
     left = x.re.eq(-math.inf)
     nothing = is_nan(x.im)
     re = left.select(nothing.select(math.nan, one * 0), x.re.eq(math.inf).select(math.inf, re))
@@ -111,7 +111,7 @@ def acos(x: Complex) -> Complex:
 
 
 def _polar(arcs: _Arcs, x: Complex) -> Value:
-    """Return re acos x, a right angle on the imaginary axis whatever the imaginary part is."""
+    """Return re acos x, which is pi / 2 on the imaginary axis."""
     return x.re.eq(0).select(math.pi / 2, angle(arcs.adjacent, x.re))
 
 

@@ -1,4 +1,4 @@
-"""From one dtype to another: conversions, complex numbers and their parts."""
+"""Conversions between dtypes, and of complex numbers to their parts."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _bitcast(b: Builder, out: Out, x: Layout, *, new_dtype: Any) -> Layout:
 
 
 def _reread(b: Builder, out: ShapedArray, x: Layout) -> Layout:
-    """Copy bytes: another number of elements lies in the same place."""
+    """Copy bytes: the same memory as elements of another size."""
     made = b.room(out)
     b.copy(made, b.dense(x))
     return made

@@ -1,4 +1,4 @@
-"""Elementwise primitives as scalar expressions, guarded where the meanings say what results."""
+"""Elementwise primitives as scalar expressions, guarded where the NumPy rules define edge cases."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def mul(x: Scalar, y: Scalar) -> Scalar:
 def _square(x: Scalar) -> Scalar:
     if not isinstance(x, Complex):
         return x * x
-    # Infinite where one of the squares is; their difference may be nan.
+    # Infinite if one of the squares is; their difference may be nan.
     re, im = abs(x.re), abs(x.im)
     product = x.re * x.im
     # Equal parts have a difference of 0, by which a sum that overflows makes nan.
@@ -275,7 +275,7 @@ def _identity(b: Builder, out: Out, x: Layout, **_: Any) -> Layout:
 
 
 def select_n(b: Builder, out: Out, which: Layout, *cases: Layout) -> Layout:
-    """Choose between values; a key is all the words of it."""
+    """Select between values; for keys, all words."""
     made = out[0].physical()
     if made.shape != out[0].shape and which.shape:
         extra = len(made.shape) - len(which.shape)
@@ -344,7 +344,7 @@ COMPLEX_FUNCTIONS: dict[str, Callable[..., Complex]] = {
     "acosh": complex_inverses.acosh,
     "atanh": complex_inverses.atanh,
 }
-"""Functions of complex numbers, by the names that those of real ones have."""
+"""Functions of complex numbers, by the names of the real ones."""
 
 LOWERINGS: dict[Operation, Lowering] = {
     ops.add_p: _by_parts(lambda x, y: x + y),

@@ -1,7 +1,7 @@
-"""Products summed over shared axes: kernels on matrices, or nests where a kernel gains nothing.
+"""Contractions: kernels on matrices, or nests where a kernel gains nothing.
 
-A kernel reads an operand where it is if its axes merge into a stack of matrices, by rows or by
-columns; others are copied first.
+A kernel reads an operand in place if its axes merge into a batch of matrices, row-major or
+column-major; others are copied first.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from kiln.ops.shape import kept_axes
 Out = Sequence[ShapedArray]
 
 SMALL_WORK = 512
-"""Products of fewer multiplications are nests, which are fused with what is around them."""
+"""Products with fewer multiplications are nests, which are fused with the code around them."""
 SMALL_MATRIX = 1 << 14
-"""So are products of a vector with fewer elements of a matrix."""
+"""So are matrix-vector products with fewer matrix elements."""
 FEW_TERMS = 8
 FEW_COLUMNS = 32
-"""So are sums of few products for few columns, or rows: each is an expression without a loop."""
+"""So are products with a short contraction and few columns, or rows: each sum is unrolled."""
 
 IN_ORDER = 2
 """The last number of a product whose order of terms depends on their number alone."""
 
 
 class Matrices(NamedTuple):
-    """A stack of matrices in memory, by rows or transposed; `step` is in elements."""
+    """Matrices in memory, row-major or transposed; `step` is the batch stride in elements."""
 
     layout: Layout
     transposed: bool
@@ -51,7 +51,7 @@ class Matrices(NamedTuple):
 
 
 def merged(axes: Sequence[tuple[Dim, Dim]]) -> tuple[Dim, Dim] | None:
-    """Return size and stride of one axis in place of several, if elements lie evenly."""
+    """Return size and stride of several axes merged, if their elements are evenly strided."""
     size: Dim = 1
     stride: Dim = 0
     for n, step in axes:
@@ -66,7 +66,7 @@ def merged(axes: Sequence[tuple[Dim, Dim]]) -> tuple[Dim, Dim] | None:
 def in_place(
     x: Layout, batch: Sequence[int], rows: Sequence[int], columns: Sequence[int]
 ) -> Matrices | None:
-    """Return a value as a stack of dense matrices, if it lies so."""
+    """Return a value as a batch of dense matrices, if its layout allows it."""
     groups = [merged([(x.shape[d], x.strides[d]) for d in axes]) for axes in (batch, rows, columns)]
     item = x.dtype.itemsize
     if None in groups:
@@ -85,7 +85,7 @@ def in_place(
 def matrices(
     b: Builder, x: Layout, batch: Sequence[int], rows: Sequence[int], columns: Sequence[int]
 ) -> Matrices:
-    """Return a value as a stack of dense matrices, copied if it must be."""
+    """Return a value as a batch of dense matrices, copied if necessary."""
     found = in_place(x, batch, rows, columns)
     if found is not None:
         return found
@@ -128,7 +128,7 @@ def _dot_general(
 def gemm(
     b: Builder, kind: str, left: Matrices, right: Matrices, made: Layout, sizes: Sequence[Dim]
 ) -> None:
-    """Call the kernel of products of stacks of matrices."""
+    """Call the kernel of batched matrix products."""
     _, m, n, _ = sizes
     numbers = [
         *sizes,
@@ -153,7 +153,7 @@ def _is_nest(b: Builder, dtype: np.dtype[Any], m: Dim, n: Dim, k: Dim) -> bool:
 
 
 def _is_short(b: Builder, dtype: np.dtype[Any], m: Dim, n: Dim, k: Dim) -> bool:
-    """Tell whether sums of so few products are written out."""
+    """Tell whether sums are short enough to be unrolled."""
     if is_named(k) or k > FEW_TERMS or dtype.kind == "c":
         return False
     return b.is_batch_invariant or min(estimate(m), estimate(n)) <= FEW_COLUMNS
@@ -175,7 +175,7 @@ def _nest(b: Builder, made: Layout, x: Layout, y: Layout, dimension_numbers: Any
 
 
 def _written_out(b: Builder, made: Layout, x: Layout, y: Layout, dimension_numbers: Any) -> None:
-    """Compute each sum as one expression, which is fused with what reads it."""
+    """Compute each sum as one expression, which is fused with its consumer."""
     kept = b.axes(made.shape)
     sizes = [x.shape[d] for d in dimension_numbers[0][0]]
     total: Any = None
@@ -223,7 +223,7 @@ def _ordered_pairs(
 
 
 def kernel_name(dtype: np.dtype[Any]) -> str:
-    """Return how the names of kernels end that compute in a dtype."""
+    """Return the suffix of the names of kernels for a dtype."""
     kind = machine_type(dtype)
     if dtype.kind == "c":
         return f"c{8 * dtype.itemsize}"
@@ -231,7 +231,7 @@ def kernel_name(dtype: np.dtype[Any]) -> str:
 
 
 def _kernel_type(x: Any, y: Any, accumulator: Any) -> str | None:
-    """Return the name of the kernel for operands as they are, if there is one."""
+    """Return the name of the kernel for these operand dtypes, if there is one."""
     if x != y:
         return None
     if x == accumulator:

@@ -1,4 +1,4 @@
-"""Convolutions by a kernel, which reads operands with their axes in any order."""
+"""Convolutions by a kernel, which reads operands with any order of axes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _conv_general_dilated(
     b: Builder, out: Out, x: Layout, w: Layout, *, dimension_numbers: Any, **params: Any
 ) -> Layout:
     dtype = out[0].dtype
-    # The kernel for 16-bit floats has wide sums, and rounds once.
+    # The kernel for 16-bit floats accumulates in 32 bits and rounds once.
     if not x.dtype == w.dtype == dtype:
         dtype = accumulator_dtype(x.dtype, w.dtype, dtype)
         x, w = converted(b, x, dtype), converted(b, w, dtype)

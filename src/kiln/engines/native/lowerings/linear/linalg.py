@@ -1,4 +1,4 @@
-"""Factorizations, and solving triangular systems, by kernels on stacks of matrices."""
+"""Factorizations, and solving triangular systems, by kernels on batches of matrices."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _called(
 
 
 def _fill_factors(b: Builder, made: Sequence[Layout]) -> None:
-    """Fill the factors of matrices without elements: identities, zeros, and orders."""
+    """Fill the factors of empty matrices: identities, zeros, and permutations."""
     for x in made:
         if x.size == 0:
             continue

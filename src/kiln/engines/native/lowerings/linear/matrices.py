@@ -1,4 +1,4 @@
-"""Values copied to where kernels want them: dense, with their axes in another order."""
+"""Values copied to the layout that kernels require: dense, with permuted axes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kiln.engines.native.loop_ir.layout import Layout
 from kiln.engines.native.loop_ir.statements import Kernel
 
 FEW = 1 << 10
-"""So few elements are copied by a nest."""
+"""At most this many elements are copied by a nest."""
 
 
 def arranged(b: Builder, x: Layout, axes: Sequence[int]) -> Layout:

@@ -1,4 +1,4 @@
-"""Functions inside a program, written where they are called."""
+"""Functions inside a program, inlined where they are called."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls of Python functions: kernels that take the interpreter's lock, in program order."""
+"""Calls of Python functions: kernels that take the GIL, in program order."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ class _HostCall(Record, eq=False):
 
     def __call__(self, *arrays: np.ndarray) -> Sequence[Any]:
         types = [(shape, dtype) for dtype, shape in self.results]
-        # What is raised while an exception is handled would keep it, and all it refers to.
+        # An exception raised while another is handled would keep that one alive, with everything it
+        # refers to.
         try:
             found, failure = called(self.callback, arrays, types), None
         except BaseException as error:  # noqa: BLE001, described and raised again

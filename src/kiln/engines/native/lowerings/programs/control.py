@@ -1,8 +1,8 @@
-"""Loops and branches as statements around those of their bodies.
+"""Loops and branches as statements that contain those of their bodies.
 
-Each carry has one buffer, from which the body reads and into which the next value is copied at the
-end of a turn; passes remove the copies that are not needed. A row of what a scan runs over is a
-layout whose offset has the loop's axis, and so is a row of its results.
+Each carry has one buffer, which the body reads and to which the next value is copied at the end of
+an iteration; passes remove unnecessary copies. A row of what a scan runs over is a layout whose
+offset depends on the loop's axis, and so is a row of its results.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from kiln.ops.conversion import convert_element_type_p
 
 Out = Sequence[ShapedArray]
 MOST_SELECTED = 6
-"""Branches of no more operations are all computed, and one is selected."""
+"""Branches with at most this many operations are all computed, and one is selected."""
 _SIMPLE = {
     *(elementwise.LOWERINGS.keys() - elementwise.FUNCTIONS.keys()),
     convert_element_type_p,
@@ -95,7 +95,7 @@ def _scan(
     given = [*consts, *carry, *rows(xs)]
     with b.checking.inside("scan", b.source), b.block() as body:
         outs = b.inline(jaxpr, given)
-        # What was there before this turn is stored at once: a carry may then be overwritten early.
+        # The old value of the carry is stored first, so that the carry may be overwritten early.
         early: list[Statement] = []
         earlier = {x.buffer for x in given}
         for y, row in zip(rows(ys), outs[num_carry:], strict=True):
@@ -112,7 +112,7 @@ def _scan(
 
 
 def _row(x: Layout, axis: Axis, *, reverse: bool) -> Layout:
-    """Return the layout of the row that a turn of a loop works on."""
+    """Return the layout of the row that an iteration of a loop processes."""
     (size, step), *axes = zip(x.shape, x.strides, strict=True)
     at = axis_index(axis) * step
     if reverse:
@@ -128,10 +128,10 @@ def _variable(b: Builder, aval: ShapedArray, initial: Layout) -> Layout:
 
 
 def assign(b: Builder, to: Sequence[Layout], values: Sequence[Layout]) -> None:
-    """Write values to buffers at once: the values may lie in the same buffers.
+    """Write values to buffers simultaneously: the values may be in the same buffers.
 
-    What has one shape is written by one nest, so buffers are swapped in passing; a value that lies
-    in another place of them is copied first.
+    Values of one shape are written by one nest, so buffers can be swapped; a value elsewhere in the
+    buffers is copied first.
     """
     moved = [(x, value) for x, value in zip(to, values, strict=True) if x != value]
     places = {x.buffer: x for x, _ in moved}
@@ -153,7 +153,7 @@ def assign(b: Builder, to: Sequence[Layout], values: Sequence[Layout]) -> None:
 
 
 def _offset_reads(x: Layout) -> list[Buffer]:
-    """Return the buffers that hold where a value begins."""
+    """Return the buffers that determine the offset of a value."""
     if not isinstance(x.offset, Index):
         return []
     return list(loaded(postorder(x.offset.operands)))
@@ -167,7 +167,7 @@ def _cond(
         chosen = min(max(int(known or 0), 0), len(branches) - 1)
         return b.inline(branches[chosen], operands)
     if all(map(_is_cheap, branches)) and not b.checking.kinds:
-        # A wrong guess of the processor costs more than all branches.
+        # A branch misprediction costs more than computing all branches.
         cases = [b.inline(branch, operands) for branch in branches]
         return [
             select_n(b, [aval], index, *values)
@@ -186,7 +186,7 @@ def _cond(
 
 
 def _is_cheap(branch: Jaxpr) -> bool:
-    """Tell whether a branch is a few simple operations on a few numbers."""
+    """Tell whether a branch has few simple operations on few elements."""
     return (
         len(branch.eqns) <= MOST_SELECTED
         and all(

@@ -1,4 +1,4 @@
-"""What only reverse mode gives a meaning to."""
+"""Primitives that only mean something in reverse mode."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Reductions by a function of scalars: loops around what the function becomes.
+"""Reductions by a scalar function: loops around the lowered function.
 
-The accumulators lie in memory; such functions are rare, and those that are one operation have
-lowerings of their own.
+The accumulators are in memory; such functions are rare, and those that are a single operation have
+their own lowerings.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _at(x: Layout, places: Sequence[Index]) -> Layout:
 
 
 def _around(b: Builder, axes: Sequence[Axis], body: list[Statement]) -> None:
-    """Add loops over axes, the first one outermost."""
+    """Add a loop nest over axes, the first one outermost."""
     for axis in reversed(axes):
         if axis.size != 1:
             body = [Loop(axis, body, source=b.source)]
@@ -63,9 +63,9 @@ def _folded(
     with b.block() as body:
         for x, start in zip(state, starts, strict=True):
             b.write(x, start)
-        with b.block() as turn:
+        with b.block() as iteration:
             assign(b, state, step(state))
-        _around(b, reduced, turn)
+        _around(b, reduced, iteration)
         for x, value in zip(made, state, strict=True):
             b.write(_at(x, [axis_index(axis) for axis in kept]), value)
     _around(b, kept, body)
@@ -115,7 +115,7 @@ def _reduce_window(
             places.append(Index(place.attr) if place.op == "constant" else Index(0, ((place, 1),)))
         if xs[0].size == 0:
             return state
-        # Combined with what lies beside the window, too, which is then left out.
+        # Elements outside the window are combined too, and then discarded.
         with b.checking.nothing():
             combined = b.inline(jaxpr, [*state, *[_at(x, places) for x in xs]])
         pairs = zip(combined, state, strict=True)
@@ -126,7 +126,7 @@ def _reduce_window(
 
 
 def _where(b: Builder, mask: Value, x: Layout, y: Layout, number: int) -> Layout:
-    """Select what becomes of the accumulator of a result."""
+    """Select the next value of the accumulator of a result."""
     made = b.space((), x.dtype)
     first, second = b.read(x), b.read(y)
 

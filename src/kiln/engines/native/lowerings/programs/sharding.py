@@ -1,4 +1,4 @@
-"""Constraints on where arrays lie: there is one place."""
+"""Sharding constraints: there is only one device."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from kiln.ops import cumulative as ops
 
 
 def _along(primitive: Operation) -> Lowering:
-    """Return the lowering along rows in memory where these have another order than columns."""
+    """Return the lowering along contiguous rows, whose order of terms is not that of columns."""
     usual = by_kernel(primitive)
 
     def lower(
@@ -26,9 +26,9 @@ def _along(primitive: Operation) -> Lowering:
         if not b.is_batch_invariant or axis == len(x.shape) - 1:
             return usual(b, out, x, axis=axis, reverse=reverse)
         order = [*(d for d in range(len(x.shape)) if d != axis), axis]
-        turned = arranged(b, x, order)
-        aval = ShapedArray(turned.shape, out[0].dtype)
-        made = usual(b, [aval], turned, axis=len(order) - 1, reverse=reverse)
+        transposed = arranged(b, x, order)
+        aval = ShapedArray(transposed.shape, out[0].dtype)
+        made = usual(b, [aval], transposed, axis=len(order) - 1, reverse=reverse)
         return made.with_axes([(made.shape[d], made.strides[d]) for d in np.argsort(order)])
 
     return lower

@@ -1,7 +1,7 @@
-"""Sums and products whose order depends on nothing but how many terms there are.
+"""Sums and products whose order of terms depends only on their number.
 
-Programs with the option `batch_invariant` have them instead of nests, which passes may split, turn
-or count in vectors of another width.
+Programs with the option `batch_invariant` use them instead of nests, which passes may split,
+reorder or vectorize with another width.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def folded(
 ) -> Layout:
     """Return the sum or the product of floats over axes, computed in the machine type `wide`.
 
-    The parts of complex numbers are reduced each by itself, as their sum is.
+    The parts of complex numbers are reduced separately.
     """
     dtype = numpy_type(wide)
     if x.dtype.kind != "c" and x.dtype != dtype:

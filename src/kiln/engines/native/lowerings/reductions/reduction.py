@@ -27,9 +27,9 @@ from kiln.ops.shape import reduce_sum_p
 Out = Sequence[ShapedArray]
 
 FEW = 4
-"""Reductions of no more numbers are expressions without a loop,"""
+"""Reductions of at most this many numbers are unrolled,"""
 MANY = 16
-"""if there are so many results."""
+"""if there are this many results."""
 
 _OF_COMPLEX = {
     "mul": complex_arithmetic.product,
@@ -90,7 +90,7 @@ def _is_short(sizes: Sequence[Dim]) -> bool:
 def _written_out(
     b: Builder, x: Layout, axes: Sequence[int], kept: Sequence[Axis], op: str, wide: str
 ) -> Value:
-    """Return a reduction of a few numbers as an expression, which is fused with what reads it."""
+    """Return a reduction of a few numbers as an expression, which is fused with its consumer."""
     rest = iter(kept)
     places: list[Any] = [range(n) if d in axes else [next(rest)] for d, n in enumerate(x.shape)]
     total = b.scope.constant(0, wide) if op == "add" else None
@@ -104,7 +104,7 @@ def _written_out(
 
 
 def identity(op: str, kind: str) -> Any:
-    """Return the number that an operation of reductions leaves others as they are with."""
+    """Return the identity of a reduction's operation."""
     dtype = numpy_type(kind)
     match op:
         case "add" | "or" | "xor":
@@ -140,7 +140,7 @@ def _position(op: str) -> Lowering:
 
 
 def _reduced_precision(x: Value, *, exponent_bits: int, mantissa_bits: int) -> Value:
-    """Round as the meaning in `ops/reduction.py` does, on the bits."""
+    """Round as the NumPy rule in `ops/reduction.py` does, on the bits."""
     info = dtypes.finfo(NUMPY_TYPES[x.dtype])
     kind = f"u{bits(x.dtype)}"
     pattern = x.bitcast(kind)
