@@ -172,7 +172,7 @@ BY_HAND = [
     Break(
         "read-after-the-next-condition",
         f"{_NATIVE}/passes/liveness.py",
-        "                    after |= turn.before(condition.before(after))\n",
+        "                    after |= iteration.before(condition.before(after))\n",
         "",
         (f"{_PASSES}_liveness.py",),
     ),
@@ -219,10 +219,10 @@ BY_HAND = [
         (f"{_UNIT}/{_NATIVE}/lowerings/reductions/test_reduction.py",),
     ),
     Break(
-        "loops-without-turns",
+        "loops-without-iterations",
         f"{_NATIVE}/llvm/functions.py",
-        "            if is_positive(loop.axis.size):\n                self.turns",
-        "            if True:\n                self.turns",
+        "            if is_positive(loop.axis.size):\n                self.iterations",
+        "            if True:\n                self.iterations",
         (
             f"{_UNIT}/{_NATIVE}/executables/test_sized.py"
             "::test_loops_over_what_may_be_empty_though_no_axis_is",

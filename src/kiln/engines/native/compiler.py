@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _PORTABLE = "kiln.engines.native.executables.portable"
 """Loaded when programs become bytes, or are looked up by their digests."""
 _PROFILING = "kiln.engines.native.reports.profiling"
-"""Loaded when programs measure themselves."""
+"""Loaded for instrumented programs."""
 _SIZED = "kiln.engines.native.executables.sized"
 """Loaded for programs with named axes."""
 _LOOPS = "loops of the native engine"

@@ -1,7 +1,7 @@
 """From a jaxpr to loops: what lowerings build a function with.
 
 An equation that only rearranges elements costs nothing, and one whose result is used once may be
-computed there. Every other equation becomes nests of loops or kernels with results of their own;
+computed there. Every other equation becomes loop nests or kernels with results of their own;
 passes then fuse them.
 """
 
@@ -92,7 +92,7 @@ class Builder(Body):
 
     def delayed(self, eqn: Eqn, operands: Sequence[Layout], uses: int) -> Sequence[Layout]:
         """Add an elementwise equation; if it is used once, it is computed where it is used."""
-        # In a turn of a loop it may be computed before the loop, unless it is a part of others.
+        # In an iteration of a loop it may be computed before the loop, unless it is a part of others.
         self._delays = self._depth == 0
         results = self.equation(eqn, operands)
         self._delays = False

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from kiln.engines.native.loop_ir.scalars import Scope
 from kiln.engines.native.loop_ir.statements import Axis, Buffer, Index, Nest, Reduce, Role, load
 from kiln.engines.native.passes.collapse import collapsed
-from kiln.engines.native.loop_ir.scalars import Scope
 
 ROWS, COLUMNS = Axis("i", 4), Axis("j", 3)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kiln.engines.native.loop_ir.validity import check
 from kiln.engines.native.loop_ir.parse import parse
+from kiln.engines.native.loop_ir.validity import check
 from kiln.engines.native.passes.donation import reusable
 
 COPY = "%o1[0] = copy(%i0[0]) [4]"

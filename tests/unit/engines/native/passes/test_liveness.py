@@ -1,4 +1,4 @@
-"""What is alive in a loop: what it reads in each turn lasts, though nothing after it reads that."""
+"""What is alive in a loop: what it reads in each iteration lasts, though nothing after it reads that."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _while(turn: Turn, start: Any) -> Any:
 
 
 def _condition(turn: Turn, start: Any) -> Any:
-    """Return how many turns there were: the condition computes what the others compute in them."""
+    """Return the number of iterations: the condition computes what the others compute in them."""
 
     def goes_on(state: Any) -> Any:
         return (state[0] < 9) & (turn(state[0], start).sum() < state[1])

@@ -1,4 +1,4 @@
-"""Short axes are written out, but not where positions along another one are asked."""
+"""Short axes are unrolled, but not where positions along another one are asked."""
 
 from __future__ import annotations
 
