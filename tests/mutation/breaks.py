@@ -998,14 +998,14 @@ UNSEEN = [
         ("tests/derivatives/test_rows.py",),
     ),
     Break(
-        "loops-without-turns-end-lives",
+        "loops-without-iterations-end-lives",
         "engines/native/passes/liveness.py",
         "runs = is_positive(statement.axis.size)",
         "runs = True",
         ("tests/unit/engines/native/executables/test_sized.py",),
     ),
     Break(
-        "checks-hoisted-out-of-loops-without-turns",
+        "checks-hoisted-out-of-loops-without-iterations",
         "engines/native/passes/invariants.py",
         "runs = axis is not None and is_positive(axis.size)",
         "runs = axis is not None",

@@ -92,7 +92,7 @@ class Builder(Body):
 
     def delayed(self, eqn: Eqn, operands: Sequence[Layout], uses: int) -> Sequence[Layout]:
         """Add an elementwise equation; if it is used once, it is computed where it is used."""
-        # In an iteration of a loop it may be computed before the loop, unless it is a part of others.
+        # In a loop it may be hoisted, unless it is a part of another expression.
         self._delays = self._depth == 0
         results = self.equation(eqn, operands)
         self._delays = False

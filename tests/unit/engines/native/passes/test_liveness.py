@@ -1,4 +1,4 @@
-"""What is alive in a loop: what it reads in each iteration lasts, though nothing after it reads that."""
+"""What is live in a loop: what each iteration reads lasts, though nothing after it reads that."""
 
 from __future__ import annotations
 
