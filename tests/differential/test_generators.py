@@ -20,6 +20,8 @@ from kiln.base.config import override
 from tests.differential.oracle import Case, Topic
 
 NAMES = ("threefry4x32", "philox2x32", "philox4x32", "rbg", "unsafe_rbg")
+SLOW = ("threefry4x32", "philox4x32")
+"""Those whose programs take seconds to compile."""
 WORDS = {"philox2x32": 1, "philox4x32": 2}
 ODD = np.array(
     [
@@ -150,7 +152,10 @@ def test_as_jax_by_meaning(name: str) -> None:
         TOPIC.check(name, kiln)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.full) if name in SLOW else name for name in NAMES],
+)
 def test_as_jax_on_the_default_engine(name: str) -> None:
     TOPIC.check(name, kiln)
 

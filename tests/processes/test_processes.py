@@ -156,6 +156,7 @@ def test_the_program_of_the_documents(tmp_path: Path) -> None:
 
 
 @contract("18.3")
+@pytest.mark.full
 @pytest.mark.parametrize("count", [2, pytest.param(4, marks=four)])
 def test_a_tree_restored_by_other_numbers_of_processes(count: int, tmp_path: Path) -> None:
     saved = launched("saving", "save", str(tmp_path), "3", "4", count=count, devices=1)

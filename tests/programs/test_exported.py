@@ -91,6 +91,7 @@ def _with_jax(names: tuple[str, ...], folder: Path) -> None:
         _check(name, export.deserialize((folder / f"{name}.jax").read_bytes()))
 
 
+@pytest.mark.full
 def test_of_jax_and_for_jax(tmp_path: Path) -> None:
     _with_jax(QUICK, tmp_path)
 

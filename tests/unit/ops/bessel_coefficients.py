@@ -68,7 +68,7 @@ BESSEL: tuple[tuple[tuple[float, ...], ...], ...] = (
 '''
 
 CPP = """// Chebyshev series of exp(-x) I0(x) and exp(-x) I1(x); generated, do not edit.
-// Written by tests/unit/ops/bessel_coefficients.py, which says what of.
+// Written by tests/unit/ops/bessel_coefficients.py, which documents them.
 #pragma once
 
 namespace kiln {
