@@ -74,7 +74,7 @@ CPP = """// Chebyshev series of exp(-x) I0(x) and exp(-x) I1(x); generated, do n
 namespace kiln {
 
 constexpr int kBesselTerms = %d;
-// By order and interval, those between 0, 1, 3, 8 and infinity.
+// By order and interval: [0, 1], [1, 3], [3, 8], [8, infinity].
 // clang-format off
 constexpr double kBessel[2][4][kBesselTerms] = {
 """
