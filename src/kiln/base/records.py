@@ -135,6 +135,8 @@ def metadata_of(cls: type[Record]) -> dict[str, Mapping[Any, Any]]:
 def replaced(record: R, changes: Mapping[str, Any]) -> R:
     """Return a record with other values of some fields, as `dataclasses.replace` would.
 
+    That function asks for the fields as dataclasses have them, which takes time to make.
+
     Raises: TypeError for a field that `__init__` does not take.
     """
     kept = {name: getattr(record, name) for name in record._parameters}

@@ -72,7 +72,7 @@ def transform_name_stack(name: str) -> AbstractContextManager[None]:
 
 
 def register_exclusion(path: str) -> None:
-    """Do nothing: tracebacks are filtered of kiln's own frames only."""
+    """Do nothing: the source of an operation is the innermost frame outside kiln and NumPy."""
 
 
 __all__ = [

@@ -240,9 +240,13 @@ def _within_range(x: int, dtype: Any) -> Any:
 
     Integers of at most 64 bits wrap.
     """
+    fits = -(1 << 63) <= x < 1 << 64
     if not dtypes.issubdtype(dtype, np.integer):
-        return float(x) if x.bit_length() > 31 else x
-    if not -(1 << 63) <= x < 1 << 64:
+        if x.bit_length() <= 31 or dtypes.is_extended(dtype):
+            return x
+        # By way of a float it would be rounded twice.
+        return np.asarray(x).astype(dtype) if fits else float(x)
+    if not fits:
         return x
     low = int(dtypes.iinfo(dtype).min)
     return np.asarray((x - low) % (1 << dtypes.iinfo(dtype).bits) + low, dtype)

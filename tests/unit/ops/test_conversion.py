@@ -138,8 +138,13 @@ def test_primitives_accept_parameters_of_jax_that_ask_for_nothing() -> None:
     assert values[0].tolist() == [1, 1]
 
 
-@pytest.mark.parametrize("target", ["bool", "int8", "uint8", "int32", "uint32", "float32"])
-@pytest.mark.parametrize("number", [-1, 2**32 + 5, -(2**31) - 1, -(2**63), 2**64 - 1, 2**64])
+# As a float64 the last but one lies between two float32, and would round to the farther one.
+NUMBERS = [-1, 2**32 + 5, -(2**31) - 1, -(2**63), 2**64 - 1, 2**62 + 2**38 + 1, 2**64]
+TARGETS = ["bool", "int8", "uint8", "int32", "uint32", "float32", "complex64"]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("number", NUMBERS)
 def test_numbers_of_python_wrap(number: int, target: str) -> None:
     def converted(lax: Any) -> Any:
         try:
