@@ -37,7 +37,7 @@ generation.effort_for = lambda function: generation.LEAST_EFFORT
 @contextlib.contextmanager
 def _by_llvm(lib: Library, *, fastest: bool) -> Iterator[None]:
     """Have LLVM compile, on its fastest path if `fastest`."""
-    effort = mock.patch(EFFORT, lambda function: 0) if fastest else contextlib.nullcontext()
+    effort = mock.patch(EFFORT, return_value=0) if fastest else contextlib.nullcontext()
     before = lib.root.config.code_generator
     lib.root.config.update("code_generator", "llvm")
     try:
