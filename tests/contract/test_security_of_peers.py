@@ -1,6 +1,6 @@
 """What `docs/security.md` says of exported programs and ports, sentence by sentence.
 
-What strangers may do at a port is tried in `tests/unit/core/test_strangers.py` too.
+What strangers may do at a port is tried in `tests/unit/core/processes/test_strangers.py` too.
 """
 
 from __future__ import annotations

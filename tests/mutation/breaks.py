@@ -665,21 +665,24 @@ UNSEEN = [
         "core/processes/handshake.py",
         "said = json.dumps([kind, asked, answered, rank, count]).encode()",
         "said = json.dumps([kind, rank, count]).encode()",
-        ("tests/unit/core/processes/test_handshake.py", "tests/unit/core/test_strangers.py"),
+        (
+            "tests/unit/core/processes/test_handshake.py",
+            "tests/unit/core/processes/test_strangers.py",
+        ),
     ),
     Break(
         "silent-strangers-kept",
         "core/processes/lifelines.py",
         "if now - s.since > LONGEST_S",
         "if now < s.since",
-        ("tests/unit/core/test_strangers.py",),
+        ("tests/unit/core/processes/test_strangers.py",),
     ),
     Break(
         "silent-processes-awaited",
         "core/processes/peers.py",
         "            if time.monotonic() > end:\n                missing = (\n",
         "            if time.monotonic() < 0:\n                missing = (\n",
-        ("tests/unit/core/test_strangers.py",),
+        ("tests/unit/core/processes/test_strangers.py",),
     ),
     Break(
         "entries-of-others",

@@ -54,7 +54,7 @@ def test_a_missing_mirror_is_found(tmp_path: Path) -> None:
     (tests / "core").mkdir(parents=True)
     (tests / "core" / "test_trace.py").touch()
     found = without_tests(root, tests, {})
-    assert found == ["core/arrays/array.py has no unit/core/test_array.py"]
+    assert found == ["core/arrays/array.py has no unit/core/arrays/test_array.py"]
     assert without_tests(root, tests, {"core/arrays/array.py": "in test_trace"}) == []
     assert without_tests(root, tests, {"core/arrays/array.py": "", "core/trace.py": ""}) == [
         "core/trace.py needs no exception"

@@ -1,7 +1,8 @@
 """Ambient state: everything that a program depends on besides its function.
 
 Every option is part of it, whether it is known to affect programs or not; so is all that may be
-replaced (`base/caches/revisions.py`), and the registries that determine what a class is for `isinstance`.
+replaced (`base/caches/revisions.py`), and the registries that determine what a class is for
+`isinstance`.
 """
 
 from __future__ import annotations

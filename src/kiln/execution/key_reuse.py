@@ -1,7 +1,7 @@
 """Random keys that are used twice, found as programs run: the option `debug_key_reuse`.
 
-Each array of keys that is seen gets its `Key`s (`ir/analysis/key_uses.py`), and keeps them as long as it
-lives. What a program or an operation does with them is recorded after it ran. Keys in uint32
+Each array of keys that is seen gets its `Key`s (`ir/analysis/key_uses.py`), and keeps them as long
+as it lives. What a program or an operation does with them is recorded after it ran. Keys in uint32
 arrays, as created by `PRNGKey`, are not tracked: they are numbers.
 """
 

@@ -1,7 +1,7 @@
 """The types of values in a program.
 
 A `ShapedArray` is a shape, a dtype and a weak-type flag. Dimensions are ints, or `Size` expressions
-over named axes (`ir/sizes/size.py`). A dtype is a `numpy.dtype` or an extended one such as `key<fry>`.
+over named axes (`sizes/size.py`). A dtype is a `numpy.dtype` or an extended one such as `key<fry>`.
 Inside `shard_map` a type also says along which mesh axes members may hold different values.
 
 An array that Explicit axes of a mesh split has a `ShardedArray`, which says which mesh axes split

@@ -28,7 +28,8 @@ from kiln.execution.execution_guards import check_execution
 from kiln.execution.inspection import inspect_program
 from kiln.execution.placement import Placer, Run
 from kiln.execution.sized_programs import ProgramForSizes
-from kiln.ir.ref_type import is_ref_type, takes_refs
+from kiln.ir.jaxpr import takes_refs
+from kiln.ir.ref_type import is_ref_type
 from kiln.ir.shardings.formats import format_of
 from kiln.ir.shardings.sharding import Sharding, SingleDeviceSharding
 from kiln.ir.types import ShapedArray

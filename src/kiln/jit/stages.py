@@ -15,9 +15,8 @@ from kiln.base.source import api_boundary, current_source
 from kiln.core.engines.engine import Compiler, Placement, Program
 from kiln.execution.engine_choice import compiler_of, engine_for, is_host_compiler
 from kiln.execution.placement import Placer
-from kiln.ir.jaxpr import ClosedJaxpr
+from kiln.ir.jaxpr import ClosedJaxpr, takes_refs
 from kiln.ir.own_effects import OwnEffect
-from kiln.ir.ref_type import takes_refs
 from kiln.ir.sizes.size import Size
 from kiln.ir.sizes.values import evaluate
 from kiln.jit.argument_binding import CallForm

@@ -1,8 +1,8 @@
 """The operators and methods of arrays: name -> function. Importing this module installs them.
 
-Arrays and tracers look their operators up in one table (`core/arrays/array.py`), because the functions are
-in a higher layer than arrays. A binary operator on something that is not an array returns
-NotImplemented, so that Python asks the other operand.
+Arrays and tracers look their operators up in one table (`core/arrays/array.py`), because the
+functions are in a higher layer than arrays. A binary operator on something that is not an array
+returns NotImplemented, so that Python asks the other operand.
 """
 
 from __future__ import annotations

@@ -185,7 +185,7 @@ def test_a_line_is_cut_at_the_width_of_the_terminal(screen: Screen, monkeypatch:
 PROGRAM = """
 import time
 import kiln
-from kiln.core import engine
+from kiln.core.engines import engine
 from kiln.execution import progress
 progress.AFTER_S, progress.EVERY_S = 0.1, 0.05
 reference = engine.engine("reference")

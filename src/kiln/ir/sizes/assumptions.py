@@ -1,6 +1,6 @@
 """Recording what decisions about named sizes assume.
 
-Sizes are compared as if every name were a size >= 1 (`sizes.py`), and two that are not the same for
+Sizes are compared as if every name were a size >= 1 (`size.py`), and two that are not the same for
 all values of the names are unequal. While a program is recorded for all sizes, it is collected what
 would have to hold for that: names, which must not be 0, and differences of sizes, which must not be
 0 either. Sizes for which it does not hold need a program of their own.

@@ -1,6 +1,6 @@
 """Sizes as text: `n`, `n+1`, `2*n`, `(n+1)//2`, `max(n, 3)`.
 
-Works on the normal form of `sizes.py`: terms are (atoms, factor) pairs, sizes have `terms`.
+Works on the normal form of `size.py`: terms are (atoms, factor) pairs, sizes have `terms`.
 """
 
 from __future__ import annotations
