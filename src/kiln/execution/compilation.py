@@ -21,6 +21,7 @@ from kiln import _runtime
 from kiln.base.caches.bounded import CLOCK, Bounded
 from kiln.base.dtypes import canonicalize_dtype
 from kiln.base.errors import three_lines
+from kiln.base.lazy import checker
 from kiln.base.options.config import options, options_of_key, override
 from kiln.base.process.forks import in_child
 from kiln.base.process.memory import MB, physical_bytes
@@ -35,7 +36,6 @@ from kiln.execution.engine_choice import HOST_COMPILER, Choice, engine_for
 from kiln.execution.programs import program_of
 from kiln.execution.progress import progress
 from kiln.execution.stored_programs import choice_for, executable_of
-from kiln.ir.analysis.checker import check
 from kiln.ir.analysis.user_code import is_shareable
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.rewrite import canonical_for_engines
@@ -405,10 +405,10 @@ def compile_jaxpr(
     def new() -> CachedProgram:
         opts = options()
         if opts.check:
-            check(jaxpr, "tracing")
+            checker.check(jaxpr, "tracing")
         program, kept = program_of(jaxpr, name, *wanted)
         if opts.check:
-            check(program.jaxpr, "dead-code elimination")
+            checker.check(program.jaxpr, "dead-code elimination")
         made = choice_for(choice, program)
         if for_each_size is not None:
             made = Choice(made.name, f"{made.reason}; for each size: {for_each_size}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 
 from kiln.base.errors import CheckError, InconclusiveSizeError
-from kiln.ir.analysis.checker import check
+from kiln.base.lazy import checker
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.sizes.assumptions import collecting, names_in_scope
 from kiln.ir.sizes.size import Dim, Size, names
@@ -148,7 +148,7 @@ def _specialised(general: Jaxpr, given: dict[str, Dim]) -> Jaxpr | None:
         return specialise_later(general, given)  # type: ignore[arg-type]
     try:
         jaxpr = specialise(general, given)
-        check(jaxpr, "substitution of sizes")
+        checker.check(jaxpr, "substitution of sizes")
     except (CheckError, TypeError, ValueError):
         return None
     return jaxpr

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from kiln.base.errors import three_lines
+from kiln.base.lazy import resharding
 from kiln.base.options.config import options
 from kiln.base.process.identity import process_count
 from kiln.base.source import current_source
@@ -24,7 +25,6 @@ from kiln.core.staging import StagingTrace
 from kiln.core.trace import Tracer, aval_of
 from kiln.execution.compilation import as_array
 from kiln.execution.programs import set_constraint
-from kiln.execution.resharding import resharded
 from kiln.ir.shardings.abstract_mesh import AbstractMesh
 from kiln.ir.shardings.formats import Format, Layout, require_rows
 from kiln.ir.shardings.mesh import UNCONSTRAINED, Mesh, PartitionSpec, axes_of
@@ -248,7 +248,7 @@ def _placed(x: ConcreteArray, sharding: Sharding) -> ConcreteArray:
         if _needs_others(x, sharding):
             asked = f"array {x.aval} placed by {sharding} at {current_source()}"
             require_fit(sharding, x.shape, asked)
-            return resharded(x, sharding)
+            return resharding.resharded(x, sharding)
     return placed(x, memory, sharding)
 
 

@@ -1,7 +1,7 @@
 """The interface to pytrees, nested containers of values, for the layers above.
 
-The parts: `treedef.py` (structures), `tree_nodes.py` (which classes are containers), `tree_keys.py`
-(key paths), `tree_differences.py` (messages). Here: functions of whole trees.
+The parts: `treedef.py` (structures), `nodes.py` (which classes are containers), `keys.py` (key
+paths), `mismatches.py` (messages). Here: functions of whole trees.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kiln.base.errors import three_lines
+from kiln.base.lazy import tree_mismatches
 from kiln.base.source import current_source
 from kiln.base.tree.keys import (
     DictKey,
@@ -20,7 +21,6 @@ from kiln.base.tree.keys import (
     SequenceKey,
     keystr,
 )
-from kiln.base.tree.mismatches import differences, differences_from_prefix
 from kiln.base.tree.nodes import (
     Partial,
     flatten_one_level,
@@ -268,7 +268,9 @@ def tree_broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> 
 
 def prefix_errors(prefix: Any, full: Any, is_leaf: IsLeaf = None, name: str = "tree") -> list[str]:
     """Return why `prefix` is not a prefix of `full`, one message per position; empty if it is."""
-    return list(differences_from_prefix(tree_structure(prefix, is_leaf).key, full, (), name))
+    return list(
+        tree_mismatches.differences_from_prefix(tree_structure(prefix, is_leaf).key, full, (), name)
+    )
 
 
 def equality_errors(a: Any, b: Any, is_leaf: IsLeaf = None) -> list[tuple[KeyPath, str, str, str]]:
@@ -277,4 +279,4 @@ def equality_errors(a: Any, b: Any, is_leaf: IsLeaf = None) -> list[tuple[KeyPat
     `a` and `b` are pytrees or `PyTreeDef`s.
     """
     keys = [x.key if isinstance(x, PyTreeDef) else tree_structure(x, is_leaf).key for x in (a, b)]
-    return list(differences(keys[0], keys[1], ()))
+    return list(tree_mismatches.differences(keys[0], keys[1], ()))

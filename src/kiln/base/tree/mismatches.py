@@ -1,6 +1,6 @@
 """Messages about the differences between the structures of two pytrees.
 
-A structure is a key of `tree.py`: None for a leaf, else `(class, metadata, keys of the children)`.
+A structure is a key of `treedef.py`: None for a leaf, else `(class, metadata, children)`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from typing import Any
 from kiln.base.errors import three_lines
 from kiln.base.tree.keys import KeyPath, keystr
 from kiln.base.tree.nodes import KINDS, is_namedtuple
-
-Key = Any
+from kiln.base.tree.treedef import Key
 
 
 def differences_from_prefix(key: Key, full: Any, path: KeyPath, name: str) -> Iterator[str]:

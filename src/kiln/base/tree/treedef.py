@@ -3,7 +3,7 @@
 Flattening and unflattening are on the path of every jitted call, so the runtime does them
 (`_runtime/tree.cc`); here are the other operations on structures. A structure is nested tuples,
 `(class, metadata, children)` for a node and None for a leaf: they are compared and hashed as such.
-Node classes are in `tree_nodes.py`, key paths in `tree_keys.py`.
+Node classes are in `nodes.py`, key paths in `keys.py`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from kiln import _runtime
 from kiln._runtime import tree_flatten as tree_flatten
 from kiln._runtime import tree_flatten_with_path as tree_flatten_with_path
 from kiln.base.errors import three_lines
+from kiln.base.lazy import tree_mismatches
 from kiln.base.source import current_source
-from kiln.base.tree.mismatches import Key, differences_from_prefix
 from kiln.base.tree.nodes import KINDS
 
 IsLeaf = Callable[[Any], bool] | None
+Key = Any
 
 
 class PyTreeDef(_runtime.TreeDef):
@@ -190,7 +191,7 @@ def _wrong_count(treedef: PyTreeDef, count: int) -> NoReturn:
 
 
 def _no_prefix(treedef: PyTreeDef, tree: Any) -> NoReturn:
-    for error in differences_from_prefix(treedef.key, tree, (), "tree"):
+    for error in tree_mismatches.differences_from_prefix(treedef.key, tree, (), "tree"):
         first, *rest = error.splitlines()
         raise ValueError("\n".join([f"{first} at {current_source()}", *rest]))
     raise ValueError(f"the tree {tree!r:.200} does not match {treedef} at {current_source()}")

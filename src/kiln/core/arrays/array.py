@@ -15,14 +15,12 @@ import numpy as np
 from kiln import _runtime
 from kiln.base import dtypes
 from kiln.base.errors import JaxRuntimeError, three_lines
-from kiln.base.lazy import array_display, display, pyarrow
+from kiln.base.lazy import array_display, array_errors, display, dlpack, pyarrow
 from kiln.base.options.config import options
 from kiln.base.process.identity import process_index
 from kiln.base.signals import forgotten
 from kiln.base.source import current_source
 from kiln.core.array_type import Array
-from kiln.core.arrays import errors as array_errors
-from kiln.core.arrays.dlpack import HOST, capsule_of
 from kiln.core.arrays.shards import Shard, is_all_here, shards_of
 from kiln.core.arrays.text import outline, printable, representation
 from kiln.core.arrays.transfers import explicit, sent
@@ -287,7 +285,7 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        return capsule_of(
+        return dlpack.capsule_of(
             np.asarray(self),
             stream=stream,
             max_version=max_version,
@@ -296,7 +294,7 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
         )
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (HOST, 0)
+        return (dlpack.HOST, 0)
 
 
 class PlacedArray(ConcreteArray):
