@@ -151,10 +151,10 @@ def public_definitions(module: Module) -> Iterator[tuple[str, ast.AST]]:
         yield node.name, node
 
 
-def rules() -> dict[str, Any]:
-    """Return the import rules that `pyproject.toml` declares."""
+def rules(about: str = "imports") -> dict[str, Any]:
+    """Return the rules that `pyproject.toml` declares: about imports, or about folders."""
     with (REPOSITORY / "pyproject.toml").open("rb") as file:
-        return tomllib.load(file)["tool"]["kiln"]["imports"]
+        return tomllib.load(file)["tool"]["kiln"][about]
 
 
 def write_tree(root: Path, files: dict[str, str]) -> Path:
