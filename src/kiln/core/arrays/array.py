@@ -55,7 +55,8 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
         return found
 
     def _gone(self) -> RuntimeError:
-        return array_errors.deleted(self.aval)
+        gone: RuntimeError = array_errors.deleted(self.aval)
+        return gone
 
     def _ask(self, question: Callable[..., T], memory: Memory, buffer: Buffer, *about: Any) -> T:
         """Query the memory about a buffer, which another thread may have donated meanwhile."""
