@@ -1,6 +1,6 @@
 """What `docs/security.md` says of exported programs and ports, sentence by sentence.
 
-What strangers may do at a port is tried in `tests/unit/core/test_strangers.py` too.
+What strangers may do at a port is tried in `tests/unit/core/processes/test_strangers.py` too.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import export
-from kiln.base.checksums import SIZE, with_checksum
-from kiln.core import handshake, lifelines, lines
+from kiln.base.files.checksums import SIZE, with_checksum
+from kiln.core.processes import handshake, lifelines, lines
 from kiln.engines.xla import untrusted
 from kiln.engines.xla.relay import Relay
 from kiln.experimental.serialize_executable import deserialize_and_load, serialize

@@ -41,12 +41,12 @@ class Module:
 
     @cached_property
     def relative(self) -> str:
-        """The path below the package, `core/array.py`."""
+        """The path below the package, `core/arrays/array.py`."""
         return self.path.relative_to(self.root).as_posix()
 
     @cached_property
     def name(self) -> str:
-        """The dotted name, `kiln.core.array`; a package has the name of its folder."""
+        """The dotted name, `kiln.core.arrays.array`; a package has the name of its folder."""
         parts = self.path.relative_to(self.root).with_suffix("").parts
         if parts[-1] == "__init__":
             parts = parts[:-1]
@@ -151,10 +151,10 @@ def public_definitions(module: Module) -> Iterator[tuple[str, ast.AST]]:
         yield node.name, node
 
 
-def rules() -> dict[str, Any]:
-    """Return the import rules that `pyproject.toml` declares."""
+def rules(about: str = "imports") -> dict[str, Any]:
+    """Return the rules that `pyproject.toml` declares: about imports, or about folders."""
     with (REPOSITORY / "pyproject.toml").open("rb") as file:
-        return tomllib.load(file)["tool"]["kiln"]["imports"]
+        return tomllib.load(file)["tool"]["kiln"][about]
 
 
 def write_tree(root: Path, files: dict[str, str]) -> Path:

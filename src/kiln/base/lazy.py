@@ -8,8 +8,8 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kiln.base.collection import Permanent
-from kiln.base.forks import Loads
+from kiln.base.process.forks import Loads
+from kiln.base.process.garbage_collection import Permanent
 
 _loads = Loads()
 
@@ -137,16 +137,22 @@ key_generators = LazyModule("kiln.ops.key_generators")
 error_check = LazyModule("kiln.experimental.error_check")
 """Errors that few programs ask for; functions of `kiln.numpy`, below it, note them."""
 dot_algorithms = LazyModule("kiln.ops.dot_algorithms")
-array_display = LazyModule("kiln.core.array_display")
-display = LazyModule("kiln.ir.display")
-jaxpr_html = LazyModule("kiln.ir.jaxpr_html")
-sharding_pictures = LazyModule("kiln.ir.sharding_pictures")
+array_display = LazyModule("kiln.core.arrays.display")
+array_errors = LazyModule("kiln.core.arrays.errors")
+checker = LazyModule("kiln.ir.analysis.checker")
+display = LazyModule("kiln.ir.printing.display")
+dlpack = LazyModule("kiln.core.arrays.dlpack")
+file_writing = LazyModule("kiln.base.files.writing")
+jaxpr_html = LazyModule("kiln.ir.printing.jaxpr_html")
+sharding_pictures = LazyModule("kiln.ir.shardings.pictures")
 discharge = LazyModule("kiln.control.discharge")
 ref_rows = LazyModule("kiln.control.ref_rows")
 references = LazyModule("kiln.jit.references")
 key_reuse = LazyModule("kiln.execution.key_reuse")
 nonfinite = LazyModule("kiln.execution.nonfinite")
-memory_text = LazyModule("kiln.core.memory_text")
+resharding = LazyModule("kiln.execution.resharding")
+tree_mismatches = LazyModule("kiln.base.tree.mismatches")
+memory_text = LazyModule("kiln.core.engines.memory_text")
 compiled_sizes = LazyModule("kiln.jit.compiled_sizes")
 whole_program = LazyModule("kiln.jit.whole_program")
 """Modules of kiln that few programs need, as those below them load them."""

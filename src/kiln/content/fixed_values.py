@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from kiln._runtime import EagerFunction
-from kiln.base.kinds import SUPPORTED
+from kiln.base.dtypes.kinds import SUPPORTED
 from kiln.base.source import is_internal
 from kiln.ir.operation import Operation
 
@@ -41,8 +41,7 @@ _PURE = tuple(
     f"kiln.{name}"
     for name in (
         *("numpy", "lax", "nn", "random", "scipy", "ops", "control", "transforms"),
-        *("api", "base.tree", "base.dtypes", "base.promotion", "base.kinds", "tree", "dtypes"),
-        *("base.dtype_questions", "linen.dtypes"),
+        *("api", "base.tree", "base.dtypes", "tree", "dtypes", "linen.dtypes"),
     )
 )
 _WORLDLY = frozenset(
@@ -62,8 +61,8 @@ _WORLDLY = frozenset(
 _CLASSES = tuple(
     f"kiln.{name}"
     for name in (
-        *("base.errors", "base.scalar_types", "base.treedef", "core.array", "core.operators"),
-        *("core.trace", "ir.types", "ir.sharding", "jit.struct", "sharding", "tree_util"),
+        *("base.errors", "core.array_type", "core.arrays.array", "core.operators", "core.trace"),
+        *("ir.types", "ir.shardings.sharding", "jit.struct", "sharding", "tree_util"),
     )
 )
 

@@ -26,9 +26,9 @@ from kiln.core.ref import Ref
 from kiln.core.staging import stage_pure
 from kiln.core.trace import state
 from kiln.ir.effects import REFS
-from kiln.ir.jaxpr import Eqn, Jaxpr, Var
+from kiln.ir.jaxpr import Eqn, Jaxpr, Var, has_refs
 from kiln.ir.operation import Operation
-from kiln.ir.ref_type import has_refs, is_ref_type
+from kiln.ir.ref_type import is_ref_type
 from kiln.ir.types import ShapedArray
 
 _NOTHING = ShapedArray((), np.dtype(np.bool_))

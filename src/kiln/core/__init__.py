@@ -1,9 +1,9 @@
 """How operations become programs. The public names are those of `jax.core`."""
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any
 
 from kiln.base.lazy import on_first_use as _on_first_use
-from kiln.core.compile_time import ensure_compile_time_eval as ensure_compile_time_eval
 from kiln.core.primitive import Primitive as Primitive
 from kiln.core.staging import eval_jaxpr as eval_jaxpr
 from kiln.core.trace import Trace as Trace
@@ -15,14 +15,18 @@ from kiln.ir.jaxpr import Eqn as JaxprEqn
 from kiln.ir.jaxpr import Jaxpr as Jaxpr
 from kiln.ir.jaxpr import Literal as Literal
 from kiln.ir.jaxpr import Var as Var
-from kiln.ir.sizes import maximum as max_dim
-from kiln.ir.sizes import minimum as min_dim
+from kiln.ir.sizes.size import maximum as max_dim
+from kiln.ir.sizes.size import minimum as min_dim
 from kiln.ir.types import AbstractValue as AbstractValue
 from kiln.ir.types import ShapedArray as ShapedArray
+
+if _TYPE_CHECKING:
+    from kiln.core.compile_time import ensure_compile_time_eval as ensure_compile_time_eval
 
 # What has moved to `extend.core`, whose layer is above this one.
 __getattr__, __dir__ = _on_first_use(
     globals(),
+    "kiln.core.compile_time: ensure_compile_time_eval",
     """kiln.extend.core:
         CallPrimitive DebugInfo DropVar Effect Effects InconclusiveDimensionOperation JaxprTypeError
         check_jaxpr concrete_or_error find_top_trace gensym get_opaque_trace_state jaxprs_in_params

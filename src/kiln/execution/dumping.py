@@ -11,9 +11,8 @@ import re
 import sys
 from collections.abc import Callable
 
-from kiln.base.config import options
-from kiln.base.files import folder_for, write_text
-from kiln.base.lazy import logging
+from kiln.base.lazy import file_writing, logging
+from kiln.base.options.config import options
 
 _counter = itertools.count()
 
@@ -38,5 +37,5 @@ def dump(name: str, stage: str, text: Callable[[], str]) -> None:
         return
     safe = re.sub(r"\W+", "_", name)
     path = os.path.join(opts.dump_dir, f"{next(_counter):04d}_{safe}.{stage}.txt")
-    with folder_for(opts.dump_dir):
-        write_text(path, text() + "\n")
+    with file_writing.folder_for(opts.dump_dir):
+        file_writing.write_text(path, text() + "\n")

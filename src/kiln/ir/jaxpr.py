@@ -11,9 +11,9 @@ from typing import Any
 
 from kiln.base.lazy import display, jaxpr_html
 from kiln.base.source import Source
-from kiln.ir.effects import NO_EFFECTS, REF_READ, Effects, union
+from kiln.ir.effects import NO_EFFECTS, REF_READ, REFS, Effects, union
 from kiln.ir.operation import Operation
-from kiln.ir.printer import eqn_to_text, to_text
+from kiln.ir.printing.printer import eqn_to_text, to_text
 from kiln.ir.ref_type import is_ref_type
 from kiln.ir.source_info import NameStack, SourceInfo
 from kiln.ir.types import ShapedArray
@@ -228,3 +228,13 @@ class ClosedJaxpr:
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         display.pretty(repr(self), printer)
+
+
+def has_refs(jaxpr: Jaxpr) -> bool:
+    """Tell whether a program takes, makes or uses references."""
+    return not jaxpr.effects.isdisjoint(REFS)
+
+
+def takes_refs(jaxpr: Jaxpr) -> bool:
+    """Tell whether some input of a program is a reference."""
+    return any(is_ref_type(v.aval) for v in jaxpr.invars)

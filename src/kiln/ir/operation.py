@@ -23,7 +23,7 @@ from typing import Any
 from kiln.base.errors import MissingRule, ShardingTypeError
 from kiln.base.source import current_source
 from kiln.ir.effects import NO_EFFECTS, Effects
-from kiln.ir.sums import NOWHERE, Varying
+from kiln.ir.shardings.sums import NOWHERE, Varying
 
 
 class Operation:
@@ -48,7 +48,7 @@ class Operation:
     """Its transpose may make something of cotangents that are all Zero: it is the user's."""
 
     revision: int = 0
-    """When a rule of this one primitive was last replaced (`base/revisions.py`); 0: never."""
+    """When a rule of this primitive was last replaced (`base/caches/revisions.py`); 0: never."""
 
     for_transformations: tuple[str, ...] = ()
     """Parameters that only transformations read: code does not depend on them."""
@@ -155,7 +155,8 @@ class Operation:
     def use_keys(self, eqn: Any, operands: Sequence[Any], values: Sequence[Any]) -> Any:
         """Return the keys of the results, given those of operands and the values that are known.
 
-        Implemented in `core/primitive.py`; regions go through their programs (`key_uses.py`).
+        Implemented in `core/primitive.py`; regions go through their programs
+        (`analysis/key_uses.py`).
 
         Raises: KeyReuseError if a key is used that was used before.
         """

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kiln.base import dtypes
-from kiln.ir.effects import REFS
-from kiln.ir.sizes import Dim
-from kiln.ir.sums import NOWHERE, Varying
+from kiln.ir.shardings.sums import NOWHERE, Varying
+from kiln.ir.sizes.size import Dim
 from kiln.ir.types import AbstractValue, Shape, ShapedArray
-
-if TYPE_CHECKING:
-    from kiln.ir.jaxpr import Jaxpr
 
 
 class AbstractRef(AbstractValue):
@@ -103,13 +99,3 @@ class AbstractRef(AbstractValue):
 def is_ref_type(aval: Any) -> bool:
     """Tell whether a type is that of a reference."""
     return aval.__class__ is AbstractRef
-
-
-def has_refs(jaxpr: Jaxpr) -> bool:
-    """Tell whether a program takes, makes or uses references."""
-    return not jaxpr.effects.isdisjoint(REFS)
-
-
-def takes_refs(jaxpr: Jaxpr) -> bool:
-    """Tell whether some input of a program is a reference."""
-    return any(is_ref_type(v.aval) for v in jaxpr.invars)

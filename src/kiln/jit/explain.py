@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from kiln._runtime import Listed
-from kiln.base import tree_differences
-from kiln.base.config import options, options_of_key
+from kiln.base.lazy import tree_mismatches
 from kiln.base.named_tuples import NamedTuple
+from kiln.base.options.config import options, options_of_key
 from kiln.base.source import current_source, definition_of, name_of
 from kiln.execution.compilation import on_recompile
 from kiln.execution.dumping import log
@@ -179,7 +179,7 @@ def _of_types(a: Any, b: Any) -> list[str]:
 
 def _of_structure(old: Any, new: Any, naming: Naming) -> Iterator[Difference]:
     before, now = in_tree_of(old.tree).key, in_tree_of(new.tree).key
-    for path, a, b, _ in tree_differences.differences(before, now, ()):
+    for path, a, b, _ in tree_mismatches.differences(before, now, ()):
         yield Difference(argument_name(naming.fun, path, naming.places), "structure", a, b)
 
 

@@ -6,15 +6,15 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kiln.base.config import options
 from kiln.base.errors import three_lines
+from kiln.base.lazy import checker
+from kiln.base.options.config import options
 from kiln.base.source import definition_of, name_of
 from kiln.base.tree import keystr, tree_flatten_with_path
 from kiln.core.hitypes import TYPES, Returned
 from kiln.core.ref import Ref, returned_ref
 from kiln.core.staging import check_may_trace, hoist_constants, stage
 from kiln.execution import dumping
-from kiln.ir.checker import check
 from kiln.ir.types import ShapedArray
 from kiln.jit.argument_types import leaf_type
 from kiln.jit.entry import Recording
@@ -85,5 +85,5 @@ def trace(
         seconds = time.perf_counter() - start
         dumping.log("Finished tracing %s in %.6f s", name_of(fun), seconds)
     if opts.check:
-        check(jaxpr, "tracing")
+        checker.check(jaxpr, "tracing")
     return Recording(hoist_constants(jaxpr), consts, box[0], name_of(fun), box[1])

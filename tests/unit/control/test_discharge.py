@@ -12,9 +12,8 @@ import kiln.numpy as jnp
 from kiln import lax
 from kiln.control.discharge import discharged, writes
 from kiln.core.staging import eval_jaxpr
-from kiln.ir.checker import check
-from kiln.ir.jaxpr import Jaxpr
-from kiln.ir.ref_type import has_refs, takes_refs
+from kiln.ir.analysis.checker import check
+from kiln.ir.jaxpr import Jaxpr, has_refs, takes_refs
 from kiln.ir.types import ShapedArray
 
 ROW = ShapedArray((3,), np.dtype(np.float32))

@@ -9,9 +9,9 @@ import pytest
 
 import kiln
 from kiln.control.shards import joined, part_type, shard_counts, shard_names, shard_of, whole_type
-from kiln.ir.mesh import Mesh
-from kiln.ir.mesh import PartitionSpec as P
-from kiln.ir.sharding import NamedSharding
+from kiln.ir.shardings.mesh import Mesh
+from kiln.ir.shardings.mesh import PartitionSpec as P
+from kiln.ir.shardings.sharding import NamedSharding
 from kiln.ir.types import ShapedArray
 
 MESH = Mesh(np.array(kiln.devices()[:8]).reshape(4, 2), ("x", "y"))

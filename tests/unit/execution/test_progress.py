@@ -15,8 +15,8 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.base.compile_steps import begin, step_of
-from kiln.base.config import override
+from kiln.base.options.config import override
+from kiln.core.engines.compile_steps import begin, step_of
 from kiln.execution import progress as module
 from kiln.execution.progress import ERASE_LINE, progress, written_out
 
@@ -185,7 +185,7 @@ def test_a_line_is_cut_at_the_width_of_the_terminal(screen: Screen, monkeypatch:
 PROGRAM = """
 import time
 import kiln
-from kiln.core import engine
+from kiln.core.engines import engine
 from kiln.execution import progress
 progress.AFTER_S, progress.EVERY_S = 0.1, 0.05
 reference = engine.engine("reference")
@@ -194,7 +194,7 @@ def slow(program):
     time.sleep(0.5)
     return compile(program)
 reference.compiler.compile = slow
-with kiln.base.config.override(engine="reference"):
+with kiln.base.options.config.override(engine="reference"):
     print(kiln.jit(lambda x: x + 1)(1.0))
 """
 

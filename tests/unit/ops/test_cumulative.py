@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kiln.base.config import override
-from kiln.core.array import from_host
+from kiln.base.options.config import override
+from kiln.core.arrays.array import from_host
 from kiln.ops import cumulative as ops
 from kiln.ops.elementwise import add
 from kiln.transforms.reverse import linearize

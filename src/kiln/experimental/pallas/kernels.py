@@ -19,7 +19,7 @@ from kiln.control.printing import debug_print as _debug_print
 from kiln.control.refs import new_ref
 from kiln.core.ref import Ref
 from kiln.experimental.pallas.blocks import undefined
-from kiln.ir.sizes import Size
+from kiln.ir.sizes.size import Size
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.elementwise import div
 

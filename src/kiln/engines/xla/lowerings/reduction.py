@@ -18,7 +18,7 @@ from kiln.engines.xla.builder import Builder, Lowering, Value, type_of
 from kiln.engines.xla.lowerings import elementwise
 from kiln.engines.xla.text import int_array
 from kiln.ir.jaxpr import Jaxpr
-from kiln.ir.sizes import is_constant
+from kiln.ir.sizes.size import is_constant
 from kiln.ir.types import ShapedArray
 from kiln.ops import cumulative, generic_reduction
 from kiln.ops import reduction as ops
