@@ -16,13 +16,13 @@ import kiln.numpy as jnp
 from kiln import linen
 from kiln.base.config import options
 from kiln.base.source import current_scopes
-from kiln.control.shard_map import members_of
+from kiln.control.sharded_regions.shard_map import members_of
 from kiln.core import compile_time, trace, watching
 from kiln.core.trace import state
 from kiln.execution import fallbacks
 from kiln.extend import source_info_util
 from kiln.ir import assumptions
-from kiln.jit import explain
+from kiln.jit.signatures import explain
 from kiln.linen.context import context
 from tests.contract.marks import contract
 

@@ -18,8 +18,8 @@ from kiln.core.engine import CHECKS
 from kiln.jit.compiler_options import Settings, merged, settings_of, threads_of
 from kiln.jit.function import JitFunction
 from kiln.jit.named_axes import NamedAxes
-from kiln.jit.parameters import NONE_CHOSEN, Chosen, choose
 from kiln.jit.placement_options import NO_PLACEMENT, PlacementOptions, shardings_of
+from kiln.jit.signatures.parameters import NONE_CHOSEN, Chosen, choose
 from kiln.ops.sharding import checked_device
 
 P = ParamSpec("P")

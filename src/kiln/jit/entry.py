@@ -24,8 +24,8 @@ from kiln.ir.ref_type import has_refs, takes_refs
 from kiln.ir.size_values import is_nonzero
 from kiln.ir.sizes import Size
 from kiln.jit.compiler_options import Settings
-from kiln.jit.explain import Record
 from kiln.jit.history import History
+from kiln.jit.signatures.explain import Record
 
 
 class Origin(NamedTuple):

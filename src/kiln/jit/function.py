@@ -20,7 +20,7 @@ from kiln.base.source import api_boundary, definition_of, leave_out, name_of
 from kiln.base.tree import tree_leaves
 from kiln.content.class_content import Unreadable
 from kiln.content.fingerprint import DESCRIPTION, Reading, readable
-from kiln.control.held_refs import is_derivative
+from kiln.control.regions.held_refs import is_derivative
 from kiln.core.array import ConcreteArray
 from kiln.core.hitypes import TYPES, NeedsArrays
 from kiln.core.trace import Tracer, state
@@ -28,22 +28,22 @@ from kiln.core.transfers import calling
 from kiln.execution.compilation import CachedProgram
 from kiln.execution.eager import EVAL
 from kiln.execution.sized_programs import ProgramForSizes
-from kiln.jit.argument_binding import form_of, structure_of
 from kiln.jit.cache import forget, register
 from kiln.jit.compiler_options import Settings
 from kiln.jit.entry import Entry, Recording
 from kiln.jit.history import CacheInfo
 from kiln.jit.lookup import Lookup
 from kiln.jit.named_axes import NamedAxes
-from kiln.jit.parameters import NONE_CHOSEN, Chosen, signed_by
 from kiln.jit.placement_options import NO_PLACEMENT, PlacementOptions
 from kiln.jit.recorder import UNLIMITED, PlainRecorder
 from kiln.jit.running import arranged, bind, run
-from kiln.jit.signature import Arguments, Signature, Subject
+from kiln.jit.signatures.argument_binding import form_of, structure_of
+from kiln.jit.signatures.parameters import NONE_CHOSEN, Chosen, signed_by
+from kiln.jit.signatures.signature import Arguments, Signature, Subject
+from kiln.jit.signatures.static_values import comparison_of
 from kiln.jit.sized import SizedRecorder
-from kiln.jit.stages import Lowered, Traced
-from kiln.jit.static_values import comparison_of
-from kiln.jit.target import committed_places
+from kiln.jit.stages.target import committed_places
+from kiln.jit.stages.traced import Lowered, Traced
 
 if TYPE_CHECKING:
     from kiln.jit.high import HighCalls

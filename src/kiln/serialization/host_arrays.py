@@ -12,7 +12,7 @@ from kiln.base.kinds import KeyDtype
 from kiln.base.source import current_source
 from kiln.base.tree import tree_map
 from kiln.core.array import ConcreteArray
-from kiln.jit.struct import ShapeDtypeStruct
+from kiln.jit.signatures.struct import ShapeDtypeStruct
 
 
 def host_array(value: Any, path: str) -> np.ndarray:

@@ -90,7 +90,7 @@ def lines(coefficients: list[float], indent: str) -> str:
 
 
 def python(orders: list[list[list[float]]]) -> str:
-    """Return the module `kiln.ops.bessel_series`."""
+    """Return the module `kiln.ops.elements.bessel_series`."""
     text = PYTHON
     for order in orders:
         text += "    (\n"

@@ -1,4 +1,4 @@
-// Cumulative reductions along an axis. ops/cumulative.py defines what each computes; within a
+// Cumulative reductions along an axis. ops/reductions/cumulative.py defines what each computes; within a
 // vector, sums and products of floats are associated differently.
 #include <math.h>
 

@@ -1,4 +1,4 @@
-// Gamma, zeta and Bessel functions, element by element, computed in 64 bits. ops/special.py defines
+// Gamma, zeta and Bessel functions, element by element, computed in 64 bits. ops/elements/special.py defines
 // what each computes.
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-// Reductions of sliding windows. ops/window.py and ops/window_geometry.py define what each
+// Reductions of sliding windows. ops/reductions/window.py and ops/reductions/window_geometry.py define what each
 // computes.
 #include <algorithm>
 #include <cmath>
