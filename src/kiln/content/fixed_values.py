@@ -63,7 +63,8 @@ _CLASSES = tuple(
     f"kiln.{name}"
     for name in (
         *("base.errors", "base.scalar_types", "base.treedef", "core.array", "core.operators"),
-        *("core.trace", "ir.types", "ir.sharding", "jit.struct", "sharding", "tree_util"),
+        *("core.trace", "ir.types", "ir.sharding", "jit.signatures.struct"),
+        *("sharding", "tree_util"),
     )
 )
 

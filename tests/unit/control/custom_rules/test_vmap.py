@@ -9,7 +9,8 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.control.custom_rules.vmap import custom_vmap, sequential_vmap
+from kiln.control.custom_rules.vmap import custom_vmap
+from kiln.control.sequential_vmap import sequential_vmap
 
 X = np.array([1.0, 2.0, 3.0], np.float32)
 
