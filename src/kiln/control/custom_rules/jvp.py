@@ -1,7 +1,7 @@
 """Functions with a user-defined forward derivative.
 
 Differentiated, the rule runs in place of the function. A recorded function keeps its rule as a
-Python function: it is traced when the program is differentiated. See `custom_function.py`.
+Python function: it is traced when the program is differentiated. See `function.py`.
 """
 
 from __future__ import annotations

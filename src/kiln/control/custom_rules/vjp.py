@@ -2,7 +2,7 @@
 
 Differentiated, the forward rule runs in place of the function, and `custom_lin` represents its
 tangents: an equation that can only be transposed, which runs the backward rule.
-`custom_function.py` binds, maps and records the function.
+`function.py` binds, maps and records the function.
 """
 
 from __future__ import annotations
