@@ -16,10 +16,9 @@ import numpy as np
 
 from kiln.base import dtypes
 from kiln.base.errors import MissingRule, three_lines
-from kiln.base.lazy import scipy_special
+from kiln.base.lazy import bessel_series, scipy_special
 from kiln.base.source import current_source
 from kiln.core.trace import aval_of
-from kiln.ops.elements.bessel_series import BESSEL, DIFFERENCE
 from kiln.ops.elements.conversion import convert_element_type
 from kiln.ops.elements.elementwise import (
     abs,
@@ -140,7 +139,7 @@ class ScaledBessel(Elementwise):
         outer = select(above[2], size, full_like(wide, 8.0))
         inner = mul(sub(size, chosen(0.5, 2.0, 5.5, 8.0)), chosen(2.0, 1.0, 0.4, 0.0))
         far = sub(div(constant(16.0, wide), outer), constant(1.0, wide))
-        pieces = [_needed(piece, precision) for piece in BESSEL[self.odd]]
+        pieces = [_needed(piece, precision) for piece in bessel_series.BESSEL[self.odd]]
         terms = list(itertools.zip_longest(*pieces, fillvalue=0.0))
         found = _clenshaw([chosen(*c) for c in terms], select(above[2], far, inner))
         found = mul(found, select(above[2], rsqrt(outer), full_like(wide, 1.0)))
@@ -192,7 +191,7 @@ def _difference_beyond(x: Any) -> tuple[Any, Any]:
     wide = abs(widened(x))
     is_far = ge(wide, constant(8.0, wide))
     outer = select(is_far, wide, full_like(wide, 8.0))
-    terms = _needed(DIFFERENCE, float(dtypes.finfo(aval_of(wide).dtype).eps))
+    terms = _needed(bessel_series.DIFFERENCE, float(dtypes.finfo(aval_of(wide).dtype).eps))
     by_inverse = sub(div(constant(16.0, wide), outer), constant(1.0, wide))
     found = _clenshaw([constant(c, wide) for c in terms], by_inverse)
     found = div(mul(found, rsqrt(outer)), outer)

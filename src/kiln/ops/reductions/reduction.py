@@ -1,8 +1,8 @@
 """Reductions over axes: extremes, logic, and the position of an extreme.
 
-`reduce_sum` is in `ops/shape.py`, next to broadcasting; `reduce_prod` is in `product.py`; reductions by
-any function are in `generic_reduction.py`, cumulative ones in `cumulative.py`. Reducing an empty
-axis gives the identity.
+`reduce_sum` is in `ops/shape.py`, next to broadcasting; `reduce_prod` is in `product.py`;
+reductions by any function are in `generic_reduction.py`, cumulative ones in `cumulative.py`.
+Reducing an empty axis gives the identity.
 """
 
 from __future__ import annotations
