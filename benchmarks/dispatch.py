@@ -19,7 +19,7 @@ import numpy
 import kiln
 from benchmarks.harness import Case, Library, Sampler, timed
 from kiln import _runtime
-from kiln.core.host_memory import HOST_MEMORY
+from kiln.core.arrays.host_memory import HOST_MEMORY
 
 MANY, LEAVES = 100, 21
 SOURCE = """

@@ -81,7 +81,7 @@ import gc, json, os, sys
 import numpy
 import kiln, kiln.numpy as jnp
 from benchmarks import programs
-from kiln.base.memory import give_back
+from kiln.base.process.memory import give_back
 from kiln.engines.xla import client
 
 def resident():

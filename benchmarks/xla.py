@@ -13,9 +13,9 @@ from typing import Any
 import kiln
 import kiln.numpy
 from benchmarks.harness import Case, Library, Sampler, repeated
-from kiln.base.config import override
-from kiln.core.array import buffer_for
-from kiln.core.engine import engine
+from kiln.base.options.config import override
+from kiln.core.arrays.array import buffer_for
+from kiln.core.engines.engine import engine
 from kiln.engines.xla.client import client
 
 COUNTS = (1, 10, 100)

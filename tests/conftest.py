@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kiln.base.config import override
+from kiln.base.options.config import override
 
 # A shell lets what it starts in the background ignore interrupts, and so would the processes that
 # tests start.

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from kiln.base.collection import Permanent as _Permanent
+from kiln.base.process.garbage_collection import Permanent as _Permanent
 
 with _Permanent():
     from kiln import core as core
@@ -25,10 +25,10 @@ with _Permanent():
     from kiln.api.arrays import process_index as process_index
     from kiln.api.jit import disable_jit as disable_jit
     from kiln.api.jit import jit as jit
-    from kiln.base.config import config as config
     from kiln.base.lazy import on_first_use as _on_first_use
+    from kiln.base.options.config import config as config
     from kiln.control.custom_rules.jvp import custom_jvp as custom_jvp
-    from kiln.core.array import Array as Array
+    from kiln.core.arrays.array import Array as Array
     from kiln.execution.fallbacks import explain_fallbacks as explain_fallbacks
     from kiln.execution.fallbacks import fallback_counts as fallback_counts
     from kiln.jit.cache import clear_caches as clear_caches
@@ -161,9 +161,9 @@ if _TYPE_CHECKING:
     from kiln.control.references.refs import free_ref as free_ref
     from kiln.control.references.refs import freeze as freeze
     from kiln.control.references.refs import new_ref as new_ref
+    from kiln.core.arrays.shards import Shard as Shard
     from kiln.core.compile_time import ensure_compile_time_eval as ensure_compile_time_eval
     from kiln.core.ref import Ref as Ref
-    from kiln.core.shards import Shard as Shard
     from kiln.core.slices import ds as ds
     from kiln.dtypes import float0 as float0
     from kiln.execution.cache_report import cache_info as cache_info
@@ -247,7 +247,7 @@ __getattr__, __dir__ = _on_first_use(
     "kiln.control.references.refs: empty_ref free_ref freeze new_ref",
     "kiln.core.compile_time: ensure_compile_time_eval",
     "kiln.core.ref: Ref",
-    "kiln.core.shards: Shard",
+    "kiln.core.arrays.shards: Shard",
     "kiln.core.slices: ds",
     "kiln.dtypes: float0",
     "kiln.sharding: NamedSharding P make_mesh",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 import numpy as np
 
 if TYPE_CHECKING:
-    from kiln.core.engine import Memory
+    from kiln.core.engines.engine import Memory
     from kiln.ir.types import ShapedArray
 
 C = TypeVar("C", bound=type)

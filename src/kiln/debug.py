@@ -10,7 +10,7 @@ from kiln.base.lazy import on_first_use as _on_first_use
 from kiln.control.effects.callback import debug_callback as callback
 from kiln.control.effects.printing import debug_log as log
 from kiln.control.effects.printing import debug_print as print
-from kiln.ir.sharding_pictures import (
+from kiln.ir.shardings.pictures import (
     sharding_svg,
     sharding_text,
     visualize_array_sharding,

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import cast
 
 from kiln.api.clusters import Place, found_place, host_and_port, host_to_bind, is_loopback
-from kiln.base.config import options
 from kiln.base.errors import PeerError, UnavailableOptionError, one_line, three_lines
-from kiln.base.forks import in_child
-from kiln.base.processes import is_told
+from kiln.base.options.config import options
+from kiln.base.process.forks import in_child
+from kiln.base.process.identity import is_told
 from kiln.base.source import current_source
-from kiln.core.engine import DEFAULT_ENGINE, SharedEngine, engine
-from kiln.core.joining import JoinRequest
-from kiln.core.peers import meet, peers
+from kiln.core.engines.engine import DEFAULT_ENGINE, SharedEngine, engine
+from kiln.core.processes.joining import JoinRequest
+from kiln.core.processes.peers import meet, peers
 
 __all__ = ["initialize", "is_initialized", "shutdown"]
 

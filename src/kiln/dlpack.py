@@ -3,7 +3,7 @@
 from typing import Any
 
 from kiln.base.dtypes import canonicalize_dtype
-from kiln.core.dlpack import spelled
+from kiln.core.arrays.dlpack import spelled
 from kiln.numpy import from_dlpack
 
 __all__ = ["from_dlpack", "is_supported_dtype"]

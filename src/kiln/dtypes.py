@@ -2,14 +2,6 @@
 
 from ml_dtypes import bfloat16
 
-from kiln.base.dtype_questions import (
-    canonicalize_dtype,
-    finfo,
-    iinfo,
-    issubdtype,
-    itemsize_bits,
-    scalar_type_of,
-)
 from kiln.base.dtypes import (
     extended,
     float0,
@@ -17,6 +9,14 @@ from kiln.base.dtypes import (
     promote_types,
     result_type,
     scalar_dtype,
+)
+from kiln.base.dtypes.questions import (
+    canonicalize_dtype,
+    finfo,
+    iinfo,
+    issubdtype,
+    itemsize_bits,
+    scalar_type_of,
 )
 from kiln.base.errors import TypePromotionError
 

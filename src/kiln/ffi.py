@@ -20,7 +20,7 @@ from kiln.control.effects.foreign_call import ForeignCall, ffi_call_p
 from kiln.core import foreign
 from kiln.core.foreign import Registration, attributes_of, target
 from kiln.core.trace import aval_of, is_typed
-from kiln.ir.formats import Layout
+from kiln.ir.shardings.formats import Layout
 from kiln.ir.types import ShapedArray
 from kiln.numpy.creation import asarray
 

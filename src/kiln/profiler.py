@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from kiln.base.errors import three_lines
-from kiln.base.files import folder_for, replacing
-from kiln.base.forks import new_lock
+from kiln.base.files.writing import folder_for, replacing
+from kiln.base.process.forks import new_lock
 from kiln.base.source import current_source
 
 __all__ = [

@@ -21,9 +21,9 @@ from kiln.api.sharding.meshes import (
 )
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.ir.abstract_mesh import AbstractDevice, AbstractMesh, AxisType
-from kiln.ir.mesh import Mesh, PartitionSpec
-from kiln.ir.sharding import NamedSharding, Sharding, SingleDeviceSharding
+from kiln.ir.shardings.abstract_mesh import AbstractDevice, AbstractMesh, AxisType
+from kiln.ir.shardings.mesh import Mesh, PartitionSpec
+from kiln.ir.shardings.sharding import NamedSharding, Sharding, SingleDeviceSharding
 
 P = PartitionSpec
 

@@ -33,7 +33,7 @@ from kiln.base.tree import (
     treedef_is_leaf,
     treedef_tuple,
 )
-from kiln.base.tree_registry import (
+from kiln.base.tree.registry import (
     KeyEntry,
     default_registry,
     flatten_one_level,

@@ -16,7 +16,7 @@ import kiln.execution.eager
 import kiln.ops
 import tests.cases
 from kiln.base import dtypes
-from kiln.core.array import ConcreteArray, from_host, host_value
+from kiln.core.arrays.array import ConcreteArray, from_host, host_value
 from kiln.core.primitive import Primitive
 from kiln.core.trace import Tracer
 from tests.cases.case import Case

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.ops.random import random_bits as ops
 from kiln.ops.random.threefry import threefry2x32, threefry2x32_p
 from tests.cases.case import Case, Operand

@@ -11,8 +11,8 @@ import kiln
 import kiln.numpy as jnp
 from kiln import lax
 from kiln.control.sharded_regions.shard_map import shard_map_p
-from kiln.ir.mesh import Mesh
-from kiln.ir.mesh import PartitionSpec as P
+from kiln.ir.shardings.mesh import Mesh
+from kiln.ir.shardings.mesh import PartitionSpec as P
 from tests.cases.case import Case, Operand
 
 MESH = Mesh(np.array(kiln.devices()[:4]).reshape(2, 2), ("x", "y"))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import kiln
-from kiln.ir.mesh import Mesh, PartitionSpec
-from kiln.ir.sharding import NamedSharding
+from kiln.ir.shardings.mesh import Mesh, PartitionSpec
+from kiln.ir.shardings.sharding import NamedSharding
 from kiln.ops import sharding as ops
 from kiln.ops.sharding import mesh_cast_p, reshard_p
 from tests.cases.case import Case, Operand

@@ -14,7 +14,7 @@ import kiln
 import kiln.numpy as jnp
 from kiln import lax
 from kiln import linen as nn
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.sharding import PartitionSpec as P
 from tests.contract.marks import contract
 

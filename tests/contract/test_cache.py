@@ -19,7 +19,7 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.base.config import override
+from kiln.base.options.config import override
 from tests.contract.marks import contract
 
 G: Any = 1.0

@@ -55,10 +55,10 @@ class OnXla:
     def __init__(self, fun):
         self.fun = kiln.jit(fun)
     def __call__(self, *args):
-        with kiln.base.config.override(engine="xla"):
+        with kiln.base.options.config.override(engine="xla"):
             return self.fun(*args)
     def compile(self, *args):
-        with kiln.base.config.override(engine="xla"):
+        with kiln.base.options.config.override(engine="xla"):
             return self.fun.lower(*args).compile()
 f = OnXla(lambda x: jnp.sin(x) + 1)
 loop = OnXla(lambda x, n: kiln.lax.fori_loop(0, n, lambda i, c: jnp.sin(c @ c), x))
@@ -74,7 +74,7 @@ def child():
         np.testing.assert_allclose(jnp.cos(x), np.cos(np.ones((300, 300))), 1e-6)
     assert float(np.asarray(kept)[0, 0]) > 1.8
     for name in ("reference", "native"):
-        with kiln.base.config.override(engine=name):
+        with kiln.base.options.config.override(engine=name):
             assert float(kiln.jit(lambda x: x * 3)(2.0)) == 6.0
             assert float(kiln.grad(lambda x: x**3)(2.0)) == 12.0
     # What does.

@@ -14,14 +14,15 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import linen
-from kiln.base.config import options
+from kiln.base.options.config import options
 from kiln.base.source import current_scopes
 from kiln.control.sharded_regions.shard_map import members_of
-from kiln.core import compile_time, trace, watching
+from kiln.core import compile_time, trace
+from kiln.core.arrays import watching
 from kiln.core.trace import state
 from kiln.execution import fallbacks
 from kiln.extend import source_info_util
-from kiln.ir import assumptions
+from kiln.ir.sizes import assumptions
 from kiln.jit.signatures import explain
 from kiln.linen.context import context
 from tests.contract.marks import contract

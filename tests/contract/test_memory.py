@@ -14,7 +14,7 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.execution import compilation
 from kiln.execution.compilation import on_compile
 from kiln.execution.eager import ENTRY_BYTES, EVAL
@@ -223,7 +223,7 @@ def test_eager_operations_are_bounded() -> None:
 GIVES_BACK = """
 import gc, os, sys
 import numpy as np, kiln, kiln.numpy as jnp
-from kiln.base.memory import give_back
+from kiln.base.process.memory import give_back
 
 def resident_mb():
     with open("/proc/self/statm") as file:

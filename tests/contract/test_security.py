@@ -20,7 +20,7 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import checkpoints, serialization
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.engines.native.llvm import perf_map
 from kiln.errors import CheckpointError, CorruptCheckpointError
 from kiln.execution import disk_cache, own_folder

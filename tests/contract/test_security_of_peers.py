@@ -21,8 +21,8 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import export
-from kiln.base.checksums import SIZE, with_checksum
-from kiln.core import handshake, lifelines, lines
+from kiln.base.files.checksums import SIZE, with_checksum
+from kiln.core.processes import handshake, lifelines, lines
 from kiln.engines.xla import untrusted
 from kiln.engines.xla.relay import Relay
 from kiln.experimental.serialize_executable import deserialize_and_load, serialize

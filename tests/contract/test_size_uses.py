@@ -29,8 +29,8 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import lax
-from kiln.base.config import override
 from kiln.base.errors import InconclusiveSizeError
+from kiln.base.options.config import override
 from tests.contract.marks import contract
 
 SIZES = (3, 0, 1, 2, 4, 5, 12, 70)

@@ -8,8 +8,8 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import ShapeDtypeStruct, stages, tree
-from kiln.base.config import override
-from kiln.ir.sharding import SingleDeviceSharding
+from kiln.base.options.config import override
+from kiln.ir.shardings.sharding import SingleDeviceSharding
 from kiln.ir.types import ShapedArray
 from tests.contract.marks import contract
 

@@ -18,7 +18,7 @@ import kiln
 import kiln.linen
 import kiln.numpy as jnp
 import kiln.scipy.linalg as linalg
-from kiln.base.config import override
+from kiln.base.options.config import override
 
 
 def test_lines_of_an_empty_array_are_taken() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import kiln
-from kiln.base.config import override
+from kiln.base.options.config import override
 from tests.derivatives.checks import EXACT, KINDS, Motion, difference
 from tests.derivatives.row import Row
 from tests.derivatives.table import PARTS, part

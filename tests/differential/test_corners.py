@@ -16,7 +16,7 @@ import kiln.lax
 import kiln.nn
 import kiln.numpy
 import kiln.random
-from kiln.base.config import override
+from kiln.base.options.config import override
 from tests.differential.expressions import case, lines, names
 from tests.differential.oracle import Case, Topic
 

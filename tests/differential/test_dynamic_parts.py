@@ -9,7 +9,7 @@ import pytest
 
 import kiln
 import kiln.numpy
-from kiln.base.config import override
+from kiln.base.options.config import override
 from tests.differential.oracle import Case, Topic
 
 READ = """x[ds(1, 3)]; x[ds(8, 5)]; x[ds(-2, 2)]; x[ds(i, 2)]; x[ds(i + 5, 3)]; x[ds(i - 6, 3)]

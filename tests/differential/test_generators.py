@@ -16,7 +16,7 @@ import kiln
 import kiln.lax
 import kiln.numpy
 import kiln.random
-from kiln.base.config import override
+from kiln.base.options.config import override
 from tests.differential.oracle import Case, Topic
 
 NAMES = ("threefry4x32", "philox2x32", "philox4x32", "rbg", "unsafe_rbg")

@@ -12,7 +12,7 @@ import pytest
 
 import kiln
 import kiln.numpy
-from kiln.base.config import override
+from kiln.base.options.config import override
 from tests.differential.oracle import Case, Topic
 from tests.unit.numpy import test_indexing as reading
 from tests.unit.numpy import test_updates as writing

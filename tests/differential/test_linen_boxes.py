@@ -10,7 +10,7 @@ import pytest
 
 import kiln
 import kiln.linen
-from kiln.base.config import override
+from kiln.base.options.config import override
 from tests.differential.oracle import Case, Topic
 
 X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from kiln.base.config import override
+from kiln.base.options.config import override
 from tests.differential.linen_runs import Build, Run, Runs, cases, check
 from tests.differential.operands import smooth
 from tests.differential.oracle import Topic

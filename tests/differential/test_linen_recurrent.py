@@ -13,7 +13,7 @@ import kiln
 import kiln.linen
 import kiln.nn
 import kiln.random
-from kiln.base.config import override
+from kiln.base.options.config import override
 from tests.differential.modules import compiled, trained, values
 from tests.differential.operands import smooth
 from tests.differential.oracle import Case, Topic

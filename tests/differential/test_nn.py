@@ -12,7 +12,7 @@ import kiln
 import kiln.nn
 import kiln.numpy
 import kiln.random
-from kiln.base.config import override
+from kiln.base.options.config import override
 from tests.differential.operands import smooth
 from tests.differential.oracle import Case, Topic
 

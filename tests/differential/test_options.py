@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kiln.base.config import Options
-from kiln.base.jax_options import FOREIGN
-from kiln.base.option_names import ALIASES, CHOICES
+from kiln.base.options.config import Options
+from kiln.base.options.jax_options import FOREIGN
+from kiln.base.options.names import ALIASES, CHOICES
 from tests.differential.options import DATA
 
 JAX: dict[str, dict[str, Any]] = json.loads(DATA.read_text(encoding="utf-8"))

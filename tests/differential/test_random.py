@@ -14,7 +14,7 @@ import pytest
 import kiln
 import kiln.numpy
 import kiln.random
-from kiln.base.config import override
+from kiln.base.options.config import override
 from tests.differential.oracle import Case, Topic
 
 A = np.array([0.5, 1.0, 2.0], np.float32)

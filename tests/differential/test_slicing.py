@@ -10,7 +10,7 @@ import pytest
 
 import kiln
 import kiln.numpy
-from kiln.base.config import override
+from kiln.base.options.config import override
 from tests.differential.oracle import Case, Topic
 from tests.unit.ops import test_indexing as windows
 from tests.unit.ops import test_slicing as slicing

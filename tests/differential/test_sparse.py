@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import kiln
-from kiln.base.config import override
+from kiln.base.options.config import override
 from tests.differential.expressions import lines, names
 from tests.differential.operands import smooth
 from tests.differential.oracle import Case, Topic

@@ -11,7 +11,7 @@ import kiln.lax.linalg
 import kiln.nn
 import kiln.numpy
 import kiln.random
-from kiln.base.config import override
+from kiln.base.options.config import override
 from tests.differential.dtype_expressions import FFT, LAX, LINALG, NN, NUMPY, OF_INTEGERS, lines_for
 from tests.differential.expressions import case
 from tests.differential.oracle import Case, Topic

@@ -15,9 +15,9 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.base.config import override
-from kiln.core import engine
-from kiln.ir.sizes import names
+from kiln.base.options.config import override
+from kiln.core.engines import engine
+from kiln.ir.sizes.size import names
 from tests.golden.programs import PROGRAMS, Program
 
 HERE = Path(__file__).parent

@@ -58,7 +58,7 @@ BREAKS = [
     ),
     Break(
         "10.1",
-        "base/config.py",
+        "base/options/config.py",
         "default_matmul_precision: str | None = _option(None, in_key=True)",
         "default_matmul_precision: str | None = _option(None)",
     ),
@@ -88,7 +88,7 @@ BREAKS = [
     ),
     Break(
         "8.2",
-        "base/kinds.py",
+        "base/dtypes/kinds.py",
         '"bfloat16": "bf16"',
         '"bfloat16": "bfloat16"',
     ),
@@ -124,7 +124,7 @@ BREAKS = [
     ),
     Break(
         "8.5",
-        "ir/printer.py",
+        "ir/printing/printer.py",
         "return literal(atom.val)",
         'return f"{literal(atom.val)}:{atom.aval.str_short()}"',
     ),
@@ -154,7 +154,7 @@ BREAKS = [
     ),
     Break(
         "2.2",
-        "base/tree_nodes.py",
+        "base/tree/nodes.py",
         "return collections.defaultdict(factory, zip(keys, children, strict=True))",
         "return dict(zip(keys, children, strict=True))",
     ),
@@ -184,7 +184,7 @@ BREAKS = [
     ),
     Break(
         "8.1",
-        "ir/printer.py",
+        "ir/printing/printer.py",
         'text = chr(ord("a") + index % 26) + text',
         'text = text + chr(ord("a") + index % 26)',
     ),
@@ -196,7 +196,7 @@ BREAKS = [
     ),
     Break(
         "9.7",
-        "core/array_text.py",
+        "core/arrays/text.py",
         'return ", weak_type=True" if aval.weak_type else ""',
         'return ""',
     ),
@@ -214,7 +214,7 @@ BREAKS = [
     ),
     Break(
         "9.1",
-        "base/config.py",
+        "base/options/config.py",
         "enable_x64: bool = _option(False, in_key=True)",
         "enable_x64: bool = _option(True, in_key=True)",
     ),
@@ -238,7 +238,7 @@ BREAKS = [
     ),
     Break(
         "11.10",
-        "base/config.py",
+        "base/options/config.py",
         "return AttributeError(\n        three_lines(",
         "return KeyError(\n        three_lines(",
     ),
@@ -274,7 +274,7 @@ BREAKS = [
     ),
     Break(
         "4.4",
-        "ir/aliasing.py",
+        "ir/analysis/aliasing.py",
         "                    free.remove(j)\n",
         "",
     ),
@@ -418,13 +418,13 @@ BREAKS = [
     ),
     Break(
         "17.4",
-        "core/peers.py",
+        "core/processes/peers.py",
         'self.tell(f"{_named([rank])} ended")',
         "self._gone.add(rank)",
     ),
     Break(
         "17.5",
-        "core/peers.py",
+        "core/processes/peers.py",
         "if len(set(found.values())) > 1:",
         "if not found:",
     ),
@@ -581,7 +581,7 @@ UNSEEN = [
         "core/primitive.py",
         "        self.revision = revise()\n",
         "        self.revision = 1\n",
-        ("tests/contract/test_content.py", "tests/unit/base/test_revisions.py"),
+        ("tests/contract/test_content.py", "tests/unit/base/caches/test_revisions.py"),
     ),
     Break(
         "lowerings-in-programs",
@@ -620,7 +620,7 @@ UNSEEN = [
     ),
     Break(
         "sizes-compared",
-        "ir/sizes.py",
+        "ir/sizes/size.py",
         "    if by_user and not _cannot_be_zero(difference):\n",
         "    if False and not _cannot_be_zero(difference):\n",
         ("tests/contract/test_dynamic_sizes.py",),
@@ -641,10 +641,10 @@ UNSEEN = [
     ),
     Break(
         "checksums-of-programs",
-        "base/checksums.py",
+        "base/files/checksums.py",
         "if _digest(data) != found:",
         "if len(found) != _DIGEST:",
-        ("tests/properties/test_damaged_programs.py", "tests/unit/base/test_checksums.py"),
+        ("tests/properties/test_damaged_programs.py", "tests/unit/base/files/test_checksums.py"),
     ),
     Break(
         "checksums-cut-off",
@@ -662,21 +662,21 @@ UNSEEN = [
     ),
     Break(
         "words-said-again",
-        "core/handshake.py",
+        "core/processes/handshake.py",
         "said = json.dumps([kind, asked, answered, rank, count]).encode()",
         "said = json.dumps([kind, rank, count]).encode()",
-        ("tests/unit/core/test_handshake.py", "tests/unit/core/test_strangers.py"),
+        ("tests/unit/core/processes/test_handshake.py", "tests/unit/core/test_strangers.py"),
     ),
     Break(
         "silent-strangers-kept",
-        "core/lifelines.py",
+        "core/processes/lifelines.py",
         "if now - s.since > LONGEST_S",
         "if now < s.since",
         ("tests/unit/core/test_strangers.py",),
     ),
     Break(
         "silent-processes-awaited",
-        "core/peers.py",
+        "core/processes/peers.py",
         "            if time.monotonic() > end:\n                missing = (\n",
         "            if time.monotonic() < 0:\n                missing = (\n",
         ("tests/unit/core/test_strangers.py",),
@@ -761,7 +761,7 @@ UNSEEN = [
     ),
     Break(
         "narrowed-in-silence",
-        "base/dtypes.py",
+        "base/dtypes/__init__.py",
         "any(wanted is python for python in (bool, int, float, complex))",
         "wanted in (bool, int, float, complex)",
         ("tests/contract/test_narrowed_dtypes.py",),
@@ -831,24 +831,24 @@ UNSEEN = [
     ),
     Break(
         "sizes-beside-floats",
-        "ir/size_numbers.py",
+        "ir/sizes/numbers.py",
         "return found if found == value else None",
         "return found if found is value else None",
         ("tests/contract/test_size_uses.py",),
     ),
     Break(
         "sizes-divided-by",
-        "ir/sizes.py",
+        "ir/sizes/size.py",
         "        if not _note_difference(b) and is_collecting():\n",
         "        if _note_difference(b) and is_collecting():\n",
         ("tests/contract/test_size_uses.py",),
     ),
     Break(
         "sizes-with-one-form",
-        "ir/sizes.py",
+        "ir/sizes/size.py",
         "return Size(tuple(kept)) if moved is None else moved",
         "return Size(tuple(kept))",
-        ("tests/unit/ir/test_sizes.py",),
+        ("tests/unit/ir/sizes/test_size.py",),
     ),
     Break(
         "quotients-squared",
@@ -1013,10 +1013,10 @@ UNSEEN = [
     ),
     Break(
         "files-unlocked-before-they-have-their-name",
-        "base/files.py",
+        "base/files/writing.py",
         "open(os.dup(opened), ",
         "open(opened, ",
-        ("tests/unit/base/test_files.py",),
+        ("tests/unit/base/files/test_writing.py",),
     ),
     Break(
         "interceptors-of-where-they-were-made",
@@ -1041,14 +1041,14 @@ UNSEEN = [
     ),
     Break(
         "guards-of-remembered-calls",
-        "base/config.py",
+        "base/options/config.py",
         "plain = self.default_device is None and not guards and not guarded",
         "plain = self.default_device is None and not guarded",
-        ("tests/unit/core/test_transfers.py",),
+        ("tests/unit/core/arrays/test_transfers.py",),
     ),
     Break(
         "declarations-of-arrays-unread",
-        "core/transfers.py",
+        "core/arrays/transfers.py",
         'names = tuple([n for n in declared if n != "return"]) or None',
         "names = None",
         ("tests/differential/test_transfers.py",),
@@ -1062,17 +1062,17 @@ UNSEEN = [
     ),
     Break(
         "explicit-transfers-by-the-way",
-        "core/transfers.py",
+        "core/arrays/transfers.py",
         '(is_explicit and not level.endswith("_explicit"))',
         "is_explicit",
-        ("tests/unit/core/test_transfers.py",),
+        ("tests/unit/core/arrays/test_transfers.py",),
     ),
     Break(
         "one-transfer-logged-at-each-step",
-        "core/transfers.py",
+        "core/arrays/transfers.py",
         "        frame.f_trace_lines = False\n",
         "        pass\n",
-        ("tests/unit/core/test_transfers.py",),
+        ("tests/unit/core/arrays/test_transfers.py",),
     ),
     Break(
         "raw-keys-pass",

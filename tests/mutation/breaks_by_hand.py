@@ -100,7 +100,7 @@ BY_HAND = [
     ),
     Break(
         "clock-that-stood-still",
-        "core/peers.py",
+        "core/processes/peers.py",
         "self._heard = dict.fromkeys(self._heard, now)",
         "pass",
         (f"{_UNIT}/core/test_peers.py::test_after_standing_still_a_process_waits_again",),

@@ -12,7 +12,7 @@ import kiln
 from benchmarks import harness
 from benchmarks.suite.collection import ROWS
 from benchmarks.suite.row import KINDS
-from kiln.base.config import override
+from kiln.base.options.config import override
 from tests.programs.models import MODELS
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

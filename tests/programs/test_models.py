@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import kiln
-from kiln.base.config import override
+from kiln.base.options.config import override
 from tests.differential.oracle import Case, Topic
 from tests.programs.models import MODELS
 from tests.programs.registry import Model

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import kiln
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.execution.compilation import on_compile
 from tests.programs.sized import PROGRAMS, Sized
 
@@ -43,7 +43,7 @@ def check(
                 np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-5, err_msg=f"n = {n}")
     # A table without rows may need a program of its own: whatever takes a row of it.
     assert len(traces) <= 1 + ((0, 3) in traces), traces
-    assert traces[0][0] == kiln.ir.sizes.symbol("n")
+    assert traces[0][0] == kiln.ir.sizes.size.symbol("n")
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

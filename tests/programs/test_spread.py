@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import kiln
-from kiln.base.config import override
+from kiln.base.options.config import override
 from tests.programs import models, sized, spread
 from tests.programs.spread import Spread
 

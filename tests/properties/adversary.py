@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import kiln
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.content.fingerprint import content_of
 
 VALUES = (

@@ -10,7 +10,7 @@ import numpy as np
 
 import kiln
 import kiln.numpy as jnp
-from kiln.base.config import override
+from kiln.base.options.config import override
 
 
 def agree(found: Any, expected: Any, tolerance: float = 2e-4) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.base.config import override
+from kiln.base.options.config import override
 from tests.properties.agreement import agree, by_meaning, stacked
 from tests.properties.exploring import explored
 from tests.properties.programs import ANY, SMOOTH, Program, programs

@@ -13,8 +13,8 @@ import kiln
 import kiln.numpy as jnp
 from benchmarks.long_programs import on_a_long_stack
 from kiln import lax
-from kiln.base.config import override
-from kiln.core.engine import Program
+from kiln.base.options.config import override
+from kiln.core.engines.engine import Program
 from kiln.engines.native.compiler import NativeCompiler
 
 MOST = 1.3

@@ -12,13 +12,13 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import export, random
-from kiln.base.checksums import MARK
-from kiln.base.config import override
 from kiln.base.errors import JaxRuntimeError
+from kiln.base.files.checksums import MARK
+from kiln.base.options.config import override
 from kiln.engines.xla import untrusted
 from kiln.experimental.serialize_executable import deserialize_and_load, serialize
-from kiln.ir.size_values import substitute
-from kiln.ir.sizes import is_constant, names
+from kiln.ir.sizes.size import is_constant, names
+from kiln.ir.sizes.values import substitute
 from tests.properties.damage import damaged
 from tests.unit.export.write_data import DATA
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import kiln
-from kiln.base.config import override
+from kiln.base.options.config import override
 from tests.properties.agreement import agree, by_meaning
 from tests.properties.exploring import explored
 from tests.properties.programs import ANY, SMOOTH, Program, programs

@@ -21,7 +21,7 @@ import kiln.experimental
 import kiln.export
 import kiln.numpy as jnp
 from kiln import lax, linen
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.execution import compilation
 
 X = np.linspace(-1.0, 1.0, 12, dtype=np.float32).reshape(3, 4)

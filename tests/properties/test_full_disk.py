@@ -22,7 +22,7 @@ import pytest
 
 import kiln.numpy as jnp
 from kiln import checkpoints, profiler, serialization
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.execution import dumping
 from kiln.execution.disk_cache import Entry, folder
 from tests.contract.marks import contract

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import kiln
 import kiln.numpy as jnp
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.errors import JaxRuntimeError
 from tests.properties.exploring import explored
 

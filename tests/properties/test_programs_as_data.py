@@ -10,7 +10,7 @@ import pytest
 
 import kiln
 from kiln.core.staging import eval_jaxpr
-from kiln.ir.checker import check
+from kiln.ir.analysis.checker import check
 from kiln.ir.rewrite import canonical, eliminate_dead_code
 from tests.properties.agreement import agree, by_meaning, stacked
 from tests.properties.exploring import explored

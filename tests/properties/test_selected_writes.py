@@ -12,7 +12,7 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import lax
-from kiln.base.config import override
+from kiln.base.options.config import override
 
 STEPS = 5
 MODES = (None, "drop", "clip", "promise_in_bounds")

@@ -16,8 +16,8 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.base.config import override
 from kiln.base.errors import InconclusiveSizeError
+from kiln.base.options.config import override
 
 SIZES = range(71)
 

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import kiln
-from kiln.base.config import override
 from kiln.base.errors import InconclusiveSizeError
+from kiln.base.options.config import override
 from tests.properties.agreement import by_meaning
 from tests.properties.sized_programs import drawn, operands
 

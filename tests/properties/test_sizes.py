@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 import kiln
-from kiln.base.config import override
 from kiln.base.errors import InconclusiveSizeError
-from kiln.ir.sizes import Size
+from kiln.base.options.config import override
+from kiln.ir.sizes.size import Size
 from tests.properties.agreement import agree, by_meaning
 from tests.properties.exploring import explored
 from tests.properties.programs import ANY, SMOOTH, Program, programs

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import kiln
 import kiln.numpy as jnp
 from kiln import lax
-from kiln.base.config import override
+from kiln.base.options.config import override
 from tests.properties.agreement import agree, by_meaning
 from tests.properties.exploring import explored
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kiln.base.config import override
+from kiln.base.options.config import override
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ os.environ.setdefault("KILN_NUM_CPU_DEVICES", "8")
 import collections
 import sys
 
-from kiln.core.engine import Program, engine
+from kiln.core.engines.engine import Program, engine
 from kiln.core.staging import stage_pure
 from kiln.core.trace import aval_of
 from tests.cases.case import Case

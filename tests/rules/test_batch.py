@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from kiln.core.array import from_host, host_value
+from kiln.core.arrays.array import from_host, host_value
 from kiln.core.staging import stage_pure
 from kiln.core.trace import aval_of
-from kiln.ir.size_values import substitute
-from kiln.ir.sizes import symbol
+from kiln.ir.sizes.size import symbol
+from kiln.ir.sizes.values import substitute
 from kiln.ops.shape import mapped_at
 from kiln.transforms.batching import MappedAxis, batch
 from tests.cases.case import Case

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kiln.base.config import override
-from kiln.core.engine import Program
+from kiln.base.options.config import override
+from kiln.core.engines.engine import Program
 from kiln.core.staging import stage_pure
 from kiln.core.trace import aval_of
 from kiln.engines.native.compiler import NativeCompiler

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kiln.base.config import override
-from kiln.core.array import from_host
+from kiln.base.options.config import override
+from kiln.core.arrays.array import from_host
 from kiln.core.staging import stage_pure
 from kiln.core.trace import aval_of
 from kiln.execution.compilation import compile_jaxpr

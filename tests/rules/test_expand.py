@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kiln.core.array import from_host
+from kiln.core.arrays.array import from_host
 from kiln.core.trace import Trace, in_force, state
 from tests.cases.case import Case
 from tests.cases.collection import CASES, applied, assert_close, drawn, each

@@ -16,10 +16,10 @@ import pytest
 
 import kiln
 from kiln.base import dtypes
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.control.loops.while_loop import while_p
 from kiln.control.sharded_regions.shard_map import shard_map_p
-from kiln.core.array import from_host
+from kiln.core.arrays.array import from_host
 from kiln.core.meaning import meaning, observed
 from kiln.core.staging import stage_pure
 from kiln.core.trace import aval_of

@@ -9,8 +9,8 @@ import numpy as np
 from kiln.core.staging import stage_pure
 from kiln.core.trace import aval_of
 from kiln.ir.jaxpr import Jaxpr
-from kiln.ir.size_values import substitute
-from kiln.ir.sizes import symbol
+from kiln.ir.sizes.size import symbol
+from kiln.ir.sizes.values import substitute
 from kiln.ir.types import ShapedArray
 from tests.cases.case import Case
 from tests.cases.collection import CASES, applied, drawn, each

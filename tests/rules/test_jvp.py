@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from kiln.base.config import override
-from kiln.core.array import from_host
+from kiln.base.options.config import override
+from kiln.core.arrays.array import from_host
 from kiln.ops.shape import filled
 from kiln.transforms.jvp import jvp
 from tests.cases.case import Case

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kiln.core.array import from_host
-from kiln.core.engine import make_plan
+from kiln.core.arrays.array import from_host
+from kiln.core.engines.engine import make_plan
 from kiln.core.meaning import meaning
 from kiln.core.staging import stage_pure
 from kiln.core.trace import aval_of

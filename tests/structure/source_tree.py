@@ -41,12 +41,12 @@ class Module:
 
     @cached_property
     def relative(self) -> str:
-        """The path below the package, `core/array.py`."""
+        """The path below the package, `core/arrays/array.py`."""
         return self.path.relative_to(self.root).as_posix()
 
     @cached_property
     def name(self) -> str:
-        """The dotted name, `kiln.core.array`; a package has the name of its folder."""
+        """The dotted name, `kiln.core.arrays.array`; a package has the name of its folder."""
         parts = self.path.relative_to(self.root).with_suffix("").parts
         if parts[-1] == "__init__":
             parts = parts[:-1]

@@ -1,4 +1,4 @@
-"""Only `core/array.py` knows how a concrete array keeps its data.
+"""Only `core/arrays/array.py` knows how a concrete array keeps its data.
 
 The private names are read from the fields of `ArrayData` in the stub of the extension, so the test
 follows the code.
@@ -13,7 +13,7 @@ import pytest
 
 from tests.structure.source_tree import KILN, Module, modules, write_tree
 
-HOME, STUB, CLASS = "core/array.py", "_runtime.pyi", "ArrayData"
+HOME, STUB, CLASS = "core/arrays/array.py", "_runtime.pyi", "ArrayData"
 BY_NAME = ("getattr", "setattr", "hasattr", "delattr", "attrgetter", "__setattr__")
 
 

@@ -256,7 +256,7 @@ def test_allowed_imports_pass(tmp_path: Path) -> None:
     root = write_tree(
         tmp_path,
         {
-            "base/tree.py": "",
+            "base/tree/__init__.py": "",
             "ir/types.py": "from typing import TYPE_CHECKING\nfrom kiln.base import tree\n"
             "if TYPE_CHECKING:\n    from kiln.core.primitive import Primitive\n",
             "core/primitive.py": "from kiln.ir.types import ShapedArray",
@@ -277,7 +277,9 @@ def test_allowed_imports_pass(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_layer_is_refused(tmp_path: Path) -> None:
-    root = write_tree(tmp_path, {"attic/a.py": "from kiln.base import tree", "base/tree.py": ""})
+    root = write_tree(
+        tmp_path, {"attic/a.py": "from kiln.base import tree", "base/tree/__init__.py": ""}
+    )
     with pytest.raises(LookupError, match="attic"):
         upward_imports(root, rules())
 
@@ -349,7 +351,7 @@ def test_an_import_against_the_rooms_is_found(
         "door.py": "from kiln.numpy.left.b import a\nimport kiln.numpy.right.b",
         "__init__.py": "from kiln.numpy import door",
     }
-    others = {"base/tree.py": "", "jit/call.py": "from kiln.numpy.low import a"}
+    others = {"base/tree/__init__.py": "", "jit/call.py": "from kiln.numpy.low import a"}
     placed = {f"numpy/{name}": content for name, content in good.items()} | others
     assert imports_against_the_rooms(write_tree(tmp_path / "good", placed), ROOMS) == []
     root = write_tree(tmp_path / "bad", {**placed, f"numpy/{file}": text})

@@ -43,7 +43,7 @@ def test_a_missing_mirror_is_found(tmp_path: Path) -> None:
     root = write_tree(
         tmp_path / "src",
         {
-            "core/array.py": long,
+            "core/arrays/array.py": long,
             "core/trace.py": long,
             "core/absent.py": short,
             "ir/types.py": commented,
@@ -54,8 +54,8 @@ def test_a_missing_mirror_is_found(tmp_path: Path) -> None:
     (tests / "core").mkdir(parents=True)
     (tests / "core" / "test_trace.py").touch()
     found = without_tests(root, tests, {})
-    assert found == ["core/array.py has no unit/core/test_array.py"]
-    assert without_tests(root, tests, {"core/array.py": "in test_trace"}) == []
-    assert without_tests(root, tests, {"core/array.py": "", "core/trace.py": ""}) == [
+    assert found == ["core/arrays/array.py has no unit/core/test_array.py"]
+    assert without_tests(root, tests, {"core/arrays/array.py": "in test_trace"}) == []
+    assert without_tests(root, tests, {"core/arrays/array.py": "", "core/trace.py": ""}) == [
         "core/trace.py needs no exception"
     ]

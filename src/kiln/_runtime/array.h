@@ -1,4 +1,4 @@
-// The data of a concrete array. Its methods are in core/array.py, in a subclass without fields.
+// The data of a concrete array. Its methods are in core/arrays/array.py, in a subclass without fields.
 #pragma once
 
 #include "object.h"
@@ -26,7 +26,7 @@ extern PyTypeObject array_data_type;
 extern PyTypeObject* array_class;
 extern PyTypeObject* placed_class;
 
-// Returns the ndarray of an array, and blocks until an engine has computed it: core/array.py.
+// Returns the ndarray of an array, and blocks until an engine has computed it: core/arrays/array.py.
 extern PyObject* host_value_function;
 
 // The operators of arrays, in operators.cc.

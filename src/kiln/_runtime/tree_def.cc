@@ -5,7 +5,7 @@
 namespace kiln {
 namespace {
 
-// The class of structures and functions of base/treedef.py, installed by `set_tree_class`.
+// The class of structures and functions of base/tree/treedef.py, installed by `set_tree_class`.
 PyTypeObject* tree_def_class = &tree_def_type;
 PyObject* explain_count = nullptr;   // raises: too few or too many leaves
 PyObject* explain_prefix = nullptr;  // raises: the tree does not begin like the structure

@@ -11,7 +11,7 @@ PyTypeObject* seen_leaves[kSeen];
 
 namespace {
 
-// Tables and functions of base/tree_nodes.py, installed by `set_tree_tables`.
+// Tables and functions of base/tree/nodes.py, installed by `set_tree_tables`.
 PyObject* kinds = nullptr;        // class -> NodeKind
 PyObject* leaf_types = nullptr;   // classes known to be leaves, which are immortal
 PyObject* kind_of_new = nullptr;  // class -> NodeKind or None, for classes in no table yet

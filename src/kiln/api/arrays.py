@@ -10,18 +10,18 @@ import numpy as np
 from kiln import _runtime
 from kiln.base import dtypes
 from kiln.base.errors import one_line, three_lines
-from kiln.base.processes import processes, told
+from kiln.base.process.identity import processes, told
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import broadcast_prefix, prefix_errors, tree_flatten, tree_map, tree_unflatten
-from kiln.core.array import ConcreteArray, from_host, host_value
-from kiln.core.array_placement import joined
 from kiln.core.array_type import Array
-from kiln.core.engine import default_engine
-from kiln.core.shards import require_part
+from kiln.core.arrays.array import ConcreteArray, from_host, host_value
+from kiln.core.arrays.placement import joined
+from kiln.core.arrays.shards import require_part
+from kiln.core.arrays.transfers import explicit
+from kiln.core.engines.engine import default_engine
 from kiln.core.trace import Tracer, aval_of, require_unmasked
-from kiln.core.transfers import explicit
 from kiln.execution.compilation import as_array
-from kiln.ir.sharding import (
+from kiln.ir.shardings.sharding import (
     Index,
     Sharding,
     require_fit,

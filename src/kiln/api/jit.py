@@ -11,11 +11,11 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 from kiln.api.arrays import devices
 from kiln.api.keywords import known_keywords
-from kiln.base.config import override
 from kiln.base.errors import three_lines
 from kiln.base.lazy import named_axes
+from kiln.base.options.config import override
 from kiln.base.source import api_boundary, current_source, name_of
-from kiln.core.engine import CHECKS
+from kiln.core.engines.engine import CHECKS
 from kiln.jit.compiler_options import Settings, merged, settings_of, threads_of
 from kiln.jit.function import JitFunction
 from kiln.jit.placement_options import NO_PLACEMENT, PlacementOptions, shardings_of

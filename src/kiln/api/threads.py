@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 
 from kiln import _runtime
-from kiln.base.config import config, override
-from kiln.base.option_names import checked
+from kiln.base.options.config import config, override
+from kiln.base.options.names import checked
 
 
 def set_num_threads(number: int | None) -> None:

@@ -26,7 +26,7 @@ from kiln.as_jax.report import (
     start_examination,
 )
 from kiln.base.lazy import traceback
-from kiln.base.option_names import Foreign, hear_refusals
+from kiln.base.options.names import Foreign, hear_refusals
 from kiln.base.source import current_source, is_internal
 
 NOTHING_LACKS, LACKS, FAILED = 0, 1, 3

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import os
 
-from kiln.base.config import config
 from kiln.base.errors import UnavailableOptionError, three_lines
-from kiln.base.jax_options import FOREIGN, Foreign
-from kiln.base.option_names import ALIASES, Alias
+from kiln.base.options.config import config
+from kiln.base.options.jax_options import FOREIGN, Foreign
+from kiln.base.options.names import ALIASES, Alias
 
 
 def apply_environment() -> None:

@@ -18,8 +18,8 @@ from kiln.as_jax.private import PrivateModule
 from kiln.as_jax.private_functions import GONE
 from kiln.as_jax.report import observe
 from kiln.as_jax.top_level import top_level, with_missing_names
-from kiln.base.config import config
 from kiln.base.errors import three_lines
+from kiln.base.options.config import config
 from kiln.base.source import current_source
 
 _ELSEWHERE = {"jax.lib": "kiln.as_jax.lib", "jax.version": "kiln.as_jax.version"}

@@ -9,14 +9,14 @@ from functools import partial
 from typing import Any
 
 from kiln.api.arrays import devices
-from kiln.base.config import is_settled
 from kiln.base.errors import UnexpectedTracerError, UnfilteredStackTrace
 from kiln.base.lazy import error_check
-from kiln.base.processes import process_count, process_index
+from kiln.base.options.config import is_settled
+from kiln.base.process.identity import process_count, process_index
 from kiln.base.source import EXCLUDED, api_boundary, is_left_out
 from kiln.base.tree import IsLeaf
 from kiln.base.tree import prefix_errors as prefix_messages
-from kiln.base.tree_registry import node_classes
+from kiln.base.tree.registry import node_classes
 from kiln.control.effects.callback import effects_barrier
 from kiln.control.high.hi_rules import GradAccum, NullAccum
 from kiln.core.trace import state

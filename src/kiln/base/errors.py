@@ -146,7 +146,7 @@ class KeyReuseError(RuntimeError):
     """A random key was used twice: found with the option `debug_key_reuse`."""
 
     reused: Any = None
-    """The key, as `ir/key_uses.py` has it."""
+    """The key, as `ir/analysis/key_uses.py` has it."""
 
 
 class RecompilationError(RuntimeError):

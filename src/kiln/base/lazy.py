@@ -8,8 +8,8 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kiln.base.collection import Permanent
-from kiln.base.forks import Loads
+from kiln.base.process.forks import Loads
+from kiln.base.process.garbage_collection import Permanent
 
 _loads = Loads()
 
@@ -137,16 +137,16 @@ key_generators = LazyModule("kiln.ops.random.key_generators")
 error_check = LazyModule("kiln.experimental.error_check")
 """Errors that few programs ask for; functions of `kiln.numpy`, below it, note them."""
 dot_algorithms = LazyModule("kiln.ops.linear.dot_algorithms")
-array_display = LazyModule("kiln.core.array_display")
-display = LazyModule("kiln.ir.display")
-jaxpr_html = LazyModule("kiln.ir.jaxpr_html")
-sharding_pictures = LazyModule("kiln.ir.sharding_pictures")
+array_display = LazyModule("kiln.core.arrays.display")
+display = LazyModule("kiln.ir.printing.display")
+jaxpr_html = LazyModule("kiln.ir.printing.jaxpr_html")
+sharding_pictures = LazyModule("kiln.ir.shardings.pictures")
 discharge = LazyModule("kiln.control.references.discharge")
 ref_rows = LazyModule("kiln.control.references.rows")
 references = LazyModule("kiln.jit.references")
 key_reuse = LazyModule("kiln.execution.key_reuse")
 nonfinite = LazyModule("kiln.execution.nonfinite")
-memory_text = LazyModule("kiln.core.memory_text")
+memory_text = LazyModule("kiln.core.engines.memory_text")
 compiled_sizes = LazyModule("kiln.jit.stages.compiled_sizes")
 whole_program = LazyModule("kiln.jit.stages.whole_program")
 bessel_series = LazyModule("kiln.ops.elements.bessel_series")

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from kiln.api.arrays import device_put, make_array_from_callback
-from kiln.base.config import override
 from kiln.base.errors import CorruptCheckpointError, three_lines
-from kiln.base.files import PathLike
+from kiln.base.files.writing import PathLike
+from kiln.base.options.config import override
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import keystr, tree_map_with_path
 from kiln.checkpoints.blocks import BlockReader
@@ -31,9 +31,9 @@ from kiln.checkpoints.matching import (
 )
 from kiln.checkpoints.saving import FILES
 from kiln.checkpoints.shardings import rebuilt_sharding
-from kiln.core.array import from_host, with_type
-from kiln.core.transfers import explicit
-from kiln.ir.sharding import Sharding
+from kiln.core.arrays.array import from_host, with_type
+from kiln.core.arrays.transfers import explicit
+from kiln.ir.shardings.sharding import Sharding
 from kiln.ir.types import ShapedArray
 from kiln.jit.signatures.struct import ShapeDtypeStruct
 from kiln.random.keys import wrap_key_data

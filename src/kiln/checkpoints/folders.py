@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-from kiln.base.files import folder_for, sync_folder
+from kiln.base.files.writing import folder_for, sync_folder
 
 _SUFFIX = ".tmp"
 

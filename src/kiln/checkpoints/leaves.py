@@ -14,12 +14,12 @@ import numpy as np
 
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
-from kiln.base.processes import process_count, process_index
+from kiln.base.process.identity import process_count, process_index
 from kiln.base.records import Record
 from kiln.base.source import current_source
 from kiln.base.tree import KeyPath, keystr, tree_flatten_with_path
 from kiln.checkpoints.shardings import described
-from kiln.core.array import ConcreteArray
+from kiln.core.arrays.array import ConcreteArray
 from kiln.core.trace import Tracer, require_unmasked
 from kiln.random.keys import key_data, key_impl
 

@@ -14,8 +14,8 @@ from kiln.base.source import current_source
 from kiln.checkpoints.index import Entry
 from kiln.checkpoints.leaves import ARRAYS, PYTHON
 from kiln.checkpoints.shardings import device_count_of, rebuilt_sharding
-from kiln.core.array import ConcreteArray
-from kiln.ir.sharding import Sharding, misfit
+from kiln.core.arrays.array import ConcreteArray
+from kiln.ir.shardings.sharding import Sharding, misfit
 from kiln.random.keys import key_dtype
 
 _MOST_LISTED = 10

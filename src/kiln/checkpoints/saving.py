@@ -22,12 +22,12 @@ from typing import Any
 
 import numpy as np
 
-from kiln.base import forks
 from kiln.base.dtypes import is_extended
 from kiln.base.errors import CheckpointError, three_lines
-from kiln.base.files import PathLike, sync_folder, write_atomically
+from kiln.base.files.writing import PathLike, sync_folder, write_atomically
 from kiln.base.lazy import json
-from kiln.base.processes import process_index
+from kiln.base.process import forks
+from kiln.base.process.identity import process_index
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import tree_map
 from kiln.checkpoints.blocks import Advance, write_blocks
@@ -37,8 +37,8 @@ from kiln.checkpoints.index_checks import FILE
 from kiln.checkpoints.leaves import held, structure_of
 from kiln.checkpoints.progress import Report, reported
 from kiln.checkpoints.together import PART, Meeting, write_by_first, write_together
-from kiln.core.array import ConcreteArray
-from kiln.core.peers import peers
+from kiln.core.arrays.array import ConcreteArray
+from kiln.core.processes.peers import peers
 from kiln.serialization.files import save as save_file
 from kiln.serialization.state_dicts import to_state_dict
 

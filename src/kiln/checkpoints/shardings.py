@@ -9,10 +9,10 @@ from typing import Any, cast
 import numpy as np
 
 from kiln.api.arrays import devices
-from kiln.base.processes import process_count
-from kiln.ir.abstract_mesh import AxisType
-from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec
-from kiln.ir.sharding import NamedSharding, Sharding, SingleDeviceSharding, named_like
+from kiln.base.process.identity import process_count
+from kiln.ir.shardings.abstract_mesh import AxisType
+from kiln.ir.shardings.mesh import UNCONSTRAINED, Mesh, PartitionSpec
+from kiln.ir.shardings.sharding import NamedSharding, Sharding, SingleDeviceSharding, named_like
 
 
 def described(sharding: Sharding, ndim: int) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from kiln.base.errors import three_lines
-from kiln.base.files import PathLike
-from kiln.base.processes import process_index
+from kiln.base.files.writing import PathLike
+from kiln.base.process.identity import process_index
 from kiln.base.source import api_boundary, current_source
 from kiln.checkpoints.checkpoint import Checkpoint, Placement
 from kiln.checkpoints.folders import remove_abandoned, remove_folder

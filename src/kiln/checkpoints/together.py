@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kiln.base.errors import CheckpointError, one_line, three_lines
-from kiln.base.files import write_atomically
+from kiln.base.files.writing import write_atomically
 from kiln.base.lazy import json
 from kiln.base.source import current_source
 from kiln.checkpoints.index import LEAF, NAME, Entry, Index, index_bytes, read_index
-from kiln.core.peers import Peers
+from kiln.core.processes.peers import Peers
 
 PART = re.compile(r"part-[0-9]+\.json")
 """The names of files in which processes tell process 0 what they wrote."""

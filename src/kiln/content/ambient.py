@@ -1,7 +1,7 @@
 """Ambient state: everything that a program depends on besides its function.
 
 Every option is part of it, whether it is known to affect programs or not; so is all that may be
-replaced (`base/revisions.py`), and the registries that determine what a class is for `isinstance`.
+replaced (`base/caches/revisions.py`), and the registries that determine what a class is for `isinstance`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from kiln.base.config import options
-from kiln.base.revisions import revision
-from kiln.ir.assumptions import names_in_scope
+from kiln.base.caches.revisions import revision
+from kiln.base.options.config import options
+from kiln.ir.sizes.assumptions import names_in_scope
 
 Ambient = tuple[Hashable, Hashable]
 

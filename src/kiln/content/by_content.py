@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kiln.base.tree import PyTreeDef
-from kiln.core.array import ConcreteArray
+from kiln.core.arrays.array import ConcreteArray
 from kiln.core.trace import Tracer
 
 _CONTAINERS = (tuple, list, dict, type(None))

@@ -14,7 +14,7 @@ import types
 from collections.abc import Sequence
 from typing import Any
 
-from kiln.base.forks import new_lock
+from kiln.base.process.forks import new_lock
 from kiln.base.source import is_internal
 
 Chain = tuple[str, ...]

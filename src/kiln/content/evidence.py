@@ -17,7 +17,7 @@ from typing import Any
 from kiln._runtime import functions_are_as_noted
 from kiln.base.named_tuples import NamedTuple
 from kiln.content.fixed_values import is_fixed
-from kiln.core.array import ConcreteArray, PlacedArray
+from kiln.core.arrays.array import ConcreteArray, PlacedArray
 
 # The same object is the same value.
 _SCALARS = frozenset(

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from kiln import _runtime
-from kiln.base.config import options
 from kiln.base.named_tuples import NamedTuple
+from kiln.base.options.config import options
 from kiln.base.source import is_internal
 from kiln.base.tree import Partial
 from kiln.content.ambient import Ambient, ambient
@@ -31,7 +31,7 @@ from kiln.content.bytecode import Chain, references
 from kiln.content.class_content import Unreadable, read_class, read_instance
 from kiln.content.evidence import Evidence
 from kiln.content.fixed_values import is_fixed, is_kiln_module, is_pure_space
-from kiln.core.array import ConcreteArray, PlacedArray
+from kiln.core.arrays.array import ConcreteArray, PlacedArray
 from kiln.core.trace import Trace, state
 from kiln.ir.types import ShapedArray
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from kiln._runtime import EagerFunction
-from kiln.base.kinds import SUPPORTED
+from kiln.base.dtypes.kinds import SUPPORTED
 from kiln.base.source import is_internal
 from kiln.ir.operation import Operation
 

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from kiln.base import dtypes
-from kiln.base.config import options
 from kiln.base.errors import three_lines
+from kiln.base.options.config import options
 from kiln.base.source import api_boundary, current_source, definition_of
 from kiln.base.tree import equality_errors, keystr, tree_flatten_with_path, tree_unflatten
 from kiln.control.cond import cond_p
@@ -30,7 +30,7 @@ from kiln.core.ref import Ref
 from kiln.core.staging import eval_jaxpr, stage_pure
 from kiln.core.trace import Tracer, aval_of, state
 from kiln.ir.jaxpr import Jaxpr, Var
-from kiln.ir.sums import Varying
+from kiln.ir.shardings.sums import Varying
 from kiln.ir.told_types import is_split_alike
 from kiln.ir.types import ShapedArray
 from kiln.ops.collective import varied

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kiln.base.config import options
+from kiln.base.options.config import options
 from kiln.control.regions.region import (
     Extend,
     Region,
@@ -22,9 +22,9 @@ from kiln.core.absent import is_linear, is_zero
 from kiln.core.meaning import meaning
 from kiln.core.staging import eval_jaxpr
 from kiln.execution.placement import Placer
-from kiln.ir import key_uses
+from kiln.ir.analysis import key_uses
+from kiln.ir.analysis.key_uses import Keys
 from kiln.ir.jaxpr import Eqn, Jaxpr
-from kiln.ir.key_uses import Keys
 from kiln.ir.types import ShapedArray
 from kiln.transforms.batching import MappedAxis, batch_jaxpr
 from kiln.transforms.jvp import jvp_jaxpr

@@ -11,9 +11,9 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
-from kiln.base.config import options, override
 from kiln.base.errors import three_lines
 from kiln.base.named_tuples import NamedTuple
+from kiln.base.options.config import options, override
 from kiln.base.source import api_boundary, current_source, definition_of, name_of
 from kiln.base.tree import tree_unflatten
 from kiln.control.call import Subprogram, jit_p
@@ -33,9 +33,9 @@ from kiln.control.regions.region import (
 )
 from kiln.core.staging import eval_jaxpr, stage_pure, stage_region
 from kiln.core.trace import aval_of, state
+from kiln.ir.analysis.key_uses import Keys, fresh
 from kiln.ir.effects import HELD, must_keep
 from kiln.ir.jaxpr import Atom, Eqn, Jaxpr, Var
-from kiln.ir.key_uses import Keys, fresh
 from kiln.ir.own_effects import check_allowed, remat_allowed_effects
 from kiln.ir.rewrite import eliminate_dead_code
 

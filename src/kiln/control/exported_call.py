@@ -16,11 +16,11 @@ from kiln.base.source import current_source
 from kiln.control.loops.loops import map as sequential_map
 from kiln.control.regions.region import merge, select_by
 from kiln.core.primitive import Primitive
-from kiln.ir.sharding import NamedSharding
-from kiln.ir.size_facts import broken, facts_of
-from kiln.ir.size_solving import misfits, solve
-from kiln.ir.size_values import substitute
-from kiln.ir.sizes import Dim, names
+from kiln.ir.shardings.sharding import NamedSharding
+from kiln.ir.sizes.facts import broken, facts_of
+from kiln.ir.sizes.size import Dim, names
+from kiln.ir.sizes.solving import misfits, solve
+from kiln.ir.sizes.values import substitute
 from kiln.ir.types import ShapedArray
 from kiln.ops.shape import move_axis
 

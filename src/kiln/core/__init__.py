@@ -15,8 +15,8 @@ from kiln.ir.jaxpr import Eqn as JaxprEqn
 from kiln.ir.jaxpr import Jaxpr as Jaxpr
 from kiln.ir.jaxpr import Literal as Literal
 from kiln.ir.jaxpr import Var as Var
-from kiln.ir.sizes import maximum as max_dim
-from kiln.ir.sizes import minimum as min_dim
+from kiln.ir.sizes.size import maximum as max_dim
+from kiln.ir.sizes.size import minimum as min_dim
 from kiln.ir.types import AbstractValue as AbstractValue
 from kiln.ir.types import ShapedArray as ShapedArray
 

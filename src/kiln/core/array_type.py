@@ -16,7 +16,7 @@ import numpy as np
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.operators import ArrayOperators
-from kiln.ir.sizes import Dim
+from kiln.ir.sizes.size import Dim
 
 
 class Array(ArrayOperators, metaclass=abc.ABCMeta):

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from kiln.base.errors import three_lines
-from kiln.base.forks import new_lock
 from kiln.base.named_tuples import NamedTuple
+from kiln.base.process.forks import new_lock
 from kiln.base.source import current_source
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from kiln.base.errors import three_lines
 from kiln.base.records import Record
 from kiln.base.source import current_source
-from kiln.base.tree_nodes import register_pytree_node
+from kiln.base.tree.nodes import register_pytree_node
 from kiln.core.ref import Ref
 from kiln.core.slices import Slice
 from kiln.core.staging import StagingTrace

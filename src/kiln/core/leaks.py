@@ -11,8 +11,8 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from kiln.base.config import options
 from kiln.base.errors import UnexpectedTracerError, three_lines
+from kiln.base.options.config import options
 from kiln.core.ref import Ref
 from kiln.core.trace import Trace, Tracer
 

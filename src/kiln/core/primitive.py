@@ -11,14 +11,14 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from kiln.base.caches.revisions import revise
 from kiln.base.errors import three_lines
-from kiln.base.revisions import revise
 from kiln.base.source import current_source
 from kiln.base.weak import WeakSet
 from kiln.core.trace import Trace, state
+from kiln.ir.analysis.key_uses import Keys, fresh, moved, use
 from kiln.ir.effects import NO_EFFECTS, Effect, Effects
 from kiln.ir.jaxpr import Eqn
-from kiln.ir.key_uses import Keys, fresh, moved, use
 from kiln.ir.operation import Operation
 from kiln.ir.own_effects import OwnEffect
 from kiln.ir.types import ShapedArray

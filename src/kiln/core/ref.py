@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from kiln.base.errors import UnexpectedTracerError, three_lines
 from kiln.base.source import Source, current_source
 from kiln.ir.ref_type import AbstractRef
-from kiln.ir.sizes import Dim
+from kiln.ir.sizes.size import Dim
 from kiln.ir.types import Shape, ShapedArray
 
 Get = Callable[[Any, Any], Any]

@@ -12,17 +12,17 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from kiln.base.config import options
 from kiln.base.errors import ShardingTypeError, three_lines
+from kiln.base.options.config import options
 from kiln.base.source import current_source, in_scopes
-from kiln.core.array import from_host, host_value
+from kiln.core.arrays.array import from_host, host_value
 from kiln.core.leaks import check_leaks
 from kiln.core.ref import Ref, not_an_array
 from kiln.core.trace import Trace, Tracer, aval_of, check_live, state
 from kiln.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from kiln.ir.operation import Operation
 from kiln.ir.ref_type import is_ref_type
-from kiln.ir.sums import NO_SUMS, NOWHERE
+from kiln.ir.shardings.sums import NO_SUMS, NOWHERE
 from kiln.ir.told_types import compiler_decides, has_sums, is_same_mesh, is_told, mesh_of
 from kiln.ir.types import ShapedArray, ShardedArray, plain, with_split
 

@@ -17,14 +17,14 @@ import numpy as np
 from kiln import _runtime
 from kiln._runtime import Assigned
 from kiln.base import dtypes
-from kiln.base.config import options, override
 from kiln.base.errors import MaskedArrayError, UnexpectedTracerError, three_lines
+from kiln.base.options.config import options, override
 from kiln.base.source import Source, current_source
 from kiln.core.array_type import Array
 from kiln.core.concretization import refuse
 from kiln.core.operators import ArrayOperators
 from kiln.ir.operation import Operation
-from kiln.ir.sizes import Size
+from kiln.ir.sizes.size import Size
 from kiln.ir.types import ShapedArray
 
 

@@ -15,7 +15,7 @@ from kiln.base.errors import three_lines
 from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
 from kiln.base.tree import tree_flatten, tree_leaves, tree_map, tree_unflatten
-from kiln.base.tree_nodes import register_pytree_node
+from kiln.base.tree.nodes import register_pytree_node
 
 Array = Any
 Params = Any

@@ -18,16 +18,16 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 from kiln import _runtime
-from kiln.base.bounded import CLOCK, Bounded
-from kiln.base.config import options, options_of_key, override
+from kiln.base.caches.bounded import CLOCK, Bounded
 from kiln.base.dtypes import canonicalize_dtype
 from kiln.base.errors import three_lines
-from kiln.base.forks import in_child
-from kiln.base.memory import MB, physical_bytes
+from kiln.base.options.config import options, options_of_key, override
+from kiln.base.process.forks import in_child
+from kiln.base.process.memory import MB, physical_bytes
 from kiln.base.source import current_source
 from kiln.base.weak import WeakSet, WeakValueDictionary, reference
-from kiln.core.array import ConcreteArray, PlacedArray, buffer_for, from_host
-from kiln.core.engine import Buffer, Engine, Executable, Memory, Placement, Program
+from kiln.core.arrays.array import ConcreteArray, PlacedArray, buffer_for, from_host
+from kiln.core.engines.engine import Buffer, Engine, Executable, Memory, Placement, Program
 from kiln.core.ref import Ref
 from kiln.core.trace import Tracer, aval_of, leaked
 from kiln.execution import dumping
@@ -35,12 +35,12 @@ from kiln.execution.engine_choice import HOST_COMPILER, Choice, engine_for
 from kiln.execution.programs import program_of
 from kiln.execution.progress import progress
 from kiln.execution.stored_programs import choice_for, executable_of
-from kiln.ir.checker import check
+from kiln.ir.analysis.checker import check
+from kiln.ir.analysis.user_code import is_shareable
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.rewrite import canonical_for_engines
-from kiln.ir.sharding import Sharding
+from kiln.ir.shardings.sharding import Sharding
 from kiln.ir.types import ShapedArray
-from kiln.ir.user_code import is_shareable
 
 import numpy as np  # isort: skip
 

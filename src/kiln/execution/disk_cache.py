@@ -13,11 +13,11 @@ import time
 import warnings
 from collections.abc import Iterable
 
-from kiln.base.config import options
-from kiln.base.forks import in_child, new_lock
 from kiln.base.lazy import blake2
-from kiln.base.memory import MB
 from kiln.base.named_tuples import NamedTuple
+from kiln.base.options.config import options
+from kiln.base.process.forks import in_child, new_lock
+from kiln.base.process.memory import MB
 from kiln.execution.own_folder import Foreign, ForeignWay, Listed, OwnFolder
 
 _MAGIC = b"kiln program 1\n"

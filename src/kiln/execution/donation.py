@@ -12,9 +12,9 @@ from typing import Any, NoReturn
 
 from kiln.base.errors import JaxRuntimeError, three_lines
 from kiln.base.source import current_source
-from kiln.core.array import ConcreteArray, shares_memory
+from kiln.core.arrays.array import ConcreteArray, shares_memory
 from kiln.execution.compilation import CachedProgram
-from kiln.ir.aliasing import reused
+from kiln.ir.analysis.aliasing import reused
 
 
 class Donation:

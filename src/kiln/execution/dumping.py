@@ -11,9 +11,9 @@ import re
 import sys
 from collections.abc import Callable
 
-from kiln.base.config import options
-from kiln.base.files import folder_for, write_text
+from kiln.base.files.writing import folder_for, write_text
 from kiln.base.lazy import logging
+from kiln.base.options.config import options
 
 _counter = itertools.count()
 

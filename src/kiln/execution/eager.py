@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from kiln.base.bounded import Bounded
-from kiln.base.config import Options, options
-from kiln.base.memory import MB
+from kiln.base.caches.bounded import Bounded
+from kiln.base.options.config import Options, options
+from kiln.base.process.memory import MB
+from kiln.core.arrays.transfers import applied
 from kiln.core.staging import types_of_results
 from kiln.core.trace import Trace, Tracer, aval_of, leaked, set_root_trace
-from kiln.core.transfers import applied
 from kiln.execution.compilation import CachedProgram, WrongDevice, compile_jaxpr
 from kiln.execution.engine_choice import engine_for
 from kiln.execution.execution_guards import check_execution

@@ -15,10 +15,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from kiln import _runtime
-from kiln.base.config import options
-from kiln.base.memory import MB
-from kiln.core.array import ConcreteArray, host_value
-from kiln.core.engine import make_plan
+from kiln.base.options.config import options
+from kiln.base.process.memory import MB
+from kiln.core.arrays.array import ConcreteArray, host_value
+from kiln.core.engines.engine import make_plan
 from kiln.core.staging import stage
 from kiln.ir.jaxpr import Literal
 from kiln.ir.rewrite import eliminate_dead_code

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kiln.base.config import Options
 from kiln.base.errors import three_lines
 from kiln.base.named_tuples import NamedTuple
-from kiln.core.engine import DEFAULT_ENGINE, Compiler, Engine, Placement, Program, engine
+from kiln.base.options.config import Options
+from kiln.core.engines.engine import DEFAULT_ENGINE, Compiler, Engine, Placement, Program, engine
 from kiln.execution import fallbacks
 from kiln.ir.jaxpr import Jaxpr
 

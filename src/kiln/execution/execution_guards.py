@@ -9,9 +9,9 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from kiln.base.config import options
 from kiln.base.errors import three_lines
-from kiln.base.processes import process_count, process_index
+from kiln.base.options.config import options
+from kiln.base.process.identity import process_count, process_index
 from kiln.base.source import current_source
 
 

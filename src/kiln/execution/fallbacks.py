@@ -6,8 +6,8 @@ from collections import Counter
 from contextlib import AbstractContextManager
 
 from kiln._runtime import Listed
-from kiln.base.forks import new_lock
 from kiln.base.named_tuples import NamedTuple
+from kiln.base.process.forks import new_lock
 
 
 class Fallback(NamedTuple):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kiln.base.config import options
 from kiln.base.lazy import key_reuse, nonfinite
+from kiln.base.options.config import options
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.operation import Operation
 

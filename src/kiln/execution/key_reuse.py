@@ -1,6 +1,6 @@
 """Random keys that are used twice, found as programs run: the option `debug_key_reuse`.
 
-Each array of keys that is seen gets its `Key`s (`ir/key_uses.py`), and keeps them as long as it
+Each array of keys that is seen gets its `Key`s (`ir/analysis/key_uses.py`), and keeps them as long as it
 lives. What a program or an operation does with them is recorded after it ran. Keys in uint32
 arrays, as created by `PRNGKey`, are not tracked: they are numbers.
 """
@@ -13,11 +13,11 @@ from typing import Any
 
 from kiln.base.source import api_boundary, current_source
 from kiln.base.weak import reference
-from kiln.core.array import ConcreteArray, host_value
+from kiln.core.arrays.array import ConcreteArray, host_value
 from kiln.core.trace import aval_of, state
-from kiln.ir import key_uses
+from kiln.ir.analysis import key_uses
+from kiln.ir.analysis.key_uses import Keys
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
-from kiln.ir.key_uses import Keys
 from kiln.ir.operation import Operation
 
 _known: dict[int, tuple[Any, Keys]] = {}

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
-from kiln.base.config import options, override
 from kiln.base.errors import UnavailableOptionError, three_lines
-from kiln.base.processes import process_count
+from kiln.base.options.config import options, override
+from kiln.base.process.identity import process_count
 from kiln.base.records import Record
 from kiln.base.source import Source, api_boundary, current_source, place_of
-from kiln.core.array import ConcreteArray, host_value
+from kiln.core.arrays.array import ConcreteArray, host_value
+from kiln.core.arrays.shards import is_all_here
 from kiln.core.meaning import meaning, observed
 from kiln.core.remedies import REMEDIES
-from kiln.core.shards import is_all_here
 from kiln.core.trace import aval_of, in_force, state
 from kiln.ir.effects import must_keep
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var

@@ -12,14 +12,14 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from kiln import _runtime
-from kiln.base.config import Options, options
 from kiln.base.errors import three_lines
 from kiln.base.named_tuples import NamedTuple
+from kiln.base.options.config import Options, options
 from kiln.base.source import current_source
-from kiln.core.array import ConcreteArray, PlacedArray
-from kiln.core.array_placement import unplaced
-from kiln.core.engine import Placement, Program, default_sharding
-from kiln.core.transfers import moved
+from kiln.core.arrays.array import ConcreteArray, PlacedArray
+from kiln.core.arrays.placement import unplaced
+from kiln.core.arrays.transfers import moved
+from kiln.core.engines.engine import Placement, Program, default_sharding
 from kiln.execution.compilation import (
     CachedProgram,
     WrongDevice,
@@ -31,8 +31,8 @@ from kiln.execution.execution_guards import check_execution
 from kiln.execution.programs import program_of, shardings_of_results
 from kiln.execution.sized_programs import compile_for_sizes, program_for_sizes
 from kiln.ir.jaxpr import Jaxpr
-from kiln.ir.mesh import Mesh, PartitionSpec
-from kiln.ir.sharding import NamedSharding, Sharding, SingleDeviceSharding, misfit
+from kiln.ir.shardings.mesh import Mesh, PartitionSpec
+from kiln.ir.shardings.sharding import NamedSharding, Sharding, SingleDeviceSharding, misfit
 from kiln.ir.specialise import specialise_later
 from kiln.ir.types import typed
 

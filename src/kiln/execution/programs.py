@@ -10,15 +10,15 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kiln.base.config import options
-from kiln.core.engine import BATCH_INVARIANT, Placement, Program
+from kiln.base.options.config import options
+from kiln.core.engines.engine import BATCH_INVARIANT, Placement, Program
 from kiln.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
-from kiln.ir.mesh import Mesh, PartitionSpec
 from kiln.ir.operation import Operation
 from kiln.ir.own_effects import check_lowerable
 from kiln.ir.rewrite import drop_inputs, eliminate_dead_code
-from kiln.ir.sharding import NamedSharding, Sharding
-from kiln.ir.sums import NOWHERE, Varying
+from kiln.ir.shardings.mesh import Mesh, PartitionSpec
+from kiln.ir.shardings.sharding import NamedSharding, Sharding
+from kiln.ir.shardings.sums import NOWHERE, Varying
 from kiln.ir.told_types import compiler_decides, has_unreduced, is_told
 from kiln.ir.types import ShardedArray, plain, with_split
 

@@ -17,12 +17,12 @@ import types
 from collections import Counter
 from collections.abc import Iterator
 
-from kiln.base.compile_steps import end, step_of
-from kiln.base.config import options
-from kiln.base.forks import in_child, new_rlock
 from kiln.base.named_tuples import NamedTuple
+from kiln.base.options.config import options
+from kiln.base.process.forks import in_child, new_rlock
 from kiln.base.source import Source
-from kiln.ir.footprint import EQUATION_BYTES, footprint
+from kiln.core.engines.compile_steps import end, step_of
+from kiln.ir.analysis.footprint import EQUATION_BYTES, footprint
 from kiln.ir.jaxpr import Jaxpr
 
 AFTER_S = 2.0

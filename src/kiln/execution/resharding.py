@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 
-from kiln.core.array import ConcreteArray
-from kiln.core.array_errors import cannot_move
+from kiln.core.arrays.array import ConcreteArray
+from kiln.core.arrays.errors import cannot_move
 from kiln.execution.placement import PlacementRequest, Placer
 from kiln.ir.jaxpr import Jaxpr, Var
-from kiln.ir.sharding import Sharding
+from kiln.ir.shardings.sharding import Sharding
 from kiln.ir.types import ShapedArray
 
 PROGRAMS = 256

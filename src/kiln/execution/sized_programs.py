@@ -9,9 +9,9 @@ import dataclasses
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from kiln.base.bounded import CLOCK
-from kiln.base.config import options
-from kiln.core.engine import Executable, NotForAllSizes, Program, engine
+from kiln.base.caches.bounded import CLOCK
+from kiln.base.options.config import options
+from kiln.core.engines.engine import Executable, NotForAllSizes, Program, engine
 from kiln.execution.compilation import (
     CachedProgram,
     ProgramKey,
@@ -26,11 +26,11 @@ from kiln.execution.engine_choice import (
     engine_for,
 )
 from kiln.execution.programs import program_of
+from kiln.ir.analysis.user_code import is_shareable
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.rewrite import canonical_for_engines
 from kiln.ir.specialise import out_types
 from kiln.ir.types import ShapedArray
-from kiln.ir.user_code import is_shareable
 
 _FOR_EACH_SIZE = "why it is compiled for each size"
 

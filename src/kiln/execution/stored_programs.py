@@ -12,10 +12,10 @@ import functools
 import time
 from typing import Any, cast
 
-from kiln.base.config import Options, options
 from kiln.base.errors import JaxRuntimeError
 from kiln.base.lazy import blake2
-from kiln.core.engine import (
+from kiln.base.options.config import Options, options
+from kiln.core.engines.engine import (
     CHECKS,
     Compiler,
     Executable,
@@ -33,7 +33,7 @@ from kiln.execution.engine_choice import (
     may_be_for_host,
 )
 from kiln.execution.own_code import code_digest
-from kiln.ir.digest import Unnameable, portable_bytes, weight
+from kiln.ir.analysis.digest import Unnameable, portable_bytes, weight
 
 ENOUGH = 8
 """Programs for the host with fewer equations are compiled in about the time of a look-up."""

@@ -14,7 +14,6 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from kiln import numpy as jnp
-from kiln.base.config import options, override
 from kiln.base.errors import (
     CheckifyError,
     DivisionByZeroError,
@@ -23,6 +22,7 @@ from kiln.base.errors import (
     OOBError,
     three_lines,
 )
+from kiln.base.options.config import options, override
 from kiln.base.source import api_boundary, current_source, definition_of, name_of
 from kiln.base.tree import register_pytree_node_class, tree_flatten, tree_unflatten
 from kiln.control.effects.check import check, check_p

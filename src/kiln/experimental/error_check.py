@@ -16,14 +16,14 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 import numpy as np
 
-from kiln.base.config import options, override
 from kiln.base.errors import JaxValueError, three_lines
-from kiln.base.forks import new_lock
 from kiln.base.lazy import json, traceback
 from kiln.base.named_tuples import NamedTuple
-from kiln.base.option_names import checked
+from kiln.base.options.config import options, override
+from kiln.base.options.names import checked
+from kiln.base.process.forks import new_lock
 from kiln.base.source import api_boundary, current_source, is_users
-from kiln.base.tree_nodes import register_dataclass
+from kiln.base.tree.nodes import register_dataclass
 from kiln.control.custom_rules.vmap import custom_vmap
 from kiln.control.references.refs import new_ref
 from kiln.core.array_type import ArrayLike

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from kiln.api.sharding.layouts import with_layout_constraint
-from kiln.ir.formats import Format, Layout
+from kiln.ir.shardings.formats import Format, Layout
 
 __all__ = ["Format", "Layout", "with_layout_constraint"]

@@ -17,12 +17,12 @@ from kiln.api.arrays import devices as all_devices
 from kiln.api.sharding.process_arrays import global_shape_of
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
-from kiln.base.processes import processes
+from kiln.base.process.identity import processes
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import broadcast_prefix, tree_flatten, tree_map, tree_unflatten
-from kiln.core.array import ConcreteArray
-from kiln.ir.mesh import Mesh, PartitionSpec
-from kiln.ir.sharding import NamedSharding
+from kiln.core.arrays.array import ConcreteArray
+from kiln.ir.shardings.mesh import Mesh, PartitionSpec
+from kiln.ir.shardings.sharding import NamedSharding
 
 __all__ = [
     "assert_equal",

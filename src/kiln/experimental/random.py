@@ -16,12 +16,12 @@ import kiln.numpy as jnp
 import kiln.random as numbers
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.base.tree_nodes import register_dataclass
+from kiln.base.tree.nodes import register_dataclass
 from kiln.control.references.refs import new_ref
 from kiln.core.array_type import Array
 from kiln.core.ref import Ref
 from kiln.core.trace import state
-from kiln.ir.key_uses import is_key
+from kiln.ir.analysis.key_uses import is_key
 
 __all__ = ["StatefulPRNG", "stateful_rng"]
 

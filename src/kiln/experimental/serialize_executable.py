@@ -9,7 +9,7 @@ from typing import Any
 from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import PyTreeDef
-from kiln.core.engine import Placement
+from kiln.core.engines.engine import Placement
 from kiln.jit.stages.compiled import Compiled
 from kiln.jit.stages.stored_compiled import compiled_from, from_bytes, stored_form, to_bytes
 

@@ -8,8 +8,8 @@ compiled = kiln.jit(f).lower(x).compile()
 from __future__ import annotations
 
 from kiln.base.source import api_boundary
-from kiln.core.engine import engine
-from kiln.core.topology import TopologyDescription
+from kiln.core.engines.engine import engine
+from kiln.core.engines.topology import TopologyDescription
 
 __all__ = ["TopologyDescription", "get_topology_desc"]
 

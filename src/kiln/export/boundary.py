@@ -11,7 +11,7 @@ from kiln.base import dtypes
 from kiln.core.staging import eval_jaxpr, stage_pure
 from kiln.core.trace import aval_of
 from kiln.ir.jaxpr import Jaxpr
-from kiln.ir.sizes import is_constant
+from kiln.ir.sizes.size import is_constant
 from kiln.ir.types import ShapedArray
 from kiln.ops.random.random_bits import random_unwrap
 from kiln.ops.shape import broadcast_in_dim, full

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.export.size_expressions import shape_of_text
-from kiln.ir.polynomial import bounds
-from kiln.ir.size_facts import Fact, Facts
-from kiln.ir.sizes import Dim, Size
+from kiln.ir.sizes.facts import Fact, Facts
+from kiln.ir.sizes.polynomial import bounds
+from kiln.ir.sizes.size import Dim, Size
 
 _RELATIONS = ("==", ">=", "<=")
 

@@ -11,8 +11,8 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from kiln.base.checksums import is_marked, with_checksum, without_checksum
 from kiln.base.errors import InconclusiveSizeError, three_lines
+from kiln.base.files.checksums import is_marked, with_checksum, without_checksum
 from kiln.base.records import Record
 from kiln.base.source import current_source
 from kiln.base.tree import PyTreeDef
@@ -28,8 +28,8 @@ from kiln.export.types import (
     type_of,
     type_table,
 )
-from kiln.ir.sharding import NamedSharding
-from kiln.ir.size_facts import facts_of
+from kiln.ir.shardings.sharding import NamedSharding
+from kiln.ir.sizes.facts import facts_of
 from kiln.ir.types import ShapedArray
 
 _PLATFORM, _CUSTOM_CALL = range(2)

@@ -14,11 +14,11 @@ from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import PyTreeDef, equality_errors, tree_flatten, tree_unflatten
 from kiln.control.custom_rules.vjp import custom_vjp
 from kiln.control.exported_call import ANY_PLATFORM, PortableProgram, call_exported_p
-from kiln.core.artefacts import artefact_compiler
+from kiln.core.engines.artefacts import artefact_compiler
 from kiln.export.boundary import from_raw, raw_type, to_raw
 from kiln.export.container import Contents, Shardings, from_bytes, to_bytes
 from kiln.export.trees import argument_names, path_text
-from kiln.ir.sharding import NamedSharding
+from kiln.ir.shardings.sharding import NamedSharding
 from kiln.ir.types import ShapedArray
 
 minimum_supported_calling_convention_version = 9

@@ -15,8 +15,8 @@ from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import tree_leaves
 from kiln.control.regions.region import merge, select_by
-from kiln.core.artefacts import artefact_compiler
-from kiln.core.engine import Placement, Program
+from kiln.core.engines.artefacts import artefact_compiler
+from kiln.core.engines.engine import Placement, Program
 from kiln.core.staging import eval_jaxpr
 from kiln.export.boundary import nothing, with_words
 from kiln.export.container import Shardings
@@ -26,7 +26,7 @@ from kiln.export.exported import (
     maximum_supported_calling_convention_version,
 )
 from kiln.export.types import without_devices
-from kiln.ir.sharding import NamedSharding, Sharding, named_like
+from kiln.ir.shardings.sharding import NamedSharding, Sharding, named_like
 from kiln.ir.types import ShapedArray
 from kiln.jit.function import JitFunction
 from kiln.jit.signatures.struct import ShapeDtypeStruct

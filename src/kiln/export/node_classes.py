@@ -6,11 +6,11 @@ import collections
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from kiln.base import tree_nodes
 from kiln.base.errors import three_lines
 from kiln.base.lazy import json
 from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
+from kiln.base.tree import nodes as tree_nodes
 
 T = TypeVar("T")
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.ir.size_facts import Facts
-from kiln.ir.sizes import Dim, Size, maximum, minimum, symbol
+from kiln.ir.sizes.facts import Facts
+from kiln.ir.sizes.size import Dim, Size, maximum, minimum, symbol
 
 _HIGHEST_POWER = 64
 _MOST_TERMS = 4096

@@ -11,7 +11,7 @@ from kiln.base.tree import broadcast_prefix, tree_flatten, tree_unflatten
 from kiln.core.trace import aval_of
 from kiln.export.constraints import facts_of_text
 from kiln.export.size_expressions import shape_of_text
-from kiln.ir.sizes import Dim, Size
+from kiln.ir.sizes.size import Dim, Size
 from kiln.jit.signatures.struct import ShapeDtypeStruct, type_of_struct
 
 

@@ -15,7 +15,7 @@ from kiln.base.tree import (
     tree_structure,
     tree_unflatten,
 )
-from kiln.base.tree_registry import flatten_one_level
+from kiln.base.tree.registry import flatten_one_level
 from kiln.export.node_classes import class_named, class_of
 from kiln.ir.types import ShapedArray
 

@@ -12,10 +12,10 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.export.size_expressions import shape_of_text, size_text
-from kiln.ir.abstract_mesh import AbstractMesh, AxisType
-from kiln.ir.mesh import PartitionSpec, axes_of
-from kiln.ir.sharding import NamedSharding
-from kiln.ir.size_facts import Facts
+from kiln.ir.shardings.abstract_mesh import AbstractMesh, AxisType
+from kiln.ir.shardings.mesh import PartitionSpec, axes_of
+from kiln.ir.shardings.sharding import NamedSharding
+from kiln.ir.sizes.facts import Facts
 from kiln.ir.types import ShapedArray
 
 _ON_DEVICE = 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kiln.api.arrays import default_backend, devices, local_devices, process_index
-from kiln.core.devices import DevicePlatform
+from kiln.core.engines.devices import DevicePlatform
 from kiln.jit.cache import clear_caches
 
 

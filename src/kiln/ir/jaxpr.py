@@ -13,7 +13,7 @@ from kiln.base.lazy import display, jaxpr_html
 from kiln.base.source import Source
 from kiln.ir.effects import NO_EFFECTS, REF_READ, Effects, union
 from kiln.ir.operation import Operation
-from kiln.ir.printer import eqn_to_text, to_text
+from kiln.ir.printing.printer import eqn_to_text, to_text
 from kiln.ir.ref_type import is_ref_type
 from kiln.ir.source_info import NameStack, SourceInfo
 from kiln.ir.types import ShapedArray

@@ -23,7 +23,7 @@ from typing import Any
 from kiln.base.errors import MissingRule, ShardingTypeError
 from kiln.base.source import current_source
 from kiln.ir.effects import NO_EFFECTS, Effects
-from kiln.ir.sums import NOWHERE, Varying
+from kiln.ir.shardings.sums import NOWHERE, Varying
 
 
 class Operation:
@@ -48,7 +48,7 @@ class Operation:
     """Its transpose may make something of cotangents that are all Zero: it is the user's."""
 
     revision: int = 0
-    """When a rule of this one primitive was last replaced (`base/revisions.py`); 0: never."""
+    """When a rule of this one primitive was last replaced (`base/caches/revisions.py`); 0: never."""
 
     for_transformations: tuple[str, ...] = ()
     """Parameters that only transformations read: code does not depend on them."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from kiln.base import dtypes
 from kiln.ir.effects import REFS
-from kiln.ir.sizes import Dim
-from kiln.ir.sums import NOWHERE, Varying
+from kiln.ir.shardings.sums import NOWHERE, Varying
+from kiln.ir.sizes.size import Dim
 from kiln.ir.types import AbstractValue, Shape, ShapedArray
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from kiln.base.hashed import Hashed
-from kiln.base.revisions import revision
+from kiln.base.caches.hashed import Hashed
+from kiln.base.caches.revisions import revision
 from kiln.ir.effects import must_keep
 from kiln.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Var
 from kiln.ir.types import ShapedArray

@@ -10,10 +10,10 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kiln.base.forks import new_lock
+from kiln.base.process.forks import new_lock
 from kiln.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Var
-from kiln.ir.size_values import substitute
-from kiln.ir.sizes import Dim, Size
+from kiln.ir.sizes.size import Dim, Size
+from kiln.ir.sizes.values import substitute
 from kiln.ir.types import ShapedArray
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeGuard
 
-from kiln.base.config import options
 from kiln.base.errors import ShardingTypeError, three_lines
+from kiln.base.options.config import options
 from kiln.base.source import current_source
-from kiln.ir.mesh import Mesh
-from kiln.ir.sums import NO_SUMS
+from kiln.ir.shardings.mesh import Mesh
+from kiln.ir.shardings.sums import NO_SUMS
 from kiln.ir.types import ShardedArray
 
 

@@ -1,7 +1,7 @@
 """The types of values in a program.
 
 A `ShapedArray` is a shape, a dtype and a weak-type flag. Dimensions are ints, or `Size` expressions
-over named axes (`ir/sizes.py`). A dtype is a `numpy.dtype` or an extended one such as `key<fry>`.
+over named axes (`ir/sizes/size.py`). A dtype is a `numpy.dtype` or an extended one such as `key<fry>`.
 Inside `shard_map` a type also says along which mesh axes members may hold different values.
 
 An array that Explicit axes of a mesh split has a `ShardedArray`, which says which mesh axes split
@@ -19,15 +19,15 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
-from kiln.base.config import options
 from kiln.base.errors import ShardingTypeError, three_lines
+from kiln.base.options.config import options
 from kiln.base.source import current_source
-from kiln.ir.abstract_mesh import EMPTY
-from kiln.ir.manual_axes import ManualAxisType
-from kiln.ir.mesh import UNCONSTRAINED, PartitionSpec, axes_of
-from kiln.ir.sharding import NamedSharding, Sharding
-from kiln.ir.sizes import Dim, product
-from kiln.ir.sums import NO_SUMS, NOWHERE, Sums, Varying
+from kiln.ir.shardings.abstract_mesh import EMPTY
+from kiln.ir.shardings.manual_axes import ManualAxisType
+from kiln.ir.shardings.mesh import UNCONSTRAINED, PartitionSpec, axes_of
+from kiln.ir.shardings.sharding import NamedSharding, Sharding
+from kiln.ir.shardings.sums import NO_SUMS, NOWHERE, Sums, Varying
+from kiln.ir.sizes.size import Dim, product
 
 Shape = tuple[Dim, ...]
 

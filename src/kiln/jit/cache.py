@@ -12,23 +12,23 @@ from collections.abc import Hashable
 from typing import Any
 
 from kiln._runtime import WeakTable
-from kiln.base.bounded import Bounded
-from kiln.base.config import options as current_options
-from kiln.base.forks import new_rlock
-from kiln.base.memory import MB, give_back
+from kiln.base.caches.bounded import Bounded
+from kiln.base.options.config import options as current_options
+from kiln.base.process.forks import new_rlock
+from kiln.base.process.memory import MB, give_back
 from kiln.base.weak import WeakSet
 from kiln.content.by_content import is_plain, slots_of
 from kiln.content.bytecode import clear as clear_bytecode
 from kiln.content.fingerprint import Content
 from kiln.content.identity import identity_of_function
 from kiln.control.regions.bodies import clear as clear_bodies
-from kiln.core.watching import Watch
+from kiln.core.arrays.watching import Watch
 from kiln.execution.compilation import CachedProgram, release
 from kiln.execution.compilation import clear as clear_executables
 from kiln.execution.eager import clear as clear_eager
 from kiln.execution.eager_plans import clear as clear_plans
-from kiln.ir.footprint import footprint
-from kiln.ir.user_code import holds_user_code
+from kiln.ir.analysis.footprint import footprint
+from kiln.ir.analysis.user_code import holds_user_code
 from kiln.jit.entry import Origin, Recording
 from kiln.jit.history import CacheInfo, History
 from kiln.jit.recollection import clear as clear_recollections

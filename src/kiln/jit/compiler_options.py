@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from kiln.base.errors import three_lines
-from kiln.core.engine import CHECKS, THREADS
+from kiln.core.engines.engine import CHECKS, THREADS
 
 Settings = tuple[tuple[str, Any], ...]
 

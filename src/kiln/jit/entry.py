@@ -13,7 +13,7 @@ from kiln.base.lazy import discharge, references
 from kiln.base.named_tuples import NamedTuple
 from kiln.content.by_content import Slots, constants_from
 from kiln.content.fingerprint import Content
-from kiln.core.array import ConcreteArray, copied
+from kiln.core.arrays.array import ConcreteArray, copied
 from kiln.core.ref import Ref
 from kiln.core.trace import Tracer, state
 from kiln.execution.compilation import CachedProgram
@@ -21,8 +21,8 @@ from kiln.execution.placement import PlacementRequest, Placer
 from kiln.ir.effects import HELD
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.ref_type import has_refs, takes_refs
-from kiln.ir.size_values import is_nonzero
-from kiln.ir.sizes import Size
+from kiln.ir.sizes.size import Size
+from kiln.ir.sizes.values import is_nonzero
 from kiln.jit.compiler_options import Settings
 from kiln.jit.history import History
 from kiln.jit.signatures.explain import Record
@@ -49,7 +49,7 @@ class Recording:
 
     `jaxpr` takes the closed-over `consts` as leading inputs. `static` holds the Python values that
     the function returned along with arrays, if any. `assumed` is what was taken to hold of named
-    sizes (`ir/assumptions.py`). `general` is the program for all sizes that `jaxpr` was specialized
+    sizes (`ir/sizes/assumptions.py`). `general` is the program for all sizes that `jaxpr` was specialized
     from, where axes have names, for these `sizes` of them; `named_axes` has pairs of an axis and
     the number of its name, for each leaf, and `conditions` are the sizes that must not be 0.
     `late` holds the recipes of the last inputs of `jaxpr`, which every call supplies (`late.py`).

@@ -14,17 +14,17 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kiln import _runtime
-from kiln.base.config import options
 from kiln.base.lazy import high, sized, target, traced
+from kiln.base.options.config import options
 from kiln.base.source import api_boundary, definition_of, leave_out, name_of
 from kiln.base.tree import tree_leaves
 from kiln.content.class_content import Unreadable
 from kiln.content.fingerprint import DESCRIPTION, Reading, readable
 from kiln.control.regions.held_refs import is_derivative
-from kiln.core.array import ConcreteArray
+from kiln.core.arrays.array import ConcreteArray
+from kiln.core.arrays.transfers import calling
 from kiln.core.hitypes import TYPES, NeedsArrays
 from kiln.core.trace import Tracer, state
-from kiln.core.transfers import calling
 from kiln.execution.compilation import CachedProgram
 from kiln.execution.eager import EVAL
 from kiln.execution.sized_programs import ProgramForSizes

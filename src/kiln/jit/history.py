@@ -9,9 +9,9 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kiln.base.config import options
 from kiln.base.errors import RecompilationError, RecompilationWarning, three_lines
 from kiln.base.named_tuples import NamedTuple
+from kiln.base.options.config import options
 from kiln.base.source import current_source, definition_of, is_internal, name_of
 from kiln.base.weak import WeakSet
 from kiln.jit.signatures.explain import Difference, Naming, Record, differences, only, record

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from kiln.base.config import options
+from kiln.base.options.config import options
 from kiln.core.staging import StagingTrace
 from kiln.core.trace import Tracer, state
 from kiln.execution.eager import EVAL

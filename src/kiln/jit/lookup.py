@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.base.source import api_boundary
 from kiln.content.fingerprint import content_of
-from kiln.core.engine import CHECKS
+from kiln.core.engines.engine import CHECKS
 from kiln.execution.placement import NO_REQUEST, PlacementRequest
 from kiln.jit.cache import Recordings, recordings_of
 from kiln.jit.compiler_options import Settings

@@ -12,7 +12,7 @@ from typing import Any
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source, name_of
 from kiln.base.tree import broadcast_prefix, tree_flatten
-from kiln.ir.sizes import Dim, symbol
+from kiln.ir.sizes.size import Dim, symbol
 from kiln.ir.types import ShapedArray
 from kiln.jit.signatures.argument_binding import unflatten_call
 from kiln.jit.signatures.parameters import POSITIONAL, Chosen, signature_of

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kiln.base.config import options
 from kiln.base.errors import three_lines
+from kiln.base.options.config import options
 from kiln.base.records import Record
 from kiln.base.source import current_source, name_of
 from kiln.base.tree import (
@@ -21,8 +21,8 @@ from kiln.base.tree import (
 )
 from kiln.core.trace import aval_of
 from kiln.execution.placement import PlacementRequest
-from kiln.ir.mesh import UNCONSTRAINED, PartitionSpec
-from kiln.ir.sharding import Sharding, require_fit
+from kiln.ir.shardings.mesh import UNCONSTRAINED, PartitionSpec
+from kiln.ir.shardings.sharding import Sharding, require_fit
 from kiln.jit.entry import Recording
 from kiln.jit.signatures.argument_binding import ArgumentBinding, Call
 from kiln.jit.signatures.parameters import NONE_CHOSEN, Chosen

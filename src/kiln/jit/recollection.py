@@ -10,8 +10,8 @@ from __future__ import annotations
 import weakref
 from collections.abc import Hashable
 
-from kiln.base.forks import new_lock
 from kiln.base.named_tuples import NamedTuple
+from kiln.base.process.forks import new_lock
 from kiln.content.ambient import Ambient, ambient
 from kiln.content.by_content import is_plain
 from kiln.content.evidence import Evidence, place_of

@@ -12,7 +12,7 @@ from typing import Any
 from kiln.control.references.discharge import discharged, writes
 from kiln.control.references.primitives import content_of
 from kiln.control.regions.region import memoized, select_by
-from kiln.core.array import ConcreteArray
+from kiln.core.arrays.array import ConcreteArray
 from kiln.core.ref import Ref, check_distinct
 from kiln.execution.placement import PlacementRequest, Placer, Run
 from kiln.ir.jaxpr import Jaxpr

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kiln.base.config import Options, options
 from kiln.base.lazy import references
+from kiln.base.options.config import Options, options
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import tree_unflatten
 from kiln.control.call import jit_p
-from kiln.core.array_placement import together
+from kiln.core.arrays.placement import together
+from kiln.core.arrays.transfers import called
 from kiln.core.ref import check_distinct
 from kiln.core.staging import eval_jaxpr, recording
 from kiln.core.trace import state
-from kiln.core.transfers import called
 from kiln.execution.compilation import WrongDevice
 from kiln.execution.inspection import inspect_program
 from kiln.execution.placement import NO_REQUEST
-from kiln.ir.assumptions import assume_not_zero
+from kiln.ir.sizes.assumptions import assume_not_zero
 from kiln.jit.compiler_options import Settings, nested, of_whole_programs
 from kiln.jit.entry import Entry
 from kiln.jit.placement_options import constrained

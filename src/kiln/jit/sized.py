@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 
 from kiln.base.errors import CheckError, InconclusiveSizeError
-from kiln.ir.assumptions import collecting, names_in_scope
-from kiln.ir.checker import check
+from kiln.ir.analysis.checker import check
 from kiln.ir.jaxpr import Jaxpr
-from kiln.ir.size_values import is_nonzero, substitute
-from kiln.ir.sizes import Dim, Size, names
+from kiln.ir.sizes.assumptions import collecting, names_in_scope
+from kiln.ir.sizes.size import Dim, Size, names
+from kiln.ir.sizes.values import is_nonzero, substitute
 from kiln.ir.specialise import specialise, specialise_later
 from kiln.jit.cache import Recordings, recordings_of
 from kiln.jit.entry import Recording

@@ -6,15 +6,15 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kiln.base.config import options
 from kiln.base.errors import three_lines
+from kiln.base.options.config import options
 from kiln.base.source import definition_of, name_of
 from kiln.base.tree import keystr, tree_flatten_with_path
 from kiln.core.hitypes import TYPES, Returned
 from kiln.core.ref import Ref, returned_ref
 from kiln.core.staging import check_may_trace, hoist_constants, stage
 from kiln.execution import dumping
-from kiln.ir.checker import check
+from kiln.ir.analysis.checker import check
 from kiln.ir.types import ShapedArray
 from kiln.jit.entry import Recording
 from kiln.jit.signatures.argument_types import leaf_type

@@ -12,7 +12,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.trace import aval_of
-from kiln.ir.sizes import Dim, as_dim, product
+from kiln.ir.sizes.size import Dim, as_dim, product
 from kiln.ops.elements.conversion import convert_element_type
 from kiln.ops.out_sharding import sharded
 from kiln.ops.shape import broadcast_in_dim, canonical_axis, reshape

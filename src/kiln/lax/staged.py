@@ -14,7 +14,7 @@ from kiln.base.source import current_source
 from kiln.control.branches import switch
 from kiln.core.array_type import Array
 from kiln.core.trace import axis_size_of
-from kiln.ir.sizes import Dim, Size
+from kiln.ir.sizes.size import Dim, Size
 from kiln.numpy.selection import where
 from kiln.ops.collective import axis_index, psum
 from kiln.ops.indexing.slicing import concatenate

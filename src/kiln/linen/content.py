@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from kiln.base.config import options
+from kiln.base.options.config import options
 from kiln.base.weak import reference
 from kiln.content.class_content import Unreadable, token_of
 from kiln.content.fingerprint import Reading
 from kiln.content.fixed_values import is_fixed
 from kiln.content.identity import identity_of_function
-from kiln.core.array import ConcreteArray, host_value
+from kiln.core.arrays.array import ConcreteArray, host_value
 from kiln.core.trace import Tracer
 from kiln.linen.frozen_dict import FrozenDict
 from kiln.linen.module import Module

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kiln.base.tree import flatten_one_level, tree_structure, tree_unflatten
-from kiln.base.tree_nodes import is_namedtuple
+from kiln.base.tree.nodes import is_namedtuple
 from kiln.linen.frozen_dict import FrozenDict
 
 # The types of most hyper-parameters: they contain nothing, and are immutable.

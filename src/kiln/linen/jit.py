@@ -13,9 +13,9 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from kiln.api.jit import check_overlap, chosen_device
-from kiln.base.config import options
 from kiln.base.errors import three_lines
-from kiln.base.forks import new_lock
+from kiln.base.options.config import options
+from kiln.base.process.forks import new_lock
 from kiln.base.source import current_source, name_of
 from kiln.base.tree import register_pytree_node
 from kiln.content.class_content import Unreadable

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kiln.base.tree import register_pytree_node
-from kiln.core.array import ConcreteArray
+from kiln.core.arrays.array import ConcreteArray
 from kiln.linen.errors import (
     TransformedMethodReturnValueError,
 )

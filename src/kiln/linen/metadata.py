@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
 from kiln import struct
-from kiln.base.config import options
 from kiln.base.errors import three_lines
+from kiln.base.options.config import options
 from kiln.base.source import current_source
 from kiln.base.tree import tree_map
-from kiln.ir.mesh import Mesh, PartitionSpec
-from kiln.ir.sharding import NamedSharding, Sharding
+from kiln.ir.shardings.mesh import Mesh, PartitionSpec
+from kiln.ir.shardings.sharding import NamedSharding, Sharding
 from kiln.linen.errors import PartitioningUnspecifiedError
 from kiln.ops.sharding import with_sharding_constraint
 

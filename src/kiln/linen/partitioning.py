@@ -11,7 +11,7 @@ from typing import Any
 
 from kiln import struct
 from kiln.base.tree import tree_map
-from kiln.ir.mesh import PartitionSpec
+from kiln.ir.shardings.mesh import PartitionSpec
 from kiln.linen.axes import scan, vmap
 from kiln.linen.context import context
 from kiln.linen.errors import LinenError

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from kiln.core.array import Array
+from kiln.core.arrays.array import Array
 from kiln.core.trace import aval_of, is_typed
-from kiln.ir import key_uses
+from kiln.ir.analysis import key_uses
 from kiln.linen.errors import InvalidRngError
 from kiln.ops.random.random_bits import UINT32
 from kiln.random.keys import fold_in, key_dtype

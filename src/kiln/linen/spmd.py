@@ -13,12 +13,12 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from kiln import struct
-from kiln.base.config import config, options, override
 from kiln.base.errors import three_lines
+from kiln.base.options.config import config, options, override
 from kiln.base.source import current_source
 from kiln.base.tree import tree_map
-from kiln.ir.mesh import Mesh, PartitionSpec, axes_of
-from kiln.ir.sharding import NamedSharding
+from kiln.ir.shardings.mesh import Mesh, PartitionSpec, axes_of
+from kiln.ir.shardings.sharding import NamedSharding
 from kiln.linen.metadata import A, Names, Partitioned
 from kiln.ops.sharding import with_sharding_constraint
 

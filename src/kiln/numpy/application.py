@@ -11,7 +11,7 @@ from kiln.api.mapping.vmap import vmap
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import ArrayLike
-from kiln.ir.sizes import Dim
+from kiln.ir.sizes.size import Dim
 from kiln.numpy.creation import asarray
 from kiln.numpy.manipulation import canonical_axes, moveaxis, one
 from kiln.numpy.promotion import broadcast_shapes

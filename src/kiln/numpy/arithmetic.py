@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
-from kiln.base.config import ERRORS_NOTED
 from kiln.base.errors import three_lines
+from kiln.base.options.config import ERRORS_NOTED
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of, is_typed

@@ -9,8 +9,8 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.core.array import ConcreteArray
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
+from kiln.core.arrays.array import ConcreteArray
 from kiln.execution.eager_plans import eager
 from kiln.numpy.creation import cast
 from kiln.numpy.manipulation import one

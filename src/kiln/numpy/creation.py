@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
-from kiln.base.config import options
 from kiln.base.errors import three_lines
+from kiln.base.options.config import options
 from kiln.base.source import current_source
-from kiln.core.array import ConcreteArray, copied, from_host, host_value, numbers_of
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
+from kiln.core.arrays.array import ConcreteArray, copied, from_host, host_value, numbers_of
+from kiln.core.arrays.dlpack import host_view
 from kiln.core.concretization import dependence, refuse
-from kiln.core.dlpack import host_view
 from kiln.core.ref import Ref, not_an_array
 from kiln.core.trace import Tracer, aval_of, is_typed, require_unmasked
-from kiln.ir.sizes import Dim, Size
+from kiln.ir.sizes.size import Dim, Size
 from kiln.ir.types import ShapedArray
 from kiln.numpy.promotion import literal, operands, shape_of
 from kiln.ops.elements.conversion import convert_element_type

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
-from kiln.base.dtype_questions import can_cast, finfo, iinfo, issubdtype, kind_of
 from kiln.base.dtypes import SCALAR_TYPES, promote_types
+from kiln.base.dtypes.questions import can_cast, finfo, iinfo, issubdtype, kind_of
 from kiln.base.source import current_source
-from kiln.core.array import Array
+from kiln.core.arrays.array import Array
 from kiln.core.trace import is_typed
 from kiln.numpy.creation import array, asarray
 from kiln.numpy.promotion import operands

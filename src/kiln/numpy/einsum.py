@@ -20,7 +20,7 @@ from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.trace import aval_of
 from kiln.execution.eager_plans import eager
-from kiln.ir.sizes import Size
+from kiln.ir.sizes.size import Size
 from kiln.numpy.arithmetic import refuse_out
 from kiln.numpy.creation import cast
 from kiln.numpy.manipulation import one

@@ -9,11 +9,11 @@ import numpy as np
 
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.core.array import ConcreteArray
 from kiln.core.array_type import Array, ArrayLike, Axes
+from kiln.core.arrays.array import ConcreteArray
 from kiln.core.trace import Tracer
 from kiln.execution.eager_plans import eager
-from kiln.ir.sizes import Dim, Size
+from kiln.ir.sizes.size import Dim, Size
 from kiln.numpy.creation import cast
 from kiln.numpy.manipulation import (
     canonical_axes,

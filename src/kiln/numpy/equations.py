@@ -14,7 +14,7 @@ from kiln.base.source import current_source
 from kiln.control.custom_rules.jvp import custom_jvp
 from kiln.core.array_type import Array, ArrayLike, Axes
 from kiln.core.trace import aval_of
-from kiln.ir.sizes import Dim, maximum
+from kiln.ir.sizes.size import Dim, maximum
 from kiln.numpy.arithmetic import add, multiply, negative, square
 from kiln.numpy.creation import cast
 from kiln.numpy.filling import zeros

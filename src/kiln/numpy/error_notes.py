@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
-from kiln.base.config import options
 from kiln.base.lazy import error_check
+from kiln.base.options.config import options
 from kiln.core.trace import aval_of, is_typed
-from kiln.ir.sizes import Dim
+from kiln.ir.sizes.size import Dim
 from kiln.numpy.index_expressions import GatherPlan, Positions
 from kiln.ops.elements.conversion import convert_element_type
 from kiln.ops.elements.elementwise import bitwise_or, constant, eq, ge, lt, ne, neg

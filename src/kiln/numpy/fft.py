@@ -12,7 +12,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, Axes, DTypeLike
-from kiln.ir.sizes import Dim
+from kiln.ir.sizes.size import Dim
 from kiln.numpy.arithmetic import divide, multiply
 from kiln.numpy.creation import asarray, cast
 from kiln.numpy.element_order import roll

@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
-from kiln.base.config import options
 from kiln.base.errors import three_lines
+from kiln.base.options.config import options
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike, HasShape, ShapeLike
 from kiln.core.trace import aval_of, is_typed
 from kiln.execution.eager_plans import eager
-from kiln.ir.mesh import Mesh
-from kiln.ir.sharding import Sharding
-from kiln.ir.sizes import Dim
+from kiln.ir.shardings.mesh import Mesh
+from kiln.ir.shardings.sharding import Sharding
+from kiln.ir.sizes.size import Dim
 from kiln.ir.types import ShapedArray
 from kiln.numpy.creation import asarray, canonical_shape
 from kiln.numpy.promotion import broadcast_shapes, broadcast_to, literal, operands

@@ -13,11 +13,11 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.core.array import from_host, host_value
 from kiln.core.array_type import Array, ArrayLike, DTypeLike, ShapeLike
+from kiln.core.arrays.array import from_host, host_value
 from kiln.core.concretization import refuse
 from kiln.core.trace import Tracer, aval_of
-from kiln.ir.sizes import Dim, is_constant, maximum
+from kiln.ir.sizes.size import Dim, is_constant, maximum
 from kiln.numpy.creation import asarray
 from kiln.numpy.index_expressions import joint_shape
 from kiln.numpy.manipulation import one

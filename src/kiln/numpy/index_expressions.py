@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
-from kiln.base.config import options
 from kiln.base.errors import InconclusiveSizeError, NonConcreteBooleanIndexError, three_lines
+from kiln.base.options.config import options
 from kiln.base.records import Record
 from kiln.base.source import current_source
-from kiln.core.array import ConcreteArray, host_value
+from kiln.core.arrays.array import ConcreteArray, host_value
 from kiln.core.slices import Slice
 from kiln.core.trace import Tracer, is_typed, require_unmasked
-from kiln.ir.sizes import Dim, Size
+from kiln.ir.sizes.size import Dim, Size
 from kiln.ir.types import ShapedArray
 from kiln.numpy.creation import asarray
 from kiln.numpy.slice_bounds import Kept, Part, kept_of

@@ -16,7 +16,7 @@ from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
 from kiln.execution.eager_plans import eager
-from kiln.ir.sizes import Dim
+from kiln.ir.sizes.size import Dim
 from kiln.numpy.creation import asarray
 from kiln.numpy.index_arrays import (
     diag_indices,

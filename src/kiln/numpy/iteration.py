@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from kiln.base.config import options
 from kiln.base.errors import three_lines
+from kiln.base.options.config import options
 from kiln.base.source import current_source
-from kiln.core.array import ConcreteArray, from_host, host_value
+from kiln.core.arrays.array import ConcreteArray, from_host, host_value
 from kiln.core.trace import aval_of
-from kiln.ir.sizes import is_constant
+from kiln.ir.sizes.size import is_constant
 from kiln.numpy.promotion import shape_of
 from kiln.ops.indexing.static_slicing import index_in_dim
 from kiln.ops.sharding import auto

@@ -10,12 +10,12 @@ import numpy as np
 
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.core.array import ConcreteArray
 from kiln.core.array_type import Array, ArrayLike, Axes, ShapeLike
+from kiln.core.arrays.array import ConcreteArray
 from kiln.core.trace import Tracer, aval_of, is_typed
 from kiln.execution.eager_plans import eager
-from kiln.ir.size_decisions import divides, is_surely
-from kiln.ir.sizes import Dim, Size, equal, product
+from kiln.ir.sizes.decisions import divides, is_surely
+from kiln.ir.sizes.size import Dim, Size, equal, product
 from kiln.numpy import promotion
 from kiln.numpy.creation import canonical_shape
 from kiln.numpy.promotion import lifted, operands, shape_of

@@ -12,7 +12,7 @@ from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.trace import aval_of
 from kiln.execution.eager_plans import eager
-from kiln.ir.sizes import Dim, Size, minimum
+from kiln.ir.sizes.size import Dim, Size, minimum
 from kiln.numpy.arithmetic import refuse_out
 from kiln.numpy.creation import asarray, canonical_shape, cast
 from kiln.numpy.filling import zeros

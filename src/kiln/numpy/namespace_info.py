@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from kiln.api.arrays import devices
-from kiln.base import dtypes, promotion
+from kiln.base import dtypes
+from kiln.base.dtypes import promotion
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 

@@ -15,11 +15,11 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.core.array import from_host, numbers_of
 from kiln.core.array_type import Array, ArrayLike
+from kiln.core.arrays.array import from_host, numbers_of
 from kiln.core.concretization import refuse
 from kiln.core.trace import Tracer, aval_of, is_typed
-from kiln.ir.sizes import Dim, Size
+from kiln.ir.sizes.size import Dim, Size
 from kiln.numpy.creation import asarray
 from kiln.numpy.filling import full
 from kiln.numpy.index_expressions import along

@@ -10,7 +10,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, Axes
-from kiln.ir.sizes import maximum
+from kiln.ir.sizes.size import maximum
 from kiln.numpy.arithmetic import divide, multiply, power
 from kiln.numpy.creation import cast
 from kiln.numpy.elementary import sqrt

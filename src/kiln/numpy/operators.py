@@ -1,6 +1,6 @@
 """The operators and methods of arrays: name -> function. Importing this module installs them.
 
-Arrays and tracers look their operators up in one table (`core/array.py`), because the functions are
+Arrays and tracers look their operators up in one table (`core/arrays/array.py`), because the functions are
 in a higher layer than arrays. A binary operator on something that is not an array returns
 NotImplemented, so that Python asks the other operand.
 """
@@ -15,11 +15,11 @@ import numpy as np
 
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.core.arrays.transfers import explicit
 from kiln.core.operators import set_operators
 from kiln.core.trace import is_typed
-from kiln.core.transfers import explicit
 from kiln.execution.eager_plans import eager
-from kiln.ir.sizes import Size
+from kiln.ir.sizes.size import Size
 from kiln.numpy import (
     arithmetic,
     bitwise,

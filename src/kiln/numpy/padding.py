@@ -11,10 +11,10 @@ import numpy as np
 
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.core.array import ConcreteArray
 from kiln.core.array_type import Array, ArrayLike
+from kiln.core.arrays.array import ConcreteArray
 from kiln.core.trace import is_typed
-from kiln.ir.sizes import Size
+from kiln.ir.sizes.size import Size
 from kiln.numpy.application import apply_along_axis
 from kiln.numpy.arithmetic import floor
 from kiln.numpy.creation import cast

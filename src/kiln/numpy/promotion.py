@@ -14,13 +14,13 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from kiln.base import dtypes
-from kiln.base.config import options, override
 from kiln.base.errors import three_lines
+from kiln.base.options.config import options, override
 from kiln.base.source import current_source
 from kiln.base.wrapping import wraps
-from kiln.core.array import from_host
+from kiln.core.arrays.array import from_host
 from kiln.core.trace import TYPED, aval_of, is_typed, require_unmasked
-from kiln.ir.sizes import Dim, Size
+from kiln.ir.sizes.size import Dim, Size
 from kiln.ir.types import ShapedArray
 from kiln.ops.elements.conversion import convert_element_type
 from kiln.ops.elements.edge_semantics import convert

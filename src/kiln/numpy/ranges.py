@@ -12,13 +12,13 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from kiln.base import dtypes
-from kiln.base.config import override
 from kiln.base.errors import three_lines
+from kiln.base.options.config import override
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.trace import aval_of
 from kiln.execution.eager_plans import eager
-from kiln.ir.sizes import Dim, Size, maximum
+from kiln.ir.sizes.size import Dim, Size, maximum
 from kiln.ir.types import ShapedArray
 from kiln.numpy.arithmetic import add, floor, multiply, power, sign
 from kiln.numpy.creation import asarray, cast, concrete_number

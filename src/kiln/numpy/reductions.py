@@ -17,7 +17,7 @@ from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, Axes, DTypeLike
 from kiln.core.trace import aval_of
 from kiln.execution.eager_plans import also_named, eager
-from kiln.ir.size_decisions import is_surely
+from kiln.ir.sizes.decisions import is_surely
 from kiln.ir.types import ShapedArray
 from kiln.numpy.arithmetic import add, maximum, minimum, multiply, refuse_out, subtract
 from kiln.numpy.creation import cast

@@ -11,7 +11,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, Axes
 from kiln.core.trace import Tracer
-from kiln.ir.sizes import Dim, Size
+from kiln.ir.sizes.size import Dim, Size
 from kiln.numpy.creation import asarray, cast, concrete_number
 from kiln.numpy.cumulative import cumsum
 from kiln.numpy.indexing import take

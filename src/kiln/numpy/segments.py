@@ -15,7 +15,7 @@ from kiln.base import dtypes
 from kiln.base.errors import ConcretizationTypeError, three_lines
 from kiln.base.source import api_boundary, current_source
 from kiln.core.trace import Tracer
-from kiln.ir.sizes import Size, is_constant
+from kiln.ir.sizes.size import Size, is_constant
 from kiln.numpy import reductions
 from kiln.numpy.creation import asarray
 from kiln.numpy.filling import full

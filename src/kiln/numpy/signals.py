@@ -10,7 +10,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
-from kiln.ir.sizes import is_constant
+from kiln.ir.sizes.size import is_constant
 from kiln.numpy.element_order import flip
 from kiln.numpy.elementary import conj
 from kiln.numpy.manipulation import one

@@ -8,7 +8,7 @@ from kiln.base.errors import InconclusiveSizeError, three_lines
 from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
 from kiln.core.slices import Slice
-from kiln.ir.sizes import Dim, Size, maximum, minimum
+from kiln.ir.sizes.size import Dim, Size, maximum, minimum
 
 
 class Kept(NamedTuple):

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
-from kiln.base.config import ERRORS_NOTED
 from kiln.base.errors import three_lines
+from kiln.base.options.config import ERRORS_NOTED
 from kiln.base.source import current_source
-from kiln.core.array import ConcreteArray
+from kiln.core.arrays.array import ConcreteArray
 from kiln.core.slices import Slice
 from kiln.core.trace import aval_of, is_typed, require_unmasked
 from kiln.execution.eager_plans import eager
-from kiln.ir.sizes import Dim, Size, is_constant
+from kiln.ir.sizes.size import Dim, Size, is_constant
 from kiln.numpy.creation import asarray
 from kiln.numpy.error_notes import note_places
 from kiln.numpy.index_expressions import (

@@ -8,9 +8,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from kiln.base.files import replacing
+from kiln.base.files.npy import require_harmless_file
+from kiln.base.files.writing import replacing
 from kiln.base.named_tuples import NamedTuple
-from kiln.base.npy import require_harmless_file
 from kiln.core.trace import is_typed
 from kiln.numpy.creation import asarray
 

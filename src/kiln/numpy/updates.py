@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
-from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.lazy import loops
+from kiln.base.options.config import options
 from kiln.base.source import current_source
 from kiln.core.trace import aval_of, is_typed
 from kiln.execution.eager_plans import eager
-from kiln.ir.sizes import Dim
+from kiln.ir.sizes.size import Dim
 from kiln.numpy import arithmetic
 from kiln.numpy.creation import asarray
 from kiln.numpy.index_expressions import (

@@ -11,7 +11,7 @@ from typing import Any
 
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.ir.sizes import Dim
+from kiln.ir.sizes.size import Dim
 from kiln.ir.types import ShapedArray
 
 

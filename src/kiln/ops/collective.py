@@ -13,8 +13,8 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 
 from kiln.base import dtypes
-from kiln.base.config import options
 from kiln.base.errors import UnavailableOptionError, three_lines
+from kiln.base.options.config import options
 from kiln.base.source import current_source
 from kiln.base.tree import tree_map
 from kiln.core.array_type import Array
@@ -22,8 +22,8 @@ from kiln.core.primitive import Primitive, set_alignment
 from kiln.core.trace import Tracer, aval_of, axis_kind_of, axis_size_of, state
 from kiln.ir.effects import Effects, named_axis
 from kiln.ir.operation import Operation
-from kiln.ir.sizes import Dim, product
-from kiln.ir.sums import NOWHERE, Varying
+from kiln.ir.shardings.sums import NOWHERE, Varying
+from kiln.ir.sizes.size import Dim, product
 from kiln.ir.types import ShapedArray
 from kiln.ops.elements.conversion import convert_element_type
 from kiln.ops.elements.elementwise import add, div, mul

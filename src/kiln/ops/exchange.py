@@ -10,8 +10,8 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.base.tree import tree_map
 from kiln.core.trace import aval_of, axis_size_of, state
-from kiln.ir.sizes import Dim, product
-from kiln.ir.sums import Varying
+from kiln.ir.shardings.sums import Varying
+from kiln.ir.sizes.size import Dim, product
 from kiln.ir.types import ShapedArray
 from kiln.ops.collective import (
     AxisName,

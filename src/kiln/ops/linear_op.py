@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kiln.core.primitive import Primitive
-from kiln.ir.sums import Varying
+from kiln.ir.shardings.sums import Varying
 from kiln.ops.out_sums import passed
 
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from kiln.core.staging import refuse
-from kiln.ir.mesh import axes_of
-from kiln.ir.sums import NOWHERE, Sums, Varying
+from kiln.ir.shardings.mesh import axes_of
+from kiln.ir.shardings.sums import NOWHERE, Sums, Varying
 
 _ADD = "add the parts first: kiln.reshard(x, P(...)) without unreduced="
 

@@ -20,7 +20,7 @@ from kiln.core.absent import Zero
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.primitive import Unplaced
 from kiln.core.trace import aval_of, is_typed
-from kiln.ir.sizes import Dim, Size, product
+from kiln.ir.sizes.size import Dim, Size, product
 from kiln.ir.types import ShapedArray
 from kiln.ops.axes import as_size, canonical_axis, check_axes, check_sizes
 from kiln.ops.linear_op import LinearOp

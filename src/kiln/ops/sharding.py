@@ -10,25 +10,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from kiln.base.config import options
 from kiln.base.errors import three_lines
-from kiln.base.processes import process_count
+from kiln.base.options.config import options
+from kiln.base.process.identity import process_count
 from kiln.base.source import current_source
 from kiln.base.tree import broadcast_prefix, tree_flatten, tree_unflatten
-from kiln.core.array import ConcreteArray, with_type
-from kiln.core.array_placement import placed, spread
-from kiln.core.engine import default_engine
-from kiln.core.shards import is_all_here, require_part
+from kiln.core.arrays.array import ConcreteArray, with_type
+from kiln.core.arrays.placement import placed, spread
+from kiln.core.arrays.shards import is_all_here, require_part
+from kiln.core.arrays.transfers import moved
+from kiln.core.engines.engine import default_engine
 from kiln.core.staging import StagingTrace
 from kiln.core.trace import Tracer, aval_of
-from kiln.core.transfers import moved
 from kiln.execution.compilation import as_array
 from kiln.execution.programs import set_constraint
 from kiln.execution.resharding import resharded
-from kiln.ir.abstract_mesh import AbstractMesh
-from kiln.ir.formats import Format, Layout, require_rows
-from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec, axes_of
-from kiln.ir.sharding import NamedSharding, Sharding, SingleDeviceSharding, fitted, require_fit
+from kiln.ir.shardings.abstract_mesh import AbstractMesh
+from kiln.ir.shardings.formats import Format, Layout, require_rows
+from kiln.ir.shardings.mesh import UNCONSTRAINED, Mesh, PartitionSpec, axes_of
+from kiln.ir.shardings.sharding import (
+    NamedSharding,
+    Sharding,
+    SingleDeviceSharding,
+    fitted,
+    require_fit,
+)
 from kiln.ir.told_types import is_same_mesh
 from kiln.ir.types import ShapedArray, ShardedArray, dual, plain, typed
 from kiln.ops.linear_op import LinearOp

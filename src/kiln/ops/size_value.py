@@ -8,9 +8,9 @@ import numpy as np
 
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
-from kiln.ir.size_decisions import assume_between
-from kiln.ir.size_numbers import set_number
-from kiln.ir.sizes import Dim, Size
+from kiln.ir.sizes.decisions import assume_between
+from kiln.ir.sizes.numbers import set_number
+from kiln.ir.sizes.size import Dim, Size
 from kiln.ir.types import ShapedArray
 
 

@@ -17,7 +17,7 @@ from kiln.control.loops.loops import scan, while_loop
 from kiln.control.loops.special_loops import random_gamma_grad
 from kiln.core.array_type import Array, ArrayLike, DTypeLike, ShapeLike
 from kiln.core.trace import aval_of
-from kiln.ir.sizes import product
+from kiln.ir.sizes.size import product
 from kiln.numpy.creation import canonical_shape
 from kiln.numpy.elementary import exp
 from kiln.numpy.promotion import operands, shape_of

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from kiln.base import dtypes
-from kiln.base.config import options
+from kiln.base.options.config import options
 from kiln.core.array_type import Array, ArrayLike, DTypeLike, ShapeLike
 from kiln.core.trace import aval_of
 from kiln.numpy.arithmetic import power

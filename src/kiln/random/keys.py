@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
-from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.lazy import key_generators
+from kiln.base.options.config import options
 from kiln.base.source import current_source
-from kiln.core.array import from_host
 from kiln.core.array_type import Array, ArrayLike
+from kiln.core.arrays.array import from_host
 from kiln.core.trace import aval_of, is_typed
-from kiln.ir.key_uses import is_key
+from kiln.ir.analysis.key_uses import is_key
 from kiln.ir.types import ShapedArray
 from kiln.numpy.creation import canonical_shape
 from kiln.ops.elements.conversion import convert_element_type

@@ -14,7 +14,7 @@ from kiln.base.source import current_source
 from kiln.control.loops.loops import fori_loop
 from kiln.core.array_type import Array, ArrayLike, ShapeLike
 from kiln.core.trace import aval_of
-from kiln.ir.sizes import Dim, Size, maximum, product
+from kiln.ir.sizes.size import Dim, Size, maximum, product
 from kiln.ir.types import ShapedArray
 from kiln.numpy.creation import canonical_shape
 from kiln.numpy.filling import zeros

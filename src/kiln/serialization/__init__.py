@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kiln.base.files import write_atomically as write_atomically
+from kiln.base.files.writing import write_atomically as write_atomically
 from kiln.serialization.files import load as load
 from kiln.serialization.files import save as save
 from kiln.serialization.messages import from_bytes as from_bytes

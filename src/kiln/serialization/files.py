@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kiln.base.errors import three_lines
-from kiln.base.files import PathLike, write_atomically
+from kiln.base.files.writing import PathLike, write_atomically
 from kiln.base.source import current_source
 from kiln.serialization.host_arrays import place_like
 from kiln.serialization.messages import msgpack_restore, to_bytes

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from kiln.api.arrays import device_put
+from kiln.base.dtypes.kinds import KeyDtype
 from kiln.base.errors import three_lines
-from kiln.base.kinds import KeyDtype
 from kiln.base.source import current_source
 from kiln.base.tree import tree_map
-from kiln.core.array import ConcreteArray
+from kiln.core.arrays.array import ConcreteArray
 from kiln.jit.signatures.struct import ShapeDtypeStruct
 
 

@@ -12,11 +12,11 @@ from typing import Any, NoReturn
 import numpy as np
 
 from kiln.base.errors import three_lines
+from kiln.base.files.npy import require_harmless
 from kiln.base.lazy import msgpack
-from kiln.base.npy import require_harmless
 from kiln.base.source import current_source
 from kiln.base.tree import tree_map
-from kiln.core.array import Array
+from kiln.core.arrays.array import Array
 from kiln.serialization.host_arrays import host_array
 from kiln.serialization.state_dicts import from_state_dict, to_state_dict
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.core.array import Array
+from kiln.core.arrays.array import Array
 from kiln.serialization.flat_names import named_arrays, restored
 from kiln.serialization.host_arrays import host_array
 

@@ -17,7 +17,7 @@ from kiln._runtime import Assigned
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.base.tree import Partial
-from kiln.base.tree_nodes import is_namedtuple
+from kiln.base.tree.nodes import is_namedtuple
 
 StateDict = dict[str, Any]
 ToState = Callable[[Any], Any]

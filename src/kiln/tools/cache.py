@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from kiln.base.config import options
-from kiln.base.memory import MB
+from kiln.base.options.config import options
+from kiln.base.process.memory import MB
 from kiln.execution.disk_cache import Damaged, Entry, Folder, chosen_path, folder
 
 ACTIONS = ("list", "size", "clear", "verify")

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, TextIO
 
-from kiln.base.forks import new_lock
+from kiln.base.process.forks import new_lock
 from kiln.distributed import LAUNCH_FOLDER, TOKEN
 
 GRACE_S = 5.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kiln.base.jax_options import FOREIGN, Foreign
-from kiln.base.option_names import ALIASES, CHOICES
+from kiln.base.options.jax_options import FOREIGN, Foreign
+from kiln.base.options.names import ALIASES, CHOICES
 
 HEADING = """# JAX's options
 

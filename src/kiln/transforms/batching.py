@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kiln.base.config import options
+from kiln.base.options.config import options
 from kiln.base.records import Record
 from kiln.core.leaks import check_leaks
 from kiln.core.staging import eval_jaxpr, stage_pure
@@ -14,7 +14,7 @@ from kiln.core.trace import Trace, Tracer, aval_of, axis_bound, check_live, stat
 from kiln.ir.effects import named_axis
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.operation import Operation
-from kiln.ir.sizes import Dim
+from kiln.ir.sizes.size import Dim
 from kiln.ir.types import ShapedArray, with_split
 from kiln.ops.shape import mapped_at
 

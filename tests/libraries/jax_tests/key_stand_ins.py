@@ -16,9 +16,9 @@ import kiln
 import kiln.lax
 from kiln.base.tree import tree_leaves
 from kiln.core.primitive import Primitive
-from kiln.ir import key_uses
+from kiln.ir.analysis import key_uses
+from kiln.ir.analysis.key_uses import Keys
 from kiln.ir.jaxpr import Eqn, Jaxpr
-from kiln.ir.key_uses import Keys
 from kiln.ops.random import random_bits
 
 

@@ -17,7 +17,7 @@ import kiln
 import kiln.numpy as jnp
 from kiln import random
 from kiln.base.dtypes import KeyDtype
-from kiln.core.array import ConcreteArray
+from kiln.core.arrays.array import ConcreteArray
 from kiln.core.trace import Tracer
 from kiln.ops.random import key_generators, random_bits
 from kiln.ops.random.threefry import threefry2x32, threefry2x32_p

@@ -16,13 +16,13 @@ import numpy as np
 
 import kiln
 import kiln.sharding
-from kiln.core import array_errors
-from kiln.core.array import ConcreteArray
+from kiln.core.arrays import errors as array_errors
+from kiln.core.arrays.array import ConcreteArray
 from kiln.engines.xla.layouts import hlo_of
 from kiln.engines.xla.partition import Partition
-from kiln.ir.manual_axes import ManualAxisType
-from kiln.ir.mesh import Mesh, axes_of
-from kiln.ir.sharding import Blocks, Sharding, misfit
+from kiln.ir.shardings.manual_axes import ManualAxisType
+from kiln.ir.shardings.mesh import Mesh, axes_of
+from kiln.ir.shardings.sharding import Blocks, Sharding, misfit
 
 _HloSharding = jaxlib.xla_client.HloSharding
 _OpSharding = jaxlib.xla_client.OpSharding

@@ -6,8 +6,8 @@ from typing import Any
 
 from kiln import export
 from kiln.errors import InconclusiveSizeError
-from kiln.ir.size_decisions import is_surely
-from kiln.ir.sizes import Dim, Size, maximum, minimum
+from kiln.ir.sizes.decisions import is_surely
+from kiln.ir.sizes.size import Dim, Size, maximum, minimum
 
 
 def _strided(dim: Dim, window: Dim, stride: Dim) -> Dim:

@@ -27,9 +27,9 @@ import kiln.numpy as jnp
 from kiln.as_jax.private import PrivateModule
 from kiln.as_jax.private_functions import trace_state_clean
 from kiln.as_jax.version import __version_info__
-from kiln.base.config import changes_of, config, override
 from kiln.base.dtypes import canonicalize_dtype, check_user_dtype, lattice_result_type
-from kiln.base.option_names import ALIASES, FOREIGN
+from kiln.base.options.config import changes_of, config, override
+from kiln.base.options.names import ALIASES, FOREIGN
 from kiln.core.slices import Slice
 from kiln.ops.elements.conversion import convert_element_type
 from tests.libraries.jax_tests.box_stand_ins import box_stand_ins

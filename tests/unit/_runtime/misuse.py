@@ -142,10 +142,10 @@ class Fuzz:
         self.rng = random.Random(seed)
         self.depth = 0
         self.made: collections.deque[Any] = collections.deque(maxlen=60)
-        arrays = importlib.import_module("kiln.core.array")
+        arrays = importlib.import_module("kiln.core.arrays.array")
         ShapedArray = importlib.import_module("kiln.ir.types").ShapedArray
-        importlib.import_module("kiln.base.tree_nodes").register_dataclass(Box, ["width"], ["unit"])
-        self.treedef = importlib.import_module("kiln.base.treedef").PyTreeDef
+        importlib.import_module("kiln.base.tree.nodes").register_dataclass(Box, ["width"], ["unit"])
+        self.treedef = importlib.import_module("kiln.base.tree.treedef").PyTreeDef
         self.array_classes = [runtime.ArrayData, arrays.ConcreteArray, arrays.PlacedArray]
 
         class Mine(runtime.ArrayData):  # type: ignore[name-defined, misc]
@@ -157,7 +157,7 @@ class Fuzz:
 
         self.array_classes.append(Mine)
         self.called = runtime.call_directly(Called)
-        self.host_memory = importlib.import_module("kiln.core.host_memory").HOST_MEMORY
+        self.host_memory = importlib.import_module("kiln.core.arrays.host_memory").HOST_MEMORY
         self.avals = [
             ShapedArray(s, np.dtype(d))
             for s in ((), (3,), (2, 2), (0,), (1000,))

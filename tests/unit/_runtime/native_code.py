@@ -14,7 +14,7 @@ import numpy as np
 
 import kiln.numpy as jnp
 from kiln import _runtime
-from kiln.core.host_memory import HOST_MEMORY
+from kiln.core.arrays.host_memory import HOST_MEMORY
 
 DECLARATIONS = """
 #include <stddef.h>

@@ -14,7 +14,7 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import _runtime
-from kiln.core.array import ConcreteArray, PlacedArray
+from kiln.core.arrays.array import ConcreteArray, PlacedArray
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int8", "bool", "complex64", "uint16"])

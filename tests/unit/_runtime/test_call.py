@@ -18,7 +18,7 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.jit.function import JitFunction
 
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import kiln
 import kiln.numpy as jnp
-from kiln.base.config import override
+from kiln.base.options.config import override
 from tests.properties.exploring import explored
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.base.config import override
+from kiln.base.options.config import override
 
 
 @pytest.fixture(autouse=True)

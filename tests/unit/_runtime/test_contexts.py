@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kiln._runtime import Assigned, Changed, Listed, OptionValue, state
-from kiln.base.config import options, override
+from kiln.base.options.config import options, override
 
 
 class Here(threading.local):

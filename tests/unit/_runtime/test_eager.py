@@ -17,7 +17,7 @@ import kiln
 import kiln.numpy as jnp
 from kiln import _runtime
 from kiln._runtime import BufferSource, Container, Outcome
-from kiln.core.array import from_host
+from kiln.core.arrays.array import from_host
 from kiln.ops.indexing.dimension_numbers import GatherScatterMode
 
 

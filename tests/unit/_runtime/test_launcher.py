@@ -11,7 +11,7 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import _runtime
-from kiln.core.engine import engine
+from kiln.core.engines.engine import engine
 
 
 class Result:

@@ -13,9 +13,9 @@ import pytest
 
 import kiln.numpy as jnp
 from kiln import _runtime
-from kiln.core.array import ConcreteArray
-from kiln.core.engine import engine
-from kiln.core.host_memory import HOST_MEMORY
+from kiln.core.arrays.array import ConcreteArray
+from kiln.core.arrays.host_memory import HOST_MEMORY
+from kiln.core.engines.engine import engine
 
 ROOT = Path(__file__).parents[3]
 CALLS = 500

@@ -13,9 +13,9 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import _runtime
-from kiln.base.config import override
-from kiln.core.array import PlacedArray
-from kiln.ir.sharding import SingleDeviceSharding
+from kiln.base.options.config import override
+from kiln.core.arrays.array import PlacedArray
+from kiln.ir.shardings.sharding import SingleDeviceSharding
 from tests.unit._runtime import native_code
 
 SIZE = 24

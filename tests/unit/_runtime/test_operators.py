@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import kiln
 import kiln.numpy as jnp
 from kiln import _runtime
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.core.operators import operators
 
 BINARY: dict[str, Callable[[Any, Any], Any]] = {

@@ -16,7 +16,7 @@ import pytest
 
 import kiln
 from kiln import _runtime
-from kiln.base.config import config
+from kiln.base.options.config import config
 from tests.unit._runtime import native_code
 
 COUNT, GRAIN = 10_007, 100

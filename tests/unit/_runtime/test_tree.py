@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import kiln
 import kiln.tree as tree
-from kiln.base.tree_nodes import kind_of_new, register_dataclass
-from kiln.base.treedef import PyTreeDef
+from kiln.base.tree.nodes import kind_of_new, register_dataclass
+from kiln.base.tree.treedef import PyTreeDef
 from kiln.tree_util import (
     DictKey,
     FlattenedIndexKey,

@@ -11,7 +11,7 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.base.config import override
+from kiln.base.options.config import override
 
 X = np.linspace(0, 1, 1 << 21, dtype=np.float32)
 

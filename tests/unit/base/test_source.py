@@ -12,8 +12,8 @@ import weakref
 
 import pytest
 
-from kiln.base.config import override
 from kiln.base.errors import UnfilteredStackTrace
+from kiln.base.options.config import override
 from kiln.base.source import (
     api_boundary,
     current_source,

@@ -7,7 +7,7 @@ import pytest
 
 import kiln
 from kiln.checkpoints.shardings import described, device_count_of, rebuilt_sharding
-from kiln.ir.abstract_mesh import AxisType
+from kiln.ir.shardings.abstract_mesh import AxisType
 from kiln.sharding import Mesh, NamedSharding, P, SingleDeviceSharding, make_mesh
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import kiln
-from kiln.base.config import options, override
+from kiln.base.options.config import options, override
 from kiln.content.ambient import ambient
 
 

@@ -8,10 +8,10 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import export
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.control.exported_call import PortableProgram, call_exported_p, sizes_of_call
 from kiln.export.exported import portable
-from kiln.ir.sizes import symbol
+from kiln.ir.sizes.size import symbol
 from kiln.ir.types import ShapedArray
 
 F32, I32 = np.dtype(np.float32), np.dtype(np.int32)

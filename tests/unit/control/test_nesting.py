@@ -13,7 +13,7 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.base.config import override
+from kiln.base.options.config import override
 from tests.unit.control.loop_programs import (
     FIRST_ORDER,
     FORWARD_ONLY,

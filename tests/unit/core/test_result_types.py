@@ -7,11 +7,11 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.core.staging import types_of_results
 from kiln.errors import ShardingTypeError
 from kiln.extend.core import Primitive
-from kiln.ir.abstract_mesh import AbstractMesh, AxisType
+from kiln.ir.shardings.abstract_mesh import AbstractMesh, AxisType
 from kiln.ir.types import ShapedArray, with_split
 from kiln.ops.elements.elementwise import sin_p
 from kiln.ops.elements.families import add_p

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kiln.core.array import from_host
+from kiln.core.arrays.array import from_host
 from kiln.core.staging import (
     StagingTrace,
     StagingTracer,

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from kiln.base.errors import JaxRuntimeError, PeerError
-from kiln.core import handshake, lifelines
-from kiln.core.joining import JoinRequest
-from kiln.core.peers import Peers
-from tests.unit.core.test_peers import Connector, Store, free_port, together, until
+from kiln.core.processes import handshake, lifelines
+from kiln.core.processes.joining import JoinRequest
+from kiln.core.processes.peers import Peers
+from tests.unit.core.processes.test_peers import Connector, Store, free_port, together, until
 
 TOKEN = "known to the processes alone"
 HELLO = {"kind": "hello", "rank": 1, "count": 2}
@@ -210,7 +210,7 @@ def test_one_that_comes_and_keeps_silent_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Without a token, anybody may come.
-    monkeypatch.setattr("kiln.core.peers.LEAST_TO_CONNECT_S", 0.2)
+    monkeypatch.setattr("kiln.core.processes.peers.LEAST_TO_CONNECT_S", 0.2)
     meeting = Meeting(seconds=1.0, token="")
     monkeypatch.setattr(meeting.connector, "connect", lambda *_: time.sleep(60))
     stranger = meeting.stranger()

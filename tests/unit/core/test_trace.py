@@ -13,7 +13,6 @@ import pytest
 
 import kiln
 from kiln.base import dtypes
-from kiln.base.config import override
 from kiln.base.errors import (
     ConcretizationTypeError,
     MaskedArrayError,
@@ -22,8 +21,9 @@ from kiln.base.errors import (
     TracerIntegerConversionError,
     UnexpectedTracerError,
 )
+from kiln.base.options.config import override
 from kiln.core import trace as traces
-from kiln.core.array import from_host
+from kiln.core.arrays.array import from_host
 from kiln.core.staging import stage
 from kiln.core.trace import Tracer, aval_of, axis_bound, axis_size_of, in_force, state
 from kiln.ir.types import ShapedArray

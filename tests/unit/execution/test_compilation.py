@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kiln.base.config import override
 from kiln.base.errors import UnexpectedTracerError
-from kiln.base.memory import physical_bytes
+from kiln.base.options.config import override
+from kiln.base.process.memory import physical_bytes
 from kiln.control.effects.callback import pure_callback
-from kiln.core import engine as engines
-from kiln.core.array import from_host
-from kiln.core.engine import engine
+from kiln.core.arrays.array import from_host
+from kiln.core.engines import engine as engines
+from kiln.core.engines.engine import engine
 from kiln.core.staging import stage, stage_pure
 from kiln.execution import compilation
 from kiln.execution.compilation import as_array, compile_jaxpr

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.execution import disk_cache, own_folder
 from kiln.execution.disk_cache import Damaged, Entry, Folder, chosen_path, counts, folder
 from tests.contract.marks import contract
@@ -285,7 +285,7 @@ def test_where_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 WRITER = """
 import sys
 import tempfile
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.execution.disk_cache import Entry, folder
 with override(cache_dir=sys.argv[1], disk_cache_mb=64):
     place = folder()

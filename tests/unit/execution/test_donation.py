@@ -9,8 +9,8 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.base.config import override
 from kiln.base.errors import JaxRuntimeError
+from kiln.base.options.config import override
 from kiln.execution.compilation import CachedProgram, compile_jaxpr
 from kiln.execution.donation import Donation
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import kiln
-from kiln.base.config import override
-from kiln.core.array import from_host
+from kiln.base.options.config import override
+from kiln.core.arrays.array import from_host
 from kiln.core.primitive import Primitive
 from kiln.core.trace import state
 from kiln.execution import compilation, eager

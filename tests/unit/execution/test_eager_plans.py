@@ -12,7 +12,7 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import _runtime, lax
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.execution.eager import EVAL
 from kiln.execution.eager_plans import clear, eager
 

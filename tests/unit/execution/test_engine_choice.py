@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 import kiln
-from kiln.base.config import options, override
-from kiln.core.engine import Placement, engine
+from kiln.base.options.config import options, override
+from kiln.core.engines.engine import Placement, engine
 from kiln.core.staging import stage_pure
 from kiln.execution.compilation import compile_jaxpr
 from kiln.execution.eager import EVAL
 from kiln.execution.engine_choice import engine_for
 from kiln.ir.jaxpr import Jaxpr
-from kiln.ir.mesh import Mesh, PartitionSpec
-from kiln.ir.sharding import NamedSharding, SingleDeviceSharding
+from kiln.ir.shardings.mesh import Mesh, PartitionSpec
+from kiln.ir.shardings.sharding import NamedSharding, SingleDeviceSharding
 from kiln.ir.types import ShapedArray
 from kiln.ops.elements.elementwise import sin
 from kiln.ops.reductions.cumulative import cumsum

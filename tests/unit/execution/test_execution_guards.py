@@ -13,7 +13,7 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import lax
-from kiln.base.config import config, options
+from kiln.base.options.config import config, options
 from kiln.execution import execution_guards
 from kiln.execution.execution_guards import check_execution
 

@@ -8,7 +8,7 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.core.engine import engine
+from kiln.core.engines.engine import engine
 from kiln.execution.fallbacks import Fallback
 
 

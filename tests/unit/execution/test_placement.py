@@ -7,12 +7,12 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.core.staging import stage
 from kiln.execution import compilation
 from kiln.execution.placement import PlacementRequest, Placer, constraints_in, is_placed
-from kiln.ir.mesh import Mesh, PartitionSpec
-from kiln.ir.sharding import NamedSharding
+from kiln.ir.shardings.mesh import Mesh, PartitionSpec
+from kiln.ir.shardings.sharding import NamedSharding
 from kiln.ir.types import ShapedArray
 from kiln.ops.sharding import with_sharding_constraint
 

@@ -10,7 +10,7 @@ import kiln
 import kiln.numpy as jnp
 from kiln import lax
 from kiln.execution.programs import shardings_of_results, without_told_types
-from kiln.ir.checker import check
+from kiln.ir.analysis.checker import check
 from kiln.ir.types import ShapedArray
 from kiln.sharding import AxisType, NamedSharding, P
 

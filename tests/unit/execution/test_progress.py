@@ -15,8 +15,8 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.base.compile_steps import begin, step_of
-from kiln.base.config import override
+from kiln.base.options.config import override
+from kiln.core.engines.compile_steps import begin, step_of
 from kiln.execution import progress as module
 from kiln.execution.progress import ERASE_LINE, progress, written_out
 
@@ -194,7 +194,7 @@ def slow(program):
     time.sleep(0.5)
     return compile(program)
 reference.compiler.compile = slow
-with kiln.base.config.override(engine="reference"):
+with kiln.base.options.config.override(engine="reference"):
     print(kiln.jit(lambda x: x + 1)(1.0))
 """
 

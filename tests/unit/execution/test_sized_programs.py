@@ -10,8 +10,8 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.base.config import override
-from kiln.core.array import from_host
+from kiln.base.options.config import override
+from kiln.core.arrays.array import from_host
 from kiln.execution.compilation import CachedProgram, on_compile
 from kiln.execution.sized_programs import ProgramForSizes, compile_for_sizes
 from kiln.ir.jaxpr import Jaxpr

@@ -18,8 +18,8 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from benchmarks.programs import PROGRAMS
-from kiln.base.config import override
-from kiln.core.engine import engine
+from kiln.base.options.config import override
+from kiln.core.engines.engine import engine
 from kiln.engines.native.executables import stored
 from kiln.execution import disk_cache, own_code, stored_programs
 from kiln.execution.disk_cache import Folder, counts, folder

@@ -124,7 +124,7 @@ def test_errors_of_another_thread_are_those_of_all() -> None:
     thread.start()
     thread.join()
     assert _noted() is None
-    with kiln.base.config.override(error_state=None):
+    with kiln.base.options.config.override(error_state=None):
         assert _noted() == "x is negative"
 
 

@@ -11,7 +11,7 @@ import kiln
 import kiln.numpy as jnp
 from kiln import export
 from kiln.errors import InconclusiveSizeError
-from kiln.ir.sizes import maximum, minimum
+from kiln.ir.sizes.size import maximum, minimum
 
 UNDECIDED = None
 ANSWERS: list[tuple[str, str, str, bool | None]] = [

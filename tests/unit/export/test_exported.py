@@ -12,7 +12,7 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import export, lax, random
-from kiln.base.checksums import SIZE, with_checksum
+from kiln.base.files.checksums import SIZE, with_checksum
 from kiln.errors import UnsupportedPrimitive
 from kiln.export.container import from_bytes, to_bytes
 from kiln.export.tables import read, write

@@ -10,7 +10,7 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import export, random
-from kiln.ir.sizes import symbol
+from kiln.ir.sizes.size import symbol
 from kiln.sharding import NamedSharding, P, make_mesh
 from tests.unit.export.write_data import DATA
 

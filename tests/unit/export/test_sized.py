@@ -10,7 +10,7 @@ import kiln.numpy as jnp
 from kiln import export, lax
 from kiln.errors import UnsupportedPrimitive
 from kiln.export.tables import read, write
-from kiln.ir.size_values import evaluate
+from kiln.ir.sizes.values import evaluate
 
 pytest.importorskip("flatbuffers")
 

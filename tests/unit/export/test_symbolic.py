@@ -9,7 +9,7 @@ import kiln
 import kiln.numpy as jnp
 from kiln import export
 from kiln.export.size_expressions import shape_of_text, size_text
-from kiln.ir.sizes import maximum, minimum, symbol
+from kiln.ir.sizes.size import maximum, minimum, symbol
 
 B, N = symbol("b"), symbol("n")
 

@@ -15,9 +15,9 @@ from kiln.export.types import (
     type_table,
     without_devices,
 )
-from kiln.ir.abstract_mesh import AbstractMesh, AxisType
-from kiln.ir.mesh import PartitionSpec
-from kiln.ir.sizes import symbol
+from kiln.ir.shardings.abstract_mesh import AbstractMesh, AxisType
+from kiln.ir.shardings.mesh import PartitionSpec
+from kiln.ir.sizes.size import symbol
 from kiln.ir.types import ShapedArray
 from kiln.sharding import NamedSharding, make_mesh
 

@@ -9,7 +9,7 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.core import ShapedArray
 from kiln.errors import UnsupportedPrimitive
 from kiln.extend.core import Primitive

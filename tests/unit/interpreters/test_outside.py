@@ -10,8 +10,8 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.base.config import override
-from kiln.ir.checker import check
+from kiln.base.options.config import override
+from kiln.ir.analysis.checker import check
 from tests.unit.interpreters.outside import ENGINES, scaled_product
 
 X, Y = np.array([1.0, 2.0, 3.0], np.float32), np.array([4.0, 5.0, 6.0], np.float32)

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.errors import ShardingTypeError
-from kiln.ir.abstract_mesh import EMPTY, AbstractMesh, AxisType
-from kiln.ir.mesh import PartitionSpec as P
-from kiln.ir.sharding import NamedSharding
+from kiln.ir.shardings.abstract_mesh import EMPTY, AbstractMesh, AxisType
+from kiln.ir.shardings.mesh import PartitionSpec as P
+from kiln.ir.shardings.sharding import NamedSharding
 from kiln.ir.told_types import compiler_decides, is_split_alike, is_told, mesh_of
 from kiln.ir.types import ShapedArray, ShardedArray, plain, typed, with_split
 

@@ -10,7 +10,7 @@ import pytest
 
 from kiln.core.primitive import Primitive
 from kiln.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var
-from kiln.ir.sizes import Dim, symbol
+from kiln.ir.sizes.size import Dim, symbol
 from kiln.ir.specialise import out_types, specialise, specialise_later
 from kiln.ir.types import ShapedArray
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kiln.base import dtypes
-from kiln.ir.sizes import symbol
+from kiln.ir.sizes.size import symbol
 from kiln.ir.types import ShapedArray
 
 F32, I32 = np.dtype(np.float32), np.dtype(np.int32)

@@ -12,7 +12,7 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.base.tree import tree_structure
 from kiln.core.staging import stage_pure
 from kiln.execution import compilation

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.base.tree import tree_structure
-from kiln.core.array import from_host
+from kiln.core.arrays.array import from_host
 from kiln.core.staging import stage_pure
 from kiln.execution.placement import NO_REQUEST, PlacementRequest
 from kiln.ir.jaxpr import Jaxpr

@@ -7,7 +7,7 @@ import numpy as np
 import kiln
 from kiln import lax
 from kiln.api.jit import wrap
-from kiln.core.array import from_host
+from kiln.core.arrays.array import from_host
 from kiln.jit import function
 from kiln.transforms.batching import MappedAxis, batch
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 import kiln
-from kiln.base.config import Options, override
 from kiln.base.errors import RecompilationWarning
+from kiln.base.options.config import Options, override
 from kiln.base.tree import tree_structure
 from kiln.ir.types import ShapedArray
 from kiln.jit.history import REMEMBERED, History

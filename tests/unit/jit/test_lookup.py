@@ -11,7 +11,7 @@ import numpy as np
 import kiln
 from kiln import lax
 from kiln.api.jit import wrap
-from kiln.base.config import override
+from kiln.base.options.config import override
 
 ROOT = Path(kiln.__file__).parent
 SOURCE = str(ROOT / "base" / "source.py")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kiln.ir.sizes import symbol
+from kiln.ir.sizes.size import symbol
 from kiln.ir.types import ShapedArray
 from kiln.jit.named_axes import NamedAxes, fresh_names, numbered, with_names
 from kiln.jit.signatures.argument_binding import flatten_call

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import kiln
-from kiln.ir.mesh import Mesh, PartitionSpec
-from kiln.ir.sharding import NamedSharding
+from kiln.ir.shardings.mesh import Mesh, PartitionSpec
+from kiln.ir.shardings.sharding import NamedSharding
 from kiln.jit.placement_options import PlacementOptions, constrained, request_for, shardings_of
 from kiln.jit.signatures.parameters import Chosen
 from kiln.jit.signatures.signature import Arguments

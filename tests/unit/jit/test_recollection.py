@@ -10,7 +10,7 @@ import pytest
 
 import kiln
 from kiln import numpy as jnp
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.content import fingerprint
 from kiln.jit import recollection, recorder
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import kiln
-from kiln.base.config import options, override
-from kiln.core.array import from_host
+from kiln.base.options.config import options, override
+from kiln.core.arrays.array import from_host
 from kiln.jit.running import arranged, bind, run
 
 ONES = from_host(np.ones(3, np.float32))

@@ -9,8 +9,8 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.base.config import override
 from kiln.base.errors import InconclusiveSizeError
+from kiln.base.options.config import override
 
 
 @pytest.fixture(autouse=True)

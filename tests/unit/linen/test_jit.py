@@ -15,7 +15,7 @@ import pytest
 import kiln
 import kiln.linen as nn
 import kiln.numpy as jnp
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.content.class_content import Unreadable
 from kiln.linen.content import ModuleReading
 

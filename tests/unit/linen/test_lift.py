@@ -11,7 +11,7 @@ import pytest
 import kiln
 import kiln.linen as nn
 import kiln.numpy as jnp
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.linen.axes import In, Out
 from kiln.linen.errors import (
     InvalidRngError,

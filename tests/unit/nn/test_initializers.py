@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kiln import nn, random
-from kiln.base.config import override
+from kiln.base.options.config import override
 
 I = nn.initializers
 

@@ -13,7 +13,7 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.core.array import from_host
+from kiln.core.arrays.array import from_host
 
 X = np.arange(5, dtype=np.float32)
 M = np.arange(12, dtype=np.float32).reshape(3, 4)

@@ -9,7 +9,7 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.base.config import override
+from kiln.base.options.config import override
 
 X = np.arange(24.0, dtype=np.float32).reshape(2, 3, 4)
 FORMS = [tuple, list, np.array, range, iter]

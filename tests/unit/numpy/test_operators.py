@@ -13,8 +13,8 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.core import array as core_array
 from kiln.core import operators as core_operators
+from kiln.core.arrays import array as core_array
 from kiln.numpy.operators import table
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)

@@ -10,7 +10,7 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.errors import InconclusiveSizeError
 
 BOUNDS = ("None", "0", "2", "b", "2 * b + 2", "-2", "-b", "-2 * b - 2", "-4")

@@ -7,9 +7,9 @@ import pytest
 
 import kiln
 from kiln import lax
-from kiln.core.array import from_host
+from kiln.core.arrays.array import from_host
 from kiln.core.staging import stage
-from kiln.ir.sizes import symbol
+from kiln.ir.sizes.size import symbol
 from kiln.ir.types import ShapedArray
 from kiln.ops import shape as ops
 

@@ -8,8 +8,8 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import lax
-from kiln.ir.mesh import Mesh, PartitionSpec
-from kiln.ir.sharding import NamedSharding, SingleDeviceSharding
+from kiln.ir.shardings.mesh import Mesh, PartitionSpec
+from kiln.ir.shardings.sharding import NamedSharding, SingleDeviceSharding
 from kiln.ops.sharding import resolved, with_sharding_constraint
 
 MESH = Mesh(np.array(kiln.devices()).reshape(4, 2), ("a", "b"))

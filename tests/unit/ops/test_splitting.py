@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kiln.errors import ShardingTypeError
-from kiln.ir.abstract_mesh import AbstractMesh, AxisType
+from kiln.ir.shardings.abstract_mesh import AbstractMesh, AxisType
 from kiln.ir.types import ShapedArray, with_split
 from kiln.ops import out_sharding as splitting
 

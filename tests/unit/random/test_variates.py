@@ -12,7 +12,7 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import lax, random
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.execution.compilation import on_compile
 
 DRAWS: dict[str, Callable[[Any], Any]] = {

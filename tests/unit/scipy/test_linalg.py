@@ -11,7 +11,7 @@ import scipy.linalg as reference
 
 import kiln
 import kiln.numpy as jnp
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.scipy import linalg
 
 RNG = np.random.default_rng(0)

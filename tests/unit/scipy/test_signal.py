@@ -14,7 +14,7 @@ import scipy.ndimage
 import scipy.signal
 
 import kiln
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.scipy import cluster, fft, interpolate, ndimage, signal
 
 RNG = np.random.default_rng(0)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kiln.__main__ import main
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.execution.disk_cache import Entry, Folder, folder
 from tests.contract.marks import contract
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from kiln.base.errors import UnexpectedTracerError
-from kiln.core.array import from_host
+from kiln.core.arrays.array import from_host
 from kiln.core.staging import stage_pure
 from kiln.core.trace import axis_size_of
-from kiln.ir.sizes import symbol
+from kiln.ir.sizes.size import symbol
 from kiln.ir.types import ShapedArray
 from kiln.ops.elements.elementwise import add, mul, sin
 from kiln.ops.shape import reduce_sum

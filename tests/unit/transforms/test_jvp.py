@@ -10,7 +10,7 @@ import pytest
 from kiln.base import dtypes
 from kiln.base.errors import UnexpectedTracerError
 from kiln.core.absent import Zero
-from kiln.core.array import from_host
+from kiln.core.arrays.array import from_host
 from kiln.core.staging import stage_pure
 from kiln.core.trace import state
 from kiln.ir.types import ShapedArray

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kiln.control.call import jit_p
-from kiln.core.array import from_host
+from kiln.core.arrays.array import from_host
 from kiln.core.staging import eval_jaxpr, stage, stage_pure
 from kiln.core.trace import state
 from kiln.ir.types import ShapedArray

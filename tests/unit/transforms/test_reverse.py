@@ -10,7 +10,7 @@ import pytest
 from kiln.base import dtypes
 from kiln.base.errors import MissingRule
 from kiln.core.absent import Linear, Zero
-from kiln.core.array import from_host
+from kiln.core.arrays.array import from_host
 from kiln.core.staging import stage_pure
 from kiln.ir.types import ShapedArray
 from kiln.ops.elements.elementwise import add, div, gt, mul, neg, select, sin

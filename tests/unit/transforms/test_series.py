@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kiln.base.errors import UnexpectedTracerError
-from kiln.core.array import from_host
+from kiln.core.arrays.array import from_host
 from kiln.core.meaning import meaning
 from kiln.core.staging import stage_pure
 from kiln.core.trace import aval_of, state

@@ -2,7 +2,7 @@
 
 The latter are accepted if they ask for what kiln does anyway, and raise UnavailableOptionError for
 anything else: silence would leave a program believing that it is protected. What each may be set to
-is in `base/option_names.py`.
+is in `base/options/names.py`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from kiln.api.contexts.options import checking_leaks, unchanged
-from kiln.base.config import base_options, config, override
-from kiln.base.jax_options import FOREIGN
-from kiln.base.option_names import check_foreign, checked
+from kiln.base.options.config import base_options, config, override
+from kiln.base.options.jax_options import FOREIGN
+from kiln.base.options.names import check_foreign, checked
 
 check_tracer_leaks = checking_leaks
 

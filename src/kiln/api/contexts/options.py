@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from kiln.api.arrays import devices
-from kiln.base.config import changes_of, override
-from kiln.base.option_names import checked
+from kiln.base.options.config import changes_of, override
+from kiln.base.options.names import checked
 from kiln.ops.sharding import checked_device
 
 

@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager
 from typing import Any, Self
 
 from kiln import _runtime
-from kiln.base.config import options
 from kiln.base.errors import three_lines
+from kiln.base.options.config import options
 from kiln.base.source import current_source, in_scope
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from kiln.api.debugging.debugger import Debugger, Frame
 from kiln.base.errors import three_lines
-from kiln.base.forks import new_rlock
+from kiln.base.process.forks import new_rlock
 from kiln.base.records import Record
 from kiln.base.source import api_boundary, current_source, is_internal
 from kiln.base.tree import PyTreeDef, tree_flatten, tree_map, tree_unflatten

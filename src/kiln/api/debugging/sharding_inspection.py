@@ -10,7 +10,7 @@ from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import tree_leaves
 from kiln.core.trace import Tracer
 from kiln.execution.compilation import as_array
-from kiln.ir.sharding import Sharding
+from kiln.ir.shardings.sharding import Sharding
 
 
 @api_boundary

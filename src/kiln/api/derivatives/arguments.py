@@ -13,7 +13,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source, name_of
 from kiln.base.tree import PyTreeDef, keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
 from kiln.core.absent import Zero
-from kiln.core.array import ConcreteArray
+from kiln.core.arrays.array import ConcreteArray
 from kiln.core.hitypes import operand_error
 from kiln.core.ref import Ref
 from kiln.core.staging import stand_in

@@ -15,9 +15,9 @@ from kiln.base import dtypes
 from kiln.base.source import api_boundary
 from kiln.base.tree import tree_flatten, tree_leaves, tree_structure, tree_unflatten
 from kiln.base.wrapping import wraps
-from kiln.core.array import from_host
+from kiln.core.arrays.array import from_host
 from kiln.core.trace import aval_of
-from kiln.ir.sizes import product
+from kiln.ir.sizes.size import product
 from kiln.ir.types import ShapedArray, plain
 from kiln.ops.indexing.slicing import slice_in_dim
 from kiln.ops.shape import reshape, zeros_of

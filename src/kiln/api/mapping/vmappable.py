@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kiln.base.caches.revisions import revise
 from kiln.base.errors import three_lines
-from kiln.base.revisions import revise
 from kiln.base.source import current_source, name_of
 from kiln.base.tree import broadcast_prefix, tree_flatten, tree_leaves, tree_unflatten
 from kiln.base.wrapping import wraps

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kiln.base.source import api_boundary
-from kiln.ir.formats import Layout, require_rows
+from kiln.ir.shardings.formats import Layout, require_rows
 
 
 @api_boundary

@@ -8,15 +8,15 @@ from typing import Any, Self
 
 import numpy as np
 
-from kiln.base.config import options, override
 from kiln.base.errors import three_lines
+from kiln.base.options.config import options, override
 from kiln.base.source import api_boundary, current_source, name_of
 from kiln.base.tree import broadcast_prefix, tree_flatten, tree_unflatten
 from kiln.core.trace import Tracer, aval_of, state
 from kiln.execution.compilation import as_array
-from kiln.ir.abstract_mesh import EMPTY, AbstractMesh, AxisType
-from kiln.ir.mesh import Mesh, PartitionSpec
-from kiln.ir.sharding import NamedSharding, SingleDeviceSharding
+from kiln.ir.shardings.abstract_mesh import EMPTY, AbstractMesh, AxisType
+from kiln.ir.shardings.mesh import Mesh, PartitionSpec
+from kiln.ir.shardings.sharding import NamedSharding, SingleDeviceSharding
 from kiln.ir.types import ShardedArray
 from kiln.ops.sharding import cast_to, put, resolved
 

@@ -12,15 +12,15 @@ from kiln.api.arrays import devices as all_devices
 from kiln.api.jit import jit
 from kiln.api.mapping.vmap import vmap
 from kiln.api.sharding.shard_map import INFER, shard_map
-from kiln.base.config import options
 from kiln.base.errors import UnavailableOptionError, three_lines
-from kiln.base.processes import process_count
+from kiln.base.options.config import options
+from kiln.base.process.identity import process_count
 from kiln.base.source import api_boundary, current_source, name_of
 from kiln.base.tree import broadcast_prefix, tree_flatten, tree_map, tree_unflatten
 from kiln.base.wrapping import wraps
 from kiln.control.regions.bodies import check_callable
 from kiln.core.trace import aval_of
-from kiln.ir.mesh import Mesh, PartitionSpec
+from kiln.ir.shardings.mesh import Mesh, PartitionSpec
 from kiln.ir.types import ShapedArray
 from kiln.numpy.manipulation import moveaxis
 from kiln.ops.shape import expand_dims, squeeze

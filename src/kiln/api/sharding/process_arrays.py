@@ -9,14 +9,14 @@ import numpy as np
 
 from kiln.api.arrays import make_array_from_callback
 from kiln.base.errors import three_lines
-from kiln.base.processes import process_count
+from kiln.base.process.identity import process_count
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import broadcast_prefix, tree_flatten, tree_unflatten
 from kiln.core.array_type import Array
+from kiln.core.arrays.transfers import explicit
 from kiln.core.trace import require_unmasked
-from kiln.core.transfers import explicit
-from kiln.ir.mesh import PartitionSpec
-from kiln.ir.sharding import Index, Sharding, SingleDeviceSharding, require_fit
+from kiln.ir.shardings.mesh import PartitionSpec
+from kiln.ir.shardings.sharding import Index, Sharding, SingleDeviceSharding, require_fit
 from kiln.ops.sharding import checked_device, resolved
 
 _NAME = "make_array_from_process_local_data"

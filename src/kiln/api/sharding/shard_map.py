@@ -6,8 +6,8 @@ import functools
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from kiln.base.config import options
 from kiln.base.errors import three_lines
+from kiln.base.options.config import options
 from kiln.base.source import api_boundary, current_source, name_of
 from kiln.base.tree import (
     broadcast_prefix,
@@ -21,10 +21,10 @@ from kiln.control.regions.bodies import arrays_of, check_callable, stage_body
 from kiln.control.sharded_regions.shard_map import members_of, mesh_of_members, shard_map_p
 from kiln.control.sharded_regions.shards import mesh_inside, part_type, shard_counts, shard_names
 from kiln.core.trace import aval_of
-from kiln.ir.abstract_mesh import AbstractMesh
-from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec, axes_of
 from kiln.ir.ref_type import AbstractRef
-from kiln.ir.sharding import NamedSharding
+from kiln.ir.shardings.abstract_mesh import AbstractMesh
+from kiln.ir.shardings.mesh import UNCONSTRAINED, Mesh, PartitionSpec, axes_of
+from kiln.ir.shardings.sharding import NamedSharding
 from kiln.ir.types import ShapedArray
 from kiln.jit.signatures.argument_types import leaf_type
 from kiln.jit.signatures.parameters import parameter_name

@@ -15,7 +15,7 @@ from kiln.base.tree import Partial, tree_flatten, tree_structure, tree_unflatten
 from kiln.control.custom_rules.vjp import custom_vjp
 from kiln.control.regions.arguments import FlatFunction, flatten_arrays
 from kiln.control.regions.region import merge, select_by
-from kiln.core.array import ConcreteArray
+from kiln.core.arrays.array import ConcreteArray
 from kiln.core.staging import eval_jaxpr, stage_region
 from kiln.core.trace import Tracer, aval_of
 

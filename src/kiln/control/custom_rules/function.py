@@ -22,9 +22,9 @@ from kiln.core.meaning import meaning
 from kiln.core.primitive import Primitive
 from kiln.core.staging import eval_jaxpr, stage_region
 from kiln.core.trace import aval_of, state
-from kiln.ir import key_uses
+from kiln.ir.analysis import key_uses
+from kiln.ir.analysis.key_uses import Keys
 from kiln.ir.jaxpr import Eqn, Jaxpr
-from kiln.ir.key_uses import Keys
 from kiln.ir.own_effects import check_allowed, custom_derivatives_allowed_effects
 from kiln.ir.types import ShapedArray
 from kiln.ops.shape import mapped_at

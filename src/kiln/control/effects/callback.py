@@ -18,14 +18,15 @@ from kiln.base.source import api_boundary, current_source, definition_of, name_o
 from kiln.base.tree import PyTreeDef, tree_flatten, tree_leaves, tree_unflatten
 from kiln.control.effects.host_call import as_declared, described, raise_failure
 from kiln.control.regions.arguments import is_array
-from kiln.core import engine, trace
-from kiln.core.array import from_host, host_value
+from kiln.core import trace
+from kiln.core.arrays.array import from_host, host_value
+from kiln.core.arrays.transfers import explicit
+from kiln.core.engines import engine
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
-from kiln.core.transfers import explicit
 from kiln.execution.compilation import as_array
 from kiln.ir.effects import DEBUG, DEBUG_ORDERED, IO, IO_ORDERED, Effects
-from kiln.ir.sharding import Sharding
+from kiln.ir.shardings.sharding import Sharding
 from kiln.ir.types import ShapedArray
 from kiln.ops.shape import mapped_at, to_front
 

@@ -28,7 +28,7 @@ from kiln.base.tree import PyTreeDef, tree_flatten, tree_unflatten
 from kiln.control.cond import cond_p
 from kiln.control.effects.callback import debug_callback_p
 from kiln.control.regions.arguments import is_array
-from kiln.core.array import ConcreteArray, from_host, host_value
+from kiln.core.arrays.array import ConcreteArray, from_host, host_value
 from kiln.core.primitive import Primitive
 from kiln.core.staging import stage_pure
 from kiln.core.trace import Tracer, aval_of

@@ -29,8 +29,8 @@ from kiln.control.regions.region import jaxprs_of, memoized
 from kiln.core.staging import stage_pure
 from kiln.core.trace import aval_of, state
 from kiln.ir.jaxpr import Eqn, Jaxpr
-from kiln.ir.size_decisions import is_surely
-from kiln.ir.sizes import product
+from kiln.ir.sizes.decisions import is_surely
+from kiln.ir.sizes.size import product
 from kiln.ir.types import ShapedArray
 from kiln.ops.elements.conversion import convert_element_type
 from kiln.ops.elements.elementwise import and_p, eq, gt, le, lt, ne, or_p, select

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 from kiln.base.errors import three_lines
 from kiln.base.lazy import high_arguments
 from kiln.base.source import current_source
-from kiln.base.tree_nodes import register_pytree_node
+from kiln.base.tree.nodes import register_pytree_node
 from kiln.core.hitypes import (
     AvalQDD,
     ClosedOver,

@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from kiln.base import dtypes
-from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.lazy import ref_rows
+from kiln.base.options.config import options
 from kiln.base.source import api_boundary, current_source, definition_of
 from kiln.base.tree import (
     PyTreeDef,
@@ -52,7 +52,7 @@ from kiln.core.ref import Ref
 from kiln.core.trace import aval_of, state
 from kiln.ir.effects import HELD
 from kiln.ir.jaxpr import Jaxpr
-from kiln.ir.sizes import Dim, Size, maximum
+from kiln.ir.sizes.size import Dim, Size, maximum
 from kiln.ir.types import ShapedArray
 from kiln.ops.elements.elementwise import add, lt
 from kiln.ops.indexing.static_slicing import concatenate, slice_in_dim

@@ -33,11 +33,11 @@ from kiln.core.absent import is_linear, is_zero
 from kiln.core.meaning import begin_step, meaning
 from kiln.core.staging import eval_jaxpr, stage_pure
 from kiln.core.trace import aval_of
-from kiln.ir import key_uses
+from kiln.ir.analysis import key_uses
+from kiln.ir.analysis.key_uses import Keys
 from kiln.ir.jaxpr import Eqn, Jaxpr
-from kiln.ir.key_uses import Keys
 from kiln.ir.rewrite import drop_inputs, eliminate_dead_code
-from kiln.ir.sizes import Dim
+from kiln.ir.sizes.size import Dim
 from kiln.ir.types import ShapedArray, ShardedArray
 from kiln.ops.elements.families import add
 from kiln.ops.shape import filled, mapped_at, move_axis, zeros_of

@@ -16,8 +16,8 @@ from kiln.control.regions.region import mark_pure, memoized, merge, select_by, s
 from kiln.core.primitive import Primitive
 from kiln.ir.jaxpr import Atom, Jaxpr, Var
 from kiln.ir.rewrite import drop_inputs, eliminate_dead_code
-from kiln.ir.size_decisions import is_surely
-from kiln.ir.sizes import Size
+from kiln.ir.sizes.decisions import is_surely
+from kiln.ir.sizes.size import Size
 
 
 def split_by_counts(items: Sequence[Any], *counts: int) -> list[list[Any]]:

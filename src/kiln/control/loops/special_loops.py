@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.control.loops.while_loop import while_p
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.meaning import meaning

@@ -35,10 +35,10 @@ from kiln.core.absent import is_zero
 from kiln.core.meaning import begin_step, meaning
 from kiln.core.staging import eval_jaxpr, stage_pure
 from kiln.core.trace import aval_of
-from kiln.ir import key_uses
+from kiln.ir.analysis import key_uses
+from kiln.ir.analysis.key_uses import Keys
 from kiln.ir.effects import CHECK, DEBUGGING, must_keep
 from kiln.ir.jaxpr import Eqn, Jaxpr
-from kiln.ir.key_uses import Keys
 from kiln.ir.rewrite import drop_inputs, eliminate_dead_code
 from kiln.ir.types import ShapedArray
 from kiln.ops.elements.elementwise import select

@@ -17,7 +17,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
-from kiln.core.array import ConcreteArray
+from kiln.core.arrays.array import ConcreteArray
 from kiln.core.slices import Slice
 from kiln.core.staging import stage_pure
 from kiln.core.trace import Tracer, aval_of

@@ -23,7 +23,7 @@ from kiln.control.references.index import (
     text,
     window,
 )
-from kiln.core.array import ConcreteArray
+from kiln.core.arrays.array import ConcreteArray
 from kiln.core.primitive import Primitive
 from kiln.core.ref import Ref, leaked_ref
 from kiln.core.staging import StagingTrace

@@ -23,7 +23,7 @@ from kiln.control.references.primitives import (
     write_part,
 )
 from kiln.control.references.views import Place, place_of, view_of
-from kiln.core.array import ConcreteArray
+from kiln.core.arrays.array import ConcreteArray
 from kiln.core.hitypes import HighOperand, HighRef, HiType, operand_error
 from kiln.core.ref import Ref, RefView, set_ref_access
 from kiln.core.trace import Tracer, aval_of

@@ -21,7 +21,7 @@ from kiln.base.tree import (
     tree_unflatten,
 )
 from kiln.core.absent import Zero
-from kiln.core.array import ConcreteArray
+from kiln.core.arrays.array import ConcreteArray
 from kiln.core.ref import Ref, returned_ref
 from kiln.core.trace import Tracer, aval_of
 from kiln.execution.compilation import as_array

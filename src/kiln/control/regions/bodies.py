@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
-from kiln.base.bounded import Bounded
-from kiln.base.config import options
+from kiln.base.caches.bounded import Bounded
+from kiln.base.caches.hashed import Hashed
 from kiln.base.errors import TypePromotionError, three_lines
-from kiln.base.hashed import Hashed
-from kiln.base.memory import MB
 from kiln.base.named_tuples import NamedTuple
+from kiln.base.options.config import options
+from kiln.base.process.memory import MB
 from kiln.base.source import current_source, definition_of, name_of
 from kiln.base.tree import (
     PyTreeDef,
@@ -37,23 +37,23 @@ from kiln.content.fingerprint import content_of
 from kiln.control.regions import kept_bodies
 from kiln.control.regions.region import memoized
 from kiln.control.regions.selected_writes import without_copies
-from kiln.core.array import Array
+from kiln.core.arrays.array import Array
+from kiln.core.arrays.watching import watched
 from kiln.core.hitypes import operand_error
 from kiln.core.ref import Ref, returned_ref
 from kiln.core.staging import check_may_trace, stage_region
 from kiln.core.trace import Tracer, aval_of, state
-from kiln.core.watching import watched
 from kiln.execution.compilation import as_array
-from kiln.ir.assumptions import assume_not_zero, collecting
-from kiln.ir.footprint import footprint
+from kiln.ir.analysis.footprint import footprint
+from kiln.ir.analysis.user_code import holds_user_code, is_shareable
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
-from kiln.ir.mesh import PartitionSpec
 from kiln.ir.own_effects import check_allowed, control_flow_allowed_effects
 from kiln.ir.rewrite import canonical
-from kiln.ir.sums import NOWHERE, Varying
+from kiln.ir.shardings.mesh import PartitionSpec
+from kiln.ir.shardings.sums import NOWHERE, Varying
+from kiln.ir.sizes.assumptions import assume_not_zero, collecting
 from kiln.ir.told_types import is_split_alike
 from kiln.ir.types import ShapedArray
-from kiln.ir.user_code import holds_user_code, is_shareable
 from kiln.ops.collective import varied, vary_p
 from kiln.ops.elements.conversion import convert_element_type
 

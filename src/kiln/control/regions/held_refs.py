@@ -13,7 +13,7 @@ from typing import Any
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.base.tree import keystr, tree_flatten_with_path, tree_leaves, tree_map
-from kiln.base.tree_nodes import register_pytree_node
+from kiln.base.tree.nodes import register_pytree_node
 from kiln.core.hitypes import TYPES, owner_of
 from kiln.core.ref import Ref, check_distinct
 from kiln.core.staging import StagingTrace

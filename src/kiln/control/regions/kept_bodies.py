@@ -16,16 +16,16 @@ from typing import Any
 import numpy as np
 
 from kiln._runtime import WeakTable
-from kiln.base.config import options
 from kiln.base.named_tuples import NamedTuple
+from kiln.base.options.config import options
 from kiln.base.tree import PyTreeDef
 from kiln.content.identity import identity_of_function
-from kiln.core.array import ConcreteArray, PlacedArray
+from kiln.core.arrays.array import ConcreteArray, PlacedArray
 from kiln.core.trace import state
-from kiln.ir.assumptions import names_in_scope
+from kiln.ir.analysis.user_code import holds_user_code
 from kiln.ir.jaxpr import Jaxpr
+from kiln.ir.sizes.assumptions import names_in_scope
 from kiln.ir.types import ShapedArray
-from kiln.ir.user_code import holds_user_code
 
 MOST = 64
 """So many bodies are kept of one function."""

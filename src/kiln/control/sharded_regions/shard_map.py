@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from kiln.base.config import options, override
+from kiln.base.options.config import options, override
 from kiln.control.regions.region import (
     Extend,
     Region,
@@ -49,9 +49,9 @@ from kiln.core.trace import aval_of, axes_bound
 from kiln.execution.placement import NO_REQUEST, PlacementRequest, Placer
 from kiln.ir.effects import Effects, named_axis
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
-from kiln.ir.mesh import Mesh, PartitionSpec, axes_of
 from kiln.ir.rewrite import drop_inputs, eliminate_dead_code
-from kiln.ir.sharding import NamedSharding
+from kiln.ir.shardings.mesh import Mesh, PartitionSpec, axes_of
+from kiln.ir.shardings.sharding import NamedSharding
 from kiln.ir.types import ShapedArray, plain, with_split
 from kiln.ops.collective import psum_p
 from kiln.ops.elements.elementwise import div, ne

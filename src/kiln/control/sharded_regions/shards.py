@@ -9,11 +9,11 @@ from typing import Any
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.trace import aval_of
-from kiln.ir.abstract_mesh import AxisType
 from kiln.ir.effects import named_axis
-from kiln.ir.mesh import Mesh, PartitionSpec, axes_of
 from kiln.ir.ref_type import AbstractRef
-from kiln.ir.sharding import NamedSharding
+from kiln.ir.shardings.abstract_mesh import AxisType
+from kiln.ir.shardings.mesh import Mesh, PartitionSpec, axes_of
+from kiln.ir.shardings.sharding import NamedSharding
 from kiln.ir.types import ShapedArray, ShardedArray, plain, typed
 from kiln.ops.shape import reshape, transpose
 

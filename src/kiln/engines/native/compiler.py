@@ -6,9 +6,9 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from kiln.base.config import options
 from kiln.base.errors import InconclusiveSizeError, three_lines
-from kiln.core.engine import NotForAllSizes, Program, load_module
+from kiln.base.options.config import options
+from kiln.core.engines.engine import NotForAllSizes, Program, load_module
 from kiln.engines.native.building.builder import function_of
 from kiln.engines.native.building.element_types import Unsupported
 from kiln.engines.native.executables.executable import NativeCode, NativeExecutable, Written
@@ -23,7 +23,7 @@ from kiln.engines.native.lowerings import LOWERINGS
 from kiln.engines.native.passes.expansion import missing
 from kiln.engines.native.passes.pipeline import optimized
 from kiln.engines.native.passes.workspace import workspace
-from kiln.ir.sizes import Size
+from kiln.ir.sizes.size import Size
 
 if TYPE_CHECKING:
     from kiln.engines.native.executables.sized import SizedExecutable

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kiln.core.engine import Compiler, load_module
-from kiln.core.host_memory import HOST_MEMORY
+from kiln.core.arrays.host_memory import HOST_MEMORY
+from kiln.core.engines.engine import Compiler, load_module
 from kiln.engines.native.executables import stored
 
 _COMPILER = "kiln.engines.native.compiler"

@@ -1,7 +1,7 @@
 """The reference engine: runs each primitive's NumPy meaning.
 
 The smallest engine: the oracle of the tests, the engine of cheap eager operations, and a template
-for others. Its memory is `core/host_memory.py`.
+for others. Its memory is `core/arrays/host_memory.py`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import NoReturn
 import numpy as np
 
 from kiln.base.errors import OutOfMemoryError, three_lines
-from kiln.core.engine import Program
-from kiln.core.host_memory import HOST_MEMORY
+from kiln.core.arrays.host_memory import HOST_MEMORY
+from kiln.core.engines.engine import Program
 from kiln.core.meaning import meaning
-from kiln.ir.footprint import footprint
+from kiln.ir.analysis.footprint import footprint
 from kiln.ir.jaxpr import Jaxpr
-from kiln.ir.sharding import Sharding, SingleDeviceSharding
+from kiln.ir.shardings.sharding import Sharding, SingleDeviceSharding
 
 
 class ReferenceExecutable:

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Any, NoReturn, cast
 
 from kiln.base.errors import JaxRuntimeError, UnsupportedPrimitive, three_lines
-from kiln.core.engine import Program
-from kiln.core.topology import DescribedDevice
+from kiln.core.engines.engine import Program
+from kiln.core.engines.topology import DescribedDevice
 from kiln.engines.xla.binding import XlaError
 from kiln.engines.xla.buffers import Buffer
 from kiln.engines.xla.layouts import output_blocks
 from kiln.engines.xla.module import LoweredModule
 from kiln.engines.xla.plugins import compile_for
-from kiln.ir.sharding import Blocks, Sharding, SingleDeviceSharding, named_like
+from kiln.ir.shardings.sharding import Blocks, Sharding, SingleDeviceSharding, named_like
 
 # Routines that only the host has: LAPACK's, and calls of Python functions.
 _ON_HOST = ("lapack_", "xla_ffi_python_cpu_callback")

@@ -7,17 +7,17 @@ from collections.abc import Collection, Sequence
 
 from kiln.base.errors import UnsupportedPrimitive, three_lines
 from kiln.base.source import current_source
-from kiln.core.artefacts import Artefact
-from kiln.core.engine import Program
+from kiln.core.engines.artefacts import Artefact
+from kiln.core.engines.engine import Program
 from kiln.engines.xla.binding import XlaError
 from kiln.engines.xla.imported import for_types
 from kiln.engines.xla.mlir import bindings, from_artefact, to_artefact
 from kiln.engines.xla.module import Export
 from kiln.engines.xla.program_module import lowered_program
-from kiln.ir.size_facts import facts_of
-from kiln.ir.size_solving import steps
-from kiln.ir.size_values import example, substitute
-from kiln.ir.sizes import names
+from kiln.ir.sizes.facts import facts_of
+from kiln.ir.sizes.size import names
+from kiln.ir.sizes.solving import steps
+from kiln.ir.sizes.values import example, substitute
 from kiln.ir.types import ShapedArray
 
 _TARGET = re.compile(r'call_target_name = "([^"]*)"|stablehlo\.custom_call @([\w.$]+)')

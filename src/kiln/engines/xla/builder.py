@@ -14,7 +14,7 @@ import numpy as np
 
 from kiln.base.errors import CheckError, UnsupportedPrimitive, three_lines
 from kiln.base.named_tuples import NamedTuple
-from kiln.core.array import ConcreteArray, host_value
+from kiln.core.arrays.array import ConcreteArray, host_value
 from kiln.core.staging import stage
 from kiln.engines.xla import text
 from kiln.engines.xla.callbacks import HostCallback

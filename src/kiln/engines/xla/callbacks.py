@@ -19,7 +19,7 @@ import numpy as np
 
 from kiln import _runtime
 from kiln.base.errors import three_lines
-from kiln.base.forks import in_child, new_lock
+from kiln.base.process.forks import in_child, new_lock
 from kiln.control.effects.host_call import Failure, called, described
 from kiln.engines.xla.text import host_dtype
 from kiln.ir.types import ShapedArray

@@ -18,13 +18,13 @@ import numpy as np
 from jaxlib import _jax, xla_client
 
 from kiln import _runtime
-from kiln.base.config import options, settle
 from kiln.base.errors import JaxRuntimeError, three_lines
-from kiln.base.forks import new_rlock
-from kiln.base.processes import process_index
+from kiln.base.options.config import options, settle
+from kiln.base.process.forks import new_rlock
+from kiln.base.process.identity import process_index
 from kiln.base.signals import HeldBack
-from kiln.core.devices import HasMemory
-from kiln.core.shards import split
+from kiln.core.arrays.shards import split
+from kiln.core.engines.devices import HasMemory
 from kiln.engines.xla import buffers, coordination
 from kiln.engines.xla.apart import apart, inside
 from kiln.engines.xla.binding import XlaError, failed, parts_of, without_jax
@@ -32,7 +32,7 @@ from kiln.engines.xla.host_copies import OWN_COPY_BYTES, copied, each_copied_onc
 from kiln.engines.xla.layouts import DeviceSharding, hlo_of
 from kiln.engines.xla.mlir import hlo, parse_alone
 from kiln.engines.xla.text import host_dtype
-from kiln.ir.sharding import Blocks, Sharding, SingleDeviceSharding
+from kiln.ir.shardings.sharding import Blocks, Sharding, SingleDeviceSharding
 from kiln.ir.types import ShapedArray
 
 Buffer = Any

@@ -13,9 +13,9 @@ from typing import Any, TypeGuard, cast
 
 from kiln.base.errors import UnsupportedPrimitive, three_lines
 from kiln.base.signals import HeldBack
-from kiln.core.artefacts import Artefact
-from kiln.core.engine import Placement, Program
-from kiln.core.topology import DescribedDevice
+from kiln.core.engines.artefacts import Artefact
+from kiln.core.engines.engine import Placement, Program
+from kiln.core.engines.topology import DescribedDevice
 from kiln.engines.xla.ahead_of_time import DescribedExecutable, require_translated
 from kiln.engines.xla.artefacts import artefact, artefact_text
 from kiln.engines.xla.client import Client, client, is_alone, jaxlib_version
@@ -36,8 +36,14 @@ from kiln.engines.xla.program_module import lowered_program
 from kiln.engines.xla.shared_programs import exchanges_data, prepare, processes_of
 from kiln.engines.xla.untrusted import check_artefacts
 from kiln.ir.jaxpr import Jaxpr
-from kiln.ir.mesh import Mesh, PartitionSpec
-from kiln.ir.sharding import Blocks, NamedSharding, Sharding, SingleDeviceSharding, named_like
+from kiln.ir.shardings.mesh import Mesh, PartitionSpec
+from kiln.ir.shardings.sharding import (
+    Blocks,
+    NamedSharding,
+    Sharding,
+    SingleDeviceSharding,
+    named_like,
+)
 from kiln.ir.types import ShapedArray
 
 _LOWERED = "module of the xla engine"

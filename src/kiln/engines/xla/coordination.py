@@ -1,7 +1,7 @@
 """Several processes as one program, by jaxlib's coordination service and its Gloo collectives.
 
 Process 0 hosts the service. jaxlib ends processes that miss a heartbeat; here it waits for years,
-and `core/peers.py` looks after the processes.
+and `core/processes/peers.py` looks after the processes.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 from jaxlib import _jax
 
 from kiln.base.errors import JaxRuntimeError, three_lines
-from kiln.core.joining import JoinRequest
-from kiln.core.lifelines import listener
+from kiln.core.processes.joining import JoinRequest
+from kiln.core.processes.lifelines import listener
 from kiln.engines.xla.binding import XlaError, failed
 from kiln.engines.xla.relay import Relay, reach
 

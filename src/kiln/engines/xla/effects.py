@@ -16,13 +16,13 @@ from typing import NoReturn
 
 from kiln import _runtime
 from kiln.base.errors import JaxRuntimeError, three_lines
-from kiln.base.forks import in_child, new_lock, new_rlock
+from kiln.base.process.forks import in_child, new_lock, new_rlock
 from kiln.base.source import current_source
 from kiln.engines.xla.buffers import Buffer, is_deleted, is_ready, wait
 from kiln.engines.xla.callbacks import level, refuse
 from kiln.engines.xla.client import has_started
 from kiln.engines.xla.levels import DEEPEST
-from kiln.ir.sharding import Sharding
+from kiln.ir.shardings.sharding import Sharding
 
 
 class Effects:

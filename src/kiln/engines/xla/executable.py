@@ -14,7 +14,7 @@ import numpy as np
 from kiln import _runtime
 from kiln.base.errors import JaxRuntimeError, three_lines
 from kiln.base.named_tuples import NamedTuple
-from kiln.core.engine import Program
+from kiln.core.engines.engine import Program
 from kiln.engines.xla.binding import XlaError, failed
 from kiln.engines.xla.buffers import Buffer
 from kiln.engines.xla.callbacks import level
@@ -24,7 +24,7 @@ from kiln.engines.xla.host_operands import sharer, staged_operands
 from kiln.engines.xla.module import LoweredModule
 from kiln.engines.xla.serialized_launches import launching_of
 from kiln.engines.xla.shared_launches import SharedLauncher
-from kiln.ir.sharding import Sharding
+from kiln.ir.shardings.sharding import Sharding
 
 
 def _explain(error: BaseException, name: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kiln.base.errors import three_lines
-from kiln.base.forks import new_rlock
+from kiln.base.process.forks import new_rlock
 from kiln.base.source import current_source
 from kiln.core.foreign import ForeignTarget, registered_types
 from kiln.engines.xla.binding import xla_client

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from kiln import _runtime
-from kiln.core.engine import Program
+from kiln.core.engines.engine import Program
 from kiln.engines.xla.buffers import Buffer, pointer
 from kiln.engines.xla.client import Client
 from kiln.engines.xla.text import host_dtype

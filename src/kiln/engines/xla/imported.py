@@ -15,7 +15,7 @@ from kiln.base.source import current_source
 from kiln.control.exported_call import PortableProgram
 from kiln.engines.xla.mlir import bindings, from_artefact, refined
 from kiln.engines.xla.writer import type_of
-from kiln.ir.sizes import is_constant
+from kiln.ir.sizes.size import is_constant
 from kiln.ir.types import ShapedArray
 
 _MAIN = "main"

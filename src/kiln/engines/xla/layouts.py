@@ -10,7 +10,7 @@ import numpy as np
 from jaxlib import _jax, xla_client
 
 from kiln.base.errors import three_lines
-from kiln.ir.sharding import Blocks
+from kiln.ir.shardings.sharding import Blocks
 
 
 class DeviceSharding(_jax.Sharding):

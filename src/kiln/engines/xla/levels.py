@@ -13,7 +13,7 @@ programs with callbacks return at their end.
 from __future__ import annotations
 
 from kiln.base.errors import three_lines
-from kiln.base.forks import in_child, new_rlock
+from kiln.base.process.forks import in_child, new_rlock
 from kiln.base.source import current_source
 from kiln.engines.xla.client import Client, second_cpu_client
 

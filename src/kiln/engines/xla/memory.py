@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kiln.core.shards import assembled
+from kiln.core.arrays.shards import assembled
 from kiln.engines.xla import buffers
 from kiln.engines.xla.buffers import Buffer
 from kiln.engines.xla.client import Client, Device, client
-from kiln.ir.sharding import Sharding
+from kiln.ir.shardings.sharding import Sharding
 from kiln.ir.types import ShapedArray
 
 

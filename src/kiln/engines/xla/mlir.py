@@ -13,7 +13,7 @@ from typing import Any
 
 from jaxlib import _jax
 
-from kiln.base.forks import new_lock
+from kiln.base.process.forks import new_lock
 from kiln.base.signals import HeldBack
 from kiln.engines.xla.artefact_reader import new_context, read
 

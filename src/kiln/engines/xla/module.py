@@ -14,7 +14,7 @@ from typing import Any
 from kiln.base.errors import three_lines
 from kiln.base.records import Record
 from kiln.control.exported_call import PortableProgram
-from kiln.core.engine import Placement
+from kiln.core.engines.engine import Placement
 from kiln.engines.xla import text
 from kiln.engines.xla.builder import (
     TOKEN,
@@ -35,7 +35,7 @@ from kiln.engines.xla.sized_main import SIZED_MAIN, sized_main
 from kiln.engines.xla.writer import PLATFORM
 from kiln.ir.effects import must_keep
 from kiln.ir.jaxpr import Jaxpr
-from kiln.ir.sizes import is_constant, names
+from kiln.ir.sizes.size import is_constant, names
 from kiln.ir.types import ShapedArray
 
 

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from kiln.base.named_tuples import NamedTuple
-from kiln.core.engine import Placement
+from kiln.core.engines.engine import Placement
 from kiln.engines.xla import text
-from kiln.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec, axes_of
-from kiln.ir.sharding import NamedSharding, Sharding, named_like
+from kiln.ir.shardings.mesh import UNCONSTRAINED, Mesh, PartitionSpec, axes_of
+from kiln.ir.shardings.sharding import NamedSharding, Sharding, named_like
 
 HOST = "host"
 

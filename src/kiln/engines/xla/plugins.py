@@ -18,7 +18,7 @@ from jaxlib import _jax, xla_client
 
 from kiln.base.errors import JaxRuntimeError, three_lines
 from kiln.base.named_tuples import NamedTuple
-from kiln.core.topology import DescribedDevice
+from kiln.core.engines.topology import DescribedDevice
 from kiln.engines.xla.binding import XlaError, failed
 from kiln.engines.xla.client import compile_options
 from kiln.engines.xla.gpu_targets import SM_90

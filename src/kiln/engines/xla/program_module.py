@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kiln.core.engine import Program
+from kiln.core.engines.engine import Program
 from kiln.engines.xla.lowerings import LOWERINGS
 from kiln.engines.xla.module import Export, LoweredModule, lower
-from kiln.ir.aliasing import reused
+from kiln.ir.analysis.aliasing import reused
 
 
 def lowered_program(

@@ -12,7 +12,7 @@ from kiln.base.errors import JaxRuntimeError, one_line, three_lines
 from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
 from kiln.control.effects.host_call import raise_failure
-from kiln.core.peers import Peers, peers
+from kiln.core.processes.peers import Peers, peers
 from kiln.engines.xla.binding import XlaError, failed
 from kiln.engines.xla.buffers import Buffer
 from kiln.engines.xla.callbacks import HostCallback, Run, is_inside_call

@@ -6,11 +6,11 @@ import hashlib
 import re
 from typing import Any
 
-from kiln.base.config import options
 from kiln.base.errors import three_lines
-from kiln.base.processes import processes
-from kiln.core.engine import Placement, Program
-from kiln.core.peers import peers
+from kiln.base.options.config import options
+from kiln.base.process.identity import processes
+from kiln.core.engines.engine import Placement, Program
+from kiln.core.processes.peers import peers
 from kiln.engines.xla.module import LoweredModule
 
 _COMPARED = "compared with other processes"

@@ -18,7 +18,7 @@ from kiln.engines.xla import text
 from kiln.engines.xla.builder import Builder
 from kiln.engines.xla.writer import Value, type_of, types_of
 from kiln.ir.jaxpr import Eqn, Jaxpr
-from kiln.ir.sizes import Dim, Size, is_constant, maximum
+from kiln.ir.sizes.size import Dim, Size, is_constant, maximum
 from kiln.ir.types import ShapedArray
 
 _SIZE = ShapedArray((), np.dtype(np.int32))

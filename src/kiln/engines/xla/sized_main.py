@@ -8,8 +8,8 @@ from kiln.engines.xla import text
 from kiln.engines.xla.builder import numbers
 from kiln.engines.xla.sized_builder import SizedBuilder, size_name
 from kiln.engines.xla.writer import PLATFORM, Module, Value, listed, type_of, types_of
-from kiln.ir.size_facts import Facts, facts_of
-from kiln.ir.size_solving import steps
+from kiln.ir.sizes.facts import Facts, facts_of
+from kiln.ir.sizes.solving import steps
 from kiln.ir.types import ShapedArray
 
 SIZED_MAIN = "for_all_sizes"

@@ -14,7 +14,7 @@ import numpy as np
 
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
-from kiln.ir.sizes import is_constant
+from kiln.ir.sizes.size import is_constant
 from kiln.ir.types import ShapedArray
 
 _NAMES: dict[np.dtype, str] = {

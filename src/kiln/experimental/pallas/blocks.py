@@ -30,7 +30,7 @@ from kiln.experimental.pallas.specs import (
     squeezed,
 )
 from kiln.ir.ref_type import AbstractRef
-from kiln.ir.sizes import Dim
+from kiln.ir.sizes.size import Dim
 from kiln.ir.types import ShapedArray
 from kiln.ops.elements.conversion import convert_element_type
 from kiln.ops.elements.elementwise import mul

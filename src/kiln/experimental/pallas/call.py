@@ -19,9 +19,9 @@ from kiln import numpy as jnp
 from kiln.api.contexts.scopes import make_user_context, named_scope
 from kiln.api.jit import jit
 from kiln.base import dtypes
-from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.named_tuples import NamedTuple
+from kiln.base.options.config import options
 from kiln.base.source import api_boundary, current_source, definition_of, name_of
 from kiln.base.tree import (
     PyTreeDef,

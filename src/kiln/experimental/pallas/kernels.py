@@ -19,7 +19,7 @@ from kiln.control.loops.loops import fori_loop
 from kiln.control.references.refs import new_ref
 from kiln.core.ref import Ref
 from kiln.experimental.pallas.blocks import undefined
-from kiln.ir.sizes import Size
+from kiln.ir.sizes.size import Size
 from kiln.ops.elements.conversion import convert_element_type
 from kiln.ops.elements.elementwise import div
 

@@ -17,7 +17,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import DTypeLike
 from kiln.core.trace import aval_of
-from kiln.ir.sizes import Size
+from kiln.ir.sizes.size import Size
 
 
 @dataclasses.dataclass(frozen=True)

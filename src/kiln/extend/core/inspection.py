@@ -10,7 +10,7 @@ from kiln.base import dtypes
 from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import Source, current_source
 from kiln.core.staging import eval_jaxpr
-from kiln.ir.checker import check
+from kiln.ir.analysis.checker import check
 from kiln.ir.effects import NO_EFFECTS, Effects
 from kiln.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Var
 from kiln.ir.operation import Operation

@@ -10,7 +10,7 @@ import numpy as np
 
 from kiln.base import dtypes
 from kiln.control.regions.bodies import as_operand
-from kiln.core.array import ConcreteArray
+from kiln.core.arrays.array import ConcreteArray
 from kiln.core.concretization import refuse
 from kiln.core.primitive import Primitive
 from kiln.core.staging import recording

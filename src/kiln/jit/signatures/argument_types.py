@@ -12,7 +12,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source, definition_of, name_of
 from kiln.base.tree import tree_flatten_with_path
-from kiln.core.array import ConcreteArray
+from kiln.core.arrays.array import ConcreteArray
 from kiln.core.ref import Ref
 from kiln.core.staging import recording
 from kiln.core.trace import Tracer, aval_of, check_live

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from kiln._runtime import Listed
-from kiln.base import tree_differences
-from kiln.base.config import options, options_of_key
 from kiln.base.named_tuples import NamedTuple
+from kiln.base.options.config import options, options_of_key
 from kiln.base.source import current_source, definition_of, name_of
+from kiln.base.tree import mismatches as tree_differences
 from kiln.execution.compilation import on_recompile
 from kiln.execution.dumping import log
 from kiln.jit.signatures.argument_binding import in_tree_of

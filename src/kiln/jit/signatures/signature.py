@@ -16,7 +16,7 @@ from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source, name_of
 from kiln.base.tree import PyTreeDef, settled
 from kiln.core.trace import aval_of
-from kiln.ir.size_numbers import as_number
+from kiln.ir.sizes.numbers import as_number
 from kiln.ir.types import ShapedArray
 from kiln.jit.signatures.argument_binding import flatten_call, unflatten_call
 from kiln.jit.signatures.argument_types import argument_names, check_leaves

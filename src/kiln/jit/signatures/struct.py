@@ -10,14 +10,14 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.core.array import ArrayOperators
+from kiln.core.arrays.array import ArrayOperators
 from kiln.core.ref import Ref
 from kiln.core.trace import aval_of
-from kiln.ir.formats import Format, Layout
-from kiln.ir.mesh import PartitionSpec
 from kiln.ir.ref_type import AbstractRef
-from kiln.ir.sharding import NamedSharding, Sharding, require_fit
-from kiln.ir.sizes import Dim, product
+from kiln.ir.shardings.formats import Format, Layout
+from kiln.ir.shardings.mesh import PartitionSpec
+from kiln.ir.shardings.sharding import NamedSharding, Sharding, require_fit
+from kiln.ir.sizes.size import Dim, product
 from kiln.ir.types import ShapedArray, ShardedArray, typed
 from kiln.ops.sharding import resolved, without_layout
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from kiln.base.config import Options, options
 from kiln.base.errors import three_lines
 from kiln.base.lazy import compiled_sizes, discharge, memory_text, nonfinite, references
 from kiln.base.named_tuples import NamedTuple
+from kiln.base.options.config import Options, options
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import (
     PyTreeDef,
@@ -18,19 +18,19 @@ from kiln.base.tree import (
     tree_structure,
     tree_unflatten,
 )
-from kiln.core.array import ConcreteArray, PlacedArray
-from kiln.core.engine import Placement, default_sharding
-from kiln.core.topology import DescribedDevice
+from kiln.core.arrays.array import ConcreteArray, PlacedArray
+from kiln.core.arrays.transfers import called, calling
+from kiln.core.engines.engine import Placement, default_sharding
+from kiln.core.engines.topology import DescribedDevice
 from kiln.core.trace import Tracer
-from kiln.core.transfers import called, calling
 from kiln.execution.compilation import CachedProgram
 from kiln.execution.execution_guards import check_execution
 from kiln.execution.inspection import inspect_program
 from kiln.execution.placement import Placer, Run
 from kiln.execution.sized_programs import ProgramForSizes
-from kiln.ir.formats import format_of
 from kiln.ir.ref_type import is_ref_type, takes_refs
-from kiln.ir.sharding import Sharding, SingleDeviceSharding
+from kiln.ir.shardings.formats import format_of
+from kiln.ir.shardings.sharding import Sharding, SingleDeviceSharding
 from kiln.ir.types import ShapedArray
 from kiln.jit.entry import Recording
 from kiln.jit.signatures.argument_binding import CallForm, flatten_call, in_tree_of, respelled

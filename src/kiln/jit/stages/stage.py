@@ -14,7 +14,7 @@ from kiln.base.records import Record
 from kiln.base.source import current_source
 from kiln.base.tree import PyTreeDef, tree_unflatten
 from kiln.execution.placement import Placer
-from kiln.ir.sharding import Sharding
+from kiln.ir.shardings.sharding import Sharding
 from kiln.ir.types import ShapedArray
 from kiln.jit.entry import Recording
 from kiln.jit.signatures.argument_binding import CallForm

@@ -11,14 +11,14 @@ import pickle
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from kiln.base.checksums import with_checksum, without_checksum
 from kiln.base.errors import JaxRuntimeError, three_lines
+from kiln.base.files.checksums import with_checksum, without_checksum
 from kiln.base.records import Record
 from kiln.base.source import current_source
 from kiln.base.tree import PyTreeDef, tree_unflatten
 from kiln.control.exported_call import PortableProgram, call_exported_p
-from kiln.core.artefacts import artefact_compiler
-from kiln.core.engine import Executable, Placement, PortableCompiler, Program, engine
+from kiln.core.engines.artefacts import artefact_compiler
+from kiln.core.engines.engine import Executable, Placement, PortableCompiler, Program, engine
 from kiln.execution.compilation import CachedProgram, ProgramKey
 from kiln.execution.engine_choice import Choice
 from kiln.execution.placement import PlacementRequest, Placer

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kiln.base.config import options
 from kiln.base.errors import three_lines
+from kiln.base.options.config import options
 from kiln.base.source import current_source
-from kiln.core.array import PlacedArray
+from kiln.core.arrays.array import PlacedArray
 from kiln.core.ref import Ref
-from kiln.ir.sharding import Sharding
+from kiln.ir.shardings.sharding import Sharding
 from kiln.jit.signatures.struct import ShapeDtypeStruct
 from kiln.ops.sharding import resolved, says_nothing
 

@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.lazy import whole_program
+from kiln.base.options.config import options
 from kiln.base.source import api_boundary, current_source
-from kiln.core.engine import Compiler, Placement, Program
+from kiln.core.engines.engine import Compiler, Placement, Program
 from kiln.execution.engine_choice import compiler_of, engine_for, is_host_compiler
 from kiln.execution.placement import Placer
 from kiln.ir.jaxpr import ClosedJaxpr
 from kiln.ir.own_effects import OwnEffect
 from kiln.ir.ref_type import takes_refs
-from kiln.ir.size_values import evaluate
-from kiln.ir.sizes import Size
+from kiln.ir.sizes.size import Size
+from kiln.ir.sizes.values import evaluate
 from kiln.jit.compiler_options import merged, settings_of
 from kiln.jit.entry import Recording
 from kiln.jit.signatures.argument_binding import CallForm

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from kiln.base.records import Record
-from kiln.core.array import ConcreteArray, host_value
-from kiln.core.engine import Program
+from kiln.core.arrays.array import ConcreteArray, host_value
+from kiln.core.engines.engine import Program
 from kiln.execution.placement import Placer
 from kiln.execution.programs import program_of
 from kiln.ir.jaxpr import Atom, Jaxpr, Literal, Var
-from kiln.ir.sharding import Sharding
-from kiln.ir.sizes import names
+from kiln.ir.shardings.sharding import Sharding
+from kiln.ir.sizes.size import names
 
 
 class WholeProgram(Record):

@@ -14,7 +14,7 @@ from kiln.core.absent import Zero
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.primitive import Unplaced
 from kiln.core.trace import aval_of, is_typed
-from kiln.ir.sums import NOWHERE
+from kiln.ir.shardings.sums import NOWHERE
 from kiln.ir.types import ShapedArray
 from kiln.ops.elements import edge_semantics
 from kiln.ops.elements.families import (

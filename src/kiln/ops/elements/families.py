@@ -14,8 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from kiln.base import dtypes
+from kiln.base.dtypes.kinds import MOST_KEY_WORDS
 from kiln.base.errors import three_lines
-from kiln.base.kinds import MOST_KEY_WORDS
 from kiln.base.lazy import key_generators
 from kiln.base.source import current_source
 from kiln.core.absent import Zero, is_linear
@@ -23,7 +23,7 @@ from kiln.core.array_type import Array, ArrayLike
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of, is_typed, state
 from kiln.execution.eager_plans import eager
-from kiln.ir.sums import NOWHERE
+from kiln.ir.shardings.sums import NOWHERE
 from kiln.ir.types import ShapedArray
 from kiln.ops.elements.accuracy import Accuracy, check_accuracy
 from kiln.ops.out_sharding import joined

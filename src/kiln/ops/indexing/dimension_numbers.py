@@ -16,7 +16,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.records import Record
 from kiln.base.source import current_source
-from kiln.ir.sizes import Dim
+from kiln.ir.sizes.size import Dim
 from kiln.ir.types import ShapedArray
 from kiln.ops.indexing.window_checks import GATHER, SCATTER, Checks
 

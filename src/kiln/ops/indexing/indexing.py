@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
+from kiln.base.dtypes.kinds import MOST_KEY_WORDS
 from kiln.base.errors import MissingRule, three_lines
-from kiln.base.kinds import MOST_KEY_WORDS
 from kiln.base.source import current_source
 from kiln.core.absent import Zero, is_linear
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
-from kiln.ir.sizes import product
+from kiln.ir.sizes.size import product
 from kiln.ir.types import ShapedArray
 from kiln.ops.elements.conversion import convert_element_type
 from kiln.ops.elements.elementwise import add, constant, div, eq, mul, neg, select

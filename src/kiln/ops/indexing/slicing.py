@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
-from kiln.base.config import options
 from kiln.base.errors import three_lines
+from kiln.base.options.config import options
 from kiln.base.source import current_source
 from kiln.core.absent import Zero, is_linear
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of, is_typed
-from kiln.ir.sizes import Dim, Size
+from kiln.ir.sizes.size import Dim, Size
 from kiln.ir.types import ShapedArray
 from kiln.ops.elements.conversion import convert_element_type
 from kiln.ops.elements.elementwise import add, constant, lt, select

@@ -19,7 +19,7 @@ from kiln.core.absent import is_linear
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of, is_typed
-from kiln.ir.sizes import Dim, Size, maximum
+from kiln.ir.sizes.size import Dim, Size, maximum
 from kiln.ir.types import ShapedArray
 from kiln.ops.elements.elementwise import constant, select
 from kiln.ops.linear_op import LinearOp

@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
-from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.lazy import dot_algorithms
+from kiln.base.options.config import options
 from kiln.base.source import current_source
 from kiln.core.absent import Zero, is_linear
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
-from kiln.ir.sums import NO_SUMS, NOWHERE
+from kiln.ir.shardings.sums import NO_SUMS, NOWHERE
 from kiln.ir.types import ShapedArray
 from kiln.ops.elements.conversion import convert_element_type
 from kiln.ops.elements.edge_semantics import convert

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from kiln.core.array import from_host
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
+from kiln.core.arrays.array import from_host
 from kiln.core.trace import aval_of
 from kiln.ops.linear.contraction import dot_general
 from kiln.ops.linear.convolution import conv_general_dilated

@@ -17,7 +17,7 @@ from kiln.base.source import current_source
 from kiln.core.absent import Zero
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
-from kiln.ir.sizes import minimum
+from kiln.ir.sizes.size import minimum
 from kiln.ir.types import ShapedArray
 from kiln.ops.elements.elementwise import bitwise_and, ge, mul, select, stop_gradient
 from kiln.ops.elements.families import add, constant, full_like, neg

@@ -16,7 +16,7 @@ from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
-from kiln.ir.sizes import Dim
+from kiln.ir.sizes.size import Dim
 from kiln.ir.types import ShapedArray
 from kiln.ops.elements.conversion import conj, convert_element_type, real
 from kiln.ops.elements.elementwise import add, div, eq, ge, mul, select

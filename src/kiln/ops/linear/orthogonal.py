@@ -14,7 +14,7 @@ import numpy as np
 from kiln.core.absent import Zero
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
-from kiln.ir.sizes import minimum
+from kiln.ir.sizes.size import minimum
 from kiln.ir.types import ShapedArray
 from kiln.ops.elements.conversion import complex as join_complex
 from kiln.ops.elements.conversion import imag

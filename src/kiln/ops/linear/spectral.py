@@ -17,7 +17,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
-from kiln.ir.sizes import minimum
+from kiln.ir.sizes.size import minimum
 from kiln.ir.types import ShapedArray
 from kiln.ops.elements.conversion import complex as join_complex
 from kiln.ops.elements.conversion import convert_element_type, imag, real

@@ -18,7 +18,7 @@ import numpy as np
 
 from kiln.base import dtypes
 from kiln.core.trace import aval_of
-from kiln.ir.sizes import Dim, product
+from kiln.ir.sizes.size import Dim, product
 from kiln.ir.types import Shape
 from kiln.ops.elements.conversion import convert_element_type
 from kiln.ops.elements.elementwise import (

@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
-from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.lazy import key_generators
+from kiln.base.options.config import options
 from kiln.base.source import current_source
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
-from kiln.ir.sizes import Dim, product
+from kiln.ir.sizes.size import Dim, product
 from kiln.ir.types import Shape, ShapedArray
 from kiln.ops.elements.conversion import convert_element_type
 from kiln.ops.elements.elementwise import (

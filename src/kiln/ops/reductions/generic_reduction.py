@@ -18,7 +18,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.base.tree import tree_flatten, tree_unflatten
 from kiln.core.absent import Zero
-from kiln.core.array import ConcreteArray
+from kiln.core.arrays.array import ConcreteArray
 from kiln.core.meaning import meaning
 from kiln.core.primitive import Primitive
 from kiln.core.staging import stage_pure
@@ -26,7 +26,7 @@ from kiln.core.trace import aval_of, is_typed
 from kiln.ir.effects import Effects
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.operation import Operation
-from kiln.ir.sizes import product
+from kiln.ir.sizes.size import product
 from kiln.ir.types import ShapedArray
 from kiln.ops.elements.elementwise import and_p, max_p, min_p, mul_p, or_p, xor_p
 from kiln.ops.elements.families import Elementwise, add_p

@@ -11,7 +11,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.base.tree import PyTreeDef, tree_flatten, tree_structure, tree_unflatten
 from kiln.core.absent import Zero
-from kiln.core.array import ConcreteArray
+from kiln.core.arrays.array import ConcreteArray
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of, is_typed
 from kiln.ir.effects import Effects

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kiln.core.trace import aval_of
-from kiln.ir.sizes import product
+from kiln.ir.sizes.size import product
 from kiln.ops.elements.elementwise import mul
 from kiln.ops.elements.families import NUMBER, constant
 from kiln.ops.indexing.slicing import pad

@@ -19,7 +19,7 @@ from kiln.core.absent import Zero
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
-from kiln.ir.size_decisions import is_surely
+from kiln.ir.sizes.decisions import is_surely
 from kiln.ir.types import ShapedArray
 from kiln.ops.elements.conversion import convert_element_type
 from kiln.ops.elements.elementwise import div, eq, mul

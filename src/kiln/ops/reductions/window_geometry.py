@@ -15,7 +15,7 @@ import numpy as np
 from kiln.base.errors import three_lines
 from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
-from kiln.ir.sizes import Dim, maximum
+from kiln.ir.sizes.size import Dim, maximum
 
 Ints = tuple[int, ...]
 Pads = tuple[tuple[int, int], ...]

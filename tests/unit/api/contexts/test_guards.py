@@ -12,7 +12,7 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import lax, random
-from kiln.base.config import config
+from kiln.base.options.config import config
 
 RAW = random.PRNGKey(0)
 KEYS: dict[str, Callable[[Any], Any]] = {

@@ -11,7 +11,7 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln.api.mapping import vmappable
-from kiln.base.revisions import revision
+from kiln.base.caches.revisions import revision
 from kiln.experimental import sparse
 from kiln.interpreters import batching
 

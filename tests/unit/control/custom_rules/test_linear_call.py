@@ -9,7 +9,7 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.custom_derivatives import linear_call
 
 X = np.array([1.0, 2.0, 3.0], np.float32)

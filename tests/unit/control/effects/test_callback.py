@@ -9,7 +9,7 @@ import kiln
 import kiln.numpy as jnp
 from kiln import lax
 from kiln.control.effects.callback import io_callback
-from kiln.core import engine
+from kiln.core.engines import engine
 
 X = np.array([1.0, 2.0, 3.0], np.float32)
 SCALAR = kiln.ShapeDtypeStruct((), "float32")

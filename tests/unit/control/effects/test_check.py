@@ -8,7 +8,7 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import lax
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.errors import FailedCheckError
 
 X = np.array([1.0, -2.0, 3.0, -4.0], np.float32)

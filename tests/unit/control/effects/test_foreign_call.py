@@ -14,10 +14,10 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import export, ffi
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.errors import JaxRuntimeError
 from kiln.interpreters import mlir
-from kiln.ir.digest import Unnameable, portable_bytes
+from kiln.ir.analysis.digest import Unnameable, portable_bytes
 
 COMPILER = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
 SOURCE = Path(__file__).with_name("foreign_functions.cc")

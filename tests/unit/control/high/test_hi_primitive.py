@@ -9,7 +9,7 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.core.hitypes import lowered, raised
 from kiln.experimental import hijax
 from tests.unit.control.hi_values import (

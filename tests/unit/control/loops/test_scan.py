@@ -12,16 +12,16 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import lax
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.control.loops import scan, scan_split
 from kiln.control.loops.scan import scan_p
 from kiln.control.regions import bodies, region
-from kiln.core.engine import engine
+from kiln.core.engines.engine import engine
 from kiln.core.staging import stage
 from kiln.execution.compilation import on_compile
-from kiln.ir.checker import check
+from kiln.ir.analysis.checker import check
 from kiln.ir.jaxpr import Jaxpr
-from kiln.ir.sizes import symbol
+from kiln.ir.sizes.size import symbol
 from kiln.ir.types import ShapedArray
 from kiln.transforms.batching import MappedAxis, batch_jaxpr
 from tests.unit.control.scans import XS, H, W, scans, weights
@@ -271,6 +271,6 @@ def test_the_engine_writes_a_loop() -> None:
         lambda c, x: lax.scan(lambda c, r: (c + r, c), c, x),
         [ShapedArray((), F32), ShapedArray((8,), F32)],
     )
-    text = engine("xla").compiler.text(kiln.core.engine.Program(jaxpr, "f"))
+    text = engine("xla").compiler.text(kiln.core.engines.engine.Program(jaxpr, "f"))
     assert text.count("stablehlo.while") == 1
     assert "dynamic_update_slice" in text

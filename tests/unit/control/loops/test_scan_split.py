@@ -11,12 +11,12 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import lax
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.control.loops.scan import scan_p
 from kiln.control.loops.scan_split import split_by_counts, split_scan
 from kiln.control.regions import region
 from kiln.core.staging import eval_jaxpr, stage
-from kiln.ir.checker import check
+from kiln.ir.analysis.checker import check
 from kiln.ir.types import ShapedArray
 from kiln.ops.elements.elementwise import exp, mul
 from tests.unit.control.scans import XS, H, W, scans, weights

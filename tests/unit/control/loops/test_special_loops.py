@@ -9,10 +9,10 @@ import pytest
 import scipy.special
 
 from kiln import lax
-from kiln.base.config import override
 from kiln.base.errors import MissingRule
+from kiln.base.options.config import override
 from kiln.control.loops import special_loops as loops
-from kiln.core.array import from_host
+from kiln.core.arrays.array import from_host
 from kiln.core.staging import stage
 from kiln.ir.types import ShapedArray
 from kiln.transforms.jvp import jvp

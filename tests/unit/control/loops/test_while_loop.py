@@ -11,15 +11,15 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import lax
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.control.effects.callback import io_callback
 from kiln.control.loops.while_loop import while_p
 from kiln.control.regions import region
-from kiln.core.engine import Program, engine
+from kiln.core.engines.engine import Program, engine
 from kiln.core.staging import stage
-from kiln.ir.checker import check
+from kiln.ir.analysis.checker import check
 from kiln.ir.rewrite import eliminate_dead_code
-from kiln.ir.sizes import symbol
+from kiln.ir.sizes.size import symbol
 from kiln.ir.types import ShapedArray
 from kiln.transforms.batching import MappedAxis, batch_jaxpr
 

@@ -12,7 +12,7 @@ import kiln.numpy as jnp
 from kiln import lax
 from kiln.control.references.discharge import discharged, writes
 from kiln.core.staging import eval_jaxpr
-from kiln.ir.checker import check
+from kiln.ir.analysis.checker import check
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.ref_type import has_refs, takes_refs
 from kiln.ir.types import ShapedArray

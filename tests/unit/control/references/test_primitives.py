@@ -10,9 +10,9 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import lax
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.core.staging import eval_jaxpr
-from kiln.ir.checker import check
+from kiln.ir.analysis.checker import check
 
 
 def use(x: Any) -> Any:

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import kiln.numpy as jnp
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.base.tree import tree_structure
 from kiln.control.regions import bodies
 from kiln.core.staging import eval_jaxpr
 from kiln.core.trace import aval_of
-from kiln.ir.checker import check
+from kiln.ir.analysis.checker import check
 from kiln.ir.types import ShapedArray
 
 F32 = ShapedArray((), np.dtype(np.float32))

@@ -10,12 +10,12 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.control.call import jit_p
 from kiln.control.regions import region
 from kiln.core.absent import Zero
 from kiln.core.staging import eval_jaxpr, stage
-from kiln.ir.checker import check
+from kiln.ir.analysis.checker import check
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.types import ShapedArray
 

@@ -12,7 +12,7 @@ import kiln
 import kiln.numpy as jnp
 from kiln import lax
 from kiln.control.regions.selected_writes import without_copies
-from kiln.ir.checker import check
+from kiln.ir.analysis.checker import check
 from kiln.ops.elements.elementwise import select_n_p
 
 SIZE = 12

@@ -10,10 +10,10 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import lax
-from kiln.base.config import override
-from kiln.ir.mesh import Mesh
-from kiln.ir.mesh import PartitionSpec as P
-from kiln.ir.sharding import NamedSharding
+from kiln.base.options.config import override
+from kiln.ir.shardings.mesh import Mesh
+from kiln.ir.shardings.mesh import PartitionSpec as P
+from kiln.ir.shardings.sharding import NamedSharding
 
 DEVICES = np.array(kiln.devices())
 MESH = Mesh(DEVICES[:8].reshape(4, 2), ("x", "y"))

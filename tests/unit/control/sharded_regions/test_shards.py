@@ -16,9 +16,9 @@ from kiln.control.sharded_regions.shards import (
     shard_of,
     whole_type,
 )
-from kiln.ir.mesh import Mesh
-from kiln.ir.mesh import PartitionSpec as P
-from kiln.ir.sharding import NamedSharding
+from kiln.ir.shardings.mesh import Mesh
+from kiln.ir.shardings.mesh import PartitionSpec as P
+from kiln.ir.shardings.sharding import NamedSharding
 from kiln.ir.types import ShapedArray
 
 MESH = Mesh(np.array(kiln.devices()[:8]).reshape(4, 2), ("x", "y"))

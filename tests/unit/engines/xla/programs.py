@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kiln.core.engine import Program, engine
+from kiln.core.engines.engine import Program, engine
 from kiln.core.primitive import Primitive
 from kiln.engines.xla import lowerings
 from kiln.engines.xla.engine import XlaEngine

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from kiln import _runtime
-from kiln.base.config import override
 from kiln.base.dtypes import float0
 from kiln.base.errors import JaxRuntimeError
+from kiln.base.options.config import override
 from kiln.engines.xla import client
 from tests.unit.engines.xla.programs import XLA, aval, compiled, run
 
@@ -173,7 +173,7 @@ def test_lapack_is_registered_when_a_program_needs_it():
 SCRIPT = """
 import sys
 import ml_dtypes, numpy as np
-from kiln.core.engine import engine
+from kiln.core.engines.engine import engine
 xla = engine("xla").memory
 for dtype in (np.float32, ml_dtypes.bfloat16, ml_dtypes.int4):
     buffer = xla.put(np.ones(3, dtype))

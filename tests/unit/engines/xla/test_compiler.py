@@ -12,13 +12,13 @@ import pytest
 
 import kiln
 from kiln.base.errors import JaxRuntimeError
-from kiln.core.engine import Placement, PortableCompiler, Program, engine
+from kiln.core.engines.engine import Placement, PortableCompiler, Program, engine
 from kiln.core.primitive import Primitive
 from kiln.core.staging import stage_pure
 from kiln.engines.xla.binding import XlaError
 from kiln.engines.xla.client import client
-from kiln.ir.mesh import Mesh, PartitionSpec
-from kiln.ir.sharding import NamedSharding
+from kiln.ir.shardings.mesh import Mesh, PartitionSpec
+from kiln.ir.shardings.sharding import NamedSharding
 from kiln.ir.types import ShapedArray
 from kiln.ops.elements.elementwise import mul, sin
 from tests.unit.engines.xla.programs import XLA, aval, one_equation

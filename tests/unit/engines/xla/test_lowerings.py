@@ -8,8 +8,8 @@ import pytest
 
 import kiln
 from kiln.base import dtypes
-from kiln.base.config import override
-from kiln.core.engine import Program, engine
+from kiln.base.options.config import override
+from kiln.core.engines.engine import Program, engine
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
 from kiln.lax import linalg
 from kiln.ops import identity

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from kiln.base.dtypes.kinds import KeyDtype
 from kiln.base.errors import CheckError, UnsupportedPrimitive
-from kiln.base.kinds import KeyDtype
-from kiln.core.engine import Program
+from kiln.core.engines.engine import Program
 from kiln.core.primitive import Primitive
 from kiln.core.staging import stage
 from kiln.engines.xla.lowerings import LOWERINGS

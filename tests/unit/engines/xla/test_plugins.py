@@ -7,11 +7,11 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.core.topology import DescribedDevice
+from kiln.core.engines.topology import DescribedDevice
 from kiln.engines.xla import plugins
 from kiln.experimental.topologies import get_topology_desc
-from kiln.ir.mesh import Mesh, PartitionSpec
-from kiln.ir.sharding import NamedSharding, SingleDeviceSharding
+from kiln.ir.shardings.mesh import Mesh, PartitionSpec
+from kiln.ir.shardings.sharding import NamedSharding, SingleDeviceSharding
 
 X = np.ones((8, 8), np.float32)
 

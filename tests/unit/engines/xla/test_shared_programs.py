@@ -11,8 +11,8 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import lax
-from kiln.base.processes import processes
-from kiln.core.engine import Placement
+from kiln.base.process.identity import processes
+from kiln.core.engines.engine import Placement
 from kiln.engines.xla.shared_programs import exchanges_data, processes_of
 from kiln.sharding import NamedSharding
 from kiln.sharding import PartitionSpec as P

@@ -8,9 +8,9 @@ import pytest
 
 from kiln import _runtime
 from kiln.base.dtypes import float0
-from kiln.base.kinds import KeyDtype
+from kiln.base.dtypes.kinds import KeyDtype
 from kiln.engines.xla import buffers, client, text
-from kiln.ir.sizes import symbol
+from kiln.ir.sizes.size import symbol
 from kiln.ir.types import ShapedArray
 
 NUMBERS = [0.0, -0.0, 1.0, 0.1, -2.5, 1e-5, 1e30, 5e-324, np.inf, -np.inf, np.nan]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kiln.base.config import Options, override
+from kiln.base.options.config import Options, override
 from kiln.base.tree import tree_structure
 from kiln.ir.types import ShapedArray
 from kiln.jit.signatures import explain

@@ -12,7 +12,7 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import random
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.experimental.serialize_executable import deserialize_and_load, serialize
 from kiln.sharding import NamedSharding, P, make_mesh
 

@@ -7,7 +7,7 @@ import pytest
 
 import kiln
 from kiln import ShapeDtypeStruct
-from kiln.ir.sharding import SingleDeviceSharding
+from kiln.ir.shardings.sharding import SingleDeviceSharding
 from kiln.jit.stages.target import committed_places, platform_of
 
 

@@ -9,7 +9,7 @@ import kiln
 import kiln.numpy as jnp
 from kiln.core.meaning import meaning
 from kiln.export import symbolic_shape
-from kiln.ir.sizes import symbol
+from kiln.ir.sizes.size import symbol
 
 W = np.arange(3, dtype=np.float32)
 

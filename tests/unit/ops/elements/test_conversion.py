@@ -11,7 +11,7 @@ import kiln
 import kiln.numpy as jnp
 from kiln import lax
 from kiln.base import dtypes
-from kiln.core.array import from_host
+from kiln.core.arrays.array import from_host
 from kiln.ir.types import ShapedArray
 from kiln.ops.elements import conversion as ops
 from tests.unit.ops.elements.test_elementwise import edges

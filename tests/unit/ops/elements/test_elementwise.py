@@ -8,8 +8,8 @@ import pytest
 import kiln
 from kiln import lax
 from kiln.base import dtypes
-from kiln.base.config import override
-from kiln.core.array import from_host
+from kiln.base.options.config import override
+from kiln.core.arrays.array import from_host
 from kiln.core.staging import stage
 from kiln.ir.types import ShapedArray
 

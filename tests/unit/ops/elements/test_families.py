@@ -7,9 +7,9 @@ import pytest
 
 from kiln.base.errors import MissingRule
 from kiln.core.absent import Zero
-from kiln.core.array import from_host
+from kiln.core.arrays.array import from_host
 from kiln.core.staging import stage
-from kiln.ir.sizes import symbol
+from kiln.ir.sizes.size import symbol
 from kiln.ir.types import ShapedArray
 from kiln.ops.elements import families
 from kiln.ops.elements.elementwise import mul, mul_p, sin

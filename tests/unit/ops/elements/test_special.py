@@ -7,9 +7,9 @@ import pytest
 import scipy.special
 
 from kiln import lax
-from kiln.base.config import override
 from kiln.base.errors import MissingRule
-from kiln.core.array import from_host
+from kiln.base.options.config import override
+from kiln.core.arrays.array import from_host
 from kiln.ops.elements import special as ops
 from kiln.transforms.jvp import jvp
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import kiln
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.ops.elements.wide_product import mulhi
 
 

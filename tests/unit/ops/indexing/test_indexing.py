@@ -9,9 +9,9 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.base.config import override
 from kiln.base.errors import MissingRule
-from kiln.core.array import from_host
+from kiln.base.options.config import override
+from kiln.core.arrays.array import from_host
 from kiln.ops.indexing import indexing as ops
 from kiln.ops.indexing.dimension_numbers import (
     CLIP,

@@ -9,7 +9,7 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.core.staging import stage
 from kiln.core.trace import aval_of
 from kiln.ops.indexing import slicing as ops

@@ -9,8 +9,8 @@ import pytest
 
 import kiln
 from kiln import lax
-from kiln.base.config import override
-from kiln.core.array import from_host
+from kiln.base.options.config import override
+from kiln.core.arrays.array import from_host
 from kiln.ops.linear import convolution as ops
 from kiln.ops.linear import convolution_patches as patches
 from kiln.ops.linear.convolution_numbers import ConvDimensionNumbers, conv_dimension_numbers

@@ -10,8 +10,8 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.base.config import override
-from kiln.core.array import from_host
+from kiln.base.options.config import override
+from kiln.core.arrays.array import from_host
 from kiln.lax import FftType, fft
 
 X = from_host(np.arange(12, dtype=np.float32).reshape(3, 4))

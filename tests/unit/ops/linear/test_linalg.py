@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import kiln
-from kiln.base.config import override
-from kiln.core.array import from_host
+from kiln.base.options.config import override
+from kiln.core.arrays.array import from_host
 from kiln.lax import linalg
 from kiln.ops.linear.linalg import linear_solve, lu_solve_p
 from kiln.ops.linear.orthogonal import qr_p

@@ -9,7 +9,7 @@ import pytest
 
 import kiln
 from kiln import lax
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.ops.random.generators import RandomAlgorithm, rng_bit_generator, rng_uniform
 from kiln.ops.random.philox import hash_counters
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from kiln.api.make_jaxpr import make_jaxpr
-from kiln.base.config import override
-from kiln.core.array import from_host, host_value
+from kiln.base.options.config import override
+from kiln.core.arrays.array import from_host, host_value
 from kiln.ops.random.random_bits import (
     as_keys,
     hashed_numbers,

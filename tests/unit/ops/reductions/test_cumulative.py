@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kiln.base.config import override
-from kiln.core.array import from_host
+from kiln.base.options.config import override
+from kiln.core.arrays.array import from_host
 from kiln.ops.elements.elementwise import add
 from kiln.ops.reductions import cumulative as ops
 from kiln.transforms.reverse import linearize

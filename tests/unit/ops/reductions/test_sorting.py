@@ -9,8 +9,8 @@ import pytest
 
 import kiln
 from kiln.base import dtypes
-from kiln.base.config import override
-from kiln.core.array import from_host
+from kiln.base.options.config import override
+from kiln.core.arrays.array import from_host
 from kiln.ops.reductions import sorting as ops
 
 EDGES = [3, np.nan, -0.0, 0.0, -0.0, 1, -np.inf, np.inf, -2, 0.5]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import kiln
-from kiln.base.config import override
-from kiln.core.array import from_host
+from kiln.base.options.config import override
+from kiln.core.arrays.array import from_host
 from kiln.core.staging import stage
 from kiln.core.trace import aval_of
 from kiln.ops.elements import elementwise

@@ -42,7 +42,7 @@ from kiln.engines.native.loop_ir.statements import (
     load,
 )
 from kiln.ir.jaxpr import Literal
-from kiln.ir.sizes import Dim
+from kiln.ir.sizes.size import Dim
 from kiln.ir.types import ShapedArray
 
 

@@ -14,7 +14,7 @@ from kiln.engines.native.loop_ir.layout import Layout
 from kiln.engines.native.loop_ir.scalars import Value, bits, is_float, is_signed
 from kiln.engines.native.loop_ir.statements import Kernel, Nest, Role, Store
 from kiln.ir.jaxpr import Eqn
-from kiln.ir.sizes import Dim, minimum
+from kiln.ir.sizes.size import Dim, minimum
 
 
 class Checking:

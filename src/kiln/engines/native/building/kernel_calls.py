@@ -12,7 +12,7 @@ from typing import Any
 
 from kiln.base import dtypes
 from kiln.base.named_tuples import NamedTuple
-from kiln.ir.sizes import Dim, as_dim
+from kiln.ir.sizes.size import Dim, as_dim
 from kiln.ir.types import ShapedArray
 from kiln.ops.reductions.window import geometry
 from kiln.ops.reductions.window_geometry import Windows

@@ -12,8 +12,8 @@ from typing import Any
 
 from kiln.base import dtypes
 from kiln.base.named_tuples import NamedTuple
-from kiln.core.engine import BATCH_INVARIANT
-from kiln.ir.sizes import Dim, as_dim
+from kiln.core.engines.engine import BATCH_INVARIANT
+from kiln.ir.sizes.size import Dim, as_dim
 from kiln.ir.types import ShapedArray
 from kiln.ops.linear.spectral import SvdAlgorithm
 from kiln.ops.shape import kept_axes

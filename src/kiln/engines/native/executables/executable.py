@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kiln import _runtime
-from kiln.base.config import options
 from kiln.base.errors import three_lines
 from kiln.base.named_tuples import NamedTuple
-from kiln.core.engine import Program, load_module
-from kiln.core.host_memory import HOST_MEMORY
+from kiln.base.options.config import options
+from kiln.core.arrays.host_memory import HOST_MEMORY
+from kiln.core.engines.engine import Program, load_module
 from kiln.engines.native.executables import openblas
 from kiln.engines.native.executables.value_types import ValueType
 from kiln.engines.native.llvm.assembly import Code, assemble, disassemble, load
@@ -33,10 +33,10 @@ from kiln.engines.native.loop_ir.statements import (
 )
 from kiln.engines.native.loop_ir.text import to_text
 from kiln.engines.native.passes.donation import reusable
-from kiln.ir import aliasing
-from kiln.ir.sharding import Sharding, SingleDeviceSharding
-from kiln.ir.size_values import evaluate
-from kiln.ir.sizes import Dim, Size
+from kiln.ir.analysis import aliasing
+from kiln.ir.shardings.sharding import Sharding, SingleDeviceSharding
+from kiln.ir.sizes.size import Dim, Size
+from kiln.ir.sizes.values import evaluate
 
 if TYPE_CHECKING:
     from kiln.engines.native.reports.profiling import Profile

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from kiln import _runtime
-from kiln.base.config import options
 from kiln.base.dtypes import long_name
 from kiln.base.errors import JaxRuntimeError, three_lines
 from kiln.base.lazy import hashlib, json, llvmlite, pathlib
-from kiln.core.engine import Program
+from kiln.base.options.config import options
+from kiln.core.engines.engine import Program
 from kiln.engines.native.executables import openblas
 from kiln.engines.native.executables.executable import (
     NativeCode,
@@ -36,7 +36,7 @@ from kiln.engines.native.executables.value_types import known, value_type
 from kiln.engines.native.llvm.assembly import host_target, load
 from kiln.engines.native.llvm.linking import ENTRY
 from kiln.engines.native.loop_ir.statements import Function
-from kiln.ir.sizes import Size, names
+from kiln.ir.sizes.size import Size, names
 
 _BEGIN = b"kiln native code\n"
 _CHECKSUM = 32

@@ -12,9 +12,9 @@ from kiln.engines.native.executables.executable import NativeCode, NativeExecuta
 from kiln.engines.native.loop_ir.costs import MemoryAnalysis, costs
 from kiln.engines.native.loop_ir.extents import Grain, evaluator
 from kiln.engines.native.loop_ir.statements import Callback
-from kiln.ir.sharding import Sharding
-from kiln.ir.size_values import evaluate
-from kiln.ir.sizes import Dim, Size
+from kiln.ir.shardings.sharding import Sharding
+from kiln.ir.sizes.size import Dim, Size
+from kiln.ir.sizes.values import evaluate
 
 MOST = 1 << 62
 """No array has so many bytes."""

@@ -11,15 +11,15 @@ from collections.abc import Callable
 from typing import Any
 
 from kiln import _runtime
-from kiln.base.config import options
 from kiln.base.errors import JaxRuntimeError, three_lines
 from kiln.base.lazy import llvmlite
-from kiln.core.engine import Program, engine
-from kiln.core.host_memory import HOST_MEMORY
+from kiln.base.options.config import options
+from kiln.core.arrays.host_memory import HOST_MEMORY
+from kiln.core.engines.engine import Program, engine
 from kiln.engines.native.executables import openblas
 from kiln.engines.native.executables.value_types import known, value_type
 from kiln.engines.native.llvm.linking import ENTRY, host_target, linked
-from kiln.ir.sharding import Sharding, SingleDeviceSharding
+from kiln.ir.shardings.sharding import Sharding, SingleDeviceSharding
 
 _PAGE = 4096
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kiln.engines.native.loop_ir.extents import Grain
-from kiln.ir.polynomial import Atom, terms_of
-from kiln.ir.sizes import Dim, Size
+from kiln.ir.sizes.polynomial import Atom, terms_of
+from kiln.ir.sizes.size import Dim, Size
 
 
 def dim_data(dim: Dim) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kiln.ir.sizes import Dim
+from kiln.ir.sizes.size import Dim
 from kiln.ir.types import ShapedArray
 
 ValueType = tuple[np.dtype[Any], int]

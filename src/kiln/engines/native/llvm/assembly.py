@@ -13,9 +13,9 @@ import itertools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from kiln.base.forks import in_child, new_guard, new_rlock
 from kiln.base.lazy import llvmlite_binding as llvm
 from kiln.base.lazy import llvmlite_ffi as ffi
+from kiln.base.process.forks import in_child, new_guard, new_rlock
 from kiln.base.signals import HeldBack
 from kiln.engines.native.llvm import linking
 from kiln.engines.native.llvm.linking import Code as Code

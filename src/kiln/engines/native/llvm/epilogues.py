@@ -14,7 +14,7 @@ from kiln.engines.native.loop_ir.buffers import touched
 from kiln.engines.native.loop_ir.statements import Axis, Blocked, Buffer, Loop, Nest, Place
 from kiln.engines.native.passes.expansion import expanded
 from kiln.engines.native.passes.schedule import schedule
-from kiln.ir.sizes import as_ints
+from kiln.ir.sizes.size import as_ints
 
 HEAD = 3
 """The slots of a context before those of the nest: the item, the first column, the end column."""

@@ -44,7 +44,7 @@ from kiln.engines.native.loop_ir.statements import (
 from kiln.engines.native.passes.expansion import expanded
 from kiln.engines.native.passes.schedule import Schedule, schedule
 from kiln.engines.native.passes.structure import structure
-from kiln.ir.sizes import Dim, as_ints
+from kiln.ir.sizes.size import Dim, as_ints
 
 _FAILED = "failed"
 """The label at the end of a function that stops early."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kiln import _runtime
-from kiln.base.config import options
+from kiln.base.options.config import options
 from kiln.engines.native.llvm.assembly import LEAST_EFFORT, USUAL_EFFORT, assemble, host_target
 from kiln.engines.native.loop_ir.extents import estimate
 from kiln.engines.native.loop_ir.scalars import postorder

@@ -6,7 +6,7 @@ from kiln.engines.native.llvm.module import Module
 from kiln.engines.native.llvm.writer import Writer
 from kiln.engines.native.loop_ir.extents import Grain, is_named, is_positive
 from kiln.engines.native.loop_ir.statements import Kernel
-from kiln.ir.sizes import as_ints
+from kiln.ir.sizes.size import as_ints
 
 
 def by_rows(module: Module, kernel: Kernel) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from kiln.base.config import options
 from kiln.base.named_tuples import NamedTuple
+from kiln.base.options.config import options
 from kiln.engines.native.elementary import expand
 from kiln.engines.native.llvm.instructions import type_text
 from kiln.engines.native.llvm.measuring import DECLARATIONS, Measurements
@@ -19,7 +19,7 @@ from kiln.engines.native.loop_ir.extents import Grain
 from kiln.engines.native.loop_ir.scalars import Value, postorder
 from kiln.engines.native.loop_ir.statements import Blocked, Buffer, Function, Kernel, Nest, Role
 from kiln.engines.native.passes.expansion import called
-from kiln.ir.sizes import Dim
+from kiln.ir.sizes.size import Dim
 
 MANY_STEPS = 8
 """With more nests and kernels than this, a program is a table, and equal nests are emitted once."""

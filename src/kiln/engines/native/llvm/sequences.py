@@ -8,7 +8,7 @@ from __future__ import annotations
 from kiln.base.records import Record
 from kiln.engines.native.llvm.writer import Sizes
 from kiln.engines.native.loop_ir.extents import Grain
-from kiln.ir.sizes import Dim
+from kiln.ir.sizes.size import Dim
 
 MOST_BUFFERS = 64
 """A step with more is emitted as code."""

@@ -22,7 +22,7 @@ from kiln.engines.native.loop_ir.statements import (
     blocks,
 )
 from kiln.engines.native.passes.schedule import SPLIT_POINTS, schedule
-from kiln.ir.sizes import Dim
+from kiln.ir.sizes.size import Dim
 
 PROMOTED = "scalar"
 """The prefix of names of stack memory that is promoted to registers."""

@@ -15,7 +15,7 @@ from kiln.engines.native.llvm.writer import Writer
 from kiln.engines.native.loop_ir.checks import CHECKED, WITHIN
 from kiln.engines.native.loop_ir.scalars import BASIC, NUMPY_TYPES, Value, bits, postorder
 from kiln.engines.native.loop_ir.statements import Axis, Buffer, Index
-from kiln.ir.sizes import Dim, Size
+from kiln.ir.sizes.size import Dim, Size
 
 Saved = tuple[dict[Value, str], dict[tuple[str, Axis, Dim], str], dict[str, str]]
 Pointer = Callable[[Buffer], str]

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 
 from kiln.engines.native.llvm.target import Target
 from kiln.engines.native.loop_ir.extents import Grain
-from kiln.ir.sizes import Dim, Size
+from kiln.ir.sizes.size import Dim, Size
 
 
 class Sizes:

@@ -15,12 +15,12 @@ from typing import Any
 from kiln.base.errors import three_lines
 from kiln.base.records import Record
 from kiln.base.source import Source, place_of
-from kiln.core.engine import Program
+from kiln.core.engines.engine import Program
 from kiln.core.remedies import REMEDIES
 from kiln.engines.native.loop_ir.buffers import nodes
 from kiln.engines.native.loop_ir.statements import Nest, Statement, blocks
-from kiln.ir.size_values import evaluate
-from kiln.ir.sizes import Dim
+from kiln.ir.sizes.size import Dim
+from kiln.ir.sizes.values import evaluate
 from kiln.ir.specialise import types_for
 
 KINDS = ("index", "nan")

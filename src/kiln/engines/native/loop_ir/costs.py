@@ -22,7 +22,7 @@ from kiln.engines.native.loop_ir.statements import (
     Statement,
     blocks,
 )
-from kiln.ir.sizes import Dim, Size, maximum
+from kiln.ir.sizes.size import Dim, Size, maximum
 
 _FREE = frozenset(
     (

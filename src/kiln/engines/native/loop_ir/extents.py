@@ -13,9 +13,9 @@ from typing import Any
 
 from kiln.base.errors import InconclusiveSizeError
 from kiln.base.records import Record
-from kiln.ir.polynomial import Atom, bounds, terms_of
-from kiln.ir.size_values import evaluate
-from kiln.ir.sizes import Dim, Size, exact_quotient, names
+from kiln.ir.sizes.polynomial import Atom, bounds, terms_of
+from kiln.ir.sizes.size import Dim, Size, exact_quotient, names
+from kiln.ir.sizes.values import evaluate
 
 TYPICAL = 1 << 10
 """The assumed size of a named axis where only speed depends on it."""

@@ -21,7 +21,7 @@ import numpy as np
 from kiln.base.records import Record
 from kiln.engines.native.loop_ir.extents import Grain
 from kiln.engines.native.loop_ir.scalars import NUMPY_TYPES, Scope, Value, number, postorder
-from kiln.ir.sizes import Dim
+from kiln.ir.sizes.size import Dim
 
 
 class Axis:

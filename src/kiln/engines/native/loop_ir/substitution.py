@@ -14,7 +14,7 @@ from kiln.engines.native.loop_ir.extents import (
 )
 from kiln.engines.native.loop_ir.scalars import Value, number, postorder, rebuilt
 from kiln.engines.native.loop_ir.statements import Axis, Buffer, Index, load
-from kiln.ir.sizes import Dim, maximum, minimum
+from kiln.ir.sizes.size import Dim, maximum, minimum
 
 Moving = Callable[[Buffer, Index], tuple[Buffer, Index]]
 """Maps an element of a buffer, at an index, to its new location."""

@@ -29,7 +29,7 @@ from kiln.engines.native.loop_ir.statements import (
     Statement,
     While,
 )
-from kiln.ir.sizes import Dim, Size
+from kiln.ir.sizes.size import Dim, Size
 
 MOST_SHOWN = 16
 """A constant with more elements is printed as bytes."""

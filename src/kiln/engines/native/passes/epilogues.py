@@ -31,7 +31,7 @@ from kiln.engines.native.loop_ir.statements import (
 from kiln.engines.native.loop_ir.substitution import within
 from kiln.engines.native.passes.rebuilding import with_axes
 from kiln.engines.native.passes.schedule import varies, vector_axis
-from kiln.ir.sizes import Dim
+from kiln.ir.sizes.size import Dim
 
 PRODUCTS = ("kiln_gemm_f32", "kiln_gemm_f64")
 FEWEST_ROWS = 8

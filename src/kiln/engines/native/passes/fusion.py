@@ -32,7 +32,7 @@ from kiln.engines.native.loop_ir.statements import (
 from kiln.engines.native.loop_ir.substitution import bounds, leaves, solved, substituted
 from kiln.engines.native.passes.axes import split_axes
 from kiln.engines.native.passes.rebuilding import with_roots
-from kiln.ir.sizes import Dim
+from kiln.ir.sizes.size import Dim
 
 MOST_TRIED = 64
 """How many clusters over the same axes a nest is compared with, latest first."""

@@ -35,7 +35,7 @@ from kiln.engines.native.loop_ir.statements import (
 from kiln.engines.native.loop_ir.substitution import substituted
 from kiln.engines.native.passes.fusion import CHEAP
 from kiln.engines.native.passes.rebuilding import with_roots
-from kiln.ir.sizes import Dim
+from kiln.ir.sizes.size import Dim
 
 FEWEST_TURNS = 8
 """Operands are not transposed for loops of fewer iterations."""

@@ -32,7 +32,7 @@ from kiln.engines.native.loop_ir.statements import (
     blocks,
     walk,
 )
-from kiln.ir.sizes import Dim
+from kiln.ir.sizes.size import Dim
 
 
 class Segment(NamedTuple):

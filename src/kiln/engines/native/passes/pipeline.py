@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kiln.base.compile_steps import begin
+from kiln.core.engines.compile_steps import begin
 from kiln.engines.native.loop_ir.statements import Function
 from kiln.engines.native.loop_ir.validity import check
 from kiln.engines.native.passes.carries import remove_copies

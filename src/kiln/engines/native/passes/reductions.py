@@ -29,7 +29,7 @@ from kiln.engines.native.loop_ir.statements import (
     load,
 )
 from kiln.engines.native.loop_ir.substitution import substituted
-from kiln.ir.sizes import Dim, product
+from kiln.ir.sizes.size import Dim, product
 
 CHUNK = 1 << 14
 """The points of a part of a long axis."""

@@ -27,7 +27,7 @@ from kiln.engines.native.loop_ir.statements import (
 )
 from kiln.engines.native.loop_ir.substitution import bounds, is_within
 from kiln.engines.native.passes.rebuilding import with_places
-from kiln.ir.sizes import Dim
+from kiln.ir.sizes.size import Dim
 
 MOST_ROW_BYTES = 1 << 15
 """A longer row is not kept on the stack."""

@@ -16,7 +16,7 @@ from kiln.engines.native.loop_ir.statements import (
     Statement,
     Store,
 )
-from kiln.ir.sizes import Dim
+from kiln.ir.sizes.size import Dim
 
 
 def structure(statement: Nest | Loop) -> Hashable:

@@ -25,7 +25,7 @@ from kiln.engines.native.loop_ir.statements import (
     blocks,
 )
 from kiln.engines.native.passes.liveness import Liveness
-from kiln.ir.sizes import Dim
+from kiln.ir.sizes.size import Dim
 
 ALIGNMENT = 64
 

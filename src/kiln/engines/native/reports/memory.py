@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kiln.core.memory_text import peak_of, size_text, summary
+from kiln.core.engines.memory_text import peak_of, size_text, summary
 from kiln.engines.native.loop_ir.costs import MemoryAnalysis
 from kiln.engines.native.loop_ir.extents import estimate
 from kiln.engines.native.loop_ir.statements import Buffer, Function, Role
 from kiln.engines.native.loop_ir.text import buffer_names
-from kiln.ir.size_values import evaluate
-from kiln.ir.sizes import Dim
+from kiln.ir.sizes.size import Dim
+from kiln.ir.sizes.values import evaluate
 
 
 def memory_report(

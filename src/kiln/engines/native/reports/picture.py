@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from kiln.base.lazy import html
 from kiln.base.named_tuples import NamedTuple
-from kiln.core.memory_text import size_text
+from kiln.core.engines.memory_text import size_text
 from kiln.engines.native.loop_ir.buffers import everything, reads, writes
 from kiln.engines.native.loop_ir.costs import costs_of
 from kiln.engines.native.loop_ir.extents import TYPICAL, estimate
@@ -25,7 +25,7 @@ from kiln.engines.native.loop_ir.statements import (
 )
 from kiln.engines.native.loop_ir.text import buffer_names, headings, to_text
 from kiln.engines.native.reports.profiling import Profile, count_text, places_of, time_text
-from kiln.ir.sizes import Size
+from kiln.ir.sizes.size import Size
 
 _WIDTH, _INDENT, _MARGIN = 620, 18, 24
 _LINE, _PADDING, _GAP = 16, 8, 14

@@ -14,15 +14,15 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from kiln.base.config import options
-from kiln.base.files import folder_for, write_text
+from kiln.base.files.writing import folder_for, write_text
 from kiln.base.lazy import heapq, json
+from kiln.base.options.config import options
 from kiln.base.source import place_of
-from kiln.core.memory_text import size_text
+from kiln.core.engines.memory_text import size_text
 from kiln.engines.native.llvm.measuring import Measured, Measurements
 from kiln.engines.native.loop_ir.statements import Blocked, Function, Nest, Statement, walk
 from kiln.engines.native.loop_ir.text import headings
-from kiln.ir.sizes import Size
+from kiln.ir.sizes.size import Size
 
 MOST_LINES = 20
 """The number of lines listed: those that took longest."""

@@ -17,7 +17,7 @@ from kiln.control.loops.while_loop import while_p
 from kiln.core.primitive import Primitive
 from kiln.engines.xla.builder import Builder, Lowering, Value, is_ordered
 from kiln.ir.jaxpr import Jaxpr
-from kiln.ir.sizes import Dim, Size
+from kiln.ir.sizes.size import Dim, Size
 from kiln.ir.types import ShapedArray
 
 Out = Sequence[ShapedArray]

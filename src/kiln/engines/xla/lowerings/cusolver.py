@@ -9,7 +9,7 @@ from kiln.engines.xla.builder import Builder, Lowering, Value
 from kiln.engines.xla.lowerings import factors
 from kiln.engines.xla.lowerings.factors import INT, Out
 from kiln.engines.xla.lowerings.routines import call
-from kiln.ir.sizes import Dim, minimum
+from kiln.ir.sizes.size import Dim, minimum
 from kiln.ops.indexing.static_slicing import slice_in_dim
 from kiln.ops.linear import linalg, orthogonal, spectral
 from kiln.ops.linear.matrices import adjoint, real_dtype

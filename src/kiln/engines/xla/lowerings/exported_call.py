@@ -10,7 +10,7 @@ from kiln.control.exported_call import PortableProgram, call_exported_p
 from kiln.core.primitive import Primitive
 from kiln.engines.xla.builder import Builder, Lowering, Value, type_of
 from kiln.engines.xla.lowerings.platform import number_of_platform
-from kiln.ir.sharding import NamedSharding
+from kiln.ir.shardings.sharding import NamedSharding
 from kiln.ir.types import ShapedArray
 
 Out = Sequence[ShapedArray]

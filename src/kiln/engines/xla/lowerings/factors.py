@@ -14,7 +14,7 @@ from kiln.engines.xla.builder import Builder, Value
 from kiln.engines.xla.lowerings.conversion import convert
 from kiln.engines.xla.lowerings.pivots import permutation_of
 from kiln.engines.xla.lowerings.routines import call, finite_or_zero, nan_unless, succeeded
-from kiln.ir.sizes import minimum
+from kiln.ir.sizes.size import minimum
 from kiln.ir.types import ShapedArray
 from kiln.ops.linear.contraction import accumulator_dtype
 from kiln.ops.linear.matrices import conjugated

@@ -9,7 +9,7 @@ from kiln.engines.xla.builder import Builder, Lowering, Value
 from kiln.engines.xla.lowerings import factors
 from kiln.engines.xla.lowerings.factors import INT, Out
 from kiln.engines.xla.lowerings.routines import call, nan_unless, succeeded
-from kiln.ir.sizes import minimum
+from kiln.ir.sizes.size import minimum
 from kiln.ops.linear import linalg, orthogonal, spectral
 from kiln.ops.linear.matrices import real_dtype
 

@@ -18,7 +18,7 @@ from kiln.engines.xla.builder import Builder, Lowering, Value, type_of
 from kiln.engines.xla.lowerings import elementwise
 from kiln.engines.xla.text import int_array
 from kiln.ir.jaxpr import Jaxpr
-from kiln.ir.sizes import is_constant
+from kiln.ir.sizes.size import is_constant
 from kiln.ir.types import ShapedArray
 from kiln.ops.elements.elementwise import add_p, max_p, min_p, mul_p
 from kiln.ops.reductions import cumulative, generic_reduction

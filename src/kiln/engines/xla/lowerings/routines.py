@@ -12,7 +12,7 @@ import numpy as np
 
 from kiln.engines.xla.builder import Builder, Value
 from kiln.engines.xla.text import int_list
-from kiln.ir.sizes import is_constant
+from kiln.ir.sizes.size import is_constant
 from kiln.ir.types import ShapedArray
 from kiln.ops.elements.conversion import imag
 from kiln.ops.elements.elementwise import bitwise_and, is_finite, select

@@ -11,7 +11,7 @@ from kiln.base import dtypes
 from kiln.core.primitive import Primitive
 from kiln.engines.xla.builder import Builder, Lowering, Value
 from kiln.engines.xla.text import host_dtype, int_array
-from kiln.ir.sizes import Size
+from kiln.ir.sizes.size import Size
 from kiln.ir.types import ShapedArray
 from kiln.ops import shape as ops
 from kiln.ops.size_value import size_value_p

@@ -10,8 +10,8 @@ from kiln.core.primitive import Primitive
 from kiln.engines.xla.builder import Builder, Lowering, Value, is_ordered
 from kiln.engines.xla.partition import Manual
 from kiln.ir.jaxpr import Jaxpr
-from kiln.ir.mesh import Mesh, PartitionSpec
-from kiln.ir.sharding import NamedSharding
+from kiln.ir.shardings.mesh import Mesh, PartitionSpec
+from kiln.ir.shardings.sharding import NamedSharding
 from kiln.ir.types import ShapedArray
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from kiln.core.primitive import Primitive
 from kiln.engines.xla.builder import Builder, Lowering, Value, type_of
-from kiln.ir.mesh import axes_of
-from kiln.ir.sharding import NamedSharding, Sharding, fitted
+from kiln.ir.shardings.mesh import axes_of
+from kiln.ir.shardings.sharding import NamedSharding, Sharding, fitted
 from kiln.ir.types import ShapedArray
 from kiln.ops import sharding as ops
 from kiln.ops.sharding import reshard_p

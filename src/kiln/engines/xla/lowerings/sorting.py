@@ -17,7 +17,7 @@ from kiln.base import dtypes
 from kiln.core.primitive import Primitive
 from kiln.engines.xla.builder import Builder, Lowering, Value, type_of
 from kiln.engines.xla.lowerings.elementwise import imaginary_part, is_complex, real_part
-from kiln.ir.sizes import is_constant
+from kiln.ir.sizes.size import is_constant
 from kiln.ir.types import ShapedArray
 from kiln.ops.reductions import sorting as ops
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from kiln._runtime import Plan
-from kiln.core.array import from_host, host_value
-from kiln.core.engine import make_plan
+from kiln.core.arrays.array import from_host, host_value
+from kiln.core.engines.engine import make_plan
 from kiln.core.staging import stage_pure
 from kiln.core.trace import aval_of
 from kiln.ops import shape

@@ -17,17 +17,17 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import lax
-from kiln.base.config import override
-from kiln.core.array import from_host
-from kiln.core.engine import PortableCompiler, Program, engine
-from kiln.core.host_memory import HOST_MEMORY
+from kiln.base.options.config import override
+from kiln.core.arrays.array import from_host
+from kiln.core.arrays.host_memory import HOST_MEMORY
+from kiln.core.engines.engine import PortableCompiler, Program, engine
 from kiln.core.staging import stage_pure
 from kiln.core.trace import aval_of
 from kiln.engines.native.executables import portable
 from kiln.engines.native.executables.stored_sizes import number_data, number_of
 from kiln.engines.native.loop_ir.extents import Grain
 from kiln.errors import JaxRuntimeError
-from kiln.ir.sizes import maximum, symbol
+from kiln.ir.sizes.size import maximum, symbol
 
 COMPILER = engine("native").compiler
 ROWS = np.linspace(-2, 2, 48, dtype=np.float32).reshape(6, 8)

@@ -11,8 +11,8 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import _runtime, lax
-from kiln.base.config import override
-from kiln.core.engine import NotForAllSizes, Program, engine
+from kiln.base.options.config import override
+from kiln.core.engines.engine import NotForAllSizes, Program, engine
 from kiln.engines.native.building.builder import Builder
 from kiln.engines.native.building.element_types import Unsupported
 from kiln.engines.native.executables.sized import MOST, SizedExecutable
@@ -32,7 +32,7 @@ from kiln.engines.native.loop_ir.statements import (
 from kiln.engines.native.lowerings import LOWERINGS
 from kiln.engines.native.passes.workspace import workspace
 from kiln.execution.compilation import on_compile
-from kiln.ir.sizes import symbol
+from kiln.ir.sizes.size import symbol
 from kiln.ops.elements.elementwise import sin_p
 
 EDGES = (1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 1009, 4099)

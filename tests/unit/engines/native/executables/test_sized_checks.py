@@ -11,8 +11,8 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import lax
-from kiln.base.config import override
-from kiln.core.engine import engine
+from kiln.base.options.config import override
+from kiln.core.engines.engine import engine
 from kiln.execution.compilation import on_compile
 
 Program = Callable[..., Any]

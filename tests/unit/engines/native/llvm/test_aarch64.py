@@ -9,7 +9,7 @@ import pytest
 
 import kiln
 from kiln import _runtime
-from kiln.core.engine import Program, engine
+from kiln.core.engines.engine import Program, engine
 from kiln.core.staging import stage_pure
 from kiln.core.trace import aval_of
 from kiln.engines.native.llvm.assembly import assemble, disassemble

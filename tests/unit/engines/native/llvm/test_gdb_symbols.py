@@ -17,7 +17,7 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import _runtime
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.engines.native.llvm import gdb_symbols, perf_map
 from kiln.engines.native.llvm.perf_map import Function
 

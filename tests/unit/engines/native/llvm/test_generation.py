@@ -15,8 +15,8 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import lax
-from kiln.base.config import override
-from kiln.core.engine import Program
+from kiln.base.options.config import override
+from kiln.core.engines.engine import Program
 from kiln.core.staging import stage_pure
 from kiln.core.trace import aval_of
 from kiln.engines.native.compiler import NativeCompiler

@@ -9,7 +9,7 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.engines.native.llvm.assembly import host_target
 from kiln.engines.native.loop_ir.parse import parse
 from kiln.engines.native.passes.schedule import schedule

@@ -16,8 +16,8 @@ from kiln.engines.native.loop_ir.extents import (
     smallest,
     whole,
 )
-from kiln.ir.size_values import evaluate
-from kiln.ir.sizes import maximum, symbol
+from kiln.ir.sizes.size import maximum, symbol
+from kiln.ir.sizes.values import evaluate
 
 N, M = symbol("n"), symbol("m")
 

@@ -10,8 +10,8 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import lax
-from kiln.base.config import override
-from kiln.core.engine import Program, engine
+from kiln.base.options.config import override
+from kiln.core.engines.engine import Program, engine
 from kiln.core.staging import stage_pure
 from kiln.engines.native.loop_ir.scalars import NUMPY_TYPES, SIGNED, UNSIGNED, Scope, Value
 from kiln.engines.native.loop_ir.substitution import substituted

@@ -10,7 +10,7 @@ import pytest
 
 import kiln
 from kiln import lax
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.dtypes import float0
 
 NOTHING = np.zeros((2, 3), float0)

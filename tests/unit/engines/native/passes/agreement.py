@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import kiln
-from kiln.base.config import override
+from kiln.base.options.config import override
 
 
 def agree(fun: Callable[..., Any], *calls: Sequence[Any]) -> None:

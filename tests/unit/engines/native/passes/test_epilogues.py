@@ -14,8 +14,8 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import lax
-from kiln.base.config import override
 from kiln.base.errors import CheckError
+from kiln.base.options.config import override
 from kiln.engines.native.building.builder import function_of
 from kiln.engines.native.loop_ir.parse import parse
 from kiln.engines.native.loop_ir.statements import Blocked, Function, Role, walk

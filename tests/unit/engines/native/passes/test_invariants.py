@@ -11,7 +11,7 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import lax
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.engines.native.loop_ir.buffers import nodes, reads
 from kiln.engines.native.loop_ir.statements import Function, Loop, Nest, Reduce, While, walk
 

@@ -11,8 +11,8 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import _runtime, lax
-from kiln.base.config import override
 from kiln.base.errors import CheckError
+from kiln.base.options.config import override
 from kiln.engines.native.building.builder import function_of
 from kiln.engines.native.loop_ir.buffers import reads
 from kiln.engines.native.loop_ir.scalars import Scope

@@ -11,7 +11,7 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import lax
-from kiln.base.config import override
+from kiln.base.options.config import override
 
 RNG = np.random.default_rng(0)
 X = RNG.random((200, 150), np.float32)

@@ -11,7 +11,7 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.base.config import override
+from kiln.base.options.config import override
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(130, 3)).astype(np.float32)

@@ -9,7 +9,7 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.base.config import override
+from kiln.base.options.config import override
 from tests.unit.engines.native.passes.agreement import agree, numbers
 
 CHAINS: dict[str, Any] = {

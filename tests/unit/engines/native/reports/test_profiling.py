@@ -15,7 +15,7 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import lax
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.engines.native.llvm import perf_map
 from kiln.engines.native.reports.profiling import trace
 

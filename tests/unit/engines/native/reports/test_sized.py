@@ -15,11 +15,11 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import lax
-from kiln.base.config import override
-from kiln.core.engine import Program, engine
+from kiln.base.options.config import override
+from kiln.core.engines.engine import Program, engine
 from kiln.engines.native.executables.sized import SizedExecutable
 from kiln.engines.native.reports.profiling import trace
-from kiln.ir.sizes import symbol
+from kiln.ir.sizes.size import symbol
 from tests.unit.engines.native.reports.test_picture import svg_of, texts_of
 
 AXES = ({0: "n"},)

@@ -13,7 +13,7 @@ from kiln.engines.native.loop_ir.scalars import Value, bits, is_float
 from kiln.engines.native.loop_ir.statements import Axis, Index, Store, axis_index, position
 from kiln.engines.native.lowerings.arrays.random_bits import hashed, joined, words
 from kiln.ir.operation import Operation
-from kiln.ir.sizes import Dim, product
+from kiln.ir.sizes.size import Dim, product
 from kiln.ir.types import ShapedArray
 from kiln.ops.random import generators as ops
 from kiln.ops.random import philox

@@ -22,7 +22,7 @@ from kiln.engines.native.lowerings.arrays.slicing import clamped, whole_copy
 from kiln.engines.native.lowerings.elements.elementwise import maximum, minimum, mul
 from kiln.engines.native.lowerings.reductions.reduction import identity
 from kiln.ir.operation import Operation
-from kiln.ir.sizes import Dim
+from kiln.ir.sizes.size import Dim
 from kiln.ir.types import ShapedArray
 from kiln.ops.indexing import indexing as ops
 from kiln.ops.indexing.dimension_numbers import CLIP, LEAVE_OUT, GatherScatterMode, Window

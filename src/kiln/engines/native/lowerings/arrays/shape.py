@@ -11,7 +11,7 @@ from kiln.engines.native.loop_ir.layout import VIEWS, Layout
 from kiln.engines.native.loop_ir.statements import Index, axis_index, position
 from kiln.engines.native.lowerings.elements.conversion import convert
 from kiln.ir.operation import Operation
-from kiln.ir.sizes import Size
+from kiln.ir.sizes.size import Size
 from kiln.ir.types import ShapedArray
 from kiln.ops import shape as ops
 from kiln.ops.indexing import static_slicing

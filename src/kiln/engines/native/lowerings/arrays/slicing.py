@@ -12,7 +12,7 @@ from kiln.engines.native.loop_ir.layout import Layout
 from kiln.engines.native.loop_ir.scalars import Value, bits, is_signed
 from kiln.engines.native.loop_ir.statements import Index
 from kiln.ir.operation import Operation
-from kiln.ir.sizes import Dim, Size
+from kiln.ir.sizes.size import Dim, Size
 from kiln.ir.types import ShapedArray
 from kiln.ops.indexing import slicing as ops
 

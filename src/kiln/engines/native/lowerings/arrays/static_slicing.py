@@ -9,7 +9,7 @@ from kiln.engines.native.building.builder import Builder, Lowering
 from kiln.engines.native.loop_ir.extents import estimate
 from kiln.engines.native.loop_ir.layout import Layout
 from kiln.ir.operation import Operation
-from kiln.ir.sizes import Dim, maximum, minimum
+from kiln.ir.sizes.size import Dim, maximum, minimum
 from kiln.ir.types import ShapedArray
 from kiln.ops.indexing import static_slicing as ops
 

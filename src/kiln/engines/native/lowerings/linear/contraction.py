@@ -23,7 +23,7 @@ from kiln.engines.native.lowerings.elements.conversion import convert
 from kiln.engines.native.lowerings.elements.elementwise import mul
 from kiln.engines.native.lowerings.linear.matrices import arranged
 from kiln.ir.operation import Operation
-from kiln.ir.sizes import Dim
+from kiln.ir.sizes.size import Dim
 from kiln.ir.types import ShapedArray
 from kiln.ops.linear import contraction as ops
 from kiln.ops.shape import kept_axes

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kiln.core.engine import BATCH_INVARIANT
+from kiln.core.engines.engine import BATCH_INVARIANT
 from kiln.engines.native.building.builder import Builder, Lowering
 from kiln.engines.native.building.element_types import Unsupported
 from kiln.engines.native.building.matrix_calls import matrix_call

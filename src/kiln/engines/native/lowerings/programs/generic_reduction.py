@@ -25,7 +25,7 @@ from kiln.engines.native.lowerings.arrays.slicing import clamped, moved
 from kiln.engines.native.lowerings.programs.control import assign
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.operation import Operation
-from kiln.ir.sizes import maximum
+from kiln.ir.sizes.size import maximum
 from kiln.ir.types import ShapedArray
 from kiln.ops.reductions import generic_reduction, generic_window
 from kiln.ops.reductions.window import geometry

@@ -18,7 +18,7 @@ from kiln.engines.native.lowerings.elements import complex_arithmetic
 from kiln.engines.native.lowerings.elements.elementwise import elementwise
 from kiln.engines.native.lowerings.reductions.folding import folded
 from kiln.ir.operation import Operation
-from kiln.ir.sizes import Dim
+from kiln.ir.sizes.size import Dim
 from kiln.ir.types import ShapedArray
 from kiln.ops.reductions import reduction as ops
 from kiln.ops.reductions.product import reduce_prod_p

@@ -10,7 +10,7 @@ import pytest
 
 import kiln
 from kiln import lax
-from kiln.base.config import override
+from kiln.base.options.config import override
 from tests.unit.engines.native.lowerings.running import results
 
 KEY = np.array([1, 2, 0xFFFFFFFE, 0xFFFFFFFF], np.uint32)

@@ -12,7 +12,7 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import lax
-from kiln.base.config import override
+from kiln.base.options.config import override
 from kiln.control.effects.callback import io_callback
 from kiln.engines.native.loop_ir.statements import Branch, Function
 from tests.unit.engines.native.loop_ir.random_loops import operands, program

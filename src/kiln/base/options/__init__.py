@@ -1,0 +1,1 @@
+"""Options: kiln's own, and JAX's names for them."""

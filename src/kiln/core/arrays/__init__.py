@@ -1,0 +1,1 @@
+"""Concrete arrays: their data, shards, places, texts."""

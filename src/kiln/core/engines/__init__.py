@@ -1,0 +1,1 @@
+"""The protocol between programs and the engines that run them."""

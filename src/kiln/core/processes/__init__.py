@@ -1,0 +1,1 @@
+"""The other processes of a program: joined, connected, watched."""

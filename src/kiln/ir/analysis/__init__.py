@@ -1,0 +1,1 @@
+"""Questions about programs, which leave them as they are."""

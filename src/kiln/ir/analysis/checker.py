@@ -1,0 +1,64 @@
+"""The checker of jaxprs: every variable is bound once, before use; every equation is well typed."""
+
+from __future__ import annotations
+
+from kiln.base.errors import CheckError, three_lines
+from kiln.ir.jaxpr import Atom, Eqn, Jaxpr, Var
+from kiln.ir.printing.printer import eqn_to_text
+from kiln.ir.types import ShapedArray, plain
+
+
+def check(jaxpr: Jaxpr, after: str = "") -> None:
+    """Check a jaxpr and the jaxprs inside it.
+
+    Raises: CheckError with the equation.
+    """
+    bound: set[Var] = set()
+
+    def bind(var: Var, where: str) -> None:
+        if var in bound:
+            raise _error(after, f"a variable is bound twice, the second time by {where}")
+        bound.add(var)
+
+    def read(atom: Atom, where: str) -> None:
+        if isinstance(atom, Var) and atom not in bound:
+            raise _error(after, f"{where} uses a variable of type {atom.aval} before it is bound")
+
+    for var in [*jaxpr.constvars, *jaxpr.invars]:
+        bind(var, "the inputs")
+    for eqn in jaxpr.eqns:
+        text = eqn_to_text(eqn)
+        for atom in eqn.invars:
+            read(atom, text)
+        _check_types(eqn, text, after)
+        for value in eqn.params.values():
+            for inner in value if isinstance(value, tuple) else (value,):
+                if isinstance(inner, Jaxpr):
+                    check(inner, after)
+        for var in eqn.outvars:
+            bind(var, text)
+    for atom in jaxpr.outvars:
+        read(atom, "the result")
+
+
+def _check_types(eqn: Eqn, text: str, after: str) -> None:
+    avals = [atom.aval for atom in eqn.invars]
+    if not eqn.primitive.tells_shardings:
+        avals = list(map(plain, avals))
+    inferred = eqn.primitive.infer(*avals, **eqn.params)
+    expected: list[ShapedArray] = list(inferred) if eqn.primitive.multiple else [inferred]
+    found = [var.aval for var in eqn.outvars]
+    if len(expected) != len(found) or not all(
+        a.same_type(b) for a, b in zip(expected, found, strict=True)
+    ):
+        raise _error(after, f"{text}\n  has results {found}, its rule says {expected}")
+
+
+def _error(after: str, what: str) -> CheckError:
+    return CheckError(
+        three_lines(
+            f"check of a program{' after ' + after if after else ''}",
+            what,
+            "this is a bug in kiln: report it with the program (KILN_DUMP=jaxpr prints it)",
+        )
+    )

@@ -1,0 +1,1 @@
+"""Meshes and shardings: which device holds which part of an array."""

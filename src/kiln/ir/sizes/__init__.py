@@ -1,0 +1,1 @@
+"""Sizes of axes: ints, and expressions over named axes."""
