@@ -27,13 +27,13 @@ with _Permanent():
     from kiln.api.jit import jit as jit
     from kiln.base.lazy import on_first_use as _on_first_use
     from kiln.base.options.config import config as config
-    from kiln.control.custom_jvp import custom_jvp as custom_jvp
+    from kiln.control.custom_rules.jvp import custom_jvp as custom_jvp
     from kiln.core.arrays.array import Array as Array
     from kiln.execution.fallbacks import explain_fallbacks as explain_fallbacks
     from kiln.execution.fallbacks import fallback_counts as fallback_counts
     from kiln.jit.cache import clear_caches as clear_caches
-    from kiln.jit.explain import explain_recompiles as explain_recompiles
-    from kiln.jit.struct import ShapeDtypeStruct as ShapeDtypeStruct
+    from kiln.jit.signatures.explain import explain_recompiles as explain_recompiles
+    from kiln.jit.signatures.struct import ShapeDtypeStruct as ShapeDtypeStruct
 
 if _TYPE_CHECKING:
     from kiln import ad_checkpoint as ad_checkpoint
@@ -70,44 +70,63 @@ if _TYPE_CHECKING:
     from kiln import tree_util as tree_util
     from kiln import typing as typing
     from kiln.ad_checkpoint import checkpoint_policies as checkpoint_policies
-    from kiln.api.contexts import batch_invariant as batch_invariant
-    from kiln.api.contexts import checking_leaks as checking_leaks
-    from kiln.api.contexts import debug_infs as debug_infs
-    from kiln.api.contexts import debug_key_reuse as debug_key_reuse
-    from kiln.api.contexts import debug_nans as debug_nans
-    from kiln.api.contexts import default_device as default_device
-    from kiln.api.contexts import default_matmul_precision as default_matmul_precision
-    from kiln.api.contexts import default_prng_impl as default_prng_impl
-    from kiln.api.contexts import enable_checks as enable_checks
-    from kiln.api.contexts import enable_x64 as enable_x64
-    from kiln.api.contexts import explain_cache_misses as explain_cache_misses
-    from kiln.api.contexts import log_compiles as log_compiles
-    from kiln.api.contexts import numpy_dtype_promotion as numpy_dtype_promotion
-    from kiln.api.contexts import numpy_rank_promotion as numpy_rank_promotion
-    from kiln.api.contexts import threefry_partitionable as threefry_partitionable
-    from kiln.api.contexts import transfer_guard as transfer_guard
-    from kiln.api.forward_and_backward import fwd_and_bwd as fwd_and_bwd
-    from kiln.api.grad import grad as grad
-    from kiln.api.grad import value_and_grad as value_and_grad
-    from kiln.api.guards import allow_f16_reductions as allow_f16_reductions
-    from kiln.api.guards import array_garbage_collection_guard as array_garbage_collection_guard
-    from kiln.api.guards import auto_pcast as auto_pcast
-    from kiln.api.guards import check_tracer_leaks as check_tracer_leaks
-    from kiln.api.guards import enable_custom_prng as enable_custom_prng
-    from kiln.api.guards import (
+    from kiln.api.contexts.guards import allow_f16_reductions as allow_f16_reductions
+    from kiln.api.contexts.guards import (
+        array_garbage_collection_guard as array_garbage_collection_guard,
+    )
+    from kiln.api.contexts.guards import auto_pcast as auto_pcast
+    from kiln.api.contexts.guards import check_tracer_leaks as check_tracer_leaks
+    from kiln.api.contexts.guards import enable_custom_prng as enable_custom_prng
+    from kiln.api.contexts.guards import (
         jax2tf_associative_scan_reductions as jax2tf_associative_scan_reductions,
     )
-    from kiln.api.guards import legacy_prng_key as legacy_prng_key
-    from kiln.api.guards import no_execution as no_execution
-    from kiln.api.guards import no_tracing as no_tracing
-    from kiln.api.guards import (
+    from kiln.api.contexts.guards import legacy_prng_key as legacy_prng_key
+    from kiln.api.contexts.guards import no_execution as no_execution
+    from kiln.api.contexts.guards import no_tracing as no_tracing
+    from kiln.api.contexts.guards import (
         remove_size_one_mesh_axis_from_type as remove_size_one_mesh_axis_from_type,
     )
-    from kiln.api.guards import softmax_custom_jvp as softmax_custom_jvp
-    from kiln.api.guards import thread_guard as thread_guard
-    from kiln.api.guards import transfer_guard_device_to_device as transfer_guard_device_to_device
-    from kiln.api.guards import transfer_guard_device_to_host as transfer_guard_device_to_host
-    from kiln.api.guards import transfer_guard_host_to_device as transfer_guard_host_to_device
+    from kiln.api.contexts.guards import softmax_custom_jvp as softmax_custom_jvp
+    from kiln.api.contexts.guards import thread_guard as thread_guard
+    from kiln.api.contexts.guards import (
+        transfer_guard_device_to_device as transfer_guard_device_to_device,
+    )
+    from kiln.api.contexts.guards import (
+        transfer_guard_device_to_host as transfer_guard_device_to_host,
+    )
+    from kiln.api.contexts.guards import (
+        transfer_guard_host_to_device as transfer_guard_host_to_device,
+    )
+    from kiln.api.contexts.options import batch_invariant as batch_invariant
+    from kiln.api.contexts.options import checking_leaks as checking_leaks
+    from kiln.api.contexts.options import debug_infs as debug_infs
+    from kiln.api.contexts.options import debug_key_reuse as debug_key_reuse
+    from kiln.api.contexts.options import debug_nans as debug_nans
+    from kiln.api.contexts.options import default_device as default_device
+    from kiln.api.contexts.options import default_matmul_precision as default_matmul_precision
+    from kiln.api.contexts.options import default_prng_impl as default_prng_impl
+    from kiln.api.contexts.options import enable_checks as enable_checks
+    from kiln.api.contexts.options import enable_x64 as enable_x64
+    from kiln.api.contexts.options import explain_cache_misses as explain_cache_misses
+    from kiln.api.contexts.options import log_compiles as log_compiles
+    from kiln.api.contexts.options import numpy_dtype_promotion as numpy_dtype_promotion
+    from kiln.api.contexts.options import numpy_rank_promotion as numpy_rank_promotion
+    from kiln.api.contexts.options import threefry_partitionable as threefry_partitionable
+    from kiln.api.contexts.options import transfer_guard as transfer_guard
+    from kiln.api.contexts.scopes import make_user_context as make_user_context
+    from kiln.api.contexts.scopes import named_call as named_call
+    from kiln.api.contexts.scopes import named_scope as named_scope
+    from kiln.api.derivatives.forward_and_backward import fwd_and_bwd as fwd_and_bwd
+    from kiln.api.derivatives.grad import grad as grad
+    from kiln.api.derivatives.grad import value_and_grad as value_and_grad
+    from kiln.api.derivatives.jacobian import hessian as hessian
+    from kiln.api.derivatives.jacobian import jacfwd as jacfwd
+    from kiln.api.derivatives.jacobian import jacobian as jacobian
+    from kiln.api.derivatives.jacobian import jacrev as jacrev
+    from kiln.api.derivatives.linear import jvp as jvp
+    from kiln.api.derivatives.linear import linear_transpose as linear_transpose
+    from kiln.api.derivatives.linear import linearize as linearize
+    from kiln.api.derivatives.linear import vjp as vjp
     from kiln.api.inspection import Device as Device
     from kiln.api.inspection import copy_to_host_async as copy_to_host_async
     from kiln.api.inspection import host_count as host_count
@@ -116,43 +135,32 @@ if _TYPE_CHECKING:
     from kiln.api.inspection import print_environment_info as print_environment_info
     from kiln.api.inspection import process_indices as process_indices
     from kiln.api.inspection import typeof as typeof
-    from kiln.api.jacobian import hessian as hessian
-    from kiln.api.jacobian import jacfwd as jacfwd
-    from kiln.api.jacobian import jacobian as jacobian
-    from kiln.api.jacobian import jacrev as jacrev
-    from kiln.api.linear import jvp as jvp
-    from kiln.api.linear import linear_transpose as linear_transpose
-    from kiln.api.linear import linearize as linearize
-    from kiln.api.linear import vjp as vjp
     from kiln.api.make_jaxpr import eval_shape as eval_shape
     from kiln.api.make_jaxpr import make_jaxpr as make_jaxpr
-    from kiln.api.meshes import reshard as reshard
-    from kiln.api.meshes import set_mesh as set_mesh
-    from kiln.api.per_device import pmap as pmap
-    from kiln.api.per_device import smap as smap
-    from kiln.api.process_arrays import (
+    from kiln.api.mapping.vmap import vmap as vmap
+    from kiln.api.sharding.meshes import reshard as reshard
+    from kiln.api.sharding.meshes import set_mesh as set_mesh
+    from kiln.api.sharding.per_device import pmap as pmap
+    from kiln.api.sharding.per_device import smap as smap
+    from kiln.api.sharding.process_arrays import (
         make_array_from_process_local_data as make_array_from_process_local_data,
     )
-    from kiln.api.scopes import make_user_context as make_user_context
-    from kiln.api.scopes import named_call as named_call
-    from kiln.api.scopes import named_scope as named_scope
-    from kiln.api.shard_map import shard_map as shard_map
+    from kiln.api.sharding.shard_map import shard_map as shard_map
     from kiln.api.threads import get_num_threads as get_num_threads
     from kiln.api.threads import num_threads as num_threads
     from kiln.api.threads import set_num_threads as set_num_threads
-    from kiln.api.vmap import vmap as vmap
-    from kiln.control.callback import effects_barrier as effects_barrier
-    from kiln.control.callback import pure_callback as pure_callback
-    from kiln.control.check import check as check
     from kiln.control.checkpoint import checkpoint as checkpoint
     from kiln.control.checkpoint import remat as remat
-    from kiln.control.closure import closure_convert as closure_convert
-    from kiln.control.closure import custom_gradient as custom_gradient
-    from kiln.control.custom_vjp import custom_vjp as custom_vjp
-    from kiln.control.refs import empty_ref as empty_ref
-    from kiln.control.refs import free_ref as free_ref
-    from kiln.control.refs import freeze as freeze
-    from kiln.control.refs import new_ref as new_ref
+    from kiln.control.custom_rules.closure import closure_convert as closure_convert
+    from kiln.control.custom_rules.closure import custom_gradient as custom_gradient
+    from kiln.control.custom_rules.vjp import custom_vjp as custom_vjp
+    from kiln.control.effects.callback import effects_barrier as effects_barrier
+    from kiln.control.effects.callback import pure_callback as pure_callback
+    from kiln.control.effects.check import check as check
+    from kiln.control.references.refs import empty_ref as empty_ref
+    from kiln.control.references.refs import free_ref as free_ref
+    from kiln.control.references.refs import freeze as freeze
+    from kiln.control.references.refs import new_ref as new_ref
     from kiln.core.arrays.shards import Shard as Shard
     from kiln.core.compile_time import ensure_compile_time_eval as ensure_compile_time_eval
     from kiln.core.ref import Ref as Ref
@@ -204,37 +212,39 @@ __getattr__, __dir__ = _on_first_use(
     "test_util",
     "traverse_util",
     "typing",
-    "kiln.api.contexts: batch_invariant checking_leaks debug_infs debug_key_reuse debug_nans",
-    "kiln.api.contexts: default_device default_matmul_precision default_prng_impl enable_checks",
-    "kiln.api.contexts: enable_x64 explain_cache_misses log_compiles numpy_dtype_promotion",
-    "kiln.api.contexts: numpy_rank_promotion threefry_partitionable transfer_guard",
-    "kiln.api.forward_and_backward: fwd_and_bwd",
-    "kiln.api.grad: grad value_and_grad",
-    "kiln.api.guards: allow_f16_reductions array_garbage_collection_guard auto_pcast",
-    "kiln.api.guards: check_tracer_leaks enable_custom_prng jax2tf_associative_scan_reductions",
-    "kiln.api.guards: legacy_prng_key no_execution no_tracing softmax_custom_jvp thread_guard",
-    "kiln.api.guards: remove_size_one_mesh_axis_from_type transfer_guard_device_to_device",
-    "kiln.api.guards: transfer_guard_device_to_host transfer_guard_host_to_device",
-    "kiln.api.jacobian: hessian jacfwd jacobian jacrev",
-    "kiln.api.linear: jvp linear_transpose linearize vjp",
-    "kiln.api.shard_map: shard_map",
+    "kiln.api.contexts.options: batch_invariant checking_leaks debug_infs debug_key_reuse",
+    "kiln.api.contexts.options: debug_nans default_device default_matmul_precision",
+    "kiln.api.contexts.options: default_prng_impl enable_checks enable_x64 explain_cache_misses",
+    "kiln.api.contexts.options: log_compiles numpy_dtype_promotion numpy_rank_promotion",
+    "kiln.api.contexts.options: threefry_partitionable transfer_guard",
+    "kiln.api.derivatives.forward_and_backward: fwd_and_bwd",
+    "kiln.api.derivatives.grad: grad value_and_grad",
+    "kiln.api.contexts.guards: allow_f16_reductions array_garbage_collection_guard auto_pcast",
+    "kiln.api.contexts.guards: check_tracer_leaks enable_custom_prng",
+    "kiln.api.contexts.guards: jax2tf_associative_scan_reductions legacy_prng_key no_execution",
+    "kiln.api.contexts.guards: no_tracing softmax_custom_jvp thread_guard",
+    "kiln.api.contexts.guards: remove_size_one_mesh_axis_from_type transfer_guard_device_to_device",
+    "kiln.api.contexts.guards: transfer_guard_device_to_host transfer_guard_host_to_device",
+    "kiln.api.derivatives.jacobian: hessian jacfwd jacobian jacrev",
+    "kiln.api.derivatives.linear: jvp linear_transpose linearize vjp",
+    "kiln.api.sharding.shard_map: shard_map",
     "kiln.api.threads: get_num_threads num_threads set_num_threads",
-    "kiln.api.vmap: vmap",
+    "kiln.api.mapping.vmap: vmap",
     "kiln.ad_checkpoint: checkpoint_policies",
-    "kiln.control.callback: effects_barrier pure_callback",
-    "kiln.control.check: check",
+    "kiln.control.effects.callback: effects_barrier pure_callback",
+    "kiln.control.effects.check: check",
     "kiln.control.checkpoint: checkpoint remat",
-    "kiln.control.closure: closure_convert custom_gradient",
-    "kiln.control.custom_vjp: custom_vjp",
+    "kiln.control.custom_rules.closure: closure_convert custom_gradient",
+    "kiln.control.custom_rules.vjp: custom_vjp",
     "kiln.execution.cache_report: cache_info",
     "kiln.api.inspection: Device copy_to_host_async host_count host_id host_ids process_indices",
     "kiln.api.inspection: print_environment_info typeof",
     "kiln.api.make_jaxpr: eval_shape make_jaxpr",
-    "kiln.api.meshes: reshard set_mesh",
-    "kiln.api.per_device: pmap smap",
-    "kiln.api.process_arrays: make_array_from_process_local_data",
-    "kiln.api.scopes: make_user_context named_call named_scope",
-    "kiln.control.refs: empty_ref free_ref freeze new_ref",
+    "kiln.api.sharding.meshes: reshard set_mesh",
+    "kiln.api.sharding.per_device: pmap smap",
+    "kiln.api.sharding.process_arrays: make_array_from_process_local_data",
+    "kiln.api.contexts.scopes: make_user_context named_call named_scope",
+    "kiln.control.references.refs: empty_ref free_ref freeze new_ref",
     "kiln.core.compile_time: ensure_compile_time_eval",
     "kiln.core.ref: Ref",
     "kiln.core.arrays.shards: Shard",

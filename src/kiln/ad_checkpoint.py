@@ -1,6 +1,6 @@
 """Recomputation in the backward pass: `checkpoint`, its policies, what is kept."""
 
-from kiln.api.saved_residuals import print_saved_residuals
+from kiln.api.derivatives.saved_residuals import print_saved_residuals
 from kiln.control import checkpoint_policies
 from kiln.control.checkpoint import checkpoint, remat
 from kiln.ops.identity import checkpoint_name

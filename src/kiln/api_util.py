@@ -19,7 +19,7 @@ from kiln.core.trace import aval_of
 from kiln.extend.core.inspection import DebugInfo
 from kiln.extend.linear_util import Store, WrappedFun, transformation2, transformation_with_aux2
 from kiln.ir.types import ShapedArray
-from kiln.jit.struct import type_of_struct
+from kiln.jit.signatures.struct import type_of_struct
 
 
 def shaped_abstractify(x: Any) -> ShapedArray:

@@ -1,10 +1,10 @@
 """Functions with custom derivatives, and the arguments of their rules with symbolic zeros."""
 
-from kiln.control.closure import closure_convert, custom_gradient
-from kiln.control.custom_jvp import custom_jvp, custom_jvp_call_p
-from kiln.control.custom_vjp import custom_vjp, custom_vjp_call_p
-from kiln.control.linear_call import linear_call
-from kiln.control.vjp_rules import (
+from kiln.control.custom_rules.closure import closure_convert, custom_gradient
+from kiln.control.custom_rules.jvp import custom_jvp, custom_jvp_call_p
+from kiln.control.custom_rules.linear_call import linear_call
+from kiln.control.custom_rules.vjp import custom_vjp, custom_vjp_call_p
+from kiln.control.custom_rules.vjp_rules import (
     CustomVJPPrimal,
     custom_vjp_primal_tree_values,
     zero_from_primal,

@@ -5,11 +5,11 @@ Print values, call a Python function with them, draw which device holds which sh
 
 from typing import TYPE_CHECKING
 
-from kiln.api.sharding_inspection import inspect_array_sharding
+from kiln.api.debugging.sharding_inspection import inspect_array_sharding
 from kiln.base.lazy import on_first_use as _on_first_use
-from kiln.control.callback import debug_callback as callback
-from kiln.control.printing import debug_log as log
-from kiln.control.printing import debug_print as print
+from kiln.control.effects.callback import debug_callback as callback
+from kiln.control.effects.printing import debug_log as log
+from kiln.control.effects.printing import debug_print as print
 from kiln.ir.shardings.pictures import (
     sharding_svg,
     sharding_text,
@@ -18,7 +18,7 @@ from kiln.ir.shardings.pictures import (
 )
 
 if TYPE_CHECKING:
-    from kiln.api.breakpoints import breakpoint
+    from kiln.api.debugging.breakpoints import breakpoint
 
 __all__ = [
     "breakpoint",
@@ -32,4 +32,4 @@ __all__ = [
     "visualize_sharding",
 ]
 
-__getattr__, __dir__ = _on_first_use(globals(), "kiln.api.breakpoints: breakpoint")
+__getattr__, __dir__ = _on_first_use(globals(), "kiln.api.debugging.breakpoints: breakpoint")

@@ -15,8 +15,8 @@ from typing import Any
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source
-from kiln.control.callback import METHODS
-from kiln.control.foreign_call import ForeignCall, ffi_call_p
+from kiln.control.effects.callback import METHODS
+from kiln.control.effects.foreign_call import ForeignCall, ffi_call_p
 from kiln.core import foreign
 from kiln.core.foreign import Registration, attributes_of, target
 from kiln.core.trace import aval_of, is_typed

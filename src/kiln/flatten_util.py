@@ -13,9 +13,9 @@ from kiln.base.tree import PyTreeDef, tree_flatten, tree_unflatten
 from kiln.core.array_type import Array
 from kiln.core.trace import aval_of
 from kiln.lax.shapes import full
-from kiln.ops.conversion import convert_element_type
+from kiln.ops.elements.conversion import convert_element_type
+from kiln.ops.indexing.static_slicing import concatenate, split
 from kiln.ops.shape import reshape
-from kiln.ops.static_slicing import concatenate, split
 
 __all__ = ["ravel_pytree"]
 

@@ -27,9 +27,9 @@ from kiln.numpy.promotion import inexact, promote_dtypes_inexact
 from kiln.numpy.ranges import arange
 from kiln.numpy.reductions import sum as total
 from kiln.numpy.selection import where
-from kiln.ops.contraction import Precision
-from kiln.ops.elementwise import abs as absolute
-from kiln.ops.elementwise import floor
+from kiln.ops.elements.elementwise import abs as absolute
+from kiln.ops.elements.elementwise import floor
+from kiln.ops.linear.contraction import Precision
 from kiln.ops.shape import canonical_axis
 
 __all__ = ["ResizeMethod", "resize", "scale_and_translate"]

@@ -1,6 +1,15 @@
 """Mutable references to arrays: `new_ref`, and functions that read and change what they hold."""
 
-from kiln.control.refs import addupdate, empty_ref, free_ref, freeze, get, new_ref, set, swap
+from kiln.control.references.refs import (
+    addupdate,
+    empty_ref,
+    free_ref,
+    freeze,
+    get,
+    new_ref,
+    set,
+    swap,
+)
 from kiln.core.ref import Ref
 from kiln.ir.ref_type import AbstractRef
 

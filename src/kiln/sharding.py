@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kiln.api.arrays import devices as all_devices
-from kiln.api.meshes import (
+from kiln.api.sharding.meshes import (
     auto_axes,
     explicit_axes,
     get_abstract_mesh,

@@ -1,9 +1,9 @@
 """The types of the stages of ahead-of-time compilation."""
 
-from kiln.jit.compiled import Compiled
 from kiln.jit.function import JitFunction as Wrapped
-from kiln.jit.stage import ArgInfo
-from kiln.jit.stages import Lowered, Traced
+from kiln.jit.stages.compiled import Compiled
+from kiln.jit.stages.stage import ArgInfo
+from kiln.jit.stages.traced import Lowered, Traced
 
 CompilerOptions = dict[str, str | bool]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kiln.api.linear import jvp, linearize, vjp
+from kiln.api.derivatives.linear import jvp, linearize, vjp
 from kiln.base import dtypes
 from kiln.base.tree import tree_flatten, tree_leaves, tree_map
 from kiln.core.trace import aval_of

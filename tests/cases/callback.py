@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kiln.control import callback as ops
+from kiln.control.effects import callback as ops
 from kiln.ir.types import ShapedArray
 from tests.cases.case import Case, Operand
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from kiln.control.checkpoint import checkpoint, checkpoint_p
 from kiln.control.checkpoint_policies import everything_saveable
-from kiln.ops.elementwise import mul, sin
+from kiln.ops.elements.elementwise import mul, sin
 from tests.cases.case import Case, Operand
 
 VECTOR = Operand((3,))

@@ -24,8 +24,8 @@ from tests.cases.known_gaps import KNOWN_GAPS
 
 
 def _modules(package: ModuleType) -> list[ModuleType]:
-    names = [info.name for info in pkgutil.iter_modules(package.__path__)]
-    return [importlib.import_module(f"{package.__name__}.{name}") for name in names]
+    found = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    return [importlib.import_module(info.name) for info in found]
 
 
 CASES: list[Case] = [

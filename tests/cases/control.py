@@ -7,13 +7,13 @@ from typing import Any
 from kiln.control.branches import cond, switch
 from kiln.control.call import jit_p
 from kiln.control.cond import cond_p
-from kiln.control.linear_solve import custom_linear_solve, linear_solve_p
-from kiln.control.loops import scan, while_loop
-from kiln.control.scan import scan_p
-from kiln.control.while_loop import while_p
+from kiln.control.custom_rules.linear_solve import custom_linear_solve, linear_solve_p
+from kiln.control.loops.loops import scan, while_loop
+from kiln.control.loops.scan import scan_p
+from kiln.control.loops.while_loop import while_p
 from kiln.core.staging import stage_pure
 from kiln.core.trace import aval_of
-from kiln.ops.elementwise import abs, add, div, gt, lt, mul, sin
+from kiln.ops.elements.elementwise import abs, add, div, gt, lt, mul, sin
 from kiln.ops.shape import reduce_sum
 from tests.cases.case import Case, Operand
 

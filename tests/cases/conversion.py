@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kiln.ops import conversion as ops
+from kiln.ops.elements import conversion as ops
 from tests.cases.case import Case, Operand
 from tests.cases.elementwise import ALL, spread
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kiln.ops import convolution as ops
+from kiln.ops.linear import convolution as ops
 from tests.cases.case import Case, Operand
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kiln.ops import cumulative as ops
+from kiln.ops.reductions import cumulative as ops
 from tests.cases.case import Case, Operand
 
 APART = Operand((2, 5), values=[[1.0, 3.0, -2.0, 0.5, 4.0], [0.0, 4.0, 5.5, -1.0, 1.0]])

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from kiln.control.custom_jvp import custom_jvp, custom_jvp_call_p
-from kiln.control.custom_vjp import custom_vjp, custom_vjp_call_p
-from kiln.control.custom_vmap import custom_vmap, custom_vmap_p
-from kiln.control.linear_call import linear_call, linear_call_p
-from kiln.ops.elementwise import add, cos, mul, sin
+from kiln.control.custom_rules.jvp import custom_jvp, custom_jvp_call_p
+from kiln.control.custom_rules.linear_call import linear_call, linear_call_p
+from kiln.control.custom_rules.vjp import custom_vjp, custom_vjp_call_p
+from kiln.control.custom_rules.vmap import custom_vmap, custom_vmap_p
+from kiln.ops.elements.elementwise import add, cos, mul, sin
 from kiln.ops.identity import stop_gradient
 from kiln.ops.shape import broadcast
 from tests.cases.case import Case, Operand

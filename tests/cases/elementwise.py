@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from kiln.core.primitive import Primitive
-from kiln.ops import elementwise as ops
-from kiln.ops import inverse_functions
+from kiln.ops.elements import elementwise as ops
+from kiln.ops.elements import inverse_functions
 from tests.cases.case import Case, Operand
 
 FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, np.inf, -np.inf, np.nan]

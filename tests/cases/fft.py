@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kiln.ops import fft as ops
+from kiln.ops.linear import fft as ops
 from tests.cases.case import Case, Operand
 
 COMPLEX = Operand((2, 5), "complex64")

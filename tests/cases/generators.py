@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from kiln.ops.generators import (
+from kiln.ops.elements.wide_product import mulhi, mulhi_p
+from kiln.ops.random.generators import (
     RandomAlgorithm,
     rng_bit_generator,
     rng_bit_generator_p,
     rng_uniform,
     rng_uniform_p,
 )
-from kiln.ops.wide_product import mulhi, mulhi_p
 from tests.cases.case import Case, Operand
 
 MANY = 4294967295

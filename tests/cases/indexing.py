@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kiln.ops import indexing as ops
-from kiln.ops.dimension_numbers import (
+from kiln.ops.indexing import indexing as ops
+from kiln.ops.indexing.dimension_numbers import (
     CLIP,
     FILL_OR_DROP,
     PROMISE_IN_BOUNDS,

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from kiln.ops import linalg, orthogonal, spectral
-from kiln.ops.families import add
-from kiln.ops.matrices import adjoint, matmul, scale_columns
+from kiln.ops.elements.families import add
+from kiln.ops.linear import linalg, orthogonal, spectral
+from kiln.ops.linear.matrices import adjoint, matmul, scale_columns
 from kiln.ops.shape import broadcast_in_dim
 from tests.cases.case import Case, Operand
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from kiln.base.options.config import override
-from kiln.ops import random_bits as ops
-from kiln.ops.threefry import threefry2x32, threefry2x32_p
+from kiln.ops.random import random_bits as ops
+from kiln.ops.random.threefry import threefry2x32, threefry2x32_p
 from tests.cases.case import Case, Operand
 
 MANY = 4294967295

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from kiln.ops import generic_reduction
-from kiln.ops import reduction as ops
-from kiln.ops.elementwise import add, lt, mul, select
-from kiln.ops.product import reduce_prod, reduce_prod_p
+from kiln.ops.elements.elementwise import add, lt, mul, select
+from kiln.ops.reductions import generic_reduction
+from kiln.ops.reductions import reduction as ops
+from kiln.ops.reductions.product import reduce_prod, reduce_prod_p
 from tests.cases.case import Case, Operand
 
 ZEROS = Operand((2, 3), values=[[0.0, 2.0, 3.0], [0.0, 0.0, 1.5]])

@@ -10,7 +10,7 @@ import numpy as np
 import kiln
 import kiln.numpy as jnp
 from kiln import lax
-from kiln.control.shard_map import shard_map_p
+from kiln.control.sharded_regions.shard_map import shard_map_p
 from kiln.ir.shardings.mesh import Mesh
 from kiln.ir.shardings.mesh import PartitionSpec as P
 from tests.cases.case import Case, Operand

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kiln.ops import slicing as ops
+from kiln.ops.indexing import slicing as ops
 from tests.cases.case import Case, Operand
 
 MATRIX = Operand((3, 5))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kiln.ops import sorting as ops
+from kiln.ops.reductions import sorting as ops
 from tests.cases.case import Case, Operand
 
 APART = Operand((2, 5), values=[[1.0, 3.0, -2.0, 0.5, 2.0], [0.0, 4.0, 5.5, -1.0, 1.0]])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kiln.control import special_loops as loops
+from kiln.control.loops import special_loops as loops
 from kiln.core.primitive import Primitive
-from kiln.ops import special as ops
+from kiln.ops.elements import special as ops
 from tests.cases.case import Case, Operand
 from tests.cases.elementwise import FLOATING, tolerance, unary
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from kiln.ops import generic_window
-from kiln.ops import window as ops
-from kiln.ops.elementwise import add, ge_p, le_p, max, min, mul
+from kiln.ops.elements.elementwise import add, ge_p, le_p, max, min, mul
+from kiln.ops.reductions import generic_window
+from kiln.ops.reductions import window as ops
 from tests.cases.case import Case, Operand
 
 # Elements far enough apart that a finite difference does not change who wins.

@@ -16,14 +16,14 @@ import kiln.numpy as jnp
 from kiln import linen
 from kiln.base.options.config import options
 from kiln.base.source import current_scopes
-from kiln.control.shard_map import members_of
+from kiln.control.sharded_regions.shard_map import members_of
 from kiln.core import compile_time, trace
 from kiln.core.arrays import watching
 from kiln.core.trace import state
 from kiln.execution import fallbacks
 from kiln.extend import source_info_util
 from kiln.ir.sizes import assumptions
-from kiln.jit import explain
+from kiln.jit.signatures import explain
 from kiln.linen.context import context
 from tests.contract.marks import contract
 

@@ -20,21 +20,21 @@ _PASSES = f"{_UNIT}/{_NATIVE}/passes/test"
 BY_HAND = [
     Break(
         "axes-of-calls",
-        "jit/signature.py",
+        "jit/signatures/signature.py",
         "avals = self.check()\n        return Signature(self.tree, avals, self.key, options, axes)",
         "avals = self.check()\n        return Signature(self.tree, avals, self.key, options, ())",
         _CACHES,
     ),
     Break(
         "axes-of-types",
-        "jit/signature.py",
+        "jit/signatures/signature.py",
         "strict=True)])\n        return Signature(self.tree, avals, self.key, options, axes)",
         "strict=True)])\n        return Signature(self.tree, avals, self.key, options, ())",
         _CACHES,
     ),
     Break(
         "axes-of-contents",
-        "jit/signature.py",
+        "jit/signatures/signature.py",
         "return (tree, avals, options, axes, self.options)",
         "return (tree, avals, options, self.options)",
         _CACHES,
@@ -48,14 +48,14 @@ BY_HAND = [
     ),
     Break(
         "powers-whose-exponent-is-nothing",
-        "ops/elementwise.py",
+        "ops/elements/elementwise.py",
         "less = select(bitwise_and(eq(y, constant(0, y)), unbounded), y, less)",
         "pass",
         ("tests/derivatives/test_extremes.py::test_edges[pow, its exponent 0, at 0]",),
     ),
     Break(
         "remainders-rounded-down",
-        "ops/elementwise.py",
+        "ops/elements/elementwise.py",
         "mul(sign(div(x, y)), floor(abs(div(x, y))))",
         "floor(div(x, y))",
         (f"{_UNIT}/ops/test_elementwise.py::test_remainders_fall_by_the_quotient_rounded_to_zero",),
@@ -69,7 +69,7 @@ BY_HAND = [
     ),
     Break(
         "residuals-that-move",
-        "control/custom_vjp.py",
+        "control/custom_rules/vjp.py",
         "if not all(map(is_zero, tangents[:num_res])):",
         "if False:",
         (
@@ -79,14 +79,14 @@ BY_HAND = [
     ),
     Break(
         "ordered-calls-that-do-not-wait",
-        "control/callback.py",
+        "control/effects/callback.py",
         'if params.get("ordered"):\n            engine.barrier()',
         'if params.get("ordered"):\n            pass',
         _CALLBACKS,
     ),
     Break(
         "ordered-prints-that-do-not-wait",
-        "control/callback.py",
+        "control/effects/callback.py",
         "        if ordered:\n            engine.barrier()",
         "        if ordered:\n            pass",
         _CALLBACKS,

@@ -201,7 +201,7 @@ CONTENT_BREAKS = [
         f"{_CACHE}a_jitted_function_that_is_out_of_date_does_not_spread",
     ),
     _row(
-        "control/custom_jvp.py",
+        "control/custom_rules/jvp.py",
         "reading.read_attributes(f, DESCRIPTION)",
         "reading.read_all((f.fun, f.jvp))",
         "an attribute of kiln.custom_jvp",

@@ -17,8 +17,8 @@ import pytest
 import kiln
 from kiln.base import dtypes
 from kiln.base.options.config import override
-from kiln.control.shard_map import shard_map_p
-from kiln.control.while_loop import while_p
+from kiln.control.loops.while_loop import while_p
+from kiln.control.sharded_regions.shard_map import shard_map_p
 from kiln.core.arrays.array import from_host
 from kiln.core.meaning import meaning, observed
 from kiln.core.staging import stage_pure

@@ -6,7 +6,7 @@ import pytest
 
 from kiln.core.primitive import Primitive
 from kiln.engines.xla.lowerings import LOWERINGS
-from kiln.ops.families import Elementwise
+from kiln.ops.elements.families import Elementwise
 from tests.cases.collection import CASES, PRIMITIVES
 from tests.cases.known_gaps import KNOWN_GAPS, RULES
 

@@ -115,14 +115,14 @@ def test_the_example_passes_all_checks(tmp_path: Path) -> None:
     copy(tmp_path)
     follow(EXAMPLE, tmp_path)
     table = run(tmp_path, "kiln", "coverage", "--markdown")
-    assert "| ops/rolling | `roll` | x | x | x | x | x |  |  | x |" in table
+    assert "| ops/indexing/rolling | `roll` | x | x | x | x | x |  |  | x |" in table
     (tmp_path / "docs" / "primitives.md").write_text(table, encoding="utf-8")
     pytest_ = ("pytest", "-q", "-p", "no:cacheprovider")
     rules = run(tmp_path, *pytest_, "tests/rules", "-k", "roll or engines_agree")
     checks = re.search(r"^(\d+) passed", rules.splitlines()[-1])
     assert checks is not None, rules
     assert int(checks[1]) >= 60
-    run(tmp_path, *pytest_, "tests/unit/ops/test_rolling.py")
+    run(tmp_path, *pytest_, "tests/unit/ops/indexing/test_rolling.py")
     run(tmp_path, *pytest_, *(f"tests/structure/test_{name}.py" for name in STRUCTURE))
 
 

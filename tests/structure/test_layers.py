@@ -260,7 +260,7 @@ def test_allowed_imports_pass(tmp_path: Path) -> None:
             "ir/types.py": "from typing import TYPE_CHECKING\nfrom kiln.base import tree\n"
             "if TYPE_CHECKING:\n    from kiln.core.primitive import Primitive\n",
             "core/primitive.py": "from kiln.ir.types import ShapedArray",
-            "control/scan.py": "",
+            "control/loops/scan.py": "",
             "engines/xla/engine.py": "import jaxlib\nfrom kiln.control import scan\n"
             "from kiln.engines.xla import client",
             "engines/xla/client.py": "from jaxlib import _jax",

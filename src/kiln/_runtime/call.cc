@@ -221,7 +221,7 @@ struct Callable {
 };
 
 PyObject* slow_name = nullptr;
-PyObject* static_key = nullptr;  // of jit/static_values.py
+PyObject* static_key = nullptr;  // of jit/signatures/static_values.py
 
 // The leaves of a call, held while it runs: user code may change the containers.
 class Values {
@@ -592,7 +592,7 @@ bool is_tuple(PyObject* given) {
   return false;
 }
 
-// Read how a value is compared: what `comparison_of` in jit/static_values.py returns.
+// Read how a value is compared: what `comparison_of` in jit/signatures/static_values.py returns.
 bool read_static(PyObject* given, Static& s) {
   PyObject *value, *key, *names, *parts;
   int is_constant;

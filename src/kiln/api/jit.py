@@ -12,14 +12,14 @@ from typing import Any, ParamSpec, TypeVar, overload
 from kiln.api.arrays import devices
 from kiln.api.keywords import known_keywords
 from kiln.base.errors import three_lines
+from kiln.base.lazy import named_axes
 from kiln.base.options.config import override
 from kiln.base.source import api_boundary, current_source, name_of
 from kiln.core.engines.engine import CHECKS
 from kiln.jit.compiler_options import Settings, merged, settings_of, threads_of
 from kiln.jit.function import JitFunction
-from kiln.jit.named_axes import NamedAxes
-from kiln.jit.parameters import NONE_CHOSEN, Chosen, choose
 from kiln.jit.placement_options import NO_PLACEMENT, PlacementOptions, shardings_of
+from kiln.jit.signatures.parameters import NONE_CHOSEN, Chosen, choose
 from kiln.ops.sharding import checked_device
 
 P = ParamSpec("P")
@@ -248,7 +248,9 @@ def wrap(
         inline=inline,
         static_result=static_result,
         max_traces=max_traces,
-        axes=None if abstracted_axes is None else NamedAxes(fun, abstracted_axes, static),
+        axes=None
+        if abstracted_axes is None
+        else named_axes.NamedAxes(fun, abstracted_axes, static),
         placement=placement,
         settings=()
         if compiler_options is None and threads is None

@@ -13,7 +13,7 @@ from kiln.base.wrapping import wraps
 from kiln.core.trace import axis_bound
 from kiln.ir.jaxpr import ClosedJaxpr
 from kiln.jit.function import JitFunction
-from kiln.jit.stages import Traced
+from kiln.jit.stages.traced import Traced
 
 
 def make_jaxpr(

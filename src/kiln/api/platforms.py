@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kiln.api.arrays import default_backend
-from kiln.api.scopes import make_user_context
+from kiln.api.contexts.scopes import make_user_context
 
 EXPORTED_FOR: Any = make_user_context(())
 """The platforms that a function is exported for; without any, the program is for this process."""

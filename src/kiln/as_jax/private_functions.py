@@ -17,8 +17,8 @@ from kiln.base.source import EXCLUDED, api_boundary, is_left_out
 from kiln.base.tree import IsLeaf
 from kiln.base.tree import prefix_errors as prefix_messages
 from kiln.base.tree.registry import node_classes
-from kiln.control.callback import effects_barrier
-from kiln.control.hi_rules import GradAccum, NullAccum
+from kiln.control.effects.callback import effects_barrier
+from kiln.control.high.hi_rules import GradAccum, NullAccum
 from kiln.core.trace import state
 from kiln.ir import own_effects
 from kiln.ir.effects import NO_EFFECTS

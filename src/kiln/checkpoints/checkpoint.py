@@ -35,7 +35,7 @@ from kiln.core.arrays.array import from_host, with_type
 from kiln.core.arrays.transfers import explicit
 from kiln.ir.shardings.sharding import Sharding
 from kiln.ir.types import ShapedArray
-from kiln.jit.struct import ShapeDtypeStruct
+from kiln.jit.signatures.struct import ShapeDtypeStruct
 from kiln.random.keys import wrap_key_data
 from kiln.serialization.files import load as load_file
 

@@ -14,7 +14,7 @@ from typing import Any
 from kiln.base import dtypes
 from kiln.checkpoints.leaves import ARRAYS, PYTHON, python_value
 from kiln.checkpoints.shardings import require_description
-from kiln.ops.random_bits import NAMES
+from kiln.ops.random.random_bits import NAMES
 
 FILE = re.compile(r"data-[0-9]{1,9}-[0-9a-f]{32}\.bin")
 """The names of the files that hold blocks."""

@@ -62,7 +62,8 @@ _CLASSES = tuple(
     f"kiln.{name}"
     for name in (
         *("base.errors", "core.array_type", "core.arrays.array", "core.operators", "core.trace"),
-        *("ir.types", "ir.shardings.sharding", "jit.struct", "sharding", "tree_util"),
+        *("ir.types", "ir.shardings.sharding", "jit.signatures.struct", "sharding"),
+        "tree_util",
     )
 )
 

@@ -13,7 +13,9 @@ from kiln.base.errors import three_lines
 from kiln.base.options.config import options
 from kiln.base.source import api_boundary, current_source, definition_of
 from kiln.base.tree import equality_errors, keystr, tree_flatten_with_path, tree_unflatten
-from kiln.control.bodies import (
+from kiln.control.cond import cond_p
+from kiln.control.high.high_values import carrying, over_branches
+from kiln.control.regions.bodies import (
     Body,
     arrays_of,
     as_operand,
@@ -22,10 +24,8 @@ from kiln.control.bodies import (
     with_common_consts,
     with_varying,
 )
-from kiln.control.cond import cond_p
-from kiln.control.held_refs import check_apart
-from kiln.control.high_values import carrying, over_branches
-from kiln.control.region import memoized, select_by
+from kiln.control.regions.held_refs import check_apart
+from kiln.control.regions.region import memoized, select_by
 from kiln.core.ref import Ref
 from kiln.core.staging import eval_jaxpr, stage_pure
 from kiln.core.trace import Tracer, aval_of, state
@@ -34,8 +34,8 @@ from kiln.ir.shardings.sums import Varying
 from kiln.ir.told_types import is_split_alike
 from kiln.ir.types import ShapedArray
 from kiln.ops.collective import varied
-from kiln.ops.conversion import convert_element_type
-from kiln.ops.elementwise import clamp, ne
+from kiln.ops.elements.conversion import convert_element_type
+from kiln.ops.elements.elementwise import clamp, ne
 
 A = TypeVar("A")
 B = TypeVar("B")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kiln.base.options.config import options
-from kiln.control.region import (
+from kiln.control.regions.region import (
     Extend,
     Region,
     avals_of,

@@ -16,10 +16,16 @@ from kiln.base.named_tuples import NamedTuple
 from kiln.base.options.config import options, override
 from kiln.base.source import api_boundary, current_source, definition_of, name_of
 from kiln.base.tree import tree_unflatten
-from kiln.control.arguments import argnums_of, as_seen, flatten_arrays, merge_static, split_static
 from kiln.control.call import Subprogram, jit_p
-from kiln.control.held_refs import held, is_derivative
-from kiln.control.region import (
+from kiln.control.regions.arguments import (
+    argnums_of,
+    as_seen,
+    flatten_arrays,
+    merge_static,
+    split_static,
+)
+from kiln.control.regions.held_refs import held, is_derivative
+from kiln.control.regions.region import (
     memoized,
     merge,
     select_by,

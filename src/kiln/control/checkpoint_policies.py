@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kiln.ops.contraction import dot_general_p
 from kiln.ops.identity import name_p
+from kiln.ops.linear.contraction import dot_general_p
 
 Policy = Callable[..., bool]
 

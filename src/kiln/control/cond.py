@@ -17,8 +17,8 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
-from kiln.control.guarded import of_running, with_guarded_checks
-from kiln.control.region import (
+from kiln.control.regions.guarded import of_running, with_guarded_checks
+from kiln.control.regions.region import (
     Extend,
     Region,
     fill_zeros,
@@ -39,10 +39,10 @@ from kiln.ir.effects import CHECK, DEBUGGING, must_keep
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
 from kiln.ir.rewrite import drop_inputs, eliminate_dead_code
 from kiln.ir.types import ShapedArray
-from kiln.ops.conversion import convert_element_type
-from kiln.ops.elementwise import eq, select, select_n, stop_gradient
-from kiln.ops.random_bits import random_wrap
-from kiln.ops.reduction import reduce_or
+from kiln.ops.elements.conversion import convert_element_type
+from kiln.ops.elements.elementwise import eq, select, select_n, stop_gradient
+from kiln.ops.random.random_bits import random_wrap
+from kiln.ops.reductions.reduction import reduce_or
 from kiln.ops.shape import broadcast_in_dim, full, mapped_at, zeros_of
 from kiln.transforms.batching import MappedAxis, batch_jaxpr
 from kiln.transforms.jvp import jvp_jaxpr

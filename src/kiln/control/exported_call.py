@@ -13,8 +13,8 @@ from kiln.base.dtypes import long_name
 from kiln.base.errors import InconclusiveSizeError, three_lines
 from kiln.base.records import Record
 from kiln.base.source import current_source
-from kiln.control.loops import map as sequential_map
-from kiln.control.region import merge, select_by
+from kiln.control.loops.loops import map as sequential_map
+from kiln.control.regions.region import merge, select_by
 from kiln.core.primitive import Primitive
 from kiln.ir.shardings.sharding import NamedSharding
 from kiln.ir.sizes.facts import broken, facts_of

@@ -16,7 +16,7 @@ from kiln import numpy as jnp
 from kiln.api.make_jaxpr import eval_shape
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.jit.struct import ShapeDtypeStruct
+from kiln.jit.signatures.struct import ShapeDtypeStruct
 from kiln.nn.initializers import glorot_normal, normal, ones, zeros
 
 Layer = tuple[Callable[..., Any], Callable[..., Any]]

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from kiln.base.lazy import on_first_use as _on_first_use
-from kiln.control.callback import io_callback as io_callback
+from kiln.control.effects.callback import io_callback as io_callback
 from kiln.core.hitypes import cur_qdd as cur_qdd
 
 if _TYPE_CHECKING:

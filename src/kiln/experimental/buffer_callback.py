@@ -14,10 +14,10 @@ import numpy as np
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source, name_of
 from kiln.base.tree import tree_flatten, tree_leaves, tree_map, tree_unflatten
-from kiln.control.callback import io_callback, pure_callback
+from kiln.control.effects.callback import io_callback, pure_callback
 from kiln.core.trace import aval_of
 from kiln.errors import JaxRuntimeError
-from kiln.jit.struct import ShapeDtypeStruct
+from kiln.jit.signatures.struct import ShapeDtypeStruct
 
 __all__ = ["Buffer", "ExecutionContext", "ExecutionStage", "buffer_callback"]
 

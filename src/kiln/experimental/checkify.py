@@ -25,15 +25,15 @@ from kiln.base.errors import (
 from kiln.base.options.config import options, override
 from kiln.base.source import api_boundary, current_source, definition_of, name_of
 from kiln.base.tree import register_pytree_node_class, tree_flatten, tree_unflatten
-from kiln.control.arguments import FlatFunction, is_array
-from kiln.control.check import check, check_p
-from kiln.control.discharge import run_discharged
-from kiln.control.functional_checks import Report, report_of, run_with_checks
-from kiln.control.held_refs import held
+from kiln.control.effects.check import check, check_p
+from kiln.control.effects.functional_checks import Report, report_of, run_with_checks
+from kiln.control.references.discharge import run_discharged
+from kiln.control.regions.arguments import FlatFunction, is_array
+from kiln.control.regions.held_refs import held
 from kiln.core.staging import stage_region
 from kiln.core.trace import Tracer, aval_of
 from kiln.ir.jaxpr import Jaxpr
-from kiln.ops.elementwise import eq
+from kiln.ops.elements.elementwise import eq
 
 __all__ = [
     "Error",

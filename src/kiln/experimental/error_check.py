@@ -24,14 +24,14 @@ from kiln.base.options.names import checked
 from kiln.base.process.forks import new_lock
 from kiln.base.source import api_boundary, current_source, is_users
 from kiln.base.tree.nodes import register_dataclass
-from kiln.control.custom_vmap import custom_vmap
-from kiln.control.refs import new_ref
+from kiln.control.custom_rules.vmap import custom_vmap
+from kiln.control.references.refs import new_ref
 from kiln.core.array_type import ArrayLike
 from kiln.core.ref import Ref
 from kiln.core.trace import aval_of, eval_context, in_force, state
 from kiln.export.node_classes import register_pytree_node_serialization
-from kiln.ops.elementwise import add, bitwise_and, eq, ne, select, stop_gradient
-from kiln.ops.reduction import reduce_or_p
+from kiln.ops.elements.elementwise import add, bitwise_and, eq, ne, select, stop_gradient
+from kiln.ops.reductions.reduction import reduce_or_p
 from kiln.transforms.batching import BatchTrace
 from kiln.transforms.jvp import JVPTrace
 

@@ -3,8 +3,8 @@
 The names are those of `jax.experimental.hijax`.
 """
 
-from kiln.control.hi_primitive import HiPrimitive
-from kiln.control.vjp_hi_primitive import VJPHiPrimitive
+from kiln.control.high.hi_primitive import HiPrimitive
+from kiln.control.high.vjp_hi_primitive import VJPHiPrimitive
 from kiln.core.absent import Zero
 from kiln.core.absent import is_linear as is_undefined_primal
 from kiln.core.hitypes import (

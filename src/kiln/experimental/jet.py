@@ -25,7 +25,7 @@ from kiln.core.staging import eval_jaxpr, stage_pure
 from kiln.core.trace import aval_of
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.operation import Operation
-from kiln.ops.elementwise import add, constant, div, mul, sub
+from kiln.ops.elements.elementwise import add, constant, div, mul, sub
 from kiln.ops.shape import filled, zeros_of
 from kiln.transforms.series import (
     Rule,

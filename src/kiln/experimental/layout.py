@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kiln.api.layouts import with_layout_constraint
+from kiln.api.sharding.layouts import with_layout_constraint
 from kiln.ir.shardings.formats import Format, Layout
 
 __all__ = ["Format", "Layout", "with_layout_constraint"]

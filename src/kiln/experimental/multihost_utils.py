@@ -14,7 +14,7 @@ import numpy as np
 
 from kiln.api.arrays import device_put, local_devices, make_array_from_single_device_arrays
 from kiln.api.arrays import devices as all_devices
-from kiln.api.process_arrays import global_shape_of
+from kiln.api.sharding.process_arrays import global_shape_of
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.process.identity import processes

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from kiln import numpy as jnp
-from kiln.api.linear import vjp
+from kiln.api.derivatives.linear import vjp
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.control.closure import closure_convert
-from kiln.control.custom_vjp import custom_vjp
-from kiln.control.loops import scan, while_loop
+from kiln.control.custom_rules.closure import closure_convert
+from kiln.control.custom_rules.vjp import custom_vjp
+from kiln.control.loops.loops import scan, while_loop
 from kiln.flatten_util import ravel_pytree
 from kiln.tree_util import tree_leaves, tree_map
 

@@ -17,7 +17,7 @@ import kiln.random as numbers
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.base.tree.nodes import register_dataclass
-from kiln.control.refs import new_ref
+from kiln.control.references.refs import new_ref
 from kiln.core.array_type import Array
 from kiln.core.ref import Ref
 from kiln.core.trace import state

@@ -22,7 +22,7 @@ import kiln.numpy as jnp
 from kiln.api.jit import jit
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.control.loops import scan
+from kiln.control.loops.loops import scan
 from kiln.core.array_type import Array
 from kiln.nn import sigmoid, tanh
 from kiln.random import uniform

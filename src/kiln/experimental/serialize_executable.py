@@ -10,8 +10,8 @@ from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import PyTreeDef
 from kiln.core.engines.engine import Placement
-from kiln.jit.compiled import Compiled
-from kiln.jit.stored_compiled import compiled_from, from_bytes, stored_form, to_bytes
+from kiln.jit.stages.compiled import Compiled
+from kiln.jit.stages.stored_compiled import compiled_from, from_bytes, stored_form, to_bytes
 
 _BACKENDS = (None, "cpu")
 

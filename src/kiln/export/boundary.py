@@ -13,7 +13,7 @@ from kiln.core.trace import aval_of
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.sizes.size import is_constant
 from kiln.ir.types import ShapedArray
-from kiln.ops.random_bits import random_unwrap
+from kiln.ops.random.random_bits import random_unwrap
 from kiln.ops.shape import broadcast_in_dim, full
 from kiln.random.keys import wrap_key_data
 

@@ -12,7 +12,7 @@ from kiln.base.errors import three_lines
 from kiln.base.records import Record
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import PyTreeDef, equality_errors, tree_flatten, tree_unflatten
-from kiln.control.custom_vjp import custom_vjp
+from kiln.control.custom_rules.vjp import custom_vjp
 from kiln.control.exported_call import ANY_PLATFORM, PortableProgram, call_exported_p
 from kiln.core.engines.artefacts import artefact_compiler
 from kiln.export.boundary import from_raw, raw_type, to_raw

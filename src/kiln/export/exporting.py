@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kiln.api.arrays import devices
+from kiln.api.derivatives.linear import vjp
 from kiln.api.jit import jit
-from kiln.api.linear import vjp
 from kiln.api.platforms import EXPORTED_FOR
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import tree_leaves
-from kiln.control.region import merge, select_by
+from kiln.control.regions.region import merge, select_by
 from kiln.core.engines.artefacts import artefact_compiler
 from kiln.core.engines.engine import Placement, Program
 from kiln.core.staging import eval_jaxpr
@@ -29,9 +29,9 @@ from kiln.export.types import without_devices
 from kiln.ir.shardings.sharding import NamedSharding, Sharding, named_like
 from kiln.ir.types import ShapedArray
 from kiln.jit.function import JitFunction
-from kiln.jit.stages import Traced
-from kiln.jit.struct import ShapeDtypeStruct
-from kiln.jit.whole_program import WholeProgram
+from kiln.jit.signatures.struct import ShapeDtypeStruct
+from kiln.jit.stages.traced import Traced
+from kiln.jit.stages.whole_program import WholeProgram
 
 _PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 

@@ -12,7 +12,7 @@ from kiln.core.trace import aval_of
 from kiln.export.constraints import facts_of_text
 from kiln.export.size_expressions import shape_of_text
 from kiln.ir.sizes.size import Dim, Size
-from kiln.jit.struct import ShapeDtypeStruct, type_of_struct
+from kiln.jit.signatures.struct import ShapeDtypeStruct, type_of_struct
 
 
 class SymbolicScope:

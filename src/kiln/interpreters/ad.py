@@ -19,7 +19,7 @@ from kiln.core.absent import is_zero
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
 from kiln.interpreters.rule_tables import Rule, RuleTable
-from kiln.ops.families import add, add_p
+from kiln.ops.elements.families import add, add_p
 from kiln.ops.shape import filled, zeros_of
 from kiln.transforms import jvp as _forward
 from kiln.transforms.jvp import JVPTrace as JVPTrace

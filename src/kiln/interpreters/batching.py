@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kiln.api.vmappable import register_vmappable as register_vmappable
-from kiln.api.vmappable import unregister_vmappable as unregister_vmappable
+from kiln.api.mapping.vmappable import register_vmappable as register_vmappable
+from kiln.api.mapping.vmappable import unregister_vmappable as unregister_vmappable
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
 from kiln.interpreters.rule_tables import Rule, RuleTable

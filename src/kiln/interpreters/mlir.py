@@ -14,14 +14,14 @@ from typing import Any
 
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.control.callback import io_callback, pure_callback
+from kiln.control.effects.callback import io_callback, pure_callback
 from kiln.core.meaning import meaning
 from kiln.core.primitive import Primitive
 from kiln.core.staging import stage_pure
 from kiln.core.trace import aval_of
 from kiln.ir.own_effects import OwnEffect, lowerable_effects
 from kiln.ir.types import ShapedArray
-from kiln.jit.struct import struct_of
+from kiln.jit.signatures.struct import struct_of
 
 LoweringRule = Callable[..., Any]
 

@@ -40,7 +40,7 @@ _SURELY = 2**58
 class AbstractValue:
     """The base of types: of arrays, of references, and of values of other kinds.
 
-    A type of another kind (`control/hitypes.py`) says of which arrays its values consist: `is_high`
+    A type of another kind (`core/hitypes.py`) says of which arrays its values consist: `is_high`
     tells it from the types of arrays, and `has_qdd` whether its values change.
     """
 

@@ -21,7 +21,7 @@ from kiln.content.by_content import is_plain, slots_of
 from kiln.content.bytecode import clear as clear_bytecode
 from kiln.content.fingerprint import Content
 from kiln.content.identity import identity_of_function
-from kiln.control.bodies import clear as clear_bodies
+from kiln.control.regions.bodies import clear as clear_bodies
 from kiln.core.arrays.watching import Watch
 from kiln.execution.compilation import CachedProgram, release
 from kiln.execution.compilation import clear as clear_executables
@@ -33,7 +33,7 @@ from kiln.jit.entry import Origin, Recording
 from kiln.jit.history import CacheInfo, History
 from kiln.jit.recollection import clear as clear_recollections
 from kiln.jit.recollection import note
-from kiln.jit.signature import Kind, Signature
+from kiln.jit.signatures.signature import Kind, Signature
 
 
 class Recordings(dict[Signature, Recording]):

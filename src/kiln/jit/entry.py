@@ -23,8 +23,8 @@ from kiln.ir.jaxpr import Jaxpr, has_refs, takes_refs
 from kiln.ir.sizes.size import Size
 from kiln.ir.sizes.values import is_nonzero
 from kiln.jit.compiler_options import Settings
-from kiln.jit.explain import Record
 from kiln.jit.history import History
+from kiln.jit.signatures.explain import Record
 
 
 class Origin(NamedTuple):

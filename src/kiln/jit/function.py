@@ -14,13 +14,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kiln import _runtime
-from kiln.base.lazy import high
+from kiln.base.lazy import high, sized, target, traced
 from kiln.base.options.config import options
 from kiln.base.source import api_boundary, definition_of, leave_out, name_of
 from kiln.base.tree import tree_leaves
 from kiln.content.class_content import Unreadable
 from kiln.content.fingerprint import DESCRIPTION, Reading, readable
-from kiln.control.held_refs import is_derivative
+from kiln.control.regions.held_refs import is_derivative
 from kiln.core.arrays.array import ConcreteArray
 from kiln.core.arrays.transfers import calling
 from kiln.core.hitypes import TYPES, NeedsArrays
@@ -28,25 +28,23 @@ from kiln.core.trace import Tracer, state
 from kiln.execution.compilation import CachedProgram
 from kiln.execution.eager import EVAL
 from kiln.execution.sized_programs import ProgramForSizes
-from kiln.jit.argument_binding import form_of, structure_of
 from kiln.jit.cache import forget, register
 from kiln.jit.compiler_options import Settings
 from kiln.jit.entry import Entry, Recording
 from kiln.jit.history import CacheInfo
 from kiln.jit.lookup import Lookup
-from kiln.jit.named_axes import NamedAxes
-from kiln.jit.parameters import NONE_CHOSEN, Chosen, signed_by
 from kiln.jit.placement_options import NO_PLACEMENT, PlacementOptions
 from kiln.jit.recorder import UNLIMITED, PlainRecorder
 from kiln.jit.running import arranged, bind, run
-from kiln.jit.signature import Arguments, Signature, Subject
-from kiln.jit.sized import SizedRecorder
-from kiln.jit.stages import Lowered, Traced
-from kiln.jit.static_values import comparison_of
-from kiln.jit.target import committed_places
+from kiln.jit.signatures.argument_binding import form_of, structure_of
+from kiln.jit.signatures.parameters import NONE_CHOSEN, Chosen, signed_by
+from kiln.jit.signatures.signature import Arguments, Signature, Subject
+from kiln.jit.signatures.static_values import comparison_of
 
 if TYPE_CHECKING:
     from kiln.jit.high import HighCalls
+    from kiln.jit.named_axes import NamedAxes
+    from kiln.jit.stages.traced import Lowered, Traced
 
 PROGRAMS = (CachedProgram, _runtime.PlacedProgram)
 """Programs that the extension can run without returning to Python."""
@@ -106,7 +104,7 @@ class JitFunction(_runtime.Callable):
         named = None if axes is None else axes.key
         key = (chosen, keep_unused, inline, static_result, named, settings)
         plain = UNLIMITED if max_traces is None else PlainRecorder(max_traces)
-        recorder = plain if axes is None else SizedRecorder(plain, axes)
+        recorder = plain if axes is None else sized.SizedRecorder(plain, axes)
         self._subject = Subject(fun, None if static is NONE_CHOSEN else static, key, static_result)
         self._lookup = Lookup(self._subject, recorder, placement, keep_unused, settings)
         self._entries = self._lookup.entries
@@ -274,13 +272,14 @@ class JitFunction(_runtime.Callable):
         moved = self._binding.moved(len(args), tuple(kwargs))
         names = self._binding.dynamic_names()
         form = form_of(signature.tree, call.places, len(args), moved, names)
-        places = committed_places([*entry.consts, *call.leaves])
+        places = target.committed_places([*entry.consts, *call.leaves])
         placer = entry.placer
         # Shares nothing with calls of this function.
         apart = entry.recording.new_placer(
             placer.request, placer.keep_unused, self._lookup.settings
         )
-        return Traced(entry.recording, entry.consts, apart, places, form)
+        found: Traced = traced.Traced(entry.recording, entry.consts, apart, places, form)
+        return found
 
     @api_boundary
     def lower(self, /, *args: Any, **kwargs: Any) -> Lowered:

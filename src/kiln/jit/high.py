@@ -14,12 +14,12 @@ from typing import Any
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source, definition_of, name_of
 from kiln.base.tree import tree_map
-from kiln.control.held_refs import is_derivative
-from kiln.control.high_values import Lowered, lent, lower, store
+from kiln.control.high.high_values import Lowered, lent, lower, store
+from kiln.control.regions.held_refs import is_derivative
 from kiln.core.hitypes import TYPES, NeedsArrays, owned, owner_of
 from kiln.core.trace import Tracer, state
-from kiln.jit.parameters import Chosen
 from kiln.jit.placement_options import NO_PLACEMENT, PlacementOptions
+from kiln.jit.signatures.parameters import Chosen
 
 
 def has_high(leaves: Sequence[Any]) -> bool:

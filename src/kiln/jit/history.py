@@ -14,7 +14,7 @@ from kiln.base.named_tuples import NamedTuple
 from kiln.base.options.config import options
 from kiln.base.source import current_source, definition_of, is_internal, name_of
 from kiln.base.weak import WeakSet
-from kiln.jit.explain import Difference, Naming, Record, differences, only, record
+from kiln.jit.signatures.explain import Difference, Naming, Record, differences, only, record
 
 REMEMBERED = 16
 """How many of the last signatures are examined to find what keeps changing."""

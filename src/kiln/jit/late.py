@@ -21,12 +21,12 @@ from kiln.execution.eager import EVAL
 from kiln.ir.types import ShapedArray
 from kiln.jit.cache import Recordings, register
 from kiln.jit.entry import Recording
-from kiln.jit.explain import Naming
 from kiln.jit.lookup import Lookup
 from kiln.jit.placement_options import NO_PLACEMENT, PlacementOptions
 from kiln.jit.recorder import PlainRecorder
 from kiln.jit.running import arranged, bind, run
-from kiln.jit.signature import Arguments, Signature, Statics, Subject
+from kiln.jit.signatures.explain import Naming
+from kiln.jit.signatures.signature import Arguments, Signature, Statics, Subject
 
 AVAL = ShapedArray((), np.dtype(np.uint32))
 

@@ -20,7 +20,7 @@ from kiln.jit.entry import Entry, Recording
 from kiln.jit.placement_options import NO_PLACEMENT, PlacementOptions, request_for
 from kiln.jit.recollection import recollect
 from kiln.jit.recorder import UNLIMITED, Recorder
-from kiln.jit.signature import Arguments, Signature, Subject
+from kiln.jit.signatures.signature import Arguments, Signature, Subject
 
 
 class Lookup:

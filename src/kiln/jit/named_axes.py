@@ -14,8 +14,8 @@ from kiln.base.source import current_source, name_of
 from kiln.base.tree import broadcast_prefix, tree_flatten
 from kiln.ir.sizes.size import Dim, symbol
 from kiln.ir.types import ShapedArray
-from kiln.jit.argument_binding import unflatten_call
-from kiln.jit.parameters import POSITIONAL, Chosen, signature_of
+from kiln.jit.signatures.argument_binding import unflatten_call
+from kiln.jit.signatures.parameters import POSITIONAL, Chosen, signature_of
 
 Axes = tuple[tuple[int, str], ...]
 """The named axes of one leaf."""

@@ -23,10 +23,10 @@ from kiln.core.trace import aval_of
 from kiln.execution.placement import PlacementRequest
 from kiln.ir.shardings.mesh import UNCONSTRAINED, PartitionSpec
 from kiln.ir.shardings.sharding import Sharding, require_fit
-from kiln.jit.argument_binding import ArgumentBinding, Call
 from kiln.jit.entry import Recording
-from kiln.jit.parameters import NONE_CHOSEN, Chosen
-from kiln.jit.signature import Arguments
+from kiln.jit.signatures.argument_binding import ArgumentBinding, Call
+from kiln.jit.signatures.parameters import NONE_CHOSEN, Chosen
+from kiln.jit.signatures.signature import Arguments
 from kiln.ops.sharding import put, resolved, with_sharding_constraint, without_layout
 
 

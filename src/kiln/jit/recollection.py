@@ -16,9 +16,9 @@ from kiln.content.ambient import Ambient, ambient
 from kiln.content.by_content import is_plain
 from kiln.content.evidence import Evidence, place_of
 from kiln.content.fingerprint import Content
-from kiln.jit.argument_binding import Named
 from kiln.jit.entry import Recording
-from kiln.jit.signature import Kind, Signature, Subject
+from kiln.jit.signatures.argument_binding import Named
+from kiln.jit.signatures.signature import Kind, Signature, Subject
 
 MOST = 4
 """Recordings that are tried for functions of one code."""

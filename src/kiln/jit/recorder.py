@@ -13,10 +13,10 @@ from kiln.content.by_content import is_plain
 from kiln.content.fingerprint import Content, content_of
 from kiln.core.arrays.watching import watched
 from kiln.ir.sizes.assumptions import collecting
-from kiln.jit.argument_binding import Named
 from kiln.jit.cache import Recordings, find, share
 from kiln.jit.entry import Recording
-from kiln.jit.signature import Arguments, Signature, Subject
+from kiln.jit.signatures.argument_binding import Named
+from kiln.jit.signatures.signature import Arguments, Signature, Subject
 from kiln.jit.tracing import trace
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kiln.control.discharge import discharged, writes
-from kiln.control.ref_primitives import content_of
-from kiln.control.region import memoized, select_by
+from kiln.control.references.discharge import discharged, writes
+from kiln.control.references.primitives import content_of
+from kiln.control.regions.region import memoized, select_by
 from kiln.core.arrays.array import ConcreteArray
 from kiln.core.ref import Ref, check_distinct
 from kiln.execution.placement import PlacementRequest, Placer, Run

@@ -20,7 +20,7 @@ from kiln.jit.cache import Recordings, recordings_of
 from kiln.jit.entry import Recording
 from kiln.jit.named_axes import NamedAxes, fresh_names, numbered, with_names
 from kiln.jit.recorder import PlainRecorder
-from kiln.jit.signature import Arguments, Signature, Subject
+from kiln.jit.signatures.signature import Arguments, Signature, Subject
 
 
 class SizedRecorder:

@@ -16,8 +16,8 @@ from kiln.core.ref import Ref, returned_ref
 from kiln.core.staging import check_may_trace, hoist_constants, stage
 from kiln.execution import dumping
 from kiln.ir.types import ShapedArray
-from kiln.jit.argument_types import leaf_type
 from kiln.jit.entry import Recording
+from kiln.jit.signatures.argument_types import leaf_type
 
 
 def flat_result(fun: Callable[..., Any], result: Any, static: bool) -> tuple[list[Any], Any, Any]:

@@ -10,8 +10,8 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
+from kiln.ops.indexing.static_slicing import concatenate, dims, index_in_dim
 from kiln.ops.shape import broadcast_in_dim, canonical_axis, expand_dims, reshape
-from kiln.ops.static_slicing import concatenate, dims, index_in_dim
 
 
 def tile(operand: ArrayLike, reps: Sequence[int]) -> Array:

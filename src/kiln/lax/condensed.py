@@ -16,12 +16,12 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.lazy import scipy_linalg
 from kiln.base.source import api_boundary, current_source
-from kiln.control.callback import pure_callback
-from kiln.control.loops import fori_loop
+from kiln.control.effects.callback import pure_callback
+from kiln.control.loops.loops import fori_loop
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
 from kiln.ir.types import ShapedArray
-from kiln.ops.matrices import completed
+from kiln.ops.linear.matrices import completed
 
 
 @api_boundary

@@ -6,7 +6,7 @@ from typing import Any
 
 from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source
-from kiln.control.loops import fori_loop, scan
+from kiln.control.loops.loops import fori_loop, scan
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
 from kiln.numpy.creation import asarray
@@ -18,8 +18,8 @@ from kiln.numpy.matrices import tril, triu
 from kiln.numpy.products import matmul
 from kiln.numpy.ranges import arange
 from kiln.numpy.selection import where
-from kiln.ops.elementwise import abs as absolute
-from kiln.ops.spectral import svd
+from kiln.ops.elements.elementwise import abs as absolute
+from kiln.ops.linear.spectral import svd
 
 
 @api_boundary

@@ -5,8 +5,8 @@ from __future__ import annotations
 from kiln.base import dtypes
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.execution.eager_plans import eager
-from kiln.ops import elementwise
-from kiln.ops.conversion import convert_element_type
+from kiln.ops.elements import elementwise
+from kiln.ops.elements.conversion import convert_element_type
 
 
 @eager

@@ -11,17 +11,17 @@ from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
 from kiln.ir.types import Shape
 from kiln.numpy.updates import repeated
-from kiln.ops.elementwise import add, lt, rem, select
-from kiln.ops.families import full_like
-from kiln.ops.indexing import (
+from kiln.ops.elements.elementwise import add, lt, rem, select
+from kiln.ops.elements.families import full_like
+from kiln.ops.indexing.indexing import (
     GatherDimensionNumbers,
     GatherScatterMode,
     ScatterDimensionNumbers,
     gather,
     scatter_add,
 )
+from kiln.ops.indexing.static_slicing import concatenate
 from kiln.ops.shape import expand_dims, full
-from kiln.ops.static_slicing import concatenate
 
 _INT32 = np.dtype(np.int32)
 

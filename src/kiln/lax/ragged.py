@@ -15,8 +15,8 @@ from kiln.numpy.cumulative import cumsum
 from kiln.numpy.promotion import broadcast_to
 from kiln.numpy.ranges import arange
 from kiln.numpy.selection import where
-from kiln.ops.contraction import dot_general
-from kiln.ops.dot_algorithms import PrecisionLike
+from kiln.ops.linear.contraction import dot_general
+from kiln.ops.linear.dot_algorithms import PrecisionLike
 from kiln.ops.out_sharding import sharded
 from kiln.ops.shape import broadcast_in_dim
 

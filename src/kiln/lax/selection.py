@@ -11,8 +11,8 @@ from kiln.base.errors import UnavailableOptionError, three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
-from kiln.ops.families import neg
-from kiln.ops.sorting import top_k
+from kiln.ops.elements.families import neg
+from kiln.ops.reductions.sorting import top_k
 
 
 def approx_max_k(

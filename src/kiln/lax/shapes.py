@@ -13,7 +13,7 @@ from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.trace import aval_of
 from kiln.ir.sizes.size import Dim, as_dim, product
-from kiln.ops.conversion import convert_element_type
+from kiln.ops.elements.conversion import convert_element_type
 from kiln.ops.out_sharding import sharded
 from kiln.ops.shape import broadcast_in_dim, canonical_axis, reshape
 from kiln.ops.sharding import put, put_like

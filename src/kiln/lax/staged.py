@@ -17,10 +17,10 @@ from kiln.core.trace import axis_size_of
 from kiln.ir.sizes.size import Dim, Size
 from kiln.numpy.selection import where
 from kiln.ops.collective import axis_index, psum
+from kiln.ops.indexing.slicing import concatenate
 from kiln.ops.platform import platform_index
 from kiln.ops.shape import reshape
 from kiln.ops.size_value import as_index
-from kiln.ops.slicing import concatenate
 
 
 def platform_dependent(

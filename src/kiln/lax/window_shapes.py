@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from kiln.api.make_jaxpr import eval_shape
-from kiln.jit.struct import ShapeDtypeStruct
-from kiln.ops.convolution import conv_general_dilated
-from kiln.ops.transposed_convolution import conv_transpose
+from kiln.jit.signatures.struct import ShapeDtypeStruct
+from kiln.ops.linear.convolution import conv_general_dilated
+from kiln.ops.linear.transposed_convolution import conv_transpose
 
 Shape = tuple[int, ...]
 

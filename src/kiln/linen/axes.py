@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kiln.api.vmap import vmap as plain_vmap
+from kiln.api.mapping.vmap import vmap as plain_vmap
 from kiln.base.errors import three_lines
 from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
 from kiln.base.tree import broadcast_prefix, tree_flatten, tree_leaves, tree_map, tree_unflatten
-from kiln.control.loops import scan as plain_scan
+from kiln.control.loops.loops import scan as plain_scan
 from kiln.core.staging import eval_jaxpr, stage
 from kiln.core.trace import aval_of
 from kiln.ir.rewrite import eliminate_dead_code

@@ -7,7 +7,7 @@ from typing import Any
 
 from kiln.control.branches import cond as plain_cond
 from kiln.control.branches import switch as plain_switch
-from kiln.control.loops import while_loop as plain_while_loop
+from kiln.control.loops.loops import while_loop as plain_while_loop
 from kiln.linen.axes import run_method
 from kiln.linen.filters import Filter, in_filter, subtract_filters
 from kiln.linen.lift import Group, Lift, LiftedKeys, Roots, Target

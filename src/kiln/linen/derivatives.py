@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kiln.api.linear import jvp as plain_jvp
-from kiln.api.linear import vjp as plain_vjp
+from kiln.api.derivatives.linear import jvp as plain_jvp
+from kiln.api.derivatives.linear import vjp as plain_vjp
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.base.tree import Partial, tree_map
-from kiln.control.custom_vjp import custom_vjp as plain_custom_vjp
+from kiln.control.custom_rules.vjp import custom_vjp as plain_custom_vjp
 from kiln.core.trace import aval_of
 from kiln.linen.axes import run_method
 from kiln.linen.filters import Filter, in_filter, intersect_filters, subtract_filters

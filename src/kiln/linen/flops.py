@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kiln.api.derivatives.linear import vjp
 from kiln.api.jit import wrap
-from kiln.api.linear import vjp
 from kiln.base.tree import tree_flatten, tree_leaves, tree_map, tree_unflatten
-from kiln.jit.struct import ShapeDtypeStruct
+from kiln.jit.signatures.struct import ShapeDtypeStruct
 from kiln.linen.errors import LinenError
 from kiln.linen.recording import Call
 from kiln.linen.rng import streams

@@ -20,8 +20,8 @@ import numpy as np
 
 from kiln import lax
 from kiln import numpy as jnp
-from kiln.api.linear import vjp
-from kiln.control.custom_vjp import custom_vjp
+from kiln.api.derivatives.linear import vjp
+from kiln.control.custom_rules.vjp import custom_vjp
 from kiln.linen.module import Module
 
 OVERWRITE_WITH_GRADIENT = "_overwrite_with_gradient"

@@ -21,13 +21,13 @@ from kiln.base.tree import register_pytree_node
 from kiln.content.class_content import Unreadable
 from kiln.content.fingerprint import content_of
 from kiln.content.identity import identity_of_function
-from kiln.jit.argument_binding import ArgumentBinding
-from kiln.jit.argument_types import argument_names
-from kiln.jit.explain import Naming
 from kiln.jit.late import LateFunction, LateOperands, late_operands
-from kiln.jit.parameters import Chosen, choose, parameter_name
 from kiln.jit.placement_options import PlacementOptions
-from kiln.jit.signature import static_keys
+from kiln.jit.signatures.argument_binding import ArgumentBinding
+from kiln.jit.signatures.argument_types import argument_names
+from kiln.jit.signatures.explain import Naming
+from kiln.jit.signatures.parameters import Chosen, choose, parameter_name
+from kiln.jit.signatures.signature import static_keys
 from kiln.linen.content import ModuleReading, value_digest
 from kiln.linen.context import context
 from kiln.linen.filters import Filter, filter_key

@@ -19,7 +19,7 @@ from kiln.base.tree import (
 )
 from kiln.core.staging import eval_jaxpr
 from kiln.ir.rewrite import eliminate_dead_code
-from kiln.jit.struct import ShapeDtypeStruct
+from kiln.jit.signatures.struct import ShapeDtypeStruct
 from kiln.linen.errors import LazyInitError
 
 

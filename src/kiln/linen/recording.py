@@ -8,7 +8,7 @@ from typing import Any
 
 from kiln.api.make_jaxpr import eval_shape
 from kiln.base.tree import tree_map
-from kiln.jit.struct import ShapeDtypeStruct
+from kiln.jit.signatures.struct import ShapeDtypeStruct
 from kiln.linen.context import InterceptorContext, intercept_methods
 
 Path = tuple[str, ...]

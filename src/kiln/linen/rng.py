@@ -16,7 +16,7 @@ from kiln.core.arrays.array import Array
 from kiln.core.trace import aval_of, is_typed
 from kiln.ir.analysis import key_uses
 from kiln.linen.errors import InvalidRngError
-from kiln.ops.random_bits import UINT32
+from kiln.ops.random.random_bits import UINT32
 from kiln.random.keys import fold_in, key_dtype
 
 Path = tuple[str, ...]

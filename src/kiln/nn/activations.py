@@ -12,7 +12,7 @@ from typing import Any
 
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.control.custom_jvp import custom_jvp
+from kiln.control.custom_rules.jvp import custom_jvp
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
 from kiln.numpy.arithmetic import clip, maximum, minimum, square
@@ -20,10 +20,10 @@ from kiln.numpy.elementary import exp, expm1, log, log1p, logaddexp, sqrt
 from kiln.numpy.elementary import tanh as tanh
 from kiln.numpy.promotion import inexact, lifted, operands
 from kiln.numpy.selection import where
-from kiln.ops.elementwise import logistic
+from kiln.ops.elements.elementwise import logistic
+from kiln.ops.elements.special import erfc
+from kiln.ops.indexing.static_slicing import split
 from kiln.ops.shape import canonical_axis
-from kiln.ops.special import erfc
-from kiln.ops.static_slicing import split
 
 SELU_ALPHA = 1.6732632423543772848170429916717
 SELU_SCALE = 1.0507009873554804934193349852946

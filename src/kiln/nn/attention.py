@@ -17,9 +17,9 @@ from kiln.core.trace import aval_of
 from kiln.nn.normalization import logsumexp, softmax
 from kiln.numpy.promotion import operands
 from kiln.numpy.selection import where
-from kiln.ops.contraction import dot_general
-from kiln.ops.conversion import convert_element_type
-from kiln.ops.elementwise import stop_gradient
+from kiln.ops.elements.conversion import convert_element_type
+from kiln.ops.elements.elementwise import stop_gradient
+from kiln.ops.linear.contraction import dot_general
 from kiln.ops.shape import broadcasted_iota, expand_dims, iota, reshape, transpose
 
 

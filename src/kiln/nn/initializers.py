@@ -23,7 +23,7 @@ from kiln.numpy.filling import full
 from kiln.numpy.filling import ones as filled_with_ones
 from kiln.numpy.filling import zeros as filled_with_zeros
 from kiln.numpy.manipulation import moveaxis
-from kiln.ops.conversion import convert_element_type
+from kiln.ops.elements.conversion import convert_element_type
 from kiln.ops.out_sharding import sharded
 from kiln.ops.shape import reshape
 

@@ -20,9 +20,9 @@ from kiln.numpy.reductions import sum as sum_along
 from kiln.numpy.selection import where as choose
 from kiln.numpy.statistics import mean as mean_along
 from kiln.numpy.statistics import var as variance_along
-from kiln.ops.conversion import convert_element_type
-from kiln.ops.elementwise import rsqrt, stop_gradient
-from kiln.ops.families import full_like
+from kiln.ops.elements.conversion import convert_element_type
+from kiln.ops.elements.elementwise import rsqrt, stop_gradient
+from kiln.ops.elements.families import full_like
 from kiln.ops.shape import broadcasted_iota, canonical_axis, expand_dims, squeeze
 
 ALGORITHMS = ("fast", "stable")

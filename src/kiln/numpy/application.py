@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from kiln.api.vmap import vmap
+from kiln.api.mapping.vmap import vmap
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import ArrayLike

@@ -30,8 +30,8 @@ from kiln.numpy.promotion import (
     promote_numeric,
     shapes,
 )
-from kiln.ops import conversion, elementwise
-from kiln.ops.elementwise import constant, integer_pow, select
+from kiln.ops.elements import conversion, elementwise
+from kiln.ops.elements.elementwise import constant, integer_pow, select
 
 _BOOL = np.dtype(np.bool_)
 

@@ -13,10 +13,10 @@ from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.creation import cast
 from kiln.numpy.logic import truth
 from kiln.numpy.manipulation import canonical_axes, moveaxis, one, ravel
-from kiln.ops import elementwise
-from kiln.ops.elementwise import constant
+from kiln.ops.elements import elementwise
+from kiln.ops.elements.elementwise import constant
+from kiln.ops.indexing.static_slicing import pad, slice_in_dim
 from kiln.ops.shape import broadcast_in_dim, reduce_sum, reshape
-from kiln.ops.static_slicing import pad, slice_in_dim
 
 _BYTE = np.dtype(np.uint8)
 

@@ -12,8 +12,8 @@ from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
 from kiln.execution.eager_plans import also_named, eager
 from kiln.numpy.promotion import binary, dtype_of, operands, promote_numeric
-from kiln.ops import elementwise
-from kiln.ops.conversion import convert_element_type
+from kiln.ops.elements import elementwise
+from kiln.ops.elements.conversion import convert_element_type
 
 
 def _combination(name: str, primitive: Any) -> Callable[[ArrayLike, ArrayLike], Array]:

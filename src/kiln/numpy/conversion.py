@@ -16,10 +16,10 @@ from kiln.numpy.creation import cast
 from kiln.numpy.manipulation import one
 from kiln.numpy.promotion import shape_of
 from kiln.ops import shape as shape_ops
-from kiln.ops.conversion import bitcast_convert_type, imag, real
-from kiln.ops.conversion import complex as complex_of
+from kiln.ops.elements.conversion import bitcast_convert_type, imag, real
+from kiln.ops.elements.conversion import complex as complex_of
+from kiln.ops.indexing.static_slicing import concatenate, slice_in_dim
 from kiln.ops.sharding import put
-from kiln.ops.static_slicing import concatenate, slice_in_dim
 
 
 @eager

@@ -25,9 +25,9 @@ from kiln.core.trace import Tracer, aval_of, is_typed, require_unmasked
 from kiln.ir.sizes.size import Dim, Size
 from kiln.ir.types import ShapedArray
 from kiln.numpy.promotion import literal, operands, shape_of
-from kiln.ops import static_slicing
-from kiln.ops.conversion import convert_element_type
-from kiln.ops.edge_semantics import convert
+from kiln.ops.elements.conversion import convert_element_type
+from kiln.ops.elements.edge_semantics import convert
+from kiln.ops.indexing import static_slicing
 from kiln.ops.out_sharding import on_device_or_sharded
 from kiln.ops.shape import broadcast_in_dim, expand_dims
 from kiln.ops.sharding import put, put_by_default

@@ -17,9 +17,9 @@ from kiln.numpy.creation import cast
 from kiln.numpy.logic import choose_by, isnan
 from kiln.numpy.manipulation import canonical_axes, one, ravel
 from kiln.numpy.reductions import computing_dtype
-from kiln.ops import cumulative
-from kiln.ops.elementwise import constant
-from kiln.ops.static_slicing import pad
+from kiln.ops.elements.elementwise import constant
+from kiln.ops.indexing.static_slicing import pad
+from kiln.ops.reductions import cumulative
 
 _BOOL = np.dtype(np.bool_)
 

@@ -13,16 +13,17 @@ import numpy as np
 from kiln.base.errors import three_lines
 from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
-from kiln.control.custom_jvp import custom_jvp
+from kiln.control.custom_rules.jvp import custom_jvp
 from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.manipulation import one
 from kiln.numpy.promotion import inexact
-from kiln.ops import linalg
-from kiln.ops.conversion import complex as join_complex
-from kiln.ops.conversion import convert_element_type, imag
-from kiln.ops.elementwise import abs, div, eq, exp, log, lt, mul, ne, rem, select, sub
-from kiln.ops.families import add, constant, full_like
-from kiln.ops.matrices import (
+from kiln.ops.elements.conversion import complex as join_complex
+from kiln.ops.elements.conversion import convert_element_type, imag
+from kiln.ops.elements.elementwise import abs, div, eq, exp, log, lt, mul, ne, rem, select, sub
+from kiln.ops.elements.families import add, constant, full_like
+from kiln.ops.indexing.static_slicing import split
+from kiln.ops.linear import linalg
+from kiln.ops.linear.matrices import (
     diagonal,
     is_complex,
     real_part,
@@ -30,10 +31,9 @@ from kiln.ops.matrices import (
     upper,
     with_diagonal,
 )
-from kiln.ops.product import reduce_prod
-from kiln.ops.reduction import reduce_or
+from kiln.ops.reductions.product import reduce_prod
+from kiln.ops.reductions.reduction import reduce_or
 from kiln.ops.shape import broadcast_in_dim, broadcasted_iota, full, reduce_sum, squeeze
-from kiln.ops.static_slicing import split
 
 _INT = np.dtype(np.int32)
 

@@ -16,8 +16,8 @@ from kiln.numpy.logic import not_equal
 from kiln.numpy.manipulation import canonical_axes, moveaxis, one, ravel
 from kiln.numpy.promotion import broadcast_to, operands, promote_dtypes_inexact, shape_of
 from kiln.numpy.reductions import sum
+from kiln.ops.indexing.static_slicing import slice_in_dim
 from kiln.ops.shape import canonical_axis, expand_dims
-from kiln.ops.static_slicing import slice_in_dim
 
 
 def diff(

@@ -27,8 +27,9 @@ from kiln.numpy.manipulation import one
 from kiln.numpy.matrices import diagonal
 from kiln.numpy.promotion import operands as array_operands
 from kiln.numpy.promotion import promote_dtypes
-from kiln.ops import contraction, reduction
+from kiln.ops.linear import contraction
 from kiln.ops.out_sharding import sharded
+from kiln.ops.reductions import reduction
 from kiln.ops.shape import reduce_sum, squeeze, transpose
 from kiln.ops.sharding import auto
 

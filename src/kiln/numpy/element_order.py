@@ -25,10 +25,10 @@ from kiln.numpy.manipulation import (
     swapaxes,
 )
 from kiln.numpy.promotion import shape_of
-from kiln.ops import elementwise
+from kiln.ops.elements import elementwise
+from kiln.ops.indexing.slicing import dynamic_slice_in_dim
+from kiln.ops.indexing.static_slicing import concatenate, slice_in_dim
 from kiln.ops.shape import canonical_axis, rev
-from kiln.ops.slicing import dynamic_slice_in_dim
-from kiln.ops.static_slicing import concatenate, slice_in_dim
 
 
 @eager

@@ -12,7 +12,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.options.config import ERRORS_NOTED
 from kiln.base.source import current_source
-from kiln.control.custom_jvp import custom_jvp
+from kiln.control.custom_rules.jvp import custom_jvp
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
 from kiln.execution.eager_plans import also_named, eager
@@ -27,9 +27,9 @@ from kiln.numpy.promotion import (
     operands,
     promote_inexact,
 )
-from kiln.ops import conversion, elementwise, inverse_functions, special
-from kiln.ops.cumulative import principal
-from kiln.ops.elementwise import constant, select
+from kiln.ops.elements import conversion, elementwise, inverse_functions, special
+from kiln.ops.elements.elementwise import constant, select
+from kiln.ops.reductions.cumulative import principal
 from kiln.ops.shape import broadcast_in_dim
 
 _BOOL = np.dtype(np.bool_)

@@ -11,7 +11,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.control.custom_jvp import custom_jvp
+from kiln.control.custom_rules.jvp import custom_jvp
 from kiln.core.array_type import Array, ArrayLike, Axes
 from kiln.core.trace import aval_of
 from kiln.ir.sizes.size import Dim, maximum
@@ -29,12 +29,13 @@ from kiln.numpy.promotion import (
     promote_dtypes_inexact,
 )
 from kiln.numpy.reductions import sum as sum_
-from kiln.ops import spectral
-from kiln.ops.contraction import Precision
-from kiln.ops.elementwise import abs, bitwise_and, ge, gt, select, sub
-from kiln.ops.families import constant, full_like
-from kiln.ops.linalg import linear_solve
-from kiln.ops.matrices import (
+from kiln.ops.elements.elementwise import abs, bitwise_and, ge, gt, select, sub
+from kiln.ops.elements.families import constant, full_like
+from kiln.ops.indexing.static_slicing import slice_in_dim
+from kiln.ops.linear import spectral
+from kiln.ops.linear.contraction import Precision
+from kiln.ops.linear.linalg import linear_solve
+from kiln.ops.linear.matrices import (
     adjoint,
     identity,
     real_dtype,
@@ -42,9 +43,8 @@ from kiln.ops.matrices import (
     scale_rows,
     symmetrized,
 )
+from kiln.ops.reductions.sorting import sort, take_along
 from kiln.ops.shape import expand_dims, reshape, squeeze
-from kiln.ops.sorting import sort, take_along
-from kiln.ops.static_slicing import slice_in_dim
 
 _EXACT = Precision.HIGHEST
 

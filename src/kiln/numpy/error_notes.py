@@ -15,8 +15,8 @@ from kiln.base.options.config import options
 from kiln.core.trace import aval_of, is_typed
 from kiln.ir.sizes.size import Dim
 from kiln.numpy.index_expressions import GatherPlan, Positions
-from kiln.ops.conversion import convert_element_type
-from kiln.ops.elementwise import bitwise_or, constant, eq, ge, lt, ne, neg
+from kiln.ops.elements.conversion import convert_element_type
+from kiln.ops.elements.elementwise import bitwise_or, constant, eq, ge, lt, ne, neg
 
 
 def without_nan(x: Any) -> Any:

@@ -18,11 +18,11 @@ from kiln.numpy.creation import asarray, cast
 from kiln.numpy.element_order import roll
 from kiln.numpy.elementary import conj
 from kiln.numpy.manipulation import canonical_axes, index_of, moveaxis, one
-from kiln.ops.families import constant
-from kiln.ops.fft import MOST_AXES, FftType
-from kiln.ops.fft import fft as transform
+from kiln.ops.elements.families import constant
+from kiln.ops.indexing.static_slicing import pad
+from kiln.ops.linear.fft import MOST_AXES, FftType
+from kiln.ops.linear.fft import fft as transform
 from kiln.ops.sharding import put
-from kiln.ops.static_slicing import pad
 
 __all__ = [
     "fft",

@@ -24,11 +24,11 @@ from kiln.ir.sizes.size import Dim
 from kiln.ir.types import ShapedArray
 from kiln.numpy.creation import asarray, canonical_shape
 from kiln.numpy.promotion import broadcast_shapes, broadcast_to, literal, operands
-from kiln.ops import static_slicing
-from kiln.ops.conversion import convert_element_type
-from kiln.ops.edge_semantics import convert
+from kiln.ops.elements.conversion import convert_element_type
+from kiln.ops.elements.edge_semantics import convert
+from kiln.ops.indexing import static_slicing
 from kiln.ops.out_sharding import on_device_or_sharded
-from kiln.ops.random_bits import random_wrap
+from kiln.ops.random.random_bits import random_wrap
 from kiln.ops.shape import broadcast_in_dim, expand_dims, iota, reshape
 from kiln.ops.sharding import put, put_like
 

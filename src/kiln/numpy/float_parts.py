@@ -19,8 +19,8 @@ from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
 from kiln.numpy.logic import choose_by
 from kiln.numpy.promotion import converted, full_shapes, inexact, lifted, operands, promote_inexact
-from kiln.ops import conversion, elementwise
-from kiln.ops.elementwise import constant, select
+from kiln.ops.elements import conversion, elementwise
+from kiln.ops.elements.elementwise import constant, select
 
 _BOOL = np.dtype(bool)
 

@@ -24,10 +24,10 @@ from kiln.numpy.promotion import promote_dtypes_inexact
 from kiln.numpy.ranges import linspace
 from kiln.numpy.reductions import max, min, sum
 from kiln.numpy.search import added_at, searchsorted
-from kiln.ops import elementwise
-from kiln.ops.dimension_numbers import LEAVE_OUT
+from kiln.ops.elements import elementwise
+from kiln.ops.indexing.dimension_numbers import LEAVE_OUT
+from kiln.ops.indexing.static_slicing import index_in_dim, slice_in_dim
 from kiln.ops.shape import reshape
-from kiln.ops.static_slicing import index_in_dim, slice_in_dim
 
 
 def histogram_bin_edges(

@@ -23,11 +23,11 @@ from kiln.numpy.index_expressions import joint_shape
 from kiln.numpy.manipulation import one
 from kiln.numpy.nonzero import nonzero
 from kiln.numpy.promotion import broadcast_to, shape_of
-from kiln.ops import elementwise
-from kiln.ops.conversion import convert_element_type
+from kiln.ops.elements import elementwise
+from kiln.ops.elements.conversion import convert_element_type
+from kiln.ops.indexing.slicing import from_end
 from kiln.ops.shape import broadcasted_iota, full, iota, reshape
 from kiln.ops.size_value import as_index
-from kiln.ops.slicing import from_end
 
 _INT32 = np.dtype(np.int32)
 

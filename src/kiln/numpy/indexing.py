@@ -49,19 +49,19 @@ from kiln.numpy.nonzero import (
 from kiln.numpy.promotion import broadcast_to, promote_dtypes, shape_of
 from kiln.numpy.subscripts import clipped, getitem, read
 from kiln.numpy.updates import AtIndexer, IndexUpdate, at
-from kiln.ops import elementwise
-from kiln.ops.conversion import convert_element_type
-from kiln.ops.dimension_numbers import (
+from kiln.ops.elements import elementwise
+from kiln.ops.elements.conversion import convert_element_type
+from kiln.ops.indexing.dimension_numbers import (
     CLIP,
     FILL_OR_DROP,
     PROMISE_IN_BOUNDS,
     GatherDimensionNumbers,
     GatherScatterMode,
 )
-from kiln.ops.indexing import gather
+from kiln.ops.indexing.indexing import gather
+from kiln.ops.indexing.slicing import from_end
 from kiln.ops.shape import broadcasted_iota, canonical_axis, expand_dims, reshape
 from kiln.ops.shape import full as filled_with
-from kiln.ops.slicing import from_end
 
 __all__ = [
     "AtIndexer",

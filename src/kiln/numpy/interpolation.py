@@ -33,10 +33,10 @@ from kiln.numpy.manipulation import moveaxis, one
 from kiln.numpy.promotion import operands, promote_dtypes, promote_dtypes_inexact, shape_of
 from kiln.numpy.search import searchsorted
 from kiln.numpy.sorting import argsort
-from kiln.ops import elementwise
-from kiln.ops.elementwise import constant
+from kiln.ops.elements import elementwise
+from kiln.ops.elements.elementwise import constant
+from kiln.ops.indexing.static_slicing import index_in_dim, slice_in_dim
 from kiln.ops.size_value import as_index
-from kiln.ops.static_slicing import index_in_dim, slice_in_dim
 
 
 def interp(

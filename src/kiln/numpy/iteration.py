@@ -14,8 +14,8 @@ from kiln.core.arrays.array import ConcreteArray, from_host, host_value
 from kiln.core.trace import aval_of
 from kiln.ir.sizes.size import is_constant
 from kiln.numpy.promotion import shape_of
+from kiln.ops.indexing.static_slicing import index_in_dim
 from kiln.ops.sharding import auto
-from kiln.ops.static_slicing import index_in_dim
 
 
 def unpacked(x: Any) -> Iterable[Any]:

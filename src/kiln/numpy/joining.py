@@ -25,8 +25,10 @@ from kiln.numpy.logic import choose_by
 from kiln.numpy.manipulation import atleast_1d, atleast_2d, atleast_3d, moveaxis, one, ravel
 from kiln.numpy.promotion import broadcast_to, operands, promote_dtypes
 from kiln.numpy.sorting import sort
-from kiln.ops import static_slicing
-from kiln.ops.conversion import convert_element_type
+from kiln.ops.elements.conversion import convert_element_type
+from kiln.ops.indexing import static_slicing
+from kiln.ops.indexing.slicing import dynamic_update_slice, from_end
+from kiln.ops.indexing.static_slicing import slice_in_dim
 from kiln.ops.shape import (
     broadcasted_iota,
     canonical_axis,
@@ -35,8 +37,6 @@ from kiln.ops.shape import (
     reduce_sum,
     reshape,
 )
-from kiln.ops.slicing import dynamic_update_slice, from_end
-from kiln.ops.static_slicing import slice_in_dim
 
 
 def _items(name: str, arrays: Any) -> list[Any]:

@@ -32,8 +32,8 @@ from kiln.numpy.products import matmul as matmul
 from kiln.numpy.products import tensordot as tensordot
 from kiln.numpy.products import vecdot as vecdot
 from kiln.numpy.promotion import inexact, operands, promote_dtypes
-from kiln.ops import linalg, orthogonal, spectral
-from kiln.ops.matrices import adjoint, identity, transposed
+from kiln.ops.linear import linalg, orthogonal, spectral
+from kiln.ops.linear.matrices import adjoint, identity, transposed
 from kiln.ops.shape import reshape
 
 __all__ = [

@@ -25,9 +25,10 @@ from kiln.numpy.promotion import (
     shape_of,
     shapes,
 )
-from kiln.ops import conversion, elementwise, reduction
-from kiln.ops.elementwise import constant
-from kiln.ops.families import ANY
+from kiln.ops.elements import conversion, elementwise
+from kiln.ops.elements.elementwise import constant
+from kiln.ops.elements.families import ANY
+from kiln.ops.reductions import reduction
 from kiln.ops.shape import full
 
 Comparison = Callable[[ArrayLike, ArrayLike], Array]

@@ -19,8 +19,9 @@ from kiln.numpy.filling import zeros
 from kiln.numpy.logic import choose_by
 from kiln.numpy.promotion import lifted, operands, shape_of
 from kiln.numpy.reductions import summing_dtype
-from kiln.ops import elementwise
-from kiln.ops.elementwise import constant
+from kiln.ops.elements import elementwise
+from kiln.ops.elements.elementwise import constant
+from kiln.ops.indexing.static_slicing import pad, slice_in_dim
 from kiln.ops.shape import (
     broadcast_in_dim,
     broadcasted_iota,
@@ -31,7 +32,6 @@ from kiln.ops.shape import (
     transpose,
 )
 from kiln.ops.sharding import put
-from kiln.ops.static_slicing import pad, slice_in_dim
 
 _INT = np.dtype(np.int32)
 _FARTHEST = 2**30

@@ -18,8 +18,8 @@ from kiln.numpy.logic import choose_by, isnan, logical_and
 from kiln.numpy.manipulation import one
 from kiln.numpy.promotion import broadcast_to, shape_of
 from kiln.numpy.reductions import kept, mask, masked, real_part_of, reduced_axes
-from kiln.ops import elementwise
-from kiln.ops.elementwise import constant
+from kiln.ops.elements import elementwise
+from kiln.ops.elements.elementwise import constant
 
 Reduction = Callable[..., Any]
 

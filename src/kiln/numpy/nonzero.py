@@ -27,13 +27,14 @@ from kiln.numpy.manipulation import one
 from kiln.numpy.promotion import promote_dtypes
 from kiln.numpy.subscripts import getitem, read
 from kiln.numpy.updates import IndexUpdate
-from kiln.ops import cumulative, elementwise
-from kiln.ops.conversion import convert_element_type
-from kiln.ops.dimension_numbers import LEAVE_OUT
+from kiln.ops.elements import elementwise
+from kiln.ops.elements.conversion import convert_element_type
+from kiln.ops.indexing.dimension_numbers import LEAVE_OUT
+from kiln.ops.indexing.slicing import concatenate, slice_in_dim
+from kiln.ops.reductions import cumulative
 from kiln.ops.shape import full as filled_with
 from kiln.ops.shape import iota, reshape, transpose, zeros_of
 from kiln.ops.size_value import as_index
-from kiln.ops.slicing import concatenate, slice_in_dim
 
 _INT32 = np.dtype(np.int32)
 

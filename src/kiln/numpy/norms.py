@@ -22,12 +22,12 @@ from kiln.numpy.reductions import any as any_
 from kiln.numpy.reductions import max as max_
 from kiln.numpy.reductions import min as min_
 from kiln.numpy.reductions import sum as sum_
-from kiln.ops import spectral
-from kiln.ops.conversion import conj
-from kiln.ops.elementwise import abs, gt, mul
-from kiln.ops.matrices import is_complex, real_part
+from kiln.ops.elements.conversion import conj
+from kiln.ops.elements.elementwise import abs, gt, mul
+from kiln.ops.indexing.static_slicing import index_in_dim, slice_in_dim
+from kiln.ops.linear import spectral
+from kiln.ops.linear.matrices import is_complex, real_part
 from kiln.ops.shape import expand_dims, reshape
-from kiln.ops.static_slicing import index_in_dim, slice_in_dim
 
 
 def norm(x: ArrayLike, ord: Any = None, axis: Axes = None, keepdims: bool = False) -> Array:

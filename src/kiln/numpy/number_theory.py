@@ -9,16 +9,16 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.control.loops import while_loop
+from kiln.control.loops.loops import while_loop
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
 from kiln.numpy.arithmetic import absolute, floor_divide, multiply
 from kiln.numpy.elementary import weak_as
 from kiln.numpy.manipulation import one
 from kiln.numpy.promotion import full_shapes, promote_dtypes
-from kiln.ops import elementwise
-from kiln.ops.elementwise import constant, select
-from kiln.ops.reduction import reduce_or
+from kiln.ops.elements import elementwise
+from kiln.ops.elements.elementwise import constant, select
+from kiln.ops.reductions.reduction import reduce_or
 
 
 def _integers(name: str, x1: Any, x2: Any) -> Any:

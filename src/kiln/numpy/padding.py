@@ -25,10 +25,11 @@ from kiln.numpy.quantiles import median
 from kiln.numpy.ranges import linspace
 from kiln.numpy.reductions import max, min
 from kiln.numpy.statistics import mean
-from kiln.ops import elementwise, static_slicing
-from kiln.ops.elementwise import constant
+from kiln.ops.elements import elementwise
+from kiln.ops.elements.elementwise import constant
+from kiln.ops.indexing import static_slicing
+from kiln.ops.indexing.static_slicing import concatenate, slice_in_dim
 from kiln.ops.shape import broadcast_in_dim, canonical_axis, move_axis, reshape
-from kiln.ops.static_slicing import concatenate, slice_in_dim
 
 PadWidth = list[tuple[int, int]]
 

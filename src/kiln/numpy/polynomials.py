@@ -23,10 +23,11 @@ from kiln.numpy.products import matmul
 from kiln.numpy.promotion import operands, promote_dtypes, promote_dtypes_inexact, shape_of
 from kiln.numpy.reductions import sum
 from kiln.numpy.signals import convolve
-from kiln.ops import elementwise, spectral
-from kiln.ops.elementwise import constant
+from kiln.ops.elements import elementwise
+from kiln.ops.elements.elementwise import constant
+from kiln.ops.indexing.static_slicing import index_in_dim, pad, slice_in_dim
+from kiln.ops.linear import spectral
 from kiln.ops.shape import expand_dims, iota, reshape
-from kiln.ops.static_slicing import index_in_dim, pad, slice_in_dim
 
 
 def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:

@@ -18,11 +18,11 @@ from kiln.numpy.arithmetic import multiply, refuse_out, subtract
 from kiln.numpy.elementary import conj
 from kiln.numpy.manipulation import canonical_axes, moveaxis, one, ravel
 from kiln.numpy.promotion import full_shapes, operands, promote_dtypes
-from kiln.ops import contraction
+from kiln.ops.indexing.static_slicing import concatenate, slice_in_dim
+from kiln.ops.linear import contraction
 from kiln.ops.out_sharding import sharded
 from kiln.ops.shape import canonical_axis, expand_dims, reshape, squeeze, transpose
 from kiln.ops.sharding import auto
-from kiln.ops.static_slicing import concatenate, slice_in_dim
 
 
 def _pair(name: str, x: Any, y: Any, preferred: Any) -> tuple[Any, Any, Any]:

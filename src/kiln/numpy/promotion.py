@@ -22,8 +22,8 @@ from kiln.core.arrays.array import from_host
 from kiln.core.trace import TYPED, aval_of, is_typed, require_unmasked
 from kiln.ir.sizes.size import Dim, Size
 from kiln.ir.types import ShapedArray
-from kiln.ops.conversion import convert_element_type
-from kiln.ops.edge_semantics import convert
+from kiln.ops.elements.conversion import convert_element_type
+from kiln.ops.elements.edge_semantics import convert
 from kiln.ops.shape import broadcast_in_dim
 from kiln.ops.size_value import size_value
 

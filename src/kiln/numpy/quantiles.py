@@ -24,9 +24,10 @@ from kiln.numpy.logic import choose_by, isnan
 from kiln.numpy.manipulation import one
 from kiln.numpy.promotion import operands, promote_dtypes_inexact, shape_of
 from kiln.numpy.reductions import any, element_count, reduced_axes, sum
-from kiln.ops import elementwise, sorting
-from kiln.ops.elementwise import constant
+from kiln.ops.elements import elementwise
+from kiln.ops.elements.elementwise import constant
 from kiln.ops.out_sharding import sharded
+from kiln.ops.reductions import sorting
 from kiln.ops.shape import broadcast_in_dim, expand_dims, reshape, transpose
 
 METHODS = ("linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf")

@@ -32,8 +32,9 @@ from kiln.numpy.promotion import (
     promote_dtypes,
     promote_inexact,
 )
-from kiln.ops import elementwise, static_slicing
-from kiln.ops.elementwise import constant
+from kiln.ops.elements import elementwise
+from kiln.ops.elements.elementwise import constant
+from kiln.ops.indexing import static_slicing
 from kiln.ops.out_sharding import on_device_or_sharded
 from kiln.ops.shape import (
     broadcast_in_dim,

@@ -24,9 +24,10 @@ from kiln.numpy.creation import cast
 from kiln.numpy.logic import choose_by, logical_and, logical_or, truth
 from kiln.numpy.manipulation import canonical_axes, one
 from kiln.numpy.promotion import operands, shape_of
-from kiln.ops import elementwise, product, reduction
-from kiln.ops.elementwise import constant
-from kiln.ops.families import ANY
+from kiln.ops.elements import elementwise
+from kiln.ops.elements.elementwise import constant
+from kiln.ops.elements.families import ANY
+from kiln.ops.reductions import product, reduction
 from kiln.ops.shape import expand_dims, reduce_sum, reshape
 
 _BOOL = np.dtype(np.bool_)

@@ -19,9 +19,10 @@ from kiln.numpy.indexing import take
 from kiln.numpy.logic import choose_by, greater_equal, isnan, less, less_equal
 from kiln.numpy.manipulation import one
 from kiln.numpy.promotion import operands, promote_dtypes
-from kiln.ops import elementwise, indexing
-from kiln.ops.dimension_numbers import FILL_OR_DROP, GatherScatterMode
-from kiln.ops.elementwise import constant
+from kiln.ops.elements import elementwise
+from kiln.ops.elements.elementwise import constant
+from kiln.ops.indexing import indexing
+from kiln.ops.indexing.dimension_numbers import FILL_OR_DROP, GatherScatterMode
 from kiln.ops.out_sharding import sharded
 from kiln.ops.shape import broadcast_in_dim, expand_dims, reduce_sum
 

@@ -31,11 +31,12 @@ from kiln.numpy.promotion import broadcast_to, promote_dtypes
 from kiln.numpy.reductions import any as any_of
 from kiln.numpy.reductions import sum
 from kiln.numpy.search import added_at, searchsorted
-from kiln.ops import elementwise, sorting
-from kiln.ops.dimension_numbers import LEAVE_OUT
-from kiln.ops.elementwise import constant
+from kiln.ops.elements import elementwise
+from kiln.ops.elements.elementwise import constant
+from kiln.ops.indexing.dimension_numbers import LEAVE_OUT
+from kiln.ops.indexing.static_slicing import pad, slice_in_dim
+from kiln.ops.reductions import sorting
 from kiln.ops.shape import expand_dims, iota, reshape
-from kiln.ops.static_slicing import pad, slice_in_dim
 
 _INT = np.dtype(np.int32)
 _BOOL = np.dtype(np.bool_)

@@ -15,7 +15,7 @@ from kiln.numpy.element_order import flip
 from kiln.numpy.elementary import conj
 from kiln.numpy.manipulation import one
 from kiln.numpy.promotion import promote_dtypes_inexact
-from kiln.ops.convolution import conv_general_dilated
+from kiln.ops.linear.convolution import conv_general_dilated
 from kiln.ops.shape import expand_dims, squeeze
 
 

@@ -13,7 +13,8 @@ from kiln.execution.eager_plans import eager
 from kiln.numpy.creation import asarray, cast
 from kiln.numpy.manipulation import canonical_axes, one, ravel
 from kiln.numpy.promotion import operands
-from kiln.ops import elementwise, sorting
+from kiln.ops.elements import elementwise
+from kiln.ops.reductions import sorting
 from kiln.ops.shape import broadcasted_iota, canonical_axis, rev
 
 

@@ -33,10 +33,10 @@ from kiln.numpy.reductions import (
     reduced_axes,
     sum,
 )
-from kiln.ops import conversion, elementwise
-from kiln.ops.elementwise import constant
+from kiln.ops.elements import conversion, elementwise
+from kiln.ops.elements.elementwise import constant
+from kiln.ops.indexing.static_slicing import concatenate
 from kiln.ops.shape import expand_dims, reduce_sum, reshape, transpose
-from kiln.ops.static_slicing import concatenate
 
 
 def _mean_dtypes(name: str, found: Any, dtype: Any) -> tuple[Any, Any]:

@@ -32,19 +32,19 @@ from kiln.numpy.index_expressions import (
     parse,
 )
 from kiln.numpy.slice_bounds import Kept, Part, Steps
-from kiln.ops.conversion import convert_element_type
-from kiln.ops.dimension_numbers import (
+from kiln.ops.elements.conversion import convert_element_type
+from kiln.ops.elements.elementwise import add, bitwise_and, clamp, constant, ge, le, mul, select
+from kiln.ops.indexing.dimension_numbers import (
     CLIP,
     PROMISE_IN_BOUNDS,
     GatherDimensionNumbers,
     GatherScatterMode,
 )
-from kiln.ops.elementwise import add, bitwise_and, clamp, constant, ge, le, mul, select
-from kiln.ops.indexing import default_fill, gather
+from kiln.ops.indexing.indexing import default_fill, gather
+from kiln.ops.indexing.slicing import concatenate, dynamic_slice_in_dim, dynamic_slice_p, from_end
+from kiln.ops.indexing.static_slicing import slice as static_slice
 from kiln.ops.shape import broadcast_in_dim, expand_dims, full, iota, reshape, rev, squeeze
 from kiln.ops.size_value import as_index
-from kiln.ops.slicing import concatenate, dynamic_slice_in_dim, dynamic_slice_p, from_end
-from kiln.ops.static_slicing import slice as static_slice
 
 _INT32 = np.iinfo(np.int32)
 

@@ -24,8 +24,8 @@ from kiln.numpy.indexing import at as at_
 from kiln.numpy.logic import choose_by
 from kiln.numpy.manipulation import broadcast_to, canonical_axes, moveaxis, one, ravel
 from kiln.numpy.promotion import operands, shape_of
+from kiln.ops.indexing.static_slicing import concatenate, index_in_dim, slice_in_dim
 from kiln.ops.shape import expand_dims, iota
-from kiln.ops.static_slicing import concatenate, index_in_dim, slice_in_dim
 
 
 class _Kind(type):

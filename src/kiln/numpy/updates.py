@@ -43,20 +43,22 @@ from kiln.numpy.subscripts import (
     start_of,
     taken,
 )
-from kiln.ops import elementwise, indexing, reduction
-from kiln.ops.conversion import convert_element_type
-from kiln.ops.dimension_numbers import (
+from kiln.ops.elements import elementwise
+from kiln.ops.elements.conversion import convert_element_type
+from kiln.ops.indexing import indexing
+from kiln.ops.indexing.dimension_numbers import (
     CLIP,
     PROMISE_IN_BOUNDS,
     GatherScatterMode,
     ScatterDimensionNumbers,
 )
+from kiln.ops.indexing.slicing import dynamic_update_slice_in_dim, dynamic_update_slice_p
+from kiln.ops.indexing.static_slicing import slice as static_slice
 from kiln.ops.out_sharding import sharded
+from kiln.ops.reductions import reduction
 from kiln.ops.shape import expand_dims, full, reshape
 from kiln.ops.sharding import auto
 from kiln.ops.size_value import as_index
-from kiln.ops.slicing import dynamic_update_slice_in_dim, dynamic_update_slice_p
-from kiln.ops.static_slicing import slice as static_slice
 
 Function = Callable[..., Any]
 

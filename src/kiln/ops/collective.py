@@ -25,12 +25,12 @@ from kiln.ir.operation import Operation
 from kiln.ir.shardings.sums import NOWHERE, Varying
 from kiln.ir.sizes.size import Dim, product
 from kiln.ir.types import ShapedArray
-from kiln.ops.conversion import convert_element_type
-from kiln.ops.elementwise import add, div, mul
-from kiln.ops.families import constant
+from kiln.ops.elements.conversion import convert_element_type
+from kiln.ops.elements.elementwise import add, div, mul
+from kiln.ops.elements.families import constant
 from kiln.ops.linear_op import LinearOp
 from kiln.ops.out_sharding import resized
-from kiln.ops.reduction import reduce_max, reduce_min
+from kiln.ops.reductions.reduction import reduce_max, reduce_min
 from kiln.ops.shape import (
     iota,
     mapped_at,

@@ -22,7 +22,9 @@ from kiln.ops.collective import (
     times,
     vary_p,
 )
-from kiln.ops.elementwise import constant, mul
+from kiln.ops.elements.elementwise import constant, mul
+from kiln.ops.indexing.slicing import dynamic_index_in_dim, dynamic_slice_in_dim
+from kiln.ops.indexing.static_slicing import concatenate, slice_in_dim
 from kiln.ops.linear_op import LinearOp
 from kiln.ops.shape import (
     canonical_axis,
@@ -33,8 +35,6 @@ from kiln.ops.shape import (
     reshape,
     to_front,
 )
-from kiln.ops.slicing import dynamic_index_in_dim, dynamic_slice_in_dim
-from kiln.ops.static_slicing import concatenate, slice_in_dim
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from kiln.base.tree import tree_flatten, tree_map, tree_unflatten
 from kiln.core.absent import is_zero
 from kiln.core.primitive import Primitive
 from kiln.ir.types import ShapedArray
-from kiln.ops import elementwise
+from kiln.ops.elements import elementwise
 from kiln.ops.linear_op import LinearOp
 from kiln.ops.out_sums import passed
 from kiln.ops.shape import filled

@@ -22,7 +22,7 @@ from kiln.core.primitive import Unplaced
 from kiln.core.trace import aval_of, is_typed
 from kiln.ir.sizes.size import Dim, Size, product
 from kiln.ir.types import ShapedArray
-from kiln.ops.dimension_numbers import as_size, canonical_axis, check_axes, check_sizes
+from kiln.ops.axes import as_size, canonical_axis, check_axes, check_sizes
 from kiln.ops.linear_op import LinearOp
 from kiln.ops.out_sharding import kept, reshaped, sharded
 from kiln.ops.out_sums import check_reduction, names_of

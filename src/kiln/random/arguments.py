@@ -19,7 +19,7 @@ from kiln.core.trace import aval_of
 from kiln.ir.sizes.size import Dim
 from kiln.numpy.creation import canonical_shape
 from kiln.numpy.promotion import broadcast_shapes, broadcast_to, operands, shape_of
-from kiln.ops.conversion import convert_element_type
+from kiln.ops.elements.conversion import convert_element_type
 from kiln.random.keys import single
 
 Shape = tuple[Dim, ...]

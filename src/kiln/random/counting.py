@@ -13,7 +13,7 @@ from kiln.api.jit import jit
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.control.loops import scan, while_loop
+from kiln.control.loops.loops import scan, while_loop
 from kiln.core.array_type import Array, ArrayLike, DTypeLike, ShapeLike
 from kiln.core.trace import aval_of
 from kiln.numpy.arithmetic import clip
@@ -22,15 +22,15 @@ from kiln.numpy.logic import isinf, isnan
 from kiln.numpy.manipulation import moveaxis
 from kiln.numpy.promotion import operands, promote_dtypes_inexact, shape_of
 from kiln.numpy.selection import where
-from kiln.ops.conversion import convert_element_type
-from kiln.ops.cumulative import cumsum
-from kiln.ops.elementwise import abs, ceil, floor, log, log1p, sqrt
-from kiln.ops.families import full_like
+from kiln.ops.elements.conversion import convert_element_type
+from kiln.ops.elements.elementwise import abs, ceil, floor, log, log1p, sqrt
+from kiln.ops.elements.families import full_like
+from kiln.ops.elements.special import lgamma
 from kiln.ops.out_sharding import sharded
-from kiln.ops.random_bits import KEY, name_of, random_clone_p, random_split
-from kiln.ops.reduction import reduce_or
+from kiln.ops.random.random_bits import KEY, name_of, random_clone_p, random_split
+from kiln.ops.reductions.cumulative import cumsum
+from kiln.ops.reductions.reduction import reduce_or
 from kiln.ops.shape import full
-from kiln.ops.special import lgamma
 from kiln.random.arguments import (
     Shape,
     check_broadcast,

@@ -12,9 +12,9 @@ from typing import Any
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.control.custom_jvp import custom_jvp
-from kiln.control.loops import scan, while_loop
-from kiln.control.special_loops import random_gamma_grad
+from kiln.control.custom_rules.jvp import custom_jvp
+from kiln.control.loops.loops import scan, while_loop
+from kiln.control.loops.special_loops import random_gamma_grad
 from kiln.core.array_type import Array, ArrayLike, DTypeLike, ShapeLike
 from kiln.core.trace import aval_of
 from kiln.ir.sizes.size import product
@@ -22,12 +22,25 @@ from kiln.numpy.creation import canonical_shape
 from kiln.numpy.elementary import exp
 from kiln.numpy.promotion import operands, shape_of
 from kiln.numpy.selection import where
-from kiln.ops.conversion import convert_element_type
-from kiln.ops.elementwise import abs, div, eq, ge, le, log, max, mul, neg, pow, sqrt, stop_gradient
-from kiln.ops.families import full_like
+from kiln.ops.elements.conversion import convert_element_type
+from kiln.ops.elements.elementwise import (
+    abs,
+    div,
+    eq,
+    ge,
+    le,
+    log,
+    max,
+    mul,
+    neg,
+    pow,
+    sqrt,
+    stop_gradient,
+)
+from kiln.ops.elements.families import full_like
 from kiln.ops.out_sharding import sharded
-from kiln.ops.random_bits import KEY, random_split
-from kiln.ops.reduction import reduce_max, reduce_or
+from kiln.ops.random.random_bits import KEY, random_split
+from kiln.ops.reductions.reduction import reduce_max, reduce_or
 from kiln.ops.shape import expand_dims, reduce_sum, reshape
 from kiln.random.arguments import (
     Shape,

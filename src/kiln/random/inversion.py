@@ -13,8 +13,8 @@ from kiln.numpy.arithmetic import power
 from kiln.numpy.creation import canonical_shape
 from kiln.numpy.promotion import operands
 from kiln.numpy.selection import where
-from kiln.ops.conversion import convert_element_type
-from kiln.ops.elementwise import (
+from kiln.ops.elements.conversion import convert_element_type
+from kiln.ops.elements.elementwise import (
     abs,
     div,
     eq,
@@ -31,7 +31,7 @@ from kiln.ops.elementwise import (
     sub,
     tan,
 )
-from kiln.ops.families import full_like
+from kiln.ops.elements.families import full_like
 from kiln.ops.out_sharding import sharded
 from kiln.random.arguments import (
     Shape,

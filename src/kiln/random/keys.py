@@ -24,9 +24,9 @@ from kiln.core.trace import aval_of, is_typed
 from kiln.ir.analysis.key_uses import is_key
 from kiln.ir.types import ShapedArray
 from kiln.numpy.creation import canonical_shape
-from kiln.ops.conversion import convert_element_type
-from kiln.ops.elementwise import add
-from kiln.ops.random_bits import (
+from kiln.ops.elements.conversion import convert_element_type
+from kiln.ops.elements.elementwise import add
+from kiln.ops.random.random_bits import (
     KEY,
     NAMES,
     UINT32,

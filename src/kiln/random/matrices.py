@@ -21,12 +21,12 @@ from kiln.numpy.promotion import (
     promote_dtypes_inexact,
     shape_of,
 )
-from kiln.ops.elementwise import sqrt
-from kiln.ops.linalg import cholesky
-from kiln.ops.matrices import diagonal, scale_columns, transposed
-from kiln.ops.orthogonal import qr
+from kiln.ops.elements.elementwise import sqrt
+from kiln.ops.linear.linalg import cholesky
+from kiln.ops.linear.matrices import diagonal, scale_columns, transposed
+from kiln.ops.linear.orthogonal import qr
+from kiln.ops.linear.spectral import eigh, svd
 from kiln.ops.out_sharding import sharded
-from kiln.ops.spectral import eigh, svd
 from kiln.random.arguments import (
     Shape,
     check_broadcast,

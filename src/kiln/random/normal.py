@@ -14,12 +14,12 @@ from kiln.numpy.creation import canonical_shape
 from kiln.numpy.elementary import exp
 from kiln.numpy.promotion import operands
 from kiln.numpy.selection import where
-from kiln.ops.conversion import convert_element_type
-from kiln.ops.elementwise import div, mul, nextafter, sqrt, stop_gradient
+from kiln.ops.elements.conversion import convert_element_type
+from kiln.ops.elements.elementwise import div, mul, nextafter, sqrt, stop_gradient
+from kiln.ops.elements.special import erf, erf_inv
 from kiln.ops.out_sharding import sharded
-from kiln.ops.random_bits import random_split
+from kiln.ops.random.random_bits import random_split
 from kiln.ops.shape import reduce_sum
-from kiln.ops.special import erf, erf_inv
 from kiln.random.arguments import (
     Shape,
     fitted,

@@ -11,7 +11,7 @@ from kiln.api.jit import jit
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.control.loops import fori_loop
+from kiln.control.loops.loops import fori_loop
 from kiln.core.array_type import Array, ArrayLike, ShapeLike
 from kiln.core.trace import aval_of
 from kiln.ir.sizes.size import Dim, Size, maximum, product
@@ -21,16 +21,16 @@ from kiln.numpy.filling import zeros
 from kiln.numpy.indexing import take
 from kiln.numpy.promotion import operands, promote_dtypes_inexact, shape_of
 from kiln.numpy.search import searchsorted
-from kiln.ops.conversion import convert_element_type
-from kiln.ops.cumulative import cumsum
-from kiln.ops.elementwise import add, gt, log
+from kiln.ops.elements.conversion import convert_element_type
+from kiln.ops.elements.elementwise import add, gt, log
+from kiln.ops.indexing.static_slicing import index_in_dim, slice_in_dim
 from kiln.ops.out_sharding import sharded
-from kiln.ops.random_bits import random_bits, random_split
-from kiln.ops.reduction import argmax
+from kiln.ops.random.random_bits import random_bits, random_split
+from kiln.ops.reductions.cumulative import cumsum
+from kiln.ops.reductions.reduction import argmax
+from kiln.ops.reductions.sorting import sort_key_val, top_k
 from kiln.ops.shape import canonical_axis, expand_dims, iota, reshape
 from kiln.ops.size_value import as_index
-from kiln.ops.sorting import sort_key_val, top_k
-from kiln.ops.static_slicing import index_in_dim, slice_in_dim
 from kiln.random.arguments import Shape, check_broadcast
 from kiln.random.inversion import gumbel_values
 from kiln.random.keys import single, typed

@@ -14,11 +14,20 @@ from kiln.core.trace import aval_of
 from kiln.numpy.creation import canonical_shape
 from kiln.numpy.promotion import operands, shape_of
 from kiln.numpy.selection import where
-from kiln.ops.conversion import bitcast_convert_type, convert_element_type
-from kiln.ops.elementwise import bitwise_or, clamp, gt, le, lt, max, rem, shift_right_logical
-from kiln.ops.families import full_like
+from kiln.ops.elements.conversion import bitcast_convert_type, convert_element_type
+from kiln.ops.elements.elementwise import (
+    bitwise_or,
+    clamp,
+    gt,
+    le,
+    lt,
+    max,
+    rem,
+    shift_right_logical,
+)
+from kiln.ops.elements.families import full_like
 from kiln.ops.out_sharding import sharded
-from kiln.ops.random_bits import random_bits, random_split
+from kiln.ops.random.random_bits import random_bits, random_split
 from kiln.random.arguments import (
     Shape,
     check_broadcast,

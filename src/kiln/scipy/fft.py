@@ -19,7 +19,7 @@ from kiln.base.source import current_source
 from kiln.core.array_type import Array
 from kiln.numpy import fft as transforms
 from kiln.numpy.promotion import inexact, lifted
-from kiln.ops.conversion import complex
+from kiln.ops.elements.conversion import complex
 from kiln.ops.shape import canonical_axis
 
 __all__ = ["dct", "dctn", "idct", "idctn"]

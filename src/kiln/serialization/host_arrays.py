@@ -12,7 +12,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.base.tree import tree_map
 from kiln.core.arrays.array import ConcreteArray
-from kiln.jit.struct import ShapeDtypeStruct
+from kiln.jit.signatures.struct import ShapeDtypeStruct
 
 
 def host_array(value: Any, path: str) -> np.ndarray:

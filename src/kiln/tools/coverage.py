@@ -21,12 +21,12 @@ RULES = ("infer", "numpy", "jvp", "transpose", "batch", "expand")
 
 
 def primitives() -> dict[str, list[Primitive]]:
-    """Return the primitives of each family, by the name of its file."""
+    """Return the primitives of each family, by the path of its file."""
     families: dict[str, list[Primitive]] = {}
     seen: set[int] = set()
     for package in (kiln.ops, kiln.control):
-        for found in pkgutil.iter_modules(package.__path__):
-            module = importlib.import_module(f"{package.__name__}.{found.name}")
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            module = importlib.import_module(found.name)
             source = inspect.getsource(module)
             for name, value in vars(module).items():
                 if not isinstance(value, Primitive) or id(value) in seen:
@@ -34,10 +34,13 @@ def primitives() -> dict[str, list[Primitive]]:
                 # Other files import it; its family is the file that defines it.
                 if re.search(rf"^(\w+, )*{name}\b[^\n(]*=", source, re.MULTILINE):
                     seen.add(id(value))
-                    families.setdefault(
-                        f"{package.__name__.split('.')[1]}/{found.name}", []
-                    ).append(value)
+                    families.setdefault(_path(found.name), []).append(value)
     return families
+
+
+def _path(module: str) -> str:
+    """Return the path of a module in kiln's folder, without its ending."""
+    return module.removeprefix("kiln.").replace(".", "/")
 
 
 def rules_of(primitive: Primitive) -> dict[str, bool]:

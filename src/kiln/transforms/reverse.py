@@ -14,7 +14,7 @@ from kiln.core.trace import aval_of, state
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
 from kiln.ir.told_types import is_told
 from kiln.ir.types import ShapedArray, dual, plain
-from kiln.ops.families import add
+from kiln.ops.elements.families import add
 from kiln.ops.shape import filled
 from kiln.ops.sharding import auto, retyped
 from kiln.transforms.jvp import jvp

@@ -20,7 +20,7 @@ from kiln.core.staging import eval_jaxpr, stage_pure
 from kiln.core.trace import Trace, Tracer, aval_of, check_live, state
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.operation import Operation
-from kiln.ops.elementwise import constant, mul
+from kiln.ops.elements.elementwise import constant, mul
 from kiln.ops.shape import filled, zeros_of
 
 Terms = Sequence[Any] | None

@@ -19,7 +19,7 @@ from kiln.core.primitive import Primitive
 from kiln.ir.analysis import key_uses
 from kiln.ir.analysis.key_uses import Keys
 from kiln.ir.jaxpr import Eqn, Jaxpr
-from kiln.ops import random_bits
+from kiln.ops.random import random_bits
 
 
 @total_ordering

@@ -14,10 +14,10 @@ from jaxlib.mlir.dialects import stablehlo
 import kiln
 import kiln.debug
 import kiln.numpy as jnp
-from kiln.api.saved_residuals import saved_residuals
+from kiln.api.derivatives.saved_residuals import saved_residuals
 from kiln.base import dtypes
 from kiln.base.tree import broadcast_prefix
-from kiln.control.arguments import positional
+from kiln.control.regions.arguments import positional
 from kiln.core.hitypes import HighRef
 from kiln.core.primitive import Primitive
 from kiln.core.ref import Ref
@@ -29,8 +29,8 @@ from kiln.ir.effects import REFS
 from kiln.ir.jaxpr import ClosedJaxpr, Jaxpr
 from kiln.ir.own_effects import OwnEffect
 from kiln.numpy.error_notes import divisor, without_nan
-from kiln.ops.elementwise import constant
-from kiln.ops.window import select_and_gather_add_p, select_and_scatter_add_p
+from kiln.ops.elements.elementwise import constant
+from kiln.ops.reductions.window import select_and_gather_add_p, select_and_scatter_add_p
 
 
 class OwnInputEffect(OwnEffect):

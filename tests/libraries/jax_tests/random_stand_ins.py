@@ -19,8 +19,8 @@ from kiln import random
 from kiln.base.dtypes import KeyDtype
 from kiln.core.arrays.array import ConcreteArray
 from kiln.core.trace import Tracer
-from kiln.ops import key_generators, random_bits
-from kiln.ops.threefry import threefry2x32, threefry2x32_p
+from kiln.ops.random import key_generators, random_bits
+from kiln.ops.random.threefry import threefry2x32, threefry2x32_p
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from kiln.base.dtypes import canonicalize_dtype, check_user_dtype, lattice_resul
 from kiln.base.options.config import changes_of, config, override
 from kiln.base.options.names import ALIASES, FOREIGN
 from kiln.core.slices import Slice
-from kiln.ops.conversion import convert_element_type
+from kiln.ops.elements.conversion import convert_element_type
 from tests.libraries.jax_tests.box_stand_ins import box_stand_ins
 from tests.libraries.jax_tests.key_stand_ins import key_stand_ins
 from tests.libraries.jax_tests.random_stand_ins import random_stand_ins

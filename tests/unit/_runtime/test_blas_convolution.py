@@ -10,8 +10,8 @@ import pytest
 
 from kiln.engines.native.executables import openblas
 from kiln.ir.types import ShapedArray
-from kiln.ops.convolution import conv_general_dilated_p
-from kiln.ops.convolution_numbers import ConvDimensionNumbers
+from kiln.ops.linear.convolution import conv_general_dilated_p
+from kiln.ops.linear.convolution_numbers import ConvDimensionNumbers
 from tests.unit._runtime.kernels import run_kernel
 
 TYPES: dict[str, Any] = {

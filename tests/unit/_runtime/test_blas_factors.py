@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from kiln.engines.native.executables import openblas
-from kiln.ops import linalg, orthogonal, spectral
-from kiln.ops.matrices import complex_dtype, real_dtype
+from kiln.ops.linear import linalg, orthogonal, spectral
+from kiln.ops.linear.matrices import complex_dtype, real_dtype
 from tests.unit._runtime.kernels import run_kernel
 
 TYPES = {"f32": np.float32, "f64": np.float64, "c64": np.complex64, "c128": np.complex128}

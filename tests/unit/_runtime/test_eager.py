@@ -18,7 +18,7 @@ import kiln.numpy as jnp
 from kiln import _runtime
 from kiln._runtime import BufferSource, Container, Outcome
 from kiln.core.arrays.array import from_host
-from kiln.ops.dimension_numbers import GatherScatterMode
+from kiln.ops.indexing.dimension_numbers import GatherScatterMode
 
 
 def plain(x: Any, y: Any = 2, *, z: Any = 3) -> Any:

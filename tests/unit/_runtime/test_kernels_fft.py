@@ -11,7 +11,7 @@ import pytest
 import kiln
 from kiln.engines.native.building.kernel_calls import ELEMENTS, kernel_call
 from kiln.ir.types import ShapedArray
-from kiln.ops.fft import FftType, fft_p
+from kiln.ops.linear.fft import FftType, fft_p
 from tests.unit._runtime.kernel_running import call, meaning, run, same_bits
 
 SIZES = [

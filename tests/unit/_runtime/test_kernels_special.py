@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kiln.base import dtypes
-from kiln.ops import special
+from kiln.ops.elements import special
 from tests.unit._runtime.kernel_running import call, meaning, run
 
 mp: Any = mpmath

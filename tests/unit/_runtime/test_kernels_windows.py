@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kiln.base import dtypes
-from kiln.ops.elementwise import ge_p, le_p
-from kiln.ops.window import (
+from kiln.ops.elements.elementwise import ge_p, le_p
+from kiln.ops.reductions.window import (
     geometry,
     reduce_window_max_p,
     reduce_window_min_p,

@@ -8,8 +8,8 @@ import numpy as np
 
 import kiln.numpy as jnp
 from kiln import lax
-from kiln.control import region
-from kiln.control.scan import scan_p
+from kiln.control.loops.scan import scan_p
+from kiln.control.regions import region
 
 W = np.array([[0.3, -0.2], [0.5, 0.4]], np.float32)
 H = np.array([0.1, -0.7], np.float32)

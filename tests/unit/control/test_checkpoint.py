@@ -9,7 +9,7 @@ import kiln
 import kiln.numpy as jnp
 from kiln import checkpoint_policies as policies
 from kiln import lax
-from kiln.control.callback import io_callback
+from kiln.control.effects.callback import io_callback
 from kiln.ops.identity import checkpoint_name
 
 X = np.array([1.0, 2.0, 3.0], np.float32)

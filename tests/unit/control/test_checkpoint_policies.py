@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kiln.control import checkpoint_policies as policies
-from kiln.ops.contraction import dot_general_p
-from kiln.ops.elementwise import sin_p
+from kiln.ops.elements.elementwise import sin_p
 from kiln.ops.identity import name_p
+from kiln.ops.linear.contraction import dot_general_p
 
 PLAIN = {"dimension_numbers": (((1,), (0,)), ((), ()))}
 BATCHED = {"dimension_numbers": (((2,), (1,)), ((0,), (0,)))}

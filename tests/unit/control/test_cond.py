@@ -13,9 +13,9 @@ import kiln.numpy as jnp
 from kiln import lax, random
 from kiln.base.options.config import override
 from kiln.control import cond as family
-from kiln.control import region
-from kiln.control.callback import io_callback
 from kiln.control.cond import cond_p
+from kiln.control.effects.callback import io_callback
+from kiln.control.regions import region
 from kiln.core.engines.engine import Program, engine
 from kiln.core.staging import stage
 from kiln.ir.analysis.checker import check

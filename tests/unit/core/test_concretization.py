@@ -11,7 +11,7 @@ from kiln.base.errors import ConcretizationTypeError, TracerArrayConversionError
 from kiln.core.concretization import refuse
 from kiln.core.staging import stage
 from kiln.ir.types import ShapedArray
-from kiln.ops.elementwise import add, gt
+from kiln.ops.elements.elementwise import add, gt
 
 SCALAR = ShapedArray((), np.dtype(np.float32))
 VECTOR = ShapedArray((3,), np.dtype(np.float32))

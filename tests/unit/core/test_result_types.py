@@ -13,9 +13,9 @@ from kiln.errors import ShardingTypeError
 from kiln.extend.core import Primitive
 from kiln.ir.shardings.abstract_mesh import AbstractMesh, AxisType
 from kiln.ir.types import ShapedArray, with_split
-from kiln.ops.elementwise import sin_p
-from kiln.ops.families import add_p
-from kiln.ops.sorting import sort_p
+from kiln.ops.elements.elementwise import sin_p
+from kiln.ops.elements.families import add_p
+from kiln.ops.reductions.sorting import sort_p
 
 MESH = AbstractMesh((4, 2), ("x", "y"), (AxisType.Explicit,) * 2)
 PLAIN = ShapedArray((8, 4), np.dtype(np.float32))

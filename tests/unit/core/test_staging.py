@@ -21,8 +21,8 @@ from kiln.core.staging import (
 )
 from kiln.core.trace import state
 from kiln.ir.types import ShapedArray
-from kiln.ops.elementwise import add, mul, sin
-from kiln.ops.sorting import sort
+from kiln.ops.elements.elementwise import add, mul, sin
+from kiln.ops.reductions.sorting import sort
 
 AVAL = ShapedArray((3,), np.dtype(np.float32))
 X = from_host(np.array([1.0, 2.0, 3.0], np.float32))

@@ -27,7 +27,7 @@ from kiln.core.arrays.array import from_host
 from kiln.core.staging import stage
 from kiln.core.trace import Tracer, aval_of, axis_bound, axis_size_of, in_force, state
 from kiln.ir.types import ShapedArray
-from kiln.ops.elementwise import sin
+from kiln.ops.elements.elementwise import sin
 
 SCALAR = ShapedArray((), np.dtype(np.float32))
 VECTOR = ShapedArray((3,), np.dtype(np.float32))

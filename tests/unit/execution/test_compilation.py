@@ -15,7 +15,7 @@ import pytest
 from kiln.base.errors import UnexpectedTracerError
 from kiln.base.options.config import override
 from kiln.base.process.memory import physical_bytes
-from kiln.control.callback import pure_callback
+from kiln.control.effects.callback import pure_callback
 from kiln.core.arrays.array import from_host
 from kiln.core.engines import engine as engines
 from kiln.core.engines.engine import engine
@@ -26,8 +26,8 @@ from kiln.execution.engine_choice import Choice
 from kiln.execution.programs import program_of
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.types import ShapedArray
-from kiln.jit.struct import ShapeDtypeStruct
-from kiln.ops.elementwise import add, cos, mul, sin
+from kiln.jit.signatures.struct import ShapeDtypeStruct
+from kiln.ops.elements.elementwise import add, cos, mul, sin
 
 AVAL = ShapedArray((3,), np.dtype(np.float32))
 X = from_host(np.array([1.0, 2.0, 3.0], np.float32))

@@ -14,7 +14,7 @@ from kiln.core.primitive import Primitive
 from kiln.core.trace import state
 from kiln.execution import compilation, eager
 from kiln.ir.types import ShapedArray
-from kiln.ops.elementwise import add, div, log, sin
+from kiln.ops.elements.elementwise import add, div, log, sin
 
 
 class Shift(Primitive):

@@ -19,8 +19,8 @@ from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.shardings.mesh import Mesh, PartitionSpec
 from kiln.ir.shardings.sharding import NamedSharding, SingleDeviceSharding
 from kiln.ir.types import ShapedArray
-from kiln.ops.cumulative import cumsum
-from kiln.ops.elementwise import sin
+from kiln.ops.elements.elementwise import sin
+from kiln.ops.reductions.cumulative import cumsum
 
 AVAL = ShapedArray((3,), np.dtype(np.float32))
 DEFAULT = dataclasses.replace(options(), engine=None)

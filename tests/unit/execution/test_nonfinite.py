@@ -16,7 +16,7 @@ import kiln.numpy as jnp
 from kiln import lax, linen
 from kiln.core.meaning import meaning
 from kiln.experimental import io_callback
-from kiln.ops.elementwise import log
+from kiln.ops.elements.elementwise import log
 
 HERE = re.escape(__file__)
 

@@ -22,8 +22,8 @@ from kiln.ir.types import ShapedArray
 from kiln.jit import cache
 from kiln.jit.entry import Recording
 from kiln.jit.history import CacheInfo
-from kiln.jit.signature import Signature
-from kiln.ops.elementwise import mul
+from kiln.jit.signatures.signature import Signature
+from kiln.ops.elements.elementwise import mul
 
 TREE = tree_structure((0,))
 AVAL = ShapedArray((3,), np.dtype(np.float32))

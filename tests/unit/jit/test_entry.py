@@ -12,9 +12,9 @@ from kiln.execution.placement import NO_REQUEST, PlacementRequest
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.types import ShapedArray
 from kiln.jit.entry import Entry, Recording
-from kiln.jit.explain import Record, only
 from kiln.jit.history import History
-from kiln.ops.elementwise import mul
+from kiln.jit.signatures.explain import Record, only
+from kiln.ops.elements.elementwise import mul
 
 TREE = tree_structure((0,))
 AVAL = ShapedArray((3,), np.dtype(np.float32))

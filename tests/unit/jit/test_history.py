@@ -13,9 +13,9 @@ from kiln.base.errors import RecompilationWarning
 from kiln.base.options.config import Options, override
 from kiln.base.tree import tree_structure
 from kiln.ir.types import ShapedArray
-from kiln.jit.explain import Naming
 from kiln.jit.history import REMEMBERED, History
-from kiln.jit.signature import Signature
+from kiln.jit.signatures.explain import Naming
+from kiln.jit.signatures.signature import Signature
 
 F = np.dtype("float32")
 TREE = tree_structure((0, 0))

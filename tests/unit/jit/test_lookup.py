@@ -63,7 +63,12 @@ def test_a_first_call_goes_forward_only() -> None:
 
 
 # Types, names and signatures are values: whoever needs them asks them.
-LEAVES = ("jit/argument_types.py", "jit/entry.py", "jit/signature.py", "jit/parameters.py")
+LEAVES = (
+    "jit/signatures/argument_types.py",
+    "jit/entry.py",
+    "jit/signatures/signature.py",
+    "jit/signatures/parameters.py",
+)
 
 
 def test_a_hit_enters_no_file() -> None:

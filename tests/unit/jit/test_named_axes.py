@@ -9,9 +9,9 @@ import pytest
 
 from kiln.ir.sizes.size import symbol
 from kiln.ir.types import ShapedArray
-from kiln.jit.argument_binding import flatten_call
 from kiln.jit.named_axes import NamedAxes, fresh_names, numbered, with_names
-from kiln.jit.parameters import Chosen
+from kiln.jit.signatures.argument_binding import flatten_call
+from kiln.jit.signatures.parameters import Chosen
 
 N, M = ((0, "n"),), ((1, "m"),)
 

@@ -8,9 +8,9 @@ import pytest
 import kiln
 from kiln.ir.shardings.mesh import Mesh, PartitionSpec
 from kiln.ir.shardings.sharding import NamedSharding
-from kiln.jit.parameters import Chosen
 from kiln.jit.placement_options import PlacementOptions, constrained, request_for, shardings_of
-from kiln.jit.signature import Arguments
+from kiln.jit.signatures.parameters import Chosen
+from kiln.jit.signatures.signature import Arguments
 
 MESH = Mesh(np.array(kiln.devices()), "x")
 ROWS = NamedSharding(MESH, PartitionSpec("x"))

@@ -10,8 +10,8 @@ import pytest
 from kiln.base.errors import RecompilationError
 from kiln.jit.cache import Recordings
 from kiln.jit.recorder import UNLIMITED, PlainRecorder
-from kiln.jit.signature import Subject
-from kiln.ops.elementwise import mul
+from kiln.jit.signatures.signature import Subject
+from kiln.ops.elements.elementwise import mul
 
 ONES = np.ones(3, np.float32)
 

@@ -8,7 +8,7 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.control.region import memoized
+from kiln.control.regions.region import memoized
 from kiln.jit.references import OnContents, on_contents
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from kiln.ir.types import ShapedArray
 from kiln.jit.tracing import flat_result, trace
-from kiln.ops.elementwise import mul
+from kiln.ops.elements.elementwise import mul
 
 AVAL = ShapedArray((3,), np.dtype(np.float32))
 

@@ -90,7 +90,7 @@ def lines(coefficients: list[float], indent: str) -> str:
 
 
 def python(orders: list[list[list[float]]]) -> str:
-    """Return the module `kiln.ops.bessel_series`."""
+    """Return the module `kiln.ops.elements.bessel_series`."""
     text = PYTHON
     for order in orders:
         text += "    (\n"
@@ -114,7 +114,7 @@ def cpp(orders: list[list[list[float]]]) -> str:
 def main() -> None:
     orders = [pieces(0), pieces(1)]
     print([[len(piece) for piece in order] for order in orders])
-    (SOURCE / "ops" / "bessel_series.py").write_text(python(orders))
+    (SOURCE / "ops" / "elements" / "bessel_series.py").write_text(python(orders))
     (SOURCE / "_runtime" / "kernels" / "bessel_series.h").write_text(cpp(orders))
 
 

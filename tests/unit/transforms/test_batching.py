@@ -13,7 +13,7 @@ from kiln.core.staging import stage_pure
 from kiln.core.trace import axis_size_of
 from kiln.ir.sizes.size import symbol
 from kiln.ir.types import ShapedArray
-from kiln.ops.elementwise import add, mul, sin
+from kiln.ops.elements.elementwise import add, mul, sin
 from kiln.ops.shape import reduce_sum
 from kiln.transforms.batching import MappedAxis, batch, batch_jaxpr
 from kiln.transforms.jvp import jvp

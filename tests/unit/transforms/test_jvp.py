@@ -14,7 +14,7 @@ from kiln.core.arrays.array import from_host
 from kiln.core.staging import stage_pure
 from kiln.core.trace import state
 from kiln.ir.types import ShapedArray
-from kiln.ops.elementwise import add, eq, mul, sin, stop_gradient
+from kiln.ops.elements.elementwise import add, eq, mul, sin, stop_gradient
 from kiln.transforms.jvp import jvp, jvp_jaxpr
 
 AVAL = ShapedArray((2,), np.dtype(np.float32))

@@ -11,7 +11,7 @@ from kiln.core.arrays.array import from_host
 from kiln.core.staging import eval_jaxpr, stage, stage_pure
 from kiln.core.trace import state
 from kiln.ir.types import ShapedArray
-from kiln.ops.elementwise import add, mul, sin
+from kiln.ops.elements.elementwise import add, mul, sin
 from kiln.transforms.partial_eval import partial_eval
 
 AVAL = ShapedArray((2,), np.dtype(np.float32))

@@ -13,7 +13,7 @@ from kiln.core.absent import Linear, Zero
 from kiln.core.arrays.array import from_host
 from kiln.core.staging import stage_pure
 from kiln.ir.types import ShapedArray
-from kiln.ops.elementwise import add, div, gt, mul, neg, select, sin
+from kiln.ops.elements.elementwise import add, div, gt, mul, neg, select, sin
 from kiln.ops.shape import reduce_sum
 from kiln.transforms.reverse import backward, linear_program, linearize
 

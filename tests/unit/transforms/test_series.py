@@ -14,7 +14,7 @@ from kiln.core.meaning import meaning
 from kiln.core.staging import stage_pure
 from kiln.core.trace import aval_of, state
 from kiln.ir.types import ShapedArray
-from kiln.ops.elementwise import eq, exp, floor, mul, sin
+from kiln.ops.elements.elementwise import eq, exp, floor, mul, sin
 from kiln.transforms.series import packed, series, series_jaxpr, unpacked
 
 AVAL = ShapedArray((2,), np.dtype(np.float32))

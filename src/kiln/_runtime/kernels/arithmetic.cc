@@ -1,5 +1,5 @@
-// Arithmetic and comparisons. The NumPy rules in ops/elementwise.py and ops/edge_semantics.py
-// define what each loop computes.
+// Arithmetic and comparisons. The NumPy rules in ops/elements/elementwise.py and
+// ops/elements/edge_semantics.py define what each loop computes.
 #include <cmath>
 
 #include "elements.h"

@@ -1,5 +1,5 @@
-// Cumulative reductions along an axis. ops/cumulative.py defines what each computes; within a
-// vector, sums and products of floats are associated differently.
+// Cumulative reductions along an axis. ops/reductions/cumulative.py defines what each computes;
+// within a vector, sums and products of floats are associated differently.
 #include <math.h>
 
 #include <type_traits>

@@ -1,4 +1,4 @@
-// Discrete Fourier transforms over the last axes. ops/fft.py defines what each computes.
+// Discrete Fourier transforms over the last axes. ops/linear/fft.py defines what each computes.
 #include <new>
 
 #include "../symbols.h"

@@ -7,7 +7,7 @@
 
 namespace kiln {
 
-enum FftKind : int64_t { kForward, kInverse, kFromReal, kToReal };  // as in ops/fft.py
+enum FftKind : int64_t { kForward, kInverse, kFromReal, kToReal };  // as in ops/linear/fft.py
 
 // Transforms complex numbers with parts of type T, given the buffers and numbers of the kernel, on
 // the call's threads. Throws if memory runs out.

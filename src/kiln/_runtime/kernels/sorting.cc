@@ -1,4 +1,5 @@
-// Sorting along an axis. The order is that of ops/sorting.py: nan last, -0 equal to 0, stable.
+// Sorting along an axis. The order is that of ops/reductions/sorting.py: nan last, -0 equal to 0,
+// stable.
 #include <type_traits>
 
 #include <vector>

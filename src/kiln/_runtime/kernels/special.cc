@@ -1,5 +1,5 @@
-// Gamma, zeta and Bessel functions, element by element, computed in 64 bits. ops/special.py defines
-// what each computes.
+// Gamma, zeta and Bessel functions, element by element, computed in 64 bits.
+// ops/elements/special.py defines what each computes.
 #include <cmath>
 #include <limits>
 #include <type_traits>

@@ -1,5 +1,5 @@
-// Reductions of sliding windows. ops/window.py and ops/window_geometry.py define what each
-// computes.
+// Reductions of sliding windows. ops/reductions/window.py and ops/reductions/window_geometry.py
+// define what each computes.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -291,7 +291,8 @@ int32_t convolve(Call* call, const Convolution& c, const T* x, const T* w, T* ou
 
 namespace {
 
-// kiln_conv_T: a kernel slides over an operand, as `ops/convolution.py: ConvGeneralDilated` says.
+// kiln_conv_T: a kernel slides over an operand, as `ops/linear/convolution.py: ConvGeneralDilated`
+// says.
 //
 // Buffers: the operand, the kernel, the result, of one type. Numbers: the number of spatial axes r
 // (at most 6), feature groups, batch groups; the sizes of the operand, the kernel and the result,

@@ -1,4 +1,4 @@
-// Triangular factors of matrices, and solving with them. What they mean: `ops/linalg.py`.
+// Triangular factors of matrices, and solving with them. What they mean: `ops/linear/linalg.py`.
 #include "lapack.h"
 #include "systems.h"
 

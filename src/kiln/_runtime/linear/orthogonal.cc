@@ -1,4 +1,4 @@
-// Householder reflections and their products. What they mean: `ops/orthogonal.py`.
+// Householder reflections and their products. What they mean: `ops/linear/orthogonal.py`.
 #include "lapack.h"
 
 namespace kiln {

@@ -1,4 +1,4 @@
-// Eigenvalues and singular values, with their vectors. What they mean: `ops/spectral.py`.
+// Eigenvalues and singular values, with their vectors. What they mean: `ops/linear/spectral.py`.
 #include "lapack.h"
 
 namespace kiln {

@@ -18,7 +18,7 @@ from jaxlib import _jax, xla_client
 from kiln import _runtime
 from kiln.base.errors import JaxRuntimeError, OutOfMemoryError, three_lines
 from kiln.base.process.forks import in_child
-from kiln.control.host_call import raise_failure
+from kiln.control.effects.host_call import raise_failure
 from kiln.engines.xla.callbacks import failure_in
 
 XlaError = xla_client.XlaRuntimeError

@@ -2,7 +2,7 @@
 
 The description of an exception is kept, under a number that travels in XLA's error text, until the
 failure surfaces where the program is waited for. The part that engines share is
-`control/host_call.py`.
+`control/effects/host_call.py`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from kiln import _runtime
 from kiln.base.errors import three_lines
 from kiln.base.process.forks import in_child, new_lock
-from kiln.control.host_call import Failure, called, described
+from kiln.control.effects.host_call import Failure, called, described
 from kiln.engines.xla.text import host_dtype
 from kiln.ir.types import ShapedArray
 

@@ -16,7 +16,7 @@ from kiln import _runtime
 from kiln.base.errors import JaxRuntimeError
 from kiln.base.named_tuples import NamedTuple
 from kiln.base.process.forks import in_child
-from kiln.control.host_call import raise_failure
+from kiln.control.effects.host_call import raise_failure
 from kiln.engines.xla.binding import XlaError
 from kiln.engines.xla.buffers import Buffer
 from kiln.engines.xla.callbacks import HostCallback, Run

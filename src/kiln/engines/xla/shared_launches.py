@@ -11,7 +11,7 @@ from kiln import _runtime
 from kiln.base.errors import JaxRuntimeError, one_line, three_lines
 from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
-from kiln.control.host_call import raise_failure
+from kiln.control.effects.host_call import raise_failure
 from kiln.core.processes.peers import Peers, peers
 from kiln.engines.xla.binding import XlaError, failed
 from kiln.engines.xla.buffers import Buffer

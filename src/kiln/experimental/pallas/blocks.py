@@ -32,12 +32,12 @@ from kiln.experimental.pallas.specs import (
 from kiln.ir.ref_type import AbstractRef
 from kiln.ir.sizes.size import Dim
 from kiln.ir.types import ShapedArray
-from kiln.ops.conversion import convert_element_type
-from kiln.ops.elementwise import mul
+from kiln.ops.elements.conversion import convert_element_type
+from kiln.ops.elements.elementwise import mul
+from kiln.ops.indexing.slicing import dynamic_slice_p, dynamic_update_slice_p
+from kiln.ops.indexing.static_slicing import pad
+from kiln.ops.indexing.static_slicing import slice as slice_of
 from kiln.ops.shape import full, reshape
-from kiln.ops.slicing import dynamic_slice_p, dynamic_update_slice_p
-from kiln.ops.static_slicing import pad
-from kiln.ops.static_slicing import slice as slice_of
 
 INT32 = ShapedArray((), np.dtype(np.int32))
 

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from kiln import numpy as jnp
+from kiln.api.contexts.scopes import make_user_context, named_scope
 from kiln.api.jit import jit
-from kiln.api.scopes import make_user_context, named_scope
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.named_tuples import NamedTuple
@@ -32,8 +32,8 @@ from kiln.base.tree import (
     tree_structure,
     tree_unflatten,
 )
-from kiln.control.loops import fori_loop
-from kiln.control.ref_primitives import holding
+from kiln.control.loops.loops import fori_loop
+from kiln.control.references.primitives import holding
 from kiln.core.trace import aval_of
 from kiln.experimental.pallas.blocks import INT32, Blocks, Programs, blocks_of, undefined
 from kiln.experimental.pallas.programs import grid_axes_bound, in_grid
@@ -41,8 +41,8 @@ from kiln.experimental.pallas.recording import Recorded, recorded
 from kiln.experimental.pallas.specs import GridSpec, no_block_spec
 from kiln.ir.ref_type import AbstractRef
 from kiln.ir.types import ShapedArray
-from kiln.ops.conversion import convert_element_type
-from kiln.ops.elementwise import div, mul, rem
+from kiln.ops.elements.conversion import convert_element_type
+from kiln.ops.elements.elementwise import div, mul, rem
 
 _sizes_in_force = make_user_context(())
 """The known sizes of the grid are part of the key of functions that are traced in a kernel."""

@@ -14,14 +14,14 @@ from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import tree_map
 from kiln.control.branches import cond
-from kiln.control.loops import fori_loop
-from kiln.control.printing import debug_print as _debug_print
-from kiln.control.refs import new_ref
+from kiln.control.effects.printing import debug_print as _debug_print
+from kiln.control.loops.loops import fori_loop
+from kiln.control.references.refs import new_ref
 from kiln.core.ref import Ref
 from kiln.experimental.pallas.blocks import undefined
 from kiln.ir.sizes.size import Size
-from kiln.ops.conversion import convert_element_type
-from kiln.ops.elementwise import div
+from kiln.ops.elements.conversion import convert_element_type
+from kiln.ops.elements.elementwise import div
 
 
 def when(condition: Any, /) -> Callable[[Callable[[], None]], None]:

@@ -13,19 +13,19 @@ import numpy as np
 from kiln import numpy as jnp
 from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import api_boundary
-from kiln.control.ref_index import Index, Part, Span, of_each_axis, window
-from kiln.control.ref_primitives import get_p, write_part
-from kiln.control.ref_views import Place, place_of
-from kiln.control.refs import swap as swap_part
+from kiln.control.references.index import Index, Part, Span, of_each_axis, window
+from kiln.control.references.primitives import get_p, write_part
+from kiln.control.references.refs import swap as swap_part
+from kiln.control.references.views import Place, place_of
 from kiln.core.ref import Ref, RefView
 from kiln.core.trace import aval_of
 from kiln.experimental.pallas.blocks import undefined
 from kiln.numpy.promotion import broadcast_to
-from kiln.ops.conversion import convert_element_type
-from kiln.ops.elementwise import select, sub
+from kiln.ops.elements.conversion import convert_element_type
+from kiln.ops.elements.elementwise import select, sub
+from kiln.ops.indexing.slicing import dynamic_slice
+from kiln.ops.indexing.static_slicing import pad
 from kiln.ops.shape import reshape
-from kiln.ops.slicing import dynamic_slice
-from kiln.ops.static_slicing import pad
 
 
 @api_boundary

@@ -7,7 +7,7 @@ from typing import Any
 
 from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import definition_of, name_of
-from kiln.control.discharge import run_discharged, writes
+from kiln.control.references.discharge import run_discharged, writes
 from kiln.core.staging import check_may_trace, eval_jaxpr, stage_region
 from kiln.ir.jaxpr import Jaxpr
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kiln.api import grad as dense
-from kiln.api import jacobian as dense_jacobian
-from kiln.api.vmap import vmap
+from kiln.api.derivatives import grad as dense
+from kiln.api.derivatives import jacobian as dense_jacobian
+from kiln.api.mapping.vmap import vmap
 from kiln.base.tree import tree_flatten, tree_leaves, tree_structure, tree_unflatten
 from kiln.base.wrapping import wraps
 from kiln.experimental.sparse.array import JAXSparse

@@ -15,7 +15,7 @@ import numpy as np
 from kiln import lax
 from kiln import numpy as jnp
 from kiln.api.make_jaxpr import eval_shape
-from kiln.api.vmap import vmap
+from kiln.api.mapping.vmap import vmap
 from kiln.experimental.sparse.bcoo_array import BCOO, beside, invalid, not_done, padding
 from kiln.experimental.sparse.bcoo_storage import (
     bcoo_set_nse,
@@ -23,7 +23,7 @@ from kiln.experimental.sparse.bcoo_storage import (
     bcoo_update_layout,
     columns,
 )
-from kiln.jit.struct import ShapeDtypeStruct
+from kiln.jit.signatures.struct import ShapeDtypeStruct
 
 
 def dense_type(mat: Any) -> ShapeDtypeStruct:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kiln import numpy as jnp
-from kiln.api.mapped_containers import register_container
+from kiln.api.mapping.mapped_containers import register_container
 from kiln.base.errors import three_lines
 from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source

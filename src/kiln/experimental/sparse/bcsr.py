@@ -12,7 +12,7 @@ import numpy as np
 
 from kiln import lax
 from kiln import numpy as jnp
-from kiln.api.mapped_containers import register_container
+from kiln.api.mapping.mapped_containers import register_container
 from kiln.base.named_tuples import NamedTuple
 from kiln.experimental.sparse.array import JAXSparse, register_layout
 from kiln.experimental.sparse.bcoo import (

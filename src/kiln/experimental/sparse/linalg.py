@@ -15,11 +15,11 @@ from kiln import numpy as jnp
 from kiln.base.errors import three_lines
 from kiln.base.lazy import scipy_sparse, scipy_sparse_linalg
 from kiln.base.source import current_source
-from kiln.control.callback import pure_callback
-from kiln.control.linear_solve import custom_linear_solve
-from kiln.control.loops import while_loop
+from kiln.control.custom_rules.linear_solve import custom_linear_solve
+from kiln.control.effects.callback import pure_callback
+from kiln.control.loops.loops import while_loop
 from kiln.experimental.sparse.csr import CSR, csr_matvec
-from kiln.jit.struct import ShapeDtypeStruct
+from kiln.jit.signatures.struct import ShapeDtypeStruct
 
 __all__ = ["lobpcg_standard", "spsolve"]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from kiln import numpy as jnp
 from kiln import random
-from kiln.api.vmap import vmap
+from kiln.api.mapping.vmap import vmap
 from kiln.base import dtypes
 from kiln.experimental.sparse.bcoo_array import BCOO, invalid
 

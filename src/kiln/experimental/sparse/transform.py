@@ -15,7 +15,7 @@ from kiln.base.errors import three_lines
 from kiln.base.tree import PyTreeDef, tree_flatten, tree_unflatten
 from kiln.base.wrapping import wraps
 from kiln.control.branches import switch
-from kiln.control.loops import scan, while_loop
+from kiln.control.loops.loops import scan, while_loop
 from kiln.core.staging import stage
 from kiln.core.trace import aval_of
 from kiln.experimental.sparse.array import JAXSparse

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kiln import lax
-from kiln.api.vmap import vmap
+from kiln.api.mapping.vmap import vmap
 from kiln.base.named_tuples import NamedTuple
 
 Shape = tuple[int, ...]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
-from kiln.control.bodies import as_operand
+from kiln.control.regions.bodies import as_operand
 from kiln.core.arrays.array import ConcreteArray
 from kiln.core.concretization import refuse
 from kiln.core.primitive import Primitive

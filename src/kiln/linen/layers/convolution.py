@@ -11,7 +11,7 @@ import numpy as np
 from kiln import lax
 from kiln import numpy as jnp
 from kiln.api.make_jaxpr import eval_shape
-from kiln.jit.struct import ShapeDtypeStruct
+from kiln.jit.signatures.struct import ShapeDtypeStruct
 from kiln.linen.dtypes import promote_dtype
 from kiln.linen.layers.linear import default_kernel_init, parameters
 from kiln.linen.layers.refusal import refused

@@ -19,8 +19,8 @@ from kiln.ir.types import ShapedArray
 from kiln.lax.condensed import by_lapack, reduced
 from kiln.numpy.linalg import svd as _svd
 from kiln.numpy.promotion import inexact, lifted, of_own_ranks
-from kiln.ops import linalg, orthogonal, spectral
-from kiln.ops.matrices import adjoint, complex_dtype
+from kiln.ops.linear import linalg, orthogonal, spectral
+from kiln.ops.linear.matrices import adjoint, complex_dtype
 
 POLAR_METHODS = ("qdwh", "svd")
 

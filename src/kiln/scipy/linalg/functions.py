@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 
 from kiln import numpy as jnp
-from kiln.api.linear import jvp
+from kiln.api.derivatives.linear import jvp
 from kiln.base import dtypes
 from kiln.control.branches import cond
-from kiln.control.loops import fori_loop, scan
+from kiln.control.loops.loops import fori_loop, scan
 from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.linalg import solve
 from kiln.numpy.promotion import promote_dtypes_inexact
-from kiln.ops import linalg
-from kiln.ops.matrices import adjoint, complex_dtype
+from kiln.ops.linear import linalg
+from kiln.ops.linear.matrices import adjoint, complex_dtype
 from kiln.scipy.linalg.factorizations import matrix, refused, schur
 
 # By bits: the degree of the Padé approximant, and the norm up to which it is exact.

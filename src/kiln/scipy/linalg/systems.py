@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from kiln import numpy as jnp
-from kiln.control.loops import fori_loop
+from kiln.control.loops.loops import fori_loop
 from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.linalg import det as _det
 from kiln.numpy.linalg import inv as _inv
 from kiln.numpy.linalg import solve as _solve
 from kiln.numpy.promotion import promote_dtypes_inexact
-from kiln.ops import linalg, spectral
-from kiln.ops.matrices import adjoint, complex_dtype
+from kiln.ops.linear import linalg, spectral
+from kiln.ops.linear.matrices import adjoint, complex_dtype
 from kiln.scipy.linalg.factorizations import cholesky, matrix, refused, schur
 
 ASSUMED = ("gen", "sym", "her", "pos")

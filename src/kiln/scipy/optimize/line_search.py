@@ -13,7 +13,7 @@ from typing import Any
 from kiln import numpy as jnp
 from kiln.base import dtypes
 from kiln.base.named_tuples import NamedTuple
-from kiln.control.loops import while_loop
+from kiln.control.loops.loops import while_loop
 
 DECREASE = 1e-4
 CURVATURE = 0.9

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from kiln import numpy as jnp
-from kiln.api.grad import value_and_grad
+from kiln.api.derivatives.grad import value_and_grad
 from kiln.base.errors import three_lines
 from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
-from kiln.control.loops import fori_loop, while_loop
+from kiln.control.loops.loops import fori_loop, while_loop
 from kiln.core.array_type import Array
 from kiln.numpy.promotion import inexact, lifted
-from kiln.ops.conversion import complex
+from kiln.ops.elements.conversion import complex
 from kiln.scipy.optimize.line_search import line_search
 
 LIMITED = "l-bfgs-experimental-do-not-rely-on-this"

@@ -14,7 +14,7 @@ from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy import fft
 from kiln.numpy.promotion import lifted, promote_dtypes_inexact
-from kiln.ops.convolution import conv_general_dilated
+from kiln.ops.linear.convolution import conv_general_dilated
 from kiln.ops.shape import canonical_axis
 
 MODES = ("full", "same", "valid")

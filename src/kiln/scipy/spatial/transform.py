@@ -22,7 +22,7 @@ from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
 from kiln.core.array_type import Array
 from kiln.numpy.promotion import inexact, lifted, of_own_ranks
-from kiln.ops.spectral import eigh
+from kiln.ops.linear.spectral import eigh
 
 __all__ = ["Rotation", "Slerp"]
 

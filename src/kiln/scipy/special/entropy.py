@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kiln import numpy as jnp
-from kiln.control.custom_jvp import custom_jvp
+from kiln.control.custom_rules.jvp import custom_jvp
 from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.promotion import inexact, promote_inexact
 from kiln.scipy.special.series import horner, narrowed, real_operands

@@ -17,13 +17,13 @@ import numpy as np
 from kiln import numpy as jnp
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.control.custom_jvp import custom_jvp
+from kiln.control.custom_rules.jvp import custom_jvp
 from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.promotion import inexact, lifted
-from kiln.ops import special as ops
-from kiln.ops.conversion import complex as join_complex
-from kiln.ops.conversion import convert_element_type
-from kiln.ops.elementwise import logistic
+from kiln.ops.elements import special as ops
+from kiln.ops.elements.conversion import complex as join_complex
+from kiln.ops.elements.conversion import convert_element_type
+from kiln.ops.elements.elementwise import logistic
 from kiln.scipy.special.series import (
     by_series,
     exp_of_square,

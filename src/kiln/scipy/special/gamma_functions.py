@@ -18,14 +18,14 @@ from kiln import numpy as jnp
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.control.custom_jvp import custom_jvp
-from kiln.control.special_loops import betainc as betainc_of_arrays
-from kiln.control.special_loops import igamma, igammac
+from kiln.control.custom_rules.jvp import custom_jvp
+from kiln.control.loops.special_loops import betainc as betainc_of_arrays
+from kiln.control.loops.special_loops import igamma, igammac
 from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.promotion import inexact, lifted, operands, promote_inexact
-from kiln.ops import special as ops
-from kiln.ops.conversion import complex as join_complex
-from kiln.ops.elementwise import stop_gradient
+from kiln.ops.elements import special as ops
+from kiln.ops.elements.conversion import complex as join_complex
+from kiln.ops.elements.elementwise import stop_gradient
 from kiln.scipy.special.series import by_series, horner, narrowed, real_operands
 
 _ROOT_TWO_PI = math.sqrt(2 * math.pi)

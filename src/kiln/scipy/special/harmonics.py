@@ -14,10 +14,10 @@ import numpy as np
 from kiln import numpy as jnp
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.control.loops import fori_loop
+from kiln.control.loops.loops import fori_loop
 from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.promotion import lifted, promote_inexact
-from kiln.ops.conversion import complex as join_complex
+from kiln.ops.elements.conversion import complex as join_complex
 
 
 def sph_harm_y(

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from kiln import numpy as jnp
-from kiln.api.linear import jvp
+from kiln.api.derivatives.linear import jvp
 from kiln.base import dtypes
-from kiln.control.custom_jvp import custom_jvp
-from kiln.control.loops import while_loop
+from kiln.control.custom_rules.jvp import custom_jvp
+from kiln.control.loops.loops import while_loop
 from kiln.core.array_type import Array, ArrayLike
-from kiln.ops import special as ops
+from kiln.ops.elements import special as ops
 from kiln.scipy.special.gamma_functions import gamma_of_real, gamma_sign
 from kiln.scipy.special.series import narrowed, real_operands
 

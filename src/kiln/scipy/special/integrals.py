@@ -15,12 +15,12 @@ import numpy as np
 
 from kiln import numpy as jnp
 from kiln.base import dtypes
-from kiln.control.custom_jvp import custom_jvp
-from kiln.control.loops import fori_loop, while_loop
+from kiln.control.custom_rules.jvp import custom_jvp
+from kiln.control.loops.loops import fori_loop, while_loop
 from kiln.core.array_type import Array, ArrayLike
-from kiln.ops import special as ops
-from kiln.ops.elementwise import stop_gradient
-from kiln.ops.reduction import reduce_precision
+from kiln.ops.elements import special as ops
+from kiln.ops.elements.elementwise import stop_gradient
+from kiln.ops.reductions.reduction import reduce_precision
 from kiln.scipy.special.series import by_series, narrowed, real_operands
 
 

@@ -20,8 +20,8 @@ from kiln.base.source import current_source
 from kiln.core.array_type import Array
 from kiln.core.trace import aval_of
 from kiln.numpy.promotion import lifted, promote_inexact
-from kiln.ops.conversion import convert_element_type
-from kiln.ops.reduction import reduce_precision
+from kiln.ops.elements.conversion import convert_element_type
+from kiln.ops.reductions.reduction import reduce_precision
 from kiln.scipy.special.coefficients import SERIES
 
 

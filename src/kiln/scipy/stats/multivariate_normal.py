@@ -9,7 +9,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.promotion import promote_dtypes_inexact
-from kiln.ops.linalg import cholesky, triangular_solve
+from kiln.ops.linear.linalg import cholesky, triangular_solve
 
 __all__ = ["logpdf", "pdf"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kiln import numpy as jnp
-from kiln.control.loops import scan
+from kiln.control.loops.loops import scan
 from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.promotion import lifted, promote_inexact
 from kiln.scipy.special import gammaincc, gammaln, xlogy

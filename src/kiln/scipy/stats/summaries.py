@@ -14,7 +14,7 @@ from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.promotion import inexact, lifted
-from kiln.ops.cumulative import cummax
+from kiln.ops.reductions.cumulative import cummax
 from kiln.ops.shape import canonical_axis
 
 METHODS = ("average", "min", "max", "dense", "ordinal")

@@ -13,7 +13,7 @@ from kiln.core.engines import engine as engines
 from kiln.core.engines.engine import ENGINES, Engine, Program, engine
 from kiln.core.staging import stage_pure
 from kiln.ir.types import ShapedArray
-from kiln.ops.elementwise import sin
+from kiln.ops.elements.elementwise import sin
 
 
 def test_an_engine_is_made_once() -> None:

@@ -20,7 +20,7 @@ from kiln.engines.xla.client import client
 from kiln.ir.shardings.mesh import Mesh, PartitionSpec
 from kiln.ir.shardings.sharding import NamedSharding
 from kiln.ir.types import ShapedArray
-from kiln.ops.elementwise import mul, sin
+from kiln.ops.elements.elementwise import mul, sin
 from tests.unit.engines.xla.programs import XLA, aval, one_equation
 
 AVAL = ShapedArray((4,), np.dtype(np.float32))

@@ -12,8 +12,9 @@ from kiln.base.options.config import override
 from kiln.core.engines.engine import Program, engine
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
 from kiln.lax import linalg
-from kiln.ops import conversion, elementwise, identity
-from kiln.ops.families import Elementwise
+from kiln.ops import identity
+from kiln.ops.elements import conversion, elementwise
+from kiln.ops.elements.families import Elementwise
 from kiln.sharding import NamedSharding, PartitionSpec, make_mesh
 from tests.unit.engines.xla.programs import XLA, apply, aval, one_equation, run
 

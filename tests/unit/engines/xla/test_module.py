@@ -12,7 +12,7 @@ from kiln.core.primitive import Primitive
 from kiln.core.staging import stage
 from kiln.engines.xla.lowerings import LOWERINGS
 from kiln.engines.xla.module import lower
-from kiln.ops import elementwise as ops
+from kiln.ops.elements import elementwise as ops
 from kiln.ops.shape import reduce_sum
 from tests.unit.engines.xla.programs import XLA, aval, compiled, one_equation, run
 

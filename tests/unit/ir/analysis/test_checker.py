@@ -12,7 +12,7 @@ from kiln.control.call import jit_p
 from kiln.ir.analysis.checker import check
 from kiln.ir.jaxpr import Eqn, Jaxpr, Literal, Var
 from kiln.ir.types import ShapedArray
-from kiln.ops.elementwise import mul_p, sin_p
+from kiln.ops.elements.elementwise import mul_p, sin_p
 
 AVAL = ShapedArray((3,), np.dtype(np.float32))
 

@@ -8,7 +8,7 @@ from kiln.control.call import jit_p
 from kiln.core.staging import stage_pure
 from kiln.ir.analysis.footprint import BASE_BYTES, EQUATION_BYTES, footprint
 from kiln.ir.types import ShapedArray
-from kiln.ops.elementwise import mul, sin
+from kiln.ops.elements.elementwise import mul, sin
 
 F = ShapedArray((3,), np.dtype(np.float32))
 

@@ -14,8 +14,8 @@ from kiln.base import dtypes
 from kiln.base.named_tuples import NamedTuple
 from kiln.ir.sizes.size import Dim, as_dim
 from kiln.ir.types import ShapedArray
-from kiln.ops.window import geometry
-from kiln.ops.window_geometry import Windows
+from kiln.ops.reductions.window import geometry
+from kiln.ops.reductions.window_geometry import Windows
 
 Avals = Sequence[ShapedArray]
 Making = Callable[[Avals, Avals, Mapping[str, Any]], "KernelCall | None"]

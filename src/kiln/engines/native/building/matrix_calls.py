@@ -15,8 +15,8 @@ from kiln.base.named_tuples import NamedTuple
 from kiln.core.engines.engine import BATCH_INVARIANT
 from kiln.ir.sizes.size import Dim, as_dim
 from kiln.ir.types import ShapedArray
+from kiln.ops.linear.spectral import SvdAlgorithm
 from kiln.ops.shape import kept_axes
-from kiln.ops.spectral import SvdAlgorithm
 
 Avals = Sequence[ShapedArray]
 Params = Mapping[str, Any]

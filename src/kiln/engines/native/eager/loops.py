@@ -13,8 +13,10 @@ import numpy as np
 from kiln import _runtime
 from kiln.base.records import Record
 from kiln.ir.operation import Operation
-from kiln.ops import conversion, cumulative, elementwise, product, reduction, shape
-from kiln.ops.families import Accurate, Comparison, Elementwise
+from kiln.ops import shape
+from kiln.ops.elements import conversion, elementwise
+from kiln.ops.elements.families import Accurate, Comparison, Elementwise
+from kiln.ops.reductions import cumulative, product, reduction
 
 Dtype = np.dtype[Any]
 

@@ -26,10 +26,11 @@ from kiln.engines.native.eager.loops import (
 from kiln.engines.native.loop_ir.layout import VIEWS, Layout, dense
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
 from kiln.ir.operation import Operation
-from kiln.ops import reduction, static_slicing
-from kiln.ops.contraction import accumulator_dtype, dot_general_p
-from kiln.ops.elementwise import copy_p
-from kiln.ops.families import Elementwise
+from kiln.ops.elements.elementwise import copy_p
+from kiln.ops.elements.families import Elementwise
+from kiln.ops.indexing import static_slicing
+from kiln.ops.linear.contraction import accumulator_dtype, dot_general_p
+from kiln.ops.reductions import reduction
 from kiln.ops.shape import kept_axes
 
 CONTAINERS: dict[type | None, Container] = {

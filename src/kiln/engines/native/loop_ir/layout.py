@@ -15,7 +15,9 @@ import numpy as np
 
 from kiln.base.records import Record
 from kiln.ir.operation import Operation
-from kiln.ops import elementwise, shape, static_slicing
+from kiln.ops import shape
+from kiln.ops.elements import elementwise
+from kiln.ops.indexing import static_slicing
 
 
 class Layout(Record):

@@ -10,7 +10,7 @@ from kiln.engines.xla.builder import Builder, Lowering, Value, type_of
 from kiln.engines.xla.lowerings.conversion import convert
 from kiln.engines.xla.text import int_list
 from kiln.ir.types import ShapedArray
-from kiln.ops import contraction as ops
+from kiln.ops.linear import contraction as ops
 
 Out = Sequence[ShapedArray]
 

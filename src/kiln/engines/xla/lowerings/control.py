@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from kiln.control.cond import cond_p
-from kiln.control.scan import scan_p
-from kiln.control.scan_split import split_by_counts
-from kiln.control.while_loop import while_p
+from kiln.control.loops.scan import scan_p
+from kiln.control.loops.scan_split import split_by_counts
+from kiln.control.loops.while_loop import while_p
 from kiln.core.primitive import Primitive
 from kiln.engines.xla.builder import Builder, Lowering, Value, is_ordered
 from kiln.ir.jaxpr import Jaxpr

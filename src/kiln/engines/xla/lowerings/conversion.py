@@ -12,7 +12,7 @@ from kiln.core.primitive import Primitive
 from kiln.engines.xla.builder import Builder, Lowering, Value
 from kiln.engines.xla.lowerings.elementwise import imaginary_part, is_complex, nary, real_part
 from kiln.ir.types import ShapedArray
-from kiln.ops import conversion as ops
+from kiln.ops.elements import conversion as ops
 
 Out = Sequence[ShapedArray]
 

@@ -18,9 +18,9 @@ from kiln.engines.xla.lowerings.elementwise import imaginary_part, is_complex, r
 from kiln.engines.xla.lowerings.window import pairs
 from kiln.engines.xla.text import int_array
 from kiln.ir.types import ShapedArray
-from kiln.ops import convolution as ops
-from kiln.ops.contraction import Precision, accumulator_dtype
-from kiln.ops.convolution_numbers import ConvDimensionNumbers
+from kiln.ops.linear import convolution as ops
+from kiln.ops.linear.contraction import Precision, accumulator_dtype
+from kiln.ops.linear.convolution_numbers import ConvDimensionNumbers
 
 Out = Sequence[ShapedArray]
 

@@ -10,9 +10,9 @@ from kiln.engines.xla.lowerings import factors
 from kiln.engines.xla.lowerings.factors import INT, Out
 from kiln.engines.xla.lowerings.routines import call
 from kiln.ir.sizes.size import Dim, minimum
-from kiln.ops import linalg, orthogonal, spectral
-from kiln.ops.matrices import adjoint, real_dtype
-from kiln.ops.static_slicing import slice_in_dim
+from kiln.ops.indexing.static_slicing import slice_in_dim
+from kiln.ops.linear import linalg, orthogonal, spectral
+from kiln.ops.linear.matrices import adjoint, real_dtype
 
 _JACOBI_UP_TO = 1024
 """Rows and columns for which Jacobi's method is faster than the iteration by QR."""

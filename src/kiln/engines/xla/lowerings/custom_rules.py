@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kiln.control.custom_jvp import custom_jvp_call_p
-from kiln.control.custom_vjp import custom_lin_p, custom_vjp_call_p, forward_mode
+from kiln.control.custom_rules.jvp import custom_jvp_call_p
+from kiln.control.custom_rules.vjp import custom_lin_p, custom_vjp_call_p, forward_mode
 from kiln.core.primitive import Primitive
 from kiln.engines.xla.builder import Builder, Lowering, Value
 from kiln.ir.jaxpr import Jaxpr

@@ -17,8 +17,8 @@ from kiln.base.errors import three_lines
 from kiln.core.primitive import Primitive
 from kiln.engines.xla.builder import Builder, Lowering, Value
 from kiln.ir.types import ShapedArray
-from kiln.ops import elementwise as ops
-from kiln.ops import inverse_functions
+from kiln.ops.elements import elementwise as ops
+from kiln.ops.elements import inverse_functions
 
 Out = Sequence[ShapedArray]
 _BOOL = np.dtype(np.bool_)

@@ -16,9 +16,9 @@ from kiln.engines.xla.lowerings.pivots import permutation_of
 from kiln.engines.xla.lowerings.routines import call, finite_or_zero, nan_unless, succeeded
 from kiln.ir.sizes.size import minimum
 from kiln.ir.types import ShapedArray
-from kiln.ops.contraction import accumulator_dtype
-from kiln.ops.matrices import conjugated
-from kiln.ops.matrices import lower as lower_triangle
+from kiln.ops.linear.contraction import accumulator_dtype
+from kiln.ops.linear.matrices import conjugated
+from kiln.ops.linear.matrices import lower as lower_triangle
 
 Out = Sequence[ShapedArray]
 INT = np.dtype(np.int32)

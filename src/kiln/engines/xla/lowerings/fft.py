@@ -12,7 +12,7 @@ from kiln.engines.xla.builder import Builder, Lowering, Value, type_of
 from kiln.engines.xla.lowerings.conversion import convert
 from kiln.engines.xla.text import int_list
 from kiln.ir.types import ShapedArray
-from kiln.ops import fft as ops
+from kiln.ops.linear import fft as ops
 
 Out = Sequence[ShapedArray]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kiln.control.foreign_call import ForeignCall, Layout, ffi_call_p
+from kiln.control.effects.foreign_call import ForeignCall, Layout, ffi_call_p
 from kiln.core.foreign import Attribute, number_of
 from kiln.core.primitive import Primitive
 from kiln.engines.xla import text

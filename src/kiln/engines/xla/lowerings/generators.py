@@ -10,7 +10,7 @@ import numpy as np
 from kiln.core.primitive import Primitive
 from kiln.engines.xla.builder import Builder, Lowering, Value
 from kiln.ir.types import ShapedArray
-from kiln.ops import generators as ops
+from kiln.ops.random import generators as ops
 
 Out = Sequence[ShapedArray]
 _STATE = ShapedArray((2,), ops.UINT64)

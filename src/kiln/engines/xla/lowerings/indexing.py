@@ -18,8 +18,8 @@ from kiln.engines.xla.lowerings.elementwise import is_complex, less
 from kiln.engines.xla.lowerings.slicing import signed_index
 from kiln.engines.xla.text import int_list
 from kiln.ir.types import ShapedArray
-from kiln.ops import indexing as ops
-from kiln.ops.dimension_numbers import CLIP, Window
+from kiln.ops.indexing import indexing as ops
+from kiln.ops.indexing.dimension_numbers import CLIP, Window
 
 Out = Sequence[ShapedArray]
 

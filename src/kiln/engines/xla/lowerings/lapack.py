@@ -10,8 +10,8 @@ from kiln.engines.xla.lowerings import factors
 from kiln.engines.xla.lowerings.factors import INT, Out
 from kiln.engines.xla.lowerings.routines import call, nan_unless, succeeded
 from kiln.ir.sizes.size import minimum
-from kiln.ops import linalg, orthogonal, spectral
-from kiln.ops.matrices import real_dtype
+from kiln.ops.linear import linalg, orthogonal, spectral
+from kiln.ops.linear.matrices import real_dtype
 
 _LETTERS = {"<f4": "s", "<f8": "d", "<c8": "c", "<c16": "z"}
 

@@ -16,8 +16,8 @@ from kiln.engines.xla.lowerings import cusolver, factors, lapack
 from kiln.engines.xla.lowerings.factors import Out
 from kiln.engines.xla.lowerings.pivots import permutation_of
 from kiln.ir.types import ShapedArray
-from kiln.ops import linalg
-from kiln.ops.matrices import lower as lower_triangle
+from kiln.ops.linear import linalg
+from kiln.ops.linear.matrices import lower as lower_triangle
 
 
 def _cholesky(b: Builder, out: Out, x: Value) -> Value:

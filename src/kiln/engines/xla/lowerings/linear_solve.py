@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kiln.control.linear_solve import SolveTuple, linear_solve_p
+from kiln.control.custom_rules.linear_solve import SolveTuple, linear_solve_p
 from kiln.core.primitive import Primitive
 from kiln.engines.xla.builder import Builder, Lowering, Value
 from kiln.ir.types import ShapedArray

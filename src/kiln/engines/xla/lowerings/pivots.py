@@ -8,7 +8,7 @@ import numpy as np
 
 from kiln.engines.xla.builder import Builder, Value
 from kiln.ir.types import ShapedArray
-from kiln.ops.elementwise import eq, select
+from kiln.ops.elements.elementwise import eq, select
 from kiln.ops.shape import broadcast_in_dim, broadcasted_iota, reduce_sum
 
 _INT = np.dtype(np.int32)

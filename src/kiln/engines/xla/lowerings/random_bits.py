@@ -13,8 +13,8 @@ from kiln.core.primitive import Primitive
 from kiln.engines.xla.builder import Builder, Lowering, Value
 from kiln.engines.xla.lowerings.elementwise import imaginary_part, real_part
 from kiln.ir.types import ShapedArray
-from kiln.ops import random_bits, threefry
-from kiln.ops.threefry import UINT32
+from kiln.ops.random import random_bits, threefry
+from kiln.ops.random.threefry import UINT32
 
 Out = Sequence[ShapedArray]
 _PART = np.dtype(np.float64)

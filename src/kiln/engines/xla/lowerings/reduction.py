@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
-from kiln.control.loops import scan
+from kiln.control.loops.loops import scan
 from kiln.core.primitive import Primitive
 from kiln.engines.xla.builder import Builder, Lowering, Value, type_of
 from kiln.engines.xla.lowerings import elementwise
@@ -20,10 +20,10 @@ from kiln.engines.xla.text import int_array
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.sizes.size import is_constant
 from kiln.ir.types import ShapedArray
-from kiln.ops import cumulative, generic_reduction
-from kiln.ops import reduction as ops
-from kiln.ops.elementwise import add_p, max_p, min_p, mul_p
-from kiln.ops.product import reduce_prod_p
+from kiln.ops.elements.elementwise import add_p, max_p, min_p, mul_p
+from kiln.ops.reductions import cumulative, generic_reduction
+from kiln.ops.reductions import reduction as ops
+from kiln.ops.reductions.product import reduce_prod_p
 from kiln.ops.shape import full, move_axis
 
 Out = Sequence[ShapedArray]

@@ -14,12 +14,12 @@ from kiln.engines.xla.builder import Builder, Value
 from kiln.engines.xla.text import int_list
 from kiln.ir.sizes.size import is_constant
 from kiln.ir.types import ShapedArray
-from kiln.ops.conversion import imag
-from kiln.ops.elementwise import bitwise_and, is_finite, select
-from kiln.ops.families import full_like
-from kiln.ops.lapack import NAN
-from kiln.ops.matrices import is_complex, real_part
-from kiln.ops.reduction import reduce_and
+from kiln.ops.elements.conversion import imag
+from kiln.ops.elements.elementwise import bitwise_and, is_finite, select
+from kiln.ops.elements.families import full_like
+from kiln.ops.linear.lapack import NAN
+from kiln.ops.linear.matrices import is_complex, real_part
+from kiln.ops.reductions.reduction import reduce_and
 from kiln.ops.shape import broadcast_in_dim
 
 Result = tuple[tuple[Any, ...], Any, int]

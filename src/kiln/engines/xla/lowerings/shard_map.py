@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kiln.control.shard_map import expanded, shard_map_p
+from kiln.control.sharded_regions.shard_map import expanded, shard_map_p
 from kiln.core.primitive import Primitive
 from kiln.engines.xla.builder import Builder, Lowering, Value, is_ordered
 from kiln.engines.xla.partition import Manual

@@ -11,7 +11,7 @@ import numpy as np
 from kiln.core.primitive import Primitive
 from kiln.engines.xla.builder import Builder, Lowering, Value
 from kiln.ir.types import ShapedArray
-from kiln.ops import slicing as ops
+from kiln.ops.indexing import slicing as ops
 
 Out = Sequence[ShapedArray]
 _INT32 = np.dtype(np.int32)

@@ -19,7 +19,7 @@ from kiln.engines.xla.builder import Builder, Lowering, Value, type_of
 from kiln.engines.xla.lowerings.elementwise import imaginary_part, is_complex, real_part
 from kiln.ir.sizes.size import is_constant
 from kiln.ir.types import ShapedArray
-from kiln.ops import sorting as ops
+from kiln.ops.reductions import sorting as ops
 
 Out = Sequence[ShapedArray]
 _FLOAT32, _UINT32, _UINT64 = (np.dtype(t) for t in (np.float32, np.uint32, np.uint64))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kiln.core.primitive import Primitive
 from kiln.engines.xla.builder import Lowering
 from kiln.engines.xla.lowerings.elementwise import nary
-from kiln.ops import special as ops
+from kiln.ops.elements import special as ops
 
 LOWERINGS: dict[Primitive, Lowering] = {
     ops.erf_p: nary("chlo.erf"),

@@ -13,10 +13,10 @@ from kiln.engines.xla.lowerings.reduction import combine, is_narrow
 from kiln.engines.xla.text import int_array
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.types import ShapedArray
-from kiln.ops import generic_window
-from kiln.ops import window as ops
-from kiln.ops.elementwise import ge_p
-from kiln.ops.window_geometry import Pads, Windows
+from kiln.ops.elements.elementwise import ge_p
+from kiln.ops.reductions import generic_window
+from kiln.ops.reductions import window as ops
+from kiln.ops.reductions.window_geometry import Pads, Windows
 
 Out = Sequence[ShapedArray]
 _FLOAT32 = np.dtype(np.float32)

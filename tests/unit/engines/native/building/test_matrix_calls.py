@@ -11,10 +11,10 @@ from kiln.core.primitive import Primitive
 from kiln.engines.native.building.matrix_calls import matrix_call
 from kiln.engines.native.executables import openblas
 from kiln.ir.types import ShapedArray
-from kiln.ops import linalg, orthogonal, spectral
-from kiln.ops.contraction import dot_general_p
-from kiln.ops.convolution import conv_general_dilated_p
-from kiln.ops.convolution_numbers import ConvDimensionNumbers
+from kiln.ops.linear import linalg, orthogonal, spectral
+from kiln.ops.linear.contraction import dot_general_p
+from kiln.ops.linear.convolution import conv_general_dilated_p
+from kiln.ops.linear.convolution_numbers import ConvDimensionNumbers
 from kiln.ops.shape import transpose_p
 from tests.unit._runtime.kernels import run_kernel
 

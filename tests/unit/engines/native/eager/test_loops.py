@@ -21,8 +21,8 @@ from kiln.engines.native.eager.loops import (
     select_loop,
     steps_of,
 )
-from kiln.ops import conversion, elementwise
-from kiln.ops.families import Elementwise
+from kiln.ops.elements import conversion, elementwise
+from kiln.ops.elements.families import Elementwise
 
 FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3e38, -3e38, 1e-45, 0.49999997]
 FLOATS += [np.inf, -np.inf, np.nan, 127.5, 255.0, 256.0, -128.0, 2147483648.0, -2147483904.0, 1e19]

@@ -11,10 +11,11 @@ from kiln.core.arrays.array import from_host, host_value
 from kiln.core.engines.engine import make_plan
 from kiln.core.staging import stage_pure
 from kiln.core.trace import aval_of
-from kiln.ops import elementwise, shape
-from kiln.ops.convolution import conv_general_dilated
-from kiln.ops.reduction import reduce_max
-from kiln.ops.sorting import sort
+from kiln.ops import shape
+from kiln.ops.elements import elementwise
+from kiln.ops.linear.convolution import conv_general_dilated
+from kiln.ops.reductions.reduction import reduce_max
+from kiln.ops.reductions.sorting import sort
 
 
 def planned(fun: Any, *operands: Any) -> Plan | None:

@@ -33,7 +33,7 @@ from kiln.engines.native.lowerings import LOWERINGS
 from kiln.engines.native.passes.workspace import workspace
 from kiln.execution.compilation import on_compile
 from kiln.ir.sizes.size import symbol
-from kiln.ops.elementwise import sin_p
+from kiln.ops.elements.elementwise import sin_p
 
 EDGES = (1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 1009, 4099)
 

@@ -20,7 +20,7 @@ from kiln.engines.native.loop_ir.scalars import (
     bits,
     is_float,
 )
-from kiln.ops import edge_semantics
+from kiln.ops.elements import edge_semantics
 from tests.unit.engines.native.object_file import undefined_symbols
 from tests.unit.engines.native.vectors import EPILOGUE, compiled, loop_text
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from kiln.engines.native.loop_ir.layout import VIEWS, dense
-from kiln.ops import shape, static_slicing
+from kiln.ops import shape
+from kiln.ops.indexing import static_slicing
 
 
 @pytest.mark.parametrize(

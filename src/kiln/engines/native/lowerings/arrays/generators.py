@@ -15,8 +15,8 @@ from kiln.engines.native.lowerings.arrays.random_bits import hashed, joined, wor
 from kiln.ir.operation import Operation
 from kiln.ir.sizes.size import Dim, product
 from kiln.ir.types import ShapedArray
-from kiln.ops import generators as ops
-from kiln.ops import philox
+from kiln.ops.random import generators as ops
+from kiln.ops.random import philox
 
 Out = Sequence[ShapedArray]
 
@@ -79,7 +79,7 @@ def _philox(b: Builder, made: Layout, key: Layout) -> Dim:
 
 
 def _philox_bits(key: tuple[Value, Value], counters: Sequence[Value]) -> list[Value]:
-    """Hash a counter of four words, the lowest first, as `ops/philox.py`."""
+    """Hash a counter of four words, the lowest first, as `ops/random/philox.py`."""
     a, b, c, d = counters
     first, second = key
     for _ in range(philox.ROUNDS):

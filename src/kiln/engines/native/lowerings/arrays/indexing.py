@@ -24,8 +24,8 @@ from kiln.engines.native.lowerings.reductions.reduction import identity
 from kiln.ir.operation import Operation
 from kiln.ir.sizes.size import Dim
 from kiln.ir.types import ShapedArray
-from kiln.ops import indexing as ops
-from kiln.ops.dimension_numbers import CLIP, LEAVE_OUT, GatherScatterMode, Window
+from kiln.ops.indexing import indexing as ops
+from kiln.ops.indexing.dimension_numbers import CLIP, LEAVE_OUT, GatherScatterMode, Window
 
 Out = Sequence[ShapedArray]
 Combine = Callable[[Scalar, Scalar], Scalar]

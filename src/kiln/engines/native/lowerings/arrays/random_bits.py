@@ -14,7 +14,7 @@ from kiln.engines.native.loop_ir.scalars import Value
 from kiln.engines.native.loop_ir.statements import Index
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
-from kiln.ops import random_bits, threefry
+from kiln.ops.random import random_bits, threefry
 
 Out = Sequence[ShapedArray]
 

@@ -14,7 +14,7 @@ from kiln.ir.operation import Operation
 from kiln.ir.sizes.size import Size
 from kiln.ir.types import ShapedArray
 from kiln.ops import shape as ops
-from kiln.ops import static_slicing
+from kiln.ops.indexing import static_slicing
 from kiln.ops.size_value import size_value_p
 
 Out = Sequence[ShapedArray]

@@ -14,7 +14,7 @@ from kiln.engines.native.loop_ir.statements import Index
 from kiln.ir.operation import Operation
 from kiln.ir.sizes.size import Dim, Size
 from kiln.ir.types import ShapedArray
-from kiln.ops import slicing as ops
+from kiln.ops.indexing import slicing as ops
 
 Out = Sequence[ShapedArray]
 _MOST = (1 << 31) - 1

@@ -11,7 +11,7 @@ from kiln.engines.native.loop_ir.layout import Layout
 from kiln.ir.operation import Operation
 from kiln.ir.sizes.size import Dim, maximum, minimum
 from kiln.ir.types import ShapedArray
-from kiln.ops import static_slicing as ops
+from kiln.ops.indexing import static_slicing as ops
 
 Out = Sequence[ShapedArray]
 

@@ -14,7 +14,7 @@ from kiln.engines.native.loop_ir.scalars import bits
 from kiln.engines.native.lowerings.elements.elementwise import elementwise
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
-from kiln.ops import conversion as ops
+from kiln.ops.elements import conversion as ops
 
 Out = Sequence[ShapedArray]
 

@@ -16,8 +16,8 @@ from kiln.engines.native.lowerings.elements import (
 )
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
-from kiln.ops import elementwise as ops
-from kiln.ops import inverse_functions
+from kiln.ops.elements import elementwise as ops
+from kiln.ops.elements import inverse_functions
 
 Out = Sequence[ShapedArray]
 

@@ -11,7 +11,7 @@ from kiln.engines.native.loop_ir.layout import Layout
 from kiln.engines.native.lowerings.elements.elementwise import operation
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
-from kiln.ops import special as ops
+from kiln.ops.elements import special as ops
 
 
 def _broadcast(primitive: Operation) -> Lowering:

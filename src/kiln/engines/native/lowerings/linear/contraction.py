@@ -25,7 +25,7 @@ from kiln.engines.native.lowerings.linear.matrices import arranged
 from kiln.ir.operation import Operation
 from kiln.ir.sizes.size import Dim
 from kiln.ir.types import ShapedArray
-from kiln.ops import contraction as ops
+from kiln.ops.linear import contraction as ops
 from kiln.ops.shape import kept_axes
 
 Out = Sequence[ShapedArray]

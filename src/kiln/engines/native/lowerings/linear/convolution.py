@@ -13,9 +13,9 @@ from kiln.engines.native.lowerings.linear.contraction import converted
 from kiln.engines.native.lowerings.linear.matrices import as_it_lies
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
-from kiln.ops import convolution as ops
-from kiln.ops.contraction import accumulator_dtype
-from kiln.ops.convolution_numbers import ConvDimensionNumbers
+from kiln.ops.linear import convolution as ops
+from kiln.ops.linear.contraction import accumulator_dtype
+from kiln.ops.linear.convolution_numbers import ConvDimensionNumbers
 
 Out = Sequence[ShapedArray]
 

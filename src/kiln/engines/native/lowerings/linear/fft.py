@@ -11,7 +11,7 @@ from kiln.engines.native.loop_ir.layout import Layout
 from kiln.engines.native.lowerings.elements.conversion import convert
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
-from kiln.ops import fft as ops
+from kiln.ops.linear import fft as ops
 
 
 def _fft(b: Builder, out: Sequence[ShapedArray], x: Layout, **params: Any) -> Layout:

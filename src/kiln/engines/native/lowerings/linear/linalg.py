@@ -15,8 +15,8 @@ from kiln.engines.native.loop_ir.layout import Layout
 from kiln.engines.native.lowerings.linear.contraction import converted
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
-from kiln.ops import linalg, orthogonal, spectral
-from kiln.ops.contraction import accumulator_dtype
+from kiln.ops.linear import linalg, orthogonal, spectral
+from kiln.ops.linear.contraction import accumulator_dtype
 
 Out = Sequence[ShapedArray]
 

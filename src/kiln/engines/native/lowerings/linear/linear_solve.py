@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kiln.control.linear_solve import SolveTuple, linear_solve_p
+from kiln.control.custom_rules.linear_solve import SolveTuple, linear_solve_p
 from kiln.engines.native.building.builder import Builder, Lowering
 from kiln.engines.native.loop_ir.layout import Layout
 from kiln.ir.operation import Operation

@@ -7,8 +7,8 @@ from typing import Any
 
 from kiln.control.call import jit_p
 from kiln.control.checkpoint import checkpoint_p
-from kiln.control.custom_jvp import custom_jvp_call_p
-from kiln.control.custom_vjp import custom_vjp_call_p
+from kiln.control.custom_rules.jvp import custom_jvp_call_p
+from kiln.control.custom_rules.vjp import custom_vjp_call_p
 from kiln.engines.native.building.builder import Builder, Lowering
 from kiln.engines.native.loop_ir.layout import Layout
 from kiln.ir.jaxpr import Jaxpr

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from kiln.base.records import Record
-from kiln.control import callback as control
-from kiln.control.host_call import called, described, raise_failure
+from kiln.control.effects import callback as control
+from kiln.control.effects.host_call import called, described, raise_failure
 from kiln.engines.native.building.builder import Builder, Lowering
 from kiln.engines.native.loop_ir.layout import Layout
 from kiln.engines.native.loop_ir.statements import Callback

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kiln.control.cond import cond_p
-from kiln.control.scan import scan_p
-from kiln.control.scan_split import split_by_counts
-from kiln.control.while_loop import while_p
+from kiln.control.loops.scan import scan_p
+from kiln.control.loops.scan_split import split_by_counts
+from kiln.control.loops.while_loop import while_p
 from kiln.engines.native.building.builder import Builder, Lowering
 from kiln.engines.native.loop_ir.buffers import loaded
 from kiln.engines.native.loop_ir.layout import Layout
@@ -33,8 +33,8 @@ from kiln.engines.native.lowerings.elements.elementwise import select_n
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
-from kiln.ops import elementwise as ops
-from kiln.ops.conversion import convert_element_type_p
+from kiln.ops.elements import elementwise as ops
+from kiln.ops.elements.conversion import convert_element_type_p
 
 Out = Sequence[ShapedArray]
 MOST_SELECTED = 6

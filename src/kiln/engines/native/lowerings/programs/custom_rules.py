@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from kiln.control.custom_vjp import custom_lin_p, forward_mode
+from kiln.control.custom_rules.vjp import custom_lin_p, forward_mode
 from kiln.engines.native.building.builder import Builder, Lowering
 from kiln.engines.native.loop_ir.layout import Layout
 from kiln.ir.operation import Operation

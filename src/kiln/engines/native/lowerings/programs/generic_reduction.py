@@ -27,8 +27,8 @@ from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.operation import Operation
 from kiln.ir.sizes.size import maximum
 from kiln.ir.types import ShapedArray
-from kiln.ops import generic_reduction, generic_window
-from kiln.ops.window import geometry
+from kiln.ops.reductions import generic_reduction, generic_window
+from kiln.ops.reductions.window import geometry
 
 Out = Sequence[ShapedArray]
 

@@ -13,7 +13,7 @@ from kiln.engines.native.loop_ir.layout import Layout
 from kiln.engines.native.lowerings.linear.matrices import arranged
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
-from kiln.ops import cumulative as ops
+from kiln.ops.reductions import cumulative as ops
 
 
 def _along(primitive: Operation) -> Lowering:

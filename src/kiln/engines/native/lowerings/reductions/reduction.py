@@ -20,8 +20,8 @@ from kiln.engines.native.lowerings.reductions.folding import folded
 from kiln.ir.operation import Operation
 from kiln.ir.sizes.size import Dim
 from kiln.ir.types import ShapedArray
-from kiln.ops import reduction as ops
-from kiln.ops.product import reduce_prod_p
+from kiln.ops.reductions import reduction as ops
+from kiln.ops.reductions.product import reduce_prod_p
 from kiln.ops.shape import reduce_sum_p
 
 Out = Sequence[ShapedArray]
@@ -140,7 +140,7 @@ def _position(op: str) -> Lowering:
 
 
 def _reduced_precision(x: Value, *, exponent_bits: int, mantissa_bits: int) -> Value:
-    """Round as the NumPy rule in `ops/reduction.py` does, on the bits."""
+    """Round as the NumPy rule in `ops/reductions/reduction.py` does, on the bits."""
     info = dtypes.finfo(NUMPY_TYPES[x.dtype])
     kind = f"u{bits(x.dtype)}"
     pattern = x.bitcast(kind)

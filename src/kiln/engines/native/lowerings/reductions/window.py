@@ -11,7 +11,7 @@ from kiln.engines.native.building.element_types import Unsupported
 from kiln.engines.native.loop_ir.layout import Layout
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
-from kiln.ops import window as ops
+from kiln.ops.reductions import window as ops
 
 Out = Sequence[ShapedArray]
 

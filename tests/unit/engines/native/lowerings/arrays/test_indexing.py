@@ -9,8 +9,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from kiln.ops import indexing as ops
-from kiln.ops.dimension_numbers import CLIP, FILL_OR_DROP, PROMISE_IN_BOUNDS, Window
+from kiln.ops.indexing import indexing as ops
+from kiln.ops.indexing.dimension_numbers import CLIP, FILL_OR_DROP, PROMISE_IN_BOUNDS, Window
 from tests.unit.engines.native.lowerings.running import assert_meaning, results
 
 MODES = (CLIP, FILL_OR_DROP, PROMISE_IN_BOUNDS)

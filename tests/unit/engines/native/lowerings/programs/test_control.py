@@ -13,7 +13,7 @@ import kiln
 import kiln.numpy as jnp
 from kiln import lax
 from kiln.base.options.config import override
-from kiln.control.callback import io_callback
+from kiln.control.effects.callback import io_callback
 from kiln.engines.native.loop_ir.statements import Branch, Function
 from tests.unit.engines.native.loop_ir.random_loops import operands, program
 

@@ -1,0 +1,1 @@
+"""Contexts of the current thread: options, guards, scopes of names."""

@@ -1,0 +1,115 @@
+"""Guards of transfers, traces and raw keys; contexts that JAX has and kiln accepts.
+
+The latter are accepted if they ask for what kiln does anyway, and raise UnavailableOptionError for
+anything else: silence would leave a program believing that it is protected. What each may be set to
+is in `base/options/names.py`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+from kiln.api.contexts.options import checking_leaks, unchanged
+from kiln.base.options.config import base_options, config, override
+from kiln.base.options.jax_options import FOREIGN
+from kiln.base.options.names import check_foreign, checked
+
+check_tracer_leaks = checking_leaks
+
+
+def _guard(name: str) -> Callable[..., AbstractContextManager[None]]:
+    option = name if name in FOREIGN else f"jax_{name}"
+    foreign = FOREIGN[option]
+    accepted = " or ".join(map(repr, foreign.values)) if foreign.meaning else "any value"
+
+    def guard(new_val: Any = True) -> AbstractContextManager[None]:
+        check_foreign(option, new_val)
+        return unchanged()
+
+    guard.__name__ = guard.__qualname__ = name
+    guard.__doc__ = f"""Accept {accepted}: {foreign.why}.
+
+    Raises: UnavailableOptionError for anything else.
+    """
+    return guard
+
+
+array_garbage_collection_guard = _guard("array_garbage_collection_guard")
+auto_pcast = _guard("auto_pcast")
+jax2tf_associative_scan_reductions = _guard("jax2tf_associative_scan_reductions")
+remove_size_one_mesh_axis_from_type = _guard("remove_size_one_mesh_axis_from_type")
+softmax_custom_jvp = _guard("softmax_custom_jvp")
+
+
+def allow_f16_reductions(new_val: bool = True) -> AbstractContextManager[None]:
+    """Let `lax.reduce_sum` raise ValueError for 16-bit floats, if False, until the context ends."""
+    return override(allow_f16_reductions=bool(new_val))
+
+
+def enable_custom_prng(new_val: bool = True) -> AbstractContextManager[None]:
+    """Let `random.PRNGKey` return typed keys until the context ends."""
+    return override(enable_custom_prng=bool(new_val))
+
+
+def legacy_prng_key(new_val: str) -> AbstractContextManager[None]:
+    """Set "allow", "warn" or "error" for raw keys given to random functions, until it ends.
+
+    Functions that were traced before are not traced again. `clone` and `wrap_key_data` take raw
+    keys at every level.
+    """
+    return override(legacy_prng_key=checked("legacy_prng_key", new_val))
+
+
+def no_tracing(new_val: bool = True) -> AbstractContextManager[None]:
+    """Raise RuntimeError where a function would be traced, until the context ends.
+
+    Calls that find a program run it, and so do operations outside of jitted functions.
+    """
+    return override(no_tracing=bool(new_val))
+
+
+def no_execution(new_val: bool = True) -> AbstractContextManager[None]:
+    """Raise RuntimeError where a program would run, until the context ends.
+
+    Functions are traced and compiled, and arrays are moved.
+    """
+    return override(no_execution=bool(new_val))
+
+
+@contextlib.contextmanager
+def thread_guard(new_val: bool = True) -> Iterator[None]:
+    """Let only this thread run programs of several processes, until the context ends.
+
+    Others raise RuntimeError inside, where threads would schedule such programs in an order that
+    differs from process to process. The guard is that of the whole process.
+    """
+    before = base_options().thread_guard
+    config.update("jax_thread_guard", new_val)
+    try:
+        yield
+    finally:
+        config.update("thread_guard", before)
+
+
+def transfer_guard_host_to_device(new_val: str | None) -> AbstractContextManager[None]:
+    """Log or refuse transfers from the host, as `transfer_guard` does, until the context ends."""
+    name = "transfer_guard_host_to_device"
+    return override(**{name: checked(name, new_val)})
+
+
+def transfer_guard_device_to_device(new_val: str | None) -> AbstractContextManager[None]:
+    """Log or refuse transfers between devices, as `transfer_guard` does, until the context ends."""
+    name = "transfer_guard_device_to_device"
+    return override(**{name: checked(name, new_val)})
+
+
+def transfer_guard_device_to_host(new_val: str | None) -> AbstractContextManager[None]:
+    """Accept any level: the host reads the memory that the CPU computes in, without a transfer.
+
+    Raises: ValueError for another level.
+    """
+    name = "transfer_guard_device_to_host"
+    return override(**{name: checked(name, new_val)})

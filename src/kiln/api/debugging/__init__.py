@@ -1,0 +1,1 @@
+"""What users look at while a program runs: breakpoints, shardings."""

@@ -1,0 +1,1 @@
+"""`vmap`: axes of trees of arguments, and types that say how they are mapped."""

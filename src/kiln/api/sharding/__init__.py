@@ -1,0 +1,1 @@
+"""Meshes, and functions that all devices of one run."""

@@ -1,0 +1,1 @@
+"""Functions with rules of the user's: derivatives, batching, linear solves, roots."""

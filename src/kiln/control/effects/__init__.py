@@ -1,0 +1,1 @@
+"""What programs do besides computing values: callbacks, printing, checks, foreign calls."""

@@ -1,0 +1,1 @@
+"""Loops: scan, while, and what is computed by them."""

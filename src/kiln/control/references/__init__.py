@@ -1,0 +1,1 @@
+"""References to arrays that change, and programs without them."""

@@ -1,0 +1,1 @@
+"""What primitives that hold programs share: user functions as regions, regions rewritten."""

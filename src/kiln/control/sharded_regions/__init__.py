@@ -1,0 +1,1 @@
+"""One program per device, on the shards of arrays."""

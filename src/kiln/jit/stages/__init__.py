@@ -1,0 +1,1 @@
+"""Ahead of time: trace, lower, compile, store."""

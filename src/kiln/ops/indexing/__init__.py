@@ -1,0 +1,1 @@
+"""Parts of arrays: slices, and windows at computed positions."""

@@ -1,0 +1,1 @@
+"""Products of matrices and what is made of them: convolutions, transforms, factorizations."""

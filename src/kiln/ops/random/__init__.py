@@ -1,0 +1,1 @@
+"""Random keys and generators, and the bits that they give."""

@@ -1,0 +1,1 @@
+"""What is computed along axes: reductions, cumulative ones, sliding windows, sorting."""
