@@ -23,7 +23,7 @@ from kiln.execution import fallbacks
 from kiln.extend import source_info_util
 from kiln.ir import assumptions
 from kiln.jit import explain
-from kiln.linen.context import context
+from kiln.linen.scopes.context import context
 from tests.contract.marks import contract
 
 INTERRUPTS = 50

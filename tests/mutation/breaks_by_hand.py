@@ -93,7 +93,7 @@ BY_HAND = [
     ),
     Break(
         "last-failure-kept",
-        "engines/xla/callbacks.py",
+        "engines/xla/stablehlo/callbacks.py",
         "run.failure = run.failure or failure",
         "run.failure = failure",
         (f"{_UNIT}/engines/xla/test_callbacks.py",),
@@ -107,21 +107,21 @@ BY_HAND = [
     ),
     Break(
         "boxes-that-are-asked-for",
-        "linen/scope.py",
+        "linen/scopes/scope.py",
         "unboxed(value) if self.unbox and not",
         "unboxed(value) if not",
         _SCOPES,
     ),
     Break(
         "boxes-in-boxes",
-        "linen/scope.py",
+        "linen/scopes/scope.py",
         "if _holds_boxes(before) and not _holds_boxes(value):",
         "if _holds_boxes(before):",
         _SCOPES,
     ),
     Break(
         "boxes-of-given-parameters",
-        "linen/scope.py",
+        "linen/scopes/scope.py",
         "            if unbox and not is_array:\n                value = unboxed(value)\n",
         "",
         _SCOPES,

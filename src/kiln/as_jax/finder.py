@@ -80,7 +80,7 @@ class JaxFinder(MetaPathFinder):
             return _below(name)
         if self.linen and name.startswith("flax."):
             # With it comes all of kiln.linen, which others should not wait for.
-            place = importlib.import_module("kiln.linen.flax_places").place_of(name)
+            place = importlib.import_module("kiln.as_jax.flax_places").place_of(name)
             return None if place is None else _of_flax(name, _existing(place))
         return None
 

@@ -16,7 +16,7 @@ from kiln.base.dtypes import SCALAR_TYPES, promote_types
 from kiln.base.source import current_source
 from kiln.core.array import Array
 from kiln.core.trace import is_typed
-from kiln.numpy.creation import array, asarray
+from kiln.numpy.creation.arrays import array, asarray
 from kiln.numpy.promotion import operands
 
 ndarray = Array

@@ -13,11 +13,11 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, Axes, DTypeLike
 from kiln.ir.sizes import Dim
-from kiln.numpy.arithmetic import divide, multiply
-from kiln.numpy.creation import asarray, cast
-from kiln.numpy.element_order import roll
-from kiln.numpy.elementary import conj
-from kiln.numpy.manipulation import canonical_axes, index_of, moveaxis, one
+from kiln.numpy.creation.arrays import asarray, cast
+from kiln.numpy.elements.arithmetic import divide, multiply
+from kiln.numpy.elements.elementary import conj
+from kiln.numpy.manipulation.element_order import roll
+from kiln.numpy.shapes import canonical_axes, index_of, moveaxis, one
 from kiln.ops.families import constant
 from kiln.ops.fft import MOST_AXES, FftType
 from kiln.ops.fft import fft as transform

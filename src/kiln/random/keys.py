@@ -23,7 +23,7 @@ from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of, is_typed
 from kiln.ir.key_uses import is_key
 from kiln.ir.types import ShapedArray
-from kiln.numpy.creation import canonical_shape
+from kiln.numpy.creation.arrays import canonical_shape
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.elementwise import add
 from kiln.ops.random_bits import (

@@ -18,8 +18,8 @@ import kiln
 import kiln.sharding
 from kiln.core import array_errors
 from kiln.core.array import ConcreteArray
-from kiln.engines.xla.layouts import hlo_of
-from kiln.engines.xla.partition import Partition
+from kiln.engines.xla.runtime.layouts import hlo_of
+from kiln.engines.xla.stablehlo.partition import Partition
 from kiln.ir.manual_axes import ManualAxisType
 from kiln.ir.mesh import Mesh, axes_of
 from kiln.ir.sharding import Blocks, Sharding, misfit

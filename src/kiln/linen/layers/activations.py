@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from kiln import numpy as jnp
-from kiln.linen.methods import compact
 from kiln.linen.module import Module
+from kiln.linen.module.methods import compact
 
 
 class PReLU(Module):

@@ -15,8 +15,8 @@ from kiln.base.errors import JaxRuntimeError
 from kiln.core.engine import Placement, PortableCompiler, Program, engine
 from kiln.core.primitive import Primitive
 from kiln.core.staging import stage_pure
-from kiln.engines.xla.binding import XlaError
-from kiln.engines.xla.client import client
+from kiln.engines.xla.runtime.binding import XlaError
+from kiln.engines.xla.runtime.client import client
 from kiln.ir.mesh import Mesh, PartitionSpec
 from kiln.ir.sharding import NamedSharding
 from kiln.ir.types import ShapedArray

@@ -1,0 +1,1 @@
+"""Machines that are described, not here: their compilers, and executables for them."""

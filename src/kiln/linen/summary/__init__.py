@@ -1,0 +1,9 @@
+"""Tables of modules: the calls of an init, types of inputs and outputs, variables and sizes."""
+
+from __future__ import annotations
+
+from kiln.linen.summary.tables import Row as Row
+from kiln.linen.summary.tables import rows_of as rows_of
+from kiln.linen.summary.tables import size_of as size_of
+from kiln.linen.summary.tables import tabulate as tabulate
+from kiln.linen.summary.tables import value_lines as value_lines

@@ -1,0 +1,1 @@
+"""Elements arranged anew: joined, repeated, padded, reordered, packed."""
