@@ -35,9 +35,7 @@ NEEDED = {
     "jaxmd": ["jax_md"],
     "e3nn": ["e3nn_jax"],
 }
-DRAWN_OTHERWISE = {
-    "flax_linen/jitted_initialization": "kiln.linen.transforms.compilation draws as the module without"
-}
+DRAWN_OTHERWISE = {"flax_linen/jitted_initialization": "kiln.linen.jit draws as the module without"}
 pytestmark = [pytest.mark.libraries, pytest.mark.full, pytest.mark.timeout(600)]
 
 

@@ -65,7 +65,7 @@ WITHOUT_EFFECT = {
     "linen/fp8_ops.py out_qdq compute_dtype": "the derivative reads it",
     "linen/fp8_ops.py out_qdq q_dtype": "the derivative reads it",
     "linen/fp8_ops.py out_qdq scale": "the derivative reads it",
-    "linen/transforms/shape_preserving.py named_call force": "operations are not named after modules",
+    "linen/transforms/shape_preserving.py named_call force": "operations have no modules' names",
     "nn/initializers.py zeros key": "initializers have one signature",
     "nn/initializers.py ones key": "initializers have one signature",
     "numpy/creation/arrays.py copy order": "arrays have one memory order",

@@ -25,6 +25,7 @@ from kiln.linen.metadata import AxisMetadata as AxisMetadata
 from kiln.linen.metadata import map_axis_meta as map_axis_meta
 from kiln.linen.metadata import unbox as unbox
 from kiln.linen.module.lazy import lazily
+from kiln.linen.scopes.filters import NOT_INTERMEDIATES as _NOT_INTERMEDIATES
 from kiln.linen.scopes.filters import CollectionFilter as CollectionFilter
 from kiln.linen.scopes.filters import DenyList as DenyList
 from kiln.linen.scopes.filters import PRNGSequenceFilter as PRNGSequenceFilter
@@ -42,8 +43,6 @@ Collection = Mapping[str, Any]
 VariableDict = Mapping[str, Collection]
 FrozenVariableDict = FrozenDict[str, Collection]
 MutableVariableDict = dict[str, dict[str, Any]]
-
-_NOT_INTERMEDIATES = DenyList("intermediates")
 
 
 def bind(

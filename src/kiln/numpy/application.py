@@ -13,8 +13,8 @@ from kiln.base.source import current_source
 from kiln.core.array_type import ArrayLike
 from kiln.ir.sizes import Dim
 from kiln.numpy.creation.arrays import asarray
-from kiln.numpy.promotion import broadcast_shapes
-from kiln.numpy.shapes import canonical_axes, moveaxis, one
+from kiln.numpy.promotion import broadcast_shapes, one
+from kiln.numpy.shapes import canonical_axes, moveaxis
 from kiln.numpy.ufunc import ufunc
 from kiln.ops.shape import canonical_axis, expand_dims, squeeze
 

@@ -24,9 +24,8 @@ from kiln.ir.sizes import Size
 from kiln.numpy.creation.arrays import cast
 from kiln.numpy.creation.matrices import diagonal
 from kiln.numpy.elements.arithmetic import refuse_out
+from kiln.numpy.promotion import one, promote_dtypes
 from kiln.numpy.promotion import operands as array_operands
-from kiln.numpy.promotion import promote_dtypes
-from kiln.numpy.shapes import one
 from kiln.ops import contraction, reduction
 from kiln.ops.out_sharding import sharded
 from kiln.ops.shape import reduce_sum, squeeze, transpose

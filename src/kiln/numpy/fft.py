@@ -17,7 +17,8 @@ from kiln.numpy.creation.arrays import asarray, cast
 from kiln.numpy.elements.arithmetic import divide, multiply
 from kiln.numpy.elements.elementary import conj
 from kiln.numpy.manipulation.element_order import roll
-from kiln.numpy.shapes import canonical_axes, index_of, moveaxis, one
+from kiln.numpy.promotion import one
+from kiln.numpy.shapes import canonical_axes, index_of, moveaxis
 from kiln.ops.families import constant
 from kiln.ops.fft import MOST_AXES, FftType
 from kiln.ops.fft import fft as transform

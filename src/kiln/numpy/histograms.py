@@ -19,10 +19,10 @@ from kiln.numpy.creation.ranges import linspace
 from kiln.numpy.elements.arithmetic import add, divide, multiply
 from kiln.numpy.elements.logic import choose_by
 from kiln.numpy.manipulation.joining import stack
-from kiln.numpy.promotion import promote_dtypes_inexact
+from kiln.numpy.promotion import one, promote_dtypes_inexact
 from kiln.numpy.reductions.reductions import max, min, sum
 from kiln.numpy.search import added_at, searchsorted
-from kiln.numpy.shapes import one, ravel
+from kiln.numpy.shapes import ravel
 from kiln.numpy.signals.differences import diff
 from kiln.ops import elementwise
 from kiln.ops.dimension_numbers import LEAVE_OUT

@@ -19,9 +19,9 @@ from kiln.numpy.elements.elementary import sqrt
 from kiln.numpy.elements.logic import choose_by
 from kiln.numpy.manipulation.joining import concatenate
 from kiln.numpy.products import matmul
-from kiln.numpy.promotion import operands, promote_dtypes, promote_dtypes_inexact, shape_of
+from kiln.numpy.promotion import one, operands, promote_dtypes, promote_dtypes_inexact, shape_of
 from kiln.numpy.reductions.reductions import sum
-from kiln.numpy.shapes import atleast_1d, one
+from kiln.numpy.shapes import atleast_1d
 from kiln.numpy.signals.convolution import convolve
 from kiln.ops import elementwise, spectral
 from kiln.ops.elementwise import constant

@@ -16,8 +16,8 @@ from kiln.core.trace import is_typed
 from kiln.execution.eager_plans import eager
 from kiln.numpy.elements.arithmetic import multiply, refuse_out, subtract
 from kiln.numpy.elements.elementary import conj
-from kiln.numpy.promotion import full_shapes, operands, promote_dtypes
-from kiln.numpy.shapes import canonical_axes, moveaxis, one, ravel
+from kiln.numpy.promotion import full_shapes, one, operands, promote_dtypes
+from kiln.numpy.shapes import canonical_axes, moveaxis, ravel
 from kiln.ops import contraction
 from kiln.ops.out_sharding import sharded
 from kiln.ops.shape import canonical_axis, expand_dims, reshape, squeeze, transpose

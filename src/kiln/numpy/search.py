@@ -17,8 +17,7 @@ from kiln.numpy.creation.arrays import cast, concrete_number
 from kiln.numpy.creation.filling import full
 from kiln.numpy.elements.logic import choose_by, greater_equal, isnan, less, less_equal
 from kiln.numpy.indexing.taking import take
-from kiln.numpy.promotion import operands, promote_dtypes
-from kiln.numpy.shapes import one
+from kiln.numpy.promotion import one, operands, promote_dtypes
 from kiln.ops import elementwise, indexing
 from kiln.ops.dimension_numbers import FILL_OR_DROP, GatherScatterMode
 from kiln.ops.elementwise import constant

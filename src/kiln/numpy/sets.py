@@ -25,12 +25,12 @@ from kiln.numpy.creation.filling import full
 from kiln.numpy.elements.logic import choose_by, equal, isnan, logical_and, logical_not, logical_or
 from kiln.numpy.indexing.taking import nonzero, take
 from kiln.numpy.manipulation.joining import concatenate
-from kiln.numpy.promotion import broadcast_to, promote_dtypes
+from kiln.numpy.promotion import broadcast_to, one, promote_dtypes
 from kiln.numpy.reductions.cumulative import cumsum
 from kiln.numpy.reductions.reductions import any as any_of
 from kiln.numpy.reductions.reductions import sum
 from kiln.numpy.search import added_at, searchsorted
-from kiln.numpy.shapes import canonical_axes, moveaxis, one, ravel
+from kiln.numpy.shapes import canonical_axes, moveaxis, ravel
 from kiln.ops import elementwise, sorting
 from kiln.ops.dimension_numbers import LEAVE_OUT
 from kiln.ops.elementwise import constant

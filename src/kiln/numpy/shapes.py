@@ -18,21 +18,11 @@ from kiln.ir.size_decisions import divides, is_surely
 from kiln.ir.sizes import Dim, Size, equal, product
 from kiln.numpy import promotion
 from kiln.numpy.creation.arrays import canonical_shape
-from kiln.numpy.promotion import lifted, operands, shape_of
+from kiln.numpy.promotion import lifted, one, operands, shape_of
 from kiln.ops import shape as shape_ops
 from kiln.ops.out_sharding import sharded
 from kiln.ops.shape import canonical_axis, move_axis
 from kiln.ops.sharding import auto
-
-
-def one(name: str, x: Any) -> Array:
-    """Return the argument as an array.
-
-    Raises: TypeError for lists and other objects that are not arrays.
-    """
-    if is_typed(x):
-        return x
-    return lifted(*operands(name, x))
 
 
 def canonical_axes(name: str, axes: Any, ndim: int) -> tuple[int, ...]:

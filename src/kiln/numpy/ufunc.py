@@ -21,10 +21,10 @@ from kiln.numpy.elements import arithmetic, bitwise, elementary, logic
 from kiln.numpy.elements.arithmetic import refuse_out
 from kiln.numpy.elements.logic import choose_by
 from kiln.numpy.indexing.taking import at as at_
-from kiln.numpy.promotion import operands, shape_of
+from kiln.numpy.promotion import one, operands, shape_of
 from kiln.numpy.reductions import reductions
 from kiln.numpy.reductions.cumulative import cumprod, cumsum
-from kiln.numpy.shapes import broadcast_to, canonical_axes, moveaxis, one, ravel
+from kiln.numpy.shapes import broadcast_to, canonical_axes, moveaxis, ravel
 from kiln.ops.shape import expand_dims, iota
 from kiln.ops.static_slicing import concatenate, index_in_dim, slice_in_dim
 

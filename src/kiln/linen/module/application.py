@@ -17,12 +17,11 @@ from kiln.linen.errors import (
 )
 from kiln.linen.module.fields import is_module
 from kiln.linen.scopes.context import context
-from kiln.linen.scopes.filters import CollectionFilter, DenyList, union_filters
+from kiln.linen.scopes.filters import NOT_INTERMEDIATES, CollectionFilter, union_filters
 from kiln.linen.scopes.rng import FoldedKeys, streams
 from kiln.linen.scopes.scope import Scope
 
 Capture = bool | Callable[[Any, str], bool]
-NOT_INTERMEDIATES = DenyList("intermediates")
 _INITIALIZING = {"initializing": True}
 
 

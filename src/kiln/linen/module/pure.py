@@ -9,9 +9,9 @@ from typing import Any
 from kiln.base.source import api_boundary
 from kiln.linen.errors import InvalidInstanceModuleError
 from kiln.linen.module import application
-from kiln.linen.module.application import NOT_INTERMEDIATES, Capture
+from kiln.linen.module.application import Capture
 from kiln.linen.module.lazy import lazily
-from kiln.linen.scopes.filters import CollectionFilter
+from kiln.linen.scopes.filters import NOT_INTERMEDIATES, CollectionFilter
 from kiln.linen.summary import tabulate
 from kiln.linen.summary.recording import paths_of
 

@@ -22,6 +22,7 @@ class DenyList:
 Filter = bool | str | Collection[str] | DenyList
 CollectionFilter = Filter
 PRNGSequenceFilter = Filter
+NOT_INTERMEDIATES = DenyList("intermediates")
 
 
 def in_filter(wanted: Filter, name: str) -> bool:

@@ -13,8 +13,7 @@ from typing import Any
 from kiln.base.lazy import rich_console, rich_table, rich_text
 from kiln.base.tree import tree_leaves
 from kiln.linen.metadata import AxisMetadata
-from kiln.linen.module.application import NOT_INTERMEDIATES
-from kiln.linen.scopes.filters import CollectionFilter
+from kiln.linen.scopes.filters import NOT_INTERMEDIATES, CollectionFilter
 from kiln.linen.summary.flops import flops_of
 from kiln.linen.summary.recording import Call, Path, recorded
 

@@ -13,8 +13,7 @@ from kiln.core.array import ConcreteArray
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.execution.eager_plans import eager
 from kiln.numpy.creation.arrays import cast
-from kiln.numpy.promotion import shape_of
-from kiln.numpy.shapes import one
+from kiln.numpy.promotion import one, shape_of
 from kiln.ops import shape as shape_ops
 from kiln.ops.conversion import bitcast_convert_type, imag, real
 from kiln.ops.conversion import complex as complex_of

@@ -17,8 +17,7 @@ from kiln.numpy.creation.arrays import asarray, canonical_shape, cast
 from kiln.numpy.creation.filling import zeros
 from kiln.numpy.elements.arithmetic import refuse_out
 from kiln.numpy.elements.logic import choose_by
-from kiln.numpy.promotion import lifted, operands, shape_of
-from kiln.numpy.reductions.reductions import summing_dtype
+from kiln.numpy.promotion import lifted, operands, shape_of, summing_dtype
 from kiln.ops import elementwise
 from kiln.ops.elementwise import constant
 from kiln.ops.shape import (

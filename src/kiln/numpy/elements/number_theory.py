@@ -14,8 +14,7 @@ from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
 from kiln.numpy.elements.arithmetic import absolute, floor_divide, multiply
 from kiln.numpy.elements.elementary import weak_as
-from kiln.numpy.promotion import full_shapes, promote_dtypes
-from kiln.numpy.shapes import one
+from kiln.numpy.promotion import full_shapes, one, promote_dtypes
 from kiln.ops import elementwise
 from kiln.ops.elementwise import constant, select
 from kiln.ops.reduction import reduce_or

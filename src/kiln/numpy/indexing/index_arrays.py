@@ -21,8 +21,7 @@ from kiln.ir.sizes import Dim, is_constant, maximum
 from kiln.numpy.creation.arrays import asarray
 from kiln.numpy.indexing.index_expressions import joint_shape
 from kiln.numpy.indexing.nonzero import nonzero
-from kiln.numpy.promotion import broadcast_to, shape_of
-from kiln.numpy.shapes import one
+from kiln.numpy.promotion import broadcast_to, one, shape_of
 from kiln.ops import elementwise
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.shape import broadcasted_iota, full, iota, reshape

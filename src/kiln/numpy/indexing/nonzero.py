@@ -25,8 +25,7 @@ from kiln.numpy.creation.filling import full
 from kiln.numpy.indexing.index_expressions import along
 from kiln.numpy.indexing.subscripts import getitem, read
 from kiln.numpy.indexing.updates import IndexUpdate
-from kiln.numpy.promotion import promote_dtypes
-from kiln.numpy.shapes import one
+from kiln.numpy.promotion import one, promote_dtypes
 from kiln.ops import cumulative, elementwise
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.dimension_numbers import LEAVE_OUT

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
-from kiln.base.config import ERRORS_NOTED
+from kiln.base.config import ERRORS_NOTED, options
 from kiln.base.errors import three_lines
+from kiln.base.lazy import error_check
 from kiln.base.source import current_source
 from kiln.core.array import ConcreteArray
 from kiln.core.slices import Slice
@@ -20,7 +21,6 @@ from kiln.core.trace import aval_of, is_typed, require_unmasked
 from kiln.execution.eager_plans import eager
 from kiln.ir.sizes import Dim, Size, is_constant
 from kiln.numpy.creation.arrays import asarray
-from kiln.numpy.elements.error_notes import note_places
 from kiln.numpy.indexing.index_expressions import (
     GROUP,
     NEW,
@@ -39,7 +39,19 @@ from kiln.ops.dimension_numbers import (
     GatherDimensionNumbers,
     GatherScatterMode,
 )
-from kiln.ops.elementwise import add, bitwise_and, clamp, constant, ge, le, mul, select
+from kiln.ops.elementwise import (
+    add,
+    bitwise_and,
+    bitwise_or,
+    clamp,
+    constant,
+    ge,
+    le,
+    lt,
+    mul,
+    neg,
+    select,
+)
 from kiln.ops.indexing import default_fill, gather
 from kiln.ops.shape import broadcast_in_dim, expand_dims, full, iota, reshape, rev, squeeze
 from kiln.ops.size_value import as_index
@@ -345,3 +357,26 @@ def coordinates(columns: Sequence[Any], shape: tuple[Dim, ...]) -> Any:
                 c = np.broadcast_to(c, shape)  # type: ignore[arg-type]
         out.append(reshape(c, (*shape, 1)) if is_typed(c) else np.ascontiguousarray(c[..., None]))
     return concatenate(out, len(shape))
+
+
+def note_places(plan: GatherPlan) -> None:
+    """Note an error if positions of an index are out of bounds of their axes."""
+    opts = options()
+    if not opts.notes_errors or opts.error_checking_behavior_oob != "raise":
+        return
+    for axis, size in zip(plan.axes, plan.shape, strict=True):
+        if isinstance(axis, Positions) and 0 not in axis.shape:
+            error_check.set_error_if(_outside(axis.index, size), "Out of bounds index encountered")
+
+
+def _outside(index: Any, size: Dim) -> Any:
+    if not is_typed(index) and type(size) is int:
+        known = np.asarray(index)
+        return (known < -size) | (known >= size)
+    kind = aval_of(index).dtype
+    signed = dtypes.issubdtype(kind, np.signedinteger)
+    if dtypes.bit_width(kind) < 32:
+        index = convert_element_type(index, np.int32 if signed else np.uint32)
+    end = constant(size, index)
+    above = ge(index, end)
+    return bitwise_or(lt(index, neg(end)), above) if signed else above

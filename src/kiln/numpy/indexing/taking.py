@@ -47,8 +47,7 @@ from kiln.numpy.indexing.nonzero import (
 )
 from kiln.numpy.indexing.subscripts import clipped, getitem, read
 from kiln.numpy.indexing.updates import AtIndexer, IndexUpdate, at
-from kiln.numpy.promotion import broadcast_to, promote_dtypes, shape_of
-from kiln.numpy.shapes import one
+from kiln.numpy.promotion import broadcast_to, one, promote_dtypes, shape_of
 from kiln.ops import elementwise
 from kiln.ops.conversion import convert_element_type
 from kiln.ops.dimension_numbers import (

@@ -15,8 +15,7 @@ from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
 from kiln.control.custom_jvp import custom_jvp
 from kiln.core.array_type import Array, ArrayLike
-from kiln.numpy.promotion import inexact
-from kiln.numpy.shapes import one
+from kiln.numpy.promotion import inexact, one
 from kiln.ops import linalg
 from kiln.ops.conversion import complex as join_complex
 from kiln.ops.conversion import convert_element_type, imag

@@ -24,11 +24,12 @@ from kiln.numpy.promotion import (
     broadcast_shapes,
     broadcast_to,
     inexact,
+    one,
     operands,
     promote_dtypes_inexact,
 )
 from kiln.numpy.reductions.reductions import sum as sum_
-from kiln.numpy.shapes import canonical_axes, index_of, moveaxis, one
+from kiln.numpy.shapes import canonical_axes, index_of, moveaxis
 from kiln.ops import spectral
 from kiln.ops.contraction import Precision
 from kiln.ops.elementwise import abs, bitwise_and, ge, gt, select, sub

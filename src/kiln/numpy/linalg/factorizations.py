@@ -31,8 +31,8 @@ from kiln.numpy.linalg.norms import vector_norm as vector_norm
 from kiln.numpy.products import matmul as matmul
 from kiln.numpy.products import tensordot as tensordot
 from kiln.numpy.products import vecdot as vecdot
-from kiln.numpy.promotion import inexact, operands, promote_dtypes
-from kiln.numpy.shapes import index_of, one
+from kiln.numpy.promotion import inexact, one, operands, promote_dtypes
+from kiln.numpy.shapes import index_of
 from kiln.ops import linalg, orthogonal, spectral
 from kiln.ops.matrices import adjoint, identity, transposed
 from kiln.ops.shape import reshape

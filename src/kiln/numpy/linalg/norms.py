@@ -16,12 +16,12 @@ from kiln.numpy.elements.arithmetic import divide, multiply, power
 from kiln.numpy.elements.elementary import sqrt
 from kiln.numpy.elements.logic import choose_by, isnan, logical_and, logical_not, not_equal
 from kiln.numpy.linalg.equations import hermitian_svd, inv, refused
-from kiln.numpy.promotion import broadcast_to, inexact
+from kiln.numpy.promotion import broadcast_to, inexact, one
 from kiln.numpy.reductions.reductions import any as any_
 from kiln.numpy.reductions.reductions import max as max_
 from kiln.numpy.reductions.reductions import min as min_
 from kiln.numpy.reductions.reductions import sum as sum_
-from kiln.numpy.shapes import canonical_axes, moveaxis, one, ravel
+from kiln.numpy.shapes import canonical_axes, moveaxis, ravel
 from kiln.ops import spectral
 from kiln.ops.conversion import conj
 from kiln.ops.elementwise import abs, gt, mul

@@ -12,7 +12,8 @@ from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.creation.arrays import cast
 from kiln.numpy.elements.logic import truth
-from kiln.numpy.shapes import canonical_axes, moveaxis, one, ravel
+from kiln.numpy.promotion import one
+from kiln.numpy.shapes import canonical_axes, moveaxis, ravel
 from kiln.ops import elementwise
 from kiln.ops.elementwise import constant
 from kiln.ops.shape import broadcast_in_dim, reduce_sum, reshape

@@ -15,16 +15,8 @@ from kiln.core.trace import Tracer
 from kiln.execution.eager_plans import eager
 from kiln.ir.sizes import Dim, Size
 from kiln.numpy.creation.arrays import cast
-from kiln.numpy.promotion import shape_of
-from kiln.numpy.shapes import (
-    canonical_axes,
-    index_of,
-    listed,
-    one,
-    ravel,
-    reshape,
-    swapaxes,
-)
+from kiln.numpy.promotion import one, shape_of
+from kiln.numpy.shapes import canonical_axes, index_of, listed, ravel, reshape, swapaxes
 from kiln.ops import elementwise
 from kiln.ops.shape import canonical_axis, rev
 from kiln.ops.slicing import dynamic_slice_in_dim

@@ -22,8 +22,8 @@ from kiln.numpy.elements.arithmetic import refuse_out
 from kiln.numpy.elements.logic import choose_by
 from kiln.numpy.indexing.iteration import unpacked
 from kiln.numpy.indexing.taking import take
-from kiln.numpy.promotion import broadcast_to, operands, promote_dtypes
-from kiln.numpy.shapes import atleast_1d, atleast_2d, atleast_3d, moveaxis, one, ravel
+from kiln.numpy.promotion import broadcast_to, one, operands, promote_dtypes
+from kiln.numpy.shapes import atleast_1d, atleast_2d, atleast_3d, moveaxis, ravel
 from kiln.numpy.sorting import sort
 from kiln.ops import static_slicing
 from kiln.ops.conversion import convert_element_type

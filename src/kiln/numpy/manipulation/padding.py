@@ -20,11 +20,10 @@ from kiln.numpy.creation.arrays import cast
 from kiln.numpy.creation.ranges import linspace
 from kiln.numpy.elements.arithmetic import floor
 from kiln.numpy.manipulation.element_order import flip
-from kiln.numpy.promotion import literal
+from kiln.numpy.promotion import literal, one
 from kiln.numpy.reductions.quantiles import median
 from kiln.numpy.reductions.reductions import max, min
 from kiln.numpy.reductions.statistics import mean
-from kiln.numpy.shapes import one
 from kiln.ops import elementwise, static_slicing
 from kiln.ops.elementwise import constant
 from kiln.ops.shape import broadcast_in_dim, canonical_axis, move_axis, reshape

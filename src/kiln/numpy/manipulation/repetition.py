@@ -14,10 +14,10 @@ from kiln.core.trace import Tracer
 from kiln.ir.sizes import Dim, Size
 from kiln.numpy.creation.arrays import asarray, cast, concrete_number
 from kiln.numpy.indexing.taking import take
-from kiln.numpy.promotion import operands
+from kiln.numpy.promotion import one, operands
 from kiln.numpy.reductions.cumulative import cumsum
 from kiln.numpy.search import searchsorted
-from kiln.numpy.shapes import listed, one, ravel
+from kiln.numpy.shapes import listed, ravel
 from kiln.ops.out_sharding import sharded
 from kiln.ops.shape import broadcast_in_dim, canonical_axis, expand_dims, reshape
 

@@ -15,8 +15,9 @@ from kiln.execution.eager_plans import eager
 from kiln.numpy.creation.arrays import cast
 from kiln.numpy.elements.arithmetic import refuse_out
 from kiln.numpy.elements.logic import choose_by, isnan
+from kiln.numpy.promotion import one
 from kiln.numpy.reductions.reductions import computing_dtype
-from kiln.numpy.shapes import canonical_axes, one, ravel
+from kiln.numpy.shapes import canonical_axes, ravel
 from kiln.ops import cumulative
 from kiln.ops.elementwise import constant
 from kiln.ops.static_slicing import pad

@@ -14,10 +14,9 @@ from kiln.numpy.creation.arrays import cast
 from kiln.numpy.elements.arithmetic import divide, refuse_out
 from kiln.numpy.elements.elementary import sqrt
 from kiln.numpy.elements.logic import choose_by, isnan, logical_and
-from kiln.numpy.promotion import broadcast_to, shape_of
+from kiln.numpy.promotion import broadcast_to, one, shape_of
 from kiln.numpy.reductions import reductions, statistics
 from kiln.numpy.reductions.reductions import kept, mask, masked, real_part_of, reduced_axes
-from kiln.numpy.shapes import one
 from kiln.ops import elementwise
 from kiln.ops.elementwise import constant
 

@@ -20,10 +20,9 @@ from kiln.numpy.creation.filling import full, ones_like
 from kiln.numpy.elements.arithmetic import clip, divide, refuse_out
 from kiln.numpy.elements.logic import choose_by, isnan
 from kiln.numpy.indexing.taking import take
-from kiln.numpy.promotion import operands, promote_dtypes_inexact, shape_of
+from kiln.numpy.promotion import one, operands, promote_dtypes_inexact, shape_of
 from kiln.numpy.reductions.cumulative import cumsum
 from kiln.numpy.reductions.reductions import any, element_count, reduced_axes, sum
-from kiln.numpy.shapes import one
 from kiln.ops import elementwise, sorting
 from kiln.ops.elementwise import constant
 from kiln.ops.out_sharding import sharded

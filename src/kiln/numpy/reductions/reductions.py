@@ -22,8 +22,8 @@ from kiln.ir.types import ShapedArray
 from kiln.numpy.creation.arrays import cast
 from kiln.numpy.elements.arithmetic import add, maximum, minimum, multiply, refuse_out, subtract
 from kiln.numpy.elements.logic import choose_by, logical_and, logical_or, truth
-from kiln.numpy.promotion import operands, shape_of
-from kiln.numpy.shapes import canonical_axes, one
+from kiln.numpy.promotion import one, operands, shape_of, summing_dtype
+from kiln.numpy.shapes import canonical_axes
 from kiln.ops import elementwise, product, reduction
 from kiln.ops.elementwise import constant
 from kiln.ops.families import ANY
@@ -75,22 +75,6 @@ def _unreduced(name: str, a: Any) -> Any:
     """Return numbers unchanged, since no axis is reduced; reject keys."""
     reduction.check_dtype(name, a.aval, ANY)
     return a
-
-
-def summing_dtype(name: str, found: Any, dtype: Any, promote_integers: bool = True) -> Any:
-    """Return the dtype of a sum or product of elements of a dtype."""
-    if dtype is not None:
-        return dtypes.check_user_dtype(dtype, name)
-    if found == _BOOL:
-        return dtypes.default_int_dtype()
-    if promote_integers and dtypes.issubdtype(found, np.integer):
-        default = (
-            dtypes.default_uint_dtype()
-            if dtypes.issubdtype(found, np.unsignedinteger)
-            else dtypes.default_int_dtype()
-        )
-        return default if dtypes.bit_width(found) < dtypes.bit_width(default) else found
-    return found
 
 
 def computing_dtype(found: Any) -> Any:

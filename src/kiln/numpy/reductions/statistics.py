@@ -21,7 +21,7 @@ from kiln.numpy.elements.arithmetic import clip, divide, multiply, refuse_out, s
 from kiln.numpy.elements.elementary import conj, real, sqrt
 from kiln.numpy.elements.logic import choose_by
 from kiln.numpy.products import matmul
-from kiln.numpy.promotion import broadcast_to, promote_dtypes_inexact, shape_of
+from kiln.numpy.promotion import broadcast_to, one, promote_dtypes_inexact, shape_of
 from kiln.numpy.reductions.reductions import (
     computing_dtype,
     element_count,
@@ -32,7 +32,7 @@ from kiln.numpy.reductions.reductions import (
     reduced_axes,
     sum,
 )
-from kiln.numpy.shapes import canonical_axes, one, squeeze
+from kiln.numpy.shapes import canonical_axes, squeeze
 from kiln.ops import conversion, elementwise
 from kiln.ops.elementwise import constant
 from kiln.ops.shape import expand_dims, reduce_sum, reshape, transpose

@@ -13,8 +13,7 @@ from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.ir.sizes import is_constant
 from kiln.numpy.elements.elementary import conj
 from kiln.numpy.manipulation.element_order import flip
-from kiln.numpy.promotion import promote_dtypes_inexact
-from kiln.numpy.shapes import one
+from kiln.numpy.promotion import one, promote_dtypes_inexact
 from kiln.ops.convolution import conv_general_dilated
 from kiln.ops.shape import expand_dims, squeeze
 

@@ -13,9 +13,9 @@ from kiln.numpy.creation.arrays import cast
 from kiln.numpy.elements.arithmetic import add, divide, multiply, negative, subtract
 from kiln.numpy.elements.logic import not_equal
 from kiln.numpy.manipulation.joining import concatenate
-from kiln.numpy.promotion import broadcast_to, operands, promote_dtypes_inexact, shape_of
+from kiln.numpy.promotion import broadcast_to, one, operands, promote_dtypes_inexact, shape_of
 from kiln.numpy.reductions.reductions import sum
-from kiln.numpy.shapes import canonical_axes, moveaxis, one, ravel
+from kiln.numpy.shapes import canonical_axes, moveaxis, ravel
 from kiln.ops.shape import canonical_axis, expand_dims
 from kiln.ops.static_slicing import slice_in_dim
 

@@ -27,10 +27,10 @@ from kiln.numpy.elements.arithmetic import (
 from kiln.numpy.elements.logic import choose_by, equal, less, logical_and
 from kiln.numpy.indexing.taking import take
 from kiln.numpy.manipulation.joining import concatenate
-from kiln.numpy.promotion import operands, promote_dtypes, promote_dtypes_inexact, shape_of
+from kiln.numpy.promotion import one, operands, promote_dtypes, promote_dtypes_inexact, shape_of
 from kiln.numpy.reductions.cumulative import cumsum
 from kiln.numpy.search import searchsorted
-from kiln.numpy.shapes import moveaxis, one
+from kiln.numpy.shapes import moveaxis
 from kiln.numpy.signals.differences import diff
 from kiln.numpy.sorting import argsort
 from kiln.ops import elementwise
