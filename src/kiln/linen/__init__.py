@@ -20,6 +20,7 @@ from kiln.linen import pooling as pooling
 from kiln.linen import recurrent as recurrent
 from kiln.linen import spmd as spmd
 from kiln.linen import stochastic as stochastic
+from kiln.linen.activation import PReLU as PReLU
 from kiln.linen.attention import MultiHeadAttention as MultiHeadAttention
 from kiln.linen.attention import MultiHeadDotProductAttention as MultiHeadDotProductAttention
 from kiln.linen.attention import SelfAttention as SelfAttention
@@ -44,7 +45,6 @@ from kiln.linen.initializers import ones as ones
 from kiln.linen.initializers import ones_init as ones_init
 from kiln.linen.initializers import zeros as zeros
 from kiln.linen.initializers import zeros_init as zeros_init
-from kiln.linen.layers.activations import PReLU as PReLU
 from kiln.linen.linear.convolution import Conv as Conv
 from kiln.linen.linear.convolution import ConvLocal as ConvLocal
 from kiln.linen.linear.convolution import ConvTranspose as ConvTranspose

@@ -10,7 +10,7 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import linen, random
-from tests.unit.linen.layers.refusals import inside, refusal
+from tests.unit.linen.refusals import inside, refusal
 
 X = np.linspace(-1, 1, 2 * 5 * 8, dtype=np.float32).reshape(2, 5, 8)
 KEY = random.key(0)

@@ -7,7 +7,7 @@ import pytest
 
 import kiln
 from kiln import linen
-from tests.unit.linen.layers.refusals import Outer, inside, refusal
+from tests.unit.linen.refusals import Outer, inside, refusal
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 KEY = kiln.random.key(0)

@@ -10,7 +10,7 @@ import pytest
 import kiln
 from kiln import linen
 from kiln.linen.errors import InvalidRngError
-from tests.unit.linen.layers.refusals import inside, refusal
+from tests.unit.linen.refusals import inside, refusal
 
 X = np.ones((30, 40), np.float32)
 KEY = kiln.random.key(0)

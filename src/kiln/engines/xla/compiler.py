@@ -1,6 +1,6 @@
 """The compiler of the xla engine: a program becomes StableHLO, and XLA's executable of it.
 
-`module.lower` writes the text, `client` has it compiled; executables are in `executable.py`.
+`module.lower` writes the text, `client` has it compiled; executables are in `launches/`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tables of modules: the calls of an init, types of inputs and outputs, variables and sizes."""
+"""Modules as tables: recorded calls, variables and their sizes, the cost of a call."""
 
 from __future__ import annotations
 

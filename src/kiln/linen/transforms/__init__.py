@@ -1,7 +1,8 @@
-"""Lifted transformations that preserve shapes: recomputation, mapped variables, keys."""
+"""Lifted transformations: functions of modules, transformed like functions of arrays."""
 
 from __future__ import annotations
 
+from kiln.linen.transforms.axes import scan as scan
 from kiln.linen.transforms.shape_preserving import add_metadata_axis as add_metadata_axis
 from kiln.linen.transforms.shape_preserving import checkpoint as checkpoint
 from kiln.linen.transforms.shape_preserving import fold_rngs as fold_rngs

@@ -1,4 +1,4 @@
-"""Linear algebra with NumPy's names, on stacks of matrices in the last two axes."""
+"""Factorizations of stacks of matrices, their powers, and products of several."""
 
 from __future__ import annotations
 
@@ -13,68 +13,13 @@ from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.numpy import products
 from kiln.numpy.creation import matrices
-from kiln.numpy.linalg.determinants import SlogdetResult as SlogdetResult
-from kiln.numpy.linalg.determinants import det as det
-from kiln.numpy.linalg.determinants import slogdet as slogdet
-from kiln.numpy.linalg.equations import hermitian_svd, refused
-from kiln.numpy.linalg.equations import inv as inv
-from kiln.numpy.linalg.equations import lstsq as lstsq
-from kiln.numpy.linalg.equations import pinv as pinv
-from kiln.numpy.linalg.equations import solve as solve
-from kiln.numpy.linalg.equations import tensorinv as tensorinv
-from kiln.numpy.linalg.equations import tensorsolve as tensorsolve
-from kiln.numpy.linalg.norms import cond as cond
-from kiln.numpy.linalg.norms import matrix_norm as matrix_norm
-from kiln.numpy.linalg.norms import matrix_rank as matrix_rank
-from kiln.numpy.linalg.norms import norm as norm
-from kiln.numpy.linalg.norms import vector_norm as vector_norm
-from kiln.numpy.products import matmul as matmul
-from kiln.numpy.products import tensordot as tensordot
-from kiln.numpy.products import vecdot as vecdot
+from kiln.numpy.linalg.equations import hermitian_svd, inv, refused
+from kiln.numpy.products import matmul
 from kiln.numpy.promotion import inexact, one, operands, promote_dtypes
 from kiln.numpy.shapes import index_of
 from kiln.ops import linalg, orthogonal, spectral
 from kiln.ops.matrices import adjoint, identity, transposed
 from kiln.ops.shape import reshape
-
-__all__ = [
-    "EigResult",
-    "EighResult",
-    "QRResult",
-    "SVDResult",
-    "SlogdetResult",
-    "cholesky",
-    "cond",
-    "cross",
-    "det",
-    "diagonal",
-    "eig",
-    "eigh",
-    "eigvals",
-    "eigvalsh",
-    "inv",
-    "lstsq",
-    "matmul",
-    "matrix_norm",
-    "matrix_power",
-    "matrix_rank",
-    "matrix_transpose",
-    "multi_dot",
-    "norm",
-    "outer",
-    "pinv",
-    "qr",
-    "slogdet",
-    "solve",
-    "svd",
-    "svdvals",
-    "tensordot",
-    "tensorinv",
-    "tensorsolve",
-    "trace",
-    "vecdot",
-    "vector_norm",
-]
 
 
 class EigResult(NamedTuple):

@@ -9,7 +9,7 @@ import pytest
 
 import kiln
 from kiln import lax, linen
-from tests.unit.linen.layers.refusals import inside, refusal
+from tests.unit.linen.refusals import inside, refusal
 
 LINE = np.random.RandomState(0).randn(2, 6, 4).astype(np.float32)
 KEY = kiln.random.key(0)

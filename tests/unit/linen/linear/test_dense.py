@@ -11,7 +11,7 @@ import kiln
 import kiln.numpy as jnp
 from kiln import lax, linen
 from kiln.linen.metadata import Partitioned
-from tests.unit.linen.layers.refusals import inside, refusal
+from tests.unit.linen.refusals import inside, refusal
 
 X = np.ones((2, 3, 4), np.float32)
 KEY = kiln.random.key(0)

@@ -7,7 +7,7 @@ import pytest
 
 import kiln
 from kiln import linen
-from tests.unit.linen.layers.refusals import inside, refusal
+from tests.unit.linen.refusals import inside, refusal
 
 KEY = kiln.random.key(0)
 

@@ -11,7 +11,7 @@ import kiln
 import kiln.numpy as jnp
 from kiln import linen
 from kiln.linen.errors import ModifyScopeVariableError
-from tests.unit.linen.layers.refusals import inside, refusal
+from tests.unit.linen.refusals import inside, refusal
 
 X = np.random.RandomState(0).randn(8, 3, 4).astype(np.float32)
 KEY = kiln.random.key(0)

@@ -7,7 +7,7 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.numpy.linalg import _cheapest
+from kiln.numpy.linalg.factorizations import _cheapest
 
 RNG = np.random.default_rng(0)
 
