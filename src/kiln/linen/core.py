@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kiln.core.array_type import Array as Array
 from kiln.linen import frozen_dict as frozen_dict
 from kiln.linen.errors import (
     ApplyScopeInvalidVariablesStructureError,
@@ -37,7 +38,6 @@ from kiln.linen.scopes.filters import union_filters as union_filters
 from kiln.linen.scopes.scope import Scope as Scope
 from kiln.linen.scopes.scope import Variable as Variable
 from kiln.linen.transforms.axes import broadcast as broadcast
-from kiln.typing import Array as Array
 
 Collection = Mapping[str, Any]
 VariableDict = Mapping[str, Collection]

@@ -9,6 +9,7 @@ import numpy as np
 
 from kiln import lax
 from kiln import numpy as jnp
+from kiln.base.tree import keystr, tree_map_with_path
 from kiln.linen.dtypes import canonicalize_dtype
 from kiln.linen.linear.dense import canonical_axes
 from kiln.linen.module import Module
@@ -16,7 +17,6 @@ from kiln.linen.module.methods import compact, nowrap
 from kiln.linen.module.refusal import refused
 from kiln.linen.transforms import map_variables
 from kiln.nn import initializers
-from kiln.tree_util import keystr, tree_map_with_path
 
 
 def _by_name(layer: Any, path: tuple[Any, ...]) -> str:

@@ -1,8 +1,8 @@
 """Portable artefacts as modules of MLIR, in this process or, run as a script, in one of its own.
 
 StableHLO's parser is not safe with damaged bytes: it may end the process. The script reads what
-`../untrusted.py` sends it, and imports jaxlib alone, so that it starts soon. Each message either way
-is its length in 8 bytes, and its bytes: first the script's `sys.path` as JSON, then artefacts; the
+`../untrusted.py` sends it, and imports jaxlib alone, so that it starts soon. Each message either
+way is its length in 8 bytes, and its bytes: first the script's `sys.path` as JSON, then artefacts; the
 answer to an artefact is what is wrong with it, empty for nothing.
 """
 
