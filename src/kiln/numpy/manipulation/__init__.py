@@ -1,1 +1,1 @@
-"""Elements arranged anew: joined, repeated, padded, reordered, packed."""
+"""Joining, splitting, repeating, padding and reordering elements; bits packed into bytes."""

@@ -430,7 +430,7 @@ def _cpu_client() -> Any:
 
 
 _MAKERS: dict[str, Callable[[], Any]] = {"cpu": _cpu_client}
-"""What connects to a platform. Others are compiled for, by `../targets/`, but nothing runs there."""
+"""What connects to a platform. Others are compiled for (`../targets/`), but nothing runs there."""
 
 _clients: dict[str, Client] = {}
 _lock = new_rlock()

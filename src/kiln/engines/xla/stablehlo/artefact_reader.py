@@ -2,8 +2,8 @@
 
 StableHLO's parser is not safe with damaged bytes: it may end the process. The script reads what
 `../untrusted.py` sends it, and imports jaxlib alone, so that it starts soon. Each message either
-way is its length in 8 bytes, and its bytes: first the script's `sys.path` as JSON, then artefacts; the
-answer to an artefact is what is wrong with it, empty for nothing.
+way is its length in 8 bytes, and its bytes: first the script's `sys.path` as JSON, then artefacts;
+the answer to an artefact is what is wrong with it, empty for nothing.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Machines that are described, not here: their compilers, and executables for them."""
+"""Compilation for machines that are described: finding compilers, compiling ahead of time."""
