@@ -39,17 +39,6 @@ from kiln.numpy.creation.matrices import tri as tri
 from kiln.numpy.creation.matrices import tril as tril
 from kiln.numpy.creation.matrices import triu as triu
 from kiln.numpy.creation.matrices import vander as vander
-from kiln.numpy.creation.ranges import arange as arange
-from kiln.numpy.creation.ranges import c_ as c_
-from kiln.numpy.creation.ranges import geomspace as geomspace
-from kiln.numpy.creation.ranges import index_exp as index_exp
-from kiln.numpy.creation.ranges import linspace as linspace
-from kiln.numpy.creation.ranges import logspace as logspace
-from kiln.numpy.creation.ranges import meshgrid as meshgrid
-from kiln.numpy.creation.ranges import mgrid as mgrid
-from kiln.numpy.creation.ranges import ogrid as ogrid
-from kiln.numpy.creation.ranges import r_ as r_
-from kiln.numpy.creation.ranges import s_ as s_
 from kiln.numpy.dtype_names import bfloat16 as bfloat16
 from kiln.numpy.dtype_names import bool as bool
 from kiln.numpy.dtype_names import bool_ as bool_
@@ -335,6 +324,17 @@ if _TYPE_CHECKING:
     from kiln.numpy.application import apply_over_axes as apply_over_axes
     from kiln.numpy.application import frompyfunc as frompyfunc
     from kiln.numpy.application import vectorize as vectorize
+    from kiln.numpy.creation.ranges import arange as arange
+    from kiln.numpy.creation.ranges import c_ as c_
+    from kiln.numpy.creation.ranges import geomspace as geomspace
+    from kiln.numpy.creation.ranges import index_exp as index_exp
+    from kiln.numpy.creation.ranges import linspace as linspace
+    from kiln.numpy.creation.ranges import logspace as logspace
+    from kiln.numpy.creation.ranges import meshgrid as meshgrid
+    from kiln.numpy.creation.ranges import mgrid as mgrid
+    from kiln.numpy.creation.ranges import ogrid as ogrid
+    from kiln.numpy.creation.ranges import r_ as r_
+    from kiln.numpy.creation.ranges import s_ as s_
     from kiln.numpy.elements.number_theory import gcd as gcd
     from kiln.numpy.elements.number_theory import lcm as lcm
     from kiln.numpy.histograms import histogram as histogram
@@ -435,6 +435,8 @@ __getattr__, __dir__ = _on_first_use(
     "fft",
     "linalg",
     "kiln.numpy.application: apply_along_axis apply_over_axes frompyfunc vectorize",
+    "kiln.numpy.creation.ranges: arange c_ geomspace index_exp linspace logspace meshgrid mgrid",
+    "kiln.numpy.creation.ranges: ogrid r_ s_",
     "kiln.numpy.elements.number_theory: gcd lcm",
     "kiln.numpy.histograms: histogram histogram2d histogram_bin_edges histogramdd",
     "kiln.numpy.indexing.selection: piecewise select where",
