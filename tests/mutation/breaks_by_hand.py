@@ -12,7 +12,7 @@ _CACHES = f"{_UNIT}/jit/test_signature.py", f"{_UNIT}/jit/test_cache.py"
 _CALLBACKS = (
     f"{_UNIT}/control/test_callback.py::test_ordered_calls_wait_for_those_of_running_programs",
 )
-_SCOPES = (f"{_UNIT}/linen/test_scope.py",)
+_SCOPES = (f"{_UNIT}/linen/scopes/test_scope.py",)
 _CRASHES = (f"{_UNIT}/checkpoints/test_crashes.py",)
 _NATIVE = "engines/native"
 _PASSES = f"{_UNIT}/{_NATIVE}/passes/test"
@@ -96,7 +96,7 @@ BY_HAND = [
         "engines/xla/stablehlo/callbacks.py",
         "run.failure = run.failure or failure",
         "run.failure = failure",
-        (f"{_UNIT}/engines/xla/test_callbacks.py",),
+        (f"{_UNIT}/engines/xla/stablehlo/test_callbacks.py",),
     ),
     Break(
         "clock-that-stood-still",
