@@ -4,7 +4,7 @@ One function of three operations is called with 2,000 shapes in a fresh process.
 growth of resident memory after a warm-up, how many programs a second pass over the last 256 shapes
 compiles, and what is left once the caches are cleared. `python -m benchmarks.memory` prints the
 table and writes `results/memory.json` and `.md`; `--fit` measures what an executable costs against
-its serialised size, the constants of `engines/xla/client.py`.
+its serialised size, the constants of `engines/xla/runtime/client.py`.
 """
 
 from __future__ import annotations

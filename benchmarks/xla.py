@@ -16,7 +16,7 @@ from benchmarks.harness import Case, Library, Sampler, repeated
 from kiln.base.options.config import override
 from kiln.core.arrays.array import buffer_for
 from kiln.core.engines.engine import engine
-from kiln.engines.xla.client import client
+from kiln.engines.xla.runtime.client import client
 
 COUNTS = (1, 10, 100)
 

@@ -22,7 +22,7 @@ from kiln.core.foreign import Registration, attributes_of, target
 from kiln.core.trace import aval_of, is_typed
 from kiln.ir.shardings.formats import Layout
 from kiln.ir.types import ShapedArray
-from kiln.numpy.creation import asarray
+from kiln.numpy.creation.arrays import asarray
 
 __all__ = [
     "build_ffi_lowering_function",

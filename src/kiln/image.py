@@ -18,15 +18,15 @@ from kiln.base.errors import three_lines
 from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import api_boundary, current_source
 from kiln.core.array_type import Array, ArrayLike
-from kiln.numpy.arithmetic import clip, maximum, minimum
-from kiln.numpy.creation import asarray
+from kiln.numpy.creation.arrays import asarray
+from kiln.numpy.creation.filling import zeros
+from kiln.numpy.creation.ranges import arange
 from kiln.numpy.einsum import einsum
-from kiln.numpy.elementary import sin
-from kiln.numpy.filling import zeros
+from kiln.numpy.elements.arithmetic import clip, maximum, minimum
+from kiln.numpy.elements.elementary import sin
+from kiln.numpy.indexing.selection import where
 from kiln.numpy.promotion import inexact, promote_dtypes_inexact
-from kiln.numpy.ranges import arange
-from kiln.numpy.reductions import sum as total
-from kiln.numpy.selection import where
+from kiln.numpy.reductions.reductions import sum as total
 from kiln.ops.elements.elementwise import abs as absolute
 from kiln.ops.elements.elementwise import floor
 from kiln.ops.linear.contraction import Precision

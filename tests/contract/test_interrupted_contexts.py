@@ -24,7 +24,7 @@ from kiln.execution import fallbacks
 from kiln.extend import source_info_util
 from kiln.ir.sizes import assumptions
 from kiln.jit.signatures import explain
-from kiln.linen.context import context
+from kiln.linen.scopes.context import context
 from tests.contract.marks import contract
 
 INTERRUPTS = 50

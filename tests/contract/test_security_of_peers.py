@@ -24,7 +24,7 @@ from kiln import export
 from kiln.base.files.checksums import SIZE, with_checksum
 from kiln.core.processes import handshake, lifelines, lines
 from kiln.engines.xla import untrusted
-from kiln.engines.xla.relay import Relay
+from kiln.engines.xla.runtime.relay import Relay
 from kiln.experimental.serialize_executable import deserialize_and_load, serialize
 from tests.unit.core.test_strangers import TOKEN, Meeting, is_closed, said
 from tests.unit.export.write_data import DATA

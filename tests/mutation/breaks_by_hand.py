@@ -12,7 +12,7 @@ _CACHES = f"{_UNIT}/jit/test_signature.py", f"{_UNIT}/jit/test_cache.py"
 _CALLBACKS = (
     f"{_UNIT}/control/test_callback.py::test_ordered_calls_wait_for_those_of_running_programs",
 )
-_SCOPES = (f"{_UNIT}/linen/test_scope.py",)
+_SCOPES = (f"{_UNIT}/linen/scopes/test_scope.py",)
 _CRASHES = (f"{_UNIT}/checkpoints/test_crashes.py",)
 _NATIVE = "engines/native"
 _PASSES = f"{_UNIT}/{_NATIVE}/passes/test"
@@ -93,10 +93,10 @@ BY_HAND = [
     ),
     Break(
         "last-failure-kept",
-        "engines/xla/callbacks.py",
+        "engines/xla/stablehlo/callbacks.py",
         "run.failure = run.failure or failure",
         "run.failure = failure",
-        (f"{_UNIT}/engines/xla/test_callbacks.py",),
+        (f"{_UNIT}/engines/xla/stablehlo/test_callbacks.py",),
     ),
     Break(
         "clock-that-stood-still",
@@ -107,21 +107,21 @@ BY_HAND = [
     ),
     Break(
         "boxes-that-are-asked-for",
-        "linen/scope.py",
+        "linen/scopes/scope.py",
         "unboxed(value) if self.unbox and not",
         "unboxed(value) if not",
         _SCOPES,
     ),
     Break(
         "boxes-in-boxes",
-        "linen/scope.py",
+        "linen/scopes/scope.py",
         "if _holds_boxes(before) and not _holds_boxes(value):",
         "if _holds_boxes(before):",
         _SCOPES,
     ),
     Break(
         "boxes-of-given-parameters",
-        "linen/scope.py",
+        "linen/scopes/scope.py",
         "            if unbox and not is_array:\n                value = unboxed(value)\n",
         "",
         _SCOPES,

@@ -207,9 +207,9 @@ CONTENT_BREAKS = [
         "an attribute of kiln.custom_jvp",
     ),
     _row(
-        "linen/content.py",
+        "linen/transforms/content.py",
         "if kind is np.ndarray and",
         "if isinstance(value, np.ndarray) and",
-        "tests/unit/linen/test_jit.py::test_the_mask_of_a_field_is_seen",
+        "tests/unit/linen/transforms/test_compilation.py::test_the_mask_of_a_field_is_seen",
     ),
 ]

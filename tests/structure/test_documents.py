@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from kiln.__main__ import main
-from tests.structure.source_tree import KILN, REPOSITORY
+from tests.structure.source_tree import KILN, REPOSITORY, rules
 
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
 DOCUMENTS = [*(REPOSITORY / page for page in PAGES), *sorted((REPOSITORY / "docs").glob("*.md"))]
@@ -54,6 +54,17 @@ def test_the_map_names_every_folder_and_only_files_that_exist() -> None:
     assert missing_folders(text, KILN) == []
     assert missing_files(text, KILN) == []
     assert missing_folders(text, REPOSITORY / "tests", "tests/") == []
+
+
+def test_the_page_of_the_package_names_every_entry_and_what_only_jax_spells() -> None:
+    text = (KILN / "README.md").read_text(encoding="utf-8")
+    folders = [path.name for path in KILN.iterdir() if (path / "README.md").exists()]
+    names = {*folders, *(path.stem for path in KILN.glob("*.py"))}
+    listed, spelled = text.split("## JAX's spellings")
+    named = set(re.findall(r"`(\w+)`", listed)) & names
+    (layer,) = (set(row) for row in rules()["layers"] if "tree_util" in row)
+    assert names - named == layer
+    assert set(re.findall(r"`(\w+)`", spelled)) & names == layer
 
 
 LONGEST_PAGE = 40

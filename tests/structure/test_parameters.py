@@ -65,12 +65,12 @@ WITHOUT_EFFECT = {
     "linen/fp8_ops.py out_qdq compute_dtype": "the derivative reads it",
     "linen/fp8_ops.py out_qdq q_dtype": "the derivative reads it",
     "linen/fp8_ops.py out_qdq scale": "the derivative reads it",
-    "linen/transforms.py named_call force": "operations are not named after modules",
+    "linen/transforms/shape_preserving.py named_call force": "operations have no modules' names",
     "nn/initializers.py zeros key": "initializers have one signature",
     "nn/initializers.py ones key": "initializers have one signature",
-    "numpy/creation.py copy order": "arrays have one memory order",
+    "numpy/creation/arrays.py copy order": "arrays have one memory order",
     "numpy/histograms.py histogram_bin_edges weights": "edges do not depend on weights",
-    "numpy/manipulation.py reshape copy": "arrays are immutable: nobody sees a copy",
+    "numpy/shapes.py reshape copy": "arrays are immutable: nobody sees a copy",
     "numpy/polynomials.py polyval unroll": "a hint to the compiler",
     "numpy/search.py digitize method": "a hint to the compiler",
     "numpy/sets.py unique sorted": "the result is always sorted",
@@ -127,8 +127,8 @@ WITHOUT_EFFECT = {
     "profiler.py start_trace create_perfetto_trace": "every trace is one",
     "api/arrays.py device_put src": "arrays know where they are",
     "profiler.py start_trace profiler_options": "annotations are recorded at all levels",
-    "engines/xla/lowerings/elementwise.py identity b": "lowerings have one signature",
-    "engines/xla/lowerings/elementwise.py identity out": "lowerings have one signature",
+    "engines/xla/lowerings/elements/elementwise.py identity b": "lowerings have one signature",
+    "engines/xla/lowerings/elements/elementwise.py identity out": "lowerings have one signature",
 }
 
 

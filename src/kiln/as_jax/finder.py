@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from kiln.as_jax.environment import apply_environment
+from kiln.as_jax.flax_places import place_of
 from kiln.as_jax.missing import MissingModule, asked_for
 from kiln.as_jax.names import has_submodules, is_module
 from kiln.as_jax.private import PrivateModule
@@ -79,8 +80,7 @@ class JaxFinder(MetaPathFinder):
         if name.startswith("jax."):
             return _below(name)
         if self.linen and name.startswith("flax."):
-            # With it comes all of kiln.linen, which others should not wait for.
-            place = importlib.import_module("kiln.linen.flax_places").place_of(name)
+            place = place_of(name)
             return None if place is None else _of_flax(name, _existing(place))
         return None
 

@@ -19,11 +19,11 @@ from kiln.api.derivatives.linear import vjp
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.base.tree import tree_leaves, tree_map
 from kiln.control.custom_rules.closure import closure_convert
 from kiln.control.custom_rules.vjp import custom_vjp
 from kiln.control.loops.loops import scan, while_loop
 from kiln.flatten_util import ravel_pytree
-from kiln.tree_util import tree_leaves, tree_map
 
 __all__ = ["odeint"]
 

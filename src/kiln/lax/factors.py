@@ -9,15 +9,15 @@ from kiln.base.source import api_boundary, current_source
 from kiln.control.loops.loops import fori_loop, scan
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
-from kiln.numpy.creation import asarray
-from kiln.numpy.elementary import sqrt
-from kiln.numpy.filling import zeros_like
-from kiln.numpy.joining import concatenate
-from kiln.numpy.manipulation import moveaxis, swapaxes
-from kiln.numpy.matrices import tril, triu
+from kiln.numpy.creation.arrays import asarray
+from kiln.numpy.creation.filling import zeros_like
+from kiln.numpy.creation.matrices import tril, triu
+from kiln.numpy.creation.ranges import arange
+from kiln.numpy.elements.elementary import sqrt
+from kiln.numpy.indexing.selection import where
+from kiln.numpy.manipulation.joining import concatenate
 from kiln.numpy.products import matmul
-from kiln.numpy.ranges import arange
-from kiln.numpy.selection import where
+from kiln.numpy.shapes import moveaxis, swapaxes
 from kiln.ops.elements.elementwise import abs as absolute
 from kiln.ops.linear.spectral import svd
 

@@ -10,7 +10,7 @@ import numpy as np
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
 from kiln.ir.types import Shape
-from kiln.numpy.updates import repeated
+from kiln.numpy.indexing.updates import repeated
 from kiln.ops.elements.elementwise import add, lt, rem, select
 from kiln.ops.elements.families import full_like
 from kiln.ops.indexing.indexing import (

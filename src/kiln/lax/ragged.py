@@ -10,11 +10,11 @@ from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.trace import aval_of
-from kiln.numpy.creation import asarray
-from kiln.numpy.cumulative import cumsum
+from kiln.numpy.creation.arrays import asarray
+from kiln.numpy.creation.ranges import arange
+from kiln.numpy.indexing.selection import where
 from kiln.numpy.promotion import broadcast_to
-from kiln.numpy.ranges import arange
-from kiln.numpy.selection import where
+from kiln.numpy.reductions.cumulative import cumsum
 from kiln.ops.linear.contraction import dot_general
 from kiln.ops.linear.dot_algorithms import PrecisionLike
 from kiln.ops.out_sharding import sharded

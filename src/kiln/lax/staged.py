@@ -15,7 +15,7 @@ from kiln.control.branches import switch
 from kiln.core.array_type import Array
 from kiln.core.trace import axis_size_of
 from kiln.ir.sizes.size import Dim, Size
-from kiln.numpy.selection import where
+from kiln.numpy.indexing.selection import where
 from kiln.ops.collective import axis_index, psum
 from kiln.ops.indexing.slicing import concatenate
 from kiln.ops.platform import platform_index

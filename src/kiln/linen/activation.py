@@ -1,8 +1,14 @@
-"""The activation functions by the name of Flax's submodule."""
+"""Activations: the one with a parameter, and those of `kiln.nn`."""
 
 from __future__ import annotations
 
-from kiln.linen.layers.activations import PReLU as PReLU
+from typing import Any
+
+import numpy as np
+
+from kiln import numpy as jnp
+from kiln.linen.module import Module
+from kiln.linen.module.methods import compact
 from kiln.nn import celu as celu
 from kiln.nn import elu as elu
 from kiln.nn import gelu as gelu
@@ -27,3 +33,22 @@ from kiln.nn import softplus as softplus
 from kiln.nn import standardize as standardize
 from kiln.nn import swish as swish
 from kiln.nn import tanh as tanh
+
+
+class PReLU(Module):
+    """Scale negative elements by one learned slope.
+
+    Source: He, Zhang, Ren, Sun 2015.
+    """
+
+    param_dtype: Any = np.float32
+    negative_slope_init: float = 0.01
+
+    @compact
+    def __call__(self, inputs: Any) -> Any:
+        """Return x where x >= 0, else slope * x, in the dtype of x."""
+        inputs = jnp.asarray(inputs)
+        slope = self.param(
+            "negative_slope", lambda key: jnp.asarray(self.negative_slope_init, self.param_dtype)
+        )
+        return jnp.where(inputs >= 0, inputs, jnp.asarray(slope, inputs.dtype) * inputs)

@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from kiln.linen.layers.combinators import BatchApply as BatchApply
+from kiln.linen.combinators import BatchApply as BatchApply

@@ -10,40 +10,39 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kiln.core.array_type import Array as Array
 from kiln.linen import frozen_dict as frozen_dict
-from kiln.linen.axes import broadcast as broadcast
 from kiln.linen.errors import (
     ApplyScopeInvalidVariablesStructureError,
     ApplyScopeInvalidVariablesTypeError,
 )
-from kiln.linen.filters import CollectionFilter as CollectionFilter
-from kiln.linen.filters import DenyList as DenyList
-from kiln.linen.filters import PRNGSequenceFilter as PRNGSequenceFilter
-from kiln.linen.filters import in_filter as in_filter
-from kiln.linen.filters import intersect_filters as intersect_filters
-from kiln.linen.filters import is_filter_empty as is_filter_empty
-from kiln.linen.filters import subtract_filters as subtract_filters
-from kiln.linen.filters import union_filters as union_filters
 from kiln.linen.frozen_dict import FrozenDict as FrozenDict
 from kiln.linen.frozen_dict import copy as copy
 from kiln.linen.frozen_dict import freeze as freeze
 from kiln.linen.frozen_dict import pop as pop
 from kiln.linen.frozen_dict import pretty_repr as pretty_repr
 from kiln.linen.frozen_dict import unfreeze as unfreeze
-from kiln.linen.lazy import lazily
 from kiln.linen.metadata import AxisMetadata as AxisMetadata
 from kiln.linen.metadata import map_axis_meta as map_axis_meta
 from kiln.linen.metadata import unbox as unbox
-from kiln.linen.scope import Scope as Scope
-from kiln.linen.scope import Variable as Variable
-from kiln.typing import Array as Array
+from kiln.linen.module.lazy import lazily
+from kiln.linen.scopes.filters import NOT_INTERMEDIATES as _NOT_INTERMEDIATES
+from kiln.linen.scopes.filters import CollectionFilter as CollectionFilter
+from kiln.linen.scopes.filters import DenyList as DenyList
+from kiln.linen.scopes.filters import PRNGSequenceFilter as PRNGSequenceFilter
+from kiln.linen.scopes.filters import in_filter as in_filter
+from kiln.linen.scopes.filters import intersect_filters as intersect_filters
+from kiln.linen.scopes.filters import is_filter_empty as is_filter_empty
+from kiln.linen.scopes.filters import subtract_filters as subtract_filters
+from kiln.linen.scopes.filters import union_filters as union_filters
+from kiln.linen.scopes.scope import Scope as Scope
+from kiln.linen.scopes.scope import Variable as Variable
+from kiln.linen.transforms.axes import broadcast as broadcast
 
 Collection = Mapping[str, Any]
 VariableDict = Mapping[str, Collection]
 FrozenVariableDict = FrozenDict[str, Collection]
 MutableVariableDict = dict[str, dict[str, Any]]
-
-_NOT_INTERMEDIATES = DenyList("intermediates")
 
 
 def bind(

@@ -12,12 +12,11 @@ from typing import Any
 from kiln import struct
 from kiln.base.tree import tree_map
 from kiln.ir.shardings.mesh import PartitionSpec
-from kiln.linen.axes import scan, vmap
-from kiln.linen.context import context
 from kiln.linen.errors import LinenError
-from kiln.linen.filters import CollectionFilter, union_filters
 from kiln.linen.frozen_dict import FrozenDict, freeze, unfreeze
-from kiln.linen.scope import Scope, Variable
+from kiln.linen.scopes.context import context
+from kiln.linen.scopes.filters import CollectionFilter, union_filters
+from kiln.linen.scopes.scope import Scope, Variable
 from kiln.linen.spmd import RulesFallback as RulesFallback
 from kiln.linen.spmd import get_logical_axis_rules as get_axis_rules
 from kiln.linen.spmd import is_logical
@@ -28,6 +27,7 @@ from kiln.linen.spmd import set_logical_axis_rules as set_axis_rules
 from kiln.linen.spmd import with_logical_constraint as with_sharding_constraint
 from kiln.linen.transforms import map_variables
 from kiln.linen.transforms import remat as remat
+from kiln.linen.transforms.axes import scan, vmap
 
 __all__ = [
     "AxisMetadata",

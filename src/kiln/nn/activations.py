@@ -15,11 +15,11 @@ from kiln.base.source import current_source
 from kiln.control.custom_rules.jvp import custom_jvp
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
-from kiln.numpy.arithmetic import clip, maximum, minimum, square
-from kiln.numpy.elementary import exp, expm1, log, log1p, logaddexp, sqrt
-from kiln.numpy.elementary import tanh as tanh
+from kiln.numpy.elements.arithmetic import clip, maximum, minimum, square
+from kiln.numpy.elements.elementary import exp, expm1, log, log1p, logaddexp, sqrt
+from kiln.numpy.elements.elementary import tanh as tanh
+from kiln.numpy.indexing.selection import where
 from kiln.numpy.promotion import inexact, lifted, operands
-from kiln.numpy.selection import where
 from kiln.ops.elements.elementwise import logistic
 from kiln.ops.elements.special import erfc
 from kiln.ops.indexing.static_slicing import split

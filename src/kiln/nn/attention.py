@@ -15,8 +15,8 @@ from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
 from kiln.nn.normalization import logsumexp, softmax
+from kiln.numpy.indexing.selection import where
 from kiln.numpy.promotion import operands
-from kiln.numpy.selection import where
 from kiln.ops.elements.conversion import convert_element_type
 from kiln.ops.elements.elementwise import stop_gradient
 from kiln.ops.linear.contraction import dot_general

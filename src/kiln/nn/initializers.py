@@ -17,12 +17,12 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike, ShapeLike
-from kiln.numpy.creation import array, canonical_shape
-from kiln.numpy.elementary import exp, log, sqrt
-from kiln.numpy.filling import full
-from kiln.numpy.filling import ones as filled_with_ones
-from kiln.numpy.filling import zeros as filled_with_zeros
-from kiln.numpy.manipulation import moveaxis
+from kiln.numpy.creation.arrays import array, canonical_shape
+from kiln.numpy.creation.filling import full
+from kiln.numpy.creation.filling import ones as filled_with_ones
+from kiln.numpy.creation.filling import zeros as filled_with_zeros
+from kiln.numpy.elements.elementary import exp, log, sqrt
+from kiln.numpy.shapes import moveaxis
 from kiln.ops.elements.conversion import convert_element_type
 from kiln.ops.out_sharding import sharded
 from kiln.ops.shape import reshape

@@ -10,16 +10,16 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, Axes, DTypeLike
-from kiln.numpy.arithmetic import clip, sign, square
-from kiln.numpy.creation import canonical_shape
-from kiln.numpy.elementary import exp, log
-from kiln.numpy.logic import isfinite
+from kiln.numpy.creation.arrays import canonical_shape
+from kiln.numpy.elements.arithmetic import clip, sign, square
+from kiln.numpy.elements.elementary import exp, log
+from kiln.numpy.elements.logic import isfinite
+from kiln.numpy.indexing.selection import where as choose
 from kiln.numpy.promotion import lifted, operands, promote_dtypes_inexact
-from kiln.numpy.reductions import max as maximum_along
-from kiln.numpy.reductions import sum as sum_along
-from kiln.numpy.selection import where as choose
-from kiln.numpy.statistics import mean as mean_along
-from kiln.numpy.statistics import var as variance_along
+from kiln.numpy.reductions.reductions import max as maximum_along
+from kiln.numpy.reductions.reductions import sum as sum_along
+from kiln.numpy.reductions.statistics import mean as mean_along
+from kiln.numpy.reductions.statistics import var as variance_along
 from kiln.ops.elements.conversion import convert_element_type
 from kiln.ops.elements.elementwise import rsqrt, stop_gradient
 from kiln.ops.elements.families import full_like

@@ -8,67 +8,37 @@ from numpy.exceptions import ComplexWarning as ComplexWarning
 
 from kiln.base.lazy import on_first_use as _on_first_use
 from kiln.numpy import operators as _operators
-from kiln.numpy.arithmetic import abs as abs
-from kiln.numpy.arithmetic import absolute as absolute
-from kiln.numpy.arithmetic import add as add
-from kiln.numpy.arithmetic import around as around
-from kiln.numpy.arithmetic import ceil as ceil
-from kiln.numpy.arithmetic import clip as clip
-from kiln.numpy.arithmetic import divide as divide
-from kiln.numpy.arithmetic import divmod as divmod
-from kiln.numpy.arithmetic import fabs as fabs
-from kiln.numpy.arithmetic import fix as fix
-from kiln.numpy.arithmetic import float_power as float_power
-from kiln.numpy.arithmetic import floor as floor
-from kiln.numpy.arithmetic import floor_divide as floor_divide
-from kiln.numpy.arithmetic import fmax as fmax
-from kiln.numpy.arithmetic import fmin as fmin
-from kiln.numpy.arithmetic import fmod as fmod
-from kiln.numpy.arithmetic import maximum as maximum
-from kiln.numpy.arithmetic import minimum as minimum
-from kiln.numpy.arithmetic import mod as mod
-from kiln.numpy.arithmetic import modf as modf
-from kiln.numpy.arithmetic import multiply as multiply
-from kiln.numpy.arithmetic import negative as negative
-from kiln.numpy.arithmetic import positive as positive
-from kiln.numpy.arithmetic import pow as pow
-from kiln.numpy.arithmetic import power as power
-from kiln.numpy.arithmetic import reciprocal as reciprocal
-from kiln.numpy.arithmetic import remainder as remainder
-from kiln.numpy.arithmetic import rint as rint
-from kiln.numpy.arithmetic import round as round
-from kiln.numpy.arithmetic import sign as sign
-from kiln.numpy.arithmetic import square as square
-from kiln.numpy.arithmetic import subtract as subtract
-from kiln.numpy.arithmetic import true_divide as true_divide
-from kiln.numpy.arithmetic import trunc as trunc
-from kiln.numpy.bitwise import bitwise_and as bitwise_and
-from kiln.numpy.bitwise import bitwise_count as bitwise_count
-from kiln.numpy.bitwise import bitwise_invert as bitwise_invert
-from kiln.numpy.bitwise import bitwise_left_shift as bitwise_left_shift
-from kiln.numpy.bitwise import bitwise_not as bitwise_not
-from kiln.numpy.bitwise import bitwise_or as bitwise_or
-from kiln.numpy.bitwise import bitwise_right_shift as bitwise_right_shift
-from kiln.numpy.bitwise import bitwise_xor as bitwise_xor
-from kiln.numpy.bitwise import invert as invert
-from kiln.numpy.bitwise import left_shift as left_shift
-from kiln.numpy.bitwise import right_shift as right_shift
-from kiln.numpy.conversion import astype as astype
-from kiln.numpy.creation import array as array
-from kiln.numpy.creation import asarray as asarray
-from kiln.numpy.creation import ascontiguousarray as ascontiguousarray
-from kiln.numpy.creation import copy as copy
-from kiln.numpy.creation import from_dlpack as from_dlpack
-from kiln.numpy.creation import frombuffer as frombuffer
-from kiln.numpy.creation import fromfile as fromfile
-from kiln.numpy.creation import fromiter as fromiter
-from kiln.numpy.creation import fromstring as fromstring
-from kiln.numpy.cumulative import cumprod as cumprod
-from kiln.numpy.cumulative import cumsum as cumsum
-from kiln.numpy.cumulative import cumulative_prod as cumulative_prod
-from kiln.numpy.cumulative import cumulative_sum as cumulative_sum
-from kiln.numpy.cumulative import nancumprod as nancumprod
-from kiln.numpy.cumulative import nancumsum as nancumsum
+from kiln.numpy.creation.arrays import array as array
+from kiln.numpy.creation.arrays import asarray as asarray
+from kiln.numpy.creation.arrays import ascontiguousarray as ascontiguousarray
+from kiln.numpy.creation.arrays import copy as copy
+from kiln.numpy.creation.arrays import from_dlpack as from_dlpack
+from kiln.numpy.creation.arrays import frombuffer as frombuffer
+from kiln.numpy.creation.arrays import fromfile as fromfile
+from kiln.numpy.creation.arrays import fromiter as fromiter
+from kiln.numpy.creation.arrays import fromstring as fromstring
+from kiln.numpy.creation.conversion import astype as astype
+from kiln.numpy.creation.filling import empty as empty
+from kiln.numpy.creation.filling import empty_like as empty_like
+from kiln.numpy.creation.filling import fromfunction as fromfunction
+from kiln.numpy.creation.filling import full as full
+from kiln.numpy.creation.filling import full_like as full_like
+from kiln.numpy.creation.filling import indices as indices
+from kiln.numpy.creation.filling import ones as ones
+from kiln.numpy.creation.filling import ones_like as ones_like
+from kiln.numpy.creation.filling import zeros as zeros
+from kiln.numpy.creation.filling import zeros_like as zeros_like
+from kiln.numpy.creation.matrices import diag as diag
+from kiln.numpy.creation.matrices import diagflat as diagflat
+from kiln.numpy.creation.matrices import diagonal as diagonal
+from kiln.numpy.creation.matrices import eye as eye
+from kiln.numpy.creation.matrices import identity as identity
+from kiln.numpy.creation.matrices import matrix_transpose as matrix_transpose
+from kiln.numpy.creation.matrices import trace as trace
+from kiln.numpy.creation.matrices import tri as tri
+from kiln.numpy.creation.matrices import tril as tril
+from kiln.numpy.creation.matrices import triu as triu
+from kiln.numpy.creation.matrices import vander as vander
 from kiln.numpy.dtype_names import bfloat16 as bfloat16
 from kiln.numpy.dtype_names import bool as bool
 from kiln.numpy.dtype_names import bool_ as bool_
@@ -142,139 +112,147 @@ from kiln.numpy.dtype_names import uint64 as uint64
 from kiln.numpy.dtype_names import unsignedinteger as unsignedinteger
 from kiln.numpy.einsum import einsum as einsum
 from kiln.numpy.einsum import einsum_path as einsum_path
-from kiln.numpy.elementary import acos as acos
-from kiln.numpy.elementary import acosh as acosh
-from kiln.numpy.elementary import angle as angle
-from kiln.numpy.elementary import arccos as arccos
-from kiln.numpy.elementary import arccosh as arccosh
-from kiln.numpy.elementary import arcsin as arcsin
-from kiln.numpy.elementary import arcsinh as arcsinh
-from kiln.numpy.elementary import arctan as arctan
-from kiln.numpy.elementary import arctan2 as arctan2
-from kiln.numpy.elementary import arctanh as arctanh
-from kiln.numpy.elementary import asin as asin
-from kiln.numpy.elementary import asinh as asinh
-from kiln.numpy.elementary import atan as atan
-from kiln.numpy.elementary import atan2 as atan2
-from kiln.numpy.elementary import atanh as atanh
-from kiln.numpy.elementary import cbrt as cbrt
-from kiln.numpy.elementary import conj as conj
-from kiln.numpy.elementary import conjugate as conjugate
-from kiln.numpy.elementary import cos as cos
-from kiln.numpy.elementary import cosh as cosh
-from kiln.numpy.elementary import deg2rad as deg2rad
-from kiln.numpy.elementary import degrees as degrees
-from kiln.numpy.elementary import exp as exp
-from kiln.numpy.elementary import exp2 as exp2
-from kiln.numpy.elementary import expm1 as expm1
-from kiln.numpy.elementary import heaviside as heaviside
-from kiln.numpy.elementary import hypot as hypot
-from kiln.numpy.elementary import i0 as i0
-from kiln.numpy.elementary import imag as imag
-from kiln.numpy.elementary import log as log
-from kiln.numpy.elementary import log1p as log1p
-from kiln.numpy.elementary import log2 as log2
-from kiln.numpy.elementary import log10 as log10
-from kiln.numpy.elementary import logaddexp as logaddexp
-from kiln.numpy.elementary import logaddexp2 as logaddexp2
-from kiln.numpy.elementary import nan_to_num as nan_to_num
-from kiln.numpy.elementary import rad2deg as rad2deg
-from kiln.numpy.elementary import radians as radians
-from kiln.numpy.elementary import real as real
-from kiln.numpy.elementary import sin as sin
-from kiln.numpy.elementary import sinc as sinc
-from kiln.numpy.elementary import sinh as sinh
-from kiln.numpy.elementary import sqrt as sqrt
-from kiln.numpy.elementary import tan as tan
-from kiln.numpy.elementary import tanh as tanh
-from kiln.numpy.filling import empty as empty
-from kiln.numpy.filling import empty_like as empty_like
-from kiln.numpy.filling import fromfunction as fromfunction
-from kiln.numpy.filling import full as full
-from kiln.numpy.filling import full_like as full_like
-from kiln.numpy.filling import indices as indices
-from kiln.numpy.filling import ones as ones
-from kiln.numpy.filling import ones_like as ones_like
-from kiln.numpy.filling import zeros as zeros
-from kiln.numpy.filling import zeros_like as zeros_like
-from kiln.numpy.float_parts import copysign as copysign
-from kiln.numpy.float_parts import frexp as frexp
-from kiln.numpy.float_parts import ldexp as ldexp
-from kiln.numpy.float_parts import nextafter as nextafter
-from kiln.numpy.float_parts import signbit as signbit
-from kiln.numpy.float_parts import spacing as spacing
-from kiln.numpy.indexing import argwhere as argwhere
-from kiln.numpy.indexing import choose as choose
-from kiln.numpy.indexing import compress as compress
-from kiln.numpy.indexing import diag_indices as diag_indices
-from kiln.numpy.indexing import diag_indices_from as diag_indices_from
-from kiln.numpy.indexing import extract as extract
-from kiln.numpy.indexing import fill_diagonal as fill_diagonal
-from kiln.numpy.indexing import flatnonzero as flatnonzero
-from kiln.numpy.indexing import ix_ as ix_
-from kiln.numpy.indexing import mask_indices as mask_indices
-from kiln.numpy.indexing import nonzero as nonzero
-from kiln.numpy.indexing import place as place
-from kiln.numpy.indexing import put as put
-from kiln.numpy.indexing import put_along_axis as put_along_axis
-from kiln.numpy.indexing import ravel_multi_index as ravel_multi_index
-from kiln.numpy.indexing import take as take
-from kiln.numpy.indexing import take_along_axis as take_along_axis
-from kiln.numpy.indexing import tril_indices as tril_indices
-from kiln.numpy.indexing import tril_indices_from as tril_indices_from
-from kiln.numpy.indexing import triu_indices as triu_indices
-from kiln.numpy.indexing import triu_indices_from as triu_indices_from
-from kiln.numpy.indexing import unravel_index as unravel_index
-from kiln.numpy.logic import allclose as allclose
-from kiln.numpy.logic import array_equal as array_equal
-from kiln.numpy.logic import array_equiv as array_equiv
-from kiln.numpy.logic import equal as equal
-from kiln.numpy.logic import greater as greater
-from kiln.numpy.logic import greater_equal as greater_equal
-from kiln.numpy.logic import isclose as isclose
-from kiln.numpy.logic import iscomplex as iscomplex
-from kiln.numpy.logic import isfinite as isfinite
-from kiln.numpy.logic import isinf as isinf
-from kiln.numpy.logic import isnan as isnan
-from kiln.numpy.logic import isneginf as isneginf
-from kiln.numpy.logic import isposinf as isposinf
-from kiln.numpy.logic import isreal as isreal
-from kiln.numpy.logic import less as less
-from kiln.numpy.logic import less_equal as less_equal
-from kiln.numpy.logic import logical_and as logical_and
-from kiln.numpy.logic import logical_not as logical_not
-from kiln.numpy.logic import logical_or as logical_or
-from kiln.numpy.logic import logical_xor as logical_xor
-from kiln.numpy.logic import not_equal as not_equal
-from kiln.numpy.manipulation import atleast_1d as atleast_1d
-from kiln.numpy.manipulation import atleast_2d as atleast_2d
-from kiln.numpy.manipulation import atleast_3d as atleast_3d
-from kiln.numpy.manipulation import broadcast_arrays as broadcast_arrays
-from kiln.numpy.manipulation import broadcast_shapes as broadcast_shapes
-from kiln.numpy.manipulation import broadcast_to as broadcast_to
-from kiln.numpy.manipulation import expand_dims as expand_dims
-from kiln.numpy.manipulation import moveaxis as moveaxis
-from kiln.numpy.manipulation import ndim as ndim
-from kiln.numpy.manipulation import permute_dims as permute_dims
-from kiln.numpy.manipulation import ravel as ravel
-from kiln.numpy.manipulation import reshape as reshape
-from kiln.numpy.manipulation import rollaxis as rollaxis
-from kiln.numpy.manipulation import shape as shape
-from kiln.numpy.manipulation import size as size
-from kiln.numpy.manipulation import squeeze as squeeze
-from kiln.numpy.manipulation import swapaxes as swapaxes
-from kiln.numpy.manipulation import transpose as transpose
-from kiln.numpy.matrices import diag as diag
-from kiln.numpy.matrices import diagflat as diagflat
-from kiln.numpy.matrices import diagonal as diagonal
-from kiln.numpy.matrices import eye as eye
-from kiln.numpy.matrices import identity as identity
-from kiln.numpy.matrices import matrix_transpose as matrix_transpose
-from kiln.numpy.matrices import trace as trace
-from kiln.numpy.matrices import tri as tri
-from kiln.numpy.matrices import tril as tril
-from kiln.numpy.matrices import triu as triu
-from kiln.numpy.matrices import vander as vander
+from kiln.numpy.elements.arithmetic import abs as abs
+from kiln.numpy.elements.arithmetic import absolute as absolute
+from kiln.numpy.elements.arithmetic import add as add
+from kiln.numpy.elements.arithmetic import around as around
+from kiln.numpy.elements.arithmetic import ceil as ceil
+from kiln.numpy.elements.arithmetic import clip as clip
+from kiln.numpy.elements.arithmetic import divide as divide
+from kiln.numpy.elements.arithmetic import divmod as divmod
+from kiln.numpy.elements.arithmetic import fabs as fabs
+from kiln.numpy.elements.arithmetic import fix as fix
+from kiln.numpy.elements.arithmetic import float_power as float_power
+from kiln.numpy.elements.arithmetic import floor as floor
+from kiln.numpy.elements.arithmetic import floor_divide as floor_divide
+from kiln.numpy.elements.arithmetic import fmax as fmax
+from kiln.numpy.elements.arithmetic import fmin as fmin
+from kiln.numpy.elements.arithmetic import fmod as fmod
+from kiln.numpy.elements.arithmetic import maximum as maximum
+from kiln.numpy.elements.arithmetic import minimum as minimum
+from kiln.numpy.elements.arithmetic import mod as mod
+from kiln.numpy.elements.arithmetic import modf as modf
+from kiln.numpy.elements.arithmetic import multiply as multiply
+from kiln.numpy.elements.arithmetic import negative as negative
+from kiln.numpy.elements.arithmetic import positive as positive
+from kiln.numpy.elements.arithmetic import pow as pow
+from kiln.numpy.elements.arithmetic import power as power
+from kiln.numpy.elements.arithmetic import reciprocal as reciprocal
+from kiln.numpy.elements.arithmetic import remainder as remainder
+from kiln.numpy.elements.arithmetic import rint as rint
+from kiln.numpy.elements.arithmetic import round as round
+from kiln.numpy.elements.arithmetic import sign as sign
+from kiln.numpy.elements.arithmetic import square as square
+from kiln.numpy.elements.arithmetic import subtract as subtract
+from kiln.numpy.elements.arithmetic import true_divide as true_divide
+from kiln.numpy.elements.arithmetic import trunc as trunc
+from kiln.numpy.elements.bitwise import bitwise_and as bitwise_and
+from kiln.numpy.elements.bitwise import bitwise_count as bitwise_count
+from kiln.numpy.elements.bitwise import bitwise_invert as bitwise_invert
+from kiln.numpy.elements.bitwise import bitwise_left_shift as bitwise_left_shift
+from kiln.numpy.elements.bitwise import bitwise_not as bitwise_not
+from kiln.numpy.elements.bitwise import bitwise_or as bitwise_or
+from kiln.numpy.elements.bitwise import bitwise_right_shift as bitwise_right_shift
+from kiln.numpy.elements.bitwise import bitwise_xor as bitwise_xor
+from kiln.numpy.elements.bitwise import invert as invert
+from kiln.numpy.elements.bitwise import left_shift as left_shift
+from kiln.numpy.elements.bitwise import right_shift as right_shift
+from kiln.numpy.elements.elementary import acos as acos
+from kiln.numpy.elements.elementary import acosh as acosh
+from kiln.numpy.elements.elementary import angle as angle
+from kiln.numpy.elements.elementary import arccos as arccos
+from kiln.numpy.elements.elementary import arccosh as arccosh
+from kiln.numpy.elements.elementary import arcsin as arcsin
+from kiln.numpy.elements.elementary import arcsinh as arcsinh
+from kiln.numpy.elements.elementary import arctan as arctan
+from kiln.numpy.elements.elementary import arctan2 as arctan2
+from kiln.numpy.elements.elementary import arctanh as arctanh
+from kiln.numpy.elements.elementary import asin as asin
+from kiln.numpy.elements.elementary import asinh as asinh
+from kiln.numpy.elements.elementary import atan as atan
+from kiln.numpy.elements.elementary import atan2 as atan2
+from kiln.numpy.elements.elementary import atanh as atanh
+from kiln.numpy.elements.elementary import cbrt as cbrt
+from kiln.numpy.elements.elementary import conj as conj
+from kiln.numpy.elements.elementary import conjugate as conjugate
+from kiln.numpy.elements.elementary import cos as cos
+from kiln.numpy.elements.elementary import cosh as cosh
+from kiln.numpy.elements.elementary import deg2rad as deg2rad
+from kiln.numpy.elements.elementary import degrees as degrees
+from kiln.numpy.elements.elementary import exp as exp
+from kiln.numpy.elements.elementary import exp2 as exp2
+from kiln.numpy.elements.elementary import expm1 as expm1
+from kiln.numpy.elements.elementary import heaviside as heaviside
+from kiln.numpy.elements.elementary import hypot as hypot
+from kiln.numpy.elements.elementary import i0 as i0
+from kiln.numpy.elements.elementary import imag as imag
+from kiln.numpy.elements.elementary import log as log
+from kiln.numpy.elements.elementary import log1p as log1p
+from kiln.numpy.elements.elementary import log2 as log2
+from kiln.numpy.elements.elementary import log10 as log10
+from kiln.numpy.elements.elementary import logaddexp as logaddexp
+from kiln.numpy.elements.elementary import logaddexp2 as logaddexp2
+from kiln.numpy.elements.elementary import nan_to_num as nan_to_num
+from kiln.numpy.elements.elementary import rad2deg as rad2deg
+from kiln.numpy.elements.elementary import radians as radians
+from kiln.numpy.elements.elementary import real as real
+from kiln.numpy.elements.elementary import sin as sin
+from kiln.numpy.elements.elementary import sinc as sinc
+from kiln.numpy.elements.elementary import sinh as sinh
+from kiln.numpy.elements.elementary import sqrt as sqrt
+from kiln.numpy.elements.elementary import tan as tan
+from kiln.numpy.elements.elementary import tanh as tanh
+from kiln.numpy.elements.float_parts import copysign as copysign
+from kiln.numpy.elements.float_parts import frexp as frexp
+from kiln.numpy.elements.float_parts import ldexp as ldexp
+from kiln.numpy.elements.float_parts import nextafter as nextafter
+from kiln.numpy.elements.float_parts import signbit as signbit
+from kiln.numpy.elements.float_parts import spacing as spacing
+from kiln.numpy.elements.logic import allclose as allclose
+from kiln.numpy.elements.logic import array_equal as array_equal
+from kiln.numpy.elements.logic import array_equiv as array_equiv
+from kiln.numpy.elements.logic import equal as equal
+from kiln.numpy.elements.logic import greater as greater
+from kiln.numpy.elements.logic import greater_equal as greater_equal
+from kiln.numpy.elements.logic import isclose as isclose
+from kiln.numpy.elements.logic import iscomplex as iscomplex
+from kiln.numpy.elements.logic import isfinite as isfinite
+from kiln.numpy.elements.logic import isinf as isinf
+from kiln.numpy.elements.logic import isnan as isnan
+from kiln.numpy.elements.logic import isneginf as isneginf
+from kiln.numpy.elements.logic import isposinf as isposinf
+from kiln.numpy.elements.logic import isreal as isreal
+from kiln.numpy.elements.logic import less as less
+from kiln.numpy.elements.logic import less_equal as less_equal
+from kiln.numpy.elements.logic import logical_and as logical_and
+from kiln.numpy.elements.logic import logical_not as logical_not
+from kiln.numpy.elements.logic import logical_or as logical_or
+from kiln.numpy.elements.logic import logical_xor as logical_xor
+from kiln.numpy.elements.logic import not_equal as not_equal
+from kiln.numpy.indexing.taking import argwhere as argwhere
+from kiln.numpy.indexing.taking import choose as choose
+from kiln.numpy.indexing.taking import compress as compress
+from kiln.numpy.indexing.taking import diag_indices as diag_indices
+from kiln.numpy.indexing.taking import diag_indices_from as diag_indices_from
+from kiln.numpy.indexing.taking import extract as extract
+from kiln.numpy.indexing.taking import fill_diagonal as fill_diagonal
+from kiln.numpy.indexing.taking import flatnonzero as flatnonzero
+from kiln.numpy.indexing.taking import ix_ as ix_
+from kiln.numpy.indexing.taking import mask_indices as mask_indices
+from kiln.numpy.indexing.taking import nonzero as nonzero
+from kiln.numpy.indexing.taking import place as place
+from kiln.numpy.indexing.taking import put as put
+from kiln.numpy.indexing.taking import put_along_axis as put_along_axis
+from kiln.numpy.indexing.taking import ravel_multi_index as ravel_multi_index
+from kiln.numpy.indexing.taking import take as take
+from kiln.numpy.indexing.taking import take_along_axis as take_along_axis
+from kiln.numpy.indexing.taking import tril_indices as tril_indices
+from kiln.numpy.indexing.taking import tril_indices_from as tril_indices_from
+from kiln.numpy.indexing.taking import triu_indices as triu_indices
+from kiln.numpy.indexing.taking import triu_indices_from as triu_indices_from
+from kiln.numpy.indexing.taking import unravel_index as unravel_index
+from kiln.numpy.manipulation.repetition import repeat as repeat
+from kiln.numpy.manipulation.repetition import tile as tile
 from kiln.numpy.products import cross as cross
 from kiln.numpy.products import dot as dot
 from kiln.numpy.products import inner as inner
@@ -286,46 +264,57 @@ from kiln.numpy.products import tensordot as tensordot
 from kiln.numpy.products import vdot as vdot
 from kiln.numpy.products import vecdot as vecdot
 from kiln.numpy.products import vecmat as vecmat
-from kiln.numpy.ranges import arange as arange
-from kiln.numpy.ranges import c_ as c_
-from kiln.numpy.ranges import geomspace as geomspace
-from kiln.numpy.ranges import index_exp as index_exp
-from kiln.numpy.ranges import linspace as linspace
-from kiln.numpy.ranges import logspace as logspace
-from kiln.numpy.ranges import meshgrid as meshgrid
-from kiln.numpy.ranges import mgrid as mgrid
-from kiln.numpy.ranges import ogrid as ogrid
-from kiln.numpy.ranges import r_ as r_
-from kiln.numpy.ranges import s_ as s_
-from kiln.numpy.reductions import all as all
-from kiln.numpy.reductions import amax as amax
-from kiln.numpy.reductions import amin as amin
-from kiln.numpy.reductions import any as any
-from kiln.numpy.reductions import argmax as argmax
-from kiln.numpy.reductions import argmin as argmin
-from kiln.numpy.reductions import count_nonzero as count_nonzero
-from kiln.numpy.reductions import max as max
-from kiln.numpy.reductions import min as min
-from kiln.numpy.reductions import prod as prod
-from kiln.numpy.reductions import ptp as ptp
-from kiln.numpy.reductions import sum as sum
-from kiln.numpy.repetition import repeat as repeat
-from kiln.numpy.repetition import tile as tile
+from kiln.numpy.reductions.cumulative import cumprod as cumprod
+from kiln.numpy.reductions.cumulative import cumsum as cumsum
+from kiln.numpy.reductions.cumulative import cumulative_prod as cumulative_prod
+from kiln.numpy.reductions.cumulative import cumulative_sum as cumulative_sum
+from kiln.numpy.reductions.cumulative import nancumprod as nancumprod
+from kiln.numpy.reductions.cumulative import nancumsum as nancumsum
+from kiln.numpy.reductions.reductions import all as all
+from kiln.numpy.reductions.reductions import amax as amax
+from kiln.numpy.reductions.reductions import amin as amin
+from kiln.numpy.reductions.reductions import any as any
+from kiln.numpy.reductions.reductions import argmax as argmax
+from kiln.numpy.reductions.reductions import argmin as argmin
+from kiln.numpy.reductions.reductions import count_nonzero as count_nonzero
+from kiln.numpy.reductions.reductions import max as max
+from kiln.numpy.reductions.reductions import min as min
+from kiln.numpy.reductions.reductions import prod as prod
+from kiln.numpy.reductions.reductions import ptp as ptp
+from kiln.numpy.reductions.reductions import sum as sum
+from kiln.numpy.reductions.statistics import average as average
+from kiln.numpy.reductions.statistics import corrcoef as corrcoef
+from kiln.numpy.reductions.statistics import cov as cov
+from kiln.numpy.reductions.statistics import mean as mean
+from kiln.numpy.reductions.statistics import std as std
+from kiln.numpy.reductions.statistics import var as var
 from kiln.numpy.search import bincount as bincount
 from kiln.numpy.search import digitize as digitize
 from kiln.numpy.search import searchsorted as searchsorted
+from kiln.numpy.shapes import atleast_1d as atleast_1d
+from kiln.numpy.shapes import atleast_2d as atleast_2d
+from kiln.numpy.shapes import atleast_3d as atleast_3d
+from kiln.numpy.shapes import broadcast_arrays as broadcast_arrays
+from kiln.numpy.shapes import broadcast_shapes as broadcast_shapes
+from kiln.numpy.shapes import broadcast_to as broadcast_to
+from kiln.numpy.shapes import expand_dims as expand_dims
+from kiln.numpy.shapes import moveaxis as moveaxis
+from kiln.numpy.shapes import ndim as ndim
+from kiln.numpy.shapes import permute_dims as permute_dims
+from kiln.numpy.shapes import ravel as ravel
+from kiln.numpy.shapes import reshape as reshape
+from kiln.numpy.shapes import rollaxis as rollaxis
+from kiln.numpy.shapes import shape as shape
+from kiln.numpy.shapes import size as size
+from kiln.numpy.shapes import squeeze as squeeze
+from kiln.numpy.shapes import swapaxes as swapaxes
+from kiln.numpy.shapes import transpose as transpose
 from kiln.numpy.sorting import argpartition as argpartition
 from kiln.numpy.sorting import argsort as argsort
 from kiln.numpy.sorting import lexsort as lexsort
 from kiln.numpy.sorting import partition as partition
 from kiln.numpy.sorting import sort as sort
 from kiln.numpy.sorting import sort_complex as sort_complex
-from kiln.numpy.statistics import average as average
-from kiln.numpy.statistics import corrcoef as corrcoef
-from kiln.numpy.statistics import cov as cov
-from kiln.numpy.statistics import mean as mean
-from kiln.numpy.statistics import std as std
-from kiln.numpy.statistics import var as var
 from kiln.numpy.ufunc import ufunc as ufunc
 
 if _TYPE_CHECKING:
@@ -335,56 +324,55 @@ if _TYPE_CHECKING:
     from kiln.numpy.application import apply_over_axes as apply_over_axes
     from kiln.numpy.application import frompyfunc as frompyfunc
     from kiln.numpy.application import vectorize as vectorize
-    from kiln.numpy.bit_packing import packbits as packbits
-    from kiln.numpy.bit_packing import unpackbits as unpackbits
-    from kiln.numpy.differences import diff as diff
-    from kiln.numpy.differences import ediff1d as ediff1d
-    from kiln.numpy.differences import gradient as gradient
-    from kiln.numpy.differences import trapezoid as trapezoid
-    from kiln.numpy.element_order import flip as flip
-    from kiln.numpy.element_order import fliplr as fliplr
-    from kiln.numpy.element_order import flipud as flipud
-    from kiln.numpy.element_order import roll as roll
-    from kiln.numpy.element_order import rot90 as rot90
+    from kiln.numpy.creation.ranges import arange as arange
+    from kiln.numpy.creation.ranges import c_ as c_
+    from kiln.numpy.creation.ranges import geomspace as geomspace
+    from kiln.numpy.creation.ranges import index_exp as index_exp
+    from kiln.numpy.creation.ranges import linspace as linspace
+    from kiln.numpy.creation.ranges import logspace as logspace
+    from kiln.numpy.creation.ranges import meshgrid as meshgrid
+    from kiln.numpy.creation.ranges import mgrid as mgrid
+    from kiln.numpy.creation.ranges import ogrid as ogrid
+    from kiln.numpy.creation.ranges import r_ as r_
+    from kiln.numpy.creation.ranges import s_ as s_
+    from kiln.numpy.elements.number_theory import gcd as gcd
+    from kiln.numpy.elements.number_theory import lcm as lcm
     from kiln.numpy.histograms import histogram as histogram
     from kiln.numpy.histograms import histogram2d as histogram2d
     from kiln.numpy.histograms import histogram_bin_edges as histogram_bin_edges
     from kiln.numpy.histograms import histogramdd as histogramdd
-    from kiln.numpy.interpolation import interp as interp
-    from kiln.numpy.interpolation import unwrap as unwrap
-    from kiln.numpy.joining import append as append
-    from kiln.numpy.joining import array_split as array_split
-    from kiln.numpy.joining import block as block
-    from kiln.numpy.joining import column_stack as column_stack
-    from kiln.numpy.joining import concat as concat
-    from kiln.numpy.joining import concatenate as concatenate
-    from kiln.numpy.joining import delete as delete
-    from kiln.numpy.joining import dsplit as dsplit
-    from kiln.numpy.joining import dstack as dstack
-    from kiln.numpy.joining import hsplit as hsplit
-    from kiln.numpy.joining import hstack as hstack
-    from kiln.numpy.joining import insert as insert
-    from kiln.numpy.joining import resize as resize
-    from kiln.numpy.joining import split as split
-    from kiln.numpy.joining import stack as stack
-    from kiln.numpy.joining import trim_zeros as trim_zeros
-    from kiln.numpy.joining import unstack as unstack
-    from kiln.numpy.joining import vsplit as vsplit
-    from kiln.numpy.joining import vstack as vstack
+    from kiln.numpy.indexing.selection import piecewise as piecewise
+    from kiln.numpy.indexing.selection import select as select
+    from kiln.numpy.indexing.selection import where as where
+    from kiln.numpy.manipulation.bit_packing import packbits as packbits
+    from kiln.numpy.manipulation.bit_packing import unpackbits as unpackbits
+    from kiln.numpy.manipulation.element_order import flip as flip
+    from kiln.numpy.manipulation.element_order import fliplr as fliplr
+    from kiln.numpy.manipulation.element_order import flipud as flipud
+    from kiln.numpy.manipulation.element_order import roll as roll
+    from kiln.numpy.manipulation.element_order import rot90 as rot90
+    from kiln.numpy.manipulation.joining import append as append
+    from kiln.numpy.manipulation.joining import array_split as array_split
+    from kiln.numpy.manipulation.joining import block as block
+    from kiln.numpy.manipulation.joining import column_stack as column_stack
+    from kiln.numpy.manipulation.joining import concat as concat
+    from kiln.numpy.manipulation.joining import concatenate as concatenate
+    from kiln.numpy.manipulation.joining import delete as delete
+    from kiln.numpy.manipulation.joining import dsplit as dsplit
+    from kiln.numpy.manipulation.joining import dstack as dstack
+    from kiln.numpy.manipulation.joining import hsplit as hsplit
+    from kiln.numpy.manipulation.joining import hstack as hstack
+    from kiln.numpy.manipulation.joining import insert as insert
+    from kiln.numpy.manipulation.joining import resize as resize
+    from kiln.numpy.manipulation.joining import split as split
+    from kiln.numpy.manipulation.joining import stack as stack
+    from kiln.numpy.manipulation.joining import trim_zeros as trim_zeros
+    from kiln.numpy.manipulation.joining import unstack as unstack
+    from kiln.numpy.manipulation.joining import vsplit as vsplit
+    from kiln.numpy.manipulation.joining import vstack as vstack
+    from kiln.numpy.manipulation.padding import pad as pad
     from kiln.numpy.namespace_info import __array_api_version__ as __array_api_version__
     from kiln.numpy.namespace_info import __array_namespace_info__ as __array_namespace_info__
-    from kiln.numpy.nan_reductions import nanargmax as nanargmax
-    from kiln.numpy.nan_reductions import nanargmin as nanargmin
-    from kiln.numpy.nan_reductions import nanmax as nanmax
-    from kiln.numpy.nan_reductions import nanmean as nanmean
-    from kiln.numpy.nan_reductions import nanmin as nanmin
-    from kiln.numpy.nan_reductions import nanprod as nanprod
-    from kiln.numpy.nan_reductions import nanstd as nanstd
-    from kiln.numpy.nan_reductions import nansum as nansum
-    from kiln.numpy.nan_reductions import nanvar as nanvar
-    from kiln.numpy.number_theory import gcd as gcd
-    from kiln.numpy.number_theory import lcm as lcm
-    from kiln.numpy.padding import pad as pad
     from kiln.numpy.polynomials import poly as poly
     from kiln.numpy.polynomials import polyadd as polyadd
     from kiln.numpy.polynomials import polyder as polyder
@@ -395,15 +383,21 @@ if _TYPE_CHECKING:
     from kiln.numpy.polynomials import polysub as polysub
     from kiln.numpy.polynomials import polyval as polyval
     from kiln.numpy.polynomials import roots as roots
-    from kiln.numpy.quantiles import median as median
-    from kiln.numpy.quantiles import nanmedian as nanmedian
-    from kiln.numpy.quantiles import nanpercentile as nanpercentile
-    from kiln.numpy.quantiles import nanquantile as nanquantile
-    from kiln.numpy.quantiles import percentile as percentile
-    from kiln.numpy.quantiles import quantile as quantile
-    from kiln.numpy.selection import piecewise as piecewise
-    from kiln.numpy.selection import select as select
-    from kiln.numpy.selection import where as where
+    from kiln.numpy.reductions.nan_reductions import nanargmax as nanargmax
+    from kiln.numpy.reductions.nan_reductions import nanargmin as nanargmin
+    from kiln.numpy.reductions.nan_reductions import nanmax as nanmax
+    from kiln.numpy.reductions.nan_reductions import nanmean as nanmean
+    from kiln.numpy.reductions.nan_reductions import nanmin as nanmin
+    from kiln.numpy.reductions.nan_reductions import nanprod as nanprod
+    from kiln.numpy.reductions.nan_reductions import nanstd as nanstd
+    from kiln.numpy.reductions.nan_reductions import nansum as nansum
+    from kiln.numpy.reductions.nan_reductions import nanvar as nanvar
+    from kiln.numpy.reductions.quantiles import median as median
+    from kiln.numpy.reductions.quantiles import nanmedian as nanmedian
+    from kiln.numpy.reductions.quantiles import nanpercentile as nanpercentile
+    from kiln.numpy.reductions.quantiles import nanquantile as nanquantile
+    from kiln.numpy.reductions.quantiles import percentile as percentile
+    from kiln.numpy.reductions.quantiles import quantile as quantile
     from kiln.numpy.sets import intersect1d as intersect1d
     from kiln.numpy.sets import isin as isin
     from kiln.numpy.sets import setdiff1d as setdiff1d
@@ -414,8 +408,19 @@ if _TYPE_CHECKING:
     from kiln.numpy.sets import unique_counts as unique_counts
     from kiln.numpy.sets import unique_inverse as unique_inverse
     from kiln.numpy.sets import unique_values as unique_values
-    from kiln.numpy.signals import convolve as convolve
-    from kiln.numpy.signals import correlate as correlate
+    from kiln.numpy.signals.convolution import convolve as convolve
+    from kiln.numpy.signals.convolution import correlate as correlate
+    from kiln.numpy.signals.differences import diff as diff
+    from kiln.numpy.signals.differences import ediff1d as ediff1d
+    from kiln.numpy.signals.differences import gradient as gradient
+    from kiln.numpy.signals.differences import trapezoid as trapezoid
+    from kiln.numpy.signals.interpolation import interp as interp
+    from kiln.numpy.signals.interpolation import unwrap as unwrap
+    from kiln.numpy.signals.windows import bartlett as bartlett
+    from kiln.numpy.signals.windows import blackman as blackman
+    from kiln.numpy.signals.windows import hamming as hamming
+    from kiln.numpy.signals.windows import hanning as hanning
+    from kiln.numpy.signals.windows import kaiser as kaiser
     from kiln.numpy.text import array_repr as array_repr
     from kiln.numpy.text import array_str as array_str
     from kiln.numpy.text import get_printoptions as get_printoptions
@@ -424,40 +429,38 @@ if _TYPE_CHECKING:
     from kiln.numpy.text import save as save
     from kiln.numpy.text import savez as savez
     from kiln.numpy.text import set_printoptions as set_printoptions
-    from kiln.numpy.windows import bartlett as bartlett
-    from kiln.numpy.windows import blackman as blackman
-    from kiln.numpy.windows import hamming as hamming
-    from kiln.numpy.windows import hanning as hanning
-    from kiln.numpy.windows import kaiser as kaiser
 
 __getattr__, __dir__ = _on_first_use(
     globals(),
-    "kiln.numpy.namespace_info: __array_api_version__ __array_namespace_info__",
     "fft",
     "linalg",
     "kiln.numpy.application: apply_along_axis apply_over_axes frompyfunc vectorize",
-    "kiln.numpy.bit_packing: packbits unpackbits",
-    "kiln.numpy.differences: diff ediff1d gradient trapezoid",
-    "kiln.numpy.element_order: flip fliplr flipud roll rot90",
+    "kiln.numpy.creation.ranges: arange c_ geomspace index_exp linspace logspace meshgrid mgrid",
+    "kiln.numpy.creation.ranges: ogrid r_ s_",
+    "kiln.numpy.elements.number_theory: gcd lcm",
     "kiln.numpy.histograms: histogram histogram2d histogram_bin_edges histogramdd",
-    "kiln.numpy.interpolation: interp unwrap",
-    "kiln.numpy.joining: append array_split block column_stack concat concatenate delete dsplit",
-    "kiln.numpy.joining: dstack hsplit hstack insert resize split stack trim_zeros unstack vsplit",
-    "kiln.numpy.joining: vstack",
-    "kiln.numpy.nan_reductions: nanargmax nanargmin nanmax nanmean nanmin nanprod nanstd nansum",
-    "kiln.numpy.nan_reductions: nanvar",
-    "kiln.numpy.number_theory: gcd lcm",
-    "kiln.numpy.padding: pad",
+    "kiln.numpy.indexing.selection: piecewise select where",
+    "kiln.numpy.manipulation.bit_packing: packbits unpackbits",
+    "kiln.numpy.manipulation.element_order: flip fliplr flipud roll rot90",
+    "kiln.numpy.manipulation.joining: append array_split block column_stack concat concatenate",
+    "kiln.numpy.manipulation.joining: delete dsplit dstack hsplit hstack insert resize split stack",
+    "kiln.numpy.manipulation.joining: trim_zeros unstack vsplit vstack",
+    "kiln.numpy.manipulation.padding: pad",
+    "kiln.numpy.namespace_info: __array_api_version__ __array_namespace_info__",
     "kiln.numpy.polynomials: poly polyadd polyder polydiv polyfit polyint polymul polysub polyval",
     "kiln.numpy.polynomials: roots",
-    "kiln.numpy.quantiles: median nanmedian nanpercentile nanquantile percentile quantile",
-    "kiln.numpy.selection: piecewise select where",
+    "kiln.numpy.reductions.nan_reductions: nanargmax nanargmin nanmax nanmean nanmin nanprod",
+    "kiln.numpy.reductions.nan_reductions: nanstd nansum nanvar",
+    "kiln.numpy.reductions.quantiles: median nanmedian nanpercentile nanquantile percentile",
+    "kiln.numpy.reductions.quantiles: quantile",
     "kiln.numpy.sets: intersect1d isin setdiff1d setxor1d union1d unique unique_all unique_counts",
     "kiln.numpy.sets: unique_inverse unique_values",
-    "kiln.numpy.signals: convolve correlate",
+    "kiln.numpy.signals.convolution: convolve correlate",
+    "kiln.numpy.signals.differences: diff ediff1d gradient trapezoid",
+    "kiln.numpy.signals.interpolation: interp unwrap",
+    "kiln.numpy.signals.windows: bartlett blackman hamming hanning kaiser",
     "kiln.numpy.text: array_repr array_str get_printoptions load printoptions save savez",
     "kiln.numpy.text: set_printoptions",
-    "kiln.numpy.windows: bartlett blackman hamming hanning kaiser",
 )
 
 # For `from kiln.numpy import *`, which otherwise takes what is loaded.

@@ -12,9 +12,9 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import ArrayLike
 from kiln.ir.sizes.size import Dim
-from kiln.numpy.creation import asarray
-from kiln.numpy.manipulation import canonical_axes, moveaxis, one
-from kiln.numpy.promotion import broadcast_shapes
+from kiln.numpy.creation.arrays import asarray
+from kiln.numpy.promotion import broadcast_shapes, one
+from kiln.numpy.shapes import canonical_axes, moveaxis
 from kiln.numpy.ufunc import ufunc
 from kiln.ops.shape import canonical_axis, expand_dims, squeeze
 

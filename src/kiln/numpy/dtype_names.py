@@ -16,7 +16,7 @@ from kiln.base.dtypes.questions import can_cast, finfo, iinfo, issubdtype, kind_
 from kiln.base.source import current_source
 from kiln.core.arrays.array import Array
 from kiln.core.trace import is_typed
-from kiln.numpy.creation import array, asarray
+from kiln.numpy.creation.arrays import array, asarray
 from kiln.numpy.promotion import operands
 
 ndarray = Array

@@ -21,12 +21,11 @@ from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.trace import aval_of
 from kiln.execution.eager_plans import eager
 from kiln.ir.sizes.size import Size
-from kiln.numpy.arithmetic import refuse_out
-from kiln.numpy.creation import cast
-from kiln.numpy.manipulation import one
-from kiln.numpy.matrices import diagonal
+from kiln.numpy.creation.arrays import cast
+from kiln.numpy.creation.matrices import diagonal
+from kiln.numpy.elements.arithmetic import refuse_out
+from kiln.numpy.promotion import one, promote_dtypes
 from kiln.numpy.promotion import operands as array_operands
-from kiln.numpy.promotion import promote_dtypes
 from kiln.ops.linear import contraction
 from kiln.ops.out_sharding import sharded
 from kiln.ops.reductions import reduction

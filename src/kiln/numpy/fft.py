@@ -13,11 +13,12 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, Axes, DTypeLike
 from kiln.ir.sizes.size import Dim
-from kiln.numpy.arithmetic import divide, multiply
-from kiln.numpy.creation import asarray, cast
-from kiln.numpy.element_order import roll
-from kiln.numpy.elementary import conj
-from kiln.numpy.manipulation import canonical_axes, index_of, moveaxis, one
+from kiln.numpy.creation.arrays import asarray, cast
+from kiln.numpy.elements.arithmetic import divide, multiply
+from kiln.numpy.elements.elementary import conj
+from kiln.numpy.manipulation.element_order import roll
+from kiln.numpy.promotion import one
+from kiln.numpy.shapes import canonical_axes, index_of, moveaxis
 from kiln.ops.elements.families import constant
 from kiln.ops.indexing.static_slicing import pad
 from kiln.ops.linear.fft import MOST_AXES, FftType

@@ -13,17 +13,17 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
-from kiln.numpy.arithmetic import add, divide, multiply
-from kiln.numpy.creation import asarray, cast
-from kiln.numpy.differences import diff
-from kiln.numpy.filling import full
-from kiln.numpy.joining import stack
-from kiln.numpy.logic import choose_by
-from kiln.numpy.manipulation import one, ravel
-from kiln.numpy.promotion import promote_dtypes_inexact
-from kiln.numpy.ranges import linspace
-from kiln.numpy.reductions import max, min, sum
+from kiln.numpy.creation.arrays import asarray, cast
+from kiln.numpy.creation.filling import full
+from kiln.numpy.creation.ranges import linspace
+from kiln.numpy.elements.arithmetic import add, divide, multiply
+from kiln.numpy.elements.logic import choose_by
+from kiln.numpy.manipulation.joining import stack
+from kiln.numpy.promotion import one, promote_dtypes_inexact
+from kiln.numpy.reductions.reductions import max, min, sum
 from kiln.numpy.search import added_at, searchsorted
+from kiln.numpy.shapes import ravel
+from kiln.numpy.signals.differences import diff
 from kiln.ops.elements import elementwise
 from kiln.ops.indexing.dimension_numbers import LEAVE_OUT
 from kiln.ops.indexing.static_slicing import index_in_dim, slice_in_dim

@@ -20,26 +20,16 @@ from kiln.core.operators import set_operators
 from kiln.core.trace import is_typed
 from kiln.execution.eager_plans import eager
 from kiln.ir.sizes.size import Size
-from kiln.numpy import (
-    arithmetic,
-    bitwise,
-    conversion,
-    creation,
-    cumulative,
-    elementary,
-    indexing,
-    iteration,
-    logic,
-    manipulation,
-    matrices,
-    products,
-    reductions,
-    repetition,
-    search,
-    sorting,
-    statistics,
-)
+from kiln.numpy import products, search, sorting
+from kiln.numpy import shapes as manipulation
+from kiln.numpy.creation import arrays as creation
+from kiln.numpy.creation import conversion, matrices
+from kiln.numpy.elements import arithmetic, bitwise, elementary, logic
+from kiln.numpy.indexing import iteration
+from kiln.numpy.indexing import taking as indexing
+from kiln.numpy.manipulation import repetition
 from kiln.numpy.promotion import SCALARS
+from kiln.numpy.reductions import cumulative, reductions, statistics
 
 Unary = Callable[[Any], Any]
 Binary = Callable[[Any, Any], Any]

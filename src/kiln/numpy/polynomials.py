@@ -10,19 +10,19 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
-from kiln.numpy.arithmetic import add, divide, multiply, negative, square, subtract
-from kiln.numpy.creation import asarray, cast, concrete_number
-from kiln.numpy.elementary import sqrt
-from kiln.numpy.filling import full as filled
-from kiln.numpy.filling import zeros
-from kiln.numpy.joining import concatenate
-from kiln.numpy.logic import choose_by
-from kiln.numpy.manipulation import atleast_1d, one
-from kiln.numpy.matrices import eye, vander
+from kiln.numpy.creation.arrays import asarray, cast, concrete_number
+from kiln.numpy.creation.filling import full as filled
+from kiln.numpy.creation.filling import zeros
+from kiln.numpy.creation.matrices import eye, vander
+from kiln.numpy.elements.arithmetic import add, divide, multiply, negative, square, subtract
+from kiln.numpy.elements.elementary import sqrt
+from kiln.numpy.elements.logic import choose_by
+from kiln.numpy.manipulation.joining import concatenate
 from kiln.numpy.products import matmul
-from kiln.numpy.promotion import operands, promote_dtypes, promote_dtypes_inexact, shape_of
-from kiln.numpy.reductions import sum
-from kiln.numpy.signals import convolve
+from kiln.numpy.promotion import one, operands, promote_dtypes, promote_dtypes_inexact, shape_of
+from kiln.numpy.reductions.reductions import sum
+from kiln.numpy.shapes import atleast_1d
+from kiln.numpy.signals.convolution import convolve
 from kiln.ops.elements import elementwise
 from kiln.ops.elements.elementwise import constant
 from kiln.ops.indexing.static_slicing import index_in_dim, pad, slice_in_dim

@@ -14,10 +14,10 @@ from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.trace import is_typed
 from kiln.execution.eager_plans import eager
-from kiln.numpy.arithmetic import multiply, refuse_out, subtract
-from kiln.numpy.elementary import conj
-from kiln.numpy.manipulation import canonical_axes, moveaxis, one, ravel
-from kiln.numpy.promotion import full_shapes, operands, promote_dtypes
+from kiln.numpy.elements.arithmetic import multiply, refuse_out, subtract
+from kiln.numpy.elements.elementary import conj
+from kiln.numpy.promotion import full_shapes, one, operands, promote_dtypes
+from kiln.numpy.shapes import canonical_axes, moveaxis, ravel
 from kiln.ops.indexing.static_slicing import concatenate, slice_in_dim
 from kiln.ops.linear import contraction
 from kiln.ops.out_sharding import sharded

@@ -18,6 +18,7 @@ from kiln.base.errors import three_lines
 from kiln.base.options.config import options, override
 from kiln.base.source import current_source
 from kiln.base.wrapping import wraps
+from kiln.core.array_type import Array
 from kiln.core.arrays.array import from_host
 from kiln.core.trace import TYPED, aval_of, is_typed, require_unmasked
 from kiln.ir.sizes.size import Dim, Size
@@ -30,6 +31,7 @@ from kiln.ops.size_value import size_value
 SCALARS: frozenset[type] = frozenset([bool, int, float, complex])
 """The types of Python scalars."""
 
+_BOOL = np.dtype(np.bool_)
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -346,3 +348,29 @@ def lifted(x: Any) -> Any:
         return x
     aval = aval_of(x)
     return convert_element_type(x, aval.dtype, aval.weak_type)
+
+
+def one(name: str, x: Any) -> Array:
+    """Return the argument as an array.
+
+    Raises: TypeError for lists and other objects that are not arrays.
+    """
+    if is_typed(x):
+        return x
+    return lifted(*operands(name, x))
+
+
+def summing_dtype(name: str, found: Any, dtype: Any, promote_integers: bool = True) -> Any:
+    """Return the dtype of a sum or product of elements of a dtype."""
+    if dtype is not None:
+        return dtypes.check_user_dtype(dtype, name)
+    if found == _BOOL:
+        return dtypes.default_int_dtype()
+    if promote_integers and dtypes.issubdtype(found, np.integer):
+        default = (
+            dtypes.default_uint_dtype()
+            if dtypes.issubdtype(found, np.unsignedinteger)
+            else dtypes.default_int_dtype()
+        )
+        return default if dtypes.bit_width(found) < dtypes.bit_width(default) else found
+    return found

@@ -13,12 +13,11 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
-from kiln.numpy.creation import cast, concrete_number
-from kiln.numpy.filling import full
-from kiln.numpy.indexing import take
-from kiln.numpy.logic import choose_by, greater_equal, isnan, less, less_equal
-from kiln.numpy.manipulation import one
-from kiln.numpy.promotion import operands, promote_dtypes
+from kiln.numpy.creation.arrays import cast, concrete_number
+from kiln.numpy.creation.filling import full
+from kiln.numpy.elements.logic import choose_by, greater_equal, isnan, less, less_equal
+from kiln.numpy.indexing.taking import take
+from kiln.numpy.promotion import one, operands, promote_dtypes
 from kiln.ops.elements import elementwise
 from kiln.ops.elements.elementwise import constant
 from kiln.ops.indexing import indexing

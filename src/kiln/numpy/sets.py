@@ -20,17 +20,17 @@ from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.concretization import refuse
 from kiln.core.trace import Tracer
-from kiln.numpy.creation import asarray, cast
-from kiln.numpy.cumulative import cumsum
-from kiln.numpy.filling import full
-from kiln.numpy.indexing import nonzero, take
-from kiln.numpy.joining import concatenate
-from kiln.numpy.logic import choose_by, equal, isnan, logical_and, logical_not, logical_or
-from kiln.numpy.manipulation import canonical_axes, moveaxis, one, ravel
-from kiln.numpy.promotion import broadcast_to, promote_dtypes
-from kiln.numpy.reductions import any as any_of
-from kiln.numpy.reductions import sum
+from kiln.numpy.creation.arrays import asarray, cast
+from kiln.numpy.creation.filling import full
+from kiln.numpy.elements.logic import choose_by, equal, isnan, logical_and, logical_not, logical_or
+from kiln.numpy.indexing.taking import nonzero, take
+from kiln.numpy.manipulation.joining import concatenate
+from kiln.numpy.promotion import broadcast_to, one, promote_dtypes
+from kiln.numpy.reductions.cumulative import cumsum
+from kiln.numpy.reductions.reductions import any as any_of
+from kiln.numpy.reductions.reductions import sum
 from kiln.numpy.search import added_at, searchsorted
+from kiln.numpy.shapes import canonical_axes, moveaxis, ravel
 from kiln.ops.elements import elementwise
 from kiln.ops.elements.elementwise import constant
 from kiln.ops.indexing.dimension_numbers import LEAVE_OUT

@@ -10,9 +10,9 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.execution.eager_plans import eager
-from kiln.numpy.creation import asarray, cast
-from kiln.numpy.manipulation import canonical_axes, one, ravel
-from kiln.numpy.promotion import operands
+from kiln.numpy.creation.arrays import asarray, cast
+from kiln.numpy.promotion import one, operands
+from kiln.numpy.shapes import canonical_axes, ravel
 from kiln.ops.elements import elementwise
 from kiln.ops.reductions import sorting
 from kiln.ops.shape import broadcasted_iota, canonical_axis, rev

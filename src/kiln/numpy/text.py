@@ -12,7 +12,7 @@ from kiln.base.files.npy import require_harmless_file
 from kiln.base.files.writing import replacing
 from kiln.base.named_tuples import NamedTuple
 from kiln.core.trace import is_typed
-from kiln.numpy.creation import asarray
+from kiln.numpy.creation.arrays import asarray
 
 set_printoptions = np.set_printoptions
 get_printoptions = np.get_printoptions

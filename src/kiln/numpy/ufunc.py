@@ -15,15 +15,16 @@ from typing import Any
 from kiln.base.errors import three_lines
 from kiln.base.lazy import loops
 from kiln.base.source import current_source
-from kiln.numpy import arithmetic, bitwise, elementary, logic, reductions
-from kiln.numpy.arithmetic import refuse_out
-from kiln.numpy.creation import asarray, cast
-from kiln.numpy.cumulative import cumprod, cumsum
-from kiln.numpy.filling import full
-from kiln.numpy.indexing import at as at_
-from kiln.numpy.logic import choose_by
-from kiln.numpy.manipulation import broadcast_to, canonical_axes, moveaxis, one, ravel
-from kiln.numpy.promotion import operands, shape_of
+from kiln.numpy.creation.arrays import asarray, cast
+from kiln.numpy.creation.filling import full
+from kiln.numpy.elements import arithmetic, bitwise, elementary, logic
+from kiln.numpy.elements.arithmetic import refuse_out
+from kiln.numpy.elements.logic import choose_by
+from kiln.numpy.indexing.taking import at as at_
+from kiln.numpy.promotion import one, operands, shape_of
+from kiln.numpy.reductions import reductions
+from kiln.numpy.reductions.cumulative import cumprod, cumsum
+from kiln.numpy.shapes import broadcast_to, canonical_axes, moveaxis, ravel
 from kiln.ops.indexing.static_slicing import concatenate, index_in_dim, slice_in_dim
 from kiln.ops.shape import expand_dims, iota
 

@@ -8,7 +8,7 @@ from kiln.base.lazy import names_on_first_use as _names_on_first_use
 
 __getattr__, __dir__ = _names_on_first_use(
     __name__,
-    "kiln.numpy.segments",
+    "kiln.numpy.reductions.segments",
     "segment_max",
     "segment_min",
     "segment_prod",

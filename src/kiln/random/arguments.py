@@ -17,7 +17,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.trace import aval_of
 from kiln.ir.sizes.size import Dim
-from kiln.numpy.creation import canonical_shape
+from kiln.numpy.creation.arrays import canonical_shape
 from kiln.numpy.promotion import broadcast_shapes, broadcast_to, operands, shape_of
 from kiln.ops.elements.conversion import convert_element_type
 from kiln.random.keys import single

@@ -16,12 +16,12 @@ from kiln.base.source import current_source
 from kiln.control.loops.loops import scan, while_loop
 from kiln.core.array_type import Array, ArrayLike, DTypeLike, ShapeLike
 from kiln.core.trace import aval_of
-from kiln.numpy.arithmetic import clip
-from kiln.numpy.creation import canonical_shape
-from kiln.numpy.logic import isinf, isnan
-from kiln.numpy.manipulation import moveaxis
+from kiln.numpy.creation.arrays import canonical_shape
+from kiln.numpy.elements.arithmetic import clip
+from kiln.numpy.elements.logic import isinf, isnan
+from kiln.numpy.indexing.selection import where
 from kiln.numpy.promotion import operands, promote_dtypes_inexact, shape_of
-from kiln.numpy.selection import where
+from kiln.numpy.shapes import moveaxis
 from kiln.ops.elements.conversion import convert_element_type
 from kiln.ops.elements.elementwise import abs, ceil, floor, log, log1p, sqrt
 from kiln.ops.elements.families import full_like

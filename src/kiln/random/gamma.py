@@ -18,10 +18,10 @@ from kiln.control.loops.special_loops import random_gamma_grad
 from kiln.core.array_type import Array, ArrayLike, DTypeLike, ShapeLike
 from kiln.core.trace import aval_of
 from kiln.ir.sizes.size import product
-from kiln.numpy.creation import canonical_shape
-from kiln.numpy.elementary import exp
+from kiln.numpy.creation.arrays import canonical_shape
+from kiln.numpy.elements.elementary import exp
+from kiln.numpy.indexing.selection import where
 from kiln.numpy.promotion import operands, shape_of
-from kiln.numpy.selection import where
 from kiln.ops.elements.conversion import convert_element_type
 from kiln.ops.elements.elementwise import (
     abs,

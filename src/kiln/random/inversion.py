@@ -9,10 +9,10 @@ from kiln.base import dtypes
 from kiln.base.options.config import options
 from kiln.core.array_type import Array, ArrayLike, DTypeLike, ShapeLike
 from kiln.core.trace import aval_of
-from kiln.numpy.arithmetic import power
-from kiln.numpy.creation import canonical_shape
+from kiln.numpy.creation.arrays import canonical_shape
+from kiln.numpy.elements.arithmetic import power
+from kiln.numpy.indexing.selection import where
 from kiln.numpy.promotion import operands
-from kiln.numpy.selection import where
 from kiln.ops.elements.conversion import convert_element_type
 from kiln.ops.elements.elementwise import (
     abs,

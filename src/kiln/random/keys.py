@@ -23,7 +23,7 @@ from kiln.core.arrays.array import from_host
 from kiln.core.trace import aval_of, is_typed
 from kiln.ir.analysis.key_uses import is_key
 from kiln.ir.types import ShapedArray
-from kiln.numpy.creation import canonical_shape
+from kiln.numpy.creation.arrays import canonical_shape
 from kiln.ops.elements.conversion import convert_element_type
 from kiln.ops.elements.elementwise import add
 from kiln.ops.random.random_bits import (

@@ -11,9 +11,9 @@ from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike, ShapeLike
 from kiln.core.trace import aval_of
 from kiln.ir.types import ShapedArray
-from kiln.numpy.arithmetic import sign
-from kiln.numpy.creation import canonical_shape
+from kiln.numpy.creation.arrays import canonical_shape
 from kiln.numpy.einsum import einsum
+from kiln.numpy.elements.arithmetic import sign
 from kiln.numpy.promotion import (
     broadcast_shapes,
     broadcast_to,

@@ -9,11 +9,11 @@ import numpy as np
 
 from kiln.base import dtypes
 from kiln.core.array_type import Array, ArrayLike, DTypeLike, ShapeLike
-from kiln.numpy.arithmetic import clip
-from kiln.numpy.creation import canonical_shape
-from kiln.numpy.elementary import exp
+from kiln.numpy.creation.arrays import canonical_shape
+from kiln.numpy.elements.arithmetic import clip
+from kiln.numpy.elements.elementary import exp
+from kiln.numpy.indexing.selection import where
 from kiln.numpy.promotion import operands
-from kiln.numpy.selection import where
 from kiln.ops.elements.conversion import convert_element_type
 from kiln.ops.elements.elementwise import div, mul, nextafter, sqrt, stop_gradient
 from kiln.ops.elements.special import erf, erf_inv

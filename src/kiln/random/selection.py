@@ -16,9 +16,9 @@ from kiln.core.array_type import Array, ArrayLike, ShapeLike
 from kiln.core.trace import aval_of
 from kiln.ir.sizes.size import Dim, Size, maximum, product
 from kiln.ir.types import ShapedArray
-from kiln.numpy.creation import canonical_shape
-from kiln.numpy.filling import zeros
-from kiln.numpy.indexing import take
+from kiln.numpy.creation.arrays import canonical_shape
+from kiln.numpy.creation.filling import zeros
+from kiln.numpy.indexing.taking import take
 from kiln.numpy.promotion import operands, promote_dtypes_inexact, shape_of
 from kiln.numpy.search import searchsorted
 from kiln.ops.elements.conversion import convert_element_type

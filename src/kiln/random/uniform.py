@@ -11,9 +11,9 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike, ShapeLike
 from kiln.core.trace import aval_of
-from kiln.numpy.creation import canonical_shape
+from kiln.numpy.creation.arrays import canonical_shape
+from kiln.numpy.indexing.selection import where
 from kiln.numpy.promotion import operands, shape_of
-from kiln.numpy.selection import where
 from kiln.ops.elements.conversion import bitcast_convert_type, convert_element_type
 from kiln.ops.elements.elementwise import (
     bitwise_or,

@@ -28,7 +28,7 @@ from kiln.interpreters.mlir import register_lowering
 from kiln.ir.effects import REFS
 from kiln.ir.jaxpr import ClosedJaxpr, Jaxpr
 from kiln.ir.own_effects import OwnEffect
-from kiln.numpy.error_notes import divisor, without_nan
+from kiln.numpy.elements.error_notes import divisor, without_nan
 from kiln.ops.elements.elementwise import constant
 from kiln.ops.reductions.window import select_and_gather_add_p, select_and_scatter_add_p
 

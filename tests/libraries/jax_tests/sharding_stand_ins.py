@@ -18,8 +18,8 @@ import kiln
 import kiln.sharding
 from kiln.core.arrays import errors as array_errors
 from kiln.core.arrays.array import ConcreteArray
-from kiln.engines.xla.layouts import hlo_of
-from kiln.engines.xla.partition import Partition
+from kiln.engines.xla.runtime.layouts import hlo_of
+from kiln.engines.xla.stablehlo.partition import Partition
 from kiln.ir.shardings.manual_axes import ManualAxisType
 from kiln.ir.shardings.mesh import Mesh, axes_of
 from kiln.ir.shardings.sharding import Blocks, Sharding, misfit

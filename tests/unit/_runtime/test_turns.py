@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-import kiln.engines.xla.apart  # noqa: F401, launches on another thread
+import kiln.engines.xla.runtime.apart  # noqa: F401, launches on another thread
 from kiln import _runtime
 
 PATIENCE_S = 20.0

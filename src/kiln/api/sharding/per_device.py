@@ -22,7 +22,7 @@ from kiln.control.regions.bodies import check_callable
 from kiln.core.trace import aval_of
 from kiln.ir.shardings.mesh import Mesh, PartitionSpec
 from kiln.ir.types import ShapedArray
-from kiln.numpy.manipulation import moveaxis
+from kiln.numpy.shapes import moveaxis
 from kiln.ops.shape import expand_dims, squeeze
 
 _UNNAMED = "<no axis name>"

@@ -9,11 +9,11 @@ from kiln.base.errors import UnsupportedPrimitive, three_lines
 from kiln.base.source import current_source
 from kiln.core.engines.artefacts import Artefact
 from kiln.core.engines.engine import Program
-from kiln.engines.xla.binding import XlaError
-from kiln.engines.xla.imported import for_types
-from kiln.engines.xla.mlir import bindings, from_artefact, to_artefact
-from kiln.engines.xla.module import Export
 from kiln.engines.xla.program_module import lowered_program
+from kiln.engines.xla.runtime.binding import XlaError
+from kiln.engines.xla.stablehlo.imported import for_types
+from kiln.engines.xla.stablehlo.mlir import bindings, from_artefact, to_artefact
+from kiln.engines.xla.stablehlo.module import Export
 from kiln.ir.sizes.facts import facts_of
 from kiln.ir.sizes.size import names
 from kiln.ir.sizes.solving import steps

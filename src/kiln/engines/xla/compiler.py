@@ -1,6 +1,6 @@
 """The compiler of the xla engine: a program becomes StableHLO, and XLA's executable of it.
 
-`module.lower` writes the text, `client` has it compiled; executables are in `executable.py`.
+`module.lower` writes the text, `client` has it compiled; executables are in `launches/`.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from kiln.base.signals import HeldBack
 from kiln.core.engines.artefacts import Artefact
 from kiln.core.engines.engine import Placement, Program
 from kiln.core.engines.topology import DescribedDevice
-from kiln.engines.xla.ahead_of_time import DescribedExecutable, require_translated
 from kiln.engines.xla.artefacts import artefact, artefact_text
-from kiln.engines.xla.client import Client, client, is_alone, jaxlib_version
-from kiln.engines.xla.effects import Effects
-from kiln.engines.xla.executable import (
+from kiln.engines.xla.launches.effects import Effects
+from kiln.engines.xla.launches.executable import (
     CallingExecutable,
     EffectfulExecutable,
     Levels,
     XlaExecutable,
     with_token,
 )
-from kiln.engines.xla.layouts import output_blocks
-from kiln.engines.xla.levels import client_of_level
-from kiln.engines.xla.mlir import hlo, parse
-from kiln.engines.xla.module import LoweredModule
-from kiln.engines.xla.plugins import described_devices
+from kiln.engines.xla.launches.levels import client_of_level
+from kiln.engines.xla.launches.shared_programs import exchanges_data, prepare, processes_of
 from kiln.engines.xla.program_module import lowered_program
-from kiln.engines.xla.shared_programs import exchanges_data, prepare, processes_of
+from kiln.engines.xla.runtime.client import Client, client, is_alone, jaxlib_version
+from kiln.engines.xla.runtime.layouts import output_blocks
+from kiln.engines.xla.stablehlo.mlir import hlo, parse
+from kiln.engines.xla.stablehlo.module import LoweredModule
+from kiln.engines.xla.targets.ahead_of_time import DescribedExecutable, require_translated
+from kiln.engines.xla.targets.plugins import described_devices
 from kiln.engines.xla.untrusted import check_artefacts
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.shardings.mesh import Mesh, PartitionSpec

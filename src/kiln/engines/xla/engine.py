@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kiln.engines.xla import coordination
-from kiln.engines.xla.client import has_started
 from kiln.engines.xla.compiler import XlaCompiler
-from kiln.engines.xla.effects import Effects
-from kiln.engines.xla.memory import XlaMemory
+from kiln.engines.xla.launches.effects import Effects
+from kiln.engines.xla.runtime import coordination
+from kiln.engines.xla.runtime.client import has_started
+from kiln.engines.xla.runtime.memory import XlaMemory
 
 
 class XlaEngine:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kiln.core.engines.engine import Program
 from kiln.engines.xla.lowerings import LOWERINGS
-from kiln.engines.xla.module import Export, LoweredModule, lower
+from kiln.engines.xla.stablehlo.module import Export, LoweredModule, lower
 from kiln.ir.analysis.aliasing import reused
 
 

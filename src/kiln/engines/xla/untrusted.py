@@ -13,8 +13,8 @@ from typing import Any
 
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.engines.xla import artefact_reader
-from kiln.engines.xla.artefact_reader import LENGTH
+from kiln.engines.xla.stablehlo import artefact_reader
+from kiln.engines.xla.stablehlo.artefact_reader import LENGTH
 
 LONGEST_S = 120.0
 """How long an artefact may take to be read."""

@@ -46,7 +46,7 @@ from kiln.experimental.pallas.specs import MemorySpace as MemorySpace
 from kiln.experimental.pallas.specs import Squeezed as Squeezed
 from kiln.experimental.pallas.specs import no_block_spec as no_block_spec
 from kiln.experimental.pallas.specs import squeezed as squeezed
-from kiln.numpy.manipulation import broadcast_to as broadcast_to
+from kiln.numpy.shapes import broadcast_to as broadcast_to
 
 if _TYPE_CHECKING:
     from kiln.experimental.pallas import tpu as tpu

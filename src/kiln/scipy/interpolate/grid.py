@@ -13,8 +13,8 @@ from kiln import numpy as jnp
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.base.tree import register_pytree_node_class
 from kiln.core.array_type import Array, ArrayLike
-from kiln.tree_util import register_pytree_node_class
 
 METHODS = ("linear", "nearest")
 

@@ -18,11 +18,11 @@ from kiln import numpy as jnp
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.base.tree import Partial, tree_flatten, tree_leaves, tree_map, tree_structure
 from kiln.control.custom_rules.linear_solve import custom_linear_solve
 from kiln.control.loops.loops import fori_loop, while_loop
 from kiln.numpy.linalg import lstsq
 from kiln.numpy.promotion import promote_dtypes_inexact
-from kiln.tree_util import Partial, tree_flatten, tree_leaves, tree_map, tree_structure
 
 __all__ = ["bicgstab", "cg", "gmres"]
 

@@ -14,7 +14,7 @@ from kiln.base.source import current_source
 from kiln.control.custom_rules.jvp import custom_jvp
 from kiln.control.loops.loops import scan
 from kiln.core.array_type import Array, ArrayLike
-from kiln.numpy.elementary import bessel_i0
+from kiln.numpy.elements.elementary import bessel_i0
 from kiln.numpy.promotion import inexact, lifted
 from kiln.ops.elements import special as ops
 from kiln.scipy.special.series import narrowed, real_operands

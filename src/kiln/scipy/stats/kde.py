@@ -13,12 +13,12 @@ from kiln import numpy as jnp
 from kiln import random
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.base.tree import register_pytree_node_class
 from kiln.core.array_type import Array, ArrayLike
 from kiln.nn.normalization import logsumexp
 from kiln.numpy.promotion import of_own_ranks, promote_dtypes_inexact
 from kiln.ops.linear.linalg import cholesky, triangular_solve
 from kiln.scipy.special import ndtr
-from kiln.tree_util import register_pytree_node_class
 
 Bandwidth = str | float | Callable[[Any], Any] | None
 

@@ -11,7 +11,7 @@ from kiln.core.engines.engine import Program, engine
 from kiln.core.primitive import Primitive
 from kiln.engines.xla import lowerings
 from kiln.engines.xla.engine import XlaEngine
-from kiln.engines.xla.executable import XlaExecutable
+from kiln.engines.xla.launches.executable import XlaExecutable
 from kiln.ir.effects import NO_EFFECTS, Effects
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
 from kiln.ir.types import ShapedArray

@@ -15,8 +15,8 @@ from kiln.base.errors import JaxRuntimeError
 from kiln.core.engines.engine import Placement, PortableCompiler, Program, engine
 from kiln.core.primitive import Primitive
 from kiln.core.staging import stage_pure
-from kiln.engines.xla.binding import XlaError
-from kiln.engines.xla.client import client
+from kiln.engines.xla.runtime.binding import XlaError
+from kiln.engines.xla.runtime.client import client
 from kiln.ir.shardings.mesh import Mesh, PartitionSpec
 from kiln.ir.shardings.sharding import NamedSharding
 from kiln.ir.types import ShapedArray

@@ -12,7 +12,8 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import export
-from kiln.engines.xla import artefact_reader, untrusted
+from kiln.engines.xla import untrusted
+from kiln.engines.xla.stablehlo import artefact_reader
 from kiln.engines.xla.untrusted import Reader, check_artefacts
 
 pytest.importorskip("flatbuffers")

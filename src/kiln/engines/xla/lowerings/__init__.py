@@ -6,37 +6,24 @@ An entry is `lower(b, out, *operands, **params)`; see the README one folder up.
 from __future__ import annotations
 
 from kiln.core.primitive import Primitive
-from kiln.engines.xla.builder import Lowering
-from kiln.engines.xla.lowerings import (
+from kiln.engines.xla.lowerings.arrays import generators, indexing, random_bits, shape, slicing
+from kiln.engines.xla.lowerings.elements import conversion, elementwise, identity, special
+from kiln.engines.xla.lowerings.linear import contraction, convolution, fft, linalg, linear_solve
+from kiln.engines.xla.lowerings.programs import (
     call,
     callback,
     checkpoint,
     collective,
-    contraction,
     control,
-    conversion,
-    convolution,
     custom_rules,
-    elementwise,
     exported_call,
-    fft,
     foreign_call,
-    generators,
-    identity,
-    indexing,
-    linalg,
-    linear_solve,
     platform,
-    random_bits,
-    reduction,
-    shape,
     shard_map,
     sharding,
-    slicing,
-    sorting,
-    special,
-    window,
 )
+from kiln.engines.xla.lowerings.reductions import reduction, sorting, window
+from kiln.engines.xla.stablehlo.builder import Lowering
 
 LOWERINGS: dict[Primitive, Lowering] = {
     **shape.LOWERINGS,

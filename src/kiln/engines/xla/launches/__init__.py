@@ -1,0 +1,1 @@
+"""Running executables: effects, several virtual devices, several processes."""

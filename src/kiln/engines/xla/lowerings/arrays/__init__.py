@@ -1,0 +1,1 @@
+"""Lowerings of what makes arrays, and reads or writes parts of them."""

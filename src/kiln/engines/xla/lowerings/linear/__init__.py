@@ -1,0 +1,1 @@
+"""Lowerings of products of matrices, and of what is made of them."""

@@ -1,0 +1,1 @@
+"""Lowerings of primitives that hold programs, run on several devices, or call functions."""

@@ -1,0 +1,1 @@
+"""Lowerings of what is computed along axes."""

@@ -1,0 +1,1 @@
+"""The only code that knows jaxlib's clients: devices, buffers, transfers, other processes."""

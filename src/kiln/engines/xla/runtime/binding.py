@@ -1,0 +1,169 @@
+"""Access to jaxlib, checked for what kiln uses of it and kept from loading jax.
+
+jaxlib's C++ imports `jax` on a few paths when it finds it; those calls run under a veto, so kiln
+never loads jax.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any, NoReturn
+
+from jaxlib import _jax, xla_client
+
+from kiln import _runtime
+from kiln.base.errors import JaxRuntimeError, OutOfMemoryError, three_lines
+from kiln.base.process.forks import in_child
+from kiln.control.effects.host_call import raise_failure
+from kiln.engines.xla.stablehlo.callbacks import failure_in
+
+XlaError = xla_client.XlaRuntimeError
+
+_REQUIRED: Mapping[Any, tuple[str, ...]] = {
+    xla_client: (
+        "make_cpu_client",
+        "CompileOptions",
+        "DeviceAssignment",
+        "HloSharding",
+        "HostBufferSemantics",
+        "OpSharding",
+        "XlaRuntimeError",
+        "batched_device_put",
+        "register_custom_call_target",
+    ),
+    _jax: (
+        "ArrayCopySemantics",
+        "ArrayImpl",
+        "DeviceList",
+        "Sharding",
+        "array_result_handler",
+        "batched_copy_array_to_devices_with_sharding",
+        "collect_garbage",
+        "get_topology_for_devices",
+        "hlo_module_cost_analysis",
+        "set_tracebacks_enabled",
+    ),
+    _jax.ArrayImpl: (
+        "_arrays",
+        "_rewrap_with_aval_and_sharding",
+        "_single_device_array_to_np_array_did_copy",
+        "block_until_ready",
+        "delete",
+        "is_deleted",
+        "is_ready",
+        "unsafe_buffer_pointer",
+    ),
+    _jax.LoadedExecutable: ("execute_sharded", "get_hlo_text", "cost_analysis", "hlo_modules"),
+    _jax.ExecuteResults: ("consume_with_handlers", "consume_token"),
+    _jax.mlir: ("mlir_module_to_xla_computation",),
+}
+
+
+def _check_version() -> None:
+    missing = [
+        f"{getattr(owner, '__name__', owner)}.{name}"
+        for owner, names in _REQUIRED.items()
+        for name in names
+        if not hasattr(owner, name)
+    ]
+    if missing:
+        raise ImportError(
+            three_lines(
+                f"kiln's xla engine was loaded with jaxlib at {_jax.__file__}",
+                f"this version of jaxlib lacks {', '.join(missing)}",
+                "install jaxlib>=0.10.0,<0.11",
+            )
+        )
+
+
+_check_version()
+
+
+class _Veto(threading.local):
+    active = False
+
+
+_veto = _Veto()
+
+
+class _NoJax:
+    """Refuses `import jax` on threads that are inside jaxlib calls which would load it.
+
+    If other code loads jax, jax finds jaxlib as it expects it.
+    """
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        if _veto.active and name.partition(".")[0] == "jax":
+            raise ModuleNotFoundError(name)
+        if name == "jax":
+            _jax.set_tracebacks_enabled(True)
+
+
+sys.meta_path.insert(0, _NoJax())
+
+# jaxlib notes the Python stack of every transfer and run, and leaves the notes to the garbage
+# collector, which a loop of calls may never wake. kiln says by itself where a call was made.
+if "jax" not in sys.modules:
+    _jax.set_tracebacks_enabled(False)
+
+
+# jaxlib puts the Python objects of dead executables (callbacks) on a list that somebody must empty.
+# Whatever strikes in a function of Python there is lost, Ctrl-C too: so it is none.
+_let_go = _runtime.without_arguments(_jax.collect_garbage)
+gc.callbacks.append(_let_go)
+
+
+@in_child
+def _keep() -> None:
+    """Leave jaxlib alone in the child of a fork: another thread may have held its locks."""
+    if _let_go in gc.callbacks:
+        gc.callbacks.remove(_let_go)
+
+
+@contextlib.contextmanager
+def without_jax() -> Iterator[None]:
+    """Run calls of jaxlib that would import jax if it is installed."""
+    previous, _veto.active = _veto.active, True
+    try:
+        yield
+    finally:
+        _veto.active = previous
+
+
+_IN_JAX = "jax._src.sharding_impls"
+
+
+def parts_of(buffer: Any) -> list[Any] | None:
+    """Return the arrays on single devices that a buffer consists of; None if it is deleted.
+
+    For each of them jaxlib asks for a module of jax. The search takes longer than all the rest:
+    where jax has not been loaded, the answer lies ready.
+    """
+    hides = "jax" not in sys.modules
+    with without_jax():
+        if hides:
+            sys.modules[_IN_JAX] = None  # type: ignore[assignment]
+        try:
+            found: list[Any] | None = buffer._arrays
+        finally:
+            if hides and sys.modules.get(_IN_JAX) is None:
+                sys.modules.pop(_IN_JAX, None)
+    return found
+
+
+def _kind(text: str) -> type[JaxRuntimeError]:
+    lacks_memory = text.startswith("RESOURCE_EXHAUSTED") and "memory" in text.lower()
+    return OutOfMemoryError if lacks_memory else JaxRuntimeError
+
+
+def failed(error: BaseException, doing: str) -> NoReturn:
+    """Raise jaxlib's error as kiln's; the exception of a host callback becomes its cause."""
+    text = str(error)
+    found = failure_in(text)
+    if found is None:
+        raise _kind(text)(f"{doing}\n{text}") from None
+    raise_failure(found, doing)

@@ -1,0 +1,141 @@
+"""Several processes as one program, by jaxlib's coordination service and its Gloo collectives.
+
+Process 0 hosts the service. jaxlib ends processes that miss a heartbeat; here it waits for years,
+and `core/processes/peers.py` looks after the processes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from jaxlib import _jax
+
+from kiln.base.errors import JaxRuntimeError, three_lines
+from kiln.core.processes.joining import JoinRequest
+from kiln.core.processes.lifelines import listener
+from kiln.engines.xla.runtime.binding import XlaError, failed
+from kiln.engines.xla.runtime.relay import Relay, reach
+
+T = TypeVar("T")
+
+NEVER_S = 10**8
+RPC_S = 20
+REACH_S = 20.0
+
+_current: Coordination | None = None
+
+
+def _kept(made: Any) -> Any:
+    """Return an object that is never freed.
+
+    Freeing it waits for other processes; in the child of a fork it ends them, because it says
+    goodbye on the connections of its parent.
+    """
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))
+    return made
+
+
+class Coordination:
+    """The connection to the other processes: a store that all share, and barriers."""
+
+    def __init__(self, request: JoinRequest, port: int) -> None:
+        self.request = request
+        own_address = reach(request.host, port, REACH_S)
+        if own_address is None:
+            raise JaxRuntimeError(
+                three_lines(
+                    f"distributed.initialize in process {request.index} of {request.count}",
+                    f"the processes have met, and {request.host} cannot be reached at port {port}",
+                    "let the processes reach each other at every port",
+                )
+            )
+        relay = Relay(request.host, port)
+        self._client = _kept(
+            _jax.get_distributed_runtime_client(
+                f"127.0.0.1:{relay.port}",
+                request.index,
+                rpc_timeout=RPC_S,
+                init_timeout=NEVER_S,
+                shutdown_timeout=max(1, round(request.shutdown_timeout)),
+                heartbeat_timeout=NEVER_S,
+                shutdown_on_destruction=False,
+                use_compression=True,
+            )
+        )
+        self._call("meeting other processes", self._client.connect)
+        self._collectives = _jax.make_gloo_tcp_collectives(
+            distributed_client=self._client, hostname=own_address
+        )
+
+    def of_client(self) -> dict[str, Any]:
+        """Return what jaxlib's client of the devices is made with."""
+        return {
+            "distributed_client": self._client,
+            "node_id": self.request.index,
+            "num_nodes": self.request.count,
+            "collectives": self._collectives,
+        }
+
+    def _call(self, doing: str, call: Callable[..., T], *args: Any) -> T:
+        try:
+            return call(*args)
+        except XlaError as error:
+            failed(error, doing)
+
+    def set(self, key: str, value: str) -> None:
+        """Write an entry."""
+        self._call("writing for other processes", self._client.key_value_set, key, value, True)
+
+    def delete(self, key: str) -> None:
+        """Remove an entry."""
+        self._call("writing for other processes", self._client.key_value_delete, key)
+
+    def directory(self, prefix: str) -> dict[str, str]:
+        """Return the entries whose keys begin so."""
+        found = self._call("reading from other processes", self._client.key_value_dir_get, prefix)
+        return dict(found)
+
+    def barrier(self, name: str, seconds: float) -> None:
+        """Wait until all processes are here; each name once."""
+        wait = self._client.wait_at_barrier
+        self._call("waiting for other processes", wait, name, max(1, round(1000 * seconds)))
+
+    def close(self, *, orderly: bool) -> None:
+        """Leave: all processes have come to their ends, or this one cannot wait for them."""
+        if orderly:
+            with contextlib.suppress(XlaError):
+                self._client.shutdown()
+
+
+def host(request: JoinRequest) -> int:
+    """Start the service in this process and return its port."""
+    name = request.bind_host
+    # jaxlib does not say when it could not listen: it crashes later.
+    with listener(name, 0, request.count) as free:
+        port = int(free.getsockname()[1])
+    _kept(
+        _jax.get_distributed_runtime_service(
+            f"[{name}]:{port}" if ":" in name else f"{name}:{port}",
+            request.count,
+            heartbeat_timeout=NEVER_S,
+            cluster_register_timeout=NEVER_S,
+            shutdown_timeout=max(1, round(request.shutdown_timeout)),
+            recoverable=True,
+        )
+    )
+    return port
+
+
+def connect(request: JoinRequest, port: int) -> Coordination:
+    """Connect this process to the service, which all processes do at the same time."""
+    global _current
+    _current = Coordination(request, port)
+    return _current
+
+
+def of_client() -> dict[str, Any]:
+    """Return what jaxlib's client of the devices is made with, if there are other processes."""
+    return _current.of_client() if _current is not None else {}

@@ -1,0 +1,1 @@
+"""From a jaxpr to a module of StableHLO, and portable modules read back."""

@@ -1,0 +1,1 @@
+"""Compilation for machines that are described: finding compilers, compiling ahead of time."""

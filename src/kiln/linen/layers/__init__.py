@@ -1,1 +1,0 @@
-"""Layers: modules written with only the public interface of `kiln.linen`."""

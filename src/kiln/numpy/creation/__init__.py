@@ -1,0 +1,1 @@
+"""What becomes an array: Python and NumPy data, fillings, ranges, matrices; other dtypes."""

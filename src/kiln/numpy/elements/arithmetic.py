@@ -1,0 +1,460 @@
+"""Arithmetic, element by element: sums, products, quotients, remainders, powers, signs, rounding.
+
+Quotients of integers are floats; `//` and `%` follow the sign of the divisor, as in Python.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kiln.base import dtypes
+from kiln.base.errors import three_lines
+from kiln.base.options.config import ERRORS_NOTED
+from kiln.base.source import current_source
+from kiln.core.array_type import Array, ArrayLike
+from kiln.core.trace import aval_of, is_typed
+from kiln.execution.eager_plans import also_named, eager
+from kiln.numpy.elements.error_notes import divisor, without_nan
+from kiln.numpy.promotion import (
+    binary,
+    binary_inexact,
+    converted,
+    dtype_of,
+    inexact,
+    lifted,
+    operands,
+    promote,
+    promote_inexact,
+    promote_numeric,
+    shapes,
+)
+from kiln.ops.elements import conversion, elementwise
+from kiln.ops.elements.elementwise import constant, integer_pow, select
+
+_BOOL = np.dtype(np.bool_)
+
+
+@eager
+def add(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Add element by element; for bools, the logical or."""
+    x, y = binary("add", x, y)
+    if dtype_of(x, y) == _BOOL:
+        return elementwise.or_p.bind(x, y)
+    found = elementwise.add_p.bind(x, y)
+    return without_nan(found) if ERRORS_NOTED else found
+
+
+@eager
+def subtract(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Subtract y from x element by element."""
+    x, y = binary("subtract", x, y)
+    found = elementwise.sub_p.bind(x, y)
+    return without_nan(found) if ERRORS_NOTED else found
+
+
+@eager
+def multiply(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Multiply element by element; for bools, the logical and."""
+    x, y = binary("multiply", x, y)
+    if dtype_of(x, y) == _BOOL:
+        return elementwise.and_p.bind(x, y)
+    return elementwise.mul_p.bind(x, y)
+
+
+@eager
+def divide(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Divide x by y element by element; quotients of integers are floats."""
+    x, y = binary_inexact("divide", x, y)
+    found = elementwise.div_p.bind(x, divisor(y) if ERRORS_NOTED else y)
+    return without_nan(found) if ERRORS_NOTED else found
+
+
+true_divide = also_named("true_divide", divide)
+
+
+@eager
+def floor_divide(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Divide x by y and round towards minus infinity."""
+    x, y = promote_numeric("floor_divide", x, y)
+    y = divisor(y) if ERRORS_NOTED else y
+    dtype = dtype_of(x, y)
+    if dtypes.issubdtype(dtype, np.unsignedinteger):
+        return elementwise.div_p.bind(x, y)
+    if dtypes.issubdtype(dtype, np.integer):
+        quotient = elementwise.div_p.bind(x, y)
+        signs = elementwise.ne(elementwise.sign(x), elementwise.sign(y))
+        remainder = elementwise.rem_p.bind(x, y)
+        inexact_ = elementwise.ne(remainder, constant(0, remainder))
+        lower = elementwise.sub(quotient, constant(1, quotient))
+        return select(elementwise.bitwise_and(signs, inexact_), lower, quotient)
+    _check_real("floor_divide", dtype)
+    return _float_divmod(x, y)[0]
+
+
+def _check_real(name: str, dtype: Any) -> None:
+    if dtypes.issubdtype(dtype, np.complexfloating):
+        raise TypeError(
+            three_lines(
+                f"{name}: operands of dtype {dtype} at {current_source()}",
+                f"{name} does not support complex-valued inputs",
+                "apply it to real and imag parts",
+            )
+        )
+
+
+def _float_divmod(x: Any, y: Any) -> tuple[Any, Any]:
+    mod = elementwise.rem_p.bind(x, y)
+    # Without a remainder the quotient is x / y, with the sign of zeros.
+    whole = elementwise.bitwise_or(
+        elementwise.eq(y, constant(0, y)), elementwise.eq(mod, constant(0, mod))
+    )
+    div = elementwise.div(select(whole, lifted(x), elementwise.sub(x, mod)), y)
+    other_sign = elementwise.bitwise_and(
+        elementwise.ne(mod, constant(0, mod)),
+        elementwise.ne(elementwise.sign(y), elementwise.sign(mod)),
+    )
+    mod = select(other_sign, elementwise.add(mod, y), mod)
+    div = select(other_sign, elementwise.sub(div, constant(1, div)), div)
+    return elementwise.round(div, elementwise.RoundingMethod.AWAY_FROM_ZERO), mod
+
+
+@eager
+def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Return the remainder of x / y, which has the sign of y."""
+    x, y = promote_numeric("remainder", x, y)
+    y = divisor(y) if ERRORS_NOTED else y
+    dtype = dtype_of(x, y)
+    _check_real("remainder", dtype)
+    if dtypes.issubdtype(dtype, np.integer):
+        # The remainder of an integer by zero is zero.
+        y = select(elementwise.eq(y, constant(0, y)), constant(1, y), y)
+    found = elementwise.rem_p.bind(x, y)
+    other_sign = elementwise.bitwise_and(
+        elementwise.ne(
+            elementwise.lt(found, constant(0, found)), elementwise.lt(y, constant(0, y))
+        ),
+        elementwise.ne(found, constant(0, found)),
+    )
+    found = select(other_sign, elementwise.add(found, y), found)
+    return without_nan(found) if ERRORS_NOTED else found
+
+
+mod = also_named("mod", remainder)
+
+
+@eager
+def fmod(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Return the remainder of x / y, which has the sign of x."""
+    dtype = dtypes.lattice_result_type(*operands("fmod", x, y))[0]
+    x, y = promote_numeric("fmod", x, y)
+    _check_real("fmod", dtype)
+    if dtypes.issubdtype(dtype, np.integer):
+        # The remainder of an integer by zero is zero.
+        y = select(elementwise.eq(y, constant(0, y)), constant(1, y), y)
+    found = elementwise.rem_p.bind(x, y)
+    return without_nan(found) if ERRORS_NOTED else found
+
+
+@eager
+def divmod(x: ArrayLike, y: ArrayLike, /) -> tuple[Array, Array]:
+    """Return (x // y, x % y)."""
+    x, y = promote_numeric("divmod", x, y)
+    dtype = dtype_of(x, y)
+    if dtypes.issubdtype(dtype, np.integer):
+        return floor_divide(x, y), remainder(x, y)
+    _check_real("divmod", dtype)
+    whole, rest = _float_divmod(x, divisor(y) if ERRORS_NOTED else y)
+    return whole, without_nan(rest) if ERRORS_NOTED else rest
+
+
+@eager
+def power(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Raise x to the power y.
+
+    Raises: TypeError for an integer raised to a negative Python int.
+    """
+    x, y = operands("power", x, y)
+    if (type(y) is int or isinstance(y, np.integer)) and not isinstance(x, np.ndarray):
+        found = _static_power(x, int(y))
+        return without_nan(found) if ERRORS_NOTED else found
+    dtype, weak = dtypes.lattice_result_type(x, y)
+    if dtypes.issubdtype(dtype, np.integer) or dtype == _BOOL:
+        dtype = dtypes.to_numeric_dtype(dtype)
+        weak = weak and dtypes.is_weak(x) and dtypes.is_weak(y)
+    # A float to an integer power keeps the integer, since its derivative rule is a different one.
+    base, exponent = aval_of(x).dtype, aval_of(y).dtype
+    if dtypes.issubdtype(base, np.inexact) and dtypes.issubdtype(exponent, np.integer):
+        x = converted(x, base, dtypes.is_weak(x) and dtypes.is_weak(y))
+    else:
+        x, y = converted(x, dtype, weak), converted(y, dtype, weak)
+    found = elementwise.pow_p.bind(*shapes("power", x, y))
+    return without_nan(found) if ERRORS_NOTED else found
+
+
+pow = also_named("pow", power)
+
+
+def _static_power(x: Any, y: int) -> Any:
+    aval = aval_of(x)
+    if aval.dtype == _BOOL:
+        x = converted(x, dtypes.default_int_dtype(), False)
+    if y < 0 and not dtypes.issubdtype(aval.dtype, np.inexact):
+        raise TypeError(
+            three_lines(
+                f"power: {aval} to the power {y} at {current_source()}",
+                f"Integers cannot be raised to negative powers, got integer_pow({aval}, {y})",
+                "convert the base to a float first, or use float_power",
+            )
+        )
+    return lifted(integer_pow(x, y))
+
+
+@eager
+def float_power(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Raise x to the power y in floating point."""
+    x, y = promote_inexact("float_power", x, y)
+    found = elementwise.pow_p.bind(x, y)
+    return without_nan(found) if ERRORS_NOTED else found
+
+
+@eager
+def negative(x: ArrayLike, /) -> Array:
+    """Return -x."""
+    if not is_typed(x):
+        (x,) = promote("negative", x)
+    return elementwise.neg_p.bind(x)
+
+
+@eager
+def positive(x: ArrayLike, /) -> Array:
+    """Return x."""
+    return lifted(*operands("positive", x))
+
+
+@eager
+def absolute(x: ArrayLike, /) -> Array:
+    """Return the absolute value; for complex numbers, the modulus."""
+    (x,) = operands("absolute", x)
+    dtype = aval_of(x).dtype
+    if dtype == _BOOL or dtypes.issubdtype(dtype, np.unsignedinteger):
+        return lifted(x)
+    return elementwise.abs_p.bind(x)
+
+
+abs = also_named("abs", absolute)
+
+
+@eager
+def fabs(x: ArrayLike, /) -> Array:
+    """Return the absolute value of a real number, as a float."""
+    x = inexact("fabs", x)
+    _check_real("fabs", aval_of(x).dtype)
+    return elementwise.abs_p.bind(x)
+
+
+@eager
+def sign(x: ArrayLike, /) -> Array:
+    """Return -1, 0 or 1; for complex numbers, x / |x|, or 0."""
+    (x,) = operands("sign", x)
+    return elementwise.sign_p.bind(x)
+
+
+@eager
+def square(x: ArrayLike, /) -> Array:
+    """Return the square, x * x."""
+    (x,) = operands("square", x)
+    if aval_of(x).dtype == _BOOL:
+        x = converted(x, dtypes.default_int_dtype(), False)
+    return elementwise.square_p.bind(x)
+
+
+@eager
+def reciprocal(x: ArrayLike, /) -> Array:
+    """Return 1 / x."""
+    return integer_pow(inexact("reciprocal", x), -1)
+
+
+@eager
+def maximum(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Return the larger operand element by element, or nan if either is nan.
+
+    Example:
+        >>> jnp.maximum(jnp.array([1, 5]), 3)
+        Array([3, 5], dtype=int32)
+    """
+    x, y = binary("maximum", x, y)
+    return elementwise.max_p.bind(x, y)
+
+
+@eager
+def minimum(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Return the smaller operand element by element, or nan if either is nan."""
+    x, y = binary("minimum", x, y)
+    return elementwise.min_p.bind(x, y)
+
+
+@eager
+def fmax(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Return the larger operand element by element, ignoring nans."""
+    x, y = promote("fmax", x, y)
+    larger = elementwise.bitwise_or(_ordered(elementwise.gt, x, y), elementwise.ne(y, y))
+    return select(larger, *_arrays(x, y))
+
+
+@eager
+def fmin(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Return the smaller operand element by element, ignoring nans."""
+    x, y = promote("fmin", x, y)
+    smaller = elementwise.bitwise_or(_ordered(elementwise.lt, x, y), elementwise.ne(y, y))
+    return select(smaller, *_arrays(x, y))
+
+
+def _ordered(compare: Any, x: Any, y: Any) -> Any:
+    """Compare numbers; complex ones by their real, then by their imaginary parts."""
+    if not dtypes.issubdtype(aval_of(x).dtype, np.complexfloating):
+        return compare(x, y)
+    real_x, real_y = conversion.real(x), conversion.real(y)
+    last = compare(conversion.imag(x), conversion.imag(y))
+    return select(elementwise.eq(real_x, real_y), last, compare(real_x, real_y))
+
+
+def _arrays(*xs: Any) -> list[Any]:
+    return [lifted(x) for x in xs]
+
+
+@eager
+def clip(arr: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
+    """Limit the elements to the interval from `min` to `max`; either may be None.
+
+    Example:
+        >>> jnp.clip(jnp.arange(5), 1, 3)
+        Array([1, 1, 2, 3, 3], dtype=int32)
+    """
+    given = [x for x in (arr, min, max) if x is not None]
+    for x in operands("clip", *given):
+        if dtypes.issubdtype(aval_of(x).dtype, np.complexfloating):
+            raise ValueError(
+                three_lines(
+                    f"clip: operand {aval_of(x)} at {current_source()}",
+                    "Clip received a complex value either through the input or the min/max "
+                    "keywords. Complex values have no ordering and cannot be clipped.",
+                    "clip real and imag parts",
+                )
+            )
+    if min is not None:
+        arr = maximum(min, arr)
+    if max is not None:
+        arr = minimum(max, arr)
+    return lifted(arr)
+
+
+@eager
+def rint(x: ArrayLike, /) -> Array:
+    """Round to the nearest integer, ties to even."""
+    (x,) = operands("rint", x)
+    dtype = aval_of(x).dtype
+    if dtype == _BOOL or dtypes.issubdtype(dtype, np.integer):
+        return conversion.convert_element_type(x, dtypes.default_float_dtype())
+    return round(x)
+
+
+@eager
+def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
+    """Round to a number of decimals, ties to even.
+
+    Example:
+        >>> jnp.round(jnp.array([0.5, 1.5, 2.26]), 1)
+        Array([0.5, 1.5, 2.3], dtype=float32)
+    """
+    refuse_out("round", out)
+    (a,) = operands("round", a)
+    dtype = aval_of(a).dtype
+    if dtypes.issubdtype(dtype, np.integer):
+        if decimals < 0:
+            raise NotImplementedError(
+                three_lines(
+                    f"round: {aval_of(a)} to {decimals} decimals at {current_source()}",
+                    "integer np.round not implemented for decimals < 0",
+                    "divide, round and multiply in floating point",
+                )
+            )
+        return lifted(a)
+    if dtypes.issubdtype(dtype, np.complexfloating):
+        return conversion.complex(
+            round(conversion.real(a), decimals), round(conversion.imag(a), decimals)
+        )
+    return _round_float(a, decimals)
+
+
+around = also_named("around", round)
+
+
+def _round_float(x: Any, decimals: int) -> Any:
+    nearest = elementwise.RoundingMethod.TO_NEAREST_EVEN
+    if decimals == 0:
+        return elementwise.round(x, nearest)
+    aval = aval_of(x)
+    # Multiplying a float16 by 10^decimals overflows early.
+    wide = np.dtype(np.float32) if aval.dtype == np.float16 else aval.dtype
+    x = converted(x, wide, aval.weak_type)
+    factor = constant(10.0**decimals, x)
+    rounded = elementwise.div(elementwise.round(elementwise.mul(x, factor), nearest), factor)
+    return converted(rounded, aval.dtype, aval.weak_type)
+
+
+@eager
+def floor(x: ArrayLike, /) -> Array:
+    """Round towards minus infinity; integers are unchanged."""
+    return _rounded("floor", x, elementwise.floor_p)
+
+
+@eager
+def ceil(x: ArrayLike, /) -> Array:
+    """Round towards plus infinity; integers are unchanged."""
+    return _rounded("ceil", x, elementwise.ceil_p)
+
+
+def _rounded(name: str, x: Any, primitive: Any) -> Any:
+    (x,) = operands(name, x)
+    dtype = aval_of(x).dtype
+    if dtype == _BOOL or dtypes.issubdtype(dtype, np.integer):
+        return lifted(x)
+    return primitive.bind(x)
+
+
+@eager
+def trunc(x: ArrayLike, /) -> Array:
+    """Round towards zero; integers are unchanged."""
+    (x,) = operands("trunc", x)
+    dtype = aval_of(x).dtype
+    if dtype == _BOOL or dtypes.issubdtype(dtype, np.integer):
+        return lifted(x)
+    negative_ = elementwise.lt(x, constant(0, x))
+    return select(negative_, elementwise.ceil(x), elementwise.floor(x))
+
+
+fix = also_named("fix", trunc)
+
+
+@eager
+def modf(x: ArrayLike, /, out: None = None) -> tuple[Array, Array]:
+    """Return the fractional and the integral part."""
+    refuse_out("modf", out)
+    x = inexact("modf", x)
+    upward = elementwise.ge(x, constant(0, x))
+    whole = select(upward, elementwise.floor(x), elementwise.ceil(x))
+    return elementwise.sub(x, whole), whole
+
+
+def refuse_out(name: str, out: Any) -> None:
+    """Raise NotImplementedError if an output array is given."""
+    if out is not None:
+        raise NotImplementedError(
+            three_lines(
+                f"{name}(..., out=...) at {current_source()}",
+                f"The 'out' argument to kiln.numpy.{name} is not supported: arrays are immutable",
+                "use the function's result",
+            )
+        )

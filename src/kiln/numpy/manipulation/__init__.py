@@ -1,0 +1,1 @@
+"""Joining, splitting, repeating, padding and reordering elements; bits packed into bytes."""

@@ -1,0 +1,1 @@
+"""What is computed along axes: sums, extremes, running totals, statistics, quantiles."""

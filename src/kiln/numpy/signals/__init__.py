@@ -1,0 +1,1 @@
+"""Samples of functions: convolution, windows, differences, interpolation."""
