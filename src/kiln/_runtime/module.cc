@@ -1,8 +1,8 @@
 // The extension module `kiln._runtime`: the parts of kiln that run on every call.
 #define KILN_IMPORTS_NUMPY
-#include "exceptions.h"
-#include "numpy.h"
-#include "object.h"
+#include "objects/numpy.h"
+#include "objects/object.h"
+#include "waiting/exceptions.h"
 
 namespace {
 

@@ -1,10 +1,10 @@
-#include "assembler.h"
+#include "assembler/assembler.h"
 
 #include <new>
 #include <stdexcept>
 
-#include "../object.h"
-#include "function_writer.h"
+#include "assembler/selection/function_writer.h"
+#include "objects/object.h"
 
 namespace kiln {
 namespace assembler {

@@ -3,13 +3,13 @@
 
 #include <vector>
 
-#include "../linear/scratch.h"
-#include "../linear/split.h"
-#include "../symbols.h"
-#include "element_types.h"
-#include "radix.h"
-#include "registry.h"
-#include "vector_sort.h"
+#include "abi/split.h"
+#include "abi/symbols.h"
+#include "kernels/element_types.h"
+#include "kernels/radix.h"
+#include "kernels/vector_sort.h"
+#include "loops/registry.h"
+#include "machine/scratch.h"
 
 namespace kiln {
 namespace {

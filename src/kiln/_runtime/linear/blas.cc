@@ -1,10 +1,10 @@
-#include "blas.h"
+#include "linear/blas.h"
 
 #include <dlfcn.h>
 
 #include <string>
 
-#include "../object.h"
+#include "objects/object.h"
 
 namespace kiln {
 

@@ -1,6 +1,6 @@
-#include "levels.h"
+#include "linear/levels.h"
 
-#include "../kernels/registry.h"
+#include "loops/registry.h"
 
 namespace kiln {
 
