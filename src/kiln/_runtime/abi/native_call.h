@@ -60,7 +60,7 @@ using Kernel = int32_t (*)(Call*, void* const* buffers, const int64_t* numbers);
 // returns to its results.
 //
 // int32_t kiln_parallel(Call*, int32_t (*body)(Call*, void* context, int64_t begin, int64_t end),
-// void* context, int64_t count, int64_t grain): `run_in_parallel` of `pool.h`.
+// void* context, int64_t count, int64_t grain): `run_in_parallel` of `abi/pool.h`.
 
 //
 // int64_t kiln_clock(): nanoseconds, on the clock of Python's `time.monotonic_ns`.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <vector>
 
 #include "abi/native_call.h"
 
@@ -19,5 +20,8 @@ struct Symbol {
 struct Symbols {
   explicit Symbols(std::initializer_list<Symbol> symbols);
 };
+
+// All that are registered.
+const std::vector<Symbol>& all_symbols();
 
 }  // namespace kiln

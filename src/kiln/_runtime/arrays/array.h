@@ -29,7 +29,7 @@ extern PyTypeObject* placed_class;
 // Returns the ndarray of an array, and blocks until an engine has computed it: core/array.py.
 extern PyObject* host_value_function;
 
-// The operators of arrays, in operators.cc.
+// The operators of arrays, in eager/operators.cc.
 extern PyNumberMethods array_numbers;
 PyObject* compare_arrays(PyObject* left, PyObject* right, int op);
 

@@ -1,5 +1,5 @@
-// Discrete Fourier transforms of adjacent columns: planned by fft_plan.cc, computed by
-// fft_columns.cc.
+// Discrete Fourier transforms of adjacent columns: planned by plan.cc, computed by
+// columns.cc.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Vectors of complex numbers with separate real and imaginary parts, and conversions from
-// interleaved memory. Everything is private to each file that includes it, as in elements.h.
+// interleaved memory. Everything is private to each file that includes it, as in loops/elements.h.
 #pragma once
 
 #include <cstdint>

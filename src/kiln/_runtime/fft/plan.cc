@@ -8,7 +8,7 @@
 #include <new>
 #include <utility>
 
-#include "loops/registry.h"
+#include "machine/features.h"
 
 namespace kiln {
 namespace {

@@ -1,7 +1,7 @@
 #include "kernels/leveled.h"
 
 #include "abi/symbols.h"
-#include "loops/registry.h"
+#include "machine/features.h"
 
 namespace kiln {
 namespace {

@@ -8,7 +8,7 @@
 #include "kernels/element_types.h"
 #include "kernels/radix.h"
 #include "kernels/vector_sort.h"
-#include "loops/registry.h"
+#include "machine/features.h"
 #include "machine/scratch.h"
 
 namespace kiln {

@@ -1,6 +1,6 @@
 #include "linear/levels.h"
 
-#include "loops/registry.h"
+#include "machine/features.h"
 
 namespace kiln {
 

@@ -1,8 +1,9 @@
 #include "loops/registry.h"
 
-#include <cstdlib>
 #include <string>
 #include <unordered_map>
+
+#include "machine/features.h"
 
 namespace kiln {
 
@@ -17,27 +18,6 @@ KILN_DECLARE_FAMILIES(baseline)
 KILN_DECLARE_FAMILIES(v3)
 KILN_DECLARE_FAMILIES(v4)
 #endif
-
-// At most the level that KILN_TARGET names, which is read once.
-int processor_level() {
-#ifdef KILN_X86_64
-  static const int level = [] {
-    __builtin_cpu_init();
-    bool third = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                 __builtin_cpu_supports("bmi2");
-    bool fourth = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                  __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-    int found = !third ? 2 : fourth ? 4 : 3;
-    const char* target = std::getenv("KILN_TARGET");
-    std::string forced(target == nullptr ? "" : target);
-    if (forced == "x86-64-v2") return 2;
-    return forced == "x86-64-v3" && found > 3 ? 3 : found;
-  }();
-  return level;
-#else
-  return 0;
-#endif
-}
 
 namespace {
 

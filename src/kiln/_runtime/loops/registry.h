@@ -11,9 +11,6 @@ namespace kiln {
 // The signature of NumPy's loops: pointers to operands and results, a count, strides in bytes.
 using StridedLoop = void (*)(char** args, const intptr_t* count, const intptr_t* steps, void* data);
 
-// The x86-64 microarchitecture level whose loops run here: 2, 3 or 4; 0 on other architectures.
-int processor_level();
-
 // The table to which families add their loops. Like all code that levels share, it is compiled for
 // the lowest level: nothing here may be inline.
 class Registry {

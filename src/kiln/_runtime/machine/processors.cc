@@ -1,9 +1,6 @@
 #include "machine/processors.h"
 
 #include <unistd.h>
-#ifdef KILN_X86_64
-#include <cpuid.h>
-#endif
 #ifdef __linux__
 #include <sched.h>
 #endif
@@ -11,8 +8,6 @@
 #include <algorithm>
 #include <fstream>
 #include <sstream>
-
-#include "objects/object.h"
 
 namespace kiln {
 namespace {
@@ -79,65 +74,6 @@ bool has_controller(const std::string& controllers, const std::string& wanted) {
   return false;
 }
 
-PyObject* python_quota(PyObject*, PyObject* given) {
-  const char* root = PyUnicode_AsUTF8(given);
-  return root == nullptr ? nullptr : PyLong_FromLong(processor_quota(root));
-}
-
-// The instruction-set features that the engine queries, by LLVM's names.
-PyObject* python_features(PyObject*, PyObject*) {
-  Ref found = Ref::own(PyDict_New());
-#ifdef KILN_X86_64
-  unsigned a, b, c = 0, d;
-  __get_cpuid(1, &a, &b, &c, &d);
-  const unsigned first = c;
-  c = 0;
-  __get_cpuid(0x80000001, &a, &b, &c, &d);
-  __builtin_cpu_init();
-  // Features whose registers the operating system must save are queried through the compiler's
-  // builtin, which checks that too.
-  const std::pair<const char*, bool> features[] = {
-      {"cx16", (first >> 13 & 1) != 0},
-      {"movbe", (first >> 22 & 1) != 0},
-      {"f16c", (first >> 29 & 1) != 0 && __builtin_cpu_supports("avx")},
-      {"lzcnt", (c >> 5 & 1) != 0},
-#define KILN_FEATURE(name) {name, __builtin_cpu_supports(name) != 0}
-      KILN_FEATURE("ssse3"),
-      KILN_FEATURE("sse4.2"),
-      KILN_FEATURE("popcnt"),
-      KILN_FEATURE("bmi"),
-      KILN_FEATURE("bmi2"),
-      KILN_FEATURE("fma"),
-      KILN_FEATURE("avx2"),
-      KILN_FEATURE("avx512f"),
-      KILN_FEATURE("avx512bw"),
-      KILN_FEATURE("avx512cd"),
-      KILN_FEATURE("avx512dq"),
-      KILN_FEATURE("avx512vl"),
-#undef KILN_FEATURE
-  };
-  for (const auto& [name, is_there] : features) {
-    if (!found || PyDict_SetItemString(found.get(), name, is_there ? Py_True : Py_False) < 0) {
-      return nullptr;
-    }
-  }
-#endif
-  return found.release();
-}
-
-PyObject* python_processors(PyObject*, PyObject*) { return PyLong_FromLong(processors()); }
-
-PyMethodDef functions[] = {
-    {"processors", python_processors, METH_NOARGS,
-     "Return how many processors the process may use."},
-    {"processor_quota", python_quota, METH_O,
-     "Return the processor quota of the control groups described under a root; 0: any "
-     "number."},
-    {"processor_features", python_features, METH_NOARGS,
-     "Return whether the processor has each feature that code may need, by LLVM's names."},
-    {nullptr},
-};
-
 }  // namespace
 
 int32_t processor_quota(const std::string& root) {
@@ -166,7 +102,5 @@ int32_t processors() {
   static const int32_t found = least(allowed(), processor_quota(""));
   return found;
 }
-
-int add_processors(PyObject* module) { return PyModule_AddFunctions(module, functions); }
 
 }  // namespace kiln

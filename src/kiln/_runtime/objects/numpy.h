@@ -1,4 +1,4 @@
-// NumPy's C interface, one import for all parts of the extension: `add_numpy` makes it.
+// NumPy's C interface, one import for all parts of the extension: `module.cc` makes it.
 #pragma once
 
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION

@@ -131,39 +131,6 @@ inline bool may_be_made(bool is_made, PyObject* object) {
   return !is_made;
 }
 
-// Each part adds its types and functions to the module; -1 with an exception set on failure.
-int add_state(PyObject* module);
-int add_contexts(PyObject* module);
-int add_tree_keys(PyObject* module);
-int add_tree_nodes(PyObject* module);
-int add_tree(PyObject* module);
-int add_tree_def(PyObject* module);
-int add_array(PyObject* module);
-int add_memory(PyObject* module);
-int add_dlpack(PyObject* module);
-int add_launcher(PyObject* module);
-int add_placed(PyObject* module);
-int add_pool(PyObject* module);
-int add_turns(PyObject* module);
-int add_processors(PyObject* module);
-int add_program(PyObject* module);
-int add_native(PyObject* module);
-int add_operators(PyObject* module);
-int add_call(PyObject* module);
-int add_loops(PyObject* module);
-int add_plan(PyObject* module);
-int add_schedule(PyObject* module);
-int add_eager(PyObject* module);
-int add_waiting(PyObject* module);
-int add_symbols(PyObject* module);
-int add_files(PyObject* module);
-int add_object_file(PyObject* module);
-int add_assembler(PyObject* module);
-int add_debugger(PyObject* module);
-int add_blas(PyObject* module);
-int add_weak_table(PyObject* module);
-int add_evidence(PyObject* module);
-
 inline int add_type(PyObject* module, PyTypeObject* type) { return PyModule_AddType(module, type); }
 
 }  // namespace kiln

@@ -10,6 +10,4 @@ namespace kiln {
 // this thread next runs Python code.
 void dismiss_exception();
 
-int add_exceptions(PyObject* module);
-
 }  // namespace kiln

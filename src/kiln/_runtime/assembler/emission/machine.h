@@ -8,7 +8,7 @@
 
 namespace kiln::assembler {
 
-// Why a text cannot be assembled. Caught inside this folder: the engine falls back to LLVM for such
+// Why a text cannot be assembled. Caught in `assembler.cc`: the engine falls back to LLVM for such
 // texts.
 struct NotUnderstood {
   std::string why;
