@@ -444,7 +444,7 @@ clock: Clock
 
 def set_buffer_functions(buffer_for: Any, new_buffer: Any, /) -> None: ...
 
-# calls/call.cc
+# calls/hit.cc
 
 class Callable:
     """A function whose calls are cached; `_call(args, kwargs)` handles those that are not."""
