@@ -234,7 +234,7 @@ class Launcher:
     """An executable that enqueues a program and returns futures of its results."""
 
     _execute: Any
-    _turns: Turns | None
+    _launch_lock: LaunchLock | None
     _launches_alone: bool
     _runs_alone: bool
     _is_slow: bool
@@ -472,10 +472,10 @@ def call_directly(cls: C, /) -> C: ...
 
 def to_its_end(function: Function[..., Any], /) -> Function[..., Any]: ...
 
-# programs/turns.cc
+# programs/launch_lock.cc
 
-class Turns:
-    """Turns to launch programs: many concurrently, or one exclusively until it ends."""
+class LaunchLock:
+    """A lock for launches: many hold it concurrently, or one exclusively until its run ends."""
 
     @property
     def _left(self) -> list[Any]: ...

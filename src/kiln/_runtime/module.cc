@@ -35,7 +35,7 @@ int add_tree(PyObject* module);
 int add_tree_def(PyObject* module);
 int add_tree_keys(PyObject* module);
 int add_tree_nodes(PyObject* module);
-int add_turns(PyObject* module);
+int add_launch_lock(PyObject* module);
 int add_waiting(PyObject* module);
 int add_weak_table(PyObject* module);
 
@@ -64,7 +64,7 @@ PyMODINIT_FUNC PyInit__runtime(void) {
         kiln::add_plan,       kiln::add_schedule,    kiln::add_eager,     kiln::add_waiting,
         kiln::add_exceptions, kiln::add_symbols,     kiln::add_pool,      kiln::add_processors,
         kiln::add_blas,       kiln::add_object_file, kiln::add_debugger,  kiln::add_assembler,
-        kiln::add_weak_table, kiln::add_evidence,    kiln::add_files,     kiln::add_turns}) {
+        kiln::add_weak_table, kiln::add_evidence,    kiln::add_files,     kiln::add_launch_lock}) {
     if (add(module) < 0) {
       Py_DECREF(module);
       return nullptr;

@@ -1,5 +1,5 @@
-// The operators of arrays: each is an eager function of `core/operators.py`'s table, which runs a plan
-// where it can.
+// The operators of arrays: each is an eager function of `core/operators.py`'s table, which runs a
+// plan where it can.
 #include "arrays/array.h"
 #include "eager/eager.h"
 #include "eager/values.h"

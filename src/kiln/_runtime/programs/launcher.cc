@@ -4,7 +4,7 @@
 #include <ctime>
 
 #include "objects/numpy.h"
-#include "programs/turns.h"
+#include "programs/launch_lock.h"
 #include "waiting/exceptions.h"
 #include "waiting/waiting.h"
 
@@ -46,7 +46,7 @@ int launcher_init(PyObject* self, PyObject* args, PyObject*) {
 int launcher_traverse(PyObject* self, visitproc visit, void* arg) {
   Launcher* launcher = reinterpret_cast<Launcher*>(self);
   Py_VISIT(launcher->execute);
-  Py_VISIT(launcher->turns);
+  Py_VISIT(launcher->lock);
   Py_VISIT(launcher->handlers);
   Py_VISIT(launcher->name);
   Py_VISIT(launcher->share);
@@ -56,7 +56,7 @@ int launcher_traverse(PyObject* self, visitproc visit, void* arg) {
 int launcher_clear(PyObject* self) {
   Launcher* launcher = reinterpret_cast<Launcher*>(self);
   Py_CLEAR(launcher->execute);
-  Py_CLEAR(launcher->turns);
+  Py_CLEAR(launcher->lock);
   Py_CLEAR(launcher->handlers);
   Py_CLEAR(launcher->name);
   Py_CLEAR(launcher->share);
@@ -82,7 +82,8 @@ PyObject* launcher_call(PyObject* self, PyObject* args, PyObject*) {
 PyMemberDef launcher_members[] = {
     {"name", T_OBJECT_EX, offsetof(Launcher, name), READONLY, "The name of the program."},
     {"_execute", T_OBJECT_EX, offsetof(Launcher, execute), 0, "buffers -> results"},
-    {"_turns", T_OBJECT, offsetof(Launcher, turns), 0, "`Turns` that launches wait for, or None."},
+    {"_launch_lock", T_OBJECT, offsetof(Launcher, lock), 0,
+     "The `LaunchLock` of launches, or None."},
     {"_launches_alone", T_BOOL, offsetof(Launcher, launches_alone), 0,
      "Whether nothing else may be launched meanwhile."},
     {"_runs_alone", T_BOOL, offsetof(Launcher, runs_alone), 0,
@@ -152,14 +153,14 @@ Ref launch(Launcher* launcher, PyObject* buffers) {
   if (!was_made(execute && handlers, reinterpret_cast<PyObject*>(launcher))) return Ref();
   if (is_closed && !may_enter()) return Ref();
   if (launcher->is_slow && !is_closed && !launcher->calls_host && launch_apart != nullptr &&
-      is_main_thread() && !is_in_turn()) {
+      is_main_thread() && !is_launching()) {
     return call_held(launch_apart, reinterpret_cast<PyObject*>(launcher), buffers);
   }
   bool in_callback = threads_in_callbacks > 0 && is_in_callback();
   if (in_callback && !wait_for_turn_in_callback()) return Ref();
   Inside inside;
-  Turn turn(launcher->turns, launcher->launches_alone);
-  if (turn.failed()) return Ref();
+  LaunchGuard guard(launcher->lock, launcher->launches_alone);
+  if (guard.failed()) return Ref();
   long long start = coarse_time();
   Ref results = Ref::own(PyObject_CallOneArg(execute.get(), buffers));
   if (results) {
@@ -167,7 +168,7 @@ Ref launch(Launcher* launcher, PyObject* buffers) {
     Ref outs = Ref::own(
         PyObject_VectorcallMethod(consume_name, args, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
     launcher->is_slow = coarse_time() - start > kSlow;
-    if (outs && launcher->runs_alone && !turn.finish(outs.get())) return Ref();
+    if (outs && launcher->runs_alone && !guard.finish(outs.get())) return Ref();
     if (outs && in_callback) remember_run_in_callback(outs.get());
     if (outs) return outs;
   }

@@ -19,7 +19,7 @@ using HostOperandList = std::vector<HostOperand>;
 struct Launcher {
   PyObject_HEAD
   PyObject* execute;   // buffers -> results
-  PyObject* turns;     // `Turns` that launches wait for, or null
+  PyObject* lock;      // `LaunchLock` under which it launches, or null
   PyObject* handlers;  // given to `results.consume_with_handlers`
   PyObject* name;
   PyObject* share;                   // (number of an operand, memory) -> a buffer of it, or None

@@ -25,7 +25,7 @@ from kiln.ir.specialise import types_for
 
 KINDS = ("index", "nan")
 FAULTED = -2
-"""The status of a program that a failed check has stopped: `kFaulted` of `_runtime/abi/native_call.h`."""
+"""The status of a program that a failed check has stopped: `kFaulted` of `native_call.h`."""
 CHECKED, WITHIN = "checked", "within"
 
 

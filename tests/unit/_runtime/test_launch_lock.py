@@ -1,4 +1,4 @@
-"""Turns: any number of launches at once, or one program that runs alone, to its end."""
+"""The launch lock: any number of launches at once, or one program that runs alone, to its end."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Executable:
 
 
 def launcher(
-    turns: _runtime.Turns,
+    lock: _runtime.LaunchLock,
     inside: Callable[[], Any] = lambda: None,
     *,
     results: list[Any] | None = None,
@@ -54,7 +54,7 @@ def launcher(
     slow: bool = False,
 ) -> Callable[[], Any]:
     made = _runtime.Launcher(Executable(inside, results or []), [], "f")
-    made._turns, made._is_slow = turns, slow
+    made._launch_lock, made._is_slow = lock, slow
     made._launches_alone, made._runs_alone = alone, results is not None
     return lambda: made([])
 
@@ -62,9 +62,9 @@ def launcher(
 class Held:
     """A launch on another thread that stays inside until it is let go."""
 
-    def __init__(self, turns: _runtime.Turns, *, alone: bool) -> None:
+    def __init__(self, lock: _runtime.LaunchLock, *, alone: bool) -> None:
         self.inside, self.leaves = threading.Event(), threading.Event()
-        self.thread = threading.Thread(target=launcher(turns, self.stay, alone=alone))
+        self.thread = threading.Thread(target=launcher(lock, self.stay, alone=alone))
         self.thread.start()
 
     def stay(self) -> None:
@@ -84,16 +84,16 @@ class Held:
 
 
 @pytest.fixture
-def turns() -> _runtime.Turns:
-    return _runtime.Turns()
+def lock() -> _runtime.LaunchLock:
+    return _runtime.LaunchLock()
 
 
 @pytest.fixture
-def hold(turns: _runtime.Turns) -> Iterator[Callable[[bool], Held]]:
+def hold(lock: _runtime.LaunchLock) -> Iterator[Callable[[bool], Held]]:
     made: list[Held] = []
 
     def start(alone: bool) -> Held:
-        made.append(Held(turns, alone=alone))
+        made.append(Held(lock, alone=alone))
         return made[-1]
 
     yield start
@@ -140,7 +140,7 @@ def test_who_came_first_goes_first(hold: Callable[[bool], Held]) -> None:
 @pytest.mark.parametrize("outer", [False, True])
 @pytest.mark.parametrize("inner", [False, True])
 def test_a_launch_within_another_one(
-    turns: _runtime.Turns, hold: Callable[[bool], Held], outer: bool, inner: bool
+    lock: _runtime.LaunchLock, hold: Callable[[bool], Held], outer: bool, inner: bool
 ) -> None:
     """A finalizer runs it; the turn around it counts again afterwards."""
     entered: list[int] = []
@@ -150,25 +150,25 @@ def test_a_launch_within_another_one(
         if not inner:
             waiting.append(hold(True))
             assert waiting[0].is_kept_out()
-        launcher(turns, lambda: entered.append(1), alone=inner)()
+        launcher(lock, lambda: entered.append(1), alone=inner)()
         waiting.append(hold(True))
         assert all(held.is_kept_out() for held in waiting)
 
-    launcher(turns, within, alone=outer)()
+    launcher(lock, within, alone=outer)()
     assert entered == [1]
     for held in waiting:
         assert held.is_inside()
         held.end()
 
 
-def test_launches_of_two_threads_that_each_run_one_alone_within(turns: _runtime.Turns) -> None:
+def test_launches_of_two_threads_that_each_run_one_alone_within(lock: _runtime.LaunchLock) -> None:
     both, entered = threading.Barrier(2), []
 
     def within() -> None:
         both.wait(PATIENCE_S)
-        launcher(turns, lambda: entered.append(1), alone=True)()
+        launcher(lock, lambda: entered.append(1), alone=True)()
 
-    threads = [threading.Thread(target=launcher(turns, within)) for _ in range(2)]
+    threads = [threading.Thread(target=launcher(lock, within)) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -179,15 +179,15 @@ def test_launches_of_two_threads_that_each_run_one_alone_within(turns: _runtime.
 def test_programs_of_two_clients_do_not_wait_for_each_other(hold: Callable[[bool], Held]) -> None:
     assert hold(True).is_inside()
     entered: list[int] = []
-    launcher(_runtime.Turns(), lambda: entered.append(1), alone=True)()
+    launcher(_runtime.LaunchLock(), lambda: entered.append(1), alone=True)()
     assert entered == [1]
 
 
-def test_a_program_that_runs_alone_is_waited_for(turns: _runtime.Turns) -> None:
+def test_a_program_that_runs_alone_is_waited_for(lock: _runtime.LaunchLock) -> None:
     result, returned = Result(), threading.Event()
 
     def run() -> None:
-        assert launcher(turns, results=[result], alone=True)() == [result]
+        assert launcher(lock, results=[result], alone=True)() == [result]
         returned.set()
 
     thread = threading.Thread(target=run)
@@ -196,7 +196,7 @@ def test_a_program_that_runs_alone_is_waited_for(turns: _runtime.Turns) -> None:
     result.come.set()
     thread.join(PATIENCE_S)
     assert returned.is_set()
-    assert turns._left == []
+    assert lock._left == []
 
 
 def signalled(handler: Callable[..., Any], call: Callable[[], Any]) -> Any:
@@ -209,29 +209,29 @@ def signalled(handler: Callable[..., Any], call: Callable[[], Any]) -> Any:
         signal.signal(signal.SIGALRM, before)
 
 
-def test_an_interrupted_run_is_waited_for_by_the_next_launch(turns: _runtime.Turns) -> None:
+def test_an_interrupted_run_is_waited_for_by_the_next_launch(lock: _runtime.LaunchLock) -> None:
     result = Result()
     with pytest.raises(KeyboardInterrupt):
-        signalled(signal.default_int_handler, launcher(turns, results=[result], alone=True))
-    assert turns._left == [[result]]
+        signalled(signal.default_int_handler, launcher(lock, results=[result], alone=True))
+    assert lock._left == [[result]]
     entered = threading.Event()
-    thread = threading.Thread(target=launcher(turns, entered.set))
+    thread = threading.Thread(target=launcher(lock, entered.set))
     thread.start()
     assert not entered.wait(0.05)
     result.come.set()
     thread.join(PATIENCE_S)
     assert entered.is_set()
-    assert turns._left == []
+    assert lock._left == []
 
 
 @pytest.mark.parametrize("alone", [False, True])
 def test_who_is_interrupted_gives_its_place_up(
-    turns: _runtime.Turns, hold: Callable[[bool], Held], alone: bool
+    lock: _runtime.LaunchLock, hold: Callable[[bool], Held], alone: bool
 ) -> None:
     first = hold(True)
     assert first.is_inside()
     with pytest.raises(KeyboardInterrupt):
-        signalled(signal.default_int_handler, launcher(turns, alone=alone))
+        signalled(signal.default_int_handler, launcher(lock, alone=alone))
     first.end()
     last = hold(True)
     assert last.is_inside()
@@ -240,7 +240,7 @@ def test_who_is_interrupted_gives_its_place_up(
 @pytest.mark.parametrize("outer", [False, True])
 @pytest.mark.parametrize("inner", [False, True])
 def test_a_signal_handler_launches_while_its_thread_waits(
-    turns: _runtime.Turns, hold: Callable[[bool], Held], outer: bool, inner: bool
+    lock: _runtime.LaunchLock, hold: Callable[[bool], Held], outer: bool, inner: bool
 ) -> None:
     first = hold(True)
     assert first.is_inside()
@@ -248,19 +248,19 @@ def test_a_signal_handler_launches_while_its_thread_waits(
 
     def handler(*_: Any) -> None:
         first.leaves.set()
-        launcher(turns, lambda: entered.append("handler"), alone=inner)()
+        launcher(lock, lambda: entered.append("handler"), alone=inner)()
 
-    signalled(handler, launcher(turns, lambda: entered.append("call"), alone=outer))
+    signalled(handler, launcher(lock, lambda: entered.append("call"), alone=outer))
     assert entered == ["handler", "call"]
 
 
 @pytest.mark.parametrize("waits_for", ["its turn", "its end"])
 def test_a_signal_handler_launches_what_would_go_to_another_thread(
-    turns: _runtime.Turns, hold: Callable[[bool], Held], waits_for: str
+    lock: _runtime.LaunchLock, hold: Callable[[bool], Held], waits_for: str
 ) -> None:
     """That one would wait for the turn of the thread that the handler keeps."""
     threads: list[int] = []
-    launcher(turns, lambda: threads.append(threading.get_ident()), slow=True)()
+    launcher(lock, lambda: threads.append(threading.get_ident()), slow=True)()
     result = Result()
     first = hold(True) if waits_for == "its turn" else None
 
@@ -270,14 +270,16 @@ def test_a_signal_handler_launches_what_would_go_to_another_thread(
             first.leaves.set()
             first.thread.join(PATIENCE_S)
         result.come.set()
-        launcher(turns, lambda: threads.append(threading.get_ident()), slow=True)()
+        launcher(lock, lambda: threads.append(threading.get_ident()), slow=True)()
 
     assert first is None or first.is_inside()
-    signalled(handler, launcher(turns, results=[result], alone=True))
+    signalled(handler, launcher(lock, results=[result], alone=True))
     assert [thread == threading.get_ident() for thread in threads] == [False, True]
 
 
-def test_a_function_is_called_alone(turns: _runtime.Turns, hold: Callable[[bool], Held]) -> None:
+def test_a_function_is_called_alone(
+    lock: _runtime.LaunchLock, hold: Callable[[bool], Held]
+) -> None:
     held: list[Held] = []
 
     def body() -> str:
@@ -285,15 +287,15 @@ def test_a_function_is_called_alone(turns: _runtime.Turns, hold: Callable[[bool]
         assert held[0].is_kept_out()
         return "answer"
 
-    assert turns.alone(body) == "answer"
+    assert lock.alone(body) == "answer"
     assert held[0].is_inside()
     held[0].end()
     with pytest.raises(ZeroDivisionError):
-        turns.alone(lambda: 1 // 0)
+        lock.alone(lambda: 1 // 0)
     assert hold(True).is_inside()
 
 
-def test_threads_of_all_kinds(turns: _runtime.Turns) -> None:
+def test_threads_of_all_kinds(lock: _runtime.LaunchLock) -> None:
     beside: list[int] = []
     alone: list[int] = []
     wrong: list[tuple[int, int]] = []
@@ -309,7 +311,7 @@ def test_threads_of_all_kinds(turns: _runtime.Turns) -> None:
         for i in range(300):
             mine = alone if (i + number) % 3 == 0 else beside
             inside = functools.partial(enter, mine)
-            launcher(turns, inside, alone=mine is alone)()
+            launcher(lock, inside, alone=mine is alone)()
 
     threads = [threading.Thread(target=run, args=(i,)) for i in range(6)]
     for thread in threads:

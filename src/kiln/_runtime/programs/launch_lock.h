@@ -1,4 +1,4 @@
-// Turns to launch programs on the devices of a client.
+// The lock under which programs are launched on the devices of a client.
 //
 // Virtual devices share the machine's threads. A program launched while the devices of another wait
 // for each other can occupy threads for which they wait, and XLA aborts the process after 40
@@ -15,39 +15,40 @@
 
 namespace kiln {
 
-struct Turns;
+struct LaunchLock;
 
-// Whether this thread has a turn, or waits for one.
-bool is_in_turn();
+// Whether this thread holds a launch lock, or waits for one.
+bool is_launching();
 
-// A thread's turn, on its stack. A nested turn of the same thread does not wait for the outer one.
-class Turn {
+// Holds the lock for the lifetime of the object, which lies on the thread's stack. A nested one of
+// the same thread does not wait for the outer one.
+class LaunchGuard {
  public:
-  // Wait for the turn, and for runs that an interrupt abandoned, while handling signals. Without a
-  // `Turns` object, do not wait.
-  Turn(PyObject* turns, bool alone);
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
-  ~Turn();
+  // Wait for the lock, and for runs that an interrupt abandoned, while handling signals. Without a
+  // lock, do not wait.
+  LaunchGuard(PyObject* lock, bool alone);
+  LaunchGuard(const LaunchGuard&) = delete;
+  LaunchGuard& operator=(const LaunchGuard&) = delete;
+  ~LaunchGuard();
 
   // Whether an exception is set: that of a signal handler.
   bool failed() const { return failed_; }
 
   // Wait until the results of an exclusive program are ready. False with an exception set, and then
-  // the next turn waits for them.
+  // the next holder waits for them.
   bool finish(PyObject* results);
 
  private:
-  friend struct Turns;
-  enum class State { none, waiting, taken };
+  friend struct LaunchLock;
+  enum class State { none, waiting, held };
 
-  bool take();
-  void give_back();
+  bool acquire();
+  void release();
   bool wait_for_left();
 
-  Ref turns_;
-  Turn* around_ = nullptr;  // of this thread, for any client
-  Turn* lender_ = nullptr;  // the enclosing turn on which this one runs
+  Ref lock_;
+  LaunchGuard* around_ = nullptr;  // of this thread, for any client
+  LaunchGuard* lender_ = nullptr;  // the enclosing one, which has lent the lock to this one
   State state_ = State::none;
   bool alone_ = false;
   bool failed_ = false;
