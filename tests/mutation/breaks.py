@@ -799,14 +799,14 @@ UNSEEN = [
         "_runtime/state/contexts.cc",
         "  if (own == nullptr) return true;\n",
         "  if (own == nullptr || own->outer != nullptr) return true;\n",
-        ("tests/contract/test_interrupted_contexts.py", "tests/unit/_runtime/test_contexts.py"),
+        ("tests/contract/test_interrupted_contexts.py", "tests/unit/_runtime/state/test_contexts.py"),
     ),
     Break(
         "dicts-of-two-moments",
         "_runtime/trees/nodes.cc",
         "bool is_copy = !has_plain_keys(dict);",
         "bool is_copy = has_plain_keys(dict) && false;",
-        ("tests/unit/_runtime/test_tree.py",),
+        ("tests/unit/_runtime/trees/test_tree.py",),
     ),
     Break(
         "sizes-beyond-their-type",
@@ -946,7 +946,7 @@ UNSEEN = [
         "_runtime/eager/eager.cc",
         " || Py_TYPE(type) == enumerations) {",
         ") {",
-        ("tests/unit/_runtime/test_eager.py",),
+        ("tests/unit/_runtime/eager/test_eager.py",),
     ),
     Break(
         "arctan2-in-one-direction",

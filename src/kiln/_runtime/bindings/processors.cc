@@ -1,4 +1,4 @@
-// Python functions about the processors of the host: `machine/`.
+// Python functions about processors: `machine/`.
 #include "machine/processors.h"
 
 #include "machine/features.h"

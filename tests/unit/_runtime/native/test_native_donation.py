@@ -16,7 +16,7 @@ from kiln import _runtime
 from kiln.base.config import override
 from kiln.core.array import PlacedArray
 from kiln.ir.sharding import SingleDeviceSharding
-from tests.unit._runtime import native_code
+from tests.unit._runtime.native import native_code
 
 SIZE = 24
 SOURCE = """

@@ -11,7 +11,7 @@ from kiln.base import dtypes
 from kiln.engines.native.building.kernel_calls import ELEMENTS, kernel_call
 from kiln.ir.types import ShapedArray
 from kiln.ops import cumulative
-from tests.unit._runtime.kernel_running import call, meaning, run, same_bits, sample
+from tests.unit._runtime.kernels.running import call, meaning, run, same_bits, sample
 
 BFLOAT = dtypes.bfloat16
 FLOATS = ["e", BFLOAT, "f", "d"]

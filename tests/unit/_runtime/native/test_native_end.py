@@ -11,7 +11,7 @@ import pytest
 HEAD = """
 import sys, threading, time
 import numpy as np
-from tests.unit._runtime import native_code
+from tests.unit._runtime.native import native_code
 SOURCE = '''
 ENTRY(endless) {
   for (;;) { int32_t status = kiln_poll(c); if (status != 0) return status; }
@@ -54,7 +54,7 @@ daemons(work)
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_process_ends(name: str) -> None:
-    root = Path(__file__).parents[3]
+    root = Path(__file__).parents[4]
     done = subprocess.run(
         [sys.executable, "-c", HEAD + PROGRAMS[name] + "\nprint('end')"],
         cwd=root,

@@ -11,7 +11,7 @@ import pytest
 
 from kiln.base import dtypes
 from kiln.ops import special
-from tests.unit._runtime.kernel_running import call, meaning, run
+from tests.unit._runtime.kernels.running import call, meaning, run
 
 mp: Any = mpmath
 BFLOAT = dtypes.bfloat16

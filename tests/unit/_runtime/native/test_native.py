@@ -14,7 +14,7 @@ import kiln
 import kiln.numpy as jnp
 from kiln import _runtime
 from kiln.base.tree import tree_flatten
-from tests.unit._runtime import native_code
+from tests.unit._runtime.native import native_code
 
 SOURCE = """
 ENTRY(add) { OUT(float, 0)[0] = IN(float, 0)[0] + IN(float, 1)[0]; return 0; }

@@ -13,7 +13,7 @@ import kiln
 from kiln.base import dtypes
 from kiln.engines.native.building.kernel_calls import ELEMENTS
 from kiln.ops.sorting import sort_p, top_k_p
-from tests.unit._runtime.kernel_running import call, meaning, run, same_bits, sample
+from tests.unit._runtime.kernels.running import call, meaning, run, same_bits, sample
 
 BFLOAT = dtypes.bfloat16
 REAL = [np.bool_, *"bhilBHILefd", BFLOAT]

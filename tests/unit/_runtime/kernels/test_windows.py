@@ -19,7 +19,7 @@ from kiln.ops.window import (
     select_and_gather_add_p,
     select_and_scatter_add_p,
 )
-from tests.unit._runtime.kernel_running import call, meaning, run, sample
+from tests.unit._runtime.kernels.running import call, meaning, run, sample
 
 BFLOAT = dtypes.bfloat16
 NUMBERS = [*"bhilBHILefdFD", BFLOAT]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.unit._runtime.kernels import run_kernel
+from tests.unit._runtime.linear.kernel_calls import run_kernel
 
 DTYPES = [np.uint8, np.uint16, np.uint32, np.uint64, np.complex128]
 

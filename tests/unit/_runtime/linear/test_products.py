@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kiln.engines.native.executables import openblas
-from tests.unit._runtime.kernels import run_kernel
+from tests.unit._runtime.linear.kernel_calls import run_kernel
 
 FLOATS = {"f32": np.float32, "f64": np.float64, "c64": np.complex64, "c128": np.complex128}
 HALVES: dict[str, Any] = {"bf16": ml_dtypes.bfloat16, "f16": np.float16}

@@ -11,7 +11,7 @@ import pytest
 from kiln.engines.native.executables import openblas
 from kiln.ops import linalg, orthogonal, spectral
 from kiln.ops.matrices import complex_dtype, real_dtype
-from tests.unit._runtime.kernels import run_kernel
+from tests.unit._runtime.linear.kernel_calls import run_kernel
 
 TYPES = {"f32": np.float32, "f64": np.float64, "c64": np.complex64, "c128": np.complex128}
 every_type = pytest.mark.parametrize("kind", TYPES)

@@ -12,7 +12,7 @@ from kiln.engines.native.executables import openblas
 from kiln.ir.types import ShapedArray
 from kiln.ops.convolution import conv_general_dilated_p
 from kiln.ops.convolution_numbers import ConvDimensionNumbers
-from tests.unit._runtime.kernels import run_kernel
+from tests.unit._runtime.linear.kernel_calls import run_kernel
 
 TYPES: dict[str, Any] = {
     "f32": np.float32,

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from kiln.engines.native.executables import openblas
-from tests.unit._runtime import native_code
-from tests.unit._runtime.kernels import ADDRESSES, run_kernel
+from tests.unit._runtime.linear.kernel_calls import ADDRESSES, run_kernel
+from tests.unit._runtime.native import native_code
 
 SOURCE = """
 ENTRY(run) {{

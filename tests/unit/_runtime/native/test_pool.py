@@ -17,7 +17,7 @@ import pytest
 import kiln
 from kiln import _runtime
 from kiln.base.config import config
-from tests.unit._runtime import native_code
+from tests.unit._runtime.native import native_code
 
 COUNT, GRAIN = 10_007, 100
 CHUNKS = -(-COUNT // GRAIN)
@@ -234,7 +234,7 @@ def test_forks_while_threads_compute(count: int) -> None:
 
 def test_one_thread_makes_none() -> None:
     code = """
-from tests.unit._runtime import test_pool
+from tests.unit._runtime.native import test_pool
 from kiln import _runtime
 assert _runtime.num_threads() == 1
 test_pool.fill()([1.0])
@@ -244,7 +244,7 @@ print(_runtime.pool_workers())
 """
     done = subprocess.run(
         [sys.executable, "-c", code],
-        cwd=Path(__file__).parents[3],
+        cwd=Path(__file__).parents[4],
         env={**os.environ, "KILN_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
         capture_output=True,
         text=True,

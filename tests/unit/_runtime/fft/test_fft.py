@@ -12,7 +12,7 @@ import kiln
 from kiln.engines.native.building.kernel_calls import ELEMENTS, kernel_call
 from kiln.ir.types import ShapedArray
 from kiln.ops.fft import FftType, fft_p
-from tests.unit._runtime.kernel_running import call, meaning, run, same_bits
+from tests.unit._runtime.kernels.running import call, meaning, run, same_bits
 
 SIZES = [
     *range(1, 34),
