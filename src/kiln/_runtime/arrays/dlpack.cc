@@ -70,7 +70,7 @@ void let_go(M* managed) {
   if (managed != nullptr && managed->deleter != nullptr) managed->deleter(managed);
 }
 
-// Deletes a capsule that nobody consumed.
+// Deletes a capsule that was not consumed.
 template <typename M>
 void capsule_end(PyObject* capsule) {
   if (PyCapsule_IsValid(capsule, M::kName)) {
@@ -118,7 +118,7 @@ PyObject* to_dlpack(PyObject*, PyObject* args) {
   }
   if (!fits) {
     PyErr_Format(PyExc_BufferError,
-                 "an array of %R with items of %zd bytes is no memory of items of %d bits",
+                 "an array of %R with items of %zd bytes cannot be lent as items of %d bits",
                  PyArray_DESCR(values), static_cast<Py_ssize_t>(item), static_cast<int>(bits));
     return nullptr;
   }
@@ -219,7 +219,7 @@ PyObject* from_dlpack(PyObject*, PyObject* args) {
     return take<ManagedVersioned>(capsule, dtype_of);
   }
   if (PyCapsule_IsValid(capsule, Managed::kName)) return take<Managed>(capsule, dtype_of);
-  PyErr_SetString(PyExc_TypeError, "this is no capsule of DLPack that was not taken yet");
+  PyErr_SetString(PyExc_TypeError, "this is not a DLPack capsule, or it was consumed before");
   return nullptr;
 }
 

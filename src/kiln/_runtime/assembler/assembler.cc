@@ -27,7 +27,7 @@ class ModuleReader {
                  text_.take("!0 = !{!\"branch_weights\"")) {
         text_.skip_line();
       } else {
-        text_.fail("something that is not understood");
+        text_.fail("a line of an unknown kind");
       }
     }
     return image_.file();
@@ -62,7 +62,7 @@ class ModuleReader {
     if (text_.take("i8] c\"")) {
       while (!text_.take("\"")) {
         if (text_.take("\\")) bytes += static_cast<char>(digit() << 4 | digit());
-        else text_.fail("text that is no bytes");
+        else text_.fail("a string that is not bytes");
       }
       if (static_cast<int64_t>(bytes.size()) != count) text_.fail("a constant of another size");
     } else {
@@ -85,7 +85,7 @@ class ModuleReader {
     if (c >= '0' && c <= '9') return c - '0';
     if (c >= 'a' && c <= 'f') return c - 'a' + 10;
     if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    text_.fail("a digit that is none");
+    text_.fail("a character that is not a digit");
   }
 
   // Numbers, pointers, and structures of them, with fields at their natural offsets.

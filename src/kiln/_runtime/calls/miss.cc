@@ -183,7 +183,7 @@ PyObject* remember(KnownCalls& calls, PyObject* args) {
     return nullptr;
   }
   if (Py_TYPE(program) != &placed_program_type && !PyObject_TypeCheck(program, &program_type)) {
-    PyErr_SetString(PyExc_TypeError, "a program is remembered");
+    PyErr_SetString(PyExc_TypeError, "remember takes a program");
     return nullptr;
   }
   bool named = true;

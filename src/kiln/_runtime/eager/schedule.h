@@ -52,7 +52,7 @@ struct Buffer {
   BufferSource source;
   intptr_t number;  // of the input; of others their bytes
   intptr_t bytes = 0;
-  intptr_t aligned = kAlignment;  // to so many bytes
+  intptr_t aligned = kAlignment;  // in bytes
   size_t offset = 0;              // in the scratch memory
   bool is_there = true;           // only after a function has produced it
   Ref constant;

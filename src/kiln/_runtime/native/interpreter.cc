@@ -93,8 +93,8 @@ bool copy_result(PyObject* returned, const ArrayType& type, void* memory) {
   if (!PyArray_Check(given) || !PyArray_EquivTypes(PyArray_DESCR(array), descr_of(type)) ||
       !PyArray_ISCARRAY_RO(array) || static_cast<size_t>(PyArray_NBYTES(array)) != type.bytes) {
     PyErr_Format(PyExc_TypeError,
-                 "a function that compiled code calls returned a %.100s that is no row-major array "
-                 "of %zu bytes of %R",
+                 "a function that compiled code calls returned a %.100s that is not a row-major "
+                 "array of %zu bytes of %R",
                  Py_TYPE(given)->tp_name, type.bytes, type.dtype.get());
     return false;
   }

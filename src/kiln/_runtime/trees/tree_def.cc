@@ -19,7 +19,7 @@ Py_ssize_t count_leaves(PyObject* key) {
   return count;
 }
 
-// Whether a node of a class can have such metadata and so many children.
+// Whether a node of a class can have such metadata and this many children.
 bool is_possible(NodeKind* kind, PyObject* metadata, Py_ssize_t count) {
   switch (static_cast<Form>(kind->form)) {
     case Form::kNone: return count == 0;

@@ -136,7 +136,7 @@ uint64_t Reader::number(Element element) {
       }
       if (is_in_word(peek())) fail("a float of more digits");
       if (element == Element::kDouble) return found;
-      if ((found & 0x1fffffff) != 0) fail("a float that is none of 32 bits");
+      if ((found & 0x1fffffff) != 0) fail("a number that is not a 32-bit float");
       // A conversion would quiet a signalling nan.
       if ((found >> 52 & 0x7ff) == 0x7ff) {
         return (found >> 63 << 31) | 0x7f800000 | (found >> 29 & 0x7fffff);
@@ -154,7 +154,7 @@ uint64_t Reader::number(Element element) {
       }
     }
     const auto narrow = static_cast<float>(value);
-    if (static_cast<double>(narrow) != value) fail("a float that is none of 32 bits");
+    if (static_cast<double>(narrow) != value) fail("a number that is not a 32-bit float");
     uint32_t found;
     std::memcpy(&found, &narrow, sizeof found);
     return found;

@@ -260,7 +260,7 @@ Memory FunctionWriter::memory(const Operand& operand) {
     memory.number = image_.symbol(operand.name);
     return memory;
   }
-  if (!operand.type.is(Element::kPointer)) throw NotUnderstood{"an address that is no pointer"};
+  if (!operand.type.is(Element::kPointer)) throw NotUnderstood{"an address that is not a pointer"};
   if (operand.kind == Operand::kNamed) {
     const Value& found = value(operand);
     if (found.kind == Value::kAddress) return found.memory;
