@@ -799,7 +799,10 @@ UNSEEN = [
         "_runtime/state/contexts.cc",
         "  if (own == nullptr) return true;\n",
         "  if (own == nullptr || own->outer != nullptr) return true;\n",
-        ("tests/contract/test_interrupted_contexts.py", "tests/unit/_runtime/state/test_contexts.py"),
+        (
+            "tests/contract/test_interrupted_contexts.py",
+            "tests/unit/_runtime/state/test_contexts.py",
+        ),
     ),
     Break(
         "dicts-of-two-moments",
