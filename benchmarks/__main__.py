@@ -9,6 +9,7 @@ import argparse
 
 from benchmarks import (
     calls,
+    code_generators,
     dispatch,
     eager,
     first_calls,
@@ -26,6 +27,7 @@ from benchmarks import (
 
 BENCHMARKS = {
     "calls": calls,
+    "code_generators": code_generators,
     "dispatch": dispatch,
     "eager": eager,
     "first_calls": first_calls,

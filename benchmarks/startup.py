@@ -53,7 +53,8 @@ def _run(program: str) -> str:
     return done.stdout
 
 
-def _inside(program: str, before: str = "") -> Sampler:
+def fresh_process(program: str, before: str = "") -> Sampler:
+    """Return a sampler of a program in a new interpreter, which runs `before` untimed."""
     text = TIMED.format(program=program, before=before)
     return lambda: float(_run(text).split()[-1])
 
@@ -83,20 +84,20 @@ def cases(libraries: Sequence[Library]) -> Iterator[Case]:
     yield Case(
         "import",
         {
-            "numpy": _inside("import numpy"),
-            **{n: _inside(f"import {m}") for n, m in modules.items()},
+            "numpy": fresh_process("import numpy"),
+            **{n: fresh_process(f"import {m}") for n, m in modules.items()},
         },
         rounds=15,
     )
     yield Case(
         "import, numpy already loaded",
-        {n: _inside(f"import {m}", before="import numpy") for n, m in modules.items()},
+        {n: fresh_process(f"import {m}", before="import numpy") for n, m in modules.items()},
         rounds=15,
     )
     programs = {n: FIRST_RESULT.format(name=m) for n, m in modules.items()}
     yield Case(
         "import to first result of jit(x + 1)",
-        {n: _inside(program) for n, program in programs.items()},
+        {n: fresh_process(program) for n, program in programs.items()},
         rounds=11,
     )
     yield Case(

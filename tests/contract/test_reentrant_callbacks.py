@@ -41,7 +41,7 @@ def run(kinds: list[str], engine: str, count: int, load: int, seconds: float) ->
 
 @contract("13.5")
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("count", [20, pytest.param(100, marks=pytest.mark.full)])
+@pytest.mark.parametrize("count", [8, pytest.param(100, marks=pytest.mark.full)])
 def test_callbacks_that_call_kiln_again_finish(count: int, engine: str) -> None:
     run(kinds_of(engine), engine, count, 0, 240)
 

@@ -160,7 +160,8 @@ def test_as_jax_on_the_default_engine(name: str) -> None:
     TOPIC.check(name, kiln)
 
 
-@pytest.mark.parametrize("name", [pytest.param("philox2x32", marks=pytest.mark.full), "rbg"])
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["philox2x32", "rbg"])
 def test_as_jax_on_xla(name: str) -> None:
     with override(engine="xla"):
         TOPIC.check(name, kiln)

@@ -14,6 +14,8 @@ from tests.programs.models import MODELS
 from tests.programs.registry import Model
 
 # Long chains of roundings, or bfloat16.
+# One of each kind: a network with its training, a loop, an iteration with a derivative of its own.
+QUICK = ("adam_training", "recurrent_network", "newton")
 LOOSE = {"adam_training": 1e-3, "mixed_precision": 2e-2, "kalman_filter": 2e-4}
 
 
@@ -32,8 +34,16 @@ TOPIC = Topic(
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_as_jax(name: str, engine: str) -> None:
-    with override(threefry_partitionable=True):
+def test_as_jax_by_meaning(name: str) -> None:
+    with override(engine="reference", threefry_partitionable=True):
+        TOPIC.check(name, kiln)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.full) for n in MODELS]
+)
+def test_as_jax_on_xla(name: str) -> None:
+    with override(engine="xla", threefry_partitionable=True):
         TOPIC.check(name, kiln)
 
 

@@ -15,33 +15,38 @@ def check(jaxpr: Jaxpr, after: str = "") -> None:
     """
     bound: set[Var] = set()
 
-    def bind(var: Var, where: str) -> None:
+    def bind(var: Var, place: Eqn | str) -> None:
         if var in bound:
-            raise _error(after, f"a variable is bound twice, the second time by {where}")
+            raise _error(after, f"a variable is bound twice, the second time by {_text(place)}")
         bound.add(var)
 
-    def read(atom: Atom, where: str) -> None:
+    def read(atom: Atom, place: Eqn | str) -> None:
         if isinstance(atom, Var) and atom not in bound:
+            where = _text(place)
             raise _error(after, f"{where} uses a variable of type {atom.aval} before it is bound")
 
     for var in [*jaxpr.constvars, *jaxpr.invars]:
         bind(var, "the inputs")
     for eqn in jaxpr.eqns:
-        text = eqn_to_text(eqn)
         for atom in eqn.invars:
-            read(atom, text)
-        _check_types(eqn, text, after)
+            read(atom, eqn)
+        _check_types(eqn, after)
         for value in eqn.params.values():
             for inner in value if isinstance(value, tuple) else (value,):
                 if isinstance(inner, Jaxpr):
                     check(inner, after)
         for var in eqn.outvars:
-            bind(var, text)
+            bind(var, eqn)
     for atom in jaxpr.outvars:
         read(atom, "the result")
 
 
-def _check_types(eqn: Eqn, text: str, after: str) -> None:
+def _text(place: Eqn | str) -> str:
+    """Return the text of an equation, made for errors only: that takes longer than checking it."""
+    return place if isinstance(place, str) else eqn_to_text(place)
+
+
+def _check_types(eqn: Eqn, after: str) -> None:
     avals = [atom.aval for atom in eqn.invars]
     if not eqn.primitive.tells_shardings:
         avals = list(map(plain, avals))
@@ -51,7 +56,7 @@ def _check_types(eqn: Eqn, text: str, after: str) -> None:
     if len(expected) != len(found) or not all(
         a.same_type(b) for a, b in zip(expected, found, strict=True)
     ):
-        raise _error(after, f"{text}\n  has results {found}, its rule says {expected}")
+        raise _error(after, f"{_text(eqn)}\n  has results {found}, its rule says {expected}")
 
 
 def _error(after: str, what: str) -> CheckError:

@@ -95,7 +95,7 @@ TRANSFORMATIONS: dict[str, Callable[[Any], Callable[..., Any]]] = {
     "cond": lambda f: lambda x: lax.cond(x > 0, f, jnp.sin, x),
     "checkpoint": lambda f: kiln.checkpoint(f),
 }
-FIXED_SLICE = ("jit", "jvp", "jit grad", "scan")
+FIXED_SLICE = ("jit", "jvp")
 """Looking for a leak goes through all objects of the process: a second beside all other tests."""
 SOME_TRANSFORMATIONS = [
     pytest.param(name, marks=() if name in FIXED_SLICE else pytest.mark.full)

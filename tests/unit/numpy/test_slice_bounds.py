@@ -36,7 +36,7 @@ def _agrees(start: str, stop: str, step: str) -> bool:
 def test_as_with_numbers(step: str) -> None:
     pairs = [*itertools.product(BOUNDS, repeat=2)]
     with override(trace_warning=0):
-        wrong = [pair for pair in pairs[STEPS.index(step) :: 3] if not _agrees(*pair, step)]
+        wrong = [pair for pair in pairs[STEPS.index(step) :: 6] if not _agrees(*pair, step)]
     assert wrong == []
 
 

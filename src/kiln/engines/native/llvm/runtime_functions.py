@@ -11,6 +11,9 @@ from kiln.engines.native.loop_ir.scalars import NUMPY_TYPES, Value
 UNLIKELY = '!0 = !{!"branch_weights", i32 1, i32 4000}'
 """What `!prof !0` refers to, at the end of a module."""
 
+_MOST = 64
+"""The largest alignment that the assembler gives, in bytes: that of a vector register."""
+
 
 def symbol(x: Value) -> str:
     """Return the name of the function that computes a node `of_runtime`."""
@@ -24,7 +27,7 @@ def declaration(name: str) -> str:
 
 def of_vectors(x: Value, name: str, width: int) -> str:
     """Return a function of one vector, or number, that calls it."""
-    kind, align = type_text(x.dtype, width), NUMPY_TYPES[x.dtype].itemsize * width
+    kind, align = type_text(x.dtype, width), min(NUMPY_TYPES[x.dtype].itemsize * width, _MOST)
     return f"""define internal {kind} {name}({kind} %x0) #0 {{
   %place = alloca {kind}, align {align}
   store {kind} %x0, ptr %place, align {align}

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from kiln.base.compile_steps import begin
 from kiln.engines.native.loop_ir.statements import Function
-from kiln.engines.native.loop_ir.validity import check
+from kiln.engines.native.loop_ir.validity import Verified, check
 from kiln.engines.native.passes.carries import remove_copies
 from kiln.engines.native.passes.collapse import collapse
 from kiln.engines.native.passes.epilogues import run_in_blocks
@@ -43,11 +43,12 @@ def optimized(function: Function, *, checked: bool = False) -> Function:
 
     Raises: CheckError if a pass breaks the function.
     """
+    verified: Verified = set()
     if checked:
-        check(function, "lowering")
+        check(function, "lowering", verified)
     for name, run in PASSES.items():
         begin(name)
         run(function)
         if checked:
-            check(function, name)
+            check(function, name, verified)
     return function

@@ -135,6 +135,12 @@ def test_a_generator_may_be_chosen(few: int) -> None:
         kiln.config.update("code_generator", "gcc")
 
 
+def test_rare_values_of_wide_vectors_are_not_left_to_llvm() -> None:
+    executable = compiled(lambda x: jnp.sum(jnp.sin(x)), np.ones(64, np.float32))
+    assert "alloca <32 x float>" in executable.code.llvm
+    assert executable.image == assembled(executable.code.llvm)
+
+
 def test_what_is_not_understood_is_llvms() -> None:
     x = np.arange(-9, 9, dtype=np.int64)
     with override(code_generator="kiln", enable_x64=True):
