@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound=type)
 T = TypeVar("T")
 
-# state.cc
+# state/state.cc
 
 class State:
     """The options, trace and mapped axes in force on the calling thread."""
@@ -47,7 +47,7 @@ def options() -> Any: ...
 def set_base_options(options: Any, /) -> None: ...
 def set_merge(merge: Function[[Any, dict[str, Any]], Any], /) -> None: ...
 
-# contexts.cc
+# state/contexts.cc
 
 class Assigned:
     """A context that sets an attribute of a thread-local object."""
@@ -73,7 +73,7 @@ class Listed:
     def __enter__(self) -> Any: ...
     def __exit__(self, *error: object) -> None: ...
 
-# tree_keys.cc
+# trees/keys.cc
 
 class SequenceKey:
     """A position in a tuple or list: `[0]`."""
@@ -119,7 +119,7 @@ class FlattenedIndexKey:
     @property
     def key(self) -> int: ...
 
-# tree_nodes.cc
+# trees/nodes.cc
 
 class Form(IntEnum):
     """The built-in ways to flatten a node of a pytree, which need no function."""
@@ -161,7 +161,7 @@ def set_tree_tables(
 ) -> None: ...
 def forget_leaf_types() -> None: ...
 
-# tree_def.cc
+# trees/tree_def.cc
 
 class TreeDef:
     """The structure of a pytree."""
@@ -186,7 +186,7 @@ def tree_flatten_with_path(
 ) -> tuple[list[tuple[tuple[Any, ...], Any]], Any]: ...
 def set_tree_class(cls: type, wrong_count: Any, no_prefix: Any, /) -> None: ...
 
-# array.cc
+# arrays/array.cc
 
 class ArrayData:
     """The data of a concrete array."""
@@ -221,20 +221,20 @@ def set_host_value(
 ) -> None: ...
 def set_array_classes(plain: type, placed: type, /) -> None: ...
 
-# dlpack.cc
+# arrays/dlpack.cc
 
 def to_dlpack(array: np.ndarray, code: int, bits: int, versioned: bool, copied: bool, /) -> Any: ...
 def from_dlpack(
     capsule: Any, dtype_of: Function[[int, int], np.dtype], /
 ) -> tuple[np.ndarray, bool]: ...
 
-# launcher.cc
+# programs/launcher.cc
 
 class Launcher:
     """An executable that enqueues a program and returns futures of its results."""
 
     _execute: Any
-    _turns: Turns | None
+    _launch_lock: LaunchLock | None
     _launches_alone: bool
     _runs_alone: bool
     _is_slow: bool
@@ -256,7 +256,7 @@ class Launcher:
 def set_explain_failure(explain: Function[[BaseException, str], None], /) -> None: ...
 def set_launch_apart(launch: Function[[Launcher, Sequence[Any]], Sequence[Any]], /) -> None: ...
 
-# memory.cc
+# arrays/memory.cc
 
 class MemoryBlock:
     """A block of aligned host memory."""
@@ -269,10 +269,10 @@ def release_memory() -> None: ...
 def limit_memory(size: int, /) -> None: ...
 def set_out_of_memory_error(error: type[BaseException], /) -> None: ...
 
-# native.cc
+# native/native.cc
 
 class Native:
-    """A compiled function, called by address: `int32_t entry(Call*)` of `native_call.h`.
+    """A compiled function, called by address: `int32_t entry(Call*)` of `abi/native_call.h`.
 
     Types are (dtype, bytes). `shared` and `reused` are pairs (result, operand): a shared result is
     the operand itself, and compiled code does not write it; a reused one may take the memory of an
@@ -313,12 +313,12 @@ class Native:
     ) -> None: ...
     def __call__(self, buffers: Sequence[Any], /) -> list[Any]: ...
 
-# operators.cc
+# eager/operators.cc
 
 def set_as_array(as_array: Function[[Any], Any], /) -> None: ...
 def set_operator_table(functions: dict[str, Function[..., Any]], /) -> None: ...
 
-# placed.cc
+# programs/placed.cc
 
 class PlacedProgram:
     """A program with the shardings of its operands and results, and its donated arguments."""
@@ -338,7 +338,7 @@ class PlacedProgram:
 
 def set_buffer_at(buffer_at: Function[..., Any], own_buffer: Function[..., Any], /) -> None: ...
 
-# pool.cc, processors.cc
+# native/pool.cc, bindings/processors.cc
 
 def limit_threads(number: int, /) -> None: ...
 def num_threads() -> int: ...
@@ -347,7 +347,7 @@ def processors() -> int: ...
 def processor_quota(root: str, /) -> int: ...
 def processor_features() -> dict[str, bool]: ...
 
-# loops.cc
+# eager/loops.cc
 
 class Loop:
     """A compiled loop over strided operands."""
@@ -355,7 +355,7 @@ class Loop:
 def loop_of_ufunc(ufunc: Any, types: str, /) -> Loop | None: ...
 def loop_named(name: str, types: str, /) -> Loop | None: ...
 
-# schedule.cc
+# eager/schedule.cc
 
 class BufferSource(IntEnum):
     """What a buffer of a plan holds."""
@@ -380,7 +380,7 @@ class Container(IntEnum):
     TUPLE = ...
     LIST = ...
 
-# plan.cc
+# eager/plan.cc
 
 class Plan:
     """A program of eager operations on arrays of fixed types."""
@@ -398,7 +398,7 @@ class Plan:
     ) -> None: ...
     def __call__(self, *arrays: Any) -> Any: ...
 
-# eager.cc
+# eager/eager.cc
 
 class EagerFunction:
     """A function of arrays whose calls run plans outside of transformations."""
@@ -415,7 +415,7 @@ def forget_plans() -> None: ...
 def limit_plans(bytes: int, /) -> None: ...
 def plan_statistics() -> dict[str, int]: ...
 
-# program.cc
+# programs/program.cc
 
 class Unloaded:
     def __init__(self, load: Function[[], Any], /) -> None: ...
@@ -444,7 +444,7 @@ clock: Clock
 
 def set_buffer_functions(buffer_for: Any, new_buffer: Any, /) -> None: ...
 
-# call.cc
+# calls/hit.cc
 
 class Callable:
     """A function whose calls are cached; `_call(args, kwargs)` handles those that are not."""
@@ -468,20 +468,20 @@ class Callable:
 def set_static_key(static_key: Function[[Any], Hashable], /) -> None: ...
 def call_directly(cls: C, /) -> C: ...
 
-# exceptions.cc
+# waiting/exceptions.cc
 
 def to_its_end(function: Function[..., Any], /) -> Function[..., Any]: ...
 
-# turns.cc
+# programs/launch_lock.cc
 
-class Turns:
-    """Turns to launch programs: many concurrently, or one exclusively until it ends."""
+class LaunchLock:
+    """A lock for launches: many hold it concurrently, or one exclusively until its run ends."""
 
     @property
     def _left(self) -> list[Any]: ...
     def alone(self, function: Function[[], T], /) -> T: ...
 
-# waiting.cc
+# waiting/waiting.cc
 
 def without_arguments(function: Function[[], Any], /) -> Function[..., Any]: ...
 def wait_until_ready(buffer: Any, /) -> None: ...
@@ -499,33 +499,33 @@ def set_main_thread(ident: int, /) -> None: ...
 def close_for_exit() -> None: ...
 def close_for_child(refuse: Function[[], None] | None, /) -> None: ...
 
-# symbols.cc
+# bindings/symbols.cc
 
 def native_symbols() -> dict[str, int]: ...
 
-# assembler/assembler.cc
+# bindings/assembler.cc
 
 def assemble_text(text: str, /) -> bytes | str: ...
 
-# object_file.cc
+# native/object_file.cc
 
 def link_object(
     image: bytes, entry: str, symbols: dict[str, int], /
 ) -> tuple[int, object] | str: ...
 
-# debugger.cc
+# native/debugger.cc
 
 def register_symbols(image: bytes, /) -> object: ...
 
-# files.cc
+# caches/files.cc
 
 def files_below(folder: str | bytes, ending: str, /) -> list[tuple[str, int, int, int]]: ...
 
-# linear/blas.cc
+# bindings/blas.cc
 
 def load_blas(path: str, prefix: str, suffix: str, /) -> None: ...
 
-# weak_table.cc
+# caches/weak_table.cc
 
 class WeakTable:
     """Values associated with objects, looked up by identity, for the lifetime of the objects."""
@@ -535,6 +535,6 @@ class WeakTable:
     def values(self) -> list[Any]: ...
     def __len__(self) -> int: ...
 
-# evidence.cc
+# caches/evidence.cc
 
 def functions_are_as_noted(parts: tuple[tuple[Any, ...], ...], root: Any, /) -> bool: ...

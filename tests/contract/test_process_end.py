@@ -69,7 +69,7 @@ def start(program: str, *, first: bool = False) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # What ends by itself in the native engine: tests/unit/_runtime/test_native_end.py.
+        # What ends by itself in the native engine: tests/unit/_runtime/native/test_native_end.py.
         env={**os.environ, "KILN_ENGINE": "xla"},
     )
 

@@ -536,14 +536,14 @@ UNSEEN = [
     ),
     Break(
         "donation-warnings",
-        "_runtime/placed.cc",
+        "_runtime/programs/placed.cc",
         "if (!is_twice && placed->has_warned) return true;",
         "if (!is_twice && placed->donated->empty()) return true;",
         ("tests/contract/test_donation.py",),
     ),
     Break(
         "evicted-results",
-        "_runtime/program.cc",
+        "_runtime/programs/program.cc",
         "if (Py_TYPE(run.get()) != &unloaded_type) return run;",
         "return run;",
         ("tests/properties/test_eviction.py",),
@@ -792,24 +792,27 @@ UNSEEN = [
     ),
     Break(
         "exits-unwound",
-        "_runtime/ending.cc",
+        "_runtime/waiting/ending.cc",
         "  if (is_left_behind()) stay();\n  pthread_exit(value);\n",
         "  pthread_exit(value);\n",
         ("tests/contract/test_dying.py::test_it_ends_within_callbacks",),
     ),
     Break(
         "contexts-left-late",
-        "_runtime/contexts.cc",
+        "_runtime/state/contexts.cc",
         "  if (own == nullptr) return true;\n",
         "  if (own == nullptr || own->outer != nullptr) return true;\n",
-        ("tests/contract/test_interrupted_contexts.py", "tests/unit/_runtime/test_contexts.py"),
+        (
+            "tests/contract/test_interrupted_contexts.py",
+            "tests/unit/_runtime/state/test_contexts.py",
+        ),
     ),
     Break(
         "dicts-of-two-moments",
-        "_runtime/tree_nodes.cc",
+        "_runtime/trees/nodes.cc",
         "bool is_copy = !has_plain_keys(dict);",
         "bool is_copy = has_plain_keys(dict) && false;",
-        ("tests/unit/_runtime/test_tree.py",),
+        ("tests/unit/_runtime/trees/test_tree.py",),
     ),
     Break(
         "sizes-beyond-their-type",
@@ -946,10 +949,10 @@ UNSEEN = [
     ),
     Break(
         "plans-of-enumerations",
-        "_runtime/eager.cc",
+        "_runtime/eager/eager.cc",
         " || Py_TYPE(type) == enumerations) {",
         ") {",
-        ("tests/unit/_runtime/test_eager.py",),
+        ("tests/unit/_runtime/eager/test_eager.py",),
     ),
     Break(
         "arctan2-in-one-direction",

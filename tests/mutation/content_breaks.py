@@ -55,7 +55,7 @@ CONTENT_BREAKS = [
         f"{_CHANGED}partials_with_arguments_or_attributes_have_none",
     ),
     _row(
-        "_runtime/evidence.cc",
+        "_runtime/caches/evidence.cc",
         "return value != Py_None && PyWeakref_CheckRefExact(held) && refers_to(held, value);",
         "return PyWeakref_CheckRefExact(held);",
         f"{_CHANGED}it_does_not_hold_after_a_change[make-a function, and the first lives]",

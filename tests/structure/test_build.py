@@ -96,7 +96,7 @@ def test_nothing_is_built_if_nothing_changed(environment: str) -> None:
     assert "pip" not in commands
 
 
-@pytest.mark.parametrize("path", ["tree.cc", "array.h", "kernels/moving.cc", "kernels/elements.h"])
+@pytest.mark.parametrize("path", ["module.cc", "trees/tree.cc", "linear/products/gemm.h"])
 def test_a_file_of_the_extension_that_changed_is_built_again(environment: str, path: str) -> None:
     commands = planned(environment, "test", f"--what-if=src/kiln/_runtime/{path}")
     assert "install --no-build-isolation --no-deps --editable ." in commands

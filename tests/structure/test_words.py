@@ -51,7 +51,7 @@ def test_the_page_of_style_has_the_term(term: words.Term) -> None:
     [
         "it turns out that each in turn takes a turn, by turns",
         "an eighth of a turn; turn on the option, which turns jaxprs into jaxprs",
-        "return each turn of the crank of the client's Turns",
+        "return each turn of the client's crank",
         "operands return; it returns operands",
         "it takes a step from the first row; the first cached memory, the second cached result",
         "there is no array; which array is no longer needed; an array is not a number",

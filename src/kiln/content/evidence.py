@@ -36,7 +36,7 @@ Names = tuple[tuple[str, tuple[str, ...], Held], ...]
 class _Part(NamedTuple):
     """One function that was read; `function` is None for the root, which is another each time.
 
-    `evidence.cc` compares these.
+    `_runtime/caches/evidence.cc` compares these.
     """
 
     function: weakref.ref[types.FunctionType] | None

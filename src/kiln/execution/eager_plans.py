@@ -35,7 +35,7 @@ def eager(fun: F, loop: str | None = None, *, swapped: bool = False) -> F:
     Its results depend on nothing but its arguments and the options that are part of cache keys; its
     arguments are arrays, numbers, names, dtypes, and tuples, lists and slices of them.
 
-    `loop` names the loop of `_runtime/kernels/arithmetic.cc` that the function is on arrays of one
+    `loop` names the loop of `_runtime/loops/arithmetic.cc` that the function is on arrays of one
     type, or on one beside a Python number; with `swapped` its second argument comes first.
     """
     return _runtime.EagerFunction(fun, loop, swapped)  # type: ignore[return-value]

@@ -1,13 +1,10 @@
-#include "assembler.h"
+#include "assembler/assembler.h"
 
-#include <new>
 #include <stdexcept>
 
-#include "../object.h"
-#include "function_writer.h"
+#include "assembler/selection/function_writer.h"
 
-namespace kiln {
-namespace assembler {
+namespace kiln::assembler {
 namespace {
 
 // The data of a module: numbers and tables of steps, and constants.
@@ -30,7 +27,7 @@ class ModuleReader {
                  text_.take("!0 = !{!\"branch_weights\"")) {
         text_.skip_line();
       } else {
-        text_.fail("something that is not understood");
+        text_.fail("a line of an unknown kind");
       }
     }
     return image_.file();
@@ -65,7 +62,7 @@ class ModuleReader {
     if (text_.take("i8] c\"")) {
       while (!text_.take("\"")) {
         if (text_.take("\\")) bytes += static_cast<char>(digit() << 4 | digit());
-        else text_.fail("text that is no bytes");
+        else text_.fail("a string that is not bytes");
       }
       if (static_cast<int64_t>(bytes.size()) != count) text_.fail("a constant of another size");
     } else {
@@ -88,7 +85,7 @@ class ModuleReader {
     if (c >= '0' && c <= '9') return c - '0';
     if (c >= 'a' && c <= 'f') return c - 'a' + 10;
     if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    text_.fail("a digit that is none");
+    text_.fail("a character that is not a digit");
   }
 
   // Numbers, pointers, and structures of them, with fields at their natural offsets.
@@ -135,37 +132,4 @@ std::string assemble(std::string_view text, std::string& refusal) {
   return {};
 }
 
-}  // namespace assembler
-
-namespace {
-
-// assemble_text(text) -> object file as bytes, or as str the part of the text that is not
-// supported.
-PyObject* assemble_text(PyObject*, PyObject* argument) {
-  Py_ssize_t size;
-  const char* text = PyUnicode_AsUTF8AndSize(argument, &size);
-  if (text == nullptr) return nullptr;
-  std::string refusal;
-  try {
-    const std::string object = assembler::assemble({text, static_cast<size_t>(size)}, refusal);
-    if (!object.empty()) {
-      return PyBytes_FromStringAndSize(object.data(), static_cast<Py_ssize_t>(object.size()));
-    }
-  } catch (const std::bad_alloc&) {
-    return PyErr_NoMemory();
-  }
-  return PyUnicode_FromStringAndSize(refusal.data(), static_cast<Py_ssize_t>(refusal.size()));
-}
-
-PyMethodDef functions[] = {
-    {"assemble_text", assemble_text, METH_O,
-     "Assemble a module of LLVM IR for x86-64-v4; return the object file, or why it is not "
-     "supported."},
-    {nullptr},
-};
-
-}  // namespace
-
-int add_assembler(PyObject* module) { return PyModule_AddFunctions(module, functions); }
-
-}  // namespace kiln
+}  // namespace kiln::assembler

@@ -4,8 +4,8 @@
 
 #include <type_traits>
 
-#include "element_types.h"
-#include "leveled.h"
+#include "kernels/element_types.h"
+#include "kernels/leveled.h"
 
 namespace kiln {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <random>
 
-#include "../symbols.h"
+#include "abi/symbols.h"
 
 namespace kiln {
 namespace {

@@ -1,6 +1,6 @@
 // The numbering of element types in kernels that compiled code calls, and rows along an axis.
 //
-// All of it is private to each file that includes it, as is elements.h.
+// All of it is private to each file that includes it, as is loops/elements.h.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Sums and products along an axis whose order depends only on the length of the axis: neither on
 // how many there are nor on their memory layout. The option `batch_invariant` requests them.
-#include "element_types.h"
-#include "leveled.h"
+#include "kernels/element_types.h"
+#include "kernels/leveled.h"
 
 namespace kiln {
 namespace {

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdint.h>
 
-#include "leveled.h"
+#include "kernels/leveled.h"
 
 namespace kiln::KILN_LEVEL {
 namespace {

@@ -1,7 +1,7 @@
-#include "leveled.h"
+#include "kernels/leveled.h"
 
-#include "../symbols.h"
-#include "registry.h"
+#include "abi/symbols.h"
+#include "machine/features.h"
 
 namespace kiln {
 namespace {

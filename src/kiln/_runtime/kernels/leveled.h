@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "../native_call.h"
+#include "abi/native_call.h"
 
 #ifndef KILN_LEVEL
 #define KILN_LEVEL baseline

@@ -1,8 +1,8 @@
-// The largest elements along an axis. The order is that of ops/reductions/sorting.py: by bits, so
-// that 0 is above -0 and a nan is above infinity or, with its sign bit set, below everything; ties
-// go to the lower index.
-#include "element_types.h"
-#include "leveled.h"
+// The largest elements along an axis. The order is that of ops/reductions/sorting.py: by bits, so that 0 is
+// above -0 and a nan is above infinity or, with its sign bit set, below everything; ties go to the
+// lower index.
+#include "kernels/element_types.h"
+#include "kernels/leveled.h"
 
 namespace kiln {
 namespace {

@@ -4,13 +4,13 @@
 
 #include <vector>
 
-#include "../linear/scratch.h"
-#include "../linear/split.h"
-#include "../symbols.h"
-#include "element_types.h"
-#include "radix.h"
-#include "registry.h"
-#include "vector_sort.h"
+#include "abi/split.h"
+#include "abi/symbols.h"
+#include "kernels/element_types.h"
+#include "kernels/radix.h"
+#include "kernels/vector_sort.h"
+#include "machine/features.h"
+#include "machine/scratch.h"
 
 namespace kiln {
 namespace {

@@ -4,9 +4,9 @@
 #include <limits>
 #include <type_traits>
 
-#include "../symbols.h"
-#include "bessel_series.h"
-#include "element_types.h"
+#include "abi/symbols.h"
+#include "kernels/bessel_series.h"
+#include "kernels/element_types.h"
 
 namespace kiln {
 namespace {

@@ -1,6 +1,6 @@
 // Quicksort of keys: vectorized partitions from one buffer to the other, and a sorting network in
 // registers for small remainders. Equal keys are identical, so stability does not matter.
-#include "vector_sort.h"
+#include "kernels/vector_sort.h"
 
 #ifdef __AVX512F__
 // GCC 12 warns about its own header wherever its functions are inlined.

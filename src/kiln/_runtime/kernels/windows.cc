@@ -7,8 +7,8 @@
 #include <new>
 #include <type_traits>
 
-#include "../symbols.h"
-#include "element_types.h"
+#include "abi/symbols.h"
+#include "kernels/element_types.h"
 
 namespace kiln {
 namespace {

@@ -1,10 +1,6 @@
-#include "blas.h"
+#include "linear/blas.h"
 
 #include <dlfcn.h>
-
-#include <string>
-
-#include "../object.h"
 
 namespace kiln {
 
@@ -32,19 +28,14 @@ std::string name_of(const Named& named, int type) {
   return std::string(1, "sdcz"[type]) + (type < 2 ? named.real : named.complex);
 }
 
-// The library stays loaded. Its symbols are bound lazily: most of its thousands are never used.
-PyObject* load_blas(PyObject*, PyObject* args) {
-  PyObject* given = nullptr;
-  const char *prefix, *suffix;
-  if (!PyArg_ParseTuple(args, "O&ss", PyUnicode_FSConverter, &given, &prefix, &suffix)) {
-    return nullptr;
-  }
-  Ref owned = Ref::own(given);
-  const char* path = PyBytes_AS_STRING(given);
-  void* library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+}  // namespace
+
+bool load_routines(const std::string& path, const std::string& prefix, const std::string& suffix,
+                   std::string& failure) {
+  void* library = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (library == nullptr) {
-    PyErr_SetString(PyExc_OSError, dlerror());
-    return nullptr;
+    failure = dlerror();
+    return false;
   }
   Routines found[4];
   for (int type = 0; type < 4; ++type) {
@@ -52,29 +43,18 @@ PyObject* load_blas(PyObject*, PyObject* args) {
       std::string name = prefix + name_of(named, type) + suffix;
       void* routine = dlsym(library, name.c_str());
       if (routine == nullptr) {
-        PyErr_Format(PyExc_OSError, "%s has no routine %s", path, name.c_str());
-        return nullptr;
+        failure = path + " has no routine " + name;
+        return false;
       }
       found[type].*named.routine = routine;
     }
   }
   // Another package may have loaded it before, with its own threads.
-  void* threads = dlsym(library, (std::string(prefix) + "openblas_set_num_threads").c_str());
+  void* threads = dlsym(library, (prefix + "openblas_set_num_threads").c_str());
   if (threads != nullptr) reinterpret_cast<void (*)(int)>(threads)(1);
   for (int type = 0; type < 4; ++type) all_routines[type] = found[type];
   has_routines = true;
-  Py_RETURN_NONE;
+  return true;
 }
-
-PyMethodDef functions[] = {
-    {"load_blas", load_blas, METH_VARARGS,
-     "Load a library at a path, and take the routines that kernels call from it, with a prefix and "
-     "a suffix to the names that BLAS and LAPACK give them."},
-    {nullptr},
-};
-
-}  // namespace
-
-int add_blas(PyObject* module) { return PyModule_AddFunctions(module, functions); }
 
 }  // namespace kiln

@@ -4,6 +4,7 @@
 #include <complex>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <type_traits>
 
 namespace kiln {
@@ -35,6 +36,12 @@ struct Routines {
 // By type: float, double, complex<float>, complex<double>.
 extern Routines all_routines[4];
 extern bool has_routines;
+
+// Load a library, which stays loaded, and take the routines from it: their names have a prefix and
+// a suffix there. Symbols are bound lazily, because most of its thousands are never used. False,
+// with the reason in `failure`, if the library or a routine is missing.
+bool load_routines(const std::string& path, const std::string& prefix, const std::string& suffix,
+                   std::string& failure);
 
 template <typename T>
 constexpr bool kIsComplex = std::is_same_v<T, Complex64> || std::is_same_v<T, Complex128>;

@@ -1,6 +1,6 @@
-#include "levels.h"
+#include "linear/levels.h"
 
-#include "../kernels/registry.h"
+#include "machine/features.h"
 
 namespace kiln {
 

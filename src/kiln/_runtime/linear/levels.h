@@ -1,4 +1,4 @@
-// Loops of this folder that are compiled once per microarchitecture level.
+// Loops on matrices that are compiled once per microarchitecture level.
 #pragma once
 
 #include <cstdint>
@@ -83,7 +83,7 @@ struct LinearLoops {
   TransposeLoop transpose[5];  // by the logarithm of the size of an element
 };
 
-// The loops for the host CPU. Not inline: see `kernels/README.md`.
+// The loops for the host CPU. Not inline: see `loops/README.md`.
 const LinearLoops& linear_loops();
 
 }  // namespace kiln

@@ -8,7 +8,7 @@
 #include <immintrin.h>
 #endif
 
-#include "levels.h"
+#include "linear/levels.h"
 
 #ifndef KILN_LEVEL
 #define KILN_LEVEL baseline

@@ -3,9 +3,9 @@
 #include <cstring>
 #include <utility>
 
-#include "../symbols.h"
-#include "levels.h"
-#include "split.h"
+#include "abi/split.h"
+#include "abi/symbols.h"
+#include "linear/levels.h"
 
 namespace kiln {
 namespace {

@@ -1,7 +1,7 @@
 """Key paths: the path from a pytree to one of its leaves, and its text.
 
 `d['a'][0].x` is the path (DictKey('a'), SequenceKey(0), GetAttrKey('x')) behind the name `d`. The
-runtime creates them while flattening (`_runtime/tree_keys.cc`).
+runtime creates them while flattening (`_runtime/trees/keys.cc`).
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ entry:
         ("%x = add i64 %x, 1", "two values of one name"),
         ("%y = add i32 %x, 1", "another type"),
         ("%y = shl i64 %x, 64", "shift by too much"),
-        ("%y = fadd float 0x3FF0000000000001, 0x3FF0000000000001", "none of 32 bits"),
+        ("%y = fadd float 0x3FF0000000000001, 0x3FF0000000000001", "not a 32-bit float"),
         ("br label %nowhere", "outside of a block"),
         ("%y = extractelement <2 x i64> zeroinitializer, i64 1", "expected"),
         ("fence seq_cst", "instruction fence"),

@@ -1,5 +1,5 @@
 """The epilogue of a product, as a function that runs on one block
-(`_runtime/linear/epilogue.h`)."""
+(`_runtime/linear/products/epilogue.h`)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """KILN_GDB: symbols of compiled code for gdb, as object files that contain nothing else.
 
-gdb reads an object file from memory for each program (`_runtime/debugger.cc`). Ours has a section
-without contents at the address of the code, and its functions as `kiln.PROGRAM.FUNCTION`: gdb would
-interpret text before a colon as a file name.
+gdb reads an object file from memory for each program (`_runtime/native/debugger.cc`). Ours has a
+section without contents at the address of the code, and its functions as `kiln.PROGRAM.FUNCTION`:
+gdb would interpret text before a colon as a file name.
 
 Source: "JIT Compilation Interface", Debugging with GDB; System V Application Binary Interface.
 """

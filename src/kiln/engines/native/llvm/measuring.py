@@ -1,7 +1,7 @@
 """Measuring the cost of statements: memory for the counters, and the code that updates them.
 
 A program that is compiled with the option `profile` reads the clock around each statement; those
-that share a parallel region count as one. See `_runtime/measurements.cc`.
+that share a parallel region count as one. See `_runtime/abi/measurements.cc`.
 """
 
 from __future__ import annotations

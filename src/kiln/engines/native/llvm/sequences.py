@@ -1,4 +1,4 @@
-"""The steps of a long program as a table, which the extension runs (`_runtime/sequence.cc`).
+"""The steps of a long program as a table, which the extension runs (`_runtime/abi/sequence.cc`).
 
 Code for a step, which only calls a function, would take longer to compile than to run.
 """

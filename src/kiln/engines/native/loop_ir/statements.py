@@ -342,7 +342,7 @@ EFFECTS = frozenset(("kiln_call_python", "kiln_draw_counters"))
 
 
 class Kernel:
-    """Call a function of the extension by name: see `_runtime/native_call.h`.
+    """Call a function of the extension by name: see `_runtime/abi/native_call.h`.
 
     With a `grain`, the first two numbers are the first row and the count of rows to compute, and
     tasks have this many rows.

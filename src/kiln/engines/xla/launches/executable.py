@@ -59,7 +59,7 @@ class XlaExecutable(_runtime.Launcher):
             super().__init__(execute, handlers, name, types, share)
         if client.is_divided or len(raw.local_devices()) > 1:
             launching = launching_of(client, raw, name, lowered.callbacks)
-            self._execute, self._turns, self._launches_alone, self._runs_alone = launching
+            self._execute, self._launch_lock, self._launches_alone, self._runs_alone = launching
         self._calls_host = bool(lowered.callbacks)
         self._client = client
         self.raw = raw
@@ -68,9 +68,9 @@ class XlaExecutable(_runtime.Launcher):
 
     def share(self, group: Sequence[int], digest: str) -> None:
         """Run together with the other processes of a group from now on."""
-        self._turns = None
+        self._launch_lock = None
         self._execute = SharedLauncher(
-            self.raw, self.name, self.lowered.callbacks, self._client.turns, group, digest
+            self.raw, self.name, self.lowered.callbacks, self._client.launch_lock, group, digest
         )
 
     def out_shardings(self) -> Sequence[Sharding]:

@@ -1,8 +1,8 @@
 """Launches of programs over several virtual devices: one at a time, until they end if they exchange
 data.
 
-`_runtime.Turns`, one per client, decides which may run concurrently. Programs that call the host
-are not serialized, because their callbacks may run programs.
+`_runtime.LaunchLock`, one per client, decides which may run concurrently. Programs that call the
+host are not serialized, because their callbacks may run programs.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ Execute = Callable[[Sequence[Buffer]], Any]
 
 
 class Launching(NamedTuple):
-    """What runs an executable, the turns that it waits for if any, and what may be beside it."""
+    """What runs an executable, the lock that it waits for if any, and what may be beside it."""
 
     execute: Execute
-    turns: _runtime.Turns | None
+    lock: _runtime.LaunchLock | None
     launches_alone: bool
     runs_alone: bool
 
@@ -46,12 +46,12 @@ def launching_of(
 ) -> Launching:
     """Return how to launch an executable on virtual devices."""
     execute: Execute = raw.execute_sharded
-    turns = None if callbacks else client.turns
+    lock = None if callbacks else client.launch_lock
     if len(raw.local_devices()) == 1:
-        return Launching(execute, turns, False, False)
+        return Launching(execute, lock, False, False)
     if callbacks:
-        return Launching(CallingLauncher(raw, name, callbacks), turns, False, False)
-    return Launching(functools.partial(_launch_whole, execute), turns, True, _exchanges(raw))
+        return Launching(CallingLauncher(raw, name, callbacks), lock, False, False)
+    return Launching(functools.partial(_launch_whole, execute), lock, True, _exchanges(raw))
 
 
 def _exchanges(raw: Any) -> bool:

@@ -29,20 +29,20 @@ class SharedLauncher(CallingLauncher):
     processes; if it fails the program runs on, with zeros, and then all processes raise.
     """
 
-    __slots__ = ("_calls_host", "_digest", "_group", "_turns")
+    __slots__ = ("_calls_host", "_digest", "_group", "_lock")
 
     def __init__(
         self,
         raw: Any,
         name: str,
         callbacks: Sequence[HostCallback],
-        turns: _runtime.Turns,
+        lock: _runtime.LaunchLock,
         group: Sequence[int],
         digest: str,
     ) -> None:
         super().__init__(raw, name, callbacks)
         self._calls_host = bool(callbacks)
-        self._turns = turns
+        self._lock = lock
         self._group = tuple(group)
         self._digest = digest
 
@@ -53,7 +53,7 @@ class SharedLauncher(CallingLauncher):
             self._execute,
             self._name,
             buffers,
-            self._turns,
+            self._lock,
             self._group,
             self._digest,
             run,
@@ -65,7 +65,7 @@ class _Launch(NamedTuple):
     execute: Callable[..., Any]
     name: str
     buffers: Sequence[Buffer]
-    turns: _runtime.Turns
+    lock: _runtime.LaunchLock
     group: tuple[int, ...]
     digest: str
     run: Run | None
@@ -84,8 +84,8 @@ class _Launch(NamedTuple):
                 )
             )
         if self.run is None:
-            return self.turns.alone(functools.partial(self._run_with, others, handlers))
-        # Without a turn: callbacks may run programs of this process.
+            return self.lock.alone(functools.partial(self._run_with, others, handlers))
+        # Without the lock: callbacks may run programs of this process.
         outs = self._run_with(others, handlers)
         self._raise_failures(others, self.run)
         return outs

@@ -100,7 +100,7 @@ class Client:
         self.local_devices = tuple([d for d in self.devices if d.process_index == here])
         self.is_divided = len(self.local_devices) > 1 and self.devices[0].platform == "cpu"
         """Whether devices of this process are virtual: parts of one processor."""
-        self.turns = _runtime.Turns()
+        self.launch_lock = _runtime.LaunchLock()
         """Which of the programs on virtual devices may be launched."""
         self._first_list = [self._raw_devices[self._index[self.local_devices[0]]]]
         self._first = DeviceSharding(self._first_list)

@@ -2,7 +2,7 @@
 
 A buffer from kiln's allocator costs no page faults, and the buffers of an executable's small
 operands are created once: later calls write NumPy arrays and Python scalars where XLA reads them
-(`_runtime/launcher.cc`).
+(`_runtime/programs/launcher.cc`).
 """
 
 from __future__ import annotations

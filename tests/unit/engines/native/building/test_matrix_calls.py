@@ -16,7 +16,7 @@ from kiln.ops.linear.contraction import dot_general_p
 from kiln.ops.linear.convolution import conv_general_dilated_p
 from kiln.ops.linear.convolution_numbers import ConvDimensionNumbers
 from kiln.ops.shape import transpose_p
-from tests.unit._runtime.kernels import run_kernel
+from tests.unit._runtime.linear.kernel_calls import run_kernel
 
 
 def f32(*shape: int) -> np.ndarray:

@@ -70,7 +70,8 @@ def test_which_programs_exchange_data(function: Callable[[Any], Any], exchanges:
 def test_programs_on_one_virtual_device_are_launched_at_once() -> None:
     x = kiln.device_put(np.ones(8, np.float32), kiln.devices()[3])
     raw = kiln.jit(jnp.sin).lower(x).compile().runtime_executable()
-    assert launching_of(client("cpu"), raw, "sin", [])[1:] == (client("cpu").turns, False, False)
+    lock = client("cpu").launch_lock
+    assert launching_of(client("cpu"), raw, "sin", [])[1:] == (lock, False, False)
 
 
 def test_a_deleted_argument_of_a_program_that_exchanges_nothing() -> None:
@@ -113,7 +114,7 @@ def interrupted(call: Callable[[], Any]) -> list[Any]:
             call()
     finally:
         signal.signal(signal.SIGALRM, before)
-    return client("cpu").turns._left
+    return client("cpu").launch_lock._left
 
 
 class Result:

@@ -59,7 +59,7 @@ def test_a_run_that_an_interrupt_leaves_hears_of_failing_callbacks(
     others, callback = Interrupted(result), HostCallback(list, [], token=False)
     monkeypatch.setattr(shared_launches, "peers", lambda: others)
     launch = SharedLauncher(
-        Executable(result), "function", [callback], _runtime.Turns(), [0, 1], "digest"
+        Executable(result), "function", [callback], _runtime.LaunchLock(), [0, 1], "digest"
     )
     with pytest.raises(KeyboardInterrupt):
         launch([]).consume_with_handlers([])

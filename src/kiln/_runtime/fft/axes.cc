@@ -1,0 +1,377 @@
+#include "fft/axes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <new>
+#include <vector>
+
+#include "fft/plan.h"
+
+namespace kiln {
+namespace {
+
+// The least numbers that a thread transforms per task.
+constexpr int64_t kSharedWork = 1 << 13;
+// Rows of at least this size are transformed sequentially, each by all threads.
+constexpr int64_t kLargeRow = 1 << 15;
+constexpr int64_t kFewRows = 3;
+
+// Transforms `count` rows, a fixed number of complex numbers apart. `in` may be `out`.
+template <typename T>
+void transform_rows(Call* call, const FftPlan<T>& plan, const T* in, int64_t in_next, T* out,
+                    int64_t out_next, int64_t count, bool exchange, T scale) {
+  constexpr int64_t kColumns = kFftColumns<T>;
+  if (!plan.whole || (plan.rows && count <= kFewRows)) {
+    const bool is_shared = count > 1 && plan.size < kLargeRow;
+    const auto rows = [&](Call* inner, int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        fft_row(inner, plan, in + 2 * row * in_next, out + 2 * row * out_next, exchange, scale);
+      }
+    };
+    if (!is_shared) return rows(call, 0, count);
+    return fft_shared(call, count, std::max<int64_t>(1, kSharedWork / plan.size),
+                      [&](int64_t begin, int64_t end) { rows(nullptr, begin, end); });
+  }
+  const int64_t blocks = (count + kColumns - 1) / kColumns;
+  const int64_t grain = std::max<int64_t>(1, kSharedWork / (kColumns * plan.size));
+  fft_shared(call, blocks, grain, [&](int64_t begin, int64_t end) {
+    const Scratch scratch(static_cast<size_t>(fft_scratch<T>(plan.size)) * sizeof(T));
+    FftColumns<T> given = fft_columns(*plan.whole, fft_numbers<T>(scratch));
+    given.in_column = in_next;
+    given.out_column = out_next;
+    given.in_step = given.out_step = 1;
+    given.out_block = kColumns;
+    given.exchange_in = given.exchange_out = exchange;
+    given.scale = scale;
+    for (int64_t row = begin * kColumns; row < std::min(count, end * kColumns); row += kColumns) {
+      given.columns = std::min(count - row, kColumns);
+      given.in = in + 2 * row * in_next;
+      given.out = out + 2 * row * out_next;
+      fft_run(given);
+    }
+  });
+}
+
+// Columns that do not fit in cache together: each is copied, transformed, and copied back.
+template <typename T>
+void transform_long_columns(const FftPlan<T>& plan, T* data, int64_t columns, int64_t inner,
+                            bool exchange, T scale) {
+  const int64_t n = plan.size;
+  const Scratch scratch(2 * static_cast<size_t>(n * columns) * sizeof(T));
+  T* lines = fft_numbers<T>(scratch);
+  const auto copy = [&](T* to, int64_t to_next, int64_t to_step, const T* from, int64_t from_next,
+                        int64_t from_step) {
+    for (int64_t j = 0; j < n; ++j) {
+      for (int64_t c = 0; c < columns; ++c) {
+        std::memcpy(to + 2 * (j * to_next + c * to_step),
+                    from + 2 * (j * from_next + c * from_step), 2 * sizeof(T));
+      }
+    }
+  };
+  copy(lines, 1, n, data, inner, 1);
+  for (int64_t c = 0; c < columns; ++c) {
+    T* line = lines + 2 * c * n;
+    fft_row<T>(nullptr, plan, line, line, exchange, scale);
+  }
+  copy(data, inner, 1, lines, 1, n);
+}
+
+// The middle axis of an array (outer, size, inner), in place.
+template <typename T>
+void transform_columns(Call* call, const FftPlan<T>& plan, T* data, int64_t outer, int64_t inner,
+                       bool exchange, T scale) {
+  constexpr int64_t kColumns = kFftColumns<T>;
+  const int64_t n = plan.size, blocks = (inner + kColumns - 1) / kColumns;
+  const int64_t grain = std::max<int64_t>(1, kSharedWork / (kColumns * n));
+  fft_shared(call, outer * blocks, grain, [&](int64_t begin, int64_t end) {
+    const size_t needed = plan.whole ? static_cast<size_t>(fft_scratch<T>(n)) * sizeof(T) : 0;
+    const Scratch scratch(needed);
+    T* numbers = fft_numbers<T>(scratch);
+    for (int64_t block = begin; block < end; ++block) {
+      const int64_t c = block % blocks * kColumns, columns = std::min(inner - c, kColumns);
+      T* from = data + 2 * (block / blocks * n * inner + c);
+      if (!plan.whole) {
+        transform_long_columns(plan, from, columns, inner, exchange, scale);
+        continue;
+      }
+      FftColumns<T> given = fft_columns(*plan.whole, numbers);
+      given.columns = columns;
+      given.in = given.out = from;
+      given.in_step = given.out_step = inner;
+      given.in_column = given.out_column = 1;
+      given.exchange_in = given.exchange_out = exchange;
+      given.scale = scale;
+      fft_run(given);
+    }
+  });
+}
+
+// Rows of real numbers are transformed in batches.
+constexpr int64_t kTogether = 16;
+
+// `body(call, begin, end)` over rows: all threads work on each large row; other rows are
+// distributed.
+template <typename Body>
+void over_rows(Call* call, int64_t count, int64_t size, const Body& body) {
+  if (count <= kFewRows && size >= kLargeRow) return body(call, int64_t{0}, count);
+  const int64_t blocks = (count + kTogether - 1) / kTogether;
+  const int64_t grain = std::max<int64_t>(1, kSharedWork / (kTogether * size));
+  fft_shared(call, blocks, grain, [&](int64_t begin, int64_t end) {
+    body(nullptr, begin * kTogether, std::min(count, end * kTogether));
+  });
+}
+
+// From the transform of half as many complex numbers to that of real ones: separates the transforms
+// of even and odd elements, and combines them.
+template <typename T>
+void mix_from_real(int64_t half, const T* z, const T* roots, T* to, int64_t begin, int64_t end) {
+  for (int64_t k = begin; k < end; ++k) {
+    const T *a = z + 2 * (k == half ? 0 : k), *b = z + 2 * (k == 0 ? 0 : half - k);
+    const T* w = roots + 2 * k;
+    const T even_re = (a[0] + b[0]) / 2, even_im = (a[1] - b[1]) / 2;
+    const T odd_re = (a[1] + b[1]) / 2, odd_im = (b[0] - a[0]) / 2;
+    to[2 * k] = even_re + odd_re * w[0] - odd_im * w[1];
+    to[2 * k + 1] = even_im + odd_re * w[1] + odd_im * w[0];
+  }
+}
+
+template <typename T>
+void mix_to_real(int64_t half, const T* x, const T* roots, T* z, int64_t begin, int64_t end) {
+  for (int64_t k = begin; k < end; ++k) {
+    const T *a = x + 2 * k, *b = x + 2 * (half - k), *w = roots + 2 * k;
+    // The imaginary parts of the first and the last number are ignored.
+    const T a_im = k == 0 ? T(0) : a[1], b_im = k == 0 ? T(0) : b[1];
+    const T difference_re = a[0] - b[0], difference_im = a_im + b_im;
+    const T odd_re = difference_re * w[0] + difference_im * w[1];
+    const T odd_im = difference_im * w[0] - difference_re * w[1];
+    z[2 * k] = a[0] + b[0] - odd_im;
+    z[2 * k + 1] = a_im - b_im + odd_re;
+  }
+}
+
+// A row of real numbers as one of as many complex numbers.
+template <typename T>
+void widen_row(int64_t n, const T* in, T* line) {
+  for (int64_t j = 0; j < n; ++j) line[2 * j] = in[j], line[2 * j + 1] = 0;
+}
+
+// Expands half of a Hermitian row to the whole; imaginary parts of elements that are their own
+// mirror image are ignored.
+template <typename T>
+void mirror_row(int64_t n, const T* x, T* line) {
+  line[0] = x[0], line[1] = 0;
+  for (int64_t k = 1; k <= n / 2; ++k) {
+    line[2 * k] = line[2 * (n - k)] = x[2 * k];
+    line[2 * k + 1] = 2 * k == n ? 0 : x[2 * k + 1];
+    line[2 * (n - k) + 1] = -line[2 * k + 1];
+  }
+}
+
+// Whether the whole input is finite, judged by its sum.
+template <typename T>
+bool is_finite(const T* sum) {
+  return std::isfinite(sum[0]) && std::isfinite(sum[1]);
+}
+
+// Adds to each result the terms of non-finite numbers, except those that are multiplied by 0.
+// `line` is 0 everywhere else.
+template <typename T>
+void add_not_finite(int64_t n, const T* line, const std::vector<int64_t>& places, T* out,
+                    bool exchange) {
+  const auto roots = fft_all_roots<T>(n);
+  const int from = exchange ? 1 : 0;
+  for (int64_t k = 0; k < n; ++k) {
+    T sum_re = 0, sum_im = 0;
+    for (const int64_t j : places) {
+      const T re = line[2 * j + from], im = line[2 * j + 1 - from];
+      const T* w = roots->roots.data() + 2 * (j * k % n);
+      if (w[0] != 0) sum_re += re * w[0], sum_im += im * w[0];
+      if (w[1] != 0) sum_re -= im * w[1], sum_im += re * w[1];
+      // It cannot change any more: so rows of nan take no longer than others.
+      if (std::isnan(sum_re) && std::isnan(sum_im)) break;
+    }
+    out[2 * k + from] += sum_re;
+    out[2 * k + 1 - from] += sum_im;
+  }
+}
+
+// A row whose sum is not finite. A plan would combine all its numbers, also for results that depend
+// on no non-finite number, or where only sums overflow. `line` is overwritten, and must not be
+// `out`.
+template <typename T>
+void transform_not_finite(Call* call, int64_t n, T* line, T* out, bool exchange, T scale) {
+  const int bits = std::ilogb(static_cast<double>(n)) + 2;
+  const Scratch scratch(2 * static_cast<size_t>(n) * sizeof(T));
+  T* finite = fft_numbers<T>(scratch);
+  std::vector<int64_t> places;
+  for (int64_t j = 0; j < n; ++j) {
+    if (!is_finite(line + 2 * j)) places.push_back(j);
+    for (int64_t i = 2 * j; i < 2 * j + 2; ++i) {
+      const bool is_one = std::isfinite(line[i]);
+      finite[i] = is_one ? std::ldexp(line[i], -bits) : T(0);
+      if (is_one) line[i] = 0;
+    }
+  }
+  transform_rows(call, *fft_plan<T>(n), finite, n, out, n, 1, exchange,
+                 scale * std::ldexp(T(1), bits));
+  if (!places.empty()) add_not_finite(n, line, places, out, exchange);
+}
+
+template <typename T>
+void mend_rows(Call* call, int64_t n, const T* in, T* out, int64_t count, bool exchange, T scale) {
+  over_rows(call, count, n, [&](Call* inner, int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      T* to = out + 2 * row * n;
+      if (is_finite(to)) continue;
+      const size_t bytes = 2 * static_cast<size_t>(n) * sizeof(T);
+      const Scratch scratch(bytes);
+      T* line = fft_numbers<T>(scratch);
+      std::memcpy(line, in + 2 * row * n, bytes);
+      transform_not_finite(inner, n, line, to, exchange, scale);
+    }
+  });
+}
+
+// An even row is transformed as half as many complex numbers, if the two halves can be separated
+// again: if they are finite.
+template <typename T>
+void from_real(Call* call, int64_t n, const T* in, T* out, int64_t count) {
+  const int64_t half = n / 2, kept = half + 1;
+  const bool is_even = n % 2 == 0;
+  const auto plan = fft_plan<T>(is_even ? half : n);
+  const auto roots = is_even ? fft_real_roots<T>(n) : nullptr;
+  const auto not_finite = [&](Call* inner, const T* from, T* to) {
+    const Scratch scratch(4 * static_cast<size_t>(n) * sizeof(T));
+    T *line = fft_numbers<T>(scratch), *found = line + 2 * n;
+    widen_row(n, from, line);
+    transform_not_finite(inner, n, line, found, false, T(1));
+    std::memcpy(to, found, static_cast<size_t>(kept) * 2 * sizeof(T));
+  };
+  over_rows(call, count, n, [&](Call* inner, int64_t begin, int64_t end) {
+    const Scratch scratch(2 * static_cast<size_t>(plan->size * kTogether) * sizeof(T));
+    T* lines = fft_numbers<T>(scratch);
+    for (int64_t row = begin; row < end; row += kTogether) {
+      const int64_t here = std::min(end - row, kTogether);
+      const T* from = in + row * n;
+      if (is_even) {
+        transform_rows(inner, *plan, from, half, lines, half, here, false, T(1));
+      } else {
+        widen_row(here * n, from, lines);
+        transform_rows(inner, *plan, lines, n, lines, n, here, false, T(1));
+      }
+      for (int64_t r = 0; r < here; ++r) {
+        T* to = out + (row + r) * kept * 2;
+        const T* z = lines + r * plan->size * 2;
+        if (!is_finite(z)) {
+          not_finite(inner, from + r * n, to);
+        } else if (!is_even) {
+          std::memcpy(to, z, static_cast<size_t>(kept) * 2 * sizeof(T));
+        } else {
+          fft_shared(inner, kept, kSharedWork, [&](int64_t first, int64_t last) {
+            mix_from_real(half, z, roots->roots.data(), to, first, last);
+          });
+        }
+      }
+    }
+  });
+}
+
+template <typename T>
+void to_real(Call* call, int64_t n, const T* in, T* out, int64_t count, T scale) {
+  const int64_t half = n / 2, kept = half + 1;
+  const bool is_even = n % 2 == 0;
+  const auto plan = fft_plan<T>(is_even ? half : n);
+  const auto roots = is_even ? fft_real_roots<T>(n) : nullptr;
+  const auto not_finite = [&](Call* inner, const T* x, T* to) {
+    const Scratch scratch(4 * static_cast<size_t>(n) * sizeof(T));
+    T *line = fft_numbers<T>(scratch), *found = line + 2 * n;
+    mirror_row(n, x, line);
+    transform_not_finite(inner, n, line, found, true, scale);
+    for (int64_t j = 0; j < n; ++j) to[j] = found[2 * j];
+  };
+  over_rows(call, count, n, [&](Call* inner, int64_t begin, int64_t end) {
+    const Scratch scratch(2 * static_cast<size_t>(plan->size * kTogether) * sizeof(T));
+    T* lines = fft_numbers<T>(scratch);
+    for (int64_t row = begin; row < end; row += kTogether) {
+      const int64_t here = std::min(end - row, kTogether);
+      for (int64_t r = 0; r < here; ++r) {
+        const T* x = in + (row + r) * kept * 2;
+        T* z = lines + r * plan->size * 2;
+        if (!is_even) {
+          mirror_row(n, x, z);
+          continue;
+        }
+        fft_shared(inner, half, kSharedWork, [&](int64_t first, int64_t last) {
+          mix_to_real(half, x, roots->roots.data(), z, first, last);
+        });
+      }
+      T* to = out + row * n;
+      if (is_even) {
+        transform_rows(inner, *plan, lines, half, to, half, here, true, scale);
+      } else {
+        transform_rows(inner, *plan, lines, n, lines, n, here, true, scale);
+        for (int64_t j = 0; j < here * n; ++j) to[j] = lines[2 * j];
+      }
+      for (int64_t r = 0; r < here; ++r) {
+        const T sum[2] = {to[r * n], is_even ? to[r * n + 1] : lines[2 * r * n + 1]};
+        if (!is_finite(sum)) not_finite(inner, in + (row + r) * kept * 2, to + r * n);
+      }
+    }
+  });
+}
+
+// Transforms all axes but the last of `items` arrays, in place.
+template <typename T>
+void transform_others(Call* call, T* data, const int64_t* lengths, int64_t rank, int64_t items,
+                      int64_t last, bool exchange, T scale) {
+  int64_t inner = last;
+  for (int64_t axis = rank - 2; axis >= 0; --axis) {
+    int64_t outer = items;
+    for (int64_t a = 0; a < axis; ++a) outer *= lengths[a];
+    transform_columns(call, *fft_plan<T>(lengths[axis]), data, outer, inner, exchange,
+                      axis == 0 ? scale : T(1));
+    inner *= lengths[axis];
+  }
+}
+
+}  // namespace
+
+template <typename T>
+void fft_transform(Call* call, void* const* buffers, const int64_t* numbers) {
+  const int64_t first = numbers[0], count = numbers[1], kind = numbers[2], rank = numbers[4];
+  const int64_t* lengths = numbers + 5;
+  const int64_t n = lengths[rank - 1];
+  const int64_t last = kind == kFromReal || kind == kToReal ? n / 2 + 1 : n;
+  int64_t above = 1;
+  for (int64_t a = 0; a < rank - 1; ++a) above *= lengths[a];
+  const bool is_inverse = kind == kInverse || kind == kToReal;
+  const T scale = is_inverse ? T(1) / static_cast<T>(above * n) : T(1);
+  const int64_t in_item = above * (kind == kFromReal ? n : 2 * last);
+  const int64_t out_item = above * (kind == kToReal ? n : 2 * last);
+  const T* in = static_cast<const T*>(buffers[0]) + first * in_item;
+  T* out = static_cast<T*>(buffers[1]) + first * out_item;
+  const bool is_one = rank == 1;
+  if (kind == kFromReal) {
+    from_real(call, n, in, out, count * above);
+  } else if (kind != kToReal) {
+    const T once = is_one ? scale : T(1);
+    transform_rows(call, *fft_plan<T>(n), in, n, out, n, count * above, is_inverse, once);
+    mend_rows(call, n, in, out, count * above, is_inverse, once);
+  } else if (is_one) {
+    to_real(call, n, in, out, count, scale);
+  } else {
+    const size_t bytes = static_cast<size_t>(count * in_item) * sizeof(T);
+    const Scratch scratch(bytes);
+    T* copy = fft_numbers<T>(scratch);
+    std::memcpy(copy, in, bytes);
+    transform_others(call, copy, lengths, rank, count, last, true, T(1));
+    return to_real(call, n, copy, out, count * above, scale);
+  }
+  if (!is_one) transform_others(call, out, lengths, rank, count, last, is_inverse, scale);
+}
+
+template void fft_transform<float>(Call*, void* const*, const int64_t*);
+template void fft_transform<double>(Call*, void* const*, const int64_t*);
+
+}  // namespace kiln

@@ -1,0 +1,35 @@
+// Discrete Fourier transforms over the last axes. ops/linear/fft.py defines what each computes.
+#include <new>
+
+#include "abi/symbols.h"
+#include "fft/axes.h"
+#include "fft/plan.h"
+#include "kernels/element_types.h"
+
+namespace kiln {
+namespace {
+
+constexpr int64_t kMostAxes = 3;
+
+// fft. Buffers: operand, result. No axis is of size 0.
+// Numbers: first row, rows (how many transforms), kind (fft, ifft, rfft, irfft), the complex type,
+// transformed axes (1 to 3), their lengths (on the real side).
+int32_t fft(Call* call, void* const* buffers, const int64_t* numbers) {
+  if (numbers[4] < 1 || numbers[4] > kMostAxes) return kUnsupported;
+  if (numbers[1] <= 0) return kDone;
+  try {
+    if (numbers[3] == kComplex64) fft_transform<float>(call, buffers, numbers);
+    else if (numbers[3] == kComplex128) fft_transform<double>(call, buffers, numbers);
+    else return kUnsupported;
+  } catch (const std::bad_alloc&) {
+    return kOutOfMemory;
+  } catch (const FftStop& stop) {
+    return stop.status;
+  }
+  return kDone;
+}
+
+const Symbols symbols{{"fft", fft}};
+
+}  // namespace
+}  // namespace kiln

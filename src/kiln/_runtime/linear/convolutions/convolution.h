@@ -1,0 +1,51 @@
+// Convolutions of any layout, in any number of spatial axes.
+#pragma once
+
+#include "abi/native_call.h"
+#include "linear/convolutions/patches.h"
+
+namespace kiln {
+
+// What a convolution computes, from the numbers of its kernel.
+struct Convolution {
+  int space;
+  int64_t feature_groups, batch_groups;
+  // In memory: the sizes of the operand, the kernel and the result.
+  int64_t lhs[kMaxAxes + 1], rhs[kMaxAxes + 1], out[kMaxAxes + 1];
+  // By meaning (batch, features, space; of the kernel: features of the result, of the operand,
+  // space): sizes and steps in memory.
+  int64_t lhs_size[kMaxAxes + 1], rhs_size[kMaxAxes + 1], out_size[kMaxAxes + 1];
+  int64_t lhs_step[kMaxAxes + 1], rhs_step[kMaxAxes + 1], out_step[kMaxAxes + 1];
+  int64_t stride[kMaxSpace], low[kMaxSpace], lhs_dilation[kMaxSpace], rhs_dilation[kMaxSpace];
+
+  static Convolution of(const int64_t* numbers);
+  int64_t lhs_count() const { return count(lhs); }
+  int64_t rhs_count() const { return count(rhs); }
+  int64_t out_count() const { return count(out); }
+
+ private:
+  int64_t count(const int64_t* sizes) const {
+    int64_t product = 1;
+    for (int i = 0; i < space + 2; ++i) product *= sizes[i];
+    return product;
+  }
+};
+
+template <typename T>
+[[nodiscard]] int32_t convolve(Call* call, const Convolution& convolution, const T* x, const T* w,
+                               T* out);
+
+// Without a patch matrix: products read a padded copy of the operand at the offsets of the kernel's
+// elements.
+bool is_direct(const Convolution& convolution);
+template <typename T>
+[[nodiscard]] int32_t convolve_directly(Call* call, const Convolution& convolution, const T* x,
+                                        const T* w, T* out);
+
+// Whether each feature is convolved separately, and the features of a position are contiguous.
+bool is_depthwise(const Convolution& convolution);
+template <typename T>
+[[nodiscard]] int32_t convolve_depthwise(Call* call, const Convolution& convolution, const T* x,
+                                         const T* w, T* out);
+
+}  // namespace kiln

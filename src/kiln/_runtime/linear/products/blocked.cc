@@ -1,0 +1,232 @@
+#include "linear/products/blocked.h"
+
+#include <algorithm>
+
+#include "abi/split.h"
+#include "machine/scratch.h"
+
+namespace kiln {
+namespace {
+
+// The least multiplications per task: about ten microseconds.
+constexpr int64_t kTaskWork = int64_t{1} << 20;
+// Products of a batch with less work than this are not split.
+constexpr int64_t kItemWork = int64_t{1} << 22;
+// Rows of A that are packed at a time: they fit in the L2 cache.
+constexpr int64_t kMostRows = 144;
+constexpr int64_t kFewestRows = 48;
+// With fewer rows than this B is read in place, and also if it fits in the L1 cache with as many.
+constexpr int64_t kPackedRows = 32;
+constexpr int64_t kNearBytes = 1 << 14;
+// Blocks of columns, if there are few rows.
+constexpr int64_t kColumnStep = 256;
+constexpr int64_t kFewBlocks = 8;
+// A block that an epilogue reads: it is still in the L2 cache.
+constexpr int64_t kBlockBytes = 1 << 19;
+
+template <typename T>
+const TileLoops& tiles() {
+  return linear_loops().tiles[sizeof(T) == 8];
+}
+
+constexpr int64_t rounded(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
+
+template <typename T>
+void pack_a(const Product& p, const T* a, int64_t rows, int64_t depth, T* to) {
+  if (p.transpose_a) {
+    linear_loops().transpose[sizeof(T) == 8 ? 3 : 2](a, to, depth, rows, p.a_row, kPackedRow<T>);
+    return;
+  }
+  tiles<T>().pack_rows(a, p.a_row, rows, depth, to);
+}
+
+// Panels of B, all rows of it, one panel after another.
+template <typename T>
+void pack_b(const Product& p, const T* b, int64_t first_row, int64_t rows, int64_t columns, T* to) {
+  const TileLoops& code = tiles<T>();
+  const int64_t panel = p.k * code.columns;
+  to += first_row * code.columns;
+  if (!p.transpose_b) {
+    code.pack(b + first_row * p.b_row, p.b_row, rows, columns, to, panel);
+    return;
+  }
+  for (int64_t j = 0; j < columns; j += code.columns, to += panel) {
+    const int64_t width = std::min(code.columns, columns - j);
+    if (width < code.columns) std::fill_n(to, rows * code.columns, T(0));
+    linear_loops().transpose[sizeof(T) == 8 ? 3 : 2](b + j * p.b_row + first_row, to, width, rows,
+                                                     p.b_row, code.columns);
+  }
+}
+
+// The location of B: packed, or in place except for the columns that fill no panel.
+template <typename T>
+struct Right {
+  const T* whole;
+  int64_t row, panel;
+  const T* last;
+};
+
+// A block of C: `c` is the address of its first element, `row` its first row in the whole batch.
+template <typename T>
+int32_t multiply_rows(const Product& p, const T* a, const Right<T>& right, T* c, int64_t row,
+                      int64_t rows, int64_t first_column, int64_t columns, const Epilogue* after) {
+  const TileLoops& code = tiles<T>();
+  const Scratch scratch(static_cast<size_t>(rows * kPackedRow<T>) * sizeof(T));
+  const size_t spread = c == nullptr ? static_cast<size_t>((rows - 1) * p.c_row + columns) : 0;
+  const Scratch own(spread * sizeof(T));
+  if (!scratch || !own) return kOutOfMemory;
+  if (c == nullptr) c = reinterpret_cast<T*>(own.bytes());
+  T* packed = reinterpret_cast<T*>(scratch.bytes());
+  const int64_t whole = right.last == nullptr
+                            ? columns
+                            : (first_column + columns) / code.columns * code.columns - first_column;
+  for (int64_t from = 0; from < p.k; from += kPackedDepth) {
+    TileBlock block{};
+    block.rows = rows;
+    block.depth = std::min(kPackedDepth, p.k - from);
+    block.a = packed;
+    block.c_row = p.c_row;
+    block.add = p.accumulate || from > 0;
+    pack_a(p, a + from * (p.transpose_a ? p.a_row : 1), rows, block.depth, packed);
+    const bool is_last = after != nullptr && from + block.depth == p.k;
+    const int64_t step = is_last && !after->is_of_rows ? kColumnStep : columns;
+    for (int64_t column = 0; column < columns; column += step) {
+      const int64_t end = std::min(columns, column + step);
+      block.columns = std::min(whole, end) - column;
+      block.b =
+          right.whole + (first_column + column) / code.columns * right.panel + from * right.row;
+      block.b_row = right.row;
+      block.b_panel = right.panel;
+      block.c = c + column;
+      if (block.columns > 0) code.run(block);
+      if (whole < end) {
+        block.columns = end - whole;
+        block.b = right.last + from * code.columns;
+        block.b_row = code.columns;
+        block.c = c + whole;
+        code.run(block);
+      }
+      if (!is_last) continue;
+      const int32_t status =
+          after->run(c + column, row, row + rows, first_column + column, first_column + end);
+      if (status != kDone) return status;
+    }
+  }
+  return kDone;
+}
+
+// One matrix of the batch, whose first row is number `first_row` of all.
+template <typename T>
+int32_t multiply_one(Call* call, const Product& p, const T* a, const T* b, T* c, int64_t first_row,
+                     const Epilogue* after) {
+  const TileLoops& code = tiles<T>();
+  const int64_t panel = p.k * code.columns, panels = (p.n + code.columns - 1) / code.columns;
+  const bool is_near = p.k * p.b_row * static_cast<int64_t>(sizeof(T)) <= kNearBytes;
+  const bool in_place = !p.transpose_b && (p.m < kPackedRows || (is_near && p.m <= kMostRows));
+  const bool has_rest = p.n % code.columns != 0;
+  const int64_t packed_panels = in_place ? has_rest : panels;
+  const Scratch scratch(static_cast<size_t>(packed_panels * panel) * sizeof(T));
+  if (!scratch) return 1;
+  T* packed = reinterpret_cast<T*>(scratch.bytes());
+  Right<T> right{packed, code.columns, panel, nullptr};
+  if (in_place) {
+    right = {b, p.b_row, code.columns, has_rest ? packed : nullptr};
+    const int64_t rest = p.n % code.columns;
+    if (has_rest) pack_b(p, b + p.n - rest, 0, p.k, rest, packed);
+  } else {
+    constexpr int64_t kPanels = 8, kPackedTask = 1 << 15;
+    const int64_t groups = (panels + kPanels - 1) / kPanels;
+    const int64_t depths = (p.k + kPackedDepth - 1) / kPackedDepth;
+    const int64_t each = std::min(panels, kPanels) * code.columns * std::min(p.k, kPackedDepth);
+    const int32_t status = over_blocks(
+        call, groups * depths, (kPackedTask + each - 1) / each, [&](int64_t first, int64_t last) {
+          for (int64_t i = first; i < last; ++i) {
+            const int64_t from = i % depths * kPackedDepth;
+            const int64_t column = i / depths * kPanels * code.columns;
+            pack_b(p, b + column * (p.transpose_b ? p.b_row : 1), from,
+                   std::min(kPackedDepth, p.k - from),
+                   std::min(kPanels * code.columns, p.n - column), packed + column * p.k);
+          }
+          return kDone;
+        });
+    if (status != kDone) return status;
+  }
+  const int64_t row_work = p.n * p.k;
+  int64_t rows = std::clamp(rounded(2 * kTaskWork / row_work, code.rows), kFewestRows, kMostRows);
+  const bool is_whole = after != nullptr && after->is_of_rows;
+  if (is_whole) {
+    const int64_t fit = kBlockBytes / (p.n * static_cast<int64_t>(sizeof(T)));
+    const int64_t each = call == nullptr ? kMostRows : p.m / kFewBlocks;
+    rows = std::clamp(std::min({rows, fit, each}) / code.rows * code.rows, kFewestRows, kMostRows);
+  }
+  rows = std::min(rows, p.m);
+  const int64_t row_blocks = (p.m + rows - 1) / rows;
+  int64_t columns = p.n;
+  if (row_blocks < kFewBlocks && call != nullptr && !is_whole) {
+    columns = std::max(kColumnStep, kTaskWork / (rows * p.k));
+    columns = std::min(rounded(columns, code.columns), p.n);
+  }
+  if (after != nullptr && !is_whole) {
+    const int64_t most = kBlockBytes / (rows * static_cast<int64_t>(sizeof(T)));
+    columns = std::min(columns, std::max(kColumnStep, most / kColumnStep * kColumnStep));
+  }
+  const int64_t column_blocks = (p.n + columns - 1) / columns;
+  const int64_t work = std::max<int64_t>(1, rows * columns * p.k);
+  return over_blocks(call, row_blocks * column_blocks, (kTaskWork + work - 1) / work,
+                     [&](Call* own, int64_t first, int64_t last) {
+                       const Epilogue mine = after == nullptr ? Epilogue{} : after->on(own);
+                       for (int64_t i = first; i < last; ++i) {
+                         const int64_t row = i / column_blocks * rows,
+                                       column = i % column_blocks * columns;
+                         T* at = c == nullptr ? nullptr : c + row * p.c_row + column;
+                         const int32_t status = multiply_rows(
+                             p, a + row * (p.transpose_a ? 1 : p.a_row), right, at, first_row + row,
+                             std::min(rows, p.m - row), column, std::min(columns, p.n - column),
+                             after == nullptr ? nullptr : &mine);
+                         if (status != kDone) return status;
+                       }
+                       return int32_t{kDone};
+                     });
+}
+
+}  // namespace
+
+template <typename T>
+bool fits_blocks(const Product& p) {
+  const int64_t columns = tiles<T>().columns;
+  return p.k >= 4 && p.m >= 4 && 4 * p.n >= columns;
+}
+
+template <typename T>
+int32_t multiply_in_blocks(Call* call, const Product& p, const T* a, const T* b, T* c,
+                           const Epilogue* after) {
+  const int64_t work = p.m * p.n * p.k;
+  const auto one = [&](Call* inner, int64_t i, const Epilogue* mine) {
+    T* at = c == nullptr ? nullptr : c + i * p.c_step;
+    return multiply_one(inner, p, a + i * p.a_step, b + i * p.b_step, at, i * p.m, mine);
+  };
+  int32_t status = 0;
+  if (p.batch == 1 || (work >= kItemWork && p.batch < kFewBlocks)) {
+    Call* shared = work < 2 * kTaskWork ? nullptr : call;
+    for (int64_t i = 0; i < p.batch && status == 0; ++i) status = one(shared, i, after);
+    return status;
+  }
+  return over_blocks(call, p.batch, (kTaskWork + work - 1) / work,
+                     [&](Call* own, int64_t first, int64_t last) {
+                       const Epilogue mine = after == nullptr ? Epilogue{} : after->on(own);
+                       int32_t failed = 0;
+                       for (int64_t i = first; i < last && failed == 0; ++i) {
+                         failed = one(nullptr, i, after == nullptr ? nullptr : &mine);
+                       }
+                       return failed;
+                     });
+}
+
+#define KILN_INSTANTIATE(T)                                                             \
+  template bool fits_blocks<T>(const Product&);                                         \
+  template int32_t multiply_in_blocks<T>(Call*, const Product&, const T*, const T*, T*, \
+                                         const Epilogue*);
+KILN_INSTANTIATE(float)
+KILN_INSTANTIATE(double)
+
+}  // namespace kiln

@@ -1,0 +1,68 @@
+#include "machine/features.h"
+
+#ifdef KILN_X86_64
+#include <cpuid.h>
+#endif
+
+#include <cstdlib>
+#include <string>
+
+namespace kiln {
+
+// At most the level that KILN_TARGET names, which is read once.
+int processor_level() {
+#ifdef KILN_X86_64
+  static const int level = [] {
+    __builtin_cpu_init();
+    bool third = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                 __builtin_cpu_supports("bmi2");
+    bool fourth = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                  __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    int found = !third ? 2 : fourth ? 4 : 3;
+    const char* target = std::getenv("KILN_TARGET");
+    std::string forced(target == nullptr ? "" : target);
+    if (forced == "x86-64-v2") return 2;
+    return forced == "x86-64-v3" && found > 3 ? 3 : found;
+  }();
+  return level;
+#else
+  return 0;
+#endif
+}
+
+std::vector<std::pair<const char*, bool>> processor_features() {
+#ifdef KILN_X86_64
+  unsigned a, b, c = 0, d;
+  __get_cpuid(1, &a, &b, &c, &d);
+  const unsigned first = c;
+  c = 0;
+  __get_cpuid(0x80000001, &a, &b, &c, &d);
+  __builtin_cpu_init();
+  // Features whose registers the operating system must save are queried through the compiler's
+  // builtin, which checks that too.
+  return {
+      {"cx16", (first >> 13 & 1) != 0},
+      {"movbe", (first >> 22 & 1) != 0},
+      {"f16c", (first >> 29 & 1) != 0 && __builtin_cpu_supports("avx")},
+      {"lzcnt", (c >> 5 & 1) != 0},
+#define KILN_FEATURE(name) {name, __builtin_cpu_supports(name) != 0}
+      KILN_FEATURE("ssse3"),
+      KILN_FEATURE("sse4.2"),
+      KILN_FEATURE("popcnt"),
+      KILN_FEATURE("bmi"),
+      KILN_FEATURE("bmi2"),
+      KILN_FEATURE("fma"),
+      KILN_FEATURE("avx2"),
+      KILN_FEATURE("avx512f"),
+      KILN_FEATURE("avx512bw"),
+      KILN_FEATURE("avx512cd"),
+      KILN_FEATURE("avx512dq"),
+      KILN_FEATURE("avx512vl"),
+#undef KILN_FEATURE
+  };
+#else
+  return {};
+#endif
+}
+
+}  // namespace kiln

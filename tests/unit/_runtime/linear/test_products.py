@@ -1,0 +1,211 @@
+"""Products of stacks of matrices, against NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from kiln.engines.native.executables import openblas
+from tests.unit._runtime.linear.kernel_calls import run_kernel
+
+FLOATS = {"f32": np.float32, "f64": np.float64, "c64": np.complex64, "c128": np.complex128}
+HALVES: dict[str, Any] = {"bf16": ml_dtypes.bfloat16, "f16": np.float16}
+INTEGERS = {f"{s}{b}": np.dtype(f"{s}{b // 8}") for s in "iu" for b in (8, 16, 32, 64)}
+SIZES = [
+    (1, 1, 1),
+    (2, 3, 4),
+    (16, 16, 16),
+    (5, 17, 33),
+    (31, 1, 70),
+    (1, 65, 40),
+    (64, 64, 64),
+    (97, 130, 200),
+    (0, 3, 2),
+    (3, 0, 2),
+    (3, 2, 0),
+]
+LARGE = [(500, 300, 200), (100, 900, 300), (2000, 1, 300), (1, 3000, 200)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def library() -> None:
+    openblas.load()
+
+
+def random(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    dtype = np.dtype(dtype)
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        return rng.integers(info.min, info.max, shape, dtype, endpoint=True)
+    x = rng.standard_normal(shape)
+    if dtype.kind == "c":
+        x = x + 1j * rng.standard_normal(shape)
+    return x.astype(dtype)
+
+
+def multiply(
+    kind: str,
+    a: np.ndarray,
+    b: np.ndarray,
+    trans: tuple[bool, bool],
+    out: np.ndarray | None = None,
+    dtype: Any = None,
+) -> np.ndarray:
+    """Multiply stacks of one axis; a stack of one matrix is used for all."""
+    batch = max(len(a), len(b))
+    m, k = a.shape[:0:-1] if trans[0] else a.shape[1:]
+    n = b.shape[1] if trans[1] else b.shape[2]
+    accumulate = out is not None
+    if out is None:
+        out = np.full((batch, m, n), 7, dtype or a.dtype)
+    steps = [0 if len(x) == 1 < batch else x[0].size if len(x) else 0 for x in (a, b)]
+    run_kernel(
+        f"kiln_gemm_{kind}", [a, b, out], [batch, m, n, k, *trans, *steps, m * n, accumulate]
+    )
+    return out
+
+
+def close(found: np.ndarray, expected: np.ndarray, k: int) -> None:
+    wide = np.complex128 if found.dtype.kind == "c" else np.float64
+    double = found.dtype in (np.float64, np.complex128)
+    np.testing.assert_allclose(
+        found.astype(wide), expected, rtol=1e-12 if double else 1e-4,
+        atol=(1e-13 if double else 1e-5) * (k + 1),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("trans", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("kind", FLOATS)
+def test_floats(kind: str, trans: tuple[bool, bool]) -> None:
+    rng = np.random.default_rng(0)
+    for m, n, k in SIZES + LARGE:
+        for batches in [(1, 1), (3, 3), (3, 1), (1, 3)]:
+            if (m, n, k) in LARGE and batches != (1, 1):
+                continue
+            a = random(rng, (batches[0], *((k, m) if trans[0] else (m, k))), FLOATS[kind])
+            b = random(rng, (batches[1], *((n, k) if trans[1] else (k, n))), FLOATS[kind])
+            wide = np.complex128 if a.dtype.kind == "c" else np.float64
+            left = (a.swapaxes(1, 2) if trans[0] else a).astype(wide)
+            right = (b.swapaxes(1, 2) if trans[1] else b).astype(wide)
+            expected = left @ right
+            out = multiply(kind, a, b, trans)
+            close(out, expected, k)
+            close(multiply(kind, a, b, trans, out.copy()), 2 * expected, 2 * k)
+
+
+@pytest.mark.parametrize("trans", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+def test_every_rest_of_a_tile(kind: str, trans: tuple[bool, bool]) -> None:
+    rng = np.random.default_rng(2)
+    for i, (m, n) in enumerate(
+        [*((m, 40) for m in range(4, 40)), *((30, n) for n in range(8, 70)), (150, 45), (47, 530)]
+    ):
+        k = (5, 70, 256, 257, 600)[i % 5]
+        a = random(rng, (1, *((k, m) if trans[0] else (m, k))), FLOATS[kind])
+        b = random(rng, (1, *((n, k) if trans[1] else (k, n))), FLOATS[kind])
+        left = (a.swapaxes(1, 2) if trans[0] else a).astype(np.float64)
+        right = (b.swapaxes(1, 2) if trans[1] else b).astype(np.float64)
+        out = multiply(kind, a, b, trans)
+        close(out, left @ right, k)
+        # An element has the same bits wherever its tile begins.
+        some = multiply(kind, *(np.ascontiguousarray(x) for x in (
+            a[:, :, 3:] if trans[0] else a[:, 3:], b[:, 2:] if trans[1] else b[:, :, 2:]
+        )), trans)  # fmt: skip
+        if m >= 8 and n >= 18:
+            np.testing.assert_array_equal(some, out[:, 3:, 2:])
+        close(multiply(kind, a, b, trans, out.copy()), 2 * (left @ right), 2 * k)
+
+
+@pytest.mark.parametrize("kind", HALVES)
+@pytest.mark.parametrize("trans", [(False, False), (True, True)])
+def test_halves(kind: str, trans: tuple[bool, bool]) -> None:
+    rng = np.random.default_rng(1)
+    for m, n, k in [*SIZES, (500, 30, 20)]:
+        a = random(rng, (2, *((k, m) if trans[0] else (m, k))), HALVES[kind])
+        b = random(rng, (2, *((n, k) if trans[1] else (k, n))), HALVES[kind])
+        left = (a.swapaxes(1, 2) if trans[0] else a).astype(np.float64)
+        right = (b.swapaxes(1, 2) if trans[1] else b).astype(np.float64)
+        expected = left @ right
+        close(multiply(f"{kind}_f32", a, b, trans, dtype=np.float32), expected, k)
+        out = multiply(kind, a, b, trans)
+        unit = 2.0**-8 if kind == "bf16" else 2.0**-11
+        bound = unit * 1.01 * abs(expected) + 1e-5 * (k + 1)
+        assert (abs(out.astype(np.float64) - expected) <= bound).all()
+        twice = multiply(kind, a, b, trans, out.copy())
+        assert (abs(twice.astype(np.float64) - 2 * expected) <= 3 * bound).all()
+
+
+@pytest.mark.parametrize("kind", HALVES)
+def test_conversions_of_halves(kind: str) -> None:
+    every = np.arange(1 << 16, dtype=np.uint16).view(HALVES[kind])
+    one = np.ones((1, 1, 1), HALVES[kind])
+    column = every.reshape((1, -1, 1))
+    with np.errstate(invalid="ignore"):
+        wide = multiply(f"{kind}_f32", column, one, (False, False), dtype=np.float32)
+        np.testing.assert_array_equal(wide.ravel(), every.astype(np.float32))
+        same = multiply(kind, column, one, (False, False)).ravel()
+    np.testing.assert_array_equal(same.astype(np.float32), every.astype(np.float32))
+    # Ties and numbers beside them: 1 + e for e around half of the last place.
+    unit = 2.0**-8 if kind == "bf16" else 2.0**-11
+    top = (1 + 2 * unit * np.arange(64)).astype(HALVES[kind]).reshape((1, -1, 1))
+    factors = np.array([1, 1 + 2 * unit, 1.5, 0.75]).astype(HALVES[kind]).reshape((1, 1, -1))
+    expected = (top.astype(np.float32) * factors.astype(np.float32)).astype(HALVES[kind])
+    np.testing.assert_array_equal(multiply(kind, top, factors, (False, False)), expected)
+    if kind == "f16":
+        small = np.arange(2048, dtype=np.uint16).view(np.float16).reshape((1, -1, 1))
+        expected = (small.astype(np.float32) * factors.astype(np.float32)).astype(np.float16)
+        np.testing.assert_array_equal(multiply(kind, small, factors, (False, False)), expected)
+
+
+@pytest.mark.parametrize("kind", INTEGERS)
+def test_integers_wrap_around(kind: str) -> None:
+    rng = np.random.default_rng(2)
+    for trans in [(False, False), (True, False), (False, True)]:
+        for m, n, k in [*SIZES, (70, 150, 300)]:
+            a = random(rng, (2, *((k, m) if trans[0] else (m, k))), INTEGERS[kind])
+            b = random(rng, (1, *((n, k) if trans[1] else (k, n))), INTEGERS[kind])
+            left = a.swapaxes(1, 2) if trans[0] else a
+            right = b.swapaxes(1, 2) if trans[1] else b
+            expected = np.matmul(left, right)
+            out = multiply(kind, a, b, trans)
+            np.testing.assert_array_equal(out, expected)
+            np.testing.assert_array_equal(multiply(kind, a, b, trans, out.copy()), 2 * expected)
+
+
+def test_truth_values() -> None:
+    rng = np.random.default_rng(3)
+    for m, n, k in [*SIZES, (20, 70, 200)]:
+        a, b = (rng.random(shape) < 0.2 for shape in [(2, m, k), (2, k, n)])
+        np.testing.assert_array_equal(multiply("bool", a, b, (False, False)), a @ b)
+
+
+def test_special_values() -> None:
+    a = np.array([[[np.inf, 0], [np.nan, 1]]], np.float32)
+    b = np.array([[[0, 1], [1, 1]]], np.float32)
+    np.testing.assert_array_equal(
+        multiply("f32", a, b, (False, False)), [[[np.nan, np.inf], [np.nan, np.nan]]]
+    )
+    # An earlier result is not read, not even to be multiplied with zero.
+    for size in (4, 40, 300):
+        out = np.full((1, size, size), np.nan, np.float32)
+        ones = np.ones((1, size, size), np.float32)
+        run_kernel("kiln_gemm_f32", [ones, ones, out], [1, size, size, size, 0, 0, 0, 0, 0, 0])
+        assert (out == size).all()
+
+
+@pytest.mark.parametrize("kind", FLOATS)
+def test_blocks_of_rows_have_the_same_bits(kind: str) -> None:
+    # Threads may split the rows of a product between any two of its blocks.
+    rng = np.random.default_rng(4)
+    for m, n, k in [(432, 333, 401), (480, 200, 700)]:
+        a, b = (random(rng, (1, *shape), FLOATS[kind]) for shape in [(m, k), (k, n)])
+        whole = multiply(kind, a, b, (False, False))
+        for cut in (192, 240):
+            parts = [
+                multiply(kind, np.ascontiguousarray(part), b, (False, False))
+                for part in (a[:, :cut], a[:, cut:])
+            ]
+            np.testing.assert_array_equal(np.concatenate(parts, 1), whole)

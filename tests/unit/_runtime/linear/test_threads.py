@@ -1,0 +1,146 @@
+"""Kernels on matrices give the same bits on every number of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kiln.engines.native.executables import openblas
+from tests.unit._runtime.linear.kernel_calls import ADDRESSES, run_kernel
+from tests.unit._runtime.native import native_code
+
+SOURCE = """
+ENTRY(run) {{
+  static const int64_t numbers[] = {{{numbers}}};
+  void *buffers[] = {{{buffers}}};
+  return ((int32_t (*)(struct call *, void **, const int64_t *)){address}L)(c, buffers, numbers);
+}}
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def library() -> None:
+    openblas.load()
+
+
+def f32(*shape: int) -> np.ndarray:
+    return np.random.default_rng(len(shape)).standard_normal(shape).astype(np.float32)
+
+
+def program(
+    name: str,
+    ins: Sequence[np.ndarray],
+    outs: Sequence[np.ndarray],
+    numbers: Sequence[int],
+    **options: Any,
+) -> Any:
+    taken = [f"(void *)c->operands[{i}]" for i in range(len(ins))]
+    made = [f"c->results[{i}]" for i in range(len(outs))]
+    source = SOURCE.format(
+        numbers=", ".join(map(str, numbers)),
+        buffers=", ".join([*taken, *made]),
+        address=ADDRESSES[name],
+    )
+    return native_code.program(source, "run", ins, outs, **options)
+
+
+SQUARE = [1, 500, 510, 520, 0, 0, 0, 0, 0, 0]
+CASES: dict[str, Any] = {
+    "rows": ("kiln_gemm_f32", [f32(500, 520), f32(520, 510)], [f32(500, 510)], SQUARE),
+    "columns": (
+        "kiln_gemm_f32",
+        [f32(600, 50), f32(600, 2000)],
+        [f32(50, 2000)],
+        [1, 50, 2000, 600, 1, 0, 0, 0, 0, 0],
+    ),
+    "stack": (
+        "kiln_gemm_f32",
+        [f32(40, 64, 64), f32(40, 64, 64)],
+        [f32(40, 64, 64)],
+        [40, 64, 64, 64, 0, 1, 4096, 4096, 4096, 0],
+    ),
+    "vector": (
+        "kiln_gemm_f32",
+        [f32(1500, 900), f32(900)],
+        [f32(1500)],
+        [1, 1500, 1, 900, 0, 0, 0, 0, 0, 0],
+    ),
+    "halves": (
+        "kiln_gemm_bf16_f32",
+        [f32(250, 520).view(np.uint16), f32(520, 255).view(np.uint16)],
+        [f32(500, 510)],
+        SQUARE,
+    ),
+    "integers": (
+        "kiln_gemm_i32",
+        [f32(300, 200).view(np.int32), f32(200, 100).view(np.int32)],
+        [np.zeros((300, 100), np.int32)],
+        [1, 300, 100, 200, 0, 0, 0, 0, 0, 0],
+    ),
+    "convolution": (
+        "kiln_conv_f32",
+        [f32(3, 20, 40, 40), f32(30, 20, 3, 3)],
+        [f32(3, 30, 40, 40)],
+        [2, 1, 1, 3, 20, 40, 40, 30, 20, 3, 3, 3, 30, 40, 40, *[0, 1, 2, 3] * 3, *[1, 1, 1, 1] * 2],
+    ),
+    "convolution, features last": (
+        "kiln_conv_f32",
+        [f32(3, 40, 40, 20), f32(3, 3, 20, 30)],
+        [f32(3, 40, 40, 30)],
+        [
+            *(2, 1, 1, 3, 40, 40, 20, 3, 3, 20, 30, 3, 40, 40, 30),
+            *(0, 3, 1, 2, 3, 2, 0, 1, 0, 3, 1, 2),
+            *[1, 1, 1, 1] * 2,
+        ],
+    ),
+    "transpose": (
+        "kiln_transpose",
+        [f32(3, 400, 500)],
+        [f32(500, 3, 400)],
+        [2, 3, 3, 400, 500, 2, 0, 1],
+    ),
+    "lu": (
+        "kiln_lu_f32",
+        [f32(200, 20, 20)],
+        [f32(200, 20, 20), np.zeros((200, 20), np.int32), np.zeros((200, 20), np.int32)],
+        [200, 20, 20, 0],
+    ),
+    "large lu": (
+        "kiln_lu_f32",
+        [f32(400, 400)],
+        [f32(400, 400), np.zeros(400, np.int32), np.zeros(400, np.int32)],
+        [1, 400, 400, 0],
+    ),
+    "lu in lanes": (
+        "kiln_lu_f32",
+        [f32(5000, 8, 8)],
+        [f32(5000, 8, 8), np.zeros((5000, 8), np.int32), np.zeros((5000, 8), np.int32)],
+        [5000, 8, 8, 0],
+    ),
+    "triangular solve": (
+        "kiln_triangular_solve_f32",
+        [np.tril(f32(300, 300)) / 300 + np.eye(300, dtype=np.float32), f32(300, 400)],
+        [f32(300, 400)],
+        [1, 300, 400, 1, 1, 0, 0, 0, 0],
+    ),
+    "svd": (
+        "kiln_svd_f32",
+        [f32(60, 12, 10)],
+        [f32(60, 10), f32(60, 12, 10), f32(60, 10, 10)],
+        [60, 12, 10, 0, 1, 0],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_numbers_of_threads(case: str) -> None:
+    name, ins, outs, numbers = CASES[case]
+    expected = [np.empty_like(out) for out in outs]
+    run_kernel(name, [*ins, *expected], numbers)
+    for threads in (1, 2, 3, 7):
+        found = program(name, ins, outs, numbers, threads=threads)(list(ins))
+        for one, meant in zip(found, expected, strict=True):
+            assert np.asarray(one).tobytes() == meant.tobytes()
