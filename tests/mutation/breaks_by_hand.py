@@ -8,9 +8,9 @@ from __future__ import annotations
 from tests.mutation.breaks import Break
 
 _UNIT = "tests/unit"
-_CACHES = f"{_UNIT}/jit/test_signature.py", f"{_UNIT}/jit/test_cache.py"
+_CACHES = f"{_UNIT}/jit/signatures/test_signature.py", f"{_UNIT}/jit/test_cache.py"
 _CALLBACKS = (
-    f"{_UNIT}/control/test_callback.py::test_ordered_calls_wait_for_those_of_running_programs",
+    f"{_UNIT}/control/effects/test_callback.py::test_ordered_calls_wait_for_those_of_running_programs",
 )
 _SCOPES = (f"{_UNIT}/linen/scopes/test_scope.py",)
 _CRASHES = (f"{_UNIT}/checkpoints/test_crashes.py",)
@@ -58,7 +58,9 @@ BY_HAND = [
         "ops/elements/elementwise.py",
         "mul(sign(div(x, y)), floor(abs(div(x, y))))",
         "floor(div(x, y))",
-        (f"{_UNIT}/ops/test_elementwise.py::test_remainders_fall_by_the_quotient_rounded_to_zero",),
+        (
+            f"{_UNIT}/ops/elements/test_elementwise.py::test_remainders_fall_by_the_quotient_rounded_to_zero",
+        ),
     ),
     Break(
         "effects-computed-again",
@@ -73,7 +75,7 @@ BY_HAND = [
         "if not all(map(is_zero, tangents[:num_res])):",
         "if False:",
         (
-            f"{_UNIT}/control/test_custom_vjp.py"
+            f"{_UNIT}/control/custom_rules/test_vjp.py"
             "::test_forward_mode_is_an_error_where_only_its_derivative_is_asked",
         ),
     ),
@@ -103,7 +105,7 @@ BY_HAND = [
         "core/processes/peers.py",
         "self._heard = dict.fromkeys(self._heard, now)",
         "pass",
-        (f"{_UNIT}/core/test_peers.py::test_after_standing_still_a_process_waits_again",),
+        (f"{_UNIT}/core/processes/test_peers.py::test_after_standing_still_a_process_waits_again",),
     ),
     Break(
         "boxes-that-are-asked-for",
