@@ -13,7 +13,7 @@ namespace {
 // The data of a module: numbers and tables of steps, and constants.
 class ModuleReader {
  public:
-  explicit ModuleReader(std::string_view text) : whole_(text), text_(text) {}
+  ModuleReader(std::string_view text, Level level) : whole_(text), text_(text), level_(level) {}
 
   std::string object() {
     find_functions();
@@ -24,7 +24,7 @@ class ModuleReader {
         data();
       } else if (text_.take("define ")) {
         text_.take("internal ");
-        FunctionWriter(text_, image_, here_).write();
+        FunctionWriter(text_, image_, here_, level_).write();
       } else if (text_.take("source_filename = ") || text_.take("declare ") ||
                  text_.take("attributes #0 = { nounwind }") ||
                  text_.take("!0 = !{!\"branch_weights\"")) {
@@ -117,6 +117,7 @@ class ModuleReader {
 
   std::string_view whole_;
   Reader text_;
+  const Level level_;
   ObjectImage image_;
   std::unordered_set<std::string_view> here_;
   std::vector<std::pair<uint32_t, uint32_t>> pointers_;
@@ -124,9 +125,12 @@ class ModuleReader {
 
 }  // namespace
 
-std::string assemble(std::string_view text, std::string& refusal) {
+std::string assemble(std::string_view text, std::string_view level, std::string& refusal) {
   try {
-    return ModuleReader(text).object();
+    if (level != "x86-64-v3" && level != "x86-64-v4") {
+      throw NotUnderstood{"the level " + std::string(level)};
+    }
+    return ModuleReader(text, level == "x86-64-v4" ? Level::kV4 : Level::kV3).object();
   } catch (const NotUnderstood& reason) {
     refusal = reason.why;
   } catch (const std::out_of_range&) {
@@ -139,15 +143,23 @@ std::string assemble(std::string_view text, std::string& refusal) {
 
 namespace {
 
-// assemble_text(text) -> object file as bytes, or as str the part of the text that is not
+// assemble_text(text, level) -> object file as bytes, or as str the part of the text that is not
 // supported.
-PyObject* assemble_text(PyObject*, PyObject* argument) {
-  Py_ssize_t size;
-  const char* text = PyUnicode_AsUTF8AndSize(argument, &size);
-  if (text == nullptr) return nullptr;
+PyObject* assemble_text(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  if (count != 2) {
+    PyErr_SetString(PyExc_TypeError, "assemble_text takes a text and a level");
+    return nullptr;
+  }
+  std::string_view given[2];
+  for (int i = 0; i < 2; ++i) {
+    Py_ssize_t size;
+    const char* text = PyUnicode_AsUTF8AndSize(arguments[i], &size);
+    if (text == nullptr) return nullptr;
+    given[i] = {text, static_cast<size_t>(size)};
+  }
   std::string refusal;
   try {
-    const std::string object = assembler::assemble({text, static_cast<size_t>(size)}, refusal);
+    const std::string object = assembler::assemble(given[0], given[1], refusal);
     if (!object.empty()) {
       return PyBytes_FromStringAndSize(object.data(), static_cast<Py_ssize_t>(object.size()));
     }
@@ -158,9 +170,10 @@ PyObject* assemble_text(PyObject*, PyObject* argument) {
 }
 
 PyMethodDef functions[] = {
-    {"assemble_text", assemble_text, METH_O,
-     "Assemble a module of LLVM IR for x86-64-v4; return the object file, or why it is not "
-     "supported."},
+    {"assemble_text", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(assemble_text)),
+     METH_FASTCALL,
+     "Assemble a module of LLVM IR for \"x86-64-v3\" or \"x86-64-v4\"; return the object file, or "
+     "why it is not supported."},
     {nullptr},
 };
 
