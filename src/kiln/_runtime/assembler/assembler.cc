@@ -10,7 +10,7 @@ namespace {
 // The data of a module: numbers and tables of steps, and constants.
 class ModuleReader {
  public:
-  explicit ModuleReader(std::string_view text) : whole_(text), text_(text) {}
+  ModuleReader(std::string_view text, Level level) : whole_(text), text_(text), level_(level) {}
 
   std::string object() {
     find_functions();
@@ -21,7 +21,7 @@ class ModuleReader {
         data();
       } else if (text_.take("define ")) {
         text_.take("internal ");
-        FunctionWriter(text_, image_, here_).write();
+        FunctionWriter(text_, image_, here_, level_).write();
       } else if (text_.take("source_filename = ") || text_.take("declare ") ||
                  text_.take("attributes #0 = { nounwind }") ||
                  text_.take("!0 = !{!\"branch_weights\"")) {
@@ -114,6 +114,7 @@ class ModuleReader {
 
   std::string_view whole_;
   Reader text_;
+  const Level level_;
   ObjectImage image_;
   std::unordered_set<std::string_view> here_;
   std::vector<std::pair<uint32_t, uint32_t>> pointers_;
@@ -121,9 +122,12 @@ class ModuleReader {
 
 }  // namespace
 
-std::string assemble(std::string_view text, std::string& refusal) {
+std::string assemble(std::string_view text, std::string_view level, std::string& refusal) {
   try {
-    return ModuleReader(text).object();
+    if (level != "x86-64-v3" && level != "x86-64-v4") {
+      throw NotUnderstood{"the level " + std::string(level)};
+    }
+    return ModuleReader(text, level == "x86-64-v4" ? Level::kV4 : Level::kV3).object();
   } catch (const NotUnderstood& reason) {
     refusal = reason.why;
   } catch (const std::out_of_range&) {

@@ -6,8 +6,8 @@
 
 namespace kiln::assembler {
 
-// Return the object file; if the text is not supported, an empty string, and the reason in
-// `refusal`.
-std::string assemble(std::string_view text, std::string& refusal);
+// Return the object file for a level of x86-64, by its name; if that or the text is not supported,
+// an empty string, and the reason in `refusal`.
+std::string assemble(std::string_view text, std::string_view level, std::string& refusal);
 
 }  // namespace kiln::assembler

@@ -28,6 +28,7 @@ class RandomModule:
 
     rng: np.random.Generator
     lanes: int
+    register_bytes: int = 64
     lines: list[str] = dataclasses.field(default_factory=list)
     pools: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     parts: list[str] = dataclasses.field(default_factory=list)
@@ -143,8 +144,7 @@ class RandomModule:
         most = self.splat("i64", str(OPERAND_BYTES // 8 - 1))
         index = self.emit(f"and {wide} {self.value('i64')}, {most}")
         places = self.emit(f"getelementptr {element}, ptr %x0, {wide} {index}")
-        is_known = BITS[element] < 32 or self.rng.random() < 0.3
-        mask = self.constant("i1") if is_known else self.value("i1")
+        mask = self.constant("i1") if self.rng.random() < 0.4 else self.value("i1")
         self.keep(
             element,
             f"call {kind} @llvm.masked.gather.{self.suffix(element)}.v{n}p0("
@@ -391,7 +391,7 @@ class RandomModule:
         """Call another function of the module."""
         element = str(self.pick(FLOATS))
         kind = self.kind(element)
-        if self.lanes * BITS[element] > 4 * 512:
+        if self.lanes * BITS[element] > 4 * 8 * self.register_bytes:
             return
         name = f"@helper.{len(self.parts)}"
         self.parts.append(
@@ -487,7 +487,7 @@ class RandomModule:
         elif n > 1 and choice < 0.4:
             order = ", ".join(f"i64 {i}" for i in self.rng.permutation(n))
             places = self.emit(f"getelementptr {element}, ptr {place}, <{n} x i64> <{order}>")
-            mask = self.value("i1") if BITS[element] >= 32 else self.constant("i1")
+            mask = self.constant("i1") if self.rng.random() < 0.4 else self.value("i1")
             self.lines.append(
                 f"  call void @llvm.masked.scatter.{self.suffix(element)}.v{n}p0({kind} {name}, "
                 f"<{n} x ptr> align 1 {places}, <{n} x i1> {mask})"

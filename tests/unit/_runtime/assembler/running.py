@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
 from kiln import _runtime
-from kiln.engines.native.llvm import assembly
-from kiln.engines.native.llvm.generation import LEVEL
+from kiln.engines.native.llvm import assembly, target
+from kiln.engines.native.llvm.generation import LEVELS
 
 OPERAND_BYTES = 4096
 """How much memory `operand` returns."""
@@ -19,36 +19,42 @@ attributes #0 = { nounwind }
 !0 = !{!"branch_weights", i32 1, i32 4000}
 """
 
+_HOST = assembly.host_target().name
+LEVELS_HERE = LEVELS[: LEVELS.index(_HOST) + 1] if _HOST in LEVELS else ()
+"""The levels whose code this processor runs: the older ones too."""
+
 needs_level = pytest.mark.skipif(
-    assembly.host_target().name != LEVEL, reason=f"the assembler writes code for {LEVEL}"
+    not LEVELS_HERE, reason=f"the assembler writes code for {' and '.join(LEVELS)}"
 )
 
 
-def assembled(text: str) -> bytes:
+def assembled(text: str, level: str = _HOST) -> bytes:
     """Return the object of a module; the text must be understood."""
-    found = _runtime.assemble_text(text + EPILOGUE)
-    assert isinstance(found, bytes), f"{found}\n{text}"
+    found = _runtime.assemble_text(text + EPILOGUE, level)
+    assert isinstance(found, bytes), f"{level}: {found}\n{text}"
     return found
 
 
-def refusal(text: str) -> str:
+def refusal(text: str, level: str = _HOST) -> str:
     """Return why a module is not understood."""
-    found = _runtime.assemble_text(text + EPILOGUE)
+    found = _runtime.assemble_text(text + EPILOGUE, level)
     assert isinstance(found, str), "the text is understood"
     return found
 
 
-GENERATORS: dict[str, Callable[[str], bytes]] = {
-    "kiln": assembled,
-    "llvm": lambda text: assembly.assemble(text + EPILOGUE),
-}
+def images(text: str, level: str) -> dict[str, bytes]:
+    """Return the objects of a module for a level, by each generator."""
+    theirs = assembly.assemble(text + EPILOGUE, target.named(level))
+    return {"kiln": assembled(text, level), "llvm": theirs}
 
 
-def results(text: str, operands: Sequence[np.ndarray], size: int) -> dict[str, np.ndarray]:
+def results(
+    text: str, operands: Sequence[np.ndarray], size: int, level: str
+) -> dict[str, np.ndarray]:
     """Return the bytes that `void @run(ptr %out, ptr %x0, ...)` writes, by each generator."""
     found = {}
-    for name, generator in GENERATORS.items():
-        code = assembly.load(generator(text), "run")
+    for name, image in images(text, level).items():
+        code = assembly.load(image, "run")
         # What lies beyond must stay as it is.
         out = np.full(size + 64, 0xA5, np.uint8)
         held = [np.ascontiguousarray(x) for x in operands]
@@ -59,10 +65,16 @@ def results(text: str, operands: Sequence[np.ndarray], size: int) -> dict[str, n
     return found
 
 
-def assert_same(text: str, operands: Sequence[np.ndarray], size: int) -> np.ndarray:
-    """Check that both generators write the same bytes, and return them."""
-    found = results(text, operands, size)
-    np.testing.assert_array_equal(found["kiln"], found["llvm"], text)
+def assert_same(
+    text: str,
+    operands: Sequence[np.ndarray],
+    size: int,
+    levels: Sequence[str] = LEVELS_HERE,
+) -> np.ndarray:
+    """Check that both generators write the same bytes for all levels, and return them."""
+    for level in levels:
+        found = results(text, operands, size, level)
+        np.testing.assert_array_equal(found["kiln"], found["llvm"], f"{level}\n{text}")
     return found["kiln"]
 
 

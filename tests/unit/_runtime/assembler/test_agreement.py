@@ -5,17 +5,24 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from kiln.engines.native.llvm import target
 from tests.unit._runtime.assembler.random_modules import RandomModule
-from tests.unit._runtime.assembler.running import assert_same, needs_level, operand
+from tests.unit._runtime.assembler.running import (
+    LEVELS_HERE,
+    assert_same,
+    needs_level,
+    operand,
+)
 
 pytestmark = needs_level
 LANES = (1, 2, 4, 8, 16, 32, 64)
 
 
 def check(lanes: int, seed: int, count: int) -> None:
-    rng = np.random.default_rng([lanes, seed])
-    text, size = RandomModule(rng, lanes).text(count)
-    assert_same(text, [operand(rng)], size)
+    for level in LEVELS_HERE:
+        rng = np.random.default_rng([lanes, seed])
+        text, size = RandomModule(rng, lanes, target.named(level).vector_bytes).text(count)
+        assert_same(text, [operand(rng)], size, [level])
 
 
 @pytest.mark.parametrize("lanes", LANES)

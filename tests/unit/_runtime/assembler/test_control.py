@@ -8,20 +8,27 @@ import numpy as np
 import pytest
 
 from kiln.engines.native.llvm import assembly
-from tests.unit._runtime.assembler.running import EPILOGUE, assembled, assert_same, needs_level
+from tests.unit._runtime.assembler.running import (
+    LEVELS_HERE,
+    assembled,
+    assert_same,
+    images,
+    needs_level,
+)
 from tests.unit.engines.native.object_file import undefined_symbols
 
 pytestmark = needs_level
 
 
 def integers(text: str, *given: int) -> int:
-    """Call `i64 @run(i64, ...)` of both generators, which must agree."""
+    """Call `i64 @run(i64, ...)` of both generators for all levels, which must agree."""
     found = []
-    for image in (assembled(text), assembly.assemble(text + EPILOGUE)):
-        code = assembly.load(image, "run")
-        run = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * len(given))(code.address)
-        found.append(run(*given))
-    assert found[0] == found[1]
+    for level in LEVELS_HERE:
+        for image in images(text, level).values():
+            code = assembly.load(image, "run")
+            run = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * len(given))(code.address)
+            found.append(run(*given))
+    assert len(set(found)) == 1
     return found[0]
 
 
@@ -328,7 +335,8 @@ entry:
     np.testing.assert_array_equal(found[2], np.where(x <= y, untouched, y))
 
 
-def test_nothing_beyond_a_buffer_is_read() -> None:
+@pytest.mark.parametrize("level", LEVELS_HERE)
+def test_nothing_beyond_a_buffer_is_read(level: str) -> None:
     """The operand ends where the memory of the process does."""
     page = 4096
     text = """define void @run(ptr %out, ptr %x0) #0 {
@@ -357,7 +365,7 @@ i1 0, i1 0, i1 0, i1 0, i1 0>, <8 x float> zeroinitializer)
     floats = ctypes.cast(memory + page - 12, ctypes.POINTER(ctypes.c_float))
     end = np.ctypeslib.as_array(floats, (3,))
     end[:] = [1.5, -2.5, 3.5]
-    code = assembly.load(assembled(text), "run")
+    code = assembly.load(assembled(text, level), "run")
     out = np.zeros(12, np.float32)
     ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(code.address)(
         out.ctypes.data, memory + page - 12

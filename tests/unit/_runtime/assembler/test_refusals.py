@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kiln import _runtime
-from tests.unit._runtime.assembler.running import EPILOGUE, assembled, refusal
+from tests.unit._runtime.assembler.running import EPILOGUE, LEVELS_HERE, assembled, refusal
 
 BODY = """define i64 @run(i64 %x, ptr %p) #0 {{
 entry:
@@ -47,7 +47,7 @@ def test_lines(line: str, reason: str) -> None:
         ("define i64 @run(i64 %x) #0 {\nentry:\n  br label %nowhere\n}\n", "missing"),
         ("define i64 @run(i64 %x) #0 {\nentry:\n", "missing"),
         ("define i64 @run(i64 %x) #0 {\nentry:\n}\n", "without an end"),
-        ("target triple = \"x\"\n", "not understood"),
+        ("target triple = \"x\"\n", "unknown kind"),
         ("@x = global i64 0, align 8\n", "expected"),
         ("@x = internal constant [2 x i8] c\"\\00\", align 8\n", "another size"),
         ("define i64 @run() #0 {\n  ret i64 1\n}\ndefine i64 @run() #0 {\n  ret i64 2\n}\n", "two"),
@@ -80,7 +80,8 @@ done:
     assert "after the loop" in refusal(text)
 
 
-def test_text_that_is_cut_off_anywhere() -> None:
+@pytest.mark.parametrize("level", LEVELS_HERE)
+def test_text_that_is_cut_off_anywhere(level: str) -> None:
     text = BODY.format(
         "%v = load <8 x float>, ptr %p, align 4\n"
         "  %w = fadd <8 x float> %v, splat (float 0x3FF0000000000000)\n"
@@ -88,13 +89,19 @@ def test_text_that_is_cut_off_anywhere() -> None:
         "<i1 1, i1 1, i1 1, i1 1, i1 1, i1 0, i1 0, i1 0>)"
     )
     for end in range(len(text)):
-        found = _runtime.assemble_text(text[:end])
+        found = _runtime.assemble_text(text[:end], level)
         assert isinstance(found, (str, bytes))
         assert isinstance(found, str) or end == 0 or text[:end].endswith("}\n")
     for at in range(0, len(text), 3):
-        _runtime.assemble_text(text[:at] + "%" + text[at + 1 :] + EPILOGUE)
+        _runtime.assemble_text(text[:at] + "%" + text[at + 1 :] + EPILOGUE, level)
 
 
 def test_what_is_no_text() -> None:
     with pytest.raises(TypeError):
-        _runtime.assemble_text(b"")
+        _runtime.assemble_text(b"", "x86-64-v4")
+    with pytest.raises(TypeError):
+        _runtime.assemble_text("")
+
+
+def test_other_levels() -> None:
+    assert refusal("", "x86-64-v2") == "the level x86-64-v2"

@@ -10,11 +10,10 @@
 namespace kiln::assembler {
 namespace {
 
-// rax, r10, r11 and vectors from 28 on are reserved for reloads and spills, and so are k6 and k7;
-// no instruction can be masked by k0.
+// rax, r10, r11 and the last four vectors are reserved for reloads and spills, and so are k6 and
+// k7; no instruction can be masked by k0.
 constexpr int8_t kGeneral[] = {1, 2, 6, 7, 8, 9, 3, 12, 13, 14, 15};
 constexpr int8_t kKept[] = {3, 12, 13, 14, 15};
-constexpr int kVectors = 28;
 
 struct Loop {
   int32_t first, last;  // operations
@@ -179,7 +178,7 @@ class Allocator {
     const auto i = static_cast<size_t>(r);
     const Class of = body_.classes[i];
     const bool is_kept = of == Class::kGeneral && is_across_call(lives_[i]);
-    int8_t vectors[kVectors], masks[] = {1, 2, 3, 4, 5};
+    int8_t vectors[32], masks[] = {1, 2, 3, 4, 5};
     const int8_t* begin;
     const int8_t* end;
     if (of == Class::kGeneral) {
@@ -189,9 +188,10 @@ class Allocator {
       begin = masks;
       end = std::end(masks);
     } else {
-      for (int n = 0; n < kVectors; ++n) vectors[n] = static_cast<int8_t>(n);
+      const int8_t count = vectors_of(body_.level).values;
+      for (int8_t n = 0; n < count; ++n) vectors[n] = n;
       begin = vectors;
-      end = std::end(vectors);
+      end = vectors + count;
     }
     Register* holders = holders_[static_cast<size_t>(of)];
     auto is_free = [&](int number) {
@@ -244,7 +244,7 @@ class Allocator {
       slot.until = lives_[i].end;
       return slot.at;
     }
-    const int32_t size = is_vector ? 64 : 8;
+    const int32_t size = is_vector ? vectors_of(body_.level).bytes : 8;
     made_.frame = (made_.frame + size - 1) / size * size;
     if (made_.frame > (1 << 30)) throw NotUnderstood{"a function that needs much stack"};
     const auto at = static_cast<int32_t>(made_.frame);

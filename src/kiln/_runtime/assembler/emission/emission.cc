@@ -36,21 +36,21 @@ int Emitter::read(Register r) {
   if (!is_on_stack(r)) return location(r).number;
   switch (class_of(r)) {
     case Class::kGeneral: {
-      if (generals_ == 3) throw NotUnderstood{"too many values on the stack"};
-      const int to = generals_ == 0 ? 10 : generals_ == 1 ? 11 : kRax;
-      ++generals_;
+      if (general_reloads_ == 3) throw NotUnderstood{"too many values on the stack"};
+      const int to = general_reloads_ == 0 ? 10 : general_reloads_ == 1 ? 11 : kRax;
+      ++general_reloads_;
       x_.general(0x8b, to, slot(r), true);
       return to;
     }
     case Class::kVector: {
-      if (vectors_ == 3) throw NotUnderstood{"too many values on the stack"};
-      const int to = kVectorScratch + vectors_++;
-      x_.vector(kLoadVector, 2, to, -1, slot(r));
+      if (vector_reloads_ == 3) throw NotUnderstood{"too many values on the stack"};
+      const int to = vectors_.scratch() + vector_reloads_++;
+      load_vector(to, slot(r));
       return to;
     }
     default: {
-      if (masks_ == 2) throw NotUnderstood{"too many values on the stack"};
-      const int to = 6 + masks_++;
+      if (mask_reloads_ == 2) throw NotUnderstood{"too many values on the stack"};
+      const int to = 6 + mask_reloads_++;
       x_.vector(kMoveMask, 0, to, -1, slot(r));
       return to;
     }
@@ -60,14 +60,18 @@ int Emitter::read(Register r) {
 // The register in which a value is to be computed.
 int Emitter::written(Register r) const {
   if (!is_on_stack(r)) return location(r).number;
-  return class_of(r) == Class::kGeneral ? kRax : class_of(r) == Class::kVector ? kVectorResult : 7;
+  switch (class_of(r)) {
+    case Class::kGeneral: return kRax;
+    case Class::kVector: return vectors_.result();
+    default: return 7;
+  }
 }
 
 void Emitter::store(Register r) {
   if (!is_on_stack(r)) return;
   switch (class_of(r)) {
     case Class::kGeneral: x_.general(0x89, kRax, slot(r), true); break;
-    case Class::kVector: x_.vector(kStoreVector, 2, kVectorResult, -1, slot(r)); break;
+    case Class::kVector: store_vector(vectors_.result(), slot(r)); break;
     default: x_.vector(kStoreMask, 0, 7, -1, slot(r));
   }
 }
@@ -94,20 +98,19 @@ Place Emitter::place(const Memory& memory) {
 // The last operand: a register, memory, or a spilled value as memory.
 Place Emitter::last(const Op& op) {
   if (op.memory.kind != Memory::kNothing) return place(op.memory);
-  if (op.code.encoding == kEvex && class_of(op.b) == Class::kVector && is_on_stack(op.b)) {
-    return slot(op.b);
-  }
+  if (class_of(op.b) == Class::kVector && is_on_stack(op.b)) return slot(op.b);
   return Place::of(read(op.b));
 }
 
 void Emitter::emit(const Op& op) {
-  generals_ = vectors_ = masks_ = 0;
+  general_reloads_ = vector_reloads_ = mask_reloads_ = 0;
   switch (op.shape) {
     case Shape::kVector:
     case Shape::kReversed:
     case Shape::kShift:
     case Shape::kStore:
     case Shape::kFlags:
+    case Shape::kSigns:
     case Shape::kTied:
     case Shape::kGather:
     case Shape::kScatter: emit_vector(op); break;
@@ -123,7 +126,7 @@ void Emitter::emit(const Op& op) {
 }
 
 void Emitter::emit_vector(const Op& op) {
-  const int immediate = op.has_immediate ? static_cast<int>(op.immediate & 0xff) : -1;
+  int immediate = op.has_immediate ? static_cast<int>(op.immediate & 0xff) : -1;
   const int mask = op.mask == kNone ? 0 : read(op.mask);
   auto put = [&](int reg, int vvvv, const Place& rm) {
     x_.vector(op.code, op.length, reg, vvvv, rm, mask, op.zeroes, op.broadcasts, immediate);
@@ -137,20 +140,23 @@ void Emitter::emit_vector(const Op& op) {
         break;
       }
       const int a = op.a == kNone ? -1 : read(op.a);
+      if (op.c != kNone) immediate = read(op.c) << 4;
       const Place b = last(op);
       put(written(op.d), a, b);
       break;
     }
+    case Shape::kSigns: put(written(op.d), -1, Place::of(read(op.b))); break;
     case Shape::kReversed: put(read(op.b), -1, Place::of(written(op.d))); break;
     case Shape::kShift: {
-      const Place b = last(op);
+      // Only with the EVEX prefix may the operand be memory.
+      const Place b = encoding_ == kEvex ? last(op) : Place::of(read(op.b));
       put(op.digit, written(op.d), b);
       break;
     }
     case Shape::kStore:
     case Shape::kScatter: {
-      const int a = read(op.a);
-      put(a, -1, place(op.memory));
+      const int a = read(op.a), b = op.b == kNone ? -1 : read(op.b);
+      put(a, b, place(op.memory));
       return;
     }
     case Shape::kFlags: {
@@ -163,9 +169,9 @@ void Emitter::emit_vector(const Op& op) {
       const Place b = last(op);
       const int d = written(op.d);
       if (is_on_stack(op.c)) {
-        x_.vector(kLoadVector, 2, d, -1, slot(op.c));
+        load_vector(d, slot(op.c));
       } else if (location(op.c).number != d) {
-        x_.vector(kMoveVector, 2, d, -1, Place::of(location(op.c).number));
+        move_vector(d, location(op.c).number);
       }
       put(d, a, b);
     }
@@ -182,16 +188,17 @@ void Emitter::emit_fused(const Op& op) {
     x_.vector(code, op.length, d, b, c, 0, false, op.broadcasts);
   };
   auto move = [&](int d, int from) {
-    if (d != from) x_.vector(kMoveVector, 2, d, -1, Place::of(from));
+    if (d != from) move_vector(d, from);
   };
   const int a = read(op.a);
   if (op.shape == Shape::kFactor) {
     const int c = read(op.c);
     int d = written(op.d);
     if (d == c && d != a) {
-      move(kVectorScratch + 2, c);
+      const int aside = vectors_.scratch() + 2;
+      move(aside, c);
       move(d, a);
-      put(0x00, d, kVectorScratch + 2, place(op.memory));
+      put(0x00, d, aside, place(op.memory));
     } else {
       move(d, a);
       put(0x00, d, c, place(op.memory));

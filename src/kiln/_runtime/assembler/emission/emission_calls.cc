@@ -60,11 +60,12 @@ void Emitter::move_one(Class of, int to, int from) {
                       : from >= kSlots ? Place::at(kRsp, from - kSlots)
                                        : Place::of(from);
   if (is_general) x_.general(to >= kSlots ? 0x89 : 0x8b, register_, other, true);
-  else x_.vector(to >= kSlots ? kStoreVector : kLoadVector, 2, register_, -1, other);
+  else if (to >= kSlots) store_vector(register_, other);
+  else load_vector(register_, other);
 }
 
 void Emitter::move_all(Class of, std::vector<Move>& moves) {
-  const int spare = of == Class::kGeneral ? kRax : kVectorResult;
+  const int spare = of == Class::kGeneral ? kRax : vectors_.result();
   while (!moves.empty()) {
     bool has_moved = false;
     for (size_t i = 0; i < moves.size(); ++i) {
@@ -96,7 +97,7 @@ void Emitter::pass(uint32_t first, uint32_t count, bool out) {
     const bool is_general = class_of(r) == Class::kGeneral;
     auto& moves = is_general ? generals : vectors;
     const size_t n = moves.size();
-    if (n >= (is_general ? std::size(kArguments) : 16)) {
+    if (n >= (is_general ? std::size(kArguments) : vectors_.arguments)) {
       throw NotUnderstood{"a function of many arguments"};
     }
     moves.push_back({is_general ? kArguments[n] : static_cast<int>(n), where(r)});
@@ -120,11 +121,14 @@ void Emitter::keep(size_t first, size_t end, bool out) {
     const Location& at = location(each.of);
     // It may have been spilled for its whole live range.
     if (at.number < 0) continue;
-    const bool is_vector = class_of(each.of) == Class::kVector;
-    x_.vector(is_vector ? (out ? kStoreVector : kLoadVector)
-              : out     ? kStoreMask
-                        : kMoveMask,
-              is_vector ? 2 : 0, at.number, -1, Place::at(kRsp, each.slot));
+    const Place slot = Place::at(kRsp, each.slot);
+    if (class_of(each.of) != Class::kVector) {
+      x_.vector(out ? kStoreMask : kMoveMask, 0, at.number, -1, slot);
+    } else if (out) {
+      store_vector(at.number, slot);
+    } else {
+      load_vector(at.number, slot);
+    }
   }
 }
 

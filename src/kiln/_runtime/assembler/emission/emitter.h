@@ -12,13 +12,8 @@
 
 namespace kiln::assembler {
 
-constexpr int kVectorScratch = 28;  // and those after it; the last is for results
-constexpr int kVectorResult = 31;
 constexpr int kArguments[] = {kRdi, kRsi, kRdx, kRcx, 8, 9};
 constexpr int kSavedRegisters[] = {kRbx, 12, 13, 14, 15};
-inline constexpr Code kMoveVector{0x28, 0, 1, 0, kEvex};  // vmovaps
-inline constexpr Code kLoadVector{0x10, 0, 1, 0, kEvex};  // vmovups
-inline constexpr Code kStoreVector{0x11, 0, 1, 0, kEvex};
 inline constexpr Code kMoveMask{0x90, 0, 1, 1, kVex};  // kmovq
 inline constexpr Code kStoreMask{0x91, 0, 1, 1, kVex};
 inline constexpr Code kClearUpper{0x77, 0, 1, 0, kVex};
@@ -26,7 +21,12 @@ inline constexpr Code kClearUpper{0x77, 0, 1, 0, kVex};
 class Emitter {
  public:
   Emitter(Body& body, const Allocation& allocation, ObjectImage& image)
-      : body_(body), allocation_(allocation), image_(image), x_(image) {}
+      : body_(body),
+        allocation_(allocation),
+        image_(image),
+        x_(image),
+        vectors_(vectors_of(body.level)),
+        encoding_(body.level == Level::kV4 ? kEvex : kVex) {}
   void run();
 
  private:
@@ -44,6 +44,13 @@ class Emitter {
   Class class_of(Register r) const { return body_.classes[static_cast<size_t>(r)]; }
   bool is_on_stack(Register r) const { return location(r).number == Location::kStack; }
   Place slot(Register r) const { return Place::at(kRsp, location(r).slot); }
+  // Moves of whole vectors.
+  void move_vector(int d, int from) { whole(0x28, d, Place::of(from)); }  // vmovaps
+  void load_vector(int d, const Place& from) { whole(0x10, d, from); }    // vmovups
+  void store_vector(int from, const Place& to) { whole(0x11, from, to); }
+  void whole(int opcode, int reg, const Place& rm) {
+    x_.vector({static_cast<uint8_t>(opcode), 0, 1, 0, encoding_}, vectors_.length, reg, -1, rm);
+  }
   int read(Register r);
   int written(Register r) const;
   void store(Register r);
@@ -83,12 +90,15 @@ class Emitter {
   const Allocation& allocation_;
   ObjectImage& image_;
   Encoder x_;
+  const VectorFile vectors_;
+  const uint8_t encoding_;  // of vector instructions
   std::vector<std::pair<size_t, uint32_t>> jumps_;
   std::vector<size_t> places_;
   int64_t following_ = -1;
   uint32_t place_ = 0;  // of an operation, by position
   size_t kept_ = 0;     // how many of `Allocation::kept` are done
-  int generals_ = 0, vectors_ = 0, masks_ = 0;
+  // Spilled values that the present operation has reloaded.
+  int general_reloads_ = 0, vector_reloads_ = 0, mask_reloads_ = 0;
   bool has_frame_ = false;
 };
 

@@ -14,6 +14,24 @@ struct NotUnderstood {
   std::string why;
 };
 
+// The microarchitecture level of x86-64 to assemble for.
+enum class Level : uint8_t { kV3, kV4 };
+
+// Vector registers of a level: this many hold values, the three after them are for reloads of
+// spilled values, and one more is for results.
+struct VectorFile {
+  int8_t values;
+  uint8_t arguments;      // of a call, at most
+  uint8_t bytes, length;  // `length` as in `Op`
+
+  int scratch() const { return values; }
+  int result() const { return values + 3; }
+};
+
+constexpr VectorFile vectors_of(Level level) {
+  return level == Level::kV4 ? VectorFile{28, 16, 64, 2} : VectorFile{12, 12, 32, 1};
+}
+
 using Register = int32_t;  // virtual
 constexpr Register kNone = -1;
 
@@ -32,16 +50,17 @@ struct Memory {
 // Operand encodings of operations. `d` is written, `a`, `b` and `c` are read.
 enum class Shape : uint8_t {
   // Instructions with a VEX or EVEX prefix.
-  kVector,    // reg = d, vvvv = a if there is one, rm = b or memory
+  kVector,    // reg = d, vvvv = a if there is one, rm = b or memory; c in the immediate (blends)
   kReversed,  // rm = d, reg = b
   kShift,     // vvvv = d, reg = a digit, rm = b
-  kStore,     // reg = a, rm = memory
+  kStore,     // reg = a, vvvv = b if there is one, rm = memory
   kFused,     // d = a * b + c, where c may be memory
   kFactor,    // d = a * memory + c
   kTied,      // reg = d, which holds c before; vvvv = a, rm = b or memory
   kGather,    // as kTied, with memory at vectors; the mask is destroyed
   kScatter,   // memory at vectors = a; the mask is destroyed
   kFlags,     // reg = a, rm = b: sets only flags
+  kSigns,     // reg = d, rm = b, which cannot be memory
   // Instructions on general-purpose registers; `width` is in bytes.
   kMove,         // d = b
   kImmediate,    // d = immediate
@@ -106,6 +125,7 @@ struct Block {
 
 // A function over virtual registers.
 struct Body {
+  Level level = Level::kV4;
   std::vector<Op> ops;
   std::vector<Register> lists;   // arguments and results of calls
   std::vector<Class> classes;    // of registers
@@ -117,6 +137,7 @@ struct Body {
   bool returns_vector = false;
 
   Register fresh(Class of, Register hint = kNone) {
+    if (of == Class::kMask && level != Level::kV4) throw NotUnderstood{"a mask register"};
     classes.push_back(of);
     hints.push_back(hint);
     return static_cast<Register>(classes.size() - 1);

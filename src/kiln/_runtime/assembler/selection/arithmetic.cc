@@ -150,7 +150,23 @@ void FunctionWriter::integer_vector(std::string_view name, std::string_view op, 
   uint8_t opcode = found->opcodes[static_cast<size_t>(place_of(size))], map = found->map;
   if (op == "mul" && size == 16) opcode = 0xd5, map = k0F;
   if (opcode == 0) {
-    bytes_as_words(name, op, type, x, y);
+    as_wider(name, op, type, x, y);
+    return;
+  }
+  if (!is_v4() && is_shift && size == 16 && y.kind != Operand::kConstant) {
+    as_wider(name, op, type, x, y);
+    return;
+  }
+  if (!is_v4() && size == 64 && (op == "mul" || op == "ashr")) {
+    if (y.kind == Operand::kConstant && op == "ashr" && y.bits >= 64) {
+      throw NotUnderstood{"a shift by too much"};
+    }
+    std::vector<Register> longs;
+    for (int i = 0; i < of.count; ++i) {
+      longs.push_back(op == "mul" ? long_product(of.length, read(x, i), read(y, i))
+                                  : long_right_shift(of.length, read(x, i), y, i));
+    }
+    define(name, type, std::move(longs));
     return;
   }
   std::vector<Register> made;
@@ -201,26 +217,19 @@ void FunctionWriter::divide_lanes(std::string_view name, std::string_view op, Ty
   floats.element = is_double ? Element::kDouble : Element::kFloat;
   const int length = pieces_of(floats).length;
   // Narrower unsigned integers fit in signed ones.
-  const bool is_unsigned = is_double && !is_signed;
-  const Code to_floats = evex(is_double ? kF3 : 0, k0F, 0,
-                              is_unsigned ? 0x7a
-                              : is_double ? 0xe6
-                                          : 0x5b);
+  const bool fits_signed = is_signed || !is_double;
   std::vector<Register> operands[2];
   for (int i = 0; i < 2; ++i) {
     Operand each = i == 0 ? x : y;
     if (!is_double) each = given(wide, widened(each, wide, is_signed));
-    operands[i] = converted(to_floats, wide, floats, each);
+    operands[i] = floats_from(each, floats, fits_signed);
   }
   std::vector<Register> quotients;
   for (size_t i = 0; i < operands[0].size(); ++i) {
     quotients.push_back(vector(evex(is_double ? k66 : 0, k0F, is_double, 0x5e), length,
                                operands[0][i], operands[1][i]));
   }
-  const Code to_integers = is_unsigned ? evex(0, k0F, 1, 0x78)
-                           : is_double ? evex(k66, k0F, 1, 0xe6)
-                                       : evex(kF3, k0F, 0, 0x5b);
-  std::vector<Register> made = converted(to_integers, floats, wide, given(floats, quotients));
+  std::vector<Register> made = integers_from(given(floats, quotients), wide, fits_signed);
   if (op.substr(1) == "rem") {
     const std::vector<Register> a = is_double ? read_all(x) : widened(x, wide, is_signed);
     const std::vector<Register> b = is_double ? read_all(y) : widened(y, wide, is_signed);
@@ -234,14 +243,18 @@ void FunctionWriter::divide_lanes(std::string_view name, std::string_view op, Ty
   define(name, type, std::move(made));
 }
 
-// Products and shifts of bytes, in vectors of elements twice as wide.
-void FunctionWriter::bytes_as_words(std::string_view name, std::string_view op, Type type,
-                                    const Operand& x, const Operand& y) {
-  if (type.bits() != 8) throw NotUnderstood{"integer vectors of this type"};
+// Products and shifts of bytes, in vectors of elements twice as wide; for x86-64-v3, also shifts of
+// words by different numbers, and both in vectors of 32 bits.
+void FunctionWriter::as_wider(std::string_view name, std::string_view op, Type type,
+                              const Operand& x, const Operand& y) {
+  const bool to_words = is_v4() || op == "mul";
+  if (type.bits() != 8 && to_words) throw NotUnderstood{"integer vectors of this type"};
   Type wide = type;
-  wide.element = Element::kI16;
+  wide.element = to_words ? Element::kI16 : Element::kI32;
   const std::vector<Register> a = widened(x, wide, op == "ashr"), b = widened(y, wide, false);
+  const int of_longs = op == "shl" ? 0x47 : op == "lshr" ? 0x45 : 0x46;
   const Code code = op == "mul"    ? evex(k66, k0F, 0, 0xd5)
+                    : !to_words    ? evex(k66, k0F38, 0, of_longs)
                     : op == "shl"  ? evex(k66, k0F38, 1, 0x12)
                     : op == "lshr" ? evex(k66, k0F38, 1, 0x10)
                                    : evex(k66, k0F38, 1, 0x11);
@@ -259,7 +272,7 @@ void FunctionWriter::masks(std::string_view name, std::string_view op, Type type
   const Pieces of = pieces_of(type);
   std::vector<Register> made;
   for (int i = 0; i < of.count; ++i) {
-    if (op == "xor" && y.is_number(1) && of.lanes >= 8) {
+    if (is_v4() && op == "xor" && y.is_number(1) && of.lanes >= 8) {
       Op invert{};
       invert.shape = Shape::kVector;
       invert.code = of.lanes == 8    ? vex(k66, k0F, 0, 0x44)
@@ -276,7 +289,12 @@ void FunctionWriter::masks(std::string_view name, std::string_view op, Type type
     const Register a = read(x, i), b = read(y, i);
     made.push_back(combined_mask(opcode, a, b));
   }
-  define(name, type, std::move(made));
+  int size = 0;
+  std::vector<Register> wide = wide_of_both(op, x, y, size);
+  Value& value = define(name, type);
+  value.pieces = std::move(made);
+  value.wide = std::move(wide);
+  value.wide_bits = size;
 }
 
 void FunctionWriter::float_binary(std::string_view name, uint8_t opcode, Type type) {
@@ -311,8 +329,7 @@ void FunctionWriter::fneg(std::string_view name) {
   for (int i = 0; i < of.count; ++i) {
     Op op = binary(evex(k66, k0F, size == 64, 0xef), type, of.length);
     op.a = read(x, i);
-    op.memory = pool_number(uint64_t{1} << (size - 1), size / 8);
-    op.broadcasts = true;
+    in_all_lanes(op, uint64_t{1} << (size - 1), size / 8);
     made.push_back(add(op).d);
   }
   define(name, type, std::move(made));

@@ -110,6 +110,23 @@ void FunctionWriter::icmp(std::string_view name) {
     define(name, result, std::move(made));
     return;
   }
+  if (!is_v4()) {
+    std::vector<Register> parts;
+    const std::string_view how = relation.name;
+    const bool swaps = relation.condition == kLess || relation.condition == kNotLess ||
+                       relation.condition == kBelow || relation.condition == kNotBelow;
+    const bool inverts = how == "ne" || how.substr(1) == "le" || how.substr(1) == "ge";
+    for (int i = 0; i < of.count; ++i) {
+      const Register a = read(x, i), b = read(y, i);
+      Register found = how == "eq" || how == "ne" ? equal(size, of.length, a, b)
+                                                  : greater(size, of.length, swaps ? b : a,
+                                                            swaps ? a : b, relation.is_signed);
+      if (inverts) found = with_lanes(evex(k66, k0F, 0, 0xef), of.length, found, ~uint64_t{0}, 8);
+      parts.push_back(found);
+    }
+    define_truths(name, type, std::move(parts));
+    return;
+  }
   const bool is_narrow = size <= 16;
   const int opcode =
       (is_narrow ? 0x3e : 0x1e) + (relation.is_signed || relation.predicate % 4 == 0);
@@ -121,10 +138,9 @@ void FunctionWriter::icmp(std::string_view name) {
     last(op, y, i);
     op.has_immediate = true;
     op.immediate = relation.predicate;
-    const Register found = add(op).d;
-    parts.push_back(of.bytes < 16 ? cleaned(found, of.lanes) : found);
+    parts.push_back(add(op).d);
   }
-  define(name, result, masks_joined(std::move(parts), of.lanes, type.lanes));
+  define_truths(name, type, std::move(parts));
 }
 
 void FunctionWriter::fcmp(std::string_view name) {
@@ -143,25 +159,32 @@ void FunctionWriter::fcmp(std::string_view name) {
   std::vector<Register> parts;
   for (int i = 0; i < of.count; ++i) {
     Op op = binary(evex(prefix, k0F, is_double, 0xc2), type, of.length);
-    op.d = body_.fresh(Class::kMask);
+    if (is_v4()) op.d = body_.fresh(Class::kMask);
     op.a = read(x, i);
     last(op, y, i);
     op.has_immediate = true;
     op.immediate = relation.predicate;
-    const Register found = add(op).d;
-    parts.push_back(type.is_vector && of.bytes < 16 ? cleaned(found, of.lanes) : found);
+    parts.push_back(add(op).d);
   }
   if (type.is_vector) {
-    define(name, result, masks_joined(std::move(parts), of.lanes, type.lanes));
+    define_truths(name, type, std::move(parts));
+    return;
+  }
+  if (is_v4()) {
+    const Register found = as_number(parts[0], false);
+    define(name, result, {found});
     return;
   }
   Op move{};
-  move.shape = Shape::kVector;
-  move.code = vex(kF2, k0F, 0, 0x93);
+  move.shape = Shape::kReversed;
+  move.code = evex(k66, k0F, 0, 0x7e);
   move.b = parts[0];
   move.d = body_.fresh(Class::kGeneral);
-  const Register found = add(move).d;
-  define(name, result, {found});
+  const Register found = cleaned(add(move).d, 1);
+  Value& value = define(name, result);
+  value.pieces = {found};
+  value.wide = std::move(parts);
+  value.wide_bits = type.bits();
 }
 
 // Selections.
@@ -184,13 +207,13 @@ void FunctionWriter::select(std::string_view name) {
       throw NotUnderstood{"a selection of vectors by one truth"};
     }
     if (is_float(type.element)) {
-      const Register flag = read(condition);
-      Op move{};
-      move.shape = Shape::kVector;
-      move.code = vex(kF2, k0F, 0, 0x92);
-      move.b = flag;
-      move.d = body_.fresh(Class::kMask);
-      const Register mask = add(move).d;
+      if (!is_v4()) {
+        const Register mask = spread_scalar(condition, type.bits());
+        made.push_back(blended(type.bits(), 0, mask, read(yes), read(no)));
+        define(name, type, std::move(made));
+        return;
+      }
+      const Register mask = as_mask(read(condition), false);
       Op op = binary(evex(k66, k0F38, type.bits() == 64, 0x65), type, 0);
       op.mask = mask;
       op.a = read(no);
@@ -228,6 +251,14 @@ void FunctionWriter::select(std::string_view name) {
   const int size = type.bits();
   if (type.element == Element::kHalf || type.element == Element::kPointer) {
     throw NotUnderstood{"a selection of this type"};
+  }
+  if (!is_v4()) {
+    for (int i = 0; i < of.count; ++i) {
+      const Register mask = spread(condition, size, i * of.lanes, of.lanes);
+      made.push_back(blended(size, of.length, mask, read(yes, i), read(no, i)));
+    }
+    define(name, type, std::move(made));
+    return;
   }
   const bool is_double = size == 64;
   const Code code = size == 8                ? evex(k66, k0F38, 0, 0x66)

@@ -48,7 +48,8 @@ void FunctionWriter::parameters() {
     for (int i = 0; i < pieces_of(type).count; ++i) {
       const bool is_general = !type.is_vector && !is_float(type.element);
       const size_t n = is_general ? generals++ : vectors++;
-      if (n >= (is_general ? std::size(arguments) : 16)) {
+      const size_t most = is_general ? std::size(arguments) : vectors_of(body_.level).arguments;
+      if (n >= most) {
         throw NotUnderstood{"a function of many parameters"};
       }
       const int place = is_general ? arguments[n] : static_cast<int>(n);
@@ -179,6 +180,9 @@ void FunctionWriter::branch() {
     op.immediate = known->limit;
     op.width = known->width;
     holds = known->condition;
+  } else if (known != nullptr && known->tested != kNone && !is_v4()) {
+    op.shape = Shape::kTest;
+    op.a = known->tested;
   } else if (known != nullptr && known->tested != kNone) {
     op.shape = Shape::kFlags;
     op.code = vex(0, k0F, 1, 0x98);  // kortestq
@@ -247,7 +251,7 @@ void FunctionWriter::phi(std::string_view name) {
   std::vector<Register> found;
   const bool is_vector = type.is_vector || is_float(type.element);
   for (int i = 0; i < pieces_of(type).count; ++i) {
-    found.push_back(body_.fresh(type.is_mask() ? Class::kMask
+    found.push_back(body_.fresh(type.is_mask() ? mask_class()
                                 : is_vector    ? Class::kVector
                                                : Class::kGeneral));
   }
@@ -301,7 +305,7 @@ void FunctionWriter::fill_phis() {
       const Class of = body_.classes[static_cast<size_t>(d)];
       op.shape = of == Class::kGeneral ? Shape::kMove : Shape::kVector;
       op.code = of == Class::kMask ? vex(0, k0F, 1, 0x90) : evex(0, k0F, 0, 0x28);
-      op.length = of == Class::kVector ? 2 : 0;
+      op.length = of == Class::kVector ? vectors_of(body_.level).length : 0;
       op.d = d;
       op.b = b;
       op.has_effect = true;
@@ -397,13 +401,13 @@ void FunctionWriter::copy_memory() {
     const Memory target = memory(to), source = memory(from);
     int64_t at = 0;
     for (auto left = static_cast<int64_t>(count.bits); left > 0;) {
-      const int size = left >= 64   ? 64
-                       : left >= 32 ? 32
-                       : left >= 16 ? 16
-                       : left >= 8  ? 8
-                       : left >= 4  ? 4
-                       : left >= 2  ? 2
-                                    : 1;
+      const int size = left >= 64 && is_v4() ? 64
+                       : left >= 32          ? 32
+                       : left >= 16          ? 16
+                       : left >= 8           ? 8
+                       : left >= 4           ? 4
+                       : left >= 2           ? 2
+                                             : 1;
       Type type;
       type.element = size >= 8   ? Element::kI64
                      : size == 4 ? Element::kI32

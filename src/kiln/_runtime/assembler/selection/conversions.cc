@@ -32,6 +32,7 @@ std::vector<Register> FunctionWriter::widened(const Operand& x, Type after, bool
 // Narrowing integers.
 std::vector<Register> FunctionWriter::narrowed(const std::vector<Register>& from,
                                                const Type& before, Type after) {
+  if (!is_v4()) return packed(from, before, after);
   const int size = before.bits(), to = after.bits();
   const int low = size == 16 ? 0 : size == 32 ? (to == 8 ? 1 : 3) : to == 8 ? 2 : to == 16 ? 4 : 5;
   const Pieces of = pieces_of(before);
@@ -96,11 +97,16 @@ void FunctionWriter::integer_conversion(std::string_view name, std::string_view 
         Type piece = before;
         piece.lanes = of.lanes;
         test.b = constant(piece, 1);
-        test.d = body_.fresh(Class::kMask);
-        const Register found = add(test).d;
-        made.push_back(of.bytes < 16 ? cleaned(found, of.lanes) : found);
+        test.d = body_.fresh(mask_class());
+        if (is_v4()) {
+          made.push_back(add(test).d);
+          continue;
+        }
+        const Register low = vector(evex(k66, k0F, 0, 0xdb), of.length, test.a, test.b);
+        made.push_back(equal(size, of.length, low, test.b));
       }
-      made = masks_joined(std::move(made), of.lanes, before.lanes);
+      define_truths(name, before, std::move(made));
+      return;
     }
     define(name, after, std::move(made));
     return;
@@ -128,6 +134,12 @@ void FunctionWriter::integer_conversion(std::string_view name, std::string_view 
     const Pieces of = pieces_of(after);
     const int size = after.bits();
     for (int i = 0; i < of.count; ++i) {
+      if (!is_v4()) {
+        const Register all = spread(x, size, i * of.lanes, of.lanes);
+        made.push_back(
+            is_signed ? all : with_lanes(evex(k66, k0F, 0, 0xdb), of.length, all, 1, size / 8));
+        continue;
+      }
       const Register mask = mask_part(x, i * of.lanes, of.lanes);
       if (is_signed) {
         made.push_back(vector_of(
@@ -184,15 +196,7 @@ void FunctionWriter::float_conversion(std::string_view name, std::string_view op
     if (!is_float(before.element) || !after.is_vector || size < 32) {
       throw NotUnderstood{"a conversion of this kind"};
     }
-    Code code;
-    if (is_signed) {
-      code = size == 64    ? evex(k66, k0F, from_double, 0x7a)
-             : from_double ? evex(k66, k0F, 1, 0xe6)
-                           : evex(kF3, k0F, 0, 0x5b);
-    } else {
-      code = size == 64 ? evex(k66, k0F, from_double, 0x78) : evex(0, k0F, from_double, 0x78);
-    }
-    define(name, after, converted(code, before, after, x));
+    define(name, after, integers_from(x, after, is_signed));
     return;
   }
   if (!is_integer(before.element) || !is_float(after.element)) {
@@ -202,9 +206,19 @@ void FunctionWriter::float_conversion(std::string_view name, std::string_view op
   if (!after.is_vector) {
     const bool is_long = before.bits() == 64;
     if (before.element == Element::kI1 && is_signed) throw NotUnderstood{"a truth below zero"};
-    const Register from = extended(x, is_signed);
+    Register from = extended(x, is_signed);
+    if (!is_v4() && !is_signed) {
+      if (is_long) {
+        define(name, after, {float_from_long(from, after.element, false)});
+        return;
+      }
+      // As a long integer it is a signed one.
+      from = cleaned(from, 32);
+    }
+    const bool as_long = is_long || (!is_v4() && !is_signed);
+    const int opcode = is_signed || !is_v4() ? 0x2a : 0x7b;
     // The remaining bits of the result come from a zeroed register.
-    Op op_ = binary(evex(to_double ? kF2 : kF3, k0F, is_long, is_signed ? 0x2a : 0x7b), after, 0);
+    Op op_ = binary(evex(to_double ? kF2 : kF3, k0F, as_long, opcode), after, 0);
     op_.a = constant(after, 0);
     op_.b = from;
     made.push_back(add(op_).d);
@@ -216,6 +230,11 @@ void FunctionWriter::float_conversion(std::string_view name, std::string_view op
     const uint64_t one = to_double ? 0x3ff0000000000000 : 0x3f800000;
     const uint64_t sign = is_signed ? uint64_t{1} << (size - 1) : 0;
     for (int i = 0; i < of.count; ++i) {
+      if (!is_v4()) {
+        const Register all = spread(x, size, i * of.lanes, of.lanes);
+        made.push_back(with_lanes(evex(k66, k0F, 0, 0xdb), of.length, all, one | sign, size / 8));
+        continue;
+      }
       Op ones = binary(evex(k66, k0F38, to_double, to_double ? 0x59 : 0x58), after, of.length);
       ones.memory = pool_number(one | sign, size / 8);
       ones.mask = mask_part(x, i * of.lanes, of.lanes);
@@ -233,13 +252,7 @@ void FunctionWriter::float_conversion(std::string_view name, std::string_view op
     std::vector<Register> wide = widened(x, type, is_signed);
     given = this->given(type, std::move(wide));
   }
-  const bool is_long = type.bits() == 64;
-  Code code;
-  if (is_signed)
-    code = is_long ? evex(to_double ? kF3 : 0, k0F, 1, to_double ? 0xe6 : 0x5b)
-                   : evex(to_double ? kF3 : 0, k0F, 0, to_double ? 0xe6 : 0x5b);
-  else code = evex(to_double ? kF3 : kF2, k0F, is_long, 0x7a);
-  define(name, after, converted(code, type, after, given));
+  define(name, after, floats_from(given, after, is_signed));
 }
 
 void FunctionWriter::bitcast(std::string_view name, const Operand& x, Type after) {

@@ -1,8 +1,9 @@
 // One function: translates the instructions of the text into operations on virtual registers.
 //
-// A vector is one or more *pieces*, each of at most 64 bytes and all of one size. A mask of up to
-// 64 lanes is one register; bits beyond the last lane are zero. The upper bits of integers narrower
-// than 32 bits are undefined; truth values are 0 or 1.
+// A vector is one or more *pieces*, each of at most a register (64 bytes for x86-64-v4, 32 for
+// x86-64-v3) and all of one size. A mask of up to 64 lanes is one register; bits beyond the last
+// lane are zero. The upper bits of integers narrower than 32 bits are undefined; truth values are 0
+// or 1.
 #pragma once
 
 #include <string_view>
@@ -10,6 +11,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "assembler/emission/encodings.h"
 #include "assembler/emission/object_image.h"
 #include "assembler/selection/reader.h"
 
@@ -20,17 +22,25 @@ struct Pieces {
   int count, lanes, bytes, length;  // number of pieces; of each: lanes, bytes, and `Op::length`
 };
 
-Pieces pieces_of(const Type& type);
-
 class FunctionWriter {
  public:
-  FunctionWriter(Reader& text, ObjectImage& image, const std::unordered_set<std::string_view>& here)
-      : text_(text), image_(image), here_(here) {}
+  FunctionWriter(Reader& text, ObjectImage& image, const std::unordered_set<std::string_view>& here,
+                 Level level)
+      : text_(text), image_(image), here_(here) {
+    body_.level = level;
+  }
 
   // Parse a function, from its result type on, and append its code.
   void write();
 
  private:
+  // Lanes of a mask as a vector, computed in a block.
+  struct Spread {
+    int size, first, lanes;
+    uint32_t block;
+    Register in;
+  };
+
   struct Value {
     enum Kind : uint8_t { kUnknown, kRegisters, kConstant, kAddress, kAddresses, kFirstLane };
     Kind kind = kUnknown;
@@ -45,6 +55,11 @@ class FunctionWriter {
     int64_t limit = 0;
     uint8_t condition = 0, width = 0;
     Register tested = kNone;  // whether any lane of a mask is set
+    // For x86-64-v3, a mask as the vectors from which it was computed, of elements of some bits;
+    // and as others.
+    std::vector<Register> wide{};
+    int wide_bits = 0;
+    std::vector<Spread> spreads{};
   };
 
   // An incoming value of a phi.
@@ -73,7 +88,10 @@ class FunctionWriter {
   void jump(uint32_t block);
   void jump_if(uint8_t condition, uint32_t block);
 
+  bool is_v4() const { return body_.level == Level::kV4; }
+
   // values.cc
+  Pieces pieces_of(const Type& type) const;
   Value& value(const Operand& operand);
   Value& define(std::string_view name, Type type);
   void define(std::string_view name, Type type, std::vector<Register> pieces);
@@ -81,9 +99,10 @@ class FunctionWriter {
   Op& add(Op op);
   Register constant(Type type, uint64_t bits);
   Register lanes(const Operand& operand, int piece);
-  Register mask_constant(uint64_t bits);
   Memory pool(std::string_view bytes);
   Memory pool_number(uint64_t bits, int bytes);
+  void in_all_lanes(Op& op, uint64_t bits, int size);
+  const Operand& known(const Operand& operand);
   Register read(const Operand& operand, int piece = 0);
   std::vector<Register> read_all(const Operand& operand);
   Register extended(const Operand& operand, bool is_signed);
@@ -96,18 +115,50 @@ class FunctionWriter {
   Register reversed(Code code, int length, Register b, int immediate = -1);
   Register part(Register of, int bytes, int at, int size);
   std::vector<Register> joined(std::vector<Register> parts, int bytes, int wanted);
+
+  // masks.cc
+  Class mask_class() const;
+  Register as_mask(Register number, bool is_long);
+  Register as_number(Register mask, bool is_long);
+  Register mask_constant(uint64_t bits);
   Register mask_part(const Operand& mask, int at, int lanes);
   std::vector<Register> masks_joined(std::vector<Register> parts, int lanes, int all);
   Register cleaned(Register mask, int lanes);
   Register shifted_mask(Register mask, int by, bool left);
   Register combined_mask(uint8_t opcode, Register a, Register b);
+  void define_truths(std::string_view name, const Type& compared, std::vector<Register> parts);
+  std::vector<Register> bits_of(const std::vector<Register>& wide, const Type& type);
+  Register spread(const Operand& mask, int size, int first, int lanes, bool is_clean = false);
+  Register spread_bits(Register bits, int size, int lanes);
+  Register spread_scalar(const Operand& truth, int size);
+  Register blended(int size, int length, Register mask, Register yes, Register no);
+  std::vector<Register> wide_of_both(std::string_view op, const Operand& x, const Operand& y,
+                                     int& size);
+
+  // sequences.cc
+  Register with_lanes(Code code, int length, Register a, uint64_t bits, int bytes);
+  Register shifted(Register of, int length, int size, int by, bool is_left);
+  Register long_product(int length, Register a, Register b);
+  Register long_right_shift(int length, Register of, const Operand& by, int piece);
+  Register equal(int size, int length, Register a, Register b);
+  Register greater(int size, int length, Register a, Register b, bool is_signed);
+  Register long_extreme(int length, Register a, Register b, bool is_signed, bool is_most);
+  Register long_absolute(int length, Register of);
+  std::vector<Register> leading_zeros(std::vector<Register> of, const Type& type);
+  Register float_extreme(bool is_double, int length, Register a, Register b, bool is_most);
+  Register extreme_with(const Operand& constant, const Operand& other, int piece, bool is_most);
+  std::vector<Register> packed(const std::vector<Register>& from, const Type& before,
+                               const Type& after);
+  std::vector<Register> floats_from(const Operand& x, const Type& after, bool is_signed);
+  std::vector<Register> integers_from(const Operand& x, const Type& after, bool is_signed);
+  Register float_from_long(Register x, Element to, bool is_signed);
 
   // arithmetic.cc
   bool arithmetic(std::string_view name, std::string_view op);
   void integer_scalar(std::string_view name, std::string_view op, Type type);
   void integer_vector(std::string_view name, std::string_view op, Type type);
-  void bytes_as_words(std::string_view name, std::string_view op, Type type, const Operand& x,
-                      const Operand& y);
+  void as_wider(std::string_view name, std::string_view op, Type type, const Operand& x,
+                const Operand& y);
   void divide_lanes(std::string_view name, std::string_view op, Type type);
   void masks(std::string_view name, std::string_view op, Type type);
   void float_binary(std::string_view name, uint8_t opcode, Type type);
@@ -129,6 +180,8 @@ class FunctionWriter {
   void saturated(std::string_view name, Type type, bool is_signed);
   std::vector<Register> saturated_lanes(const Operand& x, Type type, bool is_signed,
                                         int most_bits = 0);
+  void saturate(std::vector<Register>& made, const std::vector<Register>& floats, const Type& from,
+                const Type& wide, bool is_signed);
   std::vector<Register> set_bits(const std::vector<Register>& of, const Type& type);
   void counted_bits(std::string_view name, Type type, bool leading);
 
@@ -156,13 +209,21 @@ class FunctionWriter {
   void masked_store();
   void gather(std::string_view name, Type type);
   void scatter();
-  Register lane_number(const std::vector<Register>& of, int lane);
-  std::vector<Register> gathered_short(const Value& at, const Type& type, const Operand& mask,
-                                       const Operand& instead);
-  void scatter_short(const Value& at, const Operand& stored, const Operand& mask);
   void allocate_frame(std::string_view name);
   Op access(const Memory& at, const Type& type, int piece, bool is_store);
   Memory moved(Memory at, int64_t by);
+
+  // lane_access.cc
+  std::vector<Register> loaded_lanes(const Memory& at, const Type& type, const Operand& mask,
+                                     const Operand& instead);
+  void store_lanes(const Memory& at, const Operand& stored, const Operand& mask);
+  Memory memory_if(Register bits, int lane, const Memory& at, Register nowhere);
+  Register nowhere();
+  Register chosen_lanes(Register bits, int size, int lanes, Register yes, Register no);
+  Register lane_number(const std::vector<Register>& of, int lane);
+  std::vector<Register> gathered_lanes(const Value& at, const Type& type, const Operand& mask,
+                                       const Operand& instead);
+  void scatter_lanes(const Value& at, const Operand& stored, const Operand& mask);
 
   Reader& text_;
   ObjectImage& image_;
@@ -172,6 +233,7 @@ class FunctionWriter {
   std::unordered_map<std::string_view, uint32_t> blocks_;
   std::vector<Arm> arms_;
   Type result_{};
+  Memory nowhere_{};  // stack memory for lanes that are not to be accessed
   uint32_t current_ = 0;
   bool is_open_ = false;  // whether the block continues
   bool ends_ = false;     // whether its jumps have started

@@ -50,7 +50,8 @@ void FunctionWriter::absolute(std::string_view name, Type type) {
     const Pieces of = pieces_of(type);
     const int opcode = size == 8 ? 0x1c : size == 16 ? 0x1d : size == 32 ? 0x1e : 0x1f;
     for (int i = 0; i < of.count; ++i) {
-      made.push_back(vector_of(evex(k66, k0F38, size == 64, opcode), of.length, read(x, i)));
+      if (!is_v4() && size == 64) made.push_back(long_absolute(of.length, read(x, i)));
+      else made.push_back(vector_of(evex(k66, k0F38, size == 64, opcode), of.length, read(x, i)));
     }
   } else {
     Op negative{};
@@ -88,12 +89,7 @@ void FunctionWriter::any_lane(std::string_view name, Type type) {
   Register all = read(x, 0);
   for (int i = 1; i < count; ++i) all = combined_mask(0x45, all, read(x, i));
   // As an integer: whether the mask is 0.
-  Op move{};
-  move.shape = Shape::kVector;
-  move.code = vex(kF2, k0F, 1, 0x93);
-  move.b = all;
-  move.d = body_.fresh(Class::kGeneral);
-  const Register number = add(move).d;
+  const Register number = as_number(all, true);
   Op set{};
   set.shape = Shape::kSet;
   set.digit = kNotEqual;
@@ -160,6 +156,16 @@ void FunctionWriter::extreme(std::string_view name, Type type, bool is_most) {
   // For a scalar the rest of the register is computed too, and ignored.
   std::vector<Register> made;
   for (int i = 0; i < of.count; ++i) {
+    if (!is_v4()) {
+      const int length = type.is_vector ? of.length : 0;
+      Register found = extreme_with(known(y), x, i, is_most);
+      if (found == kNone) found = extreme_with(known(x), y, i, is_most);
+      if (found == kNone) {
+        found = float_extreme(is_double, length, read(x, i), read(y, i), is_most);
+      }
+      made.push_back(found);
+      continue;
+    }
     const Register a = read(x, i), b = read(y, i);
     Op range = binary(evex(k66, k0F3A, is_double, 0x50), type, of.length);
     range.a = a;
@@ -224,6 +230,10 @@ void FunctionWriter::integer_extreme(std::string_view name, Type type, bool is_s
   else if (size == 16 && !is_signed) opcode = is_most ? 0x3e : 0x3a;
   else map = k0F, opcode = size == 8 ? (is_most ? 0xde : 0xda) : is_most ? 0xee : 0xea;
   for (int i = 0; i < of.count; ++i) {
+    if (!is_v4() && size == 64) {
+      made.push_back(long_extreme(of.length, read(x, i), read(y, i), is_signed, is_most));
+      continue;
+    }
     Op op = binary(evex(k66, map, size == 64, opcode), type, of.length);
     op.a = read(x, i);
     last(op, y, i);
@@ -248,8 +258,14 @@ void FunctionWriter::bits_of_floats(std::string_view name, Type type, bool is_co
   for (int i = 0; i < of.count; ++i) {
     Op op = binary(evex(k66, k0F, size == 64, 0xdb), type, of.length);
     op.a = read(x, i);
-    op.memory = pool_number(rest, size / 8);
-    op.broadcasts = true;
+    in_all_lanes(op, rest, size / 8);
+    if (is_copysign && !is_v4()) {
+      const Code both = evex(k66, k0F, 0, 0xdb);
+      const int length = type.is_vector ? of.length : 0;
+      const Register taken = with_lanes(both, length, read(sign, i), rest + 1, size / 8);
+      made.push_back(vector(evex(k66, k0F, 0, 0xeb), length, add(op).d, taken));
+      continue;
+    }
     if (is_copysign) {
       // Bitwise select: bits of one operand where the constant has ones, otherwise of the other.
       op.shape = Shape::kTied;
@@ -378,13 +394,14 @@ void FunctionWriter::counted_bits(std::string_view name, Type type, bool leading
   Type wide = type;
   if (size < 32) wide.element = Element::kI32;
   const Pieces of = pieces_of(wide);
-  for (Register r : size < 32 ? widened(x, wide, false) : read_all(x)) {
-    Register found = vector_of(evex(k66, k0F38, size == 64, 0x44), of.length, r);
+  std::vector<Register> all = size < 32 ? widened(x, wide, false) : read_all(x);
+  if (!is_v4()) all = leading_zeros(std::move(all), wide);
+  for (Register r : all) {
+    Register found = is_v4() ? vector_of(evex(k66, k0F38, size == 64, 0x44), of.length, r) : r;
     if (size < 32) {
       Op less = binary(evex(k66, k0F, 0, 0xfa), wide, of.length);
       less.a = found;
-      less.memory = pool_number(static_cast<uint64_t>(32 - size), 4);
-      less.broadcasts = true;
+      in_all_lanes(less, static_cast<uint64_t>(32 - size), 4);
       found = add(less).d;
     }
     made.push_back(found);

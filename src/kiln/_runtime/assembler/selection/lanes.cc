@@ -48,12 +48,7 @@ void FunctionWriter::broadcast(std::string_view name, Type type, const Operand& 
     negative.digit = 3;
     negative.a = read(number);
     negative.d = body_.fresh(Class::kGeneral);
-    Op move{};
-    move.shape = Shape::kVector;
-    move.code = vex(kF2, k0F, 1, 0x92);
-    move.b = add(negative).d;
-    move.d = body_.fresh(Class::kMask);
-    found = cleaned(add(move).d, of.lanes);
+    found = cleaned(as_mask(add(negative).d, true), of.lanes);
   } else {
     const int size = type.bits();
     const bool is_float = assembler::is_float(type.element);
@@ -61,7 +56,18 @@ void FunctionWriter::broadcast(std::string_view name, Type type, const Operand& 
                        : size == 8  ? 0x7a
                        : size == 16 ? 0x7b
                                     : 0x7c;
-    found = vector_of(evex(k66, k0F38, size == 64, opcode), of.length, read(number));
+    Register from = read(number);
+    int from_vector = opcode;
+    if (!is_v4() && !is_float) {
+      Op move{};
+      move.shape = Shape::kVector;
+      move.code = evex(k66, k0F, size == 64, 0x6e);
+      move.b = from;
+      move.d = body_.fresh(Class::kVector);
+      from = add(move).d;
+      from_vector = size == 8 ? 0x78 : size == 16 ? 0x79 : size == 32 ? 0x58 : 0x59;
+    }
+    found = vector_of(evex(k66, k0F38, size == 64, from_vector), of.length, from);
   }
   define(name, type, std::vector<Register>(static_cast<size_t>(of.count), found));
 }
@@ -203,6 +209,12 @@ void FunctionWriter::shuffled_mask(std::string_view name, const Operand& x,
     Type bytes = type;
     bytes.element = Element::kI8;
     const Pieces of = pieces_of(bytes);
+    if (!is_v4()) {
+      std::vector<Register> all;
+      for (int i = 0; i < of.count; ++i) all.push_back(spread(x, 8, i * of.lanes, of.lanes));
+      define(name, type, bits_of(turned(all, bytes), bytes));
+      return;
+    }
     const std::vector<Register> found =
         turned({vector_of(evex(kF3, k0F38, 0, 0x28), of.length, read(x))}, bytes);
     Op back{};
@@ -223,12 +235,7 @@ void FunctionWriter::shuffled_mask(std::string_view name, const Operand& x,
     define(name, type, {cleaned(found, type.lanes)});
     return;
   }
-  Op move{};
-  move.shape = Shape::kVector;
-  move.code = vex(kF2, k0F, 0, 0x93);
-  move.b = found;
-  move.d = body_.fresh(Class::kGeneral);
-  const Register bits = add(move).d;
+  const Register bits = as_number(found, false);
   Op op{};
   op.shape = Shape::kArithmetic;
   op.digit = 4;

@@ -177,11 +177,28 @@ void FunctionWriter::masked_load(std::string_view name, Type type) {
     throw NotUnderstood{"a masked load of this kind"};
   }
   const Pieces of = pieces_of(type);
+  const int size = type.bits();
+  if (!is_v4() && size < 32 && !mask.is_number(1)) {
+    define(name, type, loaded_lanes(at, type, mask, instead));
+    return;
+  }
   std::vector<Register> found;
   for (int i = 0; i < of.count; ++i) {
     Op op{};
     if (mask.is_number(1)) {
       op = access(at, type, i, false);
+    } else if (!is_v4()) {
+      op.shape = Shape::kVector;
+      op.code = vex(k66, k0F38, 0, size == 64 ? 0x2d : 0x2c);  // vmaskmovpd, vmaskmovps
+      op.length = static_cast<uint8_t>(of.length);
+      op.memory = moved(at, static_cast<int64_t>(i) * of.bytes);
+      op.a = spread(mask, size, i * of.lanes, of.lanes, true);
+      if (!instead.is_number(0)) {
+        op.d = body_.fresh(Class::kVector);
+        const Register chosen = op.a, loaded = add(op).d;
+        found.push_back(blended(size, of.length, chosen, loaded, read(instead, i)));
+        continue;
+      }
     } else {
       op.shape = Shape::kVector;
       op.code = move_of(type.bits(), false);
@@ -216,10 +233,22 @@ void FunctionWriter::masked_store() {
     throw NotUnderstood{"a masked store of this kind"};
   }
   const Pieces of = pieces_of(type);
+  const int size = type.bits();
+  if (!is_v4() && size < 32 && !mask.is_number(1)) {
+    store_lanes(at, stored, mask);
+    return;
+  }
   for (int i = 0; i < of.count; ++i) {
     Op op{};
     if (mask.is_number(1)) {
       op = access(at, type, i, true);
+    } else if (!is_v4()) {
+      op.shape = Shape::kStore;
+      op.has_effect = true;
+      op.code = vex(k66, k0F38, 0, size == 64 ? 0x2f : 0x2e);
+      op.length = static_cast<uint8_t>(of.length);
+      op.memory = moved(at, static_cast<int64_t>(i) * of.bytes);
+      op.b = spread(mask, size, i * of.lanes, of.lanes, true);
     } else {
       op.shape = Shape::kStore;
       op.has_effect = true;
@@ -233,7 +262,7 @@ void FunctionWriter::masked_store() {
   }
 }
 
-// Gathers and scatters: eight addresses at a time.
+// Gathers and scatters: a register of addresses at a time.
 
 void FunctionWriter::gather(std::string_view name, Type type) {
   const Type pointers = text_.type();
@@ -252,10 +281,11 @@ void FunctionWriter::gather(std::string_view name, Type type) {
   const Value at = value(places);
   if (at.kind != Value::kAddresses) throw NotUnderstood{"a gather of this kind"};
   if (size < 32) {
-    define(name, type, gathered_short(at, type, mask, instead));
+    define(name, type, gathered_lanes(at, type, mask, instead));
     return;
   }
-  const int lanes = type.lanes < 8 ? type.lanes : 8;
+  const int most = vectors_of(body_.level).bytes / 8;
+  const int lanes = type.lanes < most ? type.lanes : most;
   const int length = lanes <= 2 ? 0 : lanes == 4 ? 1 : 2;
   Type part = type;
   part.lanes = lanes;
@@ -272,12 +302,20 @@ void FunctionWriter::gather(std::string_view name, Type type) {
     }
     Op copy{};  // the instruction clears the mask
     copy.shape = Shape::kVector;
-    copy.code = vex(0, k0F, 1, 0x90);
-    copy.b = mask_part(mask, i * lanes, lanes);
-    copy.d = body_.fresh(Class::kMask);
     copy.has_effect = true;
     Op op{};
-    op.mask = add(copy).d;
+    if (is_v4()) {
+      copy.code = vex(0, k0F, 1, 0x90);
+      copy.b = mask_part(mask, i * lanes, lanes);
+      copy.d = body_.fresh(Class::kMask);
+      op.mask = add(copy).d;
+    } else {
+      copy.code = evex(0, k0F, 0, 0x28);
+      copy.b = spread(mask, size, i * lanes, lanes);
+      copy.length = lanes * size > 128;
+      copy.d = body_.fresh(Class::kVector);
+      op.a = add(copy).d;
+    }
     op.shape = Shape::kGather;
     op.is_early = true;
     op.code = evex(k66, k0F38, size == 64, is_float(type.element) ? 0x93 : 0x91);
@@ -308,8 +346,8 @@ void FunctionWriter::scatter() {
   }
   const Value at = value(places);
   if (at.kind != Value::kAddresses) throw NotUnderstood{"a scatter of this kind"};
-  if (size < 32) {
-    scatter_short(at, stored, mask);
+  if (size < 32 || !is_v4()) {
+    scatter_lanes(at, stored, mask);
     return;
   }
   const int lanes = type.lanes < 8 ? type.lanes : 8;
@@ -333,80 +371,6 @@ void FunctionWriter::scatter() {
     op.memory = at.memory;
     op.memory.index = at.pieces.at(static_cast<size_t>(i));
     add(op);
-  }
-}
-
-// The offset that one lane adds to an address.
-Register FunctionWriter::lane_number(const std::vector<Register>& of, int lane) {
-  const int lanes = 8, all = static_cast<int>(of.size()) * lanes;
-  if (lane >= all) throw NotUnderstood{"a lane that is missing"};
-  const Register piece = of[static_cast<size_t>(lane / lanes)];
-  Op op{};
-  op.shape = Shape::kReversed;
-  op.code = evex(k66, k0F, 1, 0x7e);
-  op.b = part(piece, 64, lane % lanes * 8, 8);
-  op.d = body_.fresh(Class::kGeneral);
-  return add(op).d;
-}
-
-// Bytes and words, for which there is no instruction: lane by lane, if the mask is constant.
-std::vector<Register> FunctionWriter::gathered_short(const Value& at, const Type& type,
-                                                     const Operand& mask, const Operand& instead) {
-  if (mask.kind == Operand::kNamed) throw NotUnderstood{"a gather of short numbers under a mask"};
-  const int size = type.bits() / 8;
-  const Pieces of = pieces_of(type);
-  const int chunk = type.lanes * size < 16 ? type.lanes : 16 / size;
-  std::vector<Register> parts;
-  for (int first = 0; first < type.lanes; first += chunk) {
-    Register found =
-        part(read(instead, first / of.lanes), of.bytes, first % of.lanes * size, chunk * size);
-    for (int lane = first; lane < first + chunk; ++lane) {
-      const bool is_read =
-          (mask.kind == Operand::kLanes ? mask.lanes[static_cast<size_t>(lane)] : mask.bits) != 0;
-      if (!is_read) continue;
-      Op load{};
-      load.shape = Shape::kLoad;
-      load.width = static_cast<uint8_t>(size);
-      load.memory = at.memory;
-      load.memory.index = lane_number(at.pieces, lane);
-      load.d = body_.fresh(Class::kGeneral);
-      const Register number = add(load).d;
-      found =
-          vector(size == 1 ? evex(k66, k0F3A, 0, 0x20) : evex(k66, k0F, 0, 0xc4), 0, found, number);
-      Op& insert = body_.ops.back();
-      insert.has_immediate = true;
-      insert.immediate = lane - first;
-    }
-    parts.push_back(found);
-  }
-  return joined(std::move(parts), chunk * size, of.bytes);
-}
-
-void FunctionWriter::scatter_short(const Value& at, const Operand& stored, const Operand& mask) {
-  if (mask.kind == Operand::kNamed) throw NotUnderstood{"a scatter of short numbers under a mask"};
-  const int size = stored.type.bits() / 8;
-  const Pieces of = pieces_of(stored.type);
-  for (int lane = 0; lane < stored.type.lanes; ++lane) {
-    const bool is_written =
-        (mask.kind == Operand::kLanes ? mask.lanes[static_cast<size_t>(lane)] : mask.bits) != 0;
-    if (!is_written) continue;
-    const int place = lane % of.lanes * size;
-    Op extract{};
-    extract.shape = Shape::kReversed;
-    extract.code = evex(k66, k0F3A, 0, size == 1 ? 0x14 : 0x15);
-    extract.b = part(read(stored, lane / of.lanes), of.bytes, place / 16 * 16, 16);
-    extract.has_immediate = true;
-    extract.immediate = place % 16 / size;
-    extract.d = body_.fresh(Class::kGeneral);
-    const Register number = add(extract).d;
-    Op put{};
-    put.shape = Shape::kPut;
-    put.has_effect = true;
-    put.width = static_cast<uint8_t>(size);
-    put.a = number;
-    put.memory = at.memory;
-    put.memory.index = lane_number(at.pieces, lane);
-    add(put);
   }
 }
 

@@ -47,16 +47,10 @@ std::vector<Register> FunctionWriter::saturated_lanes(const Operand& x, Type typ
       r = vector(evex(prefix, k0F, is_double, 0x5f), source.length, r, zero);
     }
   }
-  Code code;
-  if (is_signed) {
-    code = is_long     ? evex(k66, k0F, is_double, 0x7a)
-           : is_double ? evex(k66, k0F, 1, 0xe6)
-                       : evex(kF3, k0F, 0, 0x5b);
-  } else {
-    code = is_long ? evex(k66, k0F, is_double, 0x78) : evex(0, k0F, is_double, 0x78);
-  }
-  std::vector<Register> made = converted(code, from, wide, given(from, floats));
-  if (is_signed) {
+  std::vector<Register> made = integers_from(given(from, floats), wide, is_signed);
+  if (!is_v4()) {
+    saturate(made, floats, from, wide, is_signed);
+  } else if (is_signed) {
     const uint64_t limit = is_double ? (is_long ? 0x43e0000000000000 : 0x41e0000000000000)
                            : is_long ? 0x5f000000
                                      : 0x4f000000;
@@ -68,8 +62,7 @@ std::vector<Register> FunctionWriter::saturated_lanes(const Operand& x, Type typ
         op.d = body_.fresh(Class::kMask);
         op.a = floats[static_cast<size_t>(i)];
         if (to == &above) {
-          op.memory = pool_number(limit, is_double ? 8 : 4);
-          op.broadcasts = true;
+          in_all_lanes(op, limit, is_double ? 8 : 4);
         } else {
           op.b = op.a;
         }
@@ -92,14 +85,12 @@ std::vector<Register> FunctionWriter::saturated_lanes(const Operand& x, Type typ
       Op most = binary(evex(k66, k0F38, is_long, 0x64), wide, of.length);
       most.mask = mask(above);
       most.a = r;
-      most.memory = pool_number(greatest, wide.bits() / 8);
-      most.broadcasts = true;
+      in_all_lanes(most, greatest, wide.bits() / 8);
       r = add(most).d;
       Op none = binary(evex(k66, k0F38, is_long, 0x64), wide, of.length);
       none.mask = mask(unordered);
       none.a = r;
-      none.memory = pool_number(0, wide.bits() / 8);
-      none.broadcasts = true;
+      in_all_lanes(none, 0, wide.bits() / 8);
       r = add(none).d;
     }
   }
@@ -109,19 +100,63 @@ std::vector<Register> FunctionWriter::saturated_lanes(const Operand& x, Type typ
     for (Register& r : made) {
       Op op = binary(evex(k66, k0F38, 0, is_signed ? 0x39 : 0x3b), wide, of.length);
       op.a = r;
-      op.memory = pool_number(most, 4);
-      op.broadcasts = true;
+      in_all_lanes(op, most, 4);
       r = add(op).d;
       if (!is_signed) continue;
       Op least = binary(evex(k66, k0F38, 0, 0x3d), wide, of.length);
       least.a = r;
-      least.memory = pool_number(~most & 0xffffffff, 4);
-      least.broadcasts = true;
+      in_all_lanes(least, ~most & 0xffffffff, 4);
       r = add(least).d;
     }
     if (type != wide) made = narrowed(made, wide, type);
   }
   return made;
+}
+
+// For x86-64-v3: the greatest integer where floats are beyond it, and 0 for nan. (For x86-64-v4, a
+// conversion to unsigned integers itself does so, except for negative numbers; both have zeros there
+// by now.) Floats that are less than any integer gave the least one.
+void FunctionWriter::saturate(std::vector<Register>& made, const std::vector<Register>& floats,
+                              const Type& from, const Type& wide, bool is_signed) {
+  const bool is_double = from.bits() == 64, is_long = wide.bits() == 64;
+  const Pieces source = pieces_of(from), of = pieces_of(wide);
+  // 2^31, 2^32, 2^63 or 2^64.
+  const int exponent = wide.bits() - (is_signed ? 1 : 0);
+  const uint64_t limit = is_double ? static_cast<uint64_t>(1023 + exponent) << 52
+                                   : static_cast<uint64_t>(127 + exponent) << 23;
+  auto where = [&](int predicate) {
+    std::vector<Register> found;
+    for (Register r : floats) {
+      const Code code = evex(is_double ? k66 : 0, k0F, is_double, 0xc2);
+      found.push_back(predicate == 3 ? vector(code, source.length, r, r)
+                                     : with_lanes(code, source.length, r, limit, from.bits() / 8));
+      body_.ops.back().has_immediate = true;
+      body_.ops.back().immediate = predicate;
+    }
+    if (is_double == is_long) return found;
+    const std::vector<Register> bits = bits_of(found, from);
+    found.clear();
+    for (int i = 0; i < of.count; ++i) {
+      const int at = i * of.lanes;
+      const Register mask = shifted_mask(bits[static_cast<size_t>(at / 64)], at % 64, false);
+      found.push_back(spread_bits(mask, wide.bits(), of.lanes));
+    }
+    return found;
+  };
+  const std::vector<Register> above = where(0x1d);
+  const uint64_t greatest = ~uint64_t{0} >> (65 - wide.bits());
+  for (size_t i = 0; i < made.size(); ++i) {
+    if (!is_signed) {
+      made[i] = vector(evex(k66, k0F, 0, 0xeb), of.length, made[i], above[i]);
+      continue;
+    }
+    made[i] = blended(wide.bits(), of.length, above[i], constant(wide, greatest), made[i]);
+  }
+  if (!is_signed) return;
+  const std::vector<Register> unordered = where(3);
+  for (size_t i = 0; i < made.size(); ++i) {
+    made[i] = vector(evex(k66, k0F, 0, 0xdf), of.length, unordered[i], made[i]);
+  }
 }
 
 }  // namespace kiln::assembler

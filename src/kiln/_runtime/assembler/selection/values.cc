@@ -1,18 +1,18 @@
-// Values of the text in registers: constants, parts of vectors, masks.
+// Values of the text in registers: constants, addresses, parts of vectors.
 #include <cstring>
 
 #include "assembler/selection/function_writer.h"
 
 namespace kiln::assembler {
 
-Pieces pieces_of(const Type& type) {
+Pieces FunctionWriter::pieces_of(const Type& type) const {
   if (!type.is_vector) return {1, 1, type.bits() / 8, 0};
   const int bytes = type.bytes();
   if (type.element == Element::kI1) {
     const int lanes = type.lanes < 64 ? type.lanes : 64;
     return {type.lanes / lanes, lanes, 8, 0};
   }
-  const int size = bytes < 64 ? bytes : 64;
+  const int most = vectors_of(body_.level).bytes, size = bytes < most ? bytes : most;
   return {bytes / size, size * 8 / type.bits(), size, size <= 16 ? 0 : size == 32 ? 1 : 2};
 }
 
@@ -22,14 +22,12 @@ bool is_in_vector(const Type& type) {
   return type.is_vector || is_float(type.element) || type.element == Element::kHalf;
 }
 
-Class class_of(const Type& type) {
-  if (type.is_mask()) return Class::kMask;
-  return is_in_vector(type) ? Class::kVector : Class::kGeneral;
-}
+Class class_of(const Type& type) { return is_in_vector(type) ? Class::kVector : Class::kGeneral; }
 
 }  // namespace
 
 Op& FunctionWriter::add(Op op) {
+  if (!is_v4()) to_vex(op);
   body_.ops.push_back(op);
   return body_.ops.back();
 }
@@ -72,6 +70,18 @@ Memory FunctionWriter::pool_number(uint64_t bits, int bytes) {
   char text[8];
   std::memcpy(text, &bits, sizeof text);
   return pool({text, static_cast<size_t>(bytes)});
+}
+
+// A constant in all lanes, as the last operand.
+void FunctionWriter::in_all_lanes(Op& op, uint64_t bits, int size) {
+  op.broadcasts = is_v4();
+  if (op.broadcasts) {
+    op.memory = pool_number(bits, size);
+    return;
+  }
+  char text[32];
+  for (int at = 0; at < 32; at += size) std::memcpy(text + at, &bits, static_cast<size_t>(size));
+  op.memory = pool({text, sizeof text});
 }
 
 // A constant with the same bits in all lanes of one piece.
@@ -133,21 +143,14 @@ Register FunctionWriter::lanes(const Operand& operand, int piece) {
   return add(op).d;
 }
 
-Register FunctionWriter::mask_constant(uint64_t bits) {
-  Op op{};
-  op.shape = Shape::kImmediate;
-  op.immediate = static_cast<int64_t>(bits);
-  op.d = body_.fresh(Class::kGeneral);
-  const Register number = add(op).d;
-  Op move{};
-  move.shape = Shape::kVector;
-  move.code = vex(kF2, k0F, 1, 0x92);
-  move.b = number;
-  move.d = body_.fresh(Class::kMask);
-  return add(move).d;
-}
-
 // Operands.
+
+// The constant that an operand stands for, if it does.
+const Operand& FunctionWriter::known(const Operand& operand) {
+  if (operand.kind != Operand::kNamed) return operand;
+  const Value& found = value(operand);
+  return found.kind == Value::kConstant ? found.constant : operand;
+}
 
 Register FunctionWriter::read(const Operand& operand, int piece) {
   switch (operand.kind) {
@@ -215,8 +218,8 @@ bool FunctionWriter::last(Op& op, const Operand& operand, int piece) {
     op.b = read(operand, piece);
     return false;
   }
-  op.memory = pool_number(given->bits, size);
-  op.broadcasts = type.is_vector;
+  if (type.is_vector) in_all_lanes(op, given->bits, size);
+  else op.memory = pool_number(given->bits, size);
   return true;
 }
 
@@ -334,7 +337,11 @@ std::vector<Register> FunctionWriter::joined(std::vector<Register> parts, int by
         pairs.push_back(vector(evex(k66, k0F, 1, 0x6c), 0, parts[i], parts[i + 1]));
         continue;
       }
-      if (bytes < 16) throw NotUnderstood{"vectors as short as this, joined"};
+      if (bytes < 8) {
+        const int opcode = bytes == 4 ? 0x62 : bytes == 2 ? 0x61 : 0x60;
+        pairs.push_back(vector(evex(k66, k0F, 0, opcode), 0, parts[i], parts[i + 1]));
+        continue;
+      }
       pairs.push_back(vector(bytes == 16 ? evex(k66, k0F3A, 0, 0x38) : evex(k66, k0F3A, 1, 0x3a),
                              bytes == 16 ? 1 : 2, parts[i], parts[i + 1]));
       Op& op = body_.ops.back();
@@ -343,85 +350,6 @@ std::vector<Register> FunctionWriter::joined(std::vector<Register> parts, int by
     }
     parts = std::move(pairs);
     bytes *= 2;
-  }
-  return parts;
-}
-
-// Masks.
-
-Register FunctionWriter::shifted_mask(Register mask, int by, bool left) {
-  if (by == 0) return mask;
-  Op op{};
-  op.shape = Shape::kVector;
-  op.code = vex(k66, k0F3A, 1, left ? 0x33 : 0x31);  // kshiftlq, kshiftrq
-  op.b = mask;
-  op.has_immediate = true;
-  op.immediate = by;
-  op.d = body_.fresh(Class::kMask);
-  return add(op).d;
-}
-
-Register FunctionWriter::combined_mask(uint8_t opcode, Register a, Register b) {
-  Op op{};
-  op.shape = Shape::kVector;
-  op.code = vex(0, k0F, 1, opcode);
-  op.length = 1;
-  op.a = a;
-  op.b = b;
-  op.d = body_.fresh(Class::kMask);
-  return add(op).d;
-}
-
-// A mask with bits beyond the given number of lanes cleared.
-Register FunctionWriter::cleaned(Register mask, int lanes) {
-  if (lanes >= 64) return mask;
-  if (lanes >= 8) {
-    Op op{};
-    op.shape = Shape::kVector;
-    op.code = lanes == 8    ? vex(k66, k0F, 0, 0x90)
-              : lanes == 16 ? vex(0, k0F, 0, 0x90)
-                            : vex(k66, k0F, 1, 0x90);
-    op.b = mask;
-    op.d = body_.fresh(Class::kMask);
-    return add(op).d;
-  }
-  return shifted_mask(shifted_mask(mask, 64 - lanes, true), 64 - lanes, false);
-}
-
-// A range of lanes of a mask. Bits beyond them may be set, unless the mask has no more lanes.
-Register FunctionWriter::mask_part(const Operand& mask, int at, int lanes) {
-  if (mask.kind != Operand::kNamed) {
-    uint64_t bits = 0;
-    for (int i = 0; i < lanes; ++i) {
-      bits |= (mask.kind == Operand::kLanes ? mask.lanes[static_cast<size_t>(at + i)] : mask.bits)
-              << i;
-    }
-    return mask_constant(bits);
-  }
-  return shifted_mask(read(mask, at / 64), at % 64, false);
-}
-
-// Concatenates masks of equal numbers of lanes into one or more masks of `all` lanes.
-std::vector<Register> FunctionWriter::masks_joined(std::vector<Register> parts, int lanes,
-                                                   int all) {
-  const int wanted = all < 64 ? all : 64;
-  while (lanes < wanted) {
-    if (lanes < 8) throw NotUnderstood{"masks as short as this, joined"};
-    std::vector<Register> pairs;
-    for (size_t i = 0; i + 1 < parts.size(); i += 2) {
-      Op op{};
-      op.shape = Shape::kVector;
-      op.code = lanes == 8    ? vex(k66, k0F, 0, 0x4b)
-                : lanes == 16 ? vex(0, k0F, 0, 0x4b)
-                              : vex(0, k0F, 1, 0x4b);
-      op.length = 1;
-      op.a = parts[i + 1];
-      op.b = parts[i];
-      op.d = body_.fresh(Class::kMask);
-      pairs.push_back(add(op).d);
-    }
-    parts = std::move(pairs);
-    lanes *= 2;
   }
   return parts;
 }

@@ -26,8 +26,8 @@ from kiln.engines.native.loop_ir.statements import (
     blocks,
 )
 
-LEVEL = "x86-64-v4"
-"""The assembler generates code for this microarchitecture level."""
+LEVELS = ("x86-64-v3", "x86-64-v4")
+"""The assembler generates code for these microarchitecture levels."""
 WORTH_LLVM = 1 << 27
 """This many scalar operations take about ten milliseconds, as long as compiling with LLVM."""
 FEWEST_CALLS = 8
@@ -47,7 +47,7 @@ def generated(text: str, function: Function) -> tuple[bytes, int]:
     """
     chosen = options().code_generator
     effort = effort_for(function)
-    if chosen != "llvm" and host_target().name == LEVEL:
+    if chosen != "llvm" and host_target().name in LEVELS:
         calls = calls_before_llvm(function) if chosen == "auto" and effort != LEAST_EFFORT else 0
         if calls or chosen == "kiln" or effort == LEAST_EFFORT:
             image = assembled(text)
@@ -73,8 +73,8 @@ def effort_for(function: Function) -> int:
 
 
 def assembled(text: str) -> bytes | None:
-    """Return the assembler's object file; None if it does not support the text."""
-    found = _runtime.assemble_text(text)
+    """Return the assembler's object file for the host; None if it does not support the text."""
+    found = _runtime.assemble_text(text, host_target().name)
     return found if isinstance(found, bytes) else None
 
 

@@ -24,10 +24,10 @@ from kiln.engines.native.executables import executable as executables
 from kiln.engines.native.executables.executable import NativeExecutable
 from kiln.engines.native.llvm import generation
 from kiln.engines.native.llvm.assembly import LEAST_EFFORT, assemble, disassemble, host_target
-from kiln.engines.native.llvm.generation import LEVEL, MOST_NESTED, assembled
+from kiln.engines.native.llvm.generation import LEVELS, MOST_NESTED, assembled
 
 pytestmark = pytest.mark.skipif(
-    host_target().name != LEVEL, reason=f"the assembler writes code for {LEVEL}"
+    host_target().name not in LEVELS, reason="the assembler writes code for other levels"
 )
 X = np.linspace(-3, 3, 37, dtype=np.float32)
 
