@@ -99,10 +99,10 @@ def enable_checks(new_val: bool = True) -> AbstractContextManager[None]:
 def transfer_guard(new_val: str | None) -> AbstractContextManager[None]:
     """Log or refuse transfers between host and devices, in all directions, until the context ends.
 
-    "log" and "disallow" are about transfers that happen by the way: an operand or argument that is
-    a number or a NumPy array, an argument of a program for several devices that is elsewhere. With
-    "log_explicit" and "disallow_explicit" `device_put` counts too. Transfers to the host are never
-    refused: they read the memory that the CPU computes in.
+    "log" and "disallow" are about implicit transfers: an operand or argument that is a number or a
+    NumPy array, an argument of a program for several devices that is elsewhere. With "log_explicit"
+    and "disallow_explicit" `device_put` counts too. Transfers to the host are never refused: they
+    read the memory that the CPU computes in.
 
     Raises: JaxRuntimeError, inside, for a transfer that is refused; ValueError for another level.
     Example:

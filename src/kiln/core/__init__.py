@@ -20,7 +20,7 @@ from kiln.ir.sizes import minimum as min_dim
 from kiln.ir.types import AbstractValue as AbstractValue
 from kiln.ir.types import ShapedArray as ShapedArray
 
-# What has moved to `extend.core`, whose layer is above this one.
+# Names that moved to `extend.core`, whose layer is above this one.
 __getattr__, __dir__ = _on_first_use(
     globals(),
     """kiln.extend.core:
