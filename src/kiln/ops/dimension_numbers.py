@@ -33,7 +33,7 @@ class GatherScatterMode(enum.Enum):
     PROMISE_IN_BOUNDS = 2
     """The caller promises that there are none; otherwise reading clips and writing drops."""
     LEAVE_OUT = 3
-    """As FILL_OR_DROP, where they are out of bounds on purpose: no check reports them."""
+    """Like FILL_OR_DROP, for windows that are out of bounds on purpose: no check reports them."""
 
     @property
     def fills(self) -> bool:
@@ -306,9 +306,9 @@ def check_sizes(name: str, shape: Sequence[Dim]) -> None:
 
 
 def as_size(given: Any, sizes: Any) -> int:
-    """Return a size of a shape as an int.
+    """Return the size of an axis as an int.
 
-    Raises: TypeError for what is none.
+    Raises: TypeError for anything else.
     """
     try:
         return operator.index(given)
