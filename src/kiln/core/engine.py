@@ -117,7 +117,7 @@ class Executable(Protocol):
 
     @property
     def final_stage(self) -> str:
-        """The stage of the optimised program, for `as_text`."""
+        """The stage of the optimized program, for `as_text`."""
         ...
 
     def as_text(self, stage: str) -> str:

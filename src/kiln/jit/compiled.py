@@ -330,7 +330,7 @@ class Compiled(Stage):
         return default_sharding() if place is None else SingleDeviceSharding(place.devices[0])
 
     def as_text(self, stage: str | None = None) -> str:
-        """Return the optimised program's text: `hlo`, or `loops`, `llvm`, `asm`, `html`, `profile`.
+        """Return the optimized program's text: `hlo`, or `loops`, `llvm`, `asm`, `html`, `profile`.
 
         By default it is the first of them that its engine has; `html` is a picture.
 
