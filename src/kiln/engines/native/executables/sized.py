@@ -17,7 +17,7 @@ from kiln.ir.size_values import evaluate
 from kiln.ir.sizes import Dim, Size
 
 MOST = 1 << 62
-"""No array has so many bytes."""
+"""More bytes than any array has."""
 
 NamedType = tuple[np.dtype[Any], Dim]
 
