@@ -59,7 +59,7 @@ def initialize(
     Open MPI, Kubernetes, or in JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID.
     Process 0 listens at `coordinator_bind_address`, by default at the coordinator's address if that
     is one of this machine, otherwise on all interfaces. `coordinator_token`, by default that of
-    KILN_COORDINATOR_TOKEN, is a secret text, the same in all processes: without it, whoever
+    KILN_COORDINATOR_TOKEN, is a secret text, the same in all processes: without it, anyone who
     reaches the port may take part. A process that was silent for `heartbeat_timeout_seconds` has
     failed; the others raise PeerError then.
 

@@ -92,7 +92,7 @@ def product(jax: Any, seen: list[Any]) -> Callable[..., Any]:
 
 
 def tupled(jax: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Return functions that make a value of another kind, and flatten it, linearly."""
+    """Return functions that make a high value, and flatten it, linearly."""
     high = hijax(jax)
 
     @dataclasses.dataclass(frozen=True)

@@ -65,8 +65,8 @@ def device_put(
 
     `device` is a device, a sharding, or a pytree prefix of these. Such arrays are committed:
     programs run where they are. With None they stay uncommitted. If `donate`, arrays that are moved
-    are deleted; with `may_alias=False`, arrays that are there already are copied. What `src` says,
-    the arrays know.
+    are deleted; with `may_alias=False`, arrays that are there already are copied. `src` is ignored:
+    arrays know where they are.
 
     Raises: ValueError for an array that cannot be sharded this way, or if both `donate` and
         `may_alias`; TypeError if `device` is
@@ -190,7 +190,7 @@ def make_array_from_single_device_arrays(
 
 
 def _single(arrays: Any, here: Sequence[Any], dtype: Any, asked: str) -> list[ConcreteArray]:
-    """Return arrays as they are, if each is on one device and there is one for each of `here`.
+    """Return arrays unchanged, if each is on one device and there is one for each of `here`.
 
     Raises: TypeError unless they are in a list or tuple; ValueError for others.
     """

@@ -1,4 +1,4 @@
-"""Where this process finds the others: the environments that start several processes.
+"""How this process finds the others: the environments that start several processes.
 
 The names of the variables are those of the schedulers, and the ports those that JAX would choose.
 """
@@ -21,14 +21,14 @@ KUBERNETES_PORT = 55527
 
 
 class Place(Record):
-    """Where the processes meet, how many there are, and which of them this one is."""
+    """Where the processes meet, how many there are, and the rank of this one."""
 
     address: str | None = None
     count: int | None = None
     index: int | None = None
 
     def or_else(self, other: Place) -> Place:
-        """Return this place, with what it lacks from another one."""
+        """Return this place, with missing parts from another one."""
         return Place(
             other.address if self.address is None else self.address,
             other.count if self.count is None else self.count,
@@ -36,7 +36,7 @@ class Place(Record):
         )
 
     def missing(self) -> list[str]:
-        """Return what it lacks, by the names of the arguments of `initialize`."""
+        """Return the missing parts, by the names of the arguments of `initialize`."""
         said = {
             "coordinator_address": self.address,
             "num_processes": self.count,
@@ -123,7 +123,7 @@ def _in_kubernetes(env: Environment) -> bool:
 def _kubernetes(env: Environment) -> Place:
     """Return the place of a pod of an indexed Job, whose host name is `job-index`.
 
-    Only the API of the cluster says how many there are.
+    Only the cluster's API knows how many there are.
     """
     index = _int(env, "JOB_COMPLETION_INDEX")
     host = env.get("HOSTNAME") or socket.gethostname()
@@ -139,7 +139,7 @@ _METHODS: dict[str, tuple[Callable[[Environment], bool], Callable[[Environment],
     "slurm": (_in_slurm, _slurm),
     "k8s": (_in_kubernetes, _kubernetes),
 }
-"""How to recognise an environment, and what it says, under the names that JAX gives them."""
+"""For each environment, by JAX's name: how to recognize it, and the place it specifies."""
 
 NOWHERE = "deactivate"
 
@@ -147,7 +147,7 @@ NOWHERE = "deactivate"
 def found_place(
     given: Place, method: str | None, asked: str, env: Environment = os.environ
 ) -> Place:
-    """Return the place of this process, from what was given and what the environment says.
+    """Return the place of this process, from the given arguments and the environment.
 
     Raises: ValueError if something is missing or does not fit; UnavailableOptionError for a method
         that kiln does not have.
@@ -224,10 +224,10 @@ def is_loopback(address: str) -> bool:
 
 
 def host_to_bind(host: str) -> str:
-    """Return the address at which process 0 listens so that `host` leads to it; `::` for all.
+    """Return the address that process 0 binds so that `host` reaches it; `::` for all.
 
-    A number, or a name with one address, is that address if this machine has it. A name may mean
-    this machine here, and another address elsewhere: then it is all addresses.
+    For a number, or a name with one address, it is that address if this machine has it. A name may
+    resolve to this machine here, and to another address elsewhere: then it is all addresses.
     """
     try:
         known = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)

@@ -1,4 +1,4 @@
-"""What programs ask of values and of the process: types, devices, the environment."""
+"""Queries about values and the process: types, devices, the environment."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _Devices(type):
 
 
 class Device(metaclass=_Devices):
-    """The class of devices, for `isinstance`: what has an id, a platform and a process."""
+    """The class of devices, for `isinstance`: objects with an id, a platform and a process."""
 
     id: int
     platform: str
@@ -78,7 +78,7 @@ def host_count(backend: str | None = None) -> int:
 
 
 def print_environment_info(return_string: bool = False) -> str | None:
-    """Print what a report of a bug should say of the machine, or return it."""
+    """Print the description of the machine that a bug report should contain, or return it."""
     first = devices()[0]
     kind = getattr(first, "device_kind", first.platform)
     lines = [

@@ -29,7 +29,7 @@ Names = str | Sequence[str] | None
 
 
 class UnspecifiedValue:
-    """The default of options whose None means something."""
+    """The default of options for which None has a meaning."""
 
     def __repr__(self) -> str:
         return "UnspecifiedValue"
@@ -124,8 +124,9 @@ def jit(
     the function is compiled. They apply to the outermost jit only.
 
     `threads` is the number of threads that programs for the first CPU device run on, instead of
-    that of `set_num_threads`: with 1 they run on the calling thread alone, and no other is made.
-    Results do not depend on it. Inside another jitted function that of the outermost counts.
+    that of `set_num_threads`: with 1 they run on the calling thread alone, and no thread is
+    created. Results do not depend on it. Inside another jitted function, the option of the
+    outermost one applies.
 
     Raises: TypeError if `fun` is not callable, is a generator function, or cannot be weakly
         referenced; ValueError for argument numbers or names that `fun` does not have, and for

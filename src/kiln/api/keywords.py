@@ -1,4 +1,4 @@
-"""Options of transformations: one that there is not is an error that names the one meant."""
+"""Unknown options of transformations: the error suggests the option that was meant."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def known_keywords(fun: F) -> F:
-    """Let a function of the interface say which of its keywords another one may be meant for."""
+    """Make a public function suggest one of its keywords for an unknown one."""
     name: str = fun.__name__
     code = fun.__code__
     named = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]

@@ -74,7 +74,7 @@ def _referable(fun: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _holder(fun: Callable[..., Any]) -> Callable[..., Any]:
-    # Bound methods and partials created on the spot would die before their weak reference is used.
+    # Temporary bound methods and partials would die before their weak reference is used.
     @wraps(fun)
     def held(*args: Any, **kwargs: Any) -> Any:
         return fun(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""Which platforms the program is for that is being recorded."""
+"""The platforms that the program being recorded is for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kiln.api.arrays import default_backend
 from kiln.api.contexts.scopes import make_user_context
 
 EXPORTED_FOR: Any = make_user_context(())
-"""The platforms that a function is exported for; without any, the program is for this process."""
+"""The platforms that a function is exported for; if empty, the program is for this process."""
 
 
 def platforms_of_program() -> tuple[str, ...]:

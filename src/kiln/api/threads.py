@@ -1,4 +1,4 @@
-"""How many threads compiled code runs on."""
+"""The number of threads that compiled code runs on."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from kiln.base.options.names import checked
 
 
 def set_num_threads(number: int | None) -> None:
-    """Set how many threads a program runs on, for every thread that calls one.
+    """Set the number of threads that programs run on, whichever thread calls them.
 
-    The calling thread is one of them: with 1 no others are made. None, the default, stands for as
-    many as the process may use: those of its affinity, and no more than the quota of its control
-    groups. Results do not depend on it. `KILN_NUM_THREADS` sets it from outside; it is the option
-    `num_threads`.
+    The calling thread is one of them: with 1 no others are created. None, the default, stands for
+    as many as the process may use: the CPUs of its affinity, limited by the quota of its control
+    groups. Results do not depend on it. The environment variable `KILN_NUM_THREADS` sets it, too;
+    it is the option `num_threads`.
 
     Raises: ValueError for a number below 1.
 
@@ -29,12 +29,12 @@ def set_num_threads(number: int | None) -> None:
 
 
 def get_num_threads() -> int:
-    """Return how many threads a program that this thread calls runs on."""
+    """Return the number of threads that programs called by this thread run on."""
     return _runtime.num_threads()
 
 
 def num_threads(number: int | None) -> AbstractContextManager[None]:
-    """Set how many threads the programs called by this thread run on, until the context ends.
+    """Set the number of threads of programs called by this thread, until the context ends.
 
     Raises: ValueError for a number below 1.
 

@@ -87,7 +87,7 @@ class MissingName:
         return self
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        # A rule that is registered for something that nobody looks up.
+        # A rule registered for a name that kiln does not have is never looked up.
         return None
 
     def __bool__(self) -> NoReturn:
@@ -115,7 +115,7 @@ class MissingName:
     __float__ = __int__ = __index__ = __len__ = __array__ = _value
 
     def _used(self, used: str) -> MissingName:
-        """Note a use; return what stands for its result, or raise if nobody examines."""
+        """Record a use; return a stand-in for its result, or raise unless uses are examined."""
         error = self._raised(used)
         if not examining():
             raise error

@@ -1,6 +1,6 @@
 """Private modules of jax, as far as libraries import them.
 
-`jax._src` is no interface, and kiln does not copy it. A few of its names are public ones by
+`jax._src` is not an interface, and kiln does not copy it. A few of its names are public ones by
 another path, and libraries write that path: they are found. All others are placeholders, which
 raise when they are used.
 """

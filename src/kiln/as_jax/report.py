@@ -75,7 +75,7 @@ def examining() -> bool:
 
 
 def record_asked(name: str) -> None:
-    """Note that a name that kiln does not have was imported or read, if anybody wants to know."""
+    """Record that a name that kiln does not have was imported or read, if uses are examined."""
     if _examining:
         _count(_asked.setdefault(name, {}))
 

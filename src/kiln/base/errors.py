@@ -41,7 +41,7 @@ _runtime.set_out_of_memory_error(OutOfMemoryError)
 
 
 class PeerError(JaxRuntimeError):
-    """Another process of the program has ended, no longer answers, or runs another program."""
+    """Another process of the program has ended, does not answer, or runs a different program."""
 
 
 class ConcretizationTypeError(JAXTypeError):
@@ -93,11 +93,11 @@ class UnfilteredStackTrace(Exception):
 
 
 class CheckifyError(ValueError):
-    """A check that a program makes of itself failed: the base of the classes below."""
+    """A check inside a program failed: base class of the classes below."""
 
 
 class FailedCheckError(CheckifyError):
-    """A `check` of the user's failed."""
+    """A user-defined `check` failed."""
 
 
 class NaNError(CheckifyError):
@@ -113,7 +113,7 @@ class OOBError(CheckifyError):
 
 
 class JaxValueError(ValueError):
-    """An error that a program noted while it ran, by `error_check.set_error_if`."""
+    """An error that a program recorded while it ran, by `error_check.set_error_if`."""
 
 
 class TypePromotionError(TypeError, ValueError):
@@ -135,7 +135,8 @@ class CorruptCheckpointError(CheckpointError):
 class InconclusiveSizeError(Exception):
     """A question about named sizes has no single answer.
 
-    No TypeError: Python and NumPy replace those that conversions to ints raise by less clear ones.
+    Not a TypeError: Python and NumPy replace TypeErrors raised by conversions to ints with less
+    clear ones.
     """
 
 
@@ -146,7 +147,7 @@ class KeyReuseError(RuntimeError):
     """A random key was used twice: found with the option `debug_key_reuse`."""
 
     reused: Any = None
-    """The key, as `ir/analysis/key_uses.py` has it."""
+    """The key, as represented by `ir/analysis/key_uses.py`."""
 
 
 class RecompilationError(RuntimeError):

@@ -28,9 +28,9 @@ class LazyModule:
 
 
 class MissingAttribute(AttributeError):
-    """A name that a module lacks. What it may be meant for is looked up when the text is read.
+    """A name that a module lacks. Suggestions are computed only when the text is read.
 
-    Python's import statement asks a package for its modules before it loads them.
+    Python's import statement looks up submodules as attributes before it loads them.
     """
 
     def __init__(self, module: str, name: str, known: Callable[[], Iterable[str]]) -> None:
@@ -56,7 +56,7 @@ def on_first_use(
     own = package["__name__"]
 
     def is_public(name: str, value: Any) -> bool:
-        # Importing a module of a package makes it an attribute: users did not ask for that one.
+        # Importing a submodule makes it an attribute of its package: that does not make it public.
         if isinstance(value, __future__._Feature):
             return False
         return not isinstance(value, types.ModuleType) or value.__name__ != f"{own}.{name}"
@@ -133,9 +133,9 @@ zlib = LazyModule("zlib")
 loops = LazyModule("kiln.control.loops.loops")
 """Loops that few functions of `kiln.numpy` run."""
 key_generators = LazyModule("kiln.ops.random.key_generators")
-"""Generators that few programs name; the operations on keys, below them, call them."""
+"""Generators that few programs use; the operations on keys, in a lower layer, call them."""
 error_check = LazyModule("kiln.experimental.error_check")
-"""Errors that few programs ask for; functions of `kiln.numpy`, below it, note them."""
+"""Errors that few programs request; functions of `kiln.numpy`, in a lower layer, record them."""
 dot_algorithms = LazyModule("kiln.ops.linear.dot_algorithms")
 array_display = LazyModule("kiln.core.arrays.display")
 array_errors = LazyModule("kiln.core.arrays.errors")
@@ -160,7 +160,7 @@ named_axes = LazyModule("kiln.jit.named_axes")
 sized = LazyModule("kiln.jit.sized")
 target = LazyModule("kiln.jit.stages.target")
 traced = LazyModule("kiln.jit.stages.traced")
-"""Modules of kiln that few programs need, as those below them load them."""
+"""Modules that few programs need, for lower layers, which load them on first use."""
 llvmlite = LazyModule("llvmlite")
 llvmlite_binding = LazyModule("llvmlite.binding")
 llvmlite_ffi = LazyModule("llvmlite.binding.ffi")

@@ -1,8 +1,8 @@
 """Tuples whose items have names: `typing.NamedTuple`s that cost little to define.
 
 `typing.NamedTuple` compiles a constructor and checks each annotation as a class is defined, 0.15 ms
-each time. Here the constructor is written when the first instance is made, and annotations stay the
-texts that they are.
+each time. Here the constructor is generated when the first instance is made, and annotations stay
+strings.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 
 class _Unwritten:
-    """Stands for the `__new__` of a class until someone looks at it."""
+    """A placeholder for the `__new__` of a class until its first use."""
 
     def __get__(self, instance: object, kind: type[Any]) -> Any:
         made = _written_new(kind)
-        # Two threads may both be here; what they write does the same.
+        # Two threads may both get here; they generate equivalent functions.
         kind.__new__ = staticmethod(made)
         return made
 
@@ -35,7 +35,7 @@ def _written_new(cls: Any) -> Any:
 
 
 class _Named(tuple[Any, ...]):
-    """What all such classes do; the methods are those of `collections.namedtuple`."""
+    """The common base of such classes, with the methods of `collections.namedtuple`."""
 
     __slots__ = ()
     if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class _Defining(type):
         own = {"_fields": fields, "_field_defaults": defaults, "__match_args__": fields}
         space |= {**own, **getters, "__slots__": ()}
         space.setdefault("__new__", _Unwritten())
-        # The class of a class like this is `type`, as that of any other tuple.
+        # The metaclass of such a class is `type`, like that of any other tuple.
         return type(name, tuple(_Named if base is NamedTuple else base for base in bases), space)
 
 

@@ -1,7 +1,7 @@
-"""Classes of a few named values that never change: dataclasses that cost nothing to define.
+"""Immutable classes of a few named values: dataclasses that are cheap to define.
 
-`dataclasses.dataclass` writes and compiles six functions for each class, as it is defined: half a
-millisecond. Of a `Record` only `__init__` is written, when the first instance is made.
+`dataclasses.dataclass` generates and compiles six functions when a class is defined: half a
+millisecond each. For a `Record` only `__init__` is generated, when the first instance is made.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _Field = dataclasses.Field[Any]
 
 
 class _Unwritten:
-    """Stands for the `__init__` of a class until someone looks at it."""
+    """A placeholder for the `__init__` of a class until its first use."""
 
     __slots__ = ("owner",)
 
@@ -28,13 +28,13 @@ class _Unwritten:
 
     def __get__(self, instance: object, kind: type | None = None) -> Any:
         made = _written_init(self.owner)
-        # Two threads may both be here; what they write does the same.
+        # Two threads may both get here; they generate equivalent functions.
         self.owner.__init__ = made  # type: ignore[method-assign]
         return made if instance is None else made.__get__(instance)
 
 
 class _Fields:
-    """The fields as the module `dataclasses` wants them, made when it asks."""
+    """The fields in the form of the module `dataclasses`, made when it reads them."""
 
     def __get__(self, instance: object, kind: type[Record]) -> dict[str, _Field]:
         if kind is Record:
@@ -43,7 +43,7 @@ class _Fields:
             **kind._given,
             "__annotations__": kind._annotated,
             "__module__": kind.__module__,
-            # Without one, a docstring would be written.
+            # Otherwise a docstring would be generated.
             "__doc__": kind.__name__,
         }
         plain = type(kind.__name__, (), space)
@@ -135,7 +135,7 @@ def metadata_of(cls: type[Record]) -> dict[str, Mapping[Any, Any]]:
 def replaced(record: R, changes: Mapping[str, Any]) -> R:
     """Return a record with other values of some fields, as `dataclasses.replace` would.
 
-    That function asks for the fields as dataclasses have them, which takes time to make.
+    That function reads the fields in the form of dataclasses, which takes time to make.
 
     Raises: TypeError for a field that `__init__` does not take.
     """

@@ -1,4 +1,4 @@
-"""Deferring Ctrl-C while a library must not be left, and keeping it where a library drops it.
+"""Deferring Ctrl-C while a library must not be interrupted; keeping it where a library drops it.
 
 The interpreter must not be shut down either while a thread is in such a library.
 """
@@ -68,7 +68,8 @@ def _end() -> None:
     with contextlib.suppress(KeyboardInterrupt):
         while _runtime.threads_inside() and time.monotonic() < deadline:
             time.sleep(0.001)
-        # Threads about to return from short calls get time to reach the point where they stop.
+        # Gives threads that are about to return from short calls time to reach the point where they
+        # block.
         time.sleep(0.02 if threading.active_count() > 1 else 0)
 
 
@@ -78,7 +79,7 @@ REMEMBERED_S = 0.1
 
 
 class Forgotten:
-    """The exception of a signal handler in a call whose caller drops it and then calls again.
+    """The exception of a signal handler in a call whose caller drops it and calls again.
 
     NumPy does this: it asks an array for a buffer, then for `__array__`.
     """
@@ -90,7 +91,7 @@ class Forgotten:
         self._struck: tuple[type[BaseException], tuple[Any, ...], float] | None = None
 
     def noting(self, function: Callable[[T], R]) -> Callable[[T], R]:
-        """Return the first call: a function whose exceptions are recorded."""
+        """Return a function that records exceptions, for the first call."""
 
         def call(x: T) -> R:
             try:
@@ -107,7 +108,7 @@ class Forgotten:
             self._struck = type(error), error.args, time.monotonic()
 
     def check(self) -> None:
-        """Raise the exception of the previous call, if it was just before."""
+        """Raise the exception of the previous call, if that was immediately before."""
         found = self._struck
         if found is not None:
             self._struck = None

@@ -19,8 +19,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-# If a NumPy function gets a traced value, report the user's call, not NumPy's own line. Names of
-# modules are read by Python's own import statement as well.
+# If a NumPy function gets a traced value, report the user's call, not a line of NumPy's. Python's
+# import machinery reads attributes of modules as well.
 _NOT_THE_USERS = (_ROOT, os.path.dirname(np.__file__) + os.sep, "<frozen importlib.")
 _MARK = "__tracebackhide__"
 _LEFT_OUT = (
@@ -28,7 +28,7 @@ _LEFT_OUT = (
     "Set KILN_FULL_TRACEBACK=1 to see them."
 )
 _files_of_others: set[str] = set()
-"""Files of those folders that a walk up the stack has met: it meets them again and again."""
+"""Files of those folders that stack walks have met: they meet the same ones again and again."""
 
 
 class Source:
@@ -81,18 +81,18 @@ def current_scopes() -> tuple[str, ...]:
 
 
 class in_scopes(_runtime.Assigned):
-    """Let locations of user code have these names of scopes, in a context."""
+    """Set the names of scopes of source locations, in a context."""
 
     def __new__(cls, scopes: tuple[str, ...]) -> Self:
-        """Take the names."""
+        """Store the names."""
         return super().__new__(cls, _here, "scopes", scopes, None)
 
 
 class in_scope(_runtime.Changed):
-    """Let locations of user code have one more name of a scope, in a context."""
+    """Add a name to the scopes of source locations, in a context."""
 
     def __new__(cls, name: str, result: Callable[[tuple[str, ...]], Any] | None = None) -> Self:
-        """Take the name, and what makes the context's result of all names."""
+        """Store the name, and the function that computes the context's result from all names."""
 
         def change(outer: tuple[str, ...]) -> tuple[tuple[str, ...], Any]:
             scopes = (*outer, name)
@@ -107,7 +107,7 @@ def is_internal(filename: str) -> bool:
 
 
 EXCLUDED: list[str] = []
-"""Files of libraries, or folders of them, that tracebacks leave out as they do kiln's own."""
+"""Files or folders of libraries that tracebacks leave out like kiln's own."""
 
 
 def is_left_out(frame: types.FrameType) -> bool:
@@ -182,17 +182,17 @@ def _goes_through_another(frame: types.FrameType | None, code: types.CodeType) -
 
 
 def _marked(tb: types.TracebackType | None, boundary: types.CodeType) -> None:
-    """Mark the frames to leave out for printers of tracebacks that leave marked ones out."""
+    """Mark the frames to leave out, for traceback printers that respect the mark."""
     while tb is not None:
         frame = tb.tb_frame
-        # A boundary marks itself: its locals hold the error, which would keep itself alive.
+        # A boundary marks its own frame: its locals refer to the error, which would be a cycle.
         if is_left_out(frame) and frame.f_code is not boundary:
             frame.f_locals[_MARK] = True
         tb = tb.tb_next
 
 
 def _with_cause(error: Exception) -> None:
-    """Let the cause of an error be its whole traceback, and the cause of that what it was."""
+    """Make an error's whole traceback its cause, and the former cause the cause of that."""
     whole = UnfilteredStackTrace(
         f"{type(error).__name__}: {error}\n\n"
         "The traceback above has all frames. The one below is without those of kiln."

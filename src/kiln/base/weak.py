@@ -1,7 +1,7 @@
-"""Weak references and collections that lose no interrupt.
+"""Weak references and collections that do not lose interrupts.
 
-Python drops what is raised while an object dies. The standard library's collections run Python code
-then, where a Ctrl-C may strike; it is raised right after them here.
+Python drops exceptions raised while an object is deallocated. The standard library's collections
+run Python code then, which a Ctrl-C may interrupt; here it is raised right afterwards.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def reference(referent: T, on_death: Callable[[Any], object]) -> weakref.ref[T]:
 
 
 class WeakSet(weakref.WeakSet[T]):
-    """The standard library's set."""
+    """The standard library's set, without lost interrupts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class WeakSet(weakref.WeakSet[T]):
 
 
 class WeakKeyDictionary(weakref.WeakKeyDictionary[K, T]):
-    """The standard library's dictionary of keys that may die."""
+    """The standard library's dictionary with weak keys, without lost interrupts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class WeakKeyDictionary(weakref.WeakKeyDictionary[K, T]):
 
 
 class WeakValueDictionary(weakref.WeakValueDictionary[K, T]):
-    """The standard library's dictionary of values that may die."""
+    """The standard library's dictionary with weak values, without lost interrupts."""
 
     def __init__(self) -> None:
         super().__init__()

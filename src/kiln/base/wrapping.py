@@ -1,4 +1,4 @@
-"""Functions that stand for others: what they copy of them."""
+"""Wrappers of functions: the attributes that they copy."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What an index may say: everything that its readers rely on, checked before anything is read.
 
-An index may come from anybody. What passes here names files of its own folder alone, describes
-blocks that lie in their arrays and share no bytes, and leaves that fit the tree.
+An index is untrusted. One that passes names only files of its own folder, and describes blocks that
+are inside their arrays and do not overlap, and leaves that fit the tree.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ def _forget() -> None:
 
 @atexit.register
 def _tell() -> None:
-    # Threads have ended by now; an error nobody asked for must not go unnoticed.
+    # Threads have ended by now; report an error that no call has raised.
     for saving in _unsettled:
         if not saving._seen and saving._error is not None:
             text = f"{saving.path} was not saved: {saving._error!r}"
@@ -254,7 +254,8 @@ def _write_into(folder: Path, structure: Any, leaves: Any, metadata: Any, advanc
 def _replacing(folder: Path) -> Iterator[None]:
     """Hold the lock of a checkpoint while another is written in its place.
 
-    What is no part of it is removed: before, so that there is room, and after, also an error.
+    Files that are not part of it are removed: before, to free space, and after, even after an
+    error.
     """
     with locked(folder):
         _remove_unused(folder)
@@ -296,7 +297,7 @@ def _require_writable(final: Path, asked: str) -> None:
 
 
 def _held_json(metadata: Any, asked: str) -> Any:
-    """Return a copy, which nobody changes while it is written."""
+    """Return a copy, which cannot change while it is written."""
     held = None
     try:
         held = json.loads(json.dumps(metadata))

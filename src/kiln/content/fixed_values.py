@@ -74,7 +74,7 @@ _HOMES = (*_PURE, *_CLASSES, _WRAPPERS, "kiln.linen")
 
 _fixed: dict[int, tuple[Any, Hashable]] = {}
 _noted: dict[int, tuple[Any, Hashable]] = {}
-"""Functions that modules of kiln define; they are judged when someone asks for them."""
+"""Functions that modules of kiln define; they are examined on first use."""
 _others: dict[int, Any] = {}
 """What modules of kiln hold and others define."""
 _spaces: dict[int, dict[str, Any]] = {}

@@ -1,7 +1,7 @@
-"""Recognising methods that the standard library generates for classes.
+"""Recognizing methods that the standard library generates for classes.
 
 `dataclasses`, `collections.namedtuple` and `enum` add methods whose code refers to names that user
-code may not (`__class__`, `object.__setattr__`, `hash`). Such a method is recognised by its code:
+code may not (`__class__`, `object.__setattr__`, `hash`). Such a method is recognized by its code:
 the library's own code object, or code equal to what the library generates for a class with the same
 fields. Only objections to the code are waived: its globals, closure, defaults and attributes are
 still read.

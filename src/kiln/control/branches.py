@@ -130,7 +130,7 @@ def _is_older_form(first: Any, second: Any, rest: Sequence[Any]) -> bool:
 
 
 def _of_operand(number: int, fun: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function of two operands that calls `fun` with one of them."""
+    """Return a function of two operands that calls `fun` with one of them."""
 
     @functools.wraps(fun, updated=())
     def branch(*operands: Any) -> Any:
@@ -189,7 +189,7 @@ def _index(index: Any, count: int) -> Any:
         )
     wide = dtype.itemsize > 4 or dtype == np.uint32
     if wide:
-        # These hold numbers that int32 cannot: clamp before converting.
+        # Values of these dtypes may not fit in int32: clamp before converting.
         chosen = clamp(dtype.type(0), chosen, dtype.type(count - 1))
     chosen = convert_element_type(chosen, np.dtype(np.int32))
     return chosen if wide else clamp(np.int32(0), chosen, np.int32(count - 1))
@@ -210,7 +210,7 @@ def _branch(
     choice = aval_of(index).varying
     values = [varied(x, choice) for x in values]
     avals = [aval_of(x) for x in values]
-    # In the users' order: for cond, the branch for True comes first.
+    # In the order that users write: for cond, the branch for True comes first.
     order = (1, 0) if construct == "cond" else tuple(range(len(branches)))
     staged = {i: stage_body(construct, branches[i], in_tree, avals) for i in order}
     bodies = [staged[i] for i in range(len(branches))]
@@ -235,9 +235,9 @@ def _branch(
 
 
 def _handed_on(jaxprs: Sequence[Jaxpr]) -> list[int | None]:
-    """Return for each result the position of the operand that it is in all branches, or None.
+    """Return, for each result, which operand it is in all branches, by position; None for others.
 
-    Such a result does not depend on the choice: if that is mapped or unknown, the result is not.
+    Such a result does not depend on the index: it is not mapped or unknown if only the index is.
     """
     places = {v: i for i, v in enumerate(jaxprs[0].invars)}
     found: list[int | None] = []
@@ -256,7 +256,7 @@ def _array(x: Any) -> Any:
 
 
 def _with_results(jaxpr: Jaxpr, own: Sequence[bool]) -> Jaxpr:
-    """Return a branch that returns some of its results."""
+    """Return a branch with only some of its results."""
 
     def make() -> Jaxpr:
         return jaxpr.with_(outvars=select_by(own, jaxpr.outvars))

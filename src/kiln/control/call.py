@@ -101,7 +101,7 @@ class Call(Subprogram):
     def evaluate(self, *xs: Any, jaxpr: Jaxpr, name: str) -> Any:
         if not options().jit:
             return eval_jaxpr(jaxpr, (), *xs)
-        # Of a copy: values stored on a jaxpr must not keep that jaxpr alive.
+        # Made for a copy: values stored on a jaxpr must not keep that jaxpr alive.
         placer = memoized(jaxpr, ("placer", options().key()), lambda: Placer(jaxpr.with_(), name))
         return placer.run(xs)
 

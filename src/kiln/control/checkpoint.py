@@ -1,6 +1,6 @@
-"""Trading time for memory: recomputing in the backward pass what the forward pass did not store.
+"""Trading time for memory: the backward pass recomputes what the forward pass did not store.
 
-Differentiated, the program is split as usual into what is known and what is linear. Then the
+When differentiated, the program is split as usual into a known and a linear part. Then the
 computation of each residual, back to operands and values that the policy allows to store, is copied
 from the known part into the linear part, which thus contains its own forward pass.
 """
@@ -146,7 +146,7 @@ class Checkpoint(Subprogram):
 
     def evaluate(self, *xs: Any, jaxpr: Jaxpr, differentiated: bool, **_: Any) -> Any:
         if differentiated and options().debug_key_reuse:
-            # It draws again what was drawn before.
+            # The recomputation uses the same random keys again.
             with override(debug_key_reuse=False):
                 return eval_jaxpr(jaxpr, (), *xs)
         return eval_jaxpr(jaxpr, (), *xs)
@@ -226,7 +226,7 @@ def checkpoint(
             purpose="checkpoint",
         )
         if HELD in jaxpr.effects and is_derivative(state.trace):
-            # Rules write, when they run later, to what only exists outside the function.
+            # Rules that run later write to references, which exist only outside the function.
             return fun(*args, **kwargs)
         outs = checkpoint_p.bind(
             *consts,

@@ -2,7 +2,7 @@
 
 Operand 0 is the index, which must be in range; the others go to every branch. All branches have the
 same types of inputs and results, so each rule unifies the branches: a result is mapped, moving or
-unknown if it is so in any branch. With a mapped index, all branches run and their results are
+unknown if it is in any branch. With a mapped index, all branches run and their results are
 selected. `cond` and `switch` are the functions users call.
 """
 
@@ -68,7 +68,7 @@ class Cond(Region):
                         "pass operands of these types",
                     )
                 )
-        # As in JAX, the first branch (for cond, that for False) says what is weakly typed.
+        # As in JAX, the first branch (for cond, the one for False) determines the weak types.
         return [
             outs[0].with_(
                 varying=index.varying.union(*[out.varying for out in outs]),
@@ -181,8 +181,8 @@ def _select_branch(
 ) -> Any:
     """Run all branches on stacks and select per example.
 
-    What branches print is printed for all examples, also for those that do not take them; their
-    checks are of those that do.
+    Branches print for all examples, even those that do not take them; their checks apply only to
+    examples that do.
     """
     for branch in branches:
         effects = branch.effects - DEBUGGING - {CHECK}
@@ -199,7 +199,8 @@ def _select_branch(
     results = []
     for i, branch in enumerate(branches):
         mine = eq(index, np.int32(i))
-        # A branch not taken must not send a nan back: its operands are constants there.
+        # A branch that is not taken must not propagate nan backwards: its operands are constants
+        # there.
         guarded = [
             _guard(mine, mapped_at(x, axis.size, a, 0)) if _has_tangent(x) else x
             for x, a in zip(xs, at, strict=True)
@@ -223,7 +224,7 @@ def _select_branch(
 
 
 def _if_taken(over: Jaxpr, mine: Any, xs: Sequence[Any], axes: Sequence[int | None]) -> Any:
-    """Run a branch on stacks if any example takes it, and for the others on operands of one."""
+    """Run a branch on stacks if any example takes it; other examples use operands of that one."""
     key = ("cond if taken", tuple(axes))
 
     def taken(mine: Any, *xs: Any) -> list[Any]:

@@ -1,7 +1,7 @@
-"""`call_exported`: a program that was stored as StableHLO, inside a program of kiln's.
+"""`call_exported`: a stored StableHLO program inside one of kiln's programs.
 
-What it computes is written in StableHLO alone: XLA compiles it, and no other engine does. It has no
-derivative of its own; `kiln.export` gives it that of the program stored beside it.
+It exists only as StableHLO: XLA compiles it, and no other engine can. It has no derivative of its
+own; `kiln.export` adds that of the program stored beside it.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from kiln.ir.types import ShapedArray
 from kiln.ops.shape import move_axis
 
 ANY_PLATFORM = "platform"
-"""The safety check without which a program may run on platforms it was not written for."""
+"""The name of the safety check of platforms: if disabled, a program may run on any platform."""
 
 
 class PortableProgram(Record):
     """A stored program: a portable StableHLO artefact, with the types it was written for.
 
-    Types may have named sizes. `kept` numbers the inputs that the artefact takes, `arg_names` are
-    what messages call the inputs. With `is_refined`, sizes or the platform are decided when it is
-    compiled. Shardings are over meshes without devices; None is any.
+    Types may have named sizes. `kept` numbers the inputs that the artefact takes, `arg_names` names
+    the inputs in messages. With `is_refined`, sizes or the platform are decided when it is
+    compiled. Shardings are over meshes without devices; None means any sharding.
     """
 
     name: str
@@ -99,7 +99,7 @@ def sizes_of_call(program: PortableProgram, avals: Sequence[ShapedArray]) -> dic
 
 
 def _broken(program: PortableProgram, values: dict[str, Dim]) -> list[str]:
-    """Return what constraints of the program's names say of values that do not fulfil them."""
+    """Return the violated constraints on the program's named sizes, as text."""
     facts = facts_of(*[dim for aval in program.in_avals for dim in aval.shape])
     found = None if facts is None else broken(facts, values, substitute)
     if found is None:
@@ -150,7 +150,7 @@ class CallExported(Primitive):
     def batch(
         self, size: Any, xs: Sequence[Any], axes: Sequence[Any], /, *, program: PortableProgram
     ) -> Any:
-        # The stored program has the shapes it has: it runs once for each element.
+        # The shapes of a stored program are fixed: it runs once for each element.
         stacked = [axis is not None for axis in axes]
         leaves = [x if a is None else move_axis(x, a, 0) for x, a in zip(xs, axes, strict=True)]
 

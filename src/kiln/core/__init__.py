@@ -23,7 +23,7 @@ from kiln.ir.types import ShapedArray as ShapedArray
 if _TYPE_CHECKING:
     from kiln.core.compile_time import ensure_compile_time_eval as ensure_compile_time_eval
 
-# What has moved to `extend.core`, whose layer is above this one.
+# Names that moved to `extend.core`, whose layer is above this one.
 __getattr__, __dir__ = _on_first_use(
     globals(),
     "kiln.core.compile_time: ensure_compile_time_eval",

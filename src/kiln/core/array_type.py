@@ -217,7 +217,7 @@ class Array(ArrayOperators, metaclass=abc.ABCMeta):
             """Return the elements as an array with one axis."""
 
         def is_deleted(self) -> bool:
-            """Tell whether the array's memory was given away or freed."""
+            """Tell whether the array's memory was donated or freed."""
 
         def is_ready(self) -> bool:
             """Tell whether the values have been computed."""
@@ -325,7 +325,7 @@ def _found_on_the_array(name: str) -> Any:
     return found
 
 
-# What only arrays with values have, by the class: `Array.item(x)`.
+# Methods of concrete arrays only, also called on the class: `Array.item(x)`.
 for _name in ("addressable_data", "copy_to_host_async", "item"):
     setattr(Array, _name, _found_on_the_array(_name))
 for _name in (

@@ -34,5 +34,5 @@ class ensure_compile_time_eval(Changed, ContextDecorator):
     """
 
     def __new__(cls) -> Self:
-        """Let the trace in force where it is entered be the one for traced values."""
+        """Make the trace in force on entry the one that handles traced values."""
         return super().__new__(cls, state, "trace", lambda outer: (CompileTimeTrace(outer), None))

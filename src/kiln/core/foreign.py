@@ -1,7 +1,7 @@
 """Foreign functions: those of other languages that programs call by name, and their attributes.
 
-A function has XLA's typed interface for foreign functions. It is registered here; an engine that
-can call it asks for it when it compiles a program that does.
+Functions use XLA's typed FFI. They are registered here; an engine that can call them looks them up
+when it compiles a program that calls one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ForeignTarget:
     """A name that programs call; one object per name, so that programs of a process are
     distinguished.
 
-    It is no value that other processes know: what is compiled for it is not kept on disk.
+    It means nothing to other processes: programs that call it are not kept on disk.
     """
 
     __slots__ = ("is_partitionable", "name", "registered")
@@ -58,9 +58,9 @@ def target(name: str) -> ForeignTarget:
 
 
 def register(name: str, made: Registration) -> None:
-    """Let a name stand for a function on a platform.
+    """Register a function under a name for a platform.
 
-    Raises: ValueError if it stands for another one there.
+    Raises: ValueError if another function has the name there.
     """
     known = target(name).registered.setdefault(made.platform, made)
     if known is not made and _addresses(known.fn) != _addresses(made.fn):
@@ -100,7 +100,7 @@ def registered_types() -> dict[tuple[str, str], Any]:
 
 
 Attribute = tuple[Any, ...]
-"""A value that can be compared: its kind, and what says it."""
+"""A comparable form of a value: its kind, then its type and contents."""
 
 
 def attributes_of(values: Mapping[str, Any], what: str) -> tuple[tuple[str, Attribute], ...]:
@@ -115,7 +115,7 @@ def _attribute(value: Any, what: str) -> Attribute:
     if isinstance(value, str):
         return ("string", value)
     if isinstance(value, (bool, int, float, np.generic)):
-        # A Python int is one of 64 bits.
+        # A Python int is passed as 64 bits.
         number = np.asarray(value, np.int64 if type(value) is int else None)
         return ("number", number.dtype, number.tobytes())
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:

@@ -1,8 +1,8 @@
-"""Types of values of other kinds: what a library calls a value, and of which arrays it consists.
+"""Types of high values: objects that a library treats as values, and the arrays they consist of.
 
-A *high* value is an object of a class that `register_hitype` knows. Its type says of which arrays
-(*low* values) it consists, and how to build one from them: programs hold the arrays. A value that
-can change has, besides its type, a state of that type: the types of what it holds now (`qdd`).
+A *high* value is an object of a class that `register_hitype` knows. Its type says which arrays
+(*low* values) it consists of, and how to build one from them: programs hold the arrays. A mutable
+value has, besides its type, a state of that type: the types of what it holds now (`qdd`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _undefined(kind: object, method: str) -> NotImplementedError:
 
 
 class _HighType(AbstractValue):
-    """What types of values of both kinds share."""
+    """What the types of immutable and mutable values share."""
 
     is_high = True
 
@@ -52,12 +52,12 @@ class _HighType(AbstractValue):
         return self.to_tangent_aval()
 
     def normalize(self) -> Any:
-        """Return the type in its usual form: itself."""
+        """Return the type in its canonical form: itself."""
         return self
 
 
 class HiType(_HighType):
-    """The base of types of values that do not change.
+    """Base class of the types of immutable values.
 
     A subclass defines `__eq__` and `__hash__`; `lo_ty`, `lower_val` and `raise_val`; for
     derivatives `to_tangent_aval`.
@@ -78,20 +78,20 @@ class HiType(_HighType):
         raise _undefined(self, "raise_val")
 
     def dec_rank(self, size: Any, spec: Any) -> Any:
-        """Return the type of a value's slices along the axes that `spec` says."""
+        """Return the type of a value's slices along the axes that `spec` names."""
         raise _undefined(self, "dec_rank")
 
     def inc_rank(self, size: Any, spec: Any) -> Any:
-        """Return the type of stacks of values along the axes that `spec` says."""
+        """Return the type of stacks of values along the axes that `spec` names."""
         raise _undefined(self, "inc_rank")
 
     def leading_axis_spec(self) -> Any:
-        """Return what says that all arrays are sliced along their first axis."""
+        """Return the spec by which all arrays are sliced along their first axis."""
         raise _undefined(self, "leading_axis_spec")
 
 
 class MutableHiType(_HighType):
-    """The base of types of values that change, and whose state may be of other types then.
+    """Base class of the types of mutable values, which may hold other types after a change.
 
     A subclass defines `__eq__` and `__hash__`; `lo_ty_qdd`, `new_from_loval`, `read_loval` and
     `update_from_loval`, each given a state, an object of the library's. The state of a value is
@@ -113,7 +113,7 @@ class MutableHiType(_HighType):
         raise _undefined(self, "read_loval")
 
     def update_from_loval(self, state: Any, val: Any, /, *lo_vals: Any) -> None:
-        """Bring a value to a state in which it consists of other arrays."""
+        """Update a value in place: it is in this state now and consists of these arrays."""
         raise _undefined(self, "update_from_loval")
 
     def type_state(self, *_: Any) -> Any:
@@ -125,7 +125,7 @@ class MutableHiType(_HighType):
 
 
 class AvalQDD(Record):
-    """The type of a value that changes, and its state."""
+    """The type of a mutable value, and its state."""
 
     aval: Any
     qdd: Any
@@ -151,7 +151,7 @@ class AvalQDD(Record):
 
 
 class MutableQDD:
-    """The state of a value while a program is recorded: what it was, and what it is now."""
+    """The state of a value while a program is recorded: the initial and the current one."""
 
     __slots__ = ("cur_val", "init_val")
 
@@ -159,12 +159,12 @@ class MutableQDD:
         self.init_val = self.cur_val = state
 
     def update(self, state: Any) -> None:
-        """Note that the value is in another state."""
+        """Record that the value is in another state."""
         self.cur_val = state
 
 
 class AvalMutableQDD(Record, eq=False):
-    """The type of a value that changes, with its changing state, as abstract evaluation gets it."""
+    """The type of a mutable value, with its current state, as passed to abstract evaluation."""
 
     aval: Any
     mutable_qdd: MutableQDD
@@ -173,7 +173,7 @@ class AvalMutableQDD(Record, eq=False):
 
 
 TYPES: dict[type, Callable[[Any], Any]] = {}
-"""By class of high values: what returns the type of one."""
+"""For each class of high values, the function that returns the type of one."""
 
 
 def register_hitype(val_cls: Any, typeof_fn: Any) -> None:
@@ -199,7 +199,7 @@ def is_high(x: Any) -> bool:
 
 
 def cur_qdd(x: Any) -> Any:
-    """Return the state of a value that changes: the types of what it holds now.
+    """Return the state of a mutable value: the types of what it holds now.
 
     Raises: TypeError for a value that has none.
     """
@@ -221,9 +221,9 @@ def full_type_of(x: Any) -> Any:
 
 
 class HighOperand(TypeError):
-    """A value of another kind, where arrays are expected.
+    """A high value where an array is expected.
 
-    Loops and derivatives catch it, and go on with the arrays that the value consists of.
+    Loops and derivatives catch it, and continue with the arrays that the value consists of.
     """
 
 
@@ -240,16 +240,16 @@ def operand_error(x: Any, message: str, *, may_change: bool = False) -> TypeErro
 
 
 class NeedsArrays(NotImplementedError):
-    """A function being recorded must be given arrays, and return them, for values of other kinds.
+    """A function being recorded must take and return arrays in place of high values.
 
-    Calls of jitted functions catch it, and do so from then on.
+    Calls of jitted functions catch it, and pass arrays from then on.
     """
 
     value: Any = None
 
 
 class Returned(NeedsArrays):
-    """A function being recorded returns a value of another kind."""
+    """A function being recorded returns a high value."""
 
     def __init__(self, value: Any, asked: str) -> None:
         super().__init__(
@@ -263,7 +263,7 @@ class Returned(NeedsArrays):
 
 
 class ClosedOver(NeedsArrays):
-    """A function being recorded uses a value that changes and that does not belong to the program.
+    """A function being recorded uses a mutable value that does not belong to the program.
 
     Calls of jitted functions pass it from then on.
     """
@@ -281,7 +281,7 @@ class ClosedOver(NeedsArrays):
 
 
 def owned(value: Any) -> Any:
-    """Return a value that changes, which belongs from now on to the active trace."""
+    """Return a mutable value, which belongs to the active trace from now on."""
     trace = state.trace
     if trace is not state.root:
         if trace.high is None:
@@ -291,7 +291,7 @@ def owned(value: Any) -> Any:
 
 
 def owner_of(value: Any) -> Trace:
-    """Return the trace that a value that changes belongs to.
+    """Return the trace that a mutable value belongs to.
 
     Raises: ClosedOver if it belongs to none within the program being recorded.
     """
@@ -307,7 +307,7 @@ def owner_of(value: Any) -> Trace:
 
 
 def lowered(types: Sequence[Any], values: Sequence[Any]) -> list[Any]:
-    """Return the arrays that values of some types consist of, all in a row."""
+    """Return the arrays that values of the given types consist of, in one list."""
     found: list[Any] = []
     for kind, value in zip(types, values, strict=True):
         read = kind.read_loval if kind.has_qdd else kind.lower_val
@@ -316,7 +316,7 @@ def lowered(types: Sequence[Any], values: Sequence[Any]) -> list[Any]:
 
 
 def raised(types: Sequence[Any], arrays: Iterable[Any]) -> list[Any]:
-    """Return the values of some types that consist of arrays, given in a row."""
+    """Return the values of the given types that consist of a list of arrays."""
     rest = iter(arrays)
     found = []
     for kind in types:
@@ -347,7 +347,7 @@ def check_tangents(what: str, kinds: Iterable[Any]) -> None:
 
 
 class HighRef:
-    """A reference to a value of another kind: references to the arrays that it consists of.
+    """A reference to a high value: references to the arrays that it consists of.
 
     `ref[...]` reads it, `ref[...] = value` replaces it. Parts are read and written by the methods
     `ref_get_to_lojax` and `ref_swap_to_lojax` of the value's type, if it has them.
@@ -432,32 +432,32 @@ register_pytree_node(HighRef, lambda ref: (ref.parts, ref.aval), HighRef)
 
 
 class aval_property:
-    """A property that a type lends to the tracers of its values: `fget(tracer)`."""
+    """A property that tracers have because of their type: `fget(tracer)`."""
 
     def __init__(self, fget: Callable[[Any], Any]) -> None:
         self.fget = fget
 
 
 class aval_method:
-    """A method that a type lends to the tracers of its values: `fun(tracer, ...)`."""
+    """A method that tracers have because of their type: `fun(tracer, ...)`."""
 
     def __init__(self, fun: Callable[..., Any]) -> None:
         self.fun = fun
 
 
 class HiPspec:
-    """The base of what says how the arrays of a value are divided over a mesh."""
+    """Base class of specs that say how the arrays of a value are sharded over a mesh."""
 
     def to_lo(self) -> tuple[Any, ...]:
         """Return the PartitionSpecs of the arrays that a value consists of."""
         raise _without_spec(self, "to_lo")
 
     def to_tangent_spec(self) -> HiPspec:
-        """Return what says it of a tangent."""
+        """Return the spec of a tangent."""
         raise _without_spec(self, "to_tangent_spec")
 
     def to_ct_spec(self) -> HiPspec:
-        """Return what says it of a cotangent."""
+        """Return the spec of a cotangent."""
         raise _without_spec(self, "to_ct_spec")
 
 

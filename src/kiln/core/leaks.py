@@ -90,7 +90,7 @@ def _is_ours(r: Any) -> bool:
 
 
 def _named(r: Any, x: Any, ours: set[int]) -> str:
-    """Return the name by which a holder has an object; "" if it has none."""
+    """Return the name by which a holder refers to an object; "" if it has none."""
     if isinstance(r, types.FrameType):
         name = next((k for k, v in r.f_locals.items() if v is x), "?")
         code = r.f_code

@@ -19,7 +19,7 @@ class Observer(Protocol):
         """Return the result of an equation, as its primitive's `numpy` does."""
 
     def begin_step(self, step: int) -> None:
-        """Record that a step of the innermost loop begins."""
+        """Record that an iteration of the innermost loop begins."""
 
 
 _observers: dict[int, Observer] = {}
@@ -46,7 +46,7 @@ def _observer_here() -> Observer | None:
 
 
 def begin_step(step: int) -> None:
-    """Tell the observer which step of a loop begins."""
+    """Tell the observer which iteration of a loop begins."""
     observer = _observer_here()
     if observer is not None:
         observer.begin_step(step)

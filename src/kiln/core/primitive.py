@@ -100,11 +100,11 @@ class Primitive(Operation):
     def bind_with_trace(
         self, trace: Trace, args: Sequence[Any], avals: Any, params: dict[str, Any]
     ) -> Any:
-        """Apply the operation under a trace, which knows the types without `avals`."""
+        """Apply the operation under a trace, which knows the types: `avals` is not used."""
         return trace.process(self, args, params)
 
     def use_keys(self, eqn: Eqn, operands: Sequence[Keys], values: Sequence[Any]) -> list[Keys]:
-        """Return the keys of the results, as `on_keys` says what becomes of those of operands.
+        """Return the keys of the results; `on_keys` says what becomes of the operands' keys.
 
         Raises: KeyReuseError if a key is used that was used before.
         """
@@ -129,7 +129,7 @@ class Primitive(Operation):
 
     @property
     def impl(self) -> Rule:
-        """What applies the operation to arrays."""
+        """The function that applies the operation to arrays."""
         return self.evaluate or self._run
 
     def _run(self, *args: Any, **params: Any) -> Any:
@@ -140,7 +140,7 @@ class Primitive(Operation):
     def def_impl(self, impl: Rule) -> Rule:
         """Set the function that is called with arrays, outside all transformations.
 
-        What `impl` was before may be set again.
+        An earlier value of `impl` may be set again.
         """
         self.evaluate = None if impl == self._run else impl
         return impl
@@ -215,7 +215,7 @@ class Primitive(Operation):
 
 
 class Unplaced(Primitive):
-    """An operation that JAX tells where its result is to be; here it is where operands are."""
+    """An operation that takes a `sharding` in JAX; here the result is where the operands are."""
 
     def bind(self, *args: Any, sharding: None = None, **params: Any) -> Any:
         """Apply the operation under the active trace.
@@ -230,7 +230,7 @@ class Unplaced(Primitive):
                     "apply lax.with_sharding_constraint, or kiln.reshard, to the result",
                 )
             )
-        # As any other primitive, without another call.
+        # What `Primitive.bind` does, inlined.
         if state.tracked:
             return state.trace.process(self, _align(self, args, params), params)
         return state.trace.process(self, args, params)

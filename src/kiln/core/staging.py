@@ -58,7 +58,8 @@ class StagingTrace(Trace):
         self.definition = definition
         self.purpose = purpose
         self.arg_names = arg_names
-        # Whether types in the program say how arrays are sharded: only then rules are asked.
+        # Whether types in the program say how arrays are sharded: only then are sharding rules
+        # applied.
         self.is_told = False
 
     def argument(self, aval: Any) -> Any:
@@ -382,7 +383,7 @@ def types_of_results(primitive: Operation, avals: Sequence[Any], params: dict[st
 
 
 def asked(name: str, avals: Sequence[Any]) -> str:
-    """Say for messages which operation was applied to operands of which types."""
+    """Describe, for messages, an operation and the types of its operands."""
     return f"{name}: operands {', '.join(map(str, avals))} at {current_source()}"
 
 

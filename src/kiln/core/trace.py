@@ -36,7 +36,7 @@ class Trace:
     def __init__(self, parent: Trace | None = None) -> None:
         self.parent = parent
         self.live = True
-        # Values of other kinds that change and were made here, by id.
+        # Mutable high values that were made under this trace, by id.
         self.high: dict[int, Any] | None = None
         # Where tracers were made that do not record it themselves, by id; only to check leaks.
         self.made: dict[int, Source | None] | None = None
@@ -198,8 +198,8 @@ state = _runtime.state
 """Per thread: the active trace, the mapped axes in scope, the equation being replayed.
 
 An axis is (name, size, kind). The kind is None under vmap; for a mesh axis it says whether types
-track what varies along it; for one that is run through in turn it is a `Turn`. `tracked` names the
-axes where types track.
+track what varies along it; for one whose members run one after another it is a `Turn`. `tracked`
+names the axes where types track.
 """
 
 
@@ -314,7 +314,7 @@ _SCALARS: dict[bool, dict[type, Any]] = {x64: _scalar_types(x64) for x64 in (Fal
 
 
 def set_type_of(cls: type, type_of: Callable[[Any], Any]) -> None:
-    """Let a function return the types of the instances of a class."""
+    """Register the function that returns the types of the instances of a class."""
     TYPED[cls] = False
     for known in _SCALARS.values():
         known[cls] = type_of
@@ -348,7 +348,7 @@ def is_typed(x: Any) -> bool:
 
 def require_unmasked(x: Any) -> None:
     """Raise MaskedArrayError for a masked array."""
-    # To ask NumPy for its class would import it, which takes longer than kiln's first call.
+    # Naming the class would import `numpy.ma`, which takes longer than kiln's first call.
     masked = sys.modules.get("numpy.ma")
     if masked is not None and isinstance(x, masked.MaskedArray):
         raise MaskedArrayError(
@@ -370,7 +370,7 @@ def aval_of(x: Any) -> ShapedArray:
         return x.aval  # type: ignore[no-any-return]
     scalar = _SCALARS[options().enable_x64].get(type(x))
     if scalar is not None:
-        # Values of other kinds have types that depend on the value.
+        # The types of high values depend on the value.
         return scalar if scalar.__class__ is ShapedArray else scalar(x)
     if isinstance(x, (np.ndarray, np.generic)):
         require_unmasked(x)

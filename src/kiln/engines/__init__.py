@@ -1,1 +1,1 @@
-"""What runs programs. Nobody imports an engine: `core/engines/engine.py` loads it by name."""
+"""What runs programs. No module imports an engine: `core/engines/engine.py` loads it by name."""

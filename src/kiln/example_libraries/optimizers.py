@@ -53,7 +53,7 @@ class Optimizer(NamedTuple):
 
 
 def optimizer(opt_maker: Callable[..., Any]) -> Callable[..., Optimizer]:
-    """Make an optimiser of pytrees from one of single arrays.
+    """Make an optimizer of pytrees from one of single arrays.
 
     Raises: TypeError by `update` for gradients, or new states, of another structure.
     """

@@ -221,7 +221,7 @@ class Variant(CachedProgram):
 
 
 def _evicted(key: ProgramKey) -> _runtime.Unloaded:
-    # It holds the key only: the program would be a cycle.
+    # It holds only the key: a reference to the program would be a cycle.
     return _runtime.Unloaded(lambda: _recompiled(key))
 
 
@@ -345,7 +345,7 @@ def clear() -> None:
 
 
 def release(keys: Iterable[ProgramKey]) -> None:
-    """Forget those of the programs that only the cache holds."""
+    """Drop the programs of these keys that only the cache refers to."""
     for key in keys:
         kept = _cache.take(key)
         program = kept() if kept is not None else None
@@ -388,13 +388,13 @@ def compile_jaxpr(
     """Return the executable of a jaxpr without constants, from the cache if possible.
 
     `donated` and the shardings of `placement` number the inputs before unused ones are dropped.
-    Without a `choice` the engine is chosen here. `for_each_size` is the reason, of a program with
-    named axes, why it is compiled for these sizes only.
+    Without a `choice` the engine is chosen here. For a program with named axes, `for_each_size` is
+    the reason why it is compiled for these sizes only.
     """
     if choice is None:
         choice = engine_for(jaxpr, placement, options())
     is_shared = is_shareable(jaxpr)
-    # The program keeps its jaxpr, so the id stays its own as long as it is a key.
+    # The program keeps its jaxpr alive, so the id is not reused while it is part of a key.
     identity = canonical_for_engines(jaxpr) if is_shared else id(jaxpr)
     wanted = (keep_unused, compiler_options, donated, placement)
     key = ProgramKey(identity, choice.name, wanted)

@@ -44,7 +44,7 @@ class Entry(NamedTuple):
 
 
 class Damaged(Exception):
-    """A file is not what was written there."""
+    """A file does not hold what was written to it."""
 
 
 class Counts:
@@ -150,7 +150,7 @@ class Folder:
         self._own.remove(name + _SUFFIX)
 
     def shrink(self, limit: int) -> None:
-        """Remove the least recently used entries until the rest has no more bytes than a limit."""
+        """Remove the least recently used entries until the rest is within a limit of bytes."""
         files = self._own.files()
         self._own.remove_abandoned(files)
         entries = _entries(files)

@@ -41,7 +41,7 @@ class Donation:
         self._warn([i for i in unusable if isinstance(args[i], ConcreteArray)])
 
     def refuse_second_use(self, args: Sequence[Any]) -> NoReturn:
-        """Raise JaxRuntimeError: an argument is donated and also passed a second time."""
+        """Raise JaxRuntimeError because an argument is donated and also passed a second time."""
         arrays = [(i, x) for i, x in enumerate(args) if isinstance(x, ConcreteArray)]
         i, j, x = next(
             (i, j, args[i])

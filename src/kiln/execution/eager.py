@@ -28,11 +28,11 @@ from kiln.ir.rewrite import params_key
 from kiln.ir.types import ShapedArray
 
 ENTRY_BYTES = 4096
-"""A program with its key. What it runs is counted among the executables."""
+"""The bytes of a program and its key; its executable is counted in the other cache."""
 
 
 def _is_elsewhere(args: Sequence[Any], opts: Options) -> bool:
-    """Tell transfer guards of operands, and whether operations run on another device."""
+    """Report operands to transfer guards; tell whether operations run on another device."""
     if opts.guards_transfers:
         applied(args)
     return opts.default_device is not None or opts.default_mesh is not None

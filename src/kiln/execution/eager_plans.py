@@ -30,13 +30,14 @@ MOST_CONSTANT_BYTES = 1 << 14
 
 
 def eager(fun: F, loop: str | None = None, *, swapped: bool = False) -> F:
-    """Return a pure function of arrays as one whose calls outside of transformations run plans.
+    """Return a version of a pure function whose calls outside of transformations run plans.
 
     Its results depend on nothing but its arguments and the options that are part of cache keys; its
     arguments are arrays, numbers, names, dtypes, and tuples, lists and slices of them.
 
-    `loop` names the loop of `_runtime/loops/arithmetic.cc` that the function is on arrays of one
-    type, or on one beside a Python number; with `swapped` its second argument comes first.
+    `loop` names the loop of `_runtime/loops/arithmetic.cc` that implements the function for
+    arrays of one type, or an array and a Python number; with `swapped` its second argument comes
+    first.
     """
     return _runtime.EagerFunction(fun, loop, swapped)  # type: ignore[return-value]
 
@@ -94,7 +95,7 @@ def _recorded(
         return _flat(fun(*positional, **{name: _with(x, left) for name, x in kwargs.items()}))
 
     with warnings.catch_warnings():
-        # A plan would not warn again.
+        # A plan would not repeat the warning.
         warnings.simplefilter("error")
         jaxpr, consts = stage(run, [x.aval for x in arrays], purpose="eager evaluation")
     literals = {}
@@ -130,7 +131,7 @@ def plan_of(
         return None
     inputs = {id(v): x for v, x in zip(jaxpr.invars, arrays, strict=True)}
     if any(id(v) in inputs and inputs[id(v)] is not x for v, x in zip(jaxpr.outvars, results)):
-        # The function copies what it would return as it is when recorded.
+        # The function copies an argument that its recording returns unchanged.
         return None
     return make_plan(jaxpr, type(result) if type(result) in (tuple, list) else None)
 

@@ -52,7 +52,7 @@ def compiling(choice: Choice, program: Program) -> Choice:
     """Return the engine that compiles a program whose placement is decided.
 
     A program for the first CPU device, by default or because something placed it there, is compiled
-    for the host, if all of it can be; the reason says what kept it from there.
+    for the host, if all of it can be; otherwise the reason says what prevents it.
 
     Raises: ValueError for a number of threads on the XLA engine, whose programs share theirs, and
         for checks, or the option `batch_invariant`, on any engine but the host's compiler.

@@ -122,12 +122,12 @@ class _Search:
 
     def __init__(self, wanted: Wanted) -> None:
         self.wanted = wanted
-        # The equations that hold the program evaluated now, from the outside in, with the step of
-        # those that are loops.
+        # The equations that hold the program evaluated now, from the outside in, with the iteration
+        # of those that are loops.
         self.around: list[tuple[Eqn, int | None]] = []
 
     def begin_step(self, step: int) -> None:
-        """Record which step of the innermost loop is evaluated from now on."""
+        """Record which iteration of the innermost loop is evaluated from now on."""
         self.around[-1] = self.around[-1][0], step
 
     def evaluate(self, eqn: Eqn, values: Sequence[np.ndarray]) -> Any:
@@ -294,7 +294,7 @@ def _described(eqn: Eqn, step: int | None, inner: Source | None) -> str:
 
 
 def _computation(found: _Found) -> str:
-    """Return how the first bad element came about, for operations element by element."""
+    """Return how the first bad element was computed, for elementwise operations."""
     shape, index, primitive = found.out.shape, found.bad.index, found.eqn.primitive
     if not found.values or any(x.shape not in (shape, ()) for x in found.values):
         return ""

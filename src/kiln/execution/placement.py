@@ -60,7 +60,7 @@ NO_REQUEST = PlacementRequest()
 
 
 class DeviceConstraint(NamedTuple):
-    """A sharding that determines the devices of a program; `who` says for messages whose it is."""
+    """A sharding that determines the devices of a program; `who` names its origin in messages."""
 
     who: str
     sharding: Sharding
@@ -71,7 +71,8 @@ class Placer:
 
     The first `hidden` inputs are arrays the function closes over. `direct` runs on the first device
     once a call belonged there; it raises WrongDevice for arrays that were placed. `general` is the
-    program for all `sizes` of its named axes that `jaxpr` was specialized from, if it was.
+    program for all sizes of its named axes from which `jaxpr` was specialized for `sizes`, if it
+    was.
     """
 
     def __init__(
@@ -123,7 +124,7 @@ class Placer:
         return self.run_for(args)(args)
 
     def run_for(self, args: Sequence[Any], note: Callable[[float], None] | None = None) -> Run:
-        """Return what runs the program for such arguments, compiling it if necessary.
+        """Return a callable that runs the program for such arguments, compiling it if necessary.
 
         The result for unplaced arguments raises WrongDevice if called with others. `note` is
         called with the seconds that it took to prepare, if it was not prepared before.
@@ -155,7 +156,7 @@ class Placer:
         return self._runs.setdefault(situation, run)
 
     def note_moves(self, args: Sequence[Any], placement: Placement | None) -> None:
-        """Tell transfer guards which arguments are not where the program needs them."""
+        """Report arguments that are not where the program needs them to transfer guards."""
         devices = default_sharding().devices if placement is None else placement.devices
         wanted: Sequence[Sharding | None] = () if placement is None else placement.in_shardings
         wanted = wanted or (SingleDeviceSharding(devices[0]),) * len(args)
@@ -220,15 +221,15 @@ class Placer:
         return Placement(devices, mesh, in_shardings, outs)
 
     def is_chosen(self, committed: Sequence[Sharding | None], placement: Placement | None) -> bool:
-        """Tell whether the results belong to a placement, or are there by default.
+        """Tell whether a placement was requested, so that results are committed, or is the default.
 
-        One device may have been the choice of closed-over arrays alone.
+        If only closed-over arrays determine a single device, it counts as a default.
         """
         several = placement is not None and len(placement.devices) > 1
         return several or any(committed[self.hidden :]) or not self.is_plain
 
     def program(self, placement: Placement | None) -> Program:
-        """Return what is compiled for a placement."""
+        """Return the program that is compiled for a placement."""
         program, _ = program_of(
             self.jaxpr,
             self.name,
@@ -272,7 +273,7 @@ class Placer:
         return found
 
     def program_for_all_sizes(self, placement: Placement | None) -> Program | None:
-        """Return what is compiled once for all sizes of named axes; None if nothing is."""
+        """Return the program that is compiled once for all sizes of named axes, or None."""
         if placement is not None or self.general is None or not self.sizes:
             return None
         wanted = self.keep_unused, self.compiler_options, self.request.donated
@@ -301,7 +302,7 @@ class Placer:
             self.programs.append(program.base)
 
     def run_at(self, placement: Placement | None, committed: bool) -> Run:
-        """Return what runs the program in a placement, moving arguments there.
+        """Return a callable that runs the program in a placement, moving arguments there.
 
         Without a placement, it raises WrongDevice if called with arrays that were placed.
         """

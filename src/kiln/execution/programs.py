@@ -1,7 +1,7 @@
 """What is compiled: a jaxpr without dead equations, and the options of the request.
 
-Engines know nothing of types that tell shardings: each value that has such a type is constrained to
-be sharded so, and all types become plain.
+Engines do not support types that tell shardings: each value of such a type gets a sharding
+constraint, and all types become plain.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def program_of(
 ) -> tuple[Program, list[int] | None]:
     """Drop dead code and, unless `keep_unused`, unused inputs; return which inputs remain.
 
-    The program also has the compiler options that options of kiln stand for.
+    The program also gets the compiler options that kiln's options imply.
     """
     if options().batch_invariant:
         compiler_options = (*compiler_options, (BATCH_INVARIANT, True))
@@ -54,7 +54,7 @@ def program_of(
 
 
 def _leaving_parts(jaxpr: Jaxpr, shardings: Sequence[Any]) -> Jaxpr:
-    """Return a program whose results are parts of sums where shardings say so."""
+    """Return a program whose results are partial sums where shardings say so."""
     eqns, outvars = list(jaxpr.eqns), list(jaxpr.outvars)
     for i, (v, sharding) in enumerate(zip(outvars, shardings, strict=True)):
         if sharding is None or not sharding.unreduced or not isinstance(v, Var):
@@ -128,8 +128,8 @@ def _rewritten(jaxpr: Jaxpr) -> Jaxpr:
             env[v] = Var(before.aval)
             eqns.append(_constrained(eqn, before, env[v], sharding))
 
-    # XLA does not carry it into a program inside another, nor out of it, that a value is a part of
-    # a sum, and would take one that was added up for a part.
+    # XLA does not propagate into inner programs, or out of them, that a value is a partial sum, and
+    # would treat a reduced value as a partial sum.
     for v in (*jaxpr.constvars, *jaxpr.invars):
         if has_unreduced(v.aval):
             constrain(v, v.aval.placing, None)
@@ -154,7 +154,7 @@ def _rewritten(jaxpr: Jaxpr) -> Jaxpr:
         if primitive is _constraint and isinstance(sharding, NamedSharding) and sharding.unreduced:
             x = eqn.invars[0]
             if isinstance(x, Var) and not sharding.unreduced <= _sums_over(x, made_by):
-                # XLA would take what is computed whole for the parts of a sum.
+                # XLA would treat a value that each device has whole as partial sums.
                 constrain(x, _whole(x.aval, sharding), eqn)
         made_by.update(dict.fromkeys(eqn.outvars, eqn))
         invars = list(map(read, eqn.invars))
@@ -176,7 +176,7 @@ def _rewritten(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def _sums_over(x: Var, made_by: Mapping[Var, Eqn]) -> Varying:
-    """Return the mesh axes over which devices have parts of sums that a value is."""
+    """Return the mesh axes along which a value is a partial sum."""
     while True:
         eqn = made_by.get(x)
         if has_unreduced(x.aval) or eqn is None or eqn.primitive.region:
@@ -192,21 +192,22 @@ def _sums_over(x: Var, made_by: Mapping[Var, Eqn]) -> Varying:
 
 
 def _split_before(x: Atom, made_by: Mapping[Var, Eqn]) -> Any:
-    """Return what splits an operand, as was told before it was left to the compiler."""
+    """Return the split of an operand that its type told before a cast left it to the compiler."""
     eqn = made_by.get(x) if isinstance(x, Var) else None
     is_cast = eqn is not None and eqn.primitive.name == "mesh_cast"
     return eqn.invars[0].aval.split if is_cast and eqn is not None else x.aval.split
 
 
 def _whole(aval: Any, sharding: NamedSharding) -> NamedSharding:
-    """Return how an array is sharded where it is no part of a sum."""
+    """Return the sharding of an array that is not a partial sum."""
     return sharding.update(spec=PartitionSpec(*aval.split))
 
 
 def _added_up(jaxpr: Jaxpr, first_in: int, first_out: int) -> Jaxpr:
-    """Return a program of which some inputs and results, from numbers on, are no parts of sums.
+    """Return a program whose inputs and results, from these numbers on, are not partial sums.
 
-    Engines take them from stacks and put them there, which they do not know to be such parts.
+    Engines slice them from stacks and write them to stacks, which they do not treat as partial
+    sums.
     """
     key = (_added_up, first_in, first_out)
     found = jaxpr.memo.get(key)
@@ -236,9 +237,9 @@ def _mesh_of_operands(eqn: Eqn) -> Any:
 
 
 def _told(aval: Any, mesh: Any) -> NamedSharding | None:
-    """Return how a value is sharded, as its type tells; None if that is left to the compiler.
+    """Return the sharding that a value's type tells; None if the compiler decides.
 
-    What an operation makes of arrays over a mesh, and nothing splits, each device has whole.
+    A result of operands over a mesh that nothing splits is replicated.
     """
     if type(aval) is ShardedArray:
         return aval.placing
@@ -273,7 +274,7 @@ def _value(value: Any) -> Any:
 def shardings_of_results(
     jaxpr: Jaxpr, given: Sequence[Sharding | None], mesh: Mesh
 ) -> Sequence[Sharding | None]:
-    """Return how results are sharded: as `given` or, if types tell shardings, as theirs do."""
+    """Return the shardings of results: those `given` or, if types tell shardings, theirs."""
     types = jaxpr.out_avals
     if compiler_decides() or not (mesh.is_explicit or is_told((*jaxpr.in_avals, *types))):
         return given

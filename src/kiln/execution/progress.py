@@ -1,8 +1,8 @@
 """A line on the terminal during long compilations: what is compiled, how far, for how long.
 
-Written to stderr when that is a terminal, never into pipes and files, and removed at the end. Of a
-program that a Python loop has written out it names the line, and what to write instead. The option
-`progress` (`KILN_PROGRESS=0`) turns it off.
+Written to stderr when that is a terminal, never into pipes and files, and removed at the end. If a
+Python loop has unrolled itself into a program, it names the line, and what to write instead. The
+option `progress` (`KILN_PROGRESS=0`) turns it off.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FEWEST_EQUATIONS = 200
 """The native engine compiles shorter programs in milliseconds, for which no thread is started."""
 _SHORT_BYTES = FEWEST_EQUATIONS * EQUATION_BYTES
 FEWEST_TIMES = 64
-"""A line that has made one equation so often is taken to be in a loop of Python."""
+"""A line that has recorded an equation this often is assumed to be in a Python loop."""
 
 
 class _Running(NamedTuple):
@@ -51,7 +51,7 @@ _is_shown = False
 
 @contextlib.contextmanager
 def progress(name: str, jaxpr: Jaxpr | None = None, *, is_quick: bool = False) -> Iterator[None]:
-    """Show that a program is being compiled, from the second second on.
+    """Show that a program is being compiled, after the first second.
 
     `is_quick` says that short programs are compiled in milliseconds: nothing is shown for them.
     """
@@ -68,7 +68,7 @@ def progress(name: str, jaxpr: Jaxpr | None = None, *, is_quick: bool = False) -
     finally:
         end()
         with _changed:
-            # The child of a fork has forgotten it.
+            # A forked child has dropped it.
             _running.pop(number, None)
             # Here and not in the watcher, which could erase what the program writes next.
             if _is_shown:
@@ -77,7 +77,7 @@ def progress(name: str, jaxpr: Jaxpr | None = None, *, is_quick: bool = False) -
 
 
 def written_out(jaxpr: Jaxpr) -> tuple[Source, int] | None:
-    """Return the line that has made an equation most often, and how often, if that is often."""
+    """Return the line that has recorded an equation most often, and how often, if that is often."""
     sources: dict[tuple[types.CodeType, int, str], Source] = {}
     times: Counter[tuple[types.CodeType, int, str]] = Counter()
     for eqn in jaxpr.eqns:
@@ -103,7 +103,7 @@ def _start_watching() -> None:
     global _watcher
     if _watcher is None:
         watcher = threading.Thread(target=_watch, name="kiln progress", daemon=True)
-        # An interpreter that ends starts none, nor a system that has no more: compile unseen.
+        # No thread starts during interpreter shutdown, or if the system has no more: show nothing.
         with contextlib.suppress(RuntimeError):
             watcher.start()
             _watcher = watcher
@@ -156,7 +156,7 @@ def _show(text: str) -> None:
 
 
 def _columns() -> int:
-    """Return the width of the terminal: a line that is broken could not be erased."""
+    """Return the width of the terminal: a line that wraps could not be erased."""
     try:
         return os.get_terminal_size(sys.stderr.fileno()).columns or 80
     except (AttributeError, OSError, ValueError):

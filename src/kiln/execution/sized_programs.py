@@ -1,6 +1,6 @@
 """Programs with named axes: compiled once for all sizes, if their engine can.
 
-What is in the cache is the program for all sizes; a program for some sizes runs its code.
+The cache holds the program for all sizes; a program for given sizes runs its code.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def compile_for_sizes(
 def program_for_sizes(
     jaxpr: Jaxpr, name: str, sizes: Mapping[str, int], wanted: Wanted
 ) -> Program | str:
-    """Return what is compiled once for all sizes, or the reason if that is each size."""
+    """Return the program that is compiled once for all sizes, or the reason why there is none."""
     reason = _why_for_each(jaxpr, sizes, wanted)
     if reason is not None:
         return reason
@@ -98,7 +98,7 @@ def program_for_sizes(
 
 
 def _why_for_each(jaxpr: Jaxpr, sizes: Mapping[str, int], wanted: Wanted) -> str | None:
-    """Return what is known to keep a program from being compiled for all sizes."""
+    """Return the known reason why a program cannot be compiled for all sizes."""
     choice = engine_for(jaxpr, None, options())
     if not compiles_for_all_sizes(choice):
         return f"the engine {choice.name} compiles for each size"

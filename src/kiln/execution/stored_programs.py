@@ -1,8 +1,8 @@
-"""Which programs are kept on disk, under which names, and how they come back.
+"""Which programs are kept on disk, under which names, and how they are loaded.
 
-A program for the host has its name from its jaxpr, so that what another process compiled runs
-before the compiler is even loaded. Other programs are written in the language of their engine
-first, and have their names from that.
+A program for the host is named by its jaxpr, so that code from another process runs before the
+compiler is even loaded. Other programs are first written in the language of their engine, and named
+by that text.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from kiln.execution.own_code import code_digest
 from kiln.ir.analysis.digest import Unnameable, portable_bytes, weight
 
 ENOUGH = 8
-"""Programs for the host with fewer equations are compiled in about the time of a look-up."""
+"""Programs for the host with fewer equations compile in about the time of a look-up."""
 
 _FOUND = "what the cache on disk has of a program"
 _FOR_TRACES = ("mesh", "default_mesh", "logical_axis_rules", "user_contexts")
-"""Options that decide what is recorded, and nothing after that."""
+"""Options that affect only what is recorded."""
 
 
 class _Place:
-    """Where a program is on disk, or will be: `entry` is what is there."""
+    """The place of a program on disk, now or later: `entry` is what it holds."""
 
     __slots__ = ("entry", "folder", "name")
 
@@ -58,7 +58,7 @@ class _Place:
 def choice_for(choice: Choice, program: Program) -> Choice:
     """Return the engine of a program whose place was chosen, as `compiling` does.
 
-    That of a program on disk is known without asking what the engine can compile.
+    That of a program on disk is known without querying what the engine can compile.
     """
     place = _place_for_host(choice, program)
     # Other programs may be made of the same jaxpr meanwhile.
@@ -106,7 +106,7 @@ def _loaded(choice: Choice, program: Program, entry: Entry) -> Executable:
 def _keep(
     choice: Choice, program: Program, made: Executable, place: _Place, seconds: float
 ) -> None:
-    """Write an executable to disk, if it has a form for that."""
+    """Write an executable to disk, if it has a stored form."""
     code: bytes | None
     if choice.name == HOST_COMPILER:
         code = _host().to_stored(made)
@@ -126,7 +126,7 @@ def _keep(
 def _keep_better(
     choice: Choice, program: Program, made: Executable, place: _Place, seconds: float
 ) -> None:
-    """Keep the code of LLVM in place of the assembler's, should the program come to have it."""
+    """Replace the assembler's code on disk by LLVM's, once the program has it."""
     host = _host()
 
     def again() -> None:
@@ -143,7 +143,7 @@ def _entry(choice: Choice, program: Program, seconds: float, code: bytes) -> Ent
 
 
 def _place_for_host(choice: Choice, program: Program) -> _Place | None:
-    """Return the place of a program for the host, if it is to have one."""
+    """Return the place of a program for the host, if it is to be kept."""
     chosen = options()
     if (
         not (chosen.disk_cache and chosen.cache_dir)
@@ -181,7 +181,7 @@ def _place_for_host(choice: Choice, program: Program) -> _Place | None:
 
 
 def _place_of(choice: Choice, program: Program, compiler: Compiler | None) -> _Place | None:
-    """Return the place of a program on disk, if it is to have one."""
+    """Return the place of a program on disk, if it is to be kept."""
     chosen = options()
     if not (chosen.disk_cache and chosen.cache_dir) or _is_watched(chosen):
         return None
@@ -196,7 +196,7 @@ def _place_of(choice: Choice, program: Program, compiler: Compiler | None) -> _P
 
 
 def _host() -> StoringEngine:
-    # To ask whether it is one would load its compiler.
+    # Checking the protocol would load its compiler.
     return cast(StoringEngine, engine(HOST_COMPILER))
 
 

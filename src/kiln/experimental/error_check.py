@@ -1,7 +1,7 @@
-"""Errors that programs note while they run, and that are raised when somebody asks for them.
+"""Errors that programs record while they run, and that are raised on request.
 
-`set_error_if` notes the first error in a reference, also from jitted functions and loops; nothing
-is interrupted. `raise_if_error` looks at it. The functions of `kiln.numpy` note nans, divisions by
+`set_error_if` records the first error in a reference, also from jitted functions and loops; nothing
+is interrupted. `raise_if_error` checks it. The functions of `kiln.numpy` record nans, divisions by
 zero and indices out of bounds where `error_checking_behavior` says so.
 """
 

@@ -1,4 +1,4 @@
-"""Values of other kinds: types and primitives that a library defines on its own classes.
+"""High values: types and primitives that a library defines on its own classes.
 
 The names are those of `jax.experimental.hijax`.
 """

@@ -188,7 +188,7 @@ def host_local_array_to_global_array(local_inputs: Any, global_mesh: Mesh, pspec
 
     An axis that is not sharded over processes is given whole, the same by all of them.
 
-    Raises: ValueError if the devices of a process are no block of the mesh.
+    Raises: ValueError if the devices of a process are not a block of the mesh.
     """
     leaves, tree = tree_flatten(local_inputs)
     specs = _specs(pspecs, local_inputs, "host_local_array_to_global_array")
@@ -214,7 +214,7 @@ def _to_global(x: Any, mesh: Mesh, spec: Any) -> Any:
 def global_array_to_host_local_array(global_inputs: Any, global_mesh: Mesh, pspecs: Any) -> Any:
     """Return this process's part of arrays over the mesh, as arrays on its own devices.
 
-    Raises: ValueError if the devices of a process are no block of the mesh.
+    Raises: ValueError if the devices of a process are not a block of the mesh.
     """
     leaves, tree = tree_flatten(global_inputs)
     specs = _specs(pspecs, global_inputs, "global_array_to_host_local_array")

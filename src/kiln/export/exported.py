@@ -39,7 +39,7 @@ class DisabledSafetyCheck:
 
     @classmethod
     def custom_call(cls, target_name: str) -> DisabledSafetyCheck:
-        """Allow the export of a call of a routine that nobody promises to keep."""
+        """Allow the export of a call of a routine that is not guaranteed to be stable."""
         return cls(_CUSTOM_CALL + target_name)
 
     def is_custom_call(self) -> str | None:

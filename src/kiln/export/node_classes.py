@@ -75,7 +75,7 @@ def register_pytree_node_serialization(
     The class is registered as a pytree node already. `from_children(metadata, children)` makes a
     node from what stands for its children; without it, none is made to load a program.
 
-    Raises: ValueError for a class or a name that is registered, and for a class that is no node.
+    Raises: ValueError for a class or a name that is registered, and for a class that is not a node.
     """
     if nodetype in _by_class:
         known = _by_class[nodetype].serialized_name

@@ -15,7 +15,7 @@ Rule = Callable[..., Any]
 
 
 class Given:
-    """A rule that somebody set in a table: `given`, brought to kiln's form by `adapted`."""
+    """A rule that a library set in a table: `given`, brought to kiln's form by `adapted`."""
 
     def __init__(self, table: RuleTable, given: Rule, adapted: Rule) -> None:
         self.table = table

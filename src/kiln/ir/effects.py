@@ -27,7 +27,7 @@ class NamedAxis(Effect):
 
 
 Effects = frozenset[Any]
-"""Each is an `Effect`, or one of another library's (`own_effects.py`)."""
+"""Each is an `Effect`, or belongs to another library (`own_effects.py`)."""
 NO_EFFECTS: Effects = frozenset()
 DEBUG = Effect("debug")
 DEBUG_ORDERED = Effect("debug_ordered", ordered=True)
@@ -39,7 +39,7 @@ REF_WRITE = Effect("ref_write")
 REFS: Effects = frozenset((REF_READ, REF_WRITE))
 """Making or reading a reference, and changing what it holds."""
 HELD = Effect("held", keep=False)
-"""A custom rule writes to a reference, or to another value that changes, when it runs later."""
+"""A custom rule, which runs later, writes to a reference or another mutable value."""
 IO = Effect("io")
 IO_ORDERED = Effect("io_ordered", ordered=True)
 

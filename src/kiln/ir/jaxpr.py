@@ -156,7 +156,7 @@ class Jaxpr:
 
     @property
     def jaxpr(self) -> Jaxpr:
-        """The program itself: those inside equations have no constants, and read as closed ones."""
+        """The program itself: inner programs have no constants, and pass for closed ones."""
         return self
 
     @property
@@ -208,7 +208,7 @@ class ClosedJaxpr:
 
     @property
     def effects(self) -> Effects:
-        """What the program does besides computing."""
+        """The effects of the program."""
         return self.jaxpr.effects
 
     @property

@@ -1,4 +1,4 @@
-"""Operation: what a program needs of a primitive: its name, its traits, its rules.
+"""Operation: what a program needs from a primitive: its name, its traits, its rules.
 
 A subclass holds the mathematics; engines hold their lowerings. The rules, and who calls them:
 
@@ -43,9 +43,9 @@ class Operation:
     on_keys: str = "use"
     """What it does with random keys: `use` them, `look` at them, or `move` them elsewhere."""
     tells_shardings: bool = False
-    """Its `infer` is told how operands are sharded, and tells how results are."""
+    """Its `infer` takes types that tell shardings of operands, and tells those of results."""
     pulls_zeros: bool = False
-    """Its transpose may make something of cotangents that are all Zero: it is the user's."""
+    """Its transpose is called even if all cotangents are Zero: it is user code."""
 
     revision: int = 0
     """When a rule of this primitive was last replaced (`base/caches/revisions.py`); 0: never."""
@@ -89,9 +89,9 @@ class Operation:
     def splits(
         self, operands: Sequence[Any], results: Sequence[Any], params: dict[str, Any]
     ) -> Any:
-        """Return what splits each axis of the result (a list, if `multiple`), as `aval.split` does.
+        """Return the split of each axis of the result (a list if `multiple`), like `aval.split`.
 
-        The types of the operands say how they are split, those of the results do not yet.
+        The types of the operands tell their splits, those of the results do not yet.
 
         Raises: ShardingTypeError if those do not determine it.
         """
@@ -103,11 +103,11 @@ class Operation:
         )
 
     def first_stacked(self, params: dict[str, Any]) -> tuple[int, int] | None:
-        """Return the first operand and the first result of which the program inside has rows."""
+        """Return the first operand and the first result that the inner program sees row by row."""
         return None
 
     def sums_over(self, splits: Sequence[Any], params: dict[str, Any]) -> Varying | None:
-        """Return the mesh axes over which devices have parts of the result's sums, given splits.
+        """Return the mesh axes along which results are partial sums, given the operands' splits.
 
         None if they are those of the operand.
         """
@@ -116,9 +116,9 @@ class Operation:
     def sums(self, operands: Sequence[Any], params: dict[str, Any]) -> Any:
         """Return along which mesh axes all results are unreduced and reduced, as `aval.sums` does.
 
-        It is asked only if this is said of an operand.
+        It is called only if an operand is unreduced or reduced along some axis.
 
-        Raises: ShardingTypeError if the results would not be what the sum of the operands gives.
+        Raises: ShardingTypeError if the sum of the results would not be the result for the sums.
         """
         unreduced = any(getattr(x, "sums", ((),))[0] for x in operands)
         kind = "unreduced" if unreduced else "unreduced/reduced"
@@ -174,7 +174,7 @@ class Operation:
         )
 
     def remedy(self, rule: str) -> str:
-        """Say how to define a rule, for messages."""
+        """Return how to define a rule, for messages."""
         return f"define `{rule}` on {type(self).__name__}"
 
     def has(self, rule: str) -> bool:

@@ -1,8 +1,8 @@
-"""Effects that other libraries declare: classes of their own, and what programs may do with them.
+"""Effects that other libraries declare by their own classes, and where programs may have them.
 
 A library derives a class from `OwnEffect`, and adds it to the sets of classes that may be lowered,
 keep their order, or be in loops and branches, in functions with custom derivatives, and in
-checkpointed functions. Effects of kiln's own may be everywhere.
+checkpointed functions. kiln's own effects are allowed everywhere.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The type of a reference: what holds an array that changes."""
+"""The type of a reference, which holds an array that changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class AbstractRef(AbstractValue):
     """The type of a reference to arrays of the type `inner_aval`.
 
     Immutable; equal types are interchangeable. References are discharged before a program is
-    transformed or compiled, so that only tracing meets this type.
+    transformed or compiled, so only tracing sees this type.
     """
 
     __slots__ = ("__weakref__", "inner_aval")
@@ -44,7 +44,7 @@ class AbstractRef(AbstractValue):
 
     @property
     def sharding(self) -> Any:
-        """Where the array is, as its type says."""
+        """The sharding of the array, from its type."""
         return self.inner_aval.sharding
 
     @property

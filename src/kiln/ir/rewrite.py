@@ -116,7 +116,7 @@ def params_key(params: dict[str, Any]) -> Hashable:
 
 
 class _Identity:
-    """A parameter compared by identity; keeps the object alive so that its id stays its own."""
+    """A parameter compared by identity; keeps the object alive so that its id is not reused."""
 
     __slots__ = ("value",)
 

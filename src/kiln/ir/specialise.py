@@ -1,4 +1,4 @@
-"""Specialising a program recorded for all sizes to given ones.
+"""Specializing a program recorded for all sizes to given ones.
 
 Named sizes are replaced everywhere: in types, in parameters, in the programs and plain records that
 parameters hold. Programs without the names are returned as the same objects.
@@ -42,7 +42,7 @@ def types_for(avals: Sequence[ShapedArray], env: Mapping[str, int]) -> list[Shap
 
 
 def specialise_later(jaxpr: Jaxpr, env: Mapping[str, int]) -> Jaxpr:
-    """Return a program with named axes replaced by ints, once somebody looks at more than types."""
+    """Return a program with named axes replaced by ints, lazily unless only types are read."""
     return _Later(jaxpr, env)
 
 
@@ -51,7 +51,7 @@ _PARTS = ("constvars", "eqns", "invars", "outvars")
 
 
 class _Later(Jaxpr):
-    """A program that is specialised when its variables or equations are asked for."""
+    """A program that is specialized when its variables or equations are first read."""
 
     __slots__ = ("_env", "_general", "_is_made", "_types")
 
@@ -63,7 +63,7 @@ class _Later(Jaxpr):
         self.name = general.name
         self.arg_names = general.arg_names
         self.memo: dict[Any, Any] = {}
-        # Types that are too large are an error at once.
+        # Types that are too large raise immediately.
         substitution = _Substitution(env)
         self._types = tuple(
             [substitution.aval(v.aval) for v in variables]

@@ -1,4 +1,4 @@
-"""Questions about types that tell shardings."""
+"""Predicates on types that tell shardings."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ def has_sums(avals: Iterable[Any]) -> bool:
 
 
 def has_unreduced(aval: Any) -> TypeGuard[ShardedArray]:
-    """Tell whether a type says that its array is a part of a sum."""
+    """Tell whether a type says that its array is a partial sum."""
     return type(aval) is ShardedArray and bool(aval.sums.unreduced)
 
 
 def is_split_alike(a: Any, b: Any) -> bool:
-    """Tell whether two types say the same of shardings."""
+    """Tell whether two types tell the same sharding."""
     return not is_told((a, b)) or (a.split == b.split and a.sums == b.sums)
 
 
 def mesh_of(avals: Iterable[Any]) -> Any:
-    """Return the mesh of the types that speak of one.
+    """Return the mesh of the types that tell shardings.
 
-    Raises: ShardingTypeError if they speak of several.
+    Raises: ShardingTypeError if there are several.
     """
     found: ShardedArray | None = None
     for aval in avals:

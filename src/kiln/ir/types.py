@@ -4,9 +4,9 @@ A `ShapedArray` is a shape, a dtype and a weak-type flag. Dimensions are ints, o
 over named axes (`sizes/size.py`). A dtype is a `numpy.dtype` or an extended one such as `key<fry>`.
 Inside `shard_map` a type also says along which mesh axes members may hold different values.
 
-An array that Explicit axes of a mesh split has a `ShardedArray`, which says which mesh axes split
-which of its axes; one that none splits has a `ShapedArray`, as everywhere: programs without
-Explicit axes never meet the other class.
+The type of an array that is split by Explicit axes of a mesh is a `ShardedArray`, which says which
+mesh axes split which of its axes; otherwise it is a `ShapedArray`: programs without Explicit axes
+never use the other class.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _SURELY = 2**58
 
 
 class AbstractValue:
-    """The base of types: of arrays, of references, and of values of other kinds.
+    """Base class of types: of arrays, references, and high values.
 
-    A type of another kind (`core/hitypes.py`) says of which arrays its values consist: `is_high`
-    tells it from the types of arrays, and `has_qdd` whether its values change.
+    The type of a high value (`core/hitypes.py`) says which arrays it consists of: `is_high`
+    distinguishes it from types of arrays, and `has_qdd` says whether its values are mutable.
     """
 
     __slots__ = ()
@@ -53,7 +53,7 @@ class AbstractValue:
 class ShapedArray(AbstractValue):
     """The type of an array: shape, dtype, weak type, and along which mesh axes it may vary.
 
-    Immutable; equal types are interchangeable. A `sharding` is accepted, and not part of the type.
+    Immutable; equal types are interchangeable. A `sharding` is accepted, but not part of the type.
 
     Raises: ValueError for an array of more than 2^63 - 1 bytes.
     """
@@ -142,7 +142,7 @@ class ShapedArray(AbstractValue):
 
     @property
     def split(self) -> tuple[Any, ...]:
-        """What splits each axis: None, an Explicit axis of a mesh, or several."""
+        """The split of each axis: None, an Explicit axis of a mesh, or several."""
         return (None,) * len(self.shape)
 
     @property
@@ -153,7 +153,7 @@ class ShapedArray(AbstractValue):
     def update(self, **changes: Any) -> ShapedArray:
         """Return a copy with another `shape`, `dtype` or `weak_type`.
 
-        With a `sharding` it says what that says along Explicit axes. Types have no `memory_space`.
+        With a `sharding` it tells that along Explicit axes. Types have no `memory_space`.
         """
         values = {"shape": self.shape, "dtype": self.dtype, "weak_type": self.weak_type}
         place = changes.pop("sharding", None)
@@ -175,7 +175,7 @@ class ShapedArray(AbstractValue):
 
     @property
     def mat(self) -> ManualAxisType:
-        """What the type says of the Manual axes of the mesh, inside `shard_map`."""
+        """What the type says about the Manual axes of the mesh, inside `shard_map`."""
         return ManualAxisType(varying=self.varying)
 
     def to_tangent_aval(self) -> ShapedArray:
@@ -189,7 +189,7 @@ class ShapedArray(AbstractValue):
     to_ct_aval = to_cotangent_aval
 
     def normalize(self) -> ShapedArray:
-        """Return the type that it is compared by: the strong one."""
+        """Return the type used in comparisons: the strong one."""
         return self.strip_weak_type()
 
     def lo_ty(self) -> list[ShapedArray]:
@@ -205,11 +205,11 @@ class ShapedArray(AbstractValue):
         return value
 
     def dec_rank(self, size: Any, spec: int | None) -> ShapedArray:
-        """Return the type of the elements of a stack along an axis; None says it is no stack."""
+        """Return the type of the elements of a stack along an axis; None means it is no stack."""
         return self if spec is None else self.without_axis(spec)
 
     def inc_rank(self, size: Any, spec: int | None) -> ShapedArray:
-        """Return the type of a stack along an axis; None says that none is made."""
+        """Return the type of a stack along an axis; None means no stack."""
         return self if spec is None else self.with_axis(spec, size)
 
     def leading_axis_spec(self) -> int:
@@ -269,7 +269,7 @@ Split = tuple[Any, ...]
 
 
 class ShardedArray(ShapedArray):
-    """The type of an array of which `split` says which mesh axes split it.
+    """The type of an array that mesh axes split, as `split` says.
 
     `placing` is the sharding over the mesh, with devices if it has some. The `sharding` that users
     see is over the mesh without devices, as in JAX.
@@ -358,7 +358,7 @@ class ShardedArray(ShapedArray):
     ) -> ShapedArray:
         """Return a copy with some parts replaced.
 
-        Raises: ShardingTypeError for another shape: it does not say how that is sharded.
+        Raises: ShardingTypeError for another shape, whose sharding is unknown.
         """
         if shape is not None and tuple(shape) != self.shape:
             raise ShardingTypeError(
@@ -402,7 +402,7 @@ class ShardedArray(ShapedArray):
         return self if found.dtype == self.dtype else found
 
     def physical(self) -> ShapedArray:
-        """Return the type of the data, which says nothing of shardings."""
+        """Return the type of the data, which tells no sharding."""
         return plain(self).physical()  # type: ignore[no-any-return]
 
     def str_short(self, *, short_dtypes: bool = True) -> str:
@@ -435,7 +435,7 @@ def _dropped(split: Split, axis: int) -> Split:
 
 
 def plain(aval: Any) -> Any:
-    """Return a type that says nothing of shardings; the same object if it does not."""
+    """Return a type that tells no sharding; the same object if it already tells none."""
     if type(aval) is not ShardedArray:
         return aval
     return ShapedArray(aval.shape, aval.dtype, aval.weak_type, aval.varying)
@@ -444,7 +444,7 @@ def plain(aval: Any) -> Any:
 def with_split(
     aval: ShapedArray, mesh: Any, split: Sequence[Any], sums: Sums = NO_SUMS
 ) -> ShapedArray:
-    """Return a type that says that mesh axes split its axes so, and what is a part of a sum.
+    """Return a type that tells how mesh axes split its axes, and along which it is a partial sum.
 
     Raises: ShardingTypeError for a mesh axis that splits two axes, or an indivisible size.
     """
@@ -457,14 +457,14 @@ def with_split(
 
 
 def dual(aval: Any) -> Any:
-    """Return the type of a cotangent of values of a type: a part of a sum for a copy of it."""
+    """Return the type of a cotangent of values of a type: a partial sum for a reduced value."""
     if type(aval) is not ShardedArray or aval.sums == NO_SUMS:
         return aval
     return with_split(aval, aval.placing.mesh, aval.split, aval.sums.dual)
 
 
 def typed(aval: Any, sharding: Sharding | None) -> Any:
-    """Return the type of an array with a sharding: it says how Explicit axes split the array."""
+    """Return the type of an array with a sharding: it tells how Explicit axes split the array."""
     if sharding is None or not sharding.is_explicit:
         return plain(aval)
     assert isinstance(sharding, NamedSharding)

@@ -37,7 +37,7 @@ from kiln.jit.signatures.signature import Kind, Signature
 
 
 class Recordings(dict[Signature, Recording]):
-    """The recordings of one function, as it was then, under one set of options; their history."""
+    """The recordings of one version of a function under one set of options; their history."""
 
     __slots__ = ("history", "identity")
 
@@ -55,7 +55,7 @@ class Recordings(dict[Signature, Recording]):
         return self.setdefault(signature.settled(), recording)
 
     def info(self) -> CacheInfo:
-        """Return what the function has cost so far, and what it keeps."""
+        """Return what the function has cost so far, and what is cached."""
         history, recordings = self.history, list(self.values())
         programs = {id(p): p for found in recordings for p in found.programs if p.is_loaded}
         return CacheInfo(
@@ -69,7 +69,7 @@ class Recordings(dict[Signature, Recording]):
         )
 
     def forget(self) -> list[CachedProgram]:
-        """Start again; return the programs that were kept."""
+        """Drop all recordings; return their programs."""
         programs = [p for found in list(self.values()) for p in found.programs]
         self.clear()
         self.history = History()
@@ -77,7 +77,7 @@ class Recordings(dict[Signature, Recording]):
 
 
 _by_function = WeakTable()
-"""Of each function, its recordings by the options of the wrapper."""
+"""For each function, its recordings by the options of the wrapper."""
 
 _wrappers: WeakSet[Any] = WeakSet()
 _lock = new_rlock()

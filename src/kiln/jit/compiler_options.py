@@ -1,4 +1,4 @@
-"""`compiler_options`: what the user asks of the compiler, checked and made comparable.
+"""`compiler_options`: the user's options for the compiler, checked and made comparable.
 
 The engine decides which names are valid when it compiles.
 """
@@ -71,7 +71,7 @@ def threads_of(threads: Any, asked: str) -> Settings:
 
 
 def of_whole_programs(settings: Settings) -> Settings:
-    """Return the options without a number of threads: inside a program that of the whole counts."""
+    """Return the options without the number of threads, which whole programs determine."""
     return tuple([pair for pair in settings if pair[0] != THREADS])
 
 

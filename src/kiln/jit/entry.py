@@ -47,17 +47,15 @@ class Recording:
     """The result of tracing a function for one signature.
 
     `jaxpr` takes the closed-over `consts` as leading inputs. `static` holds the Python values that
-    the function returned along with arrays, if any. `assumed` is what was taken to hold of named
-    sizes (`ir/sizes/assumptions.py`). `general` is the program for all sizes that `jaxpr` was
-    specialized from, where axes have names, for these `sizes` of them; `named_axes` has pairs of an
-    axis and the number of its name, for each leaf, and `conditions` are the sizes that must not be
-    0.
-    `late` holds the recipes of the last inputs of `jaxpr`, which every call supplies (`late.py`).
-    `origin` is None if the program depends on more than
-    content.
-    `record` is the explanation that still lacks the compile time, if one was requested. `placers`,
-    one for each placement request, are shared by all recordings of this program. A recording that
-    closes over tracers `is_temporary`: it dies with their trace.
+    the function returned along with arrays, if any. `assumed` are the assumptions about named sizes
+    (`ir/sizes/assumptions.py`). If axes have names, `general` is the program for all sizes, from
+    which `jaxpr` was specialized for these `sizes`; `named_axes` has pairs of an axis and the
+    number of its name, for each leaf, and `conditions` are the sizes that must not be 0. `late`
+    holds the recipes of the last inputs of `jaxpr`, which every call supplies (`late.py`). `origin`
+    is None if the program depends on more than content. `record` is the explanation that still
+    lacks the compile time, if one was requested. `placers`, one for each placement request, are
+    shared by all recordings of this program. A recording that closes over tracers `is_temporary`:
+    it dies with their trace.
     """
 
     __slots__ = (
@@ -99,7 +97,7 @@ class Recording:
         self.is_temporary = bool(consts) and any(map(_is_temporary, consts))
 
     def holds_for(self, sizes: Mapping[str, int]) -> bool:
-        """Tell whether decisions that were made for all sizes are right for these."""
+        """Tell whether decisions that were made for all sizes hold for these."""
         return all(is_nonzero(each, sizes) for each in self.conditions)
 
     def with_consts(self, consts: list[Any]) -> Recording:
@@ -112,7 +110,7 @@ class Recording:
         return made
 
     def for_operands(self, operands: list[ConcreteArray]) -> Recording:
-        """Return a recording kept by content as that of one function, with its arrays."""
+        """Return a recording shared by content as that of one function, with its arrays."""
         assert self.origin is not None
         if not self.consts:
             return self
@@ -174,7 +172,7 @@ class Recording:
 
     @property
     def programs(self) -> list[CachedProgram]:
-        """The compiled forms there are."""
+        """The compiled forms that exist."""
         return [p for placer in list(self.placers.values()) for p in placer.programs]
 
 
@@ -206,7 +204,7 @@ class Entry:
         self.out_is_leaf: bool = recording.out_tree.is_leaf
         self.is_bound = recording.is_temporary or takes_refs(recording.jaxpr)
         self.is_simple = True
-        # Whether rules in it write, when they run later, to values that it is given.
+        # Whether rules in it, which run later, write to values that it is given.
         self.holds = HELD in recording.jaxpr.effects
 
     def note_preparation(self, seconds: float) -> None:

@@ -54,8 +54,8 @@ PROGRAMS = (CachedProgram, _runtime.PlacedProgram)
 class JitFunction(_runtime.Callable):
     """A function that is traced once per call signature and then run as a compiled program.
 
-    The extension makes calls that it remembers; `_call` defines what a call means and makes all
-    others. With `axes` one trace serves all sizes of the named axes. With `static_result` the
+    The extension handles the calls that it remembers; `_call` defines what a call means and handles
+    all others. With `axes` one trace serves all sizes of the named axes. With `static_result` the
     function returns a pair of arrays and Python values; the latter are kept with the program.
     """
 
@@ -76,7 +76,7 @@ class JitFunction(_runtime.Callable):
             if hasattr(fun, name):
                 setattr(self, name, getattr(fun, name))
         self.__wrapped__ = fun
-        # Attributes of the function are the wrapper's too, unless it means something else by them.
+        # The wrapper has the function's attributes too, except those with a meaning of their own.
         attributes = getattr(fun, "__dict__", None)
         if attributes:
             own = {k: v for k, v in attributes.items() if not hasattr(self, k)}
@@ -99,7 +99,7 @@ class JitFunction(_runtime.Callable):
         self._is_lowered = False
         self._binding = placement.binding(fun, static)
         self._max_traces = max_traces
-        weakref.ref(fun)  # Refuses what cannot be forgotten.
+        weakref.ref(fun)  # Raises TypeError for what cannot be weakly referenced.
         chosen = static.argnums, static.argnames
         named = None if axes is None else axes.key
         key = (chosen, keep_unused, inline, static_result, named, settings)
@@ -111,7 +111,7 @@ class JitFunction(_runtime.Callable):
         register(self)
 
     def __getattr__(self, name: str) -> Any:
-        # A property would be taken for the signature of the class.
+        # `inspect` would take a property for the signature of the class.
         if name == "__signature__":
             return inspect.signature(signed_by(self._fun))
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -181,7 +181,7 @@ class JitFunction(_runtime.Callable):
         return self._result(entry, outs)
 
     def _high_calls(self) -> HighCalls:
-        """Return what makes calls with values of other kinds."""
+        """Return the handler of calls with high values."""
         if self._high is None:
             static, made = self._made
 
@@ -197,7 +197,7 @@ class JitFunction(_runtime.Callable):
         self, entry: Entry, leaves: Sequence[Any], args: Sequence[Any], kwargs: dict[str, Any]
     ) -> Any:
         if entry.holds and is_derivative(state.trace):
-            # A program has ended when its rules run: they would write to what stood for its inputs.
+            # Rules run after the program has ended: they would write to tracers of its inputs.
             return self._fun(*args, **kwargs)
         outs = bind(entry, leaves, inline=self._inline, settings=self._lookup.settings)
         return self._result(entry, outs)
@@ -215,10 +215,10 @@ class JitFunction(_runtime.Callable):
         keywords: tuple[str, ...],
         is_known: bool,
     ) -> None:
-        """Let the extension make calls like this one, if it can recognize them.
+        """Register calls like this one with the extension, if it can recognize them.
 
-        The arguments of `call` are bound by position where they can be; the caller passed
-        `positional` of them so, and the others by the keywords given.
+        The arguments of `call` are bound by position where possible; the caller passed `positional`
+        of them by position, and the others by the keywords given.
         """
         program, recording = entry.placer.run_for(values), entry.recording
         named = None
@@ -274,7 +274,7 @@ class JitFunction(_runtime.Callable):
         form = form_of(signature.tree, call.places, len(args), moved, names)
         places = target.committed_places([*entry.consts, *call.leaves])
         placer = entry.placer
-        # Shares nothing with calls of this function.
+        # It shares nothing with calls of this function.
         apart = entry.recording.new_placer(
             placer.request, placer.keep_unused, self._lookup.settings
         )
@@ -287,7 +287,7 @@ class JitFunction(_runtime.Callable):
         return self.trace(*args, **kwargs).lower()
 
     def explain_memory(self, /, *args: Any, **kwargs: Any) -> str:
-        """Return what memory a call with such arguments needs, as text: see `Compiled`.
+        """Return a report of the memory that such a call needs: see `Compiled`.
 
         Raises: ValueError if the engine does not know.
         """
@@ -299,7 +299,7 @@ class JitFunction(_runtime.Callable):
         return self.trace(*args, **kwargs).out_info
 
     def is_stale(self) -> bool:
-        """Tell whether a call may run another program than a new function of this content would.
+        """Tell whether a call may run a different program than a new function of this content.
 
         A function keeps its trace when a global or a closure of it changes.
         """
@@ -353,7 +353,7 @@ def _made_again(fun: Callable[..., Any], static: Chosen, options: dict[str, Any]
     return JitFunction(fun, static, **options)
 
 
-# The state of a jitted function; the options hold the rest of its construction.
+# The state of a jitted function; its options hold the other arguments of the constructor.
 _OWN = DESCRIPTION.union(
     ("_inline", "_high", "_is_lowered", "_binding", "_made", "_subject", "_entries", "_lookup"),
 )
@@ -373,7 +373,7 @@ readable(JitFunction, _read)
 def _for_sizes(
     recording: Recording, program: ProgramForSizes
 ) -> Callable[[tuple[int, ...]], ProgramForSizes | None]:
-    """Return what makes the program for other sizes; None where it does not hold for them."""
+    """Return a function from sizes to the program for them, or None where it does not hold."""
     if not recording.conditions:
         return program.for_other_sizes
 

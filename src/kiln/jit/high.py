@@ -1,8 +1,8 @@
-"""Calls of jitted functions with values of other kinds: arrays in, arrays out.
+"""Calls of jitted functions with high values: arrays in, arrays out.
 
-The program takes the arrays that the values consist of, and returns those that results consist of
-and those of each value that changes, which are stored in it after the call. Values that the
-function closes over are found while it is traced, and passed from then on.
+The program takes the arrays that the values consist of. It returns those that the results consist
+of, and those of each mutable value, which are stored in it after the call. Values that the function
+closes over are found while it is traced, and passed from then on.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from kiln.jit.signatures.parameters import Chosen
 
 
 def has_high(leaves: Sequence[Any]) -> bool:
-    """Tell whether some leaf is a value of another kind."""
+    """Tell whether some leaf is a high value."""
     return any(type(x) in TYPES for x in leaves)
 
 
 def _lower_tree(changing: list[Any], tree: Any) -> Any:
-    """Return a tree with values as their arrays; also list those that change."""
+    """Return a tree with high values replaced by their arrays; also list the mutable ones."""
 
     def one(x: Any) -> Any:
         if type(x) not in TYPES:
@@ -42,7 +42,7 @@ def _lower_tree(changing: list[Any], tree: Any) -> Any:
 
 
 def _raise_tree(changing: list[Any], tree: Any) -> Any:
-    """Undo `_lower_tree`, with new values, which belong to the program that is being recorded."""
+    """Undo `_lower_tree`: create new values, which belong to the program that is being recorded."""
 
     def one(x: Any) -> Any:
         if type(x) is not Lowered:
@@ -56,7 +56,7 @@ def _raise_tree(changing: list[Any], tree: Any) -> Any:
 
 
 class HighCalls:
-    """The calls of a jitted function that pass, or close over, values of other kinds.
+    """The calls of a jitted function that pass, or close over, high values.
 
     `make` returns a jitted function, given a function, its static parameters and its placement.
     """
@@ -72,7 +72,7 @@ class HighCalls:
         self._static = static
         self.closed: list[Any] = []
         self.is_needed = False
-        """Whether all calls are such calls: found while the function was traced."""
+        """Whether all calls take this path: found while the function was traced."""
         self._jitted = make(_named(self._on_arrays, fun), _after_one(static), _moved(placement))
 
     def _dynamic(self, args: Any, kwargs: Any, change: Callable[[Any], Any]) -> Any:
@@ -97,12 +97,12 @@ class HighCalls:
     def __call__(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Run the program on the arrays, and store what values hold afterwards.
 
-        Raises: ValueError for a value that changes and is passed twice, or returned.
+        Raises: ValueError for a mutable value that is passed twice, or returned.
         """
         while True:
             try:
                 if is_derivative(state.trace) and self._holds(args, kwargs):
-                    # Its rules write, when they run later, to the values themselves.
+                    # Its rules, which run later, write to the values themselves.
                     return self._fun(*args, **kwargs)
                 return self.run(self._jitted, args, kwargs)
             except NeedsArrays as error:
@@ -135,9 +135,9 @@ class HighCalls:
                 self.note(error)
 
     def note(self, error: NeedsArrays) -> None:
-        """Note that the function closes over a value, or returns one.
+        """Record that the function closes over a high value, or returns one.
 
-        Raises: the error, if that does not help.
+        Raises: the error, if the call already takes this path.
         """
         value = error.value
         if (value is None and self.is_needed) or any(value is x for x in self.closed):
@@ -146,13 +146,13 @@ class HighCalls:
         if value is not None:
             owner_of(value)
             if any(isinstance(x, Tracer) and not x.owner.live for x in lower(value).arrays):
-                # It was made by the function itself, outside a loop that uses it.
+                # The function itself made it, outside of a loop that uses it.
                 raise error
             self.closed.append(value)
 
 
 class HighStage:
-    """A stage of ahead-of-time compilation: that of the arrays, which compiled takes values.
+    """A stage of ahead-of-time compilation: wraps that of the arrays; the last takes values.
 
     Its `in_avals` and similar attributes are those of the program of arrays.
     """
@@ -183,7 +183,7 @@ class HighStage:
         )
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Run the compiled program on values, and store what those that change hold afterwards."""
+        """Run the compiled program on values, and store the new contents of mutable ones."""
         return self._calls.run(self._stage, args, kwargs)
 
 

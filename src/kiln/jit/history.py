@@ -65,7 +65,7 @@ class History:
         self.trace_seconds = 0.0
         self.compile_seconds = 0.0
         self._has_warned = False
-        # How many traces other threads made of the same signature at the same time.
+        # How many traces of the same signature other threads made at the same time.
         self._at_once = 0
         # With their ends, and without the function, which must be able to die.
         self._recent: list[tuple[Any, Sequence[int | str], Sequence[str], float]] = []
@@ -78,12 +78,12 @@ class History:
         return differences([*seen, *recent], key, naming)
 
     def begin(self, seen: Sequence[Any], key: Any, naming: Naming) -> tuple[Record | None, float]:
-        """Note the start of a trace; return its record, if one is wanted, and the time."""
+        """Record the start of a trace; return its record, if one is requested, and the time."""
         made = record(naming.fun, lambda: self.why(seen, key, naming))
         return made, time.perf_counter()
 
     def end(self, key: Any, naming: Naming, made: Record | None, start: float) -> None:
-        """Note the successful end of a trace, and warn if there were too many."""
+        """Record the successful end of a trace, and warn if there were too many."""
         now = time.perf_counter()
         seconds = now - start
         self.traces += 1

@@ -32,7 +32,7 @@ AVAL = ShapedArray((), np.dtype(np.uint32))
 
 
 class Supply(Protocol):
-    """A call's own values for what its program asked for when it was recorded."""
+    """A call's own values for the numbers that its program asked for when it was recorded."""
 
     def values(self, recipes: Sequence[Hashable]) -> Sequence[Any]:
         """Return one uint32 scalar, or tracer of one, for each recipe."""
@@ -49,7 +49,7 @@ class LateOperands:
         self._known: dict[Hashable, Tracer | None] = {}
 
     def begin(self, trace: StagingTrace) -> None:
-        """Note the trace whose program gets the inputs."""
+        """Set the trace whose program gets the inputs."""
         self._trace = trace
 
     def end(self) -> None:
@@ -81,16 +81,16 @@ _here = _Here()
 
 
 def late_operands() -> LateOperands:
-    """Return those of the innermost program that this thread is recording."""
+    """Return the late operands of the innermost program that this thread is recording."""
     return _here.recording[-1]
 
 
 NamingOf = Callable[[Sequence[Any]], Naming]
-"""Returns how messages name given arguments."""
+"""Returns the names of given arguments for messages."""
 
 
 class _LateArguments(Arguments):
-    """The arguments of one call, with the supply from which the function asks while recorded."""
+    """The arguments of one call, with the supply that the function draws from while recorded."""
 
     __slots__ = ("_naming", "operands", "supply")
 
@@ -124,7 +124,7 @@ class _LateArguments(Arguments):
 
 
 class _LateRecorder(PlainRecorder):
-    """Appends to a program the inputs that its function asked for."""
+    """Appends the inputs that a function asked for to its program."""
 
     def record(
         self,
@@ -170,7 +170,7 @@ class LateFunction:
         register(self)
 
     def call(self, supply: Supply, static: Hashable, *args: Any) -> tuple[Any, Any]:
-        """Run the program for these arguments, with what the supply makes of its recipes.
+        """Run the program for these arguments, with the supply's values for its recipes.
 
         `static` is the key of everything that the program depends on besides types.
         """

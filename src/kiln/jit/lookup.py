@@ -56,7 +56,7 @@ class Lookup:
     ) -> Entry:
         """Return the entry for a call that did not find one.
 
-        `call` holds the arguments bound, unless they are arrays in memory and nothing else.
+        `call` holds the bound arguments, unless they are all arrays in memory.
         """
         table = self.table()
         table.history.misses += 1
@@ -117,7 +117,7 @@ class Lookup:
         return recordings_of(self.subject.fun, self.subject.options)
 
     def is_stale(self) -> bool:
-        """Tell whether a call may run another program than a new function of this content would.
+        """Tell whether a call may run a different program than a new function of this content.
 
         A function keeps its trace when a global or a closure of it changes.
         """

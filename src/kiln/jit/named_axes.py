@@ -1,7 +1,7 @@
 """`abstracted_axes`: which axes of which arguments have names instead of sizes.
 
-What the user wrote is a pytree prefix of the tuple of arguments whose leaves are dicts from axis to
-name, or tuples with a name or None for each axis; None names no axis.
+The option is a pytree prefix of the tuple of arguments whose leaves are dicts from axis to name, or
+tuples with a name or None for each axis; None names no axis.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Describe = Callable[[], Sequence[str]]
 
 
 def _is_axes(x: Any) -> bool:
-    """Tell whether a part of what the user wrote speaks of the axes of arrays."""
+    """Tell whether a part of the option names axes of arrays."""
     if isinstance(x, dict):
         return all(_is_int(k) and _is_name(v) for k, v in x.items())
     return x is None or (type(x) is tuple and all(map(_is_name, x)))
@@ -217,7 +217,7 @@ def numbered(
 
 
 def fresh_names(names: set[str], taken: Sequence[str]) -> dict[str, str]:
-    """Return how names are written where equal names are already in scope."""
+    """Return the spelling of names, distinct from equal names that are already in scope."""
     called: dict[str, str] = {}
     for name in sorted(names):
         spelled, count = name, 0

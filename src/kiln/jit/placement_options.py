@@ -79,7 +79,7 @@ NO_PLACEMENT = PlacementOptions()
 
 
 def shardings_of(given: Any, option: str, fun: Callable[..., Any]) -> Any:
-    """Return a pytree of shardings, with those of formats in their place.
+    """Return a pytree of shardings, with formats replaced by their shardings.
 
     Raises: TypeError if a leaf is not a sharding, ValueError for a layout that arrays cannot have.
     """
@@ -118,8 +118,8 @@ def request_for(
     args, kwargs, places = call.structure()
     paths = [path for path, _ in tree_flatten_with_path((args, kwargs))[0]]
     roots = [places[p[1].idx] if p[0].idx == 0 else p[1].key for p in paths]
-    # What made a result that is not finite is looked for with the arguments, which must still be
-    # there then.
+    # The search for the origin of a result that is not finite runs the program again: it needs the
+    # arguments.
     donating = not options().checks_values
     chosen = {*placement.donated.argnums, *placement.donated.argnames} if donating else ()
     donated = tuple([i + hidden for i, root in enumerate(roots) if root in chosen])

@@ -1,8 +1,8 @@
-"""Recordings found again by evidence: what the second level of the caches finds, in less time.
+"""Recordings found again by evidence: a faster way to what level (b) of the caches finds.
 
-The last recordings for functions of one code are tried first. A function for which the evidence
-holds has the content of the recording, which therefore need not be computed. Recordings are
-referred to weakly: their cache decides how long they live.
+The latest recordings for functions with the same code are tried first. A function for which the
+evidence holds has the content of the recording, which therefore need not be computed. Recordings
+are referred to weakly: their cache decides how long they live.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kiln.jit.signatures.argument_binding import Named
 from kiln.jit.signatures.signature import Kind, Signature, Subject
 
 MOST = 4
-"""Recordings that are tried for functions of one code."""
+"""How many recordings are tried for functions with the same code."""
 CAPACITY = 1024
 
 
@@ -45,7 +45,7 @@ def recollect(subject: Subject, signature: Signature) -> Recording | None:
     for each in found:
         if each.ambient != here or each.kind != kind:
             continue
-        # Structures that are not plain may differ where equality sees no difference.
+        # Structures that are not plain may differ although they compare equal.
         if each.kind[0] is not tree and not is_plain(tree, Named):
             continue
         if each.evidence.holds_for(subject.fun):
@@ -54,7 +54,7 @@ def recollect(subject: Subject, signature: Signature) -> Recording | None:
 
 
 def note(kind: Kind, content: Content, recording: Recording) -> None:
-    """Note that functions with the evidence of a content have a recording, over no arrays."""
+    """Register a recording, without arrays, for functions with the evidence of a content."""
     evidence = content.evidence
     if evidence is None or recording.consts:
         return

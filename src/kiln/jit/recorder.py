@@ -30,11 +30,11 @@ class Recorder(Protocol):
         ...
 
     def forget(self) -> None:
-        """Start again, as after `clear_caches`."""
+        """Reset, as after `clear_caches`."""
         ...
 
     def count(self, entries: int) -> int:
-        """Return how many programs a wrapper with this many entries has."""
+        """Return the number of programs of a wrapper with this many entries."""
         ...
 
 
@@ -88,7 +88,7 @@ class PlainRecorder:
         self._traces = 0
 
     def count(self, entries: int) -> int:
-        """Return how many programs a wrapper with this many entries has."""
+        """Return the number of programs of a wrapper with this many entries."""
         return entries
 
 

@@ -1,7 +1,7 @@
 """Calls of programs that take references: contents in, contents out, in the same memory.
 
-A content that nothing else refers to is donated. What a program returns for a reference is such a
-content, until it is read whole.
+A content that nothing else refers to is donated. The content that a program returns for a reference
+is one, until it is read as a whole.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from kiln.jit.compiler_options import Settings
 
 
 class OnContents:
-    """A program as one of contents: first of the references it changes, then its other inputs.
+    """A program over contents: first those of the references it changes, then its other inputs.
 
-    `changed` says which inputs are references that it changes, and `own` which of the contents that
-    it returns for them are no other result, and no input.
+    `changed` says which inputs are references that it changes, and `own` which of their new
+    contents are neither an input nor another result.
     """
 
     __slots__ = ("changed", "jaxpr", "name", "own", "placers")
@@ -63,9 +63,9 @@ class OnContents:
 
 
 def in_order(jaxpr: Jaxpr) -> Jaxpr:
-    """Return a program of contents in the place of references, which returns first those changed.
+    """Return a program over contents in place of references; the changed ones are returned first.
 
-    Unlike that of `OnContents`, its inputs are in the order of the program's.
+    Unlike in `OnContents`, the inputs stay in the program's order.
     """
     changed, slots = writes(jaxpr), _slots(jaxpr)
     types = tuple([v.aval.inner_aval for v in select_by(changed, jaxpr.invars)])
@@ -80,7 +80,7 @@ def in_order(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def storing(run: Run, jaxpr: Jaxpr) -> Run:
-    """Return what runs the program of `in_order` on references, and stores their new contents."""
+    """Return a function that runs the program of `in_order` on references and updates them."""
     changed = writes(jaxpr)
     count = changed.count(True)
 
@@ -100,6 +100,6 @@ def _slots(jaxpr: Jaxpr) -> tuple[int | None, ...]:
 
 
 def on_contents(jaxpr: Jaxpr, name: str) -> OnContents:
-    """Return a program as one of contents, made once."""
+    """Return the program over contents, made once."""
     found: OnContents = memoized(jaxpr, OnContents, lambda: OnContents(jaxpr, name))
     return found

@@ -77,7 +77,8 @@ def bind(
     if settings and of_whole_programs(settings):
         raise nested(recorded.name, of_whole_programs(settings), current_source())
     outs: Sequence[Any]
-    # Recorded, closed-over arrays stay such; otherwise they become arguments, which must agree.
+    # While recording, closed-over arrays stay constants; otherwise they become arguments, whose
+    # devices must agree.
     is_recorded = recording() is not None
     consts = entry.consts if is_recorded else together(entry.consts)
     if inline and is_recorded:

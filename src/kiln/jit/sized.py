@@ -1,8 +1,8 @@
 """Named axes: a function is traced once for all sizes.
 
 The program for a new signature is specialized from the one for all sizes, which the native engine
-compiles once (`execution/sized_programs.py`): calls with other sizes then run without coming here.
-On other engines a signature is like any other: names play no part in a hit.
+compiles once (`execution/sized_programs.py`): calls with other sizes then do not get here. On other
+engines a signature is like any other: names play no part in a hit.
 """
 
 from __future__ import annotations
@@ -47,12 +47,13 @@ class SizedRecorder:
             avals = with_names(signature.avals, axes, called)
             written = signature._replace(avals=avals)
             given = {s: env[name] for name, s in called.items()}
-            # Such sizes may take another branch of the function: they get a separate program.
+            # Such sizes may take another branch of the function, so they get a separate program.
             with collecting(called.values()) as assumed:
                 try:
                     general = self._for_all(subject, written, call, table)
                 except Exception:
-                    # To ask this of sizes that have names is to assume more.
+                    # The error may come from a question that named sizes cannot answer: then it is
+                    # an assumption.
                     wrong = _broken_names(frozenset(assumed), called, given)
                     if not wrong:
                         raise
@@ -102,13 +103,13 @@ class SizedRecorder:
 def _broken_names(
     assumed: Iterable[Hashable], called: Mapping[str, str], given: Mapping[str, Dim]
 ) -> set[str]:
-    """Return the axes for whose sizes a program does not hold, by the names that users gave."""
+    """Return the axes, by their user-given names, whose sizes a program does not hold for."""
     broken = _broken(assumed, given)
     return {name for name, spelled in called.items() if spelled in broken}
 
 
 def _broken(assumed: Iterable[Hashable], given: Mapping[str, Dim]) -> set[str]:
-    """Return the names of axes for whose sizes the program for all sizes does not hold."""
+    """Return the names of axes whose sizes the program for all sizes does not hold for."""
     found: set[str] = set()
     for each in assumed:
         if isinstance(each, str) and each in given:
@@ -124,7 +125,7 @@ def _broken(assumed: Iterable[Hashable], given: Mapping[str, Dim]) -> set[str]:
 
 
 def _assumed_of_others(assumed: Iterable[Hashable], given: Mapping[str, Dim]) -> Iterator[Hashable]:
-    """Yield what is assumed of the sizes that are named in what calls the program."""
+    """Yield the assumptions about sizes that are named in the calling program."""
     for each in assumed:
         if isinstance(each, str):
             yield from names(given[each]) if each in given else (each,)

@@ -110,7 +110,7 @@ def logsumexp(
     if where is not None:
         a = choose(where, a, 0)
     real = a.real if dtypes.issubdtype(a.dtype, np.complexfloating) else a
-    # An infinity that nobody needs would be reported where infinities are looked for.
+    # An unneeded infinity would be reported by checks for infinities.
     some = where is None and all(type(size) is int and size > 0 for size in a.shape)
     least: dict[str, Any] = {} if some else {"initial": -np.inf}
     greatest = maximum_along(real, axis, where=where, keepdims=True, **least)

@@ -185,7 +185,7 @@ class Permute(Collective, LinearOp):
         rest = [name for name in axis_name if name != axis.name]
         if not rest:
             return _permuted(x, perm), 0
-        # Members along the other axes hold the rest: gather it, permute all, keep what is theirs.
+        # Members along the other axes hold the rest: gather it, permute all, keep the own part.
         for name in reversed(rest):
             x = _gathered(x, name)
         place = axis_name.index(axis.name)

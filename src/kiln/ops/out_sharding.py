@@ -1,10 +1,10 @@
 """How results are sharded: as the keyword `out_sharding` says, or as follows from the operands.
 
 The keyword names axes of a mesh whose shardings types tell (`AxisType.Explicit`); for others the
-compiler decides, so that naming them is an error. What primitives' `splits` rules share has JAX's
-principle: an axis of a result is split as the axes of operands that it corresponds to. Where these
-differ, or elements would have to be moved in a way that the operation does not name, nothing is
-guessed: the caller says what is wanted.
+compiler decides, so naming them is an error. The parts that primitives' `splits` rules share follow
+JAX's principle: an axis of a result is split like the axes of operands that it corresponds to. If
+these differ, or if elements would have to move in a way that the operation does not express,
+nothing is guessed: the caller must specify the sharding.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def resized(name: str, x: Any, result: Any) -> Split:
 
 
 def parts_of(x: Any, entry: Any) -> int:
-    """Return into how many parts an entry of the split of an array splits an axis."""
+    """Return how many parts an entry of an array's split divides an axis into."""
     if entry is None:
         return 1
     sizes = mesh_of([x]).shape
@@ -189,7 +189,7 @@ def parts_of(x: Any, entry: Any) -> int:
 
 
 def whole_along(name: str, x: Any, axes: Sequence[int], wrong: str = "") -> Split:
-    """Return the operand's split, in which nothing splits the given axes."""
+    """Return the operand's split. Raise ShardingTypeError if it splits one of the axes."""
     split = [axis for axis in axes if x.split[axis] is not None]
     if split:
         wrong = wrong or f"{name} needs its operand unsharded along the axes it works on"
@@ -204,7 +204,7 @@ def whole_along(name: str, x: Any, axes: Sequence[int], wrong: str = "") -> Spli
 
 
 def plain_along(x: Any, axis: int) -> Any:
-    """Return the operand's type as if nothing split one axis."""
+    """Return the operand's type with one axis not split."""
     if x.split[axis] is None:
         return x
     entries = [None if a == axis else entry for a, entry in enumerate(x.split)]
@@ -212,7 +212,7 @@ def plain_along(x: Any, axis: int) -> Any:
 
 
 def stacks(name: str, xs: Sequence[Any], ranks: Sequence[int], results: Sequence[Any]) -> list[Any]:
-    """Return the splits of results of an operation on stacks of matrices or vectors."""
+    """Return the splits of results of an operation on batches of matrices or vectors."""
     leading = []
     for i, (x, rank) in enumerate(zip(xs, ranks, strict=True)):
         at = x.ndim - rank
@@ -266,8 +266,8 @@ def contracted(name: str, x: Any, y: Any, numbers: Any) -> Split:
 def reshaped(x: Any, shape: Sequence[Any]) -> Split:
     """Return the split of an array whose elements are put in another shape, in the same order.
 
-    Axes that are kept keep theirs. What splits axes that are merged splits the result, and of an
-    axis that becomes several, the first ones.
+    Axes that are kept keep their splits. The splits of merged axes split the result; the split of
+    an axis that becomes several splits the first of them.
     """
     found: list[Any] = [None] * len(shape)
     for old, new in _groups(x.shape, shape):
@@ -307,7 +307,7 @@ def _groups(before: Sequence[Any], after: Sequence[Any]) -> list[tuple[list[int]
             if a == b:
                 break
             if not (isinstance(a, int) and isinstance(b, int)) or 0 in (a, b):
-                # Sizes with names, or nothing at all: one group of what remains.
+                # Named sizes, or empty arrays: one group of the remaining axes.
                 old += range(i, len(before))
                 new += range(j, len(after))
                 i, j = len(before), len(after)
@@ -325,7 +325,7 @@ def _groups(before: Sequence[Any], after: Sequence[Any]) -> list[tuple[list[int]
 def _handed_on(
     x: Any, old: Sequence[int], shape: Sequence[Any], new: Sequence[int], found: list[Any]
 ) -> bool:
-    """Let the mesh axes that split a group of axes split those after the reshape, in order.
+    """Assign the mesh axes that split a group of axes to the axes after the reshape, in order.
 
     Returns False if they cannot: if one is whole before one that is split, or sizes do not divide.
     """

@@ -1,8 +1,8 @@
-"""Along which mesh axes results are unreduced, a part of a sum, and along which reduced.
+"""Along which mesh axes results are unreduced, that is partial sums, and along which reduced.
 
-A linear operation of parts of a sum gives parts of the sum's result, and is done by each device by
-itself. What is reduced along an axis is the same on all devices along it, and its cotangents are
-unreduced along it: they are added up when the function that is differentiated says so.
+A linear operation on partial sums gives partial sums of its result, without communication. A value
+that is reduced along an axis is equal on all devices along it, and its cotangents are unreduced
+along it: they are summed where the differentiated function says so.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def of_product(name: str, xs: Sequence[Any]) -> Sums:
 
 
 def of_cases(name: str, xs: Sequence[Any]) -> Sums:
-    """Return the sums of elements chosen from operands, by the first."""
+    """Return the sums of elements selected from operands by the first operand."""
     which, *cases = xs
     if _unreduced(which):
         refuse(name, xs, f"unreduced rule for the choice of {name} is not implemented", _ADD)

@@ -1,4 +1,4 @@
-"""The platform that a program runs on, as a number: of programs that are stored for several."""
+"""The platform that a program runs on, as a number, for programs stored for several platforms."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kiln.ir.types import ShapedArray
 
 _INT32 = np.dtype(np.int32)
 HERE = "cpu"
-"""Where programs run that were not exported."""
+"""The platform of programs that are not exported."""
 
 
 class PlatformIndex(Primitive):
-    """Return the position of the platform among `platforms`, which are all it may be."""
+    """Return the position of the platform among `platforms`, which lists all possible ones."""
 
     name = "platform_index"
     on_host = True

@@ -1,8 +1,8 @@
 """Shardings of values inside a program.
 
 A constraint is an identity that the partitioner obeys. Two identities change what types tell: after
-a `reshard` they say something else, after a `mesh_cast` nothing, and the compiler decides, as
-inside `auto_axes`. A `reshard` becomes a constraint when the program is compiled.
+a `reshard` another sharding, after a `mesh_cast` none, so that the compiler decides, as inside
+`auto_axes`. A `reshard` becomes a constraint when the program is compiled.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def with_sharding_constraint(x: T, shardings: Any) -> T:
 
 
 def _constraining(x: Any, sharding: Any) -> Sharding:
-    """Return what constrains a value; a mesh without devices stands for that of the value.
+    """Return the sharding that constrains a value; a mesh without devices stands for the value's.
 
     Raises: ValueError for an array over another mesh, TypeError for one over none; what `resolved`
         raises.
@@ -253,7 +253,7 @@ def _placed(x: ConcreteArray, sharding: Sharding) -> ConcreteArray:
 
 
 def _needs_others(x: ConcreteArray, sharding: Sharding) -> bool:
-    """Tell whether an array gets a sharding only by a program of several processes."""
+    """Tell whether only a program of several processes can give an array a sharding."""
     have = x.sharding
     if have.is_fully_addressable or have.is_equivalent_to(sharding, x.ndim):
         return False
@@ -295,7 +295,7 @@ def checked_device(device: Any, asked: str) -> Any:
 
 
 _ASKING = {"in_shardings": "pjit", "out_shardings": "pjit"}
-"""Who needs the mesh that a keyword's specs are over, if that is not the keyword's namesake."""
+"""The function that needs a mesh for a keyword's specs, if the keyword has another name."""
 
 
 def resolved(sharding: Any, option: str) -> Sharding:
@@ -352,7 +352,7 @@ def without_layout(place: Any, asked: str) -> Any:
 
 
 def says_nothing(place: Any) -> bool:
-    """Tell whether a sharding is that of a type: over a mesh without axes."""
+    """Tell whether a sharding specifies nothing: it is over a mesh without axes."""
     return isinstance(place, NamedSharding) and place.mesh.empty
 
 
@@ -370,12 +370,12 @@ def _on_devices(sharding: NamedSharding, option: str) -> NamedSharding:
 
 
 class TypeOfSharding(LinearOp):
-    """An identity after which the type says something else of the sharding."""
+    """An identity whose result tells another sharding by its type."""
 
     tells_shardings = True
 
     def stage(self, trace: StagingTrace, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        """Record the equation; from now on, types in the program tell shardings."""
+        """Record the equation; from here on, types in the program tell shardings."""
         atoms = [trace.atom(x) for x in args]
         trace.is_told = True
         inferred = self.infer(*[atom.aval for atom in atoms], **params)
@@ -410,17 +410,16 @@ class Reshard(TypeOfSharding):
         (x,), (at,) = xs, axes
         aval = aval_of(x)
         entries = [*sharding.spec, *[None] * (aval.ndim - 1 - len(sharding.spec))]
-        # If the compiler has decided meanwhile, the type no longer says what splits the mapped
-        # axis.
+        # If the compiler decides by now, the type no longer tells what splits the mapped axis.
         entries.insert(at, aval.split[at] if axis.split is None else axis.split[1])
         stacked = sharding.update(spec=sharding.spec.update(partitions=entries))
         return self.bind(x, sharding=stacked), at
 
 
 class MeshCast(TypeOfSharding):
-    """Say of how the operand is sharded what `mesh` has Explicit axes for, which is no other mesh.
+    """Make the type tell shardings only along Explicit axes of `mesh`, the same mesh otherwise.
 
-    Without one nothing is said: the compiler decides what follows.
+    Without such axes it tells none: from here on the compiler decides.
     """
 
     name = "mesh_cast"
@@ -439,7 +438,7 @@ class MeshCast(TypeOfSharding):
 
 
 def over_mesh(aval: Any, mesh: Any) -> Any:
-    """Return a type that says of shardings what the Explicit axes of a mesh leave of it."""
+    """Return a type that tells only the sharding along the Explicit axes of a mesh."""
     if mesh is None or type(aval) is not ShardedArray:
         return plain(aval)
     return typed(aval, aval.placing.update(mesh=mesh))
@@ -451,18 +450,18 @@ set_constraint(reshard_p)
 
 
 def auto(x: Any) -> Any:
-    """Return a value whose type says nothing of its sharding; the same one if it does not."""
+    """Return a value whose type tells no sharding; the same one if it already tells none."""
     return mesh_cast_p.bind(x) if type(aval_of(x)) is ShardedArray else x
 
 
 def cast_to(x: Any, mesh: Any) -> Any:
-    """Return a value whose type says what the Explicit axes of a mesh leave of its sharding."""
+    """Return a value whose type tells only the sharding along the Explicit axes of a mesh."""
     aval = aval_of(x)
     return x if over_mesh(aval, mesh) == aval else mesh_cast_p.bind(x, mesh=mesh)
 
 
 def retyped(x: Any, aval: ShapedArray) -> Any:
-    """Return a value whose type says of its sharding what another type says."""
+    """Return a value whose type tells the sharding that another type tells."""
     here = aval_of(x)
     if here.split == aval.split and here.sums == aval.sums:
         if type(here) is not ShardedArray or type(aval) is not ShardedArray:

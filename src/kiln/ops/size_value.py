@@ -34,7 +34,7 @@ _INT32 = np.dtype(np.int32)
 def size_value(size: Dim) -> Any:
     """Return a size as a number, weakly typed like the Python int that it replaces.
 
-    Sizes for which it is too large for that type get a separate program.
+    Sizes that are too large for that type get a separate program.
     """
     aval = aval_of(0)
     if type(size) is Size:

@@ -43,7 +43,7 @@ _MALFORMED = (
     *(ValueError, TypeError, LookupError, OverflowError, SyntaxError, RecursionError),
     MemoryError,
 )
-"""What Python and NumPy raise for messages that nobody wrote; names of dtypes may be anything."""
+"""What Python and NumPy raise for malformed messages; names of dtypes may be anything."""
 
 
 def msgpack_restore(encoded_pytree: bytes) -> Any:

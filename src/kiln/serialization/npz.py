@@ -23,7 +23,7 @@ _MALFORMED = (
     *(ValueError, TypeError, LookupError, OverflowError, NotImplementedError, RuntimeError),
     MemoryError,
 )
-"""What reading archives, and headers that are Python's literals, raises for what nobody wrote."""
+"""What reading malformed archives, and headers that are Python literals, raises."""
 
 
 def to_npz(target: Any) -> bytes:

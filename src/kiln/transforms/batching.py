@@ -1,4 +1,4 @@
-"""Batching: the same program on a stack of operands, one operation at a time."""
+"""Batching: the same program on a batch of operands, one operation at a time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class MappedAxis(Record):
     split: tuple[Any, Any] | None = None
     spmd: Any = None
     is_checked: bool = dataclasses.field(default_factory=lambda: options().checks_operations)
-    """Whether an example is to compute nothing that neither it nor another computes alone."""
+    """Whether operations are checked: examples then compute only what one computes alone."""
 
     def stack_of(self, aval: Any, at: int) -> Any:
         """Return the type of a stack of values of a type, with this axis at a position."""
@@ -44,7 +44,7 @@ class MappedAxis(Record):
         return with_split(found, mesh, split, found.sums)
 
     def keeps_examples_apart(self, jaxpr: Jaxpr) -> bool:
-        """Tell whether checks of a program are of single examples: it does not combine them."""
+        """Tell whether checks of a program concern single examples, which it does not combine."""
         return self.is_checked and (self.name is None or named_axis(self.name) not in jaxpr.effects)
 
 

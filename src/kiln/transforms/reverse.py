@@ -213,7 +213,7 @@ def backward(
 
 
 def _pulling_zeros(jaxpr: Jaxpr, pending: Sequence[Eqn]) -> Sequence[Eqn]:
-    """Return the equations that are transposed whatever their cotangents, if a result uses them."""
+    """Return the used equations that are transposed even if their cotangents are zero."""
     if not any(eqn.primitive.pulls_zeros for eqn in pending):
         return ()
     found: list[Eqn] = []

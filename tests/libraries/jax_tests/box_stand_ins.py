@@ -1,4 +1,4 @@
-"""What JAX's tests of values of other kinds ask of a private module: boxes and logs.
+"""What JAX's tests of high values need from a private module: boxes and logs.
 
 They are written here as any library would write them, with the public names of
 `kiln.experimental.hijax`: a box holds a tree of values, which changes.

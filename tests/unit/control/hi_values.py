@@ -1,4 +1,4 @@
-"""Values of other kinds that tests define, as libraries do: a scaled array, and a box."""
+"""High values that tests define, as libraries do: a scaled array, and a box."""
 
 from __future__ import annotations
 

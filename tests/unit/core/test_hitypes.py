@@ -1,4 +1,4 @@
-"""Types of other kinds of values: registration, states, what a subclass must define."""
+"""Types of high values: registration, states, what a subclass must define."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jitted functions that take, close over and return values of other kinds."""
+"""Jitted functions that take, close over and return high values."""
 
 from __future__ import annotations
 

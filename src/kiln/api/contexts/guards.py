@@ -1,8 +1,8 @@
 """Guards of transfers, traces and raw keys; contexts that JAX has and kiln accepts.
 
-The latter are accepted if they ask for what kiln does anyway, and raise UnavailableOptionError for
-anything else: silence would leave a program believing that it is protected. What each may be set to
-is in `base/options/names.py`.
+The latter are accepted if they request what kiln does anyway, and raise UnavailableOptionError for
+anything else: ignoring them would leave a program unprotected. What each may be set to is in
+`base/options/names.py`.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ softmax_custom_jvp = _guard("softmax_custom_jvp")
 
 
 def allow_f16_reductions(new_val: bool = True) -> AbstractContextManager[None]:
-    """Let `lax.reduce_sum` raise ValueError for 16-bit floats, if False, until the context ends."""
+    """If False, make `lax.reduce_sum` raise ValueError for 16-bit floats until the context ends."""
     return override(allow_f16_reductions=bool(new_val))
 
 
 def enable_custom_prng(new_val: bool = True) -> AbstractContextManager[None]:
-    """Let `random.PRNGKey` return typed keys until the context ends."""
+    """Make `random.PRNGKey` return typed keys until the context ends."""
     return override(enable_custom_prng=bool(new_val))
 
 
@@ -81,10 +81,10 @@ def no_execution(new_val: bool = True) -> AbstractContextManager[None]:
 
 @contextlib.contextmanager
 def thread_guard(new_val: bool = True) -> Iterator[None]:
-    """Let only this thread run programs of several processes, until the context ends.
+    """Allow only this thread to run programs of several processes, until the context ends.
 
-    Others raise RuntimeError inside, where threads would schedule such programs in an order that
-    differs from process to process. The guard is that of the whole process.
+    Other threads raise RuntimeError meanwhile: they would schedule such programs in an order that
+    differs between processes. The guard applies to the whole process.
     """
     before = base_options().thread_guard
     config.update("jax_thread_guard", new_val)

@@ -41,9 +41,9 @@ def numpy_rank_promotion(new_val: str) -> AbstractContextManager[None]:
 def batch_invariant(new_val: bool = True) -> AbstractContextManager[None]:
     """Give each row of a result the same bits in batches of any size, until the context ends.
 
-    Sums and products are computed in an order that depends on how many terms they have and on
-    nothing else, which takes longer: docs/native.md says how much. Programs that the native engine
-    does not compile raise ValueError.
+    Sums and products are computed in an order that depends only on their number of terms, which
+    takes longer: docs/native.md says how much. Programs that the native engine does not compile
+    raise ValueError.
     """
     return override(batch_invariant=bool(new_val))
 
@@ -77,7 +77,7 @@ def checking_leaks(new_val: bool = True) -> AbstractContextManager[None]:
 
 @contextlib.contextmanager
 def unchanged() -> Iterator[None]:
-    """Do nothing until the context ends: what asks for what holds anyway, as a decorator too."""
+    """Do nothing until the context ends: for requests that hold anyway. Also a decorator."""
     yield
 
 
@@ -99,10 +99,10 @@ def enable_checks(new_val: bool = True) -> AbstractContextManager[None]:
 def transfer_guard(new_val: str | None) -> AbstractContextManager[None]:
     """Log or refuse transfers between host and devices, in all directions, until the context ends.
 
-    "log" and "disallow" are about transfers that happen by the way: an operand or argument that is
-    a number or a NumPy array, an argument of a program for several devices that is elsewhere. With
-    "log_explicit" and "disallow_explicit" `device_put` counts too. Transfers to the host are never
-    refused: they read the memory that the CPU computes in.
+    "log" and "disallow" are about implicit transfers: an operand or argument that is a number or a
+    NumPy array, an argument that a program for several devices has to move. With "log_explicit" and
+    "disallow_explicit" `device_put` counts too. Transfers to the host are never refused: they read
+    the memory that the CPU computes in.
 
     Raises: JaxRuntimeError, inside, for a transfer that is refused; ValueError for another level.
     Example:
@@ -115,8 +115,9 @@ def transfer_guard(new_val: str | None) -> AbstractContextManager[None]:
 def debug_key_reuse(new_val: bool) -> AbstractContextManager[None]:
     """Raise an error where a random key is used a second time, until the context ends.
 
-    Programs and eager operations are followed as they run. Keys made by `random.key` are; those of
-    `PRNGKey` are numbers, and are not. Drawing and splitting use a key; folding in does not.
+    Programs and eager operations are tracked as they run. Keys made by `random.key` are tracked;
+    those of `PRNGKey` are numbers, and are not. Drawing and splitting use a key; folding in does
+    not.
 
     Raises: KeyReuseError, inside, naming both places.
     Example:

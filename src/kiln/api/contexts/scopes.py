@@ -1,4 +1,4 @@
-"""Contexts around tracing: names of scopes, contexts of users."""
+"""Contexts around tracing: names of scopes, user-defined contexts."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[
 
 
 class _UserContext:
-    """A setting of a user, part of the key of each trace. Call it with a value for a context."""
+    """A user-defined setting, part of the key of each trace. Calling it gives a context."""
 
     def __init__(self, default: Any) -> None:
         self._default = default
@@ -69,7 +69,7 @@ class _UserContext:
 class _UserContextEntered(_runtime.Changed, contextlib.ContextDecorator):
     def __new__(cls, setting: _UserContext, value: Any) -> Self:
         def change(outer: dict[str, Any] | None) -> tuple[dict[str, Any], None]:
-            # The object is kept with its id, which another might get otherwise.
+            # The object is kept with its id, so that the id is not reused.
             values = {**dict(options().user_contexts), id(setting): (setting, value)}
             return {**(outer or {}), "user_contexts": tuple(values.items())}, None
 
@@ -77,7 +77,7 @@ class _UserContextEntered(_runtime.Changed, contextlib.ContextDecorator):
 
 
 def make_user_context(default_value: Any = None) -> Any:
-    """Return a context of the user's own: `with context(value):`; functions are traced per value.
+    """Return a user-defined context: `with context(value):`; functions are traced per value.
 
     `context.value` is the value in force. Values are hashable.
     """

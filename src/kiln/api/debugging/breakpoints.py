@@ -1,4 +1,4 @@
-"""Breakpoints in programs: the frames of their call, with values that are known when they run."""
+"""Breakpoints in programs: the frames of their call, with values from when they run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _lock = new_rlock()
 
 
 class _Place(Record, eq=False):
-    """Where a tracer stood in the locals of a frame: its number among those of the breakpoint."""
+    """Marks a tracer in the locals of a frame by its number among the breakpoint's tracers."""
 
     number: int
 
@@ -32,8 +32,8 @@ class _Place(Record, eq=False):
 class _Recorded(Record, eq=False):
     """The frames around a breakpoint when it was recorded; called with the values of its tracers.
 
-    Each has a dictionary of its locals, or of what they hold in place of pytrees: their leaves and
-    their structure.
+    Each has a dictionary of its locals, in which pytrees are replaced by their leaves and
+    structure.
     """
 
     frames: Sequence[Frame]
@@ -41,7 +41,7 @@ class _Recorded(Record, eq=False):
     options: dict[str, Any]
 
     def __call__(self, *values: Any) -> None:
-        """Let the user look at the frames."""
+        """Run the debugger on the frames."""
         frames = [
             frame.with_locals({name: self._value(*held, values) for name, held in found.items()})
             for frame, found in zip(self.frames, self.locals, strict=True)
@@ -55,21 +55,21 @@ class _Recorded(Record, eq=False):
 
 
 class _Unflattened:
-    """Stands for a value that turns out not to be a pytree."""
+    """Stands for a value that is not a pytree."""
 
     def __repr__(self) -> str:
         return "<cant_flatten>"
 
 
 class _Recorder:
-    """Reads frames, and gives their tracers numbers."""
+    """Reads frames, and numbers their tracers."""
 
     def __init__(self) -> None:
         self.tracers: list[Tracer] = []
         self._places: dict[int, _Place] = {}
 
     def held(self, value: Any) -> tuple[list[Any], PyTreeDef]:
-        """Return the leaves and the structure of a value, with places in the place of tracers."""
+        """Return the leaves and the structure of a value, with tracers replaced by places."""
         try:
             leaves, tree = tree_flatten(value)
         except Exception:  # noqa: BLE001, a class of the user's that is not a pytree after all
@@ -111,7 +111,7 @@ def breakpoint(
 
     `filter_frames` leaves out kiln's own frames, and `num_frames` all but the innermost ones.
     `ordered` breakpoints and prints follow the program's order. With a `token`, a pytree of arrays,
-    the program stops when they are computed; they are returned, and have to be used. `stdin` and
+    the program stops when they are computed; they are returned, and must be used. `stdin` and
     `stdout` are used in place of the terminal.
 
     Raises: ValueError for another `backend`, and for `ordered` with a `token`; RuntimeError, when

@@ -16,7 +16,7 @@ from kiln.base.lazy import traceback
 from kiln.base.records import Record
 
 AROUND, LISTED = 2, 5
-"""The lines shown around that of a frame, by itself and by `list`."""
+"""The number of lines shown around that of a frame: at each stop, and by `list`."""
 
 
 class Frame(Record, eq=False):
@@ -59,8 +59,8 @@ class Frame(Record, eq=False):
 class Debugger(cmd.Cmd):
     """The prompt. Expressions are evaluated in a frame; `help` lists the commands.
 
-    Prompts of several threads come one after the other; `lock` is not held while an expression is
-    evaluated, which may run a program with a breakpoint on another thread.
+    Prompts of several threads are serialized; `lock` is not held while an expression is evaluated,
+    because it may run a program with a breakpoint on another thread.
     """
 
     prompt = "(jdb) "
@@ -82,7 +82,7 @@ class Debugger(cmd.Cmd):
         self.at = 0
 
     def run(self) -> None:
-        """Answer commands until the program is to go on.
+        """Process commands until the program is to continue.
 
         Raises: RuntimeError without a terminal; SystemExit if the user quits.
         """
@@ -210,5 +210,5 @@ def _is_terminal() -> bool:
     try:
         return sys.stdin is not None and sys.stdin.isatty()
     except ValueError:
-        # It is closed.
+        # The stream is closed.
         return False

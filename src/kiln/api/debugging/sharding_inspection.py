@@ -1,4 +1,4 @@
-"""Shardings of arrays, told to a function."""
+"""Shardings of arrays, passed to a callback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the differentiating functions share: checked leaves, argument numbers, auxiliary outputs."""
+"""Common to all differentiating functions: checked leaves, argument numbers, auxiliary outputs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def array_of(x: Any) -> Any:
 
 
 def value_of(t: Any) -> Any:
-    """Return a tangent as an array; of dtype float0 as a NumPy array."""
+    """Return a tangent as an array; one of dtype float0 as a NumPy array."""
     if type(t) is Zero:
         if t.aval.dtype == dtypes.float0:
             return np.zeros(t.aval.shape, dtypes.float0)
@@ -187,7 +187,7 @@ def differentiated(
     holomorphic: bool,
     allow_int: bool,
 ) -> tuple[Any, list[Any], PyTreeDef]:
-    """Return the function of only the arguments `argnums`, their checked leaves and structure.
+    """Return a function of only the arguments `argnums`, their checked leaves and structure.
 
     Raises: as `argument_numbers`, `leaves_of` and `check_input`.
     """
@@ -217,7 +217,7 @@ def check_reduce_axes(fun: Any, what: str, reduce_axes: Any) -> None:
 def restrict(
     fun: Callable[..., Any], args: Sequence[Any], kwargs: Any, nums: Sequence[int]
 ) -> tuple[list[Any], Any]:
-    """Return the chosen arguments, and the function of only these."""
+    """Return the chosen arguments, and a function of only these."""
 
     @functools.wraps(fun, updated=())
     def partial(*chosen: Any) -> Any:
@@ -264,7 +264,7 @@ _TRACED = object()
 
 
 class Auxiliary:
-    """An auxiliary output: its tracers pass through the transformation, all else bypasses it."""
+    """An auxiliary output: its tracers pass through the transformation, other leaves bypass it."""
 
     def __init__(self) -> None:
         self.tree: Any = None

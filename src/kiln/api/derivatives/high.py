@@ -1,7 +1,7 @@
-"""Derivatives by values of other kinds: by the arrays that they consist of.
+"""Derivatives with respect to high values: to the arrays that they consist of.
 
-A cotangent of a value is a value of the type `to_ct_aval`, a tangent of `to_tangent_aval`: with one
-array for each of the value's, or NotImplementedError is raised.
+A cotangent of a value has the type `to_ct_aval`, a tangent `to_tangent_aval`. Unless they consist
+of one array for each of the value's, NotImplementedError is raised.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kiln.core.ref import Ref
 def value_and_grad(
     both_of: Callable[..., Any], fun: Callable[..., Any], args: Sequence[Any], kwargs: Any
 ) -> tuple[Any, Any]:
-    """Return the value and the gradient; `both_of` makes the function of arrays that does."""
+    """Return the value and the gradient; `both_of` makes the function of arrays for that."""
     value, grads = both_of(on_arrays(fun))(*_checked(args), **lower_values(kwargs))
     return raise_values(value), map_lowered(_cotangent, grads)
 
@@ -41,8 +41,8 @@ def jvp(
 def vjp(
     of_arrays: Callable[..., Any], fun: Callable[..., Any], primals: Sequence[Any], has_aux: bool
 ) -> Any:
-    """Return the value and the function from its cotangent to those of the primals."""
-    # References are part of the structure: what is put together has them, and no cotangents.
+    """Return the value and the pullback from its cotangent to those of the primals."""
+    # References are part of the structure: unflattened trees contain them, but no cotangents.
     low = held(_checked(primals))
     value, pull, *aux = of_arrays(on_arrays(fun), *low, has_aux=has_aux)
 
@@ -70,7 +70,7 @@ class ValuePullback:
 def linearize(
     of_arrays: Callable[..., Any], fun: Callable[..., Any], primals: Sequence[Any], has_aux: bool
 ) -> Any:
-    """Return the value and the function from tangents of the primals to its own."""
+    """Return the value and the function from tangents of the primals to that of the value."""
     low = _checked(primals)
     value, push, *aux = of_arrays(on_arrays(fun), *low, has_aux=has_aux)
 
@@ -87,7 +87,7 @@ def _checked(args: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _like(low: Any, values: Any, kind_of: Callable[[Any], Any]) -> Any:
-    """Return tangents or cotangents as the arrays of the values that they belong to."""
+    """Return tangents or cotangents as arrays, one for each array of their values."""
 
     def one(x: Any, value: Any) -> Any:
         return Lowered(x.kind, lowered([kind_of(x.kind)], [value])) if type(x) is Lowered else value

@@ -105,7 +105,7 @@ def jacfwd(
 
 
 def _tangents_as(stack: Any, aval: ShapedArray) -> Any:
-    """Return a stack of tangents or cotangents, those of integers as integers."""
+    """Return a stack of tangents or cotangents; those of integers become integers."""
     if stack.dtype != dtypes.float0 or dtypes.is_extended(aval.dtype):
         return stack
     return zeros_of(plain(aval).with_(shape=stack.shape))

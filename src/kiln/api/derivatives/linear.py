@@ -80,7 +80,7 @@ def jvp(
 def vjp(
     fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_axes: Any = ()
 ) -> Any:
-    """Return the value, and the function from its cotangent to those of the primals (reverse mode).
+    """Return the value, and the pullback from its cotangent to those of the primals (reverse mode).
 
     If `has_aux`, `fun` returns (value, aux), and the result is (value, pullback, aux). A reference
     among the primals is passed on to `fun`; its cotangent is None.
@@ -111,10 +111,10 @@ class Pullback(Partial[Any]):
     """The function that `vjp` returns, from the cotangent of a value to those of the primals."""
 
     def with_refs(self, *maybe_ct_refs: Any) -> Callable[..., Any]:
-        """Return the function that adds cotangents to references instead of returning them.
+        """Return a function that adds cotangents to references instead of returning them.
 
         Each primal has an argument of its structure, whose leaves are references or anything else.
-        Where there is a reference the function returns None, and the cotangent where there is none.
+        For a reference the function returns None, for anything else the cotangent.
 
         Raises: ValueError if the structure is not that of the primals.
         Example:
@@ -213,7 +213,7 @@ def _cotangent(meta: _Meta, ct: Any, aval: ShapedArray) -> Any:
     if type(ct) is Zero and ct.aval.same_type(want):
         return ct
     got = _type_of("vjp function", meta.name, ct)
-    # Where the value has no tangent, anything of its shape will do.
+    # If the value has no tangent, any cotangent of its shape is accepted.
     fits = want.dtype == dtypes.float0 or got.dtype == want.dtype
     if got.shape != want.shape or not fits:
         raise ValueError(
@@ -272,7 +272,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[[Any], 
     Only the types of the primals matter; they may be ShapeDtypeStructs.
 
     Raises: TypeError unless all arguments and results are inexact, or all are integers;
-        NotImplementedError where the function is not linear.
+        NotImplementedError if the function is not linear.
     """
     require_callable(fun, "linear_transpose")
     leaves, tree = tree_flatten(primals)
@@ -342,7 +342,7 @@ def _as_weak_as(primal: Any, tangent: Any) -> Any:
 
 def _tangent(name: str, what: str, primal: ShapedArray, t: Any) -> Any:
     """Return a tangent of a primal of this type, checked."""
-    # The tangents of `linearize` come later, to a function that knows their types.
+    # Tangents for `linearize` are passed later, to a function that has fixed types.
     wrong_dtype = ValueError if what == "linearize" else TypeError
     said = "primal and tangent arguments to jax.jvp"
     if what == "linearize":

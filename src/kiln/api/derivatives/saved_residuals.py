@@ -1,4 +1,4 @@
-"""What a function keeps between its value and its derivative."""
+"""The residuals that a function keeps between its value and its derivative."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def print_saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> N
 
 
 Origin = tuple[int, str]
-"""What comes first in a list, and the text."""
+"""The position in the list, and the text."""
 
 _LITERAL: Origin = (-2, "from a literal")
 _CONSTANT: Origin = (-1, "from a constant")
@@ -74,7 +74,7 @@ def _origin(atom: Atom, made: dict[Any, Origin]) -> Origin:
 
 
 def _add_origins(program: Jaxpr, made: dict[Any, Origin]) -> None:
-    """Add those of the results of a program's equations to the origins of its inputs."""
+    """Add the origins of the results of a program's equations to those of its inputs."""
     for eqn in program.eqns:
         inner: Jaxpr | None = eqn.params["jaxpr"] if eqn.primitive in _SEEN_THROUGH else None
         if inner is not None:
@@ -88,7 +88,7 @@ def _add_origins(program: Jaxpr, made: dict[Any, Origin]) -> None:
 
 
 _SEEN_THROUGH = (jit_p, checkpoint_p)
-"""Of these programs, results that are operands are; of the second, all are what they are inside."""
+"""A result of these that is an operand has its origin; those of the second have inner origins."""
 
 
 def _text(eqn: Eqn) -> str:

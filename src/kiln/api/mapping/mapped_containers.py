@@ -1,4 +1,4 @@
-"""Pytree nodes that state a shape besides their arrays: what `vmap` makes of the statement.
+"""Pytree nodes that record a shape besides their arrays, which `vmap` has to adapt.
 
 Inside the mapped function such a node describes one element, outside the whole stack.
 """
@@ -12,20 +12,20 @@ from kiln.base.tree import tree_flatten, tree_leaves, tree_unflatten
 
 
 class Container(Protocol):
-    """What a registered class has."""
+    """The interface of a registered class."""
 
     def element_along(self, axis: int) -> Any:
-        """Return the node with the statement of one element, and its arrays as they are."""
+        """Return the node with the shape of one element, and its arrays unchanged."""
 
     def stack_along(self, axis: int, size: Any) -> Any:
-        """Return the node with the statement of a stack, and its arrays as they are."""
+        """Return the node with the shape of a stack, and its arrays unchanged."""
 
 
 _registered: list[type] = []
 
 
 def register_container(cls: type) -> type:
-    """Let `vmap` ask the nodes of a class for their elements and stacks; return the class."""
+    """Make `vmap` call these methods on nodes of a class; return the class."""
     _registered.append(cls)
     return cls
 

@@ -122,7 +122,7 @@ def _mapped(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Any:
-    """Call a function once for stacks of arguments."""
+    """Call a function once, on stacks of arguments."""
     pairs, tree = tree_flatten_with_path((args, kwargs))
     leaves = [x for _, x in pairs]
     axes = _in_axes(fun, in_axes, args, kwargs)
@@ -180,7 +180,7 @@ def _in_axes(fun: Any, in_axes: Any, args: Any, kwargs: Any) -> list[int | None]
 def _mapped_split(
     fun: Any, leaves: Sequence[Any], axes: Sequence[int | None], spmd_axis_name: Any
 ) -> tuple[Any, Any] | None:
-    """Return what splits the mapped axis, with the mesh; None if nothing does."""
+    """Return the split of the mapped axis, with the mesh; None if nothing splits it."""
     mapped = [(aval_of(x), a) for x, a in zip(leaves, axes, strict=True) if a is not None]
     if not is_told([aval for aval, _ in mapped]):
         return None
@@ -325,5 +325,5 @@ def _place(fun: Any, x: Any, at: int | None, want: int | None, axis: MappedAxis)
     made = mapped_at(x, axis.size, at, want)
     if at is not None or axis.split is None:
         return made
-    # What is the same for all examples is split as their stacks are.
+    # A value that is the same for all examples is split like their stacks.
     return retyped(made, axis.stack_of(aval_of(x), want))

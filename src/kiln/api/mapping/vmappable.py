@@ -1,8 +1,8 @@
 """Types that define how `vmap` maps their values: elements inside, stacks outside.
 
 A value of such a type is a leaf for `vmap`, and may have axes in a form of its own (`spec`) in
-`in_axes` and `out_axes`. Two functions of the type flatten it and build it; they are given a
-function to continue with for the arrays, or other values, that it consists of.
+`in_axes` and `out_axes`. Two functions of the type flatten it and build it; they get a function to
+call on the arrays, or other values, that it consists of.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kiln.ops.shape import iota, mapped_at
 from kiln.transforms.batching import BatchTrace
 
 _registered: dict[type, tuple[Callable[..., Any], Callable[..., Any]]] = {}
-"""How values of a type are flattened, and built."""
+"""The functions that flatten and build values of a type."""
 _iotas: dict[type, Callable[[Any], Any]] = {}
 spec_types: set[type] = {int}
 """The types of entries of `in_axes` and `out_axes`."""
@@ -34,13 +34,12 @@ def register_vmappable(
     from_elt: Callable[..., Any],
     make_iota: Callable[[Any], Any] | None,
 ) -> None:
-    """Let `vmap` map over values of a type, with axes of `spec_type`.
+    """Register a type whose values `vmap` maps over, with axes of `spec_type`.
 
-    `to_elt(continue, position, value, spec)` returns an element of a value, by
-    `continue(array, axis)` for what it consists of; `position()` is the number of the element.
-    `from_elt(continue, size, element, spec)` returns a value again, by
-    `continue(size, array, axis)`. `make_iota(size)` returns all positions, for sizes of
-    `axis_size_type`; None makes them of ints.
+    `to_elt(continue, position, value, spec)` returns an element of a value, by `continue(array,
+    axis)` for its parts; `position()` is the number of the element. `from_elt(continue, size,
+    element, spec)` returns a value again, by `continue(size, array, axis)`. `make_iota(size)`
+    returns all positions, for sizes of `axis_size_type`; None makes them of ints.
 
     Source: `jax.interpreters.batching.register_vmappable`, as libraries call it.
     """
@@ -52,7 +51,7 @@ def register_vmappable(
 
 
 def unregister_vmappable(data_type: type) -> None:
-    """Let `vmap` treat values of a type as if it had not been registered."""
+    """Undo the registration of a type."""
     if _registered.pop(data_type, None) is not None:
         revise()
 
@@ -76,7 +75,7 @@ def with_elements(
 ) -> Any:
     """Map a function whose arguments or results may have values of registered types.
 
-    To `mapped` these are None: they are flattened, and built, inside the function that it maps.
+    `mapped` gets None for these: they are flattened, and built, inside the function that it maps.
     `options` are the axes of arguments and of results, the name and the size of the axis, and the
     mesh axis that splits it.
     """
@@ -92,7 +91,7 @@ def with_elements(
                 spec, f"an argument of {name_of(fun)} that is no value of such a type"
             )
     built: list[Any] = []
-    # Nones keep their order, so it tells which of them stand for values of registered types.
+    # Nones keep their order, which identifies those that stand for values of registered types.
     holes = [
         is_vmappable(x) for x in tree_leaves((args, kwargs), _is_none_or_own) if _is_none_or_own(x)
     ]
@@ -128,7 +127,7 @@ def with_elements(
 
 
 _WHOLE = object()
-"""What stands in a tree for a value of a registered type."""
+"""A placeholder in a tree for a value of a registered type."""
 
 
 def _is_none(x: Any) -> bool:
@@ -140,7 +139,7 @@ def _is_none_or_own(x: Any) -> bool:
 
 
 def _specs(in_axes: Any, arguments: tuple[Any, Any]) -> list[Any]:
-    """Return the axis of each leaf of arguments, as `in_axes` and for keywords the first."""
+    """Return the axis of each leaf of arguments: by `in_axes`, or for keywords the first one."""
     args, kwargs = arguments
     return [*broadcast_prefix(in_axes, args, is_leaf=_is_none), *[0] * len(tree_leaves(kwargs))]
 
@@ -161,7 +160,7 @@ class _Elements:
         self._positions: Any = None
 
     def element(self, x: Any, spec: Any) -> Any:
-        """Return one element of a value, or of an array whose mapped axis `spec` is."""
+        """Return one element of a value, or of an array along its mapped axis `spec`."""
         if not is_vmappable(x):
             return self._element_of_array(x, spec)
         to_elt, _ = _registered[type(x)]

@@ -10,7 +10,7 @@ from kiln.ir.shardings.formats import Layout, require_rows
 
 @api_boundary
 def with_layout_constraint(x: Any, layout: Layout) -> Any:
-    """Return a tree of arrays, whose layout is the one asked for.
+    """Return a tree of arrays, whose layout is the requested one.
 
     Raises: ValueError for a layout other than the order of the axes.
     """

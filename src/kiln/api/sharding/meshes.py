@@ -24,8 +24,8 @@ from kiln.ops.sharding import cast_to, put, resolved
 class set_mesh(override):
     """Set the mesh that bare PartitionSpecs refer to; as a context, until it ends.
 
-    Programs whose arguments nothing has placed run on all its devices, and so do operations. None
-    unsets it. The setting is the thread's.
+    Programs and operations none of whose arguments were placed run on all its devices. None unsets
+    it. The setting is the thread's.
 
     Raises: ValueError for anything but a Mesh, and inside a traced function.
     """
@@ -64,7 +64,7 @@ class set_mesh(override):
         return made
 
     def __enter__(self) -> None:
-        # The mesh is set already: this may be a call without `with`.
+        # The constructor has set the mesh: it may be called without `with`.
         return None
 
 
@@ -83,7 +83,7 @@ def get_abstract_mesh() -> AbstractMesh:
 
 
 class use_abstract_mesh(override):
-    """Let a mesh without devices be the one in force, until the context ends.
+    """Put a mesh without devices in force, until the context ends.
 
     If a mesh is in force already, its devices are arranged along the axes of the new one.
 
@@ -220,7 +220,7 @@ def _mesh_for(tree: Any) -> Mesh | AbstractMesh | None:
 
 
 def _named(axes: Any, names: Sequence[Any]) -> Sequence[Any]:
-    """Return those of some axes of a mesh that `axes` names; all if it is None."""
+    """Return the names that `axes` selects; all if it is None."""
     if axes is None:
         return names
     chosen = axes if isinstance(axes, (tuple, list, set, frozenset)) else (axes,)
@@ -234,7 +234,7 @@ def _with_kind(mesh: Mesh | AbstractMesh, kind: AxisType, axes: Any) -> Mesh | A
 
 
 def _all_over(mesh: Mesh | AbstractMesh, tree: Any) -> Any:
-    """Return a tree with arrays of whose sharding types say what the mesh's axes are for."""
+    """Return a tree whose arrays tell shardings by their types along the mesh's Explicit axes."""
     leaves, treedef = tree_flatten(tree)
     return tree_unflatten(treedef, [_over(mesh, x) if hasattr(x, "aval") else x for x in leaves])
 

@@ -126,7 +126,7 @@ def pmap(
 def _alone(
     fun: Any, args: Any, kwargs: Any, static: dict[int, Any], axes: Any, out_axes: Any, name: Any
 ) -> Any:
-    """Map over one slice: the default device needs no mesh."""
+    """Map over a single slice: the default device needs no mesh."""
 
     def partly(traced: Any, keywords: Any) -> Any:
         rest = iter(traced)

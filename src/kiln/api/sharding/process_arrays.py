@@ -1,4 +1,4 @@
-"""Arrays of several processes, made of the data that each of them has."""
+"""Arrays of several processes, assembled from the data of each."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _NAME = "make_array_from_process_local_data"
 def make_array_from_process_local_data(
     sharding: Any, local_data: Any, global_shape: Any = None
 ) -> Any:
-    """Return arrays sharded over processes, each of which gives the parts of its own devices.
+    """Return arrays sharded over processes, each of which provides the parts of its own devices.
 
     `sharding` and `global_shape` are pytree prefixes of `local_data`, the pytree of this process's
-    data. Along each axis these are either as long as the whole array, or hold what the devices of
-    the process have, in order. Without `global_shape` it is the latter along every axis.
+    data. Along each axis, the data either has the size of the whole array, or consists of the parts
+    of the process's devices, in order. Without `global_shape` it is the latter along every axis.
 
     Raises: ValueError for data of another shape, or if the shape of the whole cannot be inferred.
     """
@@ -52,7 +52,7 @@ def make_array_from_process_local_data(
 
 
 def _place(given: Any) -> Sharding:
-    """Return a sharding; a device stands for that of an array that is there alone."""
+    """Return a sharding; a device stands for the sharding of an array on that device only."""
     if isinstance(given, (Sharding, PartitionSpec)):
         return resolved(given, _NAME)
     return SingleDeviceSharding(checked_device(given, _NAME))
@@ -110,7 +110,7 @@ def _require_whole(have: tuple[int, ...], wanted: tuple[int, ...], asked: str) -
 
 
 def global_shape_of(sharding: Sharding, local_shape: Sequence[int], asked: str) -> tuple[int, ...]:
-    """Return the shape of an array whose parts on the devices of this process have a shape.
+    """Return the shape of an array from that of its part in this process.
 
     Raises: ValueError if processes hold overlapping ranges, or ranges of different sizes, of an
         axis.

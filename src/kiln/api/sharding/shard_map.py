@@ -59,11 +59,11 @@ def shard_map(
     other mesh axes. With `check_vma` the types inside track the
     mesh axes along which a value may vary from member to member: a result that is not joined along
     an axis must not vary along it, and a gradient taken inside `f` with respect to a value shared
-    by members is the sum over them (`lax.pcast` gives each member its own copy). Without, nothing
-    is checked, such a gradient is this member's contribution, and `psum` is its own transpose.
-    `check_rep` is the former name of this option. In either case, derivatives of the mapped
-    function are those of the whole program. Without `f`, returns a decorator; without `mesh`, uses
-    that of the surrounding `with mesh:`.
+    by members is the sum over them (`lax.pcast` gives each member its own copy). Without it,
+    nothing is checked, such a gradient is this member's contribution, and `psum` is its own
+    transpose. `check_rep` is the former name of this option. In either case, derivatives of the
+    mapped function are those of the whole program. Without `f`, returns a decorator; without
+    `mesh`, uses that of the surrounding `with mesh:`.
 
     Raises: ValueError if specs do not match the mesh or the arrays, or if results may differ where
         the specs say they are equal; TypeError for specs of another type.
@@ -144,9 +144,9 @@ def shard_map(
 
 
 def _without_specs(in_specs: Any, args: Any) -> Callable[[Any], Any] | None:
-    """Return what fixes the arguments that are not arrays, of which specs say None; or None.
+    """Return a function that fixes arguments that are not arrays, whose specs are None; or None.
 
-    It takes the function, and returns one of the other arguments, their specs, and these.
+    It takes the user's function, and returns one of the other arguments, their specs, and them.
     """
     leaves, tree = tree_flatten(args)
     is_fixed = [leaf_type(x) is None for x in leaves]
@@ -174,7 +174,7 @@ def _without_specs(in_specs: Any, args: Any) -> Callable[[Any], Any] | None:
 
 
 def _with_devices(mesh: Any, args: Any) -> Any:
-    """Return a mesh; for one without devices, that in force or of an argument with its axes."""
+    """Return a mesh; if without devices, the one in force or of an argument with the same axes."""
     if not isinstance(mesh, AbstractMesh):
         return mesh
     places = [getattr(x, "sharding", None) for x in tree_flatten(args)[0] if hasattr(x, "aval")]
@@ -284,7 +284,7 @@ class _Mapped:
         return specs
 
     def check_names(self, what: str, spec: PartitionSpec) -> None:
-        """Raise an error for a spec that is not one of Manual axes."""
+        """Raise an error for a spec that names other axes than Manual ones."""
         for name in shard_names(spec):
             if name not in self.manual:
                 raise self._error(

@@ -16,7 +16,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 SLACK = 16
-"""An overflow frees a sixteenth more than needed, so that eviction is cheap per insertion."""
+"""An overflow frees a sixteenth more than needed, which keeps eviction cheap per insertion."""
 
 
 CLOCK = _runtime.clock
@@ -34,8 +34,9 @@ class _Cost:
 class Bounded(Generic[K, V]):
     """Values with their sizes in bytes; their total is at most `limit()`, or that of one value.
 
-    `used(value)` returns when a value was last used without `get`. `on_leaving` is called with each
-    evicted value, without holding a lock. `peek` looks up like `get`, but does not count as a use.
+    `used(value)` returns when a value was last used other than by `get`. `on_leaving` is called
+    with each evicted value, without holding a lock. `peek` looks up like `get`, but does not count
+    as a use.
     """
 
     def __init__(

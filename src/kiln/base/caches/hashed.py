@@ -1,4 +1,4 @@
-"""Large keys that are hashed once, however often they are looked up or lie within others."""
+"""Large keys that are hashed once, however often they are looked up or nested in others."""
 
 from __future__ import annotations
 

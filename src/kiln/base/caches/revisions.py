@@ -1,7 +1,7 @@
-"""One count of what was replaced: rules of primitives, lowerings, what a class is for pytrees.
+"""A revision count of everything that may be replaced: rules, lowerings, pytree registrations.
 
-Whatever may be set again after a program was traced moves it, and what keeps programs for others
-has it in its key. It is never the same twice.
+Replacing anything after a program was traced increments it, and caches of shared programs have it
+in their keys. It never returns to an earlier value.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ _last = 0
 
 
 def revise() -> int:
-    """Move the count, after something was replaced; return where it is now."""
+    """Increment the count after something was replaced; return it."""
     global _last
     _last = found = next(_numbers)
     return found
 
 
 def revision() -> int:
-    """Return where the count is."""
+    """Return the count."""
     return _last

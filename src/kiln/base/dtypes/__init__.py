@@ -210,7 +210,7 @@ def user_stacklevel() -> int:
     return level
 
 
-# Floats below this convert to every NumPy float dtype without an overflow warning.
+# Floats below this convert to every NumPy float dtype without overflow warnings.
 _SAFE = 60_000.0
 _INT_RANGE: dict[Any, tuple[int, int]] = {
     found: (int(iinfo(found).min), int(iinfo(found).max))

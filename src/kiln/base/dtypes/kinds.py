@@ -77,7 +77,7 @@ _OF_WORDS: dict[int, np.dtype[Any]] = {
 class KeyDtype(ExtendedDtype):
     """The dtype of typed random keys; `tag` names the generator (`fry` is threefry2x32).
 
-    Raises: ValueError for another tag than those of the generators that there are.
+    Raises: ValueError for a tag that is not that of a generator.
     """
 
     __slots__ = ("tag", "words")
@@ -252,7 +252,7 @@ def is_supported(dtype: DTypeLike) -> bool:
             and (dtype == float0 or dtype.newbyteorder("=") in _SUPPORTED_SET)
         )
     except TypeError:
-        # Texts of any length have no order of bytes to ask for.
+        # Strings of variable length have no byte order.
         return False
 
 
@@ -294,7 +294,7 @@ def _canonicalize(dtype: DTypeLike, allow_extended: bool) -> DType:
                 "convert the keys with kiln.random.key_data first",
             )
         )
-    # Texts of any length, of the kind T, have no order of bytes either.
+    # Strings of variable length, of the kind T, have no byte order either.
     native = found if found == float0 or found.kind == "T" else found.newbyteorder("=")
     table = _CANONICAL_64 if options().enable_x64 else _CANONICAL_32
     if native not in table:
@@ -313,7 +313,7 @@ def _class_of(dtype: DTypeLike) -> tuple[type[np.generic], DType | None]:
     if isinstance(dtype, type) and dtype in _ABSTRACT:
         return dtype, None
     if isinstance(dtype, type) and dtype in (object, str, bytes):
-        # No array has them, but whether a dtype is one of them may be asked.
+        # Arrays cannot have them, but users may ask whether a dtype is one of them.
         found = np.dtype(dtype)
         return found.type, found
     found = as_dtype(dtype)

@@ -235,7 +235,7 @@ def _join(key: Sequence[Described]) -> tuple[DType, bool]:
 def _joined(
     operands: Sequence[Described], strict: bool, *, all_widths: bool = False
 ) -> tuple[DType, bool]:
-    """Return the dtype of operands, which arrays have unless `all_widths`, and its weakness."""
+    """Return the dtype of operands, canonical unless `all_widths`, and its weakness."""
     if not operands:
         raise ValueError(
             f"result_type() at {current_source()}\n"
@@ -346,7 +346,7 @@ def common_dtype(*found: DTypeLike) -> DType:
 def promote_types(a: DTypeLike, b: DTypeLike) -> DType:
     """Return the dtype that two dtypes promote to; the types int, float and complex are weak.
 
-    Dtypes of 64 bits are such, whether or not arrays have them, and so are those of weak types.
+    64-bit dtypes stay 64 bits wide whether or not arrays can have them, and so do weak types.
     Raises: TypePromotionError if they have no common dtype.
     """
     operands = [(as_dtype(found), weak) for found, weak in (_described(a), _described(b))]

@@ -84,5 +84,5 @@ copyreg.pickle(ScalarType, _reduced)
 
 
 def set_scalar_constructor(fn: Callable[[Any, np.dtype[Any]], Any]) -> None:
-    """Install the function that calls of scalar types run: `fn(value, dtype) -> Array`."""
+    """Install the function behind calls of scalar types: `fn(value, dtype) -> Array`."""
     ScalarType.make = staticmethod(fn)

@@ -1,6 +1,6 @@
-"""Bytes with a checksum at their end: whoever reads them learns whether they are as written.
+"""Bytes with a checksum at their end: readers can tell whether they are as written.
 
-It finds damage, not forgery: who can write the bytes can write the checksum.
+It detects damage, not forgery: anyone who can write the bytes can write the checksum.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ from kiln.base.lazy import blake2
 MARK = b"kiln-b2b"
 _DIGEST = 32
 SIZE = _DIGEST + len(MARK)
-"""How many bytes a checksum takes, with its mark."""
+"""The bytes of a checksum, including its mark."""
 
 
 def with_checksum(data: bytes) -> bytes:
-    """Return bytes with their checksum behind them."""
+    """Return bytes followed by their checksum."""
     return data + _digest(data) + MARK
 
 
 def is_marked(stored: bytes) -> bool:
-    """Tell whether bytes end as those with a checksum do."""
+    """Tell whether bytes end with the mark of a checksum."""
     return stored.endswith(MARK)
 
 
 def without_checksum(stored: bytes) -> bytes:
     """Return the bytes before a checksum.
 
-    Raises: ValueError if there is none, or it is that of other bytes.
+    Raises: ValueError if there is none, or it does not match.
     """
     if len(stored) < SIZE or not is_marked(stored):
         raise ValueError("their checksum is missing: they do not end as they were written")

@@ -1,4 +1,4 @@
-"""What stands in the headers of NumPy's files, looked at before NumPy reads them."""
+"""Checks of the headers of NumPy's files, before NumPy reads them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from kiln.base.lazy import zipfile
 _MAGIC = b"\x93NUMPY"
 _ZIP = b"PK\x03\x04"
 _LONGEST_HEADER = 1 << 16
-"""The bytes of a header; NumPy refuses longer ones unread."""
+"""The most bytes of a header; NumPy refuses longer ones unread."""
 
 
 def require_harmless(described: str) -> None:
     """Check a description of a dtype that comes from a file, before NumPy reads it.
 
-    Raises: ValueError for one that NumPy may end the process with: it divides units of time by
-        what follows a slash, also by 0.
+    Raises: ValueError for one that may crash NumPy: it divides units of time by the number after a
+        slash, even if that is 0.
     """
     for mark in ("/", "\\"):
         if mark in described:
@@ -24,7 +24,7 @@ def require_harmless(described: str) -> None:
 
 
 def require_harmless_array(file: IO[bytes]) -> None:
-    """Check the header of the array that begins here in a file; what is none is left to NumPy.
+    """Check the header of the array that begins here in a file; NumPy rejects malformed ones.
 
     Raises: ValueError, as `require_harmless`.
     """
@@ -35,7 +35,7 @@ def require_harmless_array(file: IO[bytes]) -> None:
 
 
 def require_harmless_file(file: IO[bytes]) -> None:
-    """Check all headers in a `.npy` or `.npz` file, from where it is, and go back to there.
+    """Check all headers in a `.npy` or `.npz` file from its current position, and return there.
 
     Raises: ValueError, as `require_harmless`, and for damaged archives.
     """

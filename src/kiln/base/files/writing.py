@@ -1,8 +1,8 @@
-"""Files that appear under their names once they are whole, and what killed writers left of others.
+"""Atomic writing of files, and the cleanup of temporary files that killed writers left.
 
-What is written goes to a temporary file beside the final one, which takes its name at the end. Its
-writer holds a lock on it, which the system drops when the process dies: what is not locked was
-abandoned, and goes with the next file that is written under the name.
+Data is written to a temporary file beside the final one, and renamed at the end. The writer holds a
+lock on it, which the system drops when the process dies: a file that is not locked was abandoned,
+and is removed when the next file is written under the name.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ PathLike = str | os.PathLike[str]
 
 _ENDING = ".tmp"
 _LONGEST = 200
-"""Longer names are replaced by a number, as those of temporary files have 38 bytes more."""
+"""Longer names are replaced by a number, because names of temporary files are 38 bytes longer."""
 _OPENED = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @contextlib.contextmanager
 def replacing(path: PathLike, *, durable: bool = False) -> Iterator[BinaryIO]:
-    """Give a file to write to, which takes the name `path` when the context ends.
+    """Yield a file to write to, which is renamed to `path` when the context ends.
 
-    It replaces what has that name, a link itself and not what it leads to, and gets the mode of a
-    file that it replaces. If the context ends with an error, nothing has changed. If it is to be
-    durable, it is on disk before it gets its name.
+    It replaces a file of that name (a link itself, not its target) and gets the mode of that file.
+    If the context ends with an error, nothing has changed. If `durable`, the data is on disk before
+    the file is renamed.
 
     Raises: OSError.
     """
@@ -40,11 +40,11 @@ def replacing(path: PathLike, *, durable: bool = False) -> Iterator[BinaryIO]:
     mode = _mode_of(path)
     beside, opened = _made(folder, name, mode)
     try:
-        # Closed first, as some file systems say only then that there is no room; the other
-        # descriptor holds the lock until the file has its name.
+        # Close first, because some file systems only then report a full disk; the other descriptor
+        # holds the lock until the file is renamed.
         with open(os.dup(opened), "wb") as file:
             if mode is not None:
-                # The umask may have taken some of it; not all systems have modes.
+                # The umask may have removed some bits; not all systems have modes.
                 with contextlib.suppress(OSError):
                     os.fchmod(file.fileno(), mode)
             yield file
@@ -63,10 +63,10 @@ def replacing(path: PathLike, *, durable: bool = False) -> Iterator[BinaryIO]:
 
 
 def write_atomically(path: PathLike, content: Iterable[Any]) -> None:
-    """Write pieces of bytes to a file that appears under its name only once it is on disk.
+    """Write chunks of bytes to a file that appears under its name only once it is on disk.
 
-    An error leaves the previous file, and nothing else; a kill may leave one whose name ends in
-    `.tmp`, which the next writing of the same file removes.
+    After an error the previous file is left, and nothing else; a kill may leave a file whose name
+    ends in `.tmp`, which the next write of the same file removes.
 
     Raises: OSError.
     """
@@ -77,7 +77,7 @@ def write_atomically(path: PathLike, content: Iterable[Any]) -> None:
 
 @contextlib.contextmanager
 def folder_for(path: PathLike) -> Iterator[None]:
-    """Make a folder and those that it is in; if the context ends with an error, remove them again.
+    """Make a folder with its parents; if the context ends with an error, remove them again.
 
     Raises: OSError.
     """
@@ -90,7 +90,7 @@ def folder_for(path: PathLike) -> Iterator[None]:
         yield
     except BaseException:
         for each in missing:
-            # Another writer's files may be there.
+            # Another writer may have files there.
             with contextlib.suppress(OSError):
                 os.rmdir(each)
         raise
@@ -106,7 +106,7 @@ def write_text(path: PathLike, text: str) -> None:
 
 
 def sync_folder(folder: PathLike) -> None:
-    """Make the renaming durable; not all systems can open directories."""
+    """Make renames durable; not all systems can open directories."""
     with contextlib.suppress(OSError):
         opened = os.open(folder, os.O_RDONLY)
         try:
@@ -128,7 +128,7 @@ def remove_abandoned(folder: PathLike, name: str) -> None:
             opened = os.open(beside, os.O_RDWR | _OPENED)
             try:
                 if stat.S_ISREG(os.fstat(opened).st_mode):
-                    # Where there are no locks, nothing is taken for abandoned.
+                    # Without file locks, nothing is considered abandoned.
                     fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     os.unlink(beside)
             finally:
@@ -141,7 +141,7 @@ def _stem(name: str) -> str:
 
 
 def _made(folder: str, name: str, mode: int | None) -> tuple[str, int]:
-    """Make a temporary file, locked, which nobody can open who could not open the one before."""
+    """Make a locked temporary file, which only those can open who could open the one before."""
     while True:
         beside = os.path.join(folder, f"{_stem(name)}{os.urandom(16).hex()}{_ENDING}")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OPENED
@@ -150,7 +150,7 @@ def _made(folder: str, name: str, mode: int | None) -> tuple[str, int]:
             fcntl.flock(opened, fcntl.LOCK_EX)
         if os.fstat(opened).st_nlink:
             return beside, opened
-        # Another writer took it for abandoned before it was locked.
+        # Another writer considered it abandoned before it was locked.
         os.close(opened)
 
 

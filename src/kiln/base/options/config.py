@@ -32,9 +32,9 @@ def _option(default: Any, *, in_key: bool = False, kind: type | None = None) -> 
 
 
 ERRORS_NOTED: list[Options] = []
-"""Options that ask functions of `kiln.numpy` to note errors: empty until somebody asks.
+"""Options that make functions of `kiln.numpy` record errors: empty until one is set.
 
-While it is empty these functions do not read the options, which would take part of their time.
+While it is empty these functions do not read the options, which would slow them down.
 """
 
 
@@ -83,12 +83,12 @@ class Options(Record):
     default_device: Any = dataclasses.field(default=None, metadata=_metadata(None))
     mesh: Any = dataclasses.field(default=None, metadata=_metadata(None, in_key=True))
     default_mesh: Any = dataclasses.field(default=None, metadata=_metadata(None, in_key=True))
-    """The mesh of several devices on which programs run whose arguments nothing has placed."""
+    """The mesh of several devices for programs none of whose arguments were placed."""
     legacy_prng_key: str = _option("allow")
     no_tracing: bool = _option(False)
     no_execution: bool = _option(False)
     thread_guard: int | None = _option(None, kind=int)
-    """The thread that alone may run programs of several processes, by its `threading.get_ident`."""
+    """The only thread that may run programs of several processes, by its `threading.get_ident`."""
     random_seed_offset: int = _option(0, in_key=True)
     high_dynamic_range_gumbel: bool = _option(False, in_key=True)
     allow_f16_reductions: bool = _option(True, in_key=True)
@@ -104,25 +104,25 @@ class Options(Record):
     error_checking_behavior_divide: str = _option("ignore", in_key=True)
     error_checking_behavior_oob: str = _option("ignore", in_key=True)
     error_state: Any = dataclasses.field(default=None, metadata=_metadata(None, in_key=True))
-    """Where errors that programs note are noted, if not with all others."""
+    """The separate record for errors that programs note, if not the common one."""
     checks_operations: bool = _option(False, in_key=True)
-    """Whether what operations compute will be checked: by `checkify`, or by the compiled code."""
+    """Whether the results of operations are checked, by `checkify` or by the compiled code."""
     guards_transfers: bool = dataclasses.field(init=False, repr=False, default=False)
     """Whether transfers to devices, or between them, are logged or refused."""
     guards_execution: bool = dataclasses.field(init=False, repr=False, default=False)
-    """Whether running programs is refused, always or on other threads."""
+    """Whether programs may not run, at all or on other threads."""
     plain_places: bool = dataclasses.field(init=False, repr=False, default=True)
-    """Whether new arrays are on the first device, and neither transfers nor runs are guarded."""
+    """Whether new arrays are on the first device, and neither transfers nor execution guarded."""
     plain: bool = dataclasses.field(init=False, repr=False, default=True)
-    """Whether jitted functions are compiled, with plain places."""
+    """Whether jitted functions are compiled, with default placement."""
     checks_values: bool = dataclasses.field(init=False, repr=False, default=False)
-    """Whether results are checked for nans or infinities, or keys for their use."""
+    """Whether results are checked for nans or infinities, or keys for reuse."""
     notes_errors: bool = dataclasses.field(init=False, repr=False, default=False)
-    """Whether functions of `kiln.numpy` note errors of some kind."""
+    """Whether functions of `kiln.numpy` record some category of errors."""
     looks_at_calls: bool = dataclasses.field(init=False, repr=False, default=False)
-    """Whether compiled programs check what they are given, their results, or that they may run."""
+    """Whether calls of compiled programs check arguments, results, or permission to run."""
     remembers_calls: bool = dataclasses.field(init=False, repr=False, default=True)
-    """Whether the runtime makes calls of jitted functions like those it has seen."""
+    """Whether the runtime handles calls of jitted functions like those it remembers."""
     plain_eager: bool = dataclasses.field(init=False, repr=False, default=True)
     """Whether operators run eagerly in memory, with no check of the results."""
 
@@ -133,7 +133,7 @@ class Options(Record):
     def __post_init__(self) -> None:
         key = tuple(getattr(self, name) for name in _IN_KEY) if _IN_KEY else ()
         object.__setattr__(self, "_key", key)
-        # Transfers to the host are not looked at: on the CPU they are none.
+        # Transfers to the host are not guarded: on the CPU there are none.
         levels = (self.transfer_guard_host_to_device, self.transfer_guard_device_to_device)
         guards = any(level not in (None, "allow") for level in levels)
         object.__setattr__(self, "guards_transfers", guards)
@@ -163,7 +163,7 @@ class Options(Record):
         object.__setattr__(self, "_hash", None)
 
     def __hash__(self) -> int:
-        # Every reading of a function's content calls it.
+        # It runs whenever a function's content is computed.
         if self._hash is None:  # type: ignore[attr-defined]
             values = tuple([getattr(self, name) for name in _TYPES])
             object.__setattr__(self, "_hash", hash(values))
@@ -186,7 +186,7 @@ def _parse(name: str, text: str) -> Any:
 
 
 def changes_of(name: str, value: Any) -> dict[str, Any]:
-    """Return the fields that change with an option: `transfer_guard` is all directions' level."""
+    """Return the fields that change with an option: `transfer_guard` sets all directions."""
     return dict.fromkeys(TRANSFER_GUARDS if name == "transfer_guard" else (name,), value)
 
 
@@ -245,7 +245,7 @@ def _changed(base: Options, changes: dict[str, Any]) -> Options:
         found = _merged.get(key)
     except TypeError:
         return replaced(base, changes)
-    # An id may be that of options that no longer exist.
+    # The id may be reused: its former options may no longer exist.
     if found is not None and found[0] is base:
         return found[1]
     made = replaced(base, changes)
@@ -259,7 +259,7 @@ _settled: dict[str, str] = {}
 
 
 def base_options() -> Options:
-    """Return the options of threads that change none."""
+    """Return the options of threads that override none."""
     return _base
 
 
@@ -292,8 +292,8 @@ options: Callable[[], Options] = _runtime.options
 class override(_runtime.Override, contextlib.ContextDecorator):
     """Change options on this thread until the context ends.
 
-    Entering and leaving are one step each to signal handlers, so that an exception of theirs finds
-    the options as they were, or the `with` statement that will restore them.
+    Entering and leaving are atomic with respect to signal handlers: if one raises, either the
+    options are unchanged, or the `with` statement restores them.
     """
 
 
@@ -303,7 +303,7 @@ def options_of_key(key: tuple[Any, ...]) -> dict[str, Any]:
 
 
 _foreign: dict[str, Any] = {}
-"""What options that have no effect here were set to."""
+"""The values of options that have no effect here."""
 
 
 class Config:
@@ -329,9 +329,9 @@ class Config:
         _set_base(_changed(_base, changes_of(field, value)))
 
     def parse_flags_with_absl(self) -> None:
-        """Let absl's flags have their defaults, if the program uses them and nobody parsed them.
+        """Give absl's flags their defaults, if the program uses them and nothing has parsed them.
 
-        They say nothing about options: those come from the environment, or `update`.
+        They do not affect options, which come from the environment, or `update`.
         """
         absl = sys.modules.get("absl.flags")
         if absl is not None and not absl.FLAGS.is_parsed():

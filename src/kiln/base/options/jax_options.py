@@ -1,8 +1,8 @@
-"""JAX's options that are no options of kiln, each with the reason.
+"""JAX's options that kiln does not have, each with the reason.
 
 Some have no meaning here, and take any value. The others may be set to what kiln does anyway; any
 other value is rejected, with what to write instead, or causes a warning if the option affects only
-speed or what is said, since a program should not fail because of that.
+speed or messages, since a program should not fail because of that.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Foreign(NamedTuple):
 
     `values` are those that describe what kiln does anyway, JAX's default first. Other values are
     accepted if the option has no `meaning` here, cause a warning if they are `harmless`, and
-    otherwise an error. `kind` is the type of values where the default does not have it.
+    otherwise an error. `kind` is the type of values if it is not that of the default.
     """
 
     values: tuple[Any, ...]
@@ -30,7 +30,7 @@ class Foreign(NamedTuple):
     def parse(self, text: str) -> Any:
         """Return the value that a text stands for.
 
-        Raises: ValueError for a text that is none.
+        Raises: ValueError for a text that does not represent a value.
         """
         kind = self.kind or type(self.values[0])
         if kind is bool:
@@ -39,7 +39,7 @@ class Foreign(NamedTuple):
 
 
 def truth(text: str) -> bool:
-    """Return what a text of the environment says, as JAX reads it.
+    """Return the truth value of an environment variable's text, as JAX reads it.
 
     Raises: ValueError for a text that is neither true nor false.
     """
@@ -195,7 +195,7 @@ _harmless(
 
 
 def _meaningless(why: str, defaults: dict[str, Any], **kinds: type) -> None:
-    """Add options that say nothing to kiln, by their whole names; they take any value."""
+    """Add options without a meaning in kiln, by their full names; they take any value."""
     for name, default in defaults.items():
         FOREIGN[name] = Foreign((default,), why, meaning=False, kind=kinds.get(name))
 

@@ -1,4 +1,4 @@
-"""JAX's option names that map to kiln's options, and the values that options take.
+"""JAX's option names that map to kiln's options, and the allowed values of options.
 
 Those that kiln does not have are in `jax_options.py`.
 """
@@ -22,10 +22,10 @@ TRANSFER_GUARDS = (
     "transfer_guard_device_to_device",
     "transfer_guard_device_to_host",
 )
-"""The guard of all transfers, and those of each direction."""
+"""The guard of all transfers, and the guards of each direction."""
 
 LEVELS = ("allow", "log", "disallow", "log_explicit", "disallow_explicit", None)
-"""What a guard may say of transfers."""
+"""The levels of a transfer guard."""
 
 _ERROR_CHECKING = tuple([f"error_checking_behavior_{kind}" for kind in ("nan", "divide", "oob")])
 
@@ -49,7 +49,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
 
 
 class Alias(NamedTuple):
-    """A field for a JAX option, the conversions of its value from JAX's and to JAX's, its kind."""
+    """A field for a JAX option, the conversions of its value from and to JAX's, and its kind."""
 
     field: str
     from_jax: Callable[[Any], Any]
@@ -59,7 +59,7 @@ class Alias(NamedTuple):
     def parse(self, text: str) -> Any:
         """Return the value of JAX's option that a text stands for.
 
-        Raises: ValueError for a text that is none.
+        Raises: ValueError for a text that does not represent a value.
         """
         return truth(text) if self.kind is bool else self.kind(text)
 
@@ -105,7 +105,7 @@ ALIASES: dict[str, Alias] = {
         "explicit_x64_dtypes",
         "traceback_filtering",
         *_ERROR_CHECKING,
-        # The environment's guard of all transfers precedes those of one direction.
+        # Of the environment's guards, that of all transfers comes before those of one direction.
         *reversed(TRANSFER_GUARDS),
     ),
     "jax_enable_checks": Alias("check", bool, _same, bool),
@@ -138,14 +138,14 @@ ALIASES: dict[str, Alias] = {
         str,
     ),
 }
-"""By names of JAX's options: what kiln has for them."""
+"""For each name of a JAX option, kiln's counterpart."""
 
 
 _listener: Callable[[str, Any, Foreign], None] | None = None
 
 
 def hear_refusals(listener: Callable[[str, Any, Foreign], None]) -> None:
-    """Let a function hear of values that options refuse, which are then ignored."""
+    """Register a listener for values that options refuse, which are then ignored."""
     global _listener
     _listener = listener
 

@@ -1,7 +1,7 @@
 """State that a forked child must not inherit: locks of other threads, and their work.
 
-`os.fork` copies one thread. A lock held by another thread at that moment would stay locked in the
-child, so all locks of kiln are created here, and replaced there.
+`os.fork` copies one thread. A lock that another thread holds at that moment would stay locked in
+the child, so all locks of kiln are created here, and replaced in the child.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def new_rlock() -> Any:
 
 
 def new_guard() -> Any:
-    """Return a reentrant lock that forks wait for, so that no other thread is within it then.
+    """Return a reentrant lock that forks wait for, so that no other thread holds it then.
 
     For libraries whose own locks a child could not free. Hold it for a short time only.
     """
@@ -46,10 +46,10 @@ def new_guard() -> Any:
 
 
 class Loads:
-    """The loading of modules by threads, in a context, which forks wait for.
+    """A context for loading modules, which forks wait for.
 
-    Python's lock of a module that another thread is importing stays locked in a child, for good. No
-    lock is held meanwhile, since modules run code of others.
+    Python's lock of a module that another thread is importing would stay locked in a child for
+    ever. No lock is held while loading, since modules run arbitrary code.
     """
 
     def __init__(self) -> None:

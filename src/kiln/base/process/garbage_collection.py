@@ -6,15 +6,15 @@ import gc
 from types import TracebackType
 
 _MUCH = 2_000
-"""So many objects more than were deleted: what a module of some size creates."""
+"""This many net new objects: what a module of some size creates."""
 
 
 class Permanent:
     """A context whose objects count as old to the collector: for loading modules.
 
-    While modules load nearly everything that is created stays, and the collector would look at it
-    again and again: a tenth of the time of `import kiln`, and a quarter of that of the first call.
-    Nothing is exempted: what becomes garbage nevertheless is found by the next full collection.
+    While modules load, nearly all new objects stay, and the collector would scan them again and
+    again: a tenth of the time of `import kiln`, and a quarter of that of the first call. Nothing is
+    exempt: the next full collection finds what does become garbage.
     """
 
     __slots__ = ("_was_enabled",)
@@ -29,9 +29,9 @@ class Permanent:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        # This moves all objects to the oldest generation without looking at them. Objects that
-        # the user froze would come back with them, and to count those takes as long as they are
-        # many: it is only done after much was created.
+        # Freeze and unfreeze move all objects to the oldest generation without scanning them. They
+        # would unfreeze objects that the user froze, and counting those takes time in proportion:
+        # do so only after many objects were created.
         if gc.get_count()[0] > _MUCH and not gc.get_freeze_count():
             gc.freeze()
             gc.unfreeze()

@@ -32,18 +32,18 @@ def process_count() -> int:
 
 
 def told() -> Processes:
-    """Return the same to a user, whom it must stay true for."""
+    """Return the same to a user: from now on it must not change."""
     global _is_told
     _is_told = True
     return _here
 
 
 def is_told() -> bool:
-    """Tell whether a user has asked."""
+    """Tell whether a user has read it."""
     return _is_told
 
 
 def become(index: int, count: int) -> None:
-    """Note that this process is one of several."""
+    """Record that this process is one of several."""
     global _here
     _here = Processes(index, count)

@@ -179,7 +179,7 @@ def tree_reduce_associative(
 def tree_transpose(
     outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, pytree_to_transpose: Any
 ) -> Any:
-    """Turn a tree of trees inside out: `outer` of `inner` becomes `inner` of `outer`.
+    """Transpose a tree of trees: `outer` of `inner` becomes `inner` of `outer`.
 
     Raises: TypeError if the tree is not `inner` in every leaf of `outer`.
     """

@@ -33,7 +33,7 @@ def differences_from_prefix(key: Key, full: Any, path: KeyPath, name: str) -> It
                 f"use a {type(full).__name__} in the prefix, or one leaf for the whole subtree",
             )
             continue
-        # At once: another thread may change the node.
+        # In one call: another thread may change the node.
         entries, children, other = KINDS[kind].with_entries(full)
         if kind in (tuple, list) and len(keys) != len(children):
             yield three_lines(

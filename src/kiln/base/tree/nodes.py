@@ -79,7 +79,7 @@ KINDS: dict[type, NodeKind] = {
 """Node kinds by exact class; namedtuple classes are added when first seen."""
 
 LEAF_TYPES: set[type] = {bool, int, float, complex, str, bytes}
-"""Classes known to be leaves; only classes that are never freed."""
+"""Classes known to be leaves; only ones that are never freed."""
 
 _PERMANENT = ("builtins", "numpy", "kiln", "ml_dtypes")
 
@@ -288,7 +288,7 @@ class Partial(functools.partial, Generic[T]):  # type: ignore[type-arg]
 
 
 class _Opaque:
-    """A callable that is not recognised as a partial."""
+    """A callable that is not recognized as a partial."""
 
     def __init__(self, func: Callable[..., Any]) -> None:
         self.func = func

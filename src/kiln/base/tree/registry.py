@@ -43,7 +43,7 @@ def flatten_one_level_with_keys(tree: Any) -> tuple[list[tuple[Any, Any]], Any]:
     kind = tree_nodes.KINDS.get(type(tree)) or tree_nodes.kind_of_new(type(tree))
     if kind is None:
         raise _not_a_node(tree)
-    # At once: another thread may change the node.
+    # In one call: another thread may change the node.
     entries, children, data = kind.with_entries(tree)
     return list(zip(entries, children, strict=True)), data
 
@@ -88,7 +88,7 @@ class NodeFunctions(Record):
 
 
 class NodeClasses(Mapping[type, NodeFunctions]):
-    """The classes that are containers of pytrees, but for namedtuples, as they are now."""
+    """A live view of the classes that are containers of pytrees, except namedtuples."""
 
     def __getitem__(self, cls: type) -> NodeFunctions:
         kind = tree_nodes.KINDS[cls]
@@ -116,7 +116,7 @@ class NodeClasses(Mapping[type, NodeFunctions]):
 
 
 def _is_listed(kind: NodeKind) -> bool:
-    # A namedtuple is entered when it is first met.
+    # Namedtuples are entered when they are first seen.
     return kind.registered
 
 

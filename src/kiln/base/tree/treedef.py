@@ -1,8 +1,9 @@
 """Pytrees <-> a list of leaves and a `PyTreeDef` with their structure.
 
 Flattening and unflattening are on the path of every jitted call, so the runtime does them
-(`_runtime/trees/tree.cc`); here are the other operations on structures. A structure is nested tuples,
-`(class, metadata, children)` for a node and None for a leaf: they are compared and hashed as such.
+(`_runtime/trees/tree.cc`); here are the other operations on structures. A structure is nested
+tuples, `(class, metadata, children)` for a node and None for a leaf: they are compared and hashed
+as such.
 Node classes are in `nodes.py`, key paths in `keys.py`.
 """
 

@@ -1,7 +1,7 @@
 """Functions with custom derivatives, forward or reverse: binding, recording, mapping.
 
 A call binds the function itself with its rules, so that its Python control flow sees concrete
-values where they exist. Under `vmap`, function and rules are mapped. When a program is recorded,
+values where they exist. Under `vmap`, function and rules are mapped. While a program is recorded,
 the function becomes an equation that holds the rules as Python functions.
 """
 
@@ -87,7 +87,7 @@ class Mapped(Record):
         return name_of(self.inner)
 
     def detached(self) -> Self:
-        """Return this without the tag, for a program that outlives its traces."""
+        """Return a copy without the tag, for a program that outlives its traces."""
         return dataclasses.replace(self, inner=detached(self.inner), tag=None)
 
 
@@ -178,7 +178,7 @@ class CustomFunction(Primitive):
 
 
 class Called(Record):
-    """The recorded function, as interpreters of programs call it that do not know its rules."""
+    """The recorded function, as called by interpreters of programs that do not know its rules."""
 
     jaxpr: Jaxpr
 
@@ -212,7 +212,7 @@ class CustomCall(Region):
         raise NotImplementedError
 
     def rules_with_state(self, count: int, params: dict[str, Any]) -> dict[str, Any]:
-        """Return the parameters that hold rules, which skip the operands that are a state."""
+        """Return the parameters that hold rules, adapted to skip leading operands of a state."""
         raise NotImplementedError
 
     def programs(self, xs: Sequence[Any], *, call_jaxpr: Jaxpr, **_: Any) -> Any:

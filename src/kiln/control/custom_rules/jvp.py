@@ -1,6 +1,6 @@
 """Functions with a user-defined forward derivative.
 
-Differentiated, the rule runs in place of the function. A recorded function keeps its rule as a
+When differentiated, the rule runs in place of the function. A recorded function keeps its rule as a
 Python function: it is traced when the program is differentiated. See `function.py`.
 """
 
@@ -135,7 +135,7 @@ class MappedRule(Mapped):
 
 
 class RuleWithState(Record):
-    """A rule past `count` leading operands, which it returns as they are."""
+    """A rule behind `count` leading operands, which are returned unchanged."""
 
     inner: Callable[[Sequence[Any], Sequence[Any]], Pair]
     count: int

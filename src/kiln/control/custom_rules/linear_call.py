@@ -1,4 +1,4 @@
-"""`linear_call`: a linear function with a transpose of the user's.
+"""`linear_call`: a linear function with a user-defined transpose.
 
 Both functions are recorded when it is called. The equation is linear in its last operands; the
 others are residuals, which have no tangents.
@@ -99,7 +99,7 @@ class LinearCall(Region):
         callee: Jaxpr,
         **params: Any,
     ) -> Any:
-        """Run the extended callee beside it: the state is no linear function of the operands."""
+        """Run the extended callee beside it: the state is not a linear function of the operands."""
         fixed = [stop_gradient(x) for x in _forwards(xs, params)]
         after = eval_jaxpr(extend(callee), (), *state, *fixed)[: len(state)]
         return [*after, *self.bind(*xs, callee=callee, **params)]

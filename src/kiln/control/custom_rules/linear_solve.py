@@ -1,7 +1,7 @@
 """`custom_linear_solve`: a linear system solved by a user function.
 
-The solution x of A x = b satisfies A dx = db - dA x, however `solve` finds it: the tangent is one
-more solve, with `matvec` for dA x. In reverse mode, the transposed system is solved.
+The solution x of A x = b satisfies A dx = db - dA x, whichever way `solve` finds it: the tangent is
+one more solve, with `matvec` for dA x. In reverse mode, the transposed system is solved.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class LinearSolve(Region):
         def over(jaxpr: Jaxpr | None, places: Sequence[int | None]) -> tuple[Any, list[bool]]:
             if jaxpr is None:
                 return None, []
-            # All of x and b are stacks: any part of one may depend on any part of the other.
+            # All of x and b become stacks: any part of one may depend on any part of the other.
             force = [True] * count + [False] * (len(jaxpr.outvars) - count)
             return batch_jaxpr(jaxpr, axis, [*places, *[0] * count], force)
 
@@ -165,7 +165,7 @@ class LinearSolve(Region):
         const_lengths: SolveTuple,
         jaxprs: SolveTuple,
     ) -> Any:
-        """Solve with the extended program: the state is a constant of it and auxiliary."""
+        """Solve with the extended program: the state is one of its constants and auxiliaries."""
         consts, b = _cut(xs, const_lengths)
         count = len(state)
         solve = extend(jaxprs.solve)

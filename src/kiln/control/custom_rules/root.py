@@ -1,7 +1,7 @@
 """`custom_root`: a root found by a user function.
 
-The root x of f(x) = 0 depends on the values f closes over by df/dx dx = -df, however `solve` finds
-it (the implicit function theorem): the tangent is one linear solve, which the user provides.
+The root x of f(x) = 0 depends on the values f closes over by df/dx dx = -df, whichever way `solve`
+finds it (the implicit function theorem): the tangent is one linear solve, which the user provides.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def custom_root(
 
 
 class Root(Record):
-    """The constants of three programs, and the guess -> the leaves of the solution.
+    """A function: the constants of three programs, and the guess -> the leaves of the solution.
 
     It holds only the programs: a recorded equation outlives the values they were recorded with, and
     may assign values to their named sizes.

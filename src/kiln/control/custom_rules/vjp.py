@@ -1,6 +1,6 @@
 """Functions with a user-defined reverse derivative.
 
-Differentiated, the forward rule runs in place of the function, and `custom_lin` represents its
+When differentiated, the forward rule runs in place of the function, and `custom_lin` represents its
 tangents: an equation that can only be transposed, which runs the backward rule.
 `function.py` binds, maps and records the function.
 """
@@ -79,8 +79,8 @@ class CustomLin(Primitive):
         trace = state.trace
         if not isinstance(trace, PartialEvalTrace):
             return trace.process(self, args, params)
-        # Recorded even if all operands are known: whether a tangent is used forwards, which is an
-        # error, shows when the program runs.
+        # Recorded even if all operands are known: using a tangent forwards is an error, which is
+        # detected when the program runs.
         atoms = [trace.atom(x) for x in args]
         return trace.record(self, atoms, self.infer(**params), params)
 
@@ -159,7 +159,7 @@ class RulesBody(Body):
     fwd: Callable[..., Any]
     bwd: Callable[..., Any]
     holds: bool
-    """Whether references, or other values that change, are among the arguments."""
+    """Whether references, or other mutable values, are among the arguments."""
 
     construct = "custom_vjp"
 

@@ -131,7 +131,8 @@ class Backward(UserRule):
         leaves: list[Any] = []
 
         def spread(ct: Any, part: Any) -> None:
-            # One cotangent may stand for a part: for what holds one array, that array's.
+            # One cotangent may stand for a subtree: if it holds one array, the cotangent is that
+            # array's.
             leaves.extend([_NOTHING if ct is None else ct] * len(tree_leaves(part)))
 
         try:
@@ -233,7 +234,7 @@ class MappedBackward(Mapped):
 
 
 class RuleWithState(Record):
-    """A rule `inner` past `count` leading operands, a state that has no tangent."""
+    """A rule `inner` behind `count` leading operands, a state that has no tangent."""
 
     inner: Callable[..., Any]
     count: int

@@ -1,8 +1,8 @@
-"""`custom_vmap`: a function with a rule of the user's for stacks of its arguments.
+"""`custom_vmap`: a function with a user-defined rule for stacks of its arguments.
 
 A call records the function, with the rule, as one equation. Under `vmap` the rule runs in place of
-the function. Differentiated, the equation becomes two: the function, and its tangents, whose rule
-is the derivative of the user's rule.
+the function. When differentiated, the equation becomes two: the function, and its tangents, whose
+rule is the derivative of the user's rule.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class VmapRule:
 
 @dataclasses.dataclass(frozen=True)
 class TangentRule:
-    """The derivative of a rule: from operands, then the tangents of those that move."""
+    """The derivative of a rule: takes operands, then the tangents of those that move."""
 
     inner: Callable[[Any, Sequence[bool], Sequence[Any]], Stacks]
     moving: tuple[bool, ...]
@@ -126,7 +126,7 @@ class TangentRule:
 
 @dataclasses.dataclass(frozen=True)
 class RuleWithState:
-    """A rule that skips the leading operands that are a state, and leaves them unchanged."""
+    """A rule behind the leading operands of a state, which are returned unchanged."""
 
     inner: Callable[[Any, Sequence[bool], Sequence[Any]], Stacks]
     count: int
@@ -180,7 +180,7 @@ class CustomVmapCall(Region):
         only = memoized(both, "tangents", lambda: eliminate_dead_code(both, wanted)[0])
         operands = [*primals, *select_by(moving, tangents)]
         if any(moving[:num_consts]):
-            # The rule knows nothing of closed-over values, so nothing of their tangents.
+            # The rule does not take closed-over values, so it does not take their tangents either.
             moved = eval_jaxpr(only, (), *operands)
         else:
             derivative = TangentRule(rule, moving[num_consts:], tuple(there))

@@ -126,7 +126,7 @@ class HostCall(Primitive):
         try:
             outs = checked(callback(*arrays), result_avals)
         except FloatingPointError:
-            # What a debugging option found in the function.
+            # Raised by a debugging option inside the function.
             raise
         except Exception as error:  # noqa: BLE001, whatever the user's function raises
             failure = described(error)
@@ -137,7 +137,7 @@ class HostCall(Primitive):
     def one_by_one(
         self, size: Any, xs: Sequence[Any], axes: Sequence[Any], params: dict[str, Any]
     ) -> Any:
-        """Call on stacks, element by element."""
+        """Call the function on stacks, element by element."""
         results = params.get("result_avals", ())
         changed: dict[str, Any] = {"callback": OneByOne(params["callback"], tuple(axes), results)}
         if results:
@@ -262,7 +262,7 @@ class IOCallback(HostCall):
 
     def batch_over(self, axis: Any, xs: Sequence[Any], axes: Sequence[Any], **params: Any) -> Any:
         if axis.is_of_mesh:
-            # Members have an order, which that of calls follows.
+            # The calls follow the order of the members.
             return self.one_by_one(axis.size, xs, axes, params)
         return self.batch(axis.size, xs, axes, **params)
 
@@ -328,7 +328,7 @@ def _declared(result_shape_dtypes: Any) -> tuple[tuple[ShapedArray, ...], PyTree
 
 
 def _check_place(sharding: Sharding | None, what: str) -> None:
-    """Accept the devices that JAX calls the host from; for the CPU all are alike.
+    """Accept the shardings that JAX accepts; on the CPU all of them are alike.
 
     Raises: NotImplementedError for several devices.
     """
@@ -427,7 +427,7 @@ def debug_callback(
     Differentiation calls it once, with the values of the forward pass; `vmap` once per element.
     Arguments that are not arrays are passed unchanged. `ordered` calls run in program order; a
     `partitioned` one is made for each device, with its part of the arrays. Options may be given
-    apart from the arguments: `debug.callback(ordered=True)(f, x)`.
+    before the arguments: `debug.callback(ordered=True)(f, x)`.
 
     Raises: TypeError if there is nothing to call.
     """
@@ -444,7 +444,7 @@ def debug_callback(
 
 
 def refuse_arguments(what: str, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-    """Refuse arguments beside options, where what they are for is given later.
+    """Refuse arguments beside options if the function or format is given later.
 
     Raises: TypeError.
     """
@@ -452,7 +452,7 @@ def refuse_arguments(what: str, args: Sequence[Any], kwargs: dict[str, Any]) -> 
         raise TypeError(
             three_lines(
                 f"{what} at {current_source()}",
-                # The name is the one that JAX's text has.
+                # The name is that of JAX's message.
                 f"{what.replace('.', '_')} received unexpected arguments in the two-call form: "
                 f"{args=} {kwargs=}",
                 f"write {what}(ordered=True)(first, *arguments)",

@@ -45,7 +45,7 @@ from kiln.ops.shape import mapped_at
 
 
 class Message(Record):
-    """What is said where a check fails, given the values that it reports."""
+    """The message of a failed check, given the values that it reports."""
 
     where: str
 
@@ -64,12 +64,12 @@ class Message(Record):
 
 
 class CheckMessage(Message):
-    """A message of the user's, formatted with values."""
+    """A user-defined message, formatted with values."""
 
     fmt: str
     tree: PyTreeDef
     types: tuple[ShapedArray, ...]
-    """Of the values. Keys are reported as their words: loops and selections carry those."""
+    """Types of the values. Keys are reported as their words, which loops and selections carry."""
 
     category = FailedCheckError
 
@@ -77,7 +77,7 @@ class CheckMessage(Message):
         return f"{self.fmt!r} at {self.where}"
 
     def text(self, values: Sequence[Any]) -> str:
-        # Arrays, since a container prints what it holds as `repr` does.
+        # As arrays: a container prints its elements by `repr`.
         shown = [_array(np.asarray(x), t) for x, t in zip(values, self.types, strict=True)]
         args, kwargs = tree_unflatten(self.tree, shown)
         return f"{self.fmt.format(*args, **kwargs)} (`check` failed) at {self.where}"
@@ -175,9 +175,9 @@ class Check(Primitive):
         return [None] * len(xs)
 
     def batch(self, size: Any, xs: Sequence[Any], axes: Sequence[Any], /, **params: Any) -> Any:
-        """Report the first of the stack that failed."""
+        """Report the first failure of the stack."""
         if axes[0] is None:
-            # All fail, or none.
+            # All examples fail, or none does.
             first: Any = np.int32(0)
             failed = xs[0]
         else:
@@ -218,9 +218,9 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
     """Raise an error unless `pred` holds: `check(x > 0, "x is {}, not positive", x)`.
 
     `pred` is a scalar truth value; the message is formatted with arrays as `str.format` does. Run
-    eagerly it raises at once. In a jitted function the call of the function raises, on an engine
-    that runs ahead when its results are waited for; under `checkify` the error is a result. With
-    `debug`, only `checkify` evaluates it. Under `vmap` the first that fails is reported.
+    eagerly it raises at once. In a jitted function the call raises, or, on an asynchronous engine,
+    waiting for its results does; under `checkify` the error is a result. With `debug`, only
+    `checkify` evaluates it. Under `vmap` the first failure is reported.
 
     Raises: FailedCheckError, a ValueError, if the check fails; TypeError unless `pred` is a scalar
         truth value and the other arguments are arrays or numbers; what `str.format` raises if the

@@ -1,7 +1,7 @@
-"""`ffi_call`: a call of a foreign function, by XLA's typed interface for them.
+"""`ffi_call`: a call of a foreign function by XLA's typed FFI.
 
-What it computes is known to the function alone: there is no derivative but a custom one, and no
-meaning in NumPy. Engines that cannot call it say so.
+Only the function itself defines what it computes: it has no derivative but a custom one, and no
+NumPy rule. Engines that cannot call it report it as unsupported.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from kiln.ir.types import ShapedArray
 from kiln.ops.shape import mapped_at, move_axis, to_front
 
 Layout = tuple[int, ...]
-"""The order of axes in memory, the fastest first."""
+"""The order of axes in memory, the fastest-varying first."""
 
 
 class ForeignCall(NamedTuple):
-    """How a function is called: its attributes, the layouts of arrays, which share memory.
+    """How a function is called: its attributes, the layouts of arrays, and their aliasing.
 
-    `aliases` are pairs of an operand and the result that takes its place. Before version 4 of the
+    `aliases` are pairs of an operand and the result that reuses its memory. Before version 4 of the
     interface, `config` is the text that the function gets instead of attributes.
     """
 

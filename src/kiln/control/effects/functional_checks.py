@@ -1,9 +1,9 @@
 """Checks as values: a program that returns which of its checks failed first.
 
-The checks of a program are numbered from 1, by what they say. A *state* is passed through the
-program and the programs within it: the number of the check that failed, 0 if none did, and what it
-reports, in slots that checks reporting values of equal types share. Whatever fails later leaves the
-state as it is.
+The checks of a program are numbered from 1, by message. A *state* is threaded through the program
+and the programs within it: the number of the check that failed, 0 if none did, and what it reports,
+in slots that are shared by checks with values of equal types. Later failures leave the state
+unchanged.
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ NEVER_MAKE_NAN = frozenset(
         *("scatter", "scatter-max", "scatter-min"),
     ]
 )
-"""Operations whose nans were there before."""
+"""Operations whose nans come from their operands."""
 
 
 class Look(NamedTuple):
-    """A check: what it says, the types it reports, and how it is computed."""
+    """A check: its message, the types it reports, and how it is computed."""
 
     message: Message
     types: Types
     failure: Callable[[Sequence[Any], Sequence[Any]], tuple[Any, Sequence[Any]]]
-    """Of operands and results: whether it failed, and what to report."""
+    """From operands and results: whether it failed, and what to report."""
 
 
 class Report(Record):
@@ -88,7 +88,7 @@ class Report(Record):
         return [full(aval.shape, 0, aval.dtype) for aval in self.avals]
 
     def place(self, types: Types) -> slice:
-        """Return where in a state values of some types are reported."""
+        """Return the slots of a state in which values of these types are reported."""
         begin = 1
         for slot in self.slots:
             if slot == types:
@@ -100,7 +100,8 @@ class Report(Record):
 def report_of(jaxpr: Jaxpr, categories: Categories) -> Report:
     """Number the checks of a program, and of the programs within it.
 
-    Raises: NotImplementedError for checks of the user's within a region that passes no state on.
+    Raises: NotImplementedError for user-defined checks within a region that does not thread a
+    state.
     """
     found: dict[tuple[Message, Types], None] = {}
     for eqn in _equations(jaxpr, categories):
@@ -224,7 +225,7 @@ def _any(flags: Any) -> Any:
 
 
 def looks(eqn: Eqn, categories: Categories) -> list[Look]:
-    """Return the checks of an equation, which is one itself or of an enabled category."""
+    """Return the checks of an equation: itself if it is one, or those of enabled categories."""
     if eqn.primitive is check_p:
         message: Message = eqn.params["message"]
         if message.category not in categories:
@@ -264,7 +265,7 @@ def _may_make_nan(eqn: Eqn) -> bool:
     if name == "gather":
         return eqn.params["mode"].fills and eqn.params["fill_value"] is None
     if name == "convert_element_type":
-        # What overflows is nan in formats that have no infinity.
+        # In formats without infinity, overflow gives nan.
         return not _has_infinity(eqn.outvars[0].aval)
     return name not in NEVER_MAKE_NAN
 
@@ -343,7 +344,7 @@ def _out_of_bounds(
     first: Any = np.int32(np.iinfo(np.int32).max)
     for starts, axis in reversed(list(zip(columns, axes, strict=True))):
         if aval_of(starts).dtype.itemsize < 4:
-            # The bounds may not fit.
+            # The bounds may not fit in a narrower type.
             starts = convert_element_type(starts, np.int32)
         aval = aval_of(starts)
         last = full((), shape[axis] - sizes[axis], aval.dtype)

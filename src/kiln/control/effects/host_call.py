@@ -1,8 +1,8 @@
 """Calls of Python functions from compiled programs, as every engine makes them.
 
-An engine lends operands for the duration of the call only and does not check results, so operands
-are copied and results checked. Of an exception only a description is kept: neither the frames of
-the call nor the values it refers to may stay alive until the failure surfaces.
+An engine lends operands only for the duration of the call and does not check results, so operands
+are copied and results are checked. Only a description of an exception is kept: neither the frames
+of the call nor the values it refers to may stay alive until the failure surfaces.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kiln.base.records import Record
 from kiln.core import trace
 
 TEXT = 1 << 14
-"""The characters that are kept of a failure's text: the first and the last of them."""
+"""How many characters of a failure's text are kept: the first and the last ones."""
 
 _SMALL = (bool, int, float, complex, type(None))
 
@@ -105,13 +105,13 @@ def _shortened(text: str) -> str:
 
 
 class Failure(Record):
-    """The failure of a callback: an exception's class and text, and nothing that it refers to."""
+    """The failure of a callback: an exception's class and text, but no object it refers to."""
 
     kind: type[BaseException]
     args: tuple[Any, ...]
     attributes: dict[str, Any]
     text: str
-    """With the traceback."""
+    """The text with the traceback."""
 
     def error(self) -> BaseException:
         """Return an exception with the class and text of the one that was raised."""
@@ -133,7 +133,7 @@ def described(error: BaseException) -> Failure:
         text = "".join(traceback.format_exception(type(error), error, inner)).rstrip()
     except Exception as other:  # noqa: BLE001, a class of the user's
         message = text = f"{type(error).__name__}, whose text cannot be had: {type(other).__name__}"
-    # An OSError keeps the names of files beside its arguments.
+    # An OSError has file names beside its arguments.
     args: Any = error.__reduce__()[1] if isinstance(error, OSError) else error.args
     if not all(map(_is_small, args)):
         args = (_shortened(message),)

@@ -1,4 +1,4 @@
-"""Printing and logging from programs: a format, checked when recorded, applied to values later."""
+"""Printing and logging from programs: the format is checked when recorded, and applied later."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ INFO = 20
 
 
 class Printer(Record):
-    """Writes a formatted line as NumPy was to print when the call was recorded."""
+    """Writes a formatted line, with the NumPy print options in force when it was recorded."""
 
     fmt: str
     options: tuple[tuple[str, Any], ...]
-    """NumPy's."""
+    """NumPy's print options."""
     place: tuple[str, int] | None = None
-    """The file and line of a line for the log."""
+    """The file and line that a log record names."""
 
     @property
     def __name__(self) -> str:
@@ -57,7 +57,7 @@ class Printer(Record):
 
 
 class _Checker(string.Formatter):
-    """Fails where formatting would, without formatting, and records unused arguments."""
+    """Fails where formatting would, without formatting; records unused arguments."""
 
     unused: Sequence[str] = ()
     kind = "positional"
@@ -101,13 +101,14 @@ def _check(fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
 
 def _options() -> tuple[tuple[str, Any], ...]:
     options = dict(np.get_printoptions())
-    # Formatters are a dictionary, which no parameter of a program may be; they count when printing.
+    # Formatters are a dict, which cannot be a parameter of a program; those in force at run time
+    # are used.
     options.pop("formatter", None)
     return tuple(options.items())
 
 
 def _content(x: Any) -> Any:
-    """Return what a traced reference holds, and all else as it is."""
+    """Return the content of a traced reference, and anything else unchanged."""
     if isinstance(x, Ref) and (x.variable is not None or isinstance(x.content, Tracer)):
         return x[...]
     return x
@@ -148,7 +149,7 @@ def debug_print(
     """Print values when the program runs: `debug.print("x = {}, y = {y}", x, y=y)`.
 
     `ordered` lines follow the program's order; a `partitioned` one is printed for each device, with
-    its part of the arrays. Options may be given apart: `debug.print(ordered=True)("{}", x)`.
+    its part of the arrays. Options may be given before: `debug.print(ordered=True)("{}", x)`.
     NumPy's print options are those in force where the call is recorded.
 
     Raises: TypeError, ValueError, IndexError or KeyError if the arguments do not match the format,

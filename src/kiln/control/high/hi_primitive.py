@@ -1,8 +1,8 @@
-"""Primitives of values of other kinds: operations that libraries define on their own types.
+"""Primitives of high values: operations that libraries define on their own types.
 
-A call on values that change, or on concrete ones, runs the primitive's meaning at once. A call on
-traced values becomes an equation of the arrays that the values consist of (`core/hitypes.py`),
-which keeps the primitive with its rules: derivatives are the library's, engines get the meaning.
+A call on mutable or concrete values computes the primitive's meaning immediately. A call on traced
+values becomes an equation of the arrays that the values consist of (`core/hitypes.py`), which keeps
+the primitive with its rules: derivatives use the library's rules, engines compile the meaning.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class HiPrimitive(Primitive):
     """An operation on values of any kind, with rules as methods.
 
     `abstract_eval(*types, **params)` returns the type of the result and a set of effects;
-    `to_lojax(*values, **params)` computes it; `jvp` and `transpose` are as those of `Primitive`.
+    `to_lojax(*values, **params)` computes it; `jvp` and `transpose` are like those of `Primitive`.
     With `multiple_results` there is a list of results.
 
     Example:
@@ -71,7 +71,7 @@ class HiPrimitive(Primitive):
         self.multiple = type(self).multiple_results
 
     def is_high(self, *avals: Any, **params: Any) -> bool:
-        """Tell whether `to_lojax` says what the operation is; otherwise `impl` does."""
+        """Tell whether `to_lojax` defines the operation; otherwise `impl` does."""
         return True
 
     def is_effectful(self, params: dict[str, Any]) -> bool:
@@ -100,7 +100,8 @@ class HiPrimitive(Primitive):
         if any(kind.has_qdd for kind in types):
             owners = [owner_of(x) for x, kind in zip(args, types, strict=True) if kind.has_qdd]
             if not self.multiple and any(isinstance(x, Tracer) for x in args):
-                # Its derivative may be another one than that of what it computes.
+                # The derivative of the primitive may differ from that of the operations it
+                # computes.
                 held_p.bind()
                 if type(state.trace) is JVPTrace:
                     return self._moved(state.trace, args, types, params)
@@ -120,7 +121,7 @@ class HiPrimitive(Primitive):
     def _moved(
         self, trace: JVPTrace, args: Sequence[Any], types: Sequence[Any], params: dict[str, Any]
     ) -> Any:
-        """Apply the rule `jvp`; a value that changes does not move."""
+        """Apply the rule `jvp`; a mutable value does not move."""
         pairs = [
             (x, Zero(kind.aval)) if kind.has_qdd else trace.split(x)
             for x, kind in zip(args, types, strict=True)
@@ -154,7 +155,7 @@ class HiPrimitive(Primitive):
 
 
 def _require_within(primitive: HiPrimitive, owners: Sequence[Trace], args: Sequence[Any]) -> None:
-    """Check that traced operands exist wherever values that change do: they may be stored there.
+    """Check that traced operands exist wherever mutable values do: they may be stored there.
 
     Raises: ValueError for one that belongs to a derivative or a map inside.
     """
@@ -212,7 +213,7 @@ class Application(Record, eq=False):
         return list(found) if self.primitive.multiple else [found]
 
     def single(self, values: Sequence[Any]) -> Any:
-        """Return results as the rules of the primitive get them."""
+        """Return results in the form that the rules of the primitive get."""
         return list(values) if self.primitive.multiple else values[0]
 
     def tangents(self) -> list[Any]:
@@ -308,7 +309,7 @@ class HiCall(Primitive):
 
 
 class HeldMark(Primitive):
-    """Nothing: it says that a program is not differentiated as such, but its function is."""
+    """A no-op that marks a program: its function is differentiated instead of the program."""
 
     name = "held"
     multiple = True

@@ -26,7 +26,7 @@ from kiln.transforms.batching import MappedAxis
 
 
 class AxisData(Record):
-    """The axis that is mapped, as rules for stacks get it."""
+    """The mapped axis, in the form that rules for stacks get."""
 
     size: Any
     name: Any = None
@@ -35,7 +35,7 @@ class AxisData(Record):
 
 
 class GradAccum:
-    """Where a backward rule leaves the cotangent of an operand."""
+    """Accumulates the cotangent of an operand for a backward rule."""
 
     def __init__(self, aval: Any) -> None:
         self.aval = aval
@@ -49,12 +49,12 @@ class GradAccum:
         self.arrays = given if self.arrays is None else list(map(add, self.arrays, given))
 
     def found(self) -> list[Any]:
-        """Return what was added, as arrays."""
+        """Return the sum, as arrays."""
         return [Zero(aval) for aval in self.aval.lo_ty()] if self.arrays is None else self.arrays
 
 
 class NullAccum(GradAccum):
-    """The place of an operand that has no tangent: what is left there is dropped."""
+    """The accumulator of an operand without a tangent: it drops cotangents."""
 
     def accum(self, ct: Any) -> None:
         """Drop a cotangent."""
@@ -81,7 +81,7 @@ class OnArrays:
         return lowered(self.outs, self.prim.out_tree.flatten_up_to(out))
 
     def tangents(self, arrays: Sequence[Any]) -> Any:
-        """Return tangents as the rules get them: Zero, or a value."""
+        """Return tangents in the form that rules get: Zero, or a value."""
         return self.args(
             [
                 Zero(kind.to_tangent_aval())
@@ -218,7 +218,7 @@ hi_primitive_call_p = HiPrimitiveCall()
 def _dim_of(prim: Any, kind: Any, axes: Sequence[int | None]) -> int | None:
     """Return the position of the mapped axis of a value.
 
-    Raises: MissingRule for a mapped value of another kind.
+    Raises: MissingRule for a mapped high value.
     """
     if all(at is None for at in axes):
         return None

@@ -1,6 +1,6 @@
-"""Loops and branches over values of other kinds that do not change: as the arrays they consist of.
+"""Loops and branches over immutable high values: as the arrays they consist of.
 
-They carry, slice and return the arrays; the functions that they call get values, and return some.
+They carry, slice and return the arrays; the functions that they call take and return values.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kiln.core.trace import aval_of
 
 
 def lower_values(tree: Any) -> Any:
-    """Return a tree with values as the arrays they consist of; those that change stay values."""
+    """Return a tree with values replaced by their arrays; mutable values stay."""
 
     def one(x: Any) -> Any:
         if not is_high(x):
@@ -31,7 +31,7 @@ def lower_values(tree: Any) -> Any:
 
 
 def map_lowered(change: Callable[[Lowered], Any], tree: Any) -> Any:
-    """Return a tree with something else in place of the arrays of each value."""
+    """Return a tree with `change` applied to the arrays of each value."""
     return tree_map(
         lambda x: change(x) if type(x) is Lowered else x, tree, is_leaf=lambda x: type(x) is Lowered
     )
@@ -43,7 +43,7 @@ def raise_values(tree: Any) -> Any:
 
 
 def on_arrays(fun: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of the arrays of values, which returns those of its results."""
+    """Return a function of the arrays of values, which returns the arrays of its results."""
 
     @functools.wraps(fun, updated=())
     def low(*args: Any, **kwargs: Any) -> Any:
@@ -71,7 +71,7 @@ def over_values(loop: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> 
 
 
 def _element(stack: Lowered) -> Lowered:
-    """Return a value whose arrays are stacks, as the stack of values over which a scan runs."""
+    """Return a value whose arrays are stacks as the stack of values that a scan runs over."""
     kind: Any = stack.kind
     size = stack.arrays[0].shape[0] if stack.arrays else None
     if type(kind).dec_rank is not HiType.dec_rank:
@@ -91,9 +91,9 @@ def _stack(ys: Lowered) -> Any:
 
 
 def _rebuilt(kind: Any, arrays: Any) -> Any:
-    """Return the type of a value of other arrays than its type says.
+    """Return the type of a value that consists of other arrays than its type says.
 
-    Raises: NotImplementedError unless the type of the library's own value says them.
+    Raises: NotImplementedError unless a value that the library builds from them has a fitting type.
     """
     found: Any = aval_of(kind.raise_val(*arrays))
     wanted = [aval_of(x) for x in arrays]

@@ -1,7 +1,7 @@
-"""Values of other kinds as trees of arrays, and loops and branches that close over some.
+"""High values as trees of arrays, and loops and branches that close over mutable ones.
 
-A body that uses a value that changes and that was made outside gets its arrays as part of the
-carry, and returns them; the value holds those of the last step afterwards.
+A body that uses a mutable value from outside gets its arrays as part of the carry, and returns
+them; afterwards the value holds those of the last iteration.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Lowered:
-    """A value as a tree of the arrays that it consists of; the structure says its type."""
+    """A value as a tree of the arrays that it consists of; the structure contains its type."""
 
     __slots__ = ("arrays", "kind")
 
@@ -54,7 +54,7 @@ def lower(x: Any) -> Lowered:
 
 
 def _state(x: Any) -> Lowered:
-    """Return the arrays of a value that changes; weak types, which steps may lose, do not count."""
+    """Return the arrays of a mutable value, without weak types, which iterations may lose."""
     found = lower(x)
     normalize = getattr(found.kind.qdd, "normalize", None)
     if normalize is None:
@@ -63,14 +63,14 @@ def _state(x: Any) -> Lowered:
 
 
 def store(values: Sequence[Any], states: Sequence[Lowered]) -> None:
-    """Bring values that change to other states."""
+    """Update mutable values to other states."""
     for value, state in zip(values, states, strict=True):
         state.kind.aval.update_from_loval(state.kind.qdd, value, *state.arrays)
 
 
 @contextmanager
 def lent(values: Sequence[Any], states: Sequence[Lowered]) -> Iterator[None]:
-    """Let values hold the arrays of the program being recorded, until the context ends."""
+    """Make values hold the arrays of the program being recorded, until the context ends."""
     before = [lower(owned(x)) for x in values]
     try:
         store(values, states)
@@ -101,10 +101,10 @@ class Decorator(Protocol):
 
 
 def carrying(lift: Callable[..., Any]) -> Decorator:
-    """Let functions passed to a loop use values that change and that were made outside.
+    """Extend a loop so that functions passed to it may use mutable values from outside.
 
-    `lift` calls the loop, given its arguments by name, what gives a body states, and the states; it
-    returns the result, and the states afterwards.
+    `lift` calls the loop, given its arguments by name, a function that adds states to a body, and
+    the states; it returns the result, and the final states.
     """
 
     def decorate(loop: F) -> F:
@@ -127,7 +127,8 @@ def carrying(lift: Callable[..., Any]) -> Decorator:
                     closed.append(error.value)
                 else:
                     for x in closed:
-                        # Where the program around the loop has to know of it, this says so.
+                        # Raises ClosedOver if the program around the loop has to carry the value as
+                        # well.
                         owner_of(x)
                     store(closed, states)
                     return found
@@ -146,7 +147,7 @@ def _stepped(step: Callable[..., Any], carry: Any, *index: Any) -> Any:
 def _alike(before: Sequence[Lowered], after: Sequence[Lowered]) -> Sequence[Lowered]:
     """Return the states after an iteration of a loop.
 
-    Raises: TypeError unless they are of the types that they were of.
+    Raises: TypeError unless their types are unchanged.
     """
     for old, new in zip(before, after, strict=True):
         if old.kind != new.kind:
@@ -202,7 +203,7 @@ def over_while(
 def over_branches(
     choose: Callable[..., Any], given: dict[str, Any], lifted: Lifted, states: list[Lowered]
 ) -> Any:
-    """Pass states to branches, and get them back."""
+    """Pass states to branches, which return them."""
     operands = given.pop("operands", ())
     if "operand" in given:
         operands = (*operands, given.pop("operand"))

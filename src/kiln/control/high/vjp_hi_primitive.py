@@ -1,8 +1,8 @@
-"""Primitives as objects: one for each operand types and parameters, with rules as methods of trees.
+"""Primitives as objects: one per operand types and parameters, with rules that take trees.
 
-`VJPHiPrimitive` is the other way to define a primitive of values of other kinds, and of arrays: an
-instance knows the types of its operands and results, and is called. A call on traced values becomes
-an equation of the arrays that they consist of, as that of a `HiPrimitive` does.
+`VJPHiPrimitive` is the other way to define a primitive of high values, and of arrays: an instance
+has the types of its operands and results, and is called. A call on traced values becomes an
+equation of the arrays that they consist of, as that of a `HiPrimitive` does.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class VJPHiPrimitive:
         raise self._undefined("vjp_fwd")
 
     def vjp_bwd(self, res: Any, outgrad: Any, /, *arg_accums: Any) -> None:
-        """Add cotangents to the accumulators of the operands: those of `vjp_bwd_retval`."""
+        """Add the cotangents of `vjp_bwd_retval` to the accumulators of the operands."""
         grads = self.vjp_bwd_retval(res, outgrad)
         leaves = self.in_tree.flatten_up_to(grads)
         for accumulator, ct in zip(self.in_tree.flatten_up_to(arg_accums), leaves, strict=True):
@@ -154,7 +154,7 @@ class VJPHiPrimitive:
         return tree_unflatten(self.out_tree, raised(self.out_avals_flat, found))
 
     def _arrays(self, leaves: Sequence[Any]) -> list[Any]:
-        """Return what may be traced: values of types that say of what they consist, as arrays."""
+        """Return what may be traced: values whose types define their arrays, as these arrays."""
         return [
             array
             for kind, x in zip(self.in_avals_flat, leaves, strict=True)
@@ -186,17 +186,17 @@ class VJPHiPrimitive:
 
 
 def kind_changes(kind: Any) -> bool:
-    """Tell whether values of a type change."""
+    """Tell whether values of a type are mutable."""
     return bool(getattr(kind, "has_qdd", False))
 
 
 def says_parts(kind: Any) -> bool:
-    """Tell whether a type says of which arrays its values consist."""
+    """Tell whether a type defines which arrays its values consist of."""
     return getattr(type(kind), "lower_val", None) is not HiType.lower_val
 
 
 class VmapOf(VJPHiPrimitive):
-    """A primitive over stacks, by its rules for one example."""
+    """A primitive over stacks, derived from its rules for one example."""
 
     prim: VJPHiPrimitive
     axis_data: AxisData
@@ -220,7 +220,7 @@ class VmapOf(VJPHiPrimitive):
             "out_dim": out_dim,
         }
         super().__init__()
-        # What the wrapped primitive does not define, this one does not either.
+        # Rules that the wrapped primitive does not define are not defined here either.
         for rule in ("jvp", "lin", "vjp_fwd"):
             if not prim.has(rule):
                 self._lacks = (*self._lacks, rule)
@@ -237,7 +237,7 @@ class VmapOf(VJPHiPrimitive):
         return batch(fun, MappedAxis(self.axis_data.size, self.axis_data.name), xs, at)
 
     def _placed(self, xs: Sequence[Any], at: Sequence[int | None]) -> list[Any]:
-        """Return results of an example's rule where those of this primitive are mapped."""
+        """Return results of an example's rule, mapped where those of this primitive are."""
         return [
             x if want is None and a is None else mapped_at(x, self.axis_data.size, a, want or 0)
             for x, a, want in zip(xs, at, self._out, strict=True)
@@ -314,7 +314,7 @@ class VmapOf(VJPHiPrimitive):
         return tree_unflatten(self.in_tree, back)
 
     def batch_dim_rule(self, axis_data: Any, dims: Any, /) -> Any:
-        """Return the positions of the mapped axes of the result, of a further map."""
+        """Return the positions of the mapped axes of the result, for a further map."""
         outer = self.in_tree.flatten_up_to(dims)
         inner = [
             d if d is None or own is None else d - (own < d)

@@ -1,7 +1,7 @@
 """`associative_scan`: all prefixes of an associative operation, in a logarithmic number of steps.
 
-It is not a primitive: neighbours are combined, the combinations scanned recursively, and the
-prefixes between them filled in. Source: Blelloch, Prefix sums and their applications (1990).
+It is not a primitive: neighbours are combined, the combinations are scanned recursively, and the
+prefixes in between are filled in. Source: Blelloch, Prefix sums and their applications (1990).
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ def scan(
     carry, body = settle_carry(carry, record)
     check_carry_types("scan", f, carry_tree, [aval_of(x) for x in carry], body.out_avals[:n])
     if HELD in body.jaxpr.effects and is_derivative(state.trace) and type(count) is int and count:
-        # Rules write, when they run later, to what only exists outside the loop.
+        # Rules that run later write to references, which exist only outside the loop.
         return ref_rows.scan_in_python(f, init, rows, rows_tree, count, reverse)
     outs = _bind_scan(body, carry, rows, count, bool(reverse), at_a_time)
     ys_tree = body.out_tree.children()[1]
@@ -278,7 +278,7 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Y], ini
             goes_on = known_value(cond_fun(val))
         if goes_on is not None:
             return val
-        # From here on the condition differs between examples, or is being traced.
+        # From here on the condition differs between examples, or is traced.
         carry, tree = arrays_of("while_loop", "init_val", val)
     in_tree = treedef_tuple((tree,))
 

@@ -1,9 +1,9 @@
 """The primitive `scan`: a loop of known length that carries values and stacks results.
 
 Operands are consts, carry, xs; the body maps (consts, carry, one slice of each of the xs) to
-(carry, one slice of each of the ys). Every rule is a scan again, over a body derived from this one
-and stored on its jaxpr. Which parts of a carry are mapped, moving, unknown or needed is a fixpoint:
-it must hold around the loop. Splitting a scan in two is in `scan_split.py`; user functions, in
+(carry, one slice of each of the ys). Every rule gives another scan, whose body is derived from this
+one and stored on its jaxpr. Which parts of a carry are mapped, moving, unknown or needed is a
+fixpoint over iterations. Splitting a scan in two is in `scan_split.py`; user functions, in
 `loops.py`.
 """
 
@@ -178,7 +178,7 @@ class Scan(Region):
     def transpose(self, cts: Sequence[Any], *operands: Any, **params: Any) -> Any:
         jaxpr, nc, nk = params["jaxpr"], params["num_consts"], params["num_carry"]
         linear = [is_linear(x) for x in operands]
-        # A carry slot is linear whether its initial value is needed or a known zero.
+        # A carry slot is linear, whether its initial value is a linear operand or a known zero.
         slots = [*linear[:nc], *[True] * nk, *linear[nc + nk :]]
         if is_pure(jaxpr, slots):
             return self._pull_back(cts, operands, slots, params)
@@ -267,7 +267,7 @@ class Scan(Region):
 
 
 def check_operands(what: str, found: Sequence[Any], expected: Sequence[ShapedArray]) -> None:
-    """Raise TypeError unless types agree, up to weakness."""
+    """Raise TypeError unless types agree, up to weak types."""
     if len(found) == len(expected) and all(
         a.same_type(b) for a, b in zip(found, expected, strict=True)
     ):

@@ -1,4 +1,4 @@
-"""Splitting a scan in two: a loop over what is known, and a loop over what is not.
+"""Splitting a scan in two: a loop over known values, and a loop over unknown ones.
 
 Residuals are the values that the second needs from the first. A residual that changes from step to
 step is stacked by the first loop and scanned by the second; one that is already a slice of the xs
@@ -66,7 +66,7 @@ class ScanSplit(NamedTuple):
         hoisted: list[Any] = []
         if self.hoisted.outvars:
             if self.hoisted.eqns:
-                # Computed though there may be no iteration: sizes of 0 get a separate program.
+                # Computed even if there may be no iteration: sizes of 0 get a separate program.
                 is_surely(params["length"], 0)
             inputs = [known[i] for i in self.hoisted_operands]
             hoisted = bind(jit_p, *inputs, jaxpr=self.hoisted, name=self.hoisted.name)
@@ -147,8 +147,8 @@ def _split_scan(jaxpr: Jaxpr, nc: int, nk: int, given: Sequence[bool], runs: boo
 
 
 class _Sources:
-    """Finds the source of each residual of a known loop; outside of one that `runs` there may be
-    equations."""
+    """Finds the source of each residual of a known loop; equations may be hoisted only from one
+    that `runs`."""
 
     def __init__(self, known: Jaxpr, nc: int, nk: int, results: int, runs: bool) -> None:
         consts, carry, xs = split_by_counts(known.invars, nc, nk)

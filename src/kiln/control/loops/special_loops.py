@@ -1,8 +1,8 @@
-"""Incomplete gamma and beta functions: elementwise, computed by loops until convergence.
+"""Incomplete gamma and beta functions: elementwise, computed by loops that run to convergence.
 
-Series and continued fractions for which every element needs its own number of terms, so that no
-engine implements them: they expand into `while`. Derivatives with respect to `a` propagate a
-tangent through the steps of the loop.
+In these series and continued fractions each element needs a different number of terms, so no engine
+implements them: they expand into `while`. Derivatives with respect to `a` propagate a tangent
+through the steps of the loop.
 Source: Numerical Recipes (3rd edition), sections 6.2 and 6.4; Stirling's series keeps the
 prefactors exact where their logarithms cancel.
 """
@@ -99,7 +99,7 @@ class LoopedFunction(Elementwise):
 def _settle(
     start: Callable[[Any], list[Any]], step: Step, a: Any, busy: Any, moving: bool
 ) -> tuple[Any, Any]:
-    """Repeat `state = step(n, a, *state)`, n = 1, 2, ..., until its last entry converges.
+    """Iterate `state = step(n, a, *state)`, n = 1, 2, ..., until its last entry converges.
 
     `busy` marks the elements that matter. Returns the last entry, and its derivative with respect
     to `a` if `moving`.
@@ -214,7 +214,7 @@ def _inside(x: Any) -> Any:
     return bitwise_and(gt(x, constant(0, x)), is_finite(x))
 
 
-# Of log(gamma(z)) in powers of 1/z: 1/z, 1/z^3, ...
+# Coefficients of log(gamma(z)) in powers of 1/z: 1/z, 1/z^3, ...
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
 _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 

@@ -2,7 +2,7 @@
 
 Operands are the condition's consts, the body's consts, the carry. Forward mode carries tangents
 along. Under partial evaluation the known carries run immediately, and the loop over all of them is
-staged again: the number of steps is unknown, so residuals cannot be stored, and reverse mode is not
+staged again: the trip count is unknown, so residuals cannot be stored, and reverse mode is not
 supported. Under vmap, a loop whose condition differs between examples runs until all are finished,
 and finished examples keep their carry.
 """
@@ -223,7 +223,7 @@ class While(Region):
     def thread_state(
         self, extend: Extend, state: Sequence[Any], operands: Sequence[Any], **params: Any
     ) -> Any:
-        """Carry the state along, and whether to go on if the condition changes the state."""
+        """Carry the state along, and the value of the condition if that changes the state."""
         nc, nb, count = params["cond_nconsts"], params["body_nconsts"], len(state)
         cond_consts, body_consts, carry = split_by_counts(operands, nc, nb)
         cond, body = extend(params["cond_jaxpr"]), extend(params["body_jaxpr"])
@@ -317,9 +317,9 @@ def _example_by_example(
 ) -> tuple[Jaxpr, Jaxpr]:
     """Return a condition that holds if any example's does, and a body that updates only those.
 
-    The given body takes flags of which examples go on before its operands; the `kept` carries of
-    it leaves the others unchanged anyway. It runs the others on operands of one that goes on, if
-    `replaced` has the mapped axes of the operands.
+    Before its operands, the given body takes flags that say which examples continue; it leaves the
+    carries `kept` of the others unchanged anyway. If `replaced` has the mapped axes of the
+    operands, the others run on the operands of one that continues.
     """
     key = ("while example by example", cond, nc, tuple(replaced))
     return memoized(body, key, lambda: _make_example_by_example(cond, body, nc, kept, replaced))
@@ -353,8 +353,8 @@ def _make_example_by_example(
 
 
 def _refuse_effects(cond: Jaxpr, body: Jaxpr) -> None:
-    # What the loop prints is printed for examples that are done, too. A check of the condition
-    # that passed, or failed, when an example was done does so again.
+    # The loop prints for finished examples, too. A check of the condition gives the same result
+    # again for them.
     effects = (cond.effects | body.effects) - DEBUGGING - {CHECK}
     if must_keep(effects):
         raise NotImplementedError(
@@ -375,9 +375,9 @@ _Parts = tuple[Jaxpr, Jaxpr, Jaxpr, Jaxpr, list[bool]]
 def _split_loop(
     cond: Jaxpr, body: Jaxpr, nc: int, nb: int, unknown: Sequence[bool]
 ) -> _Parts | None:
-    """Return the loop over what is known, the loop over everything, and which carries are unknown.
+    """Return the loop over known values, the loop over all, and which carries are unknown.
 
-    None if the condition itself is unknown: then so is everything.
+    None if the condition itself is unknown: then all is.
     """
     key = ("while split", cond, nc, nb, tuple(unknown))
     return memoized(body, key, lambda: (_make_split(cond, body, nc, nb, unknown),))[0]

@@ -1,7 +1,7 @@
-"""References as values: a program in which what each reference holds is passed along.
+"""References as values: a program that threads the content of each reference.
 
-What `checkify` does with the state of checks, this does with the contents of references: they are a
-state that regions pass through their programs, by the same rule, `thread_state`.
+As `checkify` does with the state of checks, the contents of references become a state that regions
+thread through their programs, by the same rule, `thread_state`.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from kiln.ir.ref_type import is_ref_type
 from kiln.ir.types import ShapedArray
 
 _NOTHING = ShapedArray((), np.dtype(np.bool_))
-"""The type of what is passed in place of a reference whose content is part of the state."""
+"""The type of the placeholder for a reference whose content is part of the state."""
 Slots = tuple[int | None, ...]
 
 
 def writes(jaxpr: Jaxpr) -> list[bool]:
-    """Tell to which inputs of a program it may write."""
+    """Tell which of its inputs a program may write to."""
     found: list[bool] | None = jaxpr.memo.get(writes)
     if found is None:
         changed = {id(v) for eqn in jaxpr.eqns for v in _written(eqn)}
@@ -60,10 +60,10 @@ def _written(eqn: Eqn) -> list[Any]:
 
 
 def discharged(jaxpr: Jaxpr, slots: Slots = (), types: tuple[ShapedArray, ...] = ()) -> Jaxpr:
-    """Return the program without references, a state of these types before inputs and results.
+    """Return the program without references; a state of these types precedes inputs and results.
 
-    `slots` says where in the state the content of each input is. The content of a reference that is
-    not in the state takes its place among the inputs.
+    `slots` says where in the state the content of each input is stored. The content of a reference
+    that is not in the state takes its place among the inputs.
     """
     slots = slots or (None,) * len(jaxpr.invars)
     key = (discharged, slots, types)
@@ -113,7 +113,7 @@ def _run(jaxpr: Jaxpr, inputs: Sequence[Any]) -> list[Any]:
             if primitive is new_ref_p:
                 result: Any = holding(eqn.invars[0].aval, values[0])
             elif primitive is swap_p and eqn.outvars[0] not in used:
-                # What was there is not read, so that it is not checked either.
+                # The previous content is unused: do not read it, so that it is not checked either.
                 ref, value, *arrays = values
                 write_part(ref, value, eqn.params["index"], arrays)
                 continue
@@ -131,7 +131,7 @@ def _run(jaxpr: Jaxpr, inputs: Sequence[Any]) -> list[Any]:
 def bind_discharged(primitive: Operation, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """Apply a region to operands among which are references, whose contents are concrete.
 
-    Raises: NotImplementedError for a region that passes no state on.
+    Raises: NotImplementedError for a region that does not thread a state.
     """
     if primitive.programs is None or primitive.thread_state is None:
         if any(type(x) is Ref for x in args):
@@ -162,9 +162,9 @@ def bind_discharged(primitive: Operation, args: Sequence[Any], params: dict[str,
 def run_discharged(
     jaxpr: Jaxpr, args: Sequence[Any], run: Callable[[Jaxpr, Sequence[Any]], Sequence[Any]]
 ) -> list[Any]:
-    """Let `run` apply a program without references in place of one with them.
+    """Apply a program with references by `run`, which gets one without them.
 
-    What the program writes into references among `args` is written when `run` has returned.
+    References among `args` are updated after `run` has returned.
     """
     if not has_refs(jaxpr):
         return list(run(jaxpr, args))
@@ -176,7 +176,7 @@ def run_discharged(
 
 
 def _changing(pairs: Sequence[tuple[Jaxpr, Sequence[Any]]]) -> dict[int, Ref]:
-    """Return the references that programs write to, of those they are applied to."""
+    """Return the references among the operands that programs write to."""
     return {
         id(x): x
         for jaxpr, operands in pairs

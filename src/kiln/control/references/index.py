@@ -1,4 +1,4 @@
-"""Indices of references, in two parts: what is fixed, and the arrays among them.
+"""Indices of references, in two parts: a fixed part, and the arrays in the index.
 
 The fixed part is hashable, and so a parameter of equations; the arrays are their operands.
 """
@@ -29,11 +29,11 @@ from kiln.ops.shape import reshape
 
 
 class BadIndex(ValueError, IndexError):
-    """An index that the shape does not have; jax raises ValueError, NumPy IndexError."""
+    """An index that does not fit the shape; jax raises ValueError, NumPy IndexError."""
 
 
 class Part(NamedTuple):
-    """A slice, in a form that can be hashed."""
+    """A slice, in hashable form."""
 
     start: int | None
     stop: int | None
@@ -52,7 +52,7 @@ class Span(NamedTuple):
 
     @property
     def reach(self) -> int:
-        """How many elements there are from the first to the last."""
+        """The number of elements from the first to the last."""
         return (self.size - 1) * self.step + 1 if self.size else 0
 
 
@@ -180,7 +180,7 @@ def _check_span(asked: str, first: int, span: Span, size: Any) -> None:
 
 
 def joined(index: Index, arrays: Sequence[Any]) -> tuple[Any, ...]:
-    """Return an index as arrays take it; there is no `Span` in it."""
+    """Return an index in the form that arrays take; it must not contain a `Span`."""
     given = iter(arrays)
     return tuple(
         [
@@ -221,7 +221,7 @@ def check_within(shape: Sequence[Any], index: Index, arrays: Sequence[Any]) -> N
 def window(
     shape: Sequence[Any], index: Index, arrays: Sequence[Any]
 ) -> tuple[list[Any], list[int]] | None:
-    """Return starts and sizes of the part that an index means, if it is one window."""
+    """Return starts and sizes of the indexed part, if it is one window."""
     steps = any(
         (isinstance(entry, Part) and entry.step) or (isinstance(entry, Span) and entry.step > 1)
         for entry in index
@@ -286,7 +286,7 @@ def spans_of(shape: Sequence[Any], index: Index, arrays: Sequence[Any]) -> Spans
 
 
 def read_part(x: Any, index: Index, arrays: Sequence[Any]) -> Any:
-    """Return the part of an array that an index means."""
+    """Return the indexed part of an array."""
     spans = spans_of(x.shape, index, arrays)
     if spans is None:
         return x[joined(index, arrays)]

@@ -1,7 +1,7 @@
 """The primitives that make, read and change references.
 
 Under a trace that records, each is an equation. Everywhere else a reference holds its content, and
-changing it is ordinary Python; `discharge.py` turns recorded equations into that.
+changing it is ordinary Python; `discharge.py` turns recorded equations into operations on contents.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class Reach(NamedTuple):
     has_content: bool
     """Its content is concrete: no program is being recorded in between."""
     is_mapped: bool
-    """The active trace is, or is above, that of a `vmap` which the reference is outside of."""
+    """The reference is outside a `vmap` whose trace is the active one, or below it."""
 
 
 def reach(ref: Ref) -> Reach:
-    """Return how a reference is reached.
+    """Return how a reference is reached from the active trace.
 
     Raises: UnexpectedTracerError if what it belongs to has ended.
     """
@@ -77,7 +77,7 @@ FREED = _Freed()
 
 
 def _outlive(ref: Ref) -> None:
-    """Let a reference outlive a transformation, if what it holds does."""
+    """Make a reference outlive a transformation, if its content does."""
     if ref.owner is FREED:
         raise ValueError(
             three_lines(
@@ -308,7 +308,7 @@ def write_part(ref: Ref, value: Any, index: Index, arrays: Sequence[Any]) -> Non
     if found.is_mapped:
         raise _mapped(ref)
     if found.has_content:
-        # What was there is not needed.
+        # The previous content is not needed.
         _store(ref, _updated(ref, value, index, arrays, adding=False))
     else:
         swap_p.bind(ref, value, *arrays, index=index)
@@ -321,7 +321,7 @@ def _updated(ref: Ref, value: Any, index: Index, arrays: Sequence[Any], *, addin
     found = window(ref.shape, index, arrays)
     if found is None:
         return _updated_at(content, value, index, arrays, adding)
-    # An integer beyond the end means the last element, as for reading; in an array, none.
+    # An integer beyond the end means the last element, as for reading; in an index array, none.
     starts, sizes = found
     value = reshape(value, sizes)
     if adding:

@@ -36,7 +36,7 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: Any = None) -> Ref
     """Return a new reference that holds an array.
 
     `ref[...]` reads it, `ref[...] = x` replaces it, `ref[index] = x` a part of it; in jitted
-    functions and loops too. `kind` is accepted and means nothing.
+    functions and loops too. `kind` is accepted and ignored.
 
     Raises: TypeError unless the value is an array or a number, NotImplementedError for a
         `memory_space`.
@@ -138,7 +138,7 @@ def addupdate(ref: Ref | RefView, idx: Any, x: Any) -> None:
 
 @api_boundary
 def freeze(ref: Ref | HighRef) -> Any:
-    """Return what a reference holds; the reference is not to be used again.
+    """Return what a reference holds; the reference must not be used again.
 
     Raises: ValueError unless `ref` is a reference.
     Source: the documentation of `jax.ref.freeze`.
@@ -198,7 +198,7 @@ def _place(what: str, ref: Any, idx: Any) -> Place:
 
 
 _NUMBERS = frozenset((bool, int, float, complex))
-"""What becomes a literal of the program."""
+"""Types whose values become literals of the program."""
 
 
 def _array(x: Any, what: str) -> Any:

@@ -1,4 +1,4 @@
-"""Scans over references: each step has a reference to its slice. And scans run step by step."""
+"""Scans over references, where each step gets a reference to its slice; scans run in Python."""
 
 from __future__ import annotations
 

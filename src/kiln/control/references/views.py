@@ -1,7 +1,7 @@
 """Views: parts of references that are read and written like references, `ref.at[index]`.
 
 A view is its reference and one index. An index of a view becomes one of the reference, so that
-programs say what they touch in one step.
+programs access it in one equation.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def place_of(ref: Ref | RefView, idx: Any) -> Place:
 
 
 def view_of(ref: Ref | RefView, idx: Any) -> RefView:
-    """Return a view of the part of a reference, or of a view, that an index means.
+    """Return a view of the indexed part of a reference, or of a view.
 
     Raises: what `place_of` raises.
     Example:
@@ -99,7 +99,7 @@ def _composed(view: RefView, index: Index, arrays: Sequence[Any]) -> tuple[Index
 
 
 class _Entries:
-    """The entries of an index one after the other, each with its array, if it has one."""
+    """The entries of an index in order, each with its array, if it has one."""
 
     def __init__(self, entries: Sequence[Entry], arrays: Sequence[Any]) -> None:
         self.entries = iter(entries)
@@ -146,7 +146,7 @@ def _within(outer: _Bounds, entry: Entry, start: Any) -> tuple[Entry, Any]:
 
 
 def _moved(outer: _Bounds, position: Any) -> Any:
-    """Return a position within a slice as one of the axis."""
+    """Return a position within a slice as a position along the axis."""
     if isinstance(position, int):
         offset: Any = position * outer.step
     else:
@@ -167,6 +167,6 @@ def _append(entries: list[Entry], given: list[Any], entry: Entry, array: Any) ->
 
 
 def _apart(entries: Sequence[Entry]) -> bool:
-    """Tell whether slices stand between the integers and arrays of an index."""
+    """Tell whether slices separate the integers and arrays of an index."""
     at = [i for i, entry in enumerate(entries) if isinstance(entry, (int, Given))]
     return bool(at) and at[-1] - at[0] + 1 != len(at)

@@ -117,7 +117,7 @@ def argnums_of(option: str, argnums: Any) -> tuple[int, ...]:
 
 
 def rule_setter(wrapper: Any, name: str) -> Any:
-    """Return `wrapper.name` of the function within, if it is what sets a rule of another kind.
+    """Return `wrapper.name` of the wrapped function, if that sets a rule of another transformation.
 
     Raises: AttributeError for any other name.
     """
@@ -201,7 +201,7 @@ def instantiated(t: Any) -> Any:
 
 
 def as_seen(x: Any) -> Any:
-    """Return a value as users see it: numbers as arrays, which have a shape and a dtype."""
+    """Return a value as users see it: numbers become arrays, which have a shape and a dtype."""
     return as_array(x) if dtypes.is_python_scalar(x) else x
 
 

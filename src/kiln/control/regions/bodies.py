@@ -3,8 +3,9 @@
 The steps common to loops and branches: flattening pytrees to arrays, recording the function with
 the values it closes over as operands, promoting weakly typed carries, finding carries that never
 change, and errors for mismatched results. A function of known content is recorded once, and so is
-the same function object (`kept_bodies.py`); of other functions, equal programs recorded at the same
-source line become one object. In all cases, programs derived from the first one are reused.
+the same function object (`kept_bodies.py`); for other functions, equal programs recorded at the
+same source line become one object. In all cases, programs derived from the first recording are
+reused.
 """
 
 from __future__ import annotations
@@ -182,7 +183,7 @@ def _by_function(
     avals: Sequence[ShapedArray],
     user: Callable[..., Any],
 ) -> Body:
-    """Return the body that was kept for a function, or record it."""
+    """Return the body that is kept for a function, or record it."""
     kind = kept_bodies.kind_of(construct, user, in_tree, avals)
     known = None if kind is None else kept_bodies.find(user, kind)
     consts = None if known is None else known.arrays()
@@ -410,7 +411,7 @@ def with_common_consts(bodies: Sequence[Body]) -> tuple[list[Jaxpr], list[Any]]:
 
 
 def _added(jaxpr: Jaxpr, own: Sequence[int], avals: Sequence[ShapedArray]) -> Callable[[], Jaxpr]:
-    """Return how to add leading operands of these types; `own` numbers the existing ones."""
+    """Return a function that adds leading operands of these types; `own` numbers existing ones."""
 
     def make() -> Jaxpr:
         n = len(own)
@@ -425,7 +426,7 @@ def _added(jaxpr: Jaxpr, own: Sequence[int], avals: Sequence[ShapedArray]) -> Ca
 
 
 DERIVED_FACTOR = 4
-"""The memory of a body with the programs derived from it, relative to the body alone."""
+"""The memory of a body including the programs derived from it, relative to the body alone."""
 
 _Known = tuple[Jaxpr, Slots, PyTreeDef, frozenset[Hashable]]
 _interned: Bounded[Hashable, Jaxpr] = Bounded(lambda: options().body_cache_mb * MB)

@@ -1,9 +1,10 @@
-"""Programs that leave no trace unless a flag holds.
+"""Programs whose effects depend on a flag.
 
-Under vmap examples run what is not theirs: a branch that they do not take, a step after the end of
-their loop. Their results are not selected; with the flag of an example, nor do its checks fail, and
-what it writes into an array is what is there. Where operations themselves are checked, they are run
-again on the operands of an example whose flag holds: what it computes has been checked anyway.
+Under vmap, examples also run code that is not theirs: a branch that they do not take, iterations
+after the end of their loop. Their results are not selected. A flag per example says so, too: its
+checks do not fail, and it rewrites what is already in an array. Where operations themselves are
+checked, such an example runs them on the operands of another one whose flag holds: those are
+checked anyway.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ _FLAG = ShapedArray((), np.dtype(np.bool_))
 
 
 def with_guarded_checks(jaxpr: Jaxpr) -> Jaxpr:
-    """Return the program of a flag and the inputs whose checks fail only if the flag holds.
+    """Return a program of a flag and the inputs, whose checks fail only if the flag holds.
 
-    Raises: NotImplementedError for a check within a region that passes no flag on.
+    Raises: NotImplementedError for a check in a region that does not thread a flag.
     """
     return _staged(jaxpr, "guarded checks", lambda xs: _run(jaxpr, xs[0], xs[1:], [])[1:])
 
@@ -44,11 +45,11 @@ def with_guarded_checks(jaxpr: Jaxpr) -> Jaxpr:
 def guarded_step(body: Jaxpr, consts: int) -> tuple[Jaxpr, list[bool]]:
     """Return the body of a loop, of a flag and its inputs, and which carries need no selection.
 
-    Those are the carries that the body only writes windows into: without the flag it writes what is
-    there, so that a step costs as much as the windows and not as much as the arrays. Checks fail
-    only if the flag holds.
+    Those are the carries that the body only writes windows into: if the flag does not hold it
+    rewrites what is there, so that the cost of a step depends on the windows, not on the arrays.
+    Checks fail only if the flag holds.
 
-    Raises: NotImplementedError for a check within a region that passes no flag on.
+    Raises: NotImplementedError for a check in a region that does not thread a flag.
     """
     writes, kept = _written(body, body.invars[consts:])
     step = _staged(body, ("guarded step", consts), lambda xs: _run(body, xs[0], xs[1:], writes)[1:])
@@ -58,10 +59,10 @@ def guarded_step(body: Jaxpr, consts: int) -> tuple[Jaxpr, list[bool]]:
 def of_running(
     flags: Any, xs: Sequence[Any], axes: Sequence[int | None], *, constant: bool = False
 ) -> list[Any]:
-    """Return stacks in which examples whose flag does not hold are the first whose flag does.
+    """Return stacks in which examples whose flag does not hold are replaced by one whose flag does.
 
     Some flag must hold. `axes` are the mapped axes; what is not mapped is returned as it is. With
-    `constant`, derivatives take what stands for another example as a constant.
+    `constant`, derivatives treat the replacements as constants.
     """
     if aval_of(flags).shape[0] == 0:
         return list(xs)
@@ -131,7 +132,7 @@ def _run(jaxpr: Jaxpr, flag: Any, xs: Sequence[Any], writes: Sequence[Eqn]) -> l
 
 
 def guarded_write(eqn: Eqn, flag: Any, operands: Sequence[Any], places: Sequence[int] = ()) -> Any:
-    """Apply a write to values; what is there is written where the flag does not hold.
+    """Apply a write to values; where the flag does not hold, it rewrites what is there.
 
     `places` are the axes of the update that the flag has.
     """

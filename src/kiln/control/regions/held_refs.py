@@ -1,7 +1,7 @@
-"""References among the arguments and residuals of custom rules: part of the structure, no leaves.
+"""References among the arguments and residuals of custom rules: part of the structure, not leaves.
 
-A rule that runs later writes to the reference itself. Values of other kinds that change are held in
-the same way.
+A rule that runs later writes to the reference itself. Other mutable values are held in the same
+way.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from kiln.transforms.batching import BatchTrace
 
 
 class Held:
-    """A reference as a tree without leaves, which is put together as the reference itself.
+    """A reference as a tree without leaves, which unflattens to the reference itself.
 
-    `owner` is the trace that a value of another kind belongs to; None for a reference, which knows.
+    `owner` is the trace that a high value belongs to; None for a reference, which has its own.
     """
 
     __slots__ = ("owner", "ref")
@@ -56,7 +56,7 @@ register_pytree_node(Held, lambda held: ((), (held.ref, held.owner)), _let_out)
 
 
 def held(tree: Any) -> Any:
-    """Return a tree whose references, and values that change, are no leaves."""
+    """Return a tree in which references and other mutable values are not leaves."""
     if not any(type(x) is Ref or type(x) in TYPES for x in tree_leaves(tree)):
         return tree
 
@@ -73,7 +73,7 @@ def held(tree: Any) -> Any:
 def check_apart(
     construct: str, fun: Callable[..., Any], args: Sequence[Any], closed_over: Sequence[Any] = ()
 ) -> None:
-    """Check that no two of the references that a function is given are one.
+    """Check that no reference is passed to a function twice.
 
     Raises: ValueError naming the parameters.
     """

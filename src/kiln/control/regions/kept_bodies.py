@@ -1,8 +1,8 @@
-"""Bodies that are found again by their function, where its content cannot be read.
+"""Bodies kept by function object, for functions whose content cannot be determined.
 
-An eager loop over a function that reads or changes anything of its own is recorded once, as a
-jitted function is: again only for other types, or if the code or the defaults were replaced. What
-is kept dies with the function, and keeps nothing alive that could hold the function.
+The body of an eager loop that uses state of its own is recorded once, like a jitted function: again
+only for other types, or if the code or the defaults were replaced. A kept body dies with the
+function, and keeps nothing alive that could refer to the function.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kiln.ir.sizes.assumptions import names_in_scope
 from kiln.ir.types import ShapedArray
 
 MOST = 64
-"""So many bodies are kept of one function."""
+"""How many bodies of one function are kept."""
 
 MOST_PARTS = 10_000
 """The most parts of the metadata of structures that are examined."""
@@ -46,20 +46,20 @@ class KeptBody(NamedTuple):
     assumed: frozenset[Hashable]
 
     def arrays(self) -> list[Any] | None:
-        """Return what the program closes over, or None if some of it is gone."""
+        """Return the arrays that the program closes over, or None if one of them was destroyed."""
         found = [const() for const in self.consts]
         return None if any(x is None for x in found) else found
 
 
 _kept = WeakTable()
-"""Of each function, its bodies by kind."""
+"""For each function, its bodies by kind."""
 
 
 def kind_of(
     construct: str, user: Any, in_tree: PyTreeDef, avals: Sequence[ShapedArray]
 ) -> Hashable | None:
-    """Return what bodies of a function differ in, or None if those of this one are not kept."""
-    # A method is another object each time.
+    """Return what distinguishes bodies of a function, or None if they are not kept."""
+    # A bound method is a new object on each access.
     if construct not in BY_FUNCTION or type(user) is types.MethodType or not in_tree.is_hashable:
         return None
     if type(user).__weakrefoffset__ == 0:
@@ -84,7 +84,7 @@ def keep(
     out_tree: PyTreeDef,
     assumed: frozenset[Hashable],
 ) -> None:
-    """Keep a body for as long as its function lives, unless it holds what may hold the function."""
+    """Keep a body while its function lives, unless the body may refer to the function."""
     if not all(type(x) is ConcreteArray or type(x) is PlacedArray for x in consts):
         return
     if holds_user_code(jaxpr) or not (_is_data(in_tree.key) and _is_data(out_tree.key)):
@@ -107,9 +107,9 @@ _LEAVES = (str, bytes, int, float, complex, bool, type, types.NoneType, np.dtype
 
 
 def _is_data(root: Any) -> bool:
-    """Tell whether something reaches no function, array or module, but through a class.
+    """Tell whether an object reaches no function, array or module, except through a class.
 
-    Classes whose instances are nodes are known for ever in any case.
+    Classes of pytree nodes stay registered for ever in any case.
     """
     left, seen = [root], set()
     while left:

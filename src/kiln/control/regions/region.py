@@ -31,8 +31,8 @@ class Region(Primitive):
     """A primitive with jaxprs (without constants) among its parameters.
 
     `thread_state(extend, state, operands, **params)`, if there is one, runs the region with jaxprs
-    that `extend` has made pass a state on; it returns the state, then the results.
-    `programs(operands, **params)` lists the jaxprs that it applies to, each with its operands.
+    that `extend` has made thread a state; it returns the state, then the results.
+    `programs(operands, **params)` lists the jaxprs that it applies, each with its operands.
     """
 
     multiple = True
@@ -41,7 +41,7 @@ class Region(Primitive):
     takes_refs = True
 
     def bind(self, *args: Any, **params: Any) -> Any:
-        """Apply the operation; references are equations only while a program is recorded."""
+        """Apply the operation; references stay references only while a program is recorded."""
         if type(state.trace) is not StagingTrace and not self.effects(params).isdisjoint(REFS):
             return discharge.bind_discharged(self, args, params)
         return super().bind(*args, **params)

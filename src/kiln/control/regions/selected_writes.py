@@ -1,9 +1,9 @@
-"""Writes into a carried array of which a flag decides whether they count.
+"""Conditional writes into a carried array.
 
-`where(flag, x.at[i].set(value), x)` at each step of a loop copies the array. Where a flag,
-or one of each example, chooses between a carry and what was written into it, what is there is
-written instead, if the flag does not hold: a step costs as much as the windows, and the array
-changes in its memory.
+`where(flag, x.at[i].set(value), x)` at each step of a loop copies the array. Where a flag, or one
+per example, selects between a carry and an updated carry, the program becomes: if the flag does not
+hold, rewrite what is there. Then the cost of a step is that of the windows, and the array is
+updated in place.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from kiln.ops.shape import broadcast_in_dim_p
 
 
 class _Choice(NamedTuple):
-    """What a `select_n` chooses: writes, the last one first, or what was there.
+    """The operands of a `select_n`: writes, the last one first, or the array before them.
 
-    `if_true` says whether the flag asks for the writes, and `axes` which axes of the array it has.
+    `if_true` says whether a true flag selects the writes, `axes` which axes of the array it has.
     """
 
     flag: Any
@@ -36,7 +36,7 @@ class _Choice(NamedTuple):
 
 
 def without_copies(body: Jaxpr) -> Jaxpr:
-    """Return an equal program whose chosen writes are done in place; the same if it has none."""
+    """Return an equal program with conditional writes in place; the same object if it has none."""
     if body.effects or not any(eqn.primitive in WRITES for eqn in body.eqns):
         return body
     return memoized(body, "without copies", lambda: _without_copies(body))
@@ -53,7 +53,7 @@ def _without_copies(body: Jaxpr) -> Jaxpr:
 
 
 def _choices(body: Jaxpr) -> dict[int, _Choice]:
-    """Return the choices by the ids of their equations."""
+    """Return the selections by the ids of their equations."""
     made = {v: eqn for eqn in body.eqns if eqn.primitive in WRITES for v in eqn.outvars}
     uses: dict[Any, int] = {}
     for atom in (*[v for eqn in body.eqns for v in eqn.invars], *body.outvars):
@@ -85,7 +85,7 @@ def _choices(body: Jaxpr) -> dict[int, _Choice]:
 
 
 def _places(write: Eqn, axes: Sequence[int], sizes: Sequence[Any]) -> list[int] | None:
-    """Return which axes of an update are the axes of the array that a flag has, if all are."""
+    """Return which axes of an update correspond to those of a flag; None unless all do."""
     shape = write.outvars[0].aval.shape
     if any(shape[axis] != size for axis, size in zip(axes, sizes, strict=True)):
         return None
@@ -100,7 +100,7 @@ def _places(write: Eqn, axes: Sequence[int], sizes: Sequence[Any]) -> list[int] 
 
 
 def _are_windows(writes: Sequence[Eqn]) -> bool:
-    """Tell whether each write is of less than half of the array."""
+    """Tell whether each write covers less than half of the array."""
     sizes = [(max(v.aval.size for v in eqn.invars[1:]), eqn.outvars[0].aval.size) for eqn in writes]
     return all(isinstance(n, int) and isinstance(m, int) and 2 * n < m for n, m in sizes)
 

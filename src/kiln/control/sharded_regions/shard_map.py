@@ -1,14 +1,14 @@
 """One program per device: a function of the shards of arrays, which may use collectives.
 
-The primitive holds the body, a program over one member's shards. It means: split the operands along
-the mesh axes, map the body over every mesh axis by name, join the results (`expand`). Engines with
-several devices run the members in parallel instead.
+The primitive holds the body, a program over one member's shards. Its meaning: split the operands
+along the mesh axes, map the body over every mesh axis by name, join the results (`expand`). Engines
+with several devices run the members in parallel instead.
 
 Derivatives are regions too. With `check_vma` the types in the body say along which axes a value
 varies, and the body's own derivative is sufficient. Without, an operand that is not sharded along a
 mesh axis is one value shared by all members there, so its cotangent is their sum; a result that is
-not sharded along one is the mean of the members' values (which should be equal), so each gets its
-share of the cotangent.
+not sharded along one is the mean of the members' values (which should be equal), so each gets an
+equal share of the cotangent.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class ShardMap(Region):
         out_specs: Specs,
         **members: Any,
     ) -> Any:
-        # Inside, a mesh axis of the same name hides the mapped one.
+        # Inside, a mesh axis of the same name shadows the mapped one.
         inner = MappedAxis(axis.size) if axis.name in members["manual_axes"] else axis
         manual = members["manual_axes"]
         by = axes_to_split_by(axis.spmd, manual, jaxpr.effects, in_specs, out_specs)
@@ -143,7 +143,8 @@ class ShardMap(Region):
             count = math.prod(members["mesh"].shape[name] for name in axes_of(by))
             inner = dataclasses.replace(inner, size=axis.size // count, spmd=None)
         if inner.split is not None:
-            # What splits the examples is said inside, too, unless an axis of it is Manual there.
+            # The split of the examples is part of the types inside, too, unless one of its axes is
+            # Manual.
             names = axes_of(inner.split[1])
             mesh = mesh_inside(members["mesh"], members["manual_axes"])
             stays = all(name in mesh.explicit_axes for name in names)
@@ -223,7 +224,8 @@ class ShardMap(Region):
             def body(*args: Any) -> list[Any]:
                 cts = args[fixed:]
                 if check_vma:
-                    # A result that is equal on the members it is joined from occurs several times.
+                    # A result that is equal on several members is joined from all of them: sum its
+                    # cotangents.
                     given = [
                         _summed(
                             ct,
@@ -279,7 +281,7 @@ class ShardMap(Region):
         out_specs: Specs,
         **members: Any,
     ) -> Any:
-        """Give each member the state; go on with that of the first that changes it."""
+        """Give each member the state; continue with that of the first one that changes it."""
         count = len(state)
         with members_of(**members), mesh_of_members(members["mesh"], members["manual_axes"]):
             extended = extend(jaxpr)
@@ -319,7 +321,7 @@ shard_map_p = ShardMap()
 
 
 def _split_again(x: Any, split: tuple[Any, Any]) -> Any:
-    """Let what splits a mapped axis outside split it in a result: specs say nothing of it."""
+    """Split the mapped axis of a result as outside: specs do not cover it."""
     mesh, entry = split
     aval = aval_of(x)
     return retyped(x, with_split(aval, mesh, (entry, *aval.split[1:])))
@@ -338,7 +340,7 @@ def _placer(params: dict[str, Any]) -> Placer:
     jaxpr = params["jaxpr"]
 
     def make() -> Placer:
-        # Of a copy: values stored on a jaxpr must not keep that jaxpr alive.
+        # Made for a copy: values stored on a jaxpr must not keep that jaxpr alive.
         inner = {**params, "jaxpr": jaxpr.with_()}
         invars = [
             Var(whole_type(v.aval, params["mesh"], spec, params["manual_axes"]))
@@ -349,7 +351,7 @@ def _placer(params: dict[str, Any]) -> Placer:
         program = Jaxpr([], invars, [eqn], outvars, arg_names=jaxpr.arg_names)
         mesh, specs, request = params["mesh"], params["out_specs"], NO_REQUEST
         if set(params["manual_axes"]) == {*mesh.axis_names} and not mesh.is_explicit:
-            # Results are sharded as written: P(None) is not read as P().
+            # Results get their shardings as written: P(None) is not turned into P().
             written = tuple([NamedSharding(mesh, spec) for spec in specs])
             request = PlacementRequest(out_shardings=written)
         return Placer(program, shard_map_p.name, request=request)
@@ -367,9 +369,9 @@ def members_of(mesh: Mesh, manual_axes: Axes, check_vma: bool) -> AbstractContex
 
 
 def mesh_of_members(mesh: Mesh, manual_axes: Axes) -> AbstractContextManager[Any]:
-    """Let the mesh be in force, with those axes of it Manual."""
+    """Put the mesh in force, with these axes Manual."""
     here = options().mesh
-    # Inside another shard_map, axes of it stay Manual.
+    # Inside another shard_map, its axes stay Manual.
     known = () if here is None else here.manual_axes
     return override(mesh=mesh_inside(mesh, (*manual_axes, *known)))
 

@@ -52,7 +52,7 @@ def whole_type(
     if not mesh.is_explicit:
         return whole
     entries = [*spec, *[None] * (aval.ndim - len(spec))]
-    # Along the axes that are left to types inside, shards are split further.
+    # Axes that are not Manual may split shards further, as the types inside say.
     both = [(*axes_of(a), *axes_of(b)) for a, b in zip(entries, aval.split, strict=True)]
     return typed(whole, NamedSharding(mesh, PartitionSpec(*both)))
 
@@ -97,7 +97,7 @@ def joined(x: Any, mesh: Mesh, order: Sequence[Any], spec: PartitionSpec) -> Any
 def _grid(
     mesh: Mesh, spec: PartitionSpec, local: Sequence[Any]
 ) -> tuple[tuple[Any, ...], dict[Any, int], list[int]]:
-    """Return the shape with a dimension per mesh axis, and where those and the others stand."""
+    """Return the shape with a dimension per mesh axis, and the positions of both kinds."""
     shape: list[Any] = []
     at: dict[Any, int] = {}
     locals_at = []
@@ -111,7 +111,7 @@ def _grid(
 
 
 def with_axis(spec: PartitionSpec, at: int | None, by: Any) -> PartitionSpec:
-    """Return the spec of stacks whose new axis, at a position, mesh axes split; `by` names them."""
+    """Return the spec of stacks whose new axis is split by the mesh axes `by`."""
     if at is None:
         return spec
     entries = list(spec) + [None] * (at - len(spec))
@@ -125,10 +125,10 @@ def axes_to_split_by(
     in_specs: Sequence[PartitionSpec],
     out_specs: Sequence[PartitionSpec],
 ) -> Any:
-    """Return the mesh axes by which examples of members are split, if all `spmd` are free for it.
+    """Return the mesh axes that split the examples of members, if all axes in `spmd` can.
 
-    Members that communicate along one, as those of a gradient do that add up what each of them
-    contributes, need the same examples; and residuals are split along all axes of the members.
+    Members that communicate along an axis, such as those that sum their gradients, need the same
+    examples; and residuals are split along all axes of the members.
 
     Raises: ValueError if a spec of an argument has one of the names.
     """

@@ -172,7 +172,7 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
             home = default_engine().memory
             self._settle(buffer, home.put(host, self.sharding), home, False)
 
-    # Where it lives.
+    # Placement.
 
     @property
     def sharding(self) -> Sharding:
@@ -244,7 +244,7 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
         return True
 
     def _repr_html_(self) -> str | None:
-        # None asks for `repr`, which says what became of the array.
+        # On None, notebooks fall back to `repr`, which says what became of the array.
         if self.is_deleted() or not self._is_all_here():
             return None
         shown: str = array_display.array_html(host_value(self), self.aval, self.sharding)
@@ -408,7 +408,7 @@ def buffer_for(x: ConcreteArray, memory: Memory) -> Buffer:
 
 
 def buffer_at(x: ConcreteArray, memory: Memory, sharding: Sharding) -> Buffer:
-    """Return a buffer with the array's values, sharded so; the array's own buffer if it fits."""
+    """Return a buffer with the array's values in a sharding: the array's own buffer if it fits."""
     _, buffer, home = x._held()
     if type(x) is PlacedArray and x._sharding.is_equivalent_to(sharding, x.ndim):
         if buffer is not None and home is memory:
@@ -481,7 +481,7 @@ def shard_arrays(x: ConcreteArray) -> list[ConcreteArray]:
 
 
 def with_type(x: ConcreteArray, aval: ShapedArray) -> ConcreteArray:
-    """Return an array with the same memory and another type (weakness, or a view as key)."""
+    """Return an array with the same memory and another type (weak-type flag, or a view as keys)."""
     host, buffer, memory = x._held()
     # Uses of the new array are not tracked.
     note_look(x)

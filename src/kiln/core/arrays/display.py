@@ -17,7 +17,7 @@ from kiln.ir.shardings.sharding import Sharding
 from kiln.ir.types import ShapedArray
 
 EDGE = 5
-"""How many rows and columns a table shows on each side of those that it leaves out."""
+"""The number of rows and columns shown on each side of the omitted ones."""
 
 
 def array_html(value: np.ndarray, aval: ShapedArray, sharding: Sharding) -> str:
@@ -48,7 +48,7 @@ def _table(value: np.ndarray) -> str:
     down, across = _edges(rows.shape[0]), _edges(rows.shape[1])
     places = [[(i, j) for j in across] for i in down]
     known = [rows[i, j] for line in places for i, j in line if i is not None and j is not None]
-    # Formatted together, so that their decimal points are in one column.
+    # Formatted together, so that their decimal points line up.
     texts = iter(np.array2string(np.array([x], rows.dtype), threshold=9)[1:-1] for x in known)
     cell = '<td style="text-align:right;padding:0 0.4em">'
     lines = []
@@ -79,7 +79,7 @@ class TreescopeAdapter:
     def get_array_data_with_truncation(
         self, array: Any, mask: Any, edge_items_per_axis: tuple[int | None, ...]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the values at the edges, and which of them are real."""
+        """Return the array truncated to its edges, and the mask of valid entries."""
         mask = None if mask is None else np.asarray(mask)
         found: tuple[np.ndarray, np.ndarray] = self._numpy().get_array_data_with_truncation(
             np.asarray(array), mask, edge_items_per_axis

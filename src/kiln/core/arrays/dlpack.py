@@ -15,9 +15,9 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 
 HOST = 1
-"""DLPack's number of host memory."""
+"""DLPack's device type of host memory."""
 HOSTLIKE = {1, 3, 11}
-"""Memory that the host can read: its own, and that pinned for CUDA or ROCm."""
+"""Device types of memory that the host can read: its own, and that pinned for CUDA or ROCm."""
 DEVICE_KINDS = {2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 13: "cuda managed"}
 
 _CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
@@ -116,7 +116,7 @@ def host_view(x: Any, copy: bool | None = None) -> tuple[np.ndarray, bool]:
     try:
         capsule = x.__dlpack__(max_version=(1, 0), copy=copy)
     except TypeError:
-        # From before version 1.
+        # Producers older than DLPack 1.0 take no arguments.
         capsule = x.__dlpack__()
     return _runtime.from_dlpack(capsule, _dtype_of)
 

@@ -104,7 +104,7 @@ def elsewhere(aval: ShapedArray, index: int) -> RuntimeError:
 
 
 def cannot_move(aval: ShapedArray, source: Any, target: Any) -> ValueError:
-    """Return the error for an array of several processes that goes to other devices."""
+    """Return the error for moving an array of several processes to other devices."""
     return ValueError(
         three_lines(
             f"moving an array {aval} from {source} to {target} at {current_source()}",

@@ -23,7 +23,7 @@ def placed(
     Raises: ValueError if the array cannot be sharded this way.
     """
     if misfit(sharding, x.shape):
-        # What was asked takes longer to say than all the rest.
+        # Formatting the request takes longer than the check.
         require_fit(sharding, x.shape, f"array {x.aval} placed by {sharding} at {current_source()}")
     made = from_placed([x.aval], [buffer_at(x, memory, sharding)], memory, [sharding], committed)[0]
     return part_like(x, made)
@@ -49,7 +49,7 @@ def from_placed(
     shardings: Sequence[Sharding],
     committed: bool,
 ) -> list[ConcreteArray]:
-    """Make arrays from buffers with the given shardings, of which their types tell."""
+    """Make arrays from buffers with the given shardings, which their types record."""
     return [
         PlacedArray(typed(a, s), None, b, memory, s, committed)
         for a, b, s in zip(avals, buffers, shardings, strict=True)
@@ -59,7 +59,7 @@ def from_placed(
 def joined(
     aval: ShapedArray, memory: Memory, sharding: Sharding, parts: Sequence[ConcreteArray]
 ) -> ConcreteArray:
-    """Make one array from its shards in this process, in the order of the devices, uncopied."""
+    """Make one array from its shards in this process, ordered by device, without copying them."""
     buffers = [
         buffer_at(part, memory, SingleDeviceSharding(sharding.devices[i]))
         for part, i in zip(parts, sharding.addressable_order, strict=True)
@@ -78,7 +78,7 @@ def unplaced(x: ConcreteArray) -> ConcreteArray:
 
 
 def together(values: Sequence[Any]) -> Sequence[Any]:
-    """Return values, with arrays that were placed on different devices on the first one instead."""
+    """Return values; if arrays are committed to different devices, move them to the first one."""
     places = {x.sharding.device_set for x in values if type(x) is PlacedArray and x.committed}
     if len(places) <= 1:
         return values

@@ -83,7 +83,7 @@ def assembled(
 
 
 def _added(sharding: Sharding, shape: Sequence[int], parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Assemble an array from parts of sums. Copies of the same part are added once."""
+    """Assemble an array from partial sums. Copies of the same part are added once."""
     assert isinstance(sharding, NamedSharding)
     mesh = sharding.mesh
     summed = [mesh.axis_names.index(name) for name in sharding.unreduced]

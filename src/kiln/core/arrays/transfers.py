@@ -1,17 +1,17 @@
 """Transfer guards: which calls bring data to a device, and what happens then.
 
-Guards are options; where one is in force, calls leave the fast paths, and ask here:
+Guards are options; where one is in force, calls leave the fast paths and report here:
 
 - `sent` for host data that becomes an array,
 - `applied` for the operands of an operation that runs eagerly,
 - `called` for the arguments of a jitted function,
 - `moved` for an array that goes to other devices.
 
-Data is transferred *by the way* if the user handed over a number or a NumPy array where an array
-was meant, and *explicitly* by functions marked so, as `device_put` is. What functions of kiln make
-of numbers of their own is no transfer. So the frames between the line that runs and the user's line
-are looked at: the outermost function that declares arrays among its parameters says what was handed
-over.
+Data is transferred *implicitly* if the user passed a number or a NumPy array where an array was
+meant, and *explicitly* by functions marked so, as `device_put` is. Numbers that kiln's own
+functions turn into arrays are not transfers. Therefore the frames between the line that runs and
+the user's line are inspected: the outermost function that declares arrays among its parameters says
+what was passed.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ _SENDS_DEFAULTS = ("kiln.random", "kiln.scipy")
 
 
 def explicit(fun: F) -> F:
-    """Mark a function: transfers in it are what it was called for."""
+    """Mark a function whose purpose is a transfer: transfers in it are explicit."""
     _explicit.add(fun.__code__)
     return fun
 
 
 def calling(fun: F) -> F:
-    """Mark a function that runs a program: it says itself what is transferred, by `called`."""
+    """Mark a function that runs a program: it reports its transfers itself, by `called`."""
     _calls.add(fun.__code__)
     return fun
 
@@ -130,7 +130,7 @@ def _section() -> _Section:
 
 
 def _data_parameters(frame: types.FrameType) -> dict[str, Any] | None:
-    """Return the parameters of a frame's function that are data, and values that count for none.
+    """Return the parameters of a frame's function that are data, and values that do not count.
 
     Those are the defaults, which the caller did not pass; some functions pass them anyway.
     """
@@ -159,7 +159,7 @@ def _is_host(x: Any) -> bool:
 
 
 def _numbers_in(index: Any) -> list[Any]:
-    """Return what of an index becomes an array: not the parts that take whole axes."""
+    """Return the parts of an index that become arrays: not those that take whole axes."""
     found: list[Any] = []
     for part in index if isinstance(index, tuple) else (index,):
         if isinstance(part, slice):
@@ -192,7 +192,7 @@ def applied(operands: Sequence[Any]) -> None:
     if found is None:
         found = [x for x in operands if _is_host(x)]
     elif not found:
-        # Whatever declared it, an array of the user's that is still NumPy's was not sent before.
+        # Whichever function declared it, a NumPy array of the user's was not transferred before.
         found = [x for x in operands if isinstance(x, np.ndarray) and x.ndim]
     _note_once(section, found)
 
@@ -212,7 +212,7 @@ def moved(x: Any, sharding: Sharding, *, by_program: bool = False) -> None:
         return  # made on the way, of host data where there is some
     if x.sharding.is_equivalent_to(sharding, x.ndim):
         return
-    # What several devices hold is put elsewhere from the host.
+    # Data on several devices moves through the host.
     is_read = not by_program and x.sharding.num_devices > 1
     way = HOST_TO_DEVICE if is_read else DEVICE_TO_DEVICE
     _note(section, way, [x], sharding, is_explicit=section.is_explicit)
@@ -228,13 +228,13 @@ def _arguments(section: _Section) -> list[Any]:
 
 
 def _note_once(section: _Section, values: Iterable[Any]) -> None:
-    """Note transfers by the way: the first operation of a call speaks for all of it."""
+    """Note implicit transfers: only the first operation of a call reports them."""
     frame = section.frames[-1] if section.frames else None
     if frame is None or not frame.f_trace_lines:
         return
     found = list(values)
     if found:
-        # An attribute that a frame has anyway, and that matters to debuggers alone.
+        # Marks the frame by an attribute that every frame has, and that only debuggers use.
         frame.f_trace_lines = False
         _note(section, HOST_TO_DEVICE, found)
 

@@ -35,7 +35,7 @@ class ArtefactCompiler(Compiler, Protocol):
         ...
 
     def check_artefacts(self, stored: Sequence[bytes]) -> None:
-        """Check that artefacts from elsewhere can be read, in a way that does not end the process.
+        """Check that artefacts from elsewhere can be read; malformed ones cannot crash the process.
 
         Raises: ValueError for one that cannot.
         """
@@ -44,7 +44,7 @@ class ArtefactCompiler(Compiler, Protocol):
     def artefact_text(self, stored: bytes) -> str:
         """Return an artefact as StableHLO text.
 
-        Raises: ValueError for bytes that are no artefact.
+        Raises: ValueError for bytes that are not an artefact.
         """
         ...
 

@@ -8,7 +8,7 @@ _steps: dict[int, str] = {}
 
 
 def begin(step: str) -> None:
-    """Note that this thread begins a step of compiling, such as `fuse`."""
+    """Record that this thread begins a step of compiling, such as `fuse`."""
     _steps[threading.get_ident()] = step
 
 

@@ -1,4 +1,4 @@
-"""What devices tell of themselves, beside their number: their platform and their memory."""
+"""Attributes of devices besides their number: platform and memory."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class DeviceMemory(Record):
 
 
 class HasMemory:
-    """Base of devices: what follows from their platform."""
+    """Base class of devices: attributes that follow from their platform."""
 
     __slots__ = ()
 

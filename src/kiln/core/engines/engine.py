@@ -48,9 +48,9 @@ THREADS = "threads"
 
 
 CHECKS = "check"
-"""The compiler option that says which checks a program makes of itself."""
+"""The compiler option that says which checks are compiled into a program."""
 BATCH_INVARIANT = "batch_invariant"
-"""The compiler option that says that no result depends on how many rows there are beside it."""
+"""The compiler option that says that no row of a result depends on the number of other rows."""
 _OF_KILN = frozenset((THREADS, CHECKS, BATCH_INVARIANT))
 
 
@@ -75,7 +75,7 @@ class Program(Record):
 
     @property
     def checks(self) -> str:
-        """Which checks it makes of itself, such as `nan,index`."""
+        """Which checks are compiled into it, such as `nan,index`."""
         return str(dict(self.compiler_options).get(CHECKS, ""))
 
     @property
@@ -117,7 +117,7 @@ class Executable(Protocol):
 
     @property
     def final_stage(self) -> str:
-        """The stage of the optimised program, for `as_text`."""
+        """The stage of the optimized program, for `as_text`."""
         ...
 
     def as_text(self, stage: str) -> str:
@@ -150,7 +150,7 @@ class Executable(Protocol):
 
 @runtime_checkable
 class ExplainedExecutable(Executable, Protocol):
-    """An executable that knows where it keeps what."""
+    """An executable that can report its use of memory."""
 
     def explain_memory(self) -> str:
         """Return where buffers are, which share memory, and which copies are made and why."""
@@ -344,7 +344,7 @@ class StoringEngine(Engine, Protocol):
     """An engine whose programs can be kept for other processes, and run there uncompiled."""
 
     def machine(self) -> tuple[str, ...]:
-        """Return for what programs are compiled here, and by what beside kiln."""
+        """Return the target that programs are compiled for here, and the other compilers in use."""
         ...
 
     def to_stored(self, executable: Any) -> bytes | None:
@@ -400,7 +400,7 @@ def engine(name: str) -> Engine:
             f"engine {name!r} was asked for\nthere is no such engine\n"
             f"set KILN_ENGINE to one of: {', '.join(ENGINES)}"
         )
-    # Libraries half loaded cannot be loaded again, nor in the child of a fork.
+    # A half-loaded library cannot be loaded again, not even in a forked child.
     with HeldBack(), _loading, Permanent():
         module = importlib.import_module(ENGINES[name])
         make: Callable[[], Engine] = module.make_engine
@@ -430,7 +430,7 @@ def _load_planner() -> None:
 
 
 def load_module(name: str) -> Any:
-    """Import a part of an engine that the engine itself does not need at once."""
+    """Import a part of an engine that is loaded on first use."""
     with HeldBack(), _loading, Permanent():
         return importlib.import_module(name)
 

@@ -1,4 +1,4 @@
-"""What a program's memory analysis says, in words."""
+"""The text of a program's memory analysis."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def size_text(count: float | Size) -> str:
 def summary(name: str, analysis: Any, shared: Dim = 0) -> str:
     """Return what a call needs, what is donated, and the peak, in three lines.
 
-    So many bytes of results are `shared`: they are arguments, or other results.
+    `shared` bytes of the results alias arguments, or other results.
     """
     taken, given = analysis.argument_size_in_bytes, analysis.output_size_in_bytes
     donated, workspace = analysis.alias_size_in_bytes, analysis.temp_size_in_bytes
@@ -57,9 +57,9 @@ def peak_of(analysis: Any, shared: Dim) -> Dim:
 
 
 def explained(executable: Executable, name: str, engine: str) -> str:
-    """Return what an executable knows of its memory, at least the sizes.
+    """Return an executable's report of its memory, at least the sizes.
 
-    Raises: ValueError if it knows nothing.
+    Raises: ValueError if it has none.
     """
     if isinstance(executable, ExplainedExecutable):
         return executable.explain_memory()

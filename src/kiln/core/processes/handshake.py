@@ -1,8 +1,8 @@
 """How two processes prove to each other that they know the same token, which is never sent.
 
-Process 0 asks with a word that it has never used (`challenge`). The other one answers with its
-rank, a word of its own and the keyed hash of all that (`hello`); process 0 returns another keyed
-hash of the same (`welcome`). What was said once proves nothing on another connection.
+Process 0 sends a fresh nonce (`challenge`). The other process answers with its rank, a nonce of its
+own and the keyed hash of all that (`hello`); process 0 returns another keyed hash of the same
+(`welcome`). A replayed message proves nothing on another connection.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import time
 from kiln.core.processes.lines import Line, Message
 
 LONGEST_S = 5.0
-"""How long a stranger may take to say who it is."""
+"""How long an incoming connection may take to authenticate."""
 
 
 class RefusedError(Exception):
-    """Process 0 does not take this process."""
+    """Process 0 rejects this process."""
 
 
 def word() -> str:
@@ -28,9 +28,9 @@ def word() -> str:
 
 
 def proof(token: str, kind: str, asked: str, answered: str, rank: int, count: int) -> str:
-    """Return the keyed hash by which one who knows the token says what is hashed."""
+    """Return the keyed hash of a message, which takes the token to compute."""
     said = json.dumps([kind, asked, answered, rank, count]).encode()
-    # Environment variables are texts that may stand for any bytes.
+    # Environment variables may hold arbitrary bytes, decoded with surrogates.
     return hmac.new(token.encode(errors="surrogatepass"), said, "sha256").hexdigest()
 
 
@@ -41,10 +41,10 @@ def _is(found: object, expected: str) -> bool:
 
 
 def introduce(line: Line, token: str, rank: int, count: int, end: float) -> None:
-    """As another process, tell process 0 which one this is, and have it prove itself.
+    """On another process, authenticate to process 0, and check that it is process 0.
 
-    Raises: RefusedError with its reason; OSError if it is not process 0, or says nothing until
-        `end`, of the monotonic clock.
+    Raises: RefusedError with its reason; OSError if it is not process 0, or does not answer until
+        `end` on the monotonic clock.
     """
     end = min(end, time.monotonic() + LONGEST_S)
     asked = line.next(end).get("word")
@@ -61,7 +61,7 @@ def introduce(line: Line, token: str, rank: int, count: int, end: float) -> None
 
 
 def welcome(hello: Message, token: str, asked: str) -> Message | None:
-    """As process 0, return the answer to a `hello`; None unless it proves to know the token."""
+    """On process 0, return the answer to a `hello`; None unless it proves that it has the token."""
     rank, count, own = hello.get("rank"), hello.get("count"), hello.get("word")
     if type(rank) is not int or type(count) is not int or not isinstance(own, str):
         return None

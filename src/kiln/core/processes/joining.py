@@ -1,4 +1,4 @@
-"""How processes are joined into one program: what an engine is asked, and what it gives.
+"""The protocol by which an engine joins processes into one program.
 
 Apart from `peers.py`, because every process knows engines and few have peers.
 """
@@ -11,7 +11,7 @@ from kiln.base.records import Record
 
 
 class JoinRequest(Record):
-    """Which process this one is, where it meets the others, and by which token they know it."""
+    """The rank of this process, where it meets the others, and the token that authenticates it."""
 
     host: str
     port: int
@@ -24,7 +24,7 @@ class JoinRequest(Record):
 
 
 class Link(Protocol):
-    """A store of texts that all processes share."""
+    """A key-value store that all processes share."""
 
     def set(self, key: str, value: str) -> None:
         """Write an entry."""
@@ -35,13 +35,13 @@ class Link(Protocol):
         ...
 
     def directory(self, prefix: str) -> dict[str, str]:
-        """Return the entries whose keys begin so."""
+        """Return the entries whose keys have a prefix."""
         ...
 
     def barrier(self, name: str, seconds: float) -> None:
-        """Wait until all processes are here; each name once.
+        """Wait until all processes have arrived; each name may be used once.
 
-        Raises: JaxRuntimeError if the time is over.
+        Raises: JaxRuntimeError on a timeout.
         """
         ...
 

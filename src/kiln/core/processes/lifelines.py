@@ -1,11 +1,11 @@
 """Connections among the processes of a program that close when one of them dies.
 
-Process 0 has one to every other process, and passes on what each of them says. A system closes the
-connections of a process that ends in any way, so that the others hear of it at once; of one that is
-frozen, or cut off, they miss the beats.
+Process 0 has one to every other process, and relays their messages. The operating system closes the
+connections of a process that ends in any way, so the others notice at once; if a process is frozen
+or cut off, they miss its heartbeats.
 
-Until all have come, anybody may connect: whoever does not prove in time to be one of the processes
-is dropped, and nobody waits for it.
+Until all processes have connected, anyone may connect: a connection that does not authenticate in
+time is closed, and delays no other.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ PAUSE_S = 0.05
 MOST_STRANGERS = 64
 """The most unauthenticated connections; beyond that the oldest one is closed."""
 SHORTEST_QUEUE = 128
-"""How many connections may wait to be accepted, at least."""
+"""The least number of connections that may wait to be accepted."""
 
 
 class _Stranger(Line):
-    """A connection to process 0, of one that has not proved who it is."""
+    """A connection to process 0 that has not authenticated yet."""
 
     def __init__(self, connection: socket.socket) -> None:
         super().__init__(connection)
@@ -40,10 +40,9 @@ class _Stranger(Line):
 class Lifelines:
     """The connections of this process, served by a thread.
 
-    `hear(rank, message)` is called with what process `rank` said, and `miss(rank)` when the
-    connection to it closes; a rank of 0 stands for all others that process 0 passed on. `tick` is
-    called at least every `interval` seconds. All processes have the same `token`; without one, it
-    is "", and anyone who reaches the port may take part.
+    `hear(rank, message)` is called with a message of process `rank`, and `miss(rank)` when the
+    connection to it closes. `tick` is called at least every `interval` seconds. All processes have
+    the same `token`; without one, it is "", and anyone who reaches the port may take part.
     """
 
     def __init__(
@@ -68,7 +67,7 @@ class Lifelines:
         _open.append(self)
 
     def listen(self, count: int, host: str, port: int) -> None:
-        """As process 0, let the others come.
+        """On process 0, accept connections of the others.
 
         Raises: OSError.
         """
@@ -79,15 +78,15 @@ class Lifelines:
         self._start()
 
     def all_have_come(self, seconds: float) -> bool:
-        """As process 0, wait for the others; tell whether they came."""
+        """On process 0, wait for the others; tell whether all have connected."""
         return self._all_here.wait(seconds)
 
     def absent(self) -> list[int]:
-        """As process 0, return who has not come."""
+        """On process 0, return the ranks that have not connected."""
         return [rank for rank in range(1, self._count) if rank not in self._lines]
 
     def connect(self, count: int, host: str, port: int, seconds: float) -> str:
-        """As another process, come to process 0; return why it did not take this one, or ""."""
+        """On another process, connect to process 0; return why it rejected this one, or ""."""
         end = time.monotonic() + seconds
         missing = f"process 0 was not there within {seconds:g} seconds"
         while True:
@@ -125,7 +124,7 @@ class Lifelines:
             line.send(said)
 
     def stop(self) -> None:
-        """Hear nothing from now on; the connections stay open until the process ends."""
+        """Ignore messages from now on; the connections stay open until the process ends."""
         self._is_stopped = True
 
     def close(self) -> None:
@@ -164,7 +163,8 @@ class Lifelines:
         except BlockingIOError:
             return
         except OSError:
-            # As when all descriptors are in use: one that waits gives its own.
+            # For example, all descriptors are in use: closing an unauthenticated connection frees
+            # one.
             if self._strangers:
                 self._drop(next(iter(self._strangers)))
             time.sleep(PAUSE_S)
@@ -174,7 +174,7 @@ class Lifelines:
         stranger.send({"kind": "challenge", "word": stranger.asked})
 
     def _drop(self, line: Line) -> None:
-        """Close a connection, and miss the process at its other end, if it is one."""
+        """Close a connection, and report the process at its other end as missing, if it is one."""
         with contextlib.suppress(KeyError, ValueError):
             self._selector.unregister(line.connection)
         if isinstance(line, _Stranger) and line.rank is None:
@@ -211,7 +211,7 @@ class Lifelines:
         self._hear(rank, message)
 
     def _admit(self, stranger: _Stranger, hello: Message) -> None:
-        """Take one that has proved to be one of the processes; drop it otherwise."""
+        """Admit a connection that authenticates as one of the processes; drop it otherwise."""
         answer = welcome(hello, self._token, stranger.asked)
         refusal = self._refusal(hello) if answer is not None else _UNKNOWN
         if answer is None or refusal:
@@ -228,7 +228,7 @@ class Lifelines:
             self._all_here.set()
 
     def _refusal(self, hello: Message) -> str:
-        """Say why the sender of a proof is none of the processes; "" if it is one."""
+        """Return why an authenticated sender is not one of the processes; "" if it is one."""
         rank, count = hello["rank"], hello["count"]
         if count != self._count:
             return f"process {rank} has num_processes={count}, and process 0 has {self._count}"

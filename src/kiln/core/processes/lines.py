@@ -12,13 +12,13 @@ from typing import Any
 CHUNK = 1 << 16
 LONGEST_LINE = 1 << 20
 LONGEST_OF_STRANGER = 1 << 12
-"""How long a line may be before the other side has said who it is."""
+"""How long a line may be before the other side is authenticated."""
 
 Message = dict[str, Any]
 
 
 class Line:
-    """One connection. `rank` is the process at its other end, None before it has proved it."""
+    """One connection. `rank` is the process at its other end, None until it is authenticated."""
 
     def __init__(self, connection: socket.socket) -> None:
         connection.setblocking(False)
@@ -60,7 +60,7 @@ class Line:
     def next(self, end: float) -> Message:
         """Wait for a message; those that come with it are received later.
 
-        Raises: OSError if none has come until `end`, of the monotonic clock.
+        Raises: OSError if none has come until `end` on the monotonic clock.
         """
         while True:
             found = self.receive()
@@ -75,7 +75,7 @@ class Line:
 
     def _is_readable(self, seconds: float) -> bool:
         """Wait for bytes; tell whether there are any."""
-        # Not `select.select`, which knows no descriptors from 1024 on.
+        # Not `select.select`, which does not support descriptors from 1024 on.
         waiting = select.poll()
         waiting.register(self.connection, select.POLLIN)
         return bool(waiting.poll(seconds * 1000))
@@ -84,7 +84,7 @@ class Line:
 def _message(line: bytes) -> Message:
     """Return the message of a line.
 
-    Raises: ValueError or RecursionError for what is none: deeper than one dict of numbers by names.
+    Raises: ValueError or RecursionError unless it is a dict of texts, ints and flat dicts of ints.
     """
     found = json.loads(line)
     if not isinstance(found, dict) or not all(map(_is_flat, found.values())):

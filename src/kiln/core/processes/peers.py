@@ -1,6 +1,6 @@
-"""The other processes of a program: whether they are alive, and whether they do the same.
+"""The other processes of a program: whether they are alive, and run the same programs.
 
-Calls that need other processes run on threads of their own and are given up when one of those has
+Calls that need other processes run on threads of their own and are abandoned when one of those has
 failed, because the libraries underneath would wait for ever, or end the process.
 """
 
@@ -22,7 +22,7 @@ from kiln.core.processes.lines import Message
 T = TypeVar("T")
 
 LOOK_S = 0.1
-"""How often a thread that waits for other processes looks whether they have failed."""
+"""How often a thread that waits for other processes checks whether they have failed."""
 
 SLOW_S = 5.0
 """How long a program runs before the processes tell each other which one it is."""
@@ -31,7 +31,7 @@ REMEMBERED = 64
 """How many of its latest programs a process remembers."""
 
 CLOSED_S = 2.0
-"""How long after a failed exchange of data this process waits to hear who has ended."""
+"""How long after a failed exchange of data this process waits to hear which one has ended."""
 
 LEAST_TO_CONNECT_S = 10.0
 """How long the processes may take to connect, if they came late."""
@@ -124,7 +124,7 @@ class Peers:
         )
 
     def meet(self, request: JoinRequest, connector: Connector) -> None:
-        """Come together with the others, and connect to them.
+        """Meet the other processes, and connect to them.
 
         Raises: JaxRuntimeError if they do not come in time, or one of them fails meanwhile.
         """
@@ -200,7 +200,7 @@ class Peers:
             raise PeerError(three_lines(asked, failure, _REMEDY))
 
     def tell(self, text: str) -> None:
-        """Let all processes know of a failure; the first one is kept."""
+        """Report a failure to all processes; the first one is kept."""
         if self._failure is None:
             self._failure = text
             self._lifelines.send({"kind": "failed", "text": text})
@@ -220,7 +220,7 @@ class Peers:
             self._gone.add(rank)
 
     def _compare(self, rank: int, message: Message) -> None:
-        """Compare a program that another process has been running for long with that of here."""
+        """Compare a program that another process has been running for long with the one here."""
         number, theirs = message.get("number"), str(message.get("program"))
         ours = self._known.get(str(message.get("group")), {}).get(number)
         if ours is not None and ours != theirs:
@@ -236,7 +236,7 @@ class Peers:
     def _look(self) -> None:
         now = time.monotonic()
         if now - self._looked > self.patience / 2:
-            # It was this process that stood still.
+            # This process itself was suspended: what it did not hear meanwhile proves nothing.
             self._heard = dict.fromkeys(self._heard, now)
         self._looked = now
         silent = [
@@ -250,7 +250,7 @@ class Peers:
     # Calls that need the others.
 
     def watched(self, call: Callable[[], T], asked: str) -> T:
-        """Call what may wait for other processes, and give it up if one of them fails.
+        """Call a function that may wait for other processes; abandon the call if one of them fails.
 
         Raises: PeerError.
         """
@@ -273,7 +273,8 @@ class Peers:
         asked = f"running {name} in the processes {list(group)}"
         self.check(asked)
         if self._unfinished is not None:
-            # An interrupt left it: the others are still in it, or wait for it.
+            # An interrupt abandoned the last program: the others still run it, or wait for this
+            # process.
             self._await(self._unfinished, lambda: self.check(asked))
             self._unfinished = None
         key = ",".join(map(str, group))
@@ -287,7 +288,7 @@ class Peers:
             nonlocal next_word
             self.check(asked)
             if time.monotonic() > next_word:
-                # Others may wait in another program, for ever.
+                # The others may wait in another program, for ever.
                 next_word += self.slow
                 said = {"group": key, "number": number, "program": known[number]}
                 self._lifelines.send({"kind": "runs", **said})
@@ -313,7 +314,7 @@ class Peers:
             raise
 
     def _explained(self, error: JaxRuntimeError, asked: str) -> PeerError:
-        """Return what a failed exchange of data means: who has ended."""
+        """Return the error for a failed exchange of data: it names the process that has ended."""
         end = time.monotonic() + CLOSED_S
         while self._failure is None and time.monotonic() < end:
             time.sleep(0.01)
@@ -334,7 +335,7 @@ class Peers:
         self.watched(lambda: self.link.set(f"{place}{self.index}", f"{name} {digest}"), asked)
         end = time.monotonic() + self.patience
         while True:
-            # One that leaves after this may have said its program after it was looked for.
+            # Read before the directory: a process that leaves later may still publish its program.
             left = set(self.left)
             found = self.watched(lambda: self.link.directory(place), asked)
             if len(found) == len(group):
@@ -349,16 +350,16 @@ class Peers:
         if len(set(found.values())) > 1:
             listed = "; ".join([f"{rank}: {found[f'{place}{rank}']}" for rank in group])
             wrong = f"program {number} differs between the processes: {listed}"
-            # One that has not compared yet hears the same words.
+            # A process that has not compared yet raises the same error.
             self.tell(wrong)
             raise PeerError(three_lines(asked, wrong, _SAME))
 
     def exchange(
         self, topic: str, text: str, asked: str, group: Sequence[int] = ()
     ) -> dict[int, str]:
-        """Give a text to the processes of a group, by default all, and return those of all.
+        """Publish a text to the processes of a group, by default all, and return those of all.
 
-        Each topic once; topics that begin with the same word follow each other.
+        A topic is used once; topics that begin with the same word follow each other.
 
         Raises: PeerError.
         """
@@ -369,7 +370,7 @@ class Peers:
         self.watched(lambda: self.link.set(own, text), asked)
         pause = SHORTEST_PAUSE_S
         while True:
-            # One that leaves after this may have given its text after it was looked for.
+            # Read before the directory: a process that leaves later may still publish its text.
             left = set(self.left)
             found = self.watched(lambda: self.link.directory(place), asked)
             if len(found) == len(ranks):
@@ -379,7 +380,7 @@ class Peers:
                 raise PeerError(three_lines(asked, f"{_named(gone)} ended without it", _SAME))
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_S)
-        # All are here, so that none reads what was said before.
+        # All processes have arrived here, so none still reads the texts of the topic before.
         family = f"{among} {topic.partition('/')[0]}"
         old, self._said[family] = self._said.get(family), own
         if old is not None:
@@ -389,9 +390,9 @@ class Peers:
     # The end.
 
     def leave(self, seconds: float) -> None:
-        """Wait until all processes have come to their ends, and leave them.
+        """Wait until all processes have finished, and disconnect.
 
-        Raises: PeerError if one has failed, or the time is over.
+        Raises: PeerError if one has failed, or on a timeout.
         """
         asked = "the end of the program"
         try:
@@ -408,7 +409,7 @@ class Peers:
         self._close(orderly=True)
 
     def abandon(self, reason: str) -> None:
-        """Tell the others that this process ends by a failure, and leave at once."""
+        """Tell the others that this process ends by a failure, and disconnect at once."""
         self.tell(reason)
         self._close(orderly=False)
 
@@ -456,7 +457,7 @@ def meet(request: JoinRequest, connector: Connector, patience: float) -> Peers:
     try:
         found.meet(request, connector)
     except BaseException:
-        # So that another attempt may listen there.
+        # Frees the port for another attempt.
         found.forget()
         raise
     become(request.index, request.count)

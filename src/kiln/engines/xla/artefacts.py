@@ -143,7 +143,7 @@ def _check_calls(
 def artefact_text(stored: bytes) -> str:
     """Return an artefact as StableHLO text.
 
-    Raises: ValueError for bytes that are no artefact.
+    Raises: ValueError for bytes that are not an artefact.
     """
     try:
         with bindings():

@@ -186,7 +186,7 @@ class XlaCompiler:
     def artefact_text(self, stored: bytes) -> str:
         """Return a portable artefact as StableHLO text.
 
-        Raises: ValueError for bytes that are no artefact.
+        Raises: ValueError for bytes that are not an artefact.
         """
         return artefact_text(stored)
 

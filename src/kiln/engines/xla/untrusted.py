@@ -36,7 +36,7 @@ class Reader:
         Raises: OSError if no process can be started.
         """
         process = self._process = self._process or self._started()
-        # The process dies, and the answer ends, when the time is over.
+        # After the timeout the process is killed, which ends the answer.
         clock = threading.Timer(self._seconds, process.kill)
         clock.start()
         try:
@@ -61,7 +61,7 @@ class Reader:
             stderr=subprocess.DEVNULL,
         )
         assert made.stdin is not None
-        # Python skips what is no text, such as a `Path`.
+        # Python skips entries that are not strings, such as a `Path`.
         given: list[Any] = sys.path
         places = json.dumps([place for place in given if isinstance(place, str)]).encode()
         made.stdin.write(LENGTH.pack(len(places)) + places)

@@ -43,7 +43,7 @@ INT32 = ShapedArray((), np.dtype(np.int32))
 
 
 def undefined(shape: Sequence[Dim], dtype: Any) -> Any:
-    """Return an array of what nobody should read: nan, the smallest integers, or False."""
+    """Return an array of undefined elements: nan, the smallest integers, or False."""
     value: Any = False
     if dtypes.issubdtype(dtype, np.inexact):
         value = np.nan

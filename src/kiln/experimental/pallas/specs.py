@@ -85,7 +85,7 @@ class GridSpec:
     `scratch_shapes` is a sequence of `MemoryRef`s, or a dict of them, which the kernel gets by
     name.
 
-    Raises: ValueError for `in_specs` that are no sequence, and a grid of anything but integers.
+    Raises: ValueError for `in_specs` that are not a sequence, and a grid of anything but integers.
     """
 
     num_scalar_prefetch = 0

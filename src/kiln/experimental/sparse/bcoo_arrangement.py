@@ -62,7 +62,7 @@ def _permutations(mat: BCOO, permutation: Any) -> tuple[list[int], list[int], li
 def bcoo_transpose(mat: BCOO, *, permutation: Sequence[int]) -> BCOO:
     """Return the array with its axes permuted, each kind of axes among themselves.
 
-    Raises: NotImplementedError if kinds would be mixed; TypeError if it is no permutation.
+    Raises: NotImplementedError if kinds would be mixed; TypeError if it is not a permutation.
     """
     batch, inner, dense = _permutations(mat, permutation)
     if list(permutation) == list(range(mat.ndim)):

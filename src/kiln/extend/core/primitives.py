@@ -30,7 +30,7 @@ remat_p = checkpoint_p
 add_jaxvals_p = add_p
 
 call_p = Primitive("core_call")
-"""Of libraries that recognise calls; no program of kiln has one."""
+"""Of libraries that recognize calls; no program of kiln has one."""
 closed_call_p = Primitive("closed_call")
 
 globals().update({name: getattr(lax, name) for name in dir(lax) if name.endswith("_p")})

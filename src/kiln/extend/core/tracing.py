@@ -22,7 +22,7 @@ array_types: set[type] = {ConcreteArray, np.ndarray, np.generic}
 
 
 class CallPrimitive(Primitive):
-    """A primitive that calls a function, of libraries that recognise such: kiln has none."""
+    """A primitive that calls a function, of libraries that recognize such: kiln has none."""
 
     multiple = True
     call_primitive = True

@@ -1,8 +1,8 @@
-"""A jaxpr as bytes that are the same in every process: what names its code on disk.
+"""A jaxpr as bytes that are the same in every process: the key of its code on disk.
 
-Equal bytes mean programs that compile to the same code. Whatever is not known to have the same
-meaning elsewhere, such as a function of the user, has no such bytes: a program without them is a
-program that is compiled again, one with wrong bytes would be given another's code.
+Equal bytes mean programs that compile to the same code. Anything that may have another meaning
+elsewhere, such as a user function, has no such bytes: a program without them is recompiled, while
+one with wrong bytes would run another program's code.
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ from kiln.ir.types import ShapedArray
 
 _PACKAGE = "kiln."
 _RULES = frozenset(("infer", "expand"))
-"""What objects have of their own that were not defined as classes: primitives of users."""
+"""Attributes of primitives that are not defined as classes: those of users."""
 
 
 class Unnameable(Exception):
-    """A part of a program has no name that other processes share."""
+    """A part of a program has no name that is valid in other processes."""
 
 
 def portable_bytes(*parts: Any) -> bytes:
     """Return programs and plain values as bytes that are the same in all processes.
 
-    Whether operands and results of a program are weakly typed is left out, as its code is the same.
+    Weak types of a program's operands and results are left out: its code does not depend on them.
 
-    Raises: Unnameable for functions of users, and all else whose meaning is in this process.
+    Raises: Unnameable for user functions, and anything else that has a meaning only in this
+    process.
     """
     writer = _Writer()
     for part in parts:
@@ -47,7 +48,7 @@ def portable_bytes(*parts: Any) -> bytes:
 
 
 def weight(jaxpr: Jaxpr, enough: int) -> int:
-    """Return how many equations a program has, those inside included; counted up to `enough`."""
+    """Return the number of equations of a program and those inside; counted up to `enough`."""
     count = len(jaxpr.eqns)
     for eqn in jaxpr.eqns:
         if count >= enough:
@@ -121,7 +122,7 @@ class _Writer:
         self.values("named", x)
 
     def function(self, f: types.FunctionType) -> None:
-        """Write a function of kiln: its place, and what it closes over."""
+        """Write a function of kiln's: its place, and what it closes over."""
         if not is_internal(f.__code__.co_filename):
             raise Unnameable(f"the function {f.__qualname__}")
         self.text("function", f"{f.__module__} {f.__qualname__} {f.__code__.co_firstlineno}")
@@ -130,7 +131,7 @@ class _Writer:
         self.mapping(f.__kwdefaults__ or {})
 
     def operation(self, x: Operation) -> None:
-        """Write an operation of kiln; the rules of others are functions of users."""
+        """Write an operation of kiln's; rules of other operations are user functions."""
         self._own(type(x))
         if not _RULES.isdisjoint(vars(x)):
             raise Unnameable(f"the primitive {x.name} of a user")
@@ -152,8 +153,8 @@ class _Writer:
         self.values("consts", x.consts)
 
     def program(self, jaxpr: Jaxpr) -> None:
-        """Write a jaxpr; one that was written already, by its number."""
-        # Whether the outermost one's types are weak is nobody's concern.
+        """Write a jaxpr, or the number of one that was written before."""
+        # Weak types of the outermost program do not affect its code.
         is_outermost = not self._programs
         number = self._programs.get(id(jaxpr))
         if number is not None:
@@ -244,7 +245,7 @@ _WRITERS: dict[type, Callable[[_Writer, Any], None]] = {
 
 
 def _writer_for(x: Any) -> Callable[[_Writer, Any], None]:
-    """Return how a value of a class is written that has no place in the table."""
+    """Return the writer of values of a class that is not in the table."""
     if isinstance(x, (np.dtype, ExtendedDtype)):
         return _Writer.dtype
     if isinstance(x, np.generic):

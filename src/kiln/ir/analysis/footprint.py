@@ -29,6 +29,6 @@ def _of_parameter(value: Any) -> int:
     if isinstance(value, ClosedJaxpr):
         return footprint(value.jaxpr)
     if isinstance(value, tuple):
-        # Mostly numbers of axes.
+        # Mostly axis numbers.
         return sum([_of_parameter(x) for x in value if type(x) is not int])
     return 0

@@ -1,10 +1,10 @@
 """Which random keys a program uses, and whether it uses one twice.
 
 Each element of an array of keys is a `Key`; an array of them stands for the array of keys. A
-program is interpreted with these in place of values. Operations that only move elements move
+program is interpreted over these in place of values. Operations that only move elements move
 `Key`s; `random_bits`, `random_split` and unknown operations use all keys among their operands.
-Loops are interpreted iteration by iteration, until a fixed point. If an index is unknown, so is
-which keys were taken, and nothing is reported about them.
+Loops are interpreted iteration by iteration, until a fixed point. If an index is unknown, the keys
+that it selects are unknown, and nothing is reported about them.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from kiln.ir.jaxpr import Eqn, Jaxpr, Literal
 from kiln.ir.sizes.size import Size
 
 Keys = np.ndarray | None
-"""The `Key`s of an array of keys; None for another array, or if nobody can tell which they are."""
+"""The `Key`s of an array of keys; None for another array, or if they are unknown."""
 
 
 class _Here(threading.local):
-    """What a thread is interpreting. Lines of equations would be those of the first trace."""
+    """What a thread interprets. Equations have the lines of their first trace instead."""
 
     programs: tuple[str, ...] = ()
     call = ""
     is_again = False
-    """Whether a loop is in an iteration after its first one."""
+    """Whether a loop is past its first iteration."""
 
     def place(self, eqn: Eqn) -> str:
         return f"{' in '.join(reversed(self.programs)) or eqn.primitive.name} at {self.call}"
@@ -43,12 +43,12 @@ _AGAIN = "function leads to key reuse when repeatedly executed"
 
 
 def called_at(source: Source | None) -> None:
-    """Say which line of the user's calls what is gone through from now on."""
+    """Set the user's line that calls the programs interpreted from now on."""
     _here.call = str(source) if source is not None else "an unknown line"
 
 
 class Key:
-    """One random key: what used it, if anything did."""
+    """One random key, and what has used it, if anything."""
 
     __slots__ = ("used_at",)
 
@@ -62,7 +62,7 @@ def is_key(aval: Any) -> bool:
 
 
 def fresh(aval: Any) -> Keys:
-    """Return keys that nobody has used, for a type; None if it is no type of keys, or has names."""
+    """Return unused keys of a type; None if it is not a type of keys, or has named sizes."""
     if not is_key(aval) or any(isinstance(size, Size) for size in aval.shape):
         return None
     found = np.empty(aval.shape, object)
@@ -72,7 +72,7 @@ def fresh(aval: Any) -> Keys:
 
 
 def use(eqn: Eqn, operands: Sequence[Keys]) -> None:
-    """Note that an equation uses keys.
+    """Record that an equation uses keys.
 
     Raises: KeyReuseError if one of them was used before.
     """
@@ -110,9 +110,9 @@ def _used_again(key: Key, asked: str, name: str, i: int) -> KeyReuseError:
 
 
 def run_call(call: str, jaxpr: Jaxpr, operands: Sequence[Keys], name: str) -> list[Keys]:
-    """Go through the program of a call, an operation; return the keys of its results.
+    """Interpret the program of an operation, a call; return the keys of its results.
 
-    Raises: KeyReuseError; where the call is given a key that was used before it, about the call.
+    Raises: KeyReuseError, about the call itself if it is passed a key that was used before.
     """
     used = {id(key): key.used_at for key in distinct(operands) if key.used_at}
     try:
@@ -133,7 +133,7 @@ def distinct(operands: Sequence[Keys]) -> list[Key]:
 
 
 def run(jaxpr: Jaxpr, operands: Sequence[Keys], name: str = "") -> list[Keys]:
-    """Go through a program; return the keys of its results.
+    """Interpret a program; return the keys of its results.
 
     Raises: KeyReuseError if it uses a key twice, or one that was used before.
     """
@@ -152,7 +152,7 @@ def _run(jaxpr: Jaxpr, operands: Sequence[Keys]) -> list[Keys]:
         return None if isinstance(v, Literal) else known.get(v)
 
     for eqn in jaxpr.eqns:
-        # A region may make keys of its own, of numbers.
+        # A region may make keys from numbers.
         has_keys = any(is_key(v.aval) for v in (*eqn.invars, *eqn.outvars))
         if not has_keys and not eqn.primitive.region:
             continue
@@ -194,7 +194,7 @@ def after_iterations(
 def run_body(what: str, jaxpr: Jaxpr, operands: Sequence[Keys]) -> list[Keys]:
     """Interpret the body of a loop for one iteration; return the keys of its results.
 
-    Raises: KeyReuseError; where only its repetition uses a key twice, saying so.
+    Raises: KeyReuseError, which says so if only the repetition uses a key twice.
     """
     again, _here.is_again = _here.is_again, False
     try:
@@ -240,7 +240,7 @@ class Rows:
 
 
 def after_one_of(branches: Sequence[Jaxpr], operands: Sequence[Keys]) -> list[Keys]:
-    """Go through programs of which one runs; return the keys of the results, whichever it is."""
+    """Interpret programs of which one runs; return the keys of the results, whichever it is."""
     unused = [key for key in distinct(operands) if not key.used_at]
     used: dict[Key, str] = {}
     results = []

@@ -61,9 +61,9 @@ _PLAIN = frozenset([int, float, bool, str, types.NoneType, np.dtype, type])
 
 
 def _parts(values: Iterable[Any]) -> Iterator[Any]:
-    """Yield the programs and functions in parameters; a closed program, then its jaxpr."""
+    """Yield the programs and functions in parameters; a closed program before its jaxpr."""
     for value in values:
-        # Nearly all that parameters hold.
+        # Nearly all parameters are of these classes.
         if type(value) in _PLAIN:
             continue
         if isinstance(value, Jaxpr):

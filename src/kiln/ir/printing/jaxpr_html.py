@@ -1,4 +1,4 @@
-"""Jaxpr -> HTML, with the names of the printer: coloured, and programs inside of it folded."""
+"""Jaxpr -> HTML, with the names of the printer: colored, with inner programs folded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _COLORS = {"name": "#0b7285", "type": "#868e96", "primitive": "#c92a2a", "key": 
 
 
 def to_html(jaxpr: Any) -> str:
-    """Return a program as HTML; each program among the parameters can be opened by a click."""
+    """Return a program as HTML; a click unfolds a program among the parameters."""
     body = _program(jaxpr, Names(), "")
     return f'<div style="font-family:monospace;white-space:pre;line-height:1.35">{body}</div>'
 

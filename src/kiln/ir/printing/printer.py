@@ -65,7 +65,7 @@ def literal(value: Any) -> str:
         return "[...]"
     if isinstance(value, (np.generic, np.ndarray)):
         if value.dtype.names:
-            # Of dtype float0, which holds nothing.
+            # Its dtype is float0, which has no value.
             return "0"
         value = value.item() if value.dtype.kind in "biufc" else float(value)
     return str(value)
@@ -146,7 +146,7 @@ def _value(value: Any, names: Names, width: int) -> list[str]:
 
 
 def value_lines(value: Any) -> list[str]:
-    """Return the text of a parameter that is no program, as lines."""
+    """Return the text of a parameter that is not a program, as lines."""
     if isinstance(value, np.dtype):
         return [value.name]
     if callable(value) and hasattr(value, "__name__"):

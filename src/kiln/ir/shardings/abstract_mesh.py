@@ -1,7 +1,7 @@
-"""Meshes without devices, and what an axis of a mesh is for.
+"""Meshes without devices, and the kinds of mesh axes.
 
-An `AbstractMesh` has the names, sizes and kinds of the axes of a `Mesh`. It stands in types and in
-shardings that are written before the devices are known.
+An `AbstractMesh` has the names, sizes and kinds of the axes of a `Mesh`. It is used in types, and
+in shardings that are written before the devices are known.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class AxisType(enum.Enum):
 def axis_types_for(axis_names: Sequence[Any], axis_types: Any, what: str) -> tuple[AxisType, ...]:
     """Return one kind for each axis; all are Auto if none is given.
 
-    Raises: TypeError for what is no AxisType, ValueError for another number than there are axes.
+    Raises: TypeError for anything but an AxisType, ValueError for another number than there are
+    axes.
     """
     if axis_types is None:
         return (AxisType.Auto,) * len(axis_names)
@@ -63,7 +64,7 @@ class AxisKinds:
     axis_names: tuple[Any, ...]
     axis_types: tuple[AxisType, ...]
     is_explicit: bool
-    """Whether an axis is Explicit: types say what is split along it."""
+    """Whether some axis is Explicit: types tell what is split along it."""
 
     @property
     def axis_sizes(self) -> tuple[int, ...]:
@@ -119,7 +120,7 @@ class AxisKinds:
 
 
 class AbstractDevice(Record):
-    """What is known of a device that need not exist."""
+    """The description of a device that need not exist."""
 
     device_kind: str
     num_cores: int | None
@@ -129,7 +130,7 @@ class AbstractDevice(Record):
 class AbstractMesh(AxisKinds):
     """The axes of a mesh: names, sizes, kinds; no devices. Immutable, equal by value.
 
-    Raises: ValueError for another number of sizes or types than of names; when asked for devices.
+    Raises: ValueError for another number of sizes or types than of names; on access to devices.
     """
 
     def __init__(
@@ -223,4 +224,4 @@ def _abstract_mesh(sizes: Any, names: Any, types: Any, device: Any) -> AbstractM
 
 
 EMPTY = AbstractMesh((), ())
-"""The mesh of types that say nothing of shardings."""
+"""The mesh of types that tell no shardings."""

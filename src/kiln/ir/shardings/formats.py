@@ -1,7 +1,7 @@
-"""Formats of arrays: how their elements lie in memory, and on which devices.
+"""Formats of arrays: the layout of their elements in memory, and their devices.
 
-kiln's arrays lie in the order of their axes, so a layout says nothing new; formats exist for
-programs that ask for them or pass them on.
+kiln's arrays are row-major, so a layout adds no information; formats exist for programs that query
+them or pass them on.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kiln.ir.shardings.sharding import Sharding
 
 
 class _Automatic:
-    """The layout that the compiler chooses, which is that of all arrays."""
+    """The layout that the compiler chooses, which is row-major, like all arrays."""
 
     def __repr__(self) -> str:
         return "AUTO"

@@ -1,4 +1,4 @@
-"""What a type says of the Manual axes of a mesh, inside `shard_map`."""
+"""What a type says about the Manual axes of a mesh, inside `shard_map`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kiln.base.source import current_source
 
 
 class ManualAxisType(Record):
-    """Along which mesh axes members hold other values, parts of a sum, or a sum of later parts.
+    """The mesh axes along which members hold different values, partial sums, or reduced values.
 
     Raises: ValueError for an axis along which an array would be varying and something else.
     """
@@ -42,5 +42,5 @@ class ManualAxisType(Record):
             object.__setattr__(self, name, frozenset(value))
 
     def invarying(self, mesh: Any) -> frozenset[Any]:
-        """Return the Manual axes of a mesh along which all members hold the same."""
+        """Return the Manual axes of a mesh along which all members hold the same value."""
         return frozenset(mesh.manual_axes) - self.varying - self.unreduced - self.reduced

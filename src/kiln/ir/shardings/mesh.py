@@ -36,8 +36,8 @@ class PartitionSpec:
     """Which mesh axes shard which dimension: per dimension None, an axis name, or several names.
 
     `P.UNCONSTRAINED` leaves a dimension to the compiler, in `with_sharding_constraint`. Along an
-    `unreduced` axis each device holds a part of a sum; along a `reduced` one all hold the same, and
-    gradients are unreduced.
+    `unreduced` axis each device holds a partial sum; along a `reduced` one all hold the same value,
+    and gradients are unreduced.
 
     Raises: ValueError for an axis in two places, or a name None.
     """
@@ -184,7 +184,7 @@ class Mesh(AxisKinds, _runtime.OptionValue):
     """Devices arranged in a grid whose axes have names.
 
     As a context (`with mesh:`) it is the mesh that a bare PartitionSpec refers to. `axis_types` say
-    of each axis who decides what is split along it; for Explicit ones, the types of arrays do.
+    for each axis who decides what is split along it; for Explicit ones, the types of arrays do.
 
     Raises: ValueError if names and axes differ in number, or a name or device is repeated.
     """
@@ -221,7 +221,7 @@ class Mesh(AxisKinds, _runtime.OptionValue):
             )
         self.axis_types = axis_types_for(names, axis_types, "Mesh")
         self.is_explicit = AxisType.Explicit in self.axis_types
-        # What has no axes is a mesh of nothing.
+        # A mesh without axes has no devices.
         self._flat: tuple[Any, ...] = tuple(self.devices.flat) if names else ()
         if len(set(self._flat)) != len(self._flat):
             raise ValueError(
@@ -271,7 +271,7 @@ class Mesh(AxisKinds, _runtime.OptionValue):
     def local_mesh(self) -> Mesh:
         """The part of the mesh in this process.
 
-        Raises: ValueError if its devices are no block of the mesh.
+        Raises: ValueError if its devices are not a block of the mesh.
         """
         if not self.is_multi_process:
             return self

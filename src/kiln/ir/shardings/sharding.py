@@ -42,7 +42,7 @@ class Sharding:
     is_explicit = False
     """Whether it is over a mesh with Explicit axes."""
     unreduced: frozenset[Any] = frozenset()
-    """The mesh axes along which each device holds a part of a sum."""
+    """The mesh axes along which each device holds a partial sum."""
 
     def blocks(self, ndim: int) -> Blocks:
         """Return how an array of rank `ndim` is split."""
@@ -73,12 +73,12 @@ class Sharding:
 
     @property
     def _addressable_device_assignment(self) -> tuple[Any, ...]:
-        # Libraries ask shardings of JAX for it.
+        # Libraries read it from JAX's shardings.
         return tuple([self.devices[i] for i in self.addressable_order])
 
     @property
     def _device_assignment(self) -> tuple[Any, ...]:
-        # JAX's tests ask for it.
+        # JAX's tests read it.
         return self.devices
 
     @property
@@ -92,9 +92,9 @@ class Sharding:
         raise NotImplementedError
 
     def holders(self) -> tuple[bool, ...] | None:
-        """Tell of each device whether it holds the values that an array is made of.
+        """Tell for each device whether it holds the values of an array.
 
-        The others hold zeros, which are added. None if nothing is unreduced.
+        The others hold zeros, which are summed too. None if nothing is unreduced.
         """
         return None
 
@@ -256,7 +256,7 @@ class NamedSharding(Sharding):
                 )
 
     def holders(self) -> tuple[bool, ...] | None:
-        """Tell of each device whether it is the first along the unreduced axes."""
+        """Tell for each device whether it is the first along the unreduced axes."""
         if not self.unreduced:
             return None
         last = [self.mesh.axis_names.index(name) for name in self.unreduced]
@@ -374,7 +374,7 @@ def _without_end(axes: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 
 def misfit(sharding: Sharding, shape: Sequence[Any]) -> str:
-    """Say why an array of the given shape cannot be sharded this way; "" if it can."""
+    """Return why an array of the given shape cannot be sharded this way; "" if it can."""
     if isinstance(sharding, NamedSharding) and len(sharding.spec) > len(shape):
         if not shape:
             return (
@@ -396,7 +396,7 @@ def misfit(sharding: Sharding, shape: Sequence[Any]) -> str:
 
 
 def fitted(sharding: Sharding, shape: Sequence[Any]) -> Sharding:
-    """Return the sharding with the dimensions left whole that it cannot split into equal parts."""
+    """Return the sharding without splits of dimensions that it cannot split into equal parts."""
     if not isinstance(sharding, NamedSharding) or not misfit(sharding, shape):
         return sharding
     sizes = sharding.mesh.shape

@@ -1,4 +1,4 @@
-"""What mesh axes say of values beside how they split them: sums that are still to be made."""
+"""Mesh axes along which values are unreduced or reduced: sums that are not computed yet."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ NOWHERE: Varying = frozenset()
 
 
 class Sums(NamedTuple):
-    """Along which mesh axes an array is unreduced (a part of a sum), and along which reduced."""
+    """Along which mesh axes an array is unreduced (a partial sum), and along which reduced."""
 
     unreduced: Varying = NOWHERE
     reduced: Varying = NOWHERE
 
     @property
     def dual(self) -> Sums:
-        """Those of a cotangent: copies of a value pull back to parts of a sum, and vice versa."""
+        """The sums of a cotangent: copies of a value pull back to partial sums, and vice versa."""
         return Sums(self.reduced, self.unreduced)
 
 

@@ -1,9 +1,9 @@
-"""Recording what decisions about named sizes assume.
+"""Recording the assumptions of decisions about named sizes.
 
 Sizes are compared as if every name were a size >= 1 (`size.py`), and two that are not the same for
-all values of the names are unequal. While a program is recorded for all sizes, it is collected what
-would have to hold for that: names, which must not be 0, and differences of sizes, which must not be
-0 either. Sizes for which it does not hold need a program of their own.
+all values of the names are unequal. While a program is recorded for all sizes, the assumptions are
+collected: names, which must not be 0, and differences of sizes, which must not be 0 either. Sizes
+that violate them need a program of their own.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def is_collecting() -> bool:
 
 
 def assume_not_zero(sizes: Iterable[Hashable]) -> None:
-    """Record that a decision needed sizes, or those of axes by name, not to be 0."""
+    """Record that a decision assumed sizes, or those of named axes, not to be 0."""
     for found in _state.collecting[0]:
         found.update(sizes)
 

@@ -1,4 +1,4 @@
-"""Decisions that hold for all sizes; the others get programs of their own."""
+"""Decisions that hold for all sizes; sizes that they do not hold for get separate programs."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def divides(divisor: Dim, dim: Dim) -> bool:
 
 
 def is_surely(a: Dim, b: Dim) -> bool:
-    """Tell whether two dimensions are equal for all sizes; others get a program of their own.
+    """Tell whether two dimensions are equal for all sizes; exceptions get a separate program.
 
-    For functions whose result has another shape where they are equal.
+    For functions whose result has another shape if they are equal.
     """
     if a == b:
         return True
@@ -56,9 +56,9 @@ def is_surely(a: Dim, b: Dim) -> bool:
 
 
 def assume_between(size: Size, least: int, most: int) -> None:
-    """Let sizes that are not between two numbers, both included, get a program of their own.
+    """Assume that a size is between two numbers, inclusive; others get a separate program.
 
-    Axes themselves are: positions along them are numbers of the same type.
+    Sizes of axes are: positions along them have the same type.
     """
     atom = single_atom(size)
     if not is_collecting() or (atom is not None and atom[0] == "name"):
@@ -71,6 +71,6 @@ def assume_between(size: Size, least: int, most: int) -> None:
 
 
 def _above_zero(size: Size) -> Size:
-    """Return max(size, 0): with the names of the size, even where it is 0 whatever they are."""
+    """Return max(size, 0) as an expression in the size's names, even if it is always 0."""
     found = maximum(size, 0)
     return found if type(found) is Size else Size((((("max", (size, 0)),), 1),))

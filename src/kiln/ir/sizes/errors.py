@@ -1,4 +1,4 @@
-"""What sizes raise where an answer depends on the value of a name."""
+"""Errors of sizes, where an answer depends on the value of a name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kiln.base.source import current_source
 
 
 def used_as_int(size: str, names: Sequence[str]) -> InconclusiveSizeError:
-    """Return the error of a size that was to become a number."""
+    """Return the error for converting a size to a number."""
     return InconclusiveSizeError(
         three_lines(
             f"the size {size} was used as a Python int at {current_source()}",
@@ -21,7 +21,7 @@ def used_as_int(size: str, names: Sequence[str]) -> InconclusiveSizeError:
 
 
 def taken_by_numpy(size: str, function: str) -> InconclusiveSizeError:
-    """Return the error of a size that was to become a number of NumPy."""
+    """Return the error for converting a size to a NumPy number."""
     return InconclusiveSizeError(
         three_lines(
             f"numpy.{function} of the size {size} at {current_source()}",
@@ -32,7 +32,7 @@ def taken_by_numpy(size: str, function: str) -> InconclusiveSizeError:
 
 
 def looked_up(size: str, names: Sequence[str]) -> InconclusiveSizeError:
-    """Return the error of a size that was to be found in a dict or set."""
+    """Return the error for looking a size up in a dict or set."""
     return InconclusiveSizeError(
         three_lines(
             f"the size {size} was looked up in a dict or set, or hashed, at {current_source()}",
@@ -45,7 +45,7 @@ def looked_up(size: str, names: Sequence[str]) -> InconclusiveSizeError:
 
 
 def undecided(question: str, names: Sequence[str]) -> InconclusiveSizeError:
-    """Return the error of a comparison whose answer is not the same for all sizes."""
+    """Return the error for a comparison whose answer is not the same for all sizes."""
     return InconclusiveSizeError(
         three_lines(
             f"sizes: {question}",

@@ -1,8 +1,8 @@
 """Facts: what is known of named sizes beyond that they are at least 1.
 
 Users state them when they make a symbolic shape. A name carries those of its scope, as the last
-part of its atom; what they say is written in names without facts, so that no fact refers to itself.
-Who gives names their values checks them (`broken`): decisions that were taken rely on them.
+part of its atom; facts are written in names without facts, so that no fact refers to itself. Code
+that assigns values to names must check them (`broken`), because decisions rely on them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Poly = dict[tuple[Atom, ...], Any]
 
 
 class Fact(Record):
-    """A difference of sizes, of names without facts, that is 0 or, if not `is_equality`, >= 0."""
+    """A difference of sizes, in names without facts, that is 0 or, if not `is_equality`, >= 0."""
 
     text: str
     difference: Any
@@ -27,7 +27,7 @@ class Fact(Record):
 
 
 class Facts:
-    """The facts of one scope; equal if they were written alike."""
+    """The facts of one scope; equal if their texts are."""
 
     __slots__ = ("_hash", "compound", "facts", "least", "names", "simple", "solved")
 
@@ -37,14 +37,14 @@ class Facts:
         self.names = frozenset(name for fact in self.facts for name in _names(fact.difference))
         """All names that facts are about."""
         self.solved = _solved(self.facts)
-        """What names are equal to, in others."""
+        """Names that equal an expression in others."""
         above = list(_above(self.facts, self.solved))
         self.compound = tuple([poly for poly in above if not _of_names(poly)])
         """Polynomials that are at least 0, with floor divisions or maxima."""
         self.simple = tuple([poly for poly in above if _of_names(poly)])
-        """Those in names alone."""
+        """The others, in names only."""
         self.least = _least(self.simple)
-        """Lower bounds of names that facts about one name say."""
+        """Lower bounds of names, from facts about a single name."""
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
@@ -67,7 +67,7 @@ class Facts:
 
 
 def _solved(facts: Iterable[Fact]) -> dict[str, Any]:
-    """Return the names that equalities express by others, and what they are."""
+    """Return the names that equalities express by others, with these expressions."""
     solved: dict[str, Any] = {}
     for fact in facts:
         difference = bare(fact.difference, solved)
@@ -83,7 +83,7 @@ def _solved(facts: Iterable[Fact]) -> dict[str, Any]:
 
 
 def _above(facts: Iterable[Fact], solved: Mapping[str, Any]) -> Iterator[Poly]:
-    """Yield what is at least 0, in names that are not solved."""
+    """Yield polynomials that are at least 0, in names that are not solved."""
     found = [bare(fact.difference, solved) for fact in facts]
     found += [-bare(fact.difference, solved) for fact in facts if fact.is_equality]
     for dim in (*found, *solved.values()):
@@ -146,7 +146,7 @@ def _collect(dim: Any, found: dict[Facts, None]) -> None:
 
 
 def bare(dim: Any, solved: Mapping[str, Any] = MappingProxyType({})) -> Any:
-    """Return a dimension in names without facts, some of them replaced by what they are.
+    """Return a dimension in names without facts; `solved` ones are replaced.
 
     Names of several scopes that are spelled alike are one size, so that terms may cancel.
     """
@@ -174,7 +174,7 @@ def _bare_atom(atom: Atom, solved: Mapping[str, Any], size: Callable[[Any], Any]
 def broken(
     facts: Facts, values: Mapping[str, Any], substitute: Callable[[Any, Mapping[str, Any]], Any]
 ) -> tuple[Fact, Any] | None:
-    """Return a fact that does not hold for values of all its names, and what its difference is.
+    """Return a fact that does not hold for values of all its names, and its difference.
 
     Raises: InconclusiveSizeError if that depends on the value of a name.
     """

@@ -1,4 +1,4 @@
-"""Named sizes beside numbers: as numbers of the program, and numbers as what sizes compare with."""
+"""Named sizes with numbers: sizes as numbers of the program, numbers as bounds of sizes."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def by_number(operation: Callable[[Any, Any], Any], size: Any, other: Any) -> An
 
 
 def reflected(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Return an operation of the right operand and the left one."""
+    """Return an operation with its operands swapped."""
     return lambda right, left: operation(left, right)
 
 
 def whole(number: Any) -> int | None:
-    """Return the int that is equal to a number; None if none is."""
+    """Return the int that is equal to a number, or None."""
     value = number.item() if isinstance(number, (np.generic, np.ndarray)) else number
     if isinstance(value, complex):
         value = math.nan if value.imag else value.real
@@ -50,9 +50,9 @@ def whole(number: Any) -> int | None:
 
 
 def limit(number: Any, *, above: bool) -> int | float | None:
-    """Return the int that a size is at least, or else larger than, exactly if it is of a number.
+    """Return the int n for which size >= n (or, unless `above`, > n) is the same as for a number.
 
-    A number that is not finite is returned as a float, and None for what has no order.
+    A number that is not finite is returned as a float, and anything without an order as None.
     """
     value = number.item() if isinstance(number, (np.generic, np.ndarray)) else number
     if hasattr(type(value), "__index__"):

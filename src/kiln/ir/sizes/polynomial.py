@@ -1,6 +1,6 @@
 """Polynomials in named sizes: products, terms, and bounds of their values.
 
-Sizes are made of them. A dimension is an int, or anything with `terms` (a `Size`).
+Sizes consist of them. A dimension is an int, or anything with `terms` (a `Size`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kiln.ir.sizes.text import atom_text
 Monomial = tuple[Atom, ...]
 Terms = tuple[tuple[Monomial, int], ...]
 MOST_ATOMS = 3
-"""Up to so many floor divisions and maxima are eliminated in every order: bounds depend on it."""
+"""The most floor divisions and maxima that are eliminated in every order, since bounds differ."""
 MOST_COMBINATIONS = 32
 """The number of sums with facts that are tried when searching for a bound."""
 
@@ -88,7 +88,7 @@ def names(*dims: Any) -> tuple[str, ...]:
 def bounds(dim: Any, least: int = 1, facts: Facts | None = None) -> tuple[int | None, int | None]:
     """Return a lower and an upper bound if each name is at least `least`; None if not found.
 
-    The facts are those given, or else those that the names carry.
+    The facts are the given ones, or those that the names carry.
     """
     facts = facts or facts_of(dim)
     return _bounds(dim if facts is None else bare(dim, facts.solved), least, facts, _best)
@@ -136,7 +136,7 @@ def _less_facts(poly: Poly, facts: Sequence[Poly]) -> Iterator[Poly]:
 def _multiples(poly: Poly, fact: Poly) -> Iterator[Poly]:
     """Yield multiples of a fact, by numbers > 0 and by names.
 
-    They have a term of a polynomial; or, without floor divisions and maxima, they might have one.
+    They share a term with the polynomial, or might once floor divisions and maxima are eliminated.
     """
     compound = [atom for monomial in fact for atom in monomial if atom[0] != "name"]
     for divisor in (
@@ -176,7 +176,7 @@ def _lower(poly: Poly, least: int, facts: Facts | None) -> Any:
 
 
 def _lower_of_names(poly: Poly, least: int, known: Mapping[Atom, int]) -> Any:
-    """Return a lower bound of a polynomial in names of which some are at least other numbers."""
+    """Return a lower bound of a polynomial in names, some of which have other lower bounds."""
     shifted: Poly = {}
     for monomial, factor in poly.items():
         expanded: Poly = {(): factor}
@@ -191,12 +191,13 @@ def _lower_of_names(poly: Poly, least: int, known: Mapping[Atom, int]) -> Any:
 
 
 def _limits(atom: Atom, least: int, facts: Facts | None, *, lower: bool) -> Iterator[Poly]:
-    """Yield what a quotient of a size and a positive size is at least, or at most."""
+    """Yield lower, or upper, bounds of the quotient of a size and a positive size."""
     _, inner, divisor = atom
     low, high = _bounds(inner, least, facts, _lower)
     low_divisor, high_divisor = _bounds(divisor, least, facts, _lower)
     smallest = max(1, low_divisor or 1)
-    # What is negative is closest to zero by the largest divisor, what is positive by the smallest.
+    # For a lower bound, divide a negative number by the smallest divisor, a positive one by the
+    # largest.
     if lower and low is not None:
         by = smallest if low < 0 else high_divisor
         yield {(): 0 if by is None else low // by}

@@ -1,7 +1,7 @@
-"""What Python and NumPy ask of an int, besides arithmetic: rounding, parts, bits, texts, ufuncs.
+"""The protocols of ints, besides arithmetic: rounding, parts, bits, texts, ufuncs.
 
 A named size answers where the answer is the same expression for all sizes, and raises
-`InconclusiveSizeError` elsewhere. Only texts without a format are those of the name.
+`InconclusiveSizeError` elsewhere. Texts without a format show the name.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _METHODS = {
     "greater": ("__gt__", "__lt__"),
     "greater_equal": ("__ge__", "__le__"),
 }
-"""Which method of a size is each operator of NumPy, with the size on the left and on the right."""
+"""The method for each NumPy operator, with the size on the left and on the right."""
 
 
 class IntegerProtocol:
@@ -97,13 +97,13 @@ class IntegerProtocol:
     __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = _by_bits
 
     def bit_length(self) -> int:
-        """Raise: it differs between sizes."""
+        """Raise InconclusiveSizeError: it differs between sizes."""
         return operator.index(self)  # type: ignore[arg-type]
 
     bit_count = bit_length
 
     def to_bytes(self, *args: Any, **options: Any) -> bytes:
-        """Raise: they differ between sizes."""
+        """Raise InconclusiveSizeError: they differ between sizes."""
         return operator.index(self).to_bytes(*args, **options)  # type: ignore[arg-type]
 
     def __format__(self, text: str) -> str:
@@ -131,6 +131,6 @@ def is_asked_by_user() -> bool:
     """Tell whether code outside kiln called the method of a size that calls this."""
     frame = sys._getframe(2)
     if frame.f_code is IntegerProtocol.__array_ufunc__.__code__ and frame.f_back is not None:
-        # NumPy asks for whoever called it.
+        # NumPy acts for its caller.
         frame = frame.f_back
     return not is_internal(frame.f_code.co_filename)

@@ -1,11 +1,11 @@
 """Dimensions: plain ints, or `Size` expressions over named axes.
 
-A `Size` is a polynomial with integer coefficients over atoms: a name, a floor division by what is
-positive, or a maximum. It is kept in one normal form, so `n+n` and `2*n` are equal, and an
+A `Size` is a polynomial with integer coefficients over atoms: a name, a floor division by a
+positive size, or a maximum. It is kept in one normal form, so `n+n` and `2*n` are equal, and an
 expression without names is always a plain int. Every name is assumed to be a size >= 1; decisions
 that need this are recorded (`assumptions.py`). `==` never raises: sizes with different normal forms
-differ, which is recorded too where a user's function asks. `<`, `<=`, `>`, `>=` and `equal` decide
-from bounds and raise `InconclusiveSizeError` if the answer depends on the value of a name.
+differ, which is recorded too if a user's function compares them. `<`, `<=`, `>`, `>=` and `equal`
+decide from bounds and raise `InconclusiveSizeError` if the answer depends on the value of a name.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class Size(IntegerProtocol):
 
     def __rpow__(self, base: Any) -> Any:
         if _is_dim(base):
-            # It grows beyond every type of a number.
+            # The result exceeds the range of every dtype.
             return base ** operator.index(self)
         return by_number(reflected(operator.pow), self, base)
 
@@ -208,7 +208,7 @@ def _is_dim(x: object) -> bool:
 
 
 def _divide_by(a: Any, b: Any) -> None:
-    """Raise, or record, that Python divides no number by 0."""
+    """Raise for division by 0, or record that a size must not be 0."""
     if isinstance(a, (np.generic, np.ndarray)) or _is_array(a):
         return
     if type(b) is Size:
@@ -311,8 +311,8 @@ def _side(found: tuple[int | None, int | None], limit: int) -> bool | None:
 def assume_unequal(a: Size, b: object, *, by_user: bool) -> None:
     """Record that a size was taken to be unequal to a number, or to another size.
 
-    What kiln does with two sizes that it takes to be unequal is right for equal ones too, but for
-    those that are 0. What a user's function does is not known.
+    kiln's own code for unequal sizes is correct for equal ones too, unless they are 0. A user's
+    function may not be.
     """
     if type(b) is Size and not by_user:
         return
@@ -444,7 +444,7 @@ def exact_quotient(a: Dim, b: Dim) -> Dim | None:
 
 
 def _divided(a: Dim, b: Dim) -> tuple[Dim, Dim]:
-    """Return a quotient and a rest, such that a = quotient * b + rest, by dividing polynomials."""
+    """Return quotient and remainder of a polynomial division: a = quotient * b + remainder."""
     rest, quotient = a, 0  # type: Dim, Dim
     lead, lead_factor = terms_of(b)[0]
     for _ in range(64):
@@ -480,7 +480,7 @@ def _ordered(relation: Callable[[Any, Any], Any], a: Size, b: Any) -> Any:
     if number is None:
         raise TypeError(f"the size {a} cannot be compared with {b!r}")
     if type(number) is float:
-        # Infinite, or not a number: what holds of one size holds of all.
+        # Infinite or nan: the answer is the same for all sizes.
         return relation(1, number)
     answer = _is_at_least(a - number, 0 if above else 1)
     if answer is None:
@@ -489,5 +489,5 @@ def _ordered(relation: Callable[[Any, Any], Any], a: Size, b: Any) -> Any:
 
 
 def inconclusive(a: Dim, relation: str, b: Dim) -> InconclusiveSizeError:
-    """Return the error of a relation that does not hold for all sizes, nor for none."""
+    """Return the error for a relation that holds for some sizes but not for all."""
     return undecided(f"{a} {relation} {b}", names(a, b))

@@ -14,9 +14,9 @@ Shapes = Sequence[Sequence[Dim]]
 
 
 class Step(NamedTuple):
-    """How a name follows: axis `axis` of array `array` is factor * name + rest.
+    """How to compute a name: axis `axis` of array `array` is factor * name + rest.
 
-    `rest` has names of steps before this one only.
+    `rest` has only names of earlier steps.
     """
 
     name: str
@@ -26,7 +26,7 @@ class Step(NamedTuple):
     rest: Dim
 
     def value(self, dim: Dim, known: Mapping[str, Dim]) -> Dim | None:
-        """Return the name's value where the axis has the size `dim`; None if there is none."""
+        """Return the name's value if the axis has the size `dim`; None if there is none."""
         difference = dim - substitute(self.rest, known)
         if not divides(abs(self.factor), difference):
             return None
@@ -35,7 +35,7 @@ class Step(NamedTuple):
 
 
 class Misfit(NamedTuple):
-    """An axis whose size is not what the pattern says, and what it should be."""
+    """An axis whose size does not match the pattern, and the expected size."""
 
     array: int
     axis: int
@@ -43,7 +43,7 @@ class Misfit(NamedTuple):
 
 
 def steps(patterns: Shapes) -> list[Step]:
-    """Return how the names in shapes follow from sizes, in order; names that do not are left out.
+    """Return the steps that compute the names in shapes; names that do not follow are left out.
 
     A name follows from a dimension that is linear in it, and whose other names are known.
     """
@@ -70,7 +70,7 @@ def steps(patterns: Shapes) -> list[Step]:
 
 def _linear(pattern: Size, name: str) -> tuple[int, Dim] | None:
     """Return the factor and the rest where a size is factor * name + rest."""
-    # Three points do not tell a floor division from a line.
+    # Three points do not distinguish a floor division from a line.
     atoms = {atom for monomial, _ in terms_of(pattern) for atom in monomial}
     if any(a[0] != "name" and name in names(_as_size(a)) for a in atoms):
         return None
@@ -87,8 +87,8 @@ def _as_size(atom: tuple[object, ...]) -> Size:
 def solve(patterns: Shapes, shapes: Shapes) -> dict[str, Dim]:
     """Return the values of the names of `patterns`, which are shapes of the same ranks.
 
-    A name without a value is left out. The values may disagree with other dimensions: ask
-    `misfits`.
+    A name without a value is left out. The values may disagree with other dimensions: `misfits`
+    checks that.
 
     Raises: InconclusiveSizeError if that depends on a named axis.
     """

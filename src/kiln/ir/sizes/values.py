@@ -26,7 +26,7 @@ def evaluate(dim: Dim, env: Mapping[str, int]) -> int:
 
 
 def is_nonzero(dim: Dim, env: Mapping[str, Dim]) -> bool:
-    """Tell whether a dimension has a value there, which is not 0: what divides by 0 has none."""
+    """Tell whether a dimension has a nonzero value there; one that divides by 0 has no value."""
     try:
         found = substitute(dim, env)
     except ZeroDivisionError:
@@ -57,9 +57,9 @@ def _substitute_atom(atom: Atom, env: Mapping[str, Dim]) -> Dim:
 
 
 def example(wanted: Sequence[str], facts: Facts | None) -> dict[str, int] | None:
-    """Return sizes of names that fulfil facts: small ones, and different if possible.
+    """Return values of names that satisfy facts: small ones, and different if possible.
 
-    Returns None if none were found; facts may be such that there are few.
+    Returns None if none were found, since few values may satisfy the facts.
     """
     found = {name: 2 + i for i, name in enumerate(wanted)}
     if facts is None:

@@ -55,7 +55,7 @@ class ArgumentBinding:
         if code is None:
             return ()
         if code is not self._code:
-            # The code of a function can be exchanged.
+            # The code of a function can be replaced.
             self._code, self._known = code, {}
         spelled = (positional, keywords)
         moved = self._known.get(spelled)
@@ -152,7 +152,7 @@ def form_of(
     """Return the original form of a call that is now bound by position, with the structure `tree`.
 
     `places` numbers its positional arguments that are not static; the caller passed `positional`
-    arguments so, static ones included, and those that follow by the keywords `moved`.
+    arguments by position, static ones included, and the following ones by the keywords `moved`.
     """
     args, kwargs = in_tree_of(tree).children()
     pieces, start = [], 0

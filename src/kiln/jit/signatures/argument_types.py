@@ -100,7 +100,7 @@ def _not_an_array(fun: Callable[..., Any], x: Any, name: str, what: str) -> str:
 
 
 def _registration(x: Any) -> str:
-    """Say how values of a class of the user's become pytrees."""
+    """Return how to register a user-defined class as a pytree, for messages."""
     kind = type(x)
     if isinstance(x, type) or kind.__module__ in ("builtins", "types", "numpy"):
         return ""

@@ -74,7 +74,7 @@ class Record:
 
     @property
     def argument(self) -> str:
-        """The path of the argument that changed; empty where the reason is no argument."""
+        """The path of the argument that changed; empty if the reason is not an argument."""
         return self.differences[0].argument
 
     @property
@@ -141,7 +141,7 @@ def differences(seen: Sequence[Any], key: Any, naming: Naming) -> tuple[Differen
 
 
 def _distance(found: tuple[Difference, ...]) -> tuple[int, int]:
-    # Where structures differ, nothing is known about the leaves.
+    # If structures differ, nothing is known about the leaves.
     return sum(d.reason == "structure" for d in found), len(found)
 
 
@@ -171,7 +171,7 @@ def _of_types(a: Any, b: Any) -> list[str]:
         for reason, part in (("shape", "shape"), ("dtype", "dtype"), ("weak type", "weak_type"))
         if getattr(a, part) != getattr(b, part)
     ]
-    # A number and an array of another dtype differ in weakness too; that is not the news.
+    # A number and an array of another dtype differ in weak type too, which would only distract.
     if "weak type" in found and len(found) > 1:
         found.remove("weak type")
     return found if found or a == b else ["type"]
@@ -207,7 +207,7 @@ def _static_text(key: Any) -> str:
     if not isinstance(key, tuple):
         return repr(key.value if isinstance(key, ByEquality) else key)
     if not key or not isinstance(key[0], type):
-        # The arguments of a partial function.
+        # The arguments of a partial.
         return f"({', '.join(map(_static_text, key))})"
     kind, *rest = key
     if kind is float:

@@ -32,8 +32,9 @@ def signature_of(fun: Callable[..., Any]) -> inspect.Signature | None:
 def signed_by(fun: Any) -> Any:
     """Return the callable below a jitted function and wrappers whose signature they have.
 
-    `inspect` queries the signature of each layer, and a jitted function has that of the one
-    below it: asked from the outside, each layer would be asked twice as often as the one around it.
+    `inspect` queries the signature of each layer, and a jitted function queries that of the layer
+    below it: called on the outermost one, it would query each layer twice as often as the one
+    around it.
     """
     for _ in range(sys.getrecursionlimit()):
         if not isinstance(fun, (types.FunctionType, _runtime.Callable)):
@@ -137,7 +138,7 @@ def _check_numbers(
                     f"use numbers from 0 to {count - 1}, or {option[:-4]}names",
                 )
             )
-    # What counts from the end of as many as come is no argument yet, as in JAX.
+    # With `*args`, negative numbers before the first parameter select nothing, as in JAX.
     return tuple([i + count if i < 0 else i for i in nums if i >= -count])
 
 

@@ -26,7 +26,7 @@ from kiln.jit.signatures.static_values import static_key
 from kiln.jit.signatures.struct import type_of_struct
 
 _CHEAP = frozenset([bool, int, float, complex])
-"""Leaves whose type needs no check on a hit; whether an int fits is seen when it is converted."""
+"""Leaves whose type needs no check on a hit; ints are range-checked when they are converted."""
 
 
 class Statics(NamedTuple):
@@ -54,7 +54,7 @@ class Signature(NamedTuple):
     axes: Hashable
 
     def settled(self) -> Signature:
-        """Return an equal signature that holds no mutable parts, to be kept."""
+        """Return an equal signature without mutable parts, to be kept."""
         return self if self.tree.is_hashable else self._replace(tree=settled(self.tree))
 
 
@@ -137,7 +137,7 @@ class Arguments:
         return tuple(check_leaves(self.fun, leaves, self.names, "jit"))
 
     def naming(self) -> Naming:
-        """Return how messages name the arguments and their leaves."""
+        """Return the names of the arguments and their leaves for messages."""
         names = argument_names(self.fun, self._dynamic, self._named, self.places)
         return Naming(self.fun, self.places, names)
 
@@ -180,11 +180,11 @@ class Subject(NamedTuple):
     static_result: bool = False
 
     def arguments(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Arguments:
-        """Return the arguments of a call, with static ones apart."""
+        """Return the arguments of a call, static ones separated."""
         return Arguments(self.fun, self.static, args, kwargs)
 
     def kind_of(self, signature: Signature) -> Kind:
-        """Return what, besides content, tells the recording for a signature from others."""
+        """Return what, besides content, distinguishes the recording for a signature."""
         tree, avals, _, options, axes = signature
         return (tree, avals, options, axes, self.options)
 

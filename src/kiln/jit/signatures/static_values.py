@@ -23,7 +23,7 @@ Comparison = tuple[Any, Hashable, bool, tuple[str, ...] | None, tuple[Any, ...]]
 """How the runtime compares a value: see `comparison_of`."""
 
 ITEMS = None
-"""Instead of the names of fields: what is compared are items."""
+"""In place of names of fields: the items are compared."""
 
 
 class ByEquality:
@@ -89,7 +89,7 @@ def static_key(value: Any) -> Hashable:
     try:
         return (kind, tuple([static_key(getattr(value, name)) for name in names]))
     except TypeError:
-        # The hash may leave out the field that has none; it is asked, and decides.
+        # The class's hash may leave out the unhashable field: then it decides.
         return ByEquality(value, tuple([_part(getattr(value, name)) for name in names]))
 
 
@@ -108,7 +108,7 @@ def _key_of_partial(value: functools.partial[Any]) -> Hashable:
             parts = tuple(map(static_key, value.args))
             return (functools.partial, static_key(value.func), parts, keywords)
         except Exception:  # noqa: BLE001 - the user's class decides what it raises
-            # Partials are equal to themselves only, as far as Python is concerned, and hashable.
+            # In Python, partials are hashable and equal only to themselves.
             return ByEquality(value)
     return ByEquality(value)
 
@@ -116,7 +116,7 @@ def _key_of_partial(value: functools.partial[Any]) -> Hashable:
 def _key_of_scalar(value: np.generic) -> Hashable:
     code = value.dtype.char
     if code in "mM":
-        # The unit can be seen, so it counts: 60 s are not 1 min.
+        # The unit is visible, so it counts: 60 s differs from 1 min.
         return (type(value), value.tobytes(), value.dtype)
     if code in "gG":
         # Some of the bytes are padding.
@@ -152,7 +152,7 @@ def _hashes_fields(kind: type) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def _twin(names: tuple[str, ...]) -> type:
-    """Return a frozen dataclass with these fields and nothing else."""
+    """Return a plain frozen dataclass with these fields."""
     return dataclasses.make_dataclass("Twin", names, frozen=True)
 
 
@@ -174,7 +174,7 @@ def _is_like(function: Any, made: Any) -> bool:
 
 
 def comparison_of(value: Any) -> Comparison:
-    """Return how the runtime compares a static value to those of later calls.
+    """Return how the runtime compares a static value with those of later calls.
 
     The value, its key (None if type, hash and equality suffice), and whether it is immutable; or
     instead its parts, each compared in the same way: the items of a tuple, or the named fields.

@@ -113,7 +113,7 @@ class ShapeDtypeStruct:
 
     @classmethod
     def like(cls, x: Any) -> ShapeDtypeStruct:
-        """Return the type of an array, a number, or a struct, with the sharding it has.
+        """Return the type of an array, a number, or a struct, with its sharding.
 
         Raises: TypeError for what is not an array.
         Source: the behaviour of `jax.ShapeDtypeStruct.like`.
@@ -169,7 +169,8 @@ def _rebuilt(
 def type_of_struct(x: Any) -> ShapedArray | None:
     """Return the type that an object stands for, or None if it does not stand for an array.
 
-    Any object with a shape and a dtype but no value does. With `is_ref` it is that of a reference.
+    Any object with a shape and a dtype but no value stands for an array; with `is_ref`, for a
+    reference.
     """
     if isinstance(x, _VALUES) or hasattr(x, "__jax_array__"):
         return None

@@ -45,7 +45,7 @@ _ARRAYS = {ConcreteArray}
 
 
 class Parts(NamedTuple):
-    """What a compiled function is made of: code, what runs it, constants, form of calls, place."""
+    """The parts of a compiled function: recording, placer, constants, form of calls, place."""
 
     program: CachedProgram
     placer: Placer
@@ -55,7 +55,7 @@ class Parts(NamedTuple):
 
 
 class Compiled(Stage):
-    """An executable program for fixed types of arguments, but for the sizes of named axes."""
+    """An executable program for fixed argument types, except for the sizes of named axes."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class Compiled(Stage):
         if kwargs or not self._is_flat:
             leaves, tree = flatten_call(args, kwargs)
         if {*map(type, leaves)} == _ARRAYS and (tree is None or tree == self._tree):
-            # Lists of the very same types are compared without a call of Python's.
+            # Lists that hold identical types compare without a Python call.
             avals = [x.aval for x in leaves]
             sized = None if avals == self._accepted else self._accept(args, avals)
         else:
@@ -124,7 +124,7 @@ class Compiled(Stage):
     def _run_and_look(
         self, values: Sequence[Any], sized: RunForSizes | None, opts: Options
     ) -> Sequence[Any]:
-        """Run the program, and check that it may, what is transferred, and finite results."""
+        """Run the program with the checks of options: permission, transfers, finite results."""
         if opts.guards_execution:
             check_execution(self.fun_name, () if self._place is None else self._place.devices)
         if opts.guards_transfers and self._place is not None:
@@ -138,7 +138,7 @@ class Compiled(Stage):
         return outs
 
     def _accept(self, args: Sequence[Any], avals: list[ShapedArray]) -> RunForSizes | None:
-        """Check other types than those of the last call; return what runs them, if it differs."""
+        """Check types that differ from the last call's; return a runner if it must differ too."""
         if self._other_sizes is not None:
             known = self._other_sizes.known(tuple(avals))
             if known is not None:
@@ -177,7 +177,7 @@ class Compiled(Stage):
         return leaves, sized
 
     def _check_places(self, leaves: Sequence[Any]) -> None:
-        """Raise ValueError if committed arrays are not where the program takes them."""
+        """Raise ValueError if committed arrays are not where the program expects them."""
         placed = [(i, x) for i, x in enumerate(leaves) if type(x) is PlacedArray and x.committed]
         if not placed:
             return
@@ -204,7 +204,7 @@ class Compiled(Stage):
 
     @api_boundary
     def _check(self, args: Sequence[Any], avals: list[ShapedArray]) -> RunForSizes | None:
-        """Check the types, and remember them as valid; return what runs them for other sizes.
+        """Check the types, and remember them as valid; return the runner if sizes differ.
 
         Raises: TypeError naming the arguments whose types differ in more than weakness.
         """
@@ -305,7 +305,7 @@ class Compiled(Stage):
 
     @property
     def _stored(self) -> int:
-        """How many results of the program are stored in references, before the others."""
+        """The number of leading results that are stored in references."""
         return discharge.writes(self._recording.jaxpr).count(True) if self._takes_refs else 0
 
     def _out_shardings(self) -> Sequence[Sharding]:
@@ -331,7 +331,7 @@ class Compiled(Stage):
         return default_sharding() if place is None else SingleDeviceSharding(place.devices[0])
 
     def as_text(self, stage: str | None = None) -> str:
-        """Return the optimised program's text: `hlo`, or `loops`, `llvm`, `asm`, `html`, `profile`.
+        """Return the optimized program's text: `hlo`, or `loops`, `llvm`, `asm`, `html`, `profile`.
 
         By default it is the first of them that its engine has; `html` is a picture.
 
@@ -356,9 +356,9 @@ class Compiled(Stage):
     def explain_memory(self) -> str:
         """Return what memory a call needs, as text.
 
-        Three lines say how much. Of programs that are compiled for the host each buffer follows, by
-        its name in `as_text("loops")`: its size, what shares its memory, which results lie where
-        arguments were donated, and each copy that is made, with its reason.
+        Three lines give the totals. For programs compiled for the host, each buffer follows under
+        its name in `as_text("loops")`: its size, what shares its memory, which results reuse
+        donated arguments, and each copy that is made, with its reason.
 
         Raises: ValueError if the engine does not know.
         """
@@ -367,7 +367,7 @@ class Compiled(Stage):
         return text
 
     def parts(self) -> Parts:
-        """Return what the program is made of."""
+        """Return the parts of the program."""
         return Parts(self._program, self._placer, self._consts, self._form, self._place)
 
     def runtime_executable(self) -> Any:

@@ -1,4 +1,4 @@
-"""Programs compiled ahead of time for all sizes of named axes: what runs for which sizes."""
+"""Programs compiled ahead of time for all sizes of named axes: runners by sizes."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from kiln.ir.types import ShapedArray
 from kiln.jit.entry import Recording
 
 MOST_SIZES = 4096
-"""How many are kept; what runs them is small, and recreated in microseconds."""
+"""How many runners are kept; they are small, and recreated in microseconds."""
 
 Types = tuple[ShapedArray, ...]
 
 
 class RunForSizes(NamedTuple):
-    """What runs a program for some sizes, and its jaxpr for them."""
+    """The runner of a program for given sizes, and its jaxpr for them."""
 
     run: Run
     jaxpr: Jaxpr
 
 
 class OtherSizes:
-    """Runs a program for other sizes of its named axes than those that it was compiled for."""
+    """Runs a program for sizes of its named axes other than those it was compiled for."""
 
     __slots__ = ("_general", "_known", "_placer", "_recording", "_types")
 
@@ -40,11 +40,11 @@ class OtherSizes:
         self._known: dict[Types, RunForSizes] = {}
 
     def known(self, avals: Types) -> RunForSizes | None:
-        """Return what runs arguments of the very types of an earlier call."""
+        """Return the runner for arguments of exactly the types of an earlier call."""
         return self._known.get(avals)
 
     def sizes(self, avals: Sequence[ShapedArray]) -> dict[str, int]:
-        """Return the sizes of named axes in a call; where an argument lacks axes, those known.
+        """Return the sizes of named axes in a call; where an argument lacks axes, the known sizes.
 
         Raises: TypeError if one of them is 0.
         """
@@ -84,7 +84,7 @@ class OtherSizes:
         return types_for(self._types, sizes)
 
     def described(self, number: int, aval: ShapedArray, sizes: dict[str, int]) -> str:
-        """Return the type of an argument, by names, that one of another type was passed for."""
+        """Return the expected type, with names, of an argument passed with another type."""
         own, recording = self._types[number], self._recording
         names = [*recording.sizes]
         others = [
@@ -95,7 +95,7 @@ class OtherSizes:
         return f"{own}, where {' and '.join(others)}," if others else str(own)
 
     def run(self, avals: Types, sizes: dict[str, int]) -> RunForSizes:
-        """Return what runs the program for given sizes, and remember it for these types."""
+        """Return the runner of the program for given sizes, and remember it for these types."""
         placer = self._placer.for_sizes(sizes)
         placer.compiled(None)
         if len(self._known) >= MOST_SIZES:

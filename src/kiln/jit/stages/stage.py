@@ -1,4 +1,4 @@
-"""What all stages of ahead-of-time compilation know: the types of arguments and results.
+"""What all stages of ahead-of-time compilation share: the types of arguments and results.
 
 They are arranged as in the call: `in_tree` is the structure of `(args, kwargs)` without the static
 arguments.
@@ -21,7 +21,7 @@ from kiln.jit.signatures.argument_binding import CallForm
 from kiln.jit.signatures.struct import struct_of
 
 Committed = tuple[Sharding | None, ...]
-"""Where the inputs of a program were put on purpose, closed-over constants first."""
+"""The explicit placement of a program's inputs, closed-over constants first."""
 
 
 class ArgInfo(Record):

@@ -1,7 +1,7 @@
 """Compiled programs as bytes: machine code with all that is needed to call it again.
 
-Beside the code stands the program as a portable artefact: it is what the loaded program is to
-whoever asks for more than its results.
+The program as a portable artefact is stored beside the code: the loaded program uses it for
+everything but running.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class StoredCompiled(Record):
     """A compiled program in its stored form.
 
     `kept` numbers the inputs that the code takes: constants first, then leaves of `(args, kwargs)`.
-    `donated` are of these numbers too.
+    `donated` uses the same numbers.
     """
 
     name: str
@@ -76,7 +76,7 @@ def stored_form(function: Compiled) -> StoredCompiled:
         lines = str(error).splitlines()
         _refuse(asked, lines[1] if len(lines) > 1 else str(error))
     hidden, jaxpr = len(consts), placer.jaxpr
-    # Inputs by their numbers in the stored form: constants, then leaves as the call has them.
+    # Inputs by their numbers in the stored form: constants, then leaves in the order of the call.
     place_of = {i: i for i in range(hidden)}
     place_of |= {hidden + leaf: hidden + at for at, leaf in enumerate(form.order)}
     inputs = range(len(jaxpr.invars))
@@ -123,9 +123,9 @@ def _fields() -> tuple[Any, ...]:
 
 
 def from_bytes(stored: bytes) -> StoredCompiled:
-    """Return a stored form from trusted bytes: they hold machine code, and are unpickled.
+    """Return a stored form from bytes, which must be trusted: they are unpickled and hold code.
 
-    The checksum finds damage before anything else reads them.
+    The checksum detects damage before anything else reads them.
 
     Raises: ValueError for other bytes.
     """
@@ -158,7 +158,7 @@ class LoadedProgram(CachedProgram):
 
 
 class LoadedPlacer(Placer):
-    """Runs a loaded program, where it was compiled for."""
+    """Runs a loaded program on the devices it was compiled for."""
 
     def __init__(self, stored: StoredCompiled, jaxpr: Jaxpr, request: PlacementRequest) -> None:
         super().__init__(
@@ -219,7 +219,7 @@ def _loaded(stored: StoredCompiled, jaxpr: Jaxpr) -> LoadedProgram:
 
 
 def compiled_from(stored: StoredCompiled, in_tree: PyTreeDef, out_tree: PyTreeDef) -> Compiled:
-    """Return a stored program, ready to be called with arguments of a structure.
+    """Return a stored program, ready to be called with arguments of a given structure.
 
     Raises: ValueError for structures of other numbers of leaves; JaxRuntimeError if the code cannot
         be loaded here.
@@ -252,7 +252,7 @@ def compiled_from(stored: StoredCompiled, in_tree: PyTreeDef, out_tree: PyTreeDe
 
 
 def _renumbered(stored: StoredCompiled, at: Sequence[int]) -> StoredCompiled:
-    """Return a stored form whose input n is what was input at[n]."""
+    """Return a stored form whose input n is the original input at[n]."""
     number = {old: new for new, old in enumerate(at)}
     place = stored.place
     if place is not None and place.in_shardings:

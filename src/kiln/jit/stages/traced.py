@@ -1,6 +1,6 @@
-"""Ahead-of-time stages: trace, lower, compile, with an inspection at each step.
+"""Ahead-of-time stages: trace, lower, compile; each can be inspected.
 
-`compiled.py` has the last stage, which is called.
+`compiled.py` has the last stage, which can be called.
 """
 
 from __future__ import annotations
@@ -98,12 +98,12 @@ class Lowered(Stage):
         self._program = placer.program(self._place)
         self._compiler = engine_for(placer.jaxpr, self._place, options()).engine.compiler
         if any(isinstance(effect, OwnEffect) for effect in placer.jaxpr.effects):
-            # Rules of other libraries' lowerings run, and say now what is wrong with them.
+            # Runs the lowering rules of other libraries, so that their errors are raised now.
             self.as_text("stablehlo")
 
     @property
     def _for_all_sizes(self) -> Program | None:
-        """The program of which one executable is compiled for all sizes, if it is."""
+        """The program for all sizes, if one executable is compiled for all of them."""
         return None if self._platform else self._placer.program_for_all_sizes(self._place)
 
     def _program_for(self, compiler: Compiler) -> Program:
@@ -152,7 +152,7 @@ class Lowered(Stage):
         }
 
     def explain_memory(self) -> str:
-        """Return what memory a call of the compiled program needs: see `Compiled`."""
+        """Return a report of the memory that the compiled program needs: see `Compiled`."""
         return self.compile().explain_memory()
 
     @api_boundary

@@ -1,4 +1,4 @@
-"""A traced function as one program that needs nothing else: its constants are inside.
+"""A traced function as one self-contained program: its constants are inside.
 
 Its inputs are the leaves of `(args, kwargs)` as the call was written, where a compiled program
 takes closed-over arrays first and arguments by position.
@@ -21,7 +21,7 @@ from kiln.ir.sizes.size import names
 
 
 class WholeProgram(Record):
-    """A program, and which leaves of the arguments it takes: the others are not used."""
+    """A program, and which leaves of the arguments it takes: the others are unused."""
 
     program: Program
     kept: tuple[int, ...]
@@ -49,7 +49,7 @@ def whole_program(
         placement = dataclasses.replace(placement, in_shardings=in_shardings)
     donated = tuple([n for n, i in enumerate(at) if i in placer.request.donated])
     sizes = tuple(sorted({name for v in jaxpr.invars for name in names(*v.aval.shape)}))
-    # What named sizes are follows from the types of all arguments.
+    # Named sizes are determined by the types of all arguments, used or not.
     keep = placer.keep_unused or bool(sizes)
     program, kept = program_of(jaxpr, placer.name, keep, (), donated, placement)
     program = dataclasses.replace(program, sizes=sizes)

@@ -1,4 +1,4 @@
-"""Linear algebra with NumPy's names, on stacks of matrices in the last two axes."""
+"""Linear algebra with NumPy's names, on batches of matrices in the last two axes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Determinants of stacks of matrices, and their logarithms.
+"""Determinants of batches of matrices, and their logarithms.
 
 The derivative of a determinant is the adjugate, which exists where no inverse does; it is computed
 from the LU factors, even for rank-deficient matrices.

@@ -1,6 +1,6 @@
-"""How accurate an elementwise function is to be, as a caller may ask.
+"""The accuracy that a caller may request of an elementwise function.
 
-On the CPU a function has one implementation per dtype: a request is checked, and changes nothing.
+On the CPU a function has one implementation per dtype: a request is checked, but has no effect.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ Accuracy = Tolerance | AccuracyMode | None
 
 
 def check_accuracy(name: str, accuracy: Any) -> None:
-    """Check what a caller of a function asks for.
+    """Check the accuracy that a caller requests.
 
-    Raises: TypeError for what is no accuracy.
+    Raises: TypeError for anything else.
     """
     if not isinstance(accuracy, (Tolerance, AccuracyMode)):
         raise TypeError(

@@ -68,7 +68,7 @@ class ConvertElementType(Unplaced, Elementwise):
 
     def sums(self, operands: Sequence[Any], params: dict[str, Any]) -> Any:
         before, after = operands[0].dtype, params["new_dtype"]
-        # Parts of a sum that are rounded to integers add up to something else.
+        # The sum changes if partial sums are rounded to integers.
         is_linear = dtypes.issubdtype(after, np.inexact) or (
             dtypes.issubdtype(before, np.integer) and dtypes.issubdtype(after, np.integer)
         )
@@ -107,7 +107,7 @@ class BitcastConvertType(Elementwise):
         return ShapedArray(shape, new_dtype)
 
     def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
-        # An axis of bits is new, or must be there whole.
+        # An axis of bits is new, or must not be split.
         split = xs[0].split
         if results[0].ndim < xs[0].ndim:
             return whole_along(self.name, xs[0], [xs[0].ndim - 1])[:-1]
@@ -116,7 +116,7 @@ class BitcastConvertType(Elementwise):
     def numpy(self, x: Any, *, new_dtype: Any) -> Any:
         before, after = _bits(x.dtype), _bits(new_dtype)
         x = np.asarray(x, order="C")
-        # In memory, an element of less than a byte takes one, whose upper bits say nothing.
+        # In memory, an element of less than a byte takes a byte, whose upper bits are undefined.
         if before < 8 and before < after:
             x, before = _packed(x, before, min(after, 8)), min(after, 8)
             if after == before:
@@ -147,7 +147,7 @@ def _packed(x: np.ndarray, bits: int, wanted: int) -> np.ndarray:
 
 
 def _unpacked(x: np.ndarray, bits: int, wanted: int) -> np.ndarray:
-    """Part elements into such of less than a byte along a last axis, the lowest bits first."""
+    """Split elements into ones of less than a byte along a new last axis, lowest bits first."""
     in_bytes = x[..., None].view(np.uint8)
     shifts = np.arange(min(bits, 8) // wanted, dtype=np.uint8) * np.uint8(wanted)
     parts = (in_bytes[..., None] >> shifts) & np.uint8(2**wanted - 1)
@@ -236,7 +236,7 @@ def convert_element_type(x: ArrayLike, new_dtype: DTypeLike, weak_type: bool = F
 
 
 def _within_range(x: int, dtype: Any) -> Any:
-    """Return a number of Python's, which may be larger than kiln's ints, for an array of `dtype`.
+    """Return a Python number, which may exceed kiln's ints, as a value for an array of `dtype`.
 
     Integers of at most 64 bits wrap.
     """
@@ -244,7 +244,7 @@ def _within_range(x: int, dtype: Any) -> Any:
     if not dtypes.issubdtype(dtype, np.integer):
         if x.bit_length() <= 31 or dtypes.is_extended(dtype):
             return x
-        # By way of a float it would be rounded twice.
+        # Converting to float first would round twice.
         return np.asarray(x).astype(dtype) if fits else float(x)
     if not fits:
         return x

@@ -205,7 +205,7 @@ class Accurate(Elementwise):
             check_accuracy(self.name, accuracy)
         if state.tracked:
             return super().bind(*args, **params)
-        # As any other primitive, without another call.
+        # What `Primitive.bind` does, inlined.
         return state.trace.process(self, args, params)
 
 

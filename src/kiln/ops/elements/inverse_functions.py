@@ -1,6 +1,6 @@
 """Inverse trigonometric and hyperbolic functions.
 
-Their derivatives neither cancel near 1 nor overflow where they are no smaller than a type allows.
+Their derivatives neither cancel near 1 nor overflow if the result can be represented.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def _below_one(x: Any) -> Any:
 def _asinh_partial(t: Any, out: Any, x: Any) -> Any:
     one, short = constant(1, x), x
     if not dtypes.issubdtype(aval_of(x).dtype, np.complexfloating):
-        # Divided by the longer of x and 1: the square of neither is too large.
+        # Divided by the larger of |x| and 1, so that neither square overflows.
         is_long = ge(abs(x), one)
         inverse = div(one, select(is_long, x, one))
         t, short = mul(t, abs(inverse)), select(is_long, inverse, x)

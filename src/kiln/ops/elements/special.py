@@ -230,7 +230,7 @@ polygamma_p = Elementwise(
 
 
 def _euler_maclaurin() -> list[float]:
-    """Return B(2k) / (2k)! for k = 1, 2, ..., by way of zeta(2k) where its series is short."""
+    """Return B(2k) / (2k)! for k = 1, 2, ..., from zeta(2k) where its series is short."""
     first = [1 / 12, -1 / 720, 1 / 30240, -1 / 1209600]
     rest = [
         (-1) ** (k + 1) * 2 * math.fsum(n ** (-2 * k) for n in range(1, 61)) / math.tau ** (2 * k)

@@ -47,7 +47,7 @@ from kiln.ops.shape import (
 )
 
 _ALL_ONES = np.array([2**64 - 1] * 2, np.uint64).view(np.complex128)[0]
-"""The key of four words that fills, as the largest integer does, in its memory representation."""
+"""The fill value for keys of four words, all bits set, in its memory representation."""
 
 
 class Gather(Primitive):

@@ -166,7 +166,7 @@ class Pad(Primitive):
         return resized("padding", xs[0], results[0])
 
     def sums(self, operands: Sequence[Any], params: dict[str, Any]) -> Any:
-        # What is padded with is added up, too.
+        # The padding value is summed, too.
         return of_sum(self.name, operands)
 
     def numpy(self, x: Any, padding: Any, *, padding_config: Any) -> Any:

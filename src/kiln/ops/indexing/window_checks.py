@@ -1,6 +1,6 @@
 """The conditions on the dimension numbers of gather and scatter, in the order of their errors.
 
-What is wrong is said in the names of the dimension numbers' own fields.
+Messages use the names of the fields of the dimension numbers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Axes = Sequence[int]
 
 
 class Fields(NamedTuple):
-    """What an operation calls itself, its indices, and the parts of a window."""
+    """The names that an operation uses for itself, its indices, and the parts of a window."""
 
     op: str
     indices: str
@@ -107,7 +107,7 @@ class Checks:
             )
 
     def places(self, rank: int) -> None:
-        """Check where the axes of a window are among the `rank` ones of result or updates."""
+        """Check the positions of a window's axes among the `rank` axes of result or updates."""
         name, placed = self.fields.placed, self.window.placed
         self._sorted(name, placed)
         self._distinct(name, placed)
@@ -202,7 +202,7 @@ class Checks:
                     )
 
     def rank_of_updates(self, updates: ShapedArray) -> None:
-        """Check how many axes the updates have."""
+        """Check the rank of the updates."""
         rank = len(self.window.placed) + self.indices.ndim - 1
         if updates.ndim != rank:
             self.fail(

@@ -97,10 +97,10 @@ def _precision(one: Any) -> Precision | None:
 
 
 def wider_operand(x: Any, y: Any) -> Any:
-    """Return the dtype, of two operands of a product, that its result has.
+    """Return the one of two operands' dtypes that their product has.
 
-    Products are no promotion: complex goes before real, floats before integers, then the larger
-    range, the more digits, the more bits, signed before unsigned.
+    Products do not promote: complex takes precedence over real, floats over integers, then the
+    larger range, more digits, more bits, signed over unsigned.
 
     Raises: TypePromotionError if that decides nothing.
     """

@@ -45,7 +45,7 @@ class FFT(LinearOp):
     """Transform the last axes, which have the sizes `fft_lengths` (on the real side)."""
 
     name = "fft"
-    # NumPy mixes the numbers of a row that has infinities, and takes longer.
+    # NumPy's results differ in rows with infinities, and it is slower.
     on_host = False
 
     def infer(self, x: Any, *, fft_type: FftType, fft_lengths: Any) -> ShapedArray:

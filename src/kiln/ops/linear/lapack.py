@@ -1,4 +1,4 @@
-"""LAPACK on the host, through scipy: one call for each matrix of a stack.
+"""LAPACK on the host, through scipy: one call for each matrix of a batch.
 
 jaxlib calls the same routines, so results agree in every choice of sign and order.
 """
@@ -42,7 +42,7 @@ def each(
     results: Sequence[Core],
     *stacks: tuple[np.ndarray, int],
 ) -> list[np.ndarray]:
-    """Call `fun` on each matrix of stacks, given as (array, number of axes of one matrix).
+    """Call `fun` on each matrix of batches, given as (array, number of axes of one matrix).
 
     Where `fun` returns None, the routine has failed and the results are nan.
     """

@@ -482,6 +482,6 @@ def lu_solve(a: Any, factors: Any, permutation: Any, b: Any, *, trans: bool = Fa
 
 
 def linear_solve(a: Any, b: Any, *, trans: bool = False) -> Any:
-    """Solve a x = b (a^T x = b with `trans`) for stacks of square matrices a and matrices b."""
+    """Solve a x = b (a^T x = b with `trans`) for batches of square matrices a and matrices b."""
     factors, _, permutation = lu(stop_gradient(a))
     return lu_solve(a, factors, permutation, b, trans=trans)

@@ -1,6 +1,6 @@
 """Matrices in the last two axes of arrays: type checks, and the algebra that rules use.
 
-The leading axes are the stack: all operands of an operation have the same ones.
+The leading axes are the batch: all operands of an operation have the same ones.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ COMPUTED = tuple(np.dtype(t) for t in (np.float32, np.float64, np.complex64, np.
 
 
 class Stacked(Primitive):
-    """An operation on stacks of matrices or vectors; a mapped axis becomes part of the stack."""
+    """An operation on batches of matrices or vectors; a mapped axis becomes part of the batch."""
 
-    # Programs have another LAPACK than SciPy's: by its NumPy meaning, an eager call would differ
-    # from a jitted one in rounding, and in what is not unique of vectors.
+    # Programs use a different LAPACK than SciPy's: by its NumPy meaning, an eager call would differ
+    # from a jitted one in rounding, and in the choice of vectors that are not unique.
     on_host = False
     ranks: tuple[int, ...] = ()
-    """How many axes of each operand do not number the stack; 2 unless said otherwise."""
+    """The number of trailing axes of each operand that are not the batch; 2 by default."""
 
     def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
         found = stacks(self.name, xs, self.ranks or (2,) * len(xs), results)
@@ -144,7 +144,7 @@ def adjoint(x: ArrayLike) -> Array:
 
 
 def matmul(x: Any, y: Any) -> Any:
-    """Multiply stacks of matrices."""
+    """Multiply batches of matrices."""
     return batch_matmul(x, y, Precision.HIGHEST)
 
 

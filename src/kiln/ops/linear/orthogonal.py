@@ -279,7 +279,7 @@ def _with_rows(x: Any, size: Any, axis: int) -> Any:
     shape[axis] = size
     if shape[axis] == aval.shape[axis] + config[axis][1]:
         return pad(x, constant(0, x), config)
-    # Of min(m, n) and max(m - n, 0) it is not known that they add up to m.
+    # For named sizes it is not known that min(m, n) and max(m - n, 0) add up to m.
     zeros = full(shape, 0, aval.dtype)
     return dynamic_update_slice(zeros, x, [np.int32(0)] * aval.ndim)
 

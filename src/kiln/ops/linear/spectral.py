@@ -359,7 +359,7 @@ class Eig(Stacked):
             *primals,
             compute_left_eigenvectors=True,
             compute_right_eigenvectors=True,
-            # Derivatives of the values do not depend on what is not determined of the vectors.
+            # Derivatives of the values do not depend on the undetermined phase of the vectors.
             enable_eigvec_derivs=True,
             implementation=implementation,
         )

@@ -167,7 +167,7 @@ def _philox(key: int, counter: int, shape: tuple[int, ...], wide: bool) -> tuple
     each = 2 if wide else 4
     blocks = -(-count // each)
     numbers = np.uint64(counter) + np.arange(blocks, dtype=UINT64)
-    # The counter is the low half of one of 128 bits; its high half is the key, once more.
+    # The counter is the low half of a 128-bit counter, whose high half is the key again.
     high = np.uint64(key) + (numbers < np.uint64(counter)).astype(UINT64)
     hashed = hash_counters(_words(key), [*_split(numbers), *_split(high)])
     words = [_join(*hashed[:2]), _join(*hashed[2:])] if wide else hashed

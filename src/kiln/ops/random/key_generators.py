@@ -1,11 +1,11 @@
 """Generators of random bits other than Threefry-2x32, for keys of one, two or four words.
 
 Three hash a counter under a key: Threefry-4x32, Philox-2x32 and Philox-4x32. Two draw with
-`rng_bit_generator`, whose state the key is: `rbg`, whose keys are split as two keys of
+`rng_bit_generator`, whose state is the key: `rbg`, whose keys are split as two keys of
 Threefry-2x32, and `unsafe_rbg`, which splits by drawing. These two draw for an array of keys from
 its first key alone, as JAX does under `vmap`.
 
-Everything is composed of operations that there are, so that none of it needs rules of its own.
+Everything is composed of existing operations, so that none of it needs rules of its own.
 Source: Salmon, Moraes, Dror and Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3".
 """
 
@@ -204,7 +204,7 @@ def _threefry_4(key: Words, counter: Words) -> Words:
     schedule = [*key, parity]
     x = [add(word, k) for word, k in zip(counter, key, strict=True)]
     for step in range(20):
-        # Each pair mixes; the other words of the pairs change places from step to step.
+        # Each pair is mixed; the other words of the pairs are swapped after each round.
         for i, distance in zip((0, 2), _ROTATIONS[step % 8], strict=True):
             other = (i + 1) if step % 2 == 0 else (3 - i)
             x[i] = add(x[i], x[other])

@@ -6,7 +6,7 @@ The counters have two layouts: the original one hashes the halves of 0, 1, ..., 
 other; the partitionable one hashes each element's own 64-bit number, so that any part of the result
 can be computed alone. The layout is the parameter `_partitionable`, read from the options when an
 operation is applied. Keys of other generators have one, two or four words, and are split and drawn
-from by `key_generators.py`, which loads when there is one.
+from by `key_generators.py`, which loads on first use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reductions by a user function: `reduce` recognises sums, products, extremes and logic.
+"""Reductions by a user function: `reduce` recognizes sums, products, extremes and logic.
 
 The function becomes a jaxpr of scalars. If it is a single known operation, that operation's own
 reduction is used; otherwise it becomes `reduce`, which is differentiable if the function consists

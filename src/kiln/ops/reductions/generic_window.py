@@ -48,8 +48,7 @@ BY_OPERATION: dict[Primitive, Primitive] = {
 class GenericReduceWindow(Primitive):
     """Combine the elements of each window by `jaxpr`: accumulators, elements -> accumulators.
 
-    Operands are arrays of one shape, then as many scalars to begin with. Padding and holes are
-    skipped.
+    Operands are arrays of one shape, then as many initial scalars. Padding and holes are skipped.
     """
 
     name = "reduce_window"

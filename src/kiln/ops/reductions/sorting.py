@@ -1,4 +1,4 @@
-"""Sorting along an axis: sort, which can permute further operands alike, and top_k.
+"""Sorting along an axis: sort, which can permute further operands in the same way, and top_k.
 
 The order is total: -0 equals 0 (for top_k it is less), nan comes last, complex numbers are ordered
 by real part, then imaginary part. On the host, keys are mapped to integers of the same order; keys
@@ -32,7 +32,7 @@ _WHOLE = "The input should be unsharded over the axis along which to compute the
 
 
 class Sort(Primitive):
-    """Sort by the first `num_keys` operands along `dimension`; all operands are permuted alike."""
+    """Sort by the first `num_keys` operands along `dimension`; all get the same permutation."""
 
     name = "sort"
     multiple = True
@@ -81,7 +81,7 @@ class Sort(Primitive):
             *primals, count, dimension=dimension, is_stable=is_stable, num_keys=num_keys
         )
         if 0 in aval_of(order).shape:
-            # Of no elements none can be read, and none moves.
+            # An empty array has no elements to read, and none moves.
             return outs, [*tangents]
         moved = [
             t if type(t) is Zero else take_along(t, order, dimension, unique_indices=True)

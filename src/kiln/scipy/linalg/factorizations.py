@@ -200,7 +200,7 @@ def eigh(
 
     Matrices that are not Hermitian are replaced by the mean with their conjugate transposes.
 
-    Raises: NotImplementedError for generalised problems (`b`, `type`) and for `eigvals`.
+    Raises: NotImplementedError for generalized problems (`b`, `type`) and for `eigvals`.
     """
     for name, value, only in (("b", b, None), ("type", type, 1), ("eigvals", eigvals, None)):
         if value is not only and (hasattr(value, "shape") or value != only):

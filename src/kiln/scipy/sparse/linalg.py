@@ -254,7 +254,7 @@ def gmres(
     M: Any = None,
     solve_method: str = "batched",
 ) -> tuple[Any, Any]:
-    """Solve A x = b by generalised minimal residuals, restarted after `restart` steps.
+    """Solve A x = b by generalized minimal residuals, restarted after `restart` steps.
 
     See `cg` for the arguments; `maxiter` counts restarts. The steps between two restarts are
     solved for at once, whatever the `solve_method`, "batched" or "incremental".

@@ -1,7 +1,7 @@
-"""Spherical harmonics, by the recurrence of the normalised associated Legendre functions.
+"""Spherical harmonics, by the recurrence of the normalized associated Legendre functions.
 
 Source: Holmes and Featherstone, "A unified approach to the Clenshaw summation and the recursive
-computation of very high degree and order normalised associated Legendre functions" (2002).
+computation of very high degree and order normalized associated Legendre functions" (2002).
 """
 
 from __future__ import annotations

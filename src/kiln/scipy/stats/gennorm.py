@@ -1,4 +1,4 @@
-"""The generalised normal distribution, of density proportional to exp(-|x|^beta)."""
+"""The generalized normal distribution, of density proportional to exp(-|x|^beta)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Primitives of other kinds of values: what they compute, record, differentiate to, and refuse."""
+"""Primitives of high values: what they compute, record, differentiate to, and refuse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops, branches and derivatives of values of other kinds; their programs ahead of time."""
+"""Loops, branches and derivatives of high values; their programs ahead of time."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def test_linear_primitives_are_transposed_by_their_rule() -> None:
 
 
 class Through(hijax.VJPHiPrimitive):
-    """The value of another kind itself."""
+    """The high value itself."""
 
     def __init__(self) -> None:
         self.in_avals = self.out_aval = (ScaledTy((3,)),)

@@ -122,7 +122,7 @@ def test_silence_and_half_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     for stranger in strangers[::2]:
         said(stranger, b'{"kind": "hel')
     until(lambda: len(meeting.first._lifelines._strangers) == 20)
-    # Nobody has to wait for them, and their time is over at some point.
+    # No thread waits for them, and they time out at some point.
     monkeypatch.setattr(lifelines, "LONGEST_S", 0.0)
     assert all(map(is_closed, strangers))
     monkeypatch.undo()

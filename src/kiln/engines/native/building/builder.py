@@ -71,9 +71,9 @@ class Builder(Body):
             given = [read(v) for v in eqn.invars]
             checking, outer = self.checking, (self.source, self.checking.eqn)
             if not self._is_expanding:
-                # What a primitive is made of has no lines of the user's.
+                # The equations of an expansion have no lines of user code.
                 self.source, checking.eqn = eqn.source, eqn
-            # What is checked is stored, so that it is seen where it is computed.
+            # A checked result is stored, so that the check runs where it is computed.
             is_elementwise = isinstance(self._lowerings.get(eqn.primitive), Elementwise)
             if is_elementwise and "nan" not in checking.kinds:
                 results = self.delayed(eqn, given, uses[eqn.outvars[0]])
@@ -123,7 +123,7 @@ class Builder(Body):
         operands: Sequence[Layout],
         params: Mapping[str, Any],
     ) -> Sequence[Layout]:
-        """Add what a primitive's `expand` makes of operands of some types; return its results."""
+        """Add the expansion of a primitive for operands of these types; return its results."""
 
         def expanded(*xs: Any) -> Sequence[Any]:
             results = primitive.expand(*xs, **params)
@@ -149,7 +149,7 @@ def function_of(
 ) -> Function:
     """Return a jaxpr without constants as loops, with checks of some kinds.
 
-    With `is_batch_invariant` terms are added in an order that depends on their number alone.
+    With `is_batch_invariant` terms are added in an order that depends only on their number.
 
     Raises: Unsupported if a part of it cannot be compiled.
     """
@@ -165,7 +165,7 @@ def function_of(
 
 
 def _output(b: Builder, x: Layout, aval: ShapedArray, others: list[Buffer]) -> Buffer:
-    """Return a buffer with the elements of a result and nothing else."""
+    """Return a buffer that holds exactly the elements of a result."""
     is_whole = x.is_dense and b.place(x).index == Index() and x.shape == aval.shape
     whole = is_whole and x.buffer.size == x.size * (2 if x.dtype.kind == "c" else 1)
     if whole and x.buffer.role is not Role.CONST and x.buffer not in others:

@@ -63,7 +63,7 @@ class Checking:
         return b.scope.node(WITHIN, start.dtype, (start, greatest), (number,))
 
     def result(self, b: Body, eqn: Eqn, number: int, x: Layout, start: int) -> Layout:
-        """Return a result, watched for nan if that is asked; statements from `start` compute it.
+        """Return a result, watched for nan if requested; statements from `start` compute it.
 
         A nest that stores its elements stores them checked. The result of a reduction is copied by
         a nest that checks it; the result of a kernel, which is not fused, is checked by another

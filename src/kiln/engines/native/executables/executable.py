@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from kiln.engines.native.reports.profiling import Profile
 
 _REPORTS = "kiln.engines.native.reports"
-"""Loaded when somebody asks for a report."""
+"""Loaded for reports."""
 _PAGE = 4096
 
 

@@ -111,7 +111,7 @@ def _settings() -> dict[str, str]:
 def core_type(machine: str, target: str | None, flags: frozenset[str]) -> str | None:
     """Return the OPENBLAS_CORETYPE to request, or None for OpenBLAS's own choice.
 
-    OpenBLAS recognises CPUs by model, and uses the Haswell loops, which are half as fast, on newer
+    OpenBLAS recognizes CPUs by model, and uses the Haswell loops, which are half as fast, on newer
     models that it does not recognise.
     """
     if machine not in ("x86_64", "AMD64"):

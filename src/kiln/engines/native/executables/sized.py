@@ -17,7 +17,7 @@ from kiln.ir.sizes.size import Dim, Size
 from kiln.ir.sizes.values import evaluate
 
 MOST = 1 << 62
-"""No array has so many bytes."""
+"""More bytes than any array has."""
 
 NamedType = tuple[np.dtype[Any], Dim]
 

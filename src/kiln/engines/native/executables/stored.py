@@ -1,6 +1,6 @@
 """Programs whose code another process compiled, ready to run without the compiler.
 
-Importing the compiler takes longer than compiling most programs, so it is loaded only for questions
+Importing the compiler takes longer than compiling most programs, so it is loaded only for reports
 about such a program, or when LLVM's code pays off.
 """
 

@@ -25,7 +25,7 @@ def dim_of(data: Any) -> Dim:
 
 
 def number_data(number: Dim | Grain) -> Any:
-    """Return what calls supply as data."""
+    """Return a number that calls supply as data."""
     if isinstance(number, Grain):
         return {
             "most": number.most,
@@ -36,7 +36,7 @@ def number_data(number: Dim | Grain) -> Any:
 
 
 def number_of(data: Any) -> Dim | Grain:
-    """Return what calls supply from data."""
+    """Return a number that calls supply from data."""
     if isinstance(data, dict):
         return Grain(data["most"], dim_of(data["points"]), data["multiple"])
     return dim_of(data)

@@ -14,7 +14,7 @@ from kiln.engines.native.loop_ir.statements import Index, Reduce
 
 
 class Accumulator:
-    """What a reduction carries through its loops; the first `kept` axes are not reduced."""
+    """The values that a reduction carries through its loops; the first `kept` axes are kept."""
 
     def __init__(self, code: Frame, kept: int, reduce: Reduce) -> None:
         self.code = code

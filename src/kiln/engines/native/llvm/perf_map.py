@@ -82,7 +82,7 @@ def write_perf_map(program: str, found: Sequence[Function]) -> None:
         return
     with open(opened, "a", encoding="utf-8") as file:
         about = os.fstat(opened)
-        # Everybody can create files in this folder, and can predict future names.
+        # Any user can create files in this folder, and can predict future names.
         if stat.S_ISREG(about.st_mode) and about.st_uid == os.geteuid() and about.st_nlink == 1:
             file.writelines(lines)
             return

@@ -13,7 +13,7 @@ from kiln.engines.native.loop_ir.scalars import Value
 
 
 class Lanes(Protocol):
-    """What is asked of the place in a function where a check is written: a `Frame`."""
+    """The interface of `Frame`, the place in a function, that checks use."""
 
     w: Writer
     watch: Watch | None
@@ -25,7 +25,7 @@ class Lanes(Protocol):
         """Which values have a lane for each element of a vector."""
 
     def operand(self, x: Value, width: int) -> str:
-        """Return the register of a value, of as many lanes as are asked for."""
+        """Return the register of a value with this many lanes."""
 
     def wide_integer(self, name: str, dtype: str, width: int) -> str:
         """Return an integer as an i64."""
@@ -41,7 +41,7 @@ class Lanes(Protocol):
 
 
 def watched(frame: Lanes, x: Value, width: int) -> str:
-    """Return the first operand of a check, and note the sites where it fails."""
+    """Return the first operand of a check, after code that records the sites where it fails."""
     w, watch = frame.w, frame.watch
     assert watch is not None
     value = x.operands[0]
@@ -81,7 +81,7 @@ def _nans(frame: Lanes, x: Value, width: int) -> str:
 
 
 def _any(frame: Lanes, flags: str, width: int) -> str:
-    """Return whether a flag is set of a lane that counts."""
+    """Return whether the flag of an active lane is set."""
     if width == 1:
         return flags
     w, kind = frame.w, f"<{width} x i1>"

@@ -1,1 +1,1 @@
-"""Programs as loops: what they are, their text and rules, and what is asked of them."""
+"""Programs as loops: statements, their text, their invariants, and analyses."""

@@ -265,7 +265,7 @@ def _split(text: str) -> list[str]:
 
 
 def _constant(text: str, dtype: str) -> np.ndarray:
-    """Return numbers, or bytes, as `text.py` prints those of a constant."""
+    """Return the elements of a constant from the numbers, or bytes, that `text.py` prints."""
     kind = NUMPY_TYPES[dtype]
     if text.startswith("0x") and len(text) > 2 + 2 * kind.itemsize and ", " not in text:
         return np.frombuffer(bytes.fromhex(text[2:]), kind)

@@ -1,1 +1,1 @@
-"""What programs tell of themselves: where they keep what, what they cost, how they look."""
+"""Reports about programs: their memory, their costs, a picture."""

@@ -98,7 +98,7 @@ class Profile:
         return f"{self._headings[statement]}  {', '.join(places_of(statement))}"
 
     def trace_events(self, track: int) -> list[dict[str, Any]]:
-        """Return the first runs of the statements, as Chrome's format has them."""
+        """Return the first runs of the statements in Chrome's trace format."""
         pid = os.getpid()
         made: list[dict[str, Any]] = [
             {

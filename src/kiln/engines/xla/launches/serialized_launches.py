@@ -113,7 +113,7 @@ class _Launch(NamedTuple):
         try:
             outs = self.execute(self.buffers).consume_with_handlers(handlers)
             for out in outs:
-                # Whoever reads the result hears of a failure.
+                # Reading the result raises a failure.
                 with contextlib.suppress(XlaError):
                     _runtime.wait_until_ready(out)
         except (XlaError, ValueError):

@@ -111,8 +111,9 @@ if "jax" not in sys.modules:
     _jax.set_tracebacks_enabled(False)
 
 
-# jaxlib puts the Python objects of dead executables (callbacks) on a list that somebody must empty.
-# Whatever strikes in a function of Python there is lost, Ctrl-C too: so it is none.
+# jaxlib puts the Python objects of destroyed executables (callbacks) on a list that has to be
+# emptied. Exceptions in a Python function there, such as Ctrl-C, are lost: so it is not a Python
+# function.
 _let_go = _runtime.without_arguments(_jax.collect_garbage)
 gc.callbacks.append(_let_go)
 

@@ -68,7 +68,7 @@ class _Type:
         self.weak_type = False
 
 
-# An executable's memory against its serialised form, and that against the optimised program:
+# An executable's memory against its serialized form, and that against the optimized program:
 # between the lines of two runs of `python -m benchmarks.memory --fit`, jaxlib 0.10.2 on x86-64.
 RESIDENT_BASE_BYTES = 120_000
 RESIDENT_FACTOR = 24
@@ -313,13 +313,13 @@ class Client:
     def resident_size(self, raw: Any, *, calls_host: bool = False) -> int:
         """Return roughly the memory an executable holds, in bytes; see `RESIDENT_FACTOR`."""
         serialized = None
-        # jaxlib crashes serialising programs on several devices that take a token.
+        # jaxlib crashes serializing programs on several devices that take a token.
         if not calls_host:
-            # Sorts, for one, have no serialised form.
+            # Sorts, for one, have no serialized form.
             with contextlib.suppress(XlaError):
                 serialized = len(self.serialize(raw))
         if serialized is None:
-            # The optimised program predicts its size.
+            # The optimized program predicts its size.
             modules = inside(raw.hlo_modules)
             text = sum(len(m.as_serialized_hlo_module_proto()) for m in modules)
             serialized = SERIALIZED_BASE_BYTES + int(SERIALIZED_FACTOR * text)

@@ -25,7 +25,7 @@ class Relay:
         self.port: int = self._listener.getsockname()[1]
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ, None)
-        # Nobody reads from these any more, and they stay open.
+        # The other side no longer reads from these; they stay open.
         self._silent: list[socket.socket] = []
         threading.Thread(target=self._pass, name="kiln relay", daemon=True).start()
 
@@ -72,9 +72,9 @@ class Relay:
 
 
 def reach(host: str, port: int, seconds: float) -> str | None:
-    """Wait until somebody listens at an address; return this machine's own on the way there.
+    """Wait until an address accepts connections; return this machine's own on the way there.
 
-    None if nobody did in time.
+    None if it did not in time.
     """
     once, end = max(0.1, min(5.0, seconds)), time.monotonic() + seconds
     while True:

@@ -25,7 +25,7 @@ from kiln.engines.xla.stablehlo.text import host_dtype
 from kiln.ir.types import ShapedArray
 
 KEPT = 256
-"""Failures that may wait for someone to ask for them."""
+"""Failures that may wait until they are queried."""
 
 _failures: collections.OrderedDict[int, Failure] = collections.OrderedDict()
 _numbers = itertools.count(1)

@@ -65,7 +65,7 @@ def bytecode(text: str) -> bytes:
 def to_artefact(text: str) -> bytes:
     """Return StableHLO text as a portable artefact, for releases of XLA from four weeks ago on.
 
-    Raises: ValueError for what is no StableHLO.
+    Raises: ValueError for anything but StableHLO.
     """
     with bindings() as ir:
         try:
