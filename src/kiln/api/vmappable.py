@@ -52,7 +52,10 @@ def register_vmappable(
 
 
 def unregister_vmappable(data_type: type) -> None:
-    """Let `vmap` treat values of a type as if it had not been registered."""
+    """Let `vmap` treat values of a type as if it had not been registered.
+
+    Nothing happens if `data_type` is not registered.
+    """
     if _registered.pop(data_type, None) is not None:
         revise()
 
