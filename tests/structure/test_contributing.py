@@ -177,6 +177,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @followed
 @pytest.mark.full
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("recipe", PYTHON_ONLY)
 def test_a_recipe_passes_its_checks(recipe: str, tree: Path) -> None:
     for arguments in checks(recipe):
@@ -218,6 +219,7 @@ COMPILER = os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++")
 
 @followed
 @pytest.mark.full
+@pytest.mark.timeout(1200)
 @pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
 def test_the_kernel_is_compiled_and_passes_its_checks(tree: Path) -> None:
     follow("kernel", tree)

@@ -105,8 +105,8 @@ def test_levels_are_chosen_by_features() -> None:
     assert {"avx512vl", "avx2", "fma", "f16c", "sse4.2"} < set(new)
     assert target.best("x86_64", new).name == "x86-64-v4"
     assert target.best("x86_64", {**new, "avx512vl": False}).name == "x86-64-v3"
-    # Without fma nothing newer than the second level.
-    assert target.best("x86_64", {**new, "fma": False}).name == "x86-64-v2"
+    # Without fma nothing as new as the third level.
+    assert target.best("x86_64", {**new, "fma": False}).name.startswith("x86-64-v2")
     assert target.best("aarch64", {}).name == "aarch64"
     for architecture, features in (("x86_64", {}), ("riscv64", new)):
         with pytest.raises(RuntimeError, match="native engine needs"):
