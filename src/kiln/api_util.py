@@ -31,7 +31,10 @@ def shaped_abstractify(x: Any) -> ShapedArray:
 def flatten_fun(
     f: Callable[..., Any], store: Store, in_tree: PyTreeDef, *args_flat: Any
 ) -> list[Any]:
-    """Take and return leaves; `in_tree` is the structure of (args, kwargs)."""
+    """Take and return leaves; `in_tree` is the structure of (args, kwargs).
+
+    The leaves are `args_flat`; the structure of the result is put into `store`.
+    """
     args, kwargs = tree_unflatten(in_tree, args_flat)
     leaves, out_tree = tree_flatten(f(*args, **kwargs))
     store.store(out_tree)
@@ -42,7 +45,10 @@ def flatten_fun(
 def flatten_fun_nokwargs(
     f: Callable[..., Any], store: Store, in_tree: PyTreeDef, *args_flat: Any
 ) -> list[Any]:
-    """Take and return leaves; `in_tree` is the structure of the arguments."""
+    """Take and return leaves; `in_tree` is the structure of the arguments.
+
+    The leaves are `args_flat`; the structure of the result is put into `store`.
+    """
     leaves, out_tree = tree_flatten(f(*tree_unflatten(in_tree, args_flat)))
     store.store(out_tree)
     return leaves
@@ -115,7 +121,11 @@ def _is_none(x: Any) -> bool:
 def donation_vector(
     donate_argnums: Sequence[int], donate_argnames: Sequence[str], in_tree: PyTreeDef
 ) -> tuple[bool, ...]:
-    """Return for each leaf of (args, kwargs) whether it is donated."""
+    """Return for each leaf of (args, kwargs) whether it is donated.
+
+    `donate_argnums` and `donate_argnames` choose arguments; `in_tree` is the structure of both.
+    Raises: IndexError for a number beyond the arguments.
+    """
     args, kwargs = tree_unflatten(in_tree, range(in_tree.num_leaves))
     chosen = [
         *[args[i] for i in donate_argnums],
@@ -158,7 +168,12 @@ def debug_info(
     sourceinfo: str | None = None,
     signature: inspect.Signature | None = None,
 ) -> DebugInfo:
-    """Return where a function comes from and what its arguments are called, for messages."""
+    """Return where a function comes from and what its arguments are called, for messages.
+
+    `traced_for` names the transformation. Arguments that `static_argnums` or `static_argnames`
+    choose are left out; `signature` and `sourceinfo` are by default those of the function;
+    `result_paths_thunk` is kept with them.
+    """
     try:
         bound = (signature or inspect.signature(fun)).bind_partial(*args, **kwargs)
         names = tuple(n for n in bound.arguments if n not in static_argnames)

@@ -35,19 +35,29 @@ def record_event(event: str, **kwargs: str | int) -> None:
 
 
 def record_event_duration_secs(event: str, duration: float, **kwargs: str | int) -> None:
-    """Tell the listeners of durations how long `event` took, in seconds."""
+    """Tell the listeners of durations how long `event` took, in seconds.
+
+    Keyword arguments are passed on to them.
+    Units: `duration` is in seconds.
+    """
     _tell(_durations, event, duration, **kwargs)
 
 
 def record_event_time_span(
     event: str, start_time: float, end_time: float, **kwargs: str | int
 ) -> None:
-    """Tell the listeners of time spans when `event` began and ended, in seconds."""
+    """Tell the listeners of time spans when `event` began and ended, in seconds.
+
+    `start_time` and `end_time` are those of one clock, such as `time.time`.
+    """
     _tell(_spans, event, start_time, end_time, **kwargs)
 
 
 def record_scalar(event: str, value: float | int, **kwargs: str | int) -> None:
-    """Tell the listeners of scalars a value."""
+    """Tell the listeners of scalars a value.
+
+    `event` is its name; keyword arguments are passed on to them.
+    """
     _tell(_scalars, event, value, **kwargs)
 
 

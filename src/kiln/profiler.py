@@ -124,7 +124,12 @@ def trace(
     create_perfetto_trace: bool = False,
     profiler_options: ProfileOptions | None = None,
 ) -> Iterator[None]:
-    """Record annotations until the context ends; see `start_trace`."""
+    """Record annotations until the context ends; see `start_trace`.
+
+    The arguments are those of `start_trace`.
+    Raises: RuntimeError if a trace is being recorded; NotImplementedError for
+        `create_perfetto_link`.
+    """
     start_trace(log_dir, create_perfetto_link, create_perfetto_trace, profiler_options)
     try:
         yield
@@ -168,7 +173,11 @@ class StepTraceAnnotation(TraceAnnotation):
 def annotate_function(
     func: Callable[..., Any], name: str | None = None, **decorator_kwargs: Any
 ) -> Callable[..., Any]:
-    """Return the function with a span for each call."""
+    """Return the function with a span for each call.
+
+    The span of a call of `func` has its qualified name unless `name` is given; `decorator_kwargs`
+    are metadata of the span.
+    """
     shown = name or str(getattr(func, "__qualname__", type(func).__name__))
 
     @functools.wraps(func)

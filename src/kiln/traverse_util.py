@@ -85,7 +85,10 @@ def unflatten_dict(xs: Mapping[Any, Any], sep: str | None = None) -> dict[Any, A
 
 
 def path_aware_map(f: Callable[[Path, Any], Any], nested_dict: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Apply `f(path, leaf)` to each leaf of a nested dict; empty dicts are kept."""
+    """Apply `f(path, leaf)` to each leaf of a nested dict; empty dicts are kept.
+
+    A path is a tuple of keys of `nested_dict`.
+    """
     flat = flatten_dict(nested_dict, keep_empty_nodes=True)
     return unflatten_dict({p: v if v is empty_node else f(p, v) for p, v in flat.items()})
 

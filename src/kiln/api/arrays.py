@@ -305,18 +305,28 @@ def devices(backend: str | None = None) -> list[Any]:
 
 
 def local_devices(process_index: int | None = None, backend: str | None = None) -> list[Any]:
-    """Return the devices of a process, by default of this one."""
+    """Return the devices of a process, by default of this one.
+
+    `process_index` is the number of the process.
+    Raises: RuntimeError if the platform `backend` is not available; by default all platforms count.
+    """
     wanted = processes().index if process_index is None else process_index
     return [d for d in devices(backend) if d.process_index == wanted]
 
 
 def device_count(backend: str | None = None) -> int:
-    """Return the number of devices of all processes."""
+    """Return the number of devices of all processes.
+
+    Raises: RuntimeError if the platform `backend` is not available; by default all platforms count.
+    """
     return len(devices(backend))
 
 
 def local_device_count(backend: str | None = None) -> int:
-    """Return the number of devices of this process."""
+    """Return the number of devices of this process.
+
+    Raises: RuntimeError if the platform `backend` is not available; by default all platforms count.
+    """
     return len(local_devices(backend=backend))
 
 

@@ -58,27 +58,42 @@ def copy_to_host_async(x: Any) -> Any:
 
 
 def process_indices(backend: str | None = None) -> list[int]:
-    """Return the numbers of the processes that own devices."""
+    """Return the numbers of the processes that own devices.
+
+    Raises: RuntimeError if the platform `backend` is not available; by default all platforms count.
+    """
     return sorted({d.process_index for d in devices(backend)})
 
 
 def host_id(backend: str | None = None) -> int:
-    """Return the number of this process."""
+    """Return the number of this process.
+
+    `backend` has no effect: all platforms belong to the one process.
+    """
     return process_index()
 
 
 def host_ids(backend: str | None = None) -> list[int]:
-    """Return the numbers of all processes."""
+    """Return the numbers of all processes.
+
+    Raises: RuntimeError if the platform `backend` is not available; by default all platforms count.
+    """
     return process_indices(backend)
 
 
 def host_count(backend: str | None = None) -> int:
-    """Return the number of processes."""
+    """Return the number of processes.
+
+    `backend` has no effect: all platforms belong to the one process.
+    """
     return process_count()
 
 
 def print_environment_info(return_string: bool = False) -> str | None:
-    """Print the description of the machine that a bug report should contain, or return it."""
+    """Print the description of the machine that a bug report should contain, or return it.
+
+    It is printed to standard output, or returned with `return_string`.
+    """
     first = devices()[0]
     kind = getattr(first, "device_kind", first.platform)
     lines = [

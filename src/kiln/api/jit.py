@@ -212,7 +212,11 @@ def wrap(
     compiler_options: dict[str, Any] | None = None,
     threads: int | None = None,
 ) -> JitFunction:
-    """Return the jitted form of a function; `static_result` is for kiln's own callers."""
+    """Return the jitted form of a function; `static_result` is for kiln's own callers.
+
+    The other options are those of `kiln.jit`.
+    Raises: TypeError for what is not callable, and for generator functions.
+    """
     if not callable(fun):
         raise TypeError(
             three_lines(
@@ -276,7 +280,11 @@ def is_generator_function(fun: Any) -> bool:
 def placement_options_of(
     fun: Any, donated: Chosen, device: Any, backend: str | None, ins: Any, outs: Any
 ) -> PlacementOptions:
-    """Check the options about memory and devices; `NO_PLACEMENT` if none is given."""
+    """Check the options about memory and devices; `NO_PLACEMENT` if none is given.
+
+    The options are those of `jit`: `donated` arguments, `device`, `backend`, and the shardings of
+    inputs (`ins`) and outputs (`outs`).
+    """
     has_place = not (device is None and backend is None and ins is None and outs is None)
     if donated is NONE_CHOSEN and not has_place:
         return NO_PLACEMENT

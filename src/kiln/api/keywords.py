@@ -14,7 +14,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def known_keywords(fun: F) -> F:
-    """Make a public function suggest one of its keywords for an unknown one."""
+    """Make a public function suggest one of its keywords for an unknown one.
+
+    Raises: the function returned raises TypeError for a keyword that it does not have.
+    """
     name: str = fun.__name__
     code = fun.__code__
     named = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]

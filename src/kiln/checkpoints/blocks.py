@@ -29,7 +29,11 @@ Box = tuple[tuple[int, int], ...]
 
 
 def write_blocks(path: Path, leaves: Sequence[Held], advance: Advance) -> tuple[Entry, ...]:
-    """Write what is held of the leaves to a file, and return what the index is to say of it."""
+    """Write what is held of the leaves to a file, and return what the index is to say of it.
+
+    `advance` is called with each number of bytes that was written.
+    Raises: FileExistsError if there is a file at `path`; OSError if it cannot be written.
+    """
     entries = []
     with path.open("xb") as file:
         offset = 0

@@ -65,7 +65,10 @@ class Held(Record):
 
 
 def path_text(keys: KeyPath) -> str:
-    """Return the path of a leaf as text; `/` and `%` in names are written `%2F` and `%25`."""
+    """Return the path of a leaf as text; `/` and `%` in names are written `%2F` and `%25`.
+
+    `keys` are the entries of the key path.
+    """
     return "/".join(map(_name, keys))
 
 
@@ -104,7 +107,10 @@ def structure_of(tree: Any) -> Any:
 
 
 def rebuilt(structure: Any, leaves: Any) -> Any:
-    """Return the tree of a description, with the leaves of an iterator."""
+    """Return the tree of a description, with the leaves of an iterator.
+
+    `structure` is what `structure_of` returns: None for a leaf, else a dict of its kind.
+    """
     if structure is None:
         return next(leaves)
     if "dict" in structure:

@@ -30,12 +30,19 @@ class Wanted(Record):
 
 
 def shape_of(entry: Entry) -> tuple[int, ...]:
-    """Return the shape of a leaf; keys are stored as words, in a last axis of their own."""
+    """Return the shape of a leaf; keys are stored as words, in a last axis of their own.
+
+    `entry` is the row of the index that describes the leaf.
+    """
     return entry.shape[:-1] if entry.implementation else entry.shape
 
 
 def dtype_of(entry: Entry) -> Any:
-    """Return the dtype of a leaf."""
+    """Return the dtype of a leaf.
+
+    `entry` is the row of the index that describes the leaf; typed keys have the dtype of their
+    generator.
+    """
     return key_dtype(entry.implementation) if entry.implementation else entry.stored_dtype
 
 

@@ -19,7 +19,12 @@ _PATIENCE = 0.3
 
 @contextlib.contextmanager
 def reported(what: str, total: int, report: Report) -> Iterator[Callable[[int], None]]:
-    """Give a function to call with each number of bytes that was written."""
+    """Give a function to call with each number of bytes that was written.
+
+    `what` is shown beside the bar; `total` is the number of bytes of the whole. `report` is a
+    function of the bytes written and the total, or whether to draw a bar; None draws one if
+    standard error is a terminal.
+    """
     if callable(report):
         done = 0
 

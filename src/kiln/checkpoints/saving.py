@@ -124,7 +124,11 @@ def settle() -> None:
 
 
 def started(path: Path, work: Callable[[], None], wait: bool) -> Saving:
-    """Do the work of a save, in the background unless `wait`."""
+    """Do the work of a save, in the background unless `wait`.
+
+    `path` is what messages name.
+    Raises: with `wait`, what `Saving.wait` raises.
+    """
     saving = Saving(path)
     if wait:
         saving._run(work)
@@ -185,7 +189,11 @@ def save(
 def prepared(
     path: PathLike, tree: Any, wait: bool, metadata: Any, progress: Report
 ) -> Callable[[], None]:
-    """Take hold of what is to be saved, and return the function that writes it."""
+    """Take hold of what is to be saved, and return the function that writes it.
+
+    The arguments are those of `checkpoints.save`.
+    Raises: what `checkpoints.save` raises before anything is written.
+    """
     # A change of the working folder must not move what is written later.
     final = Path(os.path.abspath(path))
     asked = f"checkpoints.save({str(path)!r})"

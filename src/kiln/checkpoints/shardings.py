@@ -16,7 +16,10 @@ from kiln.ir.shardings.sharding import NamedSharding, Sharding, SingleDeviceShar
 
 
 def described(sharding: Sharding, ndim: int) -> dict[str, Any]:
-    """Return a sharding as values that can be written as JSON."""
+    """Return a sharding as values that can be written as JSON.
+
+    `ndim` is the number of axes of the array.
+    """
     if isinstance(sharding, SingleDeviceSharding):
         return {"device": _device(sharding.devices[0])}
     if not _is_plain(sharding):

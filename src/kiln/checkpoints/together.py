@@ -24,7 +24,10 @@ PART = re.compile(r"part-[0-9]+\.json")
 
 
 def part_name(index: int) -> str:
-    """Return the name of the file of one process."""
+    """Return the name of the file of one process.
+
+    `index` is the number of the process.
+    """
     return f"part-{index}.json"
 
 

@@ -105,7 +105,10 @@ def _check(what: str, found: Any, other: str, wanted: Any) -> None:
 
 @optimizer
 def sgd(step_size: Any) -> Any:
-    """Return stochastic gradient descent."""
+    """Return stochastic gradient descent.
+
+    `step_size` is a number, or a function of the step.
+    """
     step = make_schedule(step_size)
     return lambda x: x, lambda i, g, x: x - step(i) * g, lambda x: x
 
@@ -116,7 +119,11 @@ def _first(state: Any) -> Any:
 
 @optimizer
 def momentum(step_size: Any, mass: float) -> Any:
-    """Return gradient descent with momentum."""
+    """Return gradient descent with momentum.
+
+    `step_size` is a number, or a function of the step. `mass` is the share of its velocity that a
+    step keeps.
+    """
     step = make_schedule(step_size)
 
     def update(i: Any, g: Any, state: Any) -> Any:
@@ -129,7 +136,11 @@ def momentum(step_size: Any, mass: float) -> Any:
 
 @optimizer
 def nesterov(step_size: Any, mass: float) -> Any:
-    """Return gradient descent with Nesterov's momentum."""
+    """Return gradient descent with Nesterov's momentum.
+
+    `step_size` is a number, or a function of the step. `mass` is the share of its velocity that a
+    step keeps.
+    """
     step = make_schedule(step_size)
 
     def update(i: Any, g: Any, state: Any) -> Any:
@@ -146,7 +157,11 @@ def _inverse_root(x: Any) -> Any:
 
 @optimizer
 def adagrad(step_size: Any, momentum: float = 0.9) -> Any:
-    """Return AdaGrad with momentum (Duchi, Hazan, Singer 2011)."""
+    """Return AdaGrad with momentum (Duchi, Hazan, Singer 2011).
+
+    `step_size` is a number, or a function of the step. `momentum` is the share of the average that
+    a step keeps.
+    """
     step = make_schedule(step_size)
 
     def update(i: Any, g: Any, state: Any) -> Any:
@@ -160,7 +175,11 @@ def adagrad(step_size: Any, momentum: float = 0.9) -> Any:
 
 @optimizer
 def rmsprop(step_size: Any, gamma: float = 0.9, eps: float = 1e-8) -> Any:
-    """Return RMSProp."""
+    """Return RMSProp.
+
+    `step_size` is a number, or a function of the step. `gamma` is the decay rate of the average of
+    squared gradients; `eps` keeps the quotient finite.
+    """
     step = make_schedule(step_size)
 
     def update(i: Any, g: Any, state: Any) -> Any:
@@ -175,7 +194,11 @@ def rmsprop(step_size: Any, gamma: float = 0.9, eps: float = 1e-8) -> Any:
 def rmsprop_momentum(
     step_size: Any, gamma: float = 0.9, eps: float = 1e-8, momentum: float = 0.9
 ) -> Any:
-    """Return RMSProp with momentum."""
+    """Return RMSProp with momentum.
+
+    `step_size` is a number, or a function of the step. `gamma` is the decay rate of the average of
+    squared gradients, `momentum` that of the steps; `eps` keeps the quotient finite.
+    """
     step = make_schedule(step_size)
 
     def update(i: Any, g: Any, state: Any) -> Any:
@@ -189,7 +212,11 @@ def rmsprop_momentum(
 
 @optimizer
 def adam(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> Any:
-    """Return Adam (Kingma, Ba 2015)."""
+    """Return Adam (Kingma, Ba 2015).
+
+    `step_size` is a number, or a function of the step. `b1` and `b2` are the decay rates of the
+    averages of gradients and of their squares; `eps` keeps the quotient finite.
+    """
     step = make_schedule(step_size)
 
     def update(i: Any, g: Any, state: Any) -> Any:
@@ -205,7 +232,11 @@ def adam(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) 
 
 @optimizer
 def adamax(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> Any:
-    """Return AdaMax, Adam with the largest instead of the mean square gradient."""
+    """Return AdaMax, Adam with the largest instead of the mean square gradient.
+
+    `step_size` is a number, or a function of the step. `b1` and `b2` are the decay rates of the
+    average of gradients and of the largest magnitude; `eps` keeps the quotient finite.
+    """
     step = make_schedule(step_size)
 
     def update(i: Any, g: Any, state: Any) -> Any:
@@ -220,7 +251,11 @@ def adamax(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8
 
 @optimizer
 def sm3(step_size: Any, momentum: float = 0.9) -> Any:
-    """Return SM3, which stores one accumulator per row of each axis (arXiv 1901.11150)."""
+    """Return SM3, which stores one accumulator per row of each axis (arXiv 1901.11150).
+
+    `step_size` is a number, or a function of the step. `momentum` is the share of the average that
+    a step keeps.
+    """
     step = make_schedule(step_size)
 
     def init(x: Any) -> Any:
@@ -256,7 +291,10 @@ def exponential_decay(step_size: Any, decay_steps: Any, decay_rate: Any) -> Sche
 def inverse_time_decay(
     step_size: Any, decay_steps: Any, decay_rate: Any, staircase: bool = False
 ) -> Schedule:
-    """Return the schedule step_size / (1 + decay_rate * i / decay_steps)."""
+    """Return the schedule step_size / (1 + decay_rate * i / decay_steps).
+
+    With `staircase` the quotient is rounded down, so that the size changes once in `decay_steps`.
+    """
     if staircase:
         return lambda i: step_size / (1 + decay_rate * jnp.floor(i / decay_steps))
     return lambda i: step_size / (1 + decay_rate * i / decay_steps)
@@ -265,7 +303,11 @@ def inverse_time_decay(
 def polynomial_decay(
     step_size: Any, decay_steps: Any, final_step_size: Any, power: float = 1.0
 ) -> Schedule:
-    """Return the schedule that falls to `final_step_size` within `decay_steps`, by a power."""
+    """Return the schedule that falls to `final_step_size` within `decay_steps`, by a power.
+
+    It starts at `step_size`, and stays at `final_step_size` after `decay_steps`; `power` is the
+    exponent.
+    """
 
     def schedule(i: Any) -> Any:
         left = (1 - jnp.minimum(i, decay_steps) / decay_steps) ** power
@@ -316,7 +358,10 @@ def l2_norm(tree: Any) -> Any:
 
 
 def clip_grads(grad_tree: Any, max_norm: Any) -> Any:
-    """Return gradients scaled down to a norm of at most `max_norm`."""
+    """Return gradients scaled down to a norm of at most `max_norm`.
+
+    The norm is that of all leaves of `grad_tree` together.
+    """
     norm = l2_norm(grad_tree)
     return tree_map(lambda g: jnp.where(norm < max_norm, g, g * (max_norm / norm)), grad_tree)
 
@@ -332,12 +377,18 @@ class JoinPoint:
 
 
 def unpack_optimizer_state(opt_state: OptimizerState) -> Any:
-    """Return a state as a pytree of the parameters' structure, of JoinPoints; for saving."""
+    """Return a state as a pytree of the parameters' structure, of JoinPoints; for saving.
+
+    `opt_state` is a state that an optimiser of this module returned.
+    """
     return tree_unflatten(opt_state.tree_def, [JoinPoint(s) for s in _states(opt_state)])
 
 
 def pack_optimizer_state(marked_pytree: Any) -> OptimizerState:
-    """Return the state that `unpack_optimizer_state` unpacked."""
+    """Return the state that `unpack_optimizer_state` unpacked.
+
+    `marked_pytree` has a JoinPoint for each parameter.
+    """
     points, tree = tree_flatten(marked_pytree)
     assert all(isinstance(point, JoinPoint) for point in points)
     return _packed([point.subtree for point in points], tree)

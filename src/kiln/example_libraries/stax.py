@@ -37,7 +37,11 @@ def _shape_after(fun: Callable[..., Any], *shapes: Any) -> Any:
 
 
 def Dense(out_dim: int, W_init: Any = _glorot, b_init: Any = _small) -> Layer:
-    """Return a layer that multiplies by a matrix and adds a bias."""
+    """Return a layer that multiplies by a matrix and adds a bias.
+
+    `W_init` and `b_init` are the initializers of both.
+    Shapes: (..., features) -> (..., out_dim).
+    """
 
     def init(rng: Any, input_shape: Any) -> Any:
         first, second = random.split(rng)
@@ -87,7 +91,12 @@ def GeneralConv(
     W_init: Any = None,
     b_init: Any = _tiny,
 ) -> Layer:
-    """Return a convolution; `dimension_numbers` are three strings such as ("NHWC", "HWIO", ...)."""
+    """Return a convolution; `dimension_numbers` are three strings such as ("NHWC", "HWIO", ...).
+
+    `out_chan` is the number of output features, `filter_shape` the sizes of the kernel in space,
+    `strides` (by default ones) and `padding` what `lax.conv_general_dilated` takes; `W_init` and
+    `b_init` are the initializers of kernel and bias.
+    """
     steps = strides or (1,) * len(filter_shape)
 
     def convolve(x: Any, weights: Any) -> Any:
@@ -110,7 +119,11 @@ def GeneralConvTranspose(
     W_init: Any = None,
     b_init: Any = _tiny,
 ) -> Layer:
-    """Return a transposed convolution."""
+    """Return a transposed convolution.
+
+    `dimension_numbers` are three strings such as ("NHWC", "HWIO", "NHWC"); the other arguments are
+    those of `GeneralConv`, and `padding` is what `lax.conv_transpose` takes.
+    """
     steps = strides or (1,) * len(filter_shape)
 
     def convolve(x: Any, weights: Any) -> Any:
@@ -131,7 +144,12 @@ def BatchNorm(
     beta_init: Any = zeros,
     gamma_init: Any = ones,
 ) -> Layer:
-    """Return a layer that standardises over `axis`, then shifts and scales."""
+    """Return a layer that standardises over `axis`, then shifts and scales.
+
+    `epsilon` is added to the variance. The shift is there if `center`, the scale if `scale`;
+    `beta_init` and `gamma_init` are their initializers.
+    Shapes: parameters have the axes of the input that are not in `axis`.
+    """
     axes = (axis,) if isinstance(axis, int) else tuple(axis)
 
     def init(rng: Any, input_shape: Any) -> Any:
@@ -151,7 +169,11 @@ def BatchNorm(
 
 
 def elementwise(fun: Callable[..., Any], **fun_kwargs: Any) -> Layer:
-    """Return a layer without parameters that applies a function to its input."""
+    """Return a layer without parameters that applies a function to its input.
+
+    `fun_kwargs` are passed on to the function.
+    Shapes: those of the input.
+    """
     return (
         lambda rng, input_shape: (input_shape, ()),
         lambda params, inputs, **kwargs: fun(inputs, **fun_kwargs),
@@ -209,7 +231,10 @@ Flatten: Layer = (
 
 
 def FanOut(num: int) -> Layer:
-    """Return a layer that repeats its input."""
+    """Return a layer that repeats its input.
+
+    Shapes: any -> a list of `num` inputs.
+    """
     return (
         lambda rng, input_shape: ([input_shape] * num, ()),
         lambda params, inputs, **kwargs: [inputs] * num,
@@ -279,7 +304,11 @@ def serial(*layers: Layer) -> Layer:
 
 
 def parallel(*layers: Layer) -> Layer:
-    """Return a layer that applies each layer to its own input; see `FanOut`."""
+    """Return a layer that applies each layer to its own input; see `FanOut`.
+
+    Inputs, outputs and parameters are sequences with one entry for each of `layers`.
+    Raises: ValueError for another number of inputs.
+    """
 
     def init(rng: Any, input_shape: Any) -> Any:
         keys = random.split(rng, len(layers))
@@ -294,7 +323,10 @@ def parallel(*layers: Layer) -> Layer:
 
 
 def shape_dependent(make_layer: Callable[[Any], Layer]) -> Layer:
-    """Return a layer that is made once the shape of its input is known."""
+    """Return a layer that is made once the shape of its input is known.
+
+    `make_layer(shape)` returns the layer; it is called for each `init` and `apply`.
+    """
     return (
         lambda rng, input_shape: make_layer(input_shape)[0](rng, input_shape),
         lambda params, inputs, **kwargs: make_layer(inputs.shape)[1](params, inputs, **kwargs),

@@ -57,7 +57,11 @@ def _shapes(
 def get_num_params_in_lstm(
     input_size: int, hidden_size: int, num_layers: int, bidirectional: bool
 ) -> int:
-    """Return how many numbers the packed weights are."""
+    """Return how many numbers the packed weights are.
+
+    Of `num_layers` layers, in two directions if `bidirectional`; `input_size` and `hidden_size` are
+    the features of inputs and hidden values.
+    """
     weights, biases = _shapes(input_size, hidden_size, num_layers, bidirectional)
     return sum(math.prod(shape) for shape in (*weights, *biases))
 
@@ -86,7 +90,11 @@ def _parts(weights: Any, shapes: Sequence[tuple[int, ...]], start: int) -> tuple
 def unpack_lstm_weights(
     weights: Any, input_size: int, hidden_size: int, num_layers: int, bidirectional: bool
 ) -> tuple[Weights, Weights, Weights, Weights]:
-    """Return the weights of the inputs, those of the hidden values, and their biases, by pass."""
+    """Return the weights of the inputs, those of the hidden values, and their biases, by pass.
+
+    `input_size`, `hidden_size`, `num_layers` and `bidirectional` say how they are packed. Each of
+    the four is a dict by number of the pass.
+    """
     shapes, bias_shapes = _shapes(input_size, hidden_size, num_layers, bidirectional)
     matrices, start = _parts(weights, shapes, 0)
     biases, _ = _parts(weights, bias_shapes, start)
@@ -98,7 +106,11 @@ def unpack_lstm_weights(
 def swap_lstm_gates(
     weights: Any, input_size: int, hidden_size: int, num_layers: int, bidirectional: bool
 ) -> Array:
-    """Return packed weights in which the last two of the four parts are exchanged."""
+    """Return packed weights in which the last two of the four parts are exchanged.
+
+    `input_size`, `hidden_size`, `num_layers` and `bidirectional` say how they are packed.
+    Shapes: (n,) -> (n,).
+    """
     shapes, bias_shapes = _shapes(input_size, hidden_size, num_layers, bidirectional)
     parts, _ = _parts(jnp.asarray(weights), [*shapes, *bias_shapes], 0)
     swapped = []
@@ -208,7 +220,11 @@ def lstm(
     bidirectional: bool,
     precision: Any = None,
 ) -> tuple[Array, Array, Array]:
-    """Run an LSTM with packed weights: see `lstm_ref`. `precision` is for other devices."""
+    """Run an LSTM with packed weights: see `lstm_ref`. `precision` is for other devices.
+
+    Shapes and errors (x, `h_0`, `c_0`, `seq_lengths`; `input_size`, `hidden_size`, `num_layers`,
+    `bidirectional`, `dropout`): those of `lstm_ref`.
+    """
     del precision
     sizes = (input_size, hidden_size, num_layers)
     parts = unpack_lstm_weights(weights, *sizes, bidirectional)

@@ -23,7 +23,10 @@ def scheduling_group(name: str) -> Callable[[Callable[..., Any]], Callable[..., 
 
 
 def xla_metadata_call(f: Callable[..., Any] | None = None, **meta: Any) -> Any:
-    """Return a function whose operations have metadata; without a function, the decorator."""
+    """Return a function whose operations have metadata; without a function, the decorator.
+
+    `meta` has no effect: it is for XLA's schedules.
+    """
     if f is None:
         return lambda fun: xla_metadata_call(fun, **meta)
 

@@ -22,21 +22,30 @@ _BOOL = np.dtype(np.bool_)
 
 
 def raw_type(aval: ShapedArray) -> ShapedArray:
-    """Return the type that a stored program has in place of a type."""
+    """Return the type that a stored program has in place of a type.
+
+    Keys of type `aval` become uint32 words in a last axis of their own, float0 becomes bool.
+    """
     if dtypes.is_extended(aval.dtype):
         return ShapedArray((*aval.shape, aval.dtype.words), _WORDS)
     return aval.with_(dtype=_BOOL) if aval.dtype == dtypes.float0 else aval
 
 
 def to_raw(x: Any, aval: ShapedArray) -> Any:
-    """Return an argument of a type as the stored program takes it."""
+    """Return an argument of a type as the stored program takes it.
+
+    `aval` is the type in the user's program: keys become words, float0 becomes booleans.
+    """
     if dtypes.is_extended(aval.dtype):
         return random_unwrap(x)
     return full(aval_of(x).shape, False, _BOOL) if aval.dtype == dtypes.float0 else x
 
 
 def from_raw(x: Any, aval: ShapedArray) -> Any:
-    """Return a result of a type from what the stored program gives."""
+    """Return a result of a type from what the stored program gives.
+
+    `aval` is the type in the user's program: keys are stored as words, float0 as booleans.
+    """
     if dtypes.is_extended(aval.dtype):
         return wrap_key_data(x, impl=aval.dtype)
     if aval.dtype != dtypes.float0:
@@ -47,12 +56,19 @@ def from_raw(x: Any, aval: ShapedArray) -> Any:
 
 
 def nothing(aval: ShapedArray) -> Any:
-    """Return the cotangent of an array of a type that has no tangents."""
+    """Return the cotangent of an array of a type that has no tangents.
+
+    `aval` is the type of the cotangent, of dtype float0.
+    Shapes: that of the type.
+    """
     return broadcast_in_dim(np.zeros((), dtypes.float0), aval.shape, ())
 
 
 def with_words(jaxpr: Jaxpr) -> Jaxpr:
-    """Return a program that takes and returns words in place of keys."""
+    """Return a program that takes and returns words in place of keys.
+
+    `jaxpr` is returned as it is if it has no keys.
+    """
     kinds = [v.aval for v in jaxpr.invars]
     results = [v.aval for v in jaxpr.outvars]
     if not any(dtypes.is_extended(aval.dtype) for aval in (*kinds, *results)):

@@ -110,7 +110,11 @@ def _is_of_kiln(fun: Any) -> bool:
 def exported_of(
     traced: Traced, platforms: tuple[str, ...], checks: tuple[DisabledSafetyCheck, ...]
 ) -> Exported:
-    """Return a traced function as a portable program."""
+    """Return a traced function as a portable program.
+
+    `platforms` are those that it is lowered for; `checks` are the safety checks that are disabled.
+    Raises: what lowering raises.
+    """
     whole = traced.whole_program()
     in_avals = tuple(tree_leaves(traced.in_avals))
     out_avals = tuple(tree_leaves(traced.out_avals))

@@ -59,7 +59,10 @@ _OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
 
 
 def size_text(dim: Dim) -> str:
-    """Return a size as text, such as `2*b + -1` or `floordiv(b, 2)`."""
+    """Return a size as text, such as `2*b + -1` or `floordiv(b, 2)`.
+
+    `dim` is a number, or a size of named axes.
+    """
     if type(dim) is not Size:
         return str(dim)
     return " + ".join([_term(monomial, factor) for monomial, factor in dim.terms])

@@ -36,7 +36,10 @@ def write(values: dict[str, Any], table: str, identifier: bytes | None = None) -
 
 
 def has_identifier(stored: bytes, identifier: bytes) -> bool:
-    """Tell whether a table was written with an identifier."""
+    """Tell whether a table was written with an identifier.
+
+    `stored` is a table as bytes, whose identifier has a fixed place.
+    """
     return stored[_IDENTIFIER_AT : _IDENTIFIER_AT + len(identifier)] == identifier
 
 

@@ -93,7 +93,10 @@ def tree_of(table: dict[str, Any]) -> PyTreeDef:
 
 
 def argument_names(tree: PyTreeDef, avals: Sequence[ShapedArray]) -> tuple[str, ...]:
-    """Return what to call the leaves of `(args, kwargs)`, such as `args[0]['w']`."""
+    """Return what to call the leaves of `(args, kwargs)`, such as `args[0]['w']`.
+
+    `avals` are types for the leaves. If a class refuses to hold types, leaves are numbered.
+    """
     try:
         pairs, _ = tree_flatten_with_path(tree_unflatten(tree, avals))
     except Exception:  # noqa: BLE001, classes of users may take arrays only

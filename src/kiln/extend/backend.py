@@ -60,7 +60,10 @@ def get_default_device() -> Any:
 
 
 def backend_xla_version(platform: str | None = None) -> int | None:
-    """Return None: the version of XLA is not known."""
+    """Return None: the version of XLA is not known.
+
+    Raises: RuntimeError if `platform` is not available.
+    """
     get_backend(platform)
     return None
 

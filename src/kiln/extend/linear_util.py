@@ -136,7 +136,10 @@ class WrappedFun:
 def wrap_init(
     f: Callable[..., Any], params: dict[str, Any] | None = None, *, debug_info: Any = None
 ) -> WrappedFun:
-    """Return a function without transformations; `params` are keyword arguments of each call."""
+    """Return a function without transformations; `params` are keyword arguments of each call.
+
+    `debug_info` is kept with it, for messages.
+    """
     return WrappedFun(f, f, (), (), dict(params or {}), debug_info)
 
 

@@ -33,7 +33,10 @@ def current_name_stack() -> NameStack:
 
 
 def summarize(source_info: SourceInfo | Source | None, num_frames: int = 1) -> str:
-    """Return `FILE:LINE (FUNCTION)` of a line, or of an equation's `source_info`."""
+    """Return `FILE:LINE (FUNCTION)` of a line, or of an equation's `source_info`.
+
+    `num_frames` has no effect: a source is one line.
+    """
     source = source_info.traceback if isinstance(source_info, SourceInfo) else source_info
     return f"{source} ({source.function})" if source is not None else "unknown"
 
@@ -42,7 +45,11 @@ def summarize(source_info: SourceInfo | Source | None, num_frames: int = 1) -> s
 def user_context(
     traceback: Source | None, *, name_stack: NameStack | None = None
 ) -> Iterator[None]:
-    """Attribute the operations in a context to a line of user code, and to scopes."""
+    """Attribute the operations in a context to a line of user code, and to scopes.
+
+    `traceback` is the source of an equation, None for the one that is in force; `name_stack` is by
+    default the current one.
+    """
     scopes = current_scopes() if name_stack is None else name_stack.stack
     source = traceback if isinstance(traceback, Source) else state.source
     if source is not None and source.scopes != scopes:
@@ -57,7 +64,10 @@ def extend_name_stack(name: str) -> AbstractContextManager[NameStack]:
 
 
 def set_name_stack(name_stack: NameStack) -> AbstractContextManager[None]:
-    """Be in these scopes, in a context."""
+    """Be in these scopes, in a context.
+
+    `name_stack` is what `current_name_stack` returned.
+    """
     return in_scopes(name_stack.stack)
 
 

@@ -90,7 +90,10 @@ def get_primitive_transpose(primitive: Primitive) -> Rule:
 
 
 def defjvp(primitive: Primitive, *rules: Callable[..., Any] | None) -> None:
-    """Set one rule for each operand: `rule(tangent, *operands, **params)`, or None."""
+    """Set one rule for each operand: `rule(tangent, *operands, **params)`, or None.
+
+    An operand without a rule has no tangent. The `rules` replace those that `primitive` had.
+    """
 
     def with_result(rule: Callable[..., Any] | None) -> Callable[..., Any] | None:
         if rule is None:
@@ -101,7 +104,11 @@ def defjvp(primitive: Primitive, *rules: Callable[..., Any] | None) -> None:
 
 
 def defjvp2(primitive: Primitive, *rules: Callable[..., Any] | None) -> None:
-    """Set one rule for each operand: `rule(tangent, result, *operands, **params)`, or None."""
+    """Set one rule for each operand: `rule(tangent, result, *operands, **params)`, or None.
+
+    An operand without a rule has no tangent. The `rules` replace those that `primitive` had.
+    Raises: ValueError, as it is differentiated, for another number of operands than `rules`.
+    """
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any], /, **params: Any) -> Any:
         out = primitive.bind(*primals, **params)
@@ -147,7 +154,11 @@ def _nothing(ct: Any) -> bool:
 
 
 def defbilinear(primitive: Primitive, lhs_rule: Rule, rhs_rule: Rule) -> None:
-    """Make a primitive linear in each of two operands; rules are `rule(ct, x, y, **params)`."""
+    """Make a primitive linear in each of two operands; rules are `rule(ct, x, y, **params)`.
+
+    `lhs_rule` returns the cotangent of the first operand, `rhs_rule` that of the second; the
+    operand that it is for is an UndefinedPrimal.
+    """
     defjvp(
         primitive,
         lambda t, x, y, /, **params: primitive.bind(t, y, **params),

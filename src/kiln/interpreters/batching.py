@@ -95,12 +95,18 @@ axis_primitive_batchers = BatchTable("batch_over", _of_size, _present_of_size)
 
 
 def broadcast(x: Any, size: Any, axis: int, mesh_axis: Any = None) -> Any:
-    """Return a stack of `size` times the same array, along a new axis."""
+    """Return a stack of `size` times the same array, along a new axis.
+
+    `axis` is its position in the result. `mesh_axis` has no effect.
+    """
     return mapped_at(x, size, None, axis)
 
 
 def bdim_at_front(x: Any, axis: int | None, size: Any, mesh_axis: Any = None) -> Any:
-    """Return a stack with its mapped axis in front; `size` times the same array if unmapped."""
+    """Return a stack with its mapped axis in front; `size` times the same array if unmapped.
+
+    `axis` is the mapped axis, or None. `mesh_axis` has no effect.
+    """
     return mapped_at(x, size, axis, 0)
 
 

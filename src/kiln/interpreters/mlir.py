@@ -229,7 +229,10 @@ def register_lowering(
 
 
 def lower_fun(fun: Callable[..., Any], multiple_results: bool = True) -> LoweringRule:
-    """Return the lowering rule that traces `fun(*operands, **params)`."""
+    """Return the lowering rule that traces `fun(*operands, **params)`.
+
+    With `multiple_results` the function returns a sequence, otherwise a single array.
+    """
 
     def rule(context: Any, /, *operands: Any, **params: Any) -> list[Any]:
         out = fun(*operands, **params)

@@ -117,7 +117,10 @@ def dce_jaxpr(
 def dce_jaxpr_consts(
     jaxpr: Jaxpr, used_outputs: Sequence[bool], instantiate: bool | Sequence[bool] = False
 ) -> tuple[Jaxpr, list[bool], list[bool]]:
-    """Like `dce_jaxpr`, for constants too: return program, kept constants, kept inputs."""
+    """Like `dce_jaxpr`, for constants too: return program, kept constants, kept inputs.
+
+    `used_outputs` says which results are needed, `instantiate` which inputs are kept in any case.
+    """
     clean, kept = dce_jaxpr(jaxpr, used_outputs, instantiate)
     used = {id(v) for eqn in clean.eqns for v in eqn.invars} | {id(v) for v in clean.outvars}
     consts = [id(v) in used for v in clean.constvars]

@@ -75,6 +75,9 @@ def unstack(x: ArrayLike, axis: int = 0) -> tuple[Array, ...]:
 
 
 def broadcast_like(arr: ArrayLike, like_arr: Any) -> Array:
-    """Broadcast an array to the shape of another, aligning trailing axes."""
+    """Broadcast an array to the shape of another, aligning trailing axes.
+
+    Shapes: `arr` of any shape that broadcasts to that of `like_arr` -> that of `like_arr`.
+    """
     shape, wanted = aval_of(arr).shape, aval_of(like_arr).shape
     return broadcast_in_dim(arr, wanted, range(len(wanted) - len(shape), len(wanted)))

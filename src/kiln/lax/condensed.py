@@ -150,7 +150,12 @@ def _reflection(first: Any, rest: Any) -> tuple[Any, Any, Any]:
 
 
 def by_lapack(run: Callable[..., Any], x: Any, results: list[Any]) -> Any:
-    """Call a function of one matrix for every matrix of a stack, on the host."""
+    """Call a function of one matrix for every matrix of a stack, on the host.
+
+    `run(matrix)` returns an array for each of `results`, which have the types of the whole results;
+    matrices with an element that is not finite give nan.
+    Shapes: (..., m, n).
+    """
 
     def host(stack: np.ndarray) -> list[np.ndarray]:
         stack = np.asarray(stack)

@@ -128,7 +128,10 @@ def symmetric_product(
 
 @api_boundary
 def cholesky_update(r_matrix: ArrayLike, w_vector: ArrayLike) -> Array:
-    """Return the upper triangular factor of RᵀR + wwᵀ, by one plane rotation per row."""
+    """Return the upper triangular factor of RᵀR + wwᵀ, by one plane rotation per row.
+
+    Shapes: `r_matrix` [n, n], upper triangular, `w_vector` [n] -> [n, n].
+    """
     r, w = asarray(r_matrix), asarray(w_vector)
     count = r.shape[-1]
 

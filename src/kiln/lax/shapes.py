@@ -98,7 +98,11 @@ def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
 
 
 def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | None = None) -> Array:
-    """Merge the axes from start up to but not including stop into one."""
+    """Merge the axes from start up to but not including stop into one.
+
+    Negative dimensions count from the end; without `stop_dimension` all that follow are merged.
+    Raises: ValueError if `start_dimension` is out of bounds, or after `stop_dimension`.
+    """
     shape = aval_of(operand).shape
     start = canonical_axis("collapse", start_dimension, len(shape))
     stop = (
@@ -119,7 +123,11 @@ def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | Non
 
 
 def empty(shape: Sequence[Dim], dtype: DTypeLike, *, out_sharding: Any = None) -> Array:
-    """Return an array of the given type with unspecified values, which are zeros."""
+    """Return an array of the given type with unspecified values, which are zeros.
+
+    `out_sharding` says how the result is sharded: a NamedSharding, or a PartitionSpec over the mesh
+    in force.
+    """
     return sharded(full(shape, 0, dtype), out_sharding, "empty")
 
 

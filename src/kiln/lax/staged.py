@@ -74,7 +74,10 @@ def composite(decomposition: Callable[..., Any], name: str, version: int = 0) ->
 
 
 def pbroadcast(x: Any, axis_name: Any, source: int) -> Array:
-    """Return, on each member of a mapped axis, the value that the member `source` has."""
+    """Return, on each member of a mapped axis, the value that the member `source` has.
+
+    Raises: NameError if there is no mapped axis `axis_name`.
+    """
     axis_size_of(axis_name)
     found = psum(where(axis_index(axis_name) == source, x, np.zeros((), np.int8)), axis_name)
     return found.astype(x.dtype) if hasattr(x, "dtype") else found

@@ -25,7 +25,12 @@ def conv_shape_tuple(
     pads: Any,
     batch_group_count: int = 1,
 ) -> Shape:
-    """Return the shape of a convolution of images (N, C, ...) and kernels (O, I, ...)."""
+    """Return the shape of a convolution of images (N, C, ...) and kernels (O, I, ...).
+
+    `pads` are a pair for each axis of space, or 'SAME' or 'VALID'; `batch_group_count` as for
+    `lax.conv_general_dilated`, and so are errors for shapes (`lhs_shape`, `rhs_shape`) that do not
+    fit.
+    """
     return _shape_of(
         lambda x, w: conv_general_dilated(x, w, strides, pads, batch_group_count=batch_group_count),
         lhs_shape,
@@ -40,7 +45,11 @@ def conv_general_shape_tuple(
     padding: Any,
     dimension_numbers: Any,
 ) -> Shape:
-    """Return the shape of a convolution whose dimensions are named as in ("NHWC", ...)."""
+    """Return the shape of a convolution whose dimensions are named as in ("NHWC", ...).
+
+    The arguments are those of `lax.conv_general_dilated`, with shapes (`lhs_shape`, `rhs_shape`) in
+    place of arrays, and so are the errors.
+    """
     return _shape_of(
         lambda x, w: conv_general_dilated(
             x, w, window_strides, padding, dimension_numbers=dimension_numbers
@@ -57,7 +66,11 @@ def conv_transpose_shape_tuple(
     padding: Any,
     dimension_numbers: Any,
 ) -> Shape:
-    """Return the shape of a transposed convolution."""
+    """Return the shape of a transposed convolution.
+
+    The arguments are those of `lax.conv_transpose`, with shapes (`lhs_shape`, `rhs_shape`) in place
+    of arrays, and so are the errors.
+    """
     return _shape_of(
         lambda x, w: conv_transpose(
             x, w, window_strides, padding, dimension_numbers=dimension_numbers
@@ -89,7 +102,11 @@ def reduce_window_shape_tuple(
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
 ) -> Shape:
-    """Return the shape of a reduction of windows."""
+    """Return the shape of a reduction of windows.
+
+    The other arguments have an entry for each axis of `operand_shape`, dilations are by default 1.
+    Raises: ValueError for another number of entries.
+    """
     ones = (1,) * len(operand_shape)
     found = []
     for size, window, stride, (low, high), base, wide in zip(

@@ -91,7 +91,10 @@ def init(
     mutable: CollectionFilter = True,
     flags: Mapping[str, Any] | None = None,
 ) -> Callable[..., Any]:
-    """Return a pure function `(rngs, *args, **kwargs) -> (result of fn, variables)`."""
+    """Return a pure function `(rngs, *args, **kwargs) -> (result of fn, variables)`.
+
+    `mutable` says which collections `fn(scope, ...)` may write; `flags` are those of the scope.
+    """
     given = {"initializing": True, **(flags or {})}
 
     @functools.wraps(fn)

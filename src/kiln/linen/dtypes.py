@@ -35,7 +35,11 @@ def canonicalize_dtype(*args: Any, dtype: Any = None, inexact: bool = True) -> A
 
 
 def promote_dtype(*args: Any, dtype: Any = None, inexact: bool = True) -> list[Any]:
-    """Convert arrays to the requested dtype, or to the one they promote to; Nones are kept."""
+    """Convert arrays to the requested dtype, or to the one they promote to; Nones are kept.
+
+    Without `dtype` integers become floats if `inexact`.
+    Raises: ValueError if `dtype` is not inexact, but `inexact` is requested.
+    """
     dtype = canonicalize_dtype(*args, dtype=dtype, inexact=inexact)
     return [None if x is None else jnp.asarray(x, dtype) for x in args]
 

@@ -32,42 +32,66 @@ CAN_USE_EARRAY = False
 
 
 def get_fp8_max(fp8_dtype: Any, out_dtype: Any) -> Any:
-    """Return the largest finite number of an eight-bit float type, in another type."""
+    """Return the largest finite number of an eight-bit float type, in another type.
+
+    `fp8_dtype` is the eight-bit type, `out_dtype` that of the result, a NumPy scalar array.
+    """
     return np.asarray(jnp.finfo(fp8_dtype).max).astype(out_dtype)
 
 
 def quantize(x: Any, q_dtype: Any, scale: Any, compute_dtype: Any) -> Any:
-    """Return x / scale, clipped and rounded to an eight-bit type."""
+    """Return x / scale, clipped and rounded to an eight-bit type.
+
+    `q_dtype` is the eight-bit type, whose range is not exceeded; `compute_dtype` is the type of the
+    quotient.
+    """
     largest = get_fp8_max(q_dtype, compute_dtype)
     scaled = x / jnp.broadcast_to(scale.astype(compute_dtype), x.shape)
     return jnp.clip(scaled, -largest, largest).astype(q_dtype)
 
 
 def dequantize(x: Any, dq_dtype: Any, scale: Any) -> Any:
-    """Return x * scale in a wider type."""
+    """Return x * scale in a wider type.
+
+    Shapes: `scale` broadcasts to x. `dq_dtype` is the type of the result.
+    """
     return x.astype(dq_dtype) * jnp.broadcast_to(scale.astype(dq_dtype), x.shape)
 
 
 def qdq(x: Any, q_dtype: Any, scale: Any, compute_dtype: Any) -> Any:
-    """Round to what an eight-bit type can represent at this scale."""
+    """Round to what an eight-bit type can represent at this scale.
+
+    `q_dtype` is the eight-bit type, `compute_dtype` that in which x is scaled. The result has the
+    type of x.
+    """
     return dequantize(quantize(x, q_dtype, scale, compute_dtype), x.dtype, scale)
 
 
 def compute_scale(amax: Any, scale: Any, fp8_max: Any, margin: int = 0) -> Any:
-    """Return the scale that maps `amax` to `fp8_max`; the old one if amax is 0 or not finite."""
+    """Return the scale that maps `amax` to `fp8_max`; the old one if amax is 0 or not finite.
+
+    It is larger by 2**margin, so that larger operands still fit.
+    """
     wanted = (fp8_max / amax) / 2**margin
     usable = (amax > 0.0) & jnp.isfinite(amax)
     return 1.0 / jnp.where(usable, wanted, 1.0 / scale)
 
 
 def compute_amax_history(x: Any, amax_history: Any) -> Any:
-    """Return the history with the largest magnitude of x in front, and its oldest entry dropped."""
+    """Return the history with the largest magnitude of x in front, and its oldest entry dropped.
+
+    Shapes: `amax_history` (n,), oldest entry at position 1 -> (n,).
+    """
     largest = jnp.max(jnp.abs(x)).astype(amax_history.dtype)
     return jnp.roll(amax_history, shift=-1, axis=0).at[0].set(largest)
 
 
 def update_fp8_meta(x: Any, q_dtype: Any, scale: Any, amax_history: Any) -> tuple[Any, Any]:
-    """Return the scale for x, by the history of earlier operands, and the history with x."""
+    """Return the scale for x, by the history of earlier operands, and the history with x.
+
+    `q_dtype` is the eight-bit type; `amax_history` has the largest magnitudes of earlier operands,
+    and its largest entry determines the scale.
+    """
     largest = get_fp8_max(q_dtype, np.float32)
     scale = compute_scale(jnp.max(amax_history, axis=0), scale, largest)
     return scale, compute_amax_history(x, amax_history)
@@ -76,14 +100,23 @@ def update_fp8_meta(x: Any, q_dtype: Any, scale: Any, amax_history: Any) -> tupl
 def quantize_dequantize_update(
     x: Any, q_dtype: Any, scale: Any, amax_history: Any, compute_dtype: Any
 ) -> tuple[Any, Any, Any]:
-    """Return x rounded at its new scale, the scale, and the new history."""
+    """Return x rounded at its new scale, the scale, and the new history.
+
+    The arguments are those of `qdq` and `update_fp8_meta`: the eight-bit type `q_dtype`, the type
+    of the computation `compute_dtype`, and the largest magnitudes of earlier operands,
+    `amax_history`.
+    """
     scale, amax_history = update_fp8_meta(x, q_dtype, scale, amax_history)
     return qdq(x, q_dtype, scale, compute_dtype), scale, amax_history
 
 
 @functools.partial(custom_vjp, nondiff_argnums=(0, 1))
 def in_qdq(compute_dtype: Any, q_dtype: Any, inp: Any, scale: Any, amax_history: Any) -> Any:
-    """Round an operand; the gradients of scale and history are their next values."""
+    """Round an operand; the gradients of scale and history are their next values.
+
+    `inp` is rounded to what `q_dtype` represents at the scale that follows from `amax_history`;
+    `compute_dtype` is the type of the computation.
+    """
     return quantize_dequantize_update(inp, q_dtype, scale, amax_history, compute_dtype)[0]
 
 
@@ -105,7 +138,11 @@ in_qdq.defvjp(_in_qdq_forward, _in_qdq_backward)
 
 @functools.partial(custom_vjp, nondiff_argnums=(0, 1))
 def out_qdq(compute_dtype: Any, q_dtype: Any, out: Any, scale: Any, amax_history: Any) -> Any:
-    """Return a result unchanged; its cotangent is rounded, with the scale and history given."""
+    """Return a result unchanged; its cotangent is rounded, with the scale and history given.
+
+    The cotangent of `out` is rounded to what `q_dtype` represents at the scale that follows from
+    `amax_history`; `compute_dtype` is the type of the computation.
+    """
     return out
 
 
@@ -245,7 +282,11 @@ def dot_general_with_precision(
     precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Any:
-    """Return the product of two operands, at a precision of its own choice."""
+    """Return the product of two operands, at a precision of its own choice.
+
+    Shapes: `lhs` and `rhs` as `dimension_numbers` say, as for `lax.dot_general`. A warning says
+        that `precision` or `preferred_element_type` is given, and has no effect.
+    """
     if precision is not None or preferred_element_type is not None:
         warnings.warn(
             "dot_general_with_precision chooses precision and preferred_element_type itself and "

@@ -186,7 +186,10 @@ def pop(x: Any, key: Any) -> tuple[Any, Any]:
 
 
 def pretty_repr(x: Any, num_spaces: int = 4) -> str:
-    """Return the text of a nested dict, indented by depth."""
+    """Return the text of a nested dict, indented by depth.
+
+    A level is indented by `num_spaces`.
+    """
     if isinstance(x, FrozenDict):
         return x.pretty_repr(num_spaces)
     return _braced(x, num_spaces)

@@ -51,24 +51,38 @@ class AxisMetadata(abc.ABC, Generic[A]):
 
 
 def is_axis_metadata(val: Any) -> bool:
-    """Tell whether a value is a box."""
+    """Tell whether a value is a box.
+
+    `val` may be anything.
+    """
     return isinstance(val, AxisMetadata)
 
 
 def map_axis_meta(fn: Callable[[Any], Any], tree: Any) -> Any:
-    """Apply a function to the outermost boxes of a tree."""
+    """Apply a function to the outermost boxes of a tree.
+
+    `fn(box)` returns what takes the place of a box; other leaves stay.
+    """
     return tree_map(
         lambda x: fn(x) if isinstance(x, AxisMetadata) else x, tree, is_leaf=is_axis_metadata
     )
 
 
 def add_axis(tree: Any, index: int, params: Params) -> Any:
-    """Add an axis to all boxes of a tree."""
+    """Add an axis to all boxes of a tree.
+
+    `index` is its position, `params` are the metadata of the transformation, such as the axis's
+    name.
+    """
     return map_axis_meta(lambda box: box.add_axis(index, params), tree)
 
 
 def remove_axis(tree: Any, index: int, params: Params) -> Any:
-    """Remove an axis from all boxes of a tree."""
+    """Remove an axis from all boxes of a tree.
+
+    `index` is its position, `params` are the metadata of the transformation, such as the axis's
+    name.
+    """
     return map_axis_meta(lambda box: box.remove_axis(index, params), tree)
 
 
@@ -156,7 +170,10 @@ class Partitioned(struct.PyTreeNode, AxisMetadata[A]):
 def with_partitioning(
     fn: Callable[..., Any], names: Names, mesh: Mesh | None = None
 ) -> Callable[..., Partitioned[Any]]:
-    """Return an initializer whose result is boxed in `Partitioned` with these names."""
+    """Return an initializer whose result is boxed in `Partitioned` with these names.
+
+    `fn` is an initializer; `mesh` is kept in the box.
+    """
 
     @functools.wraps(fn)
     def boxed(*args: Any, **kwargs: Any) -> Partitioned[Any]:

@@ -154,7 +154,10 @@ def variable_with_axes(
 
 
 def get_axis_names(axes_metadata: Any) -> FrozenDict[str, Any]:
-    """Return the names in a collection of axes as PartitionSpecs, by the variables' names."""
+    """Return the names in a collection of axes as PartitionSpecs, by the variables' names.
+
+    `axes_metadata` is a nested dict; the suffix `_axes` is removed from names.
+    """
 
     def spec(names: Any) -> Any:
         return None if names is None else PartitionSpec(*names)

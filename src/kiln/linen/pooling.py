@@ -86,7 +86,13 @@ def avg_pool(
     padding: str | Sequence[tuple[int, int]] = "VALID",
     count_include_pad: bool = True,
 ) -> Any:
-    """Return the mean of sliding windows, including their padding if `count_include_pad`."""
+    """Return the mean of sliding windows, including their padding if `count_include_pad`.
+
+    Shapes: `inputs` (*batch, *space, features), the batch axes optional; `window_shape` and
+        `strides` (by default ones) have an entry for each axis of space; `padding` is 'SAME',
+        'VALID' or pairs.
+    Raises: ValueError for arguments that do not fit.
+    """
     total = pool(inputs, 0.0, lax.add, window_shape, strides, padding)
     if count_include_pad:
         return total / math.prod(window_shape)
@@ -101,7 +107,13 @@ def max_pool(
     strides: Sequence[int] | None = None,
     padding: str | Sequence[tuple[int, int]] = "VALID",
 ) -> Any:
-    """Return the largest element of sliding windows."""
+    """Return the largest element of sliding windows.
+
+    Shapes: `inputs` (*batch, *space, features), the batch axes optional; `window_shape` and
+        `strides` (by default ones) have an entry for each axis of space; `padding` is 'SAME',
+        'VALID' or pairs.
+    Raises: ValueError for arguments that do not fit.
+    """
     return pool(inputs, -np.inf, lax.max, window_shape, strides, padding)
 
 
@@ -111,5 +123,11 @@ def min_pool(
     strides: Sequence[int] | None = None,
     padding: str | Sequence[tuple[int, int]] = "VALID",
 ) -> Any:
-    """Return the smallest element of sliding windows."""
+    """Return the smallest element of sliding windows.
+
+    Shapes: `inputs` (*batch, *space, features), the batch axes optional; `window_shape` and
+        `strides` (by default ones) have an entry for each axis of space; `padding` is 'SAME',
+        'VALID' or pairs.
+    Raises: ValueError for arguments that do not fit.
+    """
     return pool(inputs, np.inf, lax.min, window_shape, strides, padding)

@@ -47,7 +47,10 @@ _UNASSIGNED = _Unassigned()
 
 
 def set_logical_axis_rules(rules: Rules) -> None:
-    """Set the rules that apply outside `logical_axis_rules`, for every thread."""
+    """Set the rules that apply outside `logical_axis_rules`, for every thread.
+
+    Raises: ValueError for a rule that is not a pair (logical name, mesh axes).
+    """
     config.update("logical_axis_rules", _frozen(rules))
 
 
@@ -58,7 +61,10 @@ def get_logical_axis_rules() -> Rules:
 
 
 def logical_axis_rules(rules: Rules) -> AbstractContextManager[None]:
-    """Apply other rules on this thread until the context ends."""
+    """Apply other rules on this thread until the context ends.
+
+    Raises: ValueError for a rule that is not a pair (logical name, mesh axes).
+    """
     return override(logical_axis_rules=_frozen(rules))
 
 
@@ -124,12 +130,18 @@ def _is_spec(x: Any) -> bool:
 
 
 def logical_to_mesh(tree: Any, rules: Rules | None = None) -> Any:
-    """Replace the logical names in a tree of PartitionSpecs by mesh axes."""
+    """Replace the logical names in a tree of PartitionSpecs by mesh axes.
+
+    `rules` are by default those in force.
+    """
     return tree_map(lambda spec: logical_to_mesh_axes(spec, rules), tree, is_leaf=_is_spec)
 
 
 def logical_to_mesh_sharding(tree: Any, mesh: Mesh, rules: Rules | None = None) -> Any:
-    """Replace PartitionSpecs of logical names in a tree by shardings of a mesh."""
+    """Replace PartitionSpecs of logical names in a tree by shardings of a mesh.
+
+    `rules` are by default those in force.
+    """
     return tree_map(
         lambda spec: NamedSharding(mesh, spec), logical_to_mesh(tree, rules), is_leaf=_is_spec
     )
@@ -213,7 +225,10 @@ class LogicallyPartitioned(Partitioned[A]):
 def with_logical_partitioning(
     fn: Callable[..., Any], names: Names, mesh: Mesh | None = None, rules: Rules | None = None
 ) -> Callable[..., LogicallyPartitioned[Any]]:
-    """Return an initializer whose result is boxed in `LogicallyPartitioned` with these names."""
+    """Return an initializer whose result is boxed in `LogicallyPartitioned` with these names.
+
+    `fn` is an initializer; `mesh` and `rules` are kept in the box.
+    """
 
     @functools.wraps(fn)
     def boxed(*args: Any, **kwargs: Any) -> LogicallyPartitioned[Any]:

@@ -223,7 +223,10 @@ def gelu(x: ArrayLike, approximate: bool = True) -> Array:
 
 
 def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:
-    """Return (x + sqrt(x² + b)) / 2."""
+    """Return (x + sqrt(x² + b)) / 2.
+
+    `b` is the width of the bend at 0: with 0 it is `relu`.
+    """
     x = _array("squareplus", x)
     return (x + sqrt(square(x) + b)) / 2
 

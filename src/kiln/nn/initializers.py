@@ -89,14 +89,22 @@ def _initializer(draw: Callable[[Any, tuple[Any, ...], Any], Any], dtype: Any) -
 def zeros(
     key: Any, shape: ShapeLike, dtype: DTypeLike | None = None, out_sharding: Any = None
 ) -> Array:
-    """Return zeros."""
+    """Return zeros.
+
+    `out_sharding` says how the result is sharded: a NamedSharding, or a PartitionSpec over the mesh
+    in force.
+    """
     return sharded(filled_with_zeros(shape, dtype), out_sharding, "zeros")
 
 
 def ones(
     key: Any, shape: ShapeLike, dtype: DTypeLike | None = None, out_sharding: Any = None
 ) -> Array:
-    """Return ones."""
+    """Return ones.
+
+    `out_sharding` says how the result is sharded: a NamedSharding, or a PartitionSpec over the mesh
+    in force.
+    """
     return sharded(filled_with_ones(shape, dtype), out_sharding, "ones")
 
 
@@ -115,7 +123,10 @@ def uniform(scale: ArrayLike = 1e-2, dtype: DTypeLike | None = None) -> Initiali
 
 
 def normal(stddev: Any = 1e-2, dtype: DTypeLike | None = None) -> Initializer:
-    """Return the initializer that draws normal variates."""
+    """Return the initializer that draws normal variates.
+
+    `stddev` is their standard deviation; `dtype` is that of arrays for which none is given.
+    """
 
     def draw(key: Any, shape: Any, dtype: Any) -> Any:
         return random.normal(key, shape, dtype) * array(stddev, dtype)
@@ -129,7 +140,11 @@ def truncated_normal(
     lower: ArrayLike = -2.0,
     upper: ArrayLike = 2.0,
 ) -> Initializer:
-    """Return the initializer that draws normal variates truncated to [lower, upper] and scales."""
+    """Return the initializer that draws normal variates truncated to [lower, upper] and scales.
+
+    The scale is `stddev`, to which the truncation does not apply: variates lie between stddev *
+    lower and stddev * upper.
+    """
 
     def draw(key: Any, shape: Any, dtype: Any) -> Any:
         return random.truncated_normal(key, lower, upper, shape, dtype) * array(stddev, dtype)

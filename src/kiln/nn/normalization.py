@@ -135,7 +135,10 @@ def logsumexp(
 def logmeanexp(
     x: ArrayLike, axis: Axes = None, where: ArrayLike | None = None, keepdims: bool = False
 ) -> Array:
-    """Return log(mean(exp(x))) along axes, without overflow."""
+    """Return log(mean(exp(x))) along axes, without overflow.
+
+    `where` chooses the elements that count; with `keepdims` the axes stay, of size 1.
+    """
     (x,) = promote_dtypes_inexact(*operands("logmeanexp", x))
     total = logsumexp(x, axis, where=where, keepdims=keepdims)
     counted = full_like(x, 1) if where is None else choose(where, full_like(x, 1), 0)

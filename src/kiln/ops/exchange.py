@@ -417,12 +417,20 @@ def ppermute(x: T, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> T:
 
 
 def pshuffle(x: T, axis_name: AxisName, perm: Sequence[int]) -> T:
-    """Rearrange a pytree's values: member i gets that of member perm[i]."""
+    """Rearrange a pytree's values: member i gets that of member perm[i].
+
+    Raises: NameError if there is no mapped axis `axis_name`; ValueError unless `perm` is a
+        permutation.
+    """
     return ppermute(x, axis_name, [(source, target) for target, source in enumerate(perm)])
 
 
 def pswapaxes(x: T, axis_name: AxisName, axis: int, *, axis_index_groups: Any = None) -> T:
-    """Exchange a mapped axis with an axis of the operands, of the same size."""
+    """Exchange a mapped axis with an axis of the operands, of the same size.
+
+    Raises: NameError if there is no mapped axis `axis_name`; ValueError if the sizes differ.
+        `axis_index_groups` as for `all_to_all`.
+    """
     return all_to_all(x, axis_name, axis, axis, axis_index_groups=axis_index_groups)
 
 

@@ -320,7 +320,7 @@ def broadcast_in_dim(
 
 
 def broadcast(x: ArrayLike, sizes: Sequence[Dim], *, out_sharding: Any = None) -> Array:
-    """Add leading axes of the given sizes."""
+    """Add leading axes of the given sizes; `out_sharding` is a NamedSharding or PartitionSpec."""
     shape = aval_of(x).shape
     n = len(sizes)
     dims = range(n, n + len(shape))
@@ -349,7 +349,11 @@ def reshape(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Reshape in row-major order, after transposing by `dimensions` if given."""
+    """Reshape in row-major order, after transposing by `dimensions` if given.
+
+    `out_sharding` is a NamedSharding or a PartitionSpec.
+    Raises: TypeError or ValueError unless `new_sizes` have as many elements as the operand.
+    """
     if out_sharding is not None:
         x = auto(x)
     if dimensions is not None:
@@ -375,7 +379,11 @@ def rev(x: ArrayLike, dimensions: Sequence[int]) -> Array:
 
 
 def squeeze(x: ArrayLike, dimensions: Sequence[int]) -> Array:
-    """Drop axes of size 1."""
+    """Drop axes of size 1.
+
+    `dimensions` may be negative.
+    Raises: ValueError if one is out of bounds, or not of size 1.
+    """
     ndim = len(aval_of(x).shape)
     dims = tuple(sorted(canonical_axis("squeeze", d, ndim) for d in dimensions))
     if not dims and is_typed(x):
@@ -397,7 +405,10 @@ def expand_dims(x: ArrayLike, dimensions: Sequence[int]) -> Array:
 def broadcasted_iota(
     dtype: DTypeLike, shape: Sequence[Dim], dimension: int, *, out_sharding: Any = None
 ) -> Array:
-    """Return an array of `shape` whose elements count along `dimension`."""
+    """Return an array of `shape` whose elements count along `dimension`.
+
+    Raises: ValueError if `dimension` is out of bounds.
+    """
     dtype = dtypes.check_user_dtype(dtype, "iota")
     dimension = canonical_axis("iota", dimension, len(shape))
     found = iota_p.bind(dtype=dtype, shape=tuple(shape), dimension=dimension)
@@ -429,7 +440,7 @@ def zeros_of(aval: ShapedArray) -> Any:
 
 
 def filled(t: Any) -> Any:
-    """Materialize a tangent: zeros for Zero."""
+    """Materialize a tangent `t`: zeros for Zero."""
     return zeros_of(t.aval) if type(t) is Zero else t
 
 
@@ -450,7 +461,7 @@ def to_front(x: Any, axis: int) -> Any:
 
 
 def move_axis(x: Any, source: int, target: int) -> Any:
-    """Move one axis."""
+    """Move an axis from `source` to `target`, neither negative."""
     if source == target:
         return x
     perm = [i for i in range(len(aval_of(x).shape)) if i != source]

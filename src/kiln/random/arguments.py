@@ -106,7 +106,10 @@ def sampled(
 
 
 def check_broadcast(name: str, wanted: Shape, *shapes: Shape) -> None:
-    """Raise ValueError unless shapes broadcast to the requested shape."""
+    """Raise ValueError unless shapes broadcast to the requested shape.
+
+    `wanted` is the requested shape; `name` is the function, for the message.
+    """
     try:
         fits = broadcast_shapes(name, wanted, *shapes) == wanted
     except TypeError:

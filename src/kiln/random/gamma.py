@@ -88,7 +88,14 @@ def loggamma(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Draw logarithms of gamma variates: exact even where the variates would underflow."""
+    """Draw logarithms of gamma variates: exact even where the variates would underflow.
+
+    `a` is the positive shape parameter.
+    Raises: TypeError or ValueError unless `key` is a single key, or for another kind of dtype;
+        ValueError if the parameters do not broadcast to `shape`, which is by default the one they
+        broadcast to. `out_sharding` says how the result is sharded: a NamedSharding, or a
+        PartitionSpec over the mesh in force.
+    """
     return sharded(sampled(_loggamma, "loggamma", key, shape, dtype, a), out_sharding, "loggamma")
 
 
@@ -216,7 +223,14 @@ def beta(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Draw beta variates."""
+    """Draw beta variates.
+
+    `a` and `b` are the positive parameters of the density, proportional to x**(a-1) (1-x)**(b-1).
+    Raises: TypeError or ValueError unless `key` is a single key, or for another kind of dtype;
+        ValueError if the parameters do not broadcast to `shape`, which is by default the one they
+        broadcast to. `out_sharding` says how the result is sharded: a NamedSharding, or a
+        PartitionSpec over the mesh in force.
+    """
     return sharded(sampled(_beta, "beta", key, shape, dtype, a, b), out_sharding, "beta")
 
 
@@ -280,7 +294,13 @@ def chisquare(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Draw chi-square variates with `df` degrees of freedom."""
+    """Draw chi-square variates with `df` degrees of freedom.
+
+    Raises: TypeError or ValueError unless `key` is a single key, or for another kind of dtype;
+        ValueError if the parameters do not broadcast to `shape`, which is by default the one they
+        broadcast to. `out_sharding` says how the result is sharded: a NamedSharding, or a
+        PartitionSpec over the mesh in force.
+    """
     return sharded(
         sampled(_chisquare, "chisquare", key, shape, dtype, df), out_sharding, "chisquare"
     )
@@ -304,7 +324,13 @@ def f(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Draw variates of Fisher's F with `dfnum` and `dfden` degrees of freedom."""
+    """Draw variates of Fisher's F with `dfnum` and `dfden` degrees of freedom.
+
+    Raises: TypeError or ValueError unless `key` is a single key, or for another kind of dtype;
+        ValueError if the parameters do not broadcast to `shape`, which is by default the one they
+        broadcast to. `out_sharding` says how the result is sharded: a NamedSharding, or a
+        PartitionSpec over the mesh in force.
+    """
     return sharded(sampled(_f, "f", key, shape, dtype, dfnum, dfden), out_sharding, "f")
 
 
@@ -325,7 +351,13 @@ def t(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Draw variates of Student's t with `df` degrees of freedom."""
+    """Draw variates of Student's t with `df` degrees of freedom.
+
+    Raises: TypeError or ValueError unless `key` is a single key, or for another kind of dtype;
+        ValueError if the parameters do not broadcast to `shape`, which is by default the one they
+        broadcast to. `out_sharding` says how the result is sharded: a NamedSharding, or a
+        PartitionSpec over the mesh in force.
+    """
     return sharded(sampled(_t, "t", key, shape, dtype, df), out_sharding, "t")
 
 
@@ -345,7 +377,13 @@ def generalized_normal(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Draw variates with density proportional to exp(-|x|**p)."""
+    """Draw variates with density proportional to exp(-|x|**p).
+
+    `p` is a positive number or an array.
+    Raises: TypeError or ValueError unless `key` is a single key, or for another kind of dtype.
+        `out_sharding` says how the result is sharded: a NamedSharding, or a PartitionSpec over the
+        mesh in force.
+    """
     key = single("generalized_normal", key)
     found = float_dtype("generalized_normal", dtype)
     wanted = canonical_shape("generalized_normal", shape)

@@ -53,7 +53,12 @@ def exponential(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Draw exponential variates of mean 1."""
+    """Draw exponential variates of mean 1.
+
+    Raises: TypeError or ValueError unless `key` is a single key, or for another kind of dtype.
+        `out_sharding` says how the result is sharded: a NamedSharding, or a PartitionSpec over the
+        mesh in force.
+    """
     return sharded(
         sampled(_exponential, "exponential", key, shape, dtype), out_sharding, "exponential"
     )
@@ -77,7 +82,13 @@ def cauchy(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Draw Cauchy variates."""
+    """Draw Cauchy variates.
+
+    The density is 1 / (pi (1 + x**2)).
+    Raises: TypeError or ValueError unless `key` is a single key, or for another kind of dtype.
+        `out_sharding` says how the result is sharded: a NamedSharding, or a PartitionSpec over the
+        mesh in force.
+    """
     return sharded(sampled(_cauchy, "cauchy", key, shape, dtype), out_sharding, "cauchy")
 
 
@@ -95,7 +106,13 @@ def laplace(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Draw Laplace variates of scale 1."""
+    """Draw Laplace variates of scale 1.
+
+    The density is exp(-|x|) / 2.
+    Raises: TypeError or ValueError unless `key` is a single key, or for another kind of dtype.
+        `out_sharding` says how the result is sharded: a NamedSharding, or a PartitionSpec over the
+        mesh in force.
+    """
     return sharded(sampled(_laplace, "laplace", key, shape, dtype), out_sharding, "laplace")
 
 
@@ -113,7 +130,13 @@ def logistic(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Draw logistic variates."""
+    """Draw logistic variates.
+
+    The density is exp(-x) / (1 + exp(-x))**2.
+    Raises: TypeError or ValueError unless `key` is a single key, or for another kind of dtype.
+        `out_sharding` says how the result is sharded: a NamedSharding, or a PartitionSpec over the
+        mesh in force.
+    """
     return sharded(sampled(_logistic, "logistic", key, shape, dtype), out_sharding, "logistic")
 
 
@@ -132,7 +155,12 @@ def gumbel(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Draw Gumbel variates; `mode="high"` resolves the tail better."""
+    """Draw Gumbel variates; `mode="high"` resolves the tail better.
+
+    Raises: TypeError or ValueError unless `key` is a single key, or for another kind of dtype.
+        `out_sharding` says how the result is sharded: a NamedSharding, or a PartitionSpec over the
+        mesh in force.
+    """
     key = single("gumbel", key)
     found = float_dtype("gumbel", dtype)
     mode = mode or gumbel_mode()
@@ -159,7 +187,10 @@ def gumbel_mode() -> str:
 
 
 def gumbel_values(key: Any, shape: Shape, dtype: Any, mode: str | None = None) -> Any:
-    """Draw Gumbel variates with a typed key."""
+    """Draw Gumbel variates with a typed key.
+
+    `mode` is 'high', 'low' or None, for what the option says.
+    """
     tiny = dtype.type(dtypes.finfo(dtype).tiny)
     if (mode or gumbel_mode()) != "high":
         drawn = uniform_floats(key, shape, dtype, tiny, dtype.type(1))
@@ -178,7 +209,13 @@ def pareto(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Draw Pareto variates of shape `b`, at least 1."""
+    """Draw Pareto variates of shape `b`, at least 1.
+
+    Raises: TypeError or ValueError unless `key` is a single key, or for another kind of dtype;
+        ValueError if the parameters do not broadcast to `shape`, which is by default the one they
+        broadcast to. `out_sharding` says how the result is sharded: a NamedSharding, or a
+        PartitionSpec over the mesh in force.
+    """
     return sharded(sampled(_pareto, "pareto", key, shape, dtype, b), out_sharding, "pareto")
 
 
@@ -194,7 +231,12 @@ def weibull_min(
     shape: ShapeLike = (),
     dtype: DTypeLike | None = None,
 ) -> Array:
-    """Draw Weibull variates."""
+    """Draw Weibull variates.
+
+    `scale` multiplies the variates, `concentration` is the exponent of the density's tail,
+    exp(-x**concentration).
+    Raises: TypeError or ValueError unless `key` is a single key, or for another kind of dtype.
+    """
     key = single("weibull_min", key)
     found = float_dtype("weibull_min", dtype)
     scale, concentration = operands("weibull_min", scale, concentration)
@@ -217,7 +259,14 @@ def rayleigh(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Draw Rayleigh variates."""
+    """Draw Rayleigh variates.
+
+    The density is x / scale**2 exp(-x**2 / (2 scale**2)).
+    Raises: TypeError or ValueError unless `key` is a single key, or for another kind of dtype;
+        ValueError if the parameters do not broadcast to `shape`, which is by default the one they
+        broadcast to. `out_sharding` says how the result is sharded: a NamedSharding, or a
+        PartitionSpec over the mesh in force.
+    """
     return sharded(
         sampled(_rayleigh, "rayleigh", key, shape, dtype, scale), out_sharding, "rayleigh"
     )
@@ -239,7 +288,13 @@ def triangular(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Draw variates of the triangular density on [left, right] that peaks at `mode`."""
+    """Draw variates of the triangular density on [left, right] that peaks at `mode`.
+
+    Raises: TypeError or ValueError unless `key` is a single key, or for another kind of dtype;
+        ValueError if the parameters do not broadcast to `shape`, which is by default the one they
+        broadcast to. `out_sharding` says how the result is sharded: a NamedSharding, or a
+        PartitionSpec over the mesh in force.
+    """
     return sharded(
         sampled(_triangular, "triangular", key, shape, dtype, left, mode, right),
         out_sharding,
@@ -264,7 +319,13 @@ def geometric(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Draw the number of trials, each successful with probability `p`, up to the first success."""
+    """Draw the number of trials, each successful with probability `p`, up to the first success.
+
+    Raises: TypeError or ValueError unless `key` is a single key, or for another kind of dtype;
+        ValueError if the parameters do not broadcast to `shape`, which is by default the one they
+        broadcast to. `out_sharding` says how the result is sharded: a NamedSharding, or a
+        PartitionSpec over the mesh in force.
+    """
     return sharded(
         sampled(_geometric, "geometric", key, shape, dtype, p, of=int_dtype),
         out_sharding,

@@ -72,7 +72,11 @@ def PRNGKey(seed: ArrayLike, *, impl: Any = None) -> Array:
 
 
 def key_data(keys: ArrayLike) -> Array:
-    """Return the words of keys, uint32[..., 2] or as many as the keys' generator has."""
+    """Return the words of keys, uint32[..., 2] or as many as the keys' generator has.
+
+    Raises: TypeError for what is not a key; ValueError for raw keys if the option `legacy_prng_key`
+        is 'error'.
+    """
     keys = _not_legacy(checked("key_data", keys))
     return random_unwrap(keys) if is_key(aval_of(keys)) else keys  # type: ignore[return-value]
 
@@ -90,12 +94,20 @@ def wrap_key_data(key_bits_array: ArrayLike, *, impl: Any = None, dtype: Any = N
 
 
 def key_dtype(impl_spec: Any = None) -> Any:
-    """Return the dtype of typed keys for a generator."""
+    """Return the dtype of typed keys for a generator.
+
+    `impl_spec` is the name of a generator, its dtype, or None for the default one.
+    Raises: ValueError for another name, TypeError for another type.
+    """
     return _resolved("key_dtype", impl_spec)
 
 
 def key_impl(keys: ArrayLike) -> str:
-    """Return the name of the generator that keys are for."""
+    """Return the name of the generator that keys are for.
+
+    Raises: TypeError for what is not a key; ValueError for raw keys if the option `legacy_prng_key`
+        is 'error'.
+    """
     found = aval_of(_not_legacy(checked("key_impl", keys))).dtype
     return name_of(found) if isinstance(found, dtypes.KeyDtype) else options().default_prng_impl
 

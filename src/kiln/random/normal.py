@@ -117,7 +117,13 @@ def lognormal(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Draw variates whose logarithm is normal, with standard deviation `sigma`."""
+    """Draw variates whose logarithm is normal, with standard deviation `sigma`.
+
+    Raises: TypeError or ValueError unless `key` is a single key, or for another kind of dtype;
+        ValueError if the parameters do not broadcast to `shape`, which is by default the one they
+        broadcast to. `out_sharding` says how the result is sharded: a NamedSharding, or a
+        PartitionSpec over the mesh in force.
+    """
     return sharded(
         sampled(_lognormal, "lognormal", key, shape, dtype, sigma, of=inexact_dtype),
         out_sharding,
@@ -137,7 +143,12 @@ def maxwell(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Draw Maxwell variates: the lengths of normal vectors with three components."""
+    """Draw Maxwell variates: the lengths of normal vectors with three components.
+
+    Raises: TypeError or ValueError unless `key` is a single key, or for another kind of dtype.
+        `out_sharding` says how the result is sharded: a NamedSharding, or a PartitionSpec over the
+        mesh in force.
+    """
     return sharded(sampled(_maxwell, "maxwell", key, shape, dtype), out_sharding, "maxwell")
 
 

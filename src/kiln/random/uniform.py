@@ -272,7 +272,11 @@ def rademacher(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Draw -1 or 1 with equal probability."""
+    """Draw -1 or 1 with equal probability.
+
+    Raises: TypeError or ValueError unless `key` is a single key. `out_sharding` says how the result
+        is sharded: a NamedSharding, or a PartitionSpec over the mesh in force.
+    """
     key = single("rademacher", key)
     found = (
         dtypes.default_int_dtype()

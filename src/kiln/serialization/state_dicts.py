@@ -232,7 +232,10 @@ def _namedtuple_from_state(target: Any, state: Mapping[str, Any]) -> Any:
 
 
 def register_fields(cls: type, names: Sequence[str]) -> None:
-    """Register a dataclass to be saved as its fields `names`, and restored by `replace`."""
+    """Register a dataclass to be saved as its fields `names`, and restored by `replace`.
+
+    Raises: ValueError, as a value is restored, if the state has not these fields.
+    """
 
     def to_state(value: Any) -> StateDict:
         return {name: to_state_dict(getattr(value, name)) for name in names}

@@ -9,7 +9,7 @@
 
 namespace kiln {
 
-// At most the level that KILN_TARGET names, which is read once.
+// At most the level with which the value of KILN_TARGET begins; it is read once.
 int processor_level() {
 #ifdef KILN_X86_64
   static const int level = [] {
@@ -20,9 +20,9 @@ int processor_level() {
                   __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     int found = !third ? 2 : fourth ? 4 : 3;
     const char* target = std::getenv("KILN_TARGET");
-    std::string forced(target == nullptr ? "" : target);
-    if (forced == "x86-64-v2") return 2;
-    return forced == "x86-64-v3" && found > 3 ? 3 : found;
+    const std::string named = std::string(target == nullptr ? "" : target).substr(0, 9);
+    if (named == "x86-64-v2") return 2;
+    return named == "x86-64-v3" && found > 3 ? 3 : found;
   }();
   return level;
 #else

@@ -50,7 +50,10 @@ def allow_f16_reductions(new_val: bool = True) -> AbstractContextManager[None]:
 
 
 def enable_custom_prng(new_val: bool = True) -> AbstractContextManager[None]:
-    """Make `random.PRNGKey` return typed keys until the context ends."""
+    """Make `random.PRNGKey` return typed keys until the context ends.
+
+    With `new_val=False` it returns raw keys, of uint32.
+    """
     return override(enable_custom_prng=bool(new_val))
 
 
@@ -95,13 +98,19 @@ def thread_guard(new_val: bool = True) -> Iterator[None]:
 
 
 def transfer_guard_host_to_device(new_val: str | None) -> AbstractContextManager[None]:
-    """Log or refuse transfers from the host, as `transfer_guard` does, until the context ends."""
+    """Log or refuse transfers from the host, as `transfer_guard` does, until the context ends.
+
+    Raises: ValueError if `new_val` is not a level of `transfer_guard`.
+    """
     name = "transfer_guard_host_to_device"
     return override(**{name: checked(name, new_val)})
 
 
 def transfer_guard_device_to_device(new_val: str | None) -> AbstractContextManager[None]:
-    """Log or refuse transfers between devices, as `transfer_guard` does, until the context ends."""
+    """Log or refuse transfers between devices, as `transfer_guard` does, until the context ends.
+
+    Raises: ValueError if `new_val` is not a level of `transfer_guard`.
+    """
     name = "transfer_guard_device_to_device"
     return override(**{name: checked(name, new_val)})
 

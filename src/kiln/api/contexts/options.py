@@ -14,12 +14,19 @@ from kiln.ops.sharding import checked_device
 
 
 def enable_x64(new_val: bool = True) -> AbstractContextManager[None]:
-    """Enable or disable 64-bit types until the context ends."""
+    """Enable or disable 64-bit types until the context ends.
+
+    With `new_val=False`, float64, int64, uint64 and complex128 become the types of half their size.
+    """
     return override(enable_x64=bool(new_val))
 
 
 def default_matmul_precision(new_val: str | None) -> AbstractContextManager[None]:
-    """Set the precision of matrix products until the context ends."""
+    """Set the precision of matrix products until the context ends.
+
+    `new_val` is what `lax.dot_general` takes as `precision`; None leaves the choice to each
+    product.
+    """
     return override(default_matmul_precision=new_val)
 
 
@@ -29,12 +36,18 @@ def threefry_partitionable(new_val: bool = True) -> AbstractContextManager[None]
 
 
 def numpy_dtype_promotion(new_val: str) -> AbstractContextManager[None]:
-    """Set "standard" or "strict" dtype promotion until the context ends."""
+    """Set "standard" or "strict" dtype promotion until the context ends.
+
+    Raises: ValueError if `new_val` is neither.
+    """
     return override(numpy_dtype_promotion=checked("numpy_dtype_promotion", new_val))
 
 
 def numpy_rank_promotion(new_val: str) -> AbstractContextManager[None]:
-    """Set "allow", "warn" or "raise" for operands of different ranks until the context ends."""
+    """Set "allow", "warn" or "raise" for operands of different ranks until the context ends.
+
+    Raises: ValueError if `new_val` is none of them.
+    """
     return override(numpy_rank_promotion=checked("numpy_rank_promotion", new_val))
 
 
@@ -63,7 +76,10 @@ def default_device(device: Any) -> AbstractContextManager[None]:
 
 
 def debug_nans(new_val: bool = True) -> AbstractContextManager[None]:
-    """Raise FloatingPointError at the first nan until the context ends."""
+    """Raise FloatingPointError at the first nan until the context ends.
+
+    `new_val=False` disables the check.
+    """
     return override(debug_nans=bool(new_val))
 
 
@@ -82,17 +98,26 @@ def unchanged() -> Iterator[None]:
 
 
 def log_compiles(new_val: bool = True) -> AbstractContextManager[None]:
-    """Log each compilation, with the function's name, until the context ends."""
+    """Log each compilation, with the function's name, until the context ends.
+
+    `new_val=False` disables the log.
+    """
     return override(log_compiles=bool(new_val))
 
 
 def explain_cache_misses(new_val: bool = True) -> AbstractContextManager[None]:
-    """Log the reason for each trace, until the context ends."""
+    """Log the reason for each trace, until the context ends.
+
+    `new_val=False` disables the log.
+    """
     return override(explain=bool(new_val))
 
 
 def enable_checks(new_val: bool = True) -> AbstractContextManager[None]:
-    """Check every program after each step of its construction, until the context ends."""
+    """Check every program after each step of its construction, until the context ends.
+
+    `new_val=False` disables the checks.
+    """
     return override(check=bool(new_val))
 
 
@@ -129,10 +154,16 @@ def debug_key_reuse(new_val: bool) -> AbstractContextManager[None]:
 
 
 def default_prng_impl(new_val: str) -> AbstractContextManager[None]:
-    """Set the default generator of new random keys until the context ends."""
+    """Set the default generator of new random keys until the context ends.
+
+    Raises: ValueError if `new_val` is not the name of a generator.
+    """
     return override(default_prng_impl=checked("default_prng_impl", new_val))
 
 
 def debug_infs(new_val: bool = True) -> AbstractContextManager[None]:
-    """Raise FloatingPointError at the first infinity until the context ends."""
+    """Raise FloatingPointError at the first infinity until the context ends.
+
+    `new_val=False` disables the check.
+    """
     return override(debug_infs=bool(new_val))

@@ -35,7 +35,10 @@ def array_of(x: Any) -> Any:
 
 
 def value_of(t: Any) -> Any:
-    """Return a tangent as an array; one of dtype float0 as a NumPy array."""
+    """Return a tangent as an array; one of dtype float0 as a NumPy array.
+
+    `t` is an array or a symbolic zero.
+    """
     if type(t) is Zero:
         if t.aval.dtype == dtypes.float0:
             return np.zeros(t.aval.shape, dtypes.float0)
@@ -152,7 +155,11 @@ def check_input(fun: Any, what: str, x: Any, *, holomorphic: bool, allow_int: bo
 
 
 def check_output(fun: Any, what: str, aval: ShapedArray, *, holomorphic: bool) -> None:
-    """Raise TypeError unless a result of this type may be differentiated."""
+    """Raise TypeError unless a result of this type may be differentiated.
+
+    `what` is the name of the transformation, for messages; `aval` is the type of the result. Types
+    are complex with `holomorphic`, else floating; `jacfwd` takes every type without it.
+    """
     if holomorphic:
         if dtypes.issubdtype(aval.dtype, np.complexfloating):
             return
@@ -217,7 +224,11 @@ def check_reduce_axes(fun: Any, what: str, reduce_axes: Any) -> None:
 def restrict(
     fun: Callable[..., Any], args: Sequence[Any], kwargs: Any, nums: Sequence[int]
 ) -> tuple[list[Any], Any]:
-    """Return the chosen arguments, and a function of only these."""
+    """Return the chosen arguments, and a function of only these.
+
+    `nums` are the positions of the chosen positional arguments; the function takes them in that
+    order.
+    """
 
     @functools.wraps(fun, updated=())
     def partial(*chosen: Any) -> Any:
@@ -249,7 +260,10 @@ def pair(fun: Any, what: str, result: Any) -> tuple[Any, Any]:
 
 
 def require_callable(fun: Any, what: str) -> None:
-    """Raise TypeError unless `fun` is callable."""
+    """Raise TypeError unless `fun` is callable.
+
+    `what` is the name of the transformation, for messages.
+    """
     if not callable(fun):
         raise TypeError(
             three_lines(

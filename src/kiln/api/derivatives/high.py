@@ -32,7 +32,12 @@ def jvp(
     tangents: Sequence[Any],
     has_aux: bool,
 ) -> Any:
-    """Return the value and the directional derivative."""
+    """Return the value and the directional derivative.
+
+    `of_arrays` is the same transformation of functions of arrays; with `has_aux` the function
+    returns a pair, whose second part is returned last. `primals` and `tangents` are sequences of
+    pytrees of one structure.
+    """
     low = _checked(primals)
     value, moved, *aux = of_arrays(on_arrays(fun), low, _like(low, tangents, _tangent), has_aux)
     return raise_values(value), map_lowered(_as_tangent, moved), *raise_values(aux)
@@ -41,7 +46,11 @@ def jvp(
 def vjp(
     of_arrays: Callable[..., Any], fun: Callable[..., Any], primals: Sequence[Any], has_aux: bool
 ) -> Any:
-    """Return the value and the pullback from its cotangent to those of the primals."""
+    """Return the value and the pullback from its cotangent to those of the primals.
+
+    `of_arrays` is the same transformation of functions of arrays; with `has_aux` the function
+    returns a pair, whose second part is returned last.
+    """
     # References are part of the structure: unflattened trees contain them, but no cotangents.
     low = held(_checked(primals))
     value, pull, *aux = of_arrays(on_arrays(fun), *low, has_aux=has_aux)
@@ -70,7 +79,11 @@ class ValuePullback:
 def linearize(
     of_arrays: Callable[..., Any], fun: Callable[..., Any], primals: Sequence[Any], has_aux: bool
 ) -> Any:
-    """Return the value and the function from tangents of the primals to that of the value."""
+    """Return the value and the function from tangents of the primals to that of the value.
+
+    `of_arrays` is the same transformation of functions of arrays; with `has_aux` the function
+    returns a pair, whose second part is returned last.
+    """
     low = _checked(primals)
     value, push, *aux = of_arrays(on_arrays(fun), *low, has_aux=has_aux)
 

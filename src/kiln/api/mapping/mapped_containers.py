@@ -36,7 +36,10 @@ def as_elements(tree: Any, axes: Sequence[int | None]) -> Any:
 
 
 def as_stacks(tree: Any, axes: Sequence[int | None], size: Any) -> Any:
-    """Return a pytree whose containers describe stacks; `axes` has one entry per leaf."""
+    """Return a pytree whose containers describe stacks; `axes` has one entry per leaf.
+
+    `size` is the length of the mapped axis. An entry is the leaf's mapped axis, or None.
+    """
     return _adapted(tree, axes, lambda node, axis: node.stack_along(axis, size))
 
 

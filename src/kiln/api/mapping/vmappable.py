@@ -51,7 +51,10 @@ def register_vmappable(
 
 
 def unregister_vmappable(data_type: type) -> None:
-    """Undo the registration of a type."""
+    """Undo the registration of a type.
+
+    Nothing happens if `data_type` is not registered.
+    """
     if _registered.pop(data_type, None) is not None:
         revise()
 

@@ -251,5 +251,8 @@ def _over(mesh: Mesh | AbstractMesh, x: Any) -> Any:
 def make_single_device_sharding(
     device: Any, *, memory_kind: str | None = None
 ) -> SingleDeviceSharding:
-    """Return the sharding that puts the whole array on one device."""
+    """Return the sharding that puts the whole array on one device.
+
+    `memory_kind` is the kind of memory of the device; None is its default.
+    """
     return SingleDeviceSharding(device, memory_kind=memory_kind)

@@ -162,7 +162,10 @@ def is_python_scalar(x: Any) -> bool:
 
 
 def scalar_dtype(value: Any) -> tuple[DType, bool]:
-    """Return the dtype and weakness of a Python or NumPy scalar."""
+    """Return the dtype and weakness of a Python or NumPy scalar.
+
+    `value` of a Python type is weak: its dtype yields to those of arrays.
+    """
     found, weak = _described(value)
     return canonicalize_dtype(found), weak
 

@@ -44,7 +44,10 @@ def finfo(dtype: DTypeLike) -> Any:
 
 
 def iinfo(int_type: DTypeLike) -> Any:
-    """Return the limits of an integer dtype, as `numpy.iinfo`."""
+    """Return the limits of an integer dtype, as `numpy.iinfo`.
+
+    `int_type` is an integer dtype; a Python int stands for the default one.
+    """
     return kinds.iinfo(_asked(int if type(int_type) is int else int_type))
 
 

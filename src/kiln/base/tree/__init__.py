@@ -129,7 +129,10 @@ def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = Non
 
 
 def tree_all(tree: Any, *, is_leaf: IsLeaf = None) -> bool:
-    """Tell whether all leaves are true."""
+    """Tell whether all leaves are true.
+
+    `is_leaf(node)` says where a subtree counts as a leaf.
+    """
     return all(tree_leaves(tree, is_leaf))
 
 
@@ -161,7 +164,12 @@ def tree_reduce_associative(
     identity: Any = _REQUIRED,
     is_leaf: IsLeaf = None,
 ) -> Any:
-    """Combine the leaves pairwise, in a balanced tree."""
+    """Combine the leaves pairwise, in a balanced tree.
+
+    `operation(a, b)` is associative; `identity` is the result for a tree without leaves.
+    `is_leaf(node)` says where a subtree counts as a leaf.
+    Raises: TypeError for a tree without leaves and no `identity`.
+    """
     values = tree_leaves(tree, is_leaf)
     if not values:
         if identity is _REQUIRED:
@@ -206,7 +214,11 @@ def tree_transpose(
 def tree_leaves_with_path(
     tree: Any, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
 ) -> list[tuple[KeyPath, Any]]:
-    """Return (key path, leaf) pairs."""
+    """Return (key path, leaf) pairs.
+
+    `is_leaf(node)` says where a subtree counts as a leaf; with `is_leaf_takes_path` it is called
+    with the key path before.
+    """
     return tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)[0]
 
 
@@ -217,7 +229,12 @@ def tree_map_with_path(
     is_leaf: Callable[..., bool] | None = None,
     is_leaf_takes_path: bool = False,
 ) -> Any:
-    """Like `tree_map`, but pass the key path as the first argument of `f`."""
+    """Like `tree_map`, but pass the key path as the first argument of `f`.
+
+    `rest` are trees of which `tree` is a prefix. `is_leaf(node)` says where a subtree counts as a
+    leaf; with `is_leaf_takes_path` it is called with the key path before.
+    Raises: ValueError if one of `rest` has another structure.
+    """
     pairs, treedef = tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)
     columns = [treedef.flatten_up_to(other) for other in rest]
     rows = zip(pairs, *columns, strict=True)
@@ -225,24 +242,36 @@ def tree_map_with_path(
 
 
 def treedef_is_leaf(treedef: PyTreeDef) -> bool:
-    """Tell whether a structure is a single node: a leaf, None or an empty container."""
+    """Tell whether a structure is a single node: a leaf, None or an empty container.
+
+    `treedef` may be that of any tree.
+    """
     return treedef.key is None or not treedef.key[2]
 
 
 def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
-    """Return the structures of the root's children."""
+    """Return the structures of the root's children.
+
+    A leaf has none.
+    """
     return treedef.children()
 
 
 def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
-    """Return the structure of a tuple of trees."""
+    """Return the structure of a tuple of trees.
+
+    `treedefs` are the structures of its elements.
+    """
     children = list(treedefs)
     key = (tuple, None, tuple([child.key for child in children]))
     return PyTreeDef(key)
 
 
 def all_leaves(iterable: Iterable[Any], is_leaf: IsLeaf = None) -> bool:
-    """Tell whether no element is a container or None."""
+    """Tell whether no element is a container or None.
+
+    `is_leaf(node)` says where a subtree counts as a leaf.
+    """
     return all(tree_structure(x, is_leaf).is_leaf for x in iterable)
 
 
@@ -261,7 +290,11 @@ def broadcast_prefix(prefix: Any, full: Any, is_leaf: IsLeaf = None) -> list[Any
 
 
 def tree_broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> Any:
-    """Return `prefix_tree` extended to the structure of `full_tree`."""
+    """Return `prefix_tree` extended to the structure of `full_tree`.
+
+    `is_leaf(node)` says where a subtree counts as a leaf.
+    Raises: ValueError if it is not a prefix.
+    """
     leaves = broadcast_prefix(prefix_tree, full_tree, is_leaf)
     return tree_structure(full_tree).unflatten(leaves)
 

@@ -17,7 +17,10 @@ KeyPath = tuple[Any, ...]
 
 
 def keystr(keys: Iterable[Any], *, simple: bool = False, separator: str = "") -> str:
-    """Format a key path: `['a'][0].x`, or with `simple` only the names, joined by `separator`."""
+    """Format a key path: `['a'][0].x`, or with `simple` only the names, joined by `separator`.
+
+    `keys` are the entries of a key path, such as `tree_flatten_with_path` returns.
+    """
     return separator.join(map(_simple if simple else str, keys))
 
 

@@ -167,7 +167,13 @@ def register_pytree_with_keys(
     unflatten_func: Callable[[Any, Any], T],
     flatten_func: Callable[[T], tuple[Iterable[Any], Any]] | None = None,
 ) -> None:
-    """Make a class a pytree node whose children have names: ((key entry, child), ...), metadata."""
+    """Make a class a pytree node whose children have names: ((key entry, child), ...), metadata.
+
+    `flatten_with_keys` returns ((key, child), ...) and hashable metadata of a value of `nodetype`;
+    `unflatten_func(metadata, children)` makes a value; `flatten_func` is the same as the first
+    without keys, for speed.
+    Raises: ValueError if the class is registered already.
+    """
 
     def flatten_without_keys(value: T) -> tuple[Iterable[Any], Any]:
         pairs, data = flatten_with_keys(value)
@@ -270,7 +276,10 @@ def _names(fields: set[str]) -> str:
 
 
 def register_static(cls: C) -> C:
-    """Decorate a class whose instances are metadata: no leaves, compared by `==`."""
+    """Decorate a class whose instances are metadata: no leaves, compared by `==`.
+
+    Raises: ValueError if the class is registered already.
+    """
     _register(cls, NodeKind(lambda x: ((), x), lambda data, kids: data))
     return cls
 

@@ -245,14 +245,20 @@ def strides_from_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def reciprocal(x: Any, *, approx: bool = False, full_range: bool = True) -> Any:
-    """Return 1 / x; with `approx`, to the precision of a bfloat16."""
+    """Return 1 / x; with `approx`, to the precision of a bfloat16.
+
+    `full_range` has no effect: all of the range is computed.
+    """
     if approx:
         return jnp.reciprocal(x.astype(jnp.bfloat16)).astype(jnp.float32)
     return jnp.reciprocal(x)
 
 
 def debug_print(fmt: str, *args: Any) -> None:
-    """Print values from inside a kernel: those of placeholders `{}`, or behind the text."""
+    """Print values from inside a kernel: those of placeholders `{}`, or behind the text.
+
+    `fmt` is the text.
+    """
     _debug_print(fmt, *args)
 
 

@@ -35,7 +35,11 @@ def _evaluated(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
 def recorded(
     flat: Callable[..., Sequence[Any]], avals: Sequence[Any], user: Callable[..., Any]
 ) -> Recorded:
-    """Record a function of arrays and references; messages name the `user`'s."""
+    """Record a function of arrays and references; messages name the `user`'s.
+
+    `flat` is called with arguments of types `avals`, and returns a flat sequence.
+    Raises: what it raises as it is traced.
+    """
     check_may_trace(definition_of(user), "pallas_call")
     jaxpr, consts = stage_region(
         flat, avals, name=name_of(user), definition=definition_of(user), purpose="pallas_call"

@@ -190,7 +190,10 @@ class _Contents:
 
 
 def buffer(shape: Sequence[int], dtype: DTypeLike, space: Any) -> MemoryRef:
-    """Return the description of a buffer in a kind of memory."""
+    """Return the description of a buffer in a kind of memory.
+
+    `space` is the kind of memory.
+    """
     return MemoryRef(_Contents(tuple(shape), dtypes.check_user_dtype(dtype, "scratch")), space)
 
 

@@ -100,10 +100,16 @@ class PrefetchScalarGridSpec(GridSpec):
 
 
 def load(ref: Ref | RefView, *, mask: Any = None) -> Any:
-    """Return what a reference or a view holds; where the mask is false, it is undefined."""
+    """Return what a reference or a view holds; where the mask is false, it is undefined.
+
+    `ref` may be a view, such as `ref.at[0]`.
+    """
     return _load(ref, mask=mask)
 
 
 def store(ref: Ref | RefView, val: Any, *, mask: Any = None) -> None:
-    """Replace what a reference or a view holds, where the mask is true."""
+    """Replace what a reference or a view holds, where the mask is true.
+
+    `val` is broadcast to what `ref` holds.
+    """
     _store(ref, None, val, mask=mask)

@@ -40,5 +40,9 @@ def load(
 def store(
     ref: Ref | RefView, val: Any, *, mask: Any = None, eviction_policy: str | None = None
 ) -> None:
-    """Replace what a reference or a view holds, where the mask is true."""
+    """Replace what a reference or a view holds, where the mask is true.
+
+    `val` is broadcast to what `ref` holds. `eviction_policy` has no effect: it is a hint to other
+    compilers.
+    """
     _store(ref, None, val, mask=mask)

@@ -88,7 +88,12 @@ def _aware(
 def value_and_grad(
     fun: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, **kwargs: Any
 ) -> Callable[..., Any]:
-    """Return a function of the value and the gradient; see `grad`."""
+    """Return a function of the value and the gradient; see `grad`.
+
+    `argnums` are the positions of the arguments, dense or sparse, to differentiate by; with
+    `has_aux` the function returns a pair, whose second part is returned as it is. Keyword arguments
+    are those of the dense transformation.
+    """
     return _aware(dense.value_and_grad, fun, argnums, has_aux, kwargs, with_value=True)
 
 
@@ -108,14 +113,24 @@ def grad(
 def jacfwd(
     fun: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, **kwargs: Any
 ) -> Callable[..., Any]:
-    """Return the Jacobian of a function with one dense result, by forward mode."""
+    """Return the Jacobian of a function with one dense result, by forward mode.
+
+    `argnums` are the positions of the arguments, dense or sparse, to differentiate by; with
+    `has_aux` the function returns a pair, whose second part is returned as it is. Keyword arguments
+    are those of the dense transformation.
+    """
     return _aware(dense_jacobian.jacfwd, fun, argnums, has_aux, kwargs)
 
 
 def jacrev(
     fun: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, **kwargs: Any
 ) -> Callable[..., Any]:
-    """Return the Jacobian of a function with one dense result, by reverse mode."""
+    """Return the Jacobian of a function with one dense result, by reverse mode.
+
+    `argnums` are the positions of the arguments, dense or sparse, to differentiate by; with
+    `has_aux` the function returns a pair, whose second part is returned as it is. Keyword arguments
+    are those of the dense transformation.
+    """
     return _aware(dense_jacobian.jacrev, fun, argnums, has_aux, kwargs)
 
 

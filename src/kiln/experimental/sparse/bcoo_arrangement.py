@@ -27,7 +27,10 @@ from kiln.jit.signatures.struct import ShapeDtypeStruct
 
 
 def dense_type(mat: Any) -> ShapeDtypeStruct:
-    """Return the type of the dense array, by which arguments are checked."""
+    """Return the type of the dense array, by which arguments are checked.
+
+    `mat` has a shape and a dtype.
+    """
     return ShapeDtypeStruct(mat.shape, mat.dtype)
 
 
@@ -262,7 +265,11 @@ def _renumbered(
 
 
 def bcoo_rev(operand: BCOO, dimensions: Sequence[int]) -> BCOO:
-    """Return the array with the order of elements reversed along axes."""
+    """Return the array with the order of elements reversed along axes.
+
+    `dimensions` are numbers of axes, of any kind.
+    Raises: what `lax.rev` raises for them.
+    """
     eval_shape(lambda x: lax.rev(x, dimensions), dense_type(operand))
     first = operand.n_batch + operand.n_sparse
     batch = [d for d in dimensions if d < operand.n_batch]

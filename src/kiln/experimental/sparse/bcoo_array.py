@@ -26,12 +26,18 @@ class BCOOProperties(NamedTuple):
 
 
 def invalid(what: str, wrong: str, remedy: str) -> ValueError:
-    """Return the error for buffers or arguments that do not fit."""
+    """Return the error for buffers or arguments that do not fit.
+
+    `what` was requested, `wrong` is what does not fit, `remedy` what to write instead.
+    """
     return ValueError(three_lines(f"{what} at {current_source()}", wrong, remedy))
 
 
 def not_done(what: str, why: str, remedy: str = "call sparse.todense() first") -> Exception:
-    """Return the error for what sparse arrays do not have."""
+    """Return the error for what sparse arrays do not have.
+
+    `why` is the reason, `remedy` what to write instead.
+    """
     return NotImplementedError(three_lines(f"{what} at {current_source()}", why, remedy))
 
 
@@ -82,13 +88,19 @@ def check_buffers(data: Any, indices: Any, shape: Sequence[int]) -> BCOOProperti
 
 
 def padding(shape: Sequence[int], props: BCOOProperties, dtype: Any) -> Any:
-    """Return the index that stands for no element: just outside all sparse axes."""
+    """Return the index that stands for no element: just outside all sparse axes.
+
+    Shapes: (n_sparse,); `props` say which axes of the shape these are.
+    """
     inner = shape[props.n_batch : props.n_batch + props.n_sparse]
     return np.array(inner, dtype=dtype)
 
 
 def beside(limits: Any, indices: Any) -> Any:
-    """Return numbers of the sparse axes with as many axes as indices, to compute with both."""
+    """Return numbers of the sparse axes with as many axes as indices, to compute with both.
+
+    Shapes: `limits` (n_sparse,), indices (..., nse, n_sparse) -> (1, ..., 1, n_sparse).
+    """
     return limits.reshape((1,) * (indices.ndim - 1) + limits.shape)
 
 

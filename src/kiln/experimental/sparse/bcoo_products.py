@@ -227,7 +227,11 @@ def _one_sparse_product(
 
 
 def bcoo_dot_general_sampled(A: Any, B: Any, indices: Any, *, dimension_numbers: Any) -> Any:
-    """Return the elements of a product of dense arrays at BCOO indices."""
+    """Return the elements of a product of dense arrays at BCOO indices.
+
+    Shapes: `A` and `B` as `dimension_numbers` say, as for `lax.dot_general`; indices (*batch, nse,
+        n_sparse) of its result -> (*batch, nse, *dense).
+    """
     contract, rhs_contract, batch, _rhs_batch = _axes(dimension_numbers)
     A, B = jnp.asarray(A), jnp.asarray(B)
     if batch or len(contract) != 1 or A.ndim != 2 or B.ndim != 2 or indices.shape[-1] != 2:
@@ -241,7 +245,10 @@ def bcoo_dot_general_sampled(A: Any, B: Any, indices: Any, *, dimension_numbers:
 
 
 def bcoo_reduce_sum(mat: BCOO, *, axes: Sequence[int]) -> BCOO:
-    """Return the sum over axes; elements of equal index stay beside each other."""
+    """Return the sum over axes; elements of equal index stay beside each other.
+
+    `mat` may be summed over axes of any kind; sums over sparse axes only drop their indices.
+    """
     n_batch, n_sparse = mat.n_batch, mat.n_sparse
     gone = sorted({operator.index(a) for a in axes})
     data = mat.data.sum(tuple(a - n_sparse + 1 for a in gone if a >= n_batch + n_sparse))

@@ -56,7 +56,10 @@ def static_count(nse: Any, what: str) -> int:
 
 
 def bcoo_todense(mat: BCOO) -> Any:
-    """Return the dense array of a sparse one."""
+    """Return the dense array of a sparse one.
+
+    Elements of `mat` with equal index are summed; those out of bounds are dropped.
+    """
     shape = (*mat.sparse_shape, *mat.dense_shape)
 
     def dense(data: Any, indices: Any) -> Any:
@@ -104,7 +107,11 @@ def bcoo_fromdense(
 
 
 def extracted(indices: Any, mat: Any, unique: bool = True) -> Any:
-    """Return the elements of a dense array at indices; of equal indices, the first if `unique`."""
+    """Return the elements of a dense array at indices; of equal indices, the first if `unique`.
+
+    Shapes: `mat` dense, indices (*batch, nse, n_sparse) -> (*batch, nse, *dense). Elements out of
+        bounds are 0.
+    """
     props = check_indices(indices, mat.shape)
 
     def read(index: Any, x: Any) -> Any:
@@ -162,7 +169,10 @@ def _is_first(indices: Any) -> Any:
 
 
 def bcoo_sort_indices(mat: BCOO) -> BCOO:
-    """Return the array with its elements in the order of their indices."""
+    """Return the array with its elements in the order of their indices.
+
+    Each batch of `mat` is sorted on its own; the sort is lexicographic.
+    """
     data, indices = mat.data, mat.indices
     if mat.n_sparse:
         indices, order = nfold_vmap(_sorted, mat.n_batch, broadcasted=False)(indices)
@@ -231,7 +241,10 @@ def _resized(indices: Any, nse: int, none: Any) -> Any:
 
 
 def bcoo_set_nse(mat: BCOO, nse: int) -> BCOO:
-    """Return the array with `nse` stored elements: padded, or without the last ones."""
+    """Return the array with `nse` stored elements: padded, or without the last ones.
+
+    Elements of `mat` beyond the first `nse` are lost.
+    """
     if mat.nse == nse:
         return mat
     at = mat.n_batch
@@ -245,7 +258,12 @@ def bcoo_set_nse(mat: BCOO, nse: int) -> BCOO:
 
 
 def bcoo_eliminate_zeros(mat: BCOO, nse: int | None = None) -> BCOO:
-    """Return the array without stored zeros and duplicates; not for derivatives."""
+    """Return the array without stored zeros and duplicates; not for derivatives.
+
+    `mat` is an array of any layout. `nse` is the number of elements stored, by default as many as
+    are needed.
+    Raises: TypeError without `nse` in traced code.
+    """
     zero = (mat.data == 0).all(tuple(range(mat.n_batch + 1, mat.data.ndim)))
     # Indices that repeat along a batch axis go only if all their elements are zero.
     repeated = tuple(a for a in range(mat.n_batch) if mat.indices.shape[a] == 1)

@@ -273,12 +273,19 @@ def bcsr_fromdense(
 
 
 def bcsr_todense(mat: BCSR) -> Any:
-    """Return the dense array of a sparse one."""
+    """Return the dense array of a sparse one.
+
+    Elements of `mat` with equal index are summed.
+    """
     return bcoo_todense(mat.to_bcoo())
 
 
 def bcsr_extract(indices: Any, indptr: Any, mat: Any) -> Any:
-    """Return the elements of a dense array at BCSR indices."""
+    """Return the elements of a dense array at BCSR indices.
+
+    Shapes: `mat` dense, indices (*batch, nse), `indptr` (*batch, rows + 1) -> (*batch, nse,
+        *dense).
+    """
     mat = jnp.asarray(mat)
     blank = jnp.zeros((*indices.shape, *mat.shape[indices.ndim + 1 :]), mat.dtype)
     return extracted(BCSR((blank, indices, indptr), shape=mat.shape).to_bcoo().indices, mat)
@@ -315,19 +322,33 @@ def bcsr_dot_general(
 
 
 def bcsr_eliminate_zeros(mat: BCSR, nse: int | None = None) -> BCSR:
-    """Return the array without stored zeros and duplicates."""
+    """Return the array without stored zeros and duplicates.
+
+    `mat` is an array of any layout. `nse` is the number of elements stored, by default as many as
+    are needed.
+    Raises: TypeError without `nse` in traced code.
+    """
     return BCSR.from_bcoo(bcoo_eliminate_zeros(mat.to_bcoo(), nse))
 
 
 def bcsr_sum_duplicates(mat: BCSR, nse: int | None = None) -> BCSR:
-    """Return the array with elements of equal index summed."""
+    """Return the array with elements of equal index summed.
+
+    `mat` is an array of any layout. `nse` is the number of elements stored, by default as many as
+    are needed.
+    Raises: TypeError without `nse` in traced code.
+    """
     return BCSR.from_bcoo(bcoo_sum_duplicates(mat.to_bcoo(), nse))
 
 
 def bcsr_broadcast_in_dim(
     mat: BCSR, *, shape: Sequence[int], broadcast_dimensions: Sequence[int]
 ) -> BCSR:
-    """Return the array repeated along further batch or dense axes."""
+    """Return the array repeated along further batch or dense axes.
+
+    Axis i of `mat` is axis `broadcast_dimensions[i]` of the result, which has `shape`.
+    Raises: what `bcoo_broadcast_in_dim` raises.
+    """
     out = bcoo_broadcast_in_dim(
         mat.to_bcoo(), shape=shape, broadcast_dimensions=broadcast_dimensions
     )
@@ -335,7 +356,11 @@ def bcsr_broadcast_in_dim(
 
 
 def bcsr_concatenate(operands: Sequence[BCSR], *, dimension: int) -> BCSR:
-    """Join arrays along a batch or sparse axis."""
+    """Join arrays along a batch or sparse axis.
+
+    `operands` have one layout; `dimension` is the number of the axis.
+    Raises: what `bcoo_concatenate` raises.
+    """
     return BCSR.from_bcoo(
         bcoo_concatenate([mat.to_bcoo() for mat in operands], dimension=dimension)
     )

@@ -102,7 +102,10 @@ register_layout(COO)
 
 
 def check_matrix(mat: Any) -> None:
-    """Raise ValueError unless a shape has two axes."""
+    """Raise ValueError unless a shape has two axes.
+
+    `mat` is named in the message by its class.
+    """
     if mat.ndim != 2:
         raise invalid(
             f"{type(mat).__name__} of shape {mat.shape}",
@@ -145,12 +148,18 @@ def coo_fromdense(mat: Any, *, nse: int | None = None, index_dtype: Any = np.int
 
 
 def coo_todense(mat: COO) -> Any:
-    """Return the dense matrix of a sparse one."""
+    """Return the dense matrix of a sparse one.
+
+    Elements of `mat` with equal index are summed.
+    """
     return jnp.zeros(mat.shape, mat.dtype).at[mat.row, mat.col].add(mat.data)
 
 
 def coo_matmat(mat: COO, B: Any, *, transpose: bool = False) -> Any:
-    """Return the product of a matrix, or its transpose, and a dense matrix."""
+    """Return the product of a matrix, or its transpose, and a dense matrix.
+
+    Shapes: `mat` (m, n), or (n, m) with `transpose`; `B` (n, k) or (n,) -> (m, k) or (m,).
+    """
     row, col = (mat.col, mat.row) if transpose else (mat.row, mat.col)
     B = jnp.asarray(B)
     data = mat.data if B.ndim == 1 else mat.data[:, None]
@@ -160,5 +169,8 @@ def coo_matmat(mat: COO, B: Any, *, transpose: bool = False) -> Any:
 
 
 def coo_matvec(mat: COO, v: Any, transpose: bool = False) -> Any:
-    """Return the product of a matrix, or its transpose, and a dense vector."""
+    """Return the product of a matrix, or its transpose, and a dense vector.
+
+    Shapes: `mat` (m, n), or (n, m) with `transpose`; `v` (n,) -> (m,).
+    """
     return coo_matmat(mat, v, transpose=transpose)

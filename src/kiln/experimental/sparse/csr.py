@@ -127,15 +127,24 @@ def csr_fromdense(mat: Any, *, nse: int | None = None, index_dtype: Any = np.int
 
 
 def csr_todense(mat: CSR) -> Any:
-    """Return the dense matrix of a sparse one."""
+    """Return the dense matrix of a sparse one.
+
+    Elements of `mat` with equal index are summed.
+    """
     return coo_todense(_coordinates(mat))
 
 
 def csr_matmat(mat: CSR, B: Any, *, transpose: bool = False) -> Any:
-    """Return the product of a matrix, or its transpose, and a dense matrix."""
+    """Return the product of a matrix, or its transpose, and a dense matrix.
+
+    Shapes: `mat` (m, n), or (n, m) with `transpose`; `B` (n, k) or (n,) -> (m, k) or (m,).
+    """
     return coo_matmat(_coordinates(mat), B, transpose=transpose)
 
 
 def csr_matvec(mat: CSR, v: Any, transpose: bool = False) -> Any:
-    """Return the product of a matrix, or its transpose, and a dense vector."""
+    """Return the product of a matrix, or its transpose, and a dense vector.
+
+    Shapes: `mat` (m, n), or (n, m) with `transpose`; `v` (n,) -> (m,).
+    """
     return csr_matmat(mat, v, transpose=transpose)

@@ -23,7 +23,12 @@ def fromdense(
     n_dense: int = 0,
     n_batch: int = 0,
 ) -> BCOO:
-    """Return the elements of a dense array that are not zero."""
+    """Return the elements of a dense array that are not zero.
+
+    `mat` has `n_batch` leading batch axes and `n_dense` trailing dense axes; `index_dtype` is the
+    type of the indices. `nse` is the number of elements stored, by default as many as are needed.
+    Raises: TypeError without `nse` in traced code.
+    """
     return bcoo.bcoo_fromdense(
         mat, nse=nse, index_dtype=index_dtype, n_dense=n_dense, n_batch=n_batch
     )
@@ -58,7 +63,12 @@ def eye(
     n_batch: int = 0,
     n_dense: int = 0,
 ) -> BCOO:
-    """Return a matrix with ones on a diagonal."""
+    """Return a matrix with ones on a diagonal.
+
+    Shapes: (`N`, `M`), with ones at (i, i + `k`); `n_batch` leading and `n_dense` trailing axes are
+        batch and dense ones. `index_dtype` is the type of the indices.
+    Raises: ValueError for impossible numbers of axes.
+    """
     if n_batch < 0 or n_dense < 0 or n_batch + n_dense > 2:
         raise invalid(
             f"eye({N}, {M})", f"Invalid inputs: {n_batch=}, {n_dense=}", "a matrix has two axes"
@@ -109,7 +119,12 @@ def update_layout(
     n_dense: int | None = None,
     on_inefficient: str | None = "error",
 ) -> BCOO:
-    """Return the same array with other numbers of batch and dense axes."""
+    """Return the same array with other numbers of batch and dense axes.
+
+    `on_inefficient` ('error', 'warn', None) says what happens if many zeros would be stored; by
+    default `n_batch` and `n_dense` stay.
+    Raises: ValueError for impossible numbers; SparseEfficiencyError.
+    """
     return bcoo.bcoo_update_layout(
         self, n_batch=n_batch, n_dense=n_dense, on_inefficient=on_inefficient
     )
@@ -155,7 +170,10 @@ def iterate(self: BCOO) -> Iterator[Any]:
 
 
 def power(self: BCOO, other: Any) -> BCOO:
-    """Return the array to a positive integer power."""
+    """Return the array to a positive integer power.
+
+    `other` is the exponent.
+    """
     return sparsify(lambda x: jnp.power(x, other))(self)
 
 
@@ -163,7 +181,10 @@ _product = sparsify(jnp.multiply)
 
 
 def multiply(self: BCOO, other: Any) -> Any:
-    """Return the product element by element, sparse like the array."""
+    """Return the product element by element, sparse like the array.
+
+    Shapes: `other`, dense or sparse, broadcasts to the array.
+    """
     if isinstance(other, BCOO) and self.ndim == other.ndim and self.shape != other.shape:
         # Axes of size 1 repeat, without elements being stored many times.
         return bcoo.bcoo_multiply_sparse(self, other)

@@ -62,7 +62,11 @@ def sparsify(f: Callable[..., Any], use_tracer: bool = False) -> Callable[..., A
 
 
 def evaluate(program: Jaxpr, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
-    """Return the outputs of a program for values some of which are sparse."""
+    """Return the outputs of a program for values some of which are sparse.
+
+    `consts` are the values of its constants.
+    Raises: NotImplementedError for a primitive that sparse arrays do not have.
+    """
     env: dict[Any, Any] = dict(zip(program.constvars, consts, strict=True))
     env.update(zip(program.invars, args, strict=True))
 

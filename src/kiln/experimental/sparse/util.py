@@ -45,7 +45,10 @@ class SparseInfo(NamedTuple):
 def nfold_vmap(
     fun: Callable[..., Any], N: int, *, broadcasted: bool = True, in_axes: Any = 0
 ) -> Callable[..., Any]:
-    """Map a function over N leading axes; with `broadcasted`, axes of size 1 repeat."""
+    """Map a function over N leading axes; with `broadcasted`, axes of size 1 repeat.
+
+    `in_axes` as for `vmap`, for each of the axes.
+    """
     for _ in range(N):
         fun = broadcasting_vmap(fun, in_axes) if broadcasted else vmap(fun, in_axes)
     return fun

@@ -32,12 +32,18 @@ class DropVar(Var):
 
 
 def jaxpr_as_fun(closed_jaxpr: ClosedJaxpr) -> Callable[..., list[Any]]:
-    """Return a program as a function from arrays to a list of arrays."""
+    """Return a program as a function from arrays to a list of arrays.
+
+    `closed_jaxpr` has its constants; the function evaluates it equation by equation.
+    """
     return functools.partial(eval_jaxpr, closed_jaxpr.jaxpr, closed_jaxpr.consts)
 
 
 def jaxprs_in_params(params: dict[str, Any]) -> Iterator[Jaxpr]:
-    """Yield the programs among an equation's parameters."""
+    """Yield the programs among an equation's parameters.
+
+    `params` is a dict by name; a value may be a program, or a tuple with some.
+    """
     for value in params.values():
         for item in value if isinstance(value, tuple) else (value,):
             if isinstance(item, (Jaxpr, ClosedJaxpr)):
@@ -45,7 +51,10 @@ def jaxprs_in_params(params: dict[str, Any]) -> Iterator[Jaxpr]:
 
 
 def subjaxprs(jaxpr: Jaxpr) -> Iterator[Jaxpr]:
-    """Yield the programs that a program's equations hold."""
+    """Yield the programs that a program's equations hold.
+
+    `jaxpr` itself is not among them, nor are those inside its own.
+    """
     for eqn in jaxpr.eqns:
         yield from jaxprs_in_params(eqn.params)
 
@@ -67,7 +76,11 @@ def new_jaxpr_eqn(
     source_info: SourceInfo | Source | None = None,
     ctx: Any = None,
 ) -> Eqn:
-    """Return an equation."""
+    """Return an equation.
+
+    The arguments are its fields; its `source_info` is by default the line of user code that is
+    running, and `ctx` has no effect.
+    """
     if isinstance(source_info, SourceInfo):
         source_info = source_info.traceback
     source = source_info or current_source()
@@ -75,12 +88,18 @@ def new_jaxpr_eqn(
 
 
 def gensym(suffix: str = "") -> Callable[[ShapedArray], Var]:
-    """Return a function that returns a new variable of a type."""
+    """Return a function that returns a new variable of a type.
+
+    `suffix` has no effect: variables have no names.
+    """
     return Var
 
 
 def mapped_aval(size: Any, axis: int | None, aval: ShapedArray) -> ShapedArray:
-    """Return the type of an element of a stack along an axis; the same type if that is None."""
+    """Return the type of an element of a stack along an axis; the same type if that is None.
+
+    `aval` is the type of the stack; `size` has no effect, since the axis has it.
+    """
     if axis is None:
         return aval
     return aval.without_axis(axis)
@@ -89,12 +108,19 @@ def mapped_aval(size: Any, axis: int | None, aval: ShapedArray) -> ShapedArray:
 def unmapped_aval(
     size: Any, axis: int | None, aval: ShapedArray, explicit_mesh_axis: Any = None
 ) -> ShapedArray:
-    """Return the type of a stack along a new axis; the same type if that is None."""
+    """Return the type of a stack along a new axis; the same type if that is None.
+
+    `aval` is the type of an element, `size` the length of the stack; `explicit_mesh_axis` has no
+    effect.
+    """
     if axis is None:
         return aval
     return aval.with_axis(axis, size)
 
 
 def primal_dtype_to_tangent_dtype(primal_dtype: Any) -> Any:
-    """Return the dtype of tangents of a dtype: the same if inexact, else float0."""
+    """Return the dtype of tangents of a dtype: the same if inexact, else float0.
+
+    `primal_dtype` is anything that `jnp.dtype` takes.
+    """
     return ShapedArray((), dtypes.as_dtype(primal_dtype)).tangent().dtype

@@ -61,7 +61,10 @@ def trace_state_clean() -> bool:
 
 
 def set_current_trace(trace: Trace, check_leaks: bool = False) -> AbstractContextManager[Trace]:
-    """Activate a trace in a context."""
+    """Activate a trace in a context.
+
+    `check_leaks` has no effect: leaks are checked where traces end.
+    """
     return in_force(trace)
 
 
@@ -72,7 +75,10 @@ def take_current_trace() -> Iterator[Trace]:
 
 
 def call_impl(f: Any, *args: Any, **params: Any) -> Any:
-    """Call a wrapped function (`linear_util.WrappedFun`)."""
+    """Call a wrapped function (`linear_util.WrappedFun`).
+
+    `params` are passed on as keyword arguments.
+    """
     return f.call_wrapped(*args, **params)
 
 

@@ -31,7 +31,11 @@ def visualize_array_sharding(x: Any, *, min_width: int = 9) -> None:
 
 
 def sharding_text(shape: Sequence[int], sharding: Any, *, min_width: int = 9) -> str:
-    """Return a picture of a sharding as lines of text, one cell for each part."""
+    """Return a picture of a sharding as lines of text, one cell for each part.
+
+    A cell is at least `min_width` characters wide.
+    Raises: ValueError unless the shape has one or two axes, and the sharding divides it.
+    """
     rows = _cells(shape, sharding)
     width = max(min_width, *(len(label) + 2 for row in rows for label in row))
     edges = ["─" * width] * len(rows[0])
@@ -44,7 +48,10 @@ def sharding_text(shape: Sequence[int], sharding: Any, *, min_width: int = 9) ->
 
 
 def sharding_svg(shape: Sequence[int], sharding: Any) -> str:
-    """Return a picture of a sharding as SVG; parts held by the same devices share a color."""
+    """Return a picture of a sharding as SVG; parts held by the same devices share a color.
+
+    Raises: ValueError unless the shape has one or two axes, and the sharding divides it.
+    """
     rows = _cells(shape, sharding)
     width, height = CELL
     labels = list(dict.fromkeys(label for row in rows for label in row))

@@ -52,7 +52,11 @@ def parameters(
     kernel_init: Any = None,
     bias_init: Any = None,
 ) -> tuple[Any, Any]:
-    """Return a module's kernel, and its bias if it uses one, else None."""
+    """Return a module's kernel, and its bias if it uses one, else None.
+
+    The shapes are `kernel_shape` and `bias_shape`; initializers are by default the module's own
+    (`kernel_init`, `bias_init`), the type is its `param_dtype`.
+    """
     dtype = module.param_dtype
     kernel = module.param("kernel", kernel_init or module.kernel_init, kernel_shape, dtype)
     if not module.use_bias:

@@ -39,7 +39,12 @@ def run_applied(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Any:
-    """Run `fn(module, *args)` with variables; return its result, and mutable collections if any."""
+    """Run `fn(module, *args)` with variables; return its result, and mutable collections if any.
+
+    `rngs` are the keys of random streams by name. With `capture_intermediates` results of calls are
+    stored in the collection `intermediates`.
+    Raises: what `check_instance` raises.
+    """
     check_instance(module, "apply")
     capture: Any = _is_call if capture_intermediates is True else capture_intermediates
     if capture:
@@ -58,7 +63,13 @@ def run_initialized(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> tuple[Any, dict[str, Any]]:
-    """Run `fn(module, *args)`, creating its variables; return its result and the variables."""
+    """Run `fn(module, *args)`, creating its variables; return its result and the variables.
+
+    `rngs` is a key, or keys of random streams by name; `mutable` says which collections may be
+    written. With `capture_intermediates` results of calls are stored in the collection
+    `intermediates`.
+    Raises: what `check_instance` raises.
+    """
     check_instance(module, "init")
     capture: Any = _is_call if capture_intermediates is True else capture_intermediates
     if capture:
@@ -107,7 +118,12 @@ def init_with_output(
     mutable: CollectionFilter = NOT_INTERMEDIATES,
     capture_intermediates: Capture = False,
 ) -> Callable[..., Any]:
-    """Return a pure function `(rngs, *args, **kwargs) -> (result of fn, variables)`."""
+    """Return a pure function `(rngs, *args, **kwargs) -> (result of fn, variables)`.
+
+    `mutable` says which collections may be written, `capture_intermediates` which calls' results
+    are stored. `fn` is called with a bound copy of `module`.
+    Raises: the function returned raises what `check_instance` raises.
+    """
 
     @functools.wraps(fn, updated=())
     def pure(rngs: Any, *args: Any, **kwargs: Any) -> Any:
@@ -122,7 +138,12 @@ def init(
     mutable: CollectionFilter = NOT_INTERMEDIATES,
     capture_intermediates: Capture = False,
 ) -> Callable[..., Any]:
-    """Return a pure function of `(rngs, *args, **kwargs)` that creates the variables `fn` needs."""
+    """Return a pure function of `(rngs, *args, **kwargs)` that creates the variables `fn` needs.
+
+    `mutable` says which collections may be written, `capture_intermediates` which calls' results
+    are stored. `fn` is called with a bound copy of `module`.
+    Raises: the function returned raises what `check_instance` raises.
+    """
 
     @functools.wraps(fn, updated=())
     def pure(rngs: Any, *args: Any, **kwargs: Any) -> Any:
@@ -197,7 +218,11 @@ def method_of(module: Any, method: Any) -> Callable[..., Any]:
 
 
 def check_instance(module: Any, method: str) -> None:
-    """Raise unless `module` is a module whose `__post_init__` has run."""
+    """Raise unless `module` is a module whose `__post_init__` has run.
+
+    `method` is what was called, for the message.
+    Raises: InvalidInstanceModuleError, IncorrectPostInitOverrideError.
+    """
     state = getattr(module, "_state", None)
     if state is None or isinstance(module, type):
         raise InvalidInstanceModuleError(method)

@@ -11,7 +11,10 @@ from kiln.base.source import current_source
 def refused(
     module: Any, asked: str, wrong: str, remedy: str, error: type[Exception] = ValueError
 ) -> Exception:
-    """Build the error for a module that cannot do what was requested."""
+    """Build the error for a module that cannot do what was requested.
+
+    `asked`, `wrong` and `remedy` are the lines of the message; `error` is the class.
+    """
     return error(three_lines(f"{place(module)}: {asked} at {current_source()}", wrong, remedy))
 
 

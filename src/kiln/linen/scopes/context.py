@@ -48,7 +48,10 @@ class intercept_methods(Changed, ContextDecorator):
 
 
 def intercepted(module: Any, name: str, method: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """Run a method under the active interceptors."""
+    """Run a method under the active interceptors.
+
+    `args` and `kwargs` are those without `module`. The first interceptor is the outermost.
+    """
     interceptors = context.interceptors
     described = InterceptorContext(module, name, functools.partial(method, module))
 

@@ -62,7 +62,10 @@ def _of_parts(endless: bool, names: frozenset[str]) -> Filter:
 
 
 def is_filter_empty(wanted: Filter) -> bool:
-    """Tell whether a filter selects no name."""
+    """Tell whether a filter selects no name.
+
+    Raises: InvalidFilterError for what is not a filter.
+    """
     endless, names = _parts(wanted)
     return not endless and not names
 
@@ -79,7 +82,11 @@ def filter_to_set(wanted: Filter) -> set[str]:
 
 
 def union_filters(a: Filter, b: Filter) -> Filter:
-    """Return the union of two filters."""
+    """Return the union of two filters.
+
+    `a` and `b` are booleans, names, collections of names, or DenyLists.
+    Raises: InvalidFilterError for what is not a filter.
+    """
     (endless_a, names_a), (endless_b, names_b) = _parts(a), _parts(b)
     if endless_a and endless_b:
         return _of_parts(True, names_a & names_b)
@@ -91,12 +98,20 @@ def union_filters(a: Filter, b: Filter) -> Filter:
 
 
 def intersect_filters(a: Filter, b: Filter) -> Filter:
-    """Return the intersection of two filters."""
+    """Return the intersection of two filters.
+
+    `a` and `b` are booleans, names, collections of names, or DenyLists.
+    Raises: InvalidFilterError for what is not a filter.
+    """
     return _complement(union_filters(_complement(a), _complement(b)))
 
 
 def subtract_filters(a: Filter, b: Filter) -> Filter:
-    """Return the filter of the names that the first filter selects and the second does not."""
+    """Return the filter of the names that the first filter selects and the second does not.
+
+    `a` and `b` are booleans, names, collections of names, or DenyLists.
+    Raises: InvalidFilterError for what is not a filter.
+    """
     return intersect_filters(a, _complement(b))
 
 
@@ -108,7 +123,11 @@ def _complement(wanted: Filter) -> Filter:
 def group_collections(
     variables: Mapping[str, Any], filters: Sequence[CollectionFilter]
 ) -> tuple[dict[str, Any], ...]:
-    """Divide collections among filters: each goes to the first that selects it, or is dropped."""
+    """Divide collections among filters: each goes to the first that selects it, or is dropped.
+
+    `variables` has collections by name.
+    Raises: InvalidFilterError for what is not a filter.
+    """
     groups: tuple[dict[str, Any], ...] = tuple({} for _ in filters)
     for name, collection in variables.items():
         for wanted, group in zip(filters, groups, strict=True):
@@ -119,5 +138,8 @@ def group_collections(
 
 
 def filter_key(wanted: Filter) -> tuple[bool, frozenset[str]]:
-    """Return a key that is equal for filters that select the same names."""
+    """Return a key that is equal for filters that select the same names.
+
+    Raises: InvalidFilterError for what is not a filter.
+    """
     return (True, frozenset()) if wanted is True else _parts(wanted)

@@ -73,12 +73,19 @@ def _with_axis(group: Group, axis: Any, params: Params) -> Group:
 
 
 def merged(groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Merge disjoint dictionaries."""
+    """Merge disjoint dictionaries.
+
+    No name is in two of the `groups`.
+    """
     return {name: value for group in groups for name, value in group.items()}
 
 
 def written_in_groups(lift: Lift, application: Any, filters: Sequence[Filter]) -> list[Group]:
-    """Divide the variables that may have been written among filters."""
+    """Divide the variables that may have been written among filters.
+
+    Each collection that `application` of `lift` wrote goes to the first filter that selects it, or
+    is dropped.
+    """
     found: list[Group] = [{} for _ in filters]
     for collection, trees in lift.written(application).items():
         for wanted, group in zip(filters, found, strict=True):
@@ -89,7 +96,11 @@ def written_in_groups(lift: Lift, application: Any, filters: Sequence[Filter]) -
 
 
 def divided_roots(lift: Lift, split_rngs: Mapping[Any, bool], size: Any) -> tuple[Roots, Roots]:
-    """Return the roots that are split, one key per step, and those shared by all steps."""
+    """Return the roots that are split, one key per step, and those shared by all steps.
+
+    `split_rngs` says by filters of streams' names whether a stream of `lift` is split, into `size`
+    keys; streams that no filter selects are in neither.
+    """
     parts: Roots = {}
     whole: Roots = {}
     for name, root in lift.roots().items():
@@ -141,7 +152,10 @@ def _size(what: str, given: Any, found: Sequence[Any], option: str) -> Any:
 
 
 def run_method(target: Target, module: Module, values: Any) -> Any:
-    """Run a method with a pair of positional and keyword arguments."""
+    """Run a method with a pair of positional and keyword arguments.
+
+    `values` are the arguments of `target`, which is run on `module`.
+    """
     args, kwargs = values
     return target.run(module, args, kwargs)
 

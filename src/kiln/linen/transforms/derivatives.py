@@ -81,7 +81,10 @@ class _Pull:
 
 
 def by_scope(group: Group, tops: int, several: bool) -> Any:
-    """Return variables by collection; with several scopes, a tuple with one entry for each."""
+    """Return variables by collection; with several scopes, a tuple with one entry for each.
+
+    `tops` is the number of scopes; `group` has trees by collection, then by number of the scope.
+    """
     found = tuple(
         {name: trees[str(i)] for name, trees in group.items() if str(i) in trees}
         for i in range(tops)

@@ -86,7 +86,11 @@ def required_module(module: Any) -> Module:
 def lifted_function(
     fun: Callable[..., Any], apply: Apply, *, of_class: bool = False
 ) -> Callable[..., Any]:
-    """Return a function of a module that runs a transformed one, keeping its name and marks."""
+    """Return a function of a module that runs a transformed one, keeping its name and marks.
+
+    `apply(target, module, args, kwargs)` runs it; `of_class` is what `Target` takes.
+    Raises: the function returned raises TransformTargetError if its first argument is not a module.
+    """
     target = Target(fun, of_class=of_class)
 
     @functools.wraps(fun)

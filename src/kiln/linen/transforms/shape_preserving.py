@@ -96,7 +96,10 @@ def _checkpointed(
 
 
 def named_call(class_fn: Any, force: bool = True) -> Any:
-    """Return a module class or function unchanged: operations are not named after modules."""
+    """Return a module class or function unchanged: operations are not named after modules.
+
+    `class_fn` is returned as it is; `force` has no effect.
+    """
     return class_fn
 
 

@@ -253,6 +253,11 @@ def _within_range(x: int, dtype: Any) -> Any:
 
 
 def bitcast_convert_type(x: ArrayLike, new_dtype: DTypeLike) -> Array:
-    """Reinterpret the bits as another dtype."""
+    """Reinterpret the bits as another dtype.
+
+    Shapes: that of the operand if both types have one size; a smaller `new_dtype` adds a last axis,
+        a larger one removes it.
+    Raises: TypeError or ValueError for types whose bits do not fit.
+    """
     dtype = dtypes.check_user_dtype(new_dtype, "bitcast_convert_type")
     return bitcast_convert_type_p.bind(x, new_dtype=dtype)

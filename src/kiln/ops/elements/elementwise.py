@@ -452,7 +452,12 @@ def round(x: ArrayLike, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) ->
 
 
 def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
-    """Take each element from the case numbered by `which`."""
+    """Take each element from the case numbered by `which`.
+
+    Shapes: `which` is a scalar, or has the shape of the `cases`, which is one and the same. A
+        boolean chooses between two.
+    Raises: TypeError or ValueError for cases of different types or shapes.
+    """
     if len(cases) == 1:
         return cases[0]  # type: ignore[return-value]
     return select_n_p.bind(which, *matched(*cases))

@@ -436,5 +436,8 @@ def scatter_sub(
     dimension_numbers: ScatterDimensionNumbers,
     **options: Any,
 ) -> Array:
-    """Return the operand with windows subtracted; options as for `scatter_add`."""
+    """Return the operand with windows subtracted; options as for `scatter_add`.
+
+    Shapes: `scatter_indices` and `updates` as `dimension_numbers` say, as for `scatter_add`.
+    """
     return scatter_add(operand, scatter_indices, neg(updates), dimension_numbers, **options)

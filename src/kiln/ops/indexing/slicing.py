@@ -377,7 +377,12 @@ def dynamic_slice_in_dim(
     *,
     allow_negative_indices: bool = True,
 ) -> Array:
-    """Take `slice_size` elements starting at `start_index` along one axis."""
+    """Take `slice_size` elements starting at `start_index` along one axis.
+
+    The start, which may be traced, is clamped so that all elements are inside. Negative indices
+    count from the end if `allow_negative_indices`.
+    Raises: ValueError if the axis is out of bounds.
+    """
     shape = aval_of(operand).shape
     axis = canonical_axis("dynamic_slice_in_dim", axis, len(shape))
     sizes = list(shape)
@@ -401,7 +406,11 @@ def dynamic_index_in_dim(
     *,
     allow_negative_indices: bool = True,
 ) -> Array:
-    """Take one index, which may be traced, along an axis; out-of-bounds indices are clamped."""
+    """Take one index, which may be traced, along an axis; out-of-bounds indices are clamped.
+
+    With `keepdims` the axis stays, of size 1. Negative indices count from the end if
+    `allow_negative_indices`.
+    """
     out = dynamic_slice_in_dim(
         operand, index, 1, axis, allow_negative_indices=allow_negative_indices
     )
@@ -438,7 +447,12 @@ def dynamic_update_slice_in_dim(
     *,
     allow_negative_indices: bool = True,
 ) -> Array:
-    """Return the operand with elements replaced, starting at `start_index` along one axis."""
+    """Return the operand with elements replaced, starting at `start_index` along one axis.
+
+    The start, which may be traced, is clamped so that all of `update` is inside. Negative indices
+    count from the end if `allow_negative_indices`.
+    Raises: ValueError if the axis is out of bounds.
+    """
     shape = aval_of(operand).shape
     axis = canonical_axis("dynamic_update_slice_in_dim", axis, len(shape))
     starts = _starts_in_dim(start_index, axis, shape, allow_negative_indices)
@@ -453,7 +467,11 @@ def dynamic_update_index_in_dim(
     *,
     allow_negative_indices: bool = True,
 ) -> Array:
-    """Return the operand with one index along an axis replaced; the update may lack the axis."""
+    """Return the operand with one index along an axis replaced; the update may lack the axis.
+
+    Indices that are out of bounds are clamped. Negative indices count from the end if
+    `allow_negative_indices`.
+    """
     ndim = len(aval_of(operand).shape)
     axis = canonical_axis("dynamic_update_index_in_dim", axis, ndim)
     if len(aval_of(update).shape) != ndim:

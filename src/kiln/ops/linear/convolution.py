@@ -432,7 +432,13 @@ def conv(
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
-    """Slide a kernel, features in and out first, over an array with batch and features first."""
+    """Slide a kernel, features in and out first, over an array with batch and features first.
+
+    Shapes: `lhs` (N, C, *space), `rhs` (O, C, *kernel) -> (N, O, *space). `window_strides` have an
+        entry for each axis of space; `precision` and `preferred_element_type` as for
+        `lax.dot_general`. `padding` is 'SAME' or 'VALID'.
+    Raises: what `conv_general_dilated` raises.
+    """
     return conv_general_dilated(
         lhs,
         rhs,
@@ -453,7 +459,13 @@ def conv_with_general_padding(
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
-    """Like `conv`, with padding by numbers and dilation."""
+    """Like `conv`, with padding by numbers and dilation.
+
+    Shapes: `lhs` (N, C, *space), `rhs` (O, C, *kernel) -> (N, O, *space). `lhs_dilation` and
+        `rhs_dilation` have a number for each axis of space. `window_strides` have an entry for each
+        axis of space; `precision` and `preferred_element_type` as for `lax.dot_general`.
+    Raises: what `conv_general_dilated` raises.
+    """
     return conv_general_dilated(
         lhs,
         rhs,

@@ -28,7 +28,12 @@ def conv_general_dilated_patches(
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
-    """Return the elements of each patch as features: features outside, kernel positions inside."""
+    """Return the elements of each patch as features: features outside, kernel positions inside.
+
+    Shapes: `lhs` as `dimension_numbers` say, by default (N, C, *space) -> (N, C *
+        product(filter_shape), *windows). The other arguments are those of
+        `lax.conv_general_dilated`, for a kernel of `filter_shape`.
+    """
     x = aval_of(lhs)
     kernel = tuple(int(k) for k in filter_shape)
     numbers = conv_dimension_numbers(x.shape, (1, 1, *kernel), dimension_numbers)

@@ -472,7 +472,11 @@ def lu(x: ArrayLike) -> tuple[Array, Array, Array]:
 
 
 def lu_pivots_to_permutation(pivots: ArrayLike, permutation_size: int) -> Array:
-    """Return the permutation of rows that the pivots of `lu` represent."""
+    """Return the permutation of rows that the pivots of `lu` represent.
+
+    Shapes: (..., k) int32, each row swapped with that of its number in turn -> (...,
+        permutation_size).
+    """
     return lu_pivots_to_permutation_p.bind(pivots, permutation_size=permutation_size)
 
 

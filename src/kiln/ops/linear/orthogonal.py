@@ -291,13 +291,19 @@ qr_p = QR()
 
 
 def geqrf(a: ArrayLike) -> tuple[Array, Array]:
-    """Return LAPACK's form of the QR factors: R with the reflections below it, their factors."""
+    """Return LAPACK's form of the QR factors: R with the reflections below it, their factors.
+
+    Shapes: `a` (..., m, n) -> (..., m, n), (..., min(m, n)).
+    """
     reduced, taus = geqrf_p.bind(a)
     return reduced, taus
 
 
 def householder_product(a: ArrayLike, taus: ArrayLike) -> Array:
-    """Multiply out the reflections that LAPACK's QR leaves below the diagonal of `a`."""
+    """Multiply out the reflections that LAPACK's QR leaves below the diagonal of `a`.
+
+    Shapes: `a` (..., m, n), `taus` (..., k), one for each reflection -> (..., m, n).
+    """
     return householder_product_p.bind(a, taus)
 
 

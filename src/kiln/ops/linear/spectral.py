@@ -439,7 +439,13 @@ def svd(
     subset_by_index: tuple[int, int] | None = None,
     algorithm: SvdAlgorithm | None = None,
 ) -> Any:
-    """Return U, singular values and V^H; only the values if not `compute_uv`."""
+    """Return U, singular values and V^H; only the values if not `compute_uv`.
+
+    Shapes: (..., m, n) -> (..., m, k), (..., k), (..., k, n), k = min(m, n); with `full_matrices`,
+        (..., m, m) and (..., n, n).
+    Raises: NotImplementedError for a `subset_by_index` other than all values, and for an
+        `algorithm` that CPUs lack.
+    """
     values, *vectors = svd_p.bind(
         x,
         full_matrices=bool(full_matrices),

@@ -268,12 +268,18 @@ reduce_and, reduce_or, reduce_xor = map(reduction, (reduce_and_p, reduce_or_p, r
 
 
 def argmax(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
-    """Return the first index of the largest element along an axis; nan counts as largest."""
+    """Return the first index of the largest element along an axis; nan counts as largest.
+
+    Shapes: the operand's without `axis`. `index_dtype` is the dtype of the result.
+    """
     return _position(argmax_p, operand, axis, index_dtype)
 
 
 def argmin(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
-    """Return the first index of the smallest element along an axis; nan counts as smallest."""
+    """Return the first index of the smallest element along an axis; nan counts as smallest.
+
+    Shapes: the operand's without `axis`. `index_dtype` is the dtype of the result.
+    """
     return _position(argmin_p, operand, axis, index_dtype)
 
 
@@ -283,7 +289,11 @@ def _position(primitive: ArgExtreme, operand: Any, axis: int, index_dtype: Any) 
 
 
 def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Array:
-    """Round floats to fewer bits of exponent and mantissa, keeping the dtype."""
+    """Round floats to fewer bits of exponent and mantissa, keeping the dtype.
+
+    Values out of the range of `exponent_bits` become infinite; numbers are rounded to nearest even
+    at `mantissa_bits`.
+    """
     return reduce_precision_p.bind(
         operand, exponent_bits=int(exponent_bits), mantissa_bits=int(mantissa_bits)
     )

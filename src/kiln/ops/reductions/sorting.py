@@ -257,7 +257,10 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
 def sort_key_val(
     keys: ArrayLike, values: ArrayLike, dimension: int = -1, is_stable: bool = True
 ) -> tuple[Array, Array]:
-    """Sort keys along a dimension and put values in the same order."""
+    """Sort keys along a dimension and put values in the same order.
+
+    Equal keys keep their order if `is_stable`.
+    """
     return sort((keys, values), dimension, is_stable)  # type: ignore[return-value]
 
 

@@ -42,7 +42,11 @@ def matrix(name: str, a: Any, square: bool = True) -> Any:
 
 
 def refused(asked: str, wrong: str, remedy: str, kind: type[Exception] = ValueError) -> Exception:
-    """Build the error for what a function does not accept."""
+    """Build the error for what a function does not accept.
+
+    `asked` was requested, `wrong` is what is not accepted, `remedy` what to write instead; `kind`
+    is the class.
+    """
     return kind(three_lines(f"{asked} at {current_source()}", wrong, remedy))
 
 
@@ -62,7 +66,11 @@ def cholesky(
 def cho_factor(
     a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> tuple[Array, bool]:
-    """Return what `cho_solve` takes: the Cholesky factor, and which one it is."""
+    """Return what `cho_solve` takes: the Cholesky factor, and which one it is.
+
+    Shapes: `a` (..., n, n), Hermitian -> (..., n, n), lower or upper triangular as `lower` says.
+        `overwrite_a` and `check_finite` have no effect.
+    """
     return cholesky(a, lower), lower
 
 
@@ -291,7 +299,11 @@ def _computed(x: Any) -> Any:
 def hessenberg(
     a: ArrayLike, *, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> Any:
-    """Return H, zero below its first subdiagonal, and with `calc_q` also Q with a = Q H Qᴴ."""
+    """Return H, zero below its first subdiagonal, and with `calc_q` also Q with a = Q H Qᴴ.
+
+    Shapes: (..., n, n). `overwrite_a` and `check_finite` have no effect.
+    Raises: ValueError for matrices that are not square.
+    """
     h, _, _, q = reduced(matrix("hessenberg", a), with_q=calc_q)
     return (h, q) if calc_q else h
 

@@ -249,7 +249,10 @@ def _floats(x: Any) -> Array:
 
 
 def hilbert(n: int) -> Array:
-    """Return the matrix of 1 / (i + j + 1)."""
+    """Return the matrix of 1 / (i + j + 1).
+
+    Shapes: (`n`, `n`).
+    """
     return _floats(1 / (np.arange(n)[:, None] + np.arange(n) + 1.0))
 
 

@@ -109,7 +109,11 @@ def cho_solve(
     overwrite_b: bool = False,
     check_finite: bool = True,
 ) -> Array:
-    """Solve a x = b, given the result of `cho_factor(a)`."""
+    """Solve a x = b, given the result of `cho_factor(a)`.
+
+    Shapes: factors `c_and_lower[0]` (..., n, n), b (n,) or (..., n, k) -> that of b. `overwrite_b`
+        and `check_finite` have no effect.
+    """
     c, lower = c_and_lower
     y = solve_triangular(c, b, trans=0 if lower else 2, lower=lower)
     return solve_triangular(c, y, trans=2 if lower else 0, lower=lower)
@@ -156,12 +160,20 @@ def _triangle(x: Any, y: Any, lower: bool, trans: int) -> Any:
 
 
 def inv(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
-    """Return the inverse of square matrices."""
+    """Return the inverse of square matrices.
+
+    Shapes: `a` (..., n, n) -> (..., n, n). `overwrite_a` and `check_finite` have no effect.
+    Raises: ValueError for matrices that are not square.
+    """
     return _inv(matrix("inv", a))
 
 
 def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
-    """Return the determinant of square matrices."""
+    """Return the determinant of square matrices.
+
+    Shapes: `a` (..., n, n) -> (...). `overwrite_a` and `check_finite` have no effect.
+    Raises: ValueError for matrices that are not square.
+    """
     return _det(matrix("det", a))
 
 

@@ -67,7 +67,13 @@ def line_search(
     first_step: Any,
     maxiter: int,
 ) -> tuple[Point, Any, Any]:
-    """Return the point found, whether it is lower, and the number of evaluations."""
+    """Return the point found, whether it is lower, and the number of evaluations.
+
+    `value_and_grad` gives both at a point; `value` and `gradient` are those at x, from which the
+    search goes along `direction`, at first by `first_step`; `maxiter` bounds the evaluations, at
+    most three times as many.
+    Shapes: x, direction and gradient (n,).
+    """
     slope0 = jnp.vdot(gradient, direction)
     slack = float(dtypes.finfo(x.dtype).eps) * jnp.abs(value)
     start = Point(jnp.zeros_like(value), value, slope0, gradient)

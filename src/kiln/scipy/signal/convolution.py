@@ -21,7 +21,11 @@ MODES = ("full", "same", "valid")
 
 
 def refused(asked: str, wrong: str, remedy: str, kind: type[Exception] = ValueError) -> Exception:
-    """Build the error for what a function does not accept."""
+    """Build the error for what a function does not accept.
+
+    `asked` was requested, `wrong` is what is not accepted, `remedy` what to write instead; `kind`
+    is the class.
+    """
     return kind(three_lines(f"{asked} at {current_source()}", wrong, remedy))
 
 

@@ -32,7 +32,10 @@ BOUNDARIES: dict[str | None, str | None] = {
 
 
 def along_last(factors: Any, x: Any) -> Any:
-    """Return a vector with as many axes as an array whose last axis it is for."""
+    """Return a vector with as many axes as an array whose last axis it is for.
+
+    Shapes: `factors` (n,), x (..., n) -> (1, ..., 1, n).
+    """
     return factors.reshape((1,) * (x.ndim - 1) + factors.shape)
 
 

@@ -65,17 +65,26 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
 
 
 def gammainc(a: ArrayLike, x: ArrayLike) -> Array:
-    """Return the regularised lower incomplete gamma function."""
+    """Return the regularised lower incomplete gamma function.
+
+    Shapes: the arguments broadcast. `a` is positive, x is not negative.
+    """
     return igamma(*promote_inexact("gammainc", a, x))
 
 
 def gammaincc(a: ArrayLike, x: ArrayLike) -> Array:
-    """Return the regularised upper incomplete gamma function."""
+    """Return the regularised upper incomplete gamma function.
+
+    Shapes: the arguments broadcast. `a` is positive, x is not negative.
+    """
     return igammac(*promote_inexact("gammaincc", a, x))
 
 
 def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
-    """Return the regularised incomplete beta function."""
+    """Return the regularised incomplete beta function.
+
+    Shapes: the arguments broadcast. `a` and `b` are positive, x is in [0, 1].
+    """
     return betainc_of_arrays(*promote_inexact("betainc", a, b, x))
 
 

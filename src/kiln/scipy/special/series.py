@@ -58,7 +58,10 @@ def narrowed(x: Any, result: ResultType, weak: bool = False) -> Array:
 
 
 def by_series(name: str, variable: Any, *, clipped: bool = True) -> Any:
-    """Evaluate the series `name` at an array; outside of all intervals, at the nearest end."""
+    """Evaluate the series `name` at an array; outside of all intervals, at the nearest end.
+
+    Without `clipped` the `variable` has to lie in the intervals.
+    """
     pieces = SERIES[name]
     if clipped:
         variable = jnp.clip(variable, pieces[0][0], pieces[-1][1])

@@ -14,7 +14,10 @@ __all__ = ["cdf", "logpmf", "pmf", "ppf"]
 
 
 def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """Return the logarithm of the probability of `k`."""
+    """Return the logarithm of the probability of `k`.
+
+    Shapes: the arguments broadcast. `p` is the probability of 1; values are moved by `loc`.
+    """
     k, p, loc = promote_inexact("bernoulli.logpmf", k, p, loc)
     x = k - loc
     value = xlogy(x, p) + xlog1py(1 - x, -p)
@@ -22,7 +25,10 @@ def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
 
 
 def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """Return the probability of `k`."""
+    """Return the probability of `k`.
+
+    Shapes: the arguments broadcast. `p` is the probability of 1; values are moved by `loc`.
+    """
     return jnp.exp(logpmf(k, p, loc))
 
 

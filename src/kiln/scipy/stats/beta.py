@@ -16,7 +16,11 @@ __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 def logpdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """Return the logarithm of the density at `x`."""
+    """Return the logarithm of the density at `x`.
+
+    Shapes: the arguments broadcast. `a` and `b` are the positive shape parameters; values are x =
+        loc + scale * z, z in [0, 1].
+    """
     x, a, b, loc, scale = promote_inexact("beta.logpdf", x, a, b, loc, scale)
     z = (x - loc) / scale
     within = (z >= 0) & (z <= 1)
@@ -29,14 +33,22 @@ def logpdf(
 def pdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """Return the density at `x`."""
+    """Return the density at `x`.
+
+    Shapes: the arguments broadcast. `a` and `b` are the positive shape parameters; values are x =
+        loc + scale * z, z in [0, 1].
+    """
     return jnp.exp(logpdf(x, a, b, loc, scale))
 
 
 def cdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """Return the probability of a value up to `x`."""
+    """Return the probability of a value up to `x`.
+
+    Shapes: the arguments broadcast. `a` and `b` are the positive shape parameters; values are x =
+        loc + scale * z, z in [0, 1].
+    """
     x, a, b, loc, scale = promote_inexact("beta.cdf", x, a, b, loc, scale)
     z = (x - loc) / scale
     return betainc(a, b, jnp.clip(z, 0, 1))
@@ -45,12 +57,20 @@ def cdf(
 def logcdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """Return the logarithm of `cdf`."""
+    """Return the logarithm of `cdf`.
+
+    Shapes: the arguments broadcast. `a` and `b` are the positive shape parameters; values are x =
+        loc + scale * z, z in [0, 1].
+    """
     return log_of_part(cdf(x, a, b, loc, scale), sf(x, a, b, loc, scale))
 
 
 def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Return the probability of a value above `x`."""
+    """Return the probability of a value above `x`.
+
+    Shapes: the arguments broadcast. `a` and `b` are the positive shape parameters; values are x =
+        loc + scale * z, z in [0, 1].
+    """
     x, a, b, loc, scale = promote_inexact("beta.sf", x, a, b, loc, scale)
     z = (x - loc) / scale
     return betainc(b, a, jnp.clip(1 - z, 0, 1))
@@ -59,5 +79,9 @@ def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: Arra
 def logsf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """Return the logarithm of `sf`."""
+    """Return the logarithm of `sf`.
+
+    Shapes: the arguments broadcast. `a` and `b` are the positive shape parameters; values are x =
+        loc + scale * z, z in [0, 1].
+    """
     return log_of_part(sf(x, a, b, loc, scale), cdf(x, a, b, loc, scale))

@@ -14,7 +14,11 @@ __all__ = ["logpmf", "pmf"]
 
 
 def logpmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """Return the logarithm of the probability of `k`."""
+    """Return the logarithm of the probability of `k`.
+
+    Shapes: the arguments broadcast. `k` of `n` trials succeed, with a probability drawn from
+        beta(`a`, `b`); nan for parameters out of range.
+    """
     k, n, a, b, loc = promote_inexact("betabinom.logpmf", k, n, a, b, loc)
     x = k - loc
     fine = whole_numbers(x) & (x >= 0) & (x <= n)
@@ -26,5 +30,9 @@ def logpmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLik
 
 
 def pmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """Return the probability of `k`."""
+    """Return the probability of `k`.
+
+    Shapes: the arguments broadcast. `k` of `n` trials succeed, with a probability drawn from
+        beta(`a`, `b`); nan for parameters out of range.
+    """
     return jnp.exp(logpmf(k, n, a, b, loc))

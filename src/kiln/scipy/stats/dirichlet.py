@@ -52,5 +52,8 @@ def _on_simplex(x: Any) -> Any:
 
 
 def pdf(x: ArrayLike, alpha: ArrayLike) -> Array:
-    """Return the density at `x`; see `logpdf`."""
+    """Return the density at `x`; see `logpdf`.
+
+    `alpha` are the positive parameters.
+    """
     return jnp.exp(logpdf(x, alpha))

@@ -14,7 +14,11 @@ __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 
 
 def logpdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Return the logarithm of the density at `x`."""
+    """Return the logarithm of the density at `x`.
+
+    Shapes: the arguments broadcast. `a` is the positive shape parameter; values are x = loc + scale
+        * z, z not negative.
+    """
     x, a, loc, scale = promote_inexact("gamma.logpdf", x, a, loc, scale)
     z = (x - loc) / scale
     safe = jnp.where(z < 0, 1, z)
@@ -23,29 +27,49 @@ def logpdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
 
 
 def pdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Return the density at `x`."""
+    """Return the density at `x`.
+
+    Shapes: the arguments broadcast. `a` is the positive shape parameter; values are x = loc + scale
+        * z, z not negative.
+    """
     return jnp.exp(logpdf(x, a, loc, scale))
 
 
 def cdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Return the probability of a value up to `x`."""
+    """Return the probability of a value up to `x`.
+
+    Shapes: the arguments broadcast. `a` is the positive shape parameter; values are x = loc + scale
+        * z, z not negative.
+    """
     x, a, loc, scale = promote_inexact("gamma.cdf", x, a, loc, scale)
     z = (x - loc) / scale
     return gammainc(a, jnp.maximum(z, 0))
 
 
 def logcdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Return the logarithm of `cdf`."""
+    """Return the logarithm of `cdf`.
+
+    Shapes: the arguments broadcast. `a` is the positive shape parameter; values are x = loc + scale
+        * z, z not negative.
+    """
     return log_of_part(cdf(x, a, loc, scale), sf(x, a, loc, scale))
 
 
 def sf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Return the probability of a value above `x`."""
+    """Return the probability of a value above `x`.
+
+    Shapes: the arguments broadcast. `a` is the positive shape parameter; values are x = loc + scale
+        * z, z not negative.
+    """
     x, a, loc, scale = promote_inexact("gamma.sf", x, a, loc, scale)
     z = (x - loc) / scale
     return gammaincc(a, jnp.maximum(z, 0))
 
 
 def logsf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Return the logarithm of `sf`."""
+    """Return the logarithm of `sf`.
+
+    Shapes: the arguments broadcast. `a` is the positive shape parameter; values are x = loc + scale
+        * z, z not negative.
+    """
     return log_of_part(sf(x, a, loc, scale), cdf(x, a, loc, scale))

@@ -12,18 +12,30 @@ __all__ = ["cdf", "logpdf", "pdf"]
 
 
 def logpdf(x: ArrayLike, beta: ArrayLike) -> Array:
-    """Return the logarithm of the density at `x`."""
+    """Return the logarithm of the density at `x`.
+
+    Shapes: the arguments broadcast. The density is proportional to exp(-|x|**beta), with positive
+        `beta`.
+    """
     x, beta = promote_inexact("gennorm.logpdf", x, beta)
     return jnp.log(0.5 * beta) - gammaln(1 / beta) - jnp.abs(x) ** beta
 
 
 def pdf(x: ArrayLike, beta: ArrayLike) -> Array:
-    """Return the density at `x`."""
+    """Return the density at `x`.
+
+    Shapes: the arguments broadcast. The density is proportional to exp(-|x|**beta), with positive
+        `beta`.
+    """
     return jnp.exp(logpdf(x, beta))
 
 
 def cdf(x: ArrayLike, beta: ArrayLike) -> Array:
-    """Return the probability of a value up to `x`."""
+    """Return the probability of a value up to `x`.
+
+    Shapes: the arguments broadcast. The density is proportional to exp(-|x|**beta), with positive
+        `beta`.
+    """
     x, beta = promote_inexact("gennorm.cdf", x, beta)
     beta = positive(beta)
     tail = 0.5 * gammaincc(1 / beta, jnp.abs(x) ** beta)

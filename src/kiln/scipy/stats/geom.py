@@ -14,7 +14,11 @@ __all__ = ["logpmf", "pmf"]
 
 
 def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """Return the logarithm of the probability of `k`."""
+    """Return the logarithm of the probability of `k`.
+
+    Shapes: the arguments broadcast. `k` is the number of trials up to the first success, each with
+        probability `p`; values are moved by `loc`.
+    """
     k, p, loc = promote_inexact("geom.logpmf", k, p, loc)
     x = k - loc
     fine = whole_numbers(x) & (x >= 1)
@@ -23,5 +27,9 @@ def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
 
 
 def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """Return the probability of `k`."""
+    """Return the probability of `k`.
+
+    Shapes: the arguments broadcast. `k` is the number of trials up to the first success, each with
+        probability `p`; values are moved by `loc`.
+    """
     return jnp.exp(logpmf(k, p, loc))

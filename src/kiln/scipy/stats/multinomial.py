@@ -27,5 +27,8 @@ def logpmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
 
 
 def pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
-    """Return the probability of counts `x`; see `logpmf`."""
+    """Return the probability of counts `x`; see `logpmf`.
+
+    `n` is the number of trials, `p` are the probabilities of the categories.
+    """
     return jnp.exp(logpmf(x, n, p))

@@ -58,5 +58,8 @@ def logpdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: None =
 
 
 def pdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike) -> Array:
-    """Return the density at `x`; see `logpdf`."""
+    """Return the density at `x`; see `logpdf`.
+
+    `mean` is a vector, `cov` the matrix of covariances.
+    """
     return jnp.exp(logpdf(x, mean, cov))

@@ -14,7 +14,11 @@ __all__ = ["logpmf", "pmf"]
 
 
 def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """Return the logarithm of the probability of `k`."""
+    """Return the logarithm of the probability of `k`.
+
+    Shapes: the arguments broadcast. `k` trials fail before `n` succeed, each with probability `p`;
+        values are moved by `loc`.
+    """
     k, n, p, loc = promote_inexact("nbinom.logpmf", k, n, p, loc)
     x = k - loc
     fine = whole_numbers(x) & (x >= 0)
@@ -25,5 +29,9 @@ def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Arra
 
 
 def pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """Return the probability of `k`."""
+    """Return the probability of `k`.
+
+    Shapes: the arguments broadcast. `k` trials fail before `n` succeed, each with probability `p`;
+        values are moved by `loc`.
+    """
     return jnp.exp(logpmf(k, n, p, loc))

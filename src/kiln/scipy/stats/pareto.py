@@ -14,7 +14,11 @@ __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
 
 def logpdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Return the logarithm of the density at `x`."""
+    """Return the logarithm of the density at `x`.
+
+    Shapes: the arguments broadcast. `b` is the positive exponent of the tail z**-b; values are loc
+        + scale * z, z at least 1.
+    """
     x, b, loc, scale = promote_inexact("pareto.logpdf", x, b, loc, scale)
     z = (x - loc) / scale
     within = z >= 1
@@ -23,34 +27,58 @@ def logpdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
 
 
 def pdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Return the density at `x`."""
+    """Return the density at `x`.
+
+    Shapes: the arguments broadcast. `b` is the positive exponent of the tail z**-b; values are loc
+        + scale * z, z at least 1.
+    """
     return jnp.exp(logpdf(x, b, loc, scale))
 
 
 def cdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Return the probability of a value up to `x`."""
+    """Return the probability of a value up to `x`.
+
+    Shapes: the arguments broadcast. `b` is the positive exponent of the tail z**-b; values are loc
+        + scale * z, z at least 1.
+    """
     return -jnp.expm1(logsf(x, b, loc, scale))
 
 
 def logcdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Return the logarithm of `cdf`."""
+    """Return the logarithm of `cdf`.
+
+    Shapes: the arguments broadcast. `b` is the positive exponent of the tail z**-b; values are loc
+        + scale * z, z at least 1.
+    """
     return log1mexp(-logsf(x, b, loc, scale))
 
 
 def sf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Return the probability of a value above `x`."""
+    """Return the probability of a value above `x`.
+
+    Shapes: the arguments broadcast. `b` is the positive exponent of the tail z**-b; values are loc
+        + scale * z, z at least 1.
+    """
     return jnp.exp(logsf(x, b, loc, scale))
 
 
 def logsf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Return the logarithm of `sf`."""
+    """Return the logarithm of `sf`.
+
+    Shapes: the arguments broadcast. `b` is the positive exponent of the tail z**-b; values are loc
+        + scale * z, z at least 1.
+    """
     x, b, loc, scale = promote_inexact("pareto.logsf", x, b, loc, scale)
     z = (x - loc) / scale
     return inside(z >= 1, z, -b * jnp.log(jnp.maximum(z, 1)), 0)
 
 
 def ppf(q: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Return the value that is exceeded with probability 1 - `q`; nan for `q` outside [0, 1]."""
+    """Return the value that is exceeded with probability 1 - `q`; nan for `q` outside [0, 1].
+
+    Shapes: the arguments broadcast. `b` is the positive exponent of the tail z**-b; values are loc
+        + scale * z, z at least 1.
+    """
     q, b, loc, scale = promote_inexact("pareto.ppf", q, b, loc, scale)
     value = loc + scale * jnp.exp(-jnp.log1p(-q) / b)
     return inside((q >= 0) & (q <= 1), q, value, math.nan)

@@ -18,7 +18,10 @@ __all__ = ["cdf", "entropy", "logpmf", "pmf"]
 
 
 def logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """Return the logarithm of the probability of `k`."""
+    """Return the logarithm of the probability of `k`.
+
+    Shapes: the arguments broadcast. `mu` is the mean; values are moved by `loc`.
+    """
     k, mu, loc = promote_inexact("poisson.logpmf", k, mu, loc)
     x = k - loc
     fine = whole_numbers(x) & (x >= 0)
@@ -28,12 +31,18 @@ def logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
 
 
 def pmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """Return the probability of `k`."""
+    """Return the probability of `k`.
+
+    Shapes: the arguments broadcast. `mu` is the mean; values are moved by `loc`.
+    """
     return jnp.exp(logpmf(k, mu, loc))
 
 
 def cdf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """Return the probability of a value up to `k`."""
+    """Return the probability of a value up to `k`.
+
+    Shapes: the arguments broadcast. `mu` is the mean; values are moved by `loc`.
+    """
     k, mu, loc = promote_inexact("poisson.cdf", k, mu, loc)
     x = jnp.floor(k - loc)
     value = gammaincc(jnp.maximum(x, 0) + 1, mu)

@@ -11,7 +11,10 @@ __all__ = ["logpdf", "pdf"]
 
 
 def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Return the logarithm of the density at `x`."""
+    """Return the logarithm of the density at `x`.
+
+    Shapes: the arguments broadcast. `df` are the degrees of freedom.
+    """
     x, df, loc, scale = promote_inexact("t.logpdf", x, df, loc, scale)
     z = (x - loc) / scale
     half = 0.5 * df
@@ -20,5 +23,8 @@ def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 
 
 def pdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Return the density at `x`."""
+    """Return the density at `x`.
+
+    Shapes: the arguments broadcast. `df` are the degrees of freedom.
+    """
     return jnp.exp(logpdf(x, df, loc, scale))

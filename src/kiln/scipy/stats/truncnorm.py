@@ -36,7 +36,11 @@ def _checked(a: Any, b: Any, value: Any) -> Any:
 def logpdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """Return the logarithm of the density at `x`."""
+    """Return the logarithm of the density at `x`.
+
+    Shapes: the arguments broadcast. `a` and `b` are the bounds of (x - loc) / scale; nan unless a <
+        b.
+    """
     x, a, b, loc, scale = promote_inexact("truncnorm.logpdf", x, a, b, loc, scale)
     z = (x - loc) / scale
     value = -0.5 * (z * z) - (0.5 * math.log(2 * math.pi) + jnp.log(scale)) - _log_mass(a, b)
@@ -46,14 +50,22 @@ def logpdf(
 def pdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """Return the density at `x`."""
+    """Return the density at `x`.
+
+    Shapes: the arguments broadcast. `a` and `b` are the bounds of (x - loc) / scale; nan unless a <
+        b.
+    """
     return jnp.exp(logpdf(x, a, b, loc, scale))
 
 
 def logcdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """Return the logarithm of `cdf`."""
+    """Return the logarithm of `cdf`.
+
+    Shapes: the arguments broadcast. `a` and `b` are the bounds of (x - loc) / scale; nan unless a <
+        b.
+    """
     x, a, b, loc, scale = promote_inexact("truncnorm.logcdf", x, a, b, loc, scale)
     z = (x - loc) / scale
     within = jnp.clip(z, a, b)
@@ -65,14 +77,22 @@ def logcdf(
 def cdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """Return the probability of a value up to `x`."""
+    """Return the probability of a value up to `x`.
+
+    Shapes: the arguments broadcast. `a` and `b` are the bounds of (x - loc) / scale; nan unless a <
+        b.
+    """
     return jnp.exp(logcdf(x, a, b, loc, scale))
 
 
 def logsf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """Return the logarithm of `sf`."""
+    """Return the logarithm of `sf`.
+
+    Shapes: the arguments broadcast. `a` and `b` are the bounds of (x - loc) / scale; nan unless a <
+        b.
+    """
     x, a, b, loc, scale = promote_inexact("truncnorm.logsf", x, a, b, loc, scale)
     z = (x - loc) / scale
     within = jnp.clip(z, a, b)
@@ -82,5 +102,9 @@ def logsf(
 
 
 def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Return the probability of a value above `x`."""
+    """Return the probability of a value above `x`.
+
+    Shapes: the arguments broadcast. `a` and `b` are the bounds of (x - loc) / scale; nan unless a <
+        b.
+    """
     return jnp.exp(logsf(x, a, b, loc, scale))

@@ -13,7 +13,10 @@ __all__ = ["logpdf", "pdf"]
 
 
 def logpdf(x: ArrayLike, kappa: ArrayLike) -> Array:
-    """Return the logarithm of the density at `x`."""
+    """Return the logarithm of the density at `x`.
+
+    Shapes: the arguments broadcast. `kappa` is the concentration: 0 is the uniform distribution.
+    """
     x, kappa = promote_inexact("vonmises.logpdf", x, kappa)
     half = jnp.sin(0.5 * x)
     # cos(x) - 1 keeps the exponential of a large kappa out of the way.
@@ -22,5 +25,8 @@ def logpdf(x: ArrayLike, kappa: ArrayLike) -> Array:
 
 
 def pdf(x: ArrayLike, kappa: ArrayLike) -> Array:
-    """Return the density at `x`."""
+    """Return the density at `x`.
+
+    Shapes: the arguments broadcast. `kappa` is the concentration: 0 is the uniform distribution.
+    """
     return jnp.exp(logpdf(x, kappa))

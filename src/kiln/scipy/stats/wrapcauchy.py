@@ -13,7 +13,10 @@ __all__ = ["logpdf", "pdf"]
 
 
 def logpdf(x: ArrayLike, c: ArrayLike) -> Array:
-    """Return the logarithm of the density at `x`."""
+    """Return the logarithm of the density at `x`.
+
+    Shapes: the arguments broadcast. `c`, between 0 and 1, is the concentration; x is in [0, 2 pi].
+    """
     x, c = promote_inexact("wrapcauchy.logpdf", x, c)
     half = jnp.sin(0.5 * x)
     less = 1 - c
@@ -24,5 +27,8 @@ def logpdf(x: ArrayLike, c: ArrayLike) -> Array:
 
 
 def pdf(x: ArrayLike, c: ArrayLike) -> Array:
-    """Return the density at `x`."""
+    """Return the density at `x`.
+
+    Shapes: the arguments broadcast. `c`, between 0 and 1, is the concentration; x is in [0, 2 pi].
+    """
     return jnp.exp(logpdf(x, c))

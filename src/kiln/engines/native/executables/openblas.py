@@ -41,8 +41,9 @@ KERNELS = tuple(
 )
 """The prefixes of the names of kernels that call routines of the library."""
 _AVX512 = {"avx512f", "avx512dq", "avx512bw", "avx512vl"}
-# For each value of KILN_TARGET: a processor family, and the features that its loops need.
-_CORE_TYPES: dict[str | None, tuple[str, set[str]]] = {
+# For the levels with which values of KILN_TARGET begin: a processor family, and the features that
+# its loops need.
+_CORE_TYPES: dict[str, tuple[str, set[str]]] = {
     "x86-64-v2": ("Nehalem", set()),
     "x86-64-v3": ("Haswell", {"avx2", "fma"}),
     "x86-64-v4": ("SkylakeX", _AVX512),
@@ -116,7 +117,8 @@ def core_type(machine: str, target: str | None, flags: frozenset[str]) -> str | 
     """
     if machine not in ("x86_64", "AMD64"):
         return None
-    core, needed = _CORE_TYPES.get(target, _CORE_TYPES["x86-64-v4"])
+    level = (target or "")[: len("x86-64-v4")]
+    core, needed = _CORE_TYPES.get(level, _CORE_TYPES["x86-64-v4"])
     return core if flags >= needed else None
 
 

@@ -28,6 +28,8 @@ class Target(Record):
     """Whether there are instructions that convert f16 to f32 and back."""
     masked_stores: bool
     """Whether a masked store is one instruction, so that loops need no scalar remainder."""
+    requires: tuple[str, ...] = ()
+    """The features (LLVM's names) of a CPU of this level, besides those of older levels."""
 
     def lanes(self, bits: int) -> int:
         """Return how many numbers of a width fill a register."""
@@ -37,24 +39,27 @@ class Target(Record):
 LEVELS = {
     level.name: level
     for level in (
-        Target("x86-64-v2", "x86_64", "x86-64-v2", "", 16, False, False, False),
+        Target(
+            "x86-64-v2", "x86_64", "x86-64-v2", "", 16, False, False, False,
+            ("sse4.2", "ssse3", "popcnt", "cx16"),
+        ),
         # Without fast-gather the code generator loads lane by lane.
-        Target("x86-64-v3", "x86_64", "x86-64-v3", "+fast-gather", 32, True, True, True),
+        Target(
+            "x86-64-v3", "x86_64", "x86-64-v3", "+fast-gather", 32, True, True, True,
+            ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"),
+        ),
         Target(
             "x86-64-v4", "x86_64", "x86-64-v4", "-prefer-256-bit,+fast-gather",
             64, True, True, True,
+            ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
         ),
         Target("aarch64", "aarch64", "generic", "+neon", 16, True, True, False),
     )
 }  # fmt: skip
-"""The levels by name, per architecture from the oldest to the newest."""
+"""The levels by name, per architecture from the oldest to the newest.
 
-_REQUIRED = {
-    "x86-64-v4": ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
-    "x86-64-v3": ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"),
-    "x86-64-v2": ("sse4.2", "ssse3", "popcnt", "cx16"),
-    "aarch64": (),
-}
+The name of an x86-64 level begins with that of the level whose kernels and OpenBLAS loops it runs.
+"""
 
 
 def best(architecture: str, features: Mapping[str, bool]) -> Target:
@@ -67,7 +72,7 @@ def best(architecture: str, features: Mapping[str, bool]) -> Target:
     for level in LEVELS.values():
         if level.triple != architecture:
             continue
-        needed = (*needed, *_REQUIRED[level.name])
+        needed = (*needed, *level.requires)
         if all(features.get(f, False) for f in needed):
             found = level
     if found is None:

@@ -27,6 +27,7 @@ AVX2 = frozenset({"avx2", "fma", "bmi2"})
         ("x86_64", "x86-64-v4", AVX512, "SkylakeX"),
         ("x86_64", "x86-64-v4", AVX2, None),
         ("x86_64", "x86-64-v3", frozenset(), None),
+        ("x86_64", "x86-64-v2-avx", AVX512, "Nehalem"),
         ("aarch64", None, AVX512, None),
     ],
 )
