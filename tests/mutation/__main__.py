@@ -4,8 +4,9 @@
     python -m tests.mutation 3.6 8.1    some of them; writes nothing
     python -m tests.mutation content    those of `content_breaks.py`; writes `content.txt`
     python -m tests.mutation unseen     those that no test saw once; writes `unseen.txt`
+    python -m tests.mutation rooms      those of `breaks_by_room.py`; writes `rooms.txt`
     python -m tests.mutation unseen checksums-of-programs
-                                        some of these; replaces their lines in `unseen.txt`
+                                        some of these, or of those by room; replaces their lines
 
 Every break is made in a copy of `src/`; one of the extension is compiled there. Ends with an error
 if the tests of an item pass although it is broken, or fail although nothing is.
@@ -26,6 +27,7 @@ from pathlib import Path
 
 from tests.mutation.breaks import BREAKS, DRAWN, SEED, UNSEEN, Break, drawn, order
 from tests.mutation.breaks_by_hand import BY_HAND
+from tests.mutation.breaks_by_room import BY_ROOM
 from tests.mutation.content_breaks import CONTENT_BREAKS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -33,7 +35,15 @@ TESTS = REPOSITORY / "tests"
 LOG = Path(__file__).with_name("log.txt")
 CONTENT_LOG = Path(__file__).with_name("content.txt")
 UNSEEN_LOG = Path(__file__).with_name("unseen.txt")
+ROOMS_LOG = Path(__file__).with_name("rooms.txt")
 ONCE_UNSEEN = [*UNSEEN, *BY_HAND]
+OF_ROOMS = [row for rows in BY_ROOM.values() for row in rows]
+NAMED = {
+    "unseen": (ONCE_UNSEEN, UNSEEN_LOG, "breaks that no test saw once"),
+    "rooms": (OF_ROOMS, ROOMS_LOG, f"breaks, five in each of {len(BY_ROOM)} rooms"),
+}
+"""The breaks of which some can be made alone: what they are, and their log."""
+NOTHING_BROKEN = "nothing broken: of the tests of the rows that were made last, 0 fail"
 SECONDS = 1800
 _WITHOUT_INSTALLATION = """\
 import sys
@@ -145,11 +155,12 @@ def main(items: Sequence[str]) -> int:
     """Run the rows of the items named, or all rows, and return the exit status."""
     rows = sorted(BREAKS, key=lambda row: order().index(row.item))
     file = None if items else LOG
+    named = NAMED.get(items[0]) if items else None
     if items == ["content"]:
         rows, file = CONTENT_BREAKS, CONTENT_LOG
-    elif items[:1] == ["unseen"]:
-        rows = [row for row in ONCE_UNSEEN if row.item in (items[1:] or row.item)]
-        file = UNSEEN_LOG
+    elif named is not None:
+        every, file, what = named
+        rows = [row for row in every if row.item in (items[1:] or row.item)]
     elif items:
         rows = [row for row in rows if row.item in items]
     if not rows:
@@ -162,26 +173,28 @@ def main(items: Sequence[str]) -> int:
     ]
     if rows is CONTENT_BREAKS:
         log = [f"{len(rows)} breaks of the reading of contents"]
-    elif file is UNSEEN_LOG:
-        log = [f"{len(ONCE_UNSEEN)} breaks that no test saw once"]
+    elif named is not None:
+        log = [f"{len(every)} {what}"]
     good = True
     with tempfile.TemporaryDirectory() as work:
         for fine, line in lines(rows, Path(work)):
             good &= fine
             log.append(line)
             print(line, flush=True)
-    if file is UNSEEN_LOG and len(rows) < len(ONCE_UNSEEN):
-        log = _with_others(log)
+    if named is not None and len(rows) < len(every):
+        log = _with_others(log, every, named[1].read_text(encoding="utf-8"))
     if file is not None:
         file.write_text("\n".join(log) + "\n", encoding="utf-8")
     return 0 if good else 1
 
 
-def _with_others(made: Sequence[str]) -> list[str]:
-    """Return a log of some unseen breaks with the lines about the others that were logged."""
-    _, unbroken, *logged = UNSEEN_LOG.read_text(encoding="utf-8").splitlines()
+def _with_others(made: Sequence[str], every: Sequence[Break], log: str) -> list[str]:
+    """Return a log of some breaks with the lines about the others that a log has."""
+    _, _, *logged = log.splitlines()
     lines = {line.split()[0]: line for line in (*logged, *made[2:])}
-    return [made[0], unbroken, *(lines[row.item] for row in ONCE_UNSEEN if row.item in lines)]
+    # How many tests of all rows pass is not known, as those of the others were not run.
+    unbroken = NOTHING_BROKEN if made[1].endswith(" 0 fail") else made[1]
+    return [made[0], unbroken, *(lines[row.item] for row in every if row.item in lines)]
 
 
 if __name__ == "__main__":

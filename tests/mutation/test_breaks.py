@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.mutation.__main__ import (
     CONTENT_LOG,
     LOG,
+    NAMED,
+    NOTHING_BROKEN,
+    OF_ROOMS,
     ONCE_UNSEEN,
     REPOSITORY,
-    UNSEEN_LOG,
+    _with_others,
     broken,
     marks,
 )
 from tests.mutation.breaks import BREAKS, Break, drawn, order
+from tests.mutation.breaks_by_room import BY_ROOM
 from tests.mutation.content_breaks import CONTENT_BREAKS
 from tests.structure.source_tree import KILN
 
@@ -62,17 +68,42 @@ def test_each_break_of_contents_was_seen() -> None:
     assert all(" fail: test_" in line for line in rows)
 
 
-@pytest.mark.parametrize("row", ONCE_UNSEEN, ids=lambda row: row.item)
-def test_each_break_once_unseen_can_be_made(row: Break) -> None:
-    assert broken((KILN / row.file).read_text(encoding="utf-8"), row)
-    assert all((REPOSITORY / test.partition("::")[0]).is_file() for test in row.tests)
+@pytest.mark.parametrize("row", [*ONCE_UNSEEN, *OF_ROOMS], ids=lambda row: row.item)
+def test_each_break_by_hand_can_be_made(row: Break) -> None:
+    changed = broken((KILN / row.file).read_text(encoding="utf-8"), row)
+    if row.file.endswith(".py"):
+        compile(changed, row.file, "exec")
+    for test in row.tests:
+        file, *names = re.sub(r"\[.*", "", test).split("::")
+        text = (REPOSITORY / file).read_text(encoding="utf-8")
+        assert all(f"def {name}(" in text for name in names)
 
 
-def test_each_break_once_unseen_was_seen() -> None:
-    _, unbroken, *rows = UNSEEN_LOG.read_text(encoding="utf-8").splitlines()
-    assert unbroken.endswith("0 fail")
-    assert [line.split()[0] for line in rows] == [row.item for row in ONCE_UNSEEN]
+@pytest.mark.parametrize("name", NAMED)
+def test_each_break_by_hand_was_seen(name: str) -> None:
+    made, log, what = NAMED[name]
+    first, unbroken, *rows = log.read_text(encoding="utf-8").splitlines()
+    assert first == f"{len(made)} {what}"
+    assert unbroken == NOTHING_BROKEN or unbroken.endswith("pass, 0 fail")
+    assert [line.split()[0] for line in rows] == [row.item for row in made]
     assert all(" fail: test_" in line for line in rows)
+
+
+def test_each_room_has_five() -> None:
+    assert len(BY_ROOM) >= 12
+    assert all(len(rows) >= 5 for rows in BY_ROOM.values())
+    names = [row.item for row in (*ONCE_UNSEEN, *OF_ROOMS)]
+    assert len(set(names)) == len(names)
+
+
+def test_a_log_of_some_rows_keeps_the_lines_of_the_others() -> None:
+    rows = [Break(name, "a.py", "x", "y") for name in ("first", "second", "third")]
+    log = "3 breaks\nnothing broken: 9 tests pass, 0 fail\nfirst old\nsecond old\ngone old\n"
+    made = ["3 breaks", "nothing broken: 2 tests pass, 0 fail", "second new", "third new"]
+    lines = ["first old", "second new", "third new"]
+    assert _with_others(made, rows, log) == ["3 breaks", NOTHING_BROKEN, *lines]
+    made[1] = "nothing broken: 2 tests pass, 1 fail"
+    assert _with_others(made, rows, log)[1] == made[1]
 
 
 def test_a_text_that_is_not_there_is_found() -> None:

@@ -10,6 +10,7 @@ import pytest
 import kiln
 from kiln.base.options.config import options, override
 from kiln.content.ambient import ambient
+from kiln.ir.sizes.assumptions import collecting
 
 
 @pytest.mark.parametrize("name", ["enable_x64", "jit", "check", "debug_infs", "content"])
@@ -20,6 +21,17 @@ def test_every_option_counts(name: str) -> None:
         assert ambient(numpy=False) != before
     assert ambient(numpy=False) == before
     assert hash(ambient(numpy=False)) == hash(before)
+
+
+def test_sizes_with_names_count_while_their_program_is_recorded() -> None:
+    before = ambient(numpy=False)
+    with collecting(["n"]):
+        inside = ambient(numpy=False)
+        with collecting(["m"]):
+            within = ambient(numpy=False)
+        assert ambient(numpy=False) == inside
+    assert ambient(numpy=False) == before
+    assert len({before, inside, within}) == 3
 
 
 def test_registrations_count() -> None:

@@ -19,7 +19,8 @@ def test_exchanged_parts_are_noticed() -> None:
         return identity_of_function(f)
 
     seen = [now()]
-    for defaults in ((1.0,), (True,), (jnp.ones(2),), (jnp.ones(2),), ([1],), ([1.0],), None):
+    numbers = ((0.0,), (-0.0,), (0j,), (1.0,), (True,))
+    for defaults in (*numbers, (jnp.ones(2),), (jnp.ones(2),), ([1],), ([1.0],), None):
         f.__defaults__ = defaults
         seen.append(now())
     for named in ({"m": 3}, {"m": {"a": 1}}, {"m": np.ones(1)}, None):

@@ -36,21 +36,26 @@ def test_operations_become_equations() -> None:
 
 
 def test_scalars_are_literals_and_arrays_constants() -> None:
-    array = np.array([1.0, 2.0, 3.0])
+    array, as_wide = np.array([1.0, 2.0, 3.0]), np.array([4.0, 5.0, 6.0], np.float32)
     jaxpr, consts = stage(
-        lambda x: [add(x, 2.0), add(x, np.float32(3)), add(x, array), add(x, X), add(x, X)], [AVAL]
+        lambda x: [
+            *(add(x, 2.0), add(x, np.float32(3)), add(x, array), add(x, X), add(x, X)),
+            add(x, as_wide),
+        ],
+        [AVAL],
     )
     assert str(jaxpr).splitlines()[:3] == [
-        "{ lambda a:f32[3] b:f32[3]; c:f32[3]. let",
-        "  d:f32[3] = add c 2.0",
-        "  e:f32[3] = add c 3.0",
+        "{ lambda a:f32[3] b:f32[3] c:f32[3]; d:f32[3]. let",
+        "  e:f32[3] = add d 2.0",
+        "  f:f32[3] = add d 3.0",
     ]
     # A Python number takes the dtype of the array it stands beside.
     assert [eqn.invars[1].aval.weak_type for eqn in jaxpr.eqns[:2]] == [False, False]
     assert consts[1] is X
-    # The caller may change its array afterwards.
-    array[:] = 0
+    # The caller may change its arrays afterwards.
+    array[:] = as_wide[:] = 0
     assert np.asarray(consts[0]).tolist() == [1, 2, 3]
+    assert np.asarray(consts[2]).tolist() == [4, 5, 6]
     assert consts[0].dtype == np.float32
 
 
@@ -58,6 +63,12 @@ def test_results_may_be_inputs_literals_or_repeated() -> None:
     jaxpr, _ = stage(lambda x: [x, 2.0, x], [AVAL])
     assert str(jaxpr) == "{ lambda ; a:f32[3]. let in (a, 2.0, a) }"
     assert [a.weak_type for a in jaxpr.out_avals] == [False, True, False]
+
+
+def test_literals_come_back_as_the_numbers_they_were() -> None:
+    jaxpr, _ = stage(lambda: [True, np.True_, 2, np.float32(2)], [])
+    outs = eval_jaxpr(jaxpr, ())
+    assert [type(x) for x in outs] == [bool, np.bool_, int, np.float32]
 
 
 def test_outer_tracers_are_constants_of_the_inner_program() -> None:

@@ -25,7 +25,15 @@ from kiln.base.options.config import override
 from kiln.core import trace as traces
 from kiln.core.arrays.array import from_host
 from kiln.core.staging import stage
-from kiln.core.trace import Tracer, aval_of, axis_bound, axis_size_of, in_force, state
+from kiln.core.trace import (
+    Tracer,
+    aval_of,
+    axes_bound,
+    axis_bound,
+    axis_size_of,
+    in_force,
+    state,
+)
 from kiln.ir.types import ShapedArray
 from kiln.ops.elements.elementwise import sin
 
@@ -73,6 +81,17 @@ def test_axes_are_found_by_name_innermost_first() -> None:
         assert (axis_size_of("i"), axis_size_of("j")) == (2, 3)
     with pytest.raises(NameError, match="unbound axis name: i"):
         axis_size_of("i")
+
+
+def test_types_track_an_axis_until_another_of_its_name_hides_it() -> None:
+    with axes_bound([("i", 2, True), ("j", 3, True)]):
+        assert state.tracked == {"i", "j"}
+        with axis_bound("i", 5):
+            assert state.tracked == {"j"}
+            with axes_bound([("i", 2, True)]):
+                assert state.tracked == {"i", "j"}
+        assert state.tracked == {"i", "j"}
+    assert not state.tracked
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import kiln.numpy as jnp
 from kiln import _runtime, lax
 from kiln.base.options.config import override
 from kiln.execution.eager import EVAL
-from kiln.execution.eager_plans import clear, eager
+from kiln.execution.eager_plans import clear, eager, plan_of
 
 SHAPES = [(), (1,), (7,), (3, 5), (0,), (2, 0), (2, 3, 4), (1500,)]
 DTYPES = ["float32", "int32", "bool", "uint8", "bfloat16", "complex64"]
@@ -300,6 +300,14 @@ def test_results_do_not_depend_on_the_memory_of_operands() -> None:
     for view in views:
         with pytest.raises(ValueError, match="read-only"):
             np.asarray(view)[...] = 0
+
+
+def test_a_copy_of_an_operand_is_made_each_time() -> None:
+    x = jnp.arange(3.0)
+    # A plan would return the operand, as the function does when it is recorded.
+    assert plan_of(lambda x: x, (x,), {}, jnp.array(x)) is None
+    assert plan_of(lambda x: [x, x + 1], (x,), {}, [jnp.array(x), x + 1]) is None
+    assert plan_of(lambda x: [x, x + 1], (x,), {}, [x, x + 1]) is not None
 
 
 def test_donation_leaves_results_alone() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import kiln
 import kiln.numpy as jnp
 from kiln import lax
-from kiln.execution.programs import shardings_of_results, without_told_types
+from kiln.execution.programs import program_of, shardings_of_results, without_told_types
 from kiln.ir.analysis.checker import check
 from kiln.ir.types import ShapedArray
 from kiln.sharding import AxisType, NamedSharding, P
@@ -30,6 +30,14 @@ def types_in(jaxpr: Any) -> set[type]:
             if hasattr(value, "eqns"):
                 found |= types_in(value)
     return found
+
+
+def test_donated_inputs_are_numbered_by_those_that_remain() -> None:
+    jaxpr = recorded(lambda a, b, c, d: (b + 1, d * 2), *[np.float32(i) for i in range(4)])
+    program, kept = program_of(jaxpr, "f", donated=(1, 2, 3))
+    assert (kept, program.donated) == ([1, 3], (0, 1))
+    program, kept = program_of(jaxpr, "f", keep_unused=True, donated=(1, 2, 3))
+    assert (kept, program.donated) == (None, (1, 2, 3))
 
 
 def test_values_are_constrained_and_types_plain() -> None:

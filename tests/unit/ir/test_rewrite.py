@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,13 @@ import numpy as np
 from kiln.core.primitive import Primitive
 from kiln.ir.effects import DEBUG, named_axis
 from kiln.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
-from kiln.ir.rewrite import canonical, drop_inputs, eliminate_dead_code, params_key
+from kiln.ir.rewrite import (
+    canonical,
+    canonical_for_engines,
+    drop_inputs,
+    eliminate_dead_code,
+    params_key,
+)
 from kiln.ir.types import ShapedArray
 
 AVAL = ShapedArray((3,), np.dtype(np.float32))
@@ -87,6 +94,16 @@ def test_zeros_have_signs_and_nan_equals_itself() -> None:
     assert canonical(literal_program(np.nan)) == canonical(literal_program(np.nan))
     assert params_key({"k": 0.0}) != params_key({"k": -0.0})
     assert params_key({"k": float("nan")}) == params_key({"k": float("nan")})
+
+
+def test_literals_of_the_same_bytes_differ_by_type() -> None:
+    types = [ShapedArray((), np.dtype(name)) for name in ("float32", "int32", "uint32")]
+    alike = [Jaxpr([], [], [], [Literal(0, aval)]) for aval in types]
+    for one, other in itertools.combinations(map(canonical, alike), 2):
+        assert one != other
+    weak = Jaxpr([], [], [], [Literal(0.0, types[0].with_(weak_type=True))])
+    assert canonical(weak) != canonical(alike[0])
+    assert canonical_for_engines(weak) == canonical_for_engines(alike[0])
 
 
 def test_which_operand_matters() -> None:

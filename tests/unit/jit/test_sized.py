@@ -83,6 +83,13 @@ def test_a_size_that_may_be_0_inside_another_program() -> None:
     assert whole(np.ones(0, "f4")) == -1
 
 
+def test_a_size_that_is_compared_inside_another_program() -> None:
+    inner = sized(lambda x: x.sum() * (10 if x.shape[0] == 3 else 1))
+    outer = sized(lambda x: inner(jnp.concatenate([x, jnp.ones(1, "f4")])))
+    # For n = 2 the inner program is another one, and so is the outer.
+    assert [float(outer(np.ones(n, "f4"))) for n in (5, 2, 4)] == [6, 30, 5]
+
+
 def test_an_error_inside_another_program_is_that_of_the_function() -> None:
     @sized
     def inner(x: Any) -> Any:

@@ -67,6 +67,17 @@ def test_control_flow_on_values_is_allowed() -> None:
     assert np.asarray(term) == 2
 
 
+def test_nested_series_do_not_mix() -> None:
+    def slope(x: Any) -> list[Any]:
+        # Of x y by y: x, whose own coefficients are those of the series outside.
+        _, ((term,),) = series(lambda y: [mul(x, y)], [x], [[ONE]], 1, {})
+        return [term]
+
+    (out,), (terms,) = series(slope, [X], [[ONE, X]], 2, {})
+    np.testing.assert_array_equal(np.asarray(out), X)
+    assert [np.asarray(term).tolist() for term in terms or ()] == [[1, 1], [0.5, 1]]
+
+
 def test_programs_of_series_have_coefficients_behind_each_value() -> None:
     program = stage_pure(lambda x, y: [mul(x, y), y], [AVAL, AVAL])
     found, moving = series_jaxpr(program, [True, False], 2, {})

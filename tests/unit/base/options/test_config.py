@@ -12,12 +12,31 @@ import pytest
 
 import kiln
 from kiln.base.options import config as module
-from kiln.base.options.config import Options, config, options, override
+from kiln.base.options.config import Options, config, options, options_of_key, override
+from kiln.base.records import metadata_of
 
 
 def test_key_changes_with_marked_options_only() -> None:
     assert Options(enable_x64=True).key() != Options().key()
     assert Options(explain=True).key() == Options().key()
+
+
+def test_which_options_are_in_no_key() -> None:
+    # Whatever else a function reads while it is recorded, or a compiler while it compiles, is.
+    of_processes = "num_cpu_devices num_threads thread_guard no_tracing no_execution default_device"
+    of_caches = "executable eager body disk trace"
+    of_reports = "dump dump_only dump_dir explain log_compiles progress perf check trace_warning"
+    left_out = {
+        *of_processes.split(),
+        *(f"{name}_cache_mb" for name in of_caches.split()),
+        *of_reports.split(),
+        *(name for name in vars(options()) if name.startswith("transfer_guard")),
+        *("jit", "content", "python_call", "cache_dir", "disk_cache", "debug_key_reuse"),
+        *("full_traceback", "traceback_filtering", "legacy_prng_key"),
+    }
+    fields = metadata_of(Options)
+    assert {name for name, field in fields.items() if not field["in_key"]} == left_out
+    assert options_of_key(options().key()).keys() == fields.keys() - left_out
 
 
 def test_override_nests_and_ends() -> None:

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import kiln
 import kiln.numpy as jnp
+from kiln import lax
 from kiln.base.options.config import override
 from kiln.base.tree import tree_structure
 from kiln.control.regions import bodies
@@ -60,6 +62,19 @@ def test_what_a_body_closes_over_comes_first() -> None:
     check(body.jaxpr)
     outs = eval_jaxpr(body.jaxpr, (), w, jnp.float32(2), jnp.float32(1))
     assert [x.tolist() for x in outs] == [[0, 2, 4], [1, 2, 3]]
+
+
+def test_bodies_are_apart_where_a_named_axis_has_another_size() -> None:
+    def total(count: int) -> Any:
+        def body(carry: Any, _: Any) -> Any:
+            return carry + lax.axis_size("i"), None
+
+        def fun(x: Any) -> Any:
+            return lax.scan(body, x, None, length=2)[0]
+
+        return kiln.vmap(fun, axis_name="i")(jnp.zeros(count)).tolist()
+
+    assert [total(count) for count in (2, 3, 2)] == [[4, 4], [6, 6, 6], [4, 4]]
 
 
 def test_inputs_are_named_as_the_user_does() -> None:

@@ -86,6 +86,18 @@ def test_callbacks_and_rules() -> None:
     assert holds_user_code(_program(lambda x: ruled(x)))
 
 
+def test_rules_of_users_for_functions_of_kiln() -> None:
+    ruled = kiln.custom_jvp(kiln.nn.softplus)
+    ruled.defjvp(lambda primals, tangents: (primals[0], tangents[0]))
+    both = kiln.custom_vjp(kiln.nn.softplus)
+    both.defvjp(lambda x: (x, None), lambda _, ct: (ct,))
+    like = np.zeros((), np.float32)
+    for f in (ruled, both):
+        assert holds_user_code(_program(f))
+        assert holds_user_code(_program(lambda x: kiln.pure_callback(f, like, x)))  # noqa: B023
+    assert not holds_user_code(_program(lambda x: kiln.pure_callback(kiln.nn.softplus, like, x)))
+
+
 def test_constants_of_inner_programs_count() -> None:
     inner = kiln.make_jaxpr(lambda x: x + jnp.asarray(X))(X)
     outer = kiln.make_jaxpr(lambda x: kiln.jit(lambda x: x * 2)(x))(X).jaxpr

@@ -28,6 +28,11 @@ n, m = symbol("n"), symbol("m")
         maximum(n - m, 0) + m - n,
         n * (m // 2),
         n // (m + 1) - m // (n + 2),
+        # What is divided is not near zero, and the divisor has a largest value or none.
+        (n + 5) // (m + 1),
+        (n + 5) // minimum(m + 1, 2),
+        (-n - 5) // (m + 1),
+        (-n - 5) // minimum(m + 1, 2),
         3 * n - (m + 1) * (n // (m + 1)) - 2 * ((n - 7) // (m + 1)),
         -(n // (m + 1)) * (m + 1) * n + 5,
     ],

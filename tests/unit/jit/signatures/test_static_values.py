@@ -19,7 +19,8 @@ from kiln.jit.signatures.static_values import (
 
 
 def test_static_key_tells_types_and_signs() -> None:
-    values = [1, 1.0, True, 0.0, -0.0, "1", b"1", None, (), frozenset(), 1j, complex(0.0, -0.0)]
+    values = [1, 1.0, True, 0.0, -0.0, "1", b"1", None, (), frozenset(), 1j, 0j]
+    values += [complex(0.0, -0.0), complex(-0.0, 0.0)]
     keys = [static_key(v) for v in values]
     assert len(set(keys)) == len(values)
     assert static_key(float("nan")) == static_key(float("nan"))

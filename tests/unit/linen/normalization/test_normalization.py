@@ -119,6 +119,14 @@ def test_large_integers_in_bfloat16_are_summed_in_float32() -> None:
     assert not np.asarray(norm.apply({}, big), np.float32).any()
 
 
+def test_a_variance_that_rounding_makes_negative_is_none() -> None:
+    # Of equal numbers the mean of the squares may be less than the square of the mean.
+    x = jnp.repeat(jnp.array([[333.3], [1000.7], [12345.67]]), 7, axis=1)
+    assert (jnp.mean(x * x, 1) < jnp.mean(x, 1) ** 2).any()
+    norm = linen.LayerNorm(use_scale=False, use_bias=False)
+    assert np.isfinite(norm.apply({}, x)).all()
+
+
 @pytest.mark.parametrize("low", [jnp.float16, jnp.bfloat16])
 @pytest.mark.parametrize("in_float32", [True, False])
 def test_averages_are_kept_in_float32_unless_told_otherwise(low: Any, in_float32: bool) -> None:

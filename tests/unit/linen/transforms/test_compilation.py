@@ -80,6 +80,13 @@ def test_values_are_told_by_content(make: Any) -> None:
         assert key_of(make(2)) != key_of(make(2.0))
 
 
+@pytest.mark.parametrize("array", [np.array, jnp.array])
+def test_arrays_of_the_same_bytes_are_told_by_shape_and_type(array: Any) -> None:
+    shapes = [np.zeros(shape, np.float32) for shape in ((6,), (2, 3), (3, 2))]
+    keys = {key_of(array(x)) for x in (*shapes, np.zeros(6, np.int32))}
+    assert len(keys) == 4
+
+
 def test_what_cannot_be_read_is_told_by_identity() -> None:
     calls: list[int] = []
 

@@ -11,6 +11,7 @@ from kiln.base.options.config import override
 from kiln.core.arrays.array import from_host
 from kiln.ops.elements.elementwise import add
 from kiln.ops.reductions import cumulative as ops
+from kiln.transforms.jvp import jvp
 from kiln.transforms.reverse import linearize
 
 NAMES = ["cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"]
@@ -39,6 +40,14 @@ def test_values_and_gradients(name: str, reverse: bool) -> None:
     np.testing.assert_allclose(ct, wanted, 1e-4, 1e-5)
     with override(engine="xla"):
         np.testing.assert_allclose(ours(from_host(x), 0, reverse), value, 1e-5, 1e-5)
+
+
+def test_sums_of_nothing_do_not_move() -> None:
+    # exp(-inf) is 0: a sum of such terms is 0 wherever they move to. The first is no sum.
+    x = from_host(np.array([-np.inf, -np.inf, 1, -np.inf], "float32"))
+    ones = from_host(np.ones(4, "float32"))
+    _, (tangent,) = jvp(lambda x: [ops.cumlogsumexp(x)], [x], [ones])
+    assert np.asarray(tangent).tolist() == [1, 0, 1, 1]
 
 
 def test_integers_wrap() -> None:

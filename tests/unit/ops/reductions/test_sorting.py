@@ -48,6 +48,15 @@ def test_sorts_are_stable(engine: str, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ["reference", "xla"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_nans_are_last_in_their_order_whatever_their_signs(engine: str, dtype: str) -> None:
+    x = np.array([np.nan, 2, -np.nan, -np.inf, np.nan, np.inf, -np.nan, 1], dtypes.as_dtype(dtype))
+    with override(engine=engine):
+        _, order = ops.sort((from_host(x), from_host(np.arange(x.size, dtype="int32"))))
+    assert np.asarray(order).tolist() == [3, 7, 1, 5, 0, 2, 4, 6]
+
+
+@pytest.mark.parametrize("engine", ["reference", "xla"])
 def test_wide_keys(engine: str) -> None:
     rng = np.random.default_rng(0)
     with override(engine=engine, enable_x64=True):

@@ -18,7 +18,7 @@ from kiln.base.errors import CheckError
 from kiln.base.options.config import override
 from kiln.engines.native.building.builder import function_of
 from kiln.engines.native.loop_ir.parse import parse
-from kiln.engines.native.loop_ir.statements import Blocked, Function, Role, walk
+from kiln.engines.native.loop_ir.statements import Blocked, Function, Nest, Role, walk
 from kiln.engines.native.loop_ir.text import to_text
 from kiln.engines.native.loop_ir.validity import check
 from kiln.engines.native.lowerings import LOWERINGS
@@ -378,6 +378,26 @@ def test_the_pass_from_text() -> None:
     assert [each.role for each in {p.buffer for p in blocked(function)[0].product.results}] == [
         Role.BLOCK
     ]
+
+
+def test_a_product_waits_for_what_its_epilogue_reads() -> None:
+    """What is made between the two is made before both of them."""
+    bias = """  nest i2 < 512 {
+    v0: f32 = %i2[i2]
+    v1: f32 = sqrt v0
+    %t5[i2] = v1
+  }
+"""
+    text = TEXT.replace("v1: f32 = %i2[i1]", "v1: f32 = %t5[i1]")
+    text = text.replace("  nest i0", f"{bias}  nest i0").replace(
+        "  %t4[0]", "  temp %t5: f32[512]\n  %t4[0]"
+    )
+    function = parse(text)
+    epilogues.run_in_blocks(function)
+    check(function, "epilogues")
+    first, second = function.body
+    assert isinstance(first, Nest)
+    assert isinstance(second, Blocked)
 
 
 @pytest.mark.parametrize(

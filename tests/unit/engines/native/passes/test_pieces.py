@@ -12,6 +12,10 @@ import kiln
 import kiln.numpy as jnp
 from kiln import lax
 from kiln.base.options.config import override
+from kiln.engines.native.loop_ir.parse import parse
+from kiln.engines.native.loop_ir.text import to_text
+from kiln.engines.native.loop_ir.validity import check
+from kiln.engines.native.passes.pieces import compute_in_pieces
 
 RNG = np.random.default_rng(0)
 X = RNG.random((200, 150), np.float32)
@@ -65,6 +69,44 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
 def test_programs_give_what_they_mean(name: str) -> None:
     same(PROGRAMS[name], X)
     same(PROGRAMS[name], X.astype(np.float16).astype(np.float32)[:, :149] * 8)
+
+
+IN_BETWEEN = """
+function f(%i0: f32[8192], %i1: f32[8192]) -> (%o2: f32[8192]) {
+  temp %t3: f32[8192]
+  temp %t4: f32[8192]
+  nest i0 < 4096 {
+    v0: f32 = %i0[i0]
+    %t3[i0] = v0
+  }
+  nest i1 < 8192 {
+    v0: f32 = %i1[i1]
+    v1: f32 = sqrt v0
+    %t4[i1] = v1
+  }
+  nest i2 < 4096 {
+    v0: f32 = %i0[i2 + 4096]
+    %t3[i2 + 4096] = v0
+  }
+  nest i3 < 8192 {
+    v0: f32 = %t3[i3]
+    v1: f32 = %t4[i3]
+    v2: f32 = add v0 v1
+    %o2[i3] = v2
+  }
+}
+"""
+
+
+def test_no_piece_is_computed_before_what_its_reader_needs() -> None:
+    function = parse(IN_BETWEEN)
+    compute_in_pieces(function)
+    assert to_text(function).strip() == IN_BETWEEN.strip()
+    # An operand is there all the time.
+    function = parse(IN_BETWEEN.replace("v1: f32 = %t4[i3]", "v1: f32 = %i1[i3]"))
+    compute_in_pieces(function)
+    check(function, "pieces")
+    assert "%o2[i2 + 4096] = " in to_text(function)
 
 
 def test_what_is_joined_is_not_kept() -> None:
