@@ -82,7 +82,7 @@ def test_other_values_are_refused_where_they_change_results() -> None:
         ("jax_array_garbage_collection_guard", "log"),
         ("jax_enable_recoverability", True),
     ):
-        with pytest.raises(UnavailableOptionError, match=rf"{name}[\s\S]*test_option_names\.py:"):
+        with pytest.raises(UnavailableOptionError, match=rf"{name}[\s\S]*test_names\.py:"):
             config.update(name, value)
 
 

@@ -1,4 +1,4 @@
-"""What one nest may compute again of another one, where memory is written in between."""
+"""What one nest may recompute of another one, where memory is written in between."""
 
 from __future__ import annotations
 
