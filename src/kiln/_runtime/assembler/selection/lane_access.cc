@@ -1,8 +1,8 @@
 // Memory accesses lane by lane: of bytes and words, and scatters, for which there may be no
 // instruction.
 //
-// Lanes that a mask leaves out must not be accessed. If the mask is a constant, nothing is generated
-// for them; otherwise their address is replaced by that of memory on the stack.
+// Lanes that a mask leaves out must not be accessed. If the mask is a constant, nothing is
+// generated for them; otherwise their address is replaced by that of memory on the stack.
 #include "assembler/selection/function_writer.h"
 
 namespace kiln::assembler {

@@ -1,10 +1,10 @@
 // Masks: the lanes for which something holds.
 //
 // A mask of up to 64 lanes is a number of as many bits: in a mask register for x86-64-v4, in a
-// general-purpose one for x86-64-v3. There, instructions that compare give vectors instead, all ones
-// or zeros in each lane, and those that select want them. So a mask that was computed from vectors
-// also keeps them: whoever wants lanes of the same size takes the vectors, whoever wants bits the
-// number, and what nobody takes is dropped.
+// general-purpose one for x86-64-v3. There, instructions that compare give vectors instead, all
+// ones or zeros in each lane, and those that select want them. So a mask that was computed from
+// vectors also keeps them: whoever wants lanes of the same size takes the vectors, whoever wants
+// bits the number, and what nobody takes is dropped.
 #include "assembler/selection/function_writer.h"
 
 namespace kiln::assembler {

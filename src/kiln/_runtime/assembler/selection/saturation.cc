@@ -114,8 +114,8 @@ std::vector<Register> FunctionWriter::saturated_lanes(const Operand& x, Type typ
 }
 
 // For x86-64-v3: the greatest integer where floats are beyond it, and 0 for nan. (For x86-64-v4, a
-// conversion to unsigned integers itself does so, except for negative numbers; both have zeros there
-// by now.) Floats that are less than any integer gave the least one.
+// conversion to unsigned integers itself does so, except for negative numbers; both have zeros
+// there by now.) Floats that are less than any integer gave the least one.
 void FunctionWriter::saturate(std::vector<Register>& made, const std::vector<Register>& floats,
                               const Type& from, const Type& wide, bool is_signed) {
   const bool is_double = from.bits() == 64, is_long = wide.bits() == 64;

@@ -120,8 +120,9 @@ std::vector<Register> FunctionWriter::leading_zeros(std::vector<Register> of, co
 
 // Floats.
 
-// Maximum or minimum. The instruction gives the second operand for nan and for zeros, so the two orders
-// of the operands differ only there: of zeros, "and" and "or" find the greater and the lesser.
+// Maximum or minimum. The instruction gives the second operand for nan and for zeros, so the two
+// orders of the operands differ only there: of zeros, "and" and "or" find the greater and the
+// lesser.
 Register FunctionWriter::float_extreme(bool is_double, int length, Register a, Register b,
                                        bool is_most) {
   const int prefix = is_double ? k66 : 0;
@@ -136,9 +137,9 @@ Register FunctionWriter::float_extreme(bool is_double, int length, Register a, R
   return blended(is_double ? 64 : 32, length, unordered, sum, found);
 }
 
-// The same, if one operand is a constant: one instruction, which gives the other one if that is nan or
-// both are zeros; then 0 is added if 0 must win over -0. Returns kNone if the constant is nan or the
-// -0 of a minimum.
+// The same, if one operand is a constant: one instruction, which gives the other one if that is nan
+// or both are zeros; then 0 is added if 0 must win over -0. Returns kNone if the constant is nan or
+// the -0 of a minimum.
 Register FunctionWriter::extreme_with(const Operand& constant, const Operand& other, int piece,
                                       bool is_most) {
   const Type type = other.type;
@@ -235,8 +236,8 @@ std::vector<Register> FunctionWriter::floats_from(const Operand& x, const Type& 
   return converted(evex(k66, k0F, 1, 0x5a), doubles, after, given(doubles, made));
 }
 
-// One long integer as a float: an unsigned one that is no signed one is halved first, without losing
-// whether there is a rest, and doubled after.
+// One long integer as a float: an unsigned one that is no signed one is halved first, without
+// losing whether there is a rest, and doubled after.
 Register FunctionWriter::float_from_long(Register x, Element to, bool is_signed) {
   const bool is_double = to == Element::kDouble;
   Type type;
