@@ -10,6 +10,13 @@ from collections.abc import Callable
 
 from kiln.engines.native.llvm import epilogues
 from kiln.engines.native.llvm.call_buffers import WORKSPACE, CallBuffers
+from kiln.engines.native.llvm.iterations import (
+    BETWEEN_POLLS,
+    PROMOTED,
+    grain_of,
+    in_registers,
+    work,
+)
 from kiln.engines.native.llvm.kernels import by_rows, is_by_rows, may_be_empty, numbers_of
 from kiln.engines.native.llvm.linking import ENTRY
 from kiln.engines.native.llvm.measuring import Measurements
@@ -17,7 +24,6 @@ from kiln.engines.native.llvm.module import Module, Part
 from kiln.engines.native.llvm.nests import NestCode
 from kiln.engines.native.llvm.sequences import FROM_CALL, Step, call_of
 from kiln.engines.native.llvm.target import Target
-from kiln.engines.native.llvm.turns import BETWEEN_POLLS, PROMOTED, grain_of, in_registers, work
 from kiln.engines.native.llvm.values import memory_type
 from kiln.engines.native.llvm.writer import Sizes, Writer
 from kiln.engines.native.loop_ir.buffers import axes_of, everywhere, is_whole, touched
