@@ -117,7 +117,7 @@ zeroinitializer)
 """
             size = count * dtype.itemsize
             start = page_end - size
-            x = np.frombuffer((ctypes.c_uint8 * size).from_address(start), dtype)
+            x = np.frombuffer(memoryview((ctypes.c_uint8 * size).from_address(start)), dtype)
             x[:] = 1 + steps[:count]
             written = (50 + steps).astype(dtype)
             out = np.concatenate([steps.view(np.uint8), written.view(np.uint8)])
