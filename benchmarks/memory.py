@@ -82,7 +82,7 @@ import numpy
 import kiln, kiln.numpy as jnp
 from benchmarks import programs
 from kiln.base.process.memory import give_back
-from kiln.engines.xla import client
+from kiln.engines.xla.runtime import client
 
 def resident():
     give_back()

@@ -26,7 +26,7 @@ from kiln.core.processes import handshake, lifelines, lines
 from kiln.engines.xla import untrusted
 from kiln.engines.xla.runtime.relay import Relay
 from kiln.experimental.serialize_executable import deserialize_and_load, serialize
-from tests.unit.core.test_strangers import TOKEN, Meeting, is_closed, said
+from tests.unit.core.processes.test_strangers import TOKEN, Meeting, is_closed, said
 from tests.unit.export.write_data import DATA
 
 pytest.importorskip("flatbuffers")

@@ -14,8 +14,8 @@ import kiln
 import kiln.numpy
 from kiln.base.options.config import override
 from tests.differential.oracle import Case, Topic
-from tests.unit.numpy import test_indexing as reading
-from tests.unit.numpy import test_updates as writing
+from tests.unit.numpy.indexing import test_taking as reading
+from tests.unit.numpy.indexing import test_updates as writing
 
 # jax reads other elements here than NumPy and kiln do.
 NUMPY_ONLY = {"m[None, True, a([0, 1])]"}

@@ -12,8 +12,8 @@ import kiln
 import kiln.numpy
 from kiln.base.options.config import override
 from tests.differential.oracle import Case, Topic
-from tests.unit.ops import test_indexing as windows
-from tests.unit.ops import test_slicing as slicing
+from tests.unit.ops.indexing import test_indexing as windows
+from tests.unit.ops.indexing import test_slicing as slicing
 
 SCATTERS = ("scatter", "scatter_add", "scatter_sub", "scatter_mul", "scatter_min", "scatter_max")
 # kiln is stricter, or more lenient, on purpose.

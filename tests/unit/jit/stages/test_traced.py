@@ -137,7 +137,7 @@ def test_nan_is_found() -> None:
 def test_locations() -> None:
     lowered = kiln.jit(double).lower(X, 1.0)
     assert "loc(" not in lowered.as_text()
-    assert "test_stages.py" in lowered.as_text(debug_info=True)
+    assert "test_traced.py" in lowered.as_text(debug_info=True)
     assert lowered.as_text("hlo").startswith("HloModule jit_double")
     assert lowered.compiler_ir("jaxpr").eqns
 

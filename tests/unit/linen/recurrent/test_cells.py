@@ -74,6 +74,6 @@ def test_an_unfinished_cell_says_what_is_missing() -> None:
             ask()
         asked, wrong, remedy = str(caught.value).split("\n")
         assert asked.startswith("Mine as a recurrent cell at ")
-        assert "test_recurrent_cells.py" in asked
+        assert "test_cells.py" in asked
         assert wrong.startswith("Mine does not say ")
         assert remedy == "define it in Mine"

@@ -18,7 +18,7 @@ from kiln.base.lazy import llvmlite_ffi as ffi
 from kiln.base.process.forks import in_child, new_guard, new_rlock
 from kiln.base.signals import HeldBack
 from kiln.engines.native.llvm import linking
-from kiln.engines.native.llvm.iterations import PROMOTED
+from kiln.engines.native.llvm.iteration import PROMOTED
 from kiln.engines.native.llvm.linking import Code as Code
 from kiln.engines.native.llvm.linking import host_target as host_target
 from kiln.engines.native.llvm.linking import linked

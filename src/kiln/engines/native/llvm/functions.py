@@ -10,13 +10,7 @@ from collections.abc import Callable
 
 from kiln.engines.native.llvm import epilogues
 from kiln.engines.native.llvm.call_buffers import WORKSPACE, CallBuffers
-from kiln.engines.native.llvm.iterations import (
-    BETWEEN_POLLS,
-    PROMOTED,
-    grain_of,
-    in_registers,
-    work,
-)
+from kiln.engines.native.llvm.iteration import BETWEEN_POLLS, PROMOTED, grain_of, in_registers, work
 from kiln.engines.native.llvm.kernels import by_rows, is_by_rows, may_be_empty, numbers_of
 from kiln.engines.native.llvm.linking import ENTRY
 from kiln.engines.native.llvm.measuring import Measurements

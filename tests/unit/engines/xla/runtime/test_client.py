@@ -195,7 +195,7 @@ def test_jax_is_never_loaded():
 def test_jax_finds_jaxlib_as_it_expects_it():
     pytest.importorskip("jax")
     code = """
-from kiln.engines.xla import binding
+from kiln.engines.xla.runtime import binding
 from jaxlib import _jax
 print(_jax.tracebacks_enabled())
 import jax
