@@ -56,7 +56,7 @@ def groups() -> list[Any]:
     """Return parts of the table for each level; of older ones `make test` runs fewer."""
     return [
         pytest.param(
-            level, i, marks=[pytest.mark.full] if i % (2 if level == LEVELS_HERE[-1] else 6) else []
+            level, i, marks=[pytest.mark.full] if i % (3 if level == LEVELS_HERE[-1] else 6) else []
         )
         for level in LEVELS_HERE
         for i in range(GROUPS)
