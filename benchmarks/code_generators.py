@@ -16,6 +16,7 @@ from benchmarks.first_calls import LAYERS, Prepared, gradient, network, selu
 from benchmarks.harness import Case, Library, Sampler, once
 from benchmarks.programs import PROGRAMS, operand
 from benchmarks.startup import fresh_process
+from kiln.engines.native.llvm.assembly import LEAST_EFFORT
 
 SALT = 7.0
 """The constants of samples lie above those of `first_calls`, which has some of the programs."""
@@ -37,7 +38,7 @@ generation.effort_for = lambda function: generation.LEAST_EFFORT
 @contextlib.contextmanager
 def _by_llvm(lib: Library, *, fastest: bool) -> Iterator[None]:
     """Have LLVM compile, on its fastest path if `fastest`."""
-    effort = mock.patch(EFFORT, return_value=0) if fastest else contextlib.nullcontext()
+    effort = mock.patch(EFFORT, return_value=LEAST_EFFORT) if fastest else contextlib.nullcontext()
     before = lib.root.config.code_generator
     lib.root.config.update("code_generator", "llvm")
     try:
