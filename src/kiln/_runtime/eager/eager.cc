@@ -121,7 +121,7 @@ class Key {
   size_t size = 0;
   ArrayData* arrays[kMostArrays];
   size_t array_count = 0;
-  uint64_t hash = 0;
+  uint64_t hash = 0x9e3779b97f4a7c15u;
 
   Key() = default;
   Key(const Key&) = delete;
@@ -150,13 +150,7 @@ class Key {
         return false;
       }
     }
-    if (representatives != generation) return false;
-    hash = 0x9e3779b97f4a7c15u;
-    for (size_t i = 0; i < size; ++i) {
-      hash = (hash ^ words[i]) * 0xff51afd7ed558ccdu;
-      hash ^= hash >> 32;
-    }
-    return true;
+    return representatives == generation;
   }
 
   // Objects identified by their address, which must stay alive.
@@ -174,6 +168,8 @@ class Key {
     if (size + 2 > kMostWords) return false;
     words[size++] = tag;
     words[size++] = word;
+    hash = (hash ^ (word + tag * 0x9e3779b97f4a7c15u)) * 0xff51afd7ed558ccdu;
+    hash ^= hash >> 32;
     return true;
   }
 

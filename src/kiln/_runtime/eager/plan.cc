@@ -23,22 +23,32 @@ struct Plan {
   Schedule* schedule;
 };
 
-// Every reference that a run holds.
+// Every reference that a run holds. Most plans have few buffers: theirs are in place, and only as
+// many as there are begin and end their lives.
 struct Run {
-  std::vector<char*> spilled_bases;
-  std::vector<Ref> spilled_owners;
   static constexpr size_t kInline = 16;
   char* inline_bases[kInline];
-  Ref inline_owners[kInline];
+  union {
+    Ref inline_owners[kInline];
+  };
+  size_t buffers;
+  std::unique_ptr<char*[]> spilled_bases;
+  std::unique_ptr<Ref[]> spilled_owners;
   char** bases = inline_bases;
   Ref* owners = inline_owners;
 
-  explicit Run(size_t buffers) {
-    if (buffers <= kInline) return;
-    spilled_bases.resize(buffers);
-    spilled_owners.resize(buffers);
-    bases = spilled_bases.data();
-    owners = spilled_owners.data();
+  explicit Run(size_t buffers) : buffers(buffers) {
+    if (buffers > kInline) {
+      bases = (spilled_bases = std::make_unique<char*[]>(buffers)).get();
+      owners = (spilled_owners = std::make_unique<Ref[]>(buffers)).get();
+    } else {
+      std::uninitialized_value_construct_n(inline_owners, buffers);
+    }
+  }
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+  ~Run() {
+    if (buffers <= kInline) std::destroy_n(inline_owners, buffers);
   }
 };
 
