@@ -27,6 +27,7 @@ with _Permanent():
     from kiln.api.jit import jit as jit
     from kiln.base.lazy import on_first_use as _on_first_use
     from kiln.base.options.config import config as config
+    from kiln.base.pickled import unpickled as _unpickled
     from kiln.control.custom_rules.jvp import custom_jvp as custom_jvp
     from kiln.core.arrays.array import Array as Array
     from kiln.execution.fallbacks import explain_fallbacks as explain_fallbacks

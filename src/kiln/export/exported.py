@@ -273,6 +273,10 @@ def deserialize(blob: bytes | bytearray) -> Exported:
     return found
 
 
+# In pickles.
+deserialize.__module__ = "kiln.export"
+
+
 def _modules(contents: Contents) -> list[bytes]:
     """Return the programs of a container: its own, and those of its derivatives."""
     inner = contents.vjp

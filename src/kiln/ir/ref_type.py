@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from kiln.base import dtypes
+from kiln.base.pickled import pickled_as, reduced
 from kiln.ir.shardings.sums import NOWHERE, Varying
 from kiln.ir.sizes.size import Dim
 from kiln.ir.types import AbstractValue, Shape, ShapedArray
 
 
+@pickled_as("AbstractRef")
 class AbstractRef(AbstractValue):
     """The type of a reference to arrays of the type `inner_aval`.
 
@@ -93,7 +95,7 @@ class AbstractRef(AbstractValue):
         return self.str_short(short_dtypes=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return AbstractRef, (self.inner_aval,)
+        return reduced("AbstractRef", self.inner_aval)
 
 
 def is_ref_type(aval: Any) -> bool:

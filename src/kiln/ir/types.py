@@ -21,6 +21,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.base.errors import ShardingTypeError, three_lines
 from kiln.base.options.config import options
+from kiln.base.pickled import pickled_as, reduced
 from kiln.base.source import current_source
 from kiln.ir.shardings.abstract_mesh import EMPTY
 from kiln.ir.shardings.manual_axes import ManualAxisType
@@ -50,6 +51,7 @@ class AbstractValue:
     has_qdd = False
 
 
+@pickled_as("ShapedArray")
 class ShapedArray(AbstractValue):
     """The type of an array: shape, dtype, weak type, and along which mesh axes it may vary.
 
@@ -249,7 +251,7 @@ class ShapedArray(AbstractValue):
         return self.str_short(short_dtypes=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ShapedArray, (self.shape, self.dtype, self.weak_type, self.varying)
+        return reduced("ShapedArray", self.shape, self.dtype, self.weak_type, self.varying)
 
 
 def _check_addressable(aval: ShapedArray, size: int) -> None:
@@ -421,13 +423,14 @@ class ShardedArray(ShapedArray):
 
     def __reduce__(self) -> tuple[Any, ...]:
         parts = self.shape, self.dtype, self.weak_type, self.varying, self.placing.mesh, self.split
-        return _sharded_array, (*parts, self.sums)
+        return reduced("ShardedArray", *parts, *self.sums)
 
 
+@pickled_as("ShardedArray")
 def _sharded_array(
-    shape: Any, dtype: Any, weak_type: bool, varying: Any, mesh: Any, split: Any, sums: Sums
+    shape: Any, dtype: Any, weak_type: bool, varying: Any, mesh: Any, split: Any, *sums: Varying
 ) -> ShardedArray:
-    return ShardedArray(shape, dtype, weak_type, varying, mesh=mesh, split=split, sums=sums)
+    return ShardedArray(shape, dtype, weak_type, varying, mesh=mesh, split=split, sums=Sums(*sums))
 
 
 def _dropped(split: Split, axis: int) -> Split:

@@ -15,6 +15,7 @@ import numpy as np
 
 from kiln.base.errors import three_lines
 from kiln.base.options.config import options
+from kiln.base.pickled import pickled_as, reduced
 from kiln.base.source import current_source
 
 DType = Any
@@ -74,6 +75,7 @@ _OF_WORDS: dict[int, np.dtype[Any]] = {
 }
 
 
+@pickled_as("KeyDtype")
 class KeyDtype(ExtendedDtype):
     """The dtype of typed random keys; `tag` names the generator (`fry` is threefry2x32).
 
@@ -100,7 +102,7 @@ class KeyDtype(ExtendedDtype):
         self.tag = tag
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return KeyDtype, (self.tag,)
+        return reduced("KeyDtype", self.tag)
 
 
 _SHORT = {

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from kiln.base.dtypes.kinds import SUPPORTED
+from kiln.base.pickled import pickled_as, reduced
 
 
 def _not_installed(value: Any, dtype: np.dtype[Any]) -> Any:
@@ -44,6 +45,7 @@ class ScalarType(type):
         return isinstance(value, cls.dtype.type)
 
 
+@pickled_as("dtype")
 def _by_name(name: str) -> ScalarType:
     return SCALAR_TYPES[name]
 
@@ -76,8 +78,8 @@ SCALAR_TYPES |= {
 }
 
 
-def _reduced(cls: ScalarType) -> tuple[Any, tuple[str]]:
-    return _by_name, (cls.__name__,)
+def _reduced(cls: ScalarType) -> tuple[Any, ...]:
+    return reduced("dtype", cls.__name__)
 
 
 copyreg.pickle(ScalarType, _reduced)

@@ -19,6 +19,7 @@ from kiln import _runtime
 from kiln._runtime import Form, NodeKind
 from kiln.base.caches.revisions import revise
 from kiln.base.errors import three_lines
+from kiln.base.pickled import pickled_as, reduced
 from kiln.base.source import current_source
 from kiln.base.tree.keys import DictKey, GetAttrKey
 
@@ -284,6 +285,7 @@ def register_static(cls: C) -> C:
     return cls
 
 
+@pickled_as("Partial")
 class Partial(functools.partial, Generic[T]):  # type: ignore[type-arg]
     """`functools.partial` as a pytree: the function is metadata, bound arguments are children."""
 
@@ -295,7 +297,14 @@ class Partial(functools.partial, Generic[T]):  # type: ignore[type-arg]
             func = _Opaque(func)
         return super().__new__(cls, func, *args, **kwargs)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        if type(self) is not Partial:
+            return super().__reduce__()
+        _, func, state = super().__reduce__()
+        return (*reduced("Partial", *func), state)
 
+
+@pickled_as("Partial.func")
 class _Opaque:
     """A callable that is not recognized as a partial."""
 
@@ -310,6 +319,9 @@ class _Opaque:
         if name == "func":
             raise AttributeError(name)
         return getattr(self.func, name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return reduced("Partial.func", self.func)
 
     def __eq__(self, other: object) -> bool:
         return bool(self.func == (other.func if isinstance(other, _Opaque) else other))

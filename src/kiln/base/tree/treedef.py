@@ -17,6 +17,7 @@ from kiln._runtime import tree_flatten as tree_flatten
 from kiln._runtime import tree_flatten_with_path as tree_flatten_with_path
 from kiln.base.errors import three_lines
 from kiln.base.lazy import tree_mismatches
+from kiln.base.pickled import pickled_as, reduced
 from kiln.base.source import current_source
 from kiln.base.tree.nodes import KINDS
 
@@ -24,6 +25,7 @@ IsLeaf = Callable[[Any], bool] | None
 Key = Any
 
 
+@pickled_as("PyTreeDef")
 class PyTreeDef(_runtime.TreeDef):
     """The structure of a pytree."""
 
@@ -33,7 +35,7 @@ class PyTreeDef(_runtime.TreeDef):
         return f"PyTreeDef({_text(self.key)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return PyTreeDef, (self.key,)
+        return reduced("PyTreeDef", self.key)
 
     @property
     def num_nodes(self) -> int:

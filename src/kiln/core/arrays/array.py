@@ -17,6 +17,7 @@ from kiln.base import dtypes
 from kiln.base.errors import JaxRuntimeError, three_lines
 from kiln.base.lazy import array_display, array_errors, display, dlpack, pyarrow
 from kiln.base.options.config import options
+from kiln.base.pickled import pickled_as, reduced
 from kiln.base.process.identity import process_index
 from kiln.base.signals import forgotten
 from kiln.base.source import current_source
@@ -276,7 +277,7 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
         return copied(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickle, (host_value(self), plain(self.aval))
+        return reduced("Array", host_value(self), plain(self.aval))
 
     def __dlpack__(
         self,
@@ -332,7 +333,8 @@ _runtime.set_array_classes(ConcreteArray, PlacedArray)
 
 
 @explicit
-def _unpickle(value: Any, aval: Any) -> ConcreteArray:
+@pickled_as("Array")
+def _unpickled(value: Any, aval: Any) -> ConcreteArray:
     """Return the array of a pickle, checking that its type matches its values."""
     if type(value) is np.ndarray and isinstance(aval, ShapedArray):
         physical = aval.physical()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kiln.base.errors import three_lines
+from kiln.base.pickled import pickled_as, reduced
 from kiln.base.records import Record
 from kiln.base.source import current_source
 
@@ -79,3 +80,22 @@ class HasMemory:
                 "ask for memory('device')",
             )
         )
+
+
+@pickled_as("Device")
+class Device(HasMemory, Record):
+    """A device that runs programs; compared by value, so each exists once."""
+
+    id: int
+    platform: str
+    device_kind: str
+    process_index: int
+
+    def __repr__(self) -> str:
+        return f"{self.platform.capitalize()}Device(id={self.id})"
+
+    def __str__(self) -> str:
+        return f"{self.platform}:{self.id}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return reduced("Device", self.id, self.platform, self.device_kind, self.process_index)

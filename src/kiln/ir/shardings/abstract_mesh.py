@@ -13,10 +13,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kiln.base.errors import three_lines
+from kiln.base.pickled import pickled_as, reduced
 from kiln.base.records import Record
 from kiln.base.source import current_source
 
 
+@pickled_as("AxisType")
 class AxisType(enum.Enum):
     """Who decides how arrays are split along a mesh axis: compiler, types, or the function."""
 
@@ -26,6 +28,9 @@ class AxisType(enum.Enum):
 
     def __repr__(self) -> str:
         return self.name
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return reduced("AxisType", self.value)
 
 
 def axis_types_for(axis_names: Sequence[Any], axis_types: Any, what: str) -> tuple[AxisType, ...]:
@@ -119,12 +124,16 @@ class AxisKinds:
         return self._of(AxisType.Manual)
 
 
+@pickled_as("AbstractDevice")
 class AbstractDevice(Record):
     """The description of a device that need not exist."""
 
     device_kind: str
     num_cores: int | None
     platform: str
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return reduced("AbstractDevice", self.device_kind, self.num_cores, self.platform)
 
 
 class AbstractMesh(AxisKinds):
@@ -216,9 +225,10 @@ class AbstractMesh(AxisKinds):
         return f"AbstractMesh({sizes}, axis_types={self.axis_types}{device})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _abstract_mesh, self._key
+        return reduced("AbstractMesh", *self._key)
 
 
+@pickled_as("AbstractMesh")
 def _abstract_mesh(sizes: Any, names: Any, types: Any, device: Any) -> AbstractMesh:
     return AbstractMesh(sizes, names, types, abstract_device=device)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from kiln import _runtime
 from kiln.base.errors import three_lines
+from kiln.base.pickled import pickled_as, reduced
 from kiln.base.process.identity import processes
 from kiln.base.source import current_source
 from kiln.ir.shardings.abstract_mesh import (
@@ -25,11 +26,16 @@ class _Unconstrained:
     def __repr__(self) -> str:
         return "UNCONSTRAINED"
 
-    def __reduce__(self) -> str:
-        return "UNCONSTRAINED"
+    def __reduce__(self) -> tuple[Any, ...]:
+        return reduced("UNCONSTRAINED")
 
 
 UNCONSTRAINED = _Unconstrained()
+
+
+@pickled_as("UNCONSTRAINED")
+def _unconstrained() -> Any:
+    return UNCONSTRAINED
 
 
 class PartitionSpec:
@@ -150,10 +156,11 @@ class PartitionSpec:
         return f"P({', '.join([*map(repr, self.entries), *more])})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        is_plain = not self.unreduced and not self.reduced
-        return (PartitionSpec, self.entries) if is_plain else (_spec, self._key())
+        sums = [tuple(sorted(names, key=str)) for names in (self.unreduced, self.reduced)]
+        return reduced("PartitionSpec", self.entries, *sums)
 
 
+@pickled_as("PartitionSpec")
 def _spec(entries: Any, unreduced: Any, reduced: Any) -> PartitionSpec:
     return PartitionSpec(*entries, unreduced=unreduced, reduced=reduced)
 
@@ -328,9 +335,10 @@ class Mesh(AxisKinds, _runtime.OptionValue):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Not as an array of objects: NumPy crashes on a corrupted pickle of one.
-        return _mesh, (self._flat, self.axis_sizes, self.axis_names, self.axis_types)
+        return reduced("Mesh", self._flat, self.axis_sizes, self.axis_names, self.axis_types)
 
 
+@pickled_as("Mesh")
 def _mesh(
     flat: Sequence[Any], sizes: Sequence[int], axis_names: Sequence[Any], axis_types: Any = None
 ) -> Mesh:

@@ -16,6 +16,7 @@ import numpy as np
 from kiln.base.errors import three_lines
 from kiln.base.lazy import sharding_pictures
 from kiln.base.named_tuples import NamedTuple
+from kiln.base.pickled import pickled_as, reduced
 from kiln.base.process.identity import processes
 from kiln.base.source import current_source
 from kiln.ir.shardings.abstract_mesh import AbstractMesh, AxisType
@@ -144,6 +145,7 @@ class Sharding:
         )
 
 
+@pickled_as("SingleDeviceSharding")
 class SingleDeviceSharding(Sharding):
     """The whole array on one device."""
 
@@ -170,9 +172,10 @@ class SingleDeviceSharding(Sharding):
         return f"SingleDeviceSharding(device={self.devices[0]!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return SingleDeviceSharding, self.devices
+        return reduced("SingleDeviceSharding", *self.devices)
 
 
+@pickled_as("NamedSharding")
 class NamedSharding(Sharding):
     """A mesh, and which of its axes shard which dimension; the others replicate the array.
 
@@ -310,7 +313,7 @@ class NamedSharding(Sharding):
         return f"NamedSharding(mesh=Mesh({sizes}), spec={self.spec})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return NamedSharding, (self.mesh, self.spec)
+        return reduced("NamedSharding", self.mesh, self.spec)
 
 
 def blocks_on(mesh: Mesh, axes: Sequence[Sequence[Any]]) -> Blocks:

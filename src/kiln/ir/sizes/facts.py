@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from kiln.base.pickled import pickled_as, reduced
 from kiln.base.records import Record
 
 Atom = tuple[Any, ...]
@@ -57,13 +58,19 @@ class Facts:
         return self._hash
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Facts, (self.facts,)
+        facts = [(fact.text, fact.difference, fact.is_equality) for fact in self.facts]
+        return reduced("Facts", facts)
 
     def __repr__(self) -> str:
         return f"Facts({', '.join(self._texts())})"
 
     def _texts(self) -> list[str]:
         return [fact.text for fact in self.facts]
+
+
+@pickled_as("Facts")
+def _unpickled(facts: Iterable[tuple[str, Any, bool]]) -> Facts:
+    return Facts(Fact(*fact) for fact in facts)
 
 
 def _solved(facts: Iterable[Fact]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from kiln.base.errors import InconclusiveSizeError
+from kiln.base.pickled import pickled_as, reduced
 from kiln.ir.sizes.assumptions import assume_not_zero, is_collecting, names_in_scope
 from kiln.ir.sizes.errors import looked_up, undecided, used_as_int
 from kiln.ir.sizes.facts import Facts, facts_of
@@ -30,6 +31,7 @@ from kiln.ir.sizes.protocols import IntegerProtocol, is_asked_by_user
 from kiln.ir.sizes.text import atom_text, terms_text
 
 
+@pickled_as("Size")
 class Size(IntegerProtocol):
     """A size that depends on named axes; immutable, never constant."""
 
@@ -48,7 +50,7 @@ class Size(IntegerProtocol):
         raise AttributeError("a Size is immutable")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Size, (self.terms,)
+        return reduced("Size", self.terms)
 
     def __hash__(self) -> int:
         if names_in_scope() and is_asked_by_user():

@@ -9,6 +9,7 @@ import numpy as np
 
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
+from kiln.base.pickled import pickled_as, reduced
 from kiln.base.source import current_source
 from kiln.core.arrays.array import ArrayOperators
 from kiln.core.ref import Ref
@@ -157,9 +158,10 @@ class ShapeDtypeStruct:
         return f"ShapeDtypeStruct(shape={self.shape}, dtype={name}{place}{weak}{ref})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuilt, self._key()
+        return reduced("ShapeDtypeStruct", *self._key())
 
 
+@pickled_as("ShapeDtypeStruct")
 def _rebuilt(
     shape: Any, dtype: Any, sharding: Any, weak_type: bool, is_ref: bool = False
 ) -> ShapeDtypeStruct:

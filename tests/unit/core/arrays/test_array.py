@@ -184,9 +184,9 @@ def test_moves_from_device_to_device() -> None:
     ],
 )
 def test_corrupted_pickles_of_arrays(value, aval) -> None:
-    make, _ = from_host(np.ones(2, np.float32)).__reduce__()
+    make, (kind, *_) = from_host(np.ones(2, np.float32)).__reduce__()
     with pytest.raises(ValueError, match="corrupted"):
-        make(value, aval)
+        make(kind, value, aval)
 
 
 def test_copies_have_memory_of_their_own() -> None:

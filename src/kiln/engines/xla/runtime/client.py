@@ -6,7 +6,6 @@ Everything is checked in Python first: several wrong calls abort the process ins
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import importlib
 import os
@@ -24,7 +23,7 @@ from kiln.base.process.forks import new_rlock
 from kiln.base.process.identity import process_index
 from kiln.base.signals import HeldBack
 from kiln.core.arrays.shards import split
-from kiln.core.engines.devices import HasMemory
+from kiln.core.engines.devices import Device
 from kiln.engines.xla.runtime import buffers, coordination
 from kiln.engines.xla.runtime.apart import apart, inside
 from kiln.engines.xla.runtime.binding import XlaError, failed, parts_of, without_jax
@@ -36,23 +35,6 @@ from kiln.ir.shardings.sharding import Blocks, Sharding, SingleDeviceSharding
 from kiln.ir.types import ShapedArray
 
 Buffer = Any
-
-
-@dataclasses.dataclass(frozen=True, repr=False)
-class Device(HasMemory):
-    """A device that runs programs; compared by value, so each exists once."""
-
-    id: int
-    platform: str
-    device_kind: str
-    process_index: int
-
-    def __repr__(self) -> str:
-        return f"{self.platform.capitalize()}Device(id={self.id})"
-
-    def __str__(self) -> str:
-        return f"{self.platform}:{self.id}"
-
 
 PLACEMENTS = 4096
 

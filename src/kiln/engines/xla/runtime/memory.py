@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from kiln.core.arrays.shards import assembled
+from kiln.core.engines.devices import Device
 from kiln.engines.xla.runtime import buffers
 from kiln.engines.xla.runtime.buffers import Buffer
-from kiln.engines.xla.runtime.client import Client, Device, client
+from kiln.engines.xla.runtime.client import Client, client
 from kiln.ir.shardings.sharding import Sharding
 from kiln.ir.types import ShapedArray
 
