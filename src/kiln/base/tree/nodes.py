@@ -13,7 +13,7 @@ import collections
 import dataclasses
 import functools
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from kiln import _runtime
 from kiln._runtime import Form, NodeKind
@@ -298,10 +298,8 @@ class Partial(functools.partial, Generic[T]):  # type: ignore[type-arg]
         return super().__new__(cls, func, *args, **kwargs)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if type(self) is not Partial:
-            return super().__reduce__()
-        _, func, state = super().__reduce__()
-        return (*reduced("Partial", *func), state)
+        kind, func, state = cast("tuple[Any, ...]", super().__reduce__())
+        return (*reduced("Partial", *func), state) if kind is Partial else (kind, func, state)
 
 
 @pickled_as("Partial.func")
