@@ -23,6 +23,8 @@ constexpr int64_t kNearBytes = 1 << 19;
 // A transposed A is read in place if it has no more bytes: a step to the next column is a large
 // stride.
 constexpr int64_t kTransposedBytes = 1 << 16;
+// A B of no more bytes stays in the L2 cache.
+constexpr int64_t kHeldBytes = 1 << 21;
 // Blocks of columns, if there are few rows.
 constexpr int64_t kColumnStep = 256;
 constexpr int64_t kFewBlocks = 8;
@@ -150,6 +152,23 @@ int32_t multiply_one(Call* call, const Product& p, const T* a, const T* b, T* c,
   const bool in_place =
       !p.transpose_b && (p.m < kPackedRows || (is_near && p.m <= kNearBlocks * kMostRows));
   const bool has_rest = !code.is_masked && p.n % code.columns != 0;
+  if (call == nullptr && after == nullptr && in_place && !has_rest && p.m <= kMostRows &&
+      p.k <= kPackedDepth && is_left_in_place<T>(p)) {
+    // Nothing to pack: scratch memory and blocks would take as long as a small product.
+    TileBlock block{};
+    block.rows = p.m, block.columns = p.n, block.depth = p.k;
+    block.a = a;
+    block.a_row = p.transpose_a ? 1 : p.a_row;
+    block.a_column = p.transpose_a ? p.a_row : 1;
+    block.b = b;
+    block.b_row = p.b_row;
+    block.b_panel = code.columns;
+    block.c = c;
+    block.c_row = p.c_row;
+    block.add = p.accumulate;
+    code.run(block);
+    return kDone;
+  }
   const int64_t packed_panels = in_place ? has_rest : panels;
   const Scratch scratch(static_cast<size_t>(packed_panels * panel) * sizeof(T));
   if (!scratch) return 1;
@@ -178,10 +197,15 @@ int32_t multiply_one(Call* call, const Product& p, const T* a, const T* b, T* c,
     if (status != kDone) return status;
   }
   const bool is_whole = after != nullptr && after->is_of_rows;
-  int64_t row_blocks = (p.m + kMostRows - 1) / kMostRows;
+  // Packed rows stream from the L2 cache for each panel of B: they are few if B is there too.
+  const bool is_streamed = p.k * p.n * static_cast<int64_t>(sizeof(T)) > kHeldBytes;
+  const int64_t most_rows = is_streamed || is_left_in_place<T>(p) ? kMostRows : kFewestRows;
+  int64_t row_blocks = (p.m + most_rows - 1) / most_rows;
   // A multiple of four, so that threads have equal shares.
-  if (row_blocks > 2 && call != nullptr) row_blocks = rounded(row_blocks, 4);
-  int64_t rows = (p.m + row_blocks - 1) / row_blocks;
+  if (row_blocks > 2 && most_rows == kMostRows && call != nullptr)
+    row_blocks = rounded(row_blocks, 4);
+  int64_t rows =
+      most_rows == kMostRows ? (p.m + row_blocks - 1) / row_blocks : std::min(p.m, most_rows);
   if (is_whole) {
     const int64_t fit = kBlockBytes / (p.n * static_cast<int64_t>(sizeof(T)));
     const int64_t each = call == nullptr ? kMostRows : p.m / kFewBlocks;
@@ -190,7 +214,7 @@ int32_t multiply_one(Call* call, const Product& p, const T* a, const T* b, T* c,
   }
   row_blocks = (p.m + rows - 1) / rows;
   int64_t columns = p.n;
-  if (call != nullptr && !is_whole) {
+  if (row_blocks < kFewBlocks && call != nullptr && !is_whole) {
     const int64_t tasks = std::min(kTasks, p.m * p.n * p.k / (2 * kTaskWork));
     const int64_t blocks = std::max<int64_t>(1, tasks / row_blocks);
     const int64_t least = is_left_in_place<T>(p) ? kColumnStep / 2 : kColumnStep;
