@@ -24,12 +24,13 @@ using ConvertLoop = void (*)(const void* from, void* to, int64_t count);
 using TransposeLoop = void (*)(const void* from, void* to, int64_t rows, int64_t columns,
                                int64_t from_step, int64_t to_step);
 
-// A block of C as a product of packed floats: C = A B, or C += A B. At most `kPackedDepth` columns
-// of A, with row stride `kPackedRow`. B is packed in panels as wide as a tile; missing columns of
-// the last panel are undefined.
+// A block of C as a product of floats: C = A B, or C += A B. At most `kPackedDepth` columns of A.
+// B is packed in panels as wide as a tile, or in place; if `TileLoops::is_masked`, no element after
+// the last column is read, or else they are undefined up to the width of a tile.
 struct TileBlock {
   int64_t rows, columns, depth;
   const void* a;
+  int64_t a_row, a_column;  // strides in elements; if 0, A is packed with row stride `kPackedRow`
   const void* b;
   int64_t b_row, b_panel;  // steps, in elements
   // Null, or the address of each row of B: rows may be anywhere, with room for a tile after the
@@ -47,6 +48,7 @@ constexpr int64_t kPackedRow = kPackedDepth + 64 / static_cast<int64_t>(sizeof(T
 
 struct TileLoops {
   int64_t rows, columns;  // of a tile
+  bool is_masked;         // whether B is read by vectors under a mask
   void (*run)(const TileBlock&);
   // Packs rows of B into panels, `columns` apart.
   void (*pack)(const void* from, int64_t from_row, int64_t rows, int64_t columns, void* to,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import ml_dtypes
@@ -209,3 +211,84 @@ def test_blocks_of_rows_have_the_same_bits(kind: str) -> None:
                 for part in (a[:, :cut], a[:, cut:])
             ]
             np.testing.assert_array_equal(np.concatenate(parts, 1), whole)
+
+
+BOUNDARIES = [
+    *((m, 40, 60) for m in (3, 4, 11, 12, 13, 24, 25, 31, 32, 33, 143, 144, 145, 288, 289)),
+    *((50, n, 60) for n in (7, 8, 9, 15, 16, 17, 31, 32, 33, 40, 47, 48, 49, 63, 64, 65, 80, 81)),
+    *((70, 48, k) for k in (4, 31, 255, 256, 257, 512, 513)),
+    *((288, n, 255) for n in (255, 256, 257)),
+    *((289, 33, k) for k in (256, 300)),
+    (40, 600, 256), (40, 600, 257), (128, 128, 128), (129, 128, 129),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("trans", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+def test_both_sides_of_each_boundary(kind: str, trans: tuple[bool, bool]) -> None:
+    # Integers whose sums are exact in any order: a term too many, or too few, is seen.
+    rng = np.random.default_rng(5)
+    for m, n, k in BOUNDARIES:
+        a = rng.integers(-8, 9, (1, *((k, m) if trans[0] else (m, k)))).astype(FLOATS[kind])
+        b = rng.integers(-8, 9, (1, *((n, k) if trans[1] else (k, n)))).astype(FLOATS[kind])
+        left, right = a.swapaxes(1, 2) if trans[0] else a, b.swapaxes(1, 2) if trans[1] else b
+        expected = np.matmul(left.astype(np.int64), right.astype(np.int64))
+        out = multiply(kind, a, b, trans)
+        np.testing.assert_array_equal(out, expected)
+        np.testing.assert_array_equal(multiply(kind, a, b, trans, out.copy()), 2 * expected)
+
+
+@pytest.mark.parametrize("trans", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+def test_nan_and_infinity_propagate(kind: str, trans: tuple[bool, bool]) -> None:
+    for m, n, k in [(13, 17, 20), (64, 48, 64), (150, 100, 300), (300, 270, 257)]:
+        for value in (np.nan, np.inf):
+            a, b = np.ones((m, k), FLOATS[kind]), np.ones((k, n), FLOATS[kind])
+            a[m - 1, k - 1], b[0, n - 1] = value, value
+            with np.errstate(invalid="ignore"):
+                expected = a @ b
+            a, b = (x.T if t else x for x, t in zip((a, b), trans, strict=True))
+            a, b = (np.ascontiguousarray(x)[None] for x in (a, b))
+            np.testing.assert_array_equal(multiply(kind, a, b, trans)[0], expected)
+
+
+# Operands that end where memory ends, and a result between two numbers that must stay.
+AT_THE_END_OF_MEMORY = """
+import ctypes, mmap
+import numpy as np
+from kiln.engines.native.executables import openblas
+from tests.unit._runtime.linear.kernel_calls import run_kernel
+
+openblas.load()
+libc, held = ctypes.CDLL(None, use_errno=True), []
+
+def at_the_end(x):
+    size = -(-x.nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
+    memory = mmap.mmap(-1, size + mmap.PAGESIZE)
+    held.append(memory)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    assert libc.mprotect(ctypes.c_void_p(start + size), mmap.PAGESIZE, 0) == 0
+    made = np.frombuffer(memory, x.dtype, x.size, size - x.nbytes).reshape(x.shape)
+    made[...] = x
+    return made
+
+for dtype, kind in ((np.float32, "f32"), (np.float64, "f64")):
+    for m, n, k in [(4, 9, 5), (13, 17, 20), (20, 33, 31), (48, 48, 48), (70, 45, 64),
+                    (300, 70, 20), (9, 530, 257), (300, 530, 9)]:
+        for trans in ((0, 0), (1, 0), (0, 1), (1, 1)):
+            a = at_the_end(np.ones((k, m) if trans[0] else (m, k), dtype))
+            b = at_the_end(np.ones((n, k) if trans[1] else (k, n), dtype))
+            guarded = at_the_end(np.full(m * n + 1, -1, dtype))
+            out = guarded[1:]
+            numbers = [1, m, n, k, *trans, 0, 0, 0, 0]
+            run_kernel(f"kiln_gemm_{kind}", [a, b, out], numbers)
+            assert (out == k).all() and guarded[0] == -1, (m, n, k, trans)
+print("done")
+"""
+
+
+def test_nothing_beyond_the_operands_is_read() -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", AT_THE_END_OF_MEMORY], capture_output=True, text=True, check=False
+    )
+    assert run.stdout.strip() == "done", (run.returncode, run.stderr)

@@ -15,12 +15,21 @@ constexpr int64_t kItemWork = int64_t{1} << 22;
 // Rows of A that are packed at a time: they fit in the L2 cache.
 constexpr int64_t kMostRows = 144;
 constexpr int64_t kFewestRows = 48;
-// With fewer rows than this B is read in place, and also if it fits in the L1 cache with as many.
+// With fewer rows than this B is read in place; with up to so many blocks of rows also if it fits in
+// the L2 cache: packing then takes longer than what the tiles gain.
 constexpr int64_t kPackedRows = 32;
-constexpr int64_t kNearBytes = 1 << 14;
+constexpr int64_t kNearBlocks = 2;
+constexpr int64_t kNearBytes = 1 << 19;
+// A transposed A is read in place if it has no more bytes: a step to the next column is a large
+// stride.
+constexpr int64_t kTransposedBytes = 1 << 16;
+// A B of no more bytes stays in the L2 cache.
+constexpr int64_t kHeldBytes = 1 << 21;
 // Blocks of columns, if there are few rows.
 constexpr int64_t kColumnStep = 256;
 constexpr int64_t kFewBlocks = 8;
+// The number of tasks of a product, if each has work enough.
+constexpr int64_t kTasks = 16;
 // A block that an epilogue reads: it is still in the L2 cache.
 constexpr int64_t kBlockBytes = 1 << 19;
 
@@ -30,6 +39,16 @@ const TileLoops& tiles() {
 }
 
 constexpr int64_t rounded(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
+
+// Whether tiles read A in place: a block of rows has no large strides.
+template <typename T>
+bool is_left_in_place(const Product& p) {
+  if (p.transpose_a) {
+    return p.k <= kPackedDepth &&
+           p.k * p.a_row * static_cast<int64_t>(sizeof(T)) <= kTransposedBytes;
+  }
+  return p.k <= kPackedDepth && p.a_row == p.k;
+}
 
 template <typename T>
 void pack_a(const Product& p, const T* a, int64_t rows, int64_t depth, T* to) {
@@ -71,7 +90,8 @@ template <typename T>
 int32_t multiply_rows(const Product& p, const T* a, const Right<T>& right, T* c, int64_t row,
                       int64_t rows, int64_t first_column, int64_t columns, const Epilogue* after) {
   const TileLoops& code = tiles<T>();
-  const Scratch scratch(static_cast<size_t>(rows * kPackedRow<T>) * sizeof(T));
+  const bool in_place = is_left_in_place<T>(p);
+  const Scratch scratch(in_place ? 0 : static_cast<size_t>(rows * kPackedRow<T>) * sizeof(T));
   const size_t spread = c == nullptr ? static_cast<size_t>((rows - 1) * p.c_row + columns) : 0;
   const Scratch own(spread * sizeof(T));
   if (!scratch || !own) return kOutOfMemory;
@@ -84,10 +104,17 @@ int32_t multiply_rows(const Product& p, const T* a, const Right<T>& right, T* c,
     TileBlock block{};
     block.rows = rows;
     block.depth = std::min(kPackedDepth, p.k - from);
-    block.a = packed;
     block.c_row = p.c_row;
     block.add = p.accumulate || from > 0;
-    pack_a(p, a + from * (p.transpose_a ? p.a_row : 1), rows, block.depth, packed);
+    const T* left = a + from * (p.transpose_a ? p.a_row : 1);
+    if (in_place) {
+      block.a = left;
+      block.a_row = p.transpose_a ? 1 : p.a_row;
+      block.a_column = p.transpose_a ? p.a_row : 1;
+    } else {
+      block.a = packed;
+      pack_a(p, left, rows, block.depth, packed);
+    }
     const bool is_last = after != nullptr && from + block.depth == p.k;
     const int64_t step = is_last && !after->is_of_rows ? kColumnStep : columns;
     for (int64_t column = 0; column < columns; column += step) {
@@ -122,8 +149,26 @@ int32_t multiply_one(Call* call, const Product& p, const T* a, const T* b, T* c,
   const TileLoops& code = tiles<T>();
   const int64_t panel = p.k * code.columns, panels = (p.n + code.columns - 1) / code.columns;
   const bool is_near = p.k * p.b_row * static_cast<int64_t>(sizeof(T)) <= kNearBytes;
-  const bool in_place = !p.transpose_b && (p.m < kPackedRows || (is_near && p.m <= kMostRows));
-  const bool has_rest = p.n % code.columns != 0;
+  const bool in_place =
+      !p.transpose_b && (p.m < kPackedRows || (is_near && p.m <= kNearBlocks * kMostRows));
+  const bool has_rest = !code.is_masked && p.n % code.columns != 0;
+  if (call == nullptr && after == nullptr && in_place && !has_rest && p.m <= kMostRows &&
+      p.k <= kPackedDepth && is_left_in_place<T>(p)) {
+    // Nothing to pack: scratch memory and blocks would take as long as a small product.
+    TileBlock block{};
+    block.rows = p.m, block.columns = p.n, block.depth = p.k;
+    block.a = a;
+    block.a_row = p.transpose_a ? 1 : p.a_row;
+    block.a_column = p.transpose_a ? p.a_row : 1;
+    block.b = b;
+    block.b_row = p.b_row;
+    block.b_panel = code.columns;
+    block.c = c;
+    block.c_row = p.c_row;
+    block.add = p.accumulate;
+    code.run(block);
+    return kDone;
+  }
   const int64_t packed_panels = in_place ? has_rest : panels;
   const Scratch scratch(static_cast<size_t>(packed_panels * panel) * sizeof(T));
   if (!scratch) return 1;
@@ -151,19 +196,29 @@ int32_t multiply_one(Call* call, const Product& p, const T* a, const T* b, T* c,
         });
     if (status != kDone) return status;
   }
-  const int64_t row_work = p.n * p.k;
-  int64_t rows = std::clamp(rounded(2 * kTaskWork / row_work, code.rows), kFewestRows, kMostRows);
   const bool is_whole = after != nullptr && after->is_of_rows;
+  // Packed rows stream from the L2 cache for each panel of B: they are few if B is there too.
+  const bool is_streamed = p.k * p.n * static_cast<int64_t>(sizeof(T)) > kHeldBytes;
+  const int64_t most_rows = is_streamed || is_left_in_place<T>(p) ? kMostRows : kFewestRows;
+  int64_t row_blocks = (p.m + most_rows - 1) / most_rows;
+  // A multiple of four, so that threads have equal shares.
+  if (row_blocks > 2 && most_rows == kMostRows && call != nullptr)
+    row_blocks = rounded(row_blocks, 4);
+  int64_t rows =
+      most_rows == kMostRows ? (p.m + row_blocks - 1) / row_blocks : std::min(p.m, most_rows);
   if (is_whole) {
     const int64_t fit = kBlockBytes / (p.n * static_cast<int64_t>(sizeof(T)));
     const int64_t each = call == nullptr ? kMostRows : p.m / kFewBlocks;
     rows = std::clamp(std::min({rows, fit, each}) / code.rows * code.rows, kFewestRows, kMostRows);
+    rows = std::min(rows, p.m);
   }
-  rows = std::min(rows, p.m);
-  const int64_t row_blocks = (p.m + rows - 1) / rows;
+  row_blocks = (p.m + rows - 1) / rows;
   int64_t columns = p.n;
   if (row_blocks < kFewBlocks && call != nullptr && !is_whole) {
-    columns = std::max(kColumnStep, kTaskWork / (rows * p.k));
+    const int64_t tasks = std::min(kTasks, p.m * p.n * p.k / (2 * kTaskWork));
+    const int64_t blocks = std::max<int64_t>(1, tasks / row_blocks);
+    const int64_t least = is_left_in_place<T>(p) ? kColumnStep / 2 : kColumnStep;
+    columns = std::max(least, (p.n + blocks - 1) / blocks);
     columns = std::min(rounded(columns, code.columns), p.n);
   }
   if (after != nullptr && !is_whole) {

@@ -41,7 +41,16 @@ SmallProduct with_strides(const Product& p) {
           p.accumulate};
 }
 
-bool is_small(const Product& p) { return p.m <= kSmall && p.n <= kSmall && p.k <= 2 * kSmall; }
+template <typename T>
+bool is_small(const Product& p) {
+  if (p.m > kSmall || p.n > kSmall || p.k > 2 * kSmall) return false;
+  if constexpr (std::is_floating_point_v<T>) {
+    // Tiles are faster, except where the rows of C are one vector.
+    const size_t row = static_cast<size_t>(p.n) * sizeof(T);
+    return !fits_blocks<T>(p) || row == 16 || row == 32 || row == 64;
+  }
+  return true;
+}
 
 bool fits_library(const Product& p) {
   return std::max({p.m, p.n, p.k, p.a_row, p.b_row, p.c_row}) <= INT_MAX;
@@ -77,10 +86,11 @@ void multiply_one(const Product& p, const T* a, const T* b, T* c) {
     return;
   }
   if constexpr (std::is_floating_point_v<T>) {
-    if (!is_small(p) && fits_blocks<T>(p) && multiply_in_blocks(nullptr, p, a, b, c) == 0) return;
+    if (!is_small<T>(p) && fits_blocks<T>(p) && multiply_in_blocks(nullptr, p, a, b, c) == 0)
+      return;
   }
   if constexpr (kInLibrary<T>) {
-    if (has_routines && !p.in_order && !is_small(p) && fits_library(p)) {
+    if (has_routines && !p.in_order && !is_small<T>(p) && fits_library(p)) {
       by_library(p, a, b, c);
       return;
     }
@@ -102,10 +112,11 @@ void multiply_part(const Product& p, bool by_rows, int64_t begin, int64_t end, c
   }
 }
 
+template <typename T>
 bool is_vector(const Product& p) {
   const bool column = p.n == 1 && p.c_row == 1 && (p.transpose_b || p.b_row == 1);
   const bool row = p.m == 1 && (!p.transpose_a || p.a_row == 1);
-  return has_routines && p.k > 0 && (column || row) && fits_library(p) && !is_small(p);
+  return has_routines && p.k > 0 && (column || row) && fits_library(p) && !is_small<T>(p);
 }
 
 // A matrix-vector product: the result is computed in blocks.
@@ -188,9 +199,9 @@ int32_t multiply(Call* call, const Product& given, const T* a, const T* b, T* c)
     }
     return multiply_by_loops(call, p, a, b, c);
   }
-  if (is_vector(p)) return multiply_vector(call, p, a, b, c);
+  if (is_vector<T>(p)) return multiply_vector(call, p, a, b, c);
   if constexpr (std::is_floating_point_v<T>) {
-    if (!is_small(p) && fits_blocks<T>(p)) return multiply_in_blocks(call, p, a, b, c);
+    if (!is_small<T>(p) && fits_blocks<T>(p)) return multiply_in_blocks(call, p, a, b, c);
   }
   const int64_t work = p.m * p.n * std::max<int64_t>(1, p.k);
   if (work < 2 * kBlockWork) {

@@ -1,7 +1,12 @@
 // Products of packed floats, tile by tile: the accumulators of a tile of C stay in registers.
 // Compiled once per microarchitecture level, so nothing here may be shared with other files.
 #include <cstring>
+#include <type_traits>
 #include <utility>
+
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
 
 #include "linear/levels.h"
 
@@ -13,15 +18,20 @@ namespace kiln {
 namespace {
 
 #if defined(__AVX512F__)
-constexpr int kBytes = 64, kRows = 12;
+constexpr int kBytes = 64, kRows = 12, kThreeRows = 9;
 #elif defined(__AVX__)
-constexpr int kBytes = 32, kRows = 6;
+constexpr int kBytes = 32, kRows = 6, kThreeRows = 4;
 #elif defined(__x86_64__)
-constexpr int kBytes = 16, kRows = 6;
+constexpr int kBytes = 16, kRows = 6, kThreeRows = 4;
 #else
-constexpr int kBytes = 16, kRows = 12;
+constexpr int kBytes = 16, kRows = 12, kThreeRows = 8;
 #endif
 constexpr int kVectors = 2;  // of a row of a tile
+#if defined(__AVX512F__)
+constexpr bool kIsMasked = true;
+#else
+constexpr bool kIsMasked = false;
+#endif
 
 template <typename T>
 struct Lanes;
@@ -50,82 +60,210 @@ void store(T* to, typename Lanes<T>::V stored) {
   std::memcpy(to, &stored, sizeof stored);
 }
 
+// The last vector of a row of a tile: which of its lanes are columns. Where loads have no mask, all
+// lanes of B can be read.
+template <typename T>
+struct Edge {
+  explicit Edge(int64_t width) : width_(width) {
+#if defined(__AVX512F__)
+    mask_ = static_cast<Mask>((int64_t{1} << width) - 1);
+#endif
+  }
+  typename Lanes<T>::V load(const T* from) const {
+#if defined(__AVX512F__)
+    if constexpr (sizeof(T) == 4) return _mm512_maskz_loadu_ps(mask_, from);
+    else return _mm512_maskz_loadu_pd(mask_, from);
+#else
+    return kiln::load(from);
+#endif
+  }
+  void store(T* to, typename Lanes<T>::V stored) const {
+#if defined(__AVX512F__)
+    if constexpr (sizeof(T) == 4) _mm512_mask_storeu_ps(to, mask_, stored);
+    else _mm512_mask_storeu_pd(to, mask_, stored);
+#else
+    if (width_ == kLanes<T>) {
+      kiln::store(to, stored);
+      return;
+    }
+    for (int64_t j = 0; j < width_; ++j) to[j] = stored[j];
+#endif
+  }
+  void add(T* to, typename Lanes<T>::V added) const {
+#if defined(__AVX512F__)
+    store(to, added + load(to));
+#else
+    if (width_ == kLanes<T>) {
+      kiln::store(to, added + kiln::load(to));
+      return;
+    }
+    for (int64_t j = 0; j < width_; ++j) to[j] += added[j];
+#endif
+  }
+
+ private:
+#if defined(__AVX512F__)
+  using Mask = std::conditional_t<sizeof(T) == 4, __mmask16, __mmask8>;
+  Mask mask_;
+#endif
+  [[maybe_unused]] int64_t width_;  // of the vector
+};
+
+// What a tile is a product of. A tile of three vectors has the third in the next panel of B.
+template <typename T>
+struct Factors {
+  const T* a;
+  int64_t a_row, a_column;
+  const T* b;
+  int64_t b_row, b_panel;
+  const int64_t* b_rows;
+  int64_t depth;
+  T* c;
+  int64_t c_row, width;
+  bool add;
+};
+
+// How the last vector of a row of B is read. A mask costs an instruction on the ports of the
+// multiply-adds.
+enum Reading { kWhole, kMasked, kAnywhere };
+
 // Each element of C is a chain of sums in the order of `depth`, whatever the tile: it has the same
 // bits in all of them.
-template <typename T, int R, int V, bool kAnywhere = false>
-void tile(const T* a, const T* b, int64_t b_row, const int64_t* b_rows, int64_t depth, T* c,
-          int64_t c_row, int64_t width, bool add) {
+template <typename T, int R, int V, Reading reading>
+void tile(const Factors<T>& f) {
   using Vector = typename Lanes<T>::V;
   constexpr int64_t kStep = kLanes<T>;
+  // Three rows for each pointer: a register for every row would be too many.
+  constexpr int kGroups = (R + 2) / 3;
+  const Edge<T> edge(f.width - (V - 1) * kStep);
+  const int64_t row = f.a_row, column = f.a_column, b_row = f.b_row, depth = f.depth;
+  const int64_t* b_rows = f.b_rows;
+  const T *b = f.b, *third = V == 3 ? f.b + f.b_panel : nullptr;
+  const T* a[kGroups];
+  for (int g = 0; g < kGroups; ++g) a[g] = f.a + 3 * g * row;
   Vector sums[R][V] = {};
-  if (add) {
+  if (f.add) {
 #pragma GCC unroll 12
     for (int r = 0; r < R; ++r) {
-      __builtin_prefetch(c + r * c_row);
-      __builtin_prefetch(c + r * c_row + width - 1);
+      __builtin_prefetch(f.c + r * f.c_row);
+      __builtin_prefetch(f.c + r * f.c_row + f.width - 1);
     }
   }
-  for (int64_t i = 0; i < depth; ++i, ++a, b += kAnywhere ? 0 : b_row) {
+  for (int64_t i = 0; i < depth; ++i) {
+    const T* from = reading == kAnywhere ? b + b_rows[i] : b;
     Vector right[V];
 #pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) right[v] = load(b + (kAnywhere ? b_rows[i] : 0) + v * kStep);
+    for (int v = 0; v < V; ++v) {
+      const T* at = V == 3 && v == 2 ? third : from + v * kStep;
+      right[v] = reading == kMasked && v == V - 1 ? edge.load(at) : load(at);
+    }
 #pragma GCC unroll 12
     for (int r = 0; r < R; ++r) {
-      const T left = a[r * kPackedRow<T>];
+      const T left = a[r / 3][r % 3 * row];
 #pragma GCC unroll 8
       for (int v = 0; v < V; ++v) sums[r][v] += left * right[v];
     }
+#pragma GCC unroll 4
+    for (int g = 0; g < kGroups; ++g) a[g] += column;
+    if constexpr (reading != kAnywhere) b += b_row;
+    if constexpr (V == 3) third += b_row;
   }
+  const int64_t c_row = f.c_row;
+  T* c = f.c;
+  if (f.add) {
 #pragma GCC unroll 12
-  for (int r = 0; r < R; ++r, c += c_row) {
+    for (int r = 0; r < R; ++r, c += c_row) {
 #pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) {
-      if (width >= (v + 1) * kStep) {
-        store(c + v * kStep, add ? sums[r][v] + load(c + v * kStep) : sums[r][v]);
-      } else {
-        T some[kStep];
-        store(some, sums[r][v]);
-        for (int64_t j = 0; j < width - v * kStep; ++j) {
-          T* to = c + v * kStep + j;
-          *to = add ? some[j] + *to : some[j];
-        }
-      }
+      for (int v = 0; v < V - 1; ++v) store(c + v * kStep, sums[r][v] + load(c + v * kStep));
+      edge.add(c + (V - 1) * kStep, sums[r][V - 1]);
+    }
+  } else {
+#pragma GCC unroll 12
+    for (int r = 0; r < R; ++r, c += c_row) {
+#pragma GCC unroll 8
+      for (int v = 0; v < V - 1; ++v) store(c + v * kStep, sums[r][v]);
+      edge.store(c + (V - 1) * kStep, sums[r][V - 1]);
     }
   }
 }
 
 template <typename T>
-using Tile = void (*)(const T*, const T*, int64_t, const int64_t*, int64_t, T*, int64_t, int64_t,
-                      bool);
+using Tile = void (*)(const Factors<T>&);
 
-template <typename T, int V, bool kAnywhere = false, int... row>
+template <typename T, int V, Reading reading, int... row>
 Tile<T> tile_of(int64_t rows, std::integer_sequence<int, row...>) {
-  static constexpr Tile<T> kTiles[] = {tile<T, row + 1, V, kAnywhere>...};
+  static constexpr Tile<T> kTiles[] = {tile<T, row + 1, V, reading>...};
   return kTiles[rows - 1];
+}
+
+// The rows of a block in tiles of nearly the same size: one with few rows has too few independent
+// sums to hide the latency of one.
+template <typename T, int V, Reading reading>
+void run_rows(const TileBlock& block, Factors<T> f) {
+  constexpr int kMost = V == 3 ? kThreeRows : kRows;
+  const int64_t tiles = (block.rows + kMost - 1) / kMost;
+  const int64_t each = block.rows / tiles, larger = block.rows % tiles;
+  for (int64_t i = 0; i < tiles; ++i) {
+    const int64_t rows = each + (i < larger);
+    tile_of<T, V, reading>(rows, std::make_integer_sequence<int, kMost>())(f);
+    f.a += rows * f.a_row;
+    f.c += rows * f.c_row;
+  }
+}
+
+// `f.width` columns, at most as many as V vectors.
+template <typename T, int V>
+void run_columns(const TileBlock& block, const Factors<T>& f) {
+  if (kIsMasked && (V == 1 || f.width < V * kLanes<T>)) {
+    run_rows<T, V, kIsMasked ? kMasked : kWhole>(block, f);
+  } else {
+    run_rows<T, V, V == 1 && kIsMasked ? kMasked : kWhole>(block, f);
+  }
 }
 
 template <typename T>
 void run_tiles(const TileBlock& block) {
-  using EachRow = std::make_integer_sequence<int, kRows>;
-  const T *a = static_cast<const T*>(block.a), *b = static_cast<const T*>(block.b);
-  int64_t j = 0;
+  Factors<T> f{static_cast<const T*>(block.a),
+               block.a_row == 0 ? kPackedRow<T> : block.a_row,
+               block.a_row == 0 ? 1 : block.a_column,
+               static_cast<const T*>(block.b),
+               block.b_row,
+               block.b_panel,
+               block.b_rows,
+               block.depth,
+               static_cast<T*>(block.c),
+               block.c_row,
+               0,
+               block.add};
   // A single row has too few independent sums to hide the latency of one.
   constexpr int kMany = 8;
-  for (; block.b_rows != nullptr && block.rows == 1 && j + kMany * kLanes<T> <= block.columns;
-       j += kMany * kLanes<T>, b += kMany * kLanes<T>) {
-    tile<T, 1, kMany, true>(a, b, 0, block.b_rows, block.depth, static_cast<T*>(block.c) + j, 0,
-                            kMany * kLanes<T>, block.add);
+  int64_t j = 0;
+  const auto advance = [&](int64_t columns, int64_t panels) {
+    j += columns;
+    f.b += panels;
+    f.c += columns;
+  };
+  while (block.b_rows != nullptr && block.rows == 1 && j + kMany * kLanes<T> <= block.columns) {
+    f.width = kMany * kLanes<T>;
+    tile<T, 1, kMany, kAnywhere>(f);
+    advance(f.width, f.width);
   }
-  for (; j < block.columns; j += kColumns<T>, b += block.b_panel) {
-    const int64_t left = block.columns - j, width = left < kColumns<T> ? left : kColumns<T>;
-    for (int64_t i = 0; i < block.rows; i += kRows) {
-      const int64_t rows = block.rows - i < kRows ? block.rows - i : kRows;
-      const Tile<T> run = block.b_rows != nullptr ? tile_of<T, kVectors, true>(rows, EachRow())
-                          : width <= kLanes<T>    ? tile_of<T, 1>(rows, EachRow())
-                                                  : tile_of<T, kVectors>(rows, EachRow());
-      run(a + i * kPackedRow<T>, b, block.b_row, block.b_rows, block.depth,
-          static_cast<T*>(block.c) + i * block.c_row + j, block.c_row, width, block.add);
+  while (j < block.columns) {
+    const int64_t left = block.columns - j;
+    f.width = left;
+    if (block.b_rows != nullptr) {
+      f.width = left < kColumns<T> ? left : kColumns<T>;
+      run_rows<T, kVectors, kAnywhere>(block, f);
+    } else if (left <= kLanes<T>) {
+      run_columns<T, 1>(block, f);
+    } else if (left > kColumns<T> && left <= 3 * kLanes<T>) {
+      run_columns<T, 3>(block, f);
+      break;
+    } else {
+      f.width = left < kColumns<T> ? left : kColumns<T>;
+      run_columns<T, kVectors>(block, f);
     }
+    advance(f.width, block.b_panel);
   }
 }
 
@@ -139,8 +277,15 @@ void pack_panels(const void* from_, int64_t from_row, int64_t rows, int64_t colu
     for (int64_t p = 0; p < whole; ++p) {
       std::memcpy(to + p * to_panel, from + p * kColumns<T>, kColumns<T> * sizeof(T));
     }
-    for (int64_t j = 0; rest > 0 && j < kColumns<T>; ++j) {
-      to[whole * to_panel + j] = j < rest ? from[whole * kColumns<T> + j] : T(0);
+    if (rest == 0) continue;
+    const T* some = from + whole * kColumns<T>;
+    T* last = to + whole * to_panel;
+    if constexpr (kIsMasked) {
+      const int64_t second = rest < kLanes<T> ? 0 : rest - kLanes<T>;
+      store(last, Edge<T>(rest - second).load(some));
+      store(last + kLanes<T>, Edge<T>(second).load(some + kLanes<T>));
+    } else {
+      for (int64_t j = 0; j < kColumns<T>; ++j) last[j] = j < rest ? some[j] : T(0);
     }
   }
 }
@@ -168,8 +313,13 @@ namespace KILN_LEVEL {
 
 void add_tiles(LinearLoops& loops);
 void add_tiles(LinearLoops& loops) {
-  loops.tiles[0] = {kRows, kColumns<float>, run_tiles<float>, pack_panels<float>, pack_rows<float>};
-  loops.tiles[1] = {kRows, kColumns<double>, run_tiles<double>, pack_panels<double>,
+  loops.tiles[0] = {
+      kRows, kColumns<float>, kIsMasked, run_tiles<float>, pack_panels<float>, pack_rows<float>};
+  loops.tiles[1] = {kRows,
+                    kColumns<double>,
+                    kIsMasked,
+                    run_tiles<double>,
+                    pack_panels<double>,
                     pack_rows<double>};
 }
 
