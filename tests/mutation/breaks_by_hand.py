@@ -252,4 +252,11 @@ BY_HAND = [
         "at",
         (f"{_WINDOWS}_winners.py::test_winners",),
     ),
+    Break(
+        "columns-from-the-end",
+        f"{_NATIVE}/lowerings/reductions/cumulative.py",
+        "offset, along = offset + (sizes[1] - 1) * along, -along",
+        "offset, along = offset, along",
+        (f"{_UNIT}/{_NATIVE}/lowerings/reductions/test_cumulative.py::test_columns",),
+    ),
 ]

@@ -27,7 +27,7 @@ from kiln.engines.native.loop_ir.layout import Layout
 from kiln.engines.native.loop_ir.scalars import is_float
 from kiln.engines.native.loop_ir.statements import Reduce, Store
 from kiln.engines.native.lowerings.elements.conversion import convert
-from kiln.engines.native.lowerings.elements.elementwise import maximum, minimum, mul
+from kiln.engines.native.lowerings.elements.elementwise import added, maximum, minimum, mul
 from kiln.engines.native.lowerings.reductions.reduction import identity
 from kiln.engines.native.lowerings.reductions.window_boxes import (
     Box,
@@ -49,16 +49,10 @@ OVERLAP = 8
 """Windows are combined from shorter ones if an element is in at least this many."""
 
 
-def _added(x: Scalar, y: Scalar) -> Scalar:
-    if isinstance(x, Complex) and isinstance(y, Complex):
-        return Complex(x.re + y.re, x.im + y.im)
-    return x + y  # type: ignore[operator]
-
-
 _PLAIN = (1, 1, (0, 0), 1, 1)
 """The parameters of an axis along which windows are single elements."""
 _COMBINE: dict[str, Callable[[Scalar, Scalar], Scalar]] = {
-    "add": _added,
+    "add": added,
     "mul": mul,
     "max": maximum,
     "min": minimum,
