@@ -98,11 +98,11 @@ def segments(
                 inside.append((k, place, begin, end))
         cuts = sorted({0, total}.union(*[(begin, end) for _, _, begin, end in inside]))
         for start, stop in itertools.pairwise(cuts):
-            elements = [
+            own = [
                 (k, place + start * step) for k, place, begin, end in inside if begin <= start < end
             ]
             first = phase + period * start
-            found.append(Segment(first, stop - start, period, step, tuple(elements)))
+            found.append(Segment(first, stop - start, period, step, tuple(own)))
     return found
 
 

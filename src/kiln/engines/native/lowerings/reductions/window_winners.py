@@ -95,10 +95,10 @@ def _scatter(b: Builder, out: Out, source: Layout, x: Layout, **params: Any) -> 
     for box in back:
         total = _zero(b, source)
         both = zip(elements_in(source, box), elements_in(winners, box), strict=True)
-        for (at, values), (_, numbers) in both:
+        for (at, values), (_, winner) in both:
             axes = b.axes(values.shape)
             number = _number(b, [n - k for n, k in zip(last, at, strict=True)], windows)
-            mine = real(b.read(numbers, axes)).eq(number)
+            mine = real(b.read(winner, axes)).eq(number)
             total = _plus(total, mine, b.read(values, axes))
         nests.add(made, box, convert(total, made.dtype))
     nests.finish()
