@@ -16,6 +16,7 @@ _SCOPES = (f"{_UNIT}/linen/scopes/test_scope.py",)
 _CRASHES = (f"{_UNIT}/checkpoints/test_crashes.py",)
 _NATIVE = "engines/native"
 _PASSES = f"{_UNIT}/{_NATIVE}/passes/test"
+_WINDOWS = f"{_UNIT}/{_NATIVE}/lowerings/reductions/test_window"
 
 BY_HAND = [
     Break(
@@ -229,5 +230,33 @@ BY_HAND = [
             f"{_UNIT}/{_NATIVE}/executables/test_sized.py"
             "::test_loops_over_what_may_be_empty_though_no_axis_is",
         ),
+    ),
+    Break(
+        "windows-that-sum-from-an-element",
+        f"{_NATIVE}/lowerings/reductions/window.py",
+        'is_sum = self.op == "add" and is_float(self.wide)',
+        "is_sum = False",
+        (f"{_WINDOWS}.py::test_sums_are_never_minus_zero",),
+    ),
+    Break(
+        "windows-beyond-the-end",
+        f"{_NATIVE}/lowerings/reductions/window_boxes.py",
+        "end = min(max(begin, -((place - size) // step)), total)",
+        "end = total",
+        (f"{_WINDOWS}_boxes.py",),
+    ),
+    Break(
+        "winners-counted-from-the-end",
+        f"{_NATIVE}/lowerings/reductions/window_winners.py",
+        "[n - k for n, k in zip(last, at, strict=True)]",
+        "at",
+        (f"{_WINDOWS}_winners.py::test_winners",),
+    ),
+    Break(
+        "columns-from-the-end",
+        f"{_NATIVE}/lowerings/reductions/cumulative.py",
+        "offset, along = offset + (sizes[1] - 1) * along, -along",
+        "offset, along = offset, along",
+        (f"{_UNIT}/{_NATIVE}/lowerings/reductions/test_cumulative.py::test_columns",),
     ),
 ]

@@ -33,6 +33,11 @@ bool at_least(Pair<T> a, Pair<T> b) {
 }
 
 template <typename T>
+constexpr bool kIsPair = false;
+template <typename T>
+constexpr bool kIsPair<Pair<T>> = true;
+
+template <typename T>
 constexpr bool kIsInteger = std::is_integral_v<T>;
 // Integers wrap around; none is narrower than unsigned, because a promoted int product could
 // overflow.
@@ -283,24 +288,22 @@ void scan_row(const T* in, T* out, int64_t n) {
   }
 }
 
-// Some adjacent columns of a (size, inner) matrix: their carries stay in the L1 cache.
+// Some adjacent columns of a (size, inner) matrix of complex numbers: their carries stay in the L1
+// cache. Columns of real numbers are loops of compiled code.
 template <typename Op, bool reverse, typename T>
-void scan_columns(const T* in, T* out, Rows rows, int64_t columns) {
-  using W = decltype(wide(T()));
+void scan_columns(const Pair<T>* in, Pair<T>* out, Rows rows, int64_t columns) {
   constexpr int64_t kMost = 512;
-  W carry[kMost];
+  Pair<T> carry[kMost];
   for (int64_t c = 0; c < columns; c += kMost) {
     const int64_t width = columns - c < kMost ? columns - c : kMost;
     for (int64_t i = 0; i < rows.size; ++i) {
       const int64_t at = (reverse ? rows.size - 1 - i : i) * rows.inner + c;
-      const T* __restrict from = in + at;
-      T* __restrict to = out + at;
-      if (i == 0) {
-        for (int64_t j = 0; j < width; ++j) carry[j] = wide(from[j]);
-      } else {
-        for (int64_t j = 0; j < width; ++j) carry[j] = Op::of(carry[j], wide(from[j]));
+      const Pair<T>* __restrict from = in + at;
+      Pair<T>* __restrict to = out + at;
+      for (int64_t j = 0; j < width; ++j) {
+        carry[j] = i == 0 ? from[j] : Op::of(carry[j], from[j]);
+        to[j] = carry[j];
       }
-      for (int64_t j = 0; j < width; ++j) put(carry[j], to[j]);
     }
   }
 }
@@ -318,10 +321,14 @@ int32_t scan_all(void* const* buffers, const int64_t* numbers) {
       ++row;
       continue;
     }
-    int64_t columns = rows.inner - row % rows.inner;
-    if (columns > end - row) columns = end - row;
-    scan_columns<Op, reverse>(in + at, out + at, rows, columns);
-    row += columns;
+    if constexpr (kIsPair<T>) {
+      int64_t columns = rows.inner - row % rows.inner;
+      if (columns > end - row) columns = end - row;
+      scan_columns<Op, reverse>(in + at, out + at, rows, columns);
+      row += columns;
+    } else {
+      return kUnsupported;
+    }
   }
   return kDone;
 }
@@ -364,7 +371,7 @@ int32_t scan_any(void* const* buffers, const int64_t* numbers) {
 
 namespace KILN_LEVEL {
 
-// cumulative. Buffers: operand, result, which may be the same.
+// cumulative. Buffers: operand, result, which may be the same. Inner is 1 for real numbers.
 // Numbers: first row, rows, size of the axis, inner, operation (sum, product, largest, smallest,
 // and for real floats logarithm of the sum of exponentials), 1 from the end or 0, type.
 int32_t cumulative(Call*, void* const* buffers, const int64_t* numbers) {

@@ -1,8 +1,6 @@
-// Reductions of sliding windows. ops/reductions/window.py and ops/reductions/window_geometry.py
-// define what each computes.
+// What wins sliding windows of many elements. ops/reductions/window.py and
+// ops/reductions/window_geometry.py define what each kernel computes.
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <memory>
 #include <new>
 #include <type_traits>
@@ -83,14 +81,6 @@ void put(W value, T& out) {
 }
 
 template <typename T>
-bool is_nan(T x) {
-  return x != x;
-}
-template <typename T>
-bool is_nan(Pair<T> x) {
-  return x.real != x.real || x.imag != x.imag;
-}
-template <typename T>
 bool at_least(T a, T b) {
   return a >= b;
 }
@@ -100,34 +90,7 @@ bool at_least(Pair<T> a, Pair<T> b) {
          (a.real == b.real && a.imag >= b.imag);
 }
 
-template <typename T>
-struct Lowest {
-  static T value() {
-    if constexpr (std::is_floating_point_v<T>) return -std::numeric_limits<T>::infinity();
-    else return std::numeric_limits<T>::min();
-  }
-};
-template <typename T>
-struct Lowest<Pair<T>> {
-  static Pair<T> value() { return {Lowest<T>::value(), Lowest<T>::value()}; }
-};
-template <typename T>
-struct Highest {
-  static T value() {
-    if constexpr (std::is_floating_point_v<T>) return std::numeric_limits<T>::infinity();
-    else return std::numeric_limits<T>::max();
-  }
-};
-template <typename T>
-struct Highest<Pair<T>> {
-  static Pair<T> value() { return {Highest<T>::value(), Highest<T>::value()}; }
-};
-
 struct Sum {
-  template <typename W>
-  static W identity() {
-    return W{};
-  }
   template <typename W>
   static W of(W a, W b) {
     if constexpr (std::is_integral_v<W>) {
@@ -141,34 +104,18 @@ struct Sum {
     return {a.real + b.real, a.imag + b.imag};
   }
 };
-// The value is nan if an element is; the winner is the first of equal numbers, and the element
-// after a nan wins over it, because it is not less.
+// The winner is the first of equal numbers, and the element after a nan wins over it, because it is
+// not less.
 struct Larger {
-  template <typename W>
-  static W identity() {
-    return Lowest<W>::value();
-  }
   template <typename W>
   static bool keeps(W a, W b) {
     return at_least(a, b);
   }
-  template <typename W>
-  static W of(W a, W b) {
-    return at_least(a, b) || is_nan(a) ? a : b;
-  }
 };
 struct Smaller {
   template <typename W>
-  static W identity() {
-    return Highest<W>::value();
-  }
-  template <typename W>
   static bool keeps(W a, W b) {
     return at_least(b, a);
-  }
-  template <typename W>
-  static W of(W a, W b) {
-    return at_least(b, a) || is_nan(a) ? a : b;
   }
 };
 
@@ -221,31 +168,7 @@ void visit_lines(const Geometry& all, int64_t first, int64_t lines, Begin begin,
   }
 }
 
-template <typename Op, typename T>
-void reduce(const Geometry& all, const T* in, T* out, int64_t first, int64_t lines) {
-  using W = decltype(wide(T()));
-  const Axis& last = all.axes[all.rank - 1];
-  const FreshMemory scratch(last.count * static_cast<int64_t>(sizeof(W)));
-  if (!scratch) throw std::bad_alloc();
-  W* reduced = reinterpret_cast<W*>(scratch.data());
-  visit_lines(
-      all, first, lines,
-      [&] { std::fill(reduced, reduced + last.count, Op::template identity<W>()); },
-      [&](int64_t covered) {
-        if (covered < 0) return;
-        const T* line = in + covered * last.size;
-        for (int64_t k = 0; k < last.window; ++k) {
-          visit_inside(last, k, [=](int64_t i, int64_t place) {
-            reduced[i] = Op::of(reduced[i], wide(line[place]));
-          });
-        }
-      },
-      [&](int64_t line) {
-        for (int64_t i = 0; i < last.count; ++i) put(reduced[i], out[line * last.count + i]);
-      });
-}
-
-template <typename Op, typename Visit>
+template <typename Visit>
 int32_t visit_type(int64_t type, Visit visit) {
   switch (type) {
     case kBool: return visit(bool());
@@ -267,42 +190,13 @@ int32_t visit_type(int64_t type, Visit visit) {
   }
 }
 
-template <typename Op>
-int32_t reduce_as(void* const* buffers, const int64_t* numbers) {
-  const Geometry all(numbers);
-  return visit_type<Op>(numbers[2], [&](auto zero) {
-    using T = decltype(zero);
-    reduce<Op>(all, static_cast<const T*>(buffers[0]), static_cast<T*>(buffers[1]), numbers[0],
-               numbers[1]);
-    return kDone;
-  });
-}
-
 constexpr bool is_bad(const int64_t* numbers) { return numbers[4] < 1 || numbers[4] > kMostAxes; }
-
-// reduce_window. Buffers: operand, result; not overlapping.
-// Numbers: first row, rows (a row is all windows along the last axis), type, operation (sum,
-// largest, smallest), axes, and for each axis: size, windows, window, stride, padding below, base
-// dilation, window dilation.
-int32_t reduce_window(Call*, void* const* buffers, const int64_t* numbers) {
-  if (is_bad(numbers)) return kUnsupported;
-  try {
-    switch (numbers[3]) {
-      case 0: return numbers[2] == kBool ? int32_t(kUnsupported) : reduce_as<Sum>(buffers, numbers);
-      case 1: return reduce_as<Larger>(buffers, numbers);
-      case 2: return reduce_as<Smaller>(buffers, numbers);
-      default: return kUnsupported;
-    }
-  } catch (const std::bad_alloc&) {
-    return kOutOfMemory;
-  }
-}
 
 // Calls back with each window's number and the position of its winner, or -1 if it has no element.
 template <typename Op, typename Visit>
 int32_t visit_winners(const Geometry& all, int64_t type, const void* data, int64_t first,
                       int64_t lines, Visit visit) {
-  return visit_type<Op>(type, [&](auto zero) {
+  return visit_type(type, [&](auto zero) {
     using T = decltype(zero);
     using W = decltype(wide(T()));
     const T* x = static_cast<const T*>(data);
@@ -315,7 +209,7 @@ int32_t visit_winners(const Geometry& all, int64_t type, const void* data, int64
     visit_lines(
         all, first, lines,
         [&] {
-          std::fill(best, best + last.count, Op::template identity<W>());
+          std::fill(best, best + last.count, W{});
           std::fill(where, where + last.count, -1);
         },
         [&](int64_t covered) {
@@ -344,8 +238,9 @@ void move_winners(const char* from, char* to, int64_t window, int64_t place) {
 }
 
 // select_and_gather_add. Buffers: the source, the operand that decides, result.
-// Numbers: first row, rows (as reduce_window has them), type of the operand that decides, choice
-// (largest 1, smallest 2), axes, those of reduce_window for each axis, type of the source.
+// Numbers: first row, rows (a row is all windows along the last axis), type of the operand that
+// decides, choice (largest 1, smallest 2), axes, for each axis: size, windows, window, stride,
+// padding below, base dilation, window dilation; type of the source.
 int32_t select_and_gather_add(Call*, void* const* buffers, const int64_t* numbers) {
   if (is_bad(numbers)) return kUnsupported;
   const Geometry all(numbers);
@@ -375,7 +270,7 @@ int32_t select_and_scatter_add(Call*, void* const* buffers, const int64_t* numbe
   const Geometry all(numbers);
   const int64_t type = numbers[5 + all.rank * kNumbersOfAxis];
   if (type == kBool) return kUnsupported;
-  return visit_type<Sum>(type, [&](auto zero) -> int32_t {
+  return visit_type(type, [&](auto zero) -> int32_t {
     using T = decltype(zero);
     using W = decltype(wide(T()));
     const T* source = static_cast<const T*>(buffers[0]);
@@ -405,8 +300,7 @@ int32_t select_and_scatter_add(Call*, void* const* buffers, const int64_t* numbe
   });
 }
 
-const Symbols symbols{{"reduce_window", reduce_window},
-                      {"select_and_gather_add", select_and_gather_add},
+const Symbols symbols{{"select_and_gather_add", select_and_gather_add},
                       {"select_and_scatter_add", select_and_scatter_add}};
 
 }  // namespace

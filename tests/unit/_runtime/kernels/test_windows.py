@@ -1,4 +1,4 @@
-"""Kernels of sliding windows agree with the NumPy meanings."""
+"""Kernels of the winners of sliding windows agree with the NumPy meanings."""
 
 from __future__ import annotations
 
@@ -13,9 +13,6 @@ from kiln.base import dtypes
 from kiln.ops.elements.elementwise import ge_p, le_p
 from kiln.ops.reductions.window import (
     geometry,
-    reduce_window_max_p,
-    reduce_window_min_p,
-    reduce_window_sum_p,
     select_and_gather_add_p,
     select_and_scatter_add_p,
 )
@@ -56,29 +53,6 @@ def agree(got: np.ndarray, expected: np.ndarray, ulps: int) -> None:
 
 
 @pytest.mark.parametrize(("shape", "params"), CASES)
-@pytest.mark.parametrize("dtype", NUMBERS)
-def test_sums(dtype: Any, shape: tuple[int, ...], params: dict[str, Any]) -> None:
-    x = sample(dtype, shape, 1, few=True)
-    if x.dtype.kind not in "iu":
-        x = np.where(np.isfinite(x), x, 3).astype(dtype)
-    agree(
-        run(reduce_window_sum_p, x, parts=3, **params)[0],
-        meaning(reduce_window_sum_p, x, **params)[0],
-        8,
-    )
-
-
-@pytest.mark.parametrize("few", [False, True])
-@pytest.mark.parametrize(("shape", "params"), CASES)
-@pytest.mark.parametrize("dtype", ["?", *NUMBERS])
-def test_extremes(dtype: Any, shape: tuple[int, ...], params: dict[str, Any], few: bool) -> None:
-    x = sample(dtype, shape, 2, few)
-    for prim in (reduce_window_max_p, reduce_window_min_p):
-        for y in (x, np.where(np.isnan(x), 1, x).astype(x.dtype)):
-            agree(run(prim, y, parts=2, **params)[0], meaning(prim, y, **params)[0], 0)
-
-
-@pytest.mark.parametrize(("shape", "params"), CASES)
 @pytest.mark.parametrize("dtype", ["?", *NUMBERS])
 @pytest.mark.parametrize("select", [ge_p, le_p])
 def test_winners(dtype: Any, shape: tuple[int, ...], params: Any, select: Any) -> None:
@@ -112,8 +86,6 @@ def test_any_windows(data: st.DataObject) -> None:
     padding = tuple(zip(each(-2, 3), each(-2, 3), strict=True))
     params = params_of(each(1, 4), each(1, 3), padding, each(1, 3), each(1, 3))
     x = np.random.default_rng(0).integers(-9, 9, shape).astype(np.float32)
-    for prim in (reduce_window_sum_p, reduce_window_max_p):
-        agree(run(prim, x, parts=2, **params)[0], meaning(prim, x, **params)[0], 0)
     given = {"select_prim": ge_p, **params}
     agree(
         run(select_and_gather_add_p, x + 1, x, **given)[0],
@@ -124,5 +96,5 @@ def test_any_windows(data: st.DataObject) -> None:
 
 def test_what_is_not_supported() -> None:
     x = np.zeros(3, np.float32)
-    for name in ("reduce_window", "select_and_gather_add", "select_and_scatter_add"):
+    for name in ("select_and_gather_add", "select_and_scatter_add"):
         assert call(name, [x, x.copy(), x.copy()], [0, 1, 11, 1, 17]) == 2

@@ -65,7 +65,7 @@ def share_rows(b: Builder, call: KernelCall, xs: Sequence[Layout], made: Sequenc
 
 def _together(call: KernelCall) -> int:
     """Return the least number of rows per task, because they are interleaved."""
-    if call.symbol not in ("sort", "top_k", "cumulative", "folded"):
+    if call.symbol not in ("sort", "top_k", "folded"):
         return 1
     _, _, _, inner = call.numbers[:4]
     return 2 * TOGETHER if estimate(inner) >= 4 * TOGETHER else 1

@@ -140,18 +140,6 @@ def _windows(x: ShapedArray, windows: Windows) -> list[Dim]:
     return [windows.rank, *(as_dim(number) for axis in axes for number in axis)]
 
 
-def _reduce_window(name: str) -> Making:
-    def call(operands: Avals, results: Avals, params: Mapping[str, Any]) -> KernelCall | None:
-        (x,), (out,) = operands, results
-        if not 1 <= x.ndim <= _MOST_WINDOW_AXES:
-            return None
-        rows, operation = math.prod(out.shape[:-1]), _REDUCE_WINDOW.index(name)
-        numbers = _windows(x, geometry(**params))
-        return KernelCall("reduce_window", (0, rows, *_types(operands), operation, *numbers))
-
-    return call
-
-
 def _select_windows(name: str) -> Making:
     def call(operands: Avals, results: Avals, params: Mapping[str, Any]) -> KernelCall | None:
         _, x = operands
@@ -184,7 +172,6 @@ def _special(name: str) -> Making:
 
 _MOST_WINDOW_AXES = 16
 _SPECIAL = ("lgamma", "digamma", "bessel_i0e", "bessel_i1e", "polygamma", "zeta")
-_REDUCE_WINDOW = ("reduce_window_sum", "reduce_window_max", "reduce_window_min")
 _SELECT_WINDOWS = ("select_and_gather_add", "select_and_scatter_add")
 _CUMULATIVE = ("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")
 _CALLS: dict[str, Making] = {
@@ -195,6 +182,5 @@ _CALLS: dict[str, Making] = {
     "reduce_sum": _folded(0),
     "reduce_prod": _folded(1),
     **{name: _special(name) for name in _SPECIAL},
-    **{name: _reduce_window(name) for name in _REDUCE_WINDOW},
     **{name: _select_windows(name) for name in _SELECT_WINDOWS},
 }

@@ -21,7 +21,13 @@ from kiln.engines.native.lowerings.programs import (
     generic_reduction,
     sharding,
 )
-from kiln.engines.native.lowerings.reductions import cumulative, reduction, sorting, window
+from kiln.engines.native.lowerings.reductions import (
+    cumulative,
+    reduction,
+    sorting,
+    window,
+    window_winners,
+)
 from kiln.ir.operation import Operation
 
 LOWERINGS: dict[Operation, Lowering] = {
@@ -49,4 +55,5 @@ LOWERINGS: dict[Operation, Lowering] = {
     **special.LOWERINGS,
     **static_slicing.LOWERINGS,
     **window.LOWERINGS,
+    **window_winners.LOWERINGS,
 }

@@ -73,6 +73,13 @@ def _by_parts(function: Callable[..., Value]) -> Lowering:
     return elementwise(scalar)
 
 
+def added(x: Scalar, y: Scalar) -> Scalar:
+    """Return the sum of two numbers."""
+    if isinstance(x, Complex) and isinstance(y, Complex):
+        return Complex(x.re + y.re, x.im + y.im)
+    return real(x) + real(y)
+
+
 def mul(x: Scalar, y: Scalar) -> Scalar:
     """Return the product of two numbers."""
     if isinstance(x, Complex) and isinstance(y, Complex):

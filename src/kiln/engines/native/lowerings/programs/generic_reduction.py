@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kiln.engines.native.building.builder import Builder, Lowering
-from kiln.engines.native.building.element_types import Complex, Scalar
+from kiln.engines.native.building.element_types import Complex, Scalar, is_narrow
 from kiln.engines.native.loop_ir.layout import Layout
 from kiln.engines.native.loop_ir.scalars import Value
 from kiln.engines.native.loop_ir.statements import (
@@ -22,12 +22,16 @@ from kiln.engines.native.loop_ir.statements import (
     position,
 )
 from kiln.engines.native.lowerings.arrays.slicing import clamped, moved
+from kiln.engines.native.lowerings.elements.elementwise import mul
 from kiln.engines.native.lowerings.programs.control import assign
+from kiln.engines.native.lowerings.reductions.window import Reducing
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.operation import Operation
 from kiln.ir.sizes.size import maximum
 from kiln.ir.types import ShapedArray
+from kiln.ops.elements.elementwise import mul_p
 from kiln.ops.reductions import generic_reduction, generic_window
+from kiln.ops.reductions.generic_reduction import operation_of
 from kiln.ops.reductions.window import geometry
 
 Out = Sequence[ShapedArray]
@@ -87,12 +91,20 @@ def _reduce(b: Builder, out: Out, *operands: Layout, jaxpr: Jaxpr, dimensions: A
     return made
 
 
+def _is_plain(x: Layout) -> bool:
+    """Tell whether products of several elements are rounded as products of two are."""
+    return x.buffer.dtype != "i1" and not is_narrow(x.buffer.dtype)
+
+
 def _reduce_window(
     b: Builder, out: Out, *operands: Layout, jaxpr: Jaxpr, **params: Any
 ) -> list[Layout]:
     n = len(operands) // 2
     xs, starts = operands[:n], operands[n:]
     windows = geometry(**params)
+    if operation_of(jaxpr) is mul_p and xs[0].shape and _is_plain(xs[0]):
+        product = Reducing(b, "mul", xs[0].buffer.dtype).reduced(xs[0], windows, out[0].dtype)
+        return [b.map(out[0], mul, starts[0].spread(product.shape), product)]
     made = [b.room(aval) for aval in out]
     kept = [b.fresh_axis("o", size) for size in made[0].shape]
     within = [b.fresh_axis("w", size) for size in windows.dimensions]
