@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Set
 
-from kiln.engines.native.loop_ir.buffers import Touches, reads, writes
+from kiln.engines.native.loop_ir.buffers import everything, reads, writes
 from kiln.engines.native.loop_ir.checks import has_checks
 from kiln.engines.native.loop_ir.extents import estimate
 from kiln.engines.native.loop_ir.statements import (
@@ -101,7 +101,6 @@ class _Sinking:
         self._readers: dict[Buffer, Counter[int]] = {}
         """How many statements of each block read a buffer."""
         self._writers: Counter[Buffer] = Counter()
-        self._touches = Touches(function)
         self._note(function.body)
 
     def _note(self, statements: list[Statement]) -> None:
@@ -110,12 +109,9 @@ class _Sinking:
             for buffer in set(reads(statement)):
                 self._readers.setdefault(buffer, Counter())[here] += 1
             self._writers.update(set(writes(statement)))
-            inner = blocks(statement)
-            for block in inner:
+            for block in blocks(statement):
                 self._around[id(block)] = here
                 self._note(block)
-            if inner:
-                self._touches.note(statement)
 
     def block(self, statements: list[Statement]) -> None:
         """Move statements of a block into the arms of its branches, then on from there."""
@@ -133,14 +129,18 @@ class _Sinking:
         """Move statements before a branch into its arms; return how many."""
         moved, here = 0, id(statements)
         arms = {id(block): block for block in branch.blocks}
-        written: set[Buffer] = set()
-        """What statements write that stay between a candidate and the branch."""
+        between: list[Statement] = []
+        """The statements that stay between a candidate and the branch."""
         for i in range(place - 1, max(place - MOST_CONSIDERED, 0) - 1, -1):
             statement = statements[i]
             read = set(reads(statement))
             arm = self._arm(statement, here, arms)
-            if arm is None or read & written or self._growth(statement, read) > KEPT:
-                written |= self._touches.of(statement)[1]
+            if (
+                arm is None
+                or self._growth(statement, read) > KEPT
+                or not all(read.isdisjoint(everything(each)[1]) for each in between)
+            ):
+                between.append(statement)
                 continue
             del statements[i]
             moved += 1

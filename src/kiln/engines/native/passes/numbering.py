@@ -35,7 +35,6 @@ from kiln.engines.native.loop_ir.statements import (
     Store,
     While,
     blocks,
-    walk,
 )
 from kiln.engines.native.loop_ir.substitution import Moving, substituted
 from kiln.engines.native.passes.dead import drop_unread
@@ -52,23 +51,31 @@ Part = tuple[Buffer, Hashable]
 
 def number_values(function: Function) -> None:
     """Let statements read the first of several buffers with the same elements."""
-    if _repeats(function):
+    if _repeats(function.body, set()):
         numbering = _Numbering(function)
         numbering.block(function.body)
         if numbering.same:
             drop_unread(function)
 
 
-def _repeats(function: Function) -> bool:
-    """Tell whether two buffers may be written alike: most programs have none."""
-    seen: set[Hashable] = set()
-    for statement in walk(function.body):
+def _repeats(statements: Sequence[Statement], seen: set[Hashable]) -> bool:
+    """Tell whether a block writes a buffer as a statement before it does: most programs do not.
+
+    `seen` are the texts of what precedes the block.
+    """
+    mine: list[Hashable] = []
+    for statement in statements:
         if isinstance(statement, Nest) and all(map(_is_constant, statement.effects)):
             continue
         for _, text in _parts(statement):
             if text in seen:
                 return True
             seen.add(text)
+            mine.append(text)
+        for block in blocks(statement):
+            if _repeats(block, seen):
+                return True
+    seen.difference_update(mine)
     return False
 
 
