@@ -1,11 +1,12 @@
 """Value numbering: what another buffer already holds is not computed again.
 
-A buffer is settled if statements of one block write it, and everything that reads it comes later in
-that block or in blocks inside it. The value of a settled buffer is numbered by the text of its
-writers: kernels, copies, and the effects of nests, with the buffers that they read. Two settled
-buffers with one number hold the same elements, if the first is computed wherever the second is, and
-nothing that either is computed from is written in between. Statements then read the first instead,
-and the second is dead. A result of the program becomes a copy of the first.
+A buffer is settled if only statements of one block write it, and only that block and those inside
+it read it. Its value is numbered by the text of its writers: kernels, copies, and the effects of
+nests, with the buffers that they read. Two settled buffers with one number hold the same elements
+once the second is written, if the block of the first contains that of the second, and nothing that
+they are computed from is written in between. Later statements then read the first, and the second
+is dead. A result of the program becomes a copy of the first. Nests go on reading the second if it
+is cheap: fusion recomputes it there, and merges nests rather than let them share memory.
 
 A value that is read later than before may be live while others are. What is kept longer adds up to
 at most `KEPT` bytes, or a fraction of the operands and results.
@@ -16,8 +17,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 
-from kiln.engines.native.loop_ir.buffers import reads, roots_of, writes
+from kiln.engines.native.loop_ir.buffers import nodes, reads, roots_of, writes
 from kiln.engines.native.loop_ir.extents import estimate
+from kiln.engines.native.loop_ir.scalars import cost
 from kiln.engines.native.loop_ir.statements import (
     EFFECTS,
     Branch,
@@ -44,6 +46,11 @@ KEPT = 1 << 20
 """This many bytes may always be kept longer."""
 FRACTION = 4
 """The operands and results of a program have at least this many times what is kept longer."""
+
+DEAR = 16
+"""A nest is worth sharing between nests if it reduces, or has more operations than this at each of
+at least `POINTS` points."""
+POINTS = 64
 
 Part = tuple[Buffer, Hashable]
 """A buffer that a statement writes, and the text of what it writes there."""
@@ -120,28 +127,37 @@ def _is_constant(effect: Store | Reduce) -> bool:
     return isinstance(effect, Store) and effect.value.op == "constant"
 
 
+def _is_dear(statement: Statement) -> bool:
+    """Tell whether nests should read what another statement computed like this one."""
+    if not isinstance(statement, Nest) or not statement.is_map:
+        return True
+    if estimate(statement.points) < POINTS:
+        return False
+    return sum(map(cost, nodes(statement))) > DEAR
+
+
 class _Uses:
     """Where a buffer is read and written: positions of statements in program order."""
 
-    __slots__ = ("block", "first_read", "last_read", "writes")
+    __slots__ = ("block", "last_read", "writes")
 
     def __init__(self) -> None:
         self.writes: list[int] = []
         self.block: int | None = None
         """The block of the first writer."""
-        self.first_read: int | None = None
         self.last_read = -1
 
 
 class _Known:
     """A settled buffer: where the first of its writers is, in how many loops, and what they do."""
 
-    __slots__ = ("buffer", "depth", "first", "operands", "texts")
+    __slots__ = ("buffer", "depth", "first", "is_dear", "operands", "texts")
 
     def __init__(self, buffer: Buffer, first: int, depth: int) -> None:
         self.buffer = buffer
         self.first = first
         self.depth = depth
+        self.is_dear = False
         self.texts: list[Hashable] = []
         self.operands: set[Buffer] = set()
 
@@ -149,7 +165,9 @@ class _Known:
 class _Numbering:
     def __init__(self, function: Function) -> None:
         self.same: dict[Buffer, Buffer] = {}
-        """Which buffer is read instead of another one."""
+        """Which buffer holds the elements of another one."""
+        self._dear: dict[Buffer, Buffer] = {}
+        """Those that nests read instead."""
         self._function = function
         self._uses: dict[Buffer, _Uses] = {}
         self._unsettled: set[Buffer] = set()
@@ -177,15 +195,11 @@ class _Numbering:
             now = self._now
             self._now += 1
             for buffer in reads(statement):
-                use = self._use(buffer)
-                use.last_read = now
-                if use.first_read is None:
-                    use.first_read = now
+                self._use(buffer).last_read = now
             for buffer in set(writes(statement)):
                 use = self._use(buffer)
                 use.block = use.block or here
-                # What is read already, or by this statement, is changed by it.
-                if use.block != here or use.first_read is not None:
+                if use.block != here:
                     self._unsettled.add(buffer)
                 use.writes.append(now)
             for block in blocks(statement):
@@ -209,8 +223,9 @@ class _Numbering:
             now = self._now
             self._now += 1
             region = recomputed.get(statement, 0)
-            if self.same and not self.same.keys().isdisjoint(reads(statement)):
-                statement = _redirected(statement, self.same)
+            given = statement
+            if self.same and not self.same.keys().isdisjoint(reads(given)):
+                statement = _redirected(given, self.same)
             inner = blocks(statement)
             is_loop = isinstance(statement, (Loop, While))
             if is_loop:
@@ -225,6 +240,8 @@ class _Numbering:
                     other = self._known_for(statement, buffer, (region, text), now, undone)
                     if other is not None:
                         known[buffer] = other
+            if statement is not given and not self._dear.keys() >= self.same.keys():
+                statement = _redirected(given, self._dear)
             found += self._without(statement, known) if known else [statement]
         statements[:] = found
         for whole, before in reversed(undone):
@@ -249,6 +266,7 @@ class _Numbering:
         if parts is None:
             parts = self._parts[buffer] = _Known(buffer, now, len(self._loop_ends))
         parts.texts.append(text)
+        parts.is_dear |= _is_dear(statement)
         parts.operands.update(reads(statement))
         uses = self._uses[buffer]
         if now != uses.writes[-1] or len(parts.texts) != len(uses.writes):
@@ -294,6 +312,7 @@ class _Numbering:
                 del known[x]
             results = []
         self.same.update(known)
+        self._dear.update((x, y) for x, y in known.items() if self._parts[x].is_dear)
         if not results:
             return [statement]
         return [Copy(Place(known[x]), Place(x), x.size, statement.source) for x in results]

@@ -121,6 +121,22 @@ def test_what_is_computed_from_equal_values_is_equal() -> None:
     )
 
 
+def test_cheap_values_are_computed_where_nests_read_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = program(
+        nest("%t3", "neg v0", "%i0"),
+        nest("%t4", "neg v0", "%i0"),
+        product("%t5", "%t3"),
+        product("%t6", "%t4"),
+        nest("%o2", "add v0 v1", "%t4", "%t6"),
+    )
+    assert len(kernels(numbered(text))) == 1
+    assert len(numbered(text).body) == 4
+    monkeypatch.setattr(numbering, "POINTS", 16)
+    assert len(numbered(text).body) == 4
+    monkeypatch.setattr(numbering, "DEAR", 1)
+    assert len(numbered(text).body) == 3
+
+
 def halves(to: str, of: tuple[str, str]) -> list[str]:
     """Return the nests of a concatenation of two halves."""
     return [
@@ -146,6 +162,20 @@ def test_overlapping_parts_in_another_order_differ() -> None:
     parts = [x.replace("%T", "%t3") for x in (first, second)]
     parts += [x.replace("%T", "%t4") for x in (second, first)]
     stays(program(*parts, nest("%o2", "add v0 v1", "%t3", "%t4")))
+
+
+def test_values_that_branches_change() -> None:
+    """Both are written by the same texts, in arms of which one may run without the other."""
+    halves_of = lambda to, n: (
+        nest(to, "neg v0", "%i0"),
+        f"branch %i9[{n}] {{",
+        halves(to, ("%i1", "%i1"))[0],
+        "} else {\n}",
+    )
+    text = program(
+        *halves_of("%t3", 0), *halves_of("%t4", 1), nest("%o2", "add v0 v1", "%t3", "%t4")
+    )
+    stays(text.replace("%i9: i32[1]", "%i9: i32[2]"))
 
 
 def test_what_is_overwritten_between_is_read_twice() -> None:
