@@ -228,13 +228,6 @@ BY_HAND = [
         (f"{_PASSES}_numbering.py",),
     ),
     Break(
-        "values-that-branches-change",
-        f"{_NATIVE}/passes/numbering.py",
-        "if use.block != here:",
-        "if False:",
-        (f"{_PASSES}_numbering.py",),
-    ),
-    Break(
         "values-kept-without-bounds",
         f"{_NATIVE}/passes/numbering.py",
         "            if longer > self._most_kept:\n                return False\n",

@@ -1,4 +1,4 @@
-"""Value numbering: what another buffer already holds is not computed again.
+"""Value numbering: what another buffer already holds is not recomputed.
 
 A buffer is settled if only statements of one block write it, and only that block and those inside
 it read it. Its value is numbered by the text of its writers: kernels, copies, and the effects of

@@ -323,7 +323,7 @@ W = np.eye(32, dtype=np.float32) * 2
 
 
 def test_what_is_kept_longer_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """%t3 is dead where its value is computed again."""
+    """%t3 is dead where its value is recomputed."""
     read = nest("%t5", "neg v0", "%t3"), nest("%o2", "sub v0 v1", "%t5", "%t4")
     text = program(TWICE[0], read[0], TWICE[1], read[1])
     assert len(kernels(numbered(text))) == 1
