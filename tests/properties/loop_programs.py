@@ -83,7 +83,8 @@ class _Writer:
             and all(t not in " ".join(lines) or t == axis for t in _COUNTS)
         ]
         if known:
-            self.add(*self.choose(known), to, defined)
+            lines, operands = self.choose(known)
+            self.add(lines, operands, to, defined)
 
     def operand(self, defined: set[str], axis: str | None) -> tuple[str, str]:
         """Return a buffer and an index over i0; few, so that they repeat."""

@@ -166,12 +166,11 @@ def test_overlapping_parts_in_another_order_differ() -> None:
 
 def test_values_that_branches_change() -> None:
     """Both are written by the same texts, in arms of which one may run without the other."""
-    halves_of = lambda to, n: (
-        nest(to, "neg v0", "%i0"),
-        f"branch %i9[{n}] {{",
-        halves(to, ("%i1", "%i1"))[0],
-        "} else {\n}",
-    )
+
+    def halves_of(to: str, n: int) -> list[str]:
+        arm = [f"branch %i9[{n}] {{", halves(to, ("%i1", "%i1"))[0], "} else {\n}"]
+        return [nest(to, "neg v0", "%i0"), *arm]
+
     text = program(
         *halves_of("%t3", 0), *halves_of("%t4", 1), nest("%o2", "add v0 v1", "%t3", "%t4")
     )
@@ -273,7 +272,10 @@ def test_what_precedes_a_branch_is_known_in_its_arms() -> None:
 def test_what_an_inner_block_hides_is_known_again_after_it() -> None:
     """In the loop %t7 is another one: its product does not stand for that of the outer block."""
     start = nest("%t7", "neg v0", "%i0")
-    product_of = lambda to: product(to, "%t7")
+
+    def product_of(to: str) -> str:
+        return product(to, "%t7")
+
     stays(
         program(
             start,
@@ -343,29 +345,34 @@ def test_what_is_read_later_anyway_is_not_kept_longer(monkeypatch: pytest.Monkey
 
 
 def test_checkpoints_are_recomputed() -> None:
-    def layers(x: Any, w: Any, remat: Any) -> Any:
-        f = lambda x: jnp.sin(jnp.tanh(x @ w) @ w)
-        return jnp.sum(remat(f)(x)) + jnp.sum(f(x) ** 2)
+    def count(again: Any) -> int:
+        def loss(x: Any, w: Any) -> Any:
+            def layer(x: Any) -> Any:
+                return jnp.sin(jnp.tanh(x @ w) @ w)
 
-    plain = kernel_count(kiln.grad(lambda x, w: layers(x, w, lambda f: f)), MATRIX, W)
-    again = kernel_count(kiln.grad(lambda x, w: layers(x, w, kiln.checkpoint)), MATRIX, W)
-    merged = lambda f: kiln.checkpoint(f, prevent_cse=False)
-    assert kernel_count(kiln.grad(lambda x, w: layers(x, w, merged)), MATRIX, W) == plain
-    assert again > plain
+            return jnp.sum(again(layer)(x)) + jnp.sum(layer(x) ** 2)
+
+        return kernel_count(kiln.grad(loss), MATRIX, W)
+
+    plain = count(lambda layer: layer)
+    assert count(lambda layer: kiln.checkpoint(layer, prevent_cse=False)) == plain
+    assert count(kiln.checkpoint) > plain
 
 
 def test_memory_of_checkpoints() -> None:
-    """The programs with and without: prevented, nothing is kept for the second computation."""
+    """What is recomputed is not kept."""
     x, w = np.ones((256, 256), np.float32), np.eye(256, dtype=np.float32)
 
-    def room(prevent_cse: bool) -> Any:
-        layer = kiln.checkpoint(lambda x: jnp.tanh(jnp.tanh(x @ w) @ w), prevent_cse=prevent_cse)
-        fun = kiln.grad(lambda x: jnp.sum(layer(layer(layer(layer(x))))))
-        with override(engine="native", check=True):
-            function = kiln.jit(fun).lower(x).compile().runtime_executable().function
-        return workspace(function)[1]
+    def room(again: Any) -> Any:
+        def loss(x: Any, w: Any) -> Any:
+            layer = again(lambda x: jnp.tanh(jnp.tanh(jnp.tanh(x @ w) @ w) @ w))
+            return jnp.sum(layer(layer(layer(layer(x)))))
 
-    assert room(True) <= room(False)
+        with override(engine="native", check=True):
+            lowered = kiln.jit(kiln.grad(loss)).lower(x, w)
+        return workspace(lowered.compile().runtime_executable().function)[1]
+
+    assert room(kiln.checkpoint) < room(lambda layer: layer)
 
 
 def test_both_sides_agree_with_the_meaning() -> None:
