@@ -52,6 +52,7 @@ class Body:
     def __init__(self) -> None:
         self.scope = Scope()
         self.body: list[Statement] = []
+        self.recomputed: dict[Statement, int] = {}
         self.source: Any = None
         self._axes: dict[tuple[int, Dim], Axis] = {}
         self._axes_of: dict[tuple[Dim, ...], tuple[Axis, ...]] = {}

@@ -159,9 +159,11 @@ def function_of(
     for x, aval in zip(b.inline(jaxpr, inputs), jaxpr.out_avals, strict=True):
         outputs.append(_output(b, x, aval.physical(), outputs))
     given = [x.buffer for x in inputs]
-    return Function(
+    made = Function(
         name, b.scope, given, outputs, b.body, callbacks=b.callbacks, sites=b.checking.sites
     )
+    made.recomputed = b.recomputed
+    return made
 
 
 def _output(b: Builder, x: Layout, aval: ShapedArray, others: list[Buffer]) -> Buffer:

@@ -35,7 +35,7 @@ from kiln.engines.native.executables.stored_sizes import dim_data, dim_of, numbe
 from kiln.engines.native.executables.value_types import known, value_type
 from kiln.engines.native.llvm.assembly import host_target, load
 from kiln.engines.native.llvm.linking import ENTRY
-from kiln.engines.native.loop_ir.statements import Function
+from kiln.engines.native.loop_ir.statements import Function, walk
 from kiln.ir.sizes.size import Size, names
 
 _BEGIN = b"kiln native code\n"
@@ -87,6 +87,9 @@ def digest(program: Program, function: Function) -> str | None:
     found.update(repr(described).encode())
     for part in _parts([function.inputs, function.outputs, function.body]):
         found.update(part)
+    if function.recomputed:
+        regions = [function.recomputed.get(each, 0) for each in walk(function.body)]
+        found.update(repr(regions).encode())
     return str(found.hexdigest())
 
 

@@ -443,7 +443,7 @@ class KeptCopy(Record, eq=False):
 
 
 class Function:
-    """A program: outputs from inputs.
+    """A program: outputs from inputs; checkpoints are numbered by the statements they recompute.
 
     An output may be an input, or the same buffer as another output: the caller shares it.
     """
@@ -467,6 +467,7 @@ class Function:
         self.callbacks = list(callbacks)
         self.copies: list[KeptCopy] = []
         self.sites = list(sites)
+        self.recomputed: Mapping[Statement, int] = {}
 
 
 def blocks(statement: Statement) -> list[list[Statement]]:

@@ -31,6 +31,7 @@ from kiln.engines.native.loop_ir.statements import (
 )
 from kiln.engines.native.loop_ir.substitution import bounds, leaves, solved, substituted
 from kiln.engines.native.passes.axes import split_axes
+from kiln.engines.native.passes.dead import drop_unread
 from kiln.engines.native.passes.rebuilding import with_roots
 from kiln.ir.sizes.size import Dim
 
@@ -454,36 +455,3 @@ def _evaluations(nest: Nest, index: Index) -> int:
         if index.operands or index.factor(axis) != 0:
             found = total
     return found
-
-
-def drop_unread(function: Function) -> None:
-    """Drop dead stores to temporaries, and statements that become empty."""
-    writers: dict[Buffer, list[Store | Reduce]] = {}
-    needed = dict.fromkeys(function.outputs)
-    for statement in walk(function.body):
-        if isinstance(statement, Nest):
-            for effect in statement.effects:
-                writers.setdefault(effect.buffer, []).append(effect)
-        else:
-            needed.update(dict.fromkeys(reads(statement)))
-    waiting = list(needed)
-    while waiting:
-        for effect in writers.get(waiting.pop(), ()):
-            for x in effect.loads:
-                if x.attr[0] not in needed:
-                    needed[x.attr[0]] = None
-                    waiting.append(x.attr[0])
-    _keep(function.body, set(needed))
-
-
-def _keep(statements: list[Statement], needed: set[Buffer]) -> None:
-    kept: list[Statement] = []
-    for statement in statements:
-        for block in blocks(statement):
-            _keep(block, needed)
-        if isinstance(statement, Nest):
-            statement.effects[:] = [e for e in statement.effects if e.buffer in needed]
-            if not statement.effects:
-                continue
-        kept.append(statement)
-    statements[:] = kept

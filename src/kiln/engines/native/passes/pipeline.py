@@ -9,9 +9,11 @@ from kiln.engines.native.loop_ir.statements import Function
 from kiln.engines.native.loop_ir.validity import Verified, check
 from kiln.engines.native.passes.carries import remove_copies
 from kiln.engines.native.passes.collapse import collapse
+from kiln.engines.native.passes.dead import sink
 from kiln.engines.native.passes.epilogues import run_in_blocks
 from kiln.engines.native.passes.fusion import fuse
 from kiln.engines.native.passes.invariants import hoist, transpose_summed
+from kiln.engines.native.passes.numbering import number_values
 from kiln.engines.native.passes.pieces import compute_in_pieces
 from kiln.engines.native.passes.reductions import split_reductions
 from kiln.engines.native.passes.rows import by_rows
@@ -22,7 +24,9 @@ from kiln.engines.native.passes.watching import merge_checks
 Pass = Callable[[Function], None]
 
 PASSES: dict[str, Pass] = {
+    "numbering": number_values,
     "hoist": hoist,
+    "sink": sink,
     "fuse": fuse,
     "pieces": compute_in_pieces,
     "copies": remove_copies,

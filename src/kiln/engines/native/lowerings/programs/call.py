@@ -11,6 +11,7 @@ from kiln.control.custom_rules.jvp import custom_jvp_call_p
 from kiln.control.custom_rules.vjp import custom_vjp_call_p
 from kiln.engines.native.building.builder import Builder, Lowering
 from kiln.engines.native.loop_ir.layout import Layout
+from kiln.engines.native.loop_ir.statements import walk
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
@@ -27,6 +28,24 @@ def _function(b: Builder, out: Out, *xs: Layout, call_jaxpr: Jaxpr, **_: Any) ->
     return b.inline(call_jaxpr, xs)
 
 
+def _checkpoint(
+    b: Builder,
+    out: Out,
+    *xs: Layout,
+    jaxpr: Jaxpr,
+    prevent_cse: bool,
+    differentiated: bool,
+    **_: Any,
+) -> list[Layout]:
+    start = len(b.body)
+    results = b.inline(jaxpr, xs)
+    if differentiated and prevent_cse:
+        region = len(b.recomputed) + 1
+        for statement in walk(b.body[start:]):
+            b.recomputed.setdefault(statement, region)
+    return results
+
+
 def _same(b: Builder, out: Out, x: Layout, **_: Any) -> Layout:
     return x
 
@@ -37,7 +56,7 @@ def _all_same(b: Builder, out: Out, *xs: Layout) -> list[Layout]:
 
 LOWERINGS: dict[Operation, Lowering] = {
     jit_p: _call,
-    checkpoint_p: _call,
+    checkpoint_p: _checkpoint,
     custom_jvp_call_p: _function,
     custom_vjp_call_p: _function,
     ops.name_p: _same,
