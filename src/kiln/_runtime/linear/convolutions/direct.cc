@@ -200,14 +200,19 @@ int32_t by_planes(Call* call, const Copied& copied, const T* x, const T* w, T* o
           }
           T* to = out + item * c.out_step[0] + group * features * c.out_step[1];
           const int64_t length = c.out_size[copied.space + 1];
+          const int64_t step = c.out_step[copied.space + 1];
           for (int64_t start = begin / line * line; start < end; start += line) {
             int64_t place;
             const int64_t from = std::max(start, begin), until = std::min(start + length, end);
             if (from >= until || !find_line(copied, start, &place)) continue;
             for (int64_t f = 0; f < features; ++f) {
-              std::memcpy(to + place + f * c.out_step[1] + from - start,
-                          sums + f * block + from - begin,
-                          static_cast<size_t>(until - from) * sizeof(T));
+              const T* made = sums + f * block + from - begin;
+              T* into = to + place + f * c.out_step[1] + (from - start) * step;
+              if (step == 1) {
+                std::memcpy(into, made, static_cast<size_t>(until - from) * sizeof(T));
+              } else {
+                for (int64_t p = 0; p < until - from; ++p) into[p * step] = made[p];
+              }
             }
           }
         }
@@ -301,7 +306,7 @@ bool is_direct(const Convolution& c) {
     return features * 4 >= tiles<float>().columns;
   }
   // Only if little of the work is discarded.
-  return c.lhs_step[last] == 1 && c.out_step[last] == 1 && kept * 4 >= places * 3;
+  return c.lhs_step[last] == 1 && c.out_step[last] < c.out_step[1] && kept * 4 >= places * 3;
 }
 
 template <typename T>
