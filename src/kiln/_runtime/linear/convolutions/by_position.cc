@@ -134,7 +134,7 @@ bool has_few_positions(const Convolution& c) {
   }
   if (c.lhs_step[0] != 1 && c.lhs_step[last + 2] != 1) return false;
   const int64_t depth = shape.points * c.rhs_size[1];
-  return shape.positions <= kMostPositions && shape.points > shape.positions &&
+  return shape.positions > 1 && shape.positions <= kMostPositions && shape.points > shape.positions &&
          depth >= kLeastDepth && c.out_size[0] >= 4 && c.rhs_size[0] >= 4 &&
          c.rhs_size[1] * shape.places * std::max<int64_t>(c.out_size[0], 32) <= kMostCopied;
 }
