@@ -322,15 +322,19 @@ int32_t by_planes(Call* call, const Copied& copied, const T* x, const T* w, T* o
     places[k] = k / copied.taps * plane + copied.place(k % copied.taps);
   }
   const bool packs = packs_positions(copied, code.columns, features);
-  // The positions of all items are numbered together if they are copied to panels.
-  const int64_t positions = packs ? batch * copied.kept : copied.positions;
-  const int64_t items = packs ? 1 : batch;
+  // Lines of whole tiles are written in place.
+  const int64_t length = c.out_size[copied.space + 1];
+  const bool by_lines = !packs && length % code.columns == 0 && c.out_step[copied.space + 1] == 1;
+  // Then, and if positions are copied to panels, those of all items are numbered together.
+  const bool is_kept = packs || by_lines;
+  const int64_t positions = is_kept ? batch * copied.kept : copied.positions;
+  const int64_t items = is_kept ? 1 : batch;
+  const int64_t step = by_lines ? length : code.columns;
   const int64_t most = std::max<int64_t>(4, kSums / features / code.columns) * code.columns;
   const int64_t blocks = (positions + most - 1) / most;
-  const int64_t block =
-      ((positions + blocks - 1) / blocks + code.columns - 1) / code.columns * code.columns;
+  const int64_t block = ((positions + blocks - 1) / blocks + step - 1) / step * step;
   const int64_t work = features * block * depth;
-  const bool in_place = packs && copied.is_dense() && copied.kept % block == 0;
+  const bool in_place = by_lines || (packs && copied.is_dense() && copied.kept % block == 0);
   const auto sums_size = static_cast<size_t>(in_place ? 0 : features * block);
   // Copies of 32 bytes exceed the last row.
   const auto panels_size = static_cast<size_t>(packs ? kPackedDepth * block + kGranule<T> : 0);
@@ -347,8 +351,8 @@ int32_t by_planes(Call* call, const Copied& copied, const T* x, const T* w, T* o
           const int64_t item = i / blocks / groups;
           const int64_t end = std::min(positions, begin + block);
           if (begin >= end) continue;
-          const int64_t count = packs ? find_kept(copied, image, begin, end, code.columns, pieces)
-                                      : find_pieces(copied, begin, end, pieces);
+          const int64_t count = is_kept ? find_kept(copied, image, begin, end, step, pieces)
+                                        : find_pieces(copied, begin, end, pieces);
           const T* image_at = copy + item * image + group * channels * plane;
           T* to = out + item * c.out_step[0] + group * features * c.out_step[1];
           TileBlock tile{};
@@ -366,12 +370,19 @@ int32_t by_planes(Call* call, const Copied& copied, const T* x, const T* w, T* o
               tile.b = panels;
               tile.b_row = code.columns;
               tile.b_panel = tile.depth * code.columns;
-            } else {
-              tile.b = image_at + begin;
-              tile.b_rows = places + k;
-              tile.b_panel = code.columns;
+              code.run(tile);
+              continue;
             }
-            code.run(tile);
+            tile.b_rows = places + k;
+            tile.b_panel = code.columns;
+            tile.b = image_at + begin;
+            if (!by_lines) code.run(tile);
+            for (int64_t p = 0; by_lines && p < count; ++p) {
+              tile.columns = length;
+              tile.b = image_at + pieces[p].place;
+              tile.c = to + pieces[p].to;
+              code.run(tile);
+            }
           }
           if (!in_place) write_pieces(c, pieces, count, sums, block, features, to);
         }
