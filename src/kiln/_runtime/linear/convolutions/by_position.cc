@@ -32,7 +32,7 @@ TransposeLoop transpose() {
 
 // The sizes of the products, and of the copied operand.
 struct Shape {
-  int last;                                    // spatial axis
+  int last;                                      // spatial axis
   int64_t positions = 1, points = 1, lines = 1;  // of the result; of the kernel, in space
   int64_t extent[kMaxSpace];
   int64_t places = 1;  // of an item of the copy
@@ -41,8 +41,8 @@ struct Shape {
     for (int d = 0; d < c.space; ++d) {
       positions *= c.out_size[d + 2];
       points *= c.rhs_size[d + 2];
-      extent[d] = (c.out_size[d + 2] - 1) * c.stride[d] +
-                  (c.rhs_size[d + 2] - 1) * c.rhs_dilation[d] + 1;
+      extent[d] =
+          (c.out_size[d + 2] - 1) * c.stride[d] + (c.rhs_size[d + 2] - 1) * c.rhs_dilation[d] + 1;
       places *= extent[d];
       if (d < last) lines *= extent[d];
     }
@@ -120,9 +120,6 @@ void write_feature(const Convolution& c, const Shape& shape, const T* sums, int6
 
 bool has_few_positions(const Convolution& c) {
   if (c.space < 1 || c.feature_groups != 1 || c.batch_groups != 1) return false;
-  for (int d = 0; d < c.space; ++d) {
-    if (c.lhs_dilation[d] != 1) return false;
-  }
   const Shape shape(c);
   const int last = shape.last;
   // Points of the kernel are contiguous, or evenly strided with contiguous features.
@@ -134,8 +131,9 @@ bool has_few_positions(const Convolution& c) {
   }
   if (c.lhs_step[0] != 1 && c.lhs_step[last + 2] != 1) return false;
   const int64_t depth = shape.points * c.rhs_size[1];
-  return shape.positions > 1 && shape.positions <= kMostPositions && shape.points > shape.positions &&
-         depth >= kLeastDepth && c.out_size[0] >= 4 && c.rhs_size[0] >= 4 &&
+  return shape.positions > 1 && shape.positions <= kMostPositions &&
+         shape.points > shape.positions && depth >= kLeastDepth && c.out_size[0] >= 4 &&
+         c.rhs_size[0] >= 4 &&
          c.rhs_size[1] * shape.places * std::max<int64_t>(c.out_size[0], 32) <= kMostCopied;
 }
 
@@ -159,17 +157,17 @@ int32_t convolve_by_position(Call* call, const Convolution& c, const T* x, const
   T* sums = scratch.take<T>(sums_size);
   int64_t* rows = scratch.take<int64_t>(static_cast<size_t>(depth));
   const int64_t line = shape.extent[shape.last] * width;
-  int32_t status = over_blocks(
-      call, items * shape.lines, kCopiedPoints / line + 1, [&](int64_t first, int64_t last) {
-        for (int64_t i = first; i < last; ++i) {
-          copy_line(c, shape, x + i / shape.lines * c.lhs_step[1], i % shape.lines, width,
-                    copy + i * line);
-        }
-        return 0;
-      });
+  int32_t status = over_blocks(call, items * shape.lines, kCopiedPoints / line + 1,
+                               [&](int64_t first, int64_t last) {
+                                 for (int64_t i = first; i < last; ++i) {
+                                   copy_line(c, shape, x + i / shape.lines * c.lhs_step[1],
+                                             i % shape.lines, width, copy + i * line);
+                                 }
+                                 return 0;
+                               });
   if (status != 0) return status;
-  status = over_blocks(
-      call, chunks, kCopiedPoints / chunk_size + 1, [&](int64_t first, int64_t last) {
+  status =
+      over_blocks(call, chunks, kCopiedPoints / chunk_size + 1, [&](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) {
           const int64_t begin = i * kPackedDepth;
           pack_chunk(c, shape, w, begin, std::min(begin + kPackedDepth, depth),
@@ -191,7 +189,8 @@ int32_t convolve_by_position(Call* call, const Convolution& c, const T* x, const
   // The chunks of all products of a task run in turn, so that what they read stays in cache.
   const int64_t blocks = (features + kRows - 1) / kRows, count = blocks * shape.positions;
   const int64_t work = std::min(kRows, features) * depth * width;
-  const int64_t grain = std::max((kTaskWork + work - 1) / work, (count + kFewTasks - 1) / kFewTasks);
+  const int64_t grain =
+      std::max((kTaskWork + work - 1) / work, (count + kFewTasks - 1) / kFewTasks);
   status = over_blocks(call, count, grain, [&](int64_t first, int64_t last) {
     for (int64_t chunk = 0; chunk < chunks; ++chunk) {
       for (int64_t i = first; i < last; ++i) {

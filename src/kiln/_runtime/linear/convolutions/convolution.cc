@@ -58,7 +58,6 @@ Plan::Plan(const Convolution& c) {
   for (int d = 0; d < axes; ++d) {
     operand.size[d] = c.lhs_size[d];
     operand.step[d] = c.lhs_step[d];
-    operand.dilation[d] = d < 2 ? 1 : c.lhs_dilation[d - 2];
     operand.low[d] = d < 2 ? 0 : c.low[d - 2];
   }
   operand.size[0] /= c.batch_groups;
@@ -92,7 +91,7 @@ Plan::Plan(const Convolution& c) {
 // With a one-element kernel the patches are the operand itself, if it is evenly strided.
 bool Plan::find_direct(const Convolution& c) {
   for (int d = 2; d < operand.axes; ++d) {
-    const bool fits = c.rhs_size[d] == 1 && operand.low[d] == 0 && operand.dilation[d] == 1 &&
+    const bool fits = c.rhs_size[d] == 1 && operand.low[d] == 0 &&
                       (c.out_size[d] - 1) * c.stride[d - 2] < operand.size[d];
     if (!fits) return false;
   }

@@ -35,6 +35,8 @@ template <typename T>
 [[nodiscard]] int32_t convolve(Call* call, const Convolution& convolution, const T* x, const T* w,
                                T* out);
 
+// The following are for operands without holes.
+
 // Without a patch matrix: products read a padded copy of the operand at the offsets of the kernel's
 // elements.
 bool is_direct(const Convolution& convolution);

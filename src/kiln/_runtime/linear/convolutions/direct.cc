@@ -357,8 +357,8 @@ int32_t by_planes(Call* call, const Copied& copied, const T* x, const T* w, T* o
           T* to = out + item * c.out_step[0] + group * features * c.out_step[1];
           TileBlock tile{};
           tile.rows = features;
-          tile.columns = packs ? end - begin
-                               : (end - begin + code.columns - 1) / code.columns * code.columns;
+          tile.columns =
+              packs ? end - begin : (end - begin + code.columns - 1) / code.columns * code.columns;
           tile.c = in_place ? to + pieces[0].to : sums;
           tile.c_row = in_place ? c.out_step[1] : block;
           for (int64_t k = 0; k < depth; k += kPackedDepth) {
@@ -462,7 +462,6 @@ bool is_direct(const Convolution& c) {
   if (c.space < 1 || c.batch_groups != 1) return false;
   int64_t copied = c.lhs_size[0] * c.lhs_size[1], taps = 1, places = 1, kept = 1;
   for (int d = 0; d < c.space; ++d) {
-    if (c.lhs_dilation[d] != 1) return false;
     const int64_t reach = (c.rhs_size[d + 2] - 1) * c.rhs_dilation[d];
     const int64_t extent = c.out_size[d + 2] + reach / c.stride[d];
     copied *= extent * std::min(c.stride[d], reach + 1);

@@ -128,9 +128,7 @@ def _box(x: Layout, starts: Sequence[int], sizes: Sequence[int], steps: Sequence
     return x.with_axes([*kept, *[(n, stride * step) for n, stride, step in space]], offset)
 
 
-def _padded(
-    b: Builder, x: Layout, along: Sequence[Sequence[Reading]]
-) -> tuple[Layout, list[int]]:
+def _padded(b: Builder, x: Layout, along: Sequence[Sequence[Reading]]) -> tuple[Layout, list[int]]:
     """Return the part of the operand that is read, with zeros around it, and where it begins."""
     starts, ends = [], []
     for size, phases in zip(x.shape[2:], along, strict=True):
@@ -138,14 +136,16 @@ def _padded(
         starts.append(min((-phase.low for phase in used), default=0))
         ends.append(max((_last(phase) + 1 for phase in used), default=size))
     space = x.shape[2:]
-    if all(start >= 0 for start in starts) and all(e <= n for e, n in zip(ends, space, strict=True)):
+    if all(start >= 0 for start in starts) and all(
+        e <= n for e, n in zip(ends, space, strict=True)
+    ):
         return x, [0] * len(space)
     made = _like(b, x, [e - s for s, e in zip(starts, ends, strict=True)])
     low, count, ones = [0] * len(space), list(made.shape[2:]), [1] * len(space)
     zero = b.constant(0, x.dtype)
     for d, size in enumerate(space):
         # The elements that are kept along this axis, and zeros before and after them.
-        first, last = max(0, starts[d]), max(min(size, ends[d]), max(0, starts[d]))
+        first, last = max(0, starts[d]), max(min(size, ends[d]), 0, starts[d])
         before = min(max(0, -starts[d]), count[d])
         after = count[d] - before - (last - first)
         for place, n in ((0, before), (count[d] - after, after)):
@@ -231,7 +231,7 @@ def _read_at(
     ]
 
 
-def _real(b: Builder, x: Layout, at: Sequence[Index]) -> Value:
+def _real(b: Builder, x: Layout, at: Sequence[Axis | Index]) -> Value:
     value = b.read(x, at)
     assert isinstance(value, Value)
     return value
