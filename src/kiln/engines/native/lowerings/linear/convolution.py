@@ -1,4 +1,4 @@
-"""Convolutions by a kernel, which reads operands with any order of axes."""
+"""Convolutions by a kernel, which reads operands with any order of axes, or as nests."""
 
 from __future__ import annotations
 
