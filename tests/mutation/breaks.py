@@ -612,6 +612,26 @@ UNSEEN = [
         ("tests/properties/test_batch_invariance.py",),
     ),
     Break(
+        "holes-read-as-elements",
+        "engines/native/lowerings/linear/depthwise.py",
+        "(k for k in range(skip) if (start + k * dilation) % holes == 0)",
+        "(k for k in range(skip))",
+        (
+            "tests/unit/engines/native/lowerings/linear/test_depthwise.py::"
+            "test_readings_of_an_axis_with_holes",
+        ),
+    ),
+    Break(
+        "windows-that-begin-at-the-operand",
+        "engines/native/lowerings/linear/depthwise.py",
+        "place * p.stride + tap * p.dilation + (-p.low - start)",
+        "place * p.stride + tap * p.dilation + (-p.low - min(start, 0))",
+        (
+            "tests/unit/engines/native/lowerings/linear/test_depthwise.py::"
+            "test_random_convolutions_and_their_derivatives[float32]",
+        ),
+    ),
+    Break(
         "elsewhere-unrefused",
         "execution/engine_choice.py",
         "if program.is_batch_invariant and choice.name != HOST_COMPILER:",

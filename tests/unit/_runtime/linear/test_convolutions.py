@@ -110,6 +110,19 @@ def random_case(rng: np.random.Generator, dtype: Any) -> tuple[Any, Any, dict[st
     return x, w, params
 
 
+FIRST = ((0, 1, 2, 3), (0, 1, 2, 3), (0, 1, 2, 3))
+LAST = ((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2))
+EXCHANGED = tuple((s[1], s[0], *s[2:]) for s in FIRST)  # as in the derivative by the kernel
+PLAIN = {
+    "window_strides": (1, 1),
+    "padding": ((1, 1), (1, 1)),
+    "lhs_dilation": (1, 1),
+    "rhs_dilation": (1, 1),
+    "feature_group_count": 1,
+    "batch_group_count": 1,
+}
+
+
 @pytest.mark.parametrize("kind", ["f32", "f64"])
 @pytest.mark.parametrize("features_last", [False, True])
 def test_convolutions_without_patches(kind: str, features_last: bool) -> None:
@@ -143,25 +156,92 @@ def test_convolutions_without_patches(kind: str, features_last: bool) -> None:
         check(kind, x, w, params)
 
 
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+def test_kernels_that_are_larger_than_the_result(kind: str) -> None:
+    """As in the derivative by the kernel: features and batch, and points, in any order."""
+    rng = np.random.default_rng(2)
+    for _ in range(70):
+        rank = int(rng.integers(1, 4))
+        kernel = rng.integers(1, (400, 24, 8)[rank - 1], rank)
+        positions, stride = rng.integers(1, 5, rank), rng.integers(1, 3, rank)
+        dilation, padding = rng.integers(1, 3, rank), rng.integers(-2, 4, (rank, 2))
+        reach = (positions - 1) * stride + (kernel - 1) * dilation + 1
+        space = np.maximum(1, reach - padding.sum(1) + rng.integers(0, 2, rank) * (stride - 1))
+        first = (1, 0, *range(2, rank + 2))
+        last = (rank + 1, 0, *range(1, rank + 1))
+        kernel_last = (rank, rank + 1, *range(rank))
+        specs: list[tuple[int, ...]] = [
+            [first] * 3,
+            [last, last, kernel_last],
+            [tuple(int(a) for a in rng.permutation(rank + 2)) for _ in range(3)],
+        ][int(rng.choice([0, 0, 1, 1, 2]))]
+        items = int(rng.integers(1, 4))
+        batch, features = int(rng.integers(1, 70)), int(rng.integers(1, 70))
+        x = laid_out(values(rng, (batch, items, *space), TYPES[kind]), specs[0])
+        w = laid_out(values(rng, (features, items, *kernel), TYPES[kind]), specs[1])
+        params = {
+            "window_strides": tuple(int(s) for s in stride),
+            "padding": tuple((int(a), int(b)) for a, b in padding),
+            "lhs_dilation": (1,) * rank,
+            "rhs_dilation": tuple(int(d) for d in dilation),
+            "dimension_numbers": numbers(*specs),
+            "feature_group_count": 1,
+            "batch_group_count": 1,
+        }
+        check(kind, x, w, params)
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+def test_many_features_of_lines_of_any_length(kind: str) -> None:
+    """Lines of whole tiles are written in place; positions of short ones are packed."""
+    rng = np.random.default_rng(3)
+    for width in (1, 2, 3, 5, 7, 8, 9, 14, 16, 17, 24, 31, 32, 33, 64, 96):
+        for _ in range(3):
+            groups, stride = int(rng.choice([1, 1, 2])), int(rng.choice([1, 1, 2]))
+            height, batch = int(rng.integers(1, 9)), int(rng.integers(1, 5))
+            inputs, features = int(rng.integers(1, 40)), int(rng.integers(30, 80))
+            shape = (batch, inputs * groups, height * stride, width * stride)
+            x = values(rng, shape, TYPES[kind])
+            w = values(rng, (features * groups, inputs, 3, 3), TYPES[kind])
+            changes = {
+                "window_strides": (stride, stride),
+                "padding": ((1, stride), (stride, 1)) if rng.random() < 0.5 else ((1, 1), (1, 1)),
+                "feature_group_count": groups,
+                "dimension_numbers": numbers(*FIRST),
+            }
+            check(kind, x, w, {**PLAIN, **changes})
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+@pytest.mark.parametrize("features_last", [False, True])
+def test_operands_with_holes(kind: str, features_last: bool) -> None:
+    """As in the derivative by the operand of convolutions with strides."""
+    rng = np.random.default_rng(4)
+    for _ in range(40):
+        side, batch = rng.integers(1, 20, 2), int(rng.integers(1, 4))
+        groups = int(rng.choice([1, 1, 3]))
+        inputs, features = int(rng.integers(1, 24)), int(rng.integers(1, 45)) * groups
+        kernel, holes = rng.integers(1, 5, 2), rng.integers(1, 5, 2)
+        specs = LAST if features_last else FIRST
+        x = laid_out(values(rng, (batch, inputs * groups, *side), TYPES[kind]), specs[0])
+        w = laid_out(values(rng, (features, inputs, *kernel), TYPES[kind]), specs[1])
+        changes = {
+            "window_strides": tuple(int(s) for s in rng.choice([1, 1, 2, 3], 2)),
+            "padding": tuple((int(a), int(b)) for a, b in rng.integers(-1, 5, (2, 2))),
+            "lhs_dilation": tuple(int(h) for h in holes),
+            "rhs_dilation": tuple(int(d) for d in rng.choice([1, 1, 2], 2)),
+            "feature_group_count": groups,
+            "dimension_numbers": numbers(*specs),
+        }
+        check(kind, x, w, {**PLAIN, **changes})
+
+
 @pytest.mark.parametrize("kind", TYPES)
 def test_random_convolutions(kind: str) -> None:
     rng = np.random.default_rng(0)
     for _ in range(150):
         x, w, params = random_case(rng, TYPES[kind])
         check(kind, x, w, params)
-
-
-FIRST = ((0, 1, 2, 3), (0, 1, 2, 3), (0, 1, 2, 3))
-LAST = ((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2))
-EXCHANGED = tuple((s[1], s[0], *s[2:]) for s in FIRST)  # as in the derivative by the kernel
-PLAIN = {
-    "window_strides": (1, 1),
-    "padding": ((1, 1), (1, 1)),
-    "lhs_dilation": (1, 1),
-    "rhs_dilation": (1, 1),
-    "feature_group_count": 1,
-    "batch_group_count": 1,
-}
 
 
 @pytest.mark.parametrize("specs", [FIRST, LAST, EXCHANGED])

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <complex>
+#include <numeric>
 
 #include "abi/split.h"
 #include "abi/symbols.h"
@@ -57,7 +58,6 @@ Plan::Plan(const Convolution& c) {
   for (int d = 0; d < axes; ++d) {
     operand.size[d] = c.lhs_size[d];
     operand.step[d] = c.lhs_step[d];
-    operand.dilation[d] = d < 2 ? 1 : c.lhs_dilation[d - 2];
     operand.low[d] = d < 2 ? 0 : c.low[d - 2];
   }
   operand.size[0] /= c.batch_groups;
@@ -91,7 +91,7 @@ Plan::Plan(const Convolution& c) {
 // With a one-element kernel the patches are the operand itself, if it is evenly strided.
 bool Plan::find_direct(const Convolution& c) {
   for (int d = 2; d < operand.axes; ++d) {
-    const bool fits = c.rhs_size[d] == 1 && operand.low[d] == 0 && operand.dilation[d] == 1 &&
+    const bool fits = c.rhs_size[d] == 1 && operand.low[d] == 0 &&
                       (c.out_size[d] - 1) * c.stride[d - 2] < operand.size[d];
     if (!fits) return false;
   }
@@ -235,6 +235,56 @@ Convolution Convolution::of(const int64_t* numbers) {
   return c;
 }
 
+namespace {
+
+template <typename T>
+void fill_zeros(const Convolution& c, T* out) {
+  int64_t count = 1;
+  for (int i = 0; i < c.space + 2; ++i) count *= c.out_size[i];
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t rest = i, at = 0;
+    for (int d = c.space + 1; d >= 0; --d) {
+      at += rest % c.out_size[d] * c.out_step[d];
+      rest /= c.out_size[d];
+    }
+    out[at] = T(0);
+  }
+}
+
+// With holes between the elements of the operand along an axis: positions of the result that meet
+// the same elements of the kernel are a convolution without holes, of these elements.
+template <typename T>
+int32_t convolve_without_holes(Call* call, const Convolution& c, int d, const T* x, const T* w,
+                               T* out) {
+  const int64_t holes = c.lhs_dilation[d], count = c.out_size[d + 2], taps = c.rhs_size[d + 2];
+  const int64_t every = holes / std::gcd(holes, c.stride[d]);
+  const int64_t skip = holes / std::gcd(holes, c.rhs_dilation[d]);
+  for (int64_t first = 0; first < std::min(every, count); ++first) {
+    const int64_t start = first * c.stride[d] - c.low[d];
+    int64_t tap = 0;
+    while (tap < std::min(skip, taps) && (start + tap * c.rhs_dilation[d]) % holes != 0) ++tap;
+    Convolution part = c;
+    part.lhs_dilation[d] = 1;
+    part.out_size[d + 2] = (count - first + every - 1) / every;
+    part.out_step[d + 2] *= every;
+    T* to = out + first * c.out_step[d + 2];
+    if (tap == std::min(skip, taps)) {
+      fill_zeros(part, to);
+      continue;
+    }
+    part.rhs_size[d + 2] = (taps - tap + skip - 1) / skip;
+    part.rhs_step[d + 2] *= skip;
+    part.stride[d] = every * c.stride[d] / holes;
+    part.rhs_dilation[d] = skip * c.rhs_dilation[d] / holes;
+    part.low[d] = -(start + tap * c.rhs_dilation[d]) / holes;
+    const int32_t status = convolve(call, part, x, w + tap * c.rhs_step[d + 2], to);
+    if (status != 0) return status;
+  }
+  return 0;
+}
+
+}  // namespace
+
 template <typename T>
 int32_t convolve(Call* call, const Convolution& c, const T* x, const T* w, T* out) {
   if (c.out_count() == 0) return 0;
@@ -242,8 +292,12 @@ int32_t convolve(Call* call, const Convolution& c, const T* x, const T* w, T* ou
     std::fill_n(out, c.out_count(), T(0));
     return 0;
   }
+  for (int d = 0; d < c.space; ++d) {
+    if (c.lhs_dilation[d] != 1) return convolve_without_holes(call, c, d, x, w, out);
+  }
   if (is_depthwise(c)) return convolve_depthwise(call, c, x, w, out);
   if constexpr (std::is_floating_point_v<T>) {
+    if (has_few_positions(c)) return convolve_by_position(call, c, x, w, out);
     if (is_direct(c)) return convolve_directly(call, c, x, w, out);
   }
   const Plan plan(c);

@@ -35,12 +35,20 @@ template <typename T>
 [[nodiscard]] int32_t convolve(Call* call, const Convolution& convolution, const T* x, const T* w,
                                T* out);
 
+// The following are for operands without holes.
+
 // Without a patch matrix: products read a padded copy of the operand at the offsets of the kernel's
 // elements.
 bool is_direct(const Convolution& convolution);
 template <typename T>
 [[nodiscard]] int32_t convolve_directly(Call* call, const Convolution& convolution, const T* x,
                                         const T* w, T* out);
+
+// A product for each position of the result, if there are fewer than the kernel has in space.
+bool has_few_positions(const Convolution& convolution);
+template <typename T>
+[[nodiscard]] int32_t convolve_by_position(Call* call, const Convolution& convolution, const T* x,
+                                           const T* w, T* out);
 
 // Whether each feature is convolved separately, and the features of a position are contiguous.
 bool is_depthwise(const Convolution& convolution);

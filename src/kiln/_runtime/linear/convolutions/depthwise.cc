@@ -1,5 +1,6 @@
 // Depthwise convolutions with features last: a matrix product would have depth 1, so rows of
-// features are multiplied and added.
+// features are multiplied and added. Those of floats with small windows are nests
+// (`engines/native/lowerings/linear/depthwise.py`).
 #include <algorithm>
 #include <complex>
 
@@ -58,11 +59,7 @@ int32_t convolve_depthwise(Call* call, const Convolution& c, const T* x, const T
         const T* from = image;
         bool inside = true;
         for (int d = 0; d < c.space; ++d) {
-          int64_t at = starts[d] + taken[d] * c.rhs_dilation[d];
-          if (c.lhs_dilation[d] != 1) {
-            inside = inside && at >= 0 && at % c.lhs_dilation[d] == 0;
-            at /= c.lhs_dilation[d];
-          }
+          const int64_t at = starts[d] + taken[d] * c.rhs_dilation[d];
           inside = inside && at >= 0 && at < c.lhs_size[d + 2];
           from += at * c.lhs_step[d + 2];
         }

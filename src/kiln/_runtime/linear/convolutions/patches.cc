@@ -26,15 +26,8 @@ int64_t divided_up(int64_t a, int64_t b) { return a <= 0 ? 0 : (a + b - 1) / b; 
 
 // Elements with stride `step`, from a position along one axis of the operand.
 template <typename T>
-void write_line(const T* x, int64_t size, int64_t memory_step, int64_t dilation, int64_t place,
-                int64_t step, int64_t count, T* to) {
-  if (dilation != 1) {
-    for (int64_t i = 0; i < count; ++i, place += step) {
-      const bool inside = place >= 0 && place % dilation == 0 && place / dilation < size;
-      to[i] = inside ? x[place / dilation * memory_step] : T(0);
-    }
-    return;
-  }
+void write_line(const T* x, int64_t size, int64_t memory_step, int64_t place, int64_t step,
+                int64_t count, T* to) {
   const int64_t low =
       place >= 0 ? 0 : std::min(count, step == 1 ? -place : divided_up(-place, step));
   const int64_t room = size - place;
@@ -94,10 +87,9 @@ int64_t Walk::offset(int64_t index) const {
 
 double line_cost(const Operand& operand, const Walk& walk) {
   const WalkAxis& inner = walk.axes[walk.count - 1];
-  const bool has_holes = operand.dilation[inner.along] != 1;
   const bool is_dense = inner.step * operand.step[inner.along] == 1;
   constexpr double kLine = 24;  // the cost of starting a line, in copied elements
-  return (has_holes ? 8 : is_dense ? 1 : 4) + kLine / static_cast<double>(inner.size);
+  return (is_dense ? 1 : 4) + kLine / static_cast<double>(inner.size);
 }
 
 template <typename T>
@@ -120,17 +112,12 @@ void write_patches(const Operand& operand, const T* x, const Walk& rows, int64_t
       const T* line = x;
       for (int d = 0; d < operand.axes; ++d) {
         if (d == along) continue;
-        int64_t at = places[d];
-        if (operand.dilation[d] != 1) {
-          inside = inside && at >= 0 && at % operand.dilation[d] == 0;
-          at /= operand.dilation[d];
-        }
-        inside = inside && at >= 0 && at < operand.size[d];
-        line += at * operand.step[d];
+        inside = inside && places[d] >= 0 && places[d] < operand.size[d];
+        line += places[d] * operand.step[d];
       }
       if (inside) {
-        write_line(line, operand.size[along], operand.step[along], operand.dilation[along],
-                   places[along], inner.step, length, to);
+        write_line(line, operand.size[along], operand.step[along], places[along], inner.step,
+                   length, to);
       } else {
         std::fill_n(to, length, T(0));
       }

@@ -33,17 +33,16 @@ struct Walk {
 // The operand of a convolution. Axis 0 is the batch, 1 the features, the rest space.
 struct Operand {
   int axes;
-  int64_t size[kMaxAxes + 1];      // without holes
-  int64_t step[kMaxAxes + 1];      // in memory, in elements
-  int64_t dilation[kMaxAxes + 1];  // dilation: 1 + the number of holes between elements
-  int64_t low[kMaxAxes + 1];       // padding before the first; negative: elements dropped
+  int64_t size[kMaxAxes + 1];
+  int64_t step[kMaxAxes + 1];  // in memory, in elements
+  int64_t low[kMaxAxes + 1];   // padding before the first; negative: elements dropped
 };
 
 // The cost per element of lines along the last axis of a walk.
 double line_cost(const Operand& operand, const Walk& walk);
 
-// Writes the elements at the sum of a row's and a column's position; zeros outside the operand and
-// in its holes. The matrix is dense.
+// Writes the elements at the sum of a row's and a column's position; zeros outside the operand. The
+// matrix is dense.
 template <typename T>
 void write_patches(const Operand& operand, const T* x, const Walk& rows, int64_t first_row,
                    int64_t last_row, const Walk& columns, int64_t first_column, int64_t last_column,
