@@ -18,7 +18,7 @@ from kiln.base.options.config import options
 from kiln.base.source import current_scopes
 from kiln.control.sharded_regions.shard_map import members_of
 from kiln.core import compile_time, trace
-from kiln.core.arrays import watching
+from kiln.core.arrays import read_tracking as watching
 from kiln.core.trace import state
 from kiln.execution import fallbacks
 from kiln.extend import source_info_util

@@ -1,4 +1,4 @@
-"""Ways to break the behaviour of items of the contract: items drawn by chance, and all later ones.
+"""Ways to break the behavior of items of the contract: items drawn by chance, and all later ones.
 
 Each replaces one text of one file of `src/kiln`. Section 15 and what follows were written after the
 draw, which stays as it was; all of these items have a break. `UNSEEN` are those that no test saw
@@ -654,7 +654,7 @@ UNSEEN = [
         ("tests/properties/test_damaged_programs.py", "tests/unit/export/test_exported.py"),
     ),
     Break(
-        "artefacts-unread",
+        "artifacts-unread",
         "export/exported.py",
         "    if not is_checked:\n",
         "    if not contents.module:\n",

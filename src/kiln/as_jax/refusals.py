@@ -16,7 +16,7 @@ _HANDLE = "kiln has the function, and expresses it by other primitives"
 _SPECIFIC = "it steers XLA's compiler, which runs only what the native engine does not"
 _HIGHER = "values of other kinds are those of HiType and MutableHiType, in one program"
 _TOOL = "a tool of JAX's authors, about JAX's own programs"
-_QUANTISED = "scaled products of 8-bit floats are not implemented"
+_QUANTIZED = "scaled products of 8-bit floats are not implemented"
 
 REFUSED: dict[str, str] = {
     "jax.ad": "gradients into references are not supported",
@@ -79,7 +79,7 @@ REFUSED: dict[str, str] = {
     "jax.lax.psend": "members exchange values by ppermute",
     "jax.lax.ragged_all_to_all": "it needs buffers that members write to",
     "jax.lax.ragged_all_to_all_p": _HANDLE,
-    "jax.lax.scaled_dot": _QUANTISED,
+    "jax.lax.scaled_dot": _QUANTIZED,
     "jax.lax.scatter_sub_p": _HANDLE,
     "jax.lax.select_and_scatter_p": _HANDLE,
     "jax.lax.stack_p": _HANDLE,
@@ -88,9 +88,9 @@ REFUSED: dict[str, str] = {
     "jax.lax.tile_p": _HANDLE,
     "jax.lax.unstack_p": _HANDLE,
     "jax.memory": "the CPU has one kind of memory",
-    "jax.nn.get_scaled_dot_general_config": _QUANTISED,
-    "jax.nn.scaled_dot_general": _QUANTISED,
-    "jax.nn.scaled_matmul": _QUANTISED,
+    "jax.nn.get_scaled_dot_general_config": _QUANTIZED,
+    "jax.nn.scaled_dot_general": _QUANTIZED,
+    "jax.nn.scaled_matmul": _QUANTIZED,
     "jax.profiler.ProfileData": "profiles are files in Perfetto's format",
     "jax.profiler.ProfileEvent": "profiles are files in Perfetto's format",
     "jax.profiler.ProfilePlane": "profiles are files in Perfetto's format",

@@ -22,8 +22,8 @@ from kiln.core.trace import Trace, Tracer, aval_of, check_live, state
 from kiln.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from kiln.ir.operation import Operation
 from kiln.ir.ref_type import is_ref_type
+from kiln.ir.sharded_types import compiler_decides, has_sums, is_same_mesh, is_told, mesh_of
 from kiln.ir.shardings.sums import NO_SUMS, NOWHERE
-from kiln.ir.told_types import compiler_decides, has_sums, is_same_mesh, is_told, mesh_of
 from kiln.ir.types import ShapedArray, ShardedArray, plain, with_split
 
 

@@ -16,10 +16,10 @@ from kiln.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from kiln.ir.operation import Operation
 from kiln.ir.own_effects import check_lowerable
 from kiln.ir.rewrite import drop_inputs, eliminate_dead_code
+from kiln.ir.sharded_types import compiler_decides, has_unreduced, is_told
 from kiln.ir.shardings.mesh import Mesh, PartitionSpec
 from kiln.ir.shardings.sharding import NamedSharding, Sharding
 from kiln.ir.shardings.sums import NOWHERE, Varying
-from kiln.ir.told_types import compiler_decides, has_unreduced, is_told
 from kiln.ir.types import ShardedArray, plain, with_split
 
 

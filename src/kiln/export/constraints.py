@@ -17,7 +17,7 @@ _RELATIONS = ("==", ">=", "<=")
 def facts_of_text(constraints: Sequence[str]) -> Facts | None:
     """Return what constraints say of named sizes; None if they say nothing.
 
-    Raises: ValueError for text that is none, and for constraints that no sizes fulfil.
+    Raises: ValueError for text that is none, and for constraints that no sizes fulfill.
     """
     if isinstance(constraints, str):
         raise _refused(
@@ -68,7 +68,7 @@ def _side(part: str, text: str) -> Dim:
 
 
 def _is_impossible(fact: Fact, known: Sequence[Fact]) -> bool:
-    """Tell whether a constraint certainly holds for no sizes that fulfil those before it."""
+    """Tell whether a constraint certainly holds for no sizes that fulfill those before it."""
     low, high = bounds(fact.difference, facts=Facts(known) if known else None)
     return (high is not None and high < 0) or (fact.is_equality and low is not None and low > 0)
 

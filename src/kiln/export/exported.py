@@ -14,7 +14,7 @@ from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import PyTreeDef, equality_errors, tree_flatten, tree_unflatten
 from kiln.control.custom_rules.vjp import custom_vjp
 from kiln.control.exported_call import ANY_PLATFORM, PortableProgram, call_exported_p
-from kiln.core.engines.artefacts import artefact_compiler
+from kiln.core.engines.artifacts import artifact_compiler
 from kiln.export.boundary import from_raw, raw_type, to_raw
 from kiln.export.container import Contents, Shardings, from_bytes, to_bytes
 from kiln.export.trees import argument_names, path_text
@@ -118,7 +118,7 @@ class Exported(Record, eq=False):
 
     def mlir_module(self, serialized: bool = True) -> Any:
         """Return the module as StableHLO text."""
-        return artefact_compiler().artefact_text(self.mlir_module_serialized)
+        return artifact_compiler().artifact_text(self.mlir_module_serialized)
 
     def has_vjp(self) -> bool:
         """Tell whether the derivative is known."""
@@ -269,7 +269,7 @@ def deserialize(blob: bytes | bytearray) -> Exported:
     contents, is_checked = from_bytes(bytes(blob))
     found = _exported(contents)
     if not is_checked:
-        artefact_compiler().check_artefacts(_modules(contents))
+        artifact_compiler().check_artifacts(_modules(contents))
     return found
 
 

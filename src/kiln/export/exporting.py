@@ -15,7 +15,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import tree_leaves
 from kiln.control.regions.region import merge, select_by
-from kiln.core.engines.artefacts import artefact_compiler
+from kiln.core.engines.artifacts import artifact_compiler
 from kiln.core.engines.engine import Placement, Program
 from kiln.core.staging import eval_jaxpr
 from kiln.export.boundary import nothing, with_words
@@ -120,7 +120,7 @@ def exported_of(
     out_avals = tuple(tree_leaves(traced.out_avals))
     program = whole.program
     targets = [check.is_custom_call() for check in checks]
-    written = artefact_compiler().artefact(
+    written = artifact_compiler().artifact(
         dataclasses.replace(program, jaxpr=with_words(program.jaxpr)),
         platforms,
         [target for target in targets if target is not None],

@@ -21,7 +21,7 @@ class SymbolicScope:
     A constraint compares two sizes by `>=`, `<=` or `==`. In kiln equal names are one size, in
     whatever scopes; the constraints of all of them hold.
 
-    Raises: ValueError for other text, and for constraints that no sizes fulfil.
+    Raises: ValueError for other text, and for constraints that no sizes fulfill.
 
     Example:
         >>> scope = kiln.export.SymbolicScope(["b >= 2", "mod(b, 2) == 0"])
@@ -61,7 +61,7 @@ def symbolic_shape(
     In it, `_` stands for the size of `like` at that axis, `...` for all that follow. The names obey
     the constraints of `scope`, or those given (`SymbolicScope`).
 
-    Raises: ValueError for other text, and for constraints that no sizes fulfil.
+    Raises: ValueError for other text, and for constraints that no sizes fulfill.
 
     Example:
         >>> kiln.export.symbolic_shape("b, 2*b + 1, ...", like=(4, 9, 3))

@@ -22,7 +22,7 @@ from kiln.content.bytecode import clear as clear_bytecode
 from kiln.content.fingerprint import Content
 from kiln.content.identity import identity_of_function
 from kiln.control.regions.bodies import clear as clear_bodies
-from kiln.core.arrays.watching import Watch
+from kiln.core.arrays.read_tracking import Watch
 from kiln.execution.compilation import CachedProgram, release
 from kiln.execution.compilation import clear as clear_executables
 from kiln.execution.eager import clear as clear_eager

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from kiln.content.by_content import is_plain
 from kiln.content.fingerprint import Content, content_of
-from kiln.core.arrays.watching import watched
+from kiln.core.arrays.read_tracking import watched
 from kiln.ir.sizes.assumptions import collecting
 from kiln.jit.cache import Recordings, find, share
 from kiln.jit.entry import Recording

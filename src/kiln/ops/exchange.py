@@ -216,7 +216,7 @@ def _permuted(x: Any, perm: Any) -> Any:
     parts, target = [], 0
     while target < size:
         source, count = source_of.get(target), 1
-        # Runs of neighbours move together.
+        # Runs of neighbors move together.
         while target + count < size and source_of.get(target + count) == (
             None if source is None else source + count
         ):

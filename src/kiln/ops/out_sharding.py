@@ -18,10 +18,10 @@ from kiln.base.options.config import options
 from kiln.base.source import current_source
 from kiln.core.staging import refuse
 from kiln.core.trace import aval_of
+from kiln.ir.sharded_types import mesh_of
 from kiln.ir.shardings.abstract_mesh import AbstractMesh, AxisType
 from kiln.ir.shardings.mesh import UNCONSTRAINED, Mesh, PartitionSpec, axes_of
 from kiln.ir.shardings.sharding import NamedSharding, require_fit
-from kiln.ir.told_types import mesh_of
 from kiln.ir.types import Split, plain, with_split
 from kiln.ops.sharding import put
 

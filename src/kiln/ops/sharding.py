@@ -25,6 +25,7 @@ from kiln.core.staging import StagingTrace
 from kiln.core.trace import Tracer, aval_of
 from kiln.execution.compilation import as_array
 from kiln.execution.programs import set_constraint
+from kiln.ir.sharded_types import is_same_mesh
 from kiln.ir.shardings.abstract_mesh import AbstractMesh
 from kiln.ir.shardings.formats import Format, Layout, require_rows
 from kiln.ir.shardings.mesh import UNCONSTRAINED, Mesh, PartitionSpec, axes_of
@@ -35,7 +36,6 @@ from kiln.ir.shardings.sharding import (
     fitted,
     require_fit,
 )
-from kiln.ir.told_types import is_same_mesh
 from kiln.ir.types import ShapedArray, ShardedArray, dual, plain, typed
 from kiln.ops.linear_op import LinearOp
 

@@ -12,7 +12,7 @@ from kiln.core.leaks import check_leaks
 from kiln.core.staging import eval_jaxpr
 from kiln.core.trace import aval_of, state
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
-from kiln.ir.told_types import is_told
+from kiln.ir.sharded_types import is_told
 from kiln.ir.types import ShapedArray, dual, plain
 from kiln.ops.elements.families import add
 from kiln.ops.shape import filled

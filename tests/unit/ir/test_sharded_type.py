@@ -10,10 +10,10 @@ import pytest
 
 from kiln.base.options.config import override
 from kiln.errors import ShardingTypeError
+from kiln.ir.sharded_types import compiler_decides, is_split_alike, is_told, mesh_of
 from kiln.ir.shardings.abstract_mesh import EMPTY, AbstractMesh, AxisType
 from kiln.ir.shardings.mesh import PartitionSpec as P
 from kiln.ir.shardings.sharding import NamedSharding
-from kiln.ir.told_types import compiler_decides, is_split_alike, is_told, mesh_of
 from kiln.ir.types import ShapedArray, ShardedArray, plain, typed, with_split
 
 FLOAT = np.dtype(np.float32)

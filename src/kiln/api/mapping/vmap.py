@@ -25,7 +25,7 @@ from kiln.control.references.primitives import content_of, holding, replace_cont
 from kiln.control.regions.held_refs import check_apart
 from kiln.core.ref import Ref, returned_ref
 from kiln.core.trace import aval_of
-from kiln.ir.told_types import is_told, mesh_of
+from kiln.ir.sharded_types import is_told, mesh_of
 from kiln.jit.signatures.argument_types import leaf_type
 from kiln.jit.signatures.parameters import parameter_name
 from kiln.ops.shape import mapped_at

@@ -17,7 +17,7 @@ from kiln.control.regions.region import memoized
 from kiln.core.staging import stage_pure
 from kiln.core.trace import state
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
-from kiln.ir.told_types import is_told
+from kiln.ir.sharded_types import is_told
 from kiln.ops.elements.elementwise import not_p, select_n_p
 from kiln.ops.indexing.indexing import scatter_p
 from kiln.ops.shape import broadcast_in_dim_p

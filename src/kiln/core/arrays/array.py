@@ -21,10 +21,10 @@ from kiln.base.process.identity import process_index
 from kiln.base.signals import forgotten
 from kiln.base.source import current_source
 from kiln.core.array_type import Array
+from kiln.core.arrays.read_tracking import WATCHES, note_look
 from kiln.core.arrays.shards import Shard, is_all_here, shards_of
 from kiln.core.arrays.text import outline, printable, representation
 from kiln.core.arrays.transfers import explicit, sent
-from kiln.core.arrays.watching import WATCHES, note_look
 from kiln.core.concretization import refuse_keys
 from kiln.core.engines.engine import Buffer, Memory, default_engine, default_sharding
 from kiln.core.operators import ArrayOperators

@@ -13,10 +13,10 @@ from typing import Any, TypeGuard, cast
 
 from kiln.base.errors import UnsupportedPrimitive, three_lines
 from kiln.base.signals import HeldBack
-from kiln.core.engines.artefacts import Artefact
+from kiln.core.engines.artifacts import Artifact
 from kiln.core.engines.engine import Placement, Program
 from kiln.core.engines.topology import DescribedDevice
-from kiln.engines.xla.artefacts import artefact, artefact_text
+from kiln.engines.xla.artifacts import artifact, artifact_text
 from kiln.engines.xla.launches.effects import Effects
 from kiln.engines.xla.launches.executable import (
     CallingExecutable,
@@ -34,7 +34,7 @@ from kiln.engines.xla.stablehlo.mlir import hlo, parse
 from kiln.engines.xla.stablehlo.module import LoweredModule
 from kiln.engines.xla.targets.ahead_of_time import DescribedExecutable, require_translated
 from kiln.engines.xla.targets.plugins import described_devices
-from kiln.engines.xla.untrusted import check_artefacts
+from kiln.engines.xla.untrusted import check_artifacts
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.shardings.mesh import Mesh, PartitionSpec
 from kiln.ir.shardings.sharding import (
@@ -167,28 +167,28 @@ class XlaCompiler:
         text = lowered_program(program).text
         return parse(text) if wanted == "stablehlo" else hlo(text)
 
-    def artefact(
+    def artifact(
         self, program: Program, platforms: Sequence[str], allowed_calls: Collection[str]
-    ) -> Artefact:
-        """Return a program as a portable artefact for some platforms.
+    ) -> Artifact:
+        """Return a program as a portable artifact for some platforms.
 
         Raises: NotImplementedError, naming what cannot be stored.
         """
-        return artefact(program, platforms, allowed_calls)
+        return artifact(program, platforms, allowed_calls)
 
-    def check_artefacts(self, stored: Sequence[bytes]) -> None:
-        """Check that artefacts from elsewhere can be read, in a process of their own.
+    def check_artifacts(self, stored: Sequence[bytes]) -> None:
+        """Check that artifacts from elsewhere can be read, in a process of their own.
 
         Raises: ValueError for one that cannot.
         """
-        check_artefacts(stored)
+        check_artifacts(stored)
 
-    def artefact_text(self, stored: bytes) -> str:
-        """Return a portable artefact as StableHLO text.
+    def artifact_text(self, stored: bytes) -> str:
+        """Return a portable artifact as StableHLO text.
 
-        Raises: ValueError for bytes that are not an artefact.
+        Raises: ValueError for bytes that are not an artifact.
         """
-        return artefact_text(stored)
+        return artifact_text(stored)
 
     def cost(self, program: Program) -> dict[str, float]:
         """Return XLA's estimates for the program as it is written."""

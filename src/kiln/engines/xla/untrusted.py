@@ -1,4 +1,4 @@
-"""Artefacts that may be damaged, tried in a process that may die of them."""
+"""Artifacts that may be damaged, tried in a process that may die of them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from typing import Any
 
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.engines.xla.stablehlo import artefact_reader
-from kiln.engines.xla.stablehlo.artefact_reader import LENGTH
+from kiln.engines.xla.stablehlo import artifact_reader as artifact_reader
+from kiln.engines.xla.stablehlo.artifact_reader import LENGTH
 
 LONGEST_S = 120.0
-"""How long an artefact may take to be read."""
+"""How long an artifact may take to be read."""
 
 
 class Reader:
-    """A process that reads artefacts, one after the other; another one takes its place if it dies.
+    """A process that reads artifacts, one after the other; another one takes its place if it dies.
 
-    It starts with the first artefact.
+    It starts with the first artifact.
     """
 
     def __init__(self, seconds: float = LONGEST_S) -> None:
@@ -31,7 +31,7 @@ class Reader:
         self._process: subprocess.Popen[bytes] | None = None
 
     def fault(self, stored: bytes) -> str:
-        """Return what is wrong with an artefact; "" if it can be read.
+        """Return what is wrong with an artifact; "" if it can be read.
 
         Raises: OSError if no process can be started.
         """
@@ -55,7 +55,7 @@ class Reader:
 
     def _started(self) -> subprocess.Popen[bytes]:
         made = subprocess.Popen(
-            [sys.executable, "-S", "-P", artefact_reader.__file__],
+            [sys.executable, "-S", "-P", artifact_reader.__file__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -98,14 +98,14 @@ class Reader:
             self._ended()
 
 
-def check_artefacts(stored: Sequence[bytes]) -> None:
-    """Check that artefacts from elsewhere can be read, before this process reads them.
+def check_artifacts(stored: Sequence[bytes]) -> None:
+    """Check that artifacts from elsewhere can be read, before this process reads them.
 
     Raises: ValueError for one that cannot, or if no process can be started to try it.
     """
     with Reader() as reader:
         for each in stored:
-            asked = f"an artefact of {len(each)} bytes, without a checksum, at {current_source()}"
+            asked = f"an artifact of {len(each)} bytes, without a checksum, at {current_source()}"
             try:
                 fault = reader.fault(each)
             except OSError as error:

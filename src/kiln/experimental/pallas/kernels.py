@@ -232,7 +232,7 @@ def next_power_of_2(x: int) -> int:
 
 
 def strides_from_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return how many elements lie between neighbours along each axis of a row-major array.
+    """Return how many elements lie between neighbors along each axis of a row-major array.
 
     Example:
         >>> kiln.experimental.pallas.strides_from_shape((2, 3, 4))

@@ -18,8 +18,8 @@ from kiln.core.absent import Zero, is_linear
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.staging import refuse
 from kiln.core.trace import aval_of
+from kiln.ir.sharded_types import is_told
 from kiln.ir.sizes.size import Dim
-from kiln.ir.told_types import is_told
 from kiln.ir.types import ShapedArray
 from kiln.ops.elements import edge_semantics as edge
 from kiln.ops.elements.conversion import complex, conj, convert_element_type, real

@@ -1,6 +1,6 @@
 """Stored programs as functions of the module under construction.
 
-A portable artefact is read, its sizes and its platform are decided for the operands of the call,
+A portable artifact is read, its sizes and its platform are decided for the operands of the call,
 and its functions get names that the module does not have.
 """
 
@@ -13,14 +13,14 @@ from kiln.base.errors import one_line, three_lines
 from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
 from kiln.control.exported_call import PortableProgram
-from kiln.engines.xla.stablehlo.mlir import bindings, from_artefact, refined
+from kiln.engines.xla.stablehlo.mlir import bindings, from_artifact, refined
 from kiln.engines.xla.stablehlo.writer import type_of
 from kiln.ir.sizes.size import is_constant
 from kiln.ir.types import ShapedArray
 
 _MAIN = "main"
 _KINDS: Mapping[str, tuple[str, ...]] = {"gpu": ("cuda", "rocm")}
-"""Names that artefacts have for what kiln calls by one."""
+"""Names that artifacts have for what kiln calls by one."""
 
 
 class Imported(NamedTuple):
@@ -66,13 +66,13 @@ def imported(
 ) -> Imported:
     """Return a stored program for operands and results of given types, its symbols with a prefix.
 
-    Raises: ValueError for a module of other platforms, or an artefact that XLA does not read.
+    Raises: ValueError for a module of other platforms, or an artifact that XLA does not read.
     """
     numbers = [_number(program, platform) for platform in platforms]
     asked = f"call of the exported function {program.name} at {current_source()}"
     try:
         with bindings() as ir:
-            module = from_artefact(program.stored)
+            module = from_artifact(program.stored)
             takes_number = len(program.platforms) > 1
             # With names in them, the sizes are decided when the calling program is compiled.
             is_known = all(is_constant(aval.shape) for aval in types) and len({*numbers}) == 1
@@ -102,12 +102,12 @@ def _check_counts(program: PortableProgram, found: Imported) -> None:
 def for_types(
     stored: bytes, types: Sequence[ShapedArray], results: Sequence[ShapedArray], number: int | None
 ) -> None:
-    """Check that an artefact can be compiled for operands of given types.
+    """Check that an artifact can be compiled for operands of given types.
 
     Raises: jaxlib's error if it cannot.
     """
     with bindings() as ir:
-        _refined(ir, from_artefact(stored), types, results, number)
+        _refined(ir, from_artifact(stored), types, results, number)
 
 
 def _refined(

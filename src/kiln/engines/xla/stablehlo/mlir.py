@@ -1,4 +1,4 @@
-"""StableHLO text -> jaxlib's module objects, and portable artefacts -> those, and back.
+"""StableHLO text -> jaxlib's module objects, and portable artifacts -> those, and back.
 
 The MLIR bindings load on first use.
 """
@@ -15,7 +15,7 @@ from jaxlib import _jax
 
 from kiln.base.process.forks import new_lock
 from kiln.base.signals import HeldBack
-from kiln.engines.xla.stablehlo.artefact_reader import new_context, read
+from kiln.engines.xla.stablehlo.artifact_reader import new_context, read
 
 _lock = new_lock()
 _context: Any = None
@@ -62,8 +62,8 @@ def bytecode(text: str) -> bytes:
     return out.getvalue()
 
 
-def to_artefact(text: str) -> bytes:
-    """Return StableHLO text as a portable artefact, for releases of XLA from four weeks ago on.
+def to_artifact(text: str) -> bytes:
+    """Return StableHLO text as a portable artifact, for releases of XLA from four weeks ago on.
 
     Raises: ValueError for anything but StableHLO.
     """
@@ -79,10 +79,10 @@ def to_artefact(text: str) -> bytes:
     return stored
 
 
-def from_artefact(stored: bytes) -> Any:
-    """Return the module object of a portable artefact; call it with the bindings in force.
+def from_artifact(stored: bytes) -> Any:
+    """Return the module object of a portable artifact; call it with the bindings in force.
 
-    The artefact is one of this process, or was checked (`untrusted.py`): a damaged one may end it.
+    The artifact is one of this process, or was checked (`untrusted.py`): a damaged one may end it.
     """
     return read(stored, _context)
 

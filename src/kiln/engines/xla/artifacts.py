@@ -1,4 +1,4 @@
-"""Programs as portable artefacts: StableHLO that later releases of XLA read, on other machines."""
+"""Programs as portable artifacts: StableHLO that later releases of XLA read, on other machines."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Collection, Sequence
 
 from kiln.base.errors import UnsupportedPrimitive, three_lines
 from kiln.base.source import current_source
-from kiln.core.engines.artefacts import Artefact
+from kiln.core.engines.artifacts import Artifact
 from kiln.core.engines.engine import Program
 from kiln.engines.xla.program_module import lowered_program
 from kiln.engines.xla.runtime.binding import XlaError
 from kiln.engines.xla.stablehlo.imported import for_types
-from kiln.engines.xla.stablehlo.mlir import bindings, from_artefact, to_artefact
+from kiln.engines.xla.stablehlo.mlir import bindings, from_artifact, to_artifact
 from kiln.engines.xla.stablehlo.module import Export
 from kiln.ir.sizes.facts import facts_of
 from kiln.ir.sizes.size import names
@@ -28,10 +28,10 @@ _ON_CPU = "lapack_"
 _ANY = "ALL"
 
 
-def artefact(
+def artifact(
     program: Program, platforms: Sequence[str], allowed_calls: Collection[str]
-) -> Artefact:
-    """Return a program as an artefact for some platforms.
+) -> Artifact:
+    """Return a program as an artifact for some platforms.
 
     Raises: NotImplementedError, naming what cannot be stored.
     """
@@ -50,8 +50,8 @@ def artefact(
         )
     _check_calls(asked, lowered.text, platforms, allowed_calls)
     if not export.sizes:
-        return Artefact(to_artefact(lowered.text), export.is_refined)
-    return Artefact(_for_all_sizes(asked, program, lowered.text, len(platforms) > 1), True)
+        return Artifact(to_artifact(lowered.text), export.is_refined)
+    return Artifact(_for_all_sizes(asked, program, lowered.text, len(platforms) > 1), True)
 
 
 def _check_names(asked: str, program: Program) -> None:
@@ -84,21 +84,21 @@ def _check_names(asked: str, program: Program) -> None:
 
 
 def _for_all_sizes(asked: str, program: Program, text: str, takes_number: bool) -> bytes:
-    """Return a module with named sizes as an artefact, once it was tried for some sizes.
+    """Return a module with named sizes as an artifact, once it was tried for some sizes.
 
     Raises: UnsupportedPrimitive if XLA does not find the sizes of a part of it.
     """
     facts = facts_of(*[dim for aval in program.jaxpr.in_avals for dim in aval.shape])
     values = example(program.sizes, facts)
     if values is None:
-        return to_artefact(text)
+        return to_artifact(text)
 
     def tried(avals: Sequence[ShapedArray]) -> list[ShapedArray]:
         return [a.with_(shape=[substitute(dim, values) for dim in a.shape]) for a in avals]
 
     inputs, outputs = tried(program.jaxpr.in_avals), tried(program.jaxpr.out_avals)
     try:
-        stored = to_artefact(text)
+        stored = to_artifact(text)
         for_types(stored, inputs, outputs, 0 if takes_number else None)
     except (XlaError, ValueError, RuntimeError) as error:
         found = _OPERATION.search(str(error))
@@ -140,18 +140,18 @@ def _check_calls(
             )
 
 
-def artefact_text(stored: bytes) -> str:
-    """Return an artefact as StableHLO text.
+def artifact_text(stored: bytes) -> str:
+    """Return an artifact as StableHLO text.
 
-    Raises: ValueError for bytes that are not an artefact.
+    Raises: ValueError for bytes that are not an artifact.
     """
     try:
         with bindings():
-            return str(from_artefact(stored))
+            return str(from_artifact(stored))
     except (XlaError, ValueError, RuntimeError) as error:
         raise ValueError(
             three_lines(
-                f"an artefact of {len(stored)} bytes at {current_source()}",
+                f"an artifact of {len(stored)} bytes at {current_source()}",
                 f"it is not portable StableHLO that this jaxlib reads: {error}",
                 "export the function again, with an older release of kiln or jax",
             )

@@ -7,7 +7,7 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.core.arrays.watching import watched
+from kiln.core.arrays.read_tracking import watched
 
 
 @pytest.mark.parametrize(
