@@ -18,7 +18,7 @@ from kiln.api.clusters import Place, found_place, host_and_port, host_to_bind, i
 from kiln.base.errors import PeerError, UnavailableOptionError, one_line, three_lines
 from kiln.base.options.config import options
 from kiln.base.process.forks import in_child
-from kiln.base.process.identity import is_told
+from kiln.base.process.identity import is_frozen
 from kiln.base.source import current_source
 from kiln.core.engines.engine import DEFAULT_ENGINE, SharedEngine, engine
 from kiln.core.processes.joining import JoinRequest
@@ -132,7 +132,7 @@ def _require_beginning(asked: str, shared: SharedEngine) -> None:
                 "call it first, before kiln.devices(), kiln.device_put and programs",
             )
         )
-    if is_told():
+    if is_frozen():
         raise RuntimeError(
             three_lines(
                 asked,

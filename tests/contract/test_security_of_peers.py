@@ -1,6 +1,7 @@
 """What `docs/security.md` says of exported programs and ports, sentence by sentence.
 
-What strangers may do at a port is tried in `tests/unit/core/processes/test_strangers.py` too.
+`tests/unit/core/processes/test_unauthenticated.py` also tests what unauthenticated connections can
+do at a port.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from kiln.core.processes import handshake, lifelines, lines
 from kiln.engines.xla import untrusted
 from kiln.engines.xla.runtime.relay import Relay
 from kiln.experimental.serialize_executable import deserialize_and_load, serialize
-from tests.unit.core.processes.test_strangers import TOKEN, Meeting, is_closed, said
+from tests.unit.core.processes.test_unauthenticated import TOKEN, Meeting, is_closed, said
 from tests.unit.export.write_data import DATA
 
 pytest.importorskip("flatbuffers")
@@ -41,10 +42,10 @@ def stored() -> bytes:
 
 def test_the_numbers_of_the_page() -> None:
     text = PAGE.read_text(encoding="utf-8").replace("\n ", "")
-    assert lines.LONGEST_OF_STRANGER == 4 << 10
+    assert lines.LONGEST_UNAUTHENTICATED == 4 << 10
     assert "at most 4 KiB" in text
     assert f"they have {handshake.LONGEST_S:g} seconds" in text
-    assert f"{lifelines.MOST_STRANGERS} of them are kept" in text
+    assert f"{lifelines.MOST_UNAUTHENTICATED} of them are kept" in text
     assert untrusted.LONGEST_S == 120
     assert "takes two minutes" in text
 
@@ -136,7 +137,7 @@ def test_without_a_token_anybody_may_take_a_rank() -> None:
     meeting = Meeting(token="")
     stranger = meeting.stranger()
     proof = handshake.proof("", "hello", meeting.asked(stranger), "mine", 1, 2)
-    said(stranger, {"kind": "hello", "rank": 1, "count": 2, "word": "mine", "proof": proof})
+    said(stranger, {"kind": "hello", "rank": 1, "count": 2, "nonce": "mine", "proof": proof})
     meeting.thread.join(20)
     assert meeting.outcome == [None]
 

@@ -26,7 +26,7 @@ from kiln.as_jax.report import (
     start_examination,
 )
 from kiln.base.lazy import traceback
-from kiln.base.options.names import Foreign, hear_refusals
+from kiln.base.options.names import Foreign, set_refusal_listener
 from kiln.base.source import current_source, is_internal
 
 NOTHING_LACKS, LACKS, FAILED = 0, 1, 3
@@ -39,7 +39,7 @@ _PLACES = 5
 def start() -> None:
     """Examine what runs from now on."""
     start_examination()
-    hear_refusals(_refused_option)
+    set_refusal_listener(_refused_option)
 
 
 def examine(program: str, run: Callable[[], None], *, strict: bool = False) -> int:

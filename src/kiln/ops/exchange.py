@@ -279,8 +279,8 @@ def all_gather(
         names = names_of(axis_name)
         for i, name in enumerate(reversed(names)):
             joined = tiled or i > 0
-            is_told = to == "invarying" and name in state.tracked
-            primitive = all_gather_invariant_p if is_told else all_gather_p
+            is_typed = to == "invarying" and name in state.tracked
+            primitive = all_gather_invariant_p if is_typed else all_gather_p
             leaf = primitive.bind(
                 leaf,
                 all_gather_dimension=place,

@@ -1,6 +1,6 @@
 """How results are sharded: as the keyword `out_sharding` says, or as follows from the operands.
 
-The keyword names axes of a mesh whose shardings types tell (`AxisType.Explicit`); for others the
+The keyword names axes of a mesh whose shardings types hold (`AxisType.Explicit`); for others the
 compiler decides, so naming them is an error. The parts that primitives' `splits` rules share follow
 JAX's principle: an axis of a result is split like the axes of operands that it corresponds to. If
 these differ, or if elements would have to move in a way that the operation does not express,
