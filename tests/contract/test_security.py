@@ -171,7 +171,7 @@ def test_no_entries(place: Folder, tmp_path: Path, what: str) -> None:
         path.symlink_to(tmp_path / "kept")
     else:
         (os.mkfifo if what == "pipe" else os.mkdir)(path, 0o600)
-    refused(place, "it is no file")
+    refused(place, "it is not a file")
 
 
 @says("A folder that belongs to somebody else, or that others may enter, is not used.")

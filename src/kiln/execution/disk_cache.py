@@ -232,7 +232,7 @@ def _written(name: str, entry: Entry) -> bytes:
 def _read(data: bytes, name: str) -> Entry:
     start = len(_MAGIC) + _CHECKSUM
     if not data.startswith(_MAGIC):
-        raise Damaged("the file is none of kiln's, or is empty")
+        raise Damaged("the file was not written by kiln, or is empty")
     rest = data[start:]
     if data[len(_MAGIC) : start] != _checksum(rest):
         raise Damaged("the file is damaged: its checksum is another one")

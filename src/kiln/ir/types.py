@@ -205,7 +205,7 @@ class ShapedArray(AbstractValue):
         return value
 
     def dec_rank(self, size: Any, spec: int | None) -> ShapedArray:
-        """Return the type of the elements of a stack along an axis; None means it is no stack."""
+        """Return the type of the elements of a stack along an axis; None if it is not a stack."""
         return self if spec is None else self.without_axis(spec)
 
     def inc_rank(self, size: Any, spec: int | None) -> ShapedArray:

@@ -47,9 +47,9 @@ def test_placeholders():
     ("text", "like", "match"),
     [
         ("b +", None, "syntax error"),
-        ("b.c", None, "'b.c' is no size"),
-        ("f(b, 2)", None, "is no size"),
-        ("1.5", None, "is no size"),
+        ("b.c", None, "'b.c' is not a size"),
+        ("f(b, 2)", None, "is not a size"),
+        ("1.5", None, "is not a size"),
         ("b, _", None, "no shape to take the size from"),
         ("b, _", (3,), "axis 1 is a placeholder, and the array has 1 axes"),
         ("..., b", (3,), "comes last"),

@@ -1,4 +1,4 @@
-"""Programs as portable artifacts: StableHLO that later releases of XLA read, on other machines."""
+"""Portable artifacts: StableHLO that later releases of XLA can read, on other machines."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kiln.ir.types import ShapedArray
 _TARGET = re.compile(r'call_target_name = "([^"]*)"|stablehlo\.custom_call @([\w.$]+)')
 _OPERATION = re.compile(r"'(stablehlo\.\w+)' op")
 _KEPT = re.compile(r"(lapack|cusolver)_\w+_ffi|shape_assertion")
-"""Routines whose names and operands releases of jaxlib keep."""
+"""Routines whose names and operands are stable across releases of jaxlib."""
 _ON_CPU = "lapack_"
 _ANY = "ALL"
 
@@ -44,7 +44,7 @@ def artifact(
             three_lines(
                 asked,
                 "serialization of host_callbacks is not yet implemented: the program calls "
-                "functions of Python, which are not stored with it",
+                "Python functions, which cannot be stored with it",
                 "leave callbacks, debug.print and kiln.check out of the exported function",
             )
         )
@@ -55,7 +55,7 @@ def artifact(
 
 
 def _check_names(asked: str, program: Program) -> None:
-    """Refuse sizes that cannot be computed from those of the arguments."""
+    """Raise for sizes that cannot be computed from those of the arguments."""
     avals = program.jaxpr.in_avals
     found = {step.name for step in steps([aval.shape for aval in avals])}
     facts = facts_of(*[dim for aval in avals for dim in aval.shape])
@@ -65,8 +65,8 @@ def _check_names(asked: str, program: Program) -> None:
             raise ValueError(
                 three_lines(
                     asked,
-                    f"the constraint {fact.text} speaks of {', '.join(others)}, which no argument "
-                    "has as a size: nobody would check it",
+                    f"the constraint {fact.text} mentions {', '.join(others)}, which no argument "
+                    "has as a size: it could not be checked",
                     "leave the constraint out, or pass an argument with an axis of that size",
                 )
             )
@@ -78,15 +78,15 @@ def _check_names(asked: str, program: Program) -> None:
                     asked,
                     f"Cannot solve for the value of the size {name!r} from the types {where}: a "
                     "name follows from a size that is linear in it, if its other names are known",
-                    f"give an argument an axis of the size {name!r}",
+                    f"pass an argument with an axis of size {name!r}",
                 )
             )
 
 
 def _for_all_sizes(asked: str, program: Program, text: str, takes_number: bool) -> bytes:
-    """Return a module with named sizes as an artifact, once it was tried for some sizes.
+    """Return a module with named sizes as an artifact, after trying it for some sizes.
 
-    Raises: UnsupportedPrimitive if XLA does not find the sizes of a part of it.
+    Raises: UnsupportedPrimitive if XLA cannot infer some sizes.
     """
     facts = facts_of(*[dim for aval in program.jaxpr.in_avals for dim in aval.shape])
     values = example(program.sizes, facts)
@@ -106,9 +106,9 @@ def _for_all_sizes(asked: str, program: Program, text: str, takes_number: bool) 
         raise UnsupportedPrimitive(
             three_lines(
                 asked,
-                f"XLA does not find the sizes of this program: those of {what}, for one, are not "
+                f"XLA cannot infer the sizes of this program: those of {what}, for example, are not "
                 "known from those of the arguments",
-                "export the function for sizes that are numbers, or leave this part out",
+                "export the function for constant sizes, or leave this part out",
             )
         ) from None
     return stored
@@ -125,7 +125,7 @@ def _check_calls(
                 three_lines(
                     asked,
                     f"the program calls {target}, a routine of LAPACK, which only the cpu has",
-                    "export it for platforms=('cpu',), and for each other platform apart",
+                    "export it for platforms=('cpu',), and for other platforms separately",
                 )
             )
         if not _KEPT.fullmatch(target) and not {target, _ANY} & set(allowed_calls):
@@ -152,7 +152,7 @@ def artifact_text(stored: bytes) -> str:
         raise ValueError(
             three_lines(
                 f"an artifact of {len(stored)} bytes at {current_source()}",
-                f"it is not portable StableHLO that this jaxlib reads: {error}",
+                f"it is not portable StableHLO that this jaxlib can read: {error}",
                 "export the function again, with an older release of kiln or jax",
             )
         ) from None
