@@ -185,7 +185,7 @@ def _lowered() -> None:
 
 
 def run(kinds: str, lasting: float) -> None:
-    """Start threads that work for ever, and return when all have for a moment."""
+    """Start threads that work forever, and return when all have for a moment."""
     works = [KINDS[kind]() for kind in kinds.split("+")]
     started = threading.Semaphore(0)
 

@@ -112,7 +112,7 @@ def initialize(
             three_lines(
                 f"{asked} listens at port {port} of "
                 f"{'all interfaces' if request.bind_host == '::' else request.bind_host}",
-                "without a token, whoever reaches the port may take part in the program",
+                "without a token, anyone who reaches the port may take part in the program",
                 f"set {TOKEN} to the same secret text in all processes",
             ),
             stacklevel=2,
@@ -177,7 +177,7 @@ def shutdown() -> None:
 
 
 def _end() -> None:
-    """Leave as the interpreter ends: at once if an exception ends it."""
+    """Disconnect during interpreter shutdown; at once if an exception ends the program."""
     global _initialized
     others, was, _initialized = peers(), _initialized, False
     if not was or others is None:

@@ -43,11 +43,11 @@ def stored() -> bytes:
 def test_the_numbers_of_the_page() -> None:
     text = PAGE.read_text(encoding="utf-8").replace("\n ", "")
     assert lines.LONGEST_UNAUTHENTICATED == 4 << 10
-    assert "at most 4 KiB" in text
-    assert f"they have {handshake.LONGEST_S:g} seconds" in text
-    assert f"{lifelines.MOST_UNAUTHENTICATED} of them are kept" in text
+    assert "limited to 4 KiB" in text
+    assert f"within {handshake.LONGEST_S:g} seconds" in text
+    assert f"only the latest {lifelines.MOST_UNAUTHENTICATED} of them are kept" in text
     assert untrusted.LONGEST_S == 120
-    assert "takes two minutes" in text
+    assert "exceeds two minutes" in text
 
 
 def test_a_changed_bit_or_a_missing_byte_is_an_error() -> None:
@@ -175,7 +175,7 @@ def test_where_process_0_listens_and_when_it_warns(
         text=True,
         check=True,
     )
-    assert ("without a token, whoever reaches the port may take part" in done.stderr) == warned
+    assert ("without a token, anyone who reaches the port may take part" in done.stderr) == warned
     if printed is not None:
         assert done.stdout.strip() == printed
 

@@ -68,7 +68,7 @@ class Saving:
         """Wait until everything is on disk.
 
         Units: `timeout` in seconds.
-        Raises: what the save raised; TimeoutError; RuntimeError in the child of a fork.
+        Raises: the error of the save; TimeoutError; RuntimeError in a forked child.
         """
         if self._process != os.getpid() and not self.done:
             raise RuntimeError(
@@ -191,7 +191,7 @@ def prepared(
     """Capture the values to save, and return the function that writes them.
 
     The arguments are those of `checkpoints.save`.
-    Raises: what `checkpoints.save` raises before anything is written.
+    Raises: the errors of `checkpoints.save` before anything is written.
     """
     # A later change of the working directory must not redirect the save.
     final = Path(os.path.abspath(path))

@@ -297,6 +297,6 @@ def _refusal(path: str, why: Foreign) -> str:
             "set KILN_CACHE_DIR to a folder to which only folders of yours and the system's lead"
         )
     return (
-        f"compiled programs are not kept in {path}: {why}. Whoever writes there could run code as "
-        f"you: {remedy}"
+        f"compiled programs are not kept in {path}: {why}. Anyone who writes there could run code "
+        f"as you: {remedy}"
     )

@@ -52,7 +52,7 @@ def replaced_by_link(path: Path) -> None:
 
 
 def replaced_by_pipe(path: Path) -> None:
-    """Put a pipe in place of a file: reading it would wait for ever."""
+    """Put a pipe in place of a file: reading it would wait forever."""
     path.unlink()
     os.mkfifo(path, 0o600)
 

@@ -243,7 +243,7 @@ def test_other_platforms_are_refused_but_in_interpret_mode() -> None:
 
     x = jnp.ones(6)
     with override(default_device=Gpu()):
-        with pytest.raises(NotImplementedError, match="compiled for the CPU only"):
+        with pytest.raises(NotImplementedError, match="compiled only for the CPU"):
             kiln.make_jaxpr(doubled())(x)
         kiln.make_jaxpr(doubled(interpret=True))(x)
 

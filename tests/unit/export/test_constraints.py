@@ -143,7 +143,7 @@ def test_calls_for_named_sizes_check_constraints() -> None:
 
 def test_constraints_of_sizes_that_nobody_has() -> None:
     shape = export.symbolic_shape("b", constraints=["b >= 2*c"])
-    with pytest.raises(ValueError, match="speaks of c, which no argument has as a size"):
+    with pytest.raises(ValueError, match="mentions c, which no argument has as a size"):
         export.export(kiln.jit(jnp.sin))(kiln.ShapeDtypeStruct(shape, np.float32))
 
 

@@ -33,7 +33,7 @@ class DeviceMemory(Record):
 
     @property
     def platform(self) -> str:
-        """The kind of processor."""
+        """The type of device."""
         return str(self.device.platform)
 
     @property

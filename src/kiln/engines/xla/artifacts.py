@@ -106,8 +106,8 @@ def _for_all_sizes(asked: str, program: Program, text: str, takes_number: bool) 
         raise UnsupportedPrimitive(
             three_lines(
                 asked,
-                f"XLA cannot infer the sizes of this program: those of {what}, for example, are not "
-                "known from those of the arguments",
+                f"XLA cannot infer the sizes of this program: those of {what}, for example, are "
+                "not known from those of the arguments",
                 "export the function for constant sizes, or leave this part out",
             )
         ) from None

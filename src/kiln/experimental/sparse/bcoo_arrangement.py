@@ -268,7 +268,7 @@ def bcoo_rev(operand: BCOO, dimensions: Sequence[int]) -> BCOO:
     """Return the array with the order of elements reversed along axes.
 
     `dimensions` are numbers of axes, of any kind.
-    Raises: what `lax.rev` raises for them.
+    Raises: the errors of `lax.rev`.
     """
     eval_shape(lambda x: lax.rev(x, dimensions), dense_type(operand))
     first = operand.n_batch + operand.n_sparse

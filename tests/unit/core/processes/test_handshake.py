@@ -33,7 +33,7 @@ def test_who_knows_the_token_is_welcome() -> None:
 
 @pytest.mark.parametrize("token", [os.fsdecode(b"\xff\x00\xfe"), "\ud800", "é", "x" * 10_000])
 def test_tokens_may_be_any_text(token: str) -> None:
-    # `head -c 32 /dev/urandom`, for one, gives bytes that are not text.
+    # `head -c 32 /dev/urandom` gives bytes that are not text.
     assert welcome(hello(token, "asked"), token, "asked") is not None
     assert welcome(hello(token + "x", "asked"), token, "asked") is None
 

@@ -32,7 +32,7 @@ RUNNABLE = [t for t in _ORDER[: _ORDER.index(HOST) + 1] if t.triple == HOST.trip
 
 
 def levels(all_levels):
-    """Return parameters: this machine's level, and that of each other kind of processor."""
+    """Return parameters: this machine's level, and that of each other type of CPU."""
     return [
         pytest.param(t, id=t.name, marks=[pytest.mark.full] if is_lesser(t) else [])
         for t in all_levels
