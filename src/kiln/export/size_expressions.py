@@ -105,7 +105,9 @@ def shape_of_text(
                 dims.append(_size(node, what, facts))
             except _TooLargeError:
                 wrong = f"a size has more than {_MOST_TERMS} terms or 64 bits, or a power that is "
-                raise _refused(what, f"{wrong}none of 0 to {_HIGHEST_POWER}") from None
+                raise _refused(
+                    what, f"{wrong}not in the range from 0 to {_HIGHEST_POWER}"
+                ) from None
             except ZeroDivisionError as error:
                 raise _refused(what, str(error)) from None
             except RecursionError:

@@ -53,7 +53,7 @@ def test_placeholders():
         ("b, _", None, "no shape to take the size from"),
         ("b, _", (3,), "axis 1 is a placeholder, and the array has 1 axes"),
         ("..., b", (3,), "must come last"),
-        ("b^2000000000", None, "a power that is none of 0 to 64"),
+        ("b^2000000000", None, "a power that is not in the range from 0 to 64"),
         ("9^9^9", None, "a power"),
         ("((2^60)^60)^60", None, "64 bits"),
         ("((a+b+c+d+e)^8)^8", None, "more than 4096 terms"),

@@ -114,15 +114,15 @@ if "jax" not in sys.modules:
 # jaxlib puts the Python objects of destroyed executables (callbacks) on a list that must be
 # emptied. Exceptions such as Ctrl-C in a Python callback would be lost, so it is not a Python
 # function.
-_let_go = _runtime.without_arguments(_jax.collect_garbage)
-gc.callbacks.append(_let_go)
+_collect_garbage = _runtime.without_arguments(_jax.collect_garbage)
+gc.callbacks.append(_collect_garbage)
 
 
 @in_child
 def _keep() -> None:
     """Do not call jaxlib in a forked child: another thread may have held its locks."""
-    if _let_go in gc.callbacks:
-        gc.callbacks.remove(_let_go)
+    if _collect_garbage in gc.callbacks:
+        gc.callbacks.remove(_collect_garbage)
 
 
 @contextlib.contextmanager
