@@ -61,7 +61,7 @@ class Timing:
 
     @classmethod
     def of(cls, samples_s: list[float]) -> Timing:
-        """Summarise samples."""
+        """Summarize samples."""
         return cls(statistics.median(samples_s), min(samples_s), len(samples_s))
 
 

@@ -4,7 +4,7 @@ One function of three operations is called with 2,000 shapes in a fresh process.
 growth of resident memory after a warm-up, how many programs a second pass over the last 256 shapes
 compiles, and what is left once the caches are cleared. `python -m benchmarks.memory` prints the
 table and writes `results/memory.json` and `.md`; `--fit` measures what an executable costs against
-its serialised size, the constants of `engines/xla/runtime/client.py`.
+its serialized size, the constants of `engines/xla/runtime/client.py`.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def table(rows: Sequence[Soak]) -> str:
 def fit() -> str:
     """Return a table of executables, and the straight lines through it."""
     found = [_run(FIT, *arguments) for arguments in FITTED]
-    lines = ["| program | resident | serialised | optimised program |", "|---|---:|---:|---:|"]
+    lines = ["| program | resident | serialized | optimized program |", "|---|---:|---:|---:|"]
     for row in found:
         sizes = [row[f"{what}_bytes"] / 1e3 for what in ("grown", "serialized", "optimized")]
         cells = " | ".join(f"{size:.1f} kB" for size in sizes)

@@ -2,7 +2,7 @@
 
 `python -m tests.ended KINDS COUNT [SEED]` starts COUNT processes for each kind, prints what those
 said and returned that did not end well, and `fine` at its end. Each process starts threads, lets
-them work for a random moment, and ends as any program does. They are no forks of one process: of
+them work for a random moment, and ends as any program does. They are not forks of one process: of
 these none died where four of ten of the others did.
 """
 
@@ -185,7 +185,7 @@ def _lowered() -> None:
 
 
 def run(kinds: str, lasting: float) -> None:
-    """Start threads that work for ever, and return when all have for a moment."""
+    """Start threads that work forever, and return when all have for a moment."""
     works = [KINDS[kind]() for kind in kinds.split("+")]
     started = threading.Semaphore(0)
 

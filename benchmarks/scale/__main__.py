@@ -24,7 +24,7 @@ from benchmarks.scale.step import LARGE
 
 DEVICES = (16, 64, 256, 512)
 STAGES, PARTS = 4, 4
-MODELLED = (16, 64, 256, 512, 1024, 2048, 4096)
+MODELED = (16, 64, 256, 512, 1024, 2048, 4096)
 LIBRARIES = ("kiln", "jax")
 JSON, PICTURE = RESULTS / "scale.json", RESULTS / "scale.svg"
 DOCUMENT = Path(__file__).parents[2] / "docs" / "scale.md"
@@ -92,11 +92,11 @@ def exchanges(results: Sequence[dict[str, Any]]) -> Iterator[str]:
             yield f"| {mesh_size(result)} | {' | '.join(cells)} |"
 
 
-def modelled(machine: Machine) -> Iterator[str]:
+def modeled(machine: Machine) -> Iterator[str]:
     """Yield the table of the model."""
     yield "| devices | compute | pipeline | along data | along stage | along tensor | efficiency |"
     yield "|---:|---:|---:|---:|---:|---:|---:|"
-    for devices in MODELLED:
+    for devices in MODELED:
         mesh = mesh_of(devices)
         parts = seconds(LARGE, mesh, machine)
         names = ("compute", "pipeline", "data", "stage", "tensor")
@@ -106,8 +106,8 @@ def modelled(machine: Machine) -> Iterator[str]:
 
 def write(results: Sequence[dict[str, Any]], machine: Machine) -> None:
     """Write the picture and the tables of the document between its marks."""
-    draw(results, [(n, seconds(LARGE, mesh_of(n), machine)) for n in MODELLED], PICTURE)
-    tables = {"costs": costs(results), "exchanges": exchanges(results), "model": modelled(machine)}
+    draw(results, [(n, seconds(LARGE, mesh_of(n), machine)) for n in MODELED], PICTURE)
+    tables = {"costs": costs(results), "exchanges": exchanges(results), "model": modeled(machine)}
     text = DOCUMENT.read_text()
     for name, lines in tables.items():
         begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"

@@ -64,7 +64,7 @@ def compiled(lib: Library, mesh: Any, sizes: Sizes) -> dict[str, Any]:
     trace_s, _ = _seconds(lambda: jitted.trace(*operands))
     lib.root.clear_caches()
     again_s, traced = _seconds(lambda: jitted.trace(*operands))
-    # Whoever writes the text late has written it then.
+    # By then, late writers have written the text.
     lower_s, lowered = _seconds(lambda: (low := traced.lower(), low.as_text())[0])
     compile_s, executable = _seconds(lowered.compile)
     memory = executable.memory_analysis()

@@ -27,7 +27,7 @@ class Machine:
     latency_s: float = 1e-5
 
     def bandwidth(self, axes: Iterable[str]) -> float:
-        """Return the bytes a second of a link; parts of one layer are neighbours."""
+        """Return the bytes a second of a link; parts of one layer are neighbors."""
         return self.near if tuple(axes) == ("tensor",) else self.far
 
 

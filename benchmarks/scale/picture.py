@@ -38,7 +38,7 @@ def draw(
 ) -> None:
     """Draw bars of both libraries for each number of devices, and of the model; to a file."""
     figure = Figure(figsize=(11, 4), layout="constrained")
-    own, modelled = figure.subplots(1, 2)
+    own, modeled = figure.subplots(1, 2)
     keys = ("trace_s", "lower_s", "compile_s")
     at, labels = [], []
     for number, result in enumerate(results):
@@ -51,12 +51,12 @@ def draw(
     own.set_title("from a function to an executable, by number of devices", fontsize=10)
     own.set_ylabel("seconds")
     own.legend(fontsize=8, frameon=False)
-    _stacked(modelled, [parts for _, parts in model], range(len(model)))
-    modelled.set_xticks(range(len(model)), [str(devices) for devices, _ in model])
-    modelled.set_title("a step on the modelled machine, by number of devices", fontsize=10)
-    modelled.set_ylabel("seconds")
-    modelled.legend(fontsize=8, frameon=False)
-    for axes in (own, modelled):
+    _stacked(modeled, [parts for _, parts in model], range(len(model)))
+    modeled.set_xticks(range(len(model)), [str(devices) for devices, _ in model])
+    modeled.set_title("a step on the modeled machine, by number of devices", fontsize=10)
+    modeled.set_ylabel("seconds")
+    modeled.legend(fontsize=8, frameon=False)
+    for axes in (own, modeled):
         axes.spines[["top", "right"]].set_visible(False)
     with mpl.rc_context({"svg.hashsalt": "kiln"}):
         figure.savefig(path, metadata={"Date": None})

@@ -104,12 +104,12 @@ def complex_product(n: int) -> Work:
 
 
 def strided(n: int) -> Work:
-    """Add every second column to its neighbour."""
+    """Add every second column to its neighbor."""
     return shared(lambda np, x: x[:, ::2] * 2 + x[:, 1::2], normal(n, n))
 
 
 def stencil(n: int) -> Work:
-    """Average the four neighbours of each inner point."""
+    """Average the four neighbors of each inner point."""
 
     def of(np: Any, x: Any) -> Any:
         return 0.25 * (x[:-2, 1:-1] + x[2:, 1:-1] + x[1:-1, :-2] + x[1:-1, 2:])

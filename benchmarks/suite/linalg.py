@@ -1,4 +1,4 @@
-"""Rows of matrix products, factorisations and solves."""
+"""Rows of matrix products, factorizations and solves."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _definite(*shape: int, dtype: str = "float32") -> numpy.ndarray:
 
 
 def cholesky(n: int) -> Work:
-    """Factorise a positive definite matrix."""
+    """Factorize a positive definite matrix."""
     return Work(
         (_definite(n),),
         lambda lib, a: lib.np.linalg.cholesky(a),

@@ -62,7 +62,7 @@ def polynomial(x: Any) -> Any:
 
 
 def stencil(x: Any) -> Any:
-    """Average the four neighbours of each inner point."""
+    """Average the four neighbors of each inner point."""
     n, m = x.shape
     out = np.empty((n - 2, m - 2), x.dtype)
     quarter = np.float32(0.25)
@@ -197,7 +197,7 @@ def logsumexp(x: Any) -> Any:
 
 
 def layernorm(x: Any, scale: Any, shift: Any) -> Any:
-    """Normalise each row, then scale and shift."""
+    """Normalize each row, then scale and shift."""
     out = np.empty_like(x)
     n = np.float32(x.shape[1])
     for i in prange(x.shape[0]):

@@ -213,38 +213,38 @@ def leapfrog(n: int, samples: int) -> Work:
 
 
 def k_means(n: int, clusters: int, steps: int) -> Work:
-    """Find the centres of clusters."""
+    """Find the centers of clusters."""
 
-    def program(lib: Any, points: Any, centres: Any) -> Any:
+    def program(lib: Any, points: Any, centers: Any) -> Any:
         np = lib.np
 
-        def step(i: Any, centres: Any) -> Any:
-            far = np.sum(centres**2, 1)[None, :] - 2 * points @ centres.T
+        def step(i: Any, centers: Any) -> Any:
+            far = np.sum(centers**2, 1)[None, :] - 2 * points @ centers.T
             nearest = np.argmin(far, 1)
-            total = np.zeros_like(centres).at[nearest].add(points)
+            total = np.zeros_like(centers).at[nearest].add(points)
             count = np.zeros(clusters, "float32").at[nearest].add(1.0)
             return total / np.maximum(count, 1)[:, None]
 
-        return lib.root.lax.fori_loop(0, steps, step, centres)
+        return lib.root.lax.fori_loop(0, steps, step, centers)
 
-    def plain(points: Any, centres: Any) -> Any:
+    def plain(points: Any, centers: Any) -> Any:
         for _ in range(steps):
-            far = numpy.sum(centres**2, 1)[None, :] - 2 * points @ centres.T
+            far = numpy.sum(centers**2, 1)[None, :] - 2 * points @ centers.T
             nearest = numpy.argmin(far, 1)
             columns = [numpy.bincount(nearest, c, clusters) for c in points.T]
             count = numpy.bincount(nearest, minlength=clusters)
-            centres = (numpy.stack(columns, 1) / numpy.maximum(count, 1)[:, None]).astype("float32")
-        return centres
+            centers = (numpy.stack(columns, 1) / numpy.maximum(count, 1)[:, None]).astype("float32")
+        return centers
 
-    def torch_of(torch: Any, points: Any, centres: Any) -> Any:
+    def torch_of(torch: Any, points: Any, centers: Any) -> Any:
         ones = torch.ones(points.shape[0])
         for _ in range(steps):
-            far = torch.sum(centres**2, 1)[None, :] - 2 * points @ centres.T
+            far = torch.sum(centers**2, 1)[None, :] - 2 * points @ centers.T
             nearest = torch.argmin(far, 1)
-            total = torch.zeros_like(centres).index_add(0, nearest, points)
+            total = torch.zeros_like(centers).index_add(0, nearest, points)
             count = torch.zeros(clusters).index_add(0, nearest, ones)
-            centres = total / torch.clamp(count, min=1)[:, None]
-        return centres
+            centers = total / torch.clamp(count, min=1)[:, None]
+        return centers
 
     middles = 10 * normal(clusters, 4, seed=1)
     points = middles[integers(n, high=clusters)] + normal(n, 4, seed=2)

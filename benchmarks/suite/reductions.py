@@ -1,4 +1,4 @@
-"""Rows that reduce axes, and rows of softmax and normalisation."""
+"""Rows that reduce axes, and rows of softmax and normalization."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def softmax(n: int) -> Work:
 
 
 def layernorm(n: int) -> Work:
-    """Normalise each row, then scale and shift."""
+    """Normalize each row, then scale and shift."""
 
     def program(lib: Any, x: Any, scale: Any, shift: Any) -> Any:
         mean = lib.np.mean(x, axis=1, keepdims=True)
@@ -105,9 +105,9 @@ def layernorm(n: int) -> Work:
         return (x - mean) * lib.root.lax.rsqrt(variance + 1e-5) * scale + shift
 
     def plain(x: Any, scale: Any, shift: Any) -> Any:
-        centred = x - numpy.mean(x, axis=1, keepdims=True)
-        variance = numpy.mean(centred * centred, axis=1, keepdims=True)
-        return centred / numpy.sqrt(variance + numpy.float32(1e-5)) * scale + shift
+        centered = x - numpy.mean(x, axis=1, keepdims=True)
+        variance = numpy.mean(centered * centered, axis=1, keepdims=True)
+        return centered / numpy.sqrt(variance + numpy.float32(1e-5)) * scale + shift
 
     def torch_of(torch: Any, x: Any, scale: Any, shift: Any) -> Any:
         return torch.nn.functional.layer_norm(x, (n,), scale, shift)

@@ -18,7 +18,7 @@ from kiln.api.clusters import Place, found_place, host_and_port, host_to_bind, i
 from kiln.base.errors import PeerError, UnavailableOptionError, one_line, three_lines
 from kiln.base.options.config import options
 from kiln.base.process.forks import in_child
-from kiln.base.process.identity import is_told
+from kiln.base.process.identity import is_frozen
 from kiln.base.source import current_source
 from kiln.core.engines.engine import DEFAULT_ENGINE, SharedEngine, engine
 from kiln.core.processes.joining import JoinRequest
@@ -112,7 +112,7 @@ def initialize(
             three_lines(
                 f"{asked} listens at port {port} of "
                 f"{'all interfaces' if request.bind_host == '::' else request.bind_host}",
-                "without a token, whoever reaches the port may take part in the program",
+                "without a token, anyone who reaches the port may take part in the program",
                 f"set {TOKEN} to the same secret text in all processes",
             ),
             stacklevel=2,
@@ -132,7 +132,7 @@ def _require_beginning(asked: str, shared: SharedEngine) -> None:
                 "call it first, before kiln.devices(), kiln.device_put and programs",
             )
         )
-    if is_told():
+    if is_frozen():
         raise RuntimeError(
             three_lines(
                 asked,
@@ -177,7 +177,7 @@ def shutdown() -> None:
 
 
 def _end() -> None:
-    """Leave as the interpreter ends: at once if an exception ends it."""
+    """Disconnect during interpreter shutdown; at once if an exception ends the program."""
     global _initialized
     others, was, _initialized = peers(), _initialized, False
     if not was or others is None:

@@ -229,7 +229,7 @@ def _layout(aval: ShapedArray, given: Any, asked: str) -> tuple[int, ...]:
     if sorted(found) != list(range(rank)):
         raise _refused(
             asked,
-            f"the layout {given!r} is no order of the axes of {aval}",
+            f"the layout {given!r} is not an order of the axes of {aval}",
             "name each axis once, from the slowest to the fastest",
         )
     return found

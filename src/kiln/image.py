@@ -123,7 +123,7 @@ def resize(
     antialias: bool = True,
     precision: Any = Precision.HIGHEST,
 ) -> Array:
-    """Return an image of another shape; pixels are centred at half-integers.
+    """Return an image of another shape; pixels are centered at half-integers.
 
     With `antialias`, kernels are widened when the image shrinks.
 
@@ -230,7 +230,7 @@ def _weights(
     dtype = dtypes.result_type(scale, translation)
     inverse = 1.0 / scale
     radius, weight = _KERNELS[kind]
-    centres = (arange(wanted, dtype=dtype) + 0.5) * inverse - translation * inverse - 0.5
+    centers = (arange(wanted, dtype=dtype) + 0.5) * inverse - translation * inverse - 0.5
     # Without antialiasing, this kernel repeats the pixels at the edges.
     padding = radius if kind is ResizeMethod.CUBIC_PYTORCH else 0
     places = arange(-padding, size + padding, dtype=dtype)
@@ -241,7 +241,7 @@ def _weights(
     else:
         # Shrinking is a low-pass filter; enlarging interpolates.
         width = maximum(inverse, 1.0) if antialias else 1.0
-        found = weight(absolute(centres[None, :] - places[:, None]) / width)
+        found = weight(absolute(centers[None, :] - places[:, None]) / width)
     if padding:
         edge = clip(places.astype(np.int32), 0, size - 1)[:, None]
         found = zeros((size, wanted), dtype).at[edge, arange(wanted)[None, :]].add(found)
@@ -250,5 +250,5 @@ def _weights(
     found = where(enough, found / where(whole != 0, whole, 1), 0)
     if padding:
         return found
-    inside = (centres >= -0.5) & (centres <= size - 0.5)
+    inside = (centers >= -0.5) & (centers <= size - 0.5)
     return where(inside[None, :], found, 0)

@@ -159,7 +159,7 @@ def _difference(f: Callable[..., Any], args: Any, direction: Any, eps: float) ->
             return np.zeros(aval.shape, dtypes.float0)
         high, low = np.asarray(above), np.asarray(below)
         with np.errstate(invalid="ignore"):
-            # The difference of two infinities is none.
+            # The difference of two infinities is nan.
             gap = np.where(high == low, np.zeros((), high.dtype), high - low)
         return (gap * np.asarray(0.5 / eps, high.dtype)).astype(high.dtype)
 

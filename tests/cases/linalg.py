@@ -91,7 +91,7 @@ def lower_cholesky(x: Any) -> Any:
 
 
 def eigh_of_triangle(lower: bool) -> Callable[[Any], Any]:
-    """Diagonalise by one triangle of matrices that are not Hermitian, without complex phases."""
+    """Diagonalize by one triangle of matrices that are not Hermitian, without complex phases."""
 
     def apply(x: Any) -> Any:
         vectors, values = spectral.eigh(spread(x), lower=lower, symmetrize_input=False)

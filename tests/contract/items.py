@@ -1,4 +1,4 @@
-"""The numbered items of the behaviour contract, sections 1 to 19: number and subject.
+"""The numbered items of the behavior contract, sections 1 to 19: number and subject.
 
 A test names the items it holds with `@contract("3.5")`; `test_items.py` checks that every item has
 one. Section 14 is one item. Tests of sections 16 to 18 lie beside those of what they are about.

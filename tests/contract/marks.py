@@ -1,4 +1,4 @@
-"""`@contract("3.5")` says which numbered item of the behaviour contract a test holds."""
+"""`@contract("3.5")` says which numbered item of the behavior contract a test holds."""
 
 from __future__ import annotations
 

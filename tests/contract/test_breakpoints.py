@@ -210,7 +210,9 @@ def test_quit_ends_the_program(engine: str) -> None:
 def test_without_a_terminal_it_says_so(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for stream in (io.StringIO("c\n"), None):
         monkeypatch.setattr(sys, "stdin", stream)
-        with pytest.raises(kiln.errors.JaxRuntimeError, match="there is no terminal") as caught:
+        with pytest.raises(
+            kiln.errors.JaxRuntimeError, match="standard input is not a terminal"
+        ) as caught:
             sine()(1.0), kiln.effects_barrier()
         assert len(str(caught.value.__cause__).splitlines()) == 3
 

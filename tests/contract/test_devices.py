@@ -36,7 +36,7 @@ def test_the_number_of_devices_is_an_option() -> None:
         "kiln.config.update('jax_num_cpu_devices', 3)\n"
         "assert kiln.device_count() == 3\n"
         "try: kiln.config.update('num_cpu_devices', 5)\n"
-        "except RuntimeError as e: assert 'made already' in str(e), e\n"
+        "except RuntimeError as e: assert 'created already' in str(e), e\n"
         "else: raise SystemExit('no error')\n"
     )
     environment = {**os.environ, "KILN_NUM_CPU_DEVICES": "2"}

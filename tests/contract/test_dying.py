@@ -1,4 +1,4 @@
-"""Section 13.2: the interpreter ends well while daemon threads are in any place of kiln."""
+"""Section 13.2: interpreter shutdown succeeds while daemon threads are anywhere in kiln."""
 
 from __future__ import annotations
 

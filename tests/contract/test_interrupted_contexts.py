@@ -18,7 +18,7 @@ from kiln.base.options.config import options
 from kiln.base.source import current_scopes
 from kiln.control.sharded_regions.shard_map import members_of
 from kiln.core import compile_time, trace
-from kiln.core.arrays import watching
+from kiln.core.arrays import read_tracking
 from kiln.core.trace import state
 from kiln.execution import fallbacks
 from kiln.extend import source_info_util
@@ -50,7 +50,7 @@ KINDS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "axis": lambda: trace.axis_bound("i", 3),
     "axes": lambda: members_of(kiln.make_mesh((1,), ("x",)), ("x",), True),
     "lines": trace.in_users_lines,
-    "watch": lambda: watching.watched([X]),
+    "reads": lambda: read_tracking.tracking_reads([X]),
     "assumptions": lambda: assumptions.collecting(["n"]),
     "interceptor": lambda: linen.intercept_methods(lambda call, args, kwargs, _: call(*args)),
     "named calls": lambda: linen.override_named_call(False),
@@ -67,7 +67,7 @@ def in_force() -> tuple[Any, ...]:
         state.tracked,
         state.source,
         current_scopes(),
-        list(watching.WATCHES),
+        list(read_tracking.READ_TRACKERS),
         list(explain._collectors),
         list(fallbacks._collectors),
         assumptions._state.collecting,

@@ -1,4 +1,4 @@
-"""Section 13.2: the interpreter ends well, whatever is under way: status 0, no signal, no hang."""
+"""Section 13.2: interpreter shutdown succeeds in any state: status 0, no signal, no hang."""
 
 from __future__ import annotations
 

@@ -85,8 +85,8 @@ def refused(place: Folder, match: str) -> None:
 
 
 @says(
-    "A process with the rights of another user than the one who started it does not use the cache "
-    "on disk."
+    "A process with the rights of a user other than the one who started it does not use the cache"
+    " on disk."
 )
 def test_rights_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getuid", lambda: os.geteuid() + 1)
@@ -94,7 +94,7 @@ def test_rights_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert folder() is None
 
 
-@says("What others of your group may write to is never taken for code.")
+@says("Files that other members of your group can write to are never used as code.")
 def test_the_group(place: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(own_folder, "_is_private", lambda *_: False)
     tmp_path.chmod(0o770)
@@ -109,7 +109,7 @@ def test_the_group(place: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     refused(place, "others may open it")
 
 
-@says("In a folder that everybody may write to, somebody else's files are never taken for code.")
+@says("In a world-writable folder, files of other users are never used as code.")
 def test_everybody(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     # An open folder that its owner closed afterwards, where the entry is another user's.
     real = own_folder._why_foreign
@@ -122,8 +122,8 @@ def test_everybody(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @says(
-    "Who makes the folder of the cache before you, in `/tmp`, keeps the cache off, and can do no "
-    "more."
+    "An attacker who creates the folder of the cache before you, in `/tmp`, can disable the "
+    "cache, and nothing else."
 )
 def test_who_was_first(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(own_folder, "_require_closed", lambda _: None)
@@ -138,7 +138,7 @@ def test_who_was_first(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     assert os.listdir(place.path) == ["a.program"]
 
 
-@says("Files that hold code are made for you alone, whatever the umask says.")
+@says("Files that contain code are created for you alone, whatever the umask.")
 def test_modes(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
@@ -152,17 +152,17 @@ def test_modes(tmp_path: Path) -> None:
         assert stat.S_IMODE((tmp_path / path).stat().st_mode) == mode
 
 
-@says("Only an entry that belongs to you, that nobody else may open, and that has one name is run.")
+@says(
+    "Only an entry that belongs to you, that no other user may open, and that has a single name "
+    "is run."
+)
 def test_entries(place: Folder, tmp_path: Path) -> None:
     assert place.get("a") == ENTRY
     os.link(tmp_path / "cache" / "a.program", tmp_path / "another")
     refused(place, "2 names")
 
 
-@says(
-    "A link, a pipe, a socket or a folder in the place of an entry is refused, and holds nothing "
-    "up."
-)
+@says("A link, a pipe, a socket or a folder in place of an entry is rejected, and never blocks.")
 @pytest.mark.parametrize("what", ["link", "pipe", "folder"])
 def test_no_entries(place: Folder, tmp_path: Path, what: str) -> None:
     path = tmp_path / "cache" / "a.program"
@@ -171,10 +171,10 @@ def test_no_entries(place: Folder, tmp_path: Path, what: str) -> None:
         path.symlink_to(tmp_path / "kept")
     else:
         (os.mkfifo if what == "pipe" else os.mkdir)(path, 0o600)
-    refused(place, "it is no file")
+    refused(place, "it is not a file")
 
 
-@says("A folder that belongs to somebody else, or that others may enter, is not used.")
+@says("A folder that belongs to another user, or that other users may enter, is not used.")
 def test_the_folder(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     for mode in (0o710, 0o701, 0o704, 0o755, 0o777):
         os.chmod(place.path, mode)
@@ -190,8 +190,8 @@ def test_the_folder(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @says(
-    "A folder that others can replace is not used: all folders on the way belong to you or root, "
-    "and only you can write."
+    "A folder that other users can replace is not used: all parent folders must belong to you or "
+    "root, and only their owner may write to them."
 )
 def test_the_way(tmp_path: Path) -> None:
     OwnFolder(str(tmp_path / "way" / "inner" / "cache"))
@@ -208,7 +208,7 @@ def test_the_way(tmp_path: Path) -> None:
             OwnFolder(str(tmp_path / "way" / "inner" / "cache"))
 
 
-@says("A sticky folder on the way, such as `/tmp`, will do.")
+@says("A sticky parent folder, such as `/tmp`, is accepted.")
 def test_sticky_folders(tmp_path: Path) -> None:
     (tmp_path / "shared").mkdir()
     (tmp_path / "shared").chmod(0o1777)
@@ -216,8 +216,8 @@ def test_sticky_folders(tmp_path: Path) -> None:
 
 
 @says(
-    "A link on the way is followed if it belongs to you or root, and the way that it leads is "
-    "looked at too."
+    "A link on the path is followed if it belongs to you or root, and its target is checked in "
+    "the same way."
 )
 def test_links(place: Folder, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("cache")
@@ -234,8 +234,8 @@ def test_links(place: Folder, tmp_path: Path) -> None:
 
 
 @says(
-    "Renaming the folder, or putting another in its place, changes nothing for a process that has "
-    "it open."
+    "Renaming the folder, or putting another in its place, has no effect on a process that has it"
+    " open."
 )
 def test_renaming(place: Folder, tmp_path: Path) -> None:
     (tmp_path / "cache").rename(tmp_path / "moved")
@@ -245,7 +245,7 @@ def test_renaming(place: Folder, tmp_path: Path) -> None:
     assert (tmp_path / "moved" / "b.program").exists()
 
 
-@says("What is not as it should be switches the cache off in the process, with one warning.")
+@says("Anything unexpected disables the cache in the process, with one warning.")
 def test_one_warning(place: Folder, tmp_path: Path) -> None:
     place.put("b", ENTRY)
     for name in "ab":
@@ -259,7 +259,10 @@ def test_one_warning(place: Folder, tmp_path: Path) -> None:
     assert len(records) == 1
 
 
-@says("The warning says what to remove, and never to change modes: what was planted would stay.")
+@says(
+    "The warning says what to remove, and never suggests changing modes: planted files would "
+    "remain."
+)
 def test_remedies(place: Folder, tmp_path: Path) -> None:
     with warnings.catch_warnings(record=True) as records:
         warnings.simplefilter("always")
@@ -287,7 +290,7 @@ def test_damage(place: Folder, tmp_path: Path) -> None:
     assert folder() is place
 
 
-@says("Clearing takes nothing from writers that live, and nothing that is not the cache's.")
+@says("Clearing the cache does not affect concurrent writers, or files that are not the cache's.")
 def test_clearing(place: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = Folder(place.path)
     (tmp_path / "cache" / "mine.tmp").touch()
@@ -302,7 +305,7 @@ def test_clearing(place: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert sorted(os.listdir(place.path)) == ["b.program", "mine.tmp"]
 
 
-@says("What the cache keeps beside programs is looked at in the same way.")
+@says("Other files of the cache are checked in the same way.")
 def test_notes(place: Folder, tmp_path: Path) -> None:
     place.put_note("n", b"text")
     assert place.note("n") == b"text"
@@ -328,7 +331,9 @@ def rewrite(saved: Path, change: Callable[[Any], Any]) -> None:
     (saved / "index.json").write_text(f'{head},"content":{text}}}\n')
 
 
-@says("A checkpoint holds no code: classes are written as names, and nothing is imported for them.")
+@says(
+    "A checkpoint contains no code: classes are stored as names, and nothing is imported for them."
+)
 def test_no_code(saved: Path) -> None:
     rewrite(saved, lambda c: c["tree"].update({"class": "antigravity.Antigravity"}))
     assert type(checkpoints.restore(saved)) is dict
@@ -336,7 +341,7 @@ def test_no_code(saved: Path) -> None:
 
 
 @says(
-    "All that is read lies in the folder: an index that names anything else is refused before it "
+    "Only files in the folder are read: an index that names anything else is rejected before it "
     "is opened."
 )
 @pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/passwd", "../c/index.json"])
@@ -349,7 +354,7 @@ def test_names_stay_inside(saved: Path, name: str, monkeypatch: pytest.MonkeyPat
     assert opened == [str(saved / "index.json")]
 
 
-@says("Links and pipes in the place of its files are refused, and hold nothing up.")
+@says("Links and pipes in place of its files are rejected, and never block.")
 @pytest.mark.parametrize("pattern", ["index.json", "data-*.bin"])
 @pytest.mark.parametrize("what", ["link", "pipe"])
 def test_no_files(saved: Path, pattern: str, what: str) -> None:
@@ -364,7 +369,8 @@ def test_no_files(saved: Path, pattern: str, what: str) -> None:
 
 
 @says(
-    "Whatever an index says, reading gives what it says or a CheckpointError, and no other error."
+    "Whatever an index contains, reading returns the values that it describes or raises a "
+    "CheckpointError, and no other error."
 )
 @pytest.mark.parametrize(
     "change",
@@ -385,7 +391,7 @@ def test_indices(saved: Path, change: Callable[[Any], Any]) -> None:
         checkpoints.restore(saved)
 
 
-@says("Every element that comes back was read: blocks that overlap, or leave gaps, are refused.")
+@says("Every returned element was read: blocks that overlap, or leave gaps, are rejected.")
 @pytest.mark.parametrize("starts", [(0, 0), (0, 1)])
 def test_gaps(saved: Path, starts: tuple[int, int]) -> None:
     def change(content: Any) -> None:
@@ -401,8 +407,8 @@ def test_gaps(saved: Path, starts: tuple[int, int]) -> None:
 
 
 @says(
-    "No memory is taken for bytes that its files do not have. (A sparse file has all those of its "
-    "size.)"
+    "No memory is allocated for bytes that its files do not have. (A sparse file has all bytes of"
+    " its size.)"
 )
 def test_memory(saved: Path) -> None:
     def change(content: Any) -> None:
@@ -413,7 +419,10 @@ def test_memory(saved: Path) -> None:
         checkpoints.restore(saved)
 
 
-@says("The checksums find accidents: who can write the folder can give you other numbers.")
+@says(
+    "The checksums detect accidental damage: an attacker who can write to the folder can give you"
+    " other numbers."
+)
 def test_other_numbers(saved: Path) -> None:
     (path,) = saved.glob("data-*.bin")
     path.write_bytes(np.full(4, 7.0).tobytes())
@@ -424,7 +433,7 @@ def test_other_numbers(saved: Path) -> None:
     np.testing.assert_array_equal(checkpoints.restore(saved)["w"], np.full(4, 7.0))
 
 
-@says("A save that fails leaves the checkpoint that was there, and nothing of its own.")
+@says("A save that fails leaves the previous checkpoint, and no files of its own.")
 def test_failed_saves(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = sorted(os.listdir(saved))
     for name in ("fsync", "replace"):
@@ -436,7 +445,7 @@ def test_failed_saves(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(checkpoints.restore(saved)["w"], np.arange(4.0))
 
 
-@says("What a killed save left is removed by the next one, before it writes.")
+@says("Files of a killed save are removed by the next one, before it writes.")
 def test_killed_saves(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = sorted(os.listdir(saved))
     for name in (f"data-0-{'0' * 32}.bin", f".index.json.{'0' * 32}.tmp"):
@@ -450,8 +459,8 @@ def test_killed_saves(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @says(
-    "Files with other names than those that kiln draws stay, and into a folder of them nothing is "
-    "saved."
+    "Files whose names do not match those that kiln generates are kept, and nothing is saved into"
+    " a folder that has them."
 )
 @pytest.mark.parametrize("name", ["data-train.bin", ".mine.tmp", "part-a.json"])
 def test_files_of_others(saved: Path, name: str) -> None:
@@ -466,7 +475,7 @@ def test_files_of_others(saved: Path, name: str) -> None:
     assert os.listdir(saved) == [name]
 
 
-@says("A file appears under its name once it is whole; an error leaves the one that was there.")
+@says("A file appears under its name once it is complete; an error leaves the previous one.")
 def test_whole_files(tmp_path: Path) -> None:
     jnp.save(tmp_path / "a.npy", jnp.ones(3))
     with pytest.raises(ValueError, match="allow_pickle"):
@@ -481,7 +490,7 @@ WRITERS: list[Callable[[Path], None]] = [
 ]
 
 
-@says("A link in the place of a file is replaced, and not followed.")
+@says("A link in place of a file is replaced, not followed.")
 @pytest.mark.parametrize("write", WRITERS)
 def test_links_in_place_of_files(tmp_path: Path, write: Callable[[Path], None]) -> None:
     (tmp_path / "other").write_text("old")
@@ -499,7 +508,7 @@ def test_modes_of_files(tmp_path: Path, write: Callable[[Path], None]) -> None:
     assert stat.S_IMODE((tmp_path / "a.npz").stat().st_mode) == 0o600
 
 
-@says("What a killed writer left of a file is removed when the file is written again.")
+@says("Temporary files of a killed writer are removed when the file is written again.")
 @pytest.mark.parametrize("write", WRITERS)
 def test_killed_writers(tmp_path: Path, write: Callable[[Path], None]) -> None:
     (tmp_path / f".a.npz.{'0' * 32}.tmp").touch()
@@ -508,8 +517,8 @@ def test_killed_writers(tmp_path: Path, write: Callable[[Path], None]) -> None:
 
 
 @says(
-    "Arrays in `.safetensors`, `.npz` and `.msgpack` files come back as arrays, or there is a "
-    "ValueError."
+    "Arrays in `.safetensors`, `.npz` and `.msgpack` files are returned as arrays, or a "
+    "ValueError is raised."
 )
 @pytest.mark.parametrize("suffix", [".safetensors", ".npz", ".msgpack"])
 @pytest.mark.parametrize("data", [b"", b"[" * 10_000, b"\x91" * 10_000, bytes(1000), b"\xc1"])
@@ -523,7 +532,7 @@ def test_files_of_arrays(tmp_path: Path, suffix: str, data: bytes) -> None:
         serialization.load(path)
 
 
-@says("Headers that would end NumPy are refused by `jnp.load`, before NumPy reads them.")
+@says("Headers that would crash NumPy are rejected by `jnp.load`, before NumPy reads them.")
 def test_headers_that_end_numpy(tmp_path: Path) -> None:
     # Other spellings, and archives: tests/unit/serialization/test_crafted_files.py.
     header = b"{'descr': 'm8[s/0]', 'fortran_order': False, 'shape': (1,), }"
@@ -533,7 +542,7 @@ def test_headers_that_end_numpy(tmp_path: Path) -> None:
         jnp.load(tmp_path / "a.npy")
 
 
-@says("Pickled objects are not read from `.npz` and `.npy` files unless `allow_pickle` says so.")
+@says("Pickled objects are not read from `.npz` and `.npy` files unless `allow_pickle` is set.")
 def test_pickles(tmp_path: Path) -> None:
     content = np.array([None])
     np.savez(tmp_path / "a.npz", a=content)
@@ -547,7 +556,7 @@ def test_pickles(tmp_path: Path) -> None:
     assert np.load(tmp_path / "a.npy", allow_pickle=True)[0] is None
 
 
-@says("Names for perf are written to a file of yours in `/tmp`, and through no link.")
+@says("Names for perf are written to a file of yours in `/tmp`, and never through a link.")
 @pytest.mark.parametrize("what", ["link", "pipe", "second name"])
 def test_names_for_perf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     monkeypatch.setattr(perf_map, "FOLDER", str(tmp_path))

@@ -1,6 +1,7 @@
 """What `docs/security.md` says of exported programs and ports, sentence by sentence.
 
-What strangers may do at a port is tried in `tests/unit/core/processes/test_strangers.py` too.
+`tests/unit/core/processes/test_unauthenticated.py` also tests what unauthenticated connections can
+do at a port.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from kiln.core.processes import handshake, lifelines, lines
 from kiln.engines.xla import untrusted
 from kiln.engines.xla.runtime.relay import Relay
 from kiln.experimental.serialize_executable import deserialize_and_load, serialize
-from tests.unit.core.processes.test_strangers import TOKEN, Meeting, is_closed, said
+from tests.unit.core.processes.test_unauthenticated import TOKEN, Meeting, is_closed, said
 from tests.unit.export.write_data import DATA
 
 pytest.importorskip("flatbuffers")
@@ -41,12 +42,12 @@ def stored() -> bytes:
 
 def test_the_numbers_of_the_page() -> None:
     text = PAGE.read_text(encoding="utf-8").replace("\n ", "")
-    assert lines.LONGEST_OF_STRANGER == 4 << 10
-    assert "at most 4 KiB" in text
-    assert f"they have {handshake.LONGEST_S:g} seconds" in text
-    assert f"{lifelines.MOST_STRANGERS} of them are kept" in text
+    assert lines.LONGEST_UNAUTHENTICATED == 4 << 10
+    assert "limited to 4 KiB" in text
+    assert f"within {handshake.LONGEST_S:g} seconds" in text
+    assert f"only the latest {lifelines.MOST_UNAUTHENTICATED} of them are kept" in text
     assert untrusted.LONGEST_S == 120
-    assert "takes two minutes" in text
+    assert "exceeds two minutes" in text
 
 
 def test_a_changed_bit_or_a_missing_byte_is_an_error() -> None:
@@ -136,7 +137,7 @@ def test_without_a_token_anybody_may_take_a_rank() -> None:
     meeting = Meeting(token="")
     stranger = meeting.stranger()
     proof = handshake.proof("", "hello", meeting.asked(stranger), "mine", 1, 2)
-    said(stranger, {"kind": "hello", "rank": 1, "count": 2, "word": "mine", "proof": proof})
+    said(stranger, {"kind": "hello", "rank": 1, "count": 2, "nonce": "mine", "proof": proof})
     meeting.thread.join(20)
     assert meeting.outcome == [None]
 
@@ -174,7 +175,7 @@ def test_where_process_0_listens_and_when_it_warns(
         text=True,
         check=True,
     )
-    assert ("without a token, whoever reaches the port may take part" in done.stderr) == warned
+    assert ("without a token, anyone who reaches the port may take part" in done.stderr) == warned
     if printed is not None:
         assert done.stdout.strip() == printed
 

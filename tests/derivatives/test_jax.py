@@ -115,7 +115,7 @@ def _differences(number: int) -> list[str]:
         elif not expected.error:
             difference = compare(ask(case, kiln), expected, case.tolerance)
             if bool(difference) != any(text in case.name for text in OTHERWISE):
-                wrong.append(f"{case.name}: {difference or 'is no exception any more'}")
+                wrong.append(f"{case.name}: {difference or 'does not raise any more'}")
     return wrong
 
 

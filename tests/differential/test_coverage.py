@@ -49,7 +49,7 @@ def _functions(surface: str) -> set[str]:
 
 @functools.cache
 def _compared() -> dict[str, frozenset[str]]:
-    """Return what the cases of each topic call, where jax's answer is no error."""
+    """Return what the cases of each topic call, where jax raises no error."""
     return {
         name: frozenset().union(
             *(called(case) for case in topic.cases if not topic.answers()[case.id].error)

@@ -57,7 +57,7 @@ def dense(x, w, b):
 
 
 @program(ones(4), ones(4, dtype=np.int32))
-def normalised(x, labels):
+def normalized(x, labels):
     x = x - jnp.max(x)
     return jnp.sum((jnp.log(jnp.sum(jnp.exp(x))) - x) * (labels == 1))
 
@@ -111,7 +111,7 @@ def nested_jit(x):
 
 
 @program(ones(3), ones(3))
-def rematerialised(x, y):
+def rematerialized(x, y):
     @kiln.checkpoint
     def block(x, y):
         return jnp.sin(jnp.cos(x) * y)

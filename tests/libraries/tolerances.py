@@ -8,9 +8,9 @@ DEFAULT = {"float16": 1e-3, "float32": 1e-5, "float64": 1e-10}
 """Relative to the largest number of an array; integers and bools are equal."""
 
 WIDER: dict[str, tuple[float, str]] = {
-    "optax_optimisers/acprop": (5e-4, "divides by the small deviations of earlier gradients"),
-    "optax_optimisers/lbfgs": (1e-4, "divides differences of gradients by one another"),
-    "optax_optimisers/rmsprop": (1e-4, "divides by the small deviations of gradients"),
+    "optax_optimizers/acprop": (5e-4, "divides by the small deviations of earlier gradients"),
+    "optax_optimizers/lbfgs": (1e-4, "divides differences of gradients by one another"),
+    "optax_optimizers/rmsprop": (1e-4, "divides by the small deviations of gradients"),
     "flax_linen/cnn": (1e-4, "Adam divides small gradients by their own size"),
     "jaxopt_solvers/logistic": (1e-4, "the search ends at a gradient of 1e-4"),
     "jaxopt_solvers/quadratic_program": (1e-4, "derivatives by a solver that stops at 1e-5"),

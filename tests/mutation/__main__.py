@@ -1,4 +1,4 @@
-"""Break one behaviour at a time and watch the tests of its item fail.
+"""Break one behavior at a time and watch the tests of its item fail.
 
     python -m tests.mutation            all rows of `breaks.py`; writes `log.txt` beside it
     python -m tests.mutation 3.6 8.1    some of them; writes nothing

@@ -1,4 +1,4 @@
-"""Ways to break the behaviour of items of the contract: items drawn by chance, and all later ones.
+"""Ways to break the behavior of items of the contract: items drawn by chance, and all later ones.
 
 Each replaces one text of one file of `src/kiln`. Section 15 and what follows were written after the
 draw, which stays as it was; all of these items have a break. `UNSEEN` are those that no test saw
@@ -419,7 +419,7 @@ BREAKS = [
     Break(
         "17.4",
         "core/processes/peers.py",
-        'self.tell(f"{_named([rank])} ended")',
+        'self.report_failure(f"{_named([rank])} ended")',
         "self._gone.add(rank)",
     ),
     Break(
@@ -674,35 +674,35 @@ UNSEEN = [
         ("tests/properties/test_damaged_programs.py", "tests/unit/export/test_exported.py"),
     ),
     Break(
-        "artefacts-unread",
+        "artifacts-unread",
         "export/exported.py",
         "    if not is_checked:\n",
         "    if not contents.module:\n",
         ("tests/unit/export/test_exported.py",),
     ),
     Break(
-        "words-said-again",
+        "replayed-messages-accepted",
         "core/processes/handshake.py",
-        "said = json.dumps([kind, asked, answered, rank, count]).encode()",
-        "said = json.dumps([kind, rank, count]).encode()",
+        "message = json.dumps([kind, nonce_of_0, nonce_of_other, rank, count]).encode()",
+        "message = json.dumps([kind, rank, count]).encode()",
         (
             "tests/unit/core/processes/test_handshake.py",
-            "tests/unit/core/processes/test_strangers.py",
+            "tests/unit/core/processes/test_unauthenticated.py",
         ),
     ),
     Break(
-        "silent-strangers-kept",
+        "silent-connections-kept",
         "core/processes/lifelines.py",
         "if now - s.since > LONGEST_S",
         "if now < s.since",
-        ("tests/unit/core/processes/test_strangers.py",),
+        ("tests/unit/core/processes/test_unauthenticated.py",),
     ),
     Break(
         "silent-processes-awaited",
         "core/processes/peers.py",
         "            if time.monotonic() > end:\n                missing = (\n",
         "            if time.monotonic() < 0:\n                missing = (\n",
-        ("tests/unit/core/processes/test_strangers.py",),
+        ("tests/unit/core/processes/test_unauthenticated.py",),
     ),
     Break(
         "entries-of-others",

@@ -267,8 +267,8 @@ BY_ROOM: dict[str, list[Break]] = {
             "        rest = tuple(name for name in axes if name not in x.aval.varying)\n"
             "        if rest:\n"
             "            ct = self.bind(ct, axes=rest, axis_index_groups=None)\n"
-            "        return [vary_p.bind(ct, axes=told) if told else ct]",
-            "        return [vary_p.bind(ct, axes=told) if told else ct]",
+            "        return [vary_p.bind(ct, axes=typed) if typed else ct]",
+            "        return [vary_p.bind(ct, axes=typed) if typed else ct]",
             ("tests/unit/ops/test_collective.py::test_the_transpose_of_psum_is_psum",),
         ),
     ],
@@ -370,7 +370,7 @@ BY_ROOM: dict[str, list[Break]] = {
         Break(
             "values-that-were-looked-at",
             "jit/cache.py",
-            "if content is None or watch.seen or recording.static is not None:",
+            "if content is None or tracker.was_read or recording.static is not None:",
             "if content is None or recording.static is not None:",
             (
                 "tests/contract/test_cache.py::"

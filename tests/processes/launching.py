@@ -1,4 +1,4 @@
-"""Start a program in several processes, and never wait for ever."""
+"""Start a program in several processes, and never wait forever."""
 
 from __future__ import annotations
 

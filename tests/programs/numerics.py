@@ -31,12 +31,12 @@ def newton(jax: Any) -> Any:
         return x, jax.grad(f)(x), count + 1
 
     @jax.jit
-    def minimise(x: Any) -> Any:
+    def minimize(x: Any) -> Any:
         return lax.while_loop(go_on, step, (x, jax.grad(f)(x), 0))
 
     starts = jnp.array([[2.0, 1.0], [-1.0, 0.5], [0.5, -0.2]])
-    x, _, count = jax.vmap(minimise)(starts)
-    return {"x": x, "count": count, "one": minimise(starts[0])[0]}
+    x, _, count = jax.vmap(minimize)(starts)
+    return {"x": x, "count": count, "one": minimize(starts[0])[0]}
 
 
 @model

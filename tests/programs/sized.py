@@ -101,7 +101,7 @@ def _while(x: Any) -> Any:
     return lax.while_loop(go_on, lambda s: (s[0] + 1, s[1] + x[s[0]]), (0, jnp.zeros(3)))[1]
 
 
-def _standardised(np: Any, x: Any) -> Any:
+def _standardized(np: Any, x: Any) -> Any:
     return (x - x.mean(0)) / (x.std(0) + 1e-3)
 
 
@@ -224,7 +224,7 @@ PROGRAMS: dict[str, Sized] = {
     "by_arange": both(lambda np, x: x[np.arange(x.shape[0]), np.argmax(x, 1)]),
     "first_row": both(lambda np, x: [x[0], x[-1], x[0, 1], x[-1, -1]], 1),
     "columns": both(lambda np, x: [x[:, 0], x[:, 1:], x[..., -1], x[:, ::2], x[:, :-1]]),
-    "neighbours": both(lambda np, x: [x[1:] - x[:-1], np.diff(x, axis=0)], 1),
+    "neighbors": both(lambda np, x: [x[1:] - x[:-1], np.diff(x, axis=0)], 1),
     "slices": both(
         lambda np, x: [x[1:], x[:-1], x[::2], x[: x.shape[0] // 2], x[-1:], x[:1], x[1:3]]
     ),
@@ -277,7 +277,7 @@ PROGRAMS: dict[str, Sized] = {
     "root_of_size": Sized(
         lambda x: x / jnp.sqrt(x.shape[0] + 1), lambda x: x / np.sqrt(len(x) + 1, dtype="f4")
     ),
-    "standardised": both(_standardised, 1),
+    "standardized": both(_standardized, 1),
     "fft": both(lambda np, x: [np.fft.fft(x, axis=1).real, np.fft.rfft(x, axis=-1).imag]),
     "convolve": both(lambda np, x: np.convolve(x[:, 0], np.ones(2, "f4"), mode="full"), 2),
     # Whole ones.

@@ -34,7 +34,7 @@ NEAR = 2e-6
 REORDERED = {
     *("sum", "mean", "var", "var_ddof", "std", "norm", "average", "nansum", "logsumexp", "prod"),
     *("softmax", "dot", "gram", "einsum", "outer", "cov", "tri", "diagonal", "cumsum", "vmap"),
-    *("segment_sum", "standardised", "network", "fori_loop", "while_loop", "cond"),
+    *("segment_sum", "standardized", "network", "fori_loop", "while_loop", "cond"),
 }
 # The others meet the same rules of spreading: `make test-full`.
 SLOW = {

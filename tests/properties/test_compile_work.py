@@ -139,7 +139,7 @@ def calls_of(work: Callable[[], Any]) -> int:
 
 def compile_anew(f: Function) -> None:
     """Trace a function, and write its loops and its code."""
-    # Options belong to a thread, and checks after each pass are no part of the work.
+    # Options belong to a thread, and checks after each pass are not part of the work.
     with override(engine="native", check=False):
         jaxpr = kiln.make_jaxpr(f)(jnp.ones(100)).jaxpr
         NativeCompiler()._written(Program(jaxpr, "f"), measures=False)

@@ -66,7 +66,7 @@ def test_damage_to_machine_code_is_found(engine: str, many: int) -> None:
 
 @pytest.fixture
 def reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let one process read artefacts until it dies."""
+    """Let one process read artifacts until it dies."""
     with untrusted.Reader(10.0) as reader:
         monkeypatch.setattr(untrusted.Reader, "__exit__", lambda *_: None)
         monkeypatch.setattr(untrusted, "Reader", lambda: reader)

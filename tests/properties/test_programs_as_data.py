@@ -80,7 +80,7 @@ def test_dead_code_elimination_preserves_values(program: Program) -> None:
 
 
 @explored(programs(ANY), few=10, many=800)
-def test_equal_programs_are_recognised(program: Program) -> None:
+def test_equal_programs_are_recognized(program: Program) -> None:
     x = program.inputs()
     first = kiln.make_jaxpr(program.function)(*x)
     second = kiln.make_jaxpr(program.function)(*x)

@@ -25,7 +25,7 @@ import pytest
 import kiln
 
 
-class Colour(enum.Enum):
+class Color(enum.Enum):
     RED = 1
     BLUE = 2
     SCARLET = 1  # noqa: PIE796 - another name of RED
@@ -204,7 +204,7 @@ def double(x: Any) -> Any:
 
 SCALARS: list[Callable[[], Any]] = [
     *(lambda x=x: x for x in (0, 1, -1, -2, 2**61 - 1, True, False, None, ..., "", "a", b"a")),
-    *(lambda x=x: x for x in (Colour.RED, Colour.SCARLET, Colour.BLUE, Number.ONE, Option.A)),
+    *(lambda x=x: x for x in (Color.RED, Color.SCARLET, Color.BLUE, Number.ONE, Option.A)),
     *(lambda x=x: x for x in (Option.A | Option.B, int, Plain, len, double, math, NotImplemented)),
     *(lambda x=x: float(x) for x in ("0.0", "-0.0", "1", "nan", "inf")),
     *(lambda x=x: complex(*x) for x in ((0, 0.0), (0, -0.0), (1, 0), (float("nan"), 0))),
@@ -340,7 +340,7 @@ def check_pairs(seed: int, count: int) -> tuple[int, int]:
             a, b = make(recipe), make(alter(random_, recipe))
         except TypeError:
             continue  # a frozenset of what has no hash
-        # A value is given again, too, so that calls are remembered and recognised.
+        # A value is given again, too, so that calls are remembered and recognized.
         order = [a, a, a, b, b, b, a, b]
         mine, theirs = decisions(run_kiln, order), decisions(run_jax, order)
         if mine == theirs:

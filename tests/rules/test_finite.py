@@ -76,7 +76,7 @@ class Watch:
     def __init__(self) -> None:
         self.found = False
 
-    def begin_step(self, step: int) -> None:
+    def begin_iteration(self, step: int) -> None:
         """Steps are all alike."""
 
     def evaluate(self, eqn: Eqn, values: Sequence[np.ndarray]) -> Any:

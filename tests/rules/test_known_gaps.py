@@ -21,8 +21,8 @@ def gap(primitive: Primitive, rule: str) -> bool:
 def test_gaps_name_primitives_and_rules() -> None:
     names = {primitive.name for primitive in PRIMITIVES}
     for (name, rule), reason in KNOWN_GAPS.items():
-        assert name in names, f"{name} is no primitive"
-        assert rule in RULES, f"{rule} is no rule"
+        assert name in names, f"{name} is not a primitive"
+        assert rule in RULES, f"{rule} is not a rule"
         assert len(reason.split()) >= 3, f"the gap {name}, {rule} needs a reason"
 
 

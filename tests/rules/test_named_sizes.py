@@ -13,7 +13,7 @@ from kiln.core.arrays.array import from_host
 from kiln.core.staging import stage_pure
 from kiln.execution.compilation import compile_jaxpr
 from kiln.execution.sized_programs import compile_for_sizes
-from kiln.ir.specialise import specialise
+from kiln.ir.specialize import specialize
 from tests.cases.case import Case
 from tests.cases.collection import applied, assert_close, drawn
 from tests.rules.support import unsupported
@@ -48,7 +48,7 @@ def disagreements(case: Case, sizes: tuple[int, ...]) -> list[str]:
     wrong = []
     for n in sizes or (own,):
         arrays = list(map(from_host, operands(case, n) if sizes else drawn(case)))
-        plain = specialise(jaxpr, {"n": n})
+        plain = specialize(jaxpr, {"n": n})
         with override(engine="reference"), np.errstate(all="ignore"):
             expected = compile_jaxpr(plain, "case")(arrays)
         with override(engine="native", check=True):

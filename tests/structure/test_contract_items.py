@@ -1,4 +1,4 @@
-"""Every numbered item of the behaviour contract has a test that carries its number."""
+"""Every numbered item of the behavior contract has a test that carries its number."""
 
 from __future__ import annotations
 

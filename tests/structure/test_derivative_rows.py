@@ -101,7 +101,7 @@ def complaints(functions: set[str], rows: set[str], exceptions: list[str]) -> li
     return [
         *(f"{name} has no row" for name in sorted(functions - rows - set(exceptions))),
         *(f"{name} has a row and an exception" for name in sorted(rows & set(exceptions))),
-        *(f"{name} is no public function" for name in sorted(set(exceptions) - functions)),
+        *(f"{name} is not a public function" for name in sorted(set(exceptions) - functions)),
         *(f"{name} is excepted twice" for name in exceptions if exceptions.count(name) > 1),
     ]
 

@@ -15,7 +15,7 @@ import pytest
 import kiln
 from tests.structure.source_tree import KILN
 
-# Dotted names below `kiln`, from section 0 of the behaviour contract and the sections it sums up.
+# Dotted names below `kiln`, from section 0 of the behavior contract and the sections it sums up.
 CONTRACT = {
     "functions": """
         jit grad value_and_grad vmap jvp vjp linearize linear_transpose jacfwd jacrev jacobian

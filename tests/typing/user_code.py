@@ -110,7 +110,7 @@ assert_type(lax.map(halve, x), Array)
 
 # Transformations keep the parameters of a function.
 def loss(weights: dict[str, Array], inputs: Array, *, scale: float = 1.0) -> Array:
-    """Return a number to minimise."""
+    """Return a number to minimize."""
     return jnp.sum(jnp.tanh(inputs @ weights["w"]) ** 2) * scale
 
 
@@ -159,10 +159,10 @@ def noise(seed: int, shape: ShapeLike, dtype: DTypeLike = jnp.float32) -> Array:
     return random.normal(random.key(seed), shape, dtype)
 
 
-def centred(values: ArrayLike) -> Array:
+def centered(values: ArrayLike) -> Array:
     """Subtract the mean."""
     return jnp.subtract(values, jnp.mean(values))
 
 
-assert_type(centred(noise(0, (3,))), Array)
-assert_type(kiln.jit(centred)(values=y), Array)
+assert_type(centered(noise(0, (3,))), Array)
+assert_type(kiln.jit(centered)(values=y), Array)

@@ -10,7 +10,7 @@ import numpy as np
 from kiln import _runtime
 from kiln.base import dtypes
 from kiln.base.errors import one_line, three_lines
-from kiln.base.process.identity import processes, told
+from kiln.base.process.identity import freeze_processes, processes
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import broadcast_prefix, prefix_errors, tree_flatten, tree_map, tree_unflatten
 from kiln.core.array_type import Array
@@ -337,9 +337,9 @@ def default_backend() -> str:
 
 def process_index() -> int:
     """Return the number of this process."""
-    return told().index
+    return freeze_processes().index
 
 
 def process_count() -> int:
     """Return the number of processes."""
-    return told().count
+    return freeze_processes().count

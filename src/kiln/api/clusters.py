@@ -194,7 +194,9 @@ def _require_fit(place: Place, asked: str) -> None:
         if isinstance(value, bool) or not isinstance(value, int):
             raise TypeError(three_lines(asked, f"{name}={value!r} is not an int", _REMEDY))
     if count is not None and index is not None and not 0 <= index < count:
-        wrong = f"process_id={index} is none of the {count} processes, which count from 0"
+        wrong = (
+            f"process_id={index} is not in the range from 0 to {count - 1}, of {count} processes"
+        )
         raise ValueError(three_lines(asked, wrong, _REMEDY))
 
 

@@ -6,9 +6,9 @@ python -m kiln.as_jax [--linen] [--report] -c "text"
 
 python -m kiln.as_jax doctor [--linen] [--strict] program.py args ... (or -m, or -c)
 
-The doctor says at the end what the program needs that kiln lacks. Its status is 0 if nothing is
-lacking, 1 if something is, 3 if nothing is and the program failed by itself; --strict also counts
-names that are imported and never used.
+The doctor reports at the end what the program needs that kiln lacks. The exit status is 0 if
+nothing is missing, 1 if something is, 3 if nothing is but the program failed on its own; --strict
+also counts names that are imported but never used.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _PYTEST_PLUGIN = "kiln.as_jax.pytest_plugin"
 
 
 def main(arguments: list[str]) -> None:
-    """Run what the command line names, as Python itself would.
+    """Run the program on the command line, as Python itself would.
 
-    Raises: SystemExit with a text if the command line names nothing.
+    Raises: SystemExit with the usage if the command line names no program.
     """
     rest = list(arguments)
     options = set()
@@ -60,7 +60,7 @@ def _run(rest: list[str], options: set[str]) -> None:
     if rest[0] == "-m":
         module, *arguments = rest[1:]
         if module == "pytest":
-            # The processes of pytest-xdist are started anew, and load plugins by name.
+            # The worker processes of pytest-xdist are new interpreters, which load plugins by name.
             arguments = ["-p", _PYTEST_PLUGIN, *arguments]
             if "--linen" in options:
                 arguments.append("--kiln-linen")
@@ -78,6 +78,6 @@ def _run(rest: list[str], options: set[str]) -> None:
 
 
 if __name__ == "__main__":
-    # `python -m` puts the current folder first; a program finds its own folder there.
+    # `python -m` puts the current directory first; a script expects its own directory there.
     sys.path.pop(0)
     main(sys.argv[1:])

@@ -1,7 +1,7 @@
-"""What a program needs that kiln lacks: it runs, and goes on where a missing name would stop it.
+"""Find what a program needs that kiln lacks: run it, and continue past missing names.
 
-`python -m kiln.as_jax doctor PROGRAM` prints what was missing, the lines that asked for it, why,
-and what to write instead; the status of the process says it to other programs.
+`python -m kiln.as_jax doctor PROGRAM` prints what was missing, where it was used, why it is
+missing, and what to write instead; scripts can read the exit status.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from kiln.as_jax.report import (
     start_examination,
 )
 from kiln.base.lazy import traceback
-from kiln.base.options.names import Foreign, hear_refusals
+from kiln.base.options.names import Foreign, set_refusal_listener
 from kiln.base.source import current_source, is_internal
 
 NOTHING_LACKS, LACKS, FAILED = 0, 1, 3
-"""The status of the process. Python and its libraries use 2 for command lines that are wrong."""
+"""The exit statuses. Python and its libraries use 2 for invalid command lines."""
 
 _PLACES = 5
-"""How many lines of a program are named for each thing that it lacks."""
+"""The maximum number of source lines listed for each missing name."""
 
 
 def start() -> None:
-    """Examine what runs from now on."""
+    """Start the examination."""
     start_examination()
-    hear_refusals(_refused_option)
+    set_refusal_listener(_refused_option)
 
 
 def examine(program: str, run: Callable[[], None], *, strict: bool = False) -> int:
-    """Run a program, print what it needs that kiln lacks, and return a status.
+    """Run a program, print what it needs that kiln lacks, and return an exit status.
 
-    With `strict`, a missing name counts even if it is only imported. `start` was called before.
+    With `strict`, a missing name counts even if it is only imported. Call `start` before.
     """
     failure: BaseException | None = None
     try:
@@ -108,23 +108,23 @@ def _end(failure: BaseException | None) -> str:
 
 def _meaning(status: int) -> str:
     meanings = {
-        NOTHING_LACKS: "nothing lacks",
-        LACKS: "something lacks; results that depend on it are not JAX's",
-        FAILED: "nothing lacks, the failure is the program's own",
+        NOTHING_LACKS: "nothing is missing",
+        LACKS: "something is missing; results that depend on it are not those of JAX",
+        FAILED: "nothing is missing, the failure is the program's own",
     }
     return f"status {status}: {meanings[status]}"
 
 
 def _refused_option(name: str, value: Any, option: Foreign) -> None:
     source = current_source()
-    # Only Python's own starting of programs is around what the environment sets.
+    # If only Python's startup code is on the stack, the environment set the option.
     by_environment = source is None or source.file.startswith("<frozen ")
     refusal = Refusal(f"option {name} = {value!r}", option.why, f"instead: {option.instead}")
     record_refusal(refusal, "the environment" if by_environment else str(source))
 
 
 def record_failure(error: BaseException) -> None:
-    """Note what kiln lacks if that is why an exception was raised; otherwise do nothing."""
+    """Record what kiln lacks if that caused an exception; otherwise do nothing."""
     lacking = _lacking(error)
     if lacking is not None:
         record_refusal(lacking, _place(error))
@@ -165,7 +165,7 @@ def _argument(text: str) -> Refusal | None:
 
 
 def _raised_by_program(error: BaseException) -> bool:
-    """Tell whether a `raise` outside kiln made an exception: kiln's frames may be hidden."""
+    """Tell whether a `raise` outside kiln raised an exception: kiln's frames may be hidden."""
     last = _last(error)
     if last is None or type(error).__module__.startswith("kiln."):
         return False
@@ -196,7 +196,7 @@ def _of_program(frame: FrameType) -> bool:
 
 
 def _print(error: BaseException) -> None:
-    """Print an exception as Python would, from the program's first line on."""
+    """Print an exception as Python would, starting at the first frame of the program."""
     entry = error.__traceback__
     while entry is not None and not _of_program(entry.tb_frame):
         entry = entry.tb_next

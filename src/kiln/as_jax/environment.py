@@ -1,9 +1,9 @@
 """Environment variables that set the options of jax.
 
-`JAX_ENABLE_X64=1` is what `config.update("jax_enable_x64", True)` would be, and so it is for all
-options of jax; kiln's own variables (`KILN_...`) take precedence. What `update` refuses is refused
-here: silence would leave a program believing that it is protected. How many devices there are is
-read where they are made.
+`JAX_ENABLE_X64=1` has the effect of `config.update("jax_enable_x64", True)`, and so on for all
+options of JAX; kiln's own variables (`KILN_...`) take precedence. Values that `update` rejects are
+rejected here, too: ignoring them would silently drop a safety check. The number of devices is read
+where devices are created.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from kiln.base.options.names import ALIASES, Alias
 
 
 def apply_environment() -> None:
-    """Set the options that the environment asks for by the names of jax.
+    """Set the options that environment variables of jax request.
 
-    Raises: UnavailableOptionError for a value that kiln does not support, ValueError for a text
-        that is none.
+    Raises: UnavailableOptionError for a value that kiln does not support, ValueError for text that
+        is not a value of the option.
     """
     known: dict[str, Alias | Foreign] = {**ALIASES, **FOREIGN}
     for name, option in known.items():
@@ -35,5 +35,5 @@ def apply_environment() -> None:
             raise UnavailableOptionError(three_lines(asked, *str(error).splitlines()[1:])) from None
         except ValueError as error:
             wrong = str(error).splitlines()[0]
-            remedy = f"give it a value that jax.config.update({name!r}, ...) takes"
+            remedy = f"use a value that jax.config.update({name!r}, ...) accepts"
             raise ValueError(three_lines(asked, wrong, remedy)) from None

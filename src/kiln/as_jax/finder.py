@@ -1,4 +1,4 @@
-"""The finder that answers for `jax` and everything below it."""
+"""The import finder for `jax` and its submodules."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from kiln.base.options.config import config
 from kiln.base.source import current_source
 
 _ELSEWHERE = {"jax.lib": "kiln.as_jax.lib", "jax.version": "kiln.as_jax.version"}
-"""Modules of jax whose namesake in kiln is not `kiln` + the same path."""
+"""Modules of JAX whose counterpart in kiln has a different path."""
 
 
 class _Loader(Loader):
-    """Hands out a module that exists already, as it is."""
+    """Returns an existing module, unchanged."""
 
     def __init__(self, module: ModuleType) -> None:
         self.module = module
@@ -40,7 +40,7 @@ class _Loader(Loader):
         return self.module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Give the module its own specification back, in place of the one of its second name."""
+        """Restore the module's own specification, which the import system replaced."""
         if self.spec is not None:
             module.__spec__ = self.spec
             module.__loader__ = self.loader
@@ -49,7 +49,7 @@ class _Loader(Loader):
 class JaxFinder(MetaPathFinder):
     """Finds `jax` and its submodules in kiln, and with `linen` also `flax.linen`.
 
-    Modules that jax does not have are not found, those that kiln does not have consist of
+    Modules that JAX does not have are not found; those that kiln does not have consist of
     placeholders.
     """
 
@@ -59,7 +59,7 @@ class JaxFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the specification of a module of jax, or None."""
+        """Return the specification of a module of JAX, or None."""
         module = self._module(fullname)
         if module is None:
             return None
@@ -68,9 +68,9 @@ class JaxFinder(MetaPathFinder):
         return ModuleSpec(fullname, _Loader(module), origin="kiln", is_package=is_package)
 
     def find_distributions(self, context: Any = None) -> Iterable[Any]:
-        """Return the distribution `jax` of the release that is followed."""
+        """Return the distribution `jax` of the release that kiln follows."""
         if context is None or context.name in (None, "jax"):
-            # `importlib.metadata` takes half as long to load as all the rest.
+            # Loading `importlib.metadata` takes half as long as everything else.
             return [importlib.import_module("kiln.as_jax.release").Release()]
         return []
 
@@ -90,7 +90,7 @@ def _of_flax(name: str, module: ModuleType | None) -> ModuleType:
         return MissingModule(name)
 
     def private(attribute: str) -> Any:
-        # Private names of Flax can be imported, as those of jax; they raise when they are used.
+        # Private names of Flax can be imported, like those of JAX; they raise when they are used.
         if attribute.startswith("_") and not attribute.startswith("__"):
             return asked_for(f"{name}.{attribute}")
         raise AttributeError(f"module {module.__name__!r} has no attribute {attribute!r}")
@@ -110,7 +110,7 @@ def _below(name: str) -> ModuleType | None:
     if module is None:
         return MissingModule(name)
     with_missing_names(name, module)
-    # Submodules of a module that is one file in kiln are found by the finder alone.
+    # Only this finder finds submodules of a module that is a single file in kiln.
     if not hasattr(module, "__path__") and has_submodules(name):
         module.__path__ = []
     for attribute, value in [*vars(module).items()]:
@@ -129,12 +129,12 @@ def _existing(name: str) -> ModuleType | None:
 
 
 def install(*, linen: bool = False) -> None:
-    """Let `import jax` mean kiln from now on, in this process.
+    """Make `import jax` import kiln from now on, in this process.
 
-    `linen` gives `flax.linen` the same treatment. Random numbers get the layout of current JAX, and
-    environment variables of JAX that kiln understands are applied.
+    `linen` does the same for `flax.linen`. Random numbers get the layout of current JAX, and
+    environment variables of JAX that kiln supports are applied.
 
-    Raises: ImportError if jax itself, or flax.linen, has been imported already.
+    Raises: ImportError if the real jax, or flax.linen, has been imported already.
     """
     for finder in sys.meta_path:
         if isinstance(finder, JaxFinder):

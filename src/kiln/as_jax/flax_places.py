@@ -1,7 +1,7 @@
-"""Where kiln has what Flax has: for programs that import `flax.linen` and get `kiln.linen`.
+"""The counterparts of Flax's modules: for programs whose `flax.linen` is `kiln.linen`.
 
-Besides `flax.linen` it replaces what modules are made of and return: scopes, frozen dictionaries,
-errors, dataclasses that are pytrees, and what saves them. The rest of Flax stays as it is.
+Besides `flax.linen` these replace what modules consist of and return: scopes, frozen dictionaries,
+errors, pytree dataclasses, and their serialization. The rest of Flax is unchanged.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ PLACES = {
 
 
 def place_of(name: str) -> str | None:
-    """Return the module of kiln in the place of a module of Flax; None if that is Flax's own.
+    """Return the module of kiln that replaces a module of Flax; None if none does.
 
-    The module may not exist, if kiln has nothing of the kind.
+    The module need not exist: kiln may lack a counterpart.
     """
     if name in PLACES:
         return PLACES[name]

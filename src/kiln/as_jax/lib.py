@@ -1,4 +1,4 @@
-"""The module `jax.lib`, of which the version of jaxlib is left: that of the release followed."""
+"""The module `jax.lib`: only the version of jaxlib, of the release that kiln follows."""
 
 from kiln.as_jax.version import __version__
 

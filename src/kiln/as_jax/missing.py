@@ -1,7 +1,7 @@
-"""Placeholders for names of jax that kiln does not have: they raise when they are used.
+"""Placeholders for names of JAX that kiln does not have: they raise when they are used.
 
-While a program is examined (`python -m kiln.as_jax doctor`), uses are only noted, and placeholders
-stand for their results.
+While a program is examined (`python -m kiln.as_jax doctor`), uses are only recorded, and their
+results are placeholders, too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kiln.base.source import current_source
 
 
 class MissingNameError(NotImplementedError):
-    """A program used a name of jax that kiln does not have."""
+    """A program used a name of JAX that kiln does not have."""
 
 
 def _error(name: str, used: str) -> MissingNameError:
@@ -33,18 +33,17 @@ def _error(name: str, used: str) -> MissingNameError:
 
 
 class MissingName:
-    """A name of jax that kiln does not have.
+    """A name of JAX that kiln does not have.
 
-    It can be imported, stored, compared by identity, named in an annotation or in `isinstance`
-    (which is False: there is no such object). Calling it, deriving from it, and computing with it
-    raise MissingNameError with its full name. While a program is examined, these are placeholders
-    again, a decorator leaves its function as it is, and only what must be a value of Python's
-    raises.
+    It can be imported, stored, compared by identity, used in annotations and in `isinstance` (which
+    returns False). Calls, subclasses and arithmetic raise MissingNameError with the full name.
+    While a program is examined, these return placeholders, a decorator returns its function
+    unchanged, and only conversions to Python values raise.
     """
 
     def __init__(self, name: str) -> None:
         self._kiln_name = name
-        # What decorators copy from a function.
+        # Decorators copy these attributes from a function.
         self.__module__, _, self.__name__ = name.rpartition(".")
         self.__qualname__ = self.__name__
 
@@ -58,7 +57,7 @@ class MissingName:
         return args[0] if is_decorator else result
 
     def __getattr__(self, name: str) -> MissingName:
-        # Protocols are asked for by their dunder names, and a placeholder has none.
+        # Protocols are looked up by dunder names; a placeholder implements none.
         if name.startswith("__"):
             raise AttributeError(f"{self._kiln_name} does not exist in kiln, nor does its {name}")
         return MissingName(f"{self._kiln_name}.{name}")
@@ -87,7 +86,7 @@ class MissingName:
         return self
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        # A rule registered for a name that kiln does not have is never looked up.
+        # A rule that is registered for a missing name is never looked up.
         return None
 
     def __bool__(self) -> NoReturn:
@@ -127,7 +126,7 @@ class MissingName:
 
 
 class MissingResult(MissingName):
-    """What came of the use of a name that kiln does not have: all of it is that name's."""
+    """The result of using a missing name: further uses are attributed to that name."""
 
     def __getattr__(self, name: str) -> MissingName:
         super().__getattr__(name)
@@ -135,15 +134,15 @@ class MissingResult(MissingName):
 
 
 def asked_for(name: str) -> MissingName:
-    """Note that a name that kiln does not have was imported or read; return its placeholder."""
+    """Record that a missing name was imported or read; return its placeholder."""
     record_asked(name)
     return MissingName(name)
 
 
 def missing_name(module: str, name: str) -> MissingName:
-    """Return the placeholder of a public name of jax.
+    """Return the placeholder of a public name of JAX.
 
-    Raises: AttributeError if jax has no such name either.
+    Raises: AttributeError if JAX has no such name either.
     """
     if name.startswith("__") or not is_public(module, name):
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
@@ -151,7 +150,7 @@ def missing_name(module: str, name: str) -> MissingName:
 
 
 class MissingModule(ModuleType):
-    """A module of jax that kiln does not have: all its names are placeholders."""
+    """A module of JAX that kiln does not have: all its names are placeholders."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name, f"{name}, which kiln does not have.")

@@ -1,7 +1,7 @@
-"""Private modules of jax, as far as libraries import them.
+"""The private modules of JAX that libraries import.
 
-`jax._src` is not an interface, and kiln does not copy it. A few of its names are public ones by
-another path, and libraries write that path: they are found. All others are placeholders, which
+`jax._src` is not a public interface, and kiln does not reimplement it. Some of its names are public
+ones under another path, which libraries use: these resolve. All others are placeholders, which
 raise when they are used.
 """
 
@@ -82,7 +82,7 @@ _KNOWN = (*_PUBLIC, *FUNCTIONS, *COMPUTED)
 
 
 class PrivateModule(MissingModule):
-    """A module below `jax._src`: public names by another path, and placeholders."""
+    """A module below `jax._src`: public names under another path, and placeholders."""
 
     def __getattr__(self, name: str) -> Any:
         inner = f"{self.__name__}.{name}"
@@ -101,7 +101,7 @@ class PrivateModule(MissingModule):
         for public in _public(self.__name__):
             found = getattr(importlib.import_module(public), name, None)
             if isinstance(found, ModuleType):
-                # Its private names are placeholders, too; and modules of kiln are none of jax's.
+                # Its private names are placeholders, too: a module of kiln does not replace jax's.
                 return importlib.import_module(inner)
             if isinstance(found, MissingName):
                 placeholder = found
@@ -111,9 +111,9 @@ class PrivateModule(MissingModule):
 
 
 def _public(name: str) -> tuple[str, ...]:
-    """Return the public modules whose names a private module has.
+    """Return the public modules whose names a private module provides.
 
-    A module that is not listed has those of the public module of its name, if there is one.
+    An unlisted module provides those of the public module of the same name, if it exists.
     """
     if name in _PUBLIC:
         return _PUBLIC[name]

@@ -1,4 +1,4 @@
-"""Functions of private modules of jax that libraries call, in terms of kiln."""
+"""Functions of private modules of JAX that libraries call, implemented by kiln."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from kiln.ir.effects import NO_EFFECTS
 
 
 def register_exclusion(path: str) -> None:
-    """Let tracebacks leave out the frames of a file, and `include_frame` be False for it."""
+    """Hide the frames of a file in tracebacks; `include_frame` returns False for them."""
     EXCLUDED.append(path)
 
 
 def include_frame(frame: types.FrameType) -> bool:
-    """Tell whether a frame is a user's: neither kiln's nor of an excluded file."""
+    """Tell whether a frame is the user's: neither kiln's nor in an excluded file."""
     return not is_left_out(frame)
 
 
@@ -42,9 +42,9 @@ def trace_state_clean() -> bool:
 def infer_argnums_and_argnames(
     sig: inspect.Signature, argnums: Any, argnames: Any
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Return the positions and names of arguments chosen by either, each with the other's.
+    """Return the positions and names of arguments that are given by either.
 
-    Positions beyond the parameters of the signature have no names, and are kept.
+    Positions beyond the parameters of the signature have no names, but are kept.
     """
     numbers = None if argnums is None else _tuple_of(int, argnums)
     names = None if argnames is None else _tuple_of(str, argnames)
@@ -67,9 +67,9 @@ def _tuple_of(kind: type, given: Any) -> tuple[Any, ...]:
 def prefix_errors(
     prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None
 ) -> list[Callable[[str], ValueError]]:
-    """Return, for each position where one tree is not a prefix of the other, what makes its error.
+    """Return constructors of errors, one per position where a tree is not a prefix of the other.
 
-    It is called with the name of the prefix. Names of places are on lines of their own, as in JAX.
+    A constructor takes the name of the prefix. Key paths are on lines of their own, as in JAX.
     """
 
     def error(position: int, name: str) -> ValueError:
@@ -87,7 +87,7 @@ def _backends() -> dict[str, Any]:
 
 
 def _global_state() -> types.SimpleNamespace:
-    """Return what libraries ask of the distributed state; jaxlib's client is not lent to them."""
+    """Return the parts of the distributed state that libraries read, without jaxlib's client."""
     return types.SimpleNamespace(
         client=None, process_id=process_index(), num_processes=process_count()
     )
@@ -108,7 +108,7 @@ COMPUTED: dict[str, dict[str, Callable[[], Any]]] = {
     "jax._src.numpy.error": _of_error_check("error_checking_behavior"),
     "jax._src.xla_bridge": {"_backends": _backends},
 }
-"""By module and name: what returns the current value."""
+"""By module and name: functions that return the current value."""
 
 FUNCTIONS: dict[str, dict[str, Any]] = {
     "jax._src.api_util": {"infer_argnums_and_argnames": infer_argnums_and_argnames},
@@ -130,7 +130,7 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
     },
     "jax._src.tree_util": {"_registry": node_classes, "prefix_errors": prefix_errors},
     "jax._src.traceback_util": {
-        # flax's switches change the list itself.
+        # Flax's feature switches modify the list itself.
         "_exclude_paths": EXCLUDED,
         "api_boundary": api_boundary,
         "include_frame": include_frame,
@@ -141,4 +141,4 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
 """By module and name."""
 
 GONE = frozenset({"jax._src.api._infer_argnums_and_argnames"})
-"""Names that JAX itself has no more: libraries ask for them first, and go on without."""
+"""Names that JAX has removed: libraries try these first, and have fallbacks."""

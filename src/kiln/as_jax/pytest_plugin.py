@@ -1,7 +1,7 @@
 """A pytest plugin under which `jax` is kiln: `pytest -p kiln.as_jax.pytest_plugin`.
 
-Options: `--kiln-linen` gives `flax.linen` to kiln as well, `--kiln-report` prints at the end which
-names of jax were touched and missed.
+Options: `--kiln-linen` replaces `flax.linen` as well, `--kiln-report` prints at the end which names
+of JAX were used and missing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def pytest_addoption(parser: Any) -> None:
     """Add the plugin's options."""
     group = parser.getgroup("kiln")
     group.addoption("--kiln-linen", action="store_true", help="flax.linen is kiln.linen")
-    group.addoption("--kiln-report", action="store_true", help="list touched and missed names")
+    group.addoption("--kiln-report", action="store_true", help="list used and missing names")
 
 
 def pytest_load_initial_conftests(early_config: Any) -> None:
@@ -31,7 +31,7 @@ def pytest_load_initial_conftests(early_config: Any) -> None:
 
 
 def pytest_exception_interact(call: Any) -> None:
-    """Let the doctor see failures, which pytest keeps for itself."""
+    """Pass failures, which pytest catches, to the doctor."""
     if examining():
         record_failure(call.excinfo.value)
 

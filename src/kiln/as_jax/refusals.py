@@ -1,4 +1,4 @@
-"""Names of jax that kiln does not have, and why.
+"""Names of JAX that kiln does not have, and why.
 
 `docs/differences.md` says the same to users; `tests/unit/as_jax/test_public_names.py` compares the
 two.
@@ -7,20 +7,20 @@ two.
 from __future__ import annotations
 
 _PALLAS = "kernels for GPUs and TPUs are written in it; kiln's engines generate their own code"
-_KERNELS = "it says how GPUs and TPUs run a kernel; kiln compiles kernels for the CPU"
+_KERNELS = "it controls how GPUs and TPUs run a kernel; kiln compiles kernels for the CPU"
 _MLIR = "kiln's programs are not MLIR modules"
-_ONE_PROCESS = "a process computes with its own Python, and sends arrays by programs only"
-_FUNCTIONS = "local arrays become global ones by functions, not by primitives"
+_ONE_PROCESS = "each process runs its own Python, and sends arrays only within programs"
+_FUNCTIONS = "functions, not primitives, convert local arrays to global ones"
 _DISK = "the cache on disk is an option: kiln.config.update('cache_dir', path)"
 _HANDLE = "kiln has the function, and expresses it by other primitives"
-_SPECIFIC = "it steers XLA's compiler, which runs only what the native engine does not"
-_HIGHER = "values of other kinds are those of HiType and MutableHiType, in one program"
+_SPECIFIC = "it controls XLA's compiler, which compiles only what the native engine does not"
+_HIGHER = "custom types of values are subclasses of HiType and MutableHiType"
 _TOOL = "a tool of JAX's authors, about JAX's own programs"
-_QUANTISED = "scaled products of 8-bit floats are not implemented"
+_QUANTIZED = "scaled products of 8-bit floats are not implemented"
 
 REFUSED: dict[str, str] = {
     "jax.ad": "gradients into references are not supported",
-    "jax.ad_checkpoint.Offloadable": "there is one kind of memory to keep values in",
+    "jax.ad_checkpoint.Offloadable": "there is only one kind of memory",
     "jax.ad_checkpoint.Recompute": "policies return booleans",
     "jax.ad_checkpoint.Saveable": "policies return booleans",
     "jax.cloud_tpu_init": "kiln does not run on TPUs",
@@ -36,7 +36,7 @@ REFUSED: dict[str, str] = {
     "jax.experimental.EArray": _HIGHER,
     "jax.experimental.fused": _SPECIFIC,
     "jax.experimental.jax2tf": "TensorFlow is not a dependency",
-    "jax.experimental.jet": "rules are in jet_rules, by names; few operations need one",
+    "jax.experimental.jet": "rules are in jet_rules, by name; few operations need one",
     "jax.experimental.key_reuse": "programs are checked as they run, by `debug_key_reuse`",
     "jax.experimental.mesh_utils.device_kind_handler_dict": "CPU devices have no topology",
     "jax.experimental.mosaic": _PALLAS,
@@ -44,9 +44,9 @@ REFUSED: dict[str, str] = {
     "jax.experimental.pallas": _KERNELS,
     "jax.experimental.primal_tangent_dtype": _HIGHER,
     "jax.experimental.profiler": _SPECIFIC,
-    "jax.experimental.rnn": "its layers are operations on arrays, and no calls of cuDNN",
+    "jax.experimental.rnn": "its layers are operations on arrays, not calls to cuDNN",
     "jax.experimental.roofline": _TOOL,
-    "jax.experimental.scheduling_groups": "a group is the function itself, and no operation",
+    "jax.experimental.scheduling_groups": "a group is the function itself, not an operation",
     "jax.experimental.shard_alike": _SPECIFIC,
     "jax.experimental.source_mapper": _TOOL,
     "jax.experimental.sparse": "sparse operations are functions of arrays, not primitives",
@@ -77,9 +77,9 @@ REFUSED: dict[str, str] = {
     "jax.lax.linalg.tridiagonal_solve_p": _HANDLE,
     "jax.lax.precv": "members exchange values by ppermute",
     "jax.lax.psend": "members exchange values by ppermute",
-    "jax.lax.ragged_all_to_all": "it needs buffers that members write to",
+    "jax.lax.ragged_all_to_all": "it needs buffers that devices write to",
     "jax.lax.ragged_all_to_all_p": _HANDLE,
-    "jax.lax.scaled_dot": _QUANTISED,
+    "jax.lax.scaled_dot": _QUANTIZED,
     "jax.lax.scatter_sub_p": _HANDLE,
     "jax.lax.select_and_scatter_p": _HANDLE,
     "jax.lax.stack_p": _HANDLE,
@@ -88,20 +88,20 @@ REFUSED: dict[str, str] = {
     "jax.lax.tile_p": _HANDLE,
     "jax.lax.unstack_p": _HANDLE,
     "jax.memory": "the CPU has one kind of memory",
-    "jax.nn.get_scaled_dot_general_config": _QUANTISED,
-    "jax.nn.scaled_dot_general": _QUANTISED,
-    "jax.nn.scaled_matmul": _QUANTISED,
+    "jax.nn.get_scaled_dot_general_config": _QUANTIZED,
+    "jax.nn.scaled_dot_general": _QUANTIZED,
+    "jax.nn.scaled_matmul": _QUANTIZED,
     "jax.profiler.ProfileData": "profiles are files in Perfetto's format",
     "jax.profiler.ProfileEvent": "profiles are files in Perfetto's format",
     "jax.profiler.ProfilePlane": "profiles are files in Perfetto's format",
     "jax.profiler.register_subprocess": _ONE_PROCESS,
     "jax.random.random_gamma_p": _HANDLE,
-    "jax.sharding.ManualAxisType": "types say along which axes values vary by aval.vma alone",
+    "jax.sharding.ManualAxisType": "types express along which axes values vary only by aval.vma",
     "jax.tools": _TOOL,
 }
-"""What kiln does not have on purpose. A module stands for its names that are missing."""
+"""What kiln deliberately does not have. A module stands for all its missing names."""
 
-_LATER = "not there yet"
+_LATER = "not implemented yet"
 
 NOT_YET: dict[str, str] = dict.fromkeys(
     [
@@ -115,7 +115,7 @@ NOT_YET: dict[str, str] = dict.fromkeys(
     ],
     _LATER,
 )
-"""What is to come."""
+"""Planned."""
 
 
 def reason(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The distribution `jax`, as `importlib.metadata` asks for it."""
+"""The distribution `jax`, for `importlib.metadata`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kiln.as_jax.version import __version__
 
 
 class Release(Distribution):
-    """The release of jax that is followed: a name and a version."""
+    """The release of JAX that kiln follows: a name and a version."""
 
     def read_text(self, filename: str) -> str | None:
         """Return the metadata; there are no other files."""
@@ -19,5 +19,5 @@ class Release(Distribution):
         return None
 
     def locate_file(self, path: Any) -> Path:
-        """Return where a file of kiln is."""
+        """Return the path of a file of kiln."""
         return Path(__file__).parent / str(path)

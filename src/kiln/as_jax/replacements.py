@@ -1,4 +1,4 @@
-"""What a program writes instead of a name of jax that kiln does not have."""
+"""Replacements for names of JAX that kiln does not have."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from kiln.base.lazy import difflib
 _NOTHING = "leave it out: nothing depends on it on a CPU"
 _PLAIN = "write the computation with jax.numpy and jax.lax, in a jitted function"
 _FUNCTION = "call the function of that name, without _p"
-_EFFECTS = "ask whether a jaxpr has effects at all: jaxpr.effects"
-_POLICY = "give jax.checkpoint a policy that returns True or False"
+_EFFECTS = "check whether a jaxpr has any effects: jaxpr.effects"
+_POLICY = "pass jax.checkpoint a policy that returns True or False"
 _PROFILE = "open the files of jax.profiler.trace in Perfetto"
 _SCALED = "scale before and after jax.lax.dot_general"
 _GATHER = "call jax.device_put with a sharding, or jax.make_array_from_callback"
@@ -63,7 +63,7 @@ REPLACEMENTS: dict[str, str] = {
     "jax.extend.xla": _NOTHING,
     "jax.ffi": "jax.pure_callback",
     "jax.interpreters": "rules of kiln.extend, as docs/extend.md describes",
-    "jax.lax": "jax.numpy's or jax.lax's function of the nearest meaning",
+    "jax.lax": "the function of jax.numpy or jax.lax closest in meaning",
     "jax.lax.after_all": _NOTHING,
     "jax.lax.create_token": _NOTHING,
     "jax.lax.dce_sink": _NOTHING,
@@ -81,11 +81,11 @@ REPLACEMENTS: dict[str, str] = {
     "jax.sharding.ManualAxisType": "jax.typeof(x).vma",
     "jax.tools": "jax.jit(f).lower(x).as_text()",
 }
-"""By name; a module stands for its names without a row of their own."""
+"""By name; a module stands for its names that have no row."""
 
 
 def replacement(name: str) -> str:
-    """Return what to write instead of a name that kiln lacks, as the end of a message."""
+    """Return what to write instead of a missing name, as the end of a message."""
     stated = _stated(name)
     if stated:
         return f"instead: {stated}"
@@ -93,14 +93,14 @@ def replacement(name: str) -> str:
     if module.startswith("jax._src"):
         public = _public_namesakes(last)
         if public:
-            return f"instead: {' or '.join(public)}, if that is what it is"
-        return "a private name of jax: write it with public ones"
+            return f"instead: {' or '.join(public)}, if it is that function"
+        return "a private name of JAX: use public ones"
     close = nearest(last, public_names().get(module, ()))
     return f"{close} of {module}" if close else "see docs/differences.md"
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """Return `instead: NAME` with the name most like another, or an empty string."""
+    """Return `instead: NAME` with the most similar name, or an empty string."""
     close = difflib.get_close_matches(name, sorted({*names} - {name}), 1, 0.8)
     return f"instead: {close[0]}" if close else ""
 
@@ -117,6 +117,6 @@ def _stated(name: str) -> str:
 
 
 def _public_namesakes(last: str) -> list[str]:
-    """Return public names of jax with a last part, those of the shortest modules first."""
+    """Return public names of JAX with a given last component, shortest modules first."""
     found = [f"{module}.{last}" for module, names in public_names().items() if last in names]
     return sorted(found, key=lambda name: (name.count("."), name))[:2]

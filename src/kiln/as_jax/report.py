@@ -1,9 +1,8 @@
-"""Which names of jax a program touched, and which of them kiln lacks.
+"""Which names of JAX a program used, and which of them kiln lacks.
 
-Present names are seen by giving kiln's modules a class that notes each reading from outside kiln;
-this happens only between `start_report` and the end of the process, as it costs time. Between
-`start_examination` and the end, the lines that asked for a missing name are noted as well, and a
-placeholder stands for what comes of it.
+To observe present names, kiln's modules get a class that records each read from outside kiln; this
+costs time, so it happens only after `start_report`. After `start_examination`, the lines that used
+a missing name are recorded as well, and the results of such uses are placeholders.
 """
 
 from __future__ import annotations
@@ -16,18 +15,18 @@ from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
 
 Places = dict[str, int]
-"""By `file:line` of a program: how often it happened there."""
+"""By `file:line` of a program: the number of uses."""
 
 
 class Refusal(NamedTuple):
-    """An option or an argument that kiln has not, or a value that it does not take."""
+    """An option or an argument that kiln does not have, or a value that it does not accept."""
 
     what: str
     why: str
     instead: str
 
 
-_touched: dict[str, set[str]] = {}
+_used: dict[str, set[str]] = {}
 _asked: dict[str, Places] = {}
 _missed: dict[str, Places] = {}
 _refused: dict[Refusal, Places] = {}
@@ -36,57 +35,57 @@ _examining = False
 
 
 class _Noting(ModuleType):
-    """A module that notes which of its public names are read by other packages."""
+    """A module that records which of its public names other packages read."""
 
     def __getattribute__(self, name: str) -> Any:
         if not name.startswith("_"):
             caller = sys._getframe(1).f_globals.get("__name__") or ""
             if not caller.startswith(("kiln.", "importlib")):
-                known = _touched.get(ModuleType.__getattribute__(self, "_kiln_jax_name"))
+                known = _used.get(ModuleType.__getattribute__(self, "_kiln_jax_name"))
                 if known is not None:
                     known.add(name)
         return ModuleType.__getattribute__(self, name)
 
 
 def start_report() -> None:
-    """Note from now on which names are read, of modules that are not loaded yet."""
+    """Record from now on which names are read, of modules that are not loaded yet."""
     global _reporting
     _reporting = True
 
 
 def observe(name: str, module: ModuleType) -> None:
-    """Note what is read from a module of jax, if a report was asked for."""
+    """Record reads from a module of JAX, if a report was requested."""
     if not _reporting or type(module) is not ModuleType:
         return
-    _touched.setdefault(name, set())
+    _used.setdefault(name, set())
     module._kiln_jax_name = name  # type: ignore[attr-defined]
     module.__class__ = _Noting
 
 
 def start_examination() -> None:
-    """Note from now on who asks for what is missing, and go on as far as possible."""
+    """Record from now on uses of missing names, and continue as far as possible."""
     global _examining
     _examining = True
 
 
 def examining() -> bool:
-    """Tell whether the program goes on with placeholders."""
+    """Tell whether the program is being examined: it continues with placeholders."""
     return _examining
 
 
 def record_asked(name: str) -> None:
-    """Record that a name that kiln does not have was imported or read, if uses are examined."""
+    """Record that a missing name was imported or read, if the program is examined."""
     if _examining:
         _count(_asked.setdefault(name, {}))
 
 
 def record_missed(name: str) -> None:
-    """Note the use of a name that kiln does not have."""
+    """Record the use of a missing name."""
     _count(_missed.setdefault(name, {}))
 
 
 def record_refusal(refusal: Refusal, place: str = "") -> None:
-    """Note an option or an argument that was refused, here or at a place."""
+    """Record an option or an argument that was refused, at the current line or a given place."""
     _count(_refused.setdefault(refusal, {}), place)
 
 
@@ -101,7 +100,7 @@ def missed() -> dict[str, Places]:
 
 
 def refused() -> dict[Refusal, Places]:
-    """Return what else was refused, and where."""
+    """Return the refused options and arguments, and where."""
     return _refused
 
 
@@ -111,9 +110,9 @@ def _count(places: Places, place: str = "") -> None:
 
 
 def report() -> str:
-    """Return the report as text: touched names by module, then missing names with their uses."""
+    """Return the report as text: used names by module, then missing names with their uses."""
     lines = []
-    for module, names in sorted(_touched.items()):
+    for module, names in sorted(_used.items()):
         if names:
             lines.append(f"{module}: {' '.join(sorted(names))}")
     if not _missed:

@@ -1,4 +1,4 @@
-"""The module `jax`, and the names of jax that a module of kiln lacks."""
+"""The module `jax`, and the names of JAX that a module of kiln lacks."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from kiln.jit.function import JitFunction
 def top_level() -> ModuleType:
     """Return the module `jax`: the public names of kiln, with the version of jax.
 
-    A module of its own, since `kiln.__version__` is kiln's, and `kiln` has submodules that jax has
-    not.
+    It is a separate module, since `kiln.__version__` is kiln's, and `kiln` has submodules that JAX
+    does not have.
     """
-    # By this part of the text of its class, libraries know a jitted function.
+    # Libraries recognize a jitted function by this part of the repr of its class.
     JitFunction.__qualname__ = "PjitFunction"
     module = ModuleType("jax", kiln.__doc__)
     for name, value in vars(kiln).items():
-        # Submodules come by way of the finder, which adds the names that they lack.
+        # Submodules are imported by the finder, which adds the names that they lack.
         if is_public("jax", name) and not isinstance(value, ModuleType):
             setattr(module, name, value)
     module.__version__ = __version__  # type: ignore[attr-defined]
     module.__version_info__ = __version_info__  # type: ignore[attr-defined]
 
     def find(name: str) -> Any:
-        # Importing jax imports its private modules, too.
+        # Importing JAX imports its private modules, too.
         if name == "_src" or is_module(f"jax.{name}"):
             return importlib.import_module(f"jax.{name}")
         if not is_public("jax", name) or not hasattr(kiln, name):
@@ -45,9 +45,9 @@ def top_level() -> ModuleType:
 
 
 def with_missing_names(name: str, module: ModuleType) -> None:
-    """Let a module of kiln answer for the names of its namesake in jax that it lacks.
+    """Make a module of kiln return placeholders for the names of its JAX counterpart that it lacks.
 
-    Its own `__getattr__`, if it has one, is asked first.
+    Its own `__getattr__`, if any, is called first.
     """
     own: Callable[[str], Any] | None = vars(module).get("__getattr__")
     if getattr(own, "_kiln_missing", False):

@@ -1,4 +1,4 @@
-"""The release of jax that kiln follows: the module `jax.version`."""
+"""The release of JAX that kiln follows: the module `jax.version`."""
 
 __version__ = "0.10.2"
 __version_info__ = (0, 10, 2)

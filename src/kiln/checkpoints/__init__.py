@@ -1,4 +1,4 @@
-"""Checkpoints: trees of arrays in folders that are complete or not there, whatever happens."""
+"""Checkpoints: trees of arrays in folders, written atomically."""
 
 from __future__ import annotations
 

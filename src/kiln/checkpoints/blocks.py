@@ -1,7 +1,6 @@
 """The bytes of arrays: written block by block to a file, read by region from several.
 
-Elements are in row-major order and little-endian, one byte at least for each; blocks start at
-multiples of 64 bytes.
+Elements are row-major and little-endian, at least one byte each; blocks are aligned to 64 bytes.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ Box = tuple[tuple[int, int], ...]
 
 
 def write_blocks(path: Path, leaves: Sequence[Held], advance: Advance) -> tuple[Entry, ...]:
-    """Write what is held of the leaves to a file, and return what the index is to say of it.
+    """Write the blocks of leaves to a file, and return their index entries.
 
-    `advance` is called with each number of bytes that was written.
+    `advance` is called with the number of bytes of each write.
     Raises: FileExistsError if there is a file at `path`; OSError if it cannot be written.
     """
     entries = []
@@ -66,9 +65,9 @@ def _bytes_of(data: np.ndarray) -> memoryview:
 
 
 class BlockReader:
-    """Reads regions of one array; each block is read once, and its checksum compared.
+    """Reads regions of one array; each block is read once, and its checksum verified.
 
-    Raises: CorruptCheckpointError with the path, from `region`.
+    Raises: CorruptCheckpointError, from `region`, with the path.
     """
 
     def __init__(self, entry: Entry, files: dict[str, int], asked: str) -> None:
@@ -82,7 +81,7 @@ class BlockReader:
         return self.region((slice(None),) * len(self._entry.shape))
 
     def region(self, index: Sequence[slice]) -> np.ndarray:
-        """Return the part of the array that slices with step 1 select."""
+        """Return the region of the array that slices of step 1 select."""
         entry = self._entry
         box = tuple(s.indices(n)[:2] for s, n in zip(index, entry.shape, strict=True))
         shape = tuple(stop - start for start, stop in box)
@@ -93,7 +92,7 @@ class BlockReader:
             count = sum(math.prod(block.shape) for block in entry.blocks)
             wanted = math.prod(entry.shape)
             raise self.corrupt(
-                "its blocks overlap, or are no grid"
+                "its blocks overlap, or do not form a grid"
                 if count == wanted
                 else f"its blocks have {count} of the {wanted} elements"
             )
@@ -113,7 +112,7 @@ class BlockReader:
         return out
 
     def _require_bytes(self, block: Block) -> int:
-        """Check that the bytes of a block are there, before memory is; return the open file."""
+        """Check that the file holds the bytes of a block, before allocating memory; return it."""
         opened = self._files.get(block.file)
         if opened is None:
             raise self.corrupt(f"its file {block.file} is missing")
@@ -149,12 +148,12 @@ class BlockReader:
         if crc != block.crc32:
             raise self.corrupt(
                 f"{len(content)} bytes at {block.offset} of its file {block.file} are damaged: "
-                "they have another checksum"
+                "their checksum does not match"
             )
         return out
 
     def corrupt(self, wrong: str) -> CorruptCheckpointError:
-        """Return the error that says what is wrong with the array's bytes."""
+        """Return an error about the array's bytes."""
         return CorruptCheckpointError(
             three_lines(
                 f"{self._asked} at {current_source()}",
@@ -169,7 +168,7 @@ def _box(block: Block) -> Box:
 
 
 def _aligned(shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray:
-    """Return an uninitialized array at an address that engines use without a copy."""
+    """Return an uninitialized array, aligned so that engines use it without a copy."""
     count = math.prod(shape) * dtype.itemsize
     if not count:
         return np.zeros(shape, dtype)

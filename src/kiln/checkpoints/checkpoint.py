@@ -1,4 +1,4 @@
-"""Reading checkpoints: all of it as it was or onto other shardings, or what a path names."""
+"""Reading checkpoints: the whole tree, as saved or onto other shardings, or single paths."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ from kiln.random.keys import wrap_key_data
 from kiln.serialization.files import load as load_file
 
 Placement = Sharding | Callable[[str], Sharding | None] | None
-"""Where arrays go: all by one sharding, or by a function of the path (None: not committed)."""
+"""The shardings of arrays: one for all, or a function of the path (None: not committed)."""
 
 _TRIES = 5
 
 
 class Checkpoint(Mapping[str, Any]):
-    """A saved checkpoint, open for reading: a mapping from paths to leaves, read when asked for.
+    """A saved checkpoint, open for reading: a mapping from paths to leaves, which are read lazily.
 
-    A path is the names from the root to the leaf, joined by `/`. The checkpoint stays readable
-    when another is saved under its name, until it is closed.
+    A path joins the names from the root to the leaf by `/`. The checkpoint stays readable, until it
+    is closed, even if another is saved under its name.
 
     Raises: FileNotFoundError, CorruptCheckpointError.
     Example:
@@ -73,7 +73,7 @@ class Checkpoint(Mapping[str, Any]):
 
     @property
     def metadata(self) -> Any:
-        """What was given to `save` as metadata."""
+        """The metadata passed to `save`."""
         return self._index.metadata
 
     def __iter__(self) -> Iterator[str]:
@@ -102,7 +102,7 @@ class Checkpoint(Mapping[str, Any]):
 
     @api_boundary
     def read(self, path: str, sharding: Sharding | None = None) -> Any:
-        """Return one leaf; an array is sharded so, or not committed.
+        """Return one leaf; an array gets the sharding, or is not committed.
 
         Only the blocks that this process needs are read.
 
@@ -115,9 +115,10 @@ class Checkpoint(Mapping[str, Any]):
         return self._read(entry, wanted[path])
 
     def structs(self) -> Any:
-        """Return the tree with a `ShapeDtypeStruct` for each array; nothing is read.
+        """Return the tree with a `ShapeDtypeStruct` in place of each array; no array is read.
 
-        It is a target for `restore`. Arrays have their shardings if the devices are here.
+        It can be passed to `restore` as the target. The structs have the shardings of the arrays if
+        the devices are present.
         """
         return self._tree(map(_struct, self._index.entries))
 
@@ -142,9 +143,9 @@ class Checkpoint(Mapping[str, Any]):
 
     @api_boundary
     def verify(self) -> None:
-        """Read everything and compare the checksums.
+        """Read all blocks and verify their checksums.
 
-        Raises: CorruptCheckpointError that names every path that is damaged.
+        Raises: CorruptCheckpointError that lists every damaged path.
         """
         wrong = []
         for entry in self._entries.values():
@@ -174,7 +175,7 @@ class Checkpoint(Mapping[str, Any]):
             raise CorruptCheckpointError(
                 three_lines(
                     f"{self._asked} at {current_source()}",
-                    "the tree is nested deeper than Python's calls can be here",
+                    "the tree is nested deeper than Python's recursion limit allows",
                     "read its leaves by their paths: Checkpoint(folder)[path]",
                 )
             ) from None
@@ -198,7 +199,7 @@ def _array(entry: Entry, reader: BlockReader, sharding: Sharding | None) -> Any:
     if sharding is None:
         made: Any = from_host(reader.whole(), ShapedArray(entry.shape, entry.stored_dtype))
     else:
-        # As it was saved, also if it has 64 bits and new arrays have not.
+        # With the dtype that was saved, even if it has 64 bits and `enable_x64` is off.
         with override(enable_x64=True):
             made = make_array_from_callback(
                 entry.shape, sharding, reader.region, entry.stored_dtype
@@ -223,7 +224,7 @@ def _struct(entry: Entry) -> Any:
 def _placed(
     wanted: Mapping[str, Wanted], entries: Mapping[str, Entry], sharding: Placement
 ) -> dict[str, Wanted]:
-    """Return how leaves come back if `sharding` says where the arrays go."""
+    """Return how leaves are restored if `sharding` determines the placement of arrays."""
     if sharding is None:
         return dict(wanted)
     found = {}
@@ -239,7 +240,7 @@ def _placed(
 
 
 def _opened(folder: Path, asked: str) -> tuple[Index, dict[str, int]]:
-    """Return the index and its files, opened; a file that is not there is left out."""
+    """Return the index and its files, opened; missing files are left out."""
     index = read_index(folder, asked)
     files: dict[str, int] = {}
     try:
@@ -249,9 +250,9 @@ def _opened(folder: Path, asked: str) -> tuple[Index, dict[str, int]]:
                     files[name] = open_inside(folder, name, asked)
             if files.keys() == index.files:
                 break
-            # A save may have replaced both since the index was read.
+            # A save may have replaced index and files since the index was read.
             again = read_index(folder, asked)
-            # Each save draws other names for its files.
+            # Each save chooses new random names for its files.
             if again.files == index.files:
                 break
             _close(files)
@@ -277,15 +278,15 @@ def restore(
 ) -> Any:
     """Return the tree that `save` wrote.
 
-    Without a target it comes back as it was: arrays on the devices they were on, containers of
-    other classes than dict, list and tuple as dicts. With a target (arrays, or `ShapeDtypeStruct`s
-    with shardings) it has the target's structure, and each array is placed like the target's:
-    NumPy's stay on the host. `sharding` says where arrays go instead: a sharding, or a function of
-    the path. Unless `strict`, paths that the target does not have are left out.
+    Without a target, arrays are restored onto the devices they were on, and containers of classes
+    other than dict, list and tuple as dicts. With a target (arrays, or `ShapeDtypeStruct`s with
+    shardings) the result has the target's structure, and each array is placed like the target's:
+    NumPy arrays stay on the host. `sharding` overrides the placement: a sharding, or a function of
+    the path. Unless `strict`, paths that are missing in the target are left out.
 
-    A path that ends in `.safetensors` or `.npz` is read as such a file: nested dicts of arrays.
+    A path with the suffix `.safetensors` or `.npz` is read as such a file: nested dicts of arrays.
 
-    Raises: CheckpointError that names every path that is missing or unexpected, or has another
+    Raises: CheckpointError that lists every path that is missing or unexpected, or has another
         shape or dtype; CorruptCheckpointError that names the path whose bytes are damaged;
         FileNotFoundError.
     """

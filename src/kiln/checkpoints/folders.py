@@ -1,7 +1,7 @@
-"""Folders that appear under their names only when they are complete, and what killed writers leave.
+"""Folders that are renamed into place once complete, and the removal of those of killed writers.
 
-A folder is written beside its final name and renamed. While a process writes, it holds a lock on
-the folder, which the system drops when the process dies: what is not locked was abandoned.
+A folder is written next to its final place and renamed. The writer holds a lock on it, which the
+system releases when the process dies: a folder that is not locked was abandoned.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _SUFFIX = ".tmp"
 
 @contextlib.contextmanager
 def new_folder(final: Path) -> Iterator[Path]:
-    """Give a folder to write to, which gets its name when the context ends without an error.
+    """Yield a new folder to write to; it is renamed to `final` unless the context raises.
 
-    Raises: OSError if there is a folder with files under that name then.
+    Raises: OSError if a folder with files has that name by then.
     """
     missing = _missing(final.parent)
     with contextlib.ExitStack() as stack:
         stack.enter_context(folder_for(final.parent))
         beside = _made_beside(final)
         while not _taken(beside, stack):
-            # Another writer took it for abandoned before it was locked.
+            # Another writer removed it as abandoned before it was locked.
             beside = _made_beside(final)
         try:
             yield beside
@@ -39,13 +39,13 @@ def new_folder(final: Path) -> Iterator[Path]:
         except BaseException:
             shutil.rmtree(beside, ignore_errors=True)
             raise
-    # A crash of the machine must lose none of the folders that it is in.
+    # After a crash of the machine the parent folders must exist, too.
     for folder in (final, *missing):
         sync_folder(folder.parent)
 
 
 def _missing(folder: Path) -> list[Path]:
-    """Return a folder and those that it is in, as far as they are not there."""
+    """Return those of a folder and its parents that do not exist."""
     return [folder, *_missing(folder.parent)] if not folder.exists() else []
 
 
@@ -60,7 +60,7 @@ def _made_beside(final: Path) -> Path:
 
 
 def _taken(folder: Path, stack: contextlib.ExitStack) -> bool:
-    """Lock a folder until the stack is left; tell whether it is still there."""
+    """Lock a folder until the stack is closed; return whether it still exists."""
     with contextlib.suppress(FileNotFoundError):
         stack.enter_context(locked(folder))
         return folder.exists()
@@ -69,10 +69,10 @@ def _taken(folder: Path, stack: contextlib.ExitStack) -> bool:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder; wait while another writer does."""
+    """Hold the lock of a folder; block while another writer holds it."""
     opened = os.open(folder, os.O_RDONLY)
     try:
-        # Some file systems have no locks. There a folder is never taken for abandoned either.
+        # Some file systems have no locks. There, no folder is ever considered abandoned.
         with contextlib.suppress(OSError):
             fcntl.flock(opened, fcntl.LOCK_EX)
         yield
@@ -81,7 +81,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def remove_abandoned(parent: Path, name: str) -> None:
-    """Remove what killed writers left of folders in `parent` whose names match an expression."""
+    """Remove folders in `parent` that killed writers left, if they match a regular expression."""
     ours = re.compile(rf"\.(?:{name})\.[0-9a-f]{{32}}{re.escape(_SUFFIX)}")
     for found in [path for path in _listed(parent) if ours.fullmatch(path.name)]:
         with contextlib.suppress(OSError):
@@ -101,9 +101,10 @@ def _listed(folder: Path) -> list[Path]:
 
 
 def remove_folder(folder: Path, first: str) -> None:
-    """Remove a folder so that at no moment a part of it is there under its name.
+    """Remove a folder, which never exists under its name in part.
 
-    If a full disk has no room for another name, the file `first`, which makes it whole, goes first.
+    If a full disk prevents renaming, the file `first`, without which it is invalid, is removed
+    first.
     """
     beside = _beside(folder)
     try:

@@ -1,8 +1,8 @@
 """The index of a checkpoint: the tree, its leaves, and which file holds which block of them.
 
-It is a JSON file: `{"format": ..., "version": 1, "crc32": ..., "content": {...}}`, where the
-checksum is that of the content as `_canonical` writes it. Every process writes its blocks to a file
-of its own; one index names them all.
+It is a JSON file: `{"format": ..., "version": 1, "crc32": ..., "content": {...}}`, with the
+checksum of the content as `_canonical` writes it. Each process writes its blocks to a file of its
+own; one index lists them all.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Block(Record):
 
 
 class Entry(Record):
-    """What the index says of a leaf, as `leaves.Held`, with blocks in place of parts."""
+    """The index entry of a leaf: `leaves.Held` with blocks in place of parts."""
 
     path: str
     kind: str
@@ -136,7 +136,7 @@ def read_index(folder: Path, asked: str, name: str = NAME) -> Index:
             )
         )
     if zlib.crc32(text) != found.get("crc32"):
-        _damaged(folder, asked, "its checksum is another")
+        _damaged(folder, asked, "its checksum does not match")
     try:
         return _index(content)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -144,20 +144,22 @@ def read_index(folder: Path, asked: str, name: str = NAME) -> Index:
 
 
 def open_inside(folder: Path, name: str, asked: str) -> int:
-    """Open a file of a checkpoint, which lies in its folder, for reading.
+    """Open a file in the folder of a checkpoint for reading.
 
-    Raises: FileNotFoundError; CorruptCheckpointError if it is a link, or no file.
+    Raises: FileNotFoundError; CorruptCheckpointError if it is a link or not a regular file.
     """
     try:
-        # A pipe in its place must not hold up the process.
+        # Opening a pipe must not block.
         opened = os.open(folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENXIO):
-            _damaged(folder, asked, f"{name} is a link or no file", "copy it without links: cp -rL")
+            _damaged(
+                folder, asked, f"{name} is a link, or not a file", "copy it without links: cp -rL"
+            )
         raise
     if not stat.S_ISREG(os.fstat(opened).st_mode):
         os.close(opened)
-        _damaged(folder, asked, f"{name} is no file")
+        _damaged(folder, asked, f"{name} is not a file")
     return opened
 
 
@@ -169,7 +171,7 @@ def _index(content: Any) -> Index:
         require_leaf(leaf)
     entries = tuple(_entry(leaf) for leaf in leaves)
     if len({entry.path for entry in entries}) != len(entries):
-        raise ValueError("two leaves have one path")
+        raise ValueError("two leaves have the same path")
     require_tree(content["tree"], len(entries))
     require_apart([each for entry in entries for each in _places(entry)])
     return Index(content["tree"], entries, content["metadata"])

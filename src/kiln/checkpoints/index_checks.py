@@ -1,7 +1,7 @@
-"""What an index may say: everything that its readers rely on, checked before anything is read.
+"""Validation of an index: everything that its readers rely on, checked before anything is read.
 
-An index is untrusted. One that passes names only files of its own folder, and describes blocks that
-are inside their arrays and do not overlap, and leaves that fit the tree.
+An index is untrusted. A valid one names only files in its own folder; its blocks are inside their
+arrays and do not overlap; its leaves match the tree.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from kiln.ops.random.random_bits import NAMES
 FILE = re.compile(r"data-[0-9]{1,9}-[0-9a-f]{32}\.bin")
 """The names of the files that hold blocks."""
 _MOST_AXES = 64
-"""NumPy's arrays have no more."""
+"""The maximum rank of a NumPy array."""
 _END = 2**63
 
 
 def require_leaf(leaf: Any) -> None:
-    """Check what an index says of a leaf.
+    """Check the description of a leaf.
 
-    Raises: ValueError that says what is wrong with which field.
+    Raises: ValueError that names the invalid field.
     """
     _require(isinstance(leaf, dict), "a leaf is not an object")
     path, kind = leaf.get("path"), leaf.get("kind")
@@ -38,11 +38,13 @@ def require_leaf(leaf: Any) -> None:
         else:
             nothing = (leaf["dtype"], leaf["shape"], leaf["weak"], leaf["sharding"], leaf["blocks"])
             _require(nothing == (None, [], False, None, []), "a value, not an array, has parts")
-            _require(leaf["implementation"] is None, "a value that is no key is one")
+            _require(
+                leaf["implementation"] is None, "a value that is not a key has a key implementation"
+            )
             if kind == "none":
                 _require(leaf["value"] is None, "None has a value")
             else:
-                _require(isinstance(leaf["value"], str), "a value is no text")
+                _require(isinstance(leaf["value"], str), "a value is not a string")
                 python_value(kind, leaf["value"])
     except KeyError as error:
         raise ValueError(f"{path[:80]!r}: the field {error} is missing") from None
@@ -51,9 +53,9 @@ def require_leaf(leaf: Any) -> None:
 
 
 def require_tree(tree: Any, count: int) -> None:
-    """Check the description of a tree of so many leaves.
+    """Check the description of a tree with `count` leaves.
 
-    Raises: ValueError; RecursionError if it is nested deeper than Python can follow.
+    Raises: ValueError; RecursionError if it is nested too deeply.
     """
     found = _leaves(tree)
     _require(found == count, f"the tree has {found} leaves, and the index {count}")
@@ -62,7 +64,7 @@ def require_tree(tree: Any, count: int) -> None:
 def require_apart(blocks: Sequence[tuple[str, int, int]]) -> None:
     """Check that blocks, each a file, an offset and a number of bytes, share no bytes.
 
-    Else a small file could fill any memory.
+    Otherwise a small file could expand to any amount of memory.
 
     Raises: ValueError.
     """
@@ -75,7 +77,7 @@ def require_apart(blocks: Sequence[tuple[str, int, int]]) -> None:
 def are_tiles(blocks: Sequence[tuple[Sequence[int], Sequence[int]]], shape: Sequence[int]) -> bool:
     """Tell whether blocks, each a start and a shape, are the tiles of a grid that fills an array.
 
-    So are the blocks of all shardings; then every element is in one block.
+    This holds for all shardings, and implies that every element is in exactly one block.
     """
     if 0 in shape:
         return True
@@ -122,8 +124,8 @@ def _require_block(block: Any, shape: Sequence[int], itemsize: int) -> None:
     _require(inside, "a block is not in the array")
     name = block["file"]
     _require(isinstance(name, str), "a block has no file")
-    # Nothing that leads out of the folder has such a name.
-    _require(bool(FILE.fullmatch(name)), f"the name {name[:80]!r} is not that of a file of blocks")
+    # Such names cannot refer to anything outside the folder.
+    _require(bool(FILE.fullmatch(name)), f"{name[:80]!r} is not the name of a file of blocks")
     _require(_is_size(offset) and _is_size(crc) and crc < 2**32, "where the bytes of a block are")
     _require(offset + math.prod(extent) * itemsize < _END, "where the bytes of a block are")
 
@@ -137,7 +139,7 @@ def _leaves(tree: Any) -> int:
         (children,) = tree.values()
         _require(isinstance(children, list), "the children of a node are not a list")
         return sum(map(_leaves, children))
-    _require(kinds in ({"dict"}, {"dict", "class"}), "a node of the tree is of no known kind")
+    _require(kinds in ({"dict"}, {"dict", "class"}), "a node of the tree is of an unknown kind")
     pairs = tree["dict"]
     _require(isinstance(pairs, list) and all(map(_is_pair, pairs)), "the children of a node")
     return sum([_leaves(child) for _, child in pairs])

@@ -1,8 +1,8 @@
-"""Trees as lists of leaves with paths, and what is held of each leaf until it is written.
+"""Trees as lists of leaves with paths, and what is kept of each leaf until it is written.
 
-A path is the names from the root to the leaf, joined by `/`. Lists, tuples, dicts and None are
-described in the index, so that they come back without a target; containers of other classes come
-back as dicts of their children's names.
+A path joins the names from the root to the leaf by `/`. Lists, tuples, dicts and None are described
+in the index, so they are restored without a target; containers of other classes are restored as
+dicts by the names of their children.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ PYTHON = {"bool": bool, "int": int, "float": float, "complex": complex, "str": s
 
 
 def python_value(kind: str, text: str) -> Any:
-    """Return the Python value of a kind that a text stands for.
+    """Parse a Python value of a kind.
 
-    Raises: ValueError if it stands for none.
+    Raises: ValueError if the text is invalid.
     """
     if kind == "bool":
         if text not in ("True", "False"):
-            raise ValueError(f"{text!r:.40} is no bool")
+            raise ValueError(f"{text!r:.40} is not a bool")
         return text == "True"
     return bytes.fromhex(text) if kind == "bytes" else PYTHON[kind](text)
 
@@ -51,7 +51,7 @@ class Part(Record):
 
 
 class Held(Record):
-    """What is saved of a leaf. `dtype` and `shape` are those of the bytes: of keys, their words."""
+    """What is saved of a leaf. `dtype` and `shape` describe the bytes: for keys, their words."""
 
     path: str
     kind: str
@@ -82,7 +82,7 @@ def _is_none(x: Any) -> bool:
 
 
 def leaves_with_paths(tree: Any) -> tuple[list[tuple[str, Any]], Any]:
-    """Return the leaves of a tree, None among them, with their paths; and the structure."""
+    """Return the leaves of a tree, including None, with their paths; and the structure."""
     pairs, treedef = tree_flatten_with_path(tree, _is_none)
     return [(path_text(keys), leaf) for keys, leaf in pairs], treedef
 
@@ -109,7 +109,7 @@ def structure_of(tree: Any) -> Any:
 def rebuilt(structure: Any, leaves: Any) -> Any:
     """Return the tree of a description, with the leaves of an iterator.
 
-    `structure` is what `structure_of` returns: None for a leaf, else a dict of its kind.
+    `structure` is the result of `structure_of`: None for a leaf, otherwise a dict.
     """
     if structure is None:
         return next(leaves)
@@ -121,10 +121,10 @@ def rebuilt(structure: Any, leaves: Any) -> Any:
 
 
 def held(tree: Any, asked: str, copy: bool) -> list[Held]:
-    """Return what to write of each leaf; afterwards arrays may be donated or deleted.
+    """Return what to write of each leaf; after this, arrays may be donated or deleted.
 
-    With `copy`, NumPy arrays may be written to as well. Arrays are held by views, which a donation
-    respects.
+    With `copy`, NumPy arrays may be modified as well. Views hold the arrays, which prevents a
+    donation from reusing their memory.
 
     Raises: TypeError and ValueError with the path, for leaves that cannot be saved.
     """
@@ -157,20 +157,20 @@ def _held(path: str, leaf: Any, asked: str, copy: bool) -> Held:
                 three_lines(
                     asked,
                     f"checkpoints hold numbers, and the array has dtype {value.dtype}",
-                    "convert it to numbers; single texts can be leaves as they are",
+                    "convert it to numbers; single strings can be leaves as they are",
                 )
             )
         value = value.astype(value.dtype.newbyteorder("<"), copy=copy)
         kind = "scalar" if isinstance(leaf, np.generic) else "numpy"
-        # The same in all processes: the first one writes it.
+        # The same in all processes: process 0 writes it.
         parts = () if process_index() else (Part((0,) * value.ndim, value),)
         return Held(path, kind, None, dtypes.long_name(value.dtype), value.shape, parts=parts)
     kind = type(leaf).__name__
     if PYTHON.get(kind) is type(leaf):
         return Held(path, kind, leaf.hex() if type(leaf) is bytes else str(leaf))
-    wrong = f"a checkpoint has no {kind}: its leaves are arrays, numbers, texts and None"
+    wrong = f"a checkpoint has no {kind}: its leaves are arrays, numbers, strings and None"
     if isinstance(leaf, Tracer):
-        wrong = f"it is traced, and has no value yet: {leaf.aval}"
+        wrong = f"it is a tracer, which has no value: {leaf.aval}"
     raise TypeError(
         three_lines(
             asked,
@@ -215,9 +215,9 @@ def _is_local(x: Any) -> bool:
 
 
 def _parts(x: Any) -> Sequence[Part]:
-    """Return the blocks of an array that this process is to write, each block once."""
-    # Where an array is that nothing has placed need not be asked: that would start the engine that
-    # knows the devices.
+    """Return the blocks of an array that this process must write, each block once."""
+    # The devices of an array without a placement are not queried: that would start the engine that
+    # manages devices.
     if process_index() and (not x.committed or x.is_fully_addressable):
         # The same in all processes, as a NumPy array is.
         return []

@@ -1,4 +1,4 @@
-"""Whether a checkpoint fits a target: every difference, by path, before anything is read."""
+"""Matching a checkpoint with a target: every difference, by path, before anything is read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_LISTED = 10
 
 
 class Wanted(Record):
-    """How a leaf is to come back: "array" (also keys), "numpy", "scalar", or as a Python value."""
+    """How to restore a leaf: as an "array" (also keys), "numpy", "scalar", or as a Python value."""
 
     kind: str
     sharding: Sharding | None
@@ -30,7 +30,7 @@ class Wanted(Record):
 
 
 def shape_of(entry: Entry) -> tuple[int, ...]:
-    """Return the shape of a leaf; keys are stored as words, in a last axis of their own.
+    """Return the shape of a leaf; keys are stored as words along an extra last axis.
 
     `entry` is the row of the index that describes the leaf.
     """
@@ -52,9 +52,9 @@ def wanted_by_target(
     strict: bool,
     asked: str,
 ) -> dict[str, Wanted]:
-    """Return how the leaves come back that a target has.
+    """Return how to restore the leaves of a target.
 
-    Raises: CheckpointError that names all missing and unexpected paths, other shapes and dtypes.
+    Raises: CheckpointError that lists all missing and unexpected paths, shapes and dtypes.
     """
     found: dict[str, Wanted] = {}
     problems, kinds = [], set()
@@ -76,7 +76,7 @@ def wanted_by_target(
                 problems.append(f"{_shown(path)} is missing in the target")
                 kinds.add("unexpected")
     if problems:
-        remedy = "give a target like the tree that was saved: Checkpoint(folder).structs() is one"
+        remedy = "pass a target like the saved tree, for example Checkpoint(folder).structs()"
         if kinds == {"unexpected"}:
             remedy = "pass strict=False to leave out what the target does not have"
         _refuse(asked, problems, remedy)
@@ -84,7 +84,7 @@ def wanted_by_target(
 
 
 def _difference(entry: Entry, leaf: Any) -> str:
-    """Say how a leaf of the checkpoint differs from the target's; "" if it does not."""
+    """Describe how a leaf of the checkpoint differs from the target's; "" if it does not."""
     shape, dtype = getattr(leaf, "shape", None), getattr(leaf, "dtype", None)
     if shape is None or dtype is None or isinstance(leaf, type):
         kind = "none" if leaf is None else type(leaf).__name__
@@ -129,9 +129,9 @@ def _wanted(entry: Entry, leaf: Any) -> Wanted:
 def wanted_as_saved(
     entries: Iterable[Entry], asked: str, ignore_shardings: bool = False
 ) -> dict[str, Wanted]:
-    """Return how leaves come back as they were.
+    """Return how to restore leaves as they were.
 
-    Raises: CheckpointError if arrays were on devices that are not here.
+    Raises: CheckpointError if arrays were on devices that do not exist here.
     """
     found, problems = {}, []
     for entry in entries:
@@ -142,7 +142,7 @@ def wanted_as_saved(
             if sharding is None:
                 count = device_count_of(entry.sharding)
                 problems.append(
-                    f"{_shown(entry.path)} was on {count} devices, not all of them here"
+                    f"{_shown(entry.path)} was on {count} devices, not all of which exist here"
                 )
         found[entry.path] = Wanted(kind, sharding, entry.weak)
     if problems:
@@ -155,9 +155,9 @@ def wanted_as_saved(
 
 
 def require_fits(entries: Mapping[str, Entry], wanted: Mapping[str, Wanted], asked: str) -> None:
-    """Check that every array can be sharded as it is wanted.
+    """Check that every array can get the requested sharding.
 
-    Raises: CheckpointError that names all paths whose shape does not fit.
+    Raises: CheckpointError that lists all paths whose shape is not divisible.
     """
     problems = []
     for path, how in wanted.items():

@@ -1,4 +1,4 @@
-"""A bar on the terminal that shows how many bytes are written."""
+"""A progress bar on the terminal: how many bytes have been written."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import Any
 from kiln.base.lazy import rich_console, rich_progress
 
 Report = bool | Callable[[int, int], None] | None
-"""Whether to show a bar (None: on a terminal), or a function of (bytes done, all bytes)."""
+"""Whether to show a bar (None: on a terminal), or a function of (bytes written, total bytes)."""
 
 _PATIENCE = 0.3
-"""Seconds before the bar appears: what is done at once needs none."""
+"""Seconds before the bar appears: short saves do not show one."""
 
 
 @contextlib.contextmanager
 def reported(what: str, total: int, report: Report) -> Iterator[Callable[[int], None]]:
-    """Give a function to call with each number of bytes that was written.
+    """Yield a function to call with the number of bytes of each write.
 
-    `what` is shown beside the bar; `total` is the number of bytes of the whole. `report` is a
-    function of the bytes written and the total, or whether to draw a bar; None draws one if
-    standard error is a terminal.
+    `what` is shown beside the bar; `total` is the number of bytes in total. `report` is a function
+    of the bytes written and the total, or whether to draw a bar; None draws one if standard error
+    is a terminal.
     """
     if callable(report):
         done = 0
@@ -68,7 +68,7 @@ class _Bar:
             rich_progress.TransferSpeedColumn(),
             rich_progress.TimeRemainingColumn(),
         ]
-        # A bar of another thread must not take over what the program prints.
+        # The bar of another thread must not redirect what the program prints.
         bar = rich_progress.Progress(
             *columns,
             console=rich_console.Console(stderr=True),
@@ -78,7 +78,7 @@ class _Bar:
         )
         self._task = bar.add_task(self._what, total=self._total)
         with contextlib.suppress(rich_console.errors.LiveError):
-            # The program may have a bar of its own; a terminal shows one at a time.
+            # The program may show a bar of its own; a terminal shows one at a time.
             bar.start()
             self._bar = bar
 

@@ -1,8 +1,7 @@
-"""Saving: now, or in the background.
+"""Saving, synchronously or in the background.
 
-`save` first takes hold of the values; then arrays may be donated, deleted and, with `wait=False`,
-NumPy arrays written to. A save waits for the one in the background before, and raises what it
-raised.
+`save` first captures the values; then arrays may be donated, deleted and, with `wait=False`, NumPy
+arrays modified. A save first waits for the previous one in the background, and raises its error.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ FILES = (".safetensors", ".npz")
 
 _PARTS = PART.pattern
 _LEFT = re.compile(rf"{FILE.pattern}|{_PARTS}|\.({re.escape(NAME)}|{_PARTS})\.[0-9a-f]{{32}}\.tmp")
-"""What a killed save leaves in the folder of a checkpoint; other files there are not kiln's."""
+"""Files that a killed save leaves in the folder of a checkpoint; others there are not kiln's."""
 
 
 class Saving:
@@ -66,16 +65,16 @@ class Saving:
         return self._finished.is_set()
 
     def wait(self, timeout: float | None = None) -> None:
-        """Wait until all is on disk.
+        """Wait until everything is on disk.
 
         Units: `timeout` in seconds.
-        Raises: what the save raised; TimeoutError; RuntimeError in the child of a fork.
+        Raises: the error of the save; TimeoutError; RuntimeError in a forked child.
         """
         if self._process != os.getpid() and not self.done:
             raise RuntimeError(
                 three_lines(
                     f"wait() for the save of {self.path} at {current_source()}",
-                    "the thread that saves is in the process that this one was forked from",
+                    "the saving thread runs in the parent of this forked process",
                     "wait there",
                 )
             )
@@ -110,7 +109,7 @@ _lock = forks.new_lock()
 
 
 def settle() -> None:
-    """Wait for what is saved in the background, and raise an error that `wait` has not raised."""
+    """Wait for the background save, and raise its error unless `wait` has raised it."""
     with _lock:
         before = list(_unsettled)
     for saving in before:
@@ -126,7 +125,7 @@ def settle() -> None:
 def started(path: Path, work: Callable[[], None], wait: bool) -> Saving:
     """Do the work of a save, in the background unless `wait`.
 
-    `path` is what messages name.
+    `path` appears in messages.
     Raises: with `wait`, what `Saving.wait` raises.
     """
     saving = Saving(path)
@@ -147,7 +146,7 @@ def _forget() -> None:
 
 @atexit.register
 def _tell() -> None:
-    # Threads have ended by now; report an error that no call has raised.
+    # All threads have ended; report errors that no call has raised.
     for saving in _unsettled:
         if not saving._seen and saving._error is not None:
             text = f"{saving.path} was not saved: {saving._error!r}"
@@ -163,18 +162,18 @@ def save(
     metadata: Any = None,
     progress: Report = None,
 ) -> Saving:
-    """Save a tree of arrays, numbers, texts and None as the folder `path`.
+    """Save a tree of arrays, numbers, strings and None as the folder `path`.
 
-    Each process writes the shards of its devices. What is under `path` is replaced once the new
-    checkpoint is on disk: a kill at any moment leaves one or the other. With `wait=False` it is
+    Each process writes the shards on its devices. An existing checkpoint at `path` is replaced once
+    the new one is on disk: a kill at any moment leaves one or the other. With `wait=False` it is
     written in the background; `wait()` of the result raises errors, and so does the next save.
-    `metadata` is any value that JSON can hold. `progress` shows a bar: None where there is a
-    terminal; a function is called with the bytes done and the bytes in all.
+    `metadata` is any value that JSON can represent. `progress`: whether to show a bar, by default
+    (None) on a terminal; or a function of the bytes written and the total.
 
-    A path that ends in `.safetensors` or `.npz` is written as such a file, for nested dicts.
+    A path with the suffix `.safetensors` or `.npz` is written as such a file, for nested dicts.
 
     Raises: TypeError and ValueError with the path of a leaf that cannot be saved; CheckpointError
-        if `path` is something else than a checkpoint.
+        if `path` exists and is not a checkpoint.
     Example:
         >>> import tempfile
         >>> folder = tempfile.mkdtemp() + "/step"
@@ -189,12 +188,12 @@ def save(
 def prepared(
     path: PathLike, tree: Any, wait: bool, metadata: Any, progress: Report
 ) -> Callable[[], None]:
-    """Take hold of what is to be saved, and return the function that writes it.
+    """Capture the values to save, and return the function that writes them.
 
     The arguments are those of `checkpoints.save`.
-    Raises: what `checkpoints.save` raises before anything is written.
+    Raises: the errors of `checkpoints.save` before anything is written.
     """
-    # A change of the working folder must not move what is written later.
+    # A later change of the working directory must not redirect the save.
     final = Path(os.path.abspath(path))
     asked = f"checkpoints.save({str(path)!r})"
     others = peers()
@@ -233,7 +232,7 @@ _saves = itertools.count()
 
 @contextlib.contextmanager
 def _folder(final: Path) -> Iterator[Path]:
-    """Give the folder to write to: a new one, or the one that is there."""
+    """Yield the folder to write to: a new one, or the existing one."""
     remove_abandoned(final.parent, re.escape(final.name))
     with _replacing(final) if final.exists() else new_folder(final) as made:
         yield made or final
@@ -243,7 +242,8 @@ def _blocks(folder: Path, leaves: Any, advance: Advance) -> tuple[Entry, ...]:
     data = folder / f"data-{process_index()}-{uuid.uuid4().hex}.bin"
     try:
         entries = write_blocks(data, leaves, advance)
-        # The index must not be on disk before the names of the files that it refers to.
+        # The directory entries of the files must reach the disk before the index that refers to
+        # them.
         sync_folder(folder)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -253,17 +253,16 @@ def _blocks(folder: Path, leaves: Any, advance: Advance) -> tuple[Entry, ...]:
 
 
 def _write_into(folder: Path, structure: Any, leaves: Any, metadata: Any, advance: Advance) -> None:
-    """Write new data files, then replace the index, which makes them the checkpoint."""
+    """Write new data files, then replace the index: this commits them."""
     entries = _blocks(folder, leaves, advance)
     write_atomically(folder / NAME, [index_bytes(Index(structure, entries, metadata))])
 
 
 @contextlib.contextmanager
 def _replacing(folder: Path) -> Iterator[None]:
-    """Hold the lock of a checkpoint while another is written in its place.
+    """Hold the lock of a checkpoint while it is overwritten.
 
-    Files that are not part of it are removed: before, to free space, and after, even after an
-    error.
+    Unused files are removed before, to free space, and after, even after an error.
     """
     with locked(folder):
         _remove_unused(folder)
@@ -274,16 +273,16 @@ def _replacing(folder: Path) -> Iterator[None]:
 
 
 def _remove_unused(folder: Path) -> None:
-    """Remove what the checkpoint in a folder does not use: replaced, or left by failed writers."""
+    """Remove files that the checkpoint in a folder does not use, and those of failed saves."""
     try:
         with open(open_inside(folder, NAME, f"checkpoints.save({str(folder)!r})"), "rb") as file:
             index = file.read()
     except FileNotFoundError:
         index = b""
     for path in folder.iterdir():
-        # Their names are drawn, and stand in an index as they are, also in a damaged one.
+        # Their random names occur literally in an index, even in a damaged one.
         if _LEFT.fullmatch(path.name) and path.name.encode() not in index:
-            # What cannot be removed takes room, and nothing else.
+            # A file that cannot be removed only wastes space.
             with contextlib.suppress(OSError):
                 path.unlink()
 
@@ -291,7 +290,7 @@ def _remove_unused(folder: Path) -> None:
 def _require_writable(final: Path, asked: str) -> None:
     if not final.exists() or (final / NAME).exists():
         return
-    # A first save into an empty folder may have been killed.
+    # The first save into an empty folder may have been killed.
     if final.is_dir() and all(_LEFT.fullmatch(path.name) for path in final.iterdir()):
         return
     raise CheckpointError(
@@ -305,7 +304,7 @@ def _require_writable(final: Path, asked: str) -> None:
 
 
 def _held_json(metadata: Any, asked: str) -> Any:
-    """Return a copy, which cannot change while it is written."""
+    """Return a copy of the metadata, which cannot change while it is written."""
     held = None
     try:
         held = json.loads(json.dumps(metadata))
@@ -313,13 +312,13 @@ def _held_json(metadata: Any, asked: str) -> Any:
     except (TypeError, ValueError) as error:
         same, wrong = False, str(error)
     else:
-        wrong = "JSON gives it back as another value"
+        wrong = "JSON does not preserve it"
     if not same:
         raise TypeError(
             three_lines(
                 f"{asked} with metadata={metadata!r:.80} at {current_source()}",
                 f"metadata is written as JSON: {wrong}",
-                "use dicts with texts as keys, lists, texts, numbers and None",
+                "use dicts with string keys, lists, strings, numbers and None",
             )
         )
     return held

@@ -1,4 +1,4 @@
-"""Shardings as text, and back where the same devices are."""
+"""Shardings as JSON, and back if the same devices exist."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kiln.ir.shardings.sharding import NamedSharding, Sharding, SingleDeviceShar
 
 
 def described(sharding: Sharding, ndim: int) -> dict[str, Any]:
-    """Return a sharding as values that can be written as JSON.
+    """Return a description of a sharding that can be written as JSON.
 
     `ndim` is the number of axes of the array.
     """
@@ -35,7 +35,7 @@ def described(sharding: Sharding, ndim: int) -> dict[str, Any]:
 
 
 def _is_plain(sharding: Sharding) -> bool:
-    """Tell whether a sharding consists of names that JSON can hold."""
+    """Tell whether JSON can represent all names in a sharding."""
     return (
         isinstance(sharding, NamedSharding)
         and all(isinstance(name, str) for name in sharding.mesh.axis_names)
@@ -48,14 +48,14 @@ def _device(device: Any) -> str:
 
 
 def require_description(description: Any) -> None:
-    """Check that a value describes a sharding, on whatever devices.
+    """Check that a value describes a sharding, on any devices.
 
     Raises: ValueError.
     """
     if not isinstance(description, dict) or not (
         _is_device(description) if "device" in description else _is_mesh(description)
     ):
-        raise ValueError(f"no sharding is described by {description!r:.80}")
+        raise ValueError(f"{description!r:.80} does not describe a sharding")
 
 
 def _is_device(description: dict[str, Any]) -> bool:
@@ -90,7 +90,7 @@ def _is_mesh(description: dict[str, Any]) -> bool:
 
 
 def rebuilt_sharding(description: dict[str, Any]) -> Sharding | None:
-    """Return the sharding of a description, or None if its devices are not all here."""
+    """Return the sharding of a description, or None if some of its devices do not exist here."""
     if "device" in description:
         found = _here([description["device"]])
         return None if found is None else SingleDeviceSharding(found[0])
@@ -111,11 +111,11 @@ def _here(names: Sequence[str]) -> list[Any] | None:
     found = [known[name] for name in names if name in known]
     if len(found) != len(names):
         return None
-    # Every process must have a part in what it restores.
+    # Every process must hold a shard of what it restores.
     owners = {device.process_index for device in found}
     return found if len(owners) == process_count() else None
 
 
 def device_count_of(description: dict[str, Any]) -> int:
-    """Return over how many devices a description says an array was."""
+    """Return the number of devices in the description of a sharding."""
     return len(description.get("devices", (0,)))

@@ -24,7 +24,7 @@ _STEP = re.compile(r"step-([0-9]+)$")
 
 
 class Checkpoints:
-    """The checkpoints of a run in one folder, of which the last `keep` are kept (None: all).
+    """The checkpoints of a run in one folder; the last `keep` are kept (None: all).
 
     A checkpoint is removed only when a later one is complete on disk.
 
@@ -45,11 +45,11 @@ class Checkpoints:
             raise ValueError(
                 three_lines(
                     f"Checkpoints({os.fspath(folder)!r}, keep={keep}) at {current_source()}",
-                    "at least the last checkpoint is kept",
-                    "give the number of checkpoints to keep, or None to keep all",
+                    "keep must be at least 1",
+                    "pass the number of checkpoints to keep, or None to keep all",
                 )
             )
-        # A change of the working folder must not move the run.
+        # A change of the working directory must not redirect the run.
         self.folder = Path(os.path.abspath(folder))
         self.keep = keep
 
@@ -81,7 +81,7 @@ class Checkpoints:
         metadata: Any = None,
         progress: Report = None,
     ) -> Saving:
-        """Save a tree as the checkpoint of a step, then remove those beyond the last `keep`.
+        """Save a tree as the checkpoint of a step, then remove all but the last `keep`.
 
         The arguments and errors are those of `kiln.checkpoints.save`.
 
@@ -92,7 +92,7 @@ class Checkpoints:
                 three_lines(
                     f"Checkpoints.save({step}, ...) at {current_source()}",
                     "steps are numbered from 0",
-                    "give the number of the step",
+                    "pass the number of the step",
                 )
             )
         settle()
@@ -101,7 +101,7 @@ class Checkpoints:
 
         def work() -> None:
             if not process_index():
-                # Whatever run left them: now, as this save may need the room.
+                # Left by any run: removed now, because this save may need the space.
                 remove_abandoned(self.folder, "step-[0-9]+")
             write()
             if not process_index():
@@ -120,7 +120,7 @@ class Checkpoints:
     ) -> Any:
         """Return the tree of a step, by default of the last one, as `kiln.checkpoints.restore`.
 
-        Raises: FileNotFoundError that lists the steps there are, and what `restore` raises.
+        Raises: FileNotFoundError that lists the existing steps, and the errors of `restore`.
         """
         with self.open(step) as checkpoint:
             return checkpoint.restore(target, sharding=sharding, strict=strict)
@@ -129,7 +129,7 @@ class Checkpoints:
     def open(self, step: int | None = None) -> Checkpoint:
         """Open the checkpoint of a step, by default of the last one, to read parts of it.
 
-        Raises: FileNotFoundError that lists the steps there are.
+        Raises: FileNotFoundError that lists the existing steps.
         """
         known = self.steps()
         if step not in known and (step is not None or not known):
@@ -140,7 +140,7 @@ class Checkpoints:
                     f"there are checkpoints of the steps {known}"
                     if known
                     else "there is no checkpoint yet",
-                    "ask latest(), which is None for a run that starts",
+                    "call latest(), which is None for a new run",
                 )
             )
         return Checkpoint(self.path(known[-1] if step is None else step))

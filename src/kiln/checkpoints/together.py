@@ -1,8 +1,8 @@
-"""One checkpoint by several processes, in a folder that all of them see.
+"""One checkpoint written by several processes, in a folder on a shared file system.
 
-Process 0 makes the folder; each process writes the blocks of its own devices and says whether that
-went well; process 0 joins what they wrote to one index, which makes it a checkpoint. A failure
-anywhere is raised everywhere.
+Process 0 creates the folder; each process writes the blocks on its devices and reports success or
+failure; process 0 merges the parts into one index, which commits the checkpoint. A failure in one
+process is raised in all.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from kiln.checkpoints.index import LEAF, NAME, Entry, Index, index_bytes, read_i
 from kiln.core.processes.peers import Peers
 
 PART = re.compile(r"part-[0-9]+\.json")
-"""The names of files in which processes tell process 0 what they wrote."""
+"""The names of the files that list for process 0 what each process wrote."""
 
 
 def part_name(index: int) -> str:
-    """Return the name of the file of one process.
+    """Return the name of the list of one process.
 
     `index` is the number of the process.
     """
@@ -32,14 +32,14 @@ def part_name(index: int) -> str:
 
 
 class Meeting:
-    """What processes tell each other about one save, stage by stage."""
+    """Exchanges among the processes about one save, stage by stage."""
 
     def __init__(self, others: Peers, topic: str, asked: str) -> None:
         self.others = others
         self._topic, self.asked = topic, asked
 
-    def tell(self, stage: str, text: str = "", error: BaseException | None = None) -> list[str]:
-        """Give a text to all processes and return those of all, in order.
+    def exchange(self, stage: str, text: str = "", error: BaseException | None = None) -> list[str]:
+        """Publish a string to all processes and return those of all, in order of rank.
 
         Raises: the error; CheckpointError if another process has one.
         """
@@ -54,7 +54,7 @@ class Meeting:
                 three_lines(
                     f"{self.asked} at {current_source()}",
                     f"it was not saved: {'; '.join(failed)}",
-                    "the checkpoint that was there before is as it was",
+                    "the previous checkpoint is unchanged",
                 )
             )
         return [text for text, _ in read]
@@ -68,35 +68,35 @@ def write_together(
 ) -> None:
     """Write a checkpoint with the other processes.
 
-    `folder` gives the context in which process 0 has a folder to write to; it removes what was
-    written if there is an error. `write` writes the blocks of this process there.
+    `folder` is the context in which process 0 has a folder to write to; on an error it removes what
+    was written. `write` writes the blocks of this process to it.
 
     Raises: CheckpointError, in all processes, if one of them has failed.
     """
     if meeting.others.index:
-        place = _agreed_place(meeting, final, meeting.tell("folder", str(final)))
+        place = _agreed_place(meeting, final, meeting.exchange("folder", str(final)))
         _write_part(meeting, place, write)
-        meeting.tell("index")
+        meeting.exchange("index")
         return
     with contextlib.ExitStack() as stack:
         try:
             made = stack.enter_context(folder(final))
         except Exception as error:
-            meeting.tell("folder", error=error)
+            meeting.exchange("folder", error=error)
             raise
-        place = _agreed_place(meeting, final, meeting.tell("folder", f"{final}\n{made}"))
+        place = _agreed_place(meeting, final, meeting.exchange("folder", f"{final}\n{made}"))
         _write_part(meeting, place, write)
         try:
             _join(meeting, place)
             stack.close()
         except Exception as error:
-            meeting.tell("index", error=error)
+            meeting.exchange("index", error=error)
             raise
-    meeting.tell("index")
+    meeting.exchange("index")
 
 
 def write_by_first(meeting: Meeting, write: Callable[[], None]) -> None:
-    """Let process 0 write a file, and all processes wait for it.
+    """Write a file in process 0, and wait for that in all processes.
 
     Raises: CheckpointError, in all processes, if that failed.
     """
@@ -104,13 +104,13 @@ def write_by_first(meeting: Meeting, write: Callable[[], None]) -> None:
         if not meeting.others.index:
             write()
     except Exception as error:
-        meeting.tell("file", error=error)
+        meeting.exchange("file", error=error)
         raise
-    meeting.tell("file")
+    meeting.exchange("file")
 
 
 def _agreed_place(meeting: Meeting, final: Path, said: Sequence[str]) -> Path:
-    """Return the folder that process 0 has made; all have said where they save."""
+    """Return the folder that process 0 created, after checking that all save to the same path."""
     wanted, _, place = said[0].partition("\n")
     others = [f"process {i} to {each}" for i, each in enumerate(said) if i and each != wanted]
     if others:
@@ -118,7 +118,7 @@ def _agreed_place(meeting: Meeting, final: Path, said: Sequence[str]) -> Path:
             three_lines(
                 f"{meeting.asked} at {current_source()}",
                 f"process 0 saves to {wanted}, {', '.join(others)}",
-                "give the same folder, which all processes see, in all of them",
+                "pass the same folder, on a shared file system, in all processes",
             )
         )
     return Path(place)
@@ -127,17 +127,19 @@ def _agreed_place(meeting: Meeting, final: Path, said: Sequence[str]) -> Path:
 def _write_part(meeting: Meeting, place: Path, write: Callable[[Path], Index]) -> None:
     try:
         if not place.is_dir():
-            raise CheckpointError(f"there is no folder {place} here: processes share no disk")
+            raise CheckpointError(
+                f"there is no folder {place} here: the processes do not share a file system"
+            )
         content = index_bytes(write(place))
         write_atomically(place / part_name(meeting.others.index), [content])
     except Exception as error:
-        meeting.tell("blocks", error=error)
+        meeting.exchange("blocks", error=error)
         raise
-    meeting.tell("blocks")
+    meeting.exchange("blocks")
 
 
 def _join(meeting: Meeting, place: Path) -> None:
-    """Write the index of what all processes have written."""
+    """Write the index of the blocks of all processes."""
     names = [part_name(i) for i in range(meeting.others.count)]
     parts = [read_index(place, meeting.asked, name) for name in names]
     first = parts[0]

@@ -1,8 +1,7 @@
 """Ambient state: everything that a program depends on besides its function.
 
-Every option is part of it, whether it is known to affect programs or not; so is all that may be
-replaced (`base/caches/revisions.py`), and the registries that determine what a class is for
-`isinstance`.
+It includes every option, whether or not it is known to affect programs; everything that may be
+replaced (`base/caches/revisions.py`); and the registries that determine the result of `isinstance`.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ _last: tuple[Any, int, object, tuple[str, ...], Ambient] = (None, 0, 0, (), (0, 
 
 
 def ambient(*, numpy: bool) -> Ambient:
-    """Return keys of this thread's ambient state: the options, and everything else.
+    """Return two keys of this thread's ambient state: of the options, and of everything else.
 
-    With `numpy`, the latter includes NumPy's state for numbers.
+    With `numpy`, the latter includes NumPy's error handling and print options.
     """
     global _last
     opts, count, token, names = options(), revision(), abc.get_cache_token(), names_in_scope()

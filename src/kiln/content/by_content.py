@@ -54,7 +54,7 @@ def _is_plain(root: Any, kinds: tuple[type, ...]) -> bool:
         kind, data, children = key
         if kind not in kinds:
             return False
-        # 1, 1.0 and True are equal as keys, and not as numbers.
+        # 1, 1.0 and True are equal as dict keys, but are different values.
         if kind is dict and len({type(k) for k in data} - {str}):
             if {type(k) for k in data} != {int}:
                 return False

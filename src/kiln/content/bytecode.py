@@ -1,9 +1,9 @@
 """The references of a code object: globals, closure variables, attributes of modules.
 
-They are read from the instructions once per code object. The supported instructions are listed;
-code with any other (an assignment to a global or enclosing variable, a class body, an import, an
-attribute assignment, anything a later Python adds) gets an objection, and so does code that reads
-an attribute which exposes or changes something outside the content: functions with such code are
+They are read from the instructions once per code object. The supported instructions are listed; for
+any other one (an assignment to a global or enclosing variable, a class body, an import, an
+attribute assignment, any that a later Python adds) there is an objection, as there is for reads of
+attributes that expose or change something outside the content. Functions with an objection are
 never considered equal.
 """
 
@@ -73,7 +73,7 @@ _HIDDEN = frozenset(
     [
         # The interpreter's own state.
         *("gi_frame", "cr_frame", "ag_frame", "tb_frame", "f_back", "f_globals", "f_locals"),
-        # Where an array lives, and whether it is ready.
+        # The placement of an array, and whether it is ready.
         *("sharding", "device", "devices", "committed", "is_deleted", "is_ready", "delete"),
         *("addressable_shards", "global_shards", "is_fully_replicated", "is_fully_addressable"),
         *("addressable_data", "addressable_devices", "on_device_size_in_bytes"),
@@ -107,7 +107,7 @@ class CodeKey:
         try:
             self.hash = hash((code.co_filename, code))
         except TypeError:
-            # There is a list among the constants, which is an objection, too.
+            # A list among the constants, which is also an objection.
             self.hash = id(code)
 
     def __hash__(self) -> int:
@@ -250,6 +250,6 @@ def references(code: types.CodeType) -> References:
 
 
 def clear() -> None:
-    """Drop all that was read."""
+    """Clear the cache."""
     with _lock:
         _known.clear()

@@ -1,9 +1,9 @@
 """The content of classes and immutable instances.
 
-A class is identified by a token that no other object ever gets, and by all attributes of the class
-and its bases, which may be replaced while the class remains the same object. Of instances, frozen
-dataclasses, named tuples and enum members are read, with all their state. The allowed attributes,
-bases and metaclasses are closed lists: a class with anything else has no content.
+A class is identified by a unique token, and by all attributes of the class and its bases, which may
+be replaced while the class remains the same object. Instances of frozen dataclasses, named tuples
+and enumerations are read, with all their state. The allowed attributes, bases and metaclasses are
+closed lists: a class with anything else has no content.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Unreadable(Exception):
 
 
 class Reads(Protocol):
-    """The interface to the enclosing reading that reading a class needs."""
+    """The part of the enclosing reading that reading a class needs."""
 
     def read(self, value: Any) -> Hashable:
         """Return the key of a value."""
@@ -43,7 +43,7 @@ _numbers = itertools.count()
 
 
 def token_of(value: Any) -> int:
-    """Return the number of an object: the same each time, and never that of another."""
+    """Return the token of an object: the same each time, and never that of another object."""
     found = _tokens.get(value)
     if found is None:
         try:
@@ -53,7 +53,7 @@ def token_of(value: Any) -> int:
     return int(found)
 
 
-# Class attributes that readable code cannot see, since attributes with such names are objections.
+# Class attributes that readable code cannot read, since their names cause objections.
 _UNSEEN = frozenset(
     [
         *("__doc__", "__annotations__", "__annotate__", "__annotate_func__", "__slots__"),
@@ -62,7 +62,7 @@ _UNSEEN = frozenset(
         "__static_attributes__",
     ]
 )
-# Collections that the library keeps in classes; they are read as they are now.
+# Collections that the standard library stores in classes; their current contents are read.
 _NAMEDTUPLE_TABLES = frozenset(["_field_defaults"])
 _ENUM_TABLES = frozenset(
     [
@@ -109,7 +109,7 @@ def _read_base(reading: Reads, cls: type, base: type) -> Hashable:
     shape = _LIBRARY_BASES.get(base)
     if shape is not None:
         if _shape(base) != shape:
-            raise Unreadable(f"{base.__name__}, which was changed")
+            raise Unreadable(f"{base.__name__}, which has been changed")
         return id(base)
     # Names are part of what a class prints.
     parts: list[Hashable] = [token_of(base), base.__name__, base.__qualname__]
@@ -182,7 +182,7 @@ def read_instance(reading: Reads, value: Any) -> Hashable:
     met = reading.again(value)
     if met is not None:
         return met
-    # The class guarantees that `_state` finds its whole state.
+    # The class guarantees that `_state` returns its whole state.
     kind = reading.read(cls)
     items = tuple.__iter__(value) if issubclass(cls, tuple) else ()
     parts = tuple([reading.read(x) for x in items])

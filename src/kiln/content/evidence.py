@@ -1,9 +1,10 @@
-"""What a reading looked at, so that one look tells whether another would find the same.
+"""Evidence of what a reading depended on: would reading another function give the same result?
 
-A fresh lambda in a loop shares its code with the last one, and refers to the same objects. Reading
-it again would build an equal key; comparing by identity what was read takes a fraction of the time.
-This is known for functions that reach nothing but other functions, numbers, strings and fixed
-values, by names that are still bound to the same objects; others have no evidence, and are read.
+A fresh lambda in a loop shares its code with the previous one, and refers to the same objects.
+Reading it again would build an equal key; comparing what was read by identity takes a fraction of
+the time. That suffices for functions that reach only other functions, numbers, strings and fixed
+values, by names that are still bound to the same objects; for others there is no evidence, and they
+are read.
 """
 
 from __future__ import annotations
@@ -23,18 +24,18 @@ from kiln.core.arrays.array import ConcreteArray, PlacedArray
 _SCALARS = frozenset(
     [int, bool, str, bytes, float, complex, type(None), type(...), type(NotImplemented)]
 )
-# Never fixed.
+# Never fixed values.
 _OTHERS = frozenset([ConcreteArray, PlacedArray, tuple, list, dict])
 _ABSENT = object()
 
 Held = Any
 """A value of a name: itself, or a weak reference to a function of the user."""
 Names = tuple[tuple[str, tuple[str, ...], Held], ...]
-"""Global names, each with the attributes of modules read from it, and the value at their end."""
+"""Global names, each with a chain of module attributes, and the value at its end."""
 
 
 class _Part(NamedTuple):
-    """One function that was read; `function` is None for the root, which is another each time.
+    """One function that was read; `function` is None for the root, which differs each time.
 
     `_runtime/caches/evidence.cc` compares these.
     """
@@ -48,9 +49,9 @@ class _Part(NamedTuple):
 
 
 class Evidence:
-    """The functions that one reading met, and what their names were bound to.
+    """The functions that one reading reached, and what their names were bound to.
 
-    `place` tells which functions it may hold for. Functions of the user are referred to weakly.
+    `place` identifies the functions it may hold for. References to functions of the user are weak.
     """
 
     __slots__ = ("_fixed", "_is_partial", "_parts", "_root", "is_complete")
@@ -67,7 +68,7 @@ class Evidence:
         f: types.FunctionType,
         names: Iterable[tuple[str, tuple[str, ...], Any]],
     ) -> None:
-        """Note a function, and what its global names are bound to."""
+        """Record a function, and what its global names are bound to."""
         if f.__kwdefaults__ or f.__dict__:
             self.is_complete = False
         if not self.is_complete:
@@ -84,7 +85,7 @@ class Evidence:
         self._parts = (*self._parts, part)
 
     def finish(self) -> Evidence | None:
-        """Return this at the end of a reading; None if what was met can change unseen."""
+        """Return this after a reading; None if something that was read can change unnoticed."""
         root, self._root = self._root, None
         if not self.is_complete or not self._parts or self._parts[0].code is not root.__code__:
             return None
@@ -110,11 +111,11 @@ class Evidence:
 
     @property
     def place(self) -> Hashable:
-        """What `place_of` says of the functions that this may hold for, as long as this exists."""
+        """`place_of` of the functions that this may hold for, unique while this exists."""
         return (id(self._parts[0].code), self._is_partial)
 
     def holds_for(self, root: Any) -> bool:
-        """Tell whether reading a function of this place would find what this reading found."""
+        """Tell whether reading a function of the same `place_of` would give the same content."""
         if self._is_partial and self._parts[0].function() is not root.func:  # type: ignore[misc]
             return False
         if not functions_are_as_noted(self._parts, root):
@@ -128,7 +129,7 @@ def is_bare_partial(value: Any) -> bool:
 
 
 def place_of(root: Any) -> Hashable | None:
-    """Return where evidence for a function is to be looked for; None for other callables."""
+    """Return the key under which evidence for a function is stored; None for other callables."""
     if type(root) is types.FunctionType:
         return (id(root.__code__), False)
     if is_bare_partial(root) and type(root.func) is types.FunctionType:

@@ -39,7 +39,7 @@ from kiln.ir.types import ShapedArray
 class Content(NamedTuple):
     """The key of a value, the ambient state, and the arrays that the value reaches.
 
-    `evidence` tells of other functions whether they have this content, if there is any.
+    `evidence`, if any, decides whether other functions have the same content.
     """
 
     value: Hashable
@@ -62,8 +62,8 @@ class Content(NamedTuple):
 def content_of(value: Any, *, with_jitted: bool = True) -> Content | None:
     """Return the content of a function, or of a tuple of functions and values.
 
-    None if it has none, or if the option `content` is off. Jitted functions that hold traces of an
-    earlier state are unreadable, unless `with_jitted=False`.
+    Returns None if it has none, or if the option `content` is off. Jitted functions that hold
+    traces of an earlier state are unreadable, unless `with_jitted=False`.
     """
     if not options().content:
         return None
@@ -79,7 +79,7 @@ def content_of(value: Any, *, with_jitted: bool = True) -> Content | None:
 
 
 def _limit() -> int:
-    """Return how many values a function may reach: few within many others that are recorded."""
+    """Return how many values a function may reach: the fewer, the deeper recordings are nested."""
     trace: Trace | None = state.trace
     depth, limit = 0, LIMIT
     while trace is not None and depth < VERY_DEEP:
@@ -98,7 +98,7 @@ def key_of_value(value: Any) -> Hashable | None:
 
 
 def why_unreadable(value: Any) -> str | None:
-    """Tell what makes a function unreadable; None if nothing does."""
+    """Return what makes a function unreadable; None if it is readable."""
     try:
         Reading().read(value)
     except Unreadable as error:
@@ -111,8 +111,8 @@ def why_unreadable(value: Any) -> str | None:
 LIMIT = 20000
 """A function that reaches more values has no content."""
 LIMITS_WITHIN = {8: 128, 64: 24}
-"""The limits for functions recorded within so many others: each of a thousand nested functions
-reaches all those inside it, and is read once more for each of those around it."""
+"""The limits by nesting depth of recordings: each of a thousand nested functions reaches all those
+inside it, and is read again for each of those around it."""
 VERY_DEEP = max(LIMITS_WITHIN)
 
 Reader = Callable[["Reading", Any], Hashable]
@@ -127,8 +127,8 @@ def readable(kind: type, reader: Reader) -> None:
 class Reading:
     """One reading of a value: the objects seen so far, and the arrays among them.
 
-    `meets_numpy` tells whether NumPy numbers or their types are among them; `with_jitted`, whether
-    the traces of jitted functions are checked. `evidence` is told of the functions that are read.
+    `meets_numpy`: NumPy numbers or their types are among them. `with_jitted`: the traces of jitted
+    functions are checked. `evidence` records the functions that are read.
     """
 
     __slots__ = (
@@ -198,7 +198,7 @@ class Reading:
         return (kind, *bits) if value == value else (kind, *bits, self.again(value))
 
     def again(self, value: Any) -> tuple[str, int] | None:
-        """Return the key of something met before; None the first time, which is noted.
+        """Return the key of an object seen before; None the first time, which is recorded.
 
         Functions can distinguish equal objects by identity, as dicts do for their keys. Objects are
         kept alive until the end, so that no other gets the same id.
@@ -220,7 +220,7 @@ class Reading:
 
 def _read_function(reading: Reading, f: types.FunctionType, *, is_made: bool = False) -> Hashable:
     code = f.__code__
-    # Asking for the functions of users would only take time.
+    # Functions of users are never fixed: the check would only take time.
     if is_internal(code.co_filename) and is_fixed(f):
         return ("fixed", id(f))
     met = reading.again(f)
@@ -230,7 +230,7 @@ def _read_function(reading: Reading, f: types.FunctionType, *, is_made: bool = F
     if found.objection is not None and not is_made:
         raise Unreadable(f"the function {f.__name__}, which {found.objection}")
     if found.own and not ("<locals>" in code.co_qualname and is_pure_space(f.__globals__)):
-        # A kiln function that depends on more than its arguments: the others are fixed.
+        # A kiln function that depends on more than its arguments: pure ones are fixed values.
         raise Unreadable(f"the function {f.__name__}")
     defaults, named = f.__defaults__, f.__kwdefaults__
     attributes = f.__dict__
@@ -273,11 +273,11 @@ def _read_eager_function(reading: Reading, f: _runtime.EagerFunction) -> Hashabl
 
 
 DESCRIPTION = frozenset(["__doc__", "__annotations__", "__annotate__", "__type_params__"])
-"""Attributes that wrappers copy from their functions, and that readable code cannot see."""
+"""Attributes that wrappers copy from their functions, and that readable code cannot read."""
 
 
 Resolved = list[tuple[str, Chain, Any]]
-"""Names, each with the attributes of modules that lead to a value, and the value."""
+"""Names, each with a chain of module attributes, and the value at its end."""
 
 
 def _resolved(f: types.FunctionType, names: Sequence[tuple[str, tuple[Chain, ...]]]) -> Resolved:
@@ -303,7 +303,7 @@ def _read_globals(reading: Reading, names: Resolved, is_made: bool) -> Hashable:
 
 
 def _reached(value: Any, chains: tuple[Chain, ...]) -> list[tuple[Chain, Any]]:
-    """Return what code uses of a value: itself, or ends of chains of a module's attributes."""
+    """Return what code uses of a value: itself, or the ends of chains of module attributes."""
     if type(value) is not types.ModuleType:
         return [((), value)]
     return [_end_of(value, chain) for chain in chains]
@@ -330,7 +330,7 @@ def _end_of(module: types.ModuleType, chain: Chain) -> tuple[Chain, Any]:
 
 
 def read_partial(reading: Reading, f: functools.partial[Any]) -> Hashable:
-    """Return what a partial, or an instance of a class of partials, consists of."""
+    """Return the key of a partial, or of an instance of a class of partials."""
     if f.__dict__:
         raise Unreadable("a partial with attributes")
     met = reading.again(f)

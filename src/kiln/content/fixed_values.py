@@ -1,4 +1,4 @@
-"""Values that never change their meaning: pure builtins, kiln's own functions.
+"""Values whose behavior never changes: pure builtins, kiln's own functions.
 
 Each is kept alive forever, so its id identifies it. One that has been given attributes since, or a
 class in which anything was replaced, no longer counts as fixed.
@@ -35,7 +35,7 @@ _BUILTINS = (
 _SEEING = ("attrgetter", "methodcaller", "is_", "is_not")
 
 # Layers of kiln whose functions depend only on their arguments and the ambient state, and the
-# exceptions among them. Modules depend on interceptors and capture: of linen only the functions of
+# exceptions among them. Modules depend on interceptors and capture: of linen, only the functions of
 # dtypes are listed.
 _PURE = tuple(
     f"kiln.{name}"
@@ -53,7 +53,7 @@ _WORLDLY = frozenset(
         *("register_pytree_with_keys_class", "register_dataclass", "register_static"),
         *("_register", "visualize_sharding", "visualize_array_sharding"),
         *("effects_barrier", "clear", "current_source"),
-        # They read options of NumPy, and the frames around their call.
+        # They read NumPy's options, and the frames of their callers.
         *("debug_print", "debug_log", "breakpoint"),
     ]
 )
@@ -69,14 +69,14 @@ _CLASSES = tuple(
 
 # Holds `api_boundary`, which wraps functions of the others.
 _WRAPPERS = "kiln.base.source"
-# Where values that may be fixed are kept under a name.
+# The namespaces in which values that may be fixed have a name.
 _HOMES = (*_PURE, *_CLASSES, _WRAPPERS, "kiln.linen")
 
 _fixed: dict[int, tuple[Any, Hashable]] = {}
 _noted: dict[int, tuple[Any, Hashable]] = {}
 """Functions that modules of kiln define; they are examined on first use."""
 _others: dict[int, Any] = {}
-"""What modules of kiln hold and others define."""
+"""Values in modules of kiln that other modules define."""
 _spaces: dict[int, dict[str, Any]] = {}
 _seen: set[str] = set()
 _count = 0
@@ -91,7 +91,7 @@ def is_fixed(value: Any) -> bool:
 
 
 def _shape(value: Any, as_made: bool = False) -> Hashable:
-    """Return a value that changes if anything is added to a value, or replaced in a class.
+    """Return a key that changes if an attribute is added to a value, or replaced in a class.
 
     `as_made` ignores attributes that users set on kiln functions before these were first seen.
     """
@@ -114,7 +114,7 @@ def _shape(value: Any, as_made: bool = False) -> Hashable:
 
 
 def _shape_of_class(cls: type, snapshots: dict[type, Hashable]) -> Hashable:
-    """Return the shape of a class; `snapshots` are those of its bases at this moment."""
+    """Return the shape of a class; `snapshots` holds the current shapes of its bases."""
     found = []
     for base in cls.__mro__:
         if _is_changeable(base):
@@ -199,7 +199,7 @@ def _fix(value: Any, snapshots: dict[type, Hashable] | None = None) -> None:
 
 
 def _judged(value: Any) -> tuple[Any, Hashable] | None:
-    """Return what `_fixed` has of a value from now on; None if it is not one of the fixed ones."""
+    """Return the entry of `_fixed` for a value; None if it is not a fixed value."""
     found = _noted.get(id(value))
     if found is None and _may_be_kilns(value):
         found = _at_its_name(value)
@@ -211,7 +211,7 @@ def _judged(value: Any) -> tuple[Any, Hashable] | None:
 
 
 def _may_be_kilns(value: Any) -> bool:
-    """Tell at a glance whether a module of kiln may define a value: learning takes milliseconds."""
+    """Tell cheaply whether a module of kiln may define a value: `_learn` takes milliseconds."""
     if type(value) is types.FunctionType:
         return is_internal(value.__code__.co_filename)
     if type(value) is functools._lru_cache_wrapper:
@@ -219,14 +219,14 @@ def _may_be_kilns(value: Any) -> bool:
     if isinstance(value, type):
         return str(value.__module__).startswith("kiln.")
     kind = type(value)
-    # Classes of users must not be remembered.
+    # Classes of users must not be stored.
     return str(kind.__module__).startswith("kiln.") and _may_be_fixed(kind)  # type: ignore[arg-type]
 
 
 def _at_its_name(value: Any) -> tuple[Any, Hashable] | None:
-    """Note a class, or a bare function, that the module it comes from has under its own name.
+    """Record a class, or a bare function, that its module holds under its own name.
 
-    Whether other attributes are its first ones is known only to those who have seen it before.
+    For functions with attributes only an earlier snapshot shows whether these are the initial ones.
     """
     if not isinstance(value, type) and not _is_bare(value):
         return None
@@ -249,7 +249,7 @@ def _is_bare(value: Any) -> bool:
 
 
 def _learn() -> bool:
-    """Note the definitions of newly imported kiln modules; tell whether there were any."""
+    """Record the definitions of newly imported kiln modules; return whether there were any."""
     global _count
     count = len(sys.modules)
     if count == _count:
@@ -260,14 +260,14 @@ def _learn() -> bool:
         space = vars(sys.modules[name])
         if name.startswith(_HOMES):
             _note_all(space, snapshots)
-    # Only now: other threads do not wait, and would take what is not noted for unknown.
+    # Only now: other threads do not wait, and would treat what is not recorded yet as unknown.
     _seen.update(names)
     _count = count
     return bool(names)
 
 
 def _note_all(space: dict[str, Any], snapshots: dict[type, Hashable]) -> None:
-    """Note functions, as they are now; judge anything else."""
+    """Record functions in their current state; decide for anything else whether it is fixed."""
     for value in tuple(space.values()):
         kind = type(value)
         if kind is types.FunctionType and not value.__dict__:

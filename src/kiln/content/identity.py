@@ -27,7 +27,7 @@ def identity_of_function(fun: Any) -> Hashable:
         return object()
 
 
-# Zeros have signs, which equality does not see.
+# Equality does not distinguish 0.0 from -0.0.
 _PLAIN = frozenset([int, str, bool, bytes, types.NoneType])
 
 

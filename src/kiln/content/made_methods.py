@@ -114,11 +114,11 @@ def _plain(code: types.CodeType) -> types.CodeType:
 
 
 _generated: set[types.CodeType] = set()
-"""What the library has generated for copies of classes: as good for one class as for others."""
+"""Code that the library has generated for copies of classes; valid for all classes."""
 
 
 def _is_generated(cls: type, code: types.CodeType) -> bool:
-    """Tell whether the library generates this code, looking at what it does for these fields."""
+    """Tell whether the library generates this code for a class with the same fields."""
     if code in _generated:
         return True
     if len(_generated) >= CAPACITY:

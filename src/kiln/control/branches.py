@@ -30,8 +30,8 @@ from kiln.core.ref import Ref
 from kiln.core.staging import eval_jaxpr, stage_pure
 from kiln.core.trace import Tracer, aval_of, state
 from kiln.ir.jaxpr import Jaxpr, Var
+from kiln.ir.sharded_types import is_split_alike
 from kiln.ir.shardings.sums import Varying
-from kiln.ir.told_types import is_split_alike
 from kiln.ir.types import ShapedArray
 from kiln.ops.collective import varied
 from kiln.ops.elements.conversion import convert_element_type

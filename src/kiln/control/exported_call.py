@@ -29,9 +29,9 @@ ANY_PLATFORM = "platform"
 
 
 class PortableProgram(Record):
-    """A stored program: a portable StableHLO artefact, with the types it was written for.
+    """A stored program: a portable StableHLO artifact, with the types it was written for.
 
-    Types may have named sizes. `kept` numbers the inputs that the artefact takes, `arg_names` names
+    Types may have named sizes. `kept` numbers the inputs that the artifact takes, `arg_names` names
     the inputs in messages. With `is_refined`, sizes or the platform are decided when it is
     compiled. Shardings are over meshes without devices; None means any sharding.
     """

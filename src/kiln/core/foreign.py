@@ -127,7 +127,7 @@ def _attribute(value: Any, what: str) -> Attribute:
     raise TypeError(
         three_lines(
             f"{what} at {current_source()}",
-            f"a value of type {type(value).__name__} is no attribute of a foreign function",
+            f"a value of type {type(value).__name__} is not an attribute of a foreign function",
             "pass numbers, strings, NumPy arrays, or dicts and lists of them; arrays that vary are "
             "positional arguments",
         )

@@ -18,7 +18,7 @@ class Observer(Protocol):
     def evaluate(self, eqn: Eqn, values: Sequence[np.ndarray]) -> Any:
         """Return the result of an equation, as its primitive's `numpy` does."""
 
-    def begin_step(self, step: int) -> None:
+    def begin_iteration(self, iteration: int) -> None:
         """Record that an iteration of the innermost loop begins."""
 
 
@@ -45,11 +45,11 @@ def _observer_here() -> Observer | None:
     return _observers.get(threading.get_ident()) if _observers else None
 
 
-def begin_step(step: int) -> None:
+def begin_iteration(iteration: int) -> None:
     """Tell the observer which iteration of a loop begins."""
     observer = _observer_here()
     if observer is not None:
-        observer.begin_step(step)
+        observer.begin_iteration(iteration)
 
 
 def meaning(jaxpr: Jaxpr, args: Sequence[np.ndarray]) -> list[np.ndarray]:

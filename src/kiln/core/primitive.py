@@ -214,8 +214,8 @@ class Primitive(Operation):
         )
 
 
-class Unplaced(Primitive):
-    """An operation that takes a `sharding` in JAX; here the result is where the operands are."""
+class RejectsSharding(Primitive):
+    """An operation with a `sharding` parameter in JAX; here the operands determine the sharding."""
 
     def bind(self, *args: Any, sharding: None = None, **params: Any) -> Any:
         """Apply the operation under the active trace.
@@ -226,7 +226,7 @@ class Unplaced(Primitive):
             raise NotImplementedError(
                 three_lines(
                     f"{self.name}_p with sharding={sharding!r:.60} at {current_source()}",
-                    "the result of a primitive is where its operands are",
+                    "the result of this primitive is placed where its operands are",
                     "apply lax.with_sharding_constraint, or kiln.reshard, to the result",
                 )
             )

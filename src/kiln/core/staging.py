@@ -22,8 +22,8 @@ from kiln.core.trace import Trace, Tracer, aval_of, check_live, state
 from kiln.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from kiln.ir.operation import Operation
 from kiln.ir.ref_type import is_ref_type
+from kiln.ir.sharded_types import compiler_decides, has_sharding, has_sums, is_same_mesh, mesh_of
 from kiln.ir.shardings.sums import NO_SUMS, NOWHERE
-from kiln.ir.told_types import compiler_decides, has_sums, is_same_mesh, is_told, mesh_of
 from kiln.ir.types import ShapedArray, ShardedArray, plain, with_split
 
 
@@ -41,7 +41,7 @@ class StagingTracer(Tracer):
 class StagingTrace(Trace):
     """Records every operation as an equation."""
 
-    __slots__ = ("arg_names", "consts", "definition", "eqns", "invars", "is_told", "purpose")
+    __slots__ = ("arg_names", "consts", "definition", "eqns", "has_sharding", "invars", "purpose")
 
     def __init__(
         self,
@@ -60,14 +60,14 @@ class StagingTrace(Trace):
         self.arg_names = arg_names
         # Whether types in the program say how arrays are sharded: only then are sharding rules
         # applied.
-        self.is_told = False
+        self.has_sharding = False
 
     def argument(self, aval: Any) -> Any:
         """Add an input and return its tracer, or the reference that it is."""
         var = Var(aval)
         self.invars.append(var)
         if type(aval) is ShardedArray:
-            self.is_told = True
+            self.has_sharding = True
         if is_ref_type(aval):
             return Ref(aval, self, variable=var)
         return StagingTracer(self, var)
@@ -89,7 +89,7 @@ class StagingTrace(Trace):
         if known is None:
             known = self.consts[id(x)] = (Var(aval_of(x)), x)
             if type(known[0].aval) is ShardedArray:
-                self.is_told = True
+                self.has_sharding = True
         return known[0]
 
     def process(self, primitive: Operation, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -105,7 +105,7 @@ class StagingTrace(Trace):
             else:
                 atoms.append(self.atom(x))
         avals = [atom.aval for atom in atoms]
-        if self.is_told:
+        if self.has_sharding:
             inferred = types_of_results(primitive, avals, params)
         else:
             inferred = primitive.infer(*avals, **params)
@@ -119,8 +119,8 @@ class StagingTrace(Trace):
         """Append an equation with results of the given types and return their tracers."""
         if primitive.multiple:
             outs = [StagingTracer(self, Var(aval)) for aval in inferred]
-            if primitive.tells_shardings and is_told(inferred):
-                self.is_told = True
+            if primitive.infers_shardings and has_sharding(inferred):
+                self.has_sharding = True
             outvars = [out.variable for out in outs]
             result: Any = outs
         else:
@@ -343,10 +343,10 @@ def types_of_results(primitive: Operation, avals: Sequence[Any], params: dict[st
     Raises: ShardingTypeError if the primitive has no rule, or they do not determine the result's;
         ValueError if they are over another mesh than the one in force.
     """
-    if primitive.tells_shardings:
+    if primitive.infers_shardings:
         return primitive.infer(*avals, **params)
     found = primitive.infer(*map(plain, avals), **params)
-    if not is_told(avals) or compiler_decides():
+    if not has_sharding(avals) or compiler_decides():
         return found
     mesh = mesh_of(avals)
     # Of an equation that was recorded before, the mesh that was in force then need not be now.

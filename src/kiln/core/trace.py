@@ -198,8 +198,8 @@ state = _runtime.state
 """Per thread: the active trace, the mapped axes in scope, the equation being replayed.
 
 An axis is (name, size, kind). The kind is None under vmap; for a mesh axis it says whether types
-track what varies along it; for one whose members run one after another it is a `Turn`. `tracked`
-names the axes where types track.
+track what varies along it; for one whose members run sequentially it is a `SequentialAxis`.
+`tracked` names the axes where types track.
 """
 
 
@@ -221,15 +221,15 @@ def eval_context() -> AbstractContextManager[None]:
     return Assigned(state, "trace", state.root, None)
 
 
-class Turn(Protocol):
-    """The kind of an axis whose members run one after another: which of them runs is known."""
+class SequentialAxis(Protocol):
+    """The kind of an axis whose members run sequentially: the position of each is known."""
 
     def position(self) -> Any:
         """Return the position of the member that is being traced."""
 
 
 def axes_bound(
-    axes: Iterable[tuple[Any, Any, bool | Turn | None]],
+    axes: Iterable[tuple[Any, Any, bool | SequentialAxis | None]],
 ) -> AbstractContextManager[None]:
     """Bind the names of mapped axes while a function is traced: a name, a size, a kind of each."""
     bound, tracked = state.axes, state.tracked
@@ -260,12 +260,12 @@ def axis_size_of(name: Any) -> Any:
     return _axis(name)[0]
 
 
-def axis_kind_of(name: Any) -> bool | Turn | None:
+def axis_kind_of(name: Any) -> bool | SequentialAxis | None:
     """Return the kind of the mapped axis called `name`.
 
     Raises: NameError if no such axis is bound.
     """
-    kind: bool | Turn | None = _axis(name)[1]
+    kind: bool | SequentialAxis | None = _axis(name)[1]
     return kind
 
 

@@ -1,4 +1,4 @@
-"""Two small libraries for examples: optimisers, and layers that are pairs of functions."""
+"""Two small libraries for examples: optimizers, and layers that are pairs of functions."""
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 

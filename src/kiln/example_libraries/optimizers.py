@@ -1,4 +1,4 @@
-"""Optimisers as triples (init, update, get_params) of functions over pytrees of parameters.
+"""Optimizers as triples (init, update, get_params) of functions over pytrees of parameters.
 
 `init(params)` returns a state, `update(step, gradients, state)` the next one, `get_params(state)`
 the parameters. A step size is a number, or a function of the step.
@@ -45,7 +45,7 @@ ParamsFn = Callable[[OptimizerState], Params]
 
 
 class Optimizer(NamedTuple):
-    """The three functions of an optimiser."""
+    """The three functions of an optimizer."""
 
     init_fn: InitFn
     update_fn: UpdateFn
@@ -96,7 +96,7 @@ def _check(what: str, found: Any, other: str, wanted: Any) -> None:
     if found != wanted:
         raise TypeError(
             three_lines(
-                f"update of an optimiser at {current_source()}",
+                f"update of an optimizer at {current_source()}",
                 f"the {what} tree did not match the {other} tree: {found} and {wanted}",
                 "pass trees of the structure that init was given",
             )
@@ -379,7 +379,7 @@ class JoinPoint:
 def unpack_optimizer_state(opt_state: OptimizerState) -> Any:
     """Return a state as a pytree of the parameters' structure, of JoinPoints; for saving.
 
-    `opt_state` is a state that an optimiser of this module returned.
+    `opt_state` is a state that an optimizer of this module returned.
     """
     return tree_unflatten(opt_state.tree_def, [JoinPoint(s) for s in _states(opt_state)])
 

@@ -144,7 +144,7 @@ def BatchNorm(
     beta_init: Any = zeros,
     gamma_init: Any = ones,
 ) -> Layer:
-    """Return a layer that standardises over `axis`, then shifts and scales.
+    """Return a layer that standardizes over `axis`, then shifts and scales.
 
     `epsilon` is added to the variance. The shift is there if `center`, the scale if `scale`;
     `beta_init` and `gamma_init` are their initializers.

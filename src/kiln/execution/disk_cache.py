@@ -232,7 +232,7 @@ def _written(name: str, entry: Entry) -> bytes:
 def _read(data: bytes, name: str) -> Entry:
     start = len(_MAGIC) + _CHECKSUM
     if not data.startswith(_MAGIC):
-        raise Damaged("the file is none of kiln's, or is empty")
+        raise Damaged("the file was not written by kiln, or is empty")
     rest = data[start:]
     if data[len(_MAGIC) : start] != _checksum(rest):
         raise Damaged("the file is damaged: its checksum is another one")
@@ -297,6 +297,6 @@ def _refusal(path: str, why: Foreign) -> str:
             "set KILN_CACHE_DIR to a folder to which only folders of yours and the system's lead"
         )
     return (
-        f"compiled programs are not kept in {path}: {why}. Whoever writes there could run code as "
-        f"you: {remedy}"
+        f"compiled programs are not kept in {path}: {why}. Anyone who writes there could run code "
+        f"as you: {remedy}"
     )

@@ -126,7 +126,7 @@ class _Search:
         # of those that are loops.
         self.around: list[tuple[Eqn, int | None]] = []
 
-    def begin_step(self, step: int) -> None:
+    def begin_iteration(self, step: int) -> None:
         """Record which iteration of the innermost loop is evaluated from now on."""
         self.around[-1] = self.around[-1][0], step
 

@@ -82,7 +82,7 @@ class OwnFolder:
             opened = os.open(name, os.O_RDONLY | _FILE, dir_fd=self._held())
         except OSError as error:
             if error.errno in _NO_FILE:
-                raise Foreign(f"{name}: it is no file: {error.strerror}") from None
+                raise Foreign(f"{name}: it is not a file: {error.strerror}") from None
             raise
         try:
             about = os.fstat(opened)
@@ -229,8 +229,8 @@ def _opened(path: str) -> int:
             elif not stat.S_ISDIR(about.st_mode):
                 if names:
                     # Service accounts may have `/dev/null` as their home.
-                    raise NotADirectoryError(errno.ENOTDIR, f"{name} is no folder", path)
-                raise Foreign(f"{name} is no folder")
+                    raise NotADirectoryError(errno.ENOTDIR, f"{name} is not a folder", path)
+                raise Foreign(f"{name} is not a folder")
             inner = os.open(name, _PASSED, dir_fd=at)
             os.close(at)
             at = inner
@@ -278,7 +278,7 @@ def _is_private(group: int, user: int) -> bool:
 def _why_foreign(about: os.stat_result) -> str | None:
     """Return why another user could have written a file; None if it is as `write` leaves it."""
     if not stat.S_ISREG(about.st_mode):
-        return "it is no file"
+        return "it is not a file"
     if about.st_uid != os.geteuid():
         return f"it {_belongs(about)}"
     if about.st_mode & 0o077:

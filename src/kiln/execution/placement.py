@@ -33,7 +33,7 @@ from kiln.execution.sized_programs import compile_for_sizes, program_for_sizes
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.shardings.mesh import Mesh, PartitionSpec
 from kiln.ir.shardings.sharding import NamedSharding, Sharding, SingleDeviceSharding, misfit
-from kiln.ir.specialise import specialise_later
+from kiln.ir.specialize import specialize_later
 from kiln.ir.types import typed
 
 Run = Callable[[Sequence[Any]], list[ConcreteArray]]
@@ -287,7 +287,7 @@ class Placer:
         """
         assert self.general is not None
         return Placer(
-            specialise_later(self.general, sizes),
+            specialize_later(self.general, sizes),
             self.name,
             hidden=self.hidden,
             request=self.request,

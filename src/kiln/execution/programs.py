@@ -1,6 +1,6 @@
 """What is compiled: a jaxpr without dead equations, and the options of the request.
 
-Engines do not support types that tell shardings: each value of such a type gets a sharding
+Engines do not support sharded types: each value of such a type gets a sharding
 constraint, and all types become plain.
 """
 
@@ -16,10 +16,10 @@ from kiln.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from kiln.ir.operation import Operation
 from kiln.ir.own_effects import check_lowerable
 from kiln.ir.rewrite import drop_inputs, eliminate_dead_code
+from kiln.ir.sharded_types import compiler_decides, has_sharding, has_unreduced
 from kiln.ir.shardings.mesh import Mesh, PartitionSpec
 from kiln.ir.shardings.sharding import NamedSharding, Sharding
 from kiln.ir.shardings.sums import NOWHERE, Varying
-from kiln.ir.told_types import compiler_decides, has_unreduced, is_told
 from kiln.ir.types import ShardedArray, plain, with_split
 
 
@@ -40,7 +40,7 @@ def program_of(
     if placement is not None and placement.mesh is not None:
         if any(s is not None and s.unreduced for s in placement.out_shardings):
             jaxpr = _leaving_parts(jaxpr, placement.out_shardings)
-        jaxpr = without_told_types(jaxpr)
+        jaxpr = without_sharded_types(jaxpr)
     clean, used = eliminate_dead_code(jaxpr)
     check_lowerable(name, clean.effects, 1 if placement is None else len(placement.devices))
     if keep_unused or all(used):
@@ -74,23 +74,25 @@ def set_constraint(constraint: Operation) -> None:
     _constraint = constraint
 
 
-def without_told_types(jaxpr: Jaxpr) -> Jaxpr:
-    """Return the program with constraints in place of types that tell shardings."""
-    found = jaxpr.memo.get(without_told_types)
+def without_sharded_types(jaxpr: Jaxpr) -> Jaxpr:
+    """Return the program with constraints in place of sharded types."""
+    found = jaxpr.memo.get(without_sharded_types)
     if found is None:
-        found = jaxpr.memo[without_told_types] = _rewritten(jaxpr) if _tells(jaxpr) else jaxpr
+        found = jaxpr.memo[without_sharded_types] = (
+            _rewritten(jaxpr) if _has_sharded_types(jaxpr) else jaxpr
+        )
     return found
 
 
-def _tells(jaxpr: Jaxpr) -> bool:
-    # Such types start at inputs, and at operations that tell shardings: these include all that hold
-    # programs.
-    if is_told([v.aval for v in (*jaxpr.constvars, *jaxpr.invars)]):
+def _has_sharded_types(jaxpr: Jaxpr) -> bool:
+    # Sharded types originate at inputs, and at operations that infer shardings: these include all
+    # that hold programs.
+    if has_sharding([v.aval for v in (*jaxpr.constvars, *jaxpr.invars)]):
         return True
     return any(
-        is_told([v.aval for v in eqn.outvars]) or any(map(_tells, _inside(eqn)))
+        has_sharding([v.aval for v in eqn.outvars]) or any(map(_has_sharded_types, _inside(eqn)))
         for eqn in jaxpr.eqns
-        if eqn.primitive.tells_shardings
+        if eqn.primitive.infers_shardings
     )
 
 
@@ -146,7 +148,7 @@ def _rewritten(jaxpr: Jaxpr) -> Jaxpr:
         params = {name: _value(value) for name, value in given.items()}
         outvars = list(map(bound, eqn.outvars))
         primitive = eqn.primitive
-        if primitive.tells_shardings and _asserts(params.get("sharding")):
+        if primitive.infers_shardings and _asserts(params.get("sharding")):
             # A check of types, which has passed.
             assert _constraint is not None
             primitive = _constraint
@@ -169,7 +171,7 @@ def _rewritten(jaxpr: Jaxpr) -> Jaxpr:
             continue
         mesh = _mesh_of_operands(eqn)
         for v in eqn.outvars:
-            constrain(v, _told(v.aval, mesh), eqn)
+            constrain(v, _sharding_of(v.aval, mesh), eqn)
     return jaxpr.with_(
         constvars=constvars, invars=binders, eqns=eqns, outvars=list(map(read, jaxpr.outvars))
     )
@@ -192,7 +194,7 @@ def _sums_over(x: Var, made_by: Mapping[Var, Eqn]) -> Varying:
 
 
 def _split_before(x: Atom, made_by: Mapping[Var, Eqn]) -> Any:
-    """Return the split of an operand that its type told before a cast left it to the compiler."""
+    """Return the split in an operand's type before a cast left it to the compiler."""
     eqn = made_by.get(x) if isinstance(x, Var) else None
     is_cast = eqn is not None and eqn.primitive.name == "mesh_cast"
     return eqn.invars[0].aval.split if is_cast and eqn is not None else x.aval.split
@@ -218,9 +220,9 @@ def _added_up(jaxpr: Jaxpr, first_in: int, first_out: int) -> Jaxpr:
             if i >= first_in and has_unreduced(v.aval):
                 whole = _whole(v.aval, v.aval.placing)
                 invars[i] = given = Var(with_split(v.aval, whole.mesh, v.aval.split))
-                told = Var(given.aval)
-                eqns.append(_constrained(None, given, told, whole))
-                eqns.append(_constrained(None, told, v, v.aval.placing))
+                added = Var(given.aval)
+                eqns.append(_constrained(None, given, added, whole))
+                eqns.append(_constrained(None, added, v, v.aval.placing))
         eqns += jaxpr.eqns
         for i, out in enumerate(outvars):
             if i >= first_out and isinstance(out, Var) and has_unreduced(out.aval):
@@ -232,12 +234,12 @@ def _added_up(jaxpr: Jaxpr, first_in: int, first_out: int) -> Jaxpr:
 
 
 def _mesh_of_operands(eqn: Eqn) -> Any:
-    told = [v.aval for v in eqn.invars if type(v.aval) is ShardedArray]
-    return told[0].placing.mesh if told and not eqn.primitive.tells_shardings else None
+    sharded = [v.aval for v in eqn.invars if type(v.aval) is ShardedArray]
+    return sharded[0].placing.mesh if sharded and not eqn.primitive.infers_shardings else None
 
 
-def _told(aval: Any, mesh: Any) -> NamedSharding | None:
-    """Return the sharding that a value's type tells; None if the compiler decides.
+def _sharding_of(aval: Any, mesh: Any) -> NamedSharding | None:
+    """Return the sharding that a value's type holds; None if the compiler decides.
 
     A result of operands over a mesh that nothing splits is replicated.
     """
@@ -259,9 +261,9 @@ def _constrained(eqn: Eqn | None, before: Var, after: Var, sharding: NamedShardi
 
 def _value(value: Any) -> Any:
     if isinstance(value, Jaxpr):
-        return without_told_types(value)
+        return without_sharded_types(value)
     if isinstance(value, ClosedJaxpr):
-        inner = without_told_types(value.jaxpr)
+        inner = without_sharded_types(value.jaxpr)
         return value if inner is value.jaxpr else ClosedJaxpr(inner, value.consts)
     if isinstance(value, (tuple, list)) and not hasattr(value, "_fields"):
         items = [_value(x) for x in value]
@@ -274,8 +276,8 @@ def _value(value: Any) -> Any:
 def shardings_of_results(
     jaxpr: Jaxpr, given: Sequence[Sharding | None], mesh: Mesh
 ) -> Sequence[Sharding | None]:
-    """Return the shardings of results: those `given` or, if types tell shardings, theirs."""
+    """Return the shardings of results: those `given` or, if types hold shardings, theirs."""
     types = jaxpr.out_avals
-    if compiler_decides() or not (mesh.is_explicit or is_told((*jaxpr.in_avals, *types))):
+    if compiler_decides() or not (mesh.is_explicit or has_sharding((*jaxpr.in_avals, *types))):
         return given
-    return [s or _told(aval, mesh) for s, aval in zip(given, types, strict=True)]
+    return [s or _sharding_of(aval, mesh) for s, aval in zip(given, types, strict=True)]

@@ -29,7 +29,7 @@ from kiln.execution.programs import program_of
 from kiln.ir.analysis.user_code import is_shareable
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.rewrite import canonical_for_engines
-from kiln.ir.specialise import out_types
+from kiln.ir.specialize import out_types
 from kiln.ir.types import ShapedArray
 
 _FOR_EACH_SIZE = "why it is compiled for each size"

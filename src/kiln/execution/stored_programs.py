@@ -36,7 +36,7 @@ from kiln.execution.own_code import code_digest
 from kiln.ir.analysis.digest import Unnameable, portable_bytes, weight
 
 ENOUGH = 8
-"""Programs for the host with fewer equations compile in about the time of a look-up."""
+"""Programs for the host with fewer equations compile in about the time of a lookup."""
 
 _FOUND = "what the cache on disk has of a program"
 _FOR_TRACES = ("mesh", "default_mesh", "logical_axis_rules", "user_contexts")
@@ -117,7 +117,7 @@ def _keep(
         try:
             code = compiler.serialize(made)
         except (ValueError, JaxRuntimeError):
-            # Sorts, for one, have no such form in XLA.
+            # For example, XLA cannot serialize sorts.
             code = None
     if code is not None:
         place.folder.put(place.name, _entry(choice, program, seconds, code))

@@ -1,4 +1,4 @@
-"""Python functions that write their results into memory that they are given.
+"""Python functions that write their results into given buffers.
 
 The names are those of `jax.experimental.buffer_callback`.
 """
@@ -23,7 +23,7 @@ __all__ = ["Buffer", "ExecutionContext", "ExecutionStage", "buffer_callback"]
 
 
 class ExecutionStage(enum.Enum):
-    """What a program is about to do when it calls a function."""
+    """The stage of execution at which a function is called."""
 
     INSTANTIATE = 0
     PREPARE = 1
@@ -32,13 +32,13 @@ class ExecutionStage(enum.Enum):
 
 
 class ExecutionContext:
-    """What a function knows of the program that calls it."""
+    """The context that a program passes to a function it calls."""
 
     stage = ExecutionStage.EXECUTE
 
     @property
     def stream(self) -> NoReturn:
-        """Refuse: programs of the CPU have no streams.
+        """Raise: programs for the CPU have no streams.
 
         Raises: JaxRuntimeError.
         """
@@ -46,13 +46,13 @@ class ExecutionContext:
             three_lines(
                 f"stream of a call at {current_source()}",
                 "XLA FFI GPU context is not available",
-                "use the buffers as they are: their memory is the host's",
+                "use the buffers directly: they are in host memory",
             )
         )
 
 
 class Buffer:
-    """Memory of an operand, or that of a result, which is written.
+    """The memory of an operand, or of a result, which is writable.
 
     `numpy.asarray` and `numpy.from_dlpack` return arrays in this memory.
     """
@@ -102,10 +102,10 @@ def buffer_callback(
 ) -> Callable[..., Any]:
     """Return a function of arrays that calls `callback(context, out, *args, **kwargs)`.
 
-    `out` has the structure of `result_shape_dtypes`, and Buffers as leaves, which the callback
-    writes; so have `args` and `kwargs`, which it reads. `input_output_aliases` says which operands,
-    counted as leaves, lie where results are written. `vmap_method` is that of `pure_callback`;
-    `command_buffer_compatible` is for other devices.
+    `out` has the structure of `result_shape_dtypes`, with Buffers as leaves, which the callback
+    writes; likewise `args` and `kwargs`, which it reads. `input_output_aliases` maps the numbers of
+    operands to those of results that share their memory, counted as leaves. `vmap_method` is that
+    of `pure_callback`; `command_buffer_compatible` is for other devices.
 
     Raises: ValueError for aliases of other types, and if the callback returns something.
     Source: the documentation of `jax.experimental.buffer_callback`.
@@ -129,9 +129,9 @@ def buffer_callback(
 
         def on_host(args: Any, kwargs: dict[str, Any]) -> Any:
             operands, tree = tree_flatten((args, kwargs))
-            # Copies: the memory of operands is the program's, or that of arrays of the user's.
+            # Copies: the memory of operands belongs to the program, or to arrays of the user.
             held = [np.array(x) for x in operands]
-            # Axes that vmap added in front.
+            # Leading axes that vmap added.
             stacks = np.broadcast_shapes(
                 *[x.shape[: x.ndim - rank] for x, rank in zip(held, ranks, strict=True)]
             )

@@ -70,9 +70,9 @@ all_checks = automatic_checks | user_checks
 
 @register_pytree_node_class
 class Error:
-    """Which check of a program failed first, if any; a pytree of arrays.
+    """The first failed check of a program, if any; a pytree of arrays.
 
-    Mapped by `vmap` it holds one error for each element.
+    Under `vmap` it holds one error per element.
     """
 
     def __init__(self, report: Report, state: Iterable[Any]) -> None:
@@ -80,23 +80,23 @@ class Error:
         self._state = tuple(state)
 
     def tree_flatten(self) -> tuple[tuple[Any, ...], Report]:
-        """Return the arrays, and what they mean."""
+        """Return the arrays, and their meaning."""
         return self._state, self._report
 
     @classmethod
     def tree_unflatten(cls, report: Report, state: Iterable[Any]) -> Error:
-        """Build the error of arrays."""
+        """Build an error from arrays."""
         return cls(report, state)
 
     @api_boundary
     def get(self) -> str | None:
-        """Return what the check that failed says, or None; of many errors one line each."""
+        """Return the message of the failed check, or None; for several errors, one line each."""
         error = self.get_exception()
         return None if error is None else str(error)
 
     @api_boundary
     def get_exception(self) -> CheckifyError | None:
-        """Return the exception of the check that failed, or None.
+        """Return the exception of the failed check, or None.
 
         Raises: ValueError while the error is traced.
         """
@@ -104,7 +104,7 @@ class Error:
             raise ValueError(
                 three_lines(
                     f"the text of a checkify.Error at {current_source()}",
-                    "the error is traced: whether a check failed is known when the program runs",
+                    "the error is traced: only a run of the program shows whether a check failed",
                     "return the error from the jitted function, or raise it with "
                     "checkify.check_error",
                 )
@@ -129,7 +129,7 @@ class Error:
 
     @api_boundary
     def throw(self) -> None:
-        """Raise the exception of the check that failed, if one did; under `checkify` pass it on."""
+        """Raise the exception of the failed check, if any; under `checkify`, propagate it."""
         check_error(self)
 
     def __str__(self) -> str:
@@ -146,11 +146,11 @@ init_error = Error(Report(()), (np.zeros((), np.int32),))
 def checkify(
     f: Callable[P, R], errors: frozenset[ErrorCategory] = user_checks
 ) -> Callable[P, tuple[Error, R]]:
-    """Return the function that returns an `Error`, and what `f` returns.
+    """Return a function that returns an `Error` and the result of `f`.
 
-    `errors` says what is looked at: `user_checks`, `nan_checks`, `index_checks`, `div_checks`,
-    their unions `float_checks`, `automatic_checks`, `all_checks`, or others made with `|`. The
-    error is of the check that failed first while the program ran.
+    `errors` is the set of enabled categories: `user_checks`, `nan_checks`, `index_checks`,
+    `div_checks`, their unions `float_checks`, `automatic_checks`, `all_checks`, or others formed
+    with `|`. The error is that of the first check that failed at run time.
 
     Raises: TypeError if `f` is not callable, or `errors` is not a set of categories.
     Source: the documentation of `jax.experimental.checkify.checkify`.
@@ -176,7 +176,7 @@ def checkify(
     @api_boundary
     def checked(*args: P.args, **kwargs: P.kwargs) -> tuple[Error, R]:
         given, in_tree = tree_flatten(held((args, kwargs)))
-        # Python numbers, and values other than arrays, stay concrete: branches may depend on them.
+        # Python numbers and non-array values stay concrete: Python branches may depend on them.
         leaves = [x for x in given if _is_traced(x)]
         flat = FlatFunction(_applied(f), in_tree, ())
 
@@ -229,7 +229,7 @@ def _categories(errors: Any) -> frozenset[ErrorCategory]:
         raise TypeError(
             three_lines(
                 f"checkify with errors={errors!r:.60} at {current_source()}",
-                f"{wrong[0]!r:.60} is no category of errors",
+                f"{wrong[0]!r:.60} is not a category of errors",
                 "use checkify.user_checks, checkify.all_checks, or a union of such sets",
             )
         )
@@ -238,17 +238,17 @@ def _categories(errors: Any) -> frozenset[ErrorCategory]:
 
 @api_boundary
 def check_error(error: Error) -> None:
-    """Raise the error if there is one: like `check` of what made it, at this place.
+    """Raise the error if there is one, like `check` at this place.
 
-    Raises: the exception of the check that failed, a ValueError; TypeError for what is no `Error`.
+    Raises: the exception of the check that failed, a ValueError; TypeError if it is not an `Error`.
     Source: the documentation of `jax.experimental.checkify.check_error`.
     """
     if not isinstance(error, Error):
         raise TypeError(
             three_lines(
                 f"check_error of {error!r:.60} at {current_source()}",
-                f"a {type(error).__name__} is no Error",
-                "pass the first result of a function of checkify",
+                f"a {type(error).__name__} is not an Error",
+                "pass the first result of a function returned by checkify",
             )
         )
     state, report = error.tree_flatten()
@@ -268,7 +268,7 @@ def check_error(error: Error) -> None:
 
 
 def _first(stacks: Sequence[Any]) -> tuple[Any, ...]:
-    """Return of a stack of states the first with an error, or any if none has one."""
+    """Return the first state with an error from a stack of states, or any if none has one."""
     lead = stacks[0].ndim
     flat = [jnp.reshape(x, (-1, *x.shape[lead:])) for x in stacks]
     return tuple([x[jnp.argmax(flat[0] != 0)] for x in flat])

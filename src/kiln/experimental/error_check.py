@@ -1,8 +1,8 @@
 """Errors that programs record while they run, and that are raised on request.
 
-`set_error_if` records the first error in a reference, also from jitted functions and loops; nothing
-is interrupted. `raise_if_error` checks it. The functions of `kiln.numpy` record nans, divisions by
-zero and indices out of bounds where `error_checking_behavior` says so.
+`set_error_if` records the first error in a reference, also from jitted functions and loops, without
+interrupting the program. `raise_if_error` checks it. The functions of `kiln.numpy` record nans,
+divisions by zero and indices out of bounds if `error_checking_behavior` enables it.
 """
 
 from __future__ import annotations
@@ -52,20 +52,20 @@ _NO_ERROR = np.uint32(np.iinfo(np.uint32).max)
 
 
 class _Place(NamedTuple):
-    """A line of a user's: its code, and the number."""
+    """A line of user code: its code object and line number."""
 
     code: types.CodeType
     line: int
 
 
 class _Note(NamedTuple):
-    """What an error says, and where it was noted: lines, the innermost first, or their text."""
+    """The message of an error, and where it was recorded: lines, innermost first, or their text."""
 
     message: str
     places: tuple[_Place, ...] | str
 
     def error(self) -> JaxValueError:
-        """Return the error, with the traceback of the line that noted it."""
+        """Return the error, with the traceback of the line that recorded it."""
         if isinstance(self.places, str):
             return JaxValueError(
                 f"{self.message}\nThe function was imported. Where it noted the error:\n"
@@ -77,7 +77,7 @@ class _Note(NamedTuple):
         return JaxValueError(self.message).with_traceback(tb)
 
     def carried(self) -> tuple[str, str]:
-        """Return the message, and the places as text."""
+        """Return the message, and the lines as text."""
         if isinstance(self.places, str):
             return self.message, self.places
         lines = [
@@ -88,7 +88,7 @@ class _Note(NamedTuple):
 
 
 def _frame_like(code: types.CodeType) -> types.FrameType:
-    """Return a frame that says it runs `code`, without holding what the real one held."""
+    """Return a frame whose code is `code`, without the references of the real frame."""
     own = _this_frame.__code__.replace(
         co_filename=code.co_filename, co_name=code.co_name, co_qualname=code.co_qualname
     )
@@ -101,13 +101,13 @@ def _this_frame() -> types.FrameType:
 
 
 _UNKNOWN = _Note(
-    "an unknown error: an imported function gave a number that stands for none of its errors",
+    "an unknown error: an imported function returned an invalid error number",
     "(unknown)",
 )
 
 
 class _Notes:
-    """The errors that programs may note, by number. What is noted again has the number it had."""
+    """The errors that programs may record, by number. An equal error keeps its number."""
 
     def __init__(self) -> None:
         self.lock = new_lock()
@@ -115,7 +115,7 @@ class _Notes:
         self.numbers: dict[tuple[_Note, ...], int] = {}
 
     def first_number(self, notes: tuple[_Note, ...]) -> int:
-        """Return the number of the first of some errors; those of the others follow."""
+        """Return the number of the first of some errors; the others are numbered consecutively."""
         with self.lock:
             found = self.numbers.setdefault(notes, len(self.listed))
             if found == len(self.listed):
@@ -124,7 +124,7 @@ class _Notes:
 
 
 class _Errors:
-    """A state of errors: the number of the first, in a reference, and what the numbers mean."""
+    """A state of errors: the number of the first, in a reference, and the meaning of numbers."""
 
     def __init__(self, notes: _Notes) -> None:
         self.notes = notes
@@ -138,8 +138,8 @@ class _Errors:
         return self.ref
 
     def note(self, failed: Any, number: Any) -> None:
-        """Note an error if it happened, and none did before."""
-        # Whether it happened is the same for all examples of a `vmap`, and does not move.
+        """Record an error if it occurred, unless one has been recorded."""
+        # Whether it occurred is the same for all examples of a `vmap`, and has no derivative.
         trace: Any = state.trace
         while isinstance(trace, (BatchTrace, JVPTrace)):
             trace = trace.parent
@@ -150,7 +150,7 @@ class _Errors:
 
 
 _all = _Errors(_Notes())
-"""The errors of functions outside of all contexts."""
+"""The errors of functions outside all contexts."""
 
 
 def _current() -> _Errors:
@@ -159,9 +159,9 @@ def _current() -> _Errors:
 
 
 class error_checking_context(override):
-    """Let errors be noted apart from those noted so far, until the context ends.
+    """Record errors separately from earlier ones, until the context ends.
 
-    Needed where a computation runs on other devices than the one that noted errors before.
+    Needed if a computation runs on other devices than the one that recorded errors before.
 
     Example:
         >>> with error_check.error_checking_context():
@@ -170,7 +170,7 @@ class error_checking_context(override):
     """
 
     def __new__(cls) -> Self:
-        """Take a new state of errors."""
+        """Create a new state of errors."""
         return super().__new__(cls, error_state=_Errors(_all.notes))
 
 
@@ -186,10 +186,10 @@ def _any_of_all(axis_size: Any, in_batched: Any, pred: Any) -> tuple[Any, bool]:
 
 @api_boundary
 def set_error_if(pred: ArrayLike, /, msg: str) -> None:
-    """Note an error if any element of `pred` is true; the program goes on.
+    """Record an error if any element of `pred` is true; the program continues.
 
-    Only the first error is kept until `raise_if_error` raises it. Under `vmap`, one example is
-    enough.
+    Only the first error is kept until `raise_if_error` raises it. Under `vmap`, one example
+    suffices.
 
     Raises: TypeError unless `pred` is boolean.
     Example:
@@ -209,7 +209,7 @@ def set_error_if(pred: ArrayLike, /, msg: str) -> None:
             three_lines(
                 f"set_error_if(..., {msg!r:.60}) at {current_source()}",
                 f"the predicate has dtype {dtype}",
-                "compare it: set_error_if(x != 0, message)",
+                "compare explicitly: set_error_if(x != 0, message)",
             )
         )
     errors = _current()
@@ -229,7 +229,7 @@ def _places() -> tuple[_Place, ...]:
 
 @api_boundary
 def raise_if_error() -> None:
-    """Raise the first error that was noted since the last one was raised, if any.
+    """Raise the first error that was recorded since the last one was raised, if any.
 
     Raises: JaxValueError with the message and the traceback of the `set_error_if`; ValueError while
         a function is traced.
@@ -239,7 +239,7 @@ def raise_if_error() -> None:
             three_lines(
                 f"raise_if_error at {current_source()}",
                 "raise_if_error() should not be called within a traced context, such as within a "
-                "jitted function: what was noted is known when the program has run",
+                "jitted function: errors are known only after the program has run",
                 "call it after the function",
             )
         )
@@ -256,7 +256,7 @@ def raise_if_error() -> None:
 
 @dataclasses.dataclass(frozen=True)
 class CarriedErrors:
-    """The errors of a function that is exported: the number of the first, and what numbers mean."""
+    """The errors of an exported function: the number of the first, and the meaning of numbers."""
 
     error_code: Any
     error_list: tuple[tuple[str, str], ...]
@@ -277,9 +277,9 @@ register_pytree_node_serialization(
 
 
 def wrap_for_export(f: Callable[P, R]) -> Callable[P, tuple[R, CarriedErrors]]:
-    """Return the function with the errors it notes as a second result, to be exported.
+    """Return the function with the errors it records as a second result, for export.
 
-    What the imported function returns is for `unwrap_from_import`.
+    `unwrap_from_import` undoes it after the import.
     """
 
     @functools.wraps(f)
@@ -295,7 +295,7 @@ def wrap_for_export(f: Callable[P, R]) -> Callable[P, tuple[R, CarriedErrors]]:
 
 
 def unwrap_from_import(f: Callable[P, tuple[R, CarriedErrors]]) -> Callable[P, R]:
-    """Return an imported function of `wrap_for_export` as it was, noting its errors here."""
+    """Undo `wrap_for_export` for an imported function, and record its errors here."""
 
     @functools.wraps(f)
     def inner(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -311,10 +311,10 @@ def unwrap_from_import(f: Callable[P, tuple[R, CarriedErrors]]) -> Callable[P, R
 
 
 class error_checking_behavior(override):
-    """Say which errors the functions of `kiln.numpy` note, until the context ends.
+    """Set which errors the functions of `kiln.numpy` record, until the context ends.
 
-    Each is "ignore" or "raise"; what is not given stays as it is, or becomes `all`. "raise" means
-    that `raise_if_error` raises it.
+    Each is "ignore" or "raise"; by default it is unchanged, or set by `all`. "raise" means that
+    `raise_if_error` raises the error.
 
     Example:
         >>> with error_check.error_checking_behavior(nan="raise"):
@@ -332,7 +332,7 @@ class error_checking_behavior(override):
         divide: str | None = None,
         oob: str | None = None,
     ) -> Self:
-        """Take what is to be done about each kind of error."""
+        """Set the behavior for each kind of error."""
         each = {"nan": nan, "divide": divide, "oob": oob}
         return super().__new__(
             cls,

@@ -1,8 +1,8 @@
 """Higher-order derivatives of functions along a curve, by Taylor mode.
 
-Every operation with a jvp rule is covered (`transforms/series.py`). The rules here save work: for
-linear and bilinear operations, quotients and powers, and for control flow, whose programs become
-programs of series.
+Every operation with a jvp rule is supported (`transforms/series.py`). The rules here are faster:
+for linear and bilinear operations, quotients and powers, and for control flow, whose programs
+become programs on series.
 
 Sources: Griewank and Walther, "Evaluating derivatives" (2008), chapter 13, for the recurrences.
 """
@@ -50,10 +50,10 @@ def jet(
 ) -> tuple[Any, Any]:
     """Return the value of `fun` at `primals`, and its derivatives along a curve.
 
-    `series[i]` lists the derivatives of argument i along the curve, from the first on: the result
-    lists those of the function's value, in its structure, with a list for each array. Unless
-    `factorial_scaled`, both are coefficients of a power series instead: the k-th derivative
-    divided by k!.
+    `series[i]` lists the derivatives of argument i along the curve, starting with the first; the
+    result has those of the function's value, in its structure, with a list for each array. Unless
+    `factorial_scaled`, both are coefficients of a power series instead: the k-th derivative divided
+    by k!.
 
     Raises: ValueError if lists have different lengths, or arguments are not arrays.
     Source: the documentation of `jax.experimental.jet`.
@@ -71,7 +71,7 @@ def jet(
                     three_lines(
                         f"jet at {current_source()}",
                         f"{name} for argument {i} is not an array",
-                        "flatten pytrees first, by flatten_util.ravel_pytree",
+                        "flatten pytrees first, with flatten_util.ravel_pytree",
                     )
                 )
         value = jnp.asarray(x)
@@ -117,7 +117,7 @@ def _order(series: Any) -> int:
             three_lines(
                 f"jet at {current_source()}",
                 f"jet terms have inconsistent lengths for different arguments: {sorted(lengths)}",
-                "give equally many terms for each argument",
+                "pass the same number of terms for each argument",
             )
         )
     return lengths.pop()
@@ -138,7 +138,7 @@ def _total(terms: Sequence[Any]) -> Any:
 def _linear(
     trace: SeriesTrace, primitive: Operation, primals: Sequence[Any], terms: Given, params: Any
 ) -> Any:
-    """Apply an operation that is linear in all operands that move to each coefficient."""
+    """Apply an operation that is linear in all operands with series, to each coefficient."""
     out, moved = None, []
     for k in range(trace.order):
         tangents = [
@@ -169,7 +169,7 @@ def _bilinear(
 def _quotient(
     trace: SeriesTrace, primitive: Operation, primals: Sequence[Any], terms: Given, params: Any
 ) -> Any:
-    """Divide: x = q y, solved for the coefficients of q one after the other."""
+    """Divide: x = q y, solved for the coefficients of q in order."""
     (x, y), (dx, dy) = primals, terms
     out = [primitive.bind(x, y, **params)]
     for k in range(1, trace.order + 1):
@@ -258,7 +258,7 @@ def _circular(first: Callable[[Any], Any], other: Callable[[Any], Any], sign: in
 def _program(
     trace: SeriesTrace, primitive: Operation, primals: Sequence[Any], terms: Given, params: Any
 ) -> Any:
-    """Run a program of series in place of a program."""
+    """Run the series version of a program."""
     moving = [t is not None for t in terms]
     program, out_moving = series_jaxpr(params["jaxpr"], moving, trace.order, trace.rules)
     operands = packed(primals, terms, moving, trace.order)
@@ -283,7 +283,7 @@ def _cond(
 def _settled(
     body: Jaxpr, others: Callable[[list[bool]], list[bool]], carry: list[bool], trace: SeriesTrace
 ) -> tuple[Jaxpr, list[bool], list[bool]]:
-    """Return a loop's body of series, which carries move, and which outputs do."""
+    """Return the series version of a loop body, and which carries and outputs have series."""
     n = len(carry)
     while True:
         rest = [False] * (len(body.outvars) - n)
@@ -332,7 +332,7 @@ def _while(
         avals += [var.aval] * (order + 1 if m else 1)
 
     def tested(*args: Any) -> list[Any]:
-        # The condition sees the primals.
+        # The condition takes the primals.
         found, _ = unpacked(args[first:], carry, order)
         return eval_jaxpr(test, (), *args[:first], *found)
 
@@ -350,7 +350,7 @@ def _while(
 def _without_rule(
     trace: SeriesTrace, primitive: Operation, primals: Sequence[Any], terms: Given, params: Any
 ) -> Any:
-    """Run a function whose rule is for reverse mode."""
+    """Run a function that has only a rule for reverse mode."""
 
     def function(*xs: Any) -> list[Any]:
         if "body" in params:
@@ -386,4 +386,4 @@ jet_rules: dict[str, Rule] = {
     "tanh": _sigmoid(_tanh_slope),
     "while": _while,
 }
-"""The rules by the names of primitives; all others follow from jvp rules."""
+"""The rules by names of primitives; those of other primitives are derived from jvp rules."""

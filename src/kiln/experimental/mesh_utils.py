@@ -1,4 +1,4 @@
-"""Devices arranged for meshes."""
+"""Arrangements of devices for meshes."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def create_device_mesh(
     contiguous_submeshes: bool = False,
     allow_split_physical_axes: bool = False,
 ) -> np.ndarray:
-    """Return the devices in an array of `mesh_shape`, in the order in which they are given.
+    """Return the devices in an array of `mesh_shape`, in the given order.
 
-    CPU devices have no topology that another order would suit better.
+    CPU devices have no topology for which another order would be better.
 
     Raises: ValueError unless all devices are used.
     """
@@ -35,7 +35,7 @@ def create_device_mesh(
                 f"create_device_mesh({tuple(mesh_shape)}) at {current_source()}",
                 f"Number of devices {len(found)} must equal the product of mesh_shape "
                 f"{tuple(mesh_shape)}",
-                "pass as many devices as the mesh has places",
+                "pass one device for each position of the mesh",
             )
         )
     grid = np.empty(len(found), dtype=object)
@@ -51,7 +51,7 @@ def create_hybrid_device_mesh(
 ) -> np.ndarray:
     """Return the devices in an array whose sizes are the products of both shapes.
 
-    Raises: ValueError if `dcn_mesh_shape` asks for more than the one slice that there is.
+    Raises: ValueError if `dcn_mesh_shape` needs more than one slice.
     """
     if math.prod(dcn_mesh_shape) != 1:
         raise ValueError(

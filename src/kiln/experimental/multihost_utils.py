@@ -1,6 +1,6 @@
-"""What the processes of one program do together. A single process agrees with itself.
+"""Collective operations of the processes of a program. With one process they are trivial.
 
-All of these must be called by all processes, in the same order and with the same shapes.
+All processes must call them, in the same order and with the same shapes.
 """
 
 from __future__ import annotations
@@ -74,14 +74,14 @@ def _stacked(value: np.ndarray) -> np.ndarray:
 def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
     """Return the arrays of the source, by default process 0, on the host of every process.
 
-    Arrays have the same shapes in all processes. One process says that it `is_source`.
+    Arrays have the same shapes in all processes. Exactly one process passes `is_source=True`.
     """
     here = processes()
     if here.count == 1:
         return tree_map(np.asarray, in_tree)
     speaks = here.index == 0 if is_source is None else bool(is_source)
     leaves, tree = tree_flatten(in_tree)
-    # The bits, since a sum of numbers would change a negative zero.
+    # The bits: a sum of numbers would change negative zeros.
     source = int(np.argmax(_stacked(np.asarray(int(speaks), np.int32))))
     return tree_unflatten(tree, [_stacked(_on_host(x))[source] for x in leaves])
 
@@ -90,7 +90,7 @@ def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
 def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
     """Return the arrays of all processes on the host of each: stacked, or joined if `tiled`.
 
-    Of an array that lies on several processes it returns the values, with `tiled` only.
+    For an array sharded over several processes it returns the whole value; this requires `tiled`.
 
     Raises: ValueError for such an array without `tiled`.
     """
@@ -126,7 +126,7 @@ def _replicated_like(x: ConcreteArray) -> Any:
 
 @api_boundary
 def sync_global_devices(name: str) -> None:
-    """Wait until all processes have come here, with the same name.
+    """Wait until all processes have called this with the same name.
 
     Raises: AssertionError if the names differ; PeerError if a process has failed.
     """
@@ -136,7 +136,7 @@ def sync_global_devices(name: str) -> None:
 
 @api_boundary
 def assert_equal(in_tree: Any, fail_message: str = "") -> None:
-    """Check that all processes have the same arrays; a nan differs from itself.
+    """Check that all processes have the same arrays; nans are unequal.
 
     Raises: AssertionError, in all processes.
     """
@@ -149,12 +149,12 @@ def assert_equal(in_tree: Any, fail_message: str = "") -> None:
 
 
 def reached_preemption_sync_point(step_id: int) -> bool:
-    """Tell whether the processes are about to be stopped: kiln hears of no such thing."""
+    """Tell whether the processes are about to be preempted: kiln receives no such notices."""
     return False
 
 
 def live_devices(devices: Any) -> Any:
-    """Return a context whose value are the devices that are reachable: all, until one fails."""
+    """Return a context whose value is the list of reachable devices: all, until one fails."""
     return _Live(list(all_devices() if devices is None else devices))
 
 
@@ -184,9 +184,9 @@ def _specs(pspecs: Any, tree: Any, asked: str) -> Sequence[Any]:
 
 @api_boundary
 def host_local_array_to_global_array(local_inputs: Any, global_mesh: Mesh, pspecs: Any) -> Any:
-    """Return arrays over the mesh, of which each process gives the part of its own devices.
+    """Return arrays over the mesh, for which each process provides the part on its own devices.
 
-    An axis that is not sharded over processes is given whole, the same by all of them.
+    An axis that is not sharded over processes is passed whole, with equal values in all.
 
     Raises: ValueError if the devices of a process are not a block of the mesh.
     """

@@ -69,9 +69,10 @@ def odeint(
 ) -> Any:
     """Solve dy/dt = func(y, t, *args) from y0 at t[0]; return y at the ascending times `t`.
 
-    `y0` and `args` are pytrees of arrays. The error of a step is below atol + rtol * |y|. At most
-    `mxstep` steps, of at most `hmax`, lead from one time to the next. Reverse-mode derivatives by
-    y0, t, args and what `func` closes over integrate the adjoint equation backwards.
+    `y0` and `args` are pytrees of arrays. The error of a step is below atol + rtol * |y|. Between
+    two times there are at most `mxstep` steps, of at most `hmax`. Reverse-mode derivatives with
+    respect to y0, t, args and values that `func` closes over integrate the adjoint equation
+    backwards.
 
     Shapes: each leaf gets a leading axis of len(t).
     Raises: TypeError for times or arguments that are not arrays.
@@ -123,12 +124,12 @@ def _combined(weights: Sequence[float], slopes: Sequence[Any]) -> Any:
 
 
 def _stepped(fun: Any, y: Any, slope: Any, t: Any, dt: Any) -> tuple[Any, Any, Any, Any]:
-    """Return y and its slope after a step, the estimate of its error, and y in its middle."""
+    """Return y and its slope after a step, an error estimate, and y at the midpoint."""
     slopes = [slope]
     for time, weights in zip(_TIMES[1:], _WEIGHTS, strict=True):
         value = y + dt * _combined(weights, slopes)
         slopes.append(fun(value, t + time * dt))
-    # The last stage is at the result: its slope is the first of the next step.
+    # The last stage is at the result: its slope is the first one of the next step (FSAL).
     middle = y + dt * _combined(_MIDDLE, slopes)
     return value, slopes[-1], dt * _combined(_ERROR, slopes), middle
 
@@ -158,7 +159,7 @@ def _first_step(fun: Any, t: Any, y: Any, slope: Any, rtol: float, atol: float) 
 
 
 def _solve(fun: Any, options: Any, y0: Any, ts: Any, *args: Any) -> Any:
-    # Its rules call it again, so that derivatives of derivatives are solutions, too.
+    # Its rules call it recursively, so that higher derivatives are solutions, too.
     solve = custom_vjp(_stepwise, nondiff_argnums=(0, 1))
     solve.defvjp(_forward, _backward)
     return solve(fun, options, y0, ts, *args)
@@ -184,7 +185,7 @@ def _stepwise(fun: Any, options: Any, y0: Any, ts: Any, *args: Any) -> Any:
             change = _SAFETY * jnp.where(ratio == 0, 1, ratio) ** (-1 / _ORDER)
             change = jnp.clip(change, jnp.where(good, 1, _SHRINK), _GROW)
             change = jnp.where(ratio == 0, _GROW, change)
-            # A step to where the function is not finite was too large.
+            # A step into a region where the function is not finite was too large.
             change = jnp.where(jnp.isfinite(ratio), change, _SHRINK)
             found = _quartic(y, after, middle, slope, after_slope, dt)
             accepted = (after, after_slope, t + dt, t, found)

@@ -1,4 +1,4 @@
-"""Random numbers from a generator that remembers how often it was asked.
+"""Random numbers from a generator with state, which counts its draws.
 
 The names are those of `jax.experimental.random`.
 """
@@ -29,7 +29,7 @@ Size = int | Sequence[int] | None
 
 
 def _shape(size: Size, *others: Any) -> tuple[int, ...]:
-    """Return the shape that `size` says; for None, that to which the others are broadcast."""
+    """Return the shape given by `size`; for None, the broadcast shape of the others."""
     if size is None:
         return np.broadcast_shapes(*map(np.shape, others))
     if isinstance(size, (int, np.number)):
@@ -40,10 +40,10 @@ def _shape(size: Size, *others: Any) -> tuple[int, ...]:
 @register_dataclass
 @dataclasses.dataclass(frozen=True, slots=True)
 class StatefulPRNG:
-    """A generator of random numbers: a key, and a reference that counts what was drawn.
+    """A generator of random numbers: a key, and a reference that counts the draws.
 
-    Make one with `stateful_rng`. It is a pytree, and is passed to functions, or closed over; loops
-    and `vmap` take it as they take references. Each method draws new numbers.
+    Create one with `stateful_rng`. It is a pytree, which can be passed to functions or closed over;
+    loops and `vmap` treat it like references. Each call of a method draws new numbers.
 
     Example:
         >>> from kiln.experimental import random
@@ -56,7 +56,7 @@ class StatefulPRNG:
     _counter: Any
 
     def __post_init__(self) -> None:
-        # Structures are unflattened around objects that stand for nothing.
+        # Structures are unflattened around placeholder objects.
         if type(self._base_key) is object:
             return
         if not is_key(getattr(self._base_key, "aval", None)):
@@ -109,7 +109,7 @@ class StatefulPRNG:
         return numbers.randint(self.key(), _shape(size, low, high), low, high, dtype)
 
     def split(self, num: int | Sequence[int]) -> StatefulPRNG:
-        """Return independent generators as one, whose parts have `num` rows: for `vmap`."""
+        """Return independent generators as one batch of shape `num`, for `vmap`."""
         return StatefulPRNG(self.key(num), new_ref(jnp.zeros(_shape(num), int)))
 
     def spawn(self, n_children: int) -> list[StatefulPRNG]:
@@ -118,9 +118,9 @@ class StatefulPRNG:
 
 
 def stateful_rng(seed: Any = None, *, impl: Any = None) -> StatefulPRNG:
-    """Return a generator that starts from a seed; without one, from the system's entropy.
+    """Return a generator from a seed; without one, from the system's entropy.
 
-    Raises: TypeError without a seed in a function that is transformed.
+    Raises: TypeError without a seed inside a transformed function.
     """
     if seed is None:
         if state.trace is not state.root:
@@ -129,7 +129,7 @@ def stateful_rng(seed: Any = None, *, impl: Any = None) -> StatefulPRNG:
                     f"stateful_rng() at {current_source()}",
                     "When used within transformed code, stateful_rng() requires an explicit seed "
                     "to be set: a program would draw the same numbers at each call",
-                    "write stateful_rng(seed); or make the generator outside, and pass it",
+                    "write stateful_rng(seed); or create the generator outside, and pass it",
                 )
             )
         seed = np.random.SeedSequence().generate_state(1, np.uint64)[0] >> np.uint64(1)

@@ -1,10 +1,10 @@
 """LSTM networks with packed weights. The names are those of `jax.experimental.rnn`.
 
-A network has `num_layers` layers, each of one direction or, `bidirectional`, of two. What runs
-through one layer in one direction is a *pass*; passes are numbered layer by layer, forwards first.
-A pass has weights (4 hidden, inputs) and (4 hidden, hidden) and two biases (4 hidden,), where the
-four parts are those of the input gate, the forget gate, the cell, and the output gate. Packed, all
-weights come first, then all biases, in the order of the passes.
+A network has `num_layers` layers, each with one direction, or two if `bidirectional`. A run through
+one layer in one direction is a *pass*; passes are numbered layer by layer, forward first. A pass
+has weights (4 hidden, inputs) and (4 hidden, hidden) and two biases (4 hidden,), whose four parts
+belong to the input gate, the forget gate, the cell, and the output gate. When packed, all weights
+come first, then all biases, in the order of the passes.
 
 Source: the documentation of `torch.nn.LSTM`, which has the same equations.
 """
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 Weights = dict[int, Any]
-"""By the number of the pass."""
+"""By number of the pass."""
 
 
 def _shapes(
@@ -57,10 +57,10 @@ def _shapes(
 def get_num_params_in_lstm(
     input_size: int, hidden_size: int, num_layers: int, bidirectional: bool
 ) -> int:
-    """Return how many numbers the packed weights are.
+    """Return the number of packed weights.
 
-    Of `num_layers` layers, in two directions if `bidirectional`; `input_size` and `hidden_size` are
-    the features of inputs and hidden values.
+    The network has `num_layers` layers, in two directions if `bidirectional`; `input_size` and
+    `hidden_size` are the numbers of features of inputs and hidden values.
     """
     weights, biases = _shapes(input_size, hidden_size, num_layers, bidirectional)
     return sum(math.prod(shape) for shape in (*weights, *biases))
@@ -106,7 +106,7 @@ def unpack_lstm_weights(
 def swap_lstm_gates(
     weights: Any, input_size: int, hidden_size: int, num_layers: int, bidirectional: bool
 ) -> Array:
-    """Return packed weights in which the last two of the four parts are exchanged.
+    """Return packed weights with the last two of the four parts swapped.
 
     `input_size`, `hidden_size`, `num_layers` and `bidirectional` say how they are packed.
     Shapes: (n,) -> (n,).
@@ -123,7 +123,7 @@ def swap_lstm_gates(
 def _pass(
     inputs: Any, start: tuple[Any, Any], lengths: Any, weights: tuple[Any, Any, Any, Any]
 ) -> tuple[Any, Any, Any]:
-    """Run steps over (steps, batch, n) inputs; return outputs, and the values at the last ones.
+    """Run one pass over (steps, batch, n) inputs; return outputs, last hidden and cell values.
 
     Outputs after the end of a sequence are zero.
     """
@@ -144,10 +144,10 @@ def _pass(
     return jnp.where(inside, hiddens, 0), hiddens[last, rows], cells[last, rows]
 
 
-def _turned(inputs: Any, lengths: Any) -> Any:
-    """Return (steps, batch, n) sequences backwards; what is after their ends stays there."""
+def _reversed(inputs: Any, lengths: Any) -> Any:
+    """Reverse (steps, batch, n) sequences; elements after their ends stay after them."""
     steps, rows = jnp.arange(inputs.shape[0])[:, None], jnp.arange(inputs.shape[1])[None]
-    # Step i of a sequence of n steps becomes step n - 1 - i; others turn among themselves.
+    # Step i of a sequence of n steps becomes step n - 1 - i; the others are reversed, too.
     return inputs[(lengths[None] - 1 - steps) % inputs.shape[0], rows]
 
 
@@ -198,9 +198,9 @@ def lstm_ref(
         for direction in range(directions):
             number = layer * directions + direction
             weights = W_ih[number], W_hh[number], b_ih[number], b_hh[number]
-            given = _turned(values, seq_lengths) if direction else values
+            given = _reversed(values, seq_lengths) if direction else values
             found, hidden, cell = _pass(given, (h_0[number], c_0[number]), seq_lengths, weights)
-            outputs.append(_turned(found, seq_lengths) if direction else found)
+            outputs.append(_reversed(found, seq_lengths) if direction else found)
             hiddens.append(hidden)
             cells.append(cell)
         values = jnp.concatenate(outputs, axis=-1)

@@ -1,7 +1,7 @@
-"""Groups of operations that XLA's schedulers of other devices keep together.
+"""Groups of operations that XLA's schedulers for other devices keep together.
 
-The names are those of `jax.experimental.scheduling_groups`. Programs of the CPU have no schedule to
-steer: functions in a group compute what they compute without it.
+The names are those of `jax.experimental.scheduling_groups`. Programs for the CPU have no schedule
+to control: groups have no effect.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["scheduling_group", "xla_metadata_call"]
 
 
 def scheduling_group(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator of functions whose operations are one group."""
+    """Return a decorator that puts the operations of a function into a group."""
     decorated: Callable[[Callable[..., Any]], Callable[..., Any]] = xla_metadata_call(
         scheduling_group=name
     )
@@ -23,9 +23,9 @@ def scheduling_group(name: str) -> Callable[[Callable[..., Any]], Callable[..., 
 
 
 def xla_metadata_call(f: Callable[..., Any] | None = None, **meta: Any) -> Any:
-    """Return a function whose operations have metadata; without a function, the decorator.
+    """Return a function whose operations have metadata; without a function, a decorator.
 
-    `meta` has no effect: it is for XLA's schedules.
+    `meta` has no effect: it is for XLA's schedulers.
     """
     if f is None:
         return lambda fun: xla_metadata_call(fun, **meta)

@@ -1,4 +1,4 @@
-"""Compiled functions as bytes, for the same release of kiln and the same kind of processor."""
+"""Compiled functions as bytes, for the same release of kiln and the same type of CPU."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BACKENDS = (None, "cpu")
 def serialize(compiled: Compiled) -> tuple[bytes, PyTreeDef, PyTreeDef]:
     """Return a compiled function as bytes, and the structures of its arguments and results.
 
-    Raises: ValueError for a program that calls Python, or is compiled for all sizes.
+    Raises: ValueError for a program with callbacks to Python, or that is compiled for all sizes.
 
     Example:
         >>> from kiln.experimental import serialize_executable as executables
@@ -41,11 +41,11 @@ def deserialize_and_load(
 ) -> Compiled:
     """Return the compiled function that `serialize` stored.
 
-    The bytes must be trusted: they hold machine code, and unpickling them may run any other.
-    `execution_devices` are those that it runs on, in place of those it was compiled for.
+    The bytes must be trusted: they contain machine code, and unpickling them may run arbitrary
+    code. `execution_devices` are the devices to run on instead of those it was compiled for.
 
     Raises: ValueError for other bytes or structures, or another number of devices; JaxRuntimeError
-        for another build of kiln or of jaxlib, or another kind of processor.
+        for another build of kiln or of jaxlib, or another type of CPU.
     """
     stored = from_bytes(serialized)
     asked = f"deserialize_and_load of {stored.name} at {current_source()}"

@@ -1,4 +1,4 @@
-"""Metadata of operations, for XLA's compilers of other devices. On the CPU nothing reads it.
+"""Metadata of operations, for XLA's compilers for other devices. On the CPU it is ignored.
 
 The name is that of `jax.experimental.xla_metadata`.
 """
@@ -13,16 +13,16 @@ __all__ = ["set_xla_metadata"]
 
 
 class _Metadata(contextlib.nullcontext[None]):
-    """The context, or decorator, that gives operations some metadata: programs stay as they are."""
+    """The context, or decorator, that attaches metadata to operations: programs are unchanged."""
 
     def __call__(self, fun: Callable[..., Any]) -> Callable[..., Any]:
         return fun
 
 
 def set_xla_metadata(x: Any = None, **metadata: Any) -> Any:
-    """Give metadata to the operations in a context or a function, or to those that make `x`.
+    """Attach metadata to the operations in a context or a function, or to those that compute `x`.
 
-    Programs compute the same with it, and without it; none of kiln's engines reads it.
+    It does not affect programs: none of kiln's engines reads it.
 
     Source: the tests of `jax.experimental.xla_metadata`, which is not documented.
     Example:

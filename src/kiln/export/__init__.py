@@ -1,4 +1,4 @@
-"""Functions as portable programs: exported, stored as bytes, loaded by kiln and by jax."""
+"""Functions as portable programs: exported, serialized, and loaded by kiln or JAX."""
 
 from __future__ import annotations
 

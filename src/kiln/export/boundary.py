@@ -1,4 +1,4 @@
-"""Arguments and results as stored programs have them: keys as their words, float0 as booleans."""
+"""Arguments and results in the form of stored programs: keys as words, float0 as booleans."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _BOOL = np.dtype(np.bool_)
 
 
 def raw_type(aval: ShapedArray) -> ShapedArray:
-    """Return the type that a stored program has in place of a type.
+    """Return the type that represents a type in a stored program.
 
-    Keys of type `aval` become uint32 words in a last axis of their own, float0 becomes bool.
+    Keys become uint32 words along an extra last axis, float0 becomes bool.
     """
     if dtypes.is_extended(aval.dtype):
         return ShapedArray((*aval.shape, aval.dtype.words), _WORDS)
@@ -32,7 +32,7 @@ def raw_type(aval: ShapedArray) -> ShapedArray:
 
 
 def to_raw(x: Any, aval: ShapedArray) -> Any:
-    """Return an argument of a type as the stored program takes it.
+    """Convert an argument to its form in the stored program.
 
     `aval` is the type in the user's program: keys become words, float0 becomes booleans.
     """
@@ -42,7 +42,7 @@ def to_raw(x: Any, aval: ShapedArray) -> Any:
 
 
 def from_raw(x: Any, aval: ShapedArray) -> Any:
-    """Return a result of a type from what the stored program gives.
+    """Convert a result from its form in the stored program.
 
     `aval` is the type in the user's program: keys are stored as words, float0 as booleans.
     """
@@ -50,24 +50,24 @@ def from_raw(x: Any, aval: ShapedArray) -> Any:
         return wrap_key_data(x, impl=aval.dtype)
     if aval.dtype != dtypes.float0:
         return x
-    # The type may have named sizes; those of the call are known.
+    # The type may have named sizes; the sizes of the call are known.
     shape = aval_of(x).shape
     return np.zeros(shape, dtypes.float0) if is_constant(shape) else nothing(aval_of(x))
 
 
 def nothing(aval: ShapedArray) -> Any:
-    """Return the cotangent of an array of a type that has no tangents.
+    """Return the cotangent of an array whose type has no tangents.
 
     `aval` is the type of the cotangent, of dtype float0.
-    Shapes: that of the type.
+    Shapes: that of `aval`.
     """
     return broadcast_in_dim(np.zeros((), dtypes.float0), aval.shape, ())
 
 
 def with_words(jaxpr: Jaxpr) -> Jaxpr:
-    """Return a program that takes and returns words in place of keys.
+    """Return a program with words in place of keys among its arguments and results.
 
-    `jaxpr` is returned as it is if it has no keys.
+    A program without keys is returned unchanged.
     """
     kinds = [v.aval for v in jaxpr.invars]
     results = [v.aval for v in jaxpr.outvars]

@@ -1,4 +1,4 @@
-"""Constraints of named sizes, as text: `b >= 2`, `max(a, b) <= 64`, `mod(b, 4) == 0`."""
+"""Constraints on named sizes, as text: `b >= 2`, `max(a, b) <= 64`, `mod(b, 4) == 0`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _RELATIONS = ("==", ">=", "<=")
 
 
 def facts_of_text(constraints: Sequence[str]) -> Facts | None:
-    """Return what constraints say of named sizes; None if they say nothing.
+    """Return constraints on named sizes as facts; None if there are none.
 
-    Raises: ValueError for text that is none, and for constraints that no sizes fulfil.
+    Raises: ValueError for text that is not a constraint, and for constraints that no sizes satisfy.
     """
     if isinstance(constraints, str):
         raise _refused(
@@ -33,7 +33,7 @@ def facts_of_text(constraints: Sequence[str]) -> Facts | None:
                 repr(text),
                 f"Unsatisfiable explicit constraint: {text}"
                 + ("" if not facts else f", after {', '.join(each.text for each in facts)}"),
-                "state what holds for sizes that the function is called with; each is at least 1",
+                "state only what holds for the sizes of calls; every size is at least 1",
             )
         if type(fact.difference) is Size:
             facts.append(fact)
@@ -43,7 +43,7 @@ def facts_of_text(constraints: Sequence[str]) -> Facts | None:
 def _fact(text: str) -> Fact:
     if not isinstance(text, str):
         raise _refused(repr(text), "a constraint must be a string", "write 'b >= 2'")
-    # One '=' in '<=' is not the '==' of another place.
+    # The '=' in '<=' must not match a '==' elsewhere.
     relation = next((each for each in _RELATIONS if each in text), None)
     if relation is None:
         raise _refused(
@@ -61,14 +61,14 @@ def _side(part: str, text: str) -> Dim:
     if len(dims) != 1:
         raise _refused(
             repr(text),
-            f"Constraint parsing error: {part.strip()!r} is {len(dims)} sizes",
+            f"Constraint parsing error: {part.strip()!r} has {len(dims)} sizes",
             "write one size on each side, as in 'b >= 2'",
         )
     return dims[0]
 
 
 def _is_impossible(fact: Fact, known: Sequence[Fact]) -> bool:
-    """Tell whether a constraint certainly holds for no sizes that fulfil those before it."""
+    """Tell whether a constraint contradicts those before it for all sizes."""
     low, high = bounds(fact.difference, facts=Facts(known) if known else None)
     return (high is not None and high < 0) or (fact.is_equality and low is not None and low > 0)
 

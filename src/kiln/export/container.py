@@ -1,8 +1,8 @@
-"""The container of an exported program: all about it, as the bytes that jax writes and reads.
+"""The container of an exported program: its serialized form, which JAX writes and reads, too.
 
-It is a flatbuffers table (`layout.py`). Types and shardings stand in tables of their own, by
-number, and once more where releases before April 2026 look for them. What kiln writes has a
-checksum behind the table, and an identifier in front that says so; jax passes over both.
+It is a flatbuffers table (`layout.py`). Types and shardings are stored in tables of their own and
+referred to by number, and again where releases before April 2026 expect them. kiln appends a
+checksum to the table, and marks that by an identifier at the front; JAX ignores both.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Shardings = tuple[NamedSharding | None, ...]
 
 
 class Contents(Record, eq=False):
-    """What a container holds; `platform_check` and `custom_calls` are the disabled checks."""
+    """The contents of a container; `platform_check` and `custom_calls` are the disabled checks."""
 
     fun_name: str
     in_tree: PyTreeDef
@@ -59,10 +59,9 @@ class Contents(Record, eq=False):
 
 
 def to_bytes(contents: Contents) -> bytes:
-    """Return the bytes of a container.
+    """Serialize a container.
 
-    Raises: ValueError, TypeError or NotImplementedError for trees and types that have no stored
-        form.
+    Raises: ValueError, TypeError or NotImplementedError for trees and types that cannot be stored.
     """
     return with_checksum(write(_table(contents), "Exported", _WITH_CHECKSUM))
 
@@ -130,11 +129,11 @@ def _strong(aval: ShapedArray) -> ShapedArray:
 
 
 def from_bytes(stored: bytes) -> tuple[Contents, bool]:
-    """Return what a container holds, and whether a checksum says that it is as it was written.
+    """Return the contents of a container, and whether a checksum protects them.
 
-    Raises: ValueError for bytes that are none, for an unknown class of tree nodes, and for a
-        program with shardings that kiln does not have; NotImplementedError for one with effects, or
-        with sizes that kiln does not have.
+    Raises: ValueError for bytes that are not a container, for an unknown class of tree nodes, and
+        for a program with shardings that kiln does not support; NotImplementedError for one with
+        effects, or with sizes that kiln does not support.
     """
     try:
         is_checked = has_identifier(stored, _WITH_CHECKSUM) or is_marked(stored)
@@ -147,9 +146,9 @@ def from_bytes(stored: bytes) -> tuple[Contents, bool]:
         raise NotImplementedError(
             three_lines(
                 f"loading an exported program at {current_source()}",
-                "its types have a size that kiln does not express: "
+                "its types have a size that kiln cannot express: "
                 + str(error).splitlines()[0].removeprefix("sizes: "),
-                "divide sizes by numbers only, or export it for sizes that are numbers",
+                "divide sizes by constants only, or export it for constant sizes",
             )
         ) from None
     except (
@@ -162,7 +161,7 @@ def from_bytes(stored: bytes) -> tuple[Contents, bool]:
     ) as error:
         raise _unreadable(stored, error) from None
     except ValueError as error:
-        # Errors of three lines say themselves what to do.
+        # Three-line errors already say what to do.
         if str(error).count("\n") == 2:
             raise
         raise _unreadable(stored, error) from None
@@ -173,7 +172,7 @@ def _unreadable(stored: bytes, error: BaseException) -> ValueError:
         three_lines(
             f"loading an exported program from {len(stored)} bytes at {current_source()}",
             f"they are not what Exported.serialize() writes: {type(error).__name__}: {error}",
-            "pass the bytes as they were written, whole",
+            "pass all bytes, unchanged",
         )
     )
 
@@ -187,8 +186,8 @@ def _contents(table: dict[str, Any]) -> Contents:
         raise NotImplementedError(
             three_lines(
                 f"loading the exported program {name} at {current_source()}",
-                f"cannot deserialize effect type {', '.join(effects)}: kiln runs stored programs "
-                "that only compute",
+                f"cannot deserialize effect type {', '.join(effects)}: kiln runs only "
+                "stored programs without effects",
                 "export a function without effects",
             )
         )
@@ -210,7 +209,7 @@ def _contents(table: dict[str, Any]) -> Contents:
     in_tree, out_tree = tree_of(table["in_tree"]), tree_of(table["out_tree"])
     in_avals, out_avals = avals("in_types", "in_avals"), avals("out_types", "out_avals")
     if len(in_avals) != in_tree.num_leaves or len(out_avals) != out_tree.num_leaves:
-        raise ValueError("its trees have other numbers of leaves than there are types")
+        raise ValueError("the numbers of leaves of its trees differ from the numbers of types")
     checks = table["disabled_checks"]
     return Contents(
         fun_name=name,
@@ -241,5 +240,5 @@ def _written_sharding(table: dict[str, Any], nr_devices: int) -> NamedSharding |
     if table["named"] is not None:
         return _sharding(table["named"], ())
     if table["hlo"] and nr_devices > 1:
-        raise ValueError("its shardings are written as before January 2026, without named axes")
+        raise ValueError("its shardings are in the format before January 2026, without named axes")
     return None

@@ -1,4 +1,4 @@
-"""`Exported`: a function as a portable program, with what is needed to call it."""
+"""`Exported`: a function as a portable program, with the metadata needed to call it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import PyTreeDef, equality_errors, tree_flatten, tree_unflatten
 from kiln.control.custom_rules.vjp import custom_vjp
 from kiln.control.exported_call import ANY_PLATFORM, PortableProgram, call_exported_p
-from kiln.core.engines.artefacts import artefact_compiler
+from kiln.core.engines.artifacts import artifact_compiler
 from kiln.export.boundary import from_raw, raw_type, to_raw
 from kiln.export.container import Contents, Shardings, from_bytes, to_bytes
 from kiln.export.trees import argument_names, path_text
@@ -27,7 +27,7 @@ _CUSTOM_CALL = "custom_call:"
 
 
 class DisabledSafetyCheck:
-    """A check that is left out when a function is exported or called."""
+    """A check that is skipped when a function is exported or called."""
 
     def __init__(self, _impl: str) -> None:
         self._impl = _impl
@@ -43,7 +43,7 @@ class DisabledSafetyCheck:
         return cls(_CUSTOM_CALL + target_name)
 
     def is_custom_call(self) -> str | None:
-        """Return the name of the routine that may be called, if the check is of calls."""
+        """Return the name of the routine that may be called; None for other checks."""
         found = re.match(f"{_CUSTOM_CALL}(.+)$", self._impl)
         return found.group(1) if found else None
 
@@ -61,7 +61,8 @@ class Exported(Record, eq=False):
     """A function exported as StableHLO: `export` and `deserialize` return it.
 
     `in_avals` and `out_avals` are the types of the leaves of `(args, kwargs)` and of the results;
-    they may have named sizes. `module_kept_var_idx` numbers the arguments that the module takes.
+    they may have named sizes. `module_kept_var_idx` lists the positions of the arguments that the
+    module takes.
     """
 
     fun_name: str
@@ -93,7 +94,7 @@ class Exported(Record, eq=False):
         return (None,) * len(self.out_avals)
 
     def in_shardings_jax(self, mesh: Any) -> tuple[NamedSharding | None, ...]:
-        """Return the shardings of the arguments over a mesh; None is any.
+        """Return the shardings of the arguments over a mesh; None means any.
 
         Raises: ValueError unless the mesh has the axes that the function was exported with.
         """
@@ -118,14 +119,14 @@ class Exported(Record, eq=False):
 
     def mlir_module(self, serialized: bool = True) -> Any:
         """Return the module as StableHLO text."""
-        return artefact_compiler().artefact_text(self.mlir_module_serialized)
+        return artifact_compiler().artifact_text(self.mlir_module_serialized)
 
     def has_vjp(self) -> bool:
-        """Tell whether the derivative is known."""
+        """Tell whether the derivative is available."""
         return self._get_vjp is not None
 
     def vjp(self) -> Exported:
-        """Return the exported function of arguments and cotangents that returns cotangents.
+        """Return the exported derivative: from arguments and output cotangents to input cotangents.
 
         Raises: ValueError if it was not stored.
         """
@@ -133,26 +134,26 @@ class Exported(Record, eq=False):
             raise ValueError(
                 three_lines(
                     f"derivative of the exported function {self.fun_name} at {current_source()}",
-                    "No VJP is available: it was stored without",
+                    "No VJP is available: it was stored without one",
                     "store it with a derivative: exported.serialize(vjp_order=1)",
                 )
             )
         return self._get_vjp(self)
 
     def serialize(self, vjp_order: int = 0) -> bytearray:
-        """Return the bytes from which `deserialize` of kiln and of jax make the function again.
+        """Serialize the function, for `deserialize` of kiln or JAX.
 
-        With it are stored as many derivatives of derivatives as `vjp_order` says.
+        Derivatives up to the order `vjp_order` are stored with it.
 
-        Raises: ValueError or TypeError for trees with nodes or keys that have no stored form.
+        Raises: ValueError or TypeError for trees with nodes or keys that cannot be stored.
         """
         return bytearray(to_bytes(_contents(self, vjp_order)))
 
     @api_boundary
     def call(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Call the function, with arguments of the structure and types it was exported for.
+        """Call the function with arguments of the structure and types that it was exported for.
 
-        Raises: ValueError for other ones, naming them; for another platform.
+        Raises: ValueError for other arguments, which it names; for another platform.
         """
         leaves, tree = tree_flatten((args, kwargs))
         if tree != self.in_tree:
@@ -165,14 +166,14 @@ class Exported(Record, eq=False):
                     f"call of the exported function {self.fun_name} at {current_source()}",
                     "The invocation args and kwargs must have the same pytree structure as when "
                     f"the function '{self.fun_name}' was exported: {found}",
-                    "pass arguments of the structure exported for, without the static ones",
+                    "pass arguments of the exported structure, without static ones",
                 )
             )
         return tree_unflatten(self.out_tree, self._flat(*leaves))
 
     @property
     def _flat(self) -> Callable[..., Any]:
-        """The function of the leaves, with its derivative; the same one for every call."""
+        """The function of the leaves, with its derivative; the same object for every call."""
         kept = self.__dict__
         found: Callable[..., Any] = kept.get("_made_flat") or kept.setdefault(
             "_made_flat", self._make_flat()
@@ -211,7 +212,7 @@ def _is_nothing(x: Any) -> bool:
 
 
 def portable(exported: Exported) -> PortableProgram:
-    """Return the program that an exported function runs."""
+    """Return the program of an exported function."""
     return PortableProgram(
         name=exported.fun_name,
         stored=exported.mlir_module_serialized,
@@ -253,13 +254,12 @@ def _contents(exported: Exported, vjp_order: int) -> Contents:
 
 @api_boundary
 def deserialize(blob: bytes | bytearray) -> Exported:
-    """Return the exported function that `Exported.serialize` of kiln or of jax stored.
+    """Load the function that `Exported.serialize` of kiln or JAX stored.
 
-    The bytes must be trusted: the program may call any routine that jaxlib has. Damaged bytes are
-    found by the checksum that kiln stores; the program of bytes without one, as those of jax, is
-    first read in another process.
+    The bytes must be trusted: the program may call any routine in jaxlib. The checksum that kiln
+    stores detects damage; a program without one, such as JAX's, is first parsed in another process.
 
-    Raises: ValueError for other bytes, and for a calling convention that kiln does not know.
+    Raises: ValueError for other bytes, and for a calling convention that kiln does not support.
 
     Example:
         >>> stored = kiln.export.export(kiln.jit(jnp.sin))(jnp.ones(2)).serialize()
@@ -269,7 +269,7 @@ def deserialize(blob: bytes | bytearray) -> Exported:
     contents, is_checked = from_bytes(bytes(blob))
     found = _exported(contents)
     if not is_checked:
-        artefact_compiler().check_artefacts(_modules(contents))
+        artifact_compiler().check_artifacts(_modules(contents))
     return found
 
 
@@ -295,7 +295,7 @@ def _exported(contents: Contents) -> Exported:
                 f"loading the exported program {contents.fun_name} at {current_source()}",
                 f"its calling convention version {version} is outside the range of supported "
                 f"versions [{least}..{most}]",
-                "export it with a release of jax or kiln that writes one of these",
+                "export it with a release of JAX or kiln that writes one of these",
             )
         )
     checks = [DisabledSafetyCheck.platform()] * contents.any_platform

@@ -1,4 +1,4 @@
-"""`export`: a jitted function and types of its arguments -> an `Exported`."""
+"""`export`: from a jitted function and the types of its arguments to an `Exported`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import tree_leaves
 from kiln.control.regions.region import merge, select_by
-from kiln.core.engines.artefacts import artefact_compiler
+from kiln.core.engines.artifacts import artifact_compiler
 from kiln.core.engines.engine import Placement, Program
 from kiln.core.staging import eval_jaxpr
 from kiln.export.boundary import nothing, with_words
@@ -37,7 +37,7 @@ _PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 
 
 def default_export_platform() -> str:
-    """Return the platform that functions are exported for unless told otherwise."""
+    """Return the default platform of exports."""
     return str(devices()[0].platform)
 
 
@@ -49,13 +49,13 @@ def export(
     disabled_checks: Sequence[DisabledSafetyCheck] = (),
     _override_lowering_rules: Any = None,
 ) -> Callable[..., Exported]:
-    """Return a function of arguments, or their types, that exports a jitted function for them.
+    """Return a function that exports a jitted function for given arguments or their types.
 
-    `platforms` are some of `cpu`, `cuda`, `rocm`, `tpu`. Sizes of the types may be named
-    (`symbolic_shape`). Functions of kiln's own, such as `jnp.sin`, need not be jitted.
+    `platforms` are from `cpu`, `cuda`, `rocm`, `tpu`. Sizes of the types may be named
+    (`symbolic_shape`). Functions of kiln such as `jnp.sin` need not be jitted.
 
-    Raises: ValueError for a function that is not jitted, for an unknown platform; when called,
-        NotImplementedError for a program that calls Python.
+    Raises: ValueError for a function that is not jitted, or an unknown platform; when called,
+        NotImplementedError for a program with callbacks to Python.
 
     Example:
         >>> exported = kiln.export.export(kiln.jit(jnp.sin))(jnp.ones(3))
@@ -76,7 +76,7 @@ def export(
         raise NotImplementedError(
             three_lines(
                 f"export of {fun_jit.__name__} with _override_lowering_rules at {current_source()}",
-                "kiln's translations of primitives are not given by rules of jax's",
+                "kiln does not lower primitives by JAX's rules",
                 "leave them out",
             )
         )
@@ -86,7 +86,7 @@ def export(
         raise ValueError(
             three_lines(
                 f"export of {fun_jit.__name__} with platforms={wanted} at {current_source()}",
-                f"platforms are different ones of {', '.join(_PLATFORMS)}",
+                f"platforms must be distinct, from {', '.join(_PLATFORMS)}",
                 "write platforms=('cpu', 'cuda')",
             )
         )
@@ -102,7 +102,7 @@ def export(
 
 
 def _is_of_kiln(fun: Any) -> bool:
-    """Tell whether a function is one of kiln's own, such as `jnp.sin`: those of jax are jitted."""
+    """Tell whether a function is kiln's, such as `jnp.sin`: in JAX these are jitted."""
     module = getattr(fun, "__module__", None) or ""
     return not isinstance(fun, JitFunction) and module.startswith("kiln.") and callable(fun)
 
@@ -112,15 +112,15 @@ def exported_of(
 ) -> Exported:
     """Return a traced function as a portable program.
 
-    `platforms` are those that it is lowered for; `checks` are the safety checks that are disabled.
-    Raises: what lowering raises.
+    `platforms` are those that it is lowered for, `checks` the disabled safety checks.
+    Raises: the errors of lowering.
     """
     whole = traced.whole_program()
     in_avals = tuple(tree_leaves(traced.in_avals))
     out_avals = tuple(tree_leaves(traced.out_avals))
     program = whole.program
     targets = [check.is_custom_call() for check in checks]
-    written = artefact_compiler().artefact(
+    written = artifact_compiler().artifact(
         dataclasses.replace(program, jaxpr=with_words(program.jaxpr)),
         platforms,
         [target for target in targets if target is not None],
@@ -155,7 +155,7 @@ Placed = Sequence[NamedSharding | None]
 
 
 def _shardings(whole: WholeProgram, inputs: int, outputs: int) -> tuple[Placed, Placed]:
-    """Return where arguments and results are, over devices; None for those of one device."""
+    """Return the shardings of arguments and results over devices; None for those on one device."""
     program, placement = whole.program, whole.program.placement
     given: list[NamedSharding | None] = [None] * inputs
     returned: list[NamedSharding | None] = [None] * outputs
@@ -177,7 +177,7 @@ def _by_names(sharding: Sharding, aval: ShapedArray, placement: Placement) -> Na
         raise NotImplementedError(
             three_lines(
                 f"export of a program with an array sharded by {sharding} at {current_source()}",
-                "exported programs have no arguments and results that are parts of sums",
+                "arguments and results of exported programs cannot be partial sums",
                 "add them up inside, or before: kiln.reshard(x, P(...)) without unreduced=",
             )
         )
@@ -193,7 +193,7 @@ def _named(shardings: Placed) -> Shardings:
 def _exported_vjp(
     primal: Exported, whole: WholeProgram, shardings: tuple[Placed, Placed]
 ) -> Exported:
-    """Return the exported function of arguments and cotangents that returns cotangents."""
+    """Return the exported derivative: from arguments and output cotangents to input cotangents."""
     program: Program = whole.program
     count = len(primal.in_avals)
     moving_in = [_is_moving(aval) for aval in primal.in_avals]

@@ -1,8 +1,8 @@
-"""The tables of the container of exported programs: fields by number, as jax stores them.
+"""The tables of the container of exported programs: fields by number, in JAX's format.
 
-The numbers are those of jax 0.10; fields may be added to a table, and never change their numbers.
-A kind is that of a number (`u16`), `string`, `bytes`, the name of a table, or one of these in
-brackets for a vector of them.
+The numbers are those of JAX 0.10; fields may be added to a table, but never change their numbers. A
+kind is a number type (`u16`), `string`, `bytes`, the name of a table, or one of these in brackets
+for a vector.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Mapping
 Fields = Mapping[str, tuple[int, str]]
 
 STORED_VERSION = 3
-"""What containers say of themselves: readers of 2025 accept no other number."""
+"""The version of the format: readers from 2025 accept no other number."""
 
 OWN = 128
-"""Fields from here on are kiln's: jax, which has far fewer, passes over them."""
+"""Fields from this number on are kiln's: JAX, which has far fewer, ignores them."""
 
 TABLES: Mapping[str, Fields] = {
     "Exported": {

@@ -1,4 +1,4 @@
-"""Which classes of pytree nodes can be stored, under which names, and how their data is."""
+"""The classes of pytree nodes that can be stored: their names, and the encoding of metadata."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class NodeClass(NamedTuple):
-    """A class of nodes: its name in stored programs, its metadata as bytes and back."""
+    """A class of nodes: its name in stored programs, and how to encode and decode its metadata."""
 
     nodetype: type
     serialized_name: str
@@ -70,12 +70,13 @@ def register_pytree_node_serialization(
     deserialize_auxdata: Callable[[bytes], Any],
     from_children: Callable[[Any, Sequence[Any]], Any] | None = None,
 ) -> type[T]:
-    """Let exported programs have nodes of a class in their arguments and results.
+    """Allow nodes of a class in the arguments and results of exported programs.
 
-    The class is registered as a pytree node already. `from_children(metadata, children)` makes a
-    node from what stands for its children; without it, none is made to load a program.
+    `from_children(metadata, children)` makes a node from placeholders of its children; without it,
+    loading a program makes no nodes, and the class must be registered as a pytree node before.
 
-    Raises: ValueError for a class or a name that is registered, and for a class that is not a node.
+    Raises: ValueError for a class or name that is registered already, and for a class that is not a
+        pytree node.
     """
     if nodetype in _by_class:
         known = _by_class[nodetype].serialized_name
@@ -100,15 +101,15 @@ def _refuse(nodetype: type, why: str) -> None:
         three_lines(
             f"registering {nodetype!r} for export at {current_source()}",
             why,
-            "register a pytree node once, and under a name of its own",
+            "register each pytree node once, under a unique name",
         )
     )
 
 
 def register_namedtuple_serialization(nodetype: type[T], *, serialized_name: str) -> type[T]:
-    """Let exported programs have namedtuples of a class in their arguments and results.
+    """Allow namedtuples of a class in the arguments and results of exported programs.
 
-    Raises: ValueError unless given a class of namedtuples; if it or the name is registered.
+    Raises: ValueError for other classes, and if the class or the name is registered already.
     """
     if not tree_nodes.is_namedtuple(nodetype):
         _refuse(nodetype, "Use register_pytree_node_serialization for types other than namedtuples")
@@ -139,7 +140,7 @@ def _keys_to_bytes(keys: Any) -> bytes:
         raise NotImplementedError(
             three_lines(
                 f"export with an OrderedDict at {current_source()}",
-                f"only those with string keys are stored, and it has {list(keys)!r:.100}",
+                f"only string keys can be stored, and it has {list(keys)!r:.100}",
                 "use string keys, or a list of values",
             )
         )

@@ -1,4 +1,4 @@
-"""Named sizes as text that jax reads, and text of the same kind as sizes.
+"""Named sizes as text that JAX reads, and the parser of such text.
 
 The operations are `+ - *`, `^` with a number, and floordiv, mod, max, min of two sizes.
 """
@@ -19,8 +19,8 @@ from kiln.ir.sizes.size import Dim, Size, maximum, minimum, symbol
 _HIGHEST_POWER = 64
 _MOST_TERMS = 4096
 _LARGEST = 1 << 64
-"""Bounds of what a few characters from a file may make."""
-_TOO_DEEP = "the expression is nested deeper than Python reads"
+"""Limits on the size of an expression, whose text may come from an untrusted file."""
+_TOO_DEEP = "the expression is nested deeper than Python can parse"
 
 
 def _product(a: Dim, b: Dim) -> Dim:
@@ -85,18 +85,18 @@ def _atom(atom: tuple[Any, ...]) -> str:
 def shape_of_text(
     spec: str, like: Sequence[Any] | None, what: str, facts: Facts | None = None
 ) -> tuple[Dim, ...]:
-    """Return the shape that text like `(b, 2*b, ...)` describes, of names that carry facts.
+    """Parse a shape such as `(b, 2*b, ...)`; `facts` apply to its names.
 
-    `_` stands for a size of `like`, `...` for the rest of them.
+    `_` stands for the size in `like` at the same axis, `...` for its remaining sizes.
 
-    Raises: ValueError for other text, saying where it stops making sense.
+    Raises: ValueError for other text, at the position of the error.
     """
     dims: list[Dim] = []
     entries = _entries(spec, what)
     for node in entries:
         if isinstance(node, ast.Constant) and node.value is ...:
             if node is not entries[-1]:
-                raise _refused(what, "'...' stands for the rest of the shape and comes last")
+                raise _refused(what, "'...' stands for the rest of the shape and must come last")
             dims.extend(_like(like, len(dims), None, what))
         elif isinstance(node, ast.Name) and node.id == "_":
             dims.extend(_like(like, len(dims), 1, what))
@@ -105,7 +105,9 @@ def shape_of_text(
                 dims.append(_size(node, what, facts))
             except _TooLargeError:
                 wrong = f"a size has more than {_MOST_TERMS} terms or 64 bits, or a power that is "
-                raise _refused(what, f"{wrong}none of 0 to {_HIGHEST_POWER}") from None
+                raise _refused(
+                    what, f"{wrong}not in the range from 0 to {_HIGHEST_POWER}"
+                ) from None
             except ZeroDivisionError as error:
                 raise _refused(what, str(error)) from None
             except RecursionError:
@@ -132,7 +134,7 @@ def _entries(spec: str, what: str) -> list[ast.expr]:
 
 def _like(like: Sequence[Any] | None, at: int, count: int | None, what: str) -> list[Dim]:
     if like is None:
-        raise _refused(what, "it has a placeholder, and no shape to take the size from")
+        raise _refused(what, "it has a placeholder, but no shape to take the size from")
     found = list(like[at:]) if count is None else list(like[at : at + count])
     if count is not None and not found:
         raise _refused(what, f"axis {at} is a placeholder, and the array has {len(like)} axes")
@@ -157,7 +159,7 @@ def _size(node: ast.expr, what: str, facts: Facts | None) -> Dim:
         if function is not None and len(node.args) == 2 and not node.keywords:
             found = function(*[_size(each, what, facts) for each in node.args])
     if not isinstance(found, (int, Size)):
-        raise _refused(what, f"syntax error in symbolic shape: {ast.unparse(node)!r} is no size")
+        raise _refused(what, f"syntax error in symbolic shape: {ast.unparse(node)!r} is not a size")
     return found
 
 

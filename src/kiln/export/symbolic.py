@@ -16,12 +16,12 @@ from kiln.jit.signatures.struct import ShapeDtypeStruct, type_of_struct
 
 
 class SymbolicScope:
-    """What holds of the sizes that are named in it: constraints such as `b >= 2`.
+    """A set of constraints on named sizes, such as `b >= 2`.
 
-    A constraint compares two sizes by `>=`, `<=` or `==`. In kiln equal names are one size, in
-    whatever scopes; the constraints of all of them hold.
+    A constraint compares two sizes by `>=`, `<=` or `==`. In kiln equal names are the same size, in
+    all scopes, and must satisfy the constraints of all of them.
 
-    Raises: ValueError for other text, and for constraints that no sizes fulfil.
+    Raises: ValueError for other text, and for constraints that no sizes fulfill.
 
     Example:
         >>> scope = kiln.export.SymbolicScope(["b >= 2", "mod(b, 2) == 0"])
@@ -56,12 +56,12 @@ def symbolic_shape(
     scope: SymbolicScope | None = None,
     like: Sequence[Dim | None] | None = None,
 ) -> tuple[Dim, ...]:
-    """Return the shape that text describes; None is `...`, the shape `like`.
+    """Parse a shape from text; None means `...`, the shape `like`.
 
-    In it, `_` stands for the size of `like` at that axis, `...` for all that follow. The names obey
-    the constraints of `scope`, or those given (`SymbolicScope`).
+    `_` stands for the size of `like` at that axis, `...` for all remaining ones. The names are
+    subject to the constraints of `scope`, or to `constraints` (see `SymbolicScope`).
 
-    Raises: ValueError for other text, and for constraints that no sizes fulfil.
+    Raises: ValueError for other text, and for constraints that no sizes fulfill.
 
     Example:
         >>> kiln.export.symbolic_shape("b, 2*b + 1, ...", like=(4, 9, 3))
@@ -87,11 +87,12 @@ def symbolic_args_specs(
     constraints: Sequence[str] = (),
     scope: SymbolicScope | None = None,
 ) -> Any:
-    """Return the types of arguments with shapes as text describes them, as ShapeDtypeStructs.
+    """Return ShapeDtypeStructs for arguments, with shapes given as text.
 
-    `shapes_specs` is a text, None, or a tree prefix of these; the names obey the constraints.
+    `shapes_specs` is a string, None, or a tree prefix of these; the constraints apply to the names.
 
-    Raises: ValueError for text that describes no shape, or no prefix of the arguments.
+    Raises: ValueError for text that is not a shape, or specs that are not a prefix of the
+        arguments.
 
     Example:
         >>> kiln.export.symbolic_args_specs((jnp.ones((3, 4)), jnp.ones(3)), ("b, _", "b"))
@@ -118,7 +119,7 @@ def _scope(constraints: Sequence[str], scope: SymbolicScope | None) -> SymbolicS
             three_lines(
                 f"a symbolic shape with a scope and constraints at {current_source()}",
                 "Cannot specify both a `scope` and `constraints`",
-                "give the constraints to the scope: SymbolicScope(constraints)",
+                "pass the constraints to the scope: SymbolicScope(constraints)",
             )
         )
     return scope

@@ -1,7 +1,6 @@
-"""Flatbuffers tables as dicts: written and read by the field numbers of `layout.py`.
+"""Flatbuffers tables as dicts, written and read by the field numbers of `layout.py`.
 
-Fields that are not stored read as 0, None or an empty list; fields that are not in the layout are
-passed over.
+Fields that are not stored read as 0, None or an empty list; unknown fields are ignored.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ _NUMBERS = {
 }
 _OFFSET = 4
 _DEEPEST = 200
-"""How deep tables are nested at most: those that refer to themselves are damaged."""
+"""The maximum nesting depth of tables: cyclic references are damage."""
 _IDENTIFIER_AT = 4
 
 
 def write(values: dict[str, Any], table: str, identifier: bytes | None = None) -> bytes:
-    """Return the bytes of a table, given its fields that are stored.
+    """Serialize a table, given the fields to store.
 
-    The identifier, of four bytes, says what kind of file it is; readers may pass over it.
+    The identifier, of four bytes, is that of the file type; readers may ignore it.
     """
     builder = flatbuffers.Builder(1 << 12)
     builder.Finish(_write(builder, values, table), identifier)
@@ -38,14 +37,14 @@ def write(values: dict[str, Any], table: str, identifier: bytes | None = None) -
 def has_identifier(stored: bytes, identifier: bytes) -> bool:
     """Tell whether a table was written with an identifier.
 
-    `stored` is a table as bytes, whose identifier has a fixed place.
+    `stored` is a serialized table; the identifier is at a fixed offset.
     """
     return stored[_IDENTIFIER_AT : _IDENTIFIER_AT + len(identifier)] == identifier
 
 
 def _write(builder: Any, values: dict[str, Any], table: str) -> int:
     fields = TABLES[table]
-    # What a table refers to is written before it.
+    # Children are written before the table that refers to them.
     placed = {
         name: value if fields[name][1] in _NUMBERS else _referred(builder, value, fields[name][1])
         for name, value in values.items()
@@ -84,16 +83,16 @@ def _referred(builder: Any, value: Any, kind: str) -> int:
 
 
 def read(stored: bytes, table: str) -> dict[str, Any]:
-    """Return the fields of the table that bytes start with.
+    """Return the fields of the table at the start of the bytes.
 
-    Raises: ValueError, IndexError, struct.error and the like for bytes that hold no such table.
+    Raises: ValueError, IndexError, struct.error and the like for other bytes.
     """
     (start,) = struct.unpack_from("<I", stored, 0)
     return _Reading(stored).table(start, table, 0)
 
 
 class _Reading:
-    """Bytes that are read once: what is referred to again and again is no more than they hold."""
+    """Bytes that are read at most once: shared references cannot expand beyond their size."""
 
     def __init__(self, stored: bytes) -> None:
         self._stored = stored
@@ -126,7 +125,7 @@ class _Reading:
         return self._followed(place, kind, depth)
 
     def _followed(self, place: int, kind: str, depth: int) -> Any:
-        """Return what an offset refers to."""
+        """Return the object at an offset."""
         stored = self._stored
         at = place + struct.unpack_from("<I", stored, place)[0]
         if kind in TABLES:

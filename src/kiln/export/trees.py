@@ -85,7 +85,7 @@ def tree_of(table: dict[str, Any]) -> PyTreeDef:
     node = class_named(table["class_name"])
     metadata = node.deserialize_auxdata(table["data"] or b"")
     if node.from_children is not None:
-        # Numbers stand for the children, which may be in another order in the node.
+        # Numbers stand for the children, whose order in the node may differ.
         made = node.from_children(metadata, list(range(len(children))))
         numbers, metadata = flatten_one_level(made)
         children = [children[number] for number in numbers]
@@ -93,9 +93,10 @@ def tree_of(table: dict[str, Any]) -> PyTreeDef:
 
 
 def argument_names(tree: PyTreeDef, avals: Sequence[ShapedArray]) -> tuple[str, ...]:
-    """Return what to call the leaves of `(args, kwargs)`, such as `args[0]['w']`.
+    """Return names of the leaves of `(args, kwargs)`, such as `args[0]['w']`.
 
-    `avals` are types for the leaves. If a class refuses to hold types, leaves are numbered.
+    `avals` are types for the leaves. If a node class rejects types as children, leaves are
+    numbered.
     """
     try:
         pairs, _ = tree_flatten_with_path(tree_unflatten(tree, avals))
@@ -105,7 +106,7 @@ def argument_names(tree: PyTreeDef, avals: Sequence[ShapedArray]) -> tuple[str, 
 
 
 def path_text(path: Sequence[Any]) -> str:
-    """Return a path in `(args, kwargs)` as text; without one, that it is all of the arguments."""
+    """Return a path in `(args, kwargs)` as text; an empty path means all arguments."""
     if not path:
         return "(args, kwargs)"
     return ("args" if path[0].idx == 0 else "kwargs") + keystr(tuple(path[1:]))

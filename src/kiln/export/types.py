@@ -20,7 +20,7 @@ from kiln.ir.types import ShapedArray
 
 _ON_DEVICE = 1
 _KINDS = (AxisType.Auto, AxisType.Explicit, AxisType.Manual)
-"""By number, from 1 on."""
+"""Numbered from 1."""
 
 
 def _numbered() -> dict[Any, int]:
@@ -59,7 +59,7 @@ _DTYPES = {number: dtype for dtype, number in _NUMBERS.items()}
 def type_table(aval: ShapedArray) -> dict[str, Any]:
     """Return the table of a type.
 
-    Raises: NotImplementedError for a dtype that containers have no number for.
+    Raises: NotImplementedError for a dtype without a number in the format.
     """
     number = _NUMBERS.get(aval.dtype)
     if number is None:
@@ -67,7 +67,7 @@ def type_table(aval: ShapedArray) -> dict[str, Any]:
             three_lines(
                 f"export of a function with an argument or result of type {aval} at "
                 f"{current_source()}",
-                f"the container of exported programs has no dtype {aval.dtype}",
+                f"the format of exported programs has no dtype {aval.dtype}",
                 "convert to another dtype inside the function",
             )
         )
@@ -80,16 +80,16 @@ def type_table(aval: ShapedArray) -> dict[str, Any]:
 
 
 def type_of(table: dict[str, Any], facts: Facts | None = None) -> ShapedArray:
-    """Return the type that a table describes, whose named sizes carry facts.
+    """Return the type that a table describes; `facts` apply to its named sizes.
 
-    Raises: ValueError for a dtype that kiln does not have.
+    Raises: ValueError for a dtype that kiln does not support.
     """
     spec = ", ".join(table["shape"]) + ("," if len(table["shape"]) == 1 else "")
     what = f"loading an exported program with the shape ({spec:.200})"
     shape = shape_of_text(spec, None, what, facts)
     number = table["dtype"]
     if number not in _DTYPES:
-        raise ValueError(f"a type with the dtype number {number}, which kiln does not have")
+        raise ValueError(f"a type with the dtype number {number}, which kiln does not support")
     return ShapedArray(shape, _DTYPES[number])
 
 
@@ -120,12 +120,12 @@ def spec_table(spec: PartitionSpec) -> dict[str, Any]:
 def spec_of(table: dict[str, Any]) -> PartitionSpec:
     """Return the partition spec that a table describes.
 
-    Raises: ValueError for one with unreduced axes, which kiln does not have.
+    Raises: ValueError for one with unreduced axes, which kiln does not support.
     """
     if table["reduced"] or table["unreduced"]:
         raise ValueError(
             f"a sharding that is unreduced along {table['reduced'] + table['unreduced']}, which "
-            "kiln does not have"
+            "kiln does not support"
         )
     return PartitionSpec(*[_entry(axes["names"]) for axes in table["entries"]])
 
@@ -135,7 +135,7 @@ def _entry(names: Sequence[str]) -> Any:
 
 
 def without_devices(sharding: NamedSharding) -> NamedSharding:
-    """Return a sharding over the axes of its mesh alone."""
+    """Return a sharding over the abstract mesh, without devices."""
     mesh = sharding.mesh
     axes = AbstractMesh(mesh.axis_sizes, mesh.axis_names, axis_types=mesh.axis_types)
     return NamedSharding(axes, sharding.spec)

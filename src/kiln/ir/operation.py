@@ -42,8 +42,8 @@ class Operation:
     """Holds programs among its parameters."""
     on_keys: str = "use"
     """What it does with random keys: `use` them, `look` at them, or `move` them elsewhere."""
-    tells_shardings: bool = False
-    """Its `infer` takes types that tell shardings of operands, and tells those of results."""
+    infers_shardings: bool = False
+    """Its `infer` takes operand types with shardings, and infers those of the results."""
     pulls_zeros: bool = False
     """Its transpose is called even if all cotangents are Zero: it is user code."""
 
@@ -91,7 +91,7 @@ class Operation:
     ) -> Any:
         """Return the split of each axis of the result (a list if `multiple`), like `aval.split`.
 
-        The types of the operands tell their splits, those of the results do not yet.
+        The types of the operands hold their splits, those of the results do not yet.
 
         Raises: ShardingTypeError if those do not determine it.
         """

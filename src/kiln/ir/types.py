@@ -207,7 +207,7 @@ class ShapedArray(AbstractValue):
         return value
 
     def dec_rank(self, size: Any, spec: int | None) -> ShapedArray:
-        """Return the type of the elements of a stack along an axis; None means it is no stack."""
+        """Return the type of the elements of a stack along an axis; None if it is not a stack."""
         return self if spec is None else self.without_axis(spec)
 
     def inc_rank(self, size: Any, spec: int | None) -> ShapedArray:
@@ -404,7 +404,7 @@ class ShardedArray(ShapedArray):
         return self if found.dtype == self.dtype else found
 
     def physical(self) -> ShapedArray:
-        """Return the type of the data, which tells no sharding."""
+        """Return the type of the data, without a sharding."""
         return plain(self).physical()  # type: ignore[no-any-return]
 
     def str_short(self, *, short_dtypes: bool = True) -> str:
@@ -438,7 +438,7 @@ def _dropped(split: Split, axis: int) -> Split:
 
 
 def plain(aval: Any) -> Any:
-    """Return a type that tells no sharding; the same object if it already tells none."""
+    """Return a type without a sharding; the same object if it has none already."""
     if type(aval) is not ShardedArray:
         return aval
     return ShapedArray(aval.shape, aval.dtype, aval.weak_type, aval.varying)
@@ -447,7 +447,7 @@ def plain(aval: Any) -> Any:
 def with_split(
     aval: ShapedArray, mesh: Any, split: Sequence[Any], sums: Sums = NO_SUMS
 ) -> ShapedArray:
-    """Return a type that tells how mesh axes split its axes, and along which it is a partial sum.
+    """Return a type that holds how mesh axes split its axes, and along which it is a partial sum.
 
     Raises: ShardingTypeError for a mesh axis that splits two axes, or an indivisible size.
     """
@@ -467,7 +467,7 @@ def dual(aval: Any) -> Any:
 
 
 def typed(aval: Any, sharding: Sharding | None) -> Any:
-    """Return the type of an array with a sharding: it tells how Explicit axes split the array."""
+    """Return the type of an array with a sharding: how Explicit axes split the array."""
     if sharding is None or not sharding.is_explicit:
         return plain(aval)
     assert isinstance(sharding, NamedSharding)

@@ -22,7 +22,7 @@ from kiln.content.bytecode import clear as clear_bytecode
 from kiln.content.fingerprint import Content
 from kiln.content.identity import identity_of_function
 from kiln.control.regions.bodies import clear as clear_bodies
-from kiln.core.arrays.watching import Watch
+from kiln.core.arrays.read_tracking import ReadTracker
 from kiln.execution.compilation import CachedProgram, release
 from kiln.execution.compilation import clear as clear_executables
 from kiln.execution.eager import clear as clear_eager
@@ -117,12 +117,14 @@ def find(kind: Kind, content: Content | None) -> Recording | None:
     return found.for_operands(content.operands)
 
 
-def share(kind: Kind, content: Content | None, watch: Watch, recording: Recording) -> Recording:
+def share(
+    kind: Kind, content: Content | None, tracker: ReadTracker, recording: Recording
+) -> Recording:
     """Keep a new recording for other functions of the same content, if it may be shared.
 
     Returns the recording of the function that was traced.
     """
-    if content is None or watch.seen or recording.static is not None:
+    if content is None or tracker.was_read or recording.static is not None:
         return recording
     slots = slots_of(recording.consts, content.operands)
     if slots is None or not is_plain(recording.out_tree) or holds_user_code(recording.jaxpr):

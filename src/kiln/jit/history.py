@@ -22,7 +22,7 @@ REMEMBERED = 16
 _REMEDIES = {
     "shape": "pad to a few sizes, or name the axis with abstracted_axes",
     "dtype": "convert the argument to one dtype before the call",
-    "weak type": "always pass an array, or always a number: jnp.float32(2.0) is no 2.0",
+    "weak type": "always pass an array, or always a number: jnp.float32(2.0) is not 2.0",
     "static value": "make it an ordinary argument, unless shapes or Python control flow need it",
     "structure": "pass containers of one structure",
     "options": "set options once, outside of loops",

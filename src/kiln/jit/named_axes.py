@@ -130,7 +130,7 @@ class NamedAxes:
                 three_lines(
                     f"call of {name_of(self.fun)} with abstracted_axes={self.given!r:.120} at "
                     f"{current_source()}",
-                    f"the entry {entry!r:.120} is no tree prefix of its argument: {error}",
+                    f"the entry {entry!r:.120} is not a tree prefix of its argument: {error}",
                     "give one entry for the whole argument, or a tree of its structure",
                 )
             ) from None

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from kiln.content.by_content import is_plain
 from kiln.content.fingerprint import Content, content_of
-from kiln.core.arrays.watching import watched
+from kiln.core.arrays.read_tracking import tracking_reads
 from kiln.ir.sizes.assumptions import collecting
 from kiln.jit.cache import Recordings, find, share
 from kiln.jit.entry import Recording
@@ -70,7 +70,7 @@ class PlainRecorder:
             self._traces += 1
         record, start = history.begin(before, signature, naming)
         operands = content.operands if content is not None else ()
-        with watched(operands) as watch, collecting() as assumed:
+        with tracking_reads(operands) as tracker, collecting() as assumed:
             made = trace(
                 fun,
                 lambda leaves: call.apply(fun, leaves),
@@ -81,7 +81,7 @@ class PlainRecorder:
         made.assumed = frozenset(assumed)
         made.record = record
         history.end(signature, naming, record, start)
-        return share(kind, content, watch, made)
+        return share(kind, content, tracker, made)
 
     def forget(self) -> None:
         """Restart the count of traces."""

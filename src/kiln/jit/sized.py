@@ -15,7 +15,7 @@ from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.sizes.assumptions import collecting, names_in_scope
 from kiln.ir.sizes.size import Dim, Size, names
 from kiln.ir.sizes.values import is_nonzero, substitute
-from kiln.ir.specialise import specialise, specialise_later
+from kiln.ir.specialize import specialize, specialize_later
 from kiln.jit.cache import Recordings, recordings_of
 from kiln.jit.entry import Recording
 from kiln.jit.named_axes import NamedAxes, fresh_names, numbered, with_names
@@ -60,7 +60,7 @@ class SizedRecorder:
                     constant |= wrong
                     continue
             wrong = _broken_names(general.assumed, called, given)
-            jaxpr = None if wrong else _specialised(general.jaxpr, given)
+            jaxpr = None if wrong else _specialized(general.jaxpr, given)
             if jaxpr is not None:
                 break
             constant |= wrong or {name for name in called if env[name] == 0}
@@ -140,15 +140,15 @@ def _conditions(assumed: Iterable[Hashable]) -> tuple[Size, ...]:
     return tuple([each for each in assumed if type(each) is Size])
 
 
-def _specialised(general: Jaxpr, given: dict[str, Dim]) -> Jaxpr | None:
+def _specialized(general: Jaxpr, given: dict[str, Dim]) -> Jaxpr | None:
     """Return the program for the given sizes; None if it is not valid for a size of 0."""
     doubtful = any(type(size) is not Size and size == 0 for size in given.values())
     if not doubtful:
         if any(type(size) is Size for size in given.values()):
-            return specialise(general, given)
-        return specialise_later(general, given)  # type: ignore[arg-type]
+            return specialize(general, given)
+        return specialize_later(general, given)  # type: ignore[arg-type]
     try:
-        jaxpr = specialise(general, given)
+        jaxpr = specialize(general, given)
         checker.check(jaxpr, "substitution of sizes")
     except (CheckError, TypeError, ValueError):
         return None

@@ -62,7 +62,7 @@ def tridiagonal_solve(
 
 
 def _solved(low: Any, mid: Any, high: Any, right: Any) -> Any:
-    """Eliminate downwards with exchanges of neighbours, then substitute upwards."""
+    """Eliminate downwards with exchanges of neighbors, then substitute upwards."""
     count = mid.shape[-1]
     index = arange(count)
     low = where(index == 0, 0, low)
@@ -73,12 +73,12 @@ def _solved(low: Any, mid: Any, high: Any, right: Any) -> Any:
     def eliminate(carry: Any, row: Any) -> Any:
         # The pending row has its pivot in this row's column before, and up to two entries after.
         pivot, first, value = carry
-        under, centre, over, own = row
+        under, center, over, own = row
         swap = absolute(under) > absolute(pivot)
         top = where(swap, under, pivot)
-        top1 = where(swap, centre, first)
+        top1 = where(swap, center, first)
         top2 = where(swap, over, 0)
-        lower, lower1 = where(swap, pivot, under), where(swap, first, centre)
+        lower, lower1 = where(swap, pivot, under), where(swap, first, center)
         lower2 = where(swap, 0, over)
         wide = swap[..., None]
         top_value, low_value = where(wide, own, value), where(wide, value, own)

@@ -327,7 +327,7 @@ class Fp8DotGeneralBase(Module):
 class Fp8DotGeneralOp(Fp8DotGeneralBase):
     """A `dot_general` for layers that rounds operands, and multiplies them in their own type.
 
-    Deprecated in Flax in favour of `Fp8DirectDotGeneralOp`.
+    Deprecated in Flax in favor of `Fp8DirectDotGeneralOp`.
     """
 
     def __post_init__(self) -> None:

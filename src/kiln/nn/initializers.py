@@ -346,7 +346,7 @@ def delta_orthogonal(
                 "give at least as many outputs as inputs",
             )
         tap = orthogonal(scale, column_axis, dtype)(key, shape[-2:])
-        centre = tuple((size - 1) // 2 for size in shape[:-2])
-        return filled_with_zeros(shape, dtype).at[centre].set(tap)
+        center = tuple((size - 1) // 2 for size in shape[:-2])
+        return filled_with_zeros(shape, dtype).at[center].set(tap)
 
     return _initializer(draw, dtype)

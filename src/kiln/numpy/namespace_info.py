@@ -69,7 +69,7 @@ class __array_namespace_info__:
                 raise ValueError(
                     three_lines(
                         f"dtypes(kind={kind!r}) at {current_source()}",
-                        f"{one!r} is no kind of dtypes",
+                        f"{one!r} is not a kind of dtypes",
                         f"use {', '.join(map(repr, (*_NAMES, *_UNIONS)))}",
                     )
                 )

@@ -164,7 +164,7 @@ def _ordered(rows: Any, equal_nan: bool) -> tuple[Any, Any, Any, Any]:
     n = rows.shape[0]
     columns = [reshape(slice_in_dim(rows, i, i + 1, 1, 1), (n,)) for i in range(rows.shape[1])]
     if equal_nan and dtypes.issubdtype(rows.dtype, np.complexfloating):
-        # Whichever part is nan: they are to be neighbours, behind all numbers.
+        # Whichever part is nan: they are to be neighbors, behind all numbers.
         columns = [choose_by(isnan(x), constant(math.nan, x), x) for x in columns]
     order = sorting.sort((*columns, iota(_INT, n)), 0, num_keys=len(columns))[-1]
     new: Any = None

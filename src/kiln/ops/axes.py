@@ -68,7 +68,7 @@ def check_sizes(name: str, shape: Sequence[Dim]) -> None:
 def as_size(given: Any, sizes: Any) -> int:
     """Return a size of a shape as an int.
 
-    Raises: TypeError for what is none.
+    Raises: TypeError if it is not an integer.
     """
     try:
         return operator.index(given)

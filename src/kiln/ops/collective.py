@@ -148,11 +148,11 @@ class Sum(Reduction, LinearOp):
     """
 
     def transpose(self, ct: Any, x: Any, *, axes: Any, axis_index_groups: Any) -> Any:
-        told = tuple(name for name in axes if name in x.aval.varying)
+        typed = tuple(name for name in axes if name in x.aval.varying)
         rest = tuple(name for name in axes if name not in x.aval.varying)
         if rest:
             ct = self.bind(ct, axes=rest, axis_index_groups=None)
-        return [vary_p.bind(ct, axes=told) if told else ct]
+        return [vary_p.bind(ct, axes=typed) if typed else ct]
 
 
 class AxisIndex(Collective):
@@ -249,8 +249,8 @@ def pcast(x: T, axis_name: AxisName, *, to: str) -> T:
                     "write lax.pcast(x, 'axis', to='varying') inside shard_map",
                 )
             )
-        told = tuple(name for name in names if kinds[name])
-        return vary_p.bind(leaf, axes=told) if told else leaf
+        typed = tuple(name for name in names if kinds[name])
+        return vary_p.bind(leaf, axes=typed) if typed else leaf
 
     return tree_map(one, x)
 

@@ -216,7 +216,7 @@ def _permuted(x: Any, perm: Any) -> Any:
     parts, target = [], 0
     while target < size:
         source, count = source_of.get(target), 1
-        # Runs of neighbours move together.
+        # Runs of neighbors move together.
         while target + count < size and source_of.get(target + count) == (
             None if source is None else source + count
         ):
@@ -279,8 +279,8 @@ def all_gather(
         names = names_of(axis_name)
         for i, name in enumerate(reversed(names)):
             joined = tiled or i > 0
-            is_told = to == "invarying" and name in state.tracked
-            primitive = all_gather_invariant_p if is_told else all_gather_p
+            is_typed = to == "invarying" and name in state.tracked
+            primitive = all_gather_invariant_p if is_typed else all_gather_p
             leaf = primitive.bind(
                 leaf,
                 all_gather_dimension=place,

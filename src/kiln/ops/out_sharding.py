@@ -1,6 +1,6 @@
 """How results are sharded: as the keyword `out_sharding` says, or as follows from the operands.
 
-The keyword names axes of a mesh whose shardings types tell (`AxisType.Explicit`); for others the
+The keyword names axes of a mesh whose shardings types hold (`AxisType.Explicit`); for others the
 compiler decides, so naming them is an error. The parts that primitives' `splits` rules share follow
 JAX's principle: an axis of a result is split like the axes of operands that it corresponds to. If
 these differ, or if elements would have to move in a way that the operation does not express,
@@ -18,10 +18,10 @@ from kiln.base.options.config import options
 from kiln.base.source import current_source
 from kiln.core.staging import refuse
 from kiln.core.trace import aval_of
+from kiln.ir.sharded_types import mesh_of
 from kiln.ir.shardings.abstract_mesh import AbstractMesh, AxisType
 from kiln.ir.shardings.mesh import UNCONSTRAINED, Mesh, PartitionSpec, axes_of
 from kiln.ir.shardings.sharding import NamedSharding, require_fit
-from kiln.ir.told_types import mesh_of
 from kiln.ir.types import Split, plain, with_split
 from kiln.ops.sharding import put
 

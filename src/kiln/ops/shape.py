@@ -18,7 +18,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.absent import Zero
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
-from kiln.core.primitive import Unplaced
+from kiln.core.primitive import RejectsSharding
 from kiln.core.trace import aval_of, is_typed
 from kiln.ir.sizes.size import Dim, Size, product
 from kiln.ir.types import ShapedArray
@@ -51,7 +51,7 @@ def _why_not_placed(operand: Sequence[Dim], shape: Sequence[Dim], places: Sequen
     )
 
 
-class BroadcastInDim(Unplaced, LinearOp):
+class BroadcastInDim(RejectsSharding, LinearOp):
     """Place the operand's axes at `broadcast_dimensions` of `shape`, expanding those of size 1."""
 
     name = "broadcast_in_dim"
@@ -264,7 +264,7 @@ class Squeeze(LinearOp):
         return squeeze(to_front(xs[0], axes[0]), tuple(d + 1 for d in dimensions)), 0
 
 
-class Iota(Unplaced):
+class Iota(RejectsSharding):
     """Count along `dimension`: an array of `shape` whose elements are their index there."""
 
     name = "iota"

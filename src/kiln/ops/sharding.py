@@ -1,6 +1,6 @@
 """Shardings of values inside a program.
 
-A constraint is an identity that the partitioner obeys. Two identities change what types tell: after
+A constraint is an identity that the partitioner obeys. Two identities change what types hold: after
 a `reshard` another sharding, after a `mesh_cast` none, so that the compiler decides, as inside
 `auto_axes`. A `reshard` becomes a constraint when the program is compiled.
 """
@@ -25,6 +25,7 @@ from kiln.core.staging import StagingTrace
 from kiln.core.trace import Tracer, aval_of
 from kiln.execution.compilation import as_array
 from kiln.execution.programs import set_constraint
+from kiln.ir.sharded_types import is_same_mesh
 from kiln.ir.shardings.abstract_mesh import AbstractMesh
 from kiln.ir.shardings.formats import Format, Layout, require_rows
 from kiln.ir.shardings.mesh import UNCONSTRAINED, Mesh, PartitionSpec, axes_of
@@ -35,7 +36,6 @@ from kiln.ir.shardings.sharding import (
     fitted,
     require_fit,
 )
-from kiln.ir.told_types import is_same_mesh
 from kiln.ir.types import ShapedArray, ShardedArray, dual, plain, typed
 from kiln.ops.linear_op import LinearOp
 
@@ -51,7 +51,7 @@ class ShardingConstraint(LinearOp):
 
     name = "sharding_constraint"
     on_keys = "move"
-    tells_shardings = True
+    infers_shardings = True
 
     def infer(self, x: Any, *, sharding: Sharding) -> ShapedArray:
         self._require_fit(x, fitted(sharding, x.shape))
@@ -83,9 +83,9 @@ class ShardingConstraint(LinearOp):
         at = axes[0]
         ndim = len(aval_of(xs[0]).shape) - 1
         entries = [*sharding.spec, *[None] * (ndim - len(sharding.spec))]
-        told = sharding.mesh.are_all_axes_explicit
-        if told or axis.spmd is None:
-            entries.insert(at, aval_of(xs[0]).split[at] if told else UNCONSTRAINED)
+        is_explicit = sharding.mesh.are_all_axes_explicit
+        if is_explicit or axis.spmd is None:
+            entries.insert(at, aval_of(xs[0]).split[at] if is_explicit else UNCONSTRAINED)
         else:
             _require_apart(axis.spmd, sharding)
             entries.insert(at, axis.spmd)
@@ -372,12 +372,12 @@ def _on_devices(sharding: NamedSharding, option: str) -> NamedSharding:
 class TypeOfSharding(LinearOp):
     """An identity whose result tells another sharding by its type."""
 
-    tells_shardings = True
+    infers_shardings = True
 
     def stage(self, trace: StagingTrace, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        """Record the equation; from here on, types in the program tell shardings."""
+        """Record the equation; from here on, types in the program hold shardings."""
         atoms = [trace.atom(x) for x in args]
-        trace.is_told = True
+        trace.has_sharding = True
         inferred = self.infer(*[atom.aval for atom in atoms], **params)
         return trace.record(self, atoms, inferred, params)
 
@@ -410,14 +410,14 @@ class Reshard(TypeOfSharding):
         (x,), (at,) = xs, axes
         aval = aval_of(x)
         entries = [*sharding.spec, *[None] * (aval.ndim - 1 - len(sharding.spec))]
-        # If the compiler decides by now, the type no longer tells what splits the mapped axis.
+        # If the compiler decides by now, the type no longer holds what splits the mapped axis.
         entries.insert(at, aval.split[at] if axis.split is None else axis.split[1])
         stacked = sharding.update(spec=sharding.spec.update(partitions=entries))
         return self.bind(x, sharding=stacked), at
 
 
 class MeshCast(TypeOfSharding):
-    """Make the type tell shardings only along Explicit axes of `mesh`, the same mesh otherwise.
+    """Make the type hold shardings only along Explicit axes of `mesh`, the same mesh otherwise.
 
     Without such axes it tells none: from here on the compiler decides.
     """
@@ -438,7 +438,7 @@ class MeshCast(TypeOfSharding):
 
 
 def over_mesh(aval: Any, mesh: Any) -> Any:
-    """Return a type that tells only the sharding along the Explicit axes of a mesh."""
+    """Return a type that holds only the sharding along the Explicit axes of a mesh."""
     if mesh is None or type(aval) is not ShardedArray:
         return plain(aval)
     return typed(aval, aval.placing.update(mesh=mesh))
@@ -450,18 +450,18 @@ set_constraint(reshard_p)
 
 
 def auto(x: Any) -> Any:
-    """Return a value whose type tells no sharding; the same one if it already tells none."""
+    """Return a value whose type holds no sharding; the same one if it already holds none."""
     return mesh_cast_p.bind(x) if type(aval_of(x)) is ShardedArray else x
 
 
 def cast_to(x: Any, mesh: Any) -> Any:
-    """Return a value whose type tells only the sharding along the Explicit axes of a mesh."""
+    """Return a value whose type holds only the sharding along the Explicit axes of a mesh."""
     aval = aval_of(x)
     return x if over_mesh(aval, mesh) == aval else mesh_cast_p.bind(x, mesh=mesh)
 
 
 def retyped(x: Any, aval: ShapedArray) -> Any:
-    """Return a value whose type tells the sharding that another type tells."""
+    """Return a value whose type holds the sharding of another type."""
     here = aval_of(x)
     if here.split == aval.split and here.sums == aval.sums:
         if type(here) is not ShardedArray or type(aval) is not ShardedArray:

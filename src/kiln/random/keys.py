@@ -61,8 +61,8 @@ def key(seed: ArrayLike, *, impl: Any = None, dtype: Any = None) -> Array:
 def PRNGKey(seed: ArrayLike, *, impl: Any = None) -> Array:
     """Make a raw key, uint32[2], from an integer seed; a typed one with `enable_custom_prng`.
 
-    A raw key of another generator than the default one has as many words as that needs, and is no
-    key to functions that are called without that default.
+    A raw key of a generator other than the default has as many words as that generator needs;
+    functions that are called with another default do not accept it as a key.
 
     Raises: TypeError if the seed is not an integer scalar; OverflowError if it does not fit in
         int64.

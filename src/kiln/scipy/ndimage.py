@@ -27,7 +27,7 @@ def _wrap(i: Any, size: int) -> Any:
 
 
 def _mirror(i: Any, size: int) -> Any:
-    # Around the centre of the last pixel: 0 1 2 1 0 1 ...
+    # Around the center of the last pixel: 0 1 2 1 0 1 ...
     period = 2 * max(size - 1, 1)
     place = i % period
     return jnp.minimum(place, period - place) if size > 1 else jnp.zeros_like(i)
@@ -96,19 +96,19 @@ def map_coordinates(
         )
     known = _MODES[mode]
     per_axis: list[Any] = []
-    neighbours: list[Any]
+    neighbors: list[Any]
     for place, size in zip(places, image.shape, strict=True):
         if not dtypes.issubdtype(place.dtype, np.inexact):
-            neighbours = [(place, None)]
+            neighbors = [(place, None)]
         elif order == 0:
-            neighbours = [(_rounded(place).astype(np.int32), None)]
+            neighbors = [(_rounded(place).astype(np.int32), None)]
         else:
             below = jnp.floor(place)
             upper = place - below
             index = below.astype(np.int32)
-            neighbours = [(index, 1 - upper), (index + 1, upper)]
+            neighbors = [(index, 1 - upper), (index + 1, upper)]
         per_axis.append(
-            [(known(i, size), (i >= 0) & (i < size), weight) for i, weight in neighbours]
+            [(known(i, size), (i >= 0) & (i < size), weight) for i, weight in neighbors]
         )
     outside = jnp.asarray(cval).astype(image.dtype)
     total: Any = None

@@ -36,7 +36,7 @@ def save(path: PathLike, target: Any, *, metadata: Mapping[str, str] | None = No
             three_lines(
                 f"save({str(path)!r}, ..., metadata=...) at {current_source()}",
                 "only .safetensors files have metadata",
-                "make the texts part of the tree",
+                "make the strings part of the tree",
             )
         )
     write_atomically(path, [to_npz(target) if suffix == ".npz" else to_bytes(target)])
@@ -75,7 +75,7 @@ def _suffix(function: str, path: PathLike) -> str:
         raise ValueError(
             three_lines(
                 f"{function}({os.fspath(path)!r}) at {current_source()}",
-                f"the suffix determines the format, and {suffix!r} is none of {_SUFFIXES}",
+                f"the suffix determines the format, and {suffix!r} is not one of {_SUFFIXES}",
                 f"name the file {Path(path).with_suffix('.msgpack').name!r}; or use to_bytes, "
                 "from_bytes, to_safetensors, from_safetensors, to_npz, from_npz",
             )
@@ -88,7 +88,7 @@ def _refuse_unexpected(wanted: Any, state: Any) -> None:
     if unexpected:
         raise ValueError(
             three_lines(
-                f"the file has {len(unexpected)} names more than the target at {current_source()}",
+                f"{len(unexpected)} names in the file are not in the target at {current_source()}",
                 f"unexpected: {', '.join(unexpected)}",
                 "pass strict=False to leave them out, or load without a target to see all",
             )

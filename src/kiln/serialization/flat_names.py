@@ -1,4 +1,4 @@
-"""State dicts as flat dicts from names to arrays, for formats that hold nothing else.
+"""State dicts as flat dicts from names to arrays, for formats that support nothing else.
 
 The name of an array is its path in the state dict, joined by dots.
 """
@@ -89,7 +89,7 @@ def _filled(state: Any, found: Mapping[str, np.ndarray], path: tuple[str, ...]) 
 
 
 def _nested(found: Mapping[str, np.ndarray]) -> Any:
-    """Return nested dicts; below the name of an array, names stay joined, as `w` and `w.scale`."""
+    """Return nested dicts; names that extend an array's stay joined, such as `w.scale` with `w`."""
     if set(found) == {""}:
         return found[""]
     tree: dict[str, Any] = {}

@@ -16,7 +16,7 @@ from kiln.jit.signatures.struct import ShapeDtypeStruct
 
 
 def host_array(value: Any, path: str) -> np.ndarray:
-    """Convert an array to a NumPy array, with all its shards.
+    """Convert an array to a NumPy array, gathering all its shards.
 
     Raises: TypeError for arrays of keys, ValueError for arrays of objects, text and records.
     """
@@ -26,7 +26,7 @@ def host_array(value: Any, path: str) -> np.ndarray:
             three_lines(
                 asked,
                 "files hold numbers, and this is an array of random keys",
-                "save kiln.random.key_data(keys), and make keys of it by kiln.random.wrap_key_data",
+                "save kiln.random.key_data(keys), and restore keys with kiln.random.wrap_key_data",
             )
         )
     array = np.asarray(value)
@@ -35,14 +35,14 @@ def host_array(value: Any, path: str) -> np.ndarray:
             three_lines(
                 asked,
                 "Object and structured dtypes not supported for serialization of ndarrays.",
-                "save numbers; single texts can be saved in messages as they are",
+                "save numbers; single strings can be saved in messages as they are",
             )
         )
     return array.astype(array.dtype.newbyteorder("<"), copy=False)
 
 
 def place_like(target: Any, loaded: Any) -> Any:
-    """Place each array of a loaded tree where the target's is.
+    """Place each array of a loaded tree like the target's.
 
     NumPy arrays stay on the host. For a `ShapeDtypeStruct` the array goes to its sharding, or to
     the default device if it has none.

@@ -1,8 +1,8 @@
-"""State dicts as msgpack messages in Flax's format, so that each library reads the other's files.
+"""State dicts as msgpack messages in Flax's format: each library reads the files of the other.
 
-An array is an extension of type 1 that holds a message (shape, name of the dtype, bytes in
-row-major order); a complex number is one of type 2, a NumPy scalar one of type 3. msgpack has no
-object over 4 GiB: larger arrays in dicts become dicts of chunks.
+An array is an extension of type 1 that contains a message (shape, name of the dtype, bytes in
+row-major order); complex numbers have type 2, NumPy scalars type 3. Objects in msgpack are limited
+to 4 GiB: larger arrays in dicts become dicts of chunks.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _MALFORMED = (
     *(ValueError, TypeError, LookupError, OverflowError, SyntaxError, RecursionError),
     MemoryError,
 )
-"""What Python and NumPy raise for malformed messages; names of dtypes may be anything."""
+"""Exceptions of Python and NumPy for malformed messages; names of dtypes may be anything."""
 
 
 def msgpack_restore(encoded_pytree: bytes) -> Any:
-    """Restore what `msgpack_serialize` was given; its NumPy arrays share the message's memory.
+    """Restore the argument of `msgpack_serialize`; its NumPy arrays share the message's memory.
 
     Raises: ValueError if the bytes are not a message.
     """
@@ -60,7 +60,7 @@ def msgpack_restore(encoded_pytree: bytes) -> Any:
         raise ValueError(
             three_lines(
                 f"msgpack_restore of {len(encoded_pytree)} bytes at {current_source()}",
-                f"they are not a whole message: {type(error).__name__}: {error}",
+                f"they are not a complete message: {type(error).__name__}: {error}",
                 "give the bytes that to_bytes or msgpack_serialize returned",
             )
         ) from error
@@ -111,7 +111,7 @@ def _leaf(value: Any, path: str, whole: bool) -> Any:
             three_lines(
                 f"msgpack_serialize of {value} at path {path} at {current_source()}",
                 "Integer value out of range: a message holds integers of 64 bits",
-                "save it as text",
+                "save it as a string",
             )
         )
     if not isinstance(value, _PACKED):

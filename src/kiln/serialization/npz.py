@@ -23,7 +23,7 @@ _MALFORMED = (
     *(ValueError, TypeError, LookupError, OverflowError, NotImplementedError, RuntimeError),
     MemoryError,
 )
-"""What reading malformed archives, and headers that are Python literals, raises."""
+"""Exceptions from reading malformed archives, and headers, which are Python literals."""
 
 
 def to_npz(target: Any) -> bytes:
@@ -36,10 +36,10 @@ def to_npz(target: Any) -> bytes:
     """
     arrays = named_arrays(target, _member, "to_npz")
     content = io.BytesIO()
-    # Not `numpy.savez`, for which some names are arguments.
+    # Not `numpy.savez`, whose parameters cannot be names of arrays.
     with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
         for name, array in arrays.items():
-            # A fixed date: equal trees make equal files.
+            # A fixed date: equal trees give equal files.
             with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as file:
                 np.lib.format.write_array(file, array, allow_pickle=False)
     return content.getvalue()
@@ -64,7 +64,7 @@ def from_npz(target: Any, data: bytes, strict: bool = True) -> Any:
             three_lines(
                 f"reading of {len(data)} bytes in the npz format at {current_source()}",
                 f"{type(error).__name__}: {error}",
-                "give the whole content of a .npz file of numbers",
+                "pass the complete content of a .npz file of numbers",
             )
         ) from error
     return restored(target, found, strict, "from_npz")
@@ -85,7 +85,7 @@ def _member(leaf: Any, name: str) -> np.ndarray:
         raise TypeError(
             three_lines(
                 f"to_npz of {leaf!r:.60} at path {name} at {current_source()}",
-                f"the format holds arrays and numbers, no {type(leaf).__name__}",
+                f"the format supports arrays and numbers, not a {type(leaf).__name__}",
                 "save to a .msgpack file",
             )
         )

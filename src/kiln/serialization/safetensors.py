@@ -1,9 +1,9 @@
 """Trees of arrays in the safetensors format: flat names, raw bytes, a header with their offsets.
 
 A file consists of the length of the header (8 bytes), the header (JSON: name -> dtype, shape,
-offsets of the bytes; padded with spaces), and the bytes of all tensors, the widest dtypes first, as
-the package `safetensors` orders them. That package is not used: this file implements the whole
-format, and the package's NumPy interface (0.8) writes bfloat16 but cannot read it.
+offsets of the bytes; padded with spaces), and the bytes of all tensors, widest dtypes first, in the
+order of the package `safetensors`. That package is not used: this file implements the whole format,
+and the package's NumPy interface (0.8) writes bfloat16 but cannot read it.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def tensors(data: bytes) -> dict[str, np.ndarray]:
     """
     size = int.from_bytes(data[:8], "little")
     if len(data) < 8 or size > min(len(data) - 8, _LARGEST_HEADER):
-        _damaged(data, f"the header is said to have {size} bytes")
+        _damaged(data, f"its length field says {size} bytes")
     try:
         header = json.loads(data[8 : 8 + size])
     except (ValueError, RecursionError) as error:
@@ -117,11 +117,11 @@ def tensors(data: bytes) -> dict[str, np.ndarray]:
             shape = [operator.index(n) for n in entry["shape"]]
             start, end = map(operator.index, entry["data_offsets"])
         except (KeyError, TypeError, ValueError):
-            _damaged(data, f"the tensor {name} is described by {entry}, which is unknown here")
+            _damaged(data, f"the tensor {name} has the unknown description {entry}")
         count = math.prod(shape)
         fits = min([0, *shape]) == 0 <= start <= end <= len(data) - 8 - size
         if not fits or end - start != count * dtype.itemsize:
-            _damaged(data, f"the tensor {name} does not lie where it is said to: {entry}")
+            _damaged(data, f"the tensor {name} has invalid offsets: {entry}")
         found[name] = np.frombuffer(data, dtype, count, 8 + size + start).reshape(shape)
     return found
 
@@ -131,7 +131,7 @@ def _damaged(data: bytes, wrong: str) -> NoReturn:
         three_lines(
             f"reading of {len(data)} bytes in the safetensors format at {current_source()}",
             wrong,
-            "give the whole content of a .safetensors file",
+            "pass the complete content of a .safetensors file",
         )
     )
 
@@ -143,8 +143,8 @@ def _tensor(leaf: Any, name: str) -> np.ndarray:
         raise TypeError(
             three_lines(
                 f"to_safetensors of {leaf!r:.60} at path {name} at {current_source()}",
-                f"the format holds arrays and numbers, no {type(leaf).__name__}",
-                "give it in metadata, as text, or save to a .msgpack file",
+                f"the format supports arrays and numbers, not a {type(leaf).__name__}",
+                "pass it in metadata, as a string, or save to a .msgpack file",
             )
         )
     array = host_array(leaf, name)

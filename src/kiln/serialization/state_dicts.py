@@ -1,7 +1,7 @@
 """Converting trees of any kind to state dicts, nested dicts with string keys, and back.
 
-A table says how to convert each class (`register_serialization_state`). A value whose class is not
-in the table is a leaf. Restoring needs a target, which gives the structure.
+A table maps classes to conversions (`register_serialization_state`). A value whose class is not in
+the table is a leaf. Restoring needs a target, which determines the structure.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _handlers: dict[type, tuple[ToState, FromState]] = {}
 
 
 class _Path(threading.local):
-    """The names from the root to the part that this thread is restoring."""
+    """The names from the root to the subtree that this thread is restoring."""
 
     names: tuple[str, ...] = ()
 
@@ -55,7 +55,7 @@ def _handler(value: Any) -> tuple[ToState, FromState] | None:
 
 
 def is_serializable(target: Any) -> bool:
-    """Tell whether values of a class, or a value, have entries of their own in a state dict."""
+    """Tell whether values of a class, or a value, become subtrees of a state dict."""
     cls = target if isinstance(target, type) else type(target)
     return cls in _handlers
 
@@ -115,7 +115,7 @@ def from_state_dict(target: Any, state: Any, name: str = ".") -> Any:
             _mismatch(
                 target,
                 f"the target is a {type(target).__name__}, the state a {type(state).__name__}",
-                "give the state dict that to_state_dict made of such a target",
+                "pass a state dict that to_state_dict made from such a target",
             )
         return handler[1](target, state)
 
@@ -165,7 +165,7 @@ def _dict_to_state(value: Mapping[Any, Any]) -> StateDict:
                 f"to_state_dict of a dict with the keys {keys} at {current_source()}",
                 f"Dict keys do not have a unique string representation: {set(state)} vs given: "
                 f"{keys}",
-                "use keys whose text differs",
+                "use keys with distinct strings",
             )
         )
     return state
@@ -216,7 +216,7 @@ def _namedtuple_to_state(value: Any) -> StateDict:
 
 def _namedtuple_from_state(target: Any, state: Mapping[str, Any]) -> Any:
     if set(state) == {"name", "fields", "values"}:
-        # How old programs stored named tuples.
+        # The format in which old programs stored named tuples.
         count = len(state["fields"])
         state = {state["fields"][str(i)]: state["values"][str(i)] for i in range(count)}
     if set(state) != set(target._fields):
@@ -234,7 +234,7 @@ def _namedtuple_from_state(target: Any, state: Mapping[str, Any]) -> Any:
 def register_fields(cls: type, names: Sequence[str]) -> None:
     """Register a dataclass to be saved as its fields `names`, and restored by `replace`.
 
-    Raises: ValueError, as a value is restored, if the state has not these fields.
+    Raises: ValueError, when a value is restored, if the state does not have these fields.
     """
 
     def to_state(value: Any) -> StateDict:
@@ -257,7 +257,7 @@ def register_fields(cls: type, names: Sequence[str]) -> None:
             _mismatch(
                 target,
                 f"Unknown field(s) {listed} {what}",
-                f"the class has the fields {list(names)}: take the others out of the state",
+                f"the class has the fields {list(names)}: remove the others from the state",
             )
         return target.replace(
             **{n: from_state_dict(getattr(target, n), state[n], n) for n in names}

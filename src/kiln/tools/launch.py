@@ -25,7 +25,7 @@ from kiln.distributed import LAUNCH_FOLDER, TOKEN
 
 GRACE_S = 5.0
 """How long processes may take to end by themselves, and again after they were asked to."""
-LOOK_S = 0.02
+POLL_S = 0.02
 _INTERRUPTED = 128 + signal.SIGINT
 
 
@@ -93,7 +93,7 @@ class _Group:
                 return self._culprit()
             if None not in codes:
                 return None
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
 
     def _culprit(self) -> int:
         """Return the first that failed, other than because another one had failed."""
@@ -104,7 +104,7 @@ class _Group:
             own = [rank for rank in failed if not (self._folder / str(rank)).exists()]
             if own or None not in codes or time.monotonic() > end:
                 return (own or failed)[0]
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
 
     def end(self, *signals: int) -> None:
         """End all that still run: by waiting, then by each signal and waiting, then for good."""
@@ -117,7 +117,7 @@ class _Group:
                             os.killpg(process.pid, number)
             end = time.monotonic() + self._grace
             while None in self.codes() and time.monotonic() < end:
-                time.sleep(LOOK_S)
+                time.sleep(POLL_S)
             if None not in self.codes():
                 break
         for reader in self._readers:

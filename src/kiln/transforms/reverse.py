@@ -12,7 +12,7 @@ from kiln.core.leaks import check_leaks
 from kiln.core.staging import eval_jaxpr
 from kiln.core.trace import aval_of, state
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
-from kiln.ir.told_types import is_told
+from kiln.ir.sharded_types import has_sharding
 from kiln.ir.types import ShapedArray, dual, plain
 from kiln.ops.elements.families import add
 from kiln.ops.shape import filled
@@ -163,12 +163,12 @@ def backward(
                 zip(eqn.outvars, result if eqn.primitive.multiple else [result], strict=True)
             )
         cts: dict[Any, Any] = {}
-        told = _tells_shardings(jaxpr)
+        is_sharded = _has_sharded_types(jaxpr)
 
         def accumulate(v: Any, ct: Any) -> None:
             if ct is None or type(ct) is Zero or not isinstance(v, Var) or v not in linear:
                 return
-            if told:
+            if is_sharded:
                 ct = retyped(ct, dual(v.aval))
             cts[v] = add(cts[v], ct) if v in cts else ct
 
@@ -195,7 +195,7 @@ def backward(
                 ]
             else:
                 ct = outs[0]
-            if told and not eqn.primitive.tells_shardings:
+            if is_sharded and not eqn.primitive.infers_shardings:
                 pulled = _pulled(eqn, ct, operands)
             else:
                 pulled = eqn.primitive.transpose(ct, *operands, **eqn.params)
@@ -226,18 +226,18 @@ def _pulling_zeros(jaxpr: Jaxpr, pending: Sequence[Eqn]) -> Sequence[Eqn]:
     return found
 
 
-def _tells_shardings(jaxpr: Jaxpr) -> bool:
-    """Tell whether types in a program say how arrays are sharded."""
-    if is_told([v.aval for v in (*jaxpr.constvars, *jaxpr.invars)]):
+def _has_sharded_types(jaxpr: Jaxpr) -> bool:
+    """Tell whether a program has types with shardings."""
+    if has_sharding([v.aval for v in (*jaxpr.constvars, *jaxpr.invars)]):
         return True
     return any(
-        eqn.primitive.tells_shardings and is_told([v.aval for v in eqn.outvars])
+        eqn.primitive.infers_shardings and has_sharding([v.aval for v in eqn.outvars])
         for eqn in jaxpr.eqns
     )
 
 
 def _pulled(eqn: Eqn, ct: Any, operands: Sequence[Any]) -> Any:
-    """Apply a transposition rule to values whose types tell shardings.
+    """Apply a transposition rule to values with sharded types.
 
     Where its operations leave open how their results are sharded, the compiler decides: cotangents
     are sharded as the operands they belong to.

@@ -107,15 +107,15 @@ def flow():
         {"in": jax.random.normal(key, (2, 8)), "out": 0.1 * jax.random.normal(key, (8, 4))}
         for key in keys
     ]
-    optimiser = optax.adam(1e-2)
+    optimizer = optax.adam(1e-2)
 
     @jax.jit
     def step(params, state):
         value, grads = jax.value_and_grad(loss)(params)
-        updates, state = optimiser.update(grads, state)
+        updates, state = optimizer.update(grads, state)
         return optax.apply_updates(params, updates), state, value
 
-    state, found = optimiser.init(params), []
+    state, found = optimizer.init(params), []
     for _ in range(10):
         params, state, value = step(params, state)
         found.append(value)

@@ -23,7 +23,7 @@ def flat(tree):
 def mlp():
     """Ten steps of AdamW on a perceptron."""
     model = eqx.nn.MLP(3, 2, width_size=16, depth=2, key=jax.random.key(0))
-    optimiser = optax.adamw(1e-2)
+    optimizer = optax.adamw(1e-2)
 
     @eqx.filter_value_and_grad
     def loss(model):
@@ -32,10 +32,10 @@ def mlp():
     @eqx.filter_jit
     def step(model, state):
         value, grads = loss(model)
-        updates, state = optimiser.update(grads, state, eqx.filter(model, eqx.is_inexact_array))
+        updates, state = optimizer.update(grads, state, eqx.filter(model, eqx.is_inexact_array))
         return eqx.apply_updates(model, updates), state, value
 
-    state = optimiser.init(eqx.filter(model, eqx.is_inexact_array))
+    state = optimizer.init(eqx.filter(model, eqx.is_inexact_array))
     found = []
     for _ in range(10):
         model, state, value = step(model, state)
@@ -166,7 +166,7 @@ def ensemble():
 
 
 def attention():
-    """Attention with rotated queries and keys, and layers that normalise."""
+    """Attention with rotated queries and keys, and layers that normalize."""
     keys = jax.random.split(jax.random.key(6), 2)
     layer = eqx.nn.MultiheadAttention(2, 8, key=keys[0])
     rotate = eqx.nn.RotaryPositionalEmbedding(4)

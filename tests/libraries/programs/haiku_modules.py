@@ -19,11 +19,11 @@ def flat(tree):
     return jnp.concatenate([jnp.ravel(x) for x in jax.tree.leaves(tree)])
 
 
-def train(function, *inputs, optimiser=None, steps=5):
+def train(function, *inputs, optimizer=None, steps=5):
     """Losses, parameters and state after a few steps, of Adam if nothing else is said."""
     transformed = hk.transform_with_state(function)
     params, state = transformed.init(jax.random.PRNGKey(0), *inputs)
-    optimiser = optimiser or optax.adam(1e-2)
+    optimizer = optimizer or optax.adam(1e-2)
 
     @jax.jit
     def step(params, state, memory, key):
@@ -31,10 +31,10 @@ def train(function, *inputs, optimiser=None, steps=5):
             return transformed.apply(params, state, key, *inputs)
 
         (value, found), grads = jax.value_and_grad(loss, has_aux=True)(params)
-        updates, memory = optimiser.update(grads, memory)
+        updates, memory = optimizer.update(grads, memory)
         return optax.apply_updates(params, updates), found, memory, value
 
-    memory, found = optimiser.init(params), []
+    memory, found = optimizer.init(params), []
     for i in range(steps):
         params, state, memory, value = step(params, state, memory, jax.random.PRNGKey(i))
         found.append(value)
@@ -102,7 +102,7 @@ def attention():
         return jnp.mean(found**2)
 
     # A bias of the keys changes nothing: Adam would make its rounding errors large.
-    return train(loss, SEQUENCES, optimiser=optax.sgd(1e-1, momentum=0.9))
+    return train(loss, SEQUENCES, optimizer=optax.sgd(1e-1, momentum=0.9))
 
 
 PROGRAMS = {

@@ -42,7 +42,7 @@ def constant_energy():
 
 
 def neighbors():
-    """A list of neighbours, and forces by it."""
+    """A list of neighbors, and forces by it."""
     displacement, _ = space.periodic(BOX)
     made, of = energy.soft_sphere_neighbor_list(displacement, BOX, sigma=1.0)
     found = made.allocate(jnp.asarray(R))

@@ -23,7 +23,7 @@ def ridge(params, strength):
     return jnp.mean((INPUTS @ params - TARGETS) ** 2) + strength * jnp.sum(params**2)
 
 
-def penalised(make):
+def penalized(make):
     """The solution, its number of iterations, and its derivative by the penalty."""
     solver = make(ridge)
 
@@ -95,13 +95,13 @@ def fixed_points():
 
 PROGRAMS = {
     "gradient_descent": functools.partial(
-        penalised, lambda f: jaxopt.GradientDescent(f, tol=1e-5, maxiter=2000)
+        penalized, lambda f: jaxopt.GradientDescent(f, tol=1e-5, maxiter=2000)
     ),
-    "lbfgs": functools.partial(penalised, lambda f: jaxopt.LBFGS(f, tol=1e-9)),
-    "bfgs": functools.partial(penalised, lambda f: jaxopt.BFGS(f, tol=1e-9)),
-    "nonlinear_cg": functools.partial(penalised, lambda f: jaxopt.NonlinearCG(f, tol=1e-8)),
+    "lbfgs": functools.partial(penalized, lambda f: jaxopt.LBFGS(f, tol=1e-9)),
+    "bfgs": functools.partial(penalized, lambda f: jaxopt.BFGS(f, tol=1e-9)),
+    "nonlinear_cg": functools.partial(penalized, lambda f: jaxopt.NonlinearCG(f, tol=1e-8)),
     "scipy": functools.partial(
-        penalised, lambda f: jaxopt.ScipyMinimize(fun=f, method="L-BFGS-B", tol=1e-12)
+        penalized, lambda f: jaxopt.ScipyMinimize(fun=f, method="L-BFGS-B", tol=1e-12)
     ),
     "lasso": lasso,
     "projected": projected,

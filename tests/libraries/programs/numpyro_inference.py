@@ -22,7 +22,7 @@ SUMMARY_FROM = 10
 
 
 def eight_schools(errors, effects=None):
-    """Rubin's model of schools, with the parameters that centre it."""
+    """Rubin's model of schools, with the parameters that center it."""
     mean = numpyro.sample("mean", dist.Normal(0, 5))
     deviation = numpyro.sample("deviation", dist.HalfCauchy(5))
     with (

@@ -1,6 +1,6 @@
 """A pytest plugin under which `jax` is kiln.
 
-What kiln says about speed is no error, even of libraries that take all warnings for errors.
+Warnings of kiln about speed are not errors, even of libraries that take all warnings for errors.
 """
 
 from __future__ import annotations

@@ -119,8 +119,8 @@ def test_alone() -> None:
 @pytest.mark.parametrize(
     ("given", "error", "text"),
     [
-        (Place("a:1", 2, 2), ValueError, "none of the 2 processes"),
-        (Place("a:1", 2, -1), ValueError, "none of the 2 processes"),
+        (Place("a:1", 2, 2), ValueError, "not in the range from 0 to 1"),
+        (Place("a:1", 2, -1), ValueError, "not in the range from 0 to 1"),
         (Place("a:1", "2", 0), TypeError, "num_processes='2' is not an int"),
         (Place("a:1", 2, None), ValueError, "process_id not given"),
     ],

@@ -39,7 +39,7 @@ def test_a_program_that_lacks_nothing(tmp_path: Path) -> None:
     assert lines[1:] == [
         "kiln lacks nothing that was used",
         "the program ran to its end",
-        "status 0: nothing lacks",
+        "status 0: nothing is missing",
     ]
 
 
@@ -73,7 +73,7 @@ assert f(1) == 2
     about = lines[lines.index("missing: jax.lax.stage, used 3 times") :]
     assert about[1] == f"  at {place}:10, {place}:14"
     assert about[2] == f"  imported or read at {place}:4"
-    assert about[3].startswith("  why: it steers XLA's compiler")
+    assert about[3].startswith("  why: it controls XLA's compiler")
     assert about[4].startswith("  instead: leave it out")
 
 
@@ -142,7 +142,7 @@ def test_a_program_goes_on_after_refused_options(tmp_path: Path) -> None:
 )
 def test_failures_of_the_program_itself(tmp_path: Path, text: str) -> None:
     lines = doctor(tmp_path, text + "\n", status=3)
-    assert lines[-1] == "status 3: nothing lacks, the failure is the program's own"
+    assert lines[-1] == "status 3: nothing is missing, the failure is the program's own"
 
 
 def test_tests_of_a_library(tmp_path: Path) -> None:
@@ -173,4 +173,4 @@ print(replacement("jax._src.no.such"))
     )
     public, private = done.stdout.splitlines()
     assert public.startswith("instead: jax.nn.logsumexp or ")
-    assert private == "a private name of jax: write it with public ones"
+    assert private == "a private name of JAX: use public ones"

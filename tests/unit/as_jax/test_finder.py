@@ -109,7 +109,7 @@ except NotImplementedError as error:
     *asked, spec = door(text, decoy).splitlines()
     name = "jax.experimental.custom_partitioning.custom_partitioning"
     assert asked[0].startswith(f"{name}(...) at <string>:")
-    assert asked[1].startswith(f"kiln has no {name}: it steers XLA's compiler")
+    assert asked[1].startswith(f"kiln has no {name}: it controls XLA's compiler")
     assert len(asked) == 3
     assert spec.startswith("jax.experimental.custom_partitioning.ArrayMapping(...)")
 

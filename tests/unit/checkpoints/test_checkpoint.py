@@ -326,7 +326,7 @@ def test_in_a_process_with_fewer_devices(tmp_path: Path, count: int) -> None:
         timeout=120,
         env={**os.environ, "KILN_NUM_CPU_DEVICES": str(count)},
     )
-    assert done.stdout == f"w was on 8 devices, not all of them here\n{count} True\n"
+    assert done.stdout == f"w was on 8 devices, not all of which exist here\n{count} True\n"
 
 
 def test_no_file_stays_open_when_one_is_refused(tmp_path: Path) -> None:

@@ -94,7 +94,9 @@ def test_names_stay_in_the_folder(saved: Path, name: str, monkeypatch: pytest.Mo
     opened = []
     real = os.open
     monkeypatch.setattr(os, "open", lambda *a, **k: opened.append(str(a[0])) or real(*a, **k))
-    with pytest.raises(CorruptCheckpointError, match="not that of a file of blocks") as caught:
+    with pytest.raises(
+        CorruptCheckpointError, match="is not the name of a file of blocks"
+    ) as caught:
         checkpoints.restore(saved)
     assert len(str(caught.value).splitlines()) == 3
     assert opened == [str(saved / NAME)]
@@ -116,7 +118,7 @@ def test_files_that_are_none_are_refused(saved: Path, is_index: bool, what: str)
             os.mkfifo(path)
         case "folder":
             path.mkdir()
-    with pytest.raises(CorruptCheckpointError, match=r"link or no file|is no file"):
+    with pytest.raises(CorruptCheckpointError, match=r"link, or not a file|is not a file"):
         checkpoints.restore(saved)
     # The folder itself may be named by a link.
     path.rmdir() if what == "folder" else path.unlink()
@@ -133,8 +135,8 @@ CRAFTED: dict[str, Any] = {
     "a tree of more": lambda c: c["tree"]["dict"].append(["more", None]),
     "a tree of an unknown kind": lambda c: c.update(tree={"set": []}),
     "a tree of no objects": lambda c: c.update(tree="list"),
-    "a key that is no name": lambda c: c["tree"]["dict"][0].__setitem__(0, [1]),
-    "a path that is no text": lambda c: c["leaves"][0].update(path=3),
+    "a key that is not a name": lambda c: c["tree"]["dict"][0].__setitem__(0, [1]),
+    "a path that is not a text": lambda c: c["leaves"][0].update(path=3),
     "two leaves with one path": lambda c: c["leaves"][0].update(path=c["leaves"][1]["path"]),
     "an unknown kind": lambda c: c["leaves"][0].update(kind="code"),
     "a kind that is a list": lambda c: c["leaves"][0].update(kind=["array"]),

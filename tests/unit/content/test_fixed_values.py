@@ -50,7 +50,7 @@ def test_not_fixed(value: Any) -> None:
 )
 @pytest.mark.parametrize("met_before", [True, False])
 def test_attributes_of_users(monkeypatch: Any, value: Any, met_before: bool) -> None:
-    """A function with an attribute of the user's is no fixed value, whenever it was set."""
+    """A function with an attribute of the user's is not a fixed value, whenever it was set."""
     if met_before:
         assert is_fixed(value)
     else:

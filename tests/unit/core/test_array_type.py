@@ -14,7 +14,7 @@ from kiln.core import array_type
 from kiln.core.operators import operators
 
 SOURCE = Path(array_type.__file__)
-# Attributes of arrays that are no part of the contract.
+# Attributes of arrays that are not part of the contract.
 UNDECLARED = {
     "addressable_data",
     "aval",

@@ -50,7 +50,7 @@ def test_only_the_arguments_responsible_are_named() -> None:
 def test_scalars_may_be_made_static() -> None:
     assert "static_argnames=['x']" in message(lambda x: int(x), SCALAR)
     assert "static" not in message(lambda x: int(x), VECTOR).splitlines()[2]
-    # A path is no parameter.
+    # A path is not a parameter.
     assert "static" not in message(lambda x: int(x), SCALAR, names=("x[0]",)).splitlines()[2]
 
 

@@ -55,5 +55,5 @@ def test_numbers_are_those_given() -> None:
 
 @pytest.mark.parametrize("value", [None, object(), np.array([None])])
 def test_what_is_no_attribute(value: Any) -> None:
-    with pytest.raises(TypeError, match="is no attribute of a foreign function"):
+    with pytest.raises(TypeError, match="is not an attribute of a foreign function"):
         attributes_of({"x": value}, "call")

@@ -10,7 +10,7 @@ import numpy as np
 import kiln
 import kiln.numpy as jnp
 from kiln import lax
-from kiln.core.meaning import begin_step, meaning, observed
+from kiln.core.meaning import begin_iteration, meaning, observed
 from kiln.ir.jaxpr import Eqn
 
 ONE = np.ones((), np.float32)
@@ -22,7 +22,7 @@ class Recorder:
     def __init__(self) -> None:
         self.seen: list[Any] = []
 
-    def begin_step(self, step: int) -> None:
+    def begin_iteration(self, step: int) -> None:
         self.seen.append(step)
 
     def evaluate(self, eqn: Eqn, values: Sequence[np.ndarray]) -> Any:
@@ -62,5 +62,5 @@ def test_loops_say_which_step_begins() -> None:
         meaning(program(loops, 1.0), [ONE])
     steps = recorder.seen
     assert steps == ["scan", 1, "sin", 0, "sin", "while", 0, "lt", "add", "cos", 1, "lt"]
-    begin_step(7)
+    begin_iteration(7)
     assert recorder.seen[-1] == "lt"

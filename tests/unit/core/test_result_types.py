@@ -23,7 +23,7 @@ X = with_split(PLAIN, MESH, ("x", None))
 Y = with_split(PLAIN, MESH, (None, "y"))
 
 
-def test_a_rule_is_asked_only_if_an_operand_is_told() -> None:
+def test_a_rule_is_applied_only_if_an_operand_type_is_sharded() -> None:
     assert types_of_results(sin_p, [X], {}).split == ("x", None)
     assert types_of_results(add_p, [X, Y], {}).split == ("x", "y")
     silent = Primitive("silent")

@@ -1,4 +1,4 @@
-"""Compilation: once for each program, whoever asks, from however many threads."""
+"""Compilation: once for each program, from any number of threads."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ def test_an_executable_comes_back_when_it_is_called(compiled: list[str]) -> None
     assert other.is_loaded
 
 
-def test_whoever_asks_for_a_program_that_had_to_go_gets_the_same(compiled: list[str]) -> None:
+def test_all_callers_of_an_evicted_program_get_the_same(compiled: list[str]) -> None:
     first, second = programs(3)[1:]
     with override(executable_cache_mb=0):
         run = compile_jaxpr(first, "first", choice=REFERENCE)

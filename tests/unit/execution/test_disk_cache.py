@@ -261,7 +261,9 @@ def test_a_home_that_is_no_folder_is_no_trust_betrayed(
             assert folder() is None
     with (
         override(cache_dir=str(tmp_path / "file" / "cache")),
-        pytest.warns(RuntimeWarning, match="not kept: the folder of the cache.*file is no folder"),
+        pytest.warns(
+            RuntimeWarning, match="not kept: the folder of the cache.*file is not a folder"
+        ),
     ):
         assert folder() is None
 

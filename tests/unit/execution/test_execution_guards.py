@@ -58,7 +58,7 @@ def test_a_guard_changes_what_is_plain() -> None:
     assert options().plain_places and not options().guards_execution
     with kiln.no_execution():
         opts = options()
-        assert opts.guards_execution and opts.looks_at_calls
+        assert opts.guards_execution and opts.checks_calls
         assert not (opts.plain or opts.plain_eager or opts.remembers_calls)
 
 

@@ -52,7 +52,7 @@ def replaced_by_link(path: Path) -> None:
 
 
 def replaced_by_pipe(path: Path) -> None:
-    """Put a pipe in place of a file: reading it would wait for ever."""
+    """Put a pipe in place of a file: reading it would wait forever."""
     path.unlink()
     os.mkfifo(path, 0o600)
 
@@ -87,7 +87,7 @@ PLANTED: list[Callable[[Path], None]] = [
 def test_what_is_no_file_is_refused(tmp_path: Path, plant: Callable[[Path], None]) -> None:
     folder = opened(tmp_path)
     plant(tmp_path / "cache" / "a")
-    with pytest.raises(Foreign, match="it is no file"):
+    with pytest.raises(Foreign, match="it is not a file"):
         folder.read("a")
 
 

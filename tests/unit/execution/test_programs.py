@@ -1,4 +1,4 @@
-"""Programs whose types tell shardings, rewritten for engines."""
+"""Programs with sharded types, rewritten for engines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import kiln
 import kiln.numpy as jnp
 from kiln import lax
-from kiln.execution.programs import program_of, shardings_of_results, without_told_types
+from kiln.execution.programs import program_of, shardings_of_results, without_sharded_types
 from kiln.ir.analysis.checker import check
 from kiln.ir.types import ShapedArray
 from kiln.sharding import AxisType, NamedSharding, P
@@ -41,7 +41,7 @@ def test_donated_inputs_are_numbered_by_those_that_remain() -> None:
 
 
 def test_values_are_constrained_and_types_plain() -> None:
-    plain = without_told_types(recorded(lambda x: jnp.sin(x) + 1, X))
+    plain = without_sharded_types(recorded(lambda x: jnp.sin(x) + 1, X))
     assert [eqn.primitive.name for eqn in plain.eqns] == ["sin", "reshard", "add", "reshard"]
     assert types_in(plain) == {ShapedArray}
     check(plain)
@@ -49,7 +49,7 @@ def test_values_are_constrained_and_types_plain() -> None:
 
 def test_programs_inside_are_rewritten_too() -> None:
     jaxpr = recorded(kiln.jit(lambda x: lax.fori_loop(0, 3, lambda i, c: jnp.sin(c), x)), X)
-    plain = without_told_types(jaxpr)
+    plain = without_sharded_types(jaxpr)
     assert types_in(plain) == {ShapedArray}
     check(plain)
 
@@ -57,12 +57,12 @@ def test_programs_inside_are_rewritten_too() -> None:
 def test_a_reshard_is_a_constraint_already() -> None:
     sharding = NamedSharding(MESH, P("x"))
     jaxpr = recorded(lambda x: kiln.reshard(x, sharding), np.ones((8, 4), np.float32))
-    assert [eqn.primitive.name for eqn in without_told_types(jaxpr).eqns] == ["reshard"]
+    assert [eqn.primitive.name for eqn in without_sharded_types(jaxpr).eqns] == ["reshard"]
 
 
 def test_other_programs_stay_as_they_are() -> None:
     jaxpr = recorded(lambda x: jnp.sin(x), np.ones(3, np.float32))
-    assert without_told_types(jaxpr) is jaxpr
+    assert without_sharded_types(jaxpr) is jaxpr
 
 
 def test_results_are_where_types_say() -> None:

@@ -15,7 +15,7 @@ from kiln.core.arrays.array import from_host
 from kiln.execution.compilation import CachedProgram, on_compile
 from kiln.execution.sized_programs import ProgramForSizes, compile_for_sizes
 from kiln.ir.jaxpr import Jaxpr
-from kiln.ir.specialise import specialise
+from kiln.ir.specialize import specialize
 
 AXES = ({0: "n"},)
 
@@ -33,7 +33,7 @@ def general(f: Any) -> Jaxpr:
 
 
 def compiled(jaxpr: Jaxpr, n: int) -> CachedProgram | str:
-    return compile_for_sizes(jaxpr, "f", {"n": n}, specialise(jaxpr, {"n": n}).out_avals)
+    return compile_for_sizes(jaxpr, "f", {"n": n}, specialize(jaxpr, {"n": n}).out_avals)
 
 
 def test_programs_for_several_sizes_run_one_executable() -> None:

@@ -190,9 +190,9 @@ def test_categories():
     assert failing(checkify.float_checks) == "nan"
     assert outcome(fun, (1.0,), checkify.index_checks)[0] is None
     assert outcome(fun, (1.0,), frozenset())[0] is None
-    with pytest.raises(TypeError, match="is no category"):
+    with pytest.raises(TypeError, match="is not a category"):
         checkify.checkify(fun, {ValueError})
-    with pytest.raises(TypeError, match="is no category"):
+    with pytest.raises(TypeError, match="is not a category"):
         checkify.checkify(fun, NaNError)
 
 
@@ -222,7 +222,7 @@ def test_errors_are_passed_on():
         kiln.jit(fun)(-1.0).block_until_ready()
     assert outcome(fun, (-1.0,))[0].startswith("x -1.0 and -2.0")
     checkify.check_error(checkify.init_error)
-    with pytest.raises(TypeError, match="is no Error"):
+    with pytest.raises(TypeError, match="is not an Error"):
         checkify.check_error(None)
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from kiln.base.options.config import override
 from kiln.errors import ShardingTypeError
+from kiln.ir.sharded_types import compiler_decides, has_sharding, is_split_alike, mesh_of
 from kiln.ir.shardings.abstract_mesh import EMPTY, AbstractMesh, AxisType
 from kiln.ir.shardings.mesh import PartitionSpec as P
 from kiln.ir.shardings.sharding import NamedSharding
-from kiln.ir.told_types import compiler_decides, is_split_alike, is_told, mesh_of
 from kiln.ir.types import ShapedArray, ShardedArray, plain, typed, with_split
 
 FLOAT = np.dtype(np.float32)
@@ -27,7 +27,7 @@ def sharded(*entries: Any, mesh: AbstractMesh = MESH, aval: ShapedArray = PLAIN)
     return typed(aval, NamedSharding(mesh, P(*entries)))
 
 
-def test_a_type_is_told_only_where_an_explicit_axis_splits() -> None:
+def test_a_type_holds_a_sharding_only_where_an_explicit_axis_splits() -> None:
     assert type(sharded("x")) is ShardedArray
     assert sharded("x").split == ("x", None)
     assert sharded(("x", "y"), None).split == (("x", "y"), None)
@@ -96,8 +96,8 @@ def test_what_cannot_be_split_so() -> None:
 
 
 def test_of_several_types() -> None:
-    assert is_told([PLAIN, sharded("x")])
-    assert not is_told([PLAIN])
+    assert has_sharding([PLAIN, sharded("x")])
+    assert not has_sharding([PLAIN])
     assert mesh_of([PLAIN, sharded("x"), sharded("y")]) is MESH
     assert is_split_alike(PLAIN, PLAIN)
     assert is_split_alike(sharded("x"), sharded("x").with_(weak_type=True))

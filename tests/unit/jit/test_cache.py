@@ -157,7 +157,7 @@ def _moving(x: Any) -> Any:
 
 @pytest.mark.parametrize("make", [_adding, _moving])
 def test_programs_with_the_users_functions_are_not_those_of_equal_functions(make: Any) -> None:
-    """The arrays that such functions hold are no constants of the program."""
+    """The arrays that such functions hold are not constants of the program."""
     for value in (1.0, 2.0, 1.0):
         found = make(jnp.full(3, value, jnp.float32))(jnp.zeros(3))
         np.testing.assert_array_equal(found, [value] * 3)

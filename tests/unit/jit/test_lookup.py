@@ -62,7 +62,7 @@ def test_a_first_call_goes_forward_only() -> None:
             assert len(functions) == len(set(functions)), (name, functions)
 
 
-# Types, names and signatures are values: whoever needs them asks them.
+# Types, names and signatures are values: users read them from there.
 LEAVES = (
     "jit/signatures/argument_types.py",
     "jit/entry.py",

@@ -30,7 +30,7 @@ def test_the_namespace_tells_what_there_is():
             *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
         }
         assert info.dtypes()["complex128"] == np.dtype("complex128")
-    with pytest.raises(ValueError, match="'text' is no kind"):
+    with pytest.raises(ValueError, match="'text' is not a kind"):
         info.dtypes(kind="text")
 
 

@@ -119,9 +119,9 @@ def test_kernel_density(dimensions: int, bandwidth: Any) -> None:
         other = reference.gaussian_kde(points[:, :5])
         found = ours.integrate_kde(stats.gaussian_kde(points[:, :5]))
         np.testing.assert_allclose(found, theirs.integrate_kde(other))
-        centre, spread = np.zeros(dimensions), np.eye(dimensions)
-        found = ours.integrate_gaussian(centre, spread)
-        np.testing.assert_allclose(found, theirs.integrate_gaussian(centre, spread))
+        center, spread = np.zeros(dimensions), np.eye(dimensions)
+        found = ours.integrate_gaussian(center, spread)
+        np.testing.assert_allclose(found, theirs.integrate_gaussian(center, spread))
         if dimensions == 1:
             found = ours.integrate_box_1d(-1.0, 0.5)
             np.testing.assert_allclose(found, theirs.integrate_box_1d(-1.0, 0.5))

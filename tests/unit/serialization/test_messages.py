@@ -70,7 +70,7 @@ def test_odd_keys() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"\xc1", b"\x81\xa1a", b"\x01\x01"])
 def test_what_is_no_message(data) -> None:
-    with pytest.raises(ValueError, match="not a whole message"):
+    with pytest.raises(ValueError, match="not a complete message"):
         msgpack_restore(data)
 
 

@@ -56,7 +56,7 @@ def test_equal_trees_make_equal_files() -> None:
         (jnp.ones(2, "bfloat16"), "dtype bfloat16"),
         (jnp.ones(2, "int4"), "dtype int4"),
         (kiln.random.key(0), "random keys"),
-        ("text", "no str"),
+        ("text", "not a str"),
         (np.array(["a"]), "not supported"),
     ],
 )

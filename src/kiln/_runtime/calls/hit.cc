@@ -1,4 +1,4 @@
-// The call of a jitted function. A call that matches an earlier one is recognised by traversing its
+// The call of a jitted function. A call that matches an earlier one is recognized by traversing its
 // arguments and runs here; every other call falls back to `_call`, the definition of a call, in
 // jit/function.py.
 #include <map>

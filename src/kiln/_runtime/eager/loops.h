@@ -10,7 +10,7 @@ namespace kiln {
 
 constexpr int kMostOperands = 4;
 
-// A core axis of an operand of a generalised loop: which of the loop's sizes it has.
+// A core axis of an operand of a generalized loop: which of the loop's sizes it has.
 struct CoreAxis {
   int operand;
   int size;
@@ -22,7 +22,7 @@ struct LoopShape {
   int given = 0;                         // operands that are read, before those that are written
   intptr_t items[kMostOperands] = {};    // bytes of an element
   intptr_t aligned[kMostOperands] = {};  // in bytes
-  int core_sizes = 0;                    // of a generalised loop
+  int core_sizes = 0;                    // of a generalized loop
   std::vector<CoreAxis> core_axes;       // in the order of their steps
 };
 

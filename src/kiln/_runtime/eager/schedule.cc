@@ -82,7 +82,7 @@ bool read_views(PyObject* given, std::vector<View>& views) {
 }
 
 // (loop, sizes, [(buffer, offset, strides)]), or (loop, sizes, [(buffer, offset, ())], steps) for a
-// generalised loop
+// generalized loop
 bool read_loop(PyObject* given, Step& step) {
   PyObject *loop, *sizes, *operands, *core_steps = nullptr;
   if (!PyArg_ParseTuple(given, "O!OO!|O", &loop_type, &loop, &sizes, &PyList_Type, &operands,
@@ -101,7 +101,7 @@ bool read_loop(PyObject* given, Step& step) {
     return refuse("a loop has an axis, and operands as many as it takes");
   }
   if ((core_steps != nullptr) != (shape.core_sizes > 0)) {
-    return refuse("a generalised loop has core strides, no other loop has");
+    return refuse("a generalized loop has core strides, no other loop has");
   }
   if (core_steps != nullptr) {
     std::vector<npy_intp> steps;

@@ -37,7 +37,7 @@ struct Step {
   BufferOffset starts[kMostOperands] = {};
   std::vector<intptr_t> sizes;    // of the outer axes, in order
   std::vector<intptr_t> strides;  // for each outer axis, of each operand
-  // Core dimensions of a generalised loop, as in NumPy.
+  // Core dimensions of a generalized loop, as in NumPy.
   std::vector<intptr_t> core_sizes, core_steps;
   bool is_empty = false;  // an axis has no elements
 

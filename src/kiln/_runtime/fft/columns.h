@@ -11,7 +11,7 @@ template <typename T>
 struct FftStage {
   int64_t radix, rest;  // rest: the product of later radices
   const T* twiddles;    // of (rest, radix - 1) complex numbers
-  const T* roots;       // radix roots of unity; for radices without specialised code
+  const T* roots;       // radix roots of unity; for radices without specialized code
 };
 
 // A cache line holds one number of each column.

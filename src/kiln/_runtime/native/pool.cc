@@ -329,7 +329,7 @@ int32_t run_in_parallel(Call* call, ParallelBody body, void* context, int64_t co
   return run_alone(job);
 }
 
-// Exported, because threadpoolctl recognises the library by it.
+// Exported, because threadpoolctl recognizes the library by it.
 extern "C" __attribute__((visibility("default"))) int kiln_num_threads() {
   return threads_in_use();
 }

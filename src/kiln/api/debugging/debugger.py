@@ -92,7 +92,7 @@ class Debugger(cmd.Cmd):
             raise RuntimeError(
                 three_lines(
                     f"debug.breakpoint(){where}",
-                    "there is no terminal to ask on: standard input is none",
+                    "the debugger needs a terminal, and standard input is not a terminal",
                     "run it in a terminal, give stdin= and stdout=, or use debug.print or "
                     "debug.callback",
                 )

@@ -25,7 +25,7 @@ from kiln.control.references.primitives import content_of, holding, replace_cont
 from kiln.control.regions.held_refs import check_apart
 from kiln.core.ref import Ref, returned_ref
 from kiln.core.trace import aval_of
-from kiln.ir.told_types import is_told, mesh_of
+from kiln.ir.sharded_types import has_sharding, mesh_of
 from kiln.jit.signatures.argument_types import leaf_type
 from kiln.jit.signatures.parameters import parameter_name
 from kiln.ops.shape import mapped_at
@@ -182,7 +182,7 @@ def _mapped_split(
 ) -> tuple[Any, Any] | None:
     """Return the split of the mapped axis, with the mesh; None if nothing splits it."""
     mapped = [(aval_of(x), a) for x, a in zip(leaves, axes, strict=True) if a is not None]
-    if not is_told([aval for aval, _ in mapped]):
+    if not has_sharding([aval for aval, _ in mapped]):
         return None
     found = {aval.split[a] for aval, a in mapped}
     if len(found) > 1:

@@ -91,7 +91,7 @@ def with_elements(
             size = _size_along(x, spec)
         elif not is_own and spec is not None and type(spec) is not int:
             raise _wrong_axis(
-                spec, f"an argument of {name_of(fun)} that is no value of such a type"
+                spec, f"an argument of {name_of(fun)} that is not a value of such a type"
             )
     built: list[Any] = []
     # Nones keep their order, which identifies those that stand for values of registered types.
@@ -218,7 +218,7 @@ def _wrong_axis(axis: Any, what: str) -> Exception:
     return kind(
         three_lines(
             f"vmap along the axis {axis!r:.60} of {what} at {current_source()}",
-            "it is no axis of an array: an int that it has, or None for what is not mapped",
+            "it is not an axis of an array: an int that it has, or None for what is not mapped",
             "let to_elt and from_elt of the registered type continue with an axis of the array",
         )
     )

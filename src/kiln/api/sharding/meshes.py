@@ -234,7 +234,7 @@ def _with_kind(mesh: Mesh | AbstractMesh, kind: AxisType, axes: Any) -> Mesh | A
 
 
 def _all_over(mesh: Mesh | AbstractMesh, tree: Any) -> Any:
-    """Return a tree whose arrays tell shardings by their types along the mesh's Explicit axes."""
+    """Return a tree of arrays whose types hold shardings along the mesh's Explicit axes."""
     leaves, treedef = tree_flatten(tree)
     return tree_unflatten(treedef, [_over(mesh, x) if hasattr(x, "aval") else x for x in leaves])
 

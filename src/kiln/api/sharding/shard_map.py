@@ -238,7 +238,7 @@ class _Mapped:
         return kind(three_lines(asked, wrong, remedy))
 
     def specs_of_types(self, avals: Sequence[Any]) -> list[PartitionSpec]:
-        """Return the specs of arguments from their types, which tell them over Explicit axes."""
+        """Return the specs of arguments from their types, which hold them over Explicit axes."""
         if not self.mesh.is_explicit:
             raise self._error(
                 "shard_map in_specs argument must be a pytree of `PartitionSpec` instances, but it "

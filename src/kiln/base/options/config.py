@@ -119,7 +119,7 @@ class Options(Record):
     """Whether results are checked for nans or infinities, or keys for reuse."""
     notes_errors: bool = dataclasses.field(init=False, repr=False, default=False)
     """Whether functions of `kiln.numpy` record some category of errors."""
-    looks_at_calls: bool = dataclasses.field(init=False, repr=False, default=False)
+    checks_calls: bool = dataclasses.field(init=False, repr=False, default=False)
     """Whether calls of compiled programs check arguments, results, or permission to run."""
     remembers_calls: bool = dataclasses.field(init=False, repr=False, default=True)
     """Whether the runtime handles calls of jitted functions like those it remembers."""
@@ -153,7 +153,7 @@ class Options(Record):
         object.__setattr__(self, "notes_errors", behavior != ("ignore",) * 3)
         if self.notes_errors and not ERRORS_NOTED:
             ERRORS_NOTED.append(self)
-        object.__setattr__(self, "looks_at_calls", self.checks_values or guards or guarded)
+        object.__setattr__(self, "checks_calls", self.checks_values or guards or guarded)
         remembers = self.plain and not self.checks_values and not self.python_call
         object.__setattr__(self, "remembers_calls", remembers)
         plain = not self.checks_values and self.engine is None and self.plain_places

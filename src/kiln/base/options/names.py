@@ -144,8 +144,8 @@ ALIASES: dict[str, Alias] = {
 _listener: Callable[[str, Any, Foreign], None] | None = None
 
 
-def hear_refusals(listener: Callable[[str, Any, Foreign], None]) -> None:
-    """Register a listener for values that options refuse, which are then ignored."""
+def set_refusal_listener(listener: Callable[[str, Any, Foreign], None]) -> None:
+    """Set the function that is called with values that options refuse, which are then ignored."""
     global _listener
     _listener = listener
 

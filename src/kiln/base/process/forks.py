@@ -22,14 +22,14 @@ LONGEST_LOAD_S = 10.0
 
 
 def new_lock() -> threading.Lock:
-    """Return a lock that is free in the child of a fork."""
+    """Return a lock that is free in a forked child."""
     lock = threading.Lock()
     _locks.add(lock)
     return lock
 
 
 def new_rlock() -> Any:
-    """Return a reentrant lock that only the forking thread may hold in the child of a fork."""
+    """Return a reentrant lock that only the forking thread may hold in a forked child."""
     lock = threading.RLock()
     _locks.add(lock)
     return lock
@@ -48,8 +48,8 @@ def new_guard() -> Any:
 class Loads:
     """A context for loading modules, which forks wait for.
 
-    Python's lock of a module that another thread is importing would stay locked in a child for
-    ever. No lock is held while loading, since modules run arbitrary code.
+    Python's import lock of a module that another thread is importing would stay locked in a child
+    forever. No lock is held while loading, since modules run arbitrary code.
     """
 
     def __init__(self) -> None:

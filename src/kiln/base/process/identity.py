@@ -13,7 +13,7 @@ class Processes(Record):
 
 
 _here = Processes()
-_is_told = False
+_is_frozen = False
 
 
 def processes() -> Processes:
@@ -31,16 +31,16 @@ def process_count() -> int:
     return _here.count
 
 
-def told() -> Processes:
-    """Return the same to a user: from now on it must not change."""
-    global _is_told
-    _is_told = True
+def freeze_processes() -> Processes:
+    """Return the same, and freeze it: a user has read it, so it must not change."""
+    global _is_frozen
+    _is_frozen = True
     return _here
 
 
-def is_told() -> bool:
-    """Tell whether a user has read it."""
-    return _is_told
+def is_frozen() -> bool:
+    """Tell whether a user has read the number of this process or of all."""
+    return _is_frozen
 
 
 def become(index: int, count: int) -> None:

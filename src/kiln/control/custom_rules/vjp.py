@@ -72,7 +72,7 @@ class CustomLin(Primitive):
 
     name = "custom_lin"
     multiple = True
-    tells_shardings = True
+    infers_shardings = True
     pulls_zeros = True
 
     def bind(self, *args: Any, **params: Any) -> Any:

@@ -29,7 +29,7 @@ from kiln.control.regions.arguments import (
     instantiated,
     merge_static,
 )
-from kiln.control.regions.held_refs import held, let_go
+from kiln.control.regions.held_refs import held, release
 from kiln.control.regions.region import select_by
 from kiln.core.absent import Zero, is_zero
 from kiln.core.trace import aval_of, in_users_lines
@@ -82,7 +82,7 @@ class Forward(ForwardRule):
         """
         if self.symbolic_zeros:
             primals = list(map(CustomVJPPrimal, primals, moving))
-        args = let_go(merge_static(self.static, tree_unflatten(self.in_tree, primals)), self.title)
+        args = release(merge_static(self.static, tree_unflatten(self.in_tree, primals)), self.title)
         with in_users_lines():
             pair = self.fun(*args)
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
@@ -118,7 +118,7 @@ class Backward(UserRule):
         with in_users_lines():
             result = self.fun(
                 *[x for _, x in self.static],
-                let_go(tree_unflatten(residual_tree, residuals), self.title),
+                release(tree_unflatten(residual_tree, residuals), self.title),
                 tree_unflatten(out_tree, list(map(seen, cts))),
             )
         pairs = zip(self._leaves(result), avals, strict=True)

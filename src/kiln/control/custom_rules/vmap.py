@@ -254,7 +254,7 @@ custom_vmap_p = CustomVmapCall()
 
 
 class custom_vmap:
-    """A function with its own behaviour under `vmap`; `def_vmap` sets the rule.
+    """A function with its own behavior under `vmap`; `def_vmap` sets the rule.
 
     Example:
         >>> @kiln.custom_batching.custom_vmap

@@ -59,8 +59,8 @@ NEVER_MAKE_NAN = frozenset(
 """Operations whose nans come from their operands."""
 
 
-class Look(NamedTuple):
-    """A check: its message, the types it reports, and how it is computed."""
+class CheckSite(NamedTuple):
+    """A place in a program with a check: its message, the types it reports, how it is computed."""
 
     message: Message
     types: Types
@@ -105,7 +105,7 @@ def report_of(jaxpr: Jaxpr, categories: Categories) -> Report:
     """
     found: dict[tuple[Message, Types], None] = {}
     for eqn in _equations(jaxpr, categories):
-        found.update(((look.message, look.types), None) for look in looks(eqn, categories))
+        found.update(((site.message, site.types), None) for site in check_sites(eqn, categories))
     return Report(tuple(found))
 
 
@@ -170,10 +170,10 @@ def run_with_checks(
             else:
                 result = primitive.bind(*operands, **eqn.params)
                 outs = result if primitive.multiple else [result]
-            for look in looks(eqn, categories):
-                failed, values = look.failure(operands, outs)
-                number = numbers[look.message, look.types]
-                now = _noted(now, report.place(look.types), number, failed, values)
+            for site in check_sites(eqn, categories):
+                failed, values = site.failure(operands, outs)
+                number = numbers[site.message, site.types]
+                now = _noted(now, report.place(site.types), number, failed, values)
             env.update(zip(eqn.outvars, outs, strict=True))
     finally:
         state.source = previous
@@ -224,27 +224,27 @@ def _any(flags: Any) -> Any:
 # What is checked.
 
 
-def looks(eqn: Eqn, categories: Categories) -> list[Look]:
+def check_sites(eqn: Eqn, categories: Categories) -> list[CheckSite]:
     """Return the checks of an equation: itself if it is one, or those of enabled categories."""
     if eqn.primitive is check_p:
         message: Message = eqn.params["message"]
         if message.category not in categories:
             return []
         types = tuple(v.aval.with_(weak_type=False) for v in eqn.invars[1:])
-        return [Look(message, types, lambda xs, _: (xs[0], xs[1:]))]
+        return [CheckSite(message, types, lambda xs, _: (xs[0], xs[1:]))]
     if eqn.primitive.region and eqn.primitive.thread_state is not None:
         return []
     where = place_of(eqn.source)
-    found: list[Look] = []
+    found: list[CheckSite] = []
     if OOBError in categories:
-        found.extend(_index_look(eqn, where))
+        found.extend(_index_check(eqn, where))
     if DivisionByZeroError in categories and _divides(eqn):
-        found.append(Look(DivisionMessage(where), (), lambda xs, _: (_has_zero(xs[-1]), [])))
+        found.append(CheckSite(DivisionMessage(where), (), lambda xs, _: (_has_zero(xs[-1]), [])))
     if NaNError in categories and _may_make_nan(eqn):
         inexact = [_may_be_nan(v.aval) for v in eqn.outvars]
         if any(inexact):
             found.append(
-                Look(
+                CheckSite(
                     NaNMessage(where, eqn.primitive.name),
                     (),
                     lambda _, outs: (_has_nan(outs, inexact), []),
@@ -291,7 +291,7 @@ def _has_zero(divisor: Any) -> Any:
     return _any(eq(divisor, full(aval.shape, 0, aval.dtype)))
 
 
-def _index_look(eqn: Eqn, where: str) -> list[Look]:
+def _index_check(eqn: Eqn, where: str) -> list[CheckSite]:
     """Return the check that the windows of an operation are within its operand."""
     name = eqn.primitive.name
     if not name.startswith(("dynamic_", "gather", "scatter")):
@@ -306,7 +306,7 @@ def _index_look(eqn: Eqn, where: str) -> list[Look]:
             columns = [reshape(x, (1,)) for x in xs[skip:]]
             return _out_of_bounds(columns, range(len(columns)), operand.shape, sizes)
 
-        return [Look(message, INDEX_REPORT, of_starts)] if operand.shape else []
+        return [CheckSite(message, INDEX_REPORT, of_starts)] if operand.shape else []
     if name != "gather" and not name.startswith("scatter"):
         return []
     window: Window = eqn.params["dimension_numbers"].window
@@ -329,7 +329,7 @@ def _index_look(eqn: Eqn, where: str) -> list[Look]:
         ]
         return _out_of_bounds(columns, window.coordinates, operand.shape, sizes)
 
-    return [Look(message, INDEX_REPORT, of_indices)]
+    return [CheckSite(message, INDEX_REPORT, of_indices)]
 
 
 def _out_of_bounds(

@@ -85,7 +85,7 @@ def called(
 ) -> list[np.ndarray]:
     """Call a host function on copies of the operands, outside of all transformations.
 
-    Raises: whatever the function raises; RuntimeError if results are not of the declared types.
+    Raises: the exception of the function; RuntimeError if results are not of the declared types.
     """
     arrays = [np.array(x) for x in operands]
     # A program may run on its caller's thread, which may be tracing.

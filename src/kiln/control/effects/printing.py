@@ -188,7 +188,7 @@ def debug_log(fmt: str | None = None, *args: Any, **kwargs: Any) -> Callable[...
 
     It takes what `debug.print` takes. The record names the file and line of the call.
 
-    Raises: what `debug.print` raises.
+    Raises: the errors of `debug.print`.
     """
     if fmt is None:
         return debug_print(_use_logging=True, **kwargs)

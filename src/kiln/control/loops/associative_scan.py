@@ -1,6 +1,6 @@
 """`associative_scan`: all prefixes of an associative operation, in a logarithmic number of steps.
 
-It is not a primitive: neighbours are combined, the combinations are scanned recursively, and the
+It is not a primitive: neighbors are combined, the combinations are scanned recursively, and the
 prefixes in between are filled in. Source: Blelloch, Prefix sums and their applications (1990).
 """
 

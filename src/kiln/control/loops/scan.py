@@ -30,7 +30,7 @@ from kiln.control.regions.region import (
 )
 from kiln.control.regions.selected_writes import without_copies
 from kiln.core.absent import is_linear, is_zero
-from kiln.core.meaning import begin_step, meaning
+from kiln.core.meaning import begin_iteration, meaning
 from kiln.core.staging import eval_jaxpr, stage_pure
 from kiln.core.trace import aval_of
 from kiln.ir.analysis import key_uses
@@ -112,7 +112,7 @@ class Scan(Region):
         consts, carry, xs = split_by_counts(operands, num_consts, num_carry)
         rows: list[list[Any]] = []
         for i in reversed(range(length)) if reverse else range(length):
-            begin_step(i)
+            begin_iteration(i)
             outs = meaning(jaxpr, [*consts, *carry, *[x[i, ...] for x in xs]])
             carry = outs[:num_carry]
             rows.append(outs[num_carry:])

@@ -32,7 +32,7 @@ from kiln.control.regions.region import (
 from kiln.control.regions.selected_writes import without_copies
 from kiln.control.regions.without_effects import without_effects
 from kiln.core.absent import is_zero
-from kiln.core.meaning import begin_step, meaning
+from kiln.core.meaning import begin_iteration, meaning
 from kiln.core.staging import eval_jaxpr, stage_pure
 from kiln.core.trace import aval_of
 from kiln.ir.analysis import key_uses
@@ -93,7 +93,7 @@ class While(Region):
     ) -> Any:
         cond_consts, body_consts, carry = split_by_counts(operands, cond_nconsts, body_nconsts)
         for step in itertools.count():
-            begin_step(step)
+            begin_iteration(step)
             if not meaning(cond_jaxpr, [*cond_consts, *carry])[0]:
                 break
             carry = meaning(body_jaxpr, [*body_consts, *carry])

@@ -107,7 +107,7 @@ def set(ref: Ref | RefView, idx: Any, value: Any) -> None:
 def swap(ref: Ref | RefView, idx: Any, value: Any) -> Any:
     """Replace a part of what a reference holds, and return what it was.
 
-    Raises: what `set` raises.
+    Raises: the errors of `set`.
     Source: the documentation of `jax.ref.swap`.
     Example:
         >>> ref = kiln.new_ref(jnp.arange(3))
@@ -123,7 +123,7 @@ def swap(ref: Ref | RefView, idx: Any, value: Any) -> Any:
 def addupdate(ref: Ref | RefView, idx: Any, x: Any) -> None:
     """Add to a part of what a reference holds; repeated elements are added to repeatedly.
 
-    Raises: what `set` raises.
+    Raises: the errors of `set`.
     Source: the documentation of `jax.ref.addupdate`.
     Example:
         >>> ref = kiln.new_ref(jnp.zeros(3))

@@ -44,7 +44,7 @@ class Place(NamedTuple):
 def place_of(ref: Ref | RefView, idx: Any) -> Place:
     """Return the part of a reference that an index of it, or of a view of it, means.
 
-    Raises: what `parts_of` raises; NotImplementedError for an index within a view by arrays.
+    Raises: the errors of `parts_of`; NotImplementedError for an index within a view by arrays.
     """
     index, arrays = parts_of(ref.shape, idx)
     if isinstance(ref, Ref):
@@ -57,7 +57,7 @@ def place_of(ref: Ref | RefView, idx: Any) -> Place:
 def view_of(ref: Ref | RefView, idx: Any) -> RefView:
     """Return a view of the indexed part of a reference, or of a view.
 
-    Raises: what `place_of` raises.
+    Raises: the errors of `place_of`.
     Example:
         >>> ref = kiln.new_ref(jnp.zeros((2, 3)))
         >>> ref.at[1].at[1:][0] = 5.0

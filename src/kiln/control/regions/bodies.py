@@ -39,7 +39,7 @@ from kiln.control.regions import kept_bodies
 from kiln.control.regions.region import memoized
 from kiln.control.regions.selected_writes import without_copies
 from kiln.core.arrays.array import Array
-from kiln.core.arrays.watching import watched
+from kiln.core.arrays.read_tracking import tracking_reads
 from kiln.core.hitypes import operand_error
 from kiln.core.ref import Ref, returned_ref
 from kiln.core.staging import check_may_trace, stage_region
@@ -50,10 +50,10 @@ from kiln.ir.analysis.user_code import holds_user_code, is_shareable
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
 from kiln.ir.own_effects import check_allowed, control_flow_allowed_effects
 from kiln.ir.rewrite import canonical
+from kiln.ir.sharded_types import is_split_alike
 from kiln.ir.shardings.mesh import PartitionSpec
 from kiln.ir.shardings.sums import NOWHERE, Varying
 from kiln.ir.sizes.assumptions import assume_not_zero, collecting
-from kiln.ir.told_types import is_split_alike
 from kiln.ir.types import ShapedArray
 from kiln.ops.collective import varied, vary_p
 from kiln.ops.elements.conversion import convert_element_type
@@ -158,12 +158,12 @@ def stage_body(
     key = Hashed((content.key, construct, in_tree, tuple(avals), options().key(), state.axes))
     known = _by_content.get(key)
     if known is None:
-        with watched(content.operands) as watch, collecting() as assumed:
+        with tracking_reads(content.operands) as tracker, collecting() as assumed:
             body = _record(construct, fun, in_tree, avals, user)
         body = body._replace(jaxpr=interned(body.jaxpr))
         slots = slots_of(body.consts, content.operands)
         if (
-            watch.seen
+            tracker.was_read
             or slots is None
             or holds_user_code(body.jaxpr)
             or not is_plain(body.out_tree)

@@ -34,7 +34,7 @@ class Held:
         self.owner = owner
 
 
-def _let_out(pair: tuple[Any, Any], _: Any) -> Any:
+def _unflatten(pair: tuple[Any, Any], _: Any) -> Any:
     """Return what was held.
 
     Raises: NotImplementedError for a value that belongs to a program that has ended.
@@ -52,7 +52,7 @@ def _let_out(pair: tuple[Any, Any], _: Any) -> Any:
     return ref
 
 
-register_pytree_node(Held, lambda held: ((), (held.ref, held.owner)), _let_out)
+register_pytree_node(Held, lambda held: ((), (held.ref, held.owner)), _unflatten)
 
 
 def held(tree: Any) -> Any:
@@ -96,7 +96,7 @@ def is_derivative(trace: Any) -> bool:
     return trace is not state.root and not isinstance(trace, (StagingTrace, BatchTrace))
 
 
-def let_go(tree: Any, whose: str) -> Any:
+def release(tree: Any, whose: str) -> Any:
     """Return a tree of a rule's arguments, whose references can still be used.
 
     Raises: NotImplementedError if a reference was an argument of a program that has ended.

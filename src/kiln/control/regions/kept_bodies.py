@@ -109,7 +109,7 @@ _LEAVES = (str, bytes, int, float, complex, bool, type, types.NoneType, np.dtype
 def _is_data(root: Any) -> bool:
     """Tell whether an object reaches no function, array or module, except through a class.
 
-    Classes of pytree nodes stay registered for ever in any case.
+    Classes of pytree nodes stay registered forever in any case.
     """
     left, seen = [root], set()
     while left:

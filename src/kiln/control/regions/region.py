@@ -37,7 +37,7 @@ class Region(Primitive):
 
     multiple = True
     region = True
-    tells_shardings = True
+    infers_shardings = True
     takes_refs = True
 
     def bind(self, *args: Any, **params: Any) -> Any:

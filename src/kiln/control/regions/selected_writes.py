@@ -17,7 +17,7 @@ from kiln.control.regions.region import memoized
 from kiln.core.staging import stage_pure
 from kiln.core.trace import state
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
-from kiln.ir.told_types import is_told
+from kiln.ir.sharded_types import has_sharding
 from kiln.ops.elements.elementwise import not_p, select_n_p
 from kiln.ops.indexing.indexing import scatter_p
 from kiln.ops.shape import broadcast_in_dim_p
@@ -44,7 +44,7 @@ def without_copies(body: Jaxpr) -> Jaxpr:
 
 def _without_copies(body: Jaxpr) -> Jaxpr:
     choices = _choices(body)
-    if not choices or is_told(body.in_avals):
+    if not choices or has_sharding(body.in_avals):
         return body
     made = stage_pure(
         lambda *xs: _run(body, xs, choices), body.in_avals, name=body.name, purpose="a loop"

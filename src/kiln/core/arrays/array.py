@@ -22,10 +22,10 @@ from kiln.base.process.identity import process_index
 from kiln.base.signals import forgotten
 from kiln.base.source import current_source
 from kiln.core.array_type import Array
+from kiln.core.arrays.read_tracking import READ_TRACKERS, note_read
 from kiln.core.arrays.shards import Shard, is_all_here, shards_of
 from kiln.core.arrays.text import outline, printable, representation
 from kiln.core.arrays.transfers import explicit, sent
-from kiln.core.arrays.watching import WATCHES, note_look
 from kiln.core.concretization import refuse_keys
 from kiln.core.engines.engine import Buffer, Memory, default_engine, default_sharding
 from kiln.core.operators import ArrayOperators
@@ -178,7 +178,7 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
     @property
     def sharding(self) -> Sharding:
         """The sharding: which device holds which part of the array."""
-        note_look(self)
+        note_read(self)
         return default_sharding()
 
     @property
@@ -189,7 +189,7 @@ class ConcreteArray(_runtime.ArrayData, ArrayOperators):
     @property
     def committed(self) -> bool:
         """Whether the array was explicitly placed, so that programs run where it is."""
-        note_look(self)
+        note_read(self)
         return False
 
     def devices(self) -> set[Any]:
@@ -307,14 +307,14 @@ class PlacedArray(ConcreteArray):
     @property
     def sharding(self) -> Sharding:
         """The sharding: which device holds which part of the array."""
-        note_look(self)
+        note_read(self)
         place: Sharding = self._sharding
         return place
 
     @property
     def committed(self) -> bool:
         """Whether the array was explicitly placed, so that programs run where it is."""
-        note_look(self)
+        note_read(self)
         return self._committed
 
     def _is_all_here(self) -> bool:
@@ -365,8 +365,8 @@ def from_host(
 
 def host_value(x: ConcreteArray) -> np.ndarray:
     """Return a read-only NumPy view of the values (physical ones for extended dtypes); may wait."""
-    if WATCHES:
-        note_look(x)
+    if READ_TRACKERS:
+        note_read(x)
     value: np.ndarray | None = x._host
     if value is not None:
         return value
@@ -486,7 +486,7 @@ def with_type(x: ConcreteArray, aval: ShapedArray) -> ConcreteArray:
     """Return an array with the same memory and another type (weak-type flag, or a view as keys)."""
     host, buffer, memory = x._held()
     # Uses of the new array are not tracked.
-    note_look(x)
+    note_read(x)
     if type(x) is PlacedArray:
         return part_like(x, PlacedArray(aval, host, buffer, memory, x._sharding, x._committed))
     return part_like(x, ConcreteArray(aval, host, buffer, memory))

@@ -34,7 +34,7 @@ class DeviceMemory(Record):
 
     @property
     def platform(self) -> str:
-        """The kind of processor."""
+        """The type of device."""
         return str(self.device.platform)
 
     @property
@@ -84,7 +84,7 @@ class HasMemory:
 
 @pickled_as("Device")
 class Device(HasMemory, Record):
-    """A device that runs programs; compared by value, so each exists once."""
+    """A device that runs programs. There is one object per device, compared by value."""
 
     id: int
     platform: str

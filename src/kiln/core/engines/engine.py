@@ -99,7 +99,7 @@ class Device(Protocol):
 
     @property
     def platform(self) -> str:
-        """The kind of processor: cpu, gpu, tpu."""
+        """The type of device: cpu, gpu, tpu."""
         ...
 
     @property

@@ -1,1 +1,1 @@
-"""The other processes of a program: joined, connected, watched."""
+"""The other processes of a program: joined, connected, monitored."""

@@ -1,6 +1,6 @@
 """The protocol by which an engine joins processes into one program.
 
-Apart from `peers.py`, because every process knows engines and few have peers.
+A module of its own, because every process imports engines, and few have peers.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from kiln.base.records import Record
 
 
 class JoinRequest(Record):
-    """The rank of this process, where it meets the others, and the token that authenticates it."""
+    """The rank of this process, the address where it meets the others, and the shared token."""
 
     host: str
     port: int
@@ -46,17 +46,17 @@ class Link(Protocol):
         ...
 
     def close(self, *, orderly: bool) -> None:
-        """Leave. If not `orderly`, do not notify the peers or wait for anything."""
+        """Disconnect. If not `orderly`, do not notify the peers, and do not wait."""
         ...
 
 
 class Connector(Protocol):
-    """What connects processes that have met: the engine that runs their programs."""
+    """Connects processes that have met: the engine that runs their programs."""
 
     def host(self, request: JoinRequest) -> int:
-        """As process 0, start what the others connect to, and return its port."""
+        """On process 0, start the service that the others connect to, and return its port."""
         ...
 
     def connect(self, request: JoinRequest, port: int) -> Link:
-        """Connect to what process 0 has started; waits for all processes."""
+        """Connect to the service of process 0; blocks until all processes have."""
         ...

@@ -11,8 +11,8 @@ from typing import Any
 
 CHUNK = 1 << 16
 LONGEST_LINE = 1 << 20
-LONGEST_OF_STRANGER = 1 << 12
-"""How long a line may be before the other side is authenticated."""
+LONGEST_UNAUTHENTICATED = 1 << 12
+"""The maximum length of a line before the other side is authenticated."""
 
 Message = dict[str, Any]
 
@@ -35,12 +35,12 @@ class Line:
         return self.connection.fileno() >= 0
 
     def send(self, message: Message) -> None:
-        """Send a message, unless the other side is gone or does not read."""
+        """Send a message, unless the other side has closed the connection or does not read."""
         with contextlib.suppress(OSError):
             self.connection.sendall(json.dumps(message).encode() + b"\n")
 
     def receive(self) -> list[Message] | None:
-        """Return the messages that have come; None if the connection is closed, or not kiln's."""
+        """Return the messages received; None if the connection is closed, or not kiln's."""
         waiting, self._waiting = self._waiting, []
         try:
             data = self.connection.recv(CHUNK)
@@ -49,7 +49,7 @@ class Line:
         except OSError:
             return None
         *lines, self._received = (self._received + data).split(b"\n")
-        longest = LONGEST_OF_STRANGER if self.rank is None else LONGEST_LINE
+        longest = LONGEST_UNAUTHENTICATED if self.rank is None else LONGEST_LINE
         if not data or any(len(line) > longest for line in (*lines, self._received)):
             return None
         try:
@@ -58,37 +58,37 @@ class Line:
             return None
 
     def next(self, end: float) -> Message:
-        """Wait for a message; those that come with it are received later.
+        """Wait for a message; `receive` returns those that arrive with it.
 
-        Raises: OSError if none has come until `end` on the monotonic clock.
+        Raises: OSError if none arrives before `end` on the monotonic clock.
         """
         while True:
             found = self.receive()
             if found is None:
-                raise ConnectionError("the connection was closed, or is none of kiln's")
+                raise ConnectionError("the connection was closed, or is not kiln's")
             if found:
                 self._waiting = found[1:]
                 return found[0]
             left = end - time.monotonic()
             if left <= 0 or not self._is_readable(left):
-                raise TimeoutError("nothing was said")
+                raise TimeoutError("no message was received")
 
     def _is_readable(self, seconds: float) -> bool:
-        """Wait for bytes; tell whether there are any."""
-        # Not `select.select`, which does not support descriptors from 1024 on.
+        """Wait for bytes; return whether there are any."""
+        # Not `select.select`, which does not support file descriptors above 1023.
         waiting = select.poll()
         waiting.register(self.connection, select.POLLIN)
         return bool(waiting.poll(seconds * 1000))
 
 
 def _message(line: bytes) -> Message:
-    """Return the message of a line.
+    """Return the message in a line.
 
-    Raises: ValueError or RecursionError unless it is a dict of texts, ints and flat dicts of ints.
+    Raises: ValueError or RecursionError unless it is a dict of strings, ints, flat dicts of ints.
     """
     found = json.loads(line)
     if not isinstance(found, dict) or not all(map(_is_flat, found.values())):
-        raise ValueError("a message is a dict of texts and numbers")
+        raise ValueError("a message is a dict of strings and numbers")
     return found
 
 

@@ -1,7 +1,7 @@
-"""The other processes of a program: whether they are alive, and run the same programs.
+"""The other processes of a program: whether they are alive, and whether they run the same programs.
 
-Calls that need other processes run on threads of their own and are abandoned when one of those has
-failed, because the libraries underneath would wait for ever, or end the process.
+Calls that need other processes run on threads of their own and are abandoned if another process
+fails, because the libraries underneath would wait forever, or abort this process.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from kiln.core.processes.lines import Message
 
 T = TypeVar("T")
 
-LOOK_S = 0.1
-"""How often a thread that waits for other processes checks whether they have failed."""
+POLL_S = 0.1
+"""Polling interval of a thread that waits for other processes: has one failed?"""
 
 SLOW_S = 5.0
-"""How long a program runs before the processes tell each other which one it is."""
+"""How long a program runs before the processes compare which one it is."""
 
 REMEMBERED = 64
-"""How many of its latest programs a process remembers."""
+"""How many of the latest programs are kept for comparison."""
 
 CLOSED_S = 2.0
-"""How long after a failed exchange of data this process waits to hear which one has ended."""
+"""How long this process waits, after a failed collective, for the report of which one ended."""
 
 LEAST_TO_CONNECT_S = 10.0
-"""How long the processes may take to connect, if they came late."""
+"""The least time the processes have for connecting after all have registered."""
 
 BEAT_S = 5.0
 _PROGRAMS, _TEXTS = "kiln/programs/", "kiln/texts/"
@@ -53,7 +53,7 @@ class _Task:
         assert self._call is not None
         try:
             self._result = self._call()
-        except BaseException as error:  # noqa: BLE001, raised again by who waits
+        except BaseException as error:  # noqa: BLE001, re-raised in the thread that waits
             self._error = error
         self._call = None
         self.done.set()
@@ -69,7 +69,7 @@ class _Task:
 
 
 class _Worker(threading.Thread):
-    """A thread that runs tasks; one that never returns from a task is simply left."""
+    """A thread that runs tasks; one whose task never returns is abandoned."""
 
     def __init__(self) -> None:
         super().__init__(name="kiln waits for processes", daemon=True)
@@ -97,9 +97,9 @@ def _started(call: Callable[[], Any]) -> _Task:
 
 
 class Peers:
-    """What this process knows about the others.
+    """The state of the other processes, as known to this one.
 
-    `patience` is how many seconds a process may be silent before it counts as dead.
+    `patience` is the heartbeat timeout: a process silent for this many seconds counts as dead.
     """
 
     link: Link
@@ -113,20 +113,25 @@ class Peers:
         self._known: dict[str, dict[Any, str]] = {}
         self.slow = SLOW_S
         self._compared: dict[str, int] = {}
-        self._said: dict[str, str] = {}
+        self._published: dict[str, str] = {}
         self._failure: str | None = None
         self._heard: dict[int, float] = {}
-        self._looked = time.monotonic()
+        self._last_check = time.monotonic()
         self._unfinished: _Task | None = None
         self._port: int | None = None
         self._lifelines = Lifelines(
-            self.index, min(BEAT_S, patience / 4), self._hear, self._miss, self._look, token
+            self.index,
+            min(BEAT_S, patience / 4),
+            self._on_message,
+            self._on_disconnect,
+            self._check_heartbeats,
+            token,
         )
 
     def meet(self, request: JoinRequest, connector: Connector) -> None:
         """Meet the other processes, and connect to them.
 
-        Raises: JaxRuntimeError if they do not come in time, or one of them fails meanwhile.
+        Raises: JaxRuntimeError on a timeout, or if one of them fails meanwhile.
         """
         begin, seconds = time.monotonic(), request.initialization_timeout
         asked = (
@@ -137,18 +142,20 @@ class Peers:
         if self.index:
             wrong = lines.connect(self.count, request.host, request.port, seconds)
             if wrong:
-                raise _alone(asked, wrong)
+                raise _join_error(asked, wrong)
             self._heard = {0: time.monotonic()}
             port = self._port_of_service(asked, seconds)
         else:
             try:
                 lines.listen(self.count, request.bind_host, request.port)
             except OSError as error:
-                raise _alone(asked, f"it cannot listen at {request.bind_host}: {error}") from None
-            if not lines.all_have_come(seconds):
-                missing = f"{_named(lines.absent())} not come within {seconds:g} seconds"
-                self.tell(missing)
-                raise _alone(asked, missing)
+                raise _join_error(
+                    asked, f"it cannot listen at {request.bind_host}: {error}"
+                ) from None
+            if not lines.wait_for_all(seconds):
+                missing = f"{_named(lines.absent())} not connected within {seconds:g} seconds"
+                self.report_failure(missing)
+                raise _join_error(asked, missing)
             self._heard = dict.fromkeys(range(1, self.count), time.monotonic())
             port = connector.host(request)
             lines.send({"kind": "start", "port": port})
@@ -157,29 +164,29 @@ class Peers:
     def _connect(
         self, request: JoinRequest, connector: Connector, port: int, asked: str, end: float
     ) -> None:
-        """Connect to the others, who have come, and may be silent now."""
+        """Connect the engine to the others; all have registered, but one may not respond."""
         end = max(end, time.monotonic() + min(request.initialization_timeout, LEAST_TO_CONNECT_S))
 
-        def look() -> None:
+        def poll() -> None:
             self.check(asked)
             if time.monotonic() > end:
                 missing = (
-                    "all processes have come, and not all have connected within "
+                    "all processes have registered, but not all have connected within "
                     f"{request.initialization_timeout:g} seconds"
                 )
-                self.tell(missing)
-                raise _alone(asked, missing)
+                self.report_failure(missing)
+                raise _join_error(asked, missing)
 
         self.check(asked)
-        self.link = self._await(_started(lambda: connector.connect(request, port)), look)
+        self.link = self._await(_started(lambda: connector.connect(request, port)), poll)
 
     def _port_of_service(self, asked: str, seconds: float) -> int:
         end = time.monotonic() + seconds
         while self._port is None:
             if self._failure is not None:
-                raise _alone(asked, self._failure)
+                raise _join_error(asked, self._failure)
             if time.monotonic() > end:
-                raise _alone(asked, f"the others were not there within {seconds:g} seconds")
+                raise _join_error(asked, f"not all processes connected within {seconds:g} seconds")
             time.sleep(SHORTEST_PAUSE_S)
         return self._port
 
@@ -187,10 +194,10 @@ class Peers:
         """Close the connections to the others."""
         self._lifelines.close()
 
-    # What has happened.
+    # Failures.
 
     def failure(self) -> str | None:
-        """Return what has failed in other processes; None if nothing has."""
+        """Return the failure of another process; None if there is none."""
         return self._failure
 
     def check(self, asked: str) -> None:
@@ -199,13 +206,13 @@ class Peers:
         if failure is not None:
             raise PeerError(three_lines(asked, failure, _REMEDY))
 
-    def tell(self, text: str) -> None:
+    def report_failure(self, text: str) -> None:
         """Report a failure to all processes; the first one is kept."""
         if self._failure is None:
             self._failure = text
             self._lifelines.send({"kind": "failed", "text": text})
 
-    def _hear(self, rank: int, message: Message) -> None:
+    def _on_message(self, rank: int, message: Message) -> None:
         self._heard[0 if self.index else rank] = time.monotonic()
         kind = message.get("kind")
         if kind == "failed" and self._failure is None:
@@ -220,37 +227,37 @@ class Peers:
             self._gone.add(rank)
 
     def _compare(self, rank: int, message: Message) -> None:
-        """Compare a program that another process has been running for long with the one here."""
+        """Compare a program that has been running for long in another process with ours."""
         number, theirs = message.get("number"), str(message.get("program"))
         ours = self._known.get(str(message.get("group")), {}).get(number)
         if ours is not None and ours != theirs:
-            self.tell(
+            self.report_failure(
                 f"program {number} differs between the processes: {rank}: {theirs}; "
                 f"{self.index}: {ours}; KILN_CHECK=1 compares programs before they run"
             )
 
-    def _miss(self, rank: int) -> None:
+    def _on_disconnect(self, rank: int) -> None:
         if rank not in self._gone:
-            self.tell(f"{_named([rank])} ended")
+            self.report_failure(f"{_named([rank])} ended")
 
-    def _look(self) -> None:
+    def _check_heartbeats(self) -> None:
         now = time.monotonic()
-        if now - self._looked > self.patience / 2:
-            # This process itself was suspended: what it did not hear meanwhile proves nothing.
+        if now - self._last_check > self.patience / 2:
+            # This process itself was suspended: missed heartbeats prove nothing.
             self._heard = dict.fromkeys(self._heard, now)
-        self._looked = now
+        self._last_check = now
         silent = [
             rank
             for rank, heard in self._heard.items()
             if now - heard > self.patience and rank not in self._gone
         ]
         if silent:
-            self.tell(f"{_named(silent)} not answered for {self.patience:g} seconds")
+            self.report_failure(f"{_named(silent)} not answered for {self.patience:g} seconds")
 
     # Calls that need the others.
 
-    def watched(self, call: Callable[[], T], asked: str) -> T:
-        """Call a function that may wait for other processes; abandon the call if one of them fails.
+    def guarded_call(self, call: Callable[[], T], asked: str) -> T:
+        """Call a function that may block on other processes; abandon the call if one of them fails.
 
         Raises: PeerError.
         """
@@ -258,9 +265,9 @@ class Peers:
         found: T = self._await(_started(call), lambda: self.check(asked))
         return found
 
-    def _await(self, task: _Task, look: Callable[[], None]) -> Any:
-        while not task.done.wait(LOOK_S):
-            look()
+    def _await(self, task: _Task, poll: Callable[[], None]) -> Any:
+        while not task.done.wait(POLL_S):
+            poll()
         return task.result()
 
     def run(self, group: Sequence[int], call: Callable[[], T], name: str, digest: str = "") -> T:
@@ -274,7 +281,7 @@ class Peers:
         self.check(asked)
         if self._unfinished is not None:
             # An interrupt abandoned the last program: the others still run it, or wait for this
-            # process.
+            # process in it.
             self._await(self._unfinished, lambda: self.check(asked))
             self._unfinished = None
         key = ",".join(map(str, group))
@@ -282,25 +289,25 @@ class Peers:
         known = self._known.setdefault(key, {})
         known[number] = f"{name} {digest}"
         known.pop(number - REMEMBERED, None)
-        next_word = time.monotonic() + self.slow
+        next_report = time.monotonic() + self.slow
 
-        def look() -> None:
-            nonlocal next_word
+        def poll() -> None:
+            nonlocal next_report
             self.check(asked)
-            if time.monotonic() > next_word:
-                # The others may wait in another program, for ever.
-                next_word += self.slow
-                said = {"group": key, "number": number, "program": known[number]}
-                self._lifelines.send({"kind": "runs", **said})
+            if time.monotonic() > next_report:
+                # The others may be blocked forever in another program.
+                next_report += self.slow
+                message = {"group": key, "number": number, "program": known[number]}
+                self._lifelines.send({"kind": "runs", **message})
             gone = [r for r in group if r in self.left and self.left[r].get(key, 0) < number]
             if gone:
                 missing = f"{_named(gone)} ended without running this program"
-                self.tell(missing)
+                self.report_failure(missing)
                 raise PeerError(three_lines(asked, missing, _REMEDY))
 
         task = _started(call)
         try:
-            found: T = self._await(task, look)
+            found: T = self._await(task, poll)
             return found
         except PeerError:
             raise
@@ -314,14 +321,14 @@ class Peers:
             raise
 
     def _explained(self, error: JaxRuntimeError, asked: str) -> PeerError:
-        """Return the error for a failed exchange of data: it names the process that has ended."""
+        """Return the error of a failed collective: it names the process that has ended."""
         end = time.monotonic() + CLOSED_S
         while self._failure is None and time.monotonic() < end:
             time.sleep(0.01)
         text = self._failure
         if text is None:
             reason = one_line(str(error).partition("\n")[2] or error)
-            text = f"the exchange of data failed, though all processes are alive: {reason:.300}"
+            text = f"a collective failed, although all processes are alive: {reason:.300}"
         return PeerError(three_lines(asked, text, _REMEDY))
 
     def agree(self, group: Sequence[int], name: str, digest: str) -> None:
@@ -332,34 +339,34 @@ class Peers:
         key = ",".join(map(str, group))
         number = self._compared[key] = self._compared.get(key, 0) + 1
         place, asked = f"{_PROGRAMS}{key}/{number}/", f"comparing {name} in the processes {group}"
-        self.watched(lambda: self.link.set(f"{place}{self.index}", f"{name} {digest}"), asked)
+        self.guarded_call(lambda: self.link.set(f"{place}{self.index}", f"{name} {digest}"), asked)
         end = time.monotonic() + self.patience
         while True:
             # Read before the directory: a process that leaves later may still publish its program.
             left = set(self.left)
-            found = self.watched(lambda: self.link.directory(place), asked)
+            found = self.guarded_call(lambda: self.link.directory(place), asked)
             if len(found) == len(group):
                 break
             absent = [r for r in group if f"{place}{r}" not in found]
             gone = [r for r in absent if r in left]
             if gone or time.monotonic() > end:
-                what = "ended without it" if gone else f"not come to it in {self.patience:g} s"
-                wrong = f"this is program {number} here, and {_named(gone or absent)} {what}"
+                what = "ended before it" if gone else f"not reached it within {self.patience:g} s"
+                wrong = f"this process is at program {number}; {_named(gone or absent)} {what}"
                 raise PeerError(three_lines(asked, wrong, _SAME))
             time.sleep(0.005)
         if len(set(found.values())) > 1:
             listed = "; ".join([f"{rank}: {found[f'{place}{rank}']}" for rank in group])
             wrong = f"program {number} differs between the processes: {listed}"
-            # A process that has not compared yet raises the same error.
-            self.tell(wrong)
+            # A process that has not compared yet will raise the same error.
+            self.report_failure(wrong)
             raise PeerError(three_lines(asked, wrong, _SAME))
 
     def exchange(
         self, topic: str, text: str, asked: str, group: Sequence[int] = ()
     ) -> dict[int, str]:
-        """Publish a text to the processes of a group, by default all, and return those of all.
+        """Publish a string to the processes of a group, by default all; return the strings of all.
 
-        A topic is used once; topics that begin with the same word follow each other.
+        A topic is used once; topics with the same first component are used one after another.
 
         Raises: PeerError.
         """
@@ -367,27 +374,27 @@ class Peers:
         among = ",".join(map(str, ranks))
         place = f"{_TEXTS}{among}/{topic}/"
         own = f"{place}{self.index}"
-        self.watched(lambda: self.link.set(own, text), asked)
+        self.guarded_call(lambda: self.link.set(own, text), asked)
         pause = SHORTEST_PAUSE_S
         while True:
             # Read before the directory: a process that leaves later may still publish its text.
             left = set(self.left)
-            found = self.watched(lambda: self.link.directory(place), asked)
+            found = self.guarded_call(lambda: self.link.directory(place), asked)
             if len(found) == len(ranks):
                 break
             gone = [r for r in ranks if r in left and f"{place}{r}" not in found]
             if gone:
-                raise PeerError(three_lines(asked, f"{_named(gone)} ended without it", _SAME))
+                raise PeerError(three_lines(asked, f"{_named(gone)} ended before it", _SAME))
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_S)
-        # All processes have arrived here, so none still reads the texts of the topic before.
+        # All processes have arrived here, so none still reads the strings of the previous topic.
         family = f"{among} {topic.partition('/')[0]}"
-        old, self._said[family] = self._said.get(family), own
+        old, self._published[family] = self._published.get(family), own
         if old is not None:
-            self.watched(lambda: self.link.delete(old), asked)
+            self.guarded_call(lambda: self.link.delete(old), asked)
         return {rank: found[f"{place}{rank}"] for rank in ranks}
 
-    # The end.
+    # Shutdown.
 
     def leave(self, seconds: float) -> None:
         """Wait until all processes have finished, and disconnect.
@@ -398,7 +405,7 @@ class Peers:
         try:
             self.check(asked)
             self._lifelines.send({"kind": "left", "runs": self._runs})
-            self.watched(lambda: self.link.barrier("kiln/end", seconds), asked)
+            self.guarded_call(lambda: self.link.barrier("kiln/end", seconds), asked)
         except JaxRuntimeError as error:
             self._close(orderly=False)
             if isinstance(error, PeerError):
@@ -409,13 +416,13 @@ class Peers:
         self._close(orderly=True)
 
     def abandon(self, reason: str) -> None:
-        """Tell the others that this process ends by a failure, and disconnect at once."""
-        self.tell(reason)
+        """Report to the others that this process ends with a failure, and disconnect at once."""
+        self.report_failure(reason)
         self._close(orderly=False)
 
     def _close(self, *, orderly: bool) -> None:
         self._lifelines.stop()
-        self._failure = self._failure or "the processes have parted"
+        self._failure = self._failure or "the processes have disconnected"
         self.link.close(orderly=orderly)
 
 
@@ -432,11 +439,11 @@ _peers: Peers | None = None
 
 
 def peers() -> Peers | None:
-    """Return what is known about the other processes; None if there are none."""
+    """Return the state of the other processes; None if there are none."""
     return _peers
 
 
-def _alone(asked: str, wrong: str) -> JaxRuntimeError:
+def _join_error(asked: str, wrong: str) -> JaxRuntimeError:
     return JaxRuntimeError(
         three_lines(
             asked,
@@ -448,16 +455,16 @@ def _alone(asked: str, wrong: str) -> JaxRuntimeError:
 
 
 def meet(request: JoinRequest, connector: Connector, patience: float) -> Peers:
-    """Make this process one of several, and watch the others from now on.
+    """Join this process to the others, and monitor them from now on.
 
-    Raises: JaxRuntimeError if they do not come in time.
+    Raises: JaxRuntimeError on a timeout.
     """
     global _peers
     found = Peers(request.index, request.count, patience, request.token)
     try:
         found.meet(request, connector)
     except BaseException:
-        # Frees the port for another attempt.
+        # Free the port for another attempt.
         found.forget()
         raise
     become(request.index, request.count)

@@ -1,6 +1,6 @@
-"""The compiler of the xla engine: a program becomes StableHLO, and XLA's executable of it.
+"""The compiler of the xla engine: from a program to StableHLO, and to XLA's executable.
 
-`module.lower` writes the text, `client` has it compiled; executables are in `launches/`.
+`module.lower` writes the text, `client` compiles it; executables are in `launches/`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any, TypeGuard, cast
 
 from kiln.base.errors import UnsupportedPrimitive, three_lines
 from kiln.base.signals import HeldBack
-from kiln.core.engines.artefacts import Artefact
+from kiln.core.engines.artifacts import Artifact
 from kiln.core.engines.engine import Placement, Program
 from kiln.core.engines.topology import DescribedDevice
-from kiln.engines.xla.artefacts import artefact, artefact_text
+from kiln.engines.xla.artifacts import artifact, artifact_text
 from kiln.engines.xla.launches.effects import Effects
 from kiln.engines.xla.launches.executable import (
     CallingExecutable,
@@ -34,7 +34,7 @@ from kiln.engines.xla.stablehlo.mlir import hlo, parse
 from kiln.engines.xla.stablehlo.module import LoweredModule
 from kiln.engines.xla.targets.ahead_of_time import DescribedExecutable, require_translated
 from kiln.engines.xla.targets.plugins import described_devices
-from kiln.engines.xla.untrusted import check_artefacts
+from kiln.engines.xla.untrusted import check_artifacts
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.shardings.mesh import Mesh, PartitionSpec
 from kiln.ir.shardings.sharding import (
@@ -60,7 +60,7 @@ class XlaCompiler:
         self._effects = effects
 
     def unsupported(self, program: Program) -> str | None:
-        """Return why the program cannot be translated, if it cannot; it is not compiled."""
+        """Return why the program cannot be lowered, or None; it is not compiled."""
         try:
             lowered, placement = lowered_program(program), program.placement
             if _is_described(placement):
@@ -72,7 +72,7 @@ class XlaCompiler:
     def compile(self, program: Program) -> XlaExecutable | DescribedExecutable:
         """Compile a program.
 
-        Raises: UnsupportedPrimitive; JaxRuntimeError for what XLA refuses.
+        Raises: UnsupportedPrimitive; JaxRuntimeError for errors of XLA.
         """
         lowered = _lowered_once(program)
         here, placement = client(self._platform), program.placement
@@ -94,7 +94,7 @@ class XlaCompiler:
             return made
 
     def _of_level(self, program: Program, lowered: LoweredModule, level: int) -> XlaExecutable:
-        """Compile a program that calls Python for a level but the first."""
+        """Compile a program that calls Python for a level other than the first."""
         here, lowered = client_of_level(level), lowered.at(level)
         raw = _compiled(program, lowered, here)
         with HeldBack():
@@ -104,12 +104,12 @@ class XlaCompiler:
             return XlaExecutable(here, raw, handlers, program.name, lowered, shardings)
 
     def digest(self, program: Program) -> str | None:
-        """Return a hash of the module, of how it is compiled, and of jaxlib and the processor.
+        """Return a hash of the module, the compile options, jaxlib and the CPU.
 
-        None for programs that call Python, and for those of machines that are not present.
+        Returns None for programs that call Python, and for machines that are not present.
         """
         lowered, placement = lowered_program(program), program.placement
-        # Loading or compiling it comes next.
+        # It will be loaded or compiled next.
         program.jaxpr.memo[_LOWERED] = program, lowered
         if lowered.callbacks or lowered.effects or _is_described(placement):
             return None
@@ -125,16 +125,16 @@ class XlaCompiler:
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 
     def serialize(self, executable: Any) -> bytes:
-        """Return an executable as bytes, for this version of jaxlib and this kind of processor.
+        """Return an executable as bytes, for this version of jaxlib and this type of CPU.
 
         Raises: ValueError for programs that call Python functions; JaxRuntimeError for those that
-            XLA cannot store.
+            XLA cannot serialize.
         """
         stored: bytes = executable.serialize()
         return stored
 
     def load(self, program: Program, stored: bytes) -> XlaExecutable:
-        """Return the executable of a program from the bytes that `serialize` returned.
+        """Load the executable of a program from the result of `serialize`.
 
         Raises: JaxRuntimeError if XLA cannot load them.
         """
@@ -167,31 +167,31 @@ class XlaCompiler:
         text = lowered_program(program).text
         return parse(text) if wanted == "stablehlo" else hlo(text)
 
-    def artefact(
+    def artifact(
         self, program: Program, platforms: Sequence[str], allowed_calls: Collection[str]
-    ) -> Artefact:
-        """Return a program as a portable artefact for some platforms.
+    ) -> Artifact:
+        """Return a program as a portable artifact for some platforms.
 
         Raises: NotImplementedError, naming what cannot be stored.
         """
-        return artefact(program, platforms, allowed_calls)
+        return artifact(program, platforms, allowed_calls)
 
-    def check_artefacts(self, stored: Sequence[bytes]) -> None:
-        """Check that artefacts from elsewhere can be read, in a process of their own.
+    def check_artifacts(self, stored: Sequence[bytes]) -> None:
+        """Check that untrusted artifacts can be read, in a separate process.
 
-        Raises: ValueError for one that cannot.
+        Raises: ValueError if one cannot.
         """
-        check_artefacts(stored)
+        check_artifacts(stored)
 
-    def artefact_text(self, stored: bytes) -> str:
-        """Return a portable artefact as StableHLO text.
+    def artifact_text(self, stored: bytes) -> str:
+        """Return a portable artifact as StableHLO text.
 
-        Raises: ValueError for bytes that are not an artefact.
+        Raises: ValueError for bytes that are not an artifact.
         """
-        return artefact_text(stored)
+        return artifact_text(stored)
 
     def cost(self, program: Program) -> dict[str, float]:
-        """Return XLA's estimates for the program as it is written."""
+        """Return XLA's cost estimates for the program before optimization."""
         return client(self._platform).costs(self.text(program))
 
     def described_devices(self, platform: str, topology: str = "") -> tuple[DescribedDevice, ...]:
@@ -231,7 +231,7 @@ def _compiled(program: Program, lowered: LoweredModule, here: Client) -> Any:
 
 
 def _given(program: Program) -> Sequence[Sharding | None]:
-    """Return how operands are sharded."""
+    """Return the shardings of operands."""
     placement = program.placement
     if placement is None:
         return [None] * len(program.jaxpr.invars)
@@ -241,7 +241,7 @@ def _given(program: Program) -> Sequence[Sharding | None]:
 def _results(
     program: Program, lowered: LoweredModule, raw: Any, here: Client
 ) -> tuple[list[Any], list[Any], Sharding | None]:
-    """Return the shardings of results, what makes buffers of them, and where tokens are."""
+    """Return the shardings and handlers of results, and where tokens are."""
     placement, avals = program.placement, program.jaxpr.out_avals
     shardings: list[Any] = [None] * len(avals)
     everywhere: Sharding | None = None
@@ -258,13 +258,13 @@ def _results(
 
 
 def _lowered_once(program: Program) -> LoweredModule:
-    """Return the module that `digest` wrote, if that was asked last."""
+    """Return the module that `digest` wrote, if it was called for this program last."""
     known = program.jaxpr.memo.pop(_LOWERED, None)
     return known[1] if known is not None and known[0] is program else lowered_program(program)
 
 
 def _free_outputs(program: Program, lowered: LoweredModule) -> list[bool]:
-    """Return which results, after the token if there is one, may be sharded as XLA finds best."""
+    """Return which results, after the token if there is one, XLA may shard as it chooses."""
     placement = program.placement
     several = placement is not None and len(placement.devices) > 1
     wanted = placement.out_shardings if placement and several else ()
@@ -283,9 +283,9 @@ def _everywhere(placement: Placement) -> Sharding:
 
 
 def _named_alone(placement: Placement, jaxpr: Jaxpr) -> list[Sharding]:
-    """Return the shardings of results on one device, where all shardings are equivalent, by name.
+    """Return the named shardings of results on one device, where all shardings are equivalent.
 
-    They are those requested; those of an operand of the same shape; or replicated.
+    They are the requested ones; those of an operand of the same shape; or replicated.
     """
     by_shape: dict[Any, Sharding] = {}
     for aval, sharding in zip(jaxpr.in_avals, placement.in_shardings, strict=True):
@@ -300,7 +300,7 @@ def _named_alone(placement: Placement, jaxpr: Jaxpr) -> list[Sharding]:
 def _out_shardings(
     raw: Any, placement: Placement, avals: Sequence[ShapedArray], with_token: bool
 ) -> list[Sharding]:
-    """Return the shardings of the results, by name: those requested, or XLA's choice."""
+    """Return the named shardings of the results: the requested ones, or XLA's choice."""
     ndims = [1] * with_token + [
         aval.ndim if wanted is None else None
         for wanted, aval in zip(placement.out_shardings, avals, strict=True)

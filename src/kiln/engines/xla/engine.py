@@ -24,7 +24,7 @@ class XlaEngine:
     connect = staticmethod(coordination.connect)
 
     def barrier(self) -> None:
-        """Wait until every program with effects has ended; raise the first failure."""
+        """Wait until all programs with effects have ended; raise the first failure."""
         self._effects.barrier()
 
 

@@ -1,4 +1,4 @@
-"""A program -> a module: by this engine's lowerings, with donated operands as XLA wants them."""
+"""A program -> a module: by this engine's lowerings, with donated operands in XLA's form."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kiln.ir.analysis.aliasing import reused
 def lowered_program(
     program: Program, *, locations: bool = False, export: Export | None = None
 ) -> LoweredModule:
-    """Write a program as a module.
+    """Lower a program to a module.
 
     Raises: UnsupportedPrimitive, naming the primitive and the source line.
     """
@@ -22,7 +22,7 @@ def lowered_program(
         program.name,
         LOWERINGS,
         aliases={} if several else reused(program.jaxpr, program.donated),
-        # How big the parts of results are is not known yet: XLA pairs inputs and outputs.
+        # The sizes of shards of results are not known yet: XLA pairs inputs and outputs.
         donors=program.donated if several else (),
         placement=placement,
         locations=locations,

@@ -1,4 +1,4 @@
-"""Artefacts that may be damaged, tried in a process that may die of them."""
+"""Validation of artifacts that may be damaged, in a separate process that they may crash."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from typing import Any
 
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
-from kiln.engines.xla.stablehlo import artefact_reader
-from kiln.engines.xla.stablehlo.artefact_reader import LENGTH
+from kiln.engines.xla.stablehlo import artifact_reader as artifact_reader
+from kiln.engines.xla.stablehlo.artifact_reader import LENGTH
 
 LONGEST_S = 120.0
-"""How long an artefact may take to be read."""
+"""The timeout for reading an artifact."""
 
 
 class Reader:
-    """A process that reads artefacts, one after the other; another one takes its place if it dies.
+    """A process that reads artifacts one at a time; it is restarted if it dies.
 
-    It starts with the first artefact.
+    It is started for the first artifact.
     """
 
     def __init__(self, seconds: float = LONGEST_S) -> None:
@@ -31,12 +31,12 @@ class Reader:
         self._process: subprocess.Popen[bytes] | None = None
 
     def fault(self, stored: bytes) -> str:
-        """Return what is wrong with an artefact; "" if it can be read.
+        """Return the error of an artifact; "" if it can be read.
 
         Raises: OSError if no process can be started.
         """
         process = self._process = self._process or self._started()
-        # After the timeout the process is killed, which ends the answer.
+        # After the timeout the process is killed, which ends the read.
         clock = threading.Timer(self._seconds, process.kill)
         clock.start()
         try:
@@ -55,7 +55,7 @@ class Reader:
 
     def _started(self) -> subprocess.Popen[bytes]:
         made = subprocess.Popen(
-            [sys.executable, "-S", "-P", artefact_reader.__file__],
+            [sys.executable, "-S", "-P", artifact_reader.__file__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -98,22 +98,22 @@ class Reader:
             self._ended()
 
 
-def check_artefacts(stored: Sequence[bytes]) -> None:
-    """Check that artefacts from elsewhere can be read, before this process reads them.
+def check_artifacts(stored: Sequence[bytes]) -> None:
+    """Check that untrusted artifacts can be read, before this process reads them.
 
-    Raises: ValueError for one that cannot, or if no process can be started to try it.
+    Raises: ValueError for one that cannot, or if no process can be started.
     """
     with Reader() as reader:
         for each in stored:
-            asked = f"an artefact of {len(each)} bytes, without a checksum, at {current_source()}"
+            asked = f"an artifact of {len(each)} bytes, without a checksum, at {current_source()}"
             try:
                 fault = reader.fault(each)
             except OSError as error:
                 raise ValueError(
                     three_lines(
                         asked,
-                        f"no process of {sys.executable!r} can be started to try it: {error}",
-                        "load it where that works, and store it again by Exported.serialize() of "
+                        f"no process of {sys.executable!r} can be started to check it: {error}",
+                        "load it where that works, and store it again with Exported.serialize() of "
                         "kiln, which adds a checksum",
                     )
                 ) from None
@@ -121,7 +121,7 @@ def check_artefacts(stored: Sequence[bytes]) -> None:
                 raise ValueError(
                     three_lines(
                         asked,
-                        f"it is not portable StableHLO that this jaxlib reads: {fault:.500}",
-                        "pass the bytes as they were written, whole, or export the function again",
+                        f"it is not portable StableHLO that this jaxlib can read: {fault:.500}",
+                        "pass all bytes, unchanged, or export the function again",
                     )
                 )

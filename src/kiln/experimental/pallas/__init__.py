@@ -1,7 +1,7 @@
 """Kernels: functions of references to blocks of arrays, run for each program of a grid.
 
 The names are those of `jax.experimental.pallas`; docs/pallas.md introduces them. `load`, `store`
-and `swap` with masks stand here too, where earlier releases of JAX had them.
+and `swap` with masks are here too, as in earlier releases of JAX.
 """
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING

@@ -1,7 +1,7 @@
-"""How an array is cut into blocks: a `BlockSpec`, checked against the array's type.
+"""The division of an array into blocks: a `BlockSpec`, checked against the array's type.
 
-An array is padded to whole blocks before the grid runs, so that each block is a window of it. What
-padding holds is undefined: nan, or the smallest integer, to make mistakes visible.
+An array is padded to whole blocks before the grid runs, so that each block is a window of it. The
+padding is undefined: nan, or the smallest integer, to make mistakes visible.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def undefined(shape: Sequence[Dim], dtype: Any) -> Any:
 
 
 class Blocks(NamedTuple):
-    """The blocks of an array. `axes` say how each axis is cut, `starts` where a block begins.
+    """The blocks of an array. `axes` say how each axis is divided, `starts` where blocks begin.
 
     Without `starts` there is one block, the whole array.
     """
@@ -78,7 +78,7 @@ class Blocks(NamedTuple):
         return [axis.padding if isinstance(axis, Element) else (0, 0) for axis in self.axes]
 
     def padded(self, x: Any) -> Any:
-        """Return the array with undefined elements around it, so that it is made of blocks."""
+        """Return the array, padded with undefined elements to whole blocks."""
         edges = []
         for n, size, (before, after) in zip(self.aval.shape, self.sizes, self._edges, strict=True):
             whole = -(-(n + before + after) // size) * size if size else n
@@ -88,7 +88,7 @@ class Blocks(NamedTuple):
         return pad(x, undefined((), self.aval.dtype), edges)
 
     def without_padding(self, x: Any) -> Any:
-        """Return the array that was padded."""
+        """Return a padded array without its padding."""
         if x.shape == self.aval.shape:
             return x
         first = [before for before, _ in self._edges]
@@ -96,7 +96,7 @@ class Blocks(NamedTuple):
         return slice_of(x, first, last)
 
     def place(self, ids: Sequence[Any], prefetched: Sequence[Ref]) -> list[Any] | None:
-        """Return where the block of a program begins; None means that it is the whole array."""
+        """Return the start of the block of a program; None if the block is the whole array."""
         if self.starts is None:
             return None
         found = self.starts.run([*ids, *prefetched])
@@ -112,7 +112,7 @@ class Blocks(NamedTuple):
         return reshape(x, self.seen.shape)
 
     def write(self, x: Any, place: Sequence[Any] | None, block: Any) -> Any:
-        """Return the padded array with another block."""
+        """Return the padded array with one block replaced."""
         block = reshape(block, self.sizes)
         return block if place is None else dynamic_update_slice_p.bind(x, block, *place)
 
@@ -122,16 +122,16 @@ def _as_int32(i: Any) -> Any:
 
 
 class Programs(NamedTuple):
-    """What index maps are called with: the grid's sizes, and the types of prefetched scalars."""
+    """The arguments of index maps: the grid's sizes, and the types of prefetched scalars."""
 
     sizes: tuple[Any, ...]
     prefetched: tuple[AbstractRef, ...] = ()
     arguments: Callable[[Sequence[Any]], Sequence[Any]] = list
-    """Puts references into the structure of the arguments that they were."""
+    """Unflattens references to the structure of the arguments."""
 
 
 def blocks_of(spec: Any, aval: ShapedArray, origin: str, programs: Programs) -> Blocks:
-    """Return how an array is cut; `origin` names it in messages.
+    """Return how an array is divided; `origin` names it in messages.
 
     Raises: ValueError for a block of another rank, and an index map that does not return an integer
         for each axis.
@@ -148,7 +148,7 @@ def blocks_of(spec: Any, aval: ShapedArray, origin: str, programs: Programs) -> 
                 f"pallas_call at {current_source()}",
                 f"Block shape for {origin} (= {_text(axes)}) must have the same number of "
                 f"dimensions as the array shape {tuple(aval.shape)}.",
-                "give a size for each axis; None for an axis that the kernel does not see",
+                "pass a size for each axis; None for an axis that is squeezed for the kernel",
             )
         )
     found = Blocks(aval, axes, None)
@@ -156,7 +156,7 @@ def blocks_of(spec: Any, aval: ShapedArray, origin: str, programs: Programs) -> 
     if spec.index_map is None:
         return found if is_one else found._replace(starts=_first(len(axes), programs))
     starts = _recorded_map(spec.index_map, axes, origin, programs)
-    # Where a block is as large as the array, a window of that size begins at its first element.
+    # A window as large as the array must begin at its first element.
     return found if is_one else found._replace(starts=starts)
 
 
@@ -173,7 +173,7 @@ def _axis(entry: Any, origin: str) -> BlockDim:
                 f"pallas_call with a block of {origin} at {current_source()}",
                 f"Unsupported block dimension type: {type(entry)}. Allowed types: `pl.Squeezed`, "
                 "`pl.Blocked`, `pl.Element`, `int`, `None`.",
-                "give the size of the block as an int",
+                "pass the size of the block as an int",
             )
         ) from None
 

@@ -1,8 +1,8 @@
-"""`pallas_call`: a kernel, run for each block of its arguments, as loops that others run too.
+"""`pallas_call`: a kernel, run for each block of its arguments, as an ordinary loop.
 
-The kernel is recorded as a program of references. The grid is one loop in row-major order; what it
-carries are the arrays that the kernel writes to. A step reads blocks, runs the kernel on them, and
-writes blocks back. So there is no primitive: derivatives, `vmap` and engines see a loop.
+The kernel is recorded as a program on references. The grid is one loop in row-major order, which
+carries the arrays that the kernel writes. An iteration reads blocks, runs the kernel on them, and
+writes blocks back. So no primitive is needed: derivatives, `vmap` and engines handle a loop.
 """
 
 from __future__ import annotations
@@ -69,15 +69,15 @@ def pallas_call(
     """Return a function of arrays that runs `kernel(*input_refs, *output_refs, *scratch_refs)`.
 
     The kernel runs once for each program of the grid, in row-major order. Its references hold
-    blocks, cut as `in_specs` and `out_specs` say, and what is left in those of outputs is written
-    back. An output holds undefined values until it is written to, or an input's if
-    `input_output_aliases` maps the number of an input to its own.
+    blocks as defined by `in_specs` and `out_specs`; the final contents of output blocks are written
+    back. An output is undefined until it is written, unless `input_output_aliases` maps the number
+    of an input to it: then it starts with the input's values.
 
-    `interpret`, `compiler_params`, `cost_estimate` and `metadata` are for other compilers, and
-    change nothing: the program is compiled like any other. `debug` prints the kernel's program.
+    `interpret`, `compiler_params`, `cost_estimate` and `metadata` are for other compilers, and have
+    no effect: the program is compiled like any other. `debug` prints the kernel's program.
 
-    Raises: ValueError for specifications that do not fit the arguments, and a kernel that returns
-        something; NotImplementedError where GPUs and TPUs are the default, unless `interpret`.
+    Raises: ValueError for specifications that do not match the arguments, and a kernel that returns
+        something; NotImplementedError if the default platform is GPU or TPU, unless `interpret`.
     Source: the documentation of `jax.experimental.pallas.pallas_call`.
     Example:
         >>> from kiln.experimental import pallas as pl
@@ -122,14 +122,14 @@ def pallas_call(
 
 
 class _Array(NamedTuple):
-    """An input or output, and how messages name it."""
+    """An input or output, with its name in messages."""
 
     aval: ShapedArray
     origin: str
 
 
 class _Call(NamedTuple):
-    """What `pallas_call` was asked for; `run` does it for arguments."""
+    """The parameters of a `pallas_call`; `run` applies it to arguments."""
 
     kernel: Callable[..., None]
     name: str
@@ -225,7 +225,7 @@ class _Call(NamedTuple):
                         three_lines(
                             asked,
                             f"{mapping} with {what} index {number} outside the range [0, {count})",
-                            "number inputs and outputs as they are flattened",
+                            "count inputs and outputs in flattened order",
                         )
                     )
             given, wanted = inputs[i].aval, self.outputs[out].aval
@@ -236,7 +236,7 @@ class _Call(NamedTuple):
                         asked,
                         f"{mapping} referring to input{paths[i]} with abstract value {given!r} and "
                         f"to output{path} with a different abstract value {wanted!r}.",
-                        "an output that starts as an input has its shape and dtype",
+                        "alias an output only to an input of the same shape and dtype",
                     )
                 )
 
@@ -250,7 +250,7 @@ class _Structure(NamedTuple):
     scratch: PyTreeDef
 
     def arguments(self, refs: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
-        """Return positional arguments and those by name."""
+        """Return positional and keyword arguments."""
         given = iter(refs)
         parts = [
             tree_unflatten(tree, [next(given) for _ in range(tree.num_leaves)]) for tree in self
@@ -265,7 +265,7 @@ class _Structure(NamedTuple):
 
 
 class _Grid(NamedTuple):
-    """A kernel, and the blocks that its programs get."""
+    """A kernel, and the blocks of its programs."""
 
     kernel: Recorded
     sizes: tuple[Any, ...]
@@ -275,7 +275,7 @@ class _Grid(NamedTuple):
     scratch: list[AbstractRef]
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
-        """Return what the arrays and the scratch are when all programs have run."""
+        """Return the arrays and the scratch buffers after all programs have run."""
         skipped = len(self.sizes) + len(self.prefetched)
         written = self.kernel.writes[skipped:]
         carried = [i for i, is_written in enumerate(written) if is_written]
@@ -292,7 +292,7 @@ class _Grid(NamedTuple):
 
         start = [arrays[i] for i in carried]
         if all(isinstance(size, int) and size == 1 for size in self.sizes):
-            # One program needs no loop, and its blocks begin at known places.
+            # A single program needs no loop, and its blocks begin at known positions.
             found = iteration([np.int32(0)] * len(self.sizes), start)
         else:
             found = fori_loop(np.int32(0), _product(self.sizes), body, start)
@@ -373,7 +373,7 @@ def _mismatch(what: str, specs: Any, tree: PyTreeDef) -> ValueError:
             f"pallas_call at {current_source()}",
             f"Pytree for `{what}` and `{other}` do not match. There are {len(errors)} mismatches, "
             f"including: {'; '.join(errors)}",
-            f"give one BlockSpec for each of the {tree.num_leaves} arrays: {tree}",
+            f"pass one BlockSpec for each of the {tree.num_leaves} arrays: {tree}",
         )
     )
 
@@ -388,8 +388,8 @@ def _outputs(out_shape: Any) -> tuple[list[_Array], PyTreeDef]:
             raise ValueError(
                 three_lines(
                     f"pallas_call at {current_source()}",
-                    f"out_shape{keystr(path)} says neither shape nor dtype: {x!r:.60}",
-                    "give a kiln.ShapeDtypeStruct(shape, dtype) for each output",
+                    f"out_shape{keystr(path)} has no shape and dtype: {x!r:.60}",
+                    "pass a kiln.ShapeDtypeStruct(shape, dtype) for each output",
                 )
             )
         dtype = x.dtype if dtypes.is_extended(x.dtype) else dtypes.canonicalize_dtype(x.dtype)
@@ -424,7 +424,7 @@ def _check_platform() -> None:
     raise NotImplementedError(
         three_lines(
             f"pallas_call on the platform {platform} at {current_source()}",
-            "kernels are compiled for the CPU only: there is no lowering to Mosaic or Triton",
+            "kernels are compiled only for the CPU: there is no lowering to Mosaic or Triton",
             "pass interpret=True, which runs the grid as a loop there",
         )
     )

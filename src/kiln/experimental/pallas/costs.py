@@ -1,4 +1,4 @@
-"""What a function costs: operations and bytes, counted in its program."""
+"""The cost of a function: operations and bytes, counted in its program."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _TRANSCENDENTAL = frozenset(
 
 
 def estimate_cost(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> CostEstimate:
-    """Return what a call of a function of arrays, or of their types, costs.
+    """Return the cost of calling a function with arrays or types of arrays.
 
-    `flops` are arithmetic operations of elements and twice the multiplications of products,
-    `transcendentals` functions such as exp, `bytes_accessed` the sizes of arguments and results.
-    Bodies of scans count for each step; of branches those that cost most; of other loops one
-    iteration. Data movement, comparisons and reductions cost nothing.
+    `flops` counts elementwise arithmetic, and two per multiplication of a matrix product;
+    `transcendentals` functions such as exp; `bytes_accessed` the sizes of arguments and results.
+    The body of a scan counts for each iteration, that of other loops once; of branches the most
+    expensive one counts. Data movement, comparisons and reductions are free.
 
     Source: the documentation of `jax.experimental.pallas.estimate_cost`.
     Example:
@@ -68,7 +68,7 @@ def _of_equation(eqn: Eqn) -> tuple[int, int]:
         (contracted, _), _ = params["dimension_numbers"]
         return 2 * count * math.prod(eqn.invars[0].aval.shape[i] for i in contracted), 0
     if name == "integer_pow":
-        # Squarings, and a product for each further bit.
+        # Squarings, and a product for each further one bit.
         exponent = abs(params["y"])
         each = exponent.bit_length() - 1 + exponent.bit_count() if exponent > 1 else 0
         return each * count, 0

@@ -1,4 +1,4 @@
-"""What is called inside kernels, beside reading and writing references."""
+"""Functions for use in kernels, besides reading and writing references."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from kiln.ops.elements.elementwise import div
 
 
 def when(condition: Any, /) -> Callable[[Callable[[], None]], None]:
-    """Return a decorator that calls the decorated function, of no arguments, if a condition holds.
+    """Return a decorator that calls a function without arguments if a condition holds.
 
     Example:
         >>> from kiln.experimental import pallas as pl
@@ -54,11 +54,12 @@ def loop(
     step: Any = 1,
     unroll: int | bool | None = None,
 ) -> Callable[[Callable[..., Any]], Any]:
-    """Return a decorator that calls the decorated function for lower, lower + step, ... < upper.
+    """Return a decorator that calls a function for lower, lower + step, ... < upper.
 
-    With `init_carry`, the function takes and returns a carry, and the last one takes its place.
+    With `init_carry`, the function takes and returns a carry, and its name is bound to the final
+    carry.
 
-    Raises: what `lax.fori_loop` raises.
+    Raises: the errors of `lax.fori_loop`.
     Example:
         >>> from kiln.experimental import pallas as pl
         >>> @pl.loop(0, 6, step=2, init_carry=0)
@@ -93,7 +94,7 @@ def run_scoped(
 ) -> Any:
     """Call a function with references to new buffers of these types, and return its result.
 
-    What the buffers hold at first is undefined.
+    The buffers are initially undefined.
 
     Raises: NotImplementedError for `collective_axes`; TypeError for types without shape and dtype.
     Example:
@@ -109,7 +110,7 @@ def run_scoped(
             three_lines(
                 f"run_scoped(..., collective_axes={collective_axes!r}) at {current_source()}",
                 "buffers are not shared among programs",
-                "leave collective_axes out; share what is scratch: scratch_shapes=[...]",
+                "leave collective_axes out; use shared scratch buffers: scratch_shapes=[...]",
             )
         )
     positional = [tree_map(_buffer, each) for each in types]
@@ -119,9 +120,9 @@ def run_scoped(
 def with_scoped(
     *types: Any, collective_axes: Hashable | tuple[Hashable, ...] = (), **kw_types: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that gives a function references to new buffers, after its arguments.
+    """Return a decorator that passes references to new buffers, after the function's arguments.
 
-    Raises: what `run_scoped` raises.
+    Raises: the errors of `run_scoped`.
     """
 
     def decorate(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -140,8 +141,8 @@ def _buffer(kind: Any) -> Ref:
         raise TypeError(
             three_lines(
                 f"a buffer of {kind!r:.60} at {current_source()}",
-                "it says neither shape nor dtype",
-                "describe it: pl.ANY(shape, dtype)",
+                "it has no shape and dtype",
+                "write pl.ANY(shape, dtype)",
             )
         )
     return new_ref(undefined(kind.shape, kind.dtype))
@@ -153,7 +154,7 @@ def empty(shape: Any, dtype: Any) -> Any:
 
 
 def empty_like(x: Any) -> Any:
-    """Return a tree of arrays of undefined values, of the shapes and dtypes of another's leaves."""
+    """Return a tree of arrays of undefined values, with the shapes and dtypes of another tree."""
     return tree_map(lambda leaf: empty(leaf.shape, leaf.dtype), x)
 
 
@@ -166,7 +167,7 @@ def empty_ref_like(x: Any) -> Ref:
 
 
 def run_state(f: Callable[..., None]) -> Callable[[Any], Any]:
-    """Return a function of a tree of arrays: what references to them hold after `f` of these.
+    """Return a function of arrays that calls `f` with references to them, and returns their values.
 
     Example:
         >>> from kiln.experimental import pallas as pl
@@ -186,7 +187,7 @@ def run_state(f: Callable[..., None]) -> Callable[[Any], Any]:
 
 
 def multiple_of(x: Any, values: Any) -> Any:
-    """Return `x`, which is promised to be a multiple of all `values`: other compilers use that."""
+    """Return `x`, which must be a multiple of all `values`: a hint for other compilers."""
     return x
 
 
@@ -203,7 +204,7 @@ def cdiv(a: Any, b: Any) -> Any:
 
 
 def align_to(a: Any, alignment: Any) -> Any:
-    """Return the next multiple of `alignment` that is not below `a`.
+    """Return the least multiple of `alignment` that is at least `a`.
 
     Example:
         >>> kiln.experimental.pallas.align_to(5, 4)
@@ -213,7 +214,7 @@ def align_to(a: Any, alignment: Any) -> Any:
 
 
 def next_power_of_2(x: int) -> int:
-    """Return the least power of two that is not below `x`, and 1 for 0.
+    """Return the least power of two that is at least `x`; 1 for 0.
 
     Raises: ValueError for negative integers.
     Example:
@@ -232,7 +233,7 @@ def next_power_of_2(x: int) -> int:
 
 
 def strides_from_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return how many elements lie between neighbours along each axis of a row-major array.
+    """Return the strides, in elements, of a row-major array.
 
     Example:
         >>> kiln.experimental.pallas.strides_from_shape((2, 3, 4))
@@ -247,7 +248,7 @@ def strides_from_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
 def reciprocal(x: Any, *, approx: bool = False, full_range: bool = True) -> Any:
     """Return 1 / x; with `approx`, to the precision of a bfloat16.
 
-    `full_range` has no effect: all of the range is computed.
+    `full_range` has no effect: the full range is supported.
     """
     if approx:
         return jnp.reciprocal(x.astype(jnp.bfloat16)).astype(jnp.float32)
@@ -255,9 +256,9 @@ def reciprocal(x: Any, *, approx: bool = False, full_range: bool = True) -> Any:
 
 
 def debug_print(fmt: str, *args: Any) -> None:
-    """Print values from inside a kernel: those of placeholders `{}`, or behind the text.
+    """Print values from inside a kernel, in place of placeholders `{}` or after the text.
 
-    `fmt` is the text.
+    `fmt` is the format string.
     """
     _debug_print(fmt, *args)
 
@@ -270,9 +271,9 @@ def dot(
     allow_tf32: bool | None = None,
     precision: Any = None,
 ) -> Any:
-    """Return the product of two matrices, either of them transposed first if asked for.
+    """Return the product of two matrices, optionally transposed.
 
-    The product is int32 for integers, and at least float32 for floats. `allow_tf32` means nothing.
+    The product is int32 for integers, and at least float32 for floats. `allow_tf32` has no effect.
 
     Raises: ValueError for anything but matrices.
     """
@@ -281,7 +282,7 @@ def dot(
             three_lines(
                 f"dot of arrays of shapes {a.shape} and {b.shape} at {current_source()}",
                 "`a` and `b` must be 2D arrays.",
-                "use jnp.matmul for stacks of matrices",
+                "use jnp.matmul for batches of matrices",
             )
         )
     joint = dtypes.promote_types(a.dtype, b.dtype)

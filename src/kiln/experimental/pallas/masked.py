@@ -1,7 +1,8 @@
-"""Reading and writing parts of references where a mask is true, and parts that run over the edge.
+"""Masked and out-of-bounds reads and writes of references.
 
-A window that starts at a traced position may reach beyond the end. Windows of arrays are moved
-inside then; here the elements stay where they are, and those outside are undefined, or dropped.
+A window that starts at a traced position may extend out of bounds. Windows of arrays are clamped in
+that case; here the elements keep their positions, and those out of bounds are undefined when read,
+and dropped when written.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ from kiln.ops.shape import reshape
 
 @api_boundary
 def load(ref: Ref | RefView, idx: Any = None, *, mask: Any = None, other: Any = None) -> Any:
-    """Return a part of what a reference holds, and `other` where the mask is false.
+    """Return a window of a reference, with `other` where the mask is false.
 
-    Without `other`, what is there is undefined; so it is beyond the end.
+    Without `other`, these elements are undefined, as are those out of bounds.
 
-    Raises: what `kiln.ref.get` raises.
+    Raises: the errors of `kiln.ref.get`.
     Example:
         >>> from kiln.experimental import pallas as pl
         >>> ref, i = kiln.new_ref(jnp.arange(5)), jnp.int32(3)
@@ -52,9 +53,9 @@ def load(ref: Ref | RefView, idx: Any = None, *, mask: Any = None, other: Any = 
 
 @api_boundary
 def store(ref: Ref | RefView, idx: Any, val: Any, *, mask: Any = None) -> None:
-    """Replace a part of what a reference holds, where the mask is true and the array has elements.
+    """Write a window of a reference where the mask is true; writes out of bounds are dropped.
 
-    Raises: what `kiln.ref.set` raises.
+    Raises: the errors of `kiln.ref.set`.
     Example:
         >>> from kiln.experimental import pallas as pl
         >>> ref = kiln.new_ref(jnp.zeros(4))
@@ -74,9 +75,9 @@ def store(ref: Ref | RefView, idx: Any, val: Any, *, mask: Any = None) -> None:
 
 @api_boundary
 def swap(ref: Ref | RefView, idx: Any, val: Any, *, mask: Any = None) -> Any:
-    """Do what `store` does, and return what was there; where the mask is false, what is given.
+    """Do `store`, and return the previous elements; where the mask is false, those of `val`.
 
-    Raises: what `kiln.ref.swap` raises.
+    Raises: the errors of `kiln.ref.swap`.
     """
     if mask is None and _Window.of(place_of(ref, idx)) is None:
         return swap_part(ref, idx, val)
@@ -94,7 +95,7 @@ def _store_at(ref: Ref | RefView, idx: Any, place: Place, val: Any, mask: Any) -
         value = broadcast_to(convert_element_type(val, before.dtype), before.shape)
         ref[... if idx is None else idx] = select(mask, value, before)
         return
-    # An element beyond the end is dropped, so that none is written twice.
+    # Elements out of bounds are dropped, so that none is written twice.
     arrays: list[Any] = list(jnp.broadcast_arrays(*place.arrays))
     beyond: Any = place.ref.shape[0]
     arrays[0] = jnp.where(mask, arrays[0], beyond)
@@ -103,9 +104,9 @@ def _store_at(ref: Ref | RefView, idx: Any, place: Place, val: Any, mask: Any) -
 
 
 class _Window(NamedTuple):
-    """A window that may reach beyond the end: where it was asked for, and where it is moved to.
+    """A window that may extend out of bounds: the requested position, and the clamped one.
 
-    `sizes` are those of the window on each axis, `lost` how much of it lies outside.
+    `sizes` are those of the window along each axis, `lost` how much of it is out of bounds.
     """
 
     ref: Ref
@@ -116,7 +117,7 @@ class _Window(NamedTuple):
 
     @classmethod
     def of(cls, place: Place) -> _Window | None:
-        """Return the window of an index, if there is one that starts at a traced position."""
+        """Return the window of an index if it starts at a traced position, otherwise None."""
         ref, index, arrays = place
         entries = of_each_axis(index, ref.ndim)
         if not any(isinstance(entry, Span) for entry in entries):
@@ -140,17 +141,17 @@ class _Window(NamedTuple):
 
     @property
     def part(self) -> Index:
-        """The index of the window where it was moved to; the starts are its arrays."""
+        """The index of the clamped window; the starts are its arrays."""
         return tuple([Span(size, 1) for size in self.sizes])
 
     def read(self) -> Any:
-        """Return the window; what is outside is undefined."""
+        """Return the window; elements out of bounds are undefined."""
         inside = get_p.bind(self.ref, *self.starts, index=self.part)
         filling = undefined((), self.ref.dtype)
         return reshape(self._shifted(inside, filling, forward=True), self.kept)
 
     def write(self, val: Any, mask: Any) -> None:
-        """Replace the window where the mask is true; what is outside is dropped."""
+        """Write the window where the mask is true; elements out of bounds are dropped."""
         value = broadcast_to(convert_element_type(val, self.ref.dtype), self.kept)
         chosen = broadcast_to(True if mask is None else mask, self.kept)
         shape = tuple(self.sizes)
@@ -160,7 +161,7 @@ class _Window(NamedTuple):
         write_part(self.ref, select(chosen, value, before), self.part, self.starts)
 
     def _shifted(self, x: Any, filling: Any, *, forward: bool) -> Any:
-        """Move the elements of a window by as much of it as lies outside."""
+        """Shift the elements of a window by its distance out of bounds."""
         shifted = [type(lost) is not np.int32 for lost in self.lost]
         if not any(shifted):
             return x

@@ -1,6 +1,6 @@
-"""Programs of a grid: which one a kernel is, and how many there are.
+"""Programs of a grid: the position of the current one, and how many there are.
 
-A kernel is recorded once, with its program ids as inputs: they are what `program_id` returns then.
+A kernel is recorded once, with its program ids as inputs, which `program_id` returns.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Grid(NamedTuple):
 
 
 class GridAxis(NamedTuple):
-    """An axis of the grid, as one that a kernel may ask for by a name."""
+    """A named axis of the grid, which a kernel may query by its name."""
 
     number: int
 
@@ -35,7 +35,7 @@ class GridAxis(NamedTuple):
 
 
 def grid_axes_bound(names: Sequence[Any], sizes: Sequence[Any]) -> AbstractContextManager[None]:
-    """Bind the names of those axes of a grid that have one.
+    """Bind the names of the named axes of a grid.
 
     Raises: NotImplementedError if the size of such an axis is traced.
     """
@@ -45,8 +45,8 @@ def grid_axes_bound(names: Sequence[Any], sizes: Sequence[Any]) -> AbstractConte
             raise NotImplementedError(
                 three_lines(
                     f"pallas_call with an axis named {name!r} at {current_source()}",
-                    "its size is not known while the kernel is traced",
-                    "give the size without a name, and ask for pl.program_id(axis)",
+                    "its size is unknown while the kernel is traced",
+                    "pass the size without a name, and use pl.program_id(axis)",
                 )
             )
     return axes_bound([(name, sizes[i], GridAxis(i)) for i, name in named])
@@ -62,10 +62,10 @@ _here = _Here()
 
 
 class in_grid(_runtime.Assigned):
-    """Let the programs of a context be those of a grid."""
+    """Set the grid whose programs are recorded, until the context ends."""
 
     def __new__(cls, ids: Sequence[Any], sizes: Sequence[Any]) -> Self:
-        """Take the ids and the sizes."""
+        """Set the ids and the sizes."""
         return super().__new__(cls, _here, "grid", Grid(tuple(ids), tuple(sizes)), None)
 
 
@@ -84,9 +84,9 @@ def program_id(axis: int) -> Any:
 
 
 def num_programs(axis: int) -> Any:
-    """Return the size of the grid along an axis: an int, if it is known while tracing.
+    """Return the size of the grid along an axis: an int if it is known during tracing.
 
-    Raises: what `program_id` raises.
+    Raises: the errors of `program_id`.
     """
     return _grid("num_programs", axis).sizes[axis]
 
@@ -98,7 +98,7 @@ def _grid(what: str, axis: int) -> Grid:
         raise RuntimeError(
             three_lines(
                 asked,
-                "programs of a grid have positions, and this is not one: no kernel is being traced",
+                "no kernel is being traced, and only programs of a grid have positions",
                 "call it in a function that is passed to pallas_call",
             )
         )

@@ -1,4 +1,4 @@
-"""Kernels and index maps as programs of references, recorded once for all programs of the grid."""
+"""Kernels and index maps as jaxprs on references, recorded once for all programs of the grid."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from kiln.ir.jaxpr import Jaxpr
 
 
 class Recorded(NamedTuple):
-    """A function as a program, which takes the values it closes over, then its arguments."""
+    """A function as a jaxpr, which takes the values it closes over, then its arguments."""
 
     jaxpr: Jaxpr
     consts: list[Any]
 
     @property
     def writes(self) -> list[bool]:
-        """To which arguments, of those that are references, it may write."""
+        """Whether it may write to each argument that is a reference."""
         return writes(self.jaxpr)[len(self.consts) :]
 
     def run(self, args: Sequence[Any]) -> list[Any]:
-        """Apply the program; references among the arguments hold the results then."""
+        """Apply the program, which updates references among the arguments."""
         return run_discharged(self.jaxpr, [*self.consts, *args], _evaluated)
 
 
@@ -35,10 +35,10 @@ def _evaluated(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
 def recorded(
     flat: Callable[..., Sequence[Any]], avals: Sequence[Any], user: Callable[..., Any]
 ) -> Recorded:
-    """Record a function of arrays and references; messages name the `user`'s.
+    """Record a function of arrays and references; messages name `user`.
 
     `flat` is called with arguments of types `avals`, and returns a flat sequence.
-    Raises: what it raises as it is traced.
+    Raises: the exceptions of the function.
     """
     check_may_trace(definition_of(user), "pallas_call")
     jaxpr, consts = stage_region(

@@ -1,6 +1,6 @@
-"""What says how arrays are cut into blocks, and what else a kernel gets.
+"""Specifications of blocks, grids and scratch buffers.
 
-Plain descriptions, made by users; `blocks.py` checks them against the types of arrays.
+Plain records made by users; `blocks.py` checks them against the types of arrays.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from kiln.ir.sizes.size import Size
 
 @dataclasses.dataclass(frozen=True)
 class Blocked:
-    """An axis cut into blocks of this size: the index map gives the number of the block."""
+    """An axis divided into blocks of this size: the index map returns the number of the block."""
 
     block_size: Any
 
 
 @dataclasses.dataclass(frozen=True)
 class Element:
-    """A window of this size on an axis: the index map gives its first element.
+    """A window of this size along an axis: the index map returns its first element.
 
-    `padding` is how many elements lie before and behind the axis; what they hold is undefined.
+    `padding` is the number of undefined elements before and after the axis.
     """
 
     block_size: int
@@ -40,7 +40,7 @@ class Element:
 
 @dataclasses.dataclass(frozen=True)
 class Squeezed:
-    """One position of an axis, which the kernel's reference does not have: None means the same."""
+    """One position along an axis that the kernel's reference does not have; None is equivalent."""
 
 
 squeezed = Squeezed()
@@ -49,11 +49,11 @@ BlockDim = Blocked | Element | Squeezed
 
 @dataclasses.dataclass
 class BlockSpec:
-    """How an array is cut: the block of a program is at `index_map(*program_ids)`.
+    """The division of an array: the block of a program is at `index_map(*program_ids)`.
 
-    Entries of `block_shape` are sizes, or None for an axis that the kernel does not see, or
-    `Blocked`, `Element`, `squeezed`. Without a shape, a block is the whole array; without an index
-    map, all programs have the first block. `memory_space` and `pipeline_mode` mean nothing here.
+    Entries of `block_shape` are sizes, None for a squeezed axis, or `Blocked`, `Element`,
+    `squeezed`. Without a shape, a block is the whole array; without an index map, all programs use
+    the first block. `memory_space` and `pipeline_mode` have no effect.
     """
 
     block_shape: Sequence[Any] | None = None
@@ -62,7 +62,7 @@ class BlockSpec:
     pipeline_mode: Any = None
 
     def replace(self, **changes: Any) -> BlockSpec:
-        """Return the same with other fields."""
+        """Return a copy with some fields replaced."""
         return dataclasses.replace(self, **changes)
 
 
@@ -74,18 +74,18 @@ class NoBlockSpec:
 
 
 no_block_spec = NoBlockSpec()
-"""In place of a `BlockSpec`, or of a tree of them: whole arrays."""
+"""In place of a `BlockSpec` or a tree of them: whole arrays."""
 
 
 class GridSpec:
-    """A grid with the specifications of inputs and outputs, and what kernels use beside them.
+    """A grid with the specifications of inputs, outputs and scratch buffers.
 
-    `grid` is a size, or a tuple of them, which may be traced; an axis with a name is
-    `(name, size)`, and the kernel may ask for `lax.axis_index(name)` and `lax.axis_size(name)`.
-    `scratch_shapes` is a sequence of `MemoryRef`s, or a dict of them, which the kernel gets by
-    name.
+    `grid` is a size, or a tuple of them, which may be traced; an axis with a name is `(name,
+    size)`, and the kernel may call `lax.axis_index(name)` and `lax.axis_size(name)`.
+    `scratch_shapes` is a sequence of `MemoryRef`s, or a dict of them, which are passed by name.
 
-    Raises: ValueError for `in_specs` that are not a sequence, and a grid of anything but integers.
+    Raises: ValueError for `in_specs` that are not a sequence, and for a grid with sizes that are
+        not integers.
     """
 
     num_scalar_prefetch = 0
@@ -102,7 +102,7 @@ class GridSpec:
                 three_lines(
                     f"pallas_call with in_specs={in_specs!r:.60} at {current_source()}",
                     f"`in_specs` must be a tuple or a list. Found: {in_specs!r:.60}",
-                    "give one for each argument: in_specs=[spec]",
+                    "pass one for each argument: in_specs=[spec]",
                 )
             )
         self.in_specs = tuple(in_specs) if isinstance(in_specs, list) else in_specs
@@ -133,7 +133,7 @@ def _sizes(sizes: tuple[Any, ...], grid: Any) -> tuple[Any, ...]:
                 three_lines(
                     asked,
                     f"Grid must be a tuple of integers or jax.Array, got {grid!r:.60}",
-                    "give the number of programs along each axis",
+                    "pass the number of programs along each axis",
                 )
             )
     return tuple([int(size) if isinstance(size, np.integer) else size for size in sizes])
@@ -148,7 +148,7 @@ def _integer(size: Any) -> Any:
 
 
 class MemorySpace(enum.Enum):
-    """Kinds of memory, all of which are the same here; called, one describes a buffer in it."""
+    """Kinds of memory, all equivalent here; a call returns the description of a buffer in it."""
 
     ANY = "any"
     ERROR = "error"
@@ -167,7 +167,7 @@ class MemorySpace(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class MemoryRef:
-    """The description of a buffer: of what a kernel uses beside its arguments, say."""
+    """The description of a buffer, for example of scratch memory."""
 
     inner_aval: Any
     memory_space: Any = MemorySpace.ANY
@@ -199,7 +199,7 @@ def buffer(shape: Sequence[int], dtype: DTypeLike, space: Any) -> MemoryRef:
 
 @dataclasses.dataclass(frozen=True)
 class Buffered:
-    """How many copies of a block a pipeline keeps. Accepted, and means nothing here."""
+    """How many copies of a block a pipeline keeps. Accepted, without effect."""
 
     buffer_count: int
     use_lookahead: bool = False
@@ -207,9 +207,9 @@ class Buffered:
 
 @dataclasses.dataclass(frozen=True)
 class CostEstimate:
-    """What a kernel costs, as `estimate_cost` counts; given to `pallas_call` it means nothing here.
+    """The cost of a kernel, as `estimate_cost` counts it; without effect in `pallas_call`.
 
-    Raises: ValueError unless all of it is ints.
+    Raises: ValueError unless all fields are ints.
     """
 
     flops: int
@@ -218,7 +218,7 @@ class CostEstimate:
     remote_bytes_transferred: int = 0
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
+        """Check the fields."""
         for name, value in dataclasses.asdict(self).items():
             if not isinstance(value, int):
                 raise ValueError(
@@ -232,7 +232,7 @@ class CostEstimate:
 
 
 class CompilerParams:
-    """Base of the parameters of other compilers, which are accepted and mean nothing here."""
+    """Base class of the parameters of other compilers, which are accepted without effect."""
 
     def __init__(self, **parameters: Any) -> None:
         self.parameters = parameters

@@ -1,4 +1,4 @@
-"""What kernels that were written for TPUs ask for, as far as it means something on a CPU."""
+"""Names used by kernels written for TPUs, as far as they are meaningful on a CPU."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = [
 
 
 class MemorySpace(enum.Enum):
-    """Kinds of memory of a TPU, all of which are the same here; called, one describes a buffer."""
+    """Kinds of memory of a TPU, all equivalent here; a call returns the description of a buffer."""
 
     VMEM = "vmem"
     VMEM_SHARED = "vmem_shared"
@@ -58,7 +58,7 @@ HBM = MemorySpace.HBM
 
 
 class GridDimensionSemantics(enum.Enum):
-    """How the programs along an axis may run. Here they run one after the other."""
+    """How the programs along an axis may run. Here they run sequentially."""
 
     PARALLEL = "parallel"
     CORE_PARALLEL = "core_parallel"
@@ -73,7 +73,7 @@ ARBITRARY = GridDimensionSemantics.ARBITRARY
 
 
 class CompilerParams(_Params):
-    """Parameters of the compiler for TPUs. Accepted, and mean nothing here."""
+    """Parameters of the compiler for TPUs. Accepted, without effect."""
 
 
 class InterpretParams(_Params):
@@ -81,9 +81,9 @@ class InterpretParams(_Params):
 
 
 class PrefetchScalarGridSpec(GridSpec):
-    """A `GridSpec` whose index maps see the first arguments of the call.
+    """A `GridSpec` whose index maps take the first arguments of the call.
 
-    Index maps get references to these arguments after the program ids, and the kernel gets them
+    References to these arguments are passed to index maps after the program ids, and to the kernel
     first; `in_specs` are those of the other arguments.
     """
 
@@ -100,7 +100,7 @@ class PrefetchScalarGridSpec(GridSpec):
 
 
 def load(ref: Ref | RefView, *, mask: Any = None) -> Any:
-    """Return what a reference or a view holds; where the mask is false, it is undefined.
+    """Return the contents of a reference or a view, undefined where the mask is false.
 
     `ref` may be a view, such as `ref.at[0]`.
     """
@@ -108,8 +108,8 @@ def load(ref: Ref | RefView, *, mask: Any = None) -> Any:
 
 
 def store(ref: Ref | RefView, val: Any, *, mask: Any = None) -> None:
-    """Replace what a reference or a view holds, where the mask is true.
+    """Write to a reference or a view where the mask is true.
 
-    `val` is broadcast to what `ref` holds.
+    `val` is broadcast to the shape of `ref`.
     """
     _store(ref, None, val, mask=mask)

@@ -1,4 +1,4 @@
-"""What kernels that were written for Triton ask for, as far as it means something on a CPU."""
+"""Names used by kernels written for Triton, as far as they are meaningful on a CPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["CompilerParams", "dot", "load", "store"]
 
 
 class CompilerParams(_Params):
-    """Parameters of Triton's compiler. Accepted, and mean nothing here."""
+    """Parameters of Triton's compiler. Accepted, without effect."""
 
 
 def load(
@@ -26,7 +26,7 @@ def load(
     eviction_policy: str | None = None,
     volatile: bool = False,
 ) -> Any:
-    """Return what a reference or a view holds, and `other` where the mask is false.
+    """Return the contents of a reference or a view, with `other` where the mask is false.
 
     Example:
         >>> from kiln.experimental.pallas import triton
@@ -40,9 +40,9 @@ def load(
 def store(
     ref: Ref | RefView, val: Any, *, mask: Any = None, eviction_policy: str | None = None
 ) -> None:
-    """Replace what a reference or a view holds, where the mask is true.
+    """Write to a reference or a view where the mask is true.
 
-    `val` is broadcast to what `ref` holds. `eviction_policy` has no effect: it is a hint to other
+    `val` is broadcast to the shape of `ref`. `eviction_policy` has no effect: it is a hint to other
     compilers.
     """
     _store(ref, None, val, mask=mask)

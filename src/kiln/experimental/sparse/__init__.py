@@ -1,7 +1,7 @@
 """Sparse arrays: batched coordinates (BCOO), compressed rows (BCSR), and functions of them.
 
-They are pytrees of arrays, and their operations are written with gathers, scatters and sums, so
-they run under all transformations, and on every engine.
+They are pytrees of arrays, and their operations are gathers, scatters and sums, so they work under
+all transformations and on every engine.
 """
 
 from kiln.experimental.sparse import linalg as linalg

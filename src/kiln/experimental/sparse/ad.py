@@ -1,4 +1,4 @@
-"""Derivatives by sparse arrays: by the stored values only, as arrays with the same indices."""
+"""Derivatives with respect to the stored values of sparse arrays, as arrays with equal indices."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def is_sparse(x: Any) -> bool:
 
 
 class _Flat:
-    """A call with buffers for arguments, of which some are differentiated."""
+    """A call whose arguments are flattened to buffers, some of which are differentiated."""
 
     def __init__(self, fun: Callable[..., Any], argnums: Argnums, args: tuple[Any, ...]) -> None:
         self.fun = fun
@@ -34,7 +34,7 @@ class _Flat:
         for i, (leaves, _) in enumerate(self.parts):
             for leaf in leaves:
                 if i in self.chosen:
-                    # Of a sparse array the first buffer, which has the values.
+                    # The first buffer of a sparse array holds the values.
                     self.argnums.append(len(self.buffers))
                 self.buffers += tree_leaves(leaf)
         self.tree = tree_structure(args)
@@ -44,7 +44,7 @@ class _Flat:
         return self.fun(*tree_unflatten(self.tree, buffers), **kwargs)
 
     def gathered(self, found: Sequence[Any]) -> Any:
-        """Return derivatives by the chosen arguments, in the structure of these."""
+        """Return derivatives with respect to the chosen arguments, in their structure."""
         derivatives = iter(found)
         out = []
         for i in sorted(self.chosen):
@@ -100,7 +100,7 @@ def value_and_grad(
 def grad(
     fun: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, **kwargs: Any
 ) -> Callable[..., Any]:
-    """Return the gradient; by a sparse array it is sparse, with the same indices.
+    """Return the gradient function; gradients of sparse arrays are sparse, with equal indices.
 
     Example:
         >>> x = sparse.BCOO.fromdense(jnp.arange(6.0))

@@ -16,15 +16,15 @@ from kiln.ops.identity import name_p
 __all__ = ["empty", "eye", "todense"]
 
 DENSE = "sparse.todense"
-"""The name that marks, in a recorded function, a value that is to be dense."""
+"""The name that marks, in a recorded function, a value to be made dense."""
 
 _LAYOUTS: dict[str, Any] = {"bcoo": BCOO, "bcsr": BCSR, "coo": COO, "csr": CSR, "csc": CSC}
 
 
 def todense(arr: Any) -> Any:
-    """Return a sparse array as a dense one; a dense one as it is.
+    """Convert a sparse array to a dense one; return a dense one unchanged.
 
-    In a function under `sparsify`, values that may be sparse when it runs become dense.
+    In a function under `sparsify`, it makes sparse values dense.
     """
     if isinstance(arr, JAXSparse):
         return arr.todense()
@@ -62,7 +62,7 @@ def eye(
     sparse_format: str = "bcoo",
     **kwds: Any,
 ) -> Any:
-    """Return an N x M matrix with ones on the diagonal k, which a positive k moves to the right.
+    """Return an N x M matrix with ones on the diagonal k; a positive k is above the main one.
 
     Raises: ValueError for an unknown layout.
     Example:

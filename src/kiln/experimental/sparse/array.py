@@ -16,7 +16,7 @@ from kiln.core.trace import Tracer
 class JAXSparse:
     """A sparse array: a pytree of buffers, and a shape.
 
-    Subclasses name their buffers in `_buffers`, the stored values first; what else they state is in
+    Subclasses name their buffers in `_buffers`, the stored values first, and their flags in
     `_stated`.
     """
 
@@ -70,7 +70,7 @@ class JAXSparse:
         try:
             text = f"{name}({self.dtype}{list(self.shape)}, nse={self.nse}{self._layout()})"
         except (AttributeError, IndexError, TypeError):
-            # In a pytree that holds something else than arrays.
+            # In a pytree with leaves that are not arrays.
             text = f"{name}(<invalid>)"
         return f"{type(self.data).__name__}[{text}]" if isinstance(self.data, Tracer) else text
 
@@ -78,12 +78,12 @@ class JAXSparse:
         return ""
 
     def tree_flatten(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the buffers, and what is stated."""
+        """Return the buffers, and the flags."""
         return self._bufs, {name: getattr(self, name) for name in self._stated}
 
     @classmethod
     def tree_unflatten(cls, aux_data: dict[str, Any], children: Sequence[Any]) -> Any:
-        """Build an array of buffers, which are not checked."""
+        """Build an array from buffers, without checks."""
         if set(aux_data) != set(cls._stated):
             raise ValueError(f"{cls.__name__}.tree_unflatten: invalid {aux_data=}")
         out = object.__new__(cls)
@@ -128,13 +128,13 @@ for _name in ("matmul", "mul", "add", "sub", "truediv"):
 
 
 def register_layout(cls: type[JAXSparse]) -> type[JAXSparse]:
-    """Make a class of sparse arrays a pytree node; return the class."""
+    """Register a class of sparse arrays as a pytree node; return the class."""
 
     def unflatten(stated: tuple[Any, ...], buffers: Sequence[Any]) -> Any:
         return cls.tree_unflatten(dict(zip(cls._stated, stated, strict=True)), buffers)
 
     def flatten(x: Any) -> tuple[Any, Any]:
-        # Hashable, which the dict of `tree_flatten` is not.
+        # Hashable, unlike the dict of `tree_flatten`.
         return x._bufs, tuple(getattr(x, name) for name in cls._stated)
 
     register_pytree_node(cls, flatten, unflatten)

@@ -1,4 +1,4 @@
-"""BCOO and its operations, under one name."""
+"""BCOO and its operations, in one module."""
 
 from kiln.experimental.sparse.bcoo_arrangement import (
     bcoo_broadcast_in_dim,

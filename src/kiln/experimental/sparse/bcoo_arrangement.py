@@ -1,4 +1,4 @@
-"""Operations that move the elements of a BCOO array: axes, parts, joins.
+"""Operations that rearrange a BCOO array: transposition, slicing, concatenation.
 
 They have the signatures of the `lax` functions of the same name.
 """
@@ -27,7 +27,7 @@ from kiln.jit.signatures.struct import ShapeDtypeStruct
 
 
 def dense_type(mat: Any) -> ShapeDtypeStruct:
-    """Return the type of the dense array, by which arguments are checked.
+    """Return the type of the dense array, for checking arguments.
 
     `mat` has a shape and a dtype.
     """
@@ -56,7 +56,7 @@ def _permutations(mat: BCOO, permutation: Any) -> tuple[list[int], list[int], li
     if sorted(batch) != list(range(mat.n_batch)) or sorted(dense) != list(range(first, mat.ndim)):
         raise not_done(
             f"permutation {tuple(axes)} of {mat!r}",
-            "batch, sparse and dense axes are permuted among themselves only",
+            "batch, sparse and dense axes can only be permuted among themselves",
             "change the layout first: update_layout(n_batch=0, n_dense=0)",
         )
     return batch, [p - mat.n_batch for p in inner], [p - first for p in dense]
@@ -88,7 +88,7 @@ def bcoo_transpose(mat: BCOO, *, permutation: Sequence[int]) -> BCOO:
 def bcoo_broadcast_in_dim(
     mat: BCOO, *, shape: Sequence[int], broadcast_dimensions: Sequence[int]
 ) -> BCOO:
-    """Return the array repeated along further axes; those before sparse ones are batch axes.
+    """Return the array broadcast along new axes; those before sparse ones are batch axes.
 
     Raises: ValueError if kinds of axes would be mixed; NotImplementedError for new sparse axes
         with a size other than 1.
@@ -149,7 +149,7 @@ def bcoo_concatenate(operands: Sequence[BCOO], *, dimension: int) -> BCOO:
         raise invalid(
             "bcoo_concatenate",
             "expected operands to be a sequence of BCOO arrays",
-            "make them sparse by BCOO.fromdense",
+            "make them sparse with BCOO.fromdense",
         )
     out = eval_shape(lambda *xs: lax.concatenate(xs, dimension), *map(dense_type, operands))
     operands = _with_equal_batches(operands)
@@ -196,7 +196,7 @@ def _batch_sizes(x: BCOO, without: int) -> tuple[tuple[int, ...], ...]:
 
 
 def _with_equal_batches(operands: Sequence[BCOO]) -> list[BCOO]:
-    """Give arrays without a batch axis, such as x[None], the one of the others, or take it away."""
+    """Add the batch axis of the other arrays to those without it, such as x[None], or remove it."""
     found = {x.n_batch for x in operands}
     if len(found) == 1 or max(found) != 1:
         return list(operands)
@@ -268,7 +268,7 @@ def bcoo_rev(operand: BCOO, dimensions: Sequence[int]) -> BCOO:
     """Return the array with the order of elements reversed along axes.
 
     `dimensions` are numbers of axes, of any kind.
-    Raises: what `lax.rev` raises for them.
+    Raises: the errors of `lax.rev`.
     """
     eval_shape(lambda x: lax.rev(x, dimensions), dense_type(operand))
     first = operand.n_batch + operand.n_sparse
@@ -283,7 +283,7 @@ def bcoo_rev(operand: BCOO, dimensions: Sequence[int]) -> BCOO:
     if inner.size:
         limits = beside(padding(operand.shape, operand.props, indices.dtype), indices)
         mirrored = indices.at[..., inner].set(limits[..., inner] - 1 - indices[..., inner])
-        # Padding would be mirrored to the left of the array.
+        # Padding would be mirrored to negative indices.
         indices = jnp.where(mirrored < 0, limits, mirrored)
     return BCOO((data, indices), shape=operand.shape)
 
@@ -316,7 +316,7 @@ def bcoo_squeeze(arr: BCOO, *, dimensions: Sequence[int]) -> BCOO:
 
 
 def _kept(mat: BCOO, data: Any, indices: Any, keep: Any, shape: Sequence[int]) -> BCOO:
-    """Return the part of an array, with at most as many elements as it can hold."""
+    """Return the elements selected by `keep`, with at most as many as the result has places."""
     there = jnp.expand_dims(keep, tuple(range(keep.ndim, keep.ndim + mat.n_dense)))
     out = BCOO((jnp.where(there, data, 0), indices), shape=shape)
     most = math.prod(out.sparse_shape)
@@ -333,9 +333,9 @@ def bcoo_slice(
     limit_indices: Sequence[int],
     strides: Sequence[int] | None = None,
 ) -> BCOO:
-    """Return the part of an array between indices, every `strides`-th element.
+    """Return the slice of an array between indices, with strides.
 
-    Raises: TypeError if it is not a BCOO array; ValueError for indices outside.
+    Raises: TypeError if it is not a BCOO array; ValueError for indices out of bounds.
     """
     if not isinstance(mat, BCOO):
         raise TypeError(f"bcoo_slice: input should be BCOO array, got type(mat)={type(mat)}")
@@ -344,7 +344,7 @@ def bcoo_slice(
     steps = [1] * mat.ndim if strides is None else list(map(operator.index, strides))
     if not len(starts) == len(ends) == len(steps) == mat.ndim:
         raise invalid(
-            "bcoo_slice", f"indices must have size mat.ndim={mat.ndim}", "give one per axis"
+            "bcoo_slice", f"indices must have size mat.ndim={mat.ndim}", "pass one per axis"
         )
     inside = all(0 <= a <= b <= n for a, b, n in zip(starts, ends, mat.shape, strict=True))
     if not inside or any(s <= 0 for s in steps):
@@ -372,12 +372,12 @@ def bcoo_slice(
 
 
 def _stored(mat: BCOO, buffer: Any, parts: Sequence[slice]) -> tuple[slice, ...]:
-    # An axis along which the buffer repeats stays.
+    # An axis along which the buffer is broadcast is kept.
     return tuple(p if buffer.shape[i] == mat.shape[i] else slice(None) for i, p in enumerate(parts))
 
 
 def bcoo_dynamic_slice(mat: BCOO, start_indices: Sequence[Any], slice_sizes: Sequence[int]) -> BCOO:
-    """Return the part of an array at traced indices, which are moved so that it lies inside.
+    """Return the slice of an array at traced indices, which are clamped.
 
     Raises: TypeError if it is not a BCOO array, or sizes exceed the shape.
     """
@@ -424,13 +424,13 @@ def bcoo_gather(
     mode: Any = None,
     fill_value: Any = None,
 ) -> BCOO:
-    """Return parts of an array at indices, as `lax.gather` does for indices that lie inside.
+    """Gather windows of an array, as `lax.gather` does for indices within bounds.
 
     Raises: NotImplementedError for another mode.
     """
     parsed = lax.GatherScatterMode.from_any(mode)
     if mode is not None and parsed != lax.GatherScatterMode.PROMISE_IN_BOUNDS:
-        raise not_done("bcoo_gather", f"{mode=} not yet supported", "use indices inside the array")
+        raise not_done("bcoo_gather", f"{mode=} not yet supported", "use indices within bounds")
     options = {
         "dimension_numbers": dimension_numbers,
         "slice_sizes": tuple(slice_sizes),

@@ -1,4 +1,4 @@
-"""BCOO: batched coordinates. The class, and what its buffers must be."""
+"""BCOO: batched coordinates. The class, and the checks of its buffers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kiln.experimental.sparse.util import SparseInfo
 
 
 class BCOOProperties(NamedTuple):
-    """How many axes of each kind the buffers have, and how many elements are stored."""
+    """The number of axes of each kind, and of stored elements."""
 
     n_batch: int
     n_sparse: int
@@ -28,13 +28,13 @@ class BCOOProperties(NamedTuple):
 def invalid(what: str, wrong: str, remedy: str) -> ValueError:
     """Return the error for buffers or arguments that do not fit.
 
-    `what` was requested, `wrong` is what does not fit, `remedy` what to write instead.
+    `what` was requested, `wrong` says why it is invalid, `remedy` what to write instead.
     """
     return ValueError(three_lines(f"{what} at {current_source()}", wrong, remedy))
 
 
 def not_done(what: str, why: str, remedy: str = "call sparse.todense() first") -> Exception:
-    """Return the error for what sparse arrays do not have.
+    """Return the error for unsupported operations on sparse arrays.
 
     `why` is the reason, `remedy` what to write instead.
     """
@@ -88,16 +88,16 @@ def check_buffers(data: Any, indices: Any, shape: Sequence[int]) -> BCOOProperti
 
 
 def padding(shape: Sequence[int], props: BCOOProperties, dtype: Any) -> Any:
-    """Return the index that stands for no element: just outside all sparse axes.
+    """Return the index of padding: just out of bounds along all sparse axes.
 
-    Shapes: (n_sparse,); `props` say which axes of the shape these are.
+    Shapes: (n_sparse,); `props` determine which axes of the shape these are.
     """
     inner = shape[props.n_batch : props.n_batch + props.n_sparse]
     return np.array(inner, dtype=dtype)
 
 
 def beside(limits: Any, indices: Any) -> Any:
-    """Return numbers of the sparse axes with as many axes as indices, to compute with both.
+    """Return one number per sparse axis, reshaped to broadcast against indices.
 
     Shapes: `limits` (n_sparse,), indices (..., nse, n_sparse) -> (1, ..., 1, n_sparse).
     """
@@ -105,11 +105,11 @@ def beside(limits: Any, indices: Any) -> Any:
 
 
 class BCOO(JAXSparse):
-    """A sparse array in coordinates: stored values, and where each belongs.
+    """A sparse array in coordinate format: stored values, and the index of each.
 
     The axes of an array are batch axes, then sparse axes, then dense ones. `data` has the shape
-    [*batch, nse, *dense], `indices` [*batch, nse, n_sparse]; batch axes of size 1 repeat. Elements
-    with the same index are summed; those with an index outside the array do not exist.
+    [*batch, nse, *dense], `indices` [*batch, nse, n_sparse]; batch axes of size 1 are broadcast.
+    Elements with equal indices are summed; those with an index out of bounds are padding.
 
     Raises: ValueError if the buffers do not fit the shape.
     Source: the documentation of `jax.experimental.sparse`.
@@ -122,7 +122,7 @@ class BCOO(JAXSparse):
     indices_sorted: bool
     unique_indices: bool
 
-    # These, and operators, come from `methods.py`.
+    # These, and the operators, are defined in `methods.py`.
     fromdense: ClassVar[Callable[..., BCOO]]
     from_scipy_sparse: ClassVar[Callable[..., BCOO]]
     _eye: ClassVar[Callable[..., BCOO]]
@@ -153,7 +153,7 @@ class BCOO(JAXSparse):
 
     @property
     def n_batch(self) -> int:
-        """The number of leading axes along which arrays are stored side by side."""
+        """The number of leading batch axes."""
         return self.indices.ndim - 2
 
     @property
@@ -163,7 +163,7 @@ class BCOO(JAXSparse):
 
     @property
     def n_dense(self) -> int:
-        """The number of trailing axes of which all elements are stored."""
+        """The number of trailing dense axes."""
         return self.data.ndim - 1 - self.n_batch
 
     @property
@@ -190,7 +190,7 @@ class BCOO(JAXSparse):
         return batch + (f", n_dense={self.n_dense}" if self.n_dense else "")
 
     def element_along(self, axis: int) -> BCOO:
-        """Return the array that states the shape of one element of a stack, for `vmap`."""
+        """Return an array with the shape of one element of a batch, for `vmap`."""
         if not 0 <= axis < self.n_batch:
             raise invalid(
                 f"vmap of {self!r}",
@@ -200,7 +200,7 @@ class BCOO(JAXSparse):
         return self._stating(self.shape[:axis] + self.shape[axis + 1 :])
 
     def stack_along(self, axis: int, size: Any) -> BCOO:
-        """Return the array that states the shape of a stack of such elements, for `vmap`."""
+        """Return an array with the shape of a batch of such elements, for `vmap`."""
         # The buffers have the new axis already.
         if not 0 <= axis < self.n_batch:
             raise invalid(
@@ -231,7 +231,7 @@ class BCOO(JAXSparse):
             raise invalid(
                 f"empty({shape})",
                 f"Invalid inputs: {shape=}, {n_dense=}, {n_batch=}, {nse=}",
-                "numbers of axes are not negative, and at most those of the shape",
+                "numbers of axes must not be negative, or exceed those of the shape",
             )
         batch, dense = shape[:n_batch], shape[n_batch + n_sparse :]
         none = np.array(shape[n_batch : n_batch + n_sparse], dtype=index_dtype)

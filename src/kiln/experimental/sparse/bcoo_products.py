@@ -96,7 +96,7 @@ def _dense_product(lhs: BCOO, rhs: Any, numbers: Any, kind: Any) -> Any:
             "bcoo_dot_general: contracting over dense dimensions",
             "call update_layout(n_dense=0) first",
         )
-    # Contracted batch axes become the first sparse ones.
+    # Contracted batch axes become the first sparse axes.
     pairs = sorted(zip(contract, rhs_contract, strict=True))
     moved = [a for a, _ in pairs if a < lhs.n_batch]
     free = _others(range(lhs.n_batch), batch, moved)
@@ -138,7 +138,7 @@ def _sparse_product(lhs: BCOO, rhs: BCOO, numbers: Any, kind: Any) -> BCOO:
     out_type = _product_type(lhs, rhs, numbers, kind)
     contract, rhs_contract, batch, rhs_batch = _axes(numbers)
     if lhs.n_dense or rhs.n_dense:
-        raise not_done("bcoo_spdot_general", "it has no rule for dense dimensions")
+        raise not_done("bcoo_spdot_general", "it does not support dense dimensions")
     for mat, axes, along in ((lhs, batch, contract), (rhs, rhs_batch, rhs_contract)):
         if any(d >= mat.n_batch for d in axes):
             raise not_done(
@@ -162,7 +162,7 @@ def _sparse_product(lhs: BCOO, rhs: BCOO, numbers: Any, kind: Any) -> BCOO:
             f"product of {lhs!r} and {rhs!r}",
             "bcoo_spdot_general: cannot have unused batch dims on rhs with unused sparse dims on "
             "lhs",
-            "change a layout by update_layout",
+            "change a layout with update_layout",
         )
     n_batch = len(batch) + len(free_l) + len(free_r)
     most = math.prod(out_type.shape[n_batch:])
@@ -203,7 +203,7 @@ def _one_sparse_product(
     dtype: Any,
     nse: int,
 ) -> tuple[Any, Any]:
-    """Multiply each element of one array with each of the other where the indices agree."""
+    """Multiply each element of one array with each of the other whose index agrees."""
     inner_l, inner_r, outer_l, outer_r = (np.array(a, int) for a in axes)
     mine, theirs = indices[:, inner_l], rhs_indices[:, inner_r]
     meets = (mine[:, None] == theirs[None, :]).all(-1)
@@ -222,7 +222,7 @@ def _one_sparse_product(
         (jnp.where(meets, terms, 0).ravel(), places.reshape(meets.size, places.shape[-1])),
         shape=shape,
     )
-    # Zeros stay: which elements are zero has no derivative.
+    # Zeros are kept: removing them is not differentiable.
     return bcoo_sum_duplicates(out, nse=nse)._bufs
 
 
@@ -236,7 +236,7 @@ def bcoo_dot_general_sampled(A: Any, B: Any, indices: Any, *, dimension_numbers:
     A, B = jnp.asarray(A), jnp.asarray(B)
     if batch or len(contract) != 1 or A.ndim != 2 or B.ndim != 2 or indices.shape[-1] != 2:
         return extracted(indices, lax.dot_general(A, B, dimension_numbers))
-    # Only the rows and columns that are asked for.
+    # Only the requested rows and columns.
     rows = lax.transpose(A, (1 - contract[0], contract[0]))
     cols = lax.transpose(B, (1 - rhs_contract[0], rhs_contract[0]))
     left = rows.at[indices[:, 0]].get(mode="fill", fill_value=0)
@@ -245,7 +245,7 @@ def bcoo_dot_general_sampled(A: Any, B: Any, indices: Any, *, dimension_numbers:
 
 
 def bcoo_reduce_sum(mat: BCOO, *, axes: Sequence[int]) -> BCOO:
-    """Return the sum over axes; elements of equal index stay beside each other.
+    """Return the sum over axes; elements with equal indices are kept as duplicates.
 
     `mat` may be summed over axes of any kind; sums over sparse axes only drop their indices.
     """
@@ -280,7 +280,7 @@ def bcoo_reduce_sum(mat: BCOO, *, axes: Sequence[int]) -> BCOO:
 
 
 def bcoo_multiply_dense(sp_mat: BCOO, v: Any) -> Any:
-    """Return the values of the product with a dense array, which has the indices of the sparse one.
+    """Return the values of the product with a dense array; its indices are those of `sp_mat`.
 
     Raises: NotImplementedError if the product is larger than the sparse array.
     """
@@ -309,7 +309,7 @@ def bcoo_multiply_dense(sp_mat: BCOO, v: Any) -> Any:
 
 
 def bcoo_multiply_sparse(lhs: BCOO, rhs: BCOO) -> BCOO:
-    """Return the product of two arrays, element by element; axes of size 1 repeat.
+    """Return the elementwise product of two arrays; axes of size 1 are broadcast.
 
     Raises: TypeError for different numbers of axes; NotImplementedError for different numbers of
         dense axes.
@@ -339,7 +339,7 @@ def bcoo_multiply_sparse(lhs: BCOO, rhs: BCOO) -> BCOO:
         there = i < lhs.nse
         terms = data.at[i].get(mode="fill", fill_value=0)
         terms = terms * rhs_data.at[j].get(mode="fill", fill_value=0)
-        # Where one array has size 1 its index is 0, and the other's counts.
+        # Where one array has size 1, its index is 0, and the other's is used.
         places = jnp.maximum(indices.at[i].get(mode="clip"), rhs_indices.at[j].get(mode="clip"))
         return terms, jnp.where(there[:, None], places, none)
 
@@ -350,7 +350,7 @@ def bcoo_multiply_sparse(lhs: BCOO, rhs: BCOO) -> BCOO:
 def bcoo_conv_general_dilated(
     lhs: Any, rhs: Any, *, window_strides: Any, padding: Any, **options: Any
 ) -> BCOO:
-    """Return the convolution of one signal with one kernel, of which one or both are sparse.
+    """Return the convolution of a signal with a kernel, one or both of which are sparse.
 
     The arguments are those of `lax.conv_general_dilated`; shapes are [1, 1, length].
     Raises: NotImplementedError for more batches, features, strides or dilations.
@@ -385,5 +385,5 @@ def _signal(mat: Any, dtype: Any) -> tuple[Any, Any]:
         return mat[0, 0], jnp.arange(mat.shape[2], dtype=dtype)
     mat = bcoo_update_layout(mat, n_batch=2, n_dense=0)
     indices = mat.indices[0, 0, :, 0]
-    # Padding would come back into the array.
+    # Padding would move into the array.
     return jnp.where(indices < mat.shape[2], mat.data[0, 0], 0), indices

@@ -1,7 +1,7 @@
-"""What a BCOO array stores: to and from dense arrays, order, duplicates, layout.
+"""Storage of BCOO arrays: conversion to and from dense, order, duplicates, layout.
 
-Buffers whose batch axes have size 1 repeat along them, so functions are mapped by
-`broadcasting_vmap`. Elements outside the array are padding: reads yield 0, writes are dropped.
+Batch axes of size 1 are broadcast, so functions are mapped by `broadcasting_vmap`. Elements outside
+the array are padding: reads yield 0, writes are dropped.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def columns(indices: Any) -> tuple[Any, ...]:
 
 
 def static_count(nse: Any, what: str) -> int:
-    """Return a number of elements that must be known.
+    """Return a number of elements, which must be static.
 
     Raises: TypeError if it is traced.
     """
@@ -58,7 +58,7 @@ def static_count(nse: Any, what: str) -> int:
 def bcoo_todense(mat: BCOO) -> Any:
     """Return the dense array of a sparse one.
 
-    Elements of `mat` with equal index are summed; those out of bounds are dropped.
+    Elements of `mat` with equal indices are summed; those out of bounds are dropped.
     """
     shape = (*mat.sparse_shape, *mat.dense_shape)
 
@@ -73,7 +73,7 @@ def bcoo_todense(mat: BCOO) -> Any:
 def bcoo_fromdense(
     mat: Any, *, nse: int | None = None, n_batch: int = 0, n_dense: int = 0, index_dtype: Any = None
 ) -> BCOO:
-    """Return the sparse array of the elements of a dense one that are not zero.
+    """Return the nonzero elements of a dense array as a sparse one.
 
     `nse` is the number of elements stored in each batch, by default the largest that is needed.
     Raises: TypeError without `nse` in traced code.
@@ -99,7 +99,7 @@ def bcoo_fromdense(
     indices = nfold_vmap(indices_of, n_batch, broadcasted=False)(there)
     data = extracted(indices, mat)
     if not n_sparse:
-        # All is one dense element, whose zeros are stored, too.
+        # The array is a single dense element, whose zeros are stored, too.
         counts = jnp.ones_like(counts)
     stored = lax.broadcasted_iota(counts.dtype, (*counts.shape, nse), n_batch) < counts[..., None]
     data = jnp.where(jnp.expand_dims(stored, tuple(range(stored.ndim, data.ndim))), data, 0)
@@ -107,7 +107,7 @@ def bcoo_fromdense(
 
 
 def extracted(indices: Any, mat: Any, unique: bool = True) -> Any:
-    """Return the elements of a dense array at indices; of equal indices, the first if `unique`.
+    """Return the elements of a dense array at indices; if `unique`, only the first of equal ones.
 
     Shapes: `mat` dense, indices (*batch, nse, n_sparse) -> (*batch, nse, *dense). Elements out of
         bounds are 0.
@@ -147,7 +147,7 @@ def bcoo_extract(sparr: BCOO, arr: Any, *, assume_unique: bool | None = None) ->
 
 
 def _sorted(indices: Any) -> tuple[Any, Any]:
-    """Return indices [nse, n_sparse] in order, and where each was."""
+    """Return sorted indices [nse, n_sparse], and the permutation."""
     nse, n_sparse = indices.shape
     *cols, order = lax.sort(
         (*columns(indices), lax.iota(indices.dtype, nse)), dimension=0, num_keys=n_sparse
@@ -183,7 +183,7 @@ def bcoo_sort_indices(mat: BCOO) -> BCOO:
 
 
 def _groups(indices: Any, none: Any) -> tuple[Any, Any, Any]:
-    """Return the different indices in order, the place of each index, and how many there are.
+    """Return the distinct indices in order, the position of each index, and their number.
 
     Padding comes last, and is not counted.
     """
@@ -199,7 +199,7 @@ def _groups(indices: Any, none: Any) -> tuple[Any, Any, Any]:
 
 
 def bcoo_sum_duplicates(mat: BCOO, nse: int | None = None) -> BCOO:
-    """Return the array with elements of equal index summed, in the order of their indices.
+    """Return the array with duplicates summed, sorted by index.
 
     `nse` is the number of stored elements of the result: missing ones are padded, surplus ones
     dropped.
@@ -241,7 +241,7 @@ def _resized(indices: Any, nse: int, none: Any) -> Any:
 
 
 def bcoo_set_nse(mat: BCOO, nse: int) -> BCOO:
-    """Return the array with `nse` stored elements: padded, or without the last ones.
+    """Return the array with `nse` stored elements: padded or truncated.
 
     Elements of `mat` beyond the first `nse` are lost.
     """
@@ -260,12 +260,12 @@ def bcoo_set_nse(mat: BCOO, nse: int) -> BCOO:
 def bcoo_eliminate_zeros(mat: BCOO, nse: int | None = None) -> BCOO:
     """Return the array without stored zeros and duplicates; not for derivatives.
 
-    `mat` is an array of any layout. `nse` is the number of elements stored, by default as many as
-    are needed.
+    `mat` is an array of any layout. `nse` is the number of stored elements, by default as many as
+    needed.
     Raises: TypeError without `nse` in traced code.
     """
     zero = (mat.data == 0).all(tuple(range(mat.n_batch + 1, mat.data.ndim)))
-    # Indices that repeat along a batch axis go only if all their elements are zero.
+    # Indices that are broadcast along a batch axis are removed only if all their elements are zero.
     repeated = tuple(a for a in range(mat.n_batch) if mat.indices.shape[a] == 1)
     zero = zero.all(repeated, keepdims=True)
     none = padding(mat.shape, mat.props, mat.indices.dtype)
@@ -280,9 +280,9 @@ def bcoo_update_layout(
     n_dense: int | None = None,
     on_inefficient: str | None = "error",
 ) -> BCOO:
-    """Return the same array with other numbers of batch and dense axes.
+    """Return the array with other numbers of batch and dense axes.
 
-    `on_inefficient` ('error', 'warn', None) says what happens if many zeros would be stored.
+    `on_inefficient` ('error', 'warn', None) is the action if many zeros would be stored.
     Raises: ValueError for impossible numbers; SparseEfficiencyError.
     """
     n_batch = mat.n_batch if n_batch is None else operator.index(n_batch)

@@ -1,6 +1,6 @@
-"""BCSR: batched compressed rows. Columns are stored as they are, rows by where they start.
+"""BCSR: batched compressed rows. Column indices are stored, and the start of each row.
 
-Operations go through BCOO, whose buffers are the same but for the rows.
+Operations are implemented by BCOO, whose buffers are the same except for the rows.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
 
 
 class BCSRProperties(NamedTuple):
-    """How many axes of each kind the buffers have, and how many elements are stored."""
+    """The number of axes of each kind, and of stored elements."""
 
     n_batch: int
     n_dense: int
@@ -104,7 +104,7 @@ class BCSR(JAXSparse):
 
     @property
     def n_batch(self) -> int:
-        """The number of leading axes along which matrices are stored side by side."""
+        """The number of leading batch axes."""
         return self.indices.ndim - 1
 
     @property
@@ -114,7 +114,7 @@ class BCSR(JAXSparse):
 
     @property
     def n_dense(self) -> int:
-        """The number of trailing axes of which all elements are stored."""
+        """The number of trailing dense axes."""
         return self.data.ndim - self.indices.ndim
 
     @property
@@ -141,7 +141,7 @@ class BCSR(JAXSparse):
             raise invalid(
                 f"empty({shape}, sparse_format='bcsr')",
                 f"Invalid inputs: {n_dense=}, {n_batch=}, {nse=}; it must have 2 sparse dimensions",
-                "give n_batch and n_dense that leave two axes",
+                "choose n_batch and n_dense so that two axes remain",
             )
         batch = shape[:n_batch]
         return cls(
@@ -167,21 +167,21 @@ class BCSR(JAXSparse):
         n_dense: int = 0,
         n_batch: int = 0,
     ) -> BCSR:
-        """Return the elements of a dense array that are not zero."""
+        """Return the nonzero elements of a dense array."""
         return bcsr_fromdense(
             mat, nse=nse, index_dtype=index_dtype, n_dense=n_dense, n_batch=n_batch
         )
 
     @classmethod
     def from_bcoo(cls, arr: BCOO) -> BCSR:
-        """Return a BCOO array with two sparse axes in compressed rows."""
+        """Convert a BCOO array with two sparse axes."""
         if arr.n_sparse != 2:
             raise not_done(f"BCSR.from_bcoo({arr!r})", "it requires n_sparse=2")
         arr = arr if arr.indices_sorted else arr.sort_indices()
         rows = arr.sparse_shape[0]
 
         def starts(row: Any) -> Any:
-            # Padding lies behind the last row.
+            # Padding is stored after the last row.
             counts = jnp.zeros(rows, arr.indices.dtype).at[row].add(1, mode="drop")
             return jnp.concatenate([jnp.zeros(1, counts.dtype), jnp.cumsum(counts)])
 
@@ -192,9 +192,9 @@ class BCSR(JAXSparse):
     def from_scipy_sparse(
         cls, mat: Any, *, index_dtype: Any = None, n_dense: int = 0, n_batch: int = 0
     ) -> BCSR:
-        """Return a matrix of scipy.sparse."""
+        """Convert a matrix of scipy.sparse."""
         if n_dense or n_batch:
-            raise not_done("BCSR.from_scipy_sparse", "it has no n_dense and n_batch")
+            raise not_done("BCSR.from_scipy_sparse", "it does not support n_dense and n_batch")
         if mat.ndim != 2:
             raise invalid(
                 "BCSR.from_scipy_sparse", f"it requires a 2D array; got {mat.ndim}D", "reshape it"
@@ -205,10 +205,10 @@ class BCSR(JAXSparse):
         return cls((mat.data, indices, indptr), shape=mat.shape)
 
     def to_bcoo(self) -> BCOO:
-        """Return the array in coordinates."""
+        """Convert the array to coordinates."""
 
         def coordinates(column: Any, starts: Any) -> Any:
-            # What is stored behind the end of the last row comes into the row after it: padding.
+            # Elements after the end of the last row get the row after it: padding.
             marks = jnp.zeros(column.shape, column.dtype).at[starts].add(1, mode="drop")
             row = jnp.cumsum(marks, dtype=column.dtype) - 1
             return jnp.stack([row, column], -1)
@@ -225,7 +225,7 @@ class BCSR(JAXSparse):
         return bcsr_eliminate_zeros(self, nse) if remove_zeros else bcsr_sum_duplicates(self, nse)
 
     def element_along(self, axis: int) -> BCSR:
-        """Return the array that states the shape of one element of a stack, for `vmap`."""
+        """Return an array with the shape of one element of a batch, for `vmap`."""
         if not 0 <= axis < self.n_batch:
             raise invalid(
                 f"vmap of {self!r}",
@@ -235,7 +235,7 @@ class BCSR(JAXSparse):
         return self._stating(self.shape[:axis] + self.shape[axis + 1 :])
 
     def stack_along(self, axis: int, size: Any) -> BCSR:
-        """Return the array that states the shape of a stack of such elements, for `vmap`."""
+        """Return an array with the shape of a batch of such elements, for `vmap`."""
         if not 0 <= axis < self.n_batch:
             raise invalid(
                 f"the result of vmap, a BCSR array with n_batch={self.n_batch - 1}",
@@ -256,7 +256,7 @@ register_container(BCSR)
 def bcsr_fromdense(
     mat: Any, *, nse: int | None = None, n_batch: int = 0, n_dense: int = 0, index_dtype: Any = None
 ) -> BCSR:
-    """Return the elements of a dense array that are not zero, with two sparse axes.
+    """Return the nonzero elements of a dense array, with two sparse axes.
 
     Raises: ValueError for another number of sparse axes; TypeError without `nse` in traced code.
     """
@@ -265,7 +265,7 @@ def bcsr_fromdense(
         raise invalid(
             f"bcsr_fromdense of shape {mat.shape}",
             f"must have 2 sparse dimensions; got {n_batch=}, {n_dense=}",
-            "give n_batch and n_dense that leave two axes",
+            "choose n_batch and n_dense so that two axes remain",
         )
     return BCSR.from_bcoo(
         bcoo_fromdense(mat, nse=nse, n_batch=n_batch, n_dense=n_dense, index_dtype=index_dtype)
@@ -344,10 +344,10 @@ def bcsr_sum_duplicates(mat: BCSR, nse: int | None = None) -> BCSR:
 def bcsr_broadcast_in_dim(
     mat: BCSR, *, shape: Sequence[int], broadcast_dimensions: Sequence[int]
 ) -> BCSR:
-    """Return the array repeated along further batch or dense axes.
+    """Return the array broadcast along new batch or dense axes.
 
     Axis i of `mat` is axis `broadcast_dimensions[i]` of the result, which has `shape`.
-    Raises: what `bcoo_broadcast_in_dim` raises.
+    Raises: the errors of `bcoo_broadcast_in_dim`.
     """
     out = bcoo_broadcast_in_dim(
         mat.to_bcoo(), shape=shape, broadcast_dimensions=broadcast_dimensions
@@ -358,8 +358,8 @@ def bcsr_broadcast_in_dim(
 def bcsr_concatenate(operands: Sequence[BCSR], *, dimension: int) -> BCSR:
     """Join arrays along a batch or sparse axis.
 
-    `operands` have one layout; `dimension` is the number of the axis.
-    Raises: what `bcoo_concatenate` raises.
+    `operands` have the same layout; `dimension` is the number of the axis.
+    Raises: the errors of `bcoo_concatenate`.
     """
     return BCSR.from_bcoo(
         bcoo_concatenate([mat.to_bcoo() for mat in operands], dimension=dimension)

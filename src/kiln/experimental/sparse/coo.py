@@ -1,4 +1,4 @@
-"""COO: a matrix by rows and columns of its elements."""
+"""COO: a matrix stored as row and column indices of its elements."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["COO", "COOInfo", "Shape", "coo_fromdense", "coo_matmat", "coo_matvec
 
 
 class COOInfo(NamedTuple):
-    """What a COO matrix states besides its buffers."""
+    """The properties of a COO matrix besides its buffers."""
 
     shape: Shape
     rows_sorted: bool = False

@@ -1,4 +1,4 @@
-"""CSR and CSC: matrices in compressed rows, and in compressed columns."""
+"""CSR and CSC: matrices with compressed rows or columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Linear algebra with sparse matrices: systems of equations, and the largest eigenvalues.
+"""Linear algebra with sparse matrices: linear systems, and the largest eigenvalues.
 
 Source: Knyazev, "Toward the optimal preconditioned eigensolver: locally optimal block
 preconditioned conjugate gradient method" (2001).
@@ -29,13 +29,13 @@ def spsolve(
 ) -> Any:
     """Solve A x = b, where A is square and given by the buffers of a CSR matrix.
 
-    SciPy solves it, on the host; `tol` and `reorder` are for other solvers. Derivatives by `data`
-    and `b` are those of the solution.
+    SciPy solves it on the host; `tol` and `reorder` are for other solvers. It is differentiable
+    with respect to `data` and `b`.
     """
     del tol, reorder
     b = jnp.asarray(b)
     size = b.shape[0]
-    # No shape of buffers says how many columns there are: the matrix is square.
+    # The number of columns does not follow from the buffers: the matrix is square.
     mat = CSR((data, indices, indptr), shape=(size, size))
     kind = ShapeDtypeStruct(b.shape, b.dtype)
 
@@ -58,12 +58,12 @@ def spsolve(
 
 
 def lobpcg_standard(A: Any, X: Any, m: int = 100, tol: Any = None) -> tuple[Any, Any, Any]:
-    """Return the largest eigenvalues of a symmetric matrix, their eigenvectors, and the steps done.
+    """Return the largest eigenvalues of a symmetric matrix, their eigenvectors, and the step count.
 
     `A` is an (n, n) array, or a function that multiplies (n, k) arrays by it; the k columns of `X`
-    are first guesses. After at most `m` steps, or when |A v - theta v| is below
-    tol * 10 * n * (theta + |A v|) for all pairs (by default with the epsilon of the dtype), the
-    shapes of the results are (k,), (n, k) and (). There are no derivatives.
+    are initial guesses. After at most `m` steps, or when |A v - theta v| is below tol * 10 * n *
+    (theta + |A v|) for all pairs (by default with the epsilon of the dtype), the shapes of the
+    results are (k,), (n, k) and (). It is not differentiable.
 
     Raises: ValueError unless 0 < 5 k < n, and A and X have equal dtypes and sizes.
     """
@@ -74,7 +74,7 @@ def lobpcg_standard(A: Any, X: Any, m: int = 100, tol: Any = None) -> tuple[Any,
     limit = (jnp.finfo(X.dtype).eps if tol is None else tol) * 10 * n
 
     def ritz(basis: Any) -> tuple[Any, Any, Any]:
-        """Return the largest pairs within the span of a basis, and how they combine it."""
+        """Return the largest Ritz pairs in the span of a basis, and their coefficients."""
         basis, _ = jnp.linalg.qr(basis)
         image = product(basis)
         small = basis.T @ image
@@ -93,12 +93,12 @@ def lobpcg_standard(A: Any, X: Any, m: int = 100, tol: Any = None) -> tuple[Any,
         i, theta, vectors, image, last = carry
         rest = _unit(image - vectors * theta[None])
         theta, new, image = ritz(jnp.concatenate([vectors, rest, last], 1))
-        # The part of the step that the old vectors do not span.
+        # The component of the step outside the span of the old vectors.
         moved = _unit(new - vectors @ (vectors.T @ new))
         return i + 1, theta, new, image, moved
 
     theta, vectors, image = ritz(X)
-    # Without a last step, directions that are independent of the others.
+    # Without a previous step, directions that are independent of the others.
     first = _unit(product(image) - image * theta[None])
     start = (jnp.zeros((), jnp.int32), theta, vectors, image, first)
     i, theta, vectors, _, _ = while_loop(going_on, step, start)

@@ -1,4 +1,4 @@
-"""The methods of sparse arrays that need their operations; importing it gives arrays them."""
+"""The methods of sparse arrays that need their operations; importing this module adds them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def fromdense(
     n_dense: int = 0,
     n_batch: int = 0,
 ) -> BCOO:
-    """Return the elements of a dense array that are not zero.
+    """Return the nonzero elements of a dense array.
 
     `mat` has `n_batch` leading batch axes and `n_dense` trailing dense axes; `index_dtype` is the
     type of the indices. `nse` is the number of elements stored, by default as many as are needed.
@@ -37,7 +37,7 @@ def fromdense(
 def from_scipy_sparse(
     cls: type[BCOO], mat: Any, *, index_dtype: Any = None, n_dense: int = 0, n_batch: int = 0
 ) -> BCOO:
-    """Return a matrix of scipy.sparse.
+    """Convert a matrix of scipy.sparse.
 
     Raises: NotImplementedError for batch and dense axes.
     """
@@ -102,10 +102,10 @@ def sort_indices(self: BCOO) -> BCOO:
 
 
 def sum_duplicates(self: BCOO, nse: int | None = None, remove_zeros: bool = True) -> BCOO:
-    """Return the array with elements of equal index summed, in order, without stored zeros.
+    """Return the array with duplicates summed, sorted by index, without stored zeros.
 
     In traced code, `nse` must say how many elements the result stores. Zeros are removed only if
-    `remove_zeros`, which has no derivative.
+    `remove_zeros`, which is not differentiable.
     """
     if remove_zeros:
         return bcoo.bcoo_eliminate_zeros(self, nse)
@@ -119,10 +119,10 @@ def update_layout(
     n_dense: int | None = None,
     on_inefficient: str | None = "error",
 ) -> BCOO:
-    """Return the same array with other numbers of batch and dense axes.
+    """Return the array with other numbers of batch and dense axes.
 
-    `on_inefficient` ('error', 'warn', None) says what happens if many zeros would be stored; by
-    default `n_batch` and `n_dense` stay.
+    `on_inefficient` ('error', 'warn', None) is the action if many zeros would be stored; by default
+    `n_batch` and `n_dense` are unchanged.
     Raises: ValueError for impossible numbers; SparseEfficiencyError.
     """
     return bcoo.bcoo_update_layout(
@@ -160,17 +160,17 @@ def astype(self: BCOO, *args: Any, **kwargs: Any) -> BCOO:
 
 
 def getitem(self: Any, item: Any) -> Any:
-    """Return the part of an array at an index expression."""
+    """Return the elements of an array at an index expression."""
     return sparsify(lambda x: x[item])(self)
 
 
 def iterate(self: BCOO) -> Iterator[Any]:
-    """Yield the parts along the first axis."""
+    """Yield the subarrays along the first axis."""
     return iter([getitem(self, i) for i in range(self.shape[0])])
 
 
 def power(self: BCOO, other: Any) -> BCOO:
-    """Return the array to a positive integer power.
+    """Return a positive integer power of the array.
 
     `other` is the exponent.
     """
@@ -181,12 +181,12 @@ _product = sparsify(jnp.multiply)
 
 
 def multiply(self: BCOO, other: Any) -> Any:
-    """Return the product element by element, sparse like the array.
+    """Return the elementwise product, sparse like the array.
 
     Shapes: `other`, dense or sparse, broadcasts to the array.
     """
     if isinstance(other, BCOO) and self.ndim == other.ndim and self.shape != other.shape:
-        # Axes of size 1 repeat, without elements being stored many times.
+        # Axes of size 1 are broadcast, without storing elements repeatedly.
         return bcoo.bcoo_multiply_sparse(self, other)
     return _product(self, other)
 

@@ -1,4 +1,4 @@
-"""What primitives make of sparse operands: tables of rules by the primitive's name.
+"""The rules of primitives for sparse operands, by the primitive's name.
 
 A rule is called with the primitive, the operands, at least one of which is sparse, and the
 parameters of the equation.
@@ -47,7 +47,7 @@ _ZERO_AT_ZERO = (
 
 
 def _with_values(mat: Any, data: Any) -> Any:
-    """Return the array with other values at the same places."""
+    """Return the array with other values at the same indices."""
     _, stated = mat.tree_flatten()
     return mat.tree_unflatten(stated, (data, *mat._bufs[1:]))
 
@@ -111,11 +111,11 @@ def _add(primitive: Any, values: Sequence[Any]) -> Any:
 
 
 def _beside(x: BCOO, y: BCOO) -> BCOO:
-    """Return an array that stores the elements of both: what is stored twice is summed."""
+    """Return an array that stores the elements of both: duplicates are summed."""
     at = x.n_batch
 
     def joined(a: Any, b: Any) -> Any:
-        # Batch axes along which only one of them repeats.
+        # Batch axes along which only one of them is broadcast.
         batch = jnp.broadcast_shapes(a.shape[:at], b.shape[:at])
         parts = [jnp.broadcast_to(z, (*batch, *z.shape[at:])) for z in (a, b)]
         return lax.concatenate(parts, at)

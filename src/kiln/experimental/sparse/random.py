@@ -30,7 +30,7 @@ def random_bcoo(
     generator: Callable[..., Any] = random.uniform,
     **kwds: Any,
 ) -> BCOO:
-    """Return a random BCOO array; `nse` is a number of elements, or a share of them below 1.
+    """Return a random BCOO array; `nse` is a number of elements, or a fraction below 1.
 
     Values are `generator(key, shape=..., dtype=..., **kwds)`.
     Raises: ValueError for an impossible layout or number of elements.
@@ -47,7 +47,7 @@ def random_bcoo(
         raise invalid(
             f"random_bcoo of shape {shape}",
             f"got {nse=}, expected to be between 0 and {places}",
-            "ask for fewer elements",
+            "choose a smaller nse",
         )
     count = math.ceil(nse * places) if 0 < nse < 1 else operator.index(nse)  # type: ignore[arg-type]
     kind = dtypes.canonicalize_dtype(int) if indices_dtype is None else jnp.dtype(indices_dtype)

@@ -1,8 +1,8 @@
 """`sparsify`: functions of dense arrays, applied to sparse ones.
 
 The function is recorded for dense arrays of the same types. Its program is then evaluated with
-sparse values: an operation on one of them follows a rule, and one without a rule is refused, rather
-than made dense behind the user's back.
+sparse values: an operation on one of them follows a rule; without a rule it raises an error instead
+of silently making values dense.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _is_sparse(x: Any) -> bool:
 def sparsify(f: Callable[..., Any], use_tracer: bool = False) -> Callable[..., Any]:
     """Return a function that applies `f`, a function of dense arrays, to sparse ones.
 
-    Keyword arguments are passed on as they are. `use_tracer` changes nothing.
+    Keyword arguments are passed unchanged. `use_tracer` has no effect.
     Raises: NotImplementedError, when called, for operations whose result would be dense, or that
         have no rule for sparse arrays. `sparse.todense(x)` in `f` makes a value dense.
     Example:
@@ -62,10 +62,10 @@ def sparsify(f: Callable[..., Any], use_tracer: bool = False) -> Callable[..., A
 
 
 def evaluate(program: Jaxpr, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
-    """Return the outputs of a program for values some of which are sparse.
+    """Return the outputs of a program for values, some of which are sparse.
 
     `consts` are the values of its constants.
-    Raises: NotImplementedError for a primitive that sparse arrays do not have.
+    Raises: NotImplementedError for a primitive without a rule for sparse arrays.
     """
     env: dict[Any, Any] = dict(zip(program.constvars, consts, strict=True))
     env.update(zip(program.invars, args, strict=True))
@@ -153,7 +153,7 @@ def _scan(
                 "scan over a sparse array",
                 "sparse rule for scan with x values: there is no element of a sparse array that a "
                 "step could take",
-                "scan over indices, and take mat[i] in the body",
+                "scan over indices, and read mat[i] in the body",
             )
         )
 

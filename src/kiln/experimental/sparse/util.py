@@ -1,4 +1,4 @@
-"""What all layouts of sparse arrays share: their statement, their errors, maps over batches."""
+"""Shared by all layouts of sparse arrays: properties, errors, maps over batches."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class CuSparseEfficiencyWarning(SparseEfficiencyWarning):
 
 
 class SparseInfo(NamedTuple):
-    """What a sparse array states besides its buffers."""
+    """The properties of a sparse array besides its buffers."""
 
     shape: Shape
     indices_sorted: bool = False
@@ -45,9 +45,9 @@ class SparseInfo(NamedTuple):
 def nfold_vmap(
     fun: Callable[..., Any], N: int, *, broadcasted: bool = True, in_axes: Any = 0
 ) -> Callable[..., Any]:
-    """Map a function over N leading axes; with `broadcasted`, axes of size 1 repeat.
+    """Map a function over N leading axes; with `broadcasted`, axes of size 1 are broadcast.
 
-    `in_axes` as for `vmap`, for each of the axes.
+    `in_axes` is that of `vmap`, for each of the axes.
     """
     for _ in range(N):
         fun = broadcasting_vmap(fun, in_axes) if broadcasted else vmap(fun, in_axes)
@@ -57,10 +57,10 @@ def nfold_vmap(
 def broadcasting_vmap(
     fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0
 ) -> Callable[..., Any]:
-    """Map a function over axes of its arguments, of which those of size 1 repeat.
+    """Map a function over axes of its arguments; those of size 1 are broadcast.
 
     `in_axes` is one axis for all arguments, or a tuple with an axis or None for each.
-    Raises: ValueError for other sizes that differ.
+    Raises: ValueError for other mismatched sizes.
     """
 
     def mapped(*args: Any) -> Any:

@@ -48,7 +48,7 @@ def _text(place: Eqn | str) -> str:
 
 def _check_types(eqn: Eqn, after: str) -> None:
     avals = [atom.aval for atom in eqn.invars]
-    if not eqn.primitive.tells_shardings:
+    if not eqn.primitive.infers_shardings:
         avals = list(map(plain, avals))
     inferred = eqn.primitive.infer(*avals, **eqn.params)
     expected: list[ShapedArray] = list(inferred) if eqn.primitive.multiple else [inferred]

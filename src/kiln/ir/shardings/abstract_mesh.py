@@ -69,7 +69,7 @@ class AxisKinds:
     axis_names: tuple[Any, ...]
     axis_types: tuple[AxisType, ...]
     is_explicit: bool
-    """Whether some axis is Explicit: types tell what is split along it."""
+    """Whether some axis is Explicit: types hold what is split along it."""
 
     @property
     def axis_sizes(self) -> tuple[int, ...]:
@@ -234,4 +234,4 @@ def _abstract_mesh(sizes: Any, names: Any, types: Any, device: Any) -> AbstractM
 
 
 EMPTY = AbstractMesh((), ())
-"""The mesh of types that tell no shardings."""
+"""The mesh of types without shardings."""

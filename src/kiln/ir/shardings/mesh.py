@@ -290,7 +290,7 @@ class Mesh(AxisKinds, _runtime.OptionValue):
             raise ValueError(
                 three_lines(
                     f"local_mesh of {self} at {current_source()}",
-                    f"the devices of process {here} in it are no block along its axes",
+                    f"the devices of process {here} in it do not form a block along its axes",
                     "order the devices by process: kiln.make_mesh does",
                 )
             )

@@ -240,7 +240,7 @@ def is_constant(shape: Iterable[Dim]) -> bool:
 def as_ints(shape: Iterable[Dim]) -> tuple[int, ...]:
     """Return the sizes of a shape without names.
 
-    Raises: what `int` of a size with a name does.
+    Raises: the errors of `int` of a named size.
     """
     return tuple([int(dim) for dim in shape])
 

@@ -117,7 +117,7 @@ class ShapeDtypeStruct:
         """Return the type of an array, a number, or a struct, with its sharding.
 
         Raises: TypeError for what is not an array.
-        Source: the behaviour of `jax.ShapeDtypeStruct.like`.
+        Source: the behavior of `jax.ShapeDtypeStruct.like`.
         Example:
             >>> kiln.ShapeDtypeStruct.like(jnp.ones((2, 3)))
             ShapeDtypeStruct(shape=(2, 3), dtype=float32)

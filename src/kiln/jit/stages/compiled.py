@@ -110,8 +110,8 @@ class Compiled(Stage):
             if opts.guards_transfers:
                 called(leaves)
         values = [*self._consts, *leaves] if self._consts else leaves
-        if opts.looks_at_calls:
-            outs = self._run_and_look(values, sized, opts)
+        if opts.checks_calls:
+            outs = self._run_checked(values, sized, opts)
         elif sized is None:
             outs = self._run(values)
         else:
@@ -121,7 +121,7 @@ class Compiled(Stage):
 
     call = __call__
 
-    def _run_and_look(
+    def _run_checked(
         self, values: Sequence[Any], sized: RunForSizes | None, opts: Options
     ) -> Sequence[Any]:
         """Run the program with the checks of options: permission, transfers, finite results."""

@@ -9,7 +9,7 @@ from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
 from kiln.execution.placement import Placer, Run
 from kiln.ir.jaxpr import Jaxpr
-from kiln.ir.specialise import types_for
+from kiln.ir.specialize import types_for
 from kiln.ir.types import ShapedArray
 from kiln.jit.entry import Recording
 

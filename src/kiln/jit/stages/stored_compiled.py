@@ -1,6 +1,6 @@
 """Compiled programs as bytes: machine code with all that is needed to call it again.
 
-The program as a portable artefact is stored beside the code: the loaded program uses it for
+The program as a portable artifact is stored beside the code: the loaded program uses it for
 everything but running.
 """
 
@@ -17,7 +17,7 @@ from kiln.base.records import Record
 from kiln.base.source import current_source
 from kiln.base.tree import PyTreeDef, tree_unflatten
 from kiln.control.exported_call import PortableProgram, call_exported_p
-from kiln.core.engines.artefacts import artefact_compiler
+from kiln.core.engines.artifacts import artifact_compiler
 from kiln.core.engines.engine import Executable, Placement, PortableCompiler, Program, engine
 from kiln.execution.compilation import CachedProgram, ProgramKey
 from kiln.execution.engine_choice import Choice
@@ -42,7 +42,7 @@ class StoredCompiled(Record):
     name: str
     engine: str
     code: bytes
-    artefact: bytes
+    artifact: bytes
     is_refined: bool
     consts: tuple[Any, ...]
     in_avals: tuple[ShapedArray, ...]
@@ -71,7 +71,7 @@ def stored_form(function: Compiled) -> StoredCompiled:
     try:
         code = compiler.serialize(compiled.executable)
         platform = place.devices[0].platform if place is not None else "cpu"
-        written = artefact_compiler().artefact(program, (platform,), ("ALL",))
+        written = artifact_compiler().artifact(program, (platform,), ("ALL",))
     except (ValueError, NotImplementedError, JaxRuntimeError, AttributeError) as error:
         lines = str(error).splitlines()
         _refuse(asked, lines[1] if len(lines) > 1 else str(error))
@@ -89,7 +89,7 @@ def stored_form(function: Compiled) -> StoredCompiled:
         name=placer.name,
         engine=compiled.engine.name,
         code=code,
-        artefact=written.stored,
+        artifact=written.stored,
         is_refined=written.is_refined,
         consts=tuple(consts),
         in_avals=tuple([jaxpr.in_avals[i] for i in at]),
@@ -181,7 +181,7 @@ def _portable(stored: StoredCompiled) -> PortableProgram:
     kept = [stored.in_avals[i] for i in stored.kept]
     return PortableProgram(
         name=stored.name,
-        stored=stored.artefact,
+        stored=stored.artifact,
         in_avals=tuple(kept),
         out_avals=stored.out_avals,
         arg_names=tuple([stored.arg_names[i] for i in stored.kept]),

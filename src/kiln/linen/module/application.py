@@ -43,7 +43,7 @@ def run_applied(
 
     `rngs` are the keys of random streams by name. With `capture_intermediates` results of calls are
     stored in the collection `intermediates`.
-    Raises: what `check_instance` raises.
+    Raises: the errors of `check_instance`.
     """
     check_instance(module, "apply")
     capture: Any = _is_call if capture_intermediates is True else capture_intermediates
@@ -68,7 +68,7 @@ def run_initialized(
     `rngs` is a key, or keys of random streams by name; `mutable` says which collections may be
     written. With `capture_intermediates` results of calls are stored in the collection
     `intermediates`.
-    Raises: what `check_instance` raises.
+    Raises: the errors of `check_instance`.
     """
     check_instance(module, "init")
     capture: Any = _is_call if capture_intermediates is True else capture_intermediates

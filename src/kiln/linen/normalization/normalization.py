@@ -33,11 +33,11 @@ def _squared(x: Any) -> Any:
 
 
 def _statistics(
-    module: Any, x: Any, axes: Sequence[int], mask: Any, centred: bool = True, shared: bool = True
+    module: Any, x: Any, axes: Sequence[int], mask: Any, centered: bool = True, shared: bool = True
 ) -> tuple[Any, Any]:
     """Return the mean and variance along axes, and over a mapped axis if `shared`.
 
-    If not `centred`, the mean is taken to be 0.
+    If not `centered`, the mean is taken to be 0.
     """
     dtype = x.dtype if module.dtype is None else module.dtype
     if module.force_float32_reductions:
@@ -55,7 +55,7 @@ def _statistics(
         )
         return tuple(together[i] for i in range(len(found)))
 
-    if not centred:
+    if not centered:
         (variance,) = means(_squared(x))
         return jnp.zeros_like(variance), variance
     if module.use_fast_variance:
@@ -98,14 +98,14 @@ def _normalized(
     return jnp.asarray(out, canonicalize_dtype(*operands, dtype=module.dtype))
 
 
-def _over_axes(module: Any, x: Any, mask: Any, centred: bool = True) -> Any:
-    """Normalize over a module's axes; if not `centred`, there is no bias either."""
+def _over_axes(module: Any, x: Any, mask: Any, centered: bool = True) -> Any:
+    """Normalize over a module's axes; if not `centered`, there is no bias either."""
     x = jnp.asarray(x)
     reduced = canonical_axes(module, module.reduction_axes, x.ndim, "reduction_axes")
     features = canonical_axes(module, module.feature_axes, x.ndim, "feature_axes")
-    mean, variance = _statistics(module, x, reduced, mask, centred)
+    mean, variance = _statistics(module, x, reduced, mask, centered)
     return _normalized(
-        module, x, mean, variance, reduced, features, biased=centred and module.use_bias
+        module, x, mean, variance, reduced, features, biased=centered and module.use_bias
     )
 
 
@@ -221,11 +221,11 @@ class RMSNorm(Module):
     @compact
     def __call__(self, x: Any, *, mask: Any = None) -> Any:
         """Return the scaled input, with the mean square over the elements that `mask` selects."""
-        return _over_axes(self, x, mask, centred=False)
+        return _over_axes(self, x, mask, centered=False)
 
 
 class GroupNorm(Module):
-    """Normalize each group of neighbouring features, by default over all axes but the first.
+    """Normalize each group of neighboring features, by default over all axes but the first.
 
     Source: Wu and He 2018.
     """

@@ -42,7 +42,7 @@ def recorded(init: Callable[[], Any]) -> tuple[list[Call], Any]:
         about: InterceptorContext,
     ) -> Any:
         module = about.module
-        # Functions of a module that are lifted run as its methods and are none.
+        # Lifted functions of a module are intercepted like its methods, but are not methods.
         is_method = hasattr(type(module), about.method_name)
         if about.method_name == "setup" or module.scope is None or not is_method:
             return following(*args, **kwargs)

@@ -86,7 +86,7 @@ class LateKeys:
 
 
 class LiftedMethod(LateFunction):
-    """The compiled forms of one method; messages speak of the user's arguments."""
+    """The compiled forms of one method; messages name the user's arguments."""
 
     __slots__ = ()
 

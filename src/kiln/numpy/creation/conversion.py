@@ -96,7 +96,7 @@ def view(a: Any, dtype: Any = None) -> Any:
 def byteswap(a: Any) -> Any:
     """Reverse the bytes of each element; of a complex number those of each part.
 
-    Source: the behaviour of `numpy.ndarray.byteswap`.
+    Source: the behavior of `numpy.ndarray.byteswap`.
     """
     a = one("byteswap", a)
     parts = 2 if dtypes.issubdtype(a.dtype, np.complexfloating) else 1

@@ -124,7 +124,7 @@ def empty(
     device: Any = None,
     out_sharding: Any = None,
 ) -> Array:
-    """Return an array of zeros: arrays are never uninitialised."""
+    """Return an array of zeros: arrays are never uninitialized."""
     return on_device_or_sharded(
         _constant("empty", shape, 0, dtype), device, out_sharding, "jnp.empty"
     )

@@ -136,7 +136,7 @@ def taken(
 ) -> Any:
     """Return parts of axes whose place may be traced, one after the other.
 
-    Without a stride a part is a window: one that does not fit is moved inside, or with a mode that
+    Without a stride a part is a window: one that does not fit is clamped, or with a mode that
     fills, filled whole. With `wrap`, a window that starts before 0 counts from the end. With a
     stride each position counts alone.
     """

@@ -391,7 +391,7 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: Axes = None) -> Ar
 
 
 def _inserted_at(arr: Any, place: Any, values: Any, axis: int) -> Any:
-    """Insert values before one index, which is traced; out of bounds it is moved inside."""
+    """Insert values before one index, which is traced; out of bounds it is clamped."""
     rank, size = arr.ndim, arr.shape[axis]
     if values.ndim == rank:
         values = moveaxis(values, 0, axis)

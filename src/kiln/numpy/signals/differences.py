@@ -1,4 +1,4 @@
-"""Differences of neighbours, gradients, and integrals of samples."""
+"""Differences of neighbors, gradients, and integrals of samples."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def diff(
     prepend: ArrayLike | None = None,
     append: ArrayLike | None = None,
 ) -> Array:
-    """Return the n-th differences of neighbours along an axis; for bools, whether they differ."""
+    """Return the n-th differences of neighbors along an axis; for bools, whether they differ."""
     a = one("diff", a)
     if n < 0:
         raise ValueError(
@@ -58,11 +58,11 @@ def diff(
         a = concatenate(parts, axis)
     op = not_equal if a.dtype == np.bool_ else subtract
     for _ in range(n):
-        a = op(*_neighbours(a, axis))
+        a = op(*_neighbors(a, axis))
     return a
 
 
-def _neighbours(a: Any, axis: int) -> tuple[Any, Any]:
+def _neighbors(a: Any, axis: int) -> tuple[Any, Any]:
     """Return all elements but the first along an axis, and the element before each of them."""
     if type(a.shape[axis]) is int and a.shape[axis] == 0:
         return a, a
@@ -72,9 +72,9 @@ def _neighbours(a: Any, axis: int) -> tuple[Any, Any]:
 def ediff1d(
     ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None
 ) -> Array:
-    """Return the differences of neighbours in the flattened array, between given ends."""
+    """Return the differences of neighbors in the flattened array, between given ends."""
     flat = ravel(one("ediff1d", ary))
-    parts = [subtract(*_neighbours(flat, 0))]
+    parts = [subtract(*_neighbors(flat, 0))]
     if to_begin is not None:
         parts.insert(0, cast(ravel(one("ediff1d", to_begin)), flat.dtype))
     if to_end is not None:

@@ -87,7 +87,7 @@ def interp(
 
 @functools.partial(jit, inline=True)
 def _between_points(x: Any, xp: Any, fp: Any) -> Any:
-    """Return the values at `x` on the lines through neighbouring points."""
+    """Return the values at `x` on the lines through neighboring points."""
     n = xp.shape[0]
     place = searchsorted(xp, x, "right")
     place = elementwise.min(elementwise.max(place, np.int32(1)), as_index(n - 1))
@@ -103,7 +103,7 @@ def _between_points(x: Any, xp: Any, fp: Any) -> Any:
 
 
 def _one_period(x: Any, xp: Any, fp: Any, period: Any) -> tuple[Any, Any, Any]:
-    """Return the points of one period in order, extended by a neighbouring point at each end."""
+    """Return the points of one period in order, extended by a neighboring point at each end."""
     (period,) = operands("interp", period)
     period = elementwise.abs(one("interp", promote_dtypes_inexact(period)[0]))
     x, xp = remainder(x, period), remainder(xp, period)
@@ -118,7 +118,7 @@ def _one_period(x: Any, xp: Any, fp: Any, period: Any) -> tuple[Any, Any, Any]:
 def unwrap(
     p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, period: ArrayLike = 2 * math.pi
 ) -> Array:
-    """Add multiples of the period so that neighbours differ by at most half of it."""
+    """Add multiples of the period so that neighbors differ by at most half of it."""
     p = one("unwrap", p)
     if not p.shape:
         raise ValueError(

@@ -12,7 +12,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.absent import Zero
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
-from kiln.core.primitive import Unplaced
+from kiln.core.primitive import RejectsSharding
 from kiln.core.trace import aval_of, is_typed
 from kiln.ir.shardings.sums import NOWHERE
 from kiln.ir.types import ShapedArray
@@ -34,7 +34,7 @@ from kiln.ops.out_sums import of_elements, passed
 from kiln.ops.shape import to_front
 
 
-class ConvertElementType(Unplaced, Elementwise):
+class ConvertElementType(RejectsSharding, Elementwise):
     """Convert to `new_dtype`; floats to integers truncate, saturate, and send nan to 0."""
 
     def infer(self, x: Any, *, new_dtype: Any, weak_type: bool) -> ShapedArray:

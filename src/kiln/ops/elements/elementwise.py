@@ -18,8 +18,8 @@ from kiln.core.absent import Zero, is_linear
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.staging import refuse
 from kiln.core.trace import aval_of
+from kiln.ir.sharded_types import has_sharding
 from kiln.ir.sizes.size import Dim
-from kiln.ir.told_types import is_told
 from kiln.ir.types import ShapedArray
 from kiln.ops.elements import edge_semantics as edge
 from kiln.ops.elements.conversion import complex, conj, convert_element_type, real
@@ -163,7 +163,7 @@ class Select(Elementwise):
     """Take each element from the case numbered by `which`: False, True, or an integer."""
 
     def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
-        cases = [x for x in xs[1:] if is_told([x])]
+        cases = [x for x in xs[1:] if has_sharding([x])]
         if any(x.split != cases[0].split for x in cases):
             listed = ", ".join(str(x.split) for x in cases)
             refuse(self.name, xs, f"select cases must have the same shardings, got [{listed}]")

@@ -25,7 +25,7 @@ class GatherScatterMode(enum.Enum):
     """How windows that extend past the operand are handled."""
 
     CLIP = 0
-    """They are moved inside."""
+    """They are clamped."""
     FILL_OR_DROP = 1
     """Reading gives a fill value, writing does nothing."""
     PROMISE_IN_BOUNDS = 2

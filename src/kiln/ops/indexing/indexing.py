@@ -346,7 +346,7 @@ def gather(
 ) -> Array:
     """Read windows of `slice_sizes` at `start_indices`.
 
-    Windows that extend past the operand are moved inside, unless `mode` says otherwise.
+    Windows that extend past the operand are clamped, unless `mode` says otherwise.
 
     Raises: TypeError for invalid dimension numbers; ValueError for an unknown mode.
     """

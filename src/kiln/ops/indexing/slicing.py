@@ -358,7 +358,7 @@ def dynamic_slice(
 ) -> Array:
     """Return a window of `slice_sizes` at start indices that may be traced.
 
-    A window that would extend past the operand is moved inside.
+    The start of a window that would extend past the operand is clamped.
 
     Raises: TypeError for windows larger than the operand.
     Example:
@@ -428,7 +428,7 @@ def dynamic_update_slice(
 ) -> Array:
     """Return the operand with the window at start indices, which may be traced, replaced.
 
-    A window that would extend past the operand is moved inside.
+    The start of a window that would extend past the operand is clamped.
 
     Raises: TypeError if the update is larger than the operand, or has another dtype.
     Example:

@@ -437,7 +437,7 @@ def conv(
     Shapes: `lhs` (N, C, *space), `rhs` (O, C, *kernel) -> (N, O, *space). `window_strides` have an
         entry for each axis of space; `precision` and `preferred_element_type` as for
         `lax.dot_general`. `padding` is 'SAME' or 'VALID'.
-    Raises: what `conv_general_dilated` raises.
+    Raises: the errors of `conv_general_dilated`.
     """
     return conv_general_dilated(
         lhs,
@@ -464,7 +464,7 @@ def conv_with_general_padding(
     Shapes: `lhs` (N, C, *space), `rhs` (O, C, *kernel) -> (N, O, *space). `lhs_dilation` and
         `rhs_dilation` have a number for each axis of space. `window_strides` have an entry for each
         axis of space; `precision` and `preferred_element_type` as for `lax.dot_general`.
-    Raises: what `conv_general_dilated` raises.
+    Raises: the errors of `conv_general_dilated`.
     """
     return conv_general_dilated(
         lhs,

@@ -27,7 +27,7 @@ from kiln.ops.indexing.static_slicing import pad, slice_in_dim
 from kiln.ops.linear import lapack
 from kiln.ops.linear.contraction import accumulator_dtype
 from kiln.ops.linear.matrices import (
-    Stacked,
+    Batched,
     check_matrix,
     check_square,
     completed,
@@ -53,7 +53,7 @@ from kiln.ops.shape import (
 _INT = np.dtype(np.int32)
 
 
-class Cholesky(Stacked):
+class Cholesky(Batched):
     """Return the lower triangular L with L L^H = A, of which the lower triangle is read."""
 
     name = "cholesky"
@@ -88,7 +88,7 @@ def _lower_half(x: Any) -> Any:
     return select(diagonal_mask(aval_of(x).shape), mul(inside, constant(0.5, x)), inside)
 
 
-class TriangularSolve(Stacked):
+class TriangularSolve(Batched):
     """Solve op(A) X = B, or X op(A) = B, for triangular A; the other triangle is not read."""
 
     name = "triangular_solve"
@@ -198,7 +198,7 @@ def host_triangular_solve(
     return out
 
 
-class LU(Stacked):
+class LU(Batched):
     """Return L U = P A in one matrix, the rows exchanged at each step, and P as a permutation."""
 
     name = "lu"
@@ -256,7 +256,7 @@ def _resized(x: Any, size: Any, axis: int) -> Any:
     return pad(x, constant(0, x), config)
 
 
-class LUPivotsToPermutation(Stacked):
+class LUPivotsToPermutation(Batched):
     """Return the permutation that results from exchanging each row i with row pivots[i] in turn."""
 
     name = "lu_pivots_to_permutation"
@@ -309,7 +309,7 @@ def host_permutation(pivots: np.ndarray, size: int) -> np.ndarray:
     return out.reshape((*pivots.shape[:-1], size))
 
 
-class LUSolve(Stacked):
+class LUSolve(Batched):
     """Solve A X = B, or A^T X = B, by the factors of A that `lu` returned.
 
     The factors are treated as constants and all tangents as those of A, which is why A is an

@@ -37,7 +37,7 @@ COMPUTED = tuple(np.dtype(t) for t in (np.float32, np.float64, np.complex64, np.
 """The dtypes that LAPACK computes in."""
 
 
-class Stacked(Primitive):
+class Batched(Primitive):
     """An operation on batches of matrices or vectors; a mapped axis becomes part of the batch."""
 
     # Programs use a different LAPACK than SciPy's: by its NumPy meaning, an eager call would differ

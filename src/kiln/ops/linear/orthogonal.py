@@ -25,7 +25,7 @@ from kiln.ops.indexing.static_slicing import concatenate, pad, slice_in_dim
 from kiln.ops.linear import lapack
 from kiln.ops.linear.linalg import linear_solve, permuted_rows, triangular_solve
 from kiln.ops.linear.matrices import (
-    Stacked,
+    Batched,
     adjoint,
     check_matrix,
     diagonal,
@@ -43,7 +43,7 @@ from kiln.ops.shape import full
 _INT = np.dtype(np.int32)
 
 
-class Geqrf(Stacked):
+class Geqrf(Batched):
     """Return R and the vectors of the reflections in one matrix, and the reflections' factors."""
 
     name = "geqrf"
@@ -67,7 +67,7 @@ class Geqrf(Stacked):
         return lapack.each(lambda a: factor(a, lwork=size)[:2], results, (x, 2))
 
 
-class Geqp3(Stacked):
+class Geqp3(Batched):
     """Like geqrf, with the columns permuted so that the diagonal of R decreases; also the order."""
 
     name = "geqp3"
@@ -98,7 +98,7 @@ class Geqp3(Stacked):
         return lapack.each(one, results, (x, 2))
 
 
-class HouseholderProduct(Stacked):
+class HouseholderProduct(Batched):
     """Multiply reflections out: the leading columns of the product, as many as `a` has."""
 
     name = "householder_product"
@@ -147,7 +147,7 @@ class HouseholderProduct(Stacked):
         return out
 
 
-class QR(Stacked):
+class QR(Batched):
     """Factor matrices into one with orthonormal columns and an upper triangular one."""
 
     name = "qr"

@@ -26,7 +26,7 @@ from kiln.ops.elements.families import add, full_like
 from kiln.ops.linear import lapack
 from kiln.ops.linear.linalg import linear_solve
 from kiln.ops.linear.matrices import (
-    Stacked,
+    Batched,
     adjoint,
     along_columns,
     along_rows,
@@ -106,7 +106,7 @@ def _inverse_differences(values: Any) -> Any:
     return sub(div(full_like(gaps, 1), add(gaps, one)), one)
 
 
-class Eigh(Stacked):
+class Eigh(Batched):
     """Return eigenvectors and ascending eigenvalues of Hermitian matrices, reading one triangle."""
 
     name = "eigh"
@@ -151,7 +151,7 @@ class Eigh(Stacked):
         return outs, [matmul(vectors, mul(factor, inner)), real_part(diagonal(inner))]
 
 
-class SVD(Stacked):
+class SVD(Batched):
     """Return descending singular values s, and optionally U and V^H with A = U diag(s) V^H."""
 
     name = "svd"
@@ -273,7 +273,7 @@ class SVD(Stacked):
         return [s, u, vt], [ds, du, adjoint(dv)]
 
 
-class Eig(Stacked):
+class Eig(Batched):
     """Return eigenvalues of general matrices, and optionally left and right eigenvectors."""
 
     name = "eig"

@@ -1,4 +1,4 @@
-"""Reductions of sliding windows by a user function; sums and extremes are recognised."""
+"""Reductions of sliding windows by a user function; sums and extremes are recognized."""
 
 from __future__ import annotations
 

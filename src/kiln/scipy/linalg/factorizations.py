@@ -238,7 +238,7 @@ def eigh_tridiagonal(
     `e` is above the diagonal, and its conjugate below.
 
     `select` is "a" for all, or "i" for those from index select_range[0] to select_range[1]. `tol`
-    and `key` have no effect: the matrix is diagonalised whole.
+    and `key` have no effect: the matrix is diagonalized whole.
 
     Raises: NotImplementedError for `select` "v", ValueError for another, or wrong shapes.
     """

@@ -192,7 +192,7 @@ def bicgstab(
     maxiter: int | None = None,
     M: Any = None,
 ) -> tuple[Any, None]:
-    """Solve A x = b by stabilised biconjugate gradients; see `cg` for the arguments.
+    """Solve A x = b by stabilized biconjugate gradients; see `cg` for the arguments.
 
     Returns the solution and None.
     Raises: TypeError or ValueError for operands that do not fit each other.

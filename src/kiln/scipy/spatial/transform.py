@@ -42,7 +42,7 @@ def _length(v: Any) -> Any:
     return jnp.where(zero, 0, jnp.sqrt(jnp.where(zero, 1, square)))
 
 
-def _normalised(q: Any) -> Any:
+def _normalized(q: Any) -> Any:
     return q / jnp.where(_length(q) == 0, math.nan, _length(q))
 
 
@@ -147,7 +147,7 @@ class Rotation(NamedTuple):
         out = choices[3]
         for i in range(3):
             out = jnp.where((largest == i)[..., None], choices[i], out)
-        return cls(_normalised(out))
+        return cls(_normalized(out))
 
     @classmethod
     def from_mrp(cls, mrp: Any) -> Rotation:
@@ -159,7 +159,7 @@ class Rotation(NamedTuple):
     @classmethod
     def from_quat(cls, quat: Any) -> Rotation:
         """Return the rotations of quaternions (x, y, z, w) of any length but 0."""
-        return cls(_normalised(_floats(quat)))
+        return cls(_normalized(_floats(quat)))
 
     @classmethod
     def from_rotvec(cls, rotvec: Any, degrees: bool = False) -> Rotation:

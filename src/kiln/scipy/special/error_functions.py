@@ -250,7 +250,7 @@ def _ndtri(p: Any) -> Any:
     offset = p - 0.5
     central = jnp.abs(offset) <= 0.425
     middle = jnp.where(central, offset, 0)
-    near = middle * by_series("normal_centre", middle * middle)
+    near = middle * by_series("normal_center", middle * middle)
     tail = jnp.where(central, 0.01, jnp.minimum(p, 1 - p))
     root = jnp.sqrt(-jnp.log(tail))
     far = jnp.copysign(root * by_series("normal_tail", root), offset)

@@ -65,7 +65,7 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
 
 
 def gammainc(a: ArrayLike, x: ArrayLike) -> Array:
-    """Return the regularised lower incomplete gamma function.
+    """Return the regularized lower incomplete gamma function.
 
     Shapes: the arguments broadcast. `a` is positive, x is not negative.
     """
@@ -73,7 +73,7 @@ def gammainc(a: ArrayLike, x: ArrayLike) -> Array:
 
 
 def gammaincc(a: ArrayLike, x: ArrayLike) -> Array:
-    """Return the regularised upper incomplete gamma function.
+    """Return the regularized upper incomplete gamma function.
 
     Shapes: the arguments broadcast. `a` is positive, x is not negative.
     """
@@ -81,7 +81,7 @@ def gammaincc(a: ArrayLike, x: ArrayLike) -> Array:
 
 
 def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
-    """Return the regularised incomplete beta function.
+    """Return the regularized incomplete beta function.
 
     Shapes: the arguments broadcast. `a` and `b` are positive, x is in [0, 1].
     """

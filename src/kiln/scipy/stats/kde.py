@@ -186,15 +186,15 @@ class gaussian_kde:
 
         Raises: ValueError for another number of dimensions.
         """
-        centre = jnp.atleast_1d(jnp.squeeze(jnp.asarray(mean)))
+        center = jnp.atleast_1d(jnp.squeeze(jnp.asarray(mean)))
         spread = jnp.atleast_2d(jnp.asarray(cov))
-        if centre.shape != (self.d,) or spread.shape != (self.d, self.d):
+        if center.shape != (self.d,) or spread.shape != (self.d, self.d):
             raise _refused(
-                f"integrate_gaussian of mean {centre.aval}, cov {spread.aval}",
+                f"integrate_gaussian of mean {center.aval}, cov {spread.aval}",
                 f"mean and cov must have {self.d} dimensions",
                 f"pass shapes ({self.d},) and ({self.d}, {self.d})",
             )
-        return jnp.sum(jnp.exp(self._overlaps(self.dataset - centre[:, None], spread)))
+        return jnp.sum(jnp.exp(self._overlaps(self.dataset - center[:, None], spread)))
 
     def _overlaps(self, gaps: Any, spread: Any) -> Any:
         lower = cholesky(self.covariance + spread)

@@ -96,7 +96,7 @@ class RandomModule:
         return text if self.lanes == 1 else f"splat ({element} {text})"
 
     def usable(self, element: str) -> str:
-        """Return a float that is no nan."""
+        """Return a float that is not a nan."""
         kind, mask, x = self.kind(element), self.kind("i1"), self.value(element)
         is_number = self.emit(f"fcmp ord {kind} {x}, {x}")
         zero = self.splat(element, "0x3FF0000000000000")

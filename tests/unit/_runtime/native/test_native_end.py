@@ -1,4 +1,4 @@
-"""The interpreter ends while compiled functions run on daemon threads."""
+"""Interpreter shutdown while compiled functions run on daemon threads."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ def test_a_program_that_runs_alone_is_waited_for(lock: _runtime.LaunchLock) -> N
     assert lock._left == []
 
 
-def signalled(handler: Callable[..., Any], call: Callable[[], Any]) -> Any:
+def signaled(handler: Callable[..., Any], call: Callable[[], Any]) -> Any:
     """Call what waits, with a signal in between."""
     before = signal.signal(signal.SIGALRM, handler)
     signal.setitimer(signal.ITIMER_REAL, 0.05)
@@ -212,7 +212,7 @@ def signalled(handler: Callable[..., Any], call: Callable[[], Any]) -> Any:
 def test_an_interrupted_run_is_waited_for_by_the_next_launch(lock: _runtime.LaunchLock) -> None:
     result = Result()
     with pytest.raises(KeyboardInterrupt):
-        signalled(signal.default_int_handler, launcher(lock, results=[result], alone=True))
+        signaled(signal.default_int_handler, launcher(lock, results=[result], alone=True))
     assert lock._left == [[result]]
     entered = threading.Event()
     thread = threading.Thread(target=launcher(lock, entered.set))
@@ -231,7 +231,7 @@ def test_who_is_interrupted_gives_its_place_up(
     first = hold(True)
     assert first.is_inside()
     with pytest.raises(KeyboardInterrupt):
-        signalled(signal.default_int_handler, launcher(lock, alone=alone))
+        signaled(signal.default_int_handler, launcher(lock, alone=alone))
     first.end()
     last = hold(True)
     assert last.is_inside()
@@ -250,7 +250,7 @@ def test_a_signal_handler_launches_while_its_thread_waits(
         first.leaves.set()
         launcher(lock, lambda: entered.append("handler"), alone=inner)()
 
-    signalled(handler, launcher(lock, lambda: entered.append("call"), alone=outer))
+    signaled(handler, launcher(lock, lambda: entered.append("call"), alone=outer))
     assert entered == ["handler", "call"]
 
 
@@ -273,7 +273,7 @@ def test_a_signal_handler_launches_what_would_go_to_another_thread(
         launcher(lock, lambda: threads.append(threading.get_ident()), slow=True)()
 
     assert first is None or first.is_inside()
-    signalled(handler, launcher(lock, results=[result], alone=True))
+    signaled(handler, launcher(lock, results=[result], alone=True))
     assert [thread == threading.get_ident() for thread in threads] == [False, True]
 
 

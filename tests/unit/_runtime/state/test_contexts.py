@@ -77,7 +77,7 @@ def test_a_context_of_one_thread_is_not_left_by_another() -> None:
 
 
 def test_finalizers_may_leave_contexts() -> None:
-    """Restoring runs code of whoever dies then, which may leave the same contexts."""
+    """Restoring runs code of objects that are destroyed then, which may leave the same contexts."""
     here = Here()
 
     class Leaving:

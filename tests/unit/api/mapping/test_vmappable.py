@@ -143,7 +143,7 @@ def test_values_inside_values() -> None:
 @pytest.mark.parametrize(
     ("fun", "in_axes", "out_axes", "error", "match"),
     [
-        (lambda x, y: y, (Along("i"), Along("i")), 0, TypeError, "is no value of such a type"),
+        (lambda x, y: y, (Along("i"), Along("i")), 0, TypeError, "is not a value of such a type"),
         (lambda x, y: x, (Along("i"), 0), Along("i", 5), ValueError, "the axis 5 of an output"),
         (lambda x, y: y, (Along("j"), 0), 0, ValueError, "inconsistent sizes .*: 3, and 2"),
         (lambda x, y: y, ("i", 0), 0, TypeError, "in_axes must be an int"),

@@ -164,7 +164,7 @@ def test_scopes() -> None:
         pass
 
 
-def test_devices_are_recognised() -> None:
+def test_devices_are_recognized() -> None:
     assert isinstance(kiln.devices()[0], kiln.Device)
     assert not isinstance(3, kiln.Device)
     assert kiln.host_count() == 1

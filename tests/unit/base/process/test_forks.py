@@ -1,4 +1,4 @@
-"""Locks in the child of a fork; whole programs fork in tests/contract/test_forks.py."""
+"""Locks in a forked child; whole programs fork in tests/contract/test_forks.py."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def test_forward_mode_is_an_error(forward):
 @pytest.mark.parametrize("pushed", [lambda x: kiln.jvp(f, (x,), (1.0,))[1], kiln.jacfwd(f)])
 @pytest.mark.parametrize("wrap", [lambda g: g, kiln.jit])
 def test_forward_mode_is_an_error_where_only_its_derivative_is_asked(pushed, wrap):
-    """What the residuals move is no part of the rules: without an error it would be nothing."""
+    """What the residuals move is not part of the rules: without an error it would be nothing."""
     with pytest.raises(TypeError, match=r"can't apply forward-mode autodiff \(jvp\)"):
         wrap(kiln.grad(pushed))(1.0)
 

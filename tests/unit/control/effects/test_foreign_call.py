@@ -170,7 +170,7 @@ def test_errors_of_functions() -> None:
         ({"legacy_backend_config": "x"}, "requires custom_call_api_version < 4"),
         ({"custom_call_api_version": 2}, "attributes requires a custom call API version"),
         ({"input_layouts": []}, "The number of input arguments .1. must equal"),
-        ({"input_layouts": [(0, 0)]}, "is no order of the axes"),
+        ({"input_layouts": [(0, 0)]}, "is not an order of the axes"),
         ({"input_output_aliases": {1: 0}}, "with input index 1 outside the range"),
         ({"input_output_aliases": {0: 1}}, "with output index 1 outside the range"),
         ({"input_output_aliases": {0: 0}, "input_layouts": [(1, 0)]}, "or another layout"),

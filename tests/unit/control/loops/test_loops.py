@@ -282,7 +282,7 @@ ERRORS: dict[str, tuple[type[Exception], Callable[[], Any], list[str]]] = {
         lambda: lax.while_loop(lambda c: c < 3, lambda c: (c, c), ONE),
         ["while_loop", "carry", "structure", "a pytree leaf", "a tuple of length 2"],
     ),
-    "while: condition is no boolean": (
+    "while: condition is not a boolean": (
         TypeError,
         lambda: lax.while_loop(lambda c: c, lambda c: c + 1, 0),
         ["while_loop", "cond_fun must return a boolean scalar", "int32[]"],

@@ -55,7 +55,7 @@ def test_constants_and_slices_are_not_stacked_again() -> None:
     program = kiln.make_jaxpr(kiln.grad(lambda w, h, xs: weights(w, h, xs)[1].sum(), (0, 1, 2)))
     forward, backward = scans(program(w, h, xs))
     stacked = [v.aval.shape for v in forward.outvars[forward.params["num_carry"] :]]
-    # Of the residuals only h, before and after the step, changes and is no slice of xs.
+    # Of the residuals only h, before and after the step, changes and is not a slice of xs.
     assert (3, 2, 2) not in stacked
     assert stacked.count((3, 2)) <= 4
     consts = [v.aval.shape for v in backward.invars[: backward.params["num_consts"]]]

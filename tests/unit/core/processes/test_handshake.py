@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from kiln.core.processes.handshake import RefusedError, introduce, proof, welcome, word
+from kiln.core.processes.handshake import RefusedError, authenticate, nonce, proof, welcome
 from kiln.core.processes.lines import Line
 
-HELLO = {"kind": "hello", "rank": 1, "count": 2, "word": "mine"}
+HELLO = {"kind": "hello", "rank": 1, "count": 2, "nonce": "mine"}
 
 
 def hello(token: str, asked: str, **changed: Any) -> dict[str, Any]:
@@ -21,8 +21,8 @@ def hello(token: str, asked: str, **changed: Any) -> dict[str, Any]:
     return {**made, **changed}
 
 
-def test_words_are_never_the_same() -> None:
-    assert len({word() for _ in range(1000)}) == 1000
+def test_nonces_never_repeat() -> None:
+    assert len({nonce() for _ in range(1000)}) == 1000
 
 
 def test_who_knows_the_token_is_welcome() -> None:
@@ -33,7 +33,7 @@ def test_who_knows_the_token_is_welcome() -> None:
 
 @pytest.mark.parametrize("token", [os.fsdecode(b"\xff\x00\xfe"), "\ud800", "é", "x" * 10_000])
 def test_tokens_may_be_any_text(token: str) -> None:
-    # `head -c 32 /dev/urandom`, for one, gives bytes that are no text.
+    # `head -c 32 /dev/urandom` gives bytes that are not text.
     assert welcome(hello(token, "asked"), token, "asked") is not None
     assert welcome(hello(token + "x", "asked"), token, "asked") is None
 
@@ -46,7 +46,7 @@ def test_tokens_may_be_any_text(token: str) -> None:
         hello("t", "asked before"),
         hello("t", "asked", rank=0),
         hello("t", "asked", count=3),
-        hello("t", "asked", word="another"),
+        hello("t", "asked", nonce="another"),
         hello("t", "asked", proof=proof("t", "welcome", "asked", "mine", 1, 2)),
         hello("t", "asked", proof=""),
         hello("t", "asked", proof="é"),
@@ -54,7 +54,7 @@ def test_tokens_may_be_any_text(token: str) -> None:
         hello("t", "asked", proof=7),
         hello("t", "asked", rank=True),
         hello("t", "asked", rank="1"),
-        hello("t", "asked", word=3),
+        hello("t", "asked", nonce=3),
         HELLO,
         {},
     ],
@@ -76,14 +76,14 @@ def met(answer: Any) -> BaseException | None:
 
     def run() -> None:
         try:
-            introduce(ours, "t", 1, 2, time.monotonic() + 10)
+            authenticate(ours, "t", 1, 2, time.monotonic() + 10)
             found.append(None)
         except (OSError, RefusedError) as error:
             found.append(error)
 
     thread = threading.Thread(target=run)
     thread.start()
-    theirs.send({"kind": "challenge", "word": "asked"})
+    theirs.send({"kind": "challenge", "nonce": "asked"})
     said = theirs.next(time.monotonic() + 10)
     assert "t" not in {each for each in said.values() if isinstance(each, str)}
     answer(theirs, said)
@@ -104,7 +104,7 @@ def test_process_0_proves_itself_too() -> None:
 def test_one_that_asks_for_no_proof() -> None:
     ours, theirs = ends()
     theirs.send({"kind": "welcome", "proof": "x"})
-    with pytest.raises(ConnectionError, match="asks for no proof"):
-        introduce(ours, "t", 1, 2, time.monotonic() + 10)
+    with pytest.raises(ConnectionError, match="does not ask for a proof"):
+        authenticate(ours, "t", 1, 2, time.monotonic() + 10)
     with pytest.raises(TimeoutError):
-        introduce(ours, "t", 1, 2, time.monotonic() + 0.05)
+        authenticate(ours, "t", 1, 2, time.monotonic() + 0.05)

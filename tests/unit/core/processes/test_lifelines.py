@@ -26,7 +26,7 @@ def test_process_0_passes_on_what_the_others_say() -> None:
     assert hub.absent() == [1, 2]
     for other in others:
         assert other.connect(3, "127.0.0.1", port, 10.0) == ""
-    assert hub.all_have_come(10.0)
+    assert hub.wait_for_all(10.0)
     others[0].send({"kind": "left"})
     assert heard[0].get(timeout=10) == heard[2].get(timeout=10) == (1, "left")
     hub.send({"kind": "failed"})

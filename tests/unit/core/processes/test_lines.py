@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kiln.core.processes.lines import LONGEST_LINE, LONGEST_OF_STRANGER, Line
+from kiln.core.processes.lines import LONGEST_LINE, LONGEST_UNAUTHENTICATED, Line
 
 
 def lines() -> tuple[Line, socket.socket]:
@@ -61,7 +61,7 @@ def test_a_line_without_end() -> None:
 
 
 def test_a_stranger_is_heard_less_long() -> None:
-    text = json.dumps({"text": "x" * LONGEST_OF_STRANGER}).encode() + b"\n"
+    text = json.dumps({"text": "x" * LONGEST_UNAUTHENTICATED}).encode() + b"\n"
     line, other = lines()
     other.sendall(text)
     assert received(line) is None

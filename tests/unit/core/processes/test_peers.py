@@ -129,7 +129,7 @@ def test_a_process_that_dies(victim: int) -> None:
         f"process {victim} has ended",
     ]
     with pytest.raises(PeerError, match=f"process {victim} has ended"):
-        survivor.watched(lambda: None, "more")
+        survivor.guarded_call(lambda: None, "more")
 
 
 def test_a_process_that_ends_by_an_exception_says_which() -> None:
@@ -178,7 +178,7 @@ def test_leaving() -> None:
     assert store.closed == [True, True]
     die(first)
     for each in (first, second):
-        with pytest.raises(PeerError, match="the processes have parted"):
+        with pytest.raises(PeerError, match="the processes have disconnected"):
             each.run((0, 1), lambda: None, "step")
 
 
@@ -209,12 +209,14 @@ def test_programs_are_compared() -> None:
 
 def test_a_program_that_others_do_not_run() -> None:
     _, first, _ = pair(patience=0.5)
-    with pytest.raises(PeerError, match=r"this is program 1 here, and process 1 has not come"):
+    with pytest.raises(
+        PeerError, match=r"this process is at program 1; process 1 has not reached it"
+    ):
         first.agree((0, 1), "step", "abc")
 
 
 def test_process_0_does_not_come() -> None:
-    with pytest.raises(JaxRuntimeError, match=r"process 0 was not there within 0\.2 seconds"):
+    with pytest.raises(JaxRuntimeError, match=r"process 0 was not reached within 0\.2 seconds"):
         Peers(1, 2, 60.0).meet(request(1, free_port(), seconds=0.2), Connector())
 
 
@@ -226,7 +228,7 @@ def test_another_process_does_not_come() -> None:
     ]
     for error in together(*calls):
         assert isinstance(error, JaxRuntimeError)
-        assert "process 2 has not come within 0.5 seconds" in str(error)
+        assert "process 2 has not connected within 0.5 seconds" in str(error)
 
 
 def test_a_port_that_is_in_use() -> None:
@@ -358,11 +360,11 @@ def test_after_standing_still_a_process_waits_again(
     peers = Peers(0, 2, patience=10.0)
     peers._heard = {1: clock.now}
     clock.now += still
-    peers._look()
+    peers._check_heartbeats()
     for _ in range(10):
         assert peers.failure() is None
         clock.now += 1
-        peers._look()
+        peers._check_heartbeats()
     clock.now += 1
-    peers._look()
+    peers._check_heartbeats()
     assert "not answered for 10 seconds" in (peers.failure() or "")

@@ -1,4 +1,4 @@
-"""Facts about sizes: what is decided by them holds for all small values that fulfil them."""
+"""Facts about sizes: what is decided by them holds for all small values that fulfill them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of sizes, and sizes that fulfil facts."""
+"""Values of sizes, and sizes that fulfill facts."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def count_traces(*values: Any) -> int:
     seen: list[Any] = []
     f = kiln.jit(lambda x, n: seen.append(n) or x, static_argnums=1)
     for value in values:
-        for _ in range(3):  # the second call is remembered, the third one recognised
+        for _ in range(3):  # the second call is remembered, the third one recognized
             f(0, value)
     return len(seen)
 
@@ -127,12 +127,12 @@ class _Itself(tuple[object, ...]):
     __hash__ = tuple.__hash__
 
 
-class _Labelled(tuple[object, ...]):
+class _Labeled(tuple[object, ...]):
     pass
 
 
-def labelled(label: str) -> _Labelled:
-    made = _Labelled((1,))
+def labeled(label: str) -> _Labeled:
+    made = _Labeled((1,))
     made.label = label  # type: ignore[attr-defined]
     return made
 
@@ -158,7 +158,7 @@ def noted_partial(note: object) -> functools.partial[Any]:
         ((_Length([[]]), _Length([[1]])), 1),
         (((_Length([1]),), (_Length([2]),), _Held(_Length([1])), _Held(_Length([2]))), 2),
         ((_Itself([1]), _Itself([1])), 2),
-        ((labelled("a"), labelled("b")), 1),
+        ((labeled("a"), labeled("b")), 1),
         ((functools.partial(len, 1), functools.partial(len, 1)), 1),
         ((noted_partial(1), noted_partial(2)), 2),
         ((functools.partial(len, [1]), functools.partial(len, [1])), 2),
@@ -182,7 +182,7 @@ def test_a_frozen_dataclass_changed_all_the_same() -> None:
     assert [float(f(0, value)) for _ in range(3)] == [-2, -2, -2]
 
 
-def test_made_equality_is_recognised_by_what_it_does() -> None:
+def test_made_equality_is_recognized_by_what_it_does() -> None:
     def same(self: Any, other: Any) -> bool:
         return type(self) is type(other)
 

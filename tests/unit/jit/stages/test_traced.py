@@ -55,8 +55,8 @@ def test_shape_of_a_struct() -> None:
     assert struct.update(shape=(4,)) == ShapeDtypeStruct((4,), "float32")
     with pytest.raises(AttributeError, match="immutable"):
         struct.shape = (4,)
-    with pytest.raises(TypeError, match="colour"):
-        struct.update(colour=1)
+    with pytest.raises(TypeError, match="color"):
+        struct.update(color=1)
 
 
 def test_a_struct_keeps_its_width_until_it_is_used() -> None:

@@ -124,7 +124,7 @@ def test_primitives_accept_parameters_of_jax_that_ask_for_nothing() -> None:
         x, new_dtype=np.dtype("int32"), weak_type=False, sharding=None
     )
     assert found.dtype == np.int32
-    with pytest.raises(NotImplementedError, match="is where its operands are"):
+    with pytest.raises(NotImplementedError, match="is placed where its operands are"):
         lax.convert_element_type_p.bind(
             x, new_dtype=np.dtype("int32"), weak_type=False, sharding=kiln.devices()[0]
         )

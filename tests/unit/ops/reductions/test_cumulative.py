@@ -43,7 +43,7 @@ def test_values_and_gradients(name: str, reverse: bool) -> None:
 
 
 def test_sums_of_nothing_do_not_move() -> None:
-    # exp(-inf) is 0: a sum of such terms is 0 wherever they move to. The first is no sum.
+    # exp(-inf) is 0: a sum of such terms is 0 wherever they move to. The first is not a sum.
     x = from_host(np.array([-np.inf, -np.inf, 1, -np.inf], "float32"))
     ones = from_host(np.ones(4, "float32"))
     _, (tangent,) = jvp(lambda x: [ops.cumlogsumexp(x)], [x], [ones])

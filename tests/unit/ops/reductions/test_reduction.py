@@ -110,7 +110,7 @@ def primitive_of(fun: Any) -> str:
     return " ".join(eqn.primitive.name for eqn in jaxpr.eqns)
 
 
-def test_reduce_recognises_operations() -> None:
+def test_reduce_recognizes_operations() -> None:
     reduce = generic_reduction.reduce
     assert primitive_of(lambda x: reduce(x, 0.0, add, (0,))) == "reduce_sum"
     assert primitive_of(lambda x: reduce(x, 0.0, lambda a, b: add(b, a), (0,))) == "reduce_sum"

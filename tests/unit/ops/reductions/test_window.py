@@ -64,7 +64,7 @@ def primitive_of(start: Any, function: Any) -> str:
     return " ".join(eqn.primitive.name for eqn in jaxpr.eqns)
 
 
-def test_operations_are_recognised() -> None:
+def test_operations_are_recognized() -> None:
     assert primitive_of(0.0, elementwise.add) == "reduce_window_sum"
     assert primitive_of(1.0, elementwise.add) == "reduce_window_sum add"
     assert primitive_of(-np.inf, elementwise.max) == "reduce_window_max"

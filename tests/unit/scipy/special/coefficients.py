@@ -86,7 +86,7 @@ def gamma_star(x: Any) -> Any:
     return mp.gamma(x) * mp.exp(x) * x ** (mp.mpf(1) / 2 - x) / mp.sqrt(2 * mp.pi)
 
 
-def normal_centre(u: Any) -> Any:
+def normal_center(u: Any) -> Any:
     """Return the quantile of 1/2 + q, divided by q, for q^2 = u."""
     q = mp.sqrt(abs(u))
     return mp.sqrt(2) * mp.erfinv(2 * q) / q if q > mp.mpf(10) ** -25 else mp.sqrt(2 * mp.pi)
@@ -159,7 +159,7 @@ FUNCTIONS: dict[str, tuple[Function, list[Any]]] = {
     ),
     "spence": (lambda w: mp.polylog(2, -w) / w if w else mp.mpf(-1), [-0.5, 0.5]),
     "gamma_star": (of_inverse(gamma_star), [0, 0.125, 0.375, 1]),
-    "normal_centre": (normal_centre, [0, 0.180625]),
+    "normal_center": (normal_center, [0, 0.180625]),
     "normal_tail": (normal_tail, [1.6, 3, 7, 27.5]),
 }
 

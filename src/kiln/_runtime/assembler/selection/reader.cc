@@ -137,7 +137,7 @@ uint64_t Reader::number(Element element) {
       if (is_in_word(peek())) fail("a float of more digits");
       if (element == Element::kDouble) return found;
       if ((found & 0x1fffffff) != 0) fail("a number that is not a 32-bit float");
-      // A conversion would quiet a signalling nan.
+      // A conversion would quiet a signaling nan.
       if ((found >> 52 & 0x7ff) == 0x7ff) {
         return (found >> 63 << 31) | 0x7f800000 | (found >> 29 & 0x7fffff);
       }

@@ -236,7 +236,7 @@ std::vector<Register> FunctionWriter::floats_from(const Operand& x, const Type& 
   return converted(evex(k66, k0F, 1, 0x5a), doubles, after, given(doubles, made));
 }
 
-// One long integer as a float: an unsigned one that is no signed one is halved first, without
+// One long integer as a float: an unsigned one that is not a signed one is halved first, without
 // losing whether there is a rest, and doubled after.
 Register FunctionWriter::float_from_long(Register x, Element to, bool is_signed) {
   const bool is_double = to == Element::kDouble;

@@ -20,7 +20,7 @@ constexpr int64_t kSums = int64_t{1} << 15;
 constexpr int64_t kTaskWork = int64_t{1} << 20;
 
 // The layout of the copy of one image and one feature. With a stride, elements with the same
-// remainder are contiguous, so that neighbours in the result are neighbours there.
+// remainder are contiguous, so that neighbors in the result are neighbors there.
 struct Copied {
   const Convolution& c;
   int space;
@@ -288,7 +288,7 @@ void write_pieces(const Convolution& c, const Piece* pieces, int64_t count, cons
   }
 }
 
-// Features are rows, positions columns: neighbours in the result are neighbours in space.
+// Features are rows, positions columns: neighbors in the result are neighbors in space.
 template <typename T>
 int32_t by_planes(Call* call, const Copied& copied, const T* x, const T* w, T* out) {
   const Convolution& c = copied.c;
@@ -390,7 +390,7 @@ int32_t by_planes(Call* call, const Copied& copied, const T* x, const T* w, T* o
       });
 }
 
-// Positions are rows, features columns: neighbours in the result are features of one position.
+// Positions are rows, features columns: neighbors in the result are features of one position.
 template <typename T>
 int32_t by_points(Call* call, const Copied& copied, const T* x, const T* w, T* out) {
   const Convolution& c = copied.c;

@@ -113,7 +113,7 @@ def core_type(machine: str, target: str | None, flags: frozenset[str]) -> str | 
     """Return the OPENBLAS_CORETYPE to request, or None for OpenBLAS's own choice.
 
     OpenBLAS recognizes CPUs by model, and uses the Haswell loops, which are half as fast, on newer
-    models that it does not recognise.
+    models that it does not recognize.
     """
     if machine not in ("x86_64", "AMD64"):
         return None

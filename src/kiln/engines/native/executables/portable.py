@@ -144,7 +144,7 @@ def from_bytes(
     """
     rest = stored[len(_BEGIN) + _CHECKSUM :]
     if not stored.startswith(_BEGIN):
-        raise _refused(program, "the bytes are none of a compiled program of the native engine")
+        raise _refused(program, "the bytes are not a compiled program of the native engine")
     if stored[len(_BEGIN) : len(_BEGIN) + _CHECKSUM] != hashlib.sha256(rest).digest():
         raise _refused(program, "the bytes are damaged: their checksum is another one")
     size = int.from_bytes(rest[:8], "little")

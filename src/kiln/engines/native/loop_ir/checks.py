@@ -21,7 +21,7 @@ from kiln.engines.native.loop_ir.buffers import nodes
 from kiln.engines.native.loop_ir.statements import Nest, Statement, blocks
 from kiln.ir.sizes.size import Dim
 from kiln.ir.sizes.values import evaluate
-from kiln.ir.specialise import types_for
+from kiln.ir.specialize import types_for
 
 KINDS = ("index", "nan")
 FAULTED = -2

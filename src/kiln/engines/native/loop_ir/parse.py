@@ -143,7 +143,7 @@ class _Parser:
             if match[2] == "copy":
                 return Copy(operands[0], results[0], numbers[0])
             return Kernel(match[2], operands, results, numbers, grain=int(match[5] or 0))
-        raise self.wrong("this is no statement")
+        raise self.wrong("this is not a statement")
 
     def block(self, end: str) -> list[Statement]:
         found = self.statements()
@@ -160,7 +160,7 @@ class _Parser:
         for each in _split(box.strip()):
             name, _, size = each.partition(" < ")
             if not size.isdigit():
-                raise self.wrong(f"{each!r} is no axis: name < size")
+                raise self.wrong(f"{each!r} is not an axis: name < size")
             axes.append(self.axis(name, int(size)))
         self.at += 1
         names = self.values()
@@ -227,7 +227,7 @@ class _Parser:
     def place(self, text: str, names: dict[str, Value]) -> Place:
         match = _PLACE.fullmatch(text)
         if match is None:
-            raise self.wrong(f"{text!r} is no place: %buffer[index]")
+            raise self.wrong(f"{text!r} is not a place: %buffer[index]")
         return Place(self.buffer(match[1]), self.index(match[2], names))
 
     def index(self, text: str, names: dict[str, Value]) -> Index:

@@ -199,7 +199,7 @@ class _Checker:
                     nest,
                 )
             if effect.mask is not None and effect.mask.dtype != "i1":
-                raise self.error("a mask is no bool", nest)
+                raise self.error("a mask is not a bool", nest)
             return
         if effect.op not in COMBINED or (effect.op in POSITIONS) != (effect.along is not None):
             raise self.error(f"a reduction by {effect.op}", nest)

@@ -1,7 +1,7 @@
 """Running programs with effects: their order, their failures, and interpreter shutdown.
 
-Python must not be called, nor return from jaxlib, while the interpreter shuts down; and the child
-of a fork has none of the threads that run programs.
+Calls of Python and returns from jaxlib are not allowed during interpreter shutdown; and a forked
+child has none of the threads that run programs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Effects:
     """The programs with effects that may still be running, and the order among them."""
 
     def __init__(self) -> None:
-        # By level, as clients are.
+        # By level, like clients.
         self.locks = [new_rlock() for _ in range(DEEPEST)]
         self.orders: dict[int, tuple[Buffer, Sharding | None]] = {}
         self._running: collections.deque[tuple[Buffer, int]] = collections.deque()
@@ -42,9 +42,9 @@ class Effects:
             os.register_at_fork(before=_warn)
 
     def take_order(self, at: int, everywhere: Sharding | None) -> Buffer | None:
-        """Return the token of a level's last ordered program; None without one, or if it failed.
+        """Return the token of a level's last ordered program; None if there is none or it failed.
 
-        A program on other devices is waited for instead.
+        If that program is on other devices, wait for it instead.
         """
         found = self.orders.pop(at, None)
         if found is not None and found[1] != everywhere:
@@ -56,7 +56,7 @@ class Effects:
         return None
 
     def add(self, token: Buffer, at: int) -> None:
-        """Remember a running program, and forget those that have ended."""
+        """Record a running program, and drop those that have ended."""
         running = self._running
         with self._running_lock:
             running.append((token, at))
@@ -67,13 +67,13 @@ class Effects:
             self._finish(token)
 
     def forget(self, token: Buffer) -> None:
-        """Forget a program whose failure is known."""
+        """Drop a program whose failure has been reported."""
         with self._running_lock:
             left = [each for each in self._running if each[0] is not token]
             self._running = collections.deque(left)
 
     def watch(self, result: Buffer) -> None:
-        """Remember a program that calls Python, by one of its results, until it has ended."""
+        """Record a program that calls Python, by one of its results, until it has ended."""
         if is_ready(result):
             return
         with self._running_lock:
@@ -82,7 +82,8 @@ class Effects:
             self._watched.append(result)
 
     def _finish(self, token: Buffer) -> None:
-        # The first is what `barrier` raises; without frames, which would hold the user's arrays.
+        # `barrier` raises the first one; its frames are dropped, since they would hold the user's
+        # arrays.
         failure = _failure(token)
         if failure is not None and self._failure is None:
             self._failure = failure.with_traceback(None)
@@ -93,14 +94,15 @@ class Effects:
                 found = [token for token, at in self._running if at >= from_level]
             if not found:
                 return
-            # An interrupt leaves it where it is.
+            # If interrupted, it stays recorded.
             self._finish(found[0])
             self.forget(found[0])
 
     def barrier(self) -> None:
-        """Wait until every program with effects has ended; raise the first failure.
+        """Wait until all programs with effects have ended; raise the first failure.
 
-        In a callback: those that callbacks as deep run. The others may wait for this callback.
+        In a callback, only wait for those run by callbacks at least as deep: the others may wait
+        for this callback.
         """
         self._settle(level())
         failure, self._failure = self._failure, None
@@ -108,15 +110,16 @@ class Effects:
             raise failure
 
     def _end(self) -> None:
-        """Wait for programs that call Python; threads with others stay out of jaxlib."""
+        """Wait for programs that call Python; keep other threads out of jaxlib."""
         _runtime.close_for_exit()
         if getattr(sys, "last_type", None) is KeyboardInterrupt:
-            # Ctrl-C ends the program: it does not wait for callbacks.
+            # After Ctrl-C, do not wait for callbacks.
             refuse()
         try:
             self._wait_for_all()
         except KeyboardInterrupt:
-            # The user waits no longer: what is still called fails, so that programs end soon.
+            # The user does not wait any longer: make further callbacks fail, so that programs end
+            # soon.
             refuse()
             with contextlib.suppress(KeyboardInterrupt):
                 self._wait_for_all()
@@ -128,7 +131,7 @@ class Effects:
             self._watched.popleft()
 
     def _forget(self) -> None:
-        """In the child of a fork: no program is running, and none will."""
+        """In a forked child: no program is running, or ever will."""
         self._failure = None
         self.orders.clear()
         self._running.clear()
@@ -148,7 +151,7 @@ def _failure(token: Buffer) -> BaseException | None:
         return error
     except BaseException as error:
         if not is_ready(token):
-            # It struck while we waited.
+            # It was raised while we waited.
             raise
         return error
     return None
@@ -158,7 +161,7 @@ def _warn() -> None:
     if has_started() and not _runtime.is_closed():
         text = three_lines(
             "os.fork() in a process whose programs run on the threads of the xla engine",
-            "the child gets none of these threads: there, whatever needs the engine will raise",
+            "the child has none of these threads: there, using the engine will raise",
             "use multiprocessing's 'spawn' or 'forkserver', or fork before the first program runs",
         )
         warnings.warn(text, RuntimeWarning, stacklevel=2)
@@ -167,10 +170,10 @@ def _warn() -> None:
 def _refuse_in_child() -> NoReturn:
     raise JaxRuntimeError(
         three_lines(
-            f"use of the xla engine in the child of a fork at {current_source()}",
+            f"use of the xla engine in a forked child at {current_source()}",
             "the threads that compile and run programs stayed in the parent, where the engine had "
             "been in use before os.fork()",
-            "start processes by multiprocessing's 'spawn' or 'forkserver', or compute by "
+            "start processes with multiprocessing's 'spawn' or 'forkserver', or compute by "
             "KILN_ENGINE=reference",
         )
     )

@@ -1,6 +1,6 @@
-"""Compiled programs: running them, and their texts and statistics.
+"""Compiled programs: running them, their text and statistics.
 
-Programs with effects are wrapped so that ordered ones follow each other and `barrier` can wait for
+Programs with effects are wrapped so that ordered ones run in sequence and `barrier` can wait for
 all.
 """
 
@@ -36,7 +36,7 @@ _runtime.set_explain_failure(_explain)
 
 
 class XlaExecutable(_runtime.Launcher):
-    """A compiled program. Calling it enqueues it; results may not be computed yet."""
+    """A compiled program. A call enqueues it; results may not be computed yet."""
 
     final_stage = "hlo"
     __slots__ = ("_client", "lowered", "raw", "shardings")
@@ -67,14 +67,14 @@ class XlaExecutable(_runtime.Launcher):
         self.shardings = shardings
 
     def share(self, group: Sequence[int], digest: str) -> None:
-        """Run together with the other processes of a group from now on."""
+        """Make later runs run together with the other processes of a group."""
         self._launch_lock = None
         self._execute = SharedLauncher(
             self.raw, self.name, self.lowered.callbacks, self._client.launch_lock, group, digest
         )
 
     def out_shardings(self) -> Sequence[Sharding]:
-        """Return how the results are sharded; of a program with a placement only."""
+        """Return the shardings of the results; only for a program with a placement."""
         return self.shardings
 
     def as_text(self, stage: str) -> str:
@@ -103,7 +103,7 @@ class XlaExecutable(_runtime.Launcher):
         return self.raw.get_compiled_memory_stats()
 
     def size_in_bytes(self) -> int:
-        """Return roughly the memory XLA holds for the program."""
+        """Return an estimate of the memory that XLA holds for the program."""
         calls_host = bool(self.lowered.callbacks)
         return self._client.resident_size(self.raw, calls_host=calls_host)
 
@@ -112,17 +112,17 @@ class XlaExecutable(_runtime.Launcher):
         return self.raw
 
     def serialize(self) -> bytes:
-        """Return the program as bytes, for this version of jaxlib and this kind of processor.
+        """Return the program as bytes, for this version of jaxlib and this type of CPU.
 
         Raises: ValueError for programs that call Python functions; JaxRuntimeError for those that
-            XLA cannot store.
+            XLA cannot serialize.
         """
         if self.lowered.callbacks:
             raise ValueError(
                 three_lines(
                     f"serialize() of {self.name}",
                     f"the program calls {len(self.lowered.callbacks)} Python functions, which "
-                    "cannot be written down",
+                    "cannot be serialized",
                     "compile it in the process that runs it",
                 )
             )
@@ -133,9 +133,9 @@ class XlaExecutable(_runtime.Launcher):
 
 
 class Levels(NamedTuple):
-    """What a program that calls Python needs to run on the client of a level.
+    """The parameters of a program that calls Python for running on the client of a level.
 
-    `home` has its operands, sharded by `given`, and its results; `make` compiles it for a level.
+    `home` holds its operands, sharded by `given`, and its results; `make` compiles it for a level.
     """
 
     home: Client
@@ -144,9 +144,9 @@ class Levels(NamedTuple):
 
 
 class CallingExecutable(XlaExecutable):
-    """A program that calls pure Python functions, on the client of the level it is called at.
+    """A program that calls pure Python functions; it runs on the client of the caller's level.
 
-    Without levels it runs on the client it was given: that of programs over several processes.
+    Without levels it runs on the given client: so do programs over several processes.
     """
 
     __slots__ = ("_deeper", "_effects", "_levels")
@@ -180,12 +180,12 @@ class CallingExecutable(XlaExecutable):
             return self
         found = self._deeper.get(depth)
         if found is None:
-            # Two threads may compile it: the first one's is taken.
+            # If two threads compile it, the first result is used.
             found = self._deeper.setdefault(depth, self._levels.make(depth))
         return found
 
     def _lent(self, run: XlaExecutable, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
-        """Return operands as buffers of the client that the program runs on."""
+        """Return the operands as buffers of the client that runs the program."""
         if self._levels is None:
             return buffers
         adopted, home = run._client.adopted, self._levels.home
@@ -205,7 +205,7 @@ class CallingExecutable(XlaExecutable):
 
 
 class EffectfulExecutable(CallingExecutable):
-    """A program with effects: its first result is a token, by which the engine waits for it."""
+    """A program with effects: the engine waits for its first result, a token."""
 
     __slots__ = ("_everywhere",)
 
@@ -231,8 +231,8 @@ class EffectfulExecutable(CallingExecutable):
         run = self._at(depth)
         given = self._lent(run, buffers)
         if self.lowered.ordered:
-            # Held while the program is enqueued, not while it runs to its end. Small programs do
-            # run inside, and those of their callbacks have the lock of the next level.
+            # Held while the program is enqueued, not while it runs. Small programs do run inside,
+            # and the programs of their callbacks take the lock of the next level.
             with effects.locks[depth]:
                 token, *outs = _launch(run, [self._order_token(run, depth), *given])
                 effects.orders[depth] = token, self._everywhere
@@ -242,12 +242,12 @@ class EffectfulExecutable(CallingExecutable):
         try:
             return self._brought(run, outs)
         except JaxRuntimeError:
-            # Raised here, and not by the next barrier again.
+            # Raised here, and not again by the next barrier.
             effects.forget(token)
             raise
 
     def _order_token(self, run: XlaExecutable, depth: int) -> Buffer:
-        """Return the token that the last ordered program left, or a new one."""
+        """Return the token of the last ordered program, or a new one."""
         token = self._effects.take_order(depth, self._everywhere)
         if token is None:
             token = run._client.put(np.zeros((0,), np.bool_), self._everywhere)

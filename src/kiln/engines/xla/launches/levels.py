@@ -1,13 +1,13 @@
-"""Where programs that call Python run: on clients of their own, one for each level.
+"""Clients for programs that call Python, one per level of nested callbacks.
 
-Such a program holds threads of its client, and one of the places that a device has for programs,
-while its callbacks run. What a callback runs must therefore wait for neither. So the client of all
-other programs never runs one with callbacks; and one that is called in a callback runs a level
-deeper than the program around it, on another client. Whatever a level waits for is deeper: nothing
-waits for itself.
+While its callbacks run, such a program occupies threads of its client, and one of the device's
+slots for running programs. Programs run by a callback must not wait for either. So the client of
+all other programs never runs one with callbacks, and a program called in a callback runs one level
+deeper than the calling program, on another client. A level waits only for deeper ones: there is no
+deadlock.
 
-Results are brought to the first client, which shares their memory, when they are computed: calls of
-programs with callbacks return at their end.
+When results are computed, they are moved to the first client, which shares their memory: calls of
+programs with callbacks are synchronous.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kiln.base.source import current_source
 from kiln.engines.xla.runtime.client import Client, second_cpu_client
 
 DEEPEST = 16
-"""Levels, of which each has the threads of a client."""
+"""The maximum number of levels, each with the threads of a client."""
 
 _clients: list[Client] = []
 _lock = new_rlock()
@@ -26,9 +26,9 @@ in_child(_clients.clear)
 
 
 def client_of_level(level: int) -> Client:
-    """Return the client on which programs with callbacks run, in so many callbacks.
+    """Return the client for programs with callbacks at a level of nesting.
 
-    Raises: RecursionError if they are too many.
+    Raises: RecursionError if callbacks are nested too deeply.
     """
     if level >= DEEPEST:
         raise RecursionError(

@@ -1,7 +1,6 @@
-"""Launches of programs over several virtual devices: one at a time, until they end if they exchange
-data.
+"""Serialized launches of programs over several virtual devices; with collectives, until they end.
 
-`_runtime.LaunchLock`, one per client, decides which may run concurrently. Programs that call the
+`_runtime.LaunchLock`, one per client, determines which may run concurrently. Programs that call the
 host are not serialized, because their callbacks may run programs.
 """
 
@@ -23,17 +22,17 @@ from kiln.engines.xla.runtime.client import Client
 from kiln.engines.xla.stablehlo.callbacks import HostCallback, Run
 
 _left: list[tuple[Sequence[Buffer], list[Run], Run]] = []
-"""Runs of programs that call the host, left under way by what a signal handler raised."""
+"""Runs of programs that call the host, abandoned because a signal handler raised."""
 in_child(_left.clear)
 
 _EXCHANGES = (b"all-", b"collective-", b"reduce-scatter", b"send", b"recv")
-"""How the names of XLA's operations begin in which devices wait for each other."""
+"""Prefixes of the names of XLA's operations in which devices wait for each other."""
 
 Execute = Callable[[Sequence[Buffer]], Any]
 
 
 class Launching(NamedTuple):
-    """What runs an executable, the lock that it waits for if any, and what may be beside it."""
+    """A launcher of an executable, its lock if any, and which programs may run concurrently."""
 
     execute: Execute
     lock: _runtime.LaunchLock | None
@@ -55,7 +54,7 @@ def launching_of(
 
 
 def _exchanges(raw: Any) -> bool:
-    """Tell whether the devices of a program wait for each other, as far as is known."""
+    """Tell whether the devices of a program may wait for each other."""
     try:
         programs = [module.as_serialized_hlo_module_proto() for module in raw.hlo_modules()]
     except XlaError:
@@ -69,19 +68,19 @@ def _launch_whole(execute: Execute, buffers: Sequence[Buffer]) -> Any:
 
 
 def require_all(buffers: Sequence[Buffer]) -> None:
-    """Refuse arguments of which a part has been deleted.
+    """Raise if a shard of an argument has been deleted.
 
     Raises: JaxRuntimeError.
     """
     if any(buffer.is_deleted() for buffer in buffers):
-        # jaxlib would run the program on the devices whose parts are left, or crash.
-        raise JaxRuntimeError("an argument, or a part of one, has been deleted or donated")
+        # jaxlib would run the program on the devices of the remaining shards, or crash.
+        raise JaxRuntimeError("an argument, or a shard of one, has been deleted or donated")
 
 
 class CallingLauncher:
-    """Runs a program over several devices that calls the host to its end.
+    """Runs a program over several devices that calls the host, until it ends.
 
-    A failure of a callback is raised then: the devices do not stop for it.
+    Failures of callbacks are raised afterwards: they do not stop the devices.
     """
 
     __slots__ = ("_execute", "_name", "_runs")
@@ -94,7 +93,7 @@ class CallingLauncher:
             callback.runs = self._runs
 
     def __call__(self, buffers: Sequence[Buffer]) -> Any:
-        """Return what runs the program once it is told what to make of the results."""
+        """Return a launch, which runs when it is given the handlers of the results."""
         return _Launch(self._execute, self._name, buffers, Run(), self._runs)
 
 
@@ -113,7 +112,7 @@ class _Launch(NamedTuple):
         try:
             outs = self.execute(self.buffers).consume_with_handlers(handlers)
             for out in outs:
-                # Reading the result raises a failure.
+                # Reading the result raises the failure.
                 with contextlib.suppress(XlaError):
                     _runtime.wait_until_ready(out)
         except (XlaError, ValueError):
@@ -121,7 +120,7 @@ class _Launch(NamedTuple):
             self.runs.remove(self.run)
             raise
         except BaseException:
-            # A signal handler raised this; the run goes on.
+            # A signal handler raised this; the run continues.
             _left.append((outs, self.runs, self.run))
             raise
         self.runs.remove(self.run)
@@ -133,7 +132,7 @@ class _Launch(NamedTuple):
 def _forget_ended() -> None:
     for left in list(_left):
         outs, runs, run = left
-        # A handler that struck before the results were there left nothing that could be asked.
+        # If a handler raised before results existed, there is nothing to query.
         if outs and all(out.is_deleted() or out.is_ready() for out in outs):
             with contextlib.suppress(ValueError):
                 _left.remove(left)

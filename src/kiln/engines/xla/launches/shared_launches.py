@@ -1,4 +1,4 @@
-"""Launches of programs that several processes run together, one after the other."""
+"""Launches of programs that several processes run together, one at a time."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _calls: collections.Counter[tuple[int, ...]] = collections.Counter()
 
 
 class SharedLauncher(CallingLauncher):
-    """Runs a program of several processes to its end, before another one may begin.
+    """Runs a program of several processes until it ends; the next one starts afterwards.
 
-    All processes must run such programs in the same order. One that waits for a process which has
-    failed is given up. A function of Python that a program calls is called in the first of its
-    processes; if it fails the program runs on, with zeros, and then all processes raise.
+    All processes must run such programs in the same order. A run that waits for a failed process is
+    abandoned. A callback to Python runs in the first of the processes; if it fails, the program
+    continues with zeros, and then all processes raise.
     """
 
     __slots__ = ("_calls_host", "_digest", "_group", "_lock")
@@ -47,7 +47,7 @@ class SharedLauncher(CallingLauncher):
         self._digest = digest
 
     def __call__(self, buffers: Sequence[Buffer]) -> Any:
-        """Return what runs the program once it is told what to make of the results."""
+        """Return a launch, which runs when it is given the handlers of the results."""
         run = Run() if self._calls_host else None
         return _Launch(
             self._execute,
@@ -85,7 +85,7 @@ class _Launch(NamedTuple):
             )
         if self.run is None:
             return self.lock.alone(functools.partial(self._run_with, others, handlers))
-        # Without the lock: callbacks may run programs of this process.
+        # Without the lock: callbacks may run programs on this process.
         outs = self._run_with(others, handlers)
         self._raise_failures(others, self.run)
         return outs
@@ -95,7 +95,7 @@ class _Launch(NamedTuple):
         return others.run(self.group, run, self.name, self.digest)
 
     def _raise_failures(self, others: Peers, run: Run) -> None:
-        """Raise what callbacks have raised in any of the processes."""
+        """Raise the exceptions of callbacks in any of the processes."""
         failure, asked = run.failure, f"running {self.name}"
         text = "" if failure is None else f"{failure.kind.__name__}: {failure.error()}"
         _calls[self.group] += 1
@@ -114,7 +114,7 @@ class _Launch(NamedTuple):
             )
 
     def _noted_run(self, handlers: Sequence[Any]) -> Sequence[Buffer]:
-        """Run to the end; callbacks tell the run of failures, even if the caller has left it."""
+        """Run to the end; callbacks record failures even if the caller has abandoned the run."""
         assert self.run is not None
         self.runs.append(self.run)
         try:
@@ -127,7 +127,7 @@ class _Launch(NamedTuple):
         try:
             outs: Sequence[Buffer] = self.execute(self.buffers).consume_with_handlers(handlers)
             for out in outs:
-                # This thread hears no signals, and may be given up: it can wait in jaxlib.
+                # This thread receives no signals, and may be abandoned: it can block in jaxlib.
                 out.block_until_ready()
         except (XlaError, ValueError) as error:
             failed(error, f"running {self.name}")

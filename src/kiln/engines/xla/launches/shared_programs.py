@@ -1,4 +1,4 @@
-"""Programs that several processes run together: which they are, and whether they agree."""
+"""Programs that several processes run together: which processes, and whether they agree."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COMPARED = "compared with other processes"
 
 
 def processes_of(placement: Placement | None) -> tuple[int, ...]:
-    """Return the processes that run a program, in order; none if only this one does."""
+    """Return the processes that run a program, in order; empty if only this one does."""
     here = processes()
     if here.count == 1 or placement is None:
         return ()
@@ -36,9 +36,9 @@ def exchanges_data(raw: Any) -> bool:
 def prepare(program: Program, lowered: LoweredModule, group: tuple[int, ...]) -> str:
     """Check a program before it is compiled for several processes, and return its digest.
 
-    With the option `check` it is compared with those of the other processes.
+    With the option `check` it is compared with the programs of the other processes.
 
-    Raises: ValueError if this process has no part in it; PeerError if the programs differ.
+    Raises: ValueError if this process does not take part; PeerError if the programs differ.
     """
     asked = f"compiling {program.name} for the devices of the processes {list(group)}"
     here = processes().index

@@ -1,4 +1,4 @@
-"""What each primitive becomes in StableHLO: one file per family, merged here.
+"""The lowering of each primitive to StableHLO: one file per family, merged here.
 
 An entry is `lower(b, out, *operands, **params)`; see the README one folder up.
 """

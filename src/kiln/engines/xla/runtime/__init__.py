@@ -1,1 +1,1 @@
-"""The only code that knows jaxlib's clients: devices, buffers, transfers, other processes."""
+"""The only code that uses jaxlib's clients: devices, buffers, transfers, other processes."""

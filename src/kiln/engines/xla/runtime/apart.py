@@ -1,7 +1,7 @@
-"""Long calls into jaxlib, made on another thread so that signals reach the main one.
+"""Long calls into jaxlib, on another thread so that the main one receives signals.
 
-Python handles signals on the main thread, between two instructions; a call into jaxlib is one. An
-interrupted caller abandons the work, which runs to its end unnoticed.
+Python handles signals on the main thread, between two bytecode instructions; a call into jaxlib is
+a single one. An interrupted caller abandons the call, which completes in the background.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class _Work:
 
 
 def apart(call: Callable[[], T], *, must_end: bool) -> T:
-    """Call jaxlib and return its result; on the main thread, such that signals are delivered.
+    """Call jaxlib and return its result; the main thread receives signals meanwhile.
 
-    The interpreter does not end before a call that `must_end`.
+    Interpreter shutdown waits for a call that `must_end`.
     """
-    # While the interpreter ends only the thread that ends it gets in.
+    # During interpreter shutdown only the thread that performs it may enter.
     if threading.current_thread() is not threading.main_thread() or _runtime.is_closed():
         return inside(call)
     work = _Work(call)
@@ -51,7 +51,7 @@ def apart(call: Callable[[], T], *, must_end: bool) -> T:
     try:
         thread.start()
     except RuntimeError:
-        # The interpreter ends, or there are too many threads.
+        # Interpreter shutdown, or too many threads.
         return inside(call)
     work.done.wait()
     error, work.error = work.error, None
@@ -65,7 +65,7 @@ def apart(call: Callable[[], T], *, must_end: bool) -> T:
 
 
 def inside(call: Callable[..., T], *args: Any) -> T:
-    """Call jaxlib; a thread inside is waited for when the interpreter ends."""
+    """Call jaxlib; interpreter shutdown waits for threads inside."""
     _runtime.enter()
     try:
         return call(*args)

@@ -1,7 +1,7 @@
-"""Access to jaxlib, checked for what kiln uses of it and kept from loading jax.
+"""Access to jaxlib: checks for the names that kiln uses, and prevents it from importing jax.
 
-jaxlib's C++ imports `jax` on a few paths when it finds it; those calls run under a veto, so kiln
-never loads jax.
+jaxlib's C++ imports `jax` on a few paths if it is installed; those calls run under a veto, so kiln
+never imports jax.
 """
 
 from __future__ import annotations
@@ -91,9 +91,9 @@ _veto = _Veto()
 
 
 class _NoJax:
-    """Refuses `import jax` on threads that are inside jaxlib calls which would load it.
+    """Makes `import jax` fail on threads inside jaxlib calls that would import it.
 
-    If other code loads jax, jax finds jaxlib as it expects it.
+    If other code imports jax, jaxlib is in the expected state.
     """
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
@@ -105,29 +105,29 @@ class _NoJax:
 
 sys.meta_path.insert(0, _NoJax())
 
-# jaxlib notes the Python stack of every transfer and run, and leaves the notes to the garbage
-# collector, which a loop of calls may never wake. kiln says by itself where a call was made.
+# jaxlib records the Python stack of every transfer and run, and leaves freeing these to the garbage
+# collector, which a loop of calls may never trigger. kiln reports call sites itself.
 if "jax" not in sys.modules:
     _jax.set_tracebacks_enabled(False)
 
 
-# jaxlib puts the Python objects of destroyed executables (callbacks) on a list that has to be
-# emptied. Exceptions in a Python function there, such as Ctrl-C, are lost: so it is not a Python
+# jaxlib puts the Python objects of destroyed executables (callbacks) on a list that must be
+# emptied. Exceptions such as Ctrl-C in a Python callback would be lost, so it is not a Python
 # function.
-_let_go = _runtime.without_arguments(_jax.collect_garbage)
-gc.callbacks.append(_let_go)
+_collect_garbage = _runtime.without_arguments(_jax.collect_garbage)
+gc.callbacks.append(_collect_garbage)
 
 
 @in_child
 def _keep() -> None:
-    """Leave jaxlib alone in the child of a fork: another thread may have held its locks."""
-    if _let_go in gc.callbacks:
-        gc.callbacks.remove(_let_go)
+    """Do not call jaxlib in a forked child: another thread may have held its locks."""
+    if _collect_garbage in gc.callbacks:
+        gc.callbacks.remove(_collect_garbage)
 
 
 @contextlib.contextmanager
 def without_jax() -> Iterator[None]:
-    """Run calls of jaxlib that would import jax if it is installed."""
+    """Allow calls to jaxlib that would import jax if it is installed."""
     previous, _veto.active = _veto.active, True
     try:
         yield
@@ -139,10 +139,10 @@ _IN_JAX = "jax._src.sharding_impls"
 
 
 def parts_of(buffer: Any) -> list[Any] | None:
-    """Return the arrays on single devices that a buffer consists of; None if it is deleted.
+    """Return the single-device arrays of a buffer; None if it is deleted.
 
-    For each of them jaxlib asks for a module of jax. The search takes longer than all the rest:
-    where jax has not been loaded, the answer lies ready.
+    For each of them jaxlib looks up a module of jax, which takes longer than everything else:
+    unless jax has been imported, the result is cached.
     """
     hides = "jax" not in sys.modules
     with without_jax():
@@ -162,7 +162,7 @@ def _kind(text: str) -> type[JaxRuntimeError]:
 
 
 def failed(error: BaseException, doing: str) -> NoReturn:
-    """Raise jaxlib's error as kiln's; the exception of a host callback becomes its cause."""
+    """Raise kiln's error for jaxlib's; the exception of a host callback becomes its cause."""
     text = str(error)
     found = failure_in(text)
     if found is None:

@@ -1,4 +1,4 @@
-"""Queries about a buffer: its data, its address, whether it is computed.
+"""Queries about a buffer: its data, its address, whether it is ready.
 
 A buffer is jaxlib's `ArrayImpl`; kiln's arrays hold one and never subclass it.
 """
@@ -31,7 +31,7 @@ def get(buffer: Buffer) -> np.ndarray:
 
 
 def is_viewed(dtype: np.dtype) -> bool:
-    """Tell whether jaxlib lends buffers of a dtype to NumPy, without knowing their type."""
+    """Tell whether jaxlib exports buffers of a dtype to NumPy without knowing their type."""
     return dtype.isbuiltin == 1
 
 
@@ -67,4 +67,4 @@ def pointer(buffer: Buffer) -> int:
         with without_jax():
             return int(buffer.unsafe_buffer_pointer())
     except XlaError as error:
-        failed(error, "asking for the address of an array")
+        failed(error, "reading the address of an array")

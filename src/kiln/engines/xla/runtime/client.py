@@ -1,6 +1,6 @@
 """The clients of jaxlib's runtime, one for each platform: devices, transfers, compilation.
 
-Everything is checked in Python first: several wrong calls abort the process instead of raising.
+Arguments are checked in Python first: some invalid calls abort the process instead of raising.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class _Type:
         self.weak_type = False
 
 
-# An executable's memory against its serialized form, and that against the optimized program:
-# between the lines of two runs of `python -m benchmarks.memory --fit`, jaxlib 0.10.2 on x86-64.
+# The ratios of an executable's memory to its serialized size, and of that to the optimized program:
+# between the fits of two runs of `python -m benchmarks.memory --fit`, jaxlib 0.10.2 on x86-64.
 RESIDENT_BASE_BYTES = 120_000
 RESIDENT_FACTOR = 24
 SERIALIZED_BASE_BYTES = 5_400
@@ -69,7 +69,7 @@ def _on(device: Any) -> DeviceSharding:
 
 
 class Client:
-    """The connection to one platform's devices, over jaxlib's client of it."""
+    """The devices of one platform, by jaxlib's client."""
 
     def __init__(self, raw: Any) -> None:
         self._raw = raw
@@ -81,12 +81,12 @@ class Client:
         here = process_index()
         self.local_devices = tuple([d for d in self.devices if d.process_index == here])
         self.is_divided = len(self.local_devices) > 1 and self.devices[0].platform == "cpu"
-        """Whether devices of this process are virtual: parts of one processor."""
+        """Whether devices of this process are virtual: parts of one CPU."""
         self.launch_lock = _runtime.LaunchLock()
-        """Which of the programs on virtual devices may be launched."""
+        """Determines which programs on virtual devices may be launched."""
         self._first_list = [self._raw_devices[self._index[self.local_devices[0]]]]
         self._first = DeviceSharding(self._first_list)
-        # What is compiled for no device in particular binds to device 0, of another process here.
+        # A program compiled without devices binds to device 0, which may belong to another process.
         self._first_id = [d.id for d in self._first_list if d.id]
         self._placements: dict[tuple[Sharding, int], DeviceSharding] = {}
 
@@ -103,12 +103,12 @@ class Client:
             ) from None
 
     def placement(self, sharding: Sharding | None, ndim: int) -> DeviceSharding:
-        """Return a sharding of arrays of rank `ndim` as jaxlib represents it."""
+        """Return jaxlib's representation of a sharding for arrays of rank `ndim`."""
         if sharding is None:
             return self._first
         found = self._placements.get((sharding, ndim))
         if found is None:
-            # Programs and buffers have their devices in one order, whatever that of a mesh is.
+            # Programs and buffers have a fixed order of devices, whatever that of a mesh is.
             raw, (parts, at) = self._of(sharding.devices), sharding.blocks(ndim)
             order = sorted(range(len(raw)), key=lambda i: raw[i].id)
             number = {i: n for n, i in enumerate(sharding.addressable_order)}
@@ -153,7 +153,7 @@ class Client:
         )
 
     def _put_parts(self, value: np.ndarray, sharding: Sharding) -> Buffer:
-        # XLA takes parts of the same shape for copies of one.
+        # XLA treats shards of the same shape as copies.
         pieces = zip(sharding.addressable_order, split(sharding, value), strict=True)
         parts = [self.put(x, SingleDeviceSharding(sharding.devices[i])) for i, x in pieces]
         return self.join(ShapedArray(value.shape, value.dtype), sharding, parts)
@@ -175,7 +175,7 @@ class Client:
             failed(error, "moving an array to another device")
 
     def join(self, aval: ShapedArray, sharding: Sharding, parts: Sequence[Buffer]) -> Buffer:
-        """Make one buffer of its parts on the devices of this process."""
+        """Build a buffer from its shards on the devices of this process."""
         placement = self.placement(sharding, aval.ndim)
         ordered = [parts[i] for i in placement.order]
         with without_jax():
@@ -184,13 +184,13 @@ class Client:
             )
 
     def parts(self, buffer: Buffer, sharding: Sharding) -> list[Buffer]:
-        """Return the parts of a buffer in this process, in the order of the sharding's devices.
+        """Return the shards of a buffer in this process, in the order of the sharding's devices.
 
-        They do not know their types, as those of `shards` do: it takes as long as reading them.
+        Unlike those of `shards` they do not have types: adding these takes as long as reading them.
         """
         arrays = parts_of(buffer)
         if arrays is None:
-            raise JaxRuntimeError("a part of the array has been deleted or donated")
+            raise JaxRuntimeError("a shard of the array has been deleted or donated")
         order = self.placement(sharding, len(buffer.aval.shape)).order
         found: list[Buffer] = [None] * len(order)
         for i, part in zip(order, arrays, strict=True):
@@ -198,7 +198,7 @@ class Client:
         return found
 
     def shards(self, buffer: Buffer, sharding: Sharding) -> list[Buffer]:
-        """Return the parts of a buffer in this process, each as a buffer on its device."""
+        """Return the shards of a buffer in this process, each as a buffer on its device."""
         aval = _Type(sharding.shard_shape(buffer.aval.shape), buffer.aval.dtype)
         here = [sharding.devices[i] for i in sharding.addressable_order]
         parts = self.parts(buffer, sharding)
@@ -209,9 +209,9 @@ class Client:
             ]
 
     def adopted(self, buffer: Buffer, home: Client, sharding: Sharding | None) -> Buffer:
-        """Wait for a buffer of another client of these devices; return one with its memory.
+        """Wait for a buffer of another client of these devices; return one that shares its memory.
 
-        Raises: what the program that computes it has raised.
+        Raises: the failure of the program that computes it.
         """
         if sharding is None or len(sharding.devices) == 1:
             return self.put(buffers.get(buffer), sharding, share=True)
@@ -230,13 +230,13 @@ class Client:
         )
 
     def handler(self, aval: ShapedArray, sharding: Sharding | None = None) -> Any:
-        """Return the function that makes a buffer of one result; build it once per program."""
+        """Return the function that wraps one result in a buffer; create it once per program."""
         return _jax.array_result_handler(
             _Type(*host_dtype(aval)), self.placement(sharding, aval.ndim), True, True
         )
 
     def token_handler(self, sharding: Sharding | None = None) -> Any:
-        """Return the handler of a token result, which travels as an empty bool array."""
+        """Return the handler of a token result, which is passed as an empty bool array."""
         token = _Type((0,), np.dtype(np.bool_))
         return _jax.array_result_handler(token, self.placement(sharding, 1), True, True)
 
@@ -252,8 +252,8 @@ class Client:
     ) -> Any:
         """Compile StableHLO text and return jaxlib's executable.
 
-        Without `devices` it runs on the first one. On several, `free_outputs` says which results
-        may be sharded as XLA chooses.
+        Without `devices` it runs on the first one. On several, `free_outputs` lists which results
+        XLA may shard as it chooses.
 
         Raises: JaxRuntimeError, also for an unknown setting.
         """
@@ -274,7 +274,7 @@ class Client:
                 raise JaxRuntimeError(
                     three_lines(
                         f"compiling {name} with compiler_options={dict(settings)}",
-                        f"XLA refuses: {error}",
+                        f"XLA rejects them: {error}",
                         "use names of XLA's DebugOptions, such as xla_backend_optimization_level",
                     )
                 ) from None
@@ -285,23 +285,23 @@ class Client:
         return dict(inside(_jax.hlo_module_cost_analysis, self._raw, hlo(text).as_hlo_module()))
 
     def serialize(self, raw: Any) -> bytes:
-        """Return an executable as bytes: native code, for this jaxlib and kind of processor."""
+        """Return an executable as bytes: native code, for this jaxlib and type of CPU."""
         return bytes(inside(self._raw.serialize_executable, raw))
 
     def fingerprint(self) -> int:
-        """Return a number that distinguishes processors and counts of devices."""
+        """Return a number that identifies the type of CPU and the number of devices."""
         return int(inside(_jax.get_topology_for_devices, self._raw_devices).fingerprint())
 
     def resident_size(self, raw: Any, *, calls_host: bool = False) -> int:
-        """Return roughly the memory an executable holds, in bytes; see `RESIDENT_FACTOR`."""
+        """Return an estimate of the memory of an executable, in bytes; see `RESIDENT_FACTOR`."""
         serialized = None
-        # jaxlib crashes serializing programs on several devices that take a token.
+        # jaxlib crashes when serializing programs on several devices that take a token.
         if not calls_host:
-            # Sorts, for one, have no serialized form.
+            # For example, sorts cannot be serialized.
             with contextlib.suppress(XlaError):
                 serialized = len(self.serialize(raw))
         if serialized is None:
-            # The optimized program predicts its size.
+            # Predict the size from the optimized program.
             modules = inside(raw.hlo_modules)
             text = sum(len(m.as_serialized_hlo_module_proto()) for m in modules)
             serialized = SERIALIZED_BASE_BYTES + int(SERIALIZED_FACTOR * text)
@@ -316,7 +316,7 @@ class Client:
         devices: Sequence[Any] = (),
         free_outputs: Sequence[bool] = (),
     ) -> Any:
-        """Load what `serialize` returned, for the devices it was compiled for.
+        """Load the result of `serialize`, for the devices it was compiled for.
 
         Trusted input only: it is native code.
         """
@@ -369,9 +369,9 @@ _COUNT_FLAG = "--xla_force_host_platform_device_count"
 
 
 def cpu_devices() -> int:
-    """Return how many devices the processor is divided into; the innermost setting wins.
+    """Return the number of virtual CPU devices; the innermost setting takes precedence.
 
-    Raises: ValueError for what is not a positive number (-1, JAX's default, means one device).
+    Raises: ValueError unless it is a positive int (-1, JAX's default, means one device).
     """
     chosen = options().num_cpu_devices
     if chosen is not None and chosen != -1:
@@ -390,7 +390,7 @@ def cpu_devices() -> int:
 
 def _positive(asked: str, count: int) -> int:
     if count < 1:
-        raise _no_count(asked, count, "the processor is divided into at least one device")
+        raise _no_count(asked, count, "there must be at least one device")
     return count
 
 
@@ -407,12 +407,12 @@ def _no_count(asked: str, given: Any, wrong: str) -> ValueError:
 def _cpu_client() -> Any:
     shared = coordination.of_client()
     made = xla_client.make_cpu_client(num_devices=cpu_devices(), asynchronous=True, **shared)
-    settle("num_cpu_devices", "the devices have been made already")
+    settle("num_cpu_devices", "the devices have been created already")
     return made
 
 
 _MAKERS: dict[str, Callable[[], Any]] = {"cpu": _cpu_client}
-"""What connects to a platform. Others are compiled for (`../targets/`), but nothing runs there."""
+"""The platforms that run programs. For others, programs can only be compiled (`../targets/`)."""
 
 _clients: dict[str, Client] = {}
 _lock = new_rlock()
@@ -435,8 +435,8 @@ def client(platform: str) -> Client:
     if platform not in _MAKERS:
         raise ValueError(
             three_lines(
-                f"the xla engine was asked for a client of the platform {platform!r}",
-                "it runs no programs there",
+                f"a client of the xla engine for the platform {platform!r}",
+                "it does not run programs there",
                 f"use one of: {', '.join(_MAKERS)}",
             )
         )
@@ -447,12 +447,12 @@ def client(platform: str) -> Client:
 
 
 def is_alone(platform: str) -> bool:
-    """Tell whether all devices of a platform are those of this process, on its processor."""
+    """Tell whether all devices of a platform belong to this process, on its CPU."""
     return platform == "cpu" and all(d.process_index == 0 for d in client(platform).devices)
 
 
 def second_cpu_client() -> Client:
-    """Return another client of the processor's devices, with threads and queues of its own."""
+    """Return another client of the CPU devices, with threads and queues of its own."""
     count = len(client("cpu").devices)
     with HeldBack(), _lock:
         return Client(xla_client.make_cpu_client(num_devices=count, asynchronous=True))
@@ -472,7 +472,7 @@ def register_lapack() -> None:
                 xla_client.register_custom_call_target(name, capsule, **given)
         for name in lapack.batch_partitionable_targets():
             xla_client.register_custom_call_as_batch_partitionable(name)
-        # Without this the first call of a routine is a call through a null pointer.
+        # Without this, the first call of a routine would jump to a null pointer.
         lapack._lapack.initialize()
         _lapack_registered = True
 

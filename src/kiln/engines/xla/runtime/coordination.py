@@ -1,7 +1,7 @@
 """Several processes as one program, by jaxlib's coordination service and its Gloo collectives.
 
-Process 0 hosts the service. jaxlib ends processes that miss a heartbeat; here it waits for years,
-and `core/processes/peers.py` looks after the processes.
+Process 0 hosts the service. jaxlib aborts processes that miss a heartbeat; here its timeout is
+years, and `core/processes/peers.py` monitors the processes.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _current: Coordination | None = None
 def _kept(made: Any) -> Any:
     """Return an object that is never freed.
 
-    Freeing it waits for other processes; in the child of a fork it ends them, because it says
-    goodbye on the connections of its parent.
+    Freeing it waits for other processes; in a forked child it would end them, by disconnecting on
+    the connections of the parent.
     """
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))
     return made
 
 
 class Coordination:
-    """The connection to the other processes: a store that all share, and barriers."""
+    """The connection to the other processes: a shared key-value store, and barriers."""
 
     def __init__(self, request: JoinRequest, port: int) -> None:
         self.request = request
@@ -49,7 +49,7 @@ class Coordination:
                 three_lines(
                     f"distributed.initialize in process {request.index} of {request.count}",
                     f"the processes have met, and {request.host} cannot be reached at port {port}",
-                    "let the processes reach each other at every port",
+                    "allow connections between the processes at all ports",
                 )
             )
         relay = Relay(request.host, port)
@@ -71,7 +71,7 @@ class Coordination:
         )
 
     def of_client(self) -> dict[str, Any]:
-        """Return what jaxlib's client of the devices is made with."""
+        """Return the arguments for jaxlib's client of the devices."""
         return {
             "distributed_client": self._client,
             "node_id": self.request.index,
@@ -94,17 +94,17 @@ class Coordination:
         self._call("writing for other processes", self._client.key_value_delete, key)
 
     def directory(self, prefix: str) -> dict[str, str]:
-        """Return the entries whose keys begin so."""
+        """Return the entries whose keys have a prefix."""
         found = self._call("reading from other processes", self._client.key_value_dir_get, prefix)
         return dict(found)
 
     def barrier(self, name: str, seconds: float) -> None:
-        """Wait until all processes are here; each name once."""
+        """Wait until all processes have arrived; each name may be used once."""
         wait = self._client.wait_at_barrier
         self._call("waiting for other processes", wait, name, max(1, round(1000 * seconds)))
 
     def close(self, *, orderly: bool) -> None:
-        """Leave: all processes have come to their ends, or this one cannot wait for them."""
+        """Disconnect: all processes have ended, or this one cannot wait for them."""
         if orderly:
             with contextlib.suppress(XlaError):
                 self._client.shutdown()
@@ -113,7 +113,7 @@ class Coordination:
 def host(request: JoinRequest) -> int:
     """Start the service in this process and return its port."""
     name = request.bind_host
-    # jaxlib does not say when it could not listen: it crashes later.
+    # jaxlib does not report if it could not listen: it crashes later.
     with listener(name, 0, request.count) as free:
         port = int(free.getsockname()[1])
     _kept(
@@ -130,12 +130,12 @@ def host(request: JoinRequest) -> int:
 
 
 def connect(request: JoinRequest, port: int) -> Coordination:
-    """Connect this process to the service, which all processes do at the same time."""
+    """Connect this process to the service; blocks until all processes do."""
     global _current
     _current = Coordination(request, port)
     return _current
 
 
 def of_client() -> dict[str, Any]:
-    """Return what jaxlib's client of the devices is made with, if there are other processes."""
+    """Return the arguments for jaxlib's client of the devices, if there are other processes."""
     return _current.of_client() if _current is not None else {}

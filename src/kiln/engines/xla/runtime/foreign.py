@@ -1,4 +1,4 @@
-"""Foreign functions known to XLA: each name, and each type, is given to it once."""
+"""Registration of foreign functions with XLA: each name, and each type, once."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _known: set[object] = set()
 
 
 def make_known(target: ForeignTarget) -> None:
-    """Tell XLA which functions a name stands for, and the types that they use.
+    """Register with XLA the functions of a name, and the types that they use.
 
-    Raises: ValueError for what XLA does not take.
+    Raises: ValueError for functions that XLA rejects.
     """
     if target.name.startswith("lapack_"):
         register_lapack()
@@ -28,7 +28,7 @@ def make_known(target: ForeignTarget) -> None:
             raise ValueError(
                 three_lines(
                     f"call of the foreign function {target} at {current_source()}",
-                    f"XLA does not take the function that was registered: {error}",
+                    f"XLA rejects the function that was registered: {error}",
                     "register a capsule of a function with XLA's typed interface: "
                     "kiln.ffi.pycapsule(library.function)",
                 )

@@ -1,4 +1,4 @@
-"""Copies of host data that XLA reads where they lie."""
+"""Copies of host data that XLA reads in place."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from kiln import _runtime
 
 OWN_COPY_BYTES = 1 << 15
-"""Copies from here on go to memory used before: XLA's are fresh pages, each with a fault."""
+"""Copies of at least this size reuse memory: XLA's would use fresh pages, with page faults."""
 
 
 def copied(value: np.ndarray) -> np.ndarray:
@@ -21,9 +21,9 @@ def copied(value: np.ndarray) -> np.ndarray:
 
 
 def each_copied_once(pieces: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Return copies of pieces; those that are one object are one copy, which devices share.
+    """Return copies of pieces; identical objects are copied once, and devices share the copy.
 
-    Nothing is written into it: XLA copies memory that it does not own if it is donated.
+    It is never written to: XLA copies donated memory that it does not own.
     """
     copies = {id(piece): piece for piece in pieces}
     for key, piece in copies.items():

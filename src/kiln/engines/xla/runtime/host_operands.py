@@ -1,7 +1,7 @@
-"""Host memory on its way to XLA: operands rewritten at each call, and copies of large values.
+"""Host memory for XLA: operands rewritten on each call, and copies of large values.
 
-A buffer from kiln's allocator costs no page faults, and the buffers of an executable's small
-operands are created once: later calls write NumPy arrays and Python scalars where XLA reads them
+Memory from kiln's allocator avoids page faults, and the buffers of an executable's small operands
+are created once: later calls write NumPy arrays and Python scalars directly into them
 (`_runtime/programs/launcher.cc`).
 """
 
@@ -19,15 +19,15 @@ from kiln.engines.xla.runtime.client import Client
 from kiln.engines.xla.stablehlo.text import host_dtype
 
 STAGED_BYTES = 1 << 16
-"""What the operands that one executable keeps memory for may need together."""
+"""The maximum total size of the operands for which one executable keeps memory."""
 
 OperandType = tuple[np.dtype, int]
 
 
 def staged_operands(program: Program) -> list[OperandType | None]:
-    """Return dtype and bytes of the operands of a program that may be staged, and None of others.
+    """Return dtype and size of the operands of a program that may be staged; None for others.
 
-    Not those that are donated: their memory becomes that of results.
+    Donated operands are not staged: results reuse their memory.
     """
     types: list[OperandType | None] = []
     left = STAGED_BYTES
@@ -43,7 +43,7 @@ def staged_operands(program: Program) -> list[OperandType | None]:
 def sharer(
     program: Program, client: Client
 ) -> Callable[[int, _runtime.MemoryBlock], Buffer | None]:
-    """Return the function that makes a buffer of an operand's memory, or None if XLA copies it."""
+    """Return the function that wraps an operand's memory in a buffer; None if XLA copies it."""
 
     def share(number: int, memory: _runtime.MemoryBlock) -> Buffer | None:
         shape, dtype = host_dtype(program.jaxpr.in_avals[number])

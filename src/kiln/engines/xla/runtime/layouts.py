@@ -1,4 +1,4 @@
-"""Shardings and memory layouts as jaxlib and XLA represent them."""
+"""Shardings and memory layouts in the types of jaxlib and XLA."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from kiln.ir.shardings.sharding import Blocks
 class DeviceSharding(_jax.Sharding):
     """The sharding of an array in the form that jaxlib requires.
 
-    These are slots because jax, when some test loads it beside kiln, adds descriptors of the same
-    names to the base class, which would win over attributes in an instance's dictionary.
+    These are slots because jax, if it is imported beside kiln, adds descriptors of the same names
+    to the base class, which would take precedence over attributes in an instance's dictionary.
     """
 
     __slots__ = ("_hlo", "_internal_device_list", "devices", "local", "order")
@@ -28,7 +28,7 @@ class DeviceSharding(_jax.Sharding):
     ) -> None:
         super().__init__()
         self.devices = tuple(devices)
-        # The devices of this process, and the numbers of their parts among those of this process.
+        # The devices of this process, and the numbers of their shards among those of this process.
         self.local = tuple([device for device, _ in here])
         self.order = tuple([number for _, number in here])
         self._internal_device_list = _jax.DeviceList(self.devices)
@@ -39,7 +39,7 @@ class DeviceSharding(_jax.Sharding):
 
 
 def hlo_of(blocks: Blocks) -> Any:
-    """Return how an array is sharded, in XLA's terms."""
+    """Return XLA's representation of a sharding."""
     count, parts = len(blocks.at), math.prod(blocks.parts)
     if parts == 1:
         return xla_client.HloSharding.replicate()
@@ -56,14 +56,14 @@ _UNREDUCED = xla_client.OpSharding.Type.UNREDUCED
 
 
 def blocks_of(proto: Any, count: int, ndim: int) -> Blocks:
-    """Return how XLA shards an array of rank `ndim` over `count` devices."""
+    """Return the blocks of XLA's sharding of an array of rank `ndim` over `count` devices."""
     hlo = None if proto is None else xla_client.HloSharding.from_proto(proto)
     if hlo is not None and (hlo.is_unreduced() or _UNREDUCED in hlo.subgroup_types()):
         raise NotImplementedError(
             three_lines(
                 "compiling a program over several devices",
-                "XLA leaves a result unreduced, and nothing says that it is",
-                "say how the result is sharded: out_shardings=, or kiln.reshard(x, P(...))",
+                "XLA leaves a result unreduced, but the program does not specify that",
+                "specify the sharding of the result: out_shardings=, or kiln.reshard(x, P(...))",
             )
         )
     if hlo is None or hlo.is_replicated() or not ndim:
@@ -75,8 +75,8 @@ def blocks_of(proto: Any, count: int, ndim: int) -> Blocks:
 
 
 def output_blocks(raw: Any, ndims: Sequence[int | None], count: int) -> list[Blocks | None]:
-    """Return how results of an executable on `count` devices are sharded; None for rank None."""
+    """Return the blocks of results of an executable on `count` devices; None for rank None."""
     found = raw.get_output_shardings() or [None] * len(ndims)
-    # For a program without results it names the sharding of an empty tuple.
+    # For a program without results it returns the sharding of an empty tuple.
     pairs = zip(found, ndims, strict=True) if ndims else ()
     return [None if ndim is None else blocks_of(proto, count, ndim) for proto, ndim in pairs]

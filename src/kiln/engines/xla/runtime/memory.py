@@ -16,7 +16,7 @@ from kiln.ir.types import ShapedArray
 
 
 class XlaMemory:
-    """Keeps data as jaxlib's buffers."""
+    """Holds data in jaxlib's buffers."""
 
     buffers_are_ndarrays = False
     places_arrays = True
@@ -42,7 +42,7 @@ class XlaMemory:
         return (self._client or self._started()).put(value, sharding)
 
     def adopt(self, value: np.ndarray) -> Buffer:
-        """Make a buffer of host memory that is never written again; shared if 64-byte aligned."""
+        """Make a buffer from host memory that is never modified; shared if 64-byte aligned."""
         return (self._client or self._started()).put(value, share=True)
 
     def moved(self, buffer: Buffer, aval: ShapedArray, sharding: Sharding) -> Buffer:
@@ -50,7 +50,7 @@ class XlaMemory:
         return (self._client or self._started()).moved(buffer, aval.ndim, sharding)
 
     def shards(self, buffer: Buffer, sharding: Sharding) -> Sequence[Buffer]:
-        """Return the parts of a buffer on several devices, in the order of its sharding."""
+        """Return the shards of a buffer on several devices, in the order of its sharding."""
         return (self._client or self._started()).shards(buffer, sharding)
 
     def whole(self, buffer: Buffer, sharding: Sharding, shape: Sequence[int]) -> np.ndarray:
@@ -62,7 +62,7 @@ class XlaMemory:
         return assembled(sharding, shape, parts, lambda part: buffers.view(part, dtype))
 
     def join(self, aval: ShapedArray, sharding: Sharding, parts: Sequence[Buffer]) -> Buffer:
-        """Make one buffer of its parts, without a copy."""
+        """Build a buffer from its shards, without a copy."""
         return (self._client or self._started()).join(aval, sharding, parts)
 
     get = staticmethod(buffers.get)

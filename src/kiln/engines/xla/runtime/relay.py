@@ -1,8 +1,8 @@
-"""The connection of this process to the coordination service, such that it never closes.
+"""A connection to the coordination service that never closes.
 
-jaxlib ends the process when the connection to the service is closed, as it is when the process dies
-that hosts the service. So jaxlib is connected to a relay in its own process, which keeps silent in
-that case.
+jaxlib aborts the process when the connection to the service is closed, as it is when the process
+that hosts the service dies. So jaxlib is connected to a relay in its own process, which keeps its
+connection open in that case.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CHUNK = 1 << 16
 
 
 class Relay:
-    """Passes bytes between jaxlib and the service at an address, on a thread of its own."""
+    """Forwards bytes between jaxlib and the service at an address, on a thread of its own."""
 
     def __init__(self, host: str, port: int) -> None:
         self._service = host, port
@@ -25,7 +25,7 @@ class Relay:
         self.port: int = self._listener.getsockname()[1]
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ, None)
-        # The other side no longer reads from these; they stay open.
+        # These are no longer read, but stay open.
         self._silent: list[socket.socket] = []
         threading.Thread(target=self._pass, name="kiln relay", daemon=True).start()
 
@@ -42,7 +42,7 @@ class Relay:
         try:
             far = socket.create_connection(self._service, timeout=5)
         except OSError:
-            # jaxlib tries again.
+            # jaxlib retries.
             near.close()
             return
         for each in (near, far):
@@ -72,9 +72,9 @@ class Relay:
 
 
 def reach(host: str, port: int, seconds: float) -> str | None:
-    """Wait until an address accepts connections; return this machine's own on the way there.
+    """Wait until an address accepts connections; return the local address of the connection.
 
-    None if it did not in time.
+    Returns None on a timeout.
     """
     once, end = max(0.1, min(5.0, seconds)), time.monotonic() + seconds
     while True:

@@ -1,7 +1,7 @@
-"""Builder: the interface that lowerings write with.
+"""Builder: the interface for lowerings.
 
-Adds to `Writer` whatever takes more than one operation: loops and branches that pass a token along,
-programs inside programs, ordinary kiln functions lowered in place, calls of the host.
+Adds to `Writer` everything that needs more than one operation: loops and branches that thread a
+token, programs inside programs, ordinary kiln functions lowered in place, calls to the host.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Lowering = Callable[..., Any]
 
 
 def is_ordered(jaxpr: Jaxpr) -> bool:
-    """Tell whether a jaxpr has effects that keep their order."""
+    """Tell whether a jaxpr has ordered effects."""
     return any(effect.ordered for effect in jaxpr.effects)
 
 
@@ -99,8 +99,8 @@ class Builder(Writer):
     ) -> list[Value]:
         """Run `branches[index](b)`, which may use values from outside.
 
-        `index` is an int32 scalar; one that is out of range takes the last branch. Set `ordered`
-        if some branch has ordered effects.
+        `index` is an int32 scalar; if it is out of range, the last branch runs. Set `ordered` if
+        some branch has ordered effects.
         """
         before = self.token_now() if ordered else None
         regions = [self.region([], run, gives_token=ordered, token=before) for run in branches]
@@ -110,12 +110,12 @@ class Builder(Writer):
         return self._after(outs) if ordered else outs
 
     def new_token(self) -> Value:
-        """Return a token that follows nothing."""
+        """Return a token without predecessors."""
         token: Value = self.emit("stablehlo.create_token : !stablehlo.token", TOKEN)
         return token
 
     def token_now(self) -> Value:
-        """Return the token to give to the next ordered effect."""
+        """Return the token for the next ordered effect."""
         if self.token is None:
             raise CheckError(
                 f"lowering an ordered effect at {self.source}\n"
@@ -150,7 +150,7 @@ class Builder(Writer):
         return env[atom]  # type: ignore[index]
 
     def call(self, jaxpr: Jaxpr, values: Sequence[Value], name: str) -> list[Value]:
-        """Call a jaxpr as a private function, which is written once for all calls."""
+        """Call a jaxpr as a private function, which is emitted once for all calls."""
         symbol = self.module.function(jaxpr, name)
         ordered = is_ordered(jaxpr)
         operands = [self.token_now(), *values] if ordered else list(values)
@@ -165,7 +165,7 @@ class Builder(Writer):
     def lower_fun(self, fun: Callable[..., Any], *values: Value, **params: Any) -> Any:
         """Lower `fun(*arrays, **params)`, an ordinary function of kiln's operations.
 
-        Returns a list of Values if `fun` returns a list or tuple, else one Value.
+        Returns a list of Values if `fun` returns a list or tuple, otherwise one Value.
         """
         avals = [v.aval for v in values]
         staged = self.module.staged(fun, avals, params)
@@ -222,8 +222,8 @@ class Builder(Writer):
     ) -> list[Value]:
         """Call `fn(*numpy_arrays)` on the host, which returns one array for each type of `out`.
 
-        A `pure` call may be dropped or shared; others run once each time they are reached, and
-        `ordered` ones in program order. A `partitioned` one is made by each device with its part of
+        A `pure` call may be dropped or shared; others run once each time they are reached,
+        `ordered` ones in program order. A `partitioned` call runs on each device with its shards of
         the operands, and has no results.
         """
         index = self.module.add_callback(HostCallback(fn, out, token=ordered))
@@ -243,7 +243,7 @@ class Builder(Writer):
         return [self._given_to_all(x) for x in (self._after(outs) if ordered else outs)]
 
     def _given_to_all(self, x: Value) -> Value:
-        """Broadcast what one device got from the host to all devices of the program."""
+        """Broadcast a value that one device received from the host to all devices."""
         whole = self.module.partition.whole(x.ndim)
         if not whole:
             return x
@@ -257,7 +257,7 @@ def _row_major(aval: ShapedArray) -> str:
 
 
 class Staged(NamedTuple):
-    """A function of kiln's operations, recorded."""
+    """A recorded function of kiln's operations."""
 
     jaxpr: Jaxpr
     consts: Sequence[Any]

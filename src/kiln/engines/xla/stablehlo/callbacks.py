@@ -1,7 +1,7 @@
-"""Python functions as XLA calls them.
+"""Python functions called by XLA.
 
-The description of an exception is kept, under a number that travels in XLA's error text, until the
-failure surfaces where the program is waited for. The part that engines share is
+The description of an exception is stored under a number, which is part of XLA's error text, until a
+wait for the program raises the failure. The part that engines share is
 `control/effects/host_call.py`.
 """
 
@@ -25,7 +25,7 @@ from kiln.engines.xla.stablehlo.text import host_dtype
 from kiln.ir.types import ShapedArray
 
 KEPT = 256
-"""Failures that may wait until they are queried."""
+"""The maximum number of failures that are kept until they are queried."""
 
 _failures: collections.OrderedDict[int, Failure] = collections.OrderedDict()
 _numbers = itertools.count(1)
@@ -39,7 +39,7 @@ class _CallbackFailed(Exception):
 
 
 def refuse() -> None:
-    """Let all callbacks fail from now on: the interpreter is shutting down."""
+    """Make all callbacks fail from now on: the interpreter is shutting down."""
     global _are_refused
     _are_refused = True
 
@@ -62,7 +62,7 @@ def failure_in(text: str) -> Failure | None:
     """Return the callback failure that an error text of XLA refers to."""
     found = _MARK.search(text)
     if found is None:
-        # It struck before the call was guarded, or after.
+        # It was raised outside the guarded part of the call.
         return _INTERRUPTED if "KeyboardInterrupt" in text else None
     with _lock:
         return _failures.get(int(found.group(1)))
@@ -72,7 +72,7 @@ _INTERRUPTED = Failure(KeyboardInterrupt, (), {}, "KeyboardInterrupt")
 
 
 class _Here(threading.local):
-    """Which program's callback a thread is in, by its level."""
+    """The level of the callback that a thread is in."""
 
     level = 0
 
@@ -81,17 +81,17 @@ _here = _Here()
 
 
 def level() -> int:
-    """Return how many callbacks of programs, one within the other, this thread's code lies in."""
+    """Return the number of nested callbacks that this thread is in."""
     return _here.level
 
 
 def is_inside_call() -> bool:
-    """Tell whether a program calls Python on this thread."""
+    """Tell whether this thread is in a callback of a program."""
     return _here.level > 0
 
 
 class Run:
-    """One run of a program over several devices; its first failure, if a callback has failed."""
+    """One run of a program over several devices, with the first failure of a callback."""
 
     __slots__ = ("failure",)
 
@@ -100,13 +100,13 @@ class Run:
 
 
 class HostCallback:
-    """The callable given to XLA: `fn(*arrays) -> sequence of arrays`, guarded.
+    """The callable passed to XLA: `fn(*arrays) -> sequence of arrays`, guarded.
 
     With `token`, operand 0 and result 0 are a token, which is None in Python.
 
     On several devices a failure must not reach XLA: the others would wait for the one that failed,
-    and XLA ends the process when that has lasted 40 seconds. So `runs` holds the runs under way;
-    they note the failure, the callback returns zeros, and the run raises when it has ended.
+    and XLA aborts the process after 40 seconds of that. So `runs` holds the current runs; they
+    record the failure, the callback returns zeros, and the run raises when it has ended.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class HostCallback:
         self.runs: list[Run] | None = None
 
     def at(self, level: int) -> HostCallback:
-        """Return the callable for a program that runs in callbacks, `level` within each other."""
+        """Return the callable for a program that runs in `level` nested callbacks."""
         made = copy.copy(self)
         made.level, made.runs = level, None
         return made
@@ -142,8 +142,8 @@ class HostCallback:
             raise RuntimeError(
                 three_lines(
                     "a call of a Python function by a program",
-                    "the interpreter ends",
-                    "wait for programs with kiln.effects_barrier() before the end",
+                    "the interpreter is shutting down",
+                    "wait for programs with kiln.effects_barrier() before exiting",
                 )
             )
         if self.runs and all(run.failure for run in self.runs):

@@ -1,7 +1,7 @@
 """Stored programs as functions of the module under construction.
 
-A portable artefact is read, its sizes and its platform are decided for the operands of the call,
-and its functions get names that the module does not have.
+A portable artifact is parsed, specialized to the sizes and platform of the call, and its functions
+are renamed to avoid collisions with those of the module.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from kiln.base.errors import one_line, three_lines
 from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
 from kiln.control.exported_call import PortableProgram
-from kiln.engines.xla.stablehlo.mlir import bindings, from_artefact, refined
+from kiln.engines.xla.stablehlo.mlir import bindings, from_artifact, refined
 from kiln.engines.xla.stablehlo.writer import type_of
 from kiln.ir.sizes.size import is_constant
 from kiln.ir.types import ShapedArray
 
 _MAIN = "main"
 _KINDS: Mapping[str, tuple[str, ...]] = {"gpu": ("cuda", "rocm")}
-"""Names that artefacts have for what kiln calls by one."""
+"""The names in artifacts for platforms that kiln calls by one name."""
 
 
 class Imported(NamedTuple):
-    """The functions of a stored program as text; `symbol` is that to call, on the kept inputs.
+    """The functions of a stored program as text; `symbol` is the one to call, with the kept inputs.
 
-    `operands` and `results` are its types as text. With `numbers`, its first operand is that of the
-    platform: one for each platform of the module.
+    `operands` and `results` are its types as text. With `numbers`, its first operand is the number
+    of the platform: `numbers` has one for each platform of the module.
     """
 
     symbol: str
@@ -38,9 +38,9 @@ class Imported(NamedTuple):
 
 
 def _number(program: PortableProgram, platform: str) -> int:
-    """Return which platform of a stored program is that of the module.
+    """Return the number of the module's platform among those of a stored program.
 
-    Raises: ValueError if it was written for others.
+    Raises: ValueError if it was exported for others.
     """
     for name in (platform, *_KINDS.get(platform, ())):
         if name in program.platforms:
@@ -64,17 +64,17 @@ def imported(
     prefix: str,
     platforms: Sequence[str],
 ) -> Imported:
-    """Return a stored program for operands and results of given types, its symbols with a prefix.
+    """Return a stored program for operands and results of given types, with prefixed symbols.
 
-    Raises: ValueError for a module of other platforms, or an artefact that XLA does not read.
+    Raises: ValueError for a module for other platforms, or an artifact that XLA cannot read.
     """
     numbers = [_number(program, platform) for platform in platforms]
     asked = f"call of the exported function {program.name} at {current_source()}"
     try:
         with bindings() as ir:
-            module = from_artefact(program.stored)
+            module = from_artifact(program.stored)
             takes_number = len(program.platforms) > 1
-            # With names in them, the sizes are decided when the calling program is compiled.
+            # If types have named sizes, these are determined when the calling program is compiled.
             is_known = all(is_constant(aval.shape) for aval in types) and len({*numbers}) == 1
             if program.is_refined and is_known:
                 kept = [types[i] for i in program.kept]
@@ -90,11 +90,11 @@ def imported(
 
 
 def _check_counts(program: PortableProgram, found: Imported) -> None:
-    """Check that a module has the arguments and results that its container speaks of."""
+    """Check that a module has the arguments and results that its container specifies."""
     takes = len(found.operands) - bool(found.numbers)
     if (takes, len(found.results)) != (len(program.kept), len(program.out_avals)):
         raise ValueError(
-            f"it takes {takes} arrays and returns {len(found.results)}, and should take "
+            f"it takes {takes} arrays and returns {len(found.results)}, but should take "
             f"{len(program.kept)} and return {len(program.out_avals)}"
         )
 
@@ -102,12 +102,12 @@ def _check_counts(program: PortableProgram, found: Imported) -> None:
 def for_types(
     stored: bytes, types: Sequence[ShapedArray], results: Sequence[ShapedArray], number: int | None
 ) -> None:
-    """Check that an artefact can be compiled for operands of given types.
+    """Check that an artifact can be compiled for operands of given types.
 
     Raises: jaxlib's error if it cannot.
     """
     with bindings() as ir:
-        _refined(ir, from_artefact(stored), types, results, number)
+        _refined(ir, from_artifact(stored), types, results, number)
 
 
 def _refined(
@@ -117,9 +117,9 @@ def _refined(
     results: Sequence[ShapedArray],
     number: int | None,
 ) -> Any:
-    """Return a module whose main function has arrays of these types and nothing else.
+    """Return a module whose main function takes and returns only arrays of these types.
 
-    `number` is that of the platform, if the module takes one.
+    `number` is the number of the platform, if the module takes one.
     """
     symbols = ir.SymbolTable(module.operation)
     main = symbols[_MAIN]
@@ -151,7 +151,7 @@ def _refined(
 
 
 def _converted(lines: list[str], name: str, have: str, want: str) -> str:
-    """Return the name of a value in another type of the same array; the types may be equal."""
+    """Convert a value between two types of the same array, and return its name."""
     if have == want:
         return name
     made = f"%to_{len(lines)}"
@@ -187,7 +187,7 @@ def _renamed(ir: Any, module: Any, prefix: str, numbers: Sequence[int]) -> Impor
 
 
 def _forget_memory(ir: Any, function: Any) -> None:
-    """Drop what a function says of its operands' memory: it is the calling program's."""
+    """Drop a function's attributes about donation: the calling program decides it."""
     if "arg_attrs" not in function.attributes:
         return
     kept = [

@@ -1,4 +1,4 @@
-"""StableHLO text -> jaxlib's module objects, and portable artefacts -> those, and back.
+"""StableHLO text -> jaxlib's module objects; portable artifacts -> module objects, and back.
 
 The MLIR bindings load on first use.
 """
@@ -15,7 +15,7 @@ from jaxlib import _jax
 
 from kiln.base.process.forks import new_lock
 from kiln.base.signals import HeldBack
-from kiln.engines.xla.stablehlo.artefact_reader import new_context, read
+from kiln.engines.xla.stablehlo.artifact_reader import new_context, read
 
 _lock = new_lock()
 _context: Any = None
@@ -23,7 +23,7 @@ _context: Any = None
 
 @contextlib.contextmanager
 def bindings() -> Iterator[Any]:
-    """Give the MLIR bindings with kiln's context in force, to one thread at a time."""
+    """Yield the MLIR bindings with kiln's context active, to one thread at a time."""
     global _context
     with HeldBack(), _lock:
         ir = importlib.import_module("jaxlib.mlir.ir")
@@ -42,8 +42,8 @@ def parse(text: str) -> Any:
 def parse_alone(text: str) -> Any:
     """Parse StableHLO text in a context of its own, for XLA to compile.
 
-    XLA loads dialects into the context of a module that it compiles, where another thread may be
-    parsing; contexts do not lock that.
+    XLA loads dialects into the context of a module that it compiles while another thread may be
+    parsing; contexts are not locked against that.
     """
     ir = importlib.import_module("jaxlib.mlir.ir")
     with HeldBack(), new_context() as context, ir.Location.unknown(context):
@@ -62,8 +62,8 @@ def bytecode(text: str) -> bytes:
     return out.getvalue()
 
 
-def to_artefact(text: str) -> bytes:
-    """Return StableHLO text as a portable artefact, for releases of XLA from four weeks ago on.
+def to_artifact(text: str) -> bytes:
+    """Return StableHLO text as a portable artifact, for XLA releases from four weeks ago on.
 
     Raises: ValueError for anything but StableHLO.
     """
@@ -79,18 +79,18 @@ def to_artefact(text: str) -> bytes:
     return stored
 
 
-def from_artefact(stored: bytes) -> Any:
-    """Return the module object of a portable artefact; call it with the bindings in force.
+def from_artifact(stored: bytes) -> Any:
+    """Return the module object of a portable artifact; call it inside `bindings()`.
 
-    The artefact is one of this process, or was checked (`untrusted.py`): a damaged one may end it.
+    The artifact is from this process, or was checked (`untrusted.py`): a damaged one may crash it.
     """
     return read(stored, _context)
 
 
 def refined(module: Any) -> Any:
-    """Return a module whose inner sizes follow from the static types of its main function.
+    """Return a module with static shapes inferred from the types of its main function.
 
-    Call it with the bindings in force.
+    Call it inside `bindings()`.
     """
     out = io.BytesIO()
     module.operation.write_bytecode(out)

@@ -1,7 +1,7 @@
 """From a program to a StableHLO module as text.
 
 `lower` writes one module: `@main`, and one private function for each jaxpr that is called.
-`lowerings/` translate equations; `builder.py` writes operations. The text holds no source locations
+`lowerings/` lower equations; `builder.py` writes operations. The text has no source locations
 unless requested, so equal programs give equal texts.
 """
 
@@ -41,7 +41,7 @@ from kiln.ir.types import ShapedArray
 
 @dataclasses.dataclass(frozen=True)
 class LoweredModule:
-    """A module's text, with the facts that its executable needs.
+    """A module's text, with the metadata that its executable needs.
 
     With `effects`, the first result of main is a token; with `ordered`, so is its first argument.
     """
@@ -52,15 +52,15 @@ class LoweredModule:
     effects: bool
 
     def at(self, level: int) -> LoweredModule:
-        """Return the module for a level of programs that call Python."""
+        """Return the module for a level of nested callbacks."""
         calls = [callback.at(level) for callback in self.callbacks]
         return LoweredModule(self.text, calls, self.ordered, self.effects)
 
 
 class Export(Record):
-    """What a module says that is written to be stored: its platforms, and its named sizes.
+    """The parameters of a module for export: its platforms, and its named sizes.
 
-    With several platforms, its first argument is the number of that which it runs on.
+    With several platforms, its first argument is the number of the one it runs on.
     """
 
     platforms: tuple[str, ...]
@@ -68,7 +68,7 @@ class Export(Record):
 
     @property
     def is_refined(self) -> bool:
-        """Whether something is decided when the module is compiled."""
+        """Whether sizes or the platform are determined when the module is compiled."""
         return len(self.platforms) > 1 or bool(self.sizes)
 
     def leading(self) -> list[str]:
@@ -100,7 +100,7 @@ class Module:
         self._placement = placement
         self.callbacks: list[HostCallback] = []
         self._bodies: list[str] = []
-        # Jaxprs are kept beside their names: an id is only good while its object lives.
+        # Jaxprs are kept with their names: an id is only valid while its object is alive.
         self._functions: dict[int, tuple[str, Jaxpr]] = {}
         self._symbols: set[str] = {"main"}
         self._staged: dict[Any, Staged] = {}
@@ -108,7 +108,7 @@ class Module:
 
     @property
     def platforms(self) -> tuple[str, ...]:
-        """The platforms it is written for: that of the devices it is compiled for."""
+        """The target platforms: by default that of the devices it is compiled for."""
         if self._export is not None:
             return self._export.platforms
         placement = self._placement
@@ -120,9 +120,9 @@ class Module:
         types: Sequence[ShapedArray],
         results: Sequence[ShapedArray],
     ) -> Imported:
-        """Return the function of a stored program for such operands, writing it on first use.
+        """Return the function of a stored program for such operands, emitting it on first use.
 
-        Raises: ValueError for a program of other platforms, or if sizes do not fit.
+        Raises: ValueError for a program for other platforms, or if sizes do not match.
         """
         key = (program, tuple(types))
         found = self._imported.get(key)
@@ -135,7 +135,7 @@ class Module:
     def main(self, jaxpr: Jaxpr, aliases: Mapping[int, int], donors: Collection[int]) -> None:
         """Write the entry function.
 
-        `aliases` maps donated inputs to the outputs they become; for `donors` XLA finds them.
+        `aliases` maps donated inputs to outputs; for `donors` XLA chooses the outputs.
         """
         token = has_effects(jaxpr)
         inputs = [*jaxpr.constvars, *jaxpr.invars]
@@ -161,7 +161,7 @@ class Module:
         self._write("private", inner, jaxpr, (), (), with_token=token)
 
     def function(self, jaxpr: Jaxpr, name: str) -> str:
-        """Return the symbol of the function for a jaxpr, writing it on first use."""
+        """Return the symbol of the function for a jaxpr, emitting it on first use."""
         known = self._functions.get(id(jaxpr))
         if known is not None:
             return known[0]
@@ -222,7 +222,7 @@ class Module:
         )
 
     def add_callback(self, callback: HostCallback) -> int:
-        """Number a host function."""
+        """Register a host function; return its number."""
         self.callbacks.append(callback)
         return len(self.callbacks) - 1
 
@@ -266,7 +266,7 @@ def lower(
     locations: bool = False,
     export: Export | None = None,
 ) -> LoweredModule:
-    """Write a jaxpr without constants as a module.
+    """Lower a jaxpr without constants to a module.
 
     Raises: UnsupportedPrimitive, naming the primitive and the source line.
     """
@@ -283,7 +283,7 @@ def _check_sizes(jaxpr: Jaxpr) -> None:
             raise NotImplementedError(
                 three_lines(
                     f"a program with a value of type {var.aval}",
-                    "the xla engine needs sizes that are numbers, and "
+                    "the xla engine needs constant sizes, and "
                     f"{', '.join(names(*var.aval.shape))} is a name",
                     "call the function without abstracted_axes",
                 )

@@ -1,6 +1,6 @@
 """Shardings in StableHLO: Shardy's meshes and attributes.
 
-Programs number their devices from 0; the order is that of the placement they are compiled for.
+Devices are numbered from 0 in the order of the placement that a program is compiled for.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ HOST = "host"
 
 
 class Manual(NamedTuple):
-    """A region written for one member of a mesh; `axes` are those it speaks of by name."""
+    """A region for one device of a mesh; `axes` are those it refers to by name."""
 
     mesh: Mesh
     axes: tuple[Any, ...]
 
 
 class Partition:
-    """The meshes a module speaks of. Without several devices there are none."""
+    """The meshes of a module; none for a single device."""
 
     def __init__(self, placement: Placement | None) -> None:
         self.placement = placement if placement is not None and len(placement.devices) > 1 else None
@@ -40,7 +40,7 @@ class Partition:
 
     @property
     def count(self) -> int:
-        """The number of parts the program is split into."""
+        """The number of partitions of the program."""
         return len(self.devices) or 1
 
     def inputs(self, ndims: Sequence[int]) -> list[str]:
@@ -65,11 +65,11 @@ class Partition:
         return f"sdy.sharding = #sdy.sharding{self.body(sharding, ndim)}"
 
     def repeated(self, ndim: int) -> str:
-        """Return the attribute of a value that each device holds whole."""
+        """Return the attribute of a replicated value."""
         return "" if self.placement is None else self.attribute(self._everywhere(), ndim)
 
     def whole(self, ndim: int) -> str:
-        """Return the sharding of a value that each device holds whole; "" where there is one."""
+        """Return the sharding of a replicated value; "" for a single device."""
         if self.placement is None or self.count == 1 or self.manual:
             return ""
         return self.body(self._everywhere(), ndim)
@@ -89,7 +89,7 @@ class Partition:
     ) -> str:
         """Return `<@mesh, [{"x"}, {}]>`; with `open_dims`, others may be sharded further.
 
-        But they are not along the axes in `whole`.
+        But not along the axes in `whole`.
         """
         if not isinstance(sharding, NamedSharding):
             sharding = named_like(sharding.devices, sharding.blocks(ndim), None)
@@ -107,7 +107,7 @@ class Partition:
 
     @contextmanager
     def inside(self, manual: Manual) -> Iterator[None]:
-        """Say that what is written now is for one member of a mesh."""
+        """Emit operations for one device of a mesh, until the context ends."""
         outer, self.manual = self.manual, manual
         try:
             yield
@@ -115,14 +115,14 @@ class Partition:
             self.manual = outer
 
     def numbers(self, mesh: Mesh) -> list[int]:
-        """Return the numbers that the program has for the devices of a mesh, in its order."""
+        """Return the program's numbers of the devices of a mesh, in the order of the mesh."""
         number = {device: i for i, device in enumerate(self.devices)}
         return [number[d] for d in mesh.flat]
 
     def groups(self, names: Sequence[Any]) -> list[list[int]]:
-        """Return the members that talk to each other along mesh axes, by their numbers.
+        """Return the groups of devices that communicate along mesh axes, by number.
 
-        Within a group they are in row-major order of the axes, as named.
+        Within a group they are in row-major order of the named axes.
         """
         assert self.manual is not None
         mesh = self.manual.mesh
@@ -134,7 +134,7 @@ class Partition:
         return found
 
     def host_call(self, results: int) -> str:
-        """Return the attribute of a call of the host, which one device makes for all."""
+        """Return the attribute of a call to the host, which one device makes for all."""
         if self.placement is None:
             return ""
         self._calls_host = True
@@ -142,9 +142,9 @@ class Partition:
         return f", sdy.sharding = #sdy.sharding_per_value<[{each}]>"
 
     def over_devices(self, sharding: NamedSharding) -> NamedSharding:
-        """Return a sharding over a mesh without devices as one over those of the program.
+        """Convert a sharding over an abstract mesh to one over the devices of the program.
 
-        They are in the order of the program's own mesh, if that has the same sizes.
+        The devices are in the order of the program's own mesh, if that has the same sizes.
         """
         mesh, devices = sharding.mesh, self.devices
         own = self.placement.mesh if self.placement is not None else None
@@ -156,7 +156,7 @@ class Partition:
 
     def _symbol(self, mesh: Mesh) -> str:
         if not mesh.are_all_axes_auto:
-            # Who decides what is split along an axis makes no other mesh.
+            # Axis types do not make a different mesh.
             mesh = Mesh(mesh.devices, mesh.axis_names)
         found = self._symbols.get(mesh)
         if found is None:

@@ -1,8 +1,8 @@
-"""Bodies of programs with named sizes: where a size is not a number, it is an operand.
+"""Bodies of programs with named sizes: dynamic sizes are operands.
 
-Each named size is a scalar at the head of the program's one function, and sizes are computed from
-them where they are needed. What takes a size as a number in StableHLO, such as the length of a
-window that is summed, cannot be written so.
+Each named size is a scalar argument of the program's only function, and other sizes are computed
+from them where needed. Operations whose sizes are attributes in StableHLO, such as window
+reductions, are not supported.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SIZE = ShapedArray((), np.dtype(np.int32))
 
 
 def size_name(name: str) -> str:
-    """Return what the scalar of a named size is called."""
+    """Return the name of the scalar for a named size."""
     return "%size_" + "".join(c if c.isascii() and c.isalnum() else f"_{ord(c):x}_" for c in name)
 
 
@@ -64,14 +64,14 @@ class SizedBuilder(Builder):
             for other in others:
                 first = self.apply("maximum", first, other)
             return first
-        # StableHLO's division goes to zero: the remainder is made positive first.
+        # StableHLO's division truncates: the remainder is made nonnegative first.
         inner, divisor = self.size(atom[1]), self.size(atom[2])
         rest = self.apply("remainder", inner, divisor)
         rest = self.apply("remainder", self.apply("add", rest, divisor), divisor)
         return self.apply("divide", self.apply("subtract", inner, rest), divisor)
 
     def vector(self, numbers: Sequence[Any], dtype: Any) -> Value:
-        """Return numbers, sizes among them, as a vector."""
+        """Return numbers and sizes as a vector."""
         if is_constant(numbers):
             return super().vector(numbers, dtype)
         one = ShapedArray((1,), _SIZE.dtype)
@@ -98,7 +98,7 @@ class SizedBuilder(Builder):
         return Value(self.broadcast(found, ShapedArray(shape, dtype)).name, aval)
 
     def broadcast(self, x: Value, out: ShapedArray, dims: Sequence[int] = ()) -> Value:
-        """Place the axes of `x` at `dims` of `out`, stretching those of size 1."""
+        """Place the axes of `x` at `dims` of `out`, broadcasting those of size 1."""
         if is_constant((*x.shape, *out.shape)):
             return super().broadcast(x, out, dims)
         if x.shape == out.shape and list(dims) == list(range(x.ndim)):
@@ -148,10 +148,10 @@ class SizedBuilder(Builder):
         return self.op("stablehlo.real_dynamic_slice", operands, x.aval.with_(shape=sizes))
 
     def dynamic_slice(self, x: Value, starts: Sequence[Value], sizes: Sequence[Any]) -> Value:
-        """Take a window at starts that are computed; they are moved so that it lies inside."""
+        """Take a window at dynamic starts, which are clamped."""
         if is_constant(sizes):
             return super().dynamic_slice(x, starts, sizes)
-        # Windows are moved inside, as with sizes that are numbers.
+        # Starts are clamped, as with constant sizes.
         rows = []
         one = ShapedArray((1,), _SIZE.dtype)
         for start, size, whole in zip(starts, sizes, x.shape, strict=True):
@@ -160,7 +160,7 @@ class SizedBuilder(Builder):
             at = self.apply("maximum", at, super().constant(0, _SIZE))
             rows.append(self.op("stablehlo.reshape", [at], one))
         first = self.concatenate(rows, 0)
-        # That the ends are a sum tells XLA the sizes, though it does not know where windows start.
+        # Because the limits are sums, XLA can infer the sizes, though it does not know the starts.
         operands = [x, first, self.apply("add", first, self._vector(sizes))]
         out = x.aval.with_(shape=sizes)
         strides = self._vector([1] * x.ndim)
@@ -169,7 +169,7 @@ class SizedBuilder(Builder):
     def gather(
         self, x: Value, indices: Value, out: ShapedArray, attrs: str, sizes: Sequence[Any]
     ) -> Value:
-        """Take windows of some sizes at indices; `attrs` says all else."""
+        """Gather windows of some sizes at indices; `attrs` are the other attributes."""
         if is_constant(sizes):
             return super().gather(x, indices, out, attrs, sizes)
         return self.op("stablehlo.dynamic_gather", [x, indices, self._vector(sizes)], out, attrs)
@@ -188,13 +188,13 @@ class SizedBuilder(Builder):
     # Programs.
 
     def call(self, jaxpr: Jaxpr, values: Sequence[Value], name: str) -> list[Value]:
-        """Write a jaxpr in place: another function would not see the sizes."""
+        """Inline a jaxpr: a separate function would not have the sizes."""
         return self.inline(jaxpr, values)
 
     def equation(self, eqn: Eqn, operands: Sequence[Value]) -> list[Value]:
         """Lower one equation.
 
-        Raises: UnsupportedPrimitive for one that takes a size as a number where it is none.
+        Raises: UnsupportedPrimitive for one that needs a constant size where the size is dynamic.
         """
         try:
             return super().equation(eqn, operands)
@@ -204,9 +204,9 @@ class SizedBuilder(Builder):
                 three_lines(
                     f"{eqn.primitive.name}: operands "
                     f"{', '.join(str(v.aval) for v in operands)} at {place_of(eqn.source)}",
-                    f"{eqn.primitive.name} takes a size as a number, and in a program that is "
+                    f"{eqn.primitive.name} needs a constant size, and in a program that is "
                     f"stored for all sizes it has none: {size}",
-                    "export the function for sizes that are numbers, or write this part with "
+                    "export the function for constant sizes, or write this part with "
                     "operations whose sizes may vary",
                 )
             ) from None

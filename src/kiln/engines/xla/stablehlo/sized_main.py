@@ -1,4 +1,4 @@
-"""The entry function of a program with named sizes: it finds the sizes, and calls the rest."""
+"""The entry function of a program with named sizes: it computes the sizes, and calls the rest."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kiln.ir.sizes.solving import steps
 from kiln.ir.types import ShapedArray
 
 SIZED_MAIN = "for_all_sizes"
-"""What functions are called whose first arguments are sizes."""
+"""The name of functions whose first arguments are sizes."""
 
 
 def sized_main(
@@ -25,11 +25,11 @@ def sized_main(
     leading: Sequence[str],
     attributes: tuple[Sequence[str], Sequence[str]],
 ) -> str:
-    """Return the function `main` that calls another with the sizes its arguments have.
+    """Return the function `main` that calls another with the sizes of its arguments.
 
     `leading` is the argument for the number of the platform, if there is one; `attributes` are
-    those of arguments and results. All sizes follow from the types of the arguments; constraints of
-    them are checked when the module is compiled for sizes.
+    those of arguments and results. All sizes follow from the types of the arguments; constraints
+    are checked when the module is compiled for given sizes.
     """
     b = SizedBuilder(module, numbers())
     args = [Value(f"%arg{i}", aval) for i, aval in enumerate(avals)]
@@ -66,7 +66,7 @@ def sized_main(
 
 
 def _assert_facts(b: SizedBuilder, facts: Facts | None) -> None:
-    """Write assertions, in the form that jax writes and XLA checks as it refines a module."""
+    """Emit assertions, in JAX's format, which XLA checks when it refines a module."""
     for fact in facts.facts if facts is not None else ():
         difference, relation = b.size(fact.difference), "EQ" if fact.is_equality else "GE"
         holds = b.emit(

@@ -1,7 +1,7 @@
 """Types and constants as MLIR text.
 
-An extended dtype such as `key<fry>` is written as the data behind it; float0, which holds nothing,
-as booleans. Numbers are written so that they read back bit for bit.
+An extended dtype such as `key<fry>` is written as its physical dtype; float0, which has no data, as
+booleans. Numbers are written so that they round-trip bit for bit.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _INLINE_ELEMENTS = 64
 
 
 def host_dtype(aval: ShapedArray) -> tuple[tuple[int, ...], np.dtype]:
-    """Return shape and dtype of the data behind a type."""
+    """Return the shape and dtype of the physical type."""
     shape, dtype = aval.shape, aval.dtype
     if dtypes.is_extended(dtype):
         shape, dtype = (*shape, *dtype.physical_shape), np.dtype(dtype.physical_dtype)
@@ -72,7 +72,7 @@ def element_type(dtype: Any) -> str:
         raise NotImplementedError(
             three_lines(
                 f"a program with values of dtype {dtype}",
-                "the xla engine has no such type",
+                "the xla engine does not support this type",
                 "convert to another dtype first",
             )
         )
@@ -113,7 +113,7 @@ def symbol(name: str) -> str:
 
 
 def scalar(value: Any, dtype: np.dtype) -> str:
-    """Return one number so that it reads back bit for bit."""
+    """Return one number as text that round-trips bit for bit."""
     value = np.asarray(value).astype(dtype)
     kind = dtype.kind
     if kind == "b":
@@ -129,7 +129,7 @@ def scalar(value: Any, dtype: np.dtype) -> str:
 def _float(value: np.ndarray, dtype: np.dtype) -> str:
     number = float(value)
     if math.isfinite(number) and dtype.itemsize > 1:
-        # The shortest text of the exact double; short ones stay readable, others print their bits.
+        # The shortest text of the exact double if it is short and readable, otherwise the bits.
         text = repr(number)
         if len(text) <= 8:
             mantissa, e, exponent = text.partition("e")
@@ -141,7 +141,7 @@ def _float(value: np.ndarray, dtype: np.dtype) -> str:
 
 
 def dense(value: np.ndarray) -> str:
-    """Return what stands between `dense<` and `>` for an array of the same shape."""
+    """Return the text between `dense<` and `>` for an array of the same shape."""
     if value.size == 0:
         return ""
     dtype = value.dtype

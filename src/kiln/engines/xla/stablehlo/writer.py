@@ -1,8 +1,8 @@
 """Writer: one function body or region of StableHLO text, operation by operation.
 
 Methods append an operation and return `Value`s, which print as their names, so operations may also
-be written as f-strings and given to `emit`. Constants belong to the region that asks for them: XLA
-refuses regions of reductions that use values from outside.
+be written as f-strings and passed to `emit`. Constants are emitted in the region that uses them:
+XLA rejects reduction regions that use values from outside.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kiln.ir.types import ShapedArray
 
 
 class Module(Protocol):
-    """What bodies ask of the module they stand in; `module.py` has it."""
+    """The interface of the enclosing module, implemented in `module.py`."""
 
     lowerings: Mapping[Any, Callable[..., Any]]
     locations: bool
@@ -32,15 +32,15 @@ class Module(Protocol):
 
     @property
     def platforms(self) -> tuple[str, ...]:
-        """The platforms it is written for."""
+        """The target platforms."""
         ...
 
     def function(self, jaxpr: Jaxpr, name: str) -> str:
-        """Return the symbol of the function for a jaxpr, writing it on first use."""
+        """Return the symbol of the function for a jaxpr, emitting it on first use."""
         ...
 
     def add_callback(self, callback: HostCallback) -> int:
-        """Number a host function."""
+        """Register a host function; return its number."""
         ...
 
     def staged(
@@ -52,12 +52,12 @@ class Module(Protocol):
     def imported(
         self, program: Any, types: Sequence[ShapedArray], results: Sequence[ShapedArray]
     ) -> Any:
-        """Return the function of a stored program for such operands, writing it on first use."""
+        """Return the function of a stored program for such operands, emitting it on first use."""
         ...
 
 
 class _Token:
-    """The type of a token: what ordered effects pass along."""
+    """The type of a token, which is threaded through ordered effects."""
 
     dtype = None
     shape = ()
@@ -65,7 +65,7 @@ class _Token:
 
 TOKEN: Any = _Token()
 PLATFORM = "%platform"
-"""The number of the platform, in programs that are stored for several."""
+"""The number of the platform, in programs exported for several."""
 Body = Callable[..., Sequence["Value"]]
 """`body(inner, *arguments)` writes a region and returns what it yields."""
 
@@ -112,7 +112,7 @@ def types_of(values: Sequence[Value]) -> str:
 
 
 def result_types(avals: Sequence[ShapedArray]) -> str:
-    """Return what follows `->`: one type, or several in parentheses."""
+    """Return the text after `->`: one type, or several in parentheses."""
     written = ", ".join([type_of(aval) for aval in avals])
     return written if len(avals) == 1 else f"({written})"
 
@@ -127,9 +127,9 @@ class Writer:
     ) -> None:
         self.module = module
         self.token = token
-        """The token of the last ordered effect; None where the program has no ordered effects."""
+        """The token of the last ordered effect; None if the program has no ordered effects."""
         self.source: Source | None = None
-        """Where the equation being lowered comes from."""
+        """The source location of the equation being lowered."""
         self.lines: list[str] = []
         self._numbers = numbers
         self._indent = "  " * depth
@@ -148,7 +148,7 @@ class Writer:
     def emit(self, operation: str, out: Sequence[ShapedArray]) -> list[Value]: ...
 
     def emit(self, operation: str, out: Any) -> Any:
-        """Append an operation written as text, all but its result names.
+        """Append an operation written as text, without its result names.
 
         `out` is a type, for one Value; or a sequence of types, for a list of Values.
         """
@@ -221,7 +221,7 @@ class Writer:
         return self.emit(written, out)
 
     def apply(self, name: str, *operands: Value) -> Value:
-        """Append an element-wise stablehlo operation with the first operand's type: `"add"`."""
+        """Append an elementwise stablehlo operation, with the first operand's type: `"add"`."""
         return self.op(f"stablehlo.{name}", operands, operands[0].aval)
 
     # Operations that many lowerings need.
@@ -246,7 +246,7 @@ class Writer:
         return self.constant(value, x.aval)
 
     def broadcast(self, x: Value, out: ShapedArray, dims: Sequence[int] = ()) -> Value:
-        """Place the axes of `x` at `dims` of `out`, stretching those of size 1."""
+        """Place the axes of `x` at `dims` of `out`, broadcasting those of size 1."""
         if x.shape == out.shape and list(dims) == list(range(x.ndim)):
             return x
         operation = (
@@ -256,7 +256,7 @@ class Writer:
         return self.emit(operation, out)
 
     def fill(self, x: Value, shape: Sequence[Any]) -> Value:
-        """Stretch a scalar to a shape; leave an operand of that shape as it is."""
+        """Broadcast a scalar to a shape; return an operand of that shape unchanged."""
         return x if x.shape == tuple(shape) else self.broadcast(x, x.aval.with_(shape=shape))
 
     def convert(self, x: Value, dtype: Any) -> Value:
@@ -301,7 +301,7 @@ class Writer:
         return x if x.shape == out.shape else self.op("stablehlo.reshape", [x], out)
 
     def transpose(self, x: Value, permutation: Sequence[int]) -> Value:
-        """Axis i of the result is axis permutation[i] of `x`."""
+        """Transpose: axis i of the result is axis permutation[i] of `x`."""
         out = x.aval.with_(shape=[x.shape[p] for p in permutation])
         if list(permutation) == list(range(x.ndim)):
             return x
@@ -337,20 +337,20 @@ class Writer:
         return self.op("stablehlo.slice", [x], out, attrs)
 
     def dynamic_slice(self, x: Value, starts: Sequence[Value], sizes: Sequence[Any]) -> Value:
-        """Take a window at starts that are computed; they are moved so that it lies inside."""
+        """Take a window at dynamic starts, which are clamped."""
         attrs = f"slice_sizes = {text.int_array(sizes)}"
         return self.op("stablehlo.dynamic_slice", [x, *starts], x.aval.with_(shape=sizes), attrs)
 
     def gather(
         self, x: Value, indices: Value, out: ShapedArray, attrs: str, sizes: Sequence[Any]
     ) -> Value:
-        """Take windows of some sizes at indices; `attrs` says all else."""
+        """Gather windows of some sizes at indices; `attrs` are the other attributes."""
         return self.op(
             "stablehlo.gather", [x, indices], out, f"{attrs}, slice_sizes = {text.int_array(sizes)}"
         )
 
     def vector(self, numbers: Sequence[Any], dtype: Any) -> Value:
-        """Return numbers, sizes among them, as a vector."""
+        """Return numbers and sizes as a vector."""
         array = np.array(numbers, dtype)
         return self.constant(array, ShapedArray(array.shape, array.dtype))
 

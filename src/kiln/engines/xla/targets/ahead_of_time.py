@@ -15,12 +15,12 @@ from kiln.engines.xla.stablehlo.module import LoweredModule
 from kiln.engines.xla.targets.plugins import compile_for
 from kiln.ir.shardings.sharding import Blocks, Sharding, SingleDeviceSharding, named_like
 
-# Routines that only the host has: LAPACK's, and calls of Python functions.
+# Routines that exist only on the host: LAPACK's, and callbacks to Python.
 _ON_HOST = ("lapack_", "xla_ffi_python_cpu_callback")
 
 
 def require_translated(program: Program, lowered: LoweredModule, device: DescribedDevice) -> None:
-    """Raise UnsupportedPrimitive if the module calls a routine that only the host has."""
+    """Raise UnsupportedPrimitive if the module calls a routine that exists only on the host."""
     for routine in _ON_HOST:
         if routine in lowered.text:
             raise UnsupportedPrimitive(
@@ -52,7 +52,7 @@ class DescribedExecutable:
         )
 
     def out_shardings(self) -> list[Sharding]:
-        """Return how the results would be sharded: as requested, else by XLA's choice."""
+        """Return the shardings of the results: the requested ones, or XLA's choice."""
         placement, avals = self.program.placement, self.program.jaxpr.out_avals
         assert placement is not None
         if len(placement.devices) == 1:
@@ -72,7 +72,7 @@ class DescribedExecutable:
         raise JaxRuntimeError(
             three_lines(
                 f"call of {self.name}, compiled ahead of time for {self.device}",
-                f"there is no such device here: a described {self.device.platform} runs nothing",
+                f"a described {self.device.platform} device cannot run programs",
                 "compile for a device of kiln.devices() to run the program",
             )
         )
@@ -95,7 +95,7 @@ class DescribedExecutable:
         )
 
     def cost_analysis(self) -> dict[str, float] | None:
-        """Return XLA's estimates; None for platforms that make none."""
+        """Return XLA's estimates; None for platforms without estimates."""
         try:
             return dict(self.raw.cost_analysis())
         except XlaError:

@@ -1,7 +1,7 @@
-"""XLA's compilers for other platforms, found as installed packages and loaded without their Python.
+"""XLA's compilers for other platforms, from installed packages, without their Python code.
 
-A plugin's own Python code imports jax, so only its shared library is loaded. With it programs are
-compiled ahead of time for machines that are described by a name, on a machine that has none.
+A plugin's own Python code imports jax, so only its shared library is loaded. With it, programs are
+compiled ahead of time for machines that are described by a name and not present.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kiln.engines.xla.targets.gpu_targets import SM_90
 
 
 class Platform(NamedTuple):
-    """Where a platform's compiler is found, and what it is told unless the user says otherwise."""
+    """The package of a platform's compiler, and its default options."""
 
     name: str
     package: str
@@ -44,7 +44,7 @@ _CUDA = Platform(
     module="jax_plugins",
     library="*/xla_cuda_plugin.so",
     topology="sm_90:1x1x1",
-    # There is no device to try kernels on.
+    # There is no device for autotuning kernels.
     settings=(("xla_gpu_autotune_level", 0),),
 )
 _TPU = Platform(
@@ -60,15 +60,15 @@ GPU_TARGETS = {"sm_90": SM_90}
 
 
 def platform_called(name: str) -> Platform:
-    """Return a platform by its name, or by jax's name for its kind of device.
+    """Return a platform by its name, or by JAX's name for its type of device.
 
     Raises: ValueError for an unknown one.
     """
     if name not in PLATFORMS:
         raise ValueError(
             three_lines(
-                f"the platform {name!r} was asked for",
-                "kiln knows no compiler for it",
+                f"compiling for the platform {name!r}",
+                "kiln has no compiler for it",
                 f"use one of {', '.join(PLATFORMS)}, or 'cpu', which needs no plugin",
             )
         )
@@ -84,7 +84,7 @@ def library_of(platform: Platform) -> Path:
         return path
     raise JaxRuntimeError(
         three_lines(
-            f"the compiler of the platform {platform.name} was asked for",
+            f"loading the compiler for the platform {platform.name}",
             f"its plugin is not installed: there is no package {platform.package}",
             f"pip install 'kiln[{platform.extra}]' (or pip install {platform.package})",
         )
@@ -101,14 +101,14 @@ def _candidates(platform: Platform) -> Iterator[Path]:
 def _plugin(platform: Platform) -> Any:
     path = library_of(platform)
     if platform is _TPU and not (glob.glob("/dev/accel*") or glob.glob("/dev/vfio/*")):
-        # Without these the library asks the network what machine it is on, and waits.
+        # Without these, the library queries the network for the machine's type, and blocks.
         os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
         os.environ.setdefault("TPU_ACCELERATOR_TYPE", "v5litepod-4")
         os.environ.setdefault("TPU_WORKER_HOSTNAMES", "localhost")
         os.environ.setdefault("TPU_WORKER_ID", "0")
     try:
         plugin = xla_client.load_pjrt_plugin_dynamically(platform.name, str(path))
-        # A plugin that is used without this ends the process.
+        # Using a plugin without this call aborts the process.
         xla_client.initialize_pjrt_plugin(platform.name)
     except XlaError as error:
         failed(error, f"loading {path}")
@@ -123,7 +123,7 @@ def _described(platform: Platform, topology: str) -> list[Any]:
         if target not in GPU_TARGETS:
             raise ValueError(
                 three_lines(
-                    f"the topology {topology!r} of platform cuda was asked for",
+                    f"the topology {topology!r} of the platform cuda",
                     f"kiln has no description of {target!r}",
                     f"use one of {', '.join(f'{name}:1x1x1' for name in GPU_TARGETS)}",
                 )
@@ -139,18 +139,18 @@ def _described(platform: Platform, topology: str) -> list[Any]:
     except XlaError as error:
         raise JaxRuntimeError(
             three_lines(
-                f"the topology {topology!r} of platform {platform.name} was asked for",
-                f"its compiler refuses: {str(error).splitlines()[0]}",
+                f"the topology {topology!r} of the platform {platform.name}",
+                f"its compiler rejects it: {str(error).splitlines()[0]}",
                 f"use a name such as {platform.topology!r}",
             )
         ) from None
 
 
 def described_devices(platform_name: str, topology: str = "") -> tuple[DescribedDevice, ...]:
-    """Return the devices of a described machine, by default of a usual one.
+    """Return the devices of a described machine, by default of a common one.
 
-    Raises: ValueError for an unknown platform; JaxRuntimeError saying what to install, or that the
-        platform's compiler does not know the machine.
+    Raises: ValueError for an unknown platform; JaxRuntimeError if the plugin is not installed, or
+        its compiler does not support the machine.
     """
     platform = platform_called(platform_name)
     topology = topology or platform.topology

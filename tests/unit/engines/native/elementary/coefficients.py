@@ -65,7 +65,7 @@ def _erf_inv(w):
         return mp.sqrt(mp.pi) / 2
     with mp.workdps(60):
         target = mp.sqrt(-mp.expm1(-w))
-        # erfc(y) = 1 - target, without cancelling.
+        # erfc(y) = 1 - target, without canceling.
         rest = mp.exp(-w) / (1 + target)
         y = mp.sqrt(w) * (0.9 if w > 1 else mp.sqrt(mp.pi) / 2)
         return mp.findroot(lambda y: mp.log(mp.erfc(y)) - mp.log(rest), y) / target

@@ -151,7 +151,7 @@ def work():
         assembly._promotion(assembly.host_target(), assembly.USUAL_EFFORT)
         assembly._linker()
 
-# From 3.12 on no thread can be started once the interpreter ends.
+# From 3.12 on no thread can be started during interpreter shutdown.
 threading.Thread(target=work, daemon=True).start()
 
 @atexit.register

@@ -32,7 +32,7 @@ RUNNABLE = [t for t in _ORDER[: _ORDER.index(HOST) + 1] if t.triple == HOST.trip
 
 
 def levels(all_levels):
-    """Return parameters: this machine's level, and that of each other kind of processor."""
+    """Return parameters: this machine's level, and that of each other type of CPU."""
     return [
         pytest.param(t, id=t.name, marks=[pytest.mark.full] if is_lesser(t) else [])
         for t in all_levels
@@ -199,7 +199,7 @@ def test_all_halves_convert_both_ways(level):
         x = np.arange(1 << 16, dtype=np.uint16).view(kind)
         wide = compiled(lambda x: x.convert("f32"), [dtype], 16, level)(x)
         assert same(wide, x.astype("f4")).all()
-        # Halfway between neighbours, and a little to each side.
+        # Halfway between neighbors, and a little to each side.
         finite = wide[np.isfinite(wide)]
         with np.errstate(all="ignore"):
             raw = np.concatenate([finite.view("u4") + d for d in (0, 1, 0xFFF, 0x1000, 0x1001,

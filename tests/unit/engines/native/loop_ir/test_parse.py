@@ -123,8 +123,8 @@ HEAD = "function f(%i0: f32[8]) -> (%o1: f32[8]) {\n"
     [
         ("def f", 1, "a text begins with"),
         ("function f(%i0) -> () {\n}", 1, "'%i0' declares no buffer"),
-        (HEAD + "dance\n}", 2, "this is no statement"),
-        (HEAD + "nest i0 {\n}", 2, "'i0' is no axis"),
+        (HEAD + "dance\n}", 2, "this is not a statement"),
+        (HEAD + "nest i0 {\n}", 2, "'i0' is not an axis"),
         (HEAD + "nest i0 < 8 {\n%o1[i1] = 0.0:f32\n}\n}", 3, "the axis i1 is counted by nothing"),
         (HEAD + "nest i0 < 8 {\n%o2[i0] = 0.0:f32\n}\n}", 3, "%o2 is not declared"),
         (HEAD + "nest i0 < 8 {\n%o1[i0] = v0\n}\n}", 3, "'v0' is neither a value above"),

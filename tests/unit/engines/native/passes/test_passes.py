@@ -162,7 +162,7 @@ def test_a_softmax_runs_row_by_row() -> None:
     same(softmax, draw(40, 70))
 
 
-def test_rows_that_need_their_neighbours_are_apart() -> None:
+def test_rows_that_need_their_neighbors_are_apart() -> None:
     def f(x: Any) -> Any:
         s = x.sum(-1, keepdims=True)
         return x - s[::-1]

@@ -70,7 +70,7 @@ def test_figures_at_the_end_of_the_process(tmp_path: Path) -> None:
     assert starts == sorted(starts)
     assert all(each["dur"] >= 0 and each["cat"] == "model" for each in events)
     assert {"nest", "loop"} <= {each["name"].split()[0] for each in events}
-    # What runs inside the loop is counted, but is no event.
+    # What runs inside the loop is counted, but is not an event.
     assert len(events) % 3 == 0
     names = [each["args"]["name"] for each in found["traceEvents"] if each["ph"] == "M"]
     assert names == ["model (1)"]

@@ -1,1 +1,1 @@
-"""Lowerings of what makes arrays, and reads or writes parts of them."""
+"""Lowerings that create arrays, or read or write parts of them."""

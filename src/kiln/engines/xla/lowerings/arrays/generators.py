@@ -1,4 +1,4 @@
-"""Generators that keep their own state, as the operations XLA has for them."""
+"""Stateful random number generators, as XLA's operations."""
 
 from __future__ import annotations
 

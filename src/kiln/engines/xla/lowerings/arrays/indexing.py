@@ -1,7 +1,8 @@
 """gather and the scatters as StableHLO.
 
-StableHLO's gather moves windows inside and its scatter drops those outside; the other modes are
-written out: reading with a fill value masks, writing with clipping moves the indices first.
+StableHLO's gather clamps indices, and its scatter drops windows out of bounds; the other modes are
+implemented explicitly: reads with a fill value are masked, writes with clipping clamp the indices
+first.
 """
 
 from __future__ import annotations

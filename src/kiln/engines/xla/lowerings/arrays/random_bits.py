@@ -1,6 +1,6 @@
-"""Random bits as StableHLO: the rounds of Threefry-2x32 written out, which XLA fuses into one loop.
+"""Random bits as StableHLO: the unrolled rounds of Threefry-2x32, which XLA fuses into one loop.
 
-What else there is about keys is in the primitives' `expand`.
+Other primitives on keys are lowered by their `expand`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kiln.ops.random.threefry import UINT32
 
 Out = Sequence[ShapedArray]
 _PART = np.dtype(np.float64)
-"""Each half of a key of four words, which only moves."""
+"""Each half of a key of four words, which is only moved."""
 
 
 def _threefry2x32(b: Builder, out: Out, k0: Value, k1: Value, x0: Value, x1: Value) -> list[Value]:

@@ -48,7 +48,7 @@ def _iota(b: Builder, out: Out, *, dtype: Any, shape: Any, dimension: int) -> Va
 def _reduce_sum(b: Builder, out: Out, x: Value, *, axes: Any) -> Value:
     dtype = x.dtype
     if dtypes.issubdtype(dtype, np.floating) and dtypes.bit_width(dtype) < 32:
-        # Sums of narrow floats accumulate in 32 bits.
+        # Narrow floats are accumulated in 32 bits.
         return b.convert(b.reduce_with("add", b.convert(x, _FLOAT32), 0, axes), dtype)
     return b.reduce_with("add", x, 0, axes)
 

@@ -1,4 +1,4 @@
-"""Slices, padding, joining and cutting as StableHLO."""
+"""Slices, pads, concatenations and splits as StableHLO."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _INT64 = np.dtype(np.int64)
 
 
 def signed_index(b: Builder, x: Value, *, wide: bool = False) -> Value:
-    """Return indices as int32, or as int64 where they need it or are asked for so."""
+    """Return indices as int32, or as int64 if necessary or if `wide`."""
     if x.dtype == np.uint64:
-        # The largest int64 is as far outside as any index can be.
+        # The largest int64 is as far out of bounds as any index can be.
         x = b.apply("minimum", x, b.like(np.iinfo(np.int64).max, x))
     narrow = x.dtype.itemsize < 4 or x.dtype == np.int32
     return b.convert(x, _INT32 if narrow and not wide else _INT64)
@@ -62,7 +62,7 @@ def _dynamic_slice(b: Builder, out: Out, x: Value, *starts: Value, slice_sizes: 
 
 
 def _dynamic_update_slice(b: Builder, out: Out, x: Value, update: Value, *starts: Value) -> Value:
-    # The operation has no attributes, but its types differ, so they are written out.
+    # The types of operands differ, so the operation is written as text.
     return b.op("stablehlo.dynamic_update_slice", [x, update, *_starts(b, starts)], out[0])
 
 

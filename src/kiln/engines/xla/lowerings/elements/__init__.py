@@ -1,1 +1,1 @@
-"""Lowerings of functions of each element."""
+"""Lowerings of elementwise functions."""

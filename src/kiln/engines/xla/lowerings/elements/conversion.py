@@ -1,4 +1,4 @@
-"""From one dtype to another: convert, reinterpret, complex numbers and their parts."""
+"""Conversions between dtypes: convert, bitcast, complex numbers and their parts."""
 
 from __future__ import annotations
 

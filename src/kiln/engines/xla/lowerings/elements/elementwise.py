@@ -1,8 +1,8 @@
 """Arithmetic, elementary functions, comparison, logic, bits and selection as StableHLO.
 
-Scalars stand beside arrays without being broadcast, so every lowering first fills its operands to
-the result's shape. XLA's own semantics at the edges (division by zero, shifts past the width, nan
-in max) are the contract's; what is guarded here is what XLA leaves out or gets wrong.
+Operands may be scalars beside arrays, so every lowering first broadcasts its operands to the
+result's shape. XLA's semantics of special cases (division by zero, shifts past the width, nan in
+max) are those of the contract; this file handles the cases that XLA does not support or gets wrong.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def is_integer(x: Value) -> bool:
 
 
 def nary(name: str) -> Callable[..., Value]:
-    """Return the lowering of an operation that StableHLO or CHLO has under `name`."""
+    """Return the lowering to the StableHLO or CHLO operation `name`."""
 
     def lower(b: Builder, out: Out, *xs: Value) -> Value:
         return b.op(name, [b.fill(x, out[0].shape) for x in xs], out[0])
@@ -58,7 +58,7 @@ def _part(x: Value) -> ShapedArray:
 
 
 def less(b: Builder, x: Value, y: Value, *, or_equal: bool = False) -> Value:
-    """Compare numbers; complex ones by their real, then by their imaginary parts."""
+    """Compare numbers; complex ones lexicographically, real parts first."""
     last = "LE" if or_equal else "LT"
     if not is_complex(x):
         return b.compare(last, x, y)
@@ -90,7 +90,7 @@ def _extremum(name: str) -> Lowering:
             return plain(b, out, x, y)
         x, y = b.fill(x, out[0].shape), b.fill(y, out[0].shape)
         first = less(b, y, x) if name == "maximum" else less(b, x, y)
-        # An operand with a nan part is unequal to itself, and wins.
+        # An operand with a nan part is unequal to itself, and is selected.
         first = b.apply("or", first, b.compare("NE", x, x))
         first = b.apply("and", first, b.compare("EQ", y, y))
         return b.select(first, x, y)
@@ -105,19 +105,20 @@ def _complex(b: Builder, out: Out, re: Value, im: Value) -> Value:
 def _square(b: Builder, out: Out, x: Value) -> Value:
     if not is_complex(x):
         return b.apply("multiply", x, x)
-    # (|a| - |b|)(|a| + |b|) is infinite where one of the squares is; their difference may be nan.
+    # (|a| - |b|)(|a| + |b|) is infinite if one of the squares overflows; their difference may be
+    # nan.
     re, im = real_part(b, x), imaginary_part(b, x)
     twice = b.apply("multiply", re, im)
     re, im = b.apply("abs", re), b.apply("abs", im)
     gap = b.apply("subtract", re, im)
     square = b.apply("multiply", gap, b.apply("add", re, im))
-    # Equal parts have a difference of 0, by which a sum that overflows makes nan.
+    # For equal parts the difference is 0, and its product with an overflowing sum would be nan.
     square = b.select(b.compare("EQ", gap, b.like(0, gap)), gap, square)
     return _complex(b, out, square, b.apply("add", twice, twice))
 
 
 def _parts(b: Builder, x: Value) -> tuple[Value, Value, Value, Value, Value]:
-    """Return sine and cosine of the real part, their hyperbolic kin of the other, and a zero."""
+    """Return sine and cosine of the real part, sinh and cosh of the imaginary part, and a zero."""
     re, im = real_part(b, x), imaginary_part(b, x)
     sinh, cosh = (b.op(f"chlo.{name}", [im], im.aval) for name in ("sinh", "cosh"))
     at_zero = b.compare("EQ", re, b.like(0, re))
@@ -143,7 +144,7 @@ def _cosine(b: Builder, out: Out, x: Value) -> Value:
 
 def _rem(b: Builder, out: Out, x: Value, y: Value) -> Value:
     if is_complex(x):
-        # XLA crashes the process on it.
+        # XLA would crash the process.
         raise TypeError(
             three_lines(
                 f"rem: operands {x.aval}, {y.aval} at {b.source}",
@@ -180,7 +181,7 @@ def _pow(b: Builder, out: Out, x: Value, y: Value) -> Value:
 
 
 def integer_power(b: Builder, x: Value, y: Value) -> Value:
-    """Raise integers to integer powers, wrapping around; XLA's own keeps six bits of `y`."""
+    """Raise integers to integer powers, wrapping around; XLA's own uses only six bits of `y`."""
     one, zero = b.like(1, x), b.like(0, x)
     zero_y = b.like(0, y)
     if dtypes.issubdtype(y.dtype, np.signedinteger):

@@ -1,4 +1,4 @@
-"""Special functions that CHLO knows; the others expand into simpler operations."""
+"""Special functions that CHLO has; the others expand into simpler operations."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Lowerings of products of matrices, and of what is made of them."""
+"""Lowerings of matrix products, convolutions and factorizations."""

@@ -1,4 +1,4 @@
-"""dot_general as StableHLO: operands are converted to the dtype that sums are computed in."""
+"""dot_general as StableHLO: operands are converted to the dtype of accumulation."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """conv_general_dilated as StableHLO.
 
-Operands are converted to the dtype that sums are computed in. XLA convolves no complex numbers on
-the CPU: their four real products are written out.
+Operands are converted to the dtype of accumulation. On the CPU XLA does not support convolutions of
+complex numbers: they become four real ones.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Decompositions of matrices on NVIDIA's GPUs as calls of cuSOLVER, which jax's plugin brings."""
+"""Matrix decompositions on NVIDIA GPUs as calls to cuSOLVER, which JAX's plugin provides."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kiln.ops.linear import linalg, orthogonal, spectral
 from kiln.ops.linear.matrices import adjoint, real_dtype
 
 _JACOBI_UP_TO = 1024
-"""Rows and columns for which Jacobi's method is faster than the iteration by QR."""
+"""The maximum number of rows and columns for which Jacobi's method is faster than QR iteration."""
 
 
 def _cholesky(b: Builder, out: Out, x: Value) -> Value:
@@ -63,7 +63,7 @@ def _by_jacobi(
     b: Builder, x: Value, count: Dim, sizes: tuple[Dim, Dim], full: bool, vectors: bool
 ) -> tuple[Value, Value, Value, Value]:
     stack, (rows, columns) = x.shape[:-2], x.shape[-2:]
-    # Batches of small matrices are only computed with all vectors.
+    # The batched routine for small matrices only computes all vectors.
     economic = not full and minimum(rows, columns) > 32
     left, right = (count, count) if economic else (rows, columns)
     results = [
@@ -87,7 +87,8 @@ def _by_qr(
     b: Builder, x: Value, count: Dim, sizes: tuple[Dim, Dim], full: bool, vectors: bool
 ) -> tuple[Value, Value, Value, Value]:
     stack, (rows, columns) = x.shape[:-2], x.shape[-2:]
-    # The routine takes tall matrices: the memory of a wide one, row by row, is its transpose.
+    # The routine takes tall matrices: a wide row-major matrix is its transpose in column-major
+    # order.
     wide = rows < columns
     core = 0 if wide else 2
     left = ((*stack, rows, sizes[0]), x.dtype, core)

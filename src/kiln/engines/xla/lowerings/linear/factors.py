@@ -1,6 +1,6 @@
-"""Decompositions as every library of routines computes them: LAPACK, and cuSOLVER alike.
+"""Decompositions common to all libraries of routines: LAPACK and cuSOLVER.
 
-A library says what its routine is called, and what the routine is told.
+The caller passes the library's name of the routine and its configuration.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ INT = np.dtype(np.int32)
 
 
 def cholesky(b: Builder, x: Value, target: str, config: str) -> Value:
-    """Write the lower factor of positive matrices."""
+    """Emit the lower factor of positive definite matrices."""
     results = [(x.shape, x.dtype, 2), (x.shape[:-2], INT, 0)]
     factor, info = call(b, target, [(x, 2)], results, config, [(0, 0)])
     found: Value = b.lower_fun(lower_triangle, nan_unless(b, succeeded(b, info), factor))
@@ -33,30 +33,30 @@ def cholesky(b: Builder, x: Value, target: str, config: str) -> Value:
 
 
 def lu(b: Builder, x: Value, target: str) -> list[Value]:
-    """Write both factors, the exchanges of rows, and the permutation that these are."""
+    """Emit both factors, the pivots, and their permutation."""
     stack, (rows, columns) = x.shape[:-2], x.shape[-2:]
     results = [(x.shape, x.dtype, 2), ((*stack, minimum(rows, columns)), INT, 1), (stack, INT, 0)]
     factors, pivots, info = call(b, target, [(x, 2)], results, overwritten=[(0, 0)])
-    # A positive number says where a pivot is zero: the factors are good.
+    # A positive number is the position of a zero pivot: the factors are valid.
     factors = nan_unless(b, b.compare("GE", info, b.like(0, info)), factors)
     pivots = b.apply("subtract", pivots, b.like(1, pivots))
     return [factors, pivots, permutation_of(b, pivots, rows)]
 
 
 def geqrf(b: Builder, out: Out, x: Value, target: str) -> list[Value]:
-    """Write the QR factors as the reflections that make them."""
+    """Emit a QR factorization as Householder reflections."""
     results = [(x.shape, x.dtype, 2), (out[1].shape, x.dtype, 1)]
     return call(b, target, [(x, 2)], results, overwritten=[(0, 0)])
 
 
 def householder_product(b: Builder, a: Value, taus: Value, target: str) -> Value:
-    """Write the product of reflections."""
+    """Emit the product of reflections."""
     operands, results = [(a, 2), (taus, 1)], [(a.shape, a.dtype, 2)]
     return call(b, target, operands, results, overwritten=[(0, 0)])[0]
 
 
 def eigh(b: Builder, out: Out, x: Value, target: str, config: str) -> list[Value]:
-    """Write the eigenvectors and eigenvalues of hermitian matrices."""
+    """Emit the eigenvectors and eigenvalues of Hermitian matrices."""
     results = [(x.shape, x.dtype, 2), (out[1].shape, out[1].dtype, 1), (x.shape[:-2], INT, 0)]
     vectors, values, info = call(b, target, [(x, 2)], results, config, [(0, 0)])
     good = succeeded(b, info)
@@ -66,9 +66,9 @@ def eigh(b: Builder, out: Out, x: Value, target: str, config: str) -> list[Value
 def svd(
     b: Builder, x: Value, vectors: bool, factored: Callable[[Value], Sequence[Value]]
 ) -> list[Value]:
-    """Write singular values, and vectors if asked for, as `factored` computes them with a report.
+    """Emit singular values, and vectors if requested, which `factored` computes with a status.
 
-    Routines may never return from numbers that are not finite.
+    Routines may not terminate for numbers that are not finite.
     """
     finite, x = b.lower_fun(finite_or_zero, x)
     values, u, vt, info = factored(x)
@@ -85,9 +85,9 @@ def triangular_solve(
     modes: tuple[Any, Any, Any],
     solved: Callable[[Value, Value, Any], Value],
 ) -> Value:
-    """Write a solution in the type of products, as `solved` computes it from matrices and a mode.
+    """Emit a solution in the accumulation dtype; `solved` computes it from matrices and a mode.
 
-    The modes are: the matrix as it is, transposed, its adjoint.
+    The modes are: the matrix itself, its transpose, its adjoint.
     """
     dtype = accumulator_dtype(x.dtype, y.dtype, y.dtype)
     x, wide = convert(b, x, dtype), convert(b, y, dtype)

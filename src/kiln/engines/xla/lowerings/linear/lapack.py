@@ -1,4 +1,4 @@
-"""Decompositions of matrices on the CPU as calls of LAPACK, which jaxlib brings as custom calls."""
+"""Matrix decompositions on the CPU as calls to LAPACK, which jaxlib provides as custom calls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _letter(text: str) -> str:
 
 
 def _target(x: Value, routine: str) -> str:
-    """Return what a LAPACK routine is called for a type, by its name without the type's letter."""
+    """Return the name of a LAPACK routine for a type, given its name without the type's letter."""
     return f"lapack_{_LETTERS[x.dtype.str]}{routine}_ffi"
 
 
@@ -62,7 +62,7 @@ def _geqrf(b: Builder, out: Out, x: Value) -> list[Value]:
 
 
 def _geqp3(b: Builder, out: Out, x: Value) -> list[Value]:
-    # Zeros leave all columns free to move.
+    # Zeros allow all columns to be permuted.
     free = b.constant(0, out[1])
     results = [(x.shape, x.dtype, 2), (out[1].shape, INT, 1), (out[2].shape, x.dtype, 1)]
     operands, overwritten = [(x, 2), (free, 1)], [(0, 0), (1, 1)]

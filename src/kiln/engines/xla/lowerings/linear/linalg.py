@@ -1,6 +1,6 @@
-"""Decompositions of matrices: by the routines of a platform, or as operations that StableHLO has.
+"""Matrix decompositions: by the routines of a platform, or as StableHLO operations.
 
-Operands without elements decide nothing, so the meaning of such an equation is a constant.
+Results of operands without elements do not depend on them, so they are constants.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ _ROUTINES: dict[tuple[str, ...], dict[Primitive, Lowering]] = {
 
 
 def _by_platform(primitive: Primitive) -> Lowering:
-    """Return the lowering that asks which platforms a module is for.
+    """Return the lowering that depends on the platforms of a module.
 
-    Without one of its own a platform gets a call of LAPACK, which the check of exports refuses.
+    A platform without one of its own gets a call to LAPACK, which exports reject.
     """
 
     def lowering(b: Builder, out: Out, *operands: Value, **params: Any) -> Any:

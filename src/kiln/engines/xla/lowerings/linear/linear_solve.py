@@ -1,4 +1,4 @@
-"""A system solved by a function of the user's: that function, in place."""
+"""A linear system solved by a user function: that function, inlined."""
 
 from __future__ import annotations
 

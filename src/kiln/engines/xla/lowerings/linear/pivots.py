@@ -1,4 +1,4 @@
-"""Permutations of the rows that factorizations have exchanged."""
+"""Permutations from the pivots of factorizations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _INT = np.dtype(np.int32)
 
 
 def permutation_of(b: Builder, pivots: Value, size: int) -> Value:
-    """Write the permutation that exchanges of each row with a later one amount to."""
+    """Emit the permutation for pivots: exchanges of each row with a later one."""
     count = pivots.shape[-1]
     shape = (*pivots.shape[:-1], size)
     step = b.constant(0, ShapedArray((), _INT))

@@ -1,6 +1,7 @@
-"""Calls of routines for matrices, which jaxlib or its plugins bring as custom calls.
+"""Calls to matrix routines, which jaxlib or its plugins provide as custom calls.
 
-The routines take stacks of column-major matrices. Where one reports a failure, its results are nan.
+The routines take batches of column-major matrices. Where one reports a failure, its results are
+nan.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from kiln.ops.reductions.reduction import reduce_and
 from kiln.ops.shape import broadcast_in_dim
 
 Result = tuple[tuple[Any, ...], Any, int]
-"""One result of a routine: shape, dtype, how many of its axes belong to one matrix."""
+"""One result of a routine: shape, dtype, number of axes of one matrix."""
 Part = tuple[Sequence[Any], int]
-"""A shape, and how many of its axes belong to one matrix."""
+"""A shape, and the number of axes of one matrix."""
 
 
 def _layout(rank: int, core: int) -> str:
-    """Return the order of axes in memory, the fastest first: matrices are column-major."""
+    """Return the order of axes in memory, fastest first: matrices are column-major."""
     inner = [rank - 2, rank - 1] if core == 2 else [rank - 1] if core == 1 else []
     order = [*inner, *range(rank - len(inner) - 1, -1, -1)]
     return f"dense<{int_list(order) if order else ''}> : tensor<{rank}xindex>"
@@ -43,7 +44,7 @@ def call(
     config: str = "",
     overwritten: Sequence[tuple[int, int]] = (),
 ) -> list[Value]:
-    """Call a routine; `overwritten` pairs a result with the operand whose place it takes."""
+    """Call a routine; `overwritten` pairs a result with the operand whose memory it reuses."""
     avals = [ShapedArray(shape, dtype) for shape, dtype, _ in results]
     aliases = ", ".join(
         f"#stablehlo.output_operand_alias<output_tuple_indices = [{out if len(avals) > 1 else ''}]"
@@ -54,7 +55,7 @@ def call(
     values = [x for x, _ in operands]
     sizes = ""
     if not all(is_constant(aval.shape) for aval in avals):
-        # XLA finds the shapes of results in further operands, and takes these away.
+        # XLA reads the shapes of results from extra operands, and removes these.
         places = range(len(values), len(values) + len(avals))
         sizes = f", indices_of_shape_operands = dense<{[*places]}> : tensor<{len(avals)}xi64>"
         values += [b.vector(aval.shape, np.int32) for aval in avals]
@@ -73,9 +74,9 @@ def call(
 
 
 def _split_by_stack(operands: Sequence[Part], results: Sequence[Part]) -> str:
-    """Say that devices may divide the matrices of a stack among them, but no matrix.
+    """Return the sharding rule: batch axes may be sharded, but not a matrix.
 
-    The axes that number matrices are common to all operands and results.
+    The batch axes are common to all operands and results.
     """
     sizes: list[Any] = list(operands[0][0][: len(operands[0][0]) - operands[0][1]])
     stack = len(sizes)
@@ -101,13 +102,13 @@ def _factor(number: int) -> str:
 
 
 def nan_unless(b: Builder, good: Value, x: Value) -> Value:
-    """Return x where its matrix is good, nan elsewhere."""
+    """Return x where its matrix is valid, nan elsewhere."""
     mask = b.broadcast(good, ShapedArray(x.shape, np.dtype(np.bool_)), range(good.ndim))
     return b.select(mask, x, b.like(NAN if x.dtype.kind == "c" else np.nan, x))
 
 
 def succeeded(b: Builder, info: Value) -> Value:
-    """Return for which matrices a routine reports success."""
+    """Return for which matrices a routine reported success."""
     return b.compare("EQ", info, b.like(0, info))
 
 

@@ -1,4 +1,4 @@
-"""A jitted function inside a program: a private function, written once for all its calls."""
+"""A jitted function inside a program: a private function, emitted once for all its calls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kiln.ir.types import ShapedArray
 def _call(
     b: Builder, out: Sequence[ShapedArray], *xs: Value, jaxpr: Jaxpr, name: str
 ) -> list[Value]:
-    # A function is written for all its callers, and what a collective is depends on the region.
+    # A function is shared by all its callers, but collectives depend on the region: inline it.
     return b.inline(jaxpr, xs) if b.module.partition.manual else b.call(jaxpr, xs, name)
 
 

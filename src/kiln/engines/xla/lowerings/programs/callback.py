@@ -1,4 +1,4 @@
-"""Calls of Python functions: custom calls, in program order where that is asked for."""
+"""Calls to Python functions: custom calls, in program order if requested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recomputation: the function itself, behind a barrier where it computes something again."""
+"""Rematerialization: the function itself, behind an optimization barrier where it is recomputed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _checkpoint(
     **_: Any,
 ) -> list[Value]:
     if differentiated and prevent_cse and xs:
-        # Behind a barrier the second forward pass does not look like the first.
+        # The barrier prevents CSE of the second forward pass with the first.
         xs = tuple(b.op("stablehlo.optimization_barrier", xs, [x.aval for x in xs]))
     return b.inline(jaxpr, xs)
 

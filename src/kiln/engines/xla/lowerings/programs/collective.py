@@ -1,4 +1,4 @@
-"""Collectives, inside the program of one member of a mesh."""
+"""Collectives, inside the program of one device of a mesh."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def _groups(b: Builder, what: str, names: Sequence[Any]) -> list[list[int]]:
         raise UnsupportedPrimitive(
             three_lines(
                 f"{what} over {tuple(names)} at {b.source}",
-                f"{missing} are no mesh axes of a shard_map around it",
-                "map the axis with vmap, or by shard_map over a mesh that has it",
+                f"{missing} are not mesh axes of a shard_map around it",
+                "map the axis with vmap, or with shard_map over a mesh that has it",
             )
         )
     return partition.groups(names)
@@ -122,7 +122,7 @@ def _all_to_all(
     groups = _written(_groups(b, "all_to_all", axis_name))
     joined = concat_axis
     if not tiled:
-        # The axis that is split has one row per member; what comes in gets a new axis, of rows too.
+        # The axis that is split has one row per device; received rows get a new axis.
         split = split_axis + (concat_axis < split_axis)
         joined = concat_axis + (concat_axis >= split_axis)
         shape = list(x.shape)
@@ -172,7 +172,7 @@ def _axis_index(b: Builder, out: Out, *, axis_name: Any) -> Value:
 
 
 def _axis_index_by_exchange(b: Builder, groups: Sequence[Sequence[int]]) -> Value:
-    # XLA has no number of a partition where other axes are left to its partitioner.
+    # XLA has no partition id if other axes are left to its partitioner.
     one = ShapedArray((1,), np.dtype(np.int32))
     places = b.iota(one.with_(shape=(len(groups[0]),)))
     attrs = f"scatter_dimension = 0 : i64, {_written(groups)}, {CHANNEL}"

@@ -1,7 +1,8 @@
-"""Loops and branches: `while` and `cond` as they are, `scan` as a while over slices.
+"""Loops and branches: `while` and `cond` directly, `scan` as a while loop over slices.
 
-A compiled scan carries a counter, and writes each step's results to preallocated arrays. It runs
-`unroll` steps per iteration; the remainder, and a loop of a single iteration, are unrolled.
+A compiled scan carries an induction variable, and writes each step's results to preallocated
+arrays. It runs `unroll` steps per iteration; the remainder, and a loop of a single iteration, are
+unrolled.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def _scan(
     ys = [b.constant(0, aval) for aval in out[num_carry:]]
 
     def steps(inner: Builder, start: Value, count: int, state: Sequence[Value]) -> list[Value]:
-        """Make the steps start, start + 1, ...; the state is the carry, then the ys so far."""
+        """Emit the steps start, start + 1, ...; the state is the carry, then the ys so far."""
         for i in range(count):
             at = inner.apply("add", start, inner.like(i, start)) if i else start
             if reverse:

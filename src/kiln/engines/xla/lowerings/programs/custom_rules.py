@@ -1,4 +1,4 @@
-"""Functions with rules of their own, which are spent by now: what is left is the function."""
+"""Functions with custom rules, which have been applied by now: only the function remains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stored programs: their functions are written into the module, and called."""
+"""Stored programs: their functions are added to the module, and called."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _call_exported(b: Builder, out: Out, *xs: Value, program: PortableProgram) -
                 f"call of the exported function {program.name} at {current_source()}",
                 f"Function {program.name} was exported for {program.nr_devices} devices and is "
                 f"called in a context with {count} devices",
-                "put its arguments on a mesh of as many devices: kiln.device_put(x, sharding)",
+                "put its arguments on a mesh of that many devices: kiln.device_put(x, sharding)",
             )
         )
     made = b.module.imported(program, [x.aval for x in xs], out)
@@ -47,7 +47,7 @@ def _call_exported(b: Builder, out: Out, *xs: Value, program: PortableProgram) -
 
 
 def _as_type(b: Builder, x: Value, have: str, want: str) -> Value:
-    """Return a value in another type of the same array: sizes may be known in one of them."""
+    """Convert a value between two types of the same array: sizes may be static in one of them."""
     if have == want:
         return x
     return b.emit(f"stablehlo.convert {x} : ({have}) -> {want}", x.aval)
@@ -56,7 +56,7 @@ def _as_type(b: Builder, x: Value, have: str, want: str) -> Value:
 def _placed(
     b: Builder, xs: Sequence[Value], shardings: Sequence[NamedSharding | None]
 ) -> list[Value]:
-    """Give values the shardings that the stored program has, over the devices of this one."""
+    """Constrain values to the shardings of the stored program, over the devices of this one."""
     partition = b.module.partition
     if partition.placement is None or not any(shardings):
         return list(xs)

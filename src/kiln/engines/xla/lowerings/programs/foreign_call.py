@@ -23,7 +23,7 @@ def _ffi_call(
     if call.api_version < 4:
         config = text.quoted(call.config or "")
     else:
-        # The second name is the one in programs of JAX, by which tools look.
+        # The second name is the one in JAX's programs, which tools search for.
         written = _dictionary(call.attributes)
         config = f"{written}, mhlo.backend_config = {written}"
     several = len(out) > 1

@@ -1,4 +1,4 @@
-"""The number of the platform: a constant, but for programs that are stored for several."""
+"""The number of the platform: a constant, except in programs that are stored for several."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _NUMBER = ShapedArray((), np.dtype(np.int32))
 
 
 def number_of_platform(b: Builder, numbers: Sequence[int], kind: str) -> Value:
-    """Return, as a scalar of an integer type, what belongs to the platform of the program.
+    """Return the number for the program's platform, as a scalar of an integer type.
 
-    There is one number for each platform of the module.
+    `numbers` has one for each platform of the module.
     """
 
     def constant(inner: Builder, number: int) -> Value:

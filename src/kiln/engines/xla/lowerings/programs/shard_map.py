@@ -1,4 +1,4 @@
-"""The program of one member of a mesh: a region of manual computation."""
+"""The program of one device of a mesh: a manual computation."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def _shard_map(
     partition = b.module.partition
     alone = partition.count == 1
     free = len(manual_axes) < len(mesh.axis_names)
-    # With some axes left to it, XLA takes the devices of a group in the order of their numbers.
+    # If some axes are automatic, XLA orders the devices of a group by number.
     turned = free and not alone and partition.numbers(mesh) != sorted(partition.numbers(mesh))
-    # Ordered effects need one order for all members, which only the program of all members has.
+    # Ordered effects need one order for all devices, which only the program of all devices has.
     if alone or turned or partition.manual or is_ordered(jaxpr):
         params = {
             "jaxpr": jaxpr,

@@ -1,4 +1,4 @@
-"""Constraints on where values live."""
+"""Constraints on the shardings of values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _reshard(b: Builder, out: Sequence[ShapedArray], x: Value, *, sharding: Name
     partition = b.module.partition
     if partition.count == 1 or partition.manual:
         return x
-    # Along axes that types do not speak of, the compiler may split further.
+    # The compiler may shard further along axes that types do not mention.
     mesh = sharding.mesh
     named = {name for entry in sharding.spec for name in axes_of(entry)} | sharding.unreduced
     is_free = not mesh.are_all_axes_explicit

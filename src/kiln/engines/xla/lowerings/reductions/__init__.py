@@ -1,1 +1,1 @@
-"""Lowerings of what is computed along axes."""
+"""Lowerings of reductions, windows and sorts."""

@@ -1,7 +1,7 @@
-"""Reductions and running reductions as StableHLO.
+"""Reductions and cumulative reductions as StableHLO.
 
-Narrow floats are summed and multiplied in 32 bits. Running reductions are windows as long as the
-axis, which XLA rewrites as a tree.
+Narrow floats are accumulated in 32 bits. Cumulative reductions are window reductions of the axis'
+size, which XLA rewrites as trees.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def _cumulative(name: str, identity: Any) -> Lowering:
 
 
 def _by_steps(x: Any, *, name: str, start: Any, axis: int, reverse: bool) -> Any:
-    """Return a running reduction of an axis whose size is not known: windows need a number."""
+    """Return a cumulative reduction along an axis of dynamic size: windows need a constant."""
     rows = move_axis(x, axis, 0)
     join = _JOINED[name]
 

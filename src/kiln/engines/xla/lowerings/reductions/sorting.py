@@ -24,7 +24,7 @@ from kiln.ops.reductions import sorting as ops
 Out = Sequence[ShapedArray]
 _FLOAT32, _UINT32, _UINT64 = (np.dtype(t) for t in (np.float32, np.uint32, np.uint64))
 _INT32 = np.dtype(np.int32)
-# Below this many elements one plain sort costs less than packing and gathering.
+# Below this many elements a plain sort is faster than packing and gathering.
 _WORTH_PACKING = 512
 
 
@@ -33,7 +33,7 @@ def _is_float(dtype: Any) -> bool:
 
 
 def _settled(b: Builder, x: Value) -> Value:
-    """Return floats with one zero and one nan, so that their total order is the wanted one."""
+    """Canonicalize zeros and nans of floats, so that their total order is the required one."""
     if not _is_float(x.dtype):
         return x
     x = b.select(b.compare("EQ", x, b.like(0, x)), b.like(0, x), x)
@@ -74,11 +74,11 @@ def _compared(b: Builder, xs: Sequence[Value], dimension: int, stable: bool, key
 
 
 def _packed_order(b: Builder, key: Value, dimension: int) -> Value:
-    """Return the positions of elements in the order of a key of at most 32 bits."""
+    """Return the permutation that sorts a key of at most 32 bits."""
     dtype = key.dtype
     if _is_float(dtype):
         bits = b.bitcast(_settled(b, b.convert(key, _FLOAT32)), _INT32)
-        # Negative floats fall as their bits rise.
+        # Negative floats decrease as their bits increase.
         sign = b.apply("shift_right_arithmetic", bits, b.like(31, bits))
         flip = b.apply("and", sign, b.like(0x7FFFFFFF, bits))
         key = b.apply("xor", bits, flip)

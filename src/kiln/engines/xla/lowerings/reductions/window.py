@@ -83,7 +83,7 @@ def _gather(
 
     def body(b: Builder, *values: Value) -> list[Value]:
         best, at, found, element, there, inside = values
-        # The start of the reduction, and padding, win over no element, not even the worst.
+        # The initial value and padding must never be selected, even over the worst element.
         keep = b.compare(_direction(select_prim), best, element)
         keep = b.apply("or", b.apply("and", keep, found), b.apply("not", inside))
         kept = [b.select(keep, best, element), b.select(keep, at, there)]
@@ -101,7 +101,7 @@ def _scatter(
     if windows.rank == 0:
         return source
     if is_narrow(source):
-        # XLA wants one precision: what decides is as exact as before.
+        # XLA requires one precision: the comparison stays exact.
         source, x = b.convert(source, _FLOAT32), b.convert(x, _FLOAT32)
     crops = any(low < 0 or high < 0 for low, high in windows.padding)
     if crops or 0 in source.shape:

@@ -78,7 +78,7 @@ def test_results_may_be_wider() -> None:
     assert_meaning(wide, x)
 
 
-def test_stacks_of_matrices_are_recognised_where_they_lie() -> None:
+def test_stacks_of_matrices_are_recognized_where_they_lie() -> None:
     x = dense(None, (2, 3, 4), np.dtype(np.float32))
     by_rows = contraction.in_place(x, [0], [1], [2])
     assert by_rows is not None
@@ -113,7 +113,7 @@ def test_sums_of_few_products(dtype: type, shape: tuple[int, int, int]) -> None:
 
 
 def test_a_sum_of_few_products_joins_what_reads_it() -> None:
-    points, centres = np.ones((1000, 4), np.float32), np.ones((16, 4), np.float32)
-    text = kiln.jit(lambda x, y: jnp.argmin(x @ y.T, 1)).lower(points, centres).as_text("loops")
+    points, centers = np.ones((1000, 4), np.float32), np.ones((16, 4), np.float32)
+    text = kiln.jit(lambda x, y: jnp.argmin(x @ y.T, 1)).lower(points, centers).as_text("loops")
     assert text.count("nest") == 1
     assert "gemm" not in text

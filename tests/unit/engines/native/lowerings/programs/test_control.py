@@ -163,7 +163,7 @@ def test_updates_of_a_carry_touch_only_what_changes() -> None:
     assert reasons(fun, x) == []
 
 
-def test_updates_from_neighbours() -> None:
+def test_updates_from_neighbors() -> None:
     one = lambda i, s: s.at[i].set(s[i - 1] * 0.5 + s[i])
     some = lambda i, s: lax.dynamic_update_slice(
         s, lax.dynamic_slice(s, (i,), (5,)) * 0.5 + lax.dynamic_slice(s, (i + 2,), (5,)), (i + 1,)

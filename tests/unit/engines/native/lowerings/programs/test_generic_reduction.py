@@ -1,4 +1,4 @@
-"""Reductions by functions of scalars that are no single operation."""
+"""Reductions by functions of scalars with several operations."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Portable artefacts as modules of MLIR, in this process or, run as a script, in one of its own.
+"""Portable artifacts as MLIR modules, in this process or, run as a script, in a separate one.
 
-StableHLO's parser is not safe with damaged bytes: it may end the process. The script reads what
-`../untrusted.py` sends it, and imports jaxlib alone, so that it starts soon. Each message either
-way is its length in 8 bytes, and its bytes: first the script's `sys.path` as JSON, then artefacts;
-the answer to an artefact is what is wrong with it, empty for nothing.
+StableHLO's parser is not safe for damaged bytes: it may crash the process. The script reads
+messages from `../untrusted.py`, and imports only jaxlib, so that it starts quickly. Each message,
+in both directions, is its length in 8 bytes followed by its bytes: first the script's `sys.path` as
+JSON, then artifacts; the reply to an artifact is an error text, empty if it is valid.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LENGTH = struct.Struct("<Q")
 
 
 def new_context() -> Any:
-    """Return a context of MLIR with the dialects of artefacts, and those of their modules."""
+    """Return an MLIR context with the dialects of artifacts, and of their modules."""
     ir = importlib.import_module("jaxlib.mlir.ir")
     extension = importlib.import_module("jaxlib.mlir._mlir_libs._jax_mlir_ext")
     registry = ir.DialectRegistry()
@@ -32,16 +32,16 @@ def new_context() -> Any:
 
 
 def read(stored: bytes, context: Any) -> Any:
-    """Return the module of an artefact.
+    """Return the module of an artifact.
 
     Raises: jaxlib's error for other bytes.
     """
-    artefacts = importlib.import_module("jaxlib._jax").mlir
-    return artefacts.deserialize_portable_artifact(stored, context)
+    artifacts = importlib.import_module("jaxlib._jax").mlir
+    return artifacts.deserialize_portable_artifact(stored, context)
 
 
 def _fault(stored: bytes, context: Any) -> str:
-    """Return what is wrong with an artefact, after doing with it all that its user will."""
+    """Return the error of an artifact, "" if valid, after doing everything that its user will."""
     ir = importlib.import_module("jaxlib.mlir.ir")
     try:
         module = read(stored, context)

@@ -11,7 +11,7 @@ import pytest
 from kiln.core.primitive import Primitive
 from kiln.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var
 from kiln.ir.sizes.size import Dim, symbol
-from kiln.ir.specialise import out_types, specialise, specialise_later
+from kiln.ir.specialize import out_types, specialize, specialize_later
 from kiln.ir.types import ShapedArray
 
 n, m = symbol("n"), symbol("m")
@@ -49,7 +49,7 @@ def test_types_and_parameters() -> None:
         aval=ShapedArray((n,), F32),
         text="n",
     )
-    found = specialise(jaxpr, {"n": 4})
+    found = specialize(jaxpr, {"n": 4})
     assert (found.name, found.arg_names) == ("p", ("x",))
     assert [v.aval.shape for v in (*found.invars, *found.outvars)] == [(4, 3), (4, 3)]
     assert found.eqns[0].invars[0] is found.invars[0]
@@ -68,21 +68,21 @@ def test_types_and_parameters() -> None:
 
 def test_what_has_no_names_stays() -> None:
     plain = program(3, shape=(2, 3), body=program(4))
-    assert specialise(plain, {"n": 4}) is plain
+    assert specialize(plain, {"n": 4}) is plain
     other = program(m, shape=(m,))
-    assert specialise(other, {"n": 4}) is other
+    assert specialize(other, {"n": 4}) is other
 
 
 def test_names_may_change_places() -> None:
-    found = specialise(program(n, m, shape=(n - m,)), {"n": m, "m": n})
+    found = specialize(program(n, m, shape=(n - m,)), {"n": m, "m": n})
     assert found.in_avals[0].shape == (m, n)
     assert found.eqns[0].params["shape"] == (m - n,)
 
 
-def test_a_program_may_be_specialised_later() -> None:
+def test_a_program_may_be_specialized_later() -> None:
     x, y = Var(ShapedArray((n, 3), F32)), Var(ShapedArray((2 * n,), F32))
     program = Jaxpr([], [x], [Eqn(f_p, [x], [y], {"size": n + 1})], [y], name="g", arg_names=["x"])
-    later = specialise_later(program, {"n": 4})
+    later = specialize_later(program, {"n": 4})
     assert isinstance(later, Jaxpr)
     assert [a.shape for a in later.in_avals] == [(4, 3)]
     assert [a.shape for a in later.out_avals] == [(8,)]
@@ -91,22 +91,22 @@ def test_a_program_may_be_specialised_later() -> None:
     assert later.eqns[0].invars == later.invars
     assert later.eqns[0].outvars == later.outvars
     assert later.constvars == []
-    assert str(later) == str(specialise(program, {"n": 4}))
+    assert str(later) == str(specialize(program, {"n": 4}))
     with pytest.raises(AttributeError):
         later.nothing
     assert out_types(program, {"n": 5})[0].shape == (10,)
 
 
-def test_a_program_specialised_later_is_specialised_again_inside_another() -> None:
+def test_a_program_specialized_later_is_specialized_again_inside_another() -> None:
     x = Var(ShapedArray((n, m), F32))
-    inner = specialise_later(Jaxpr([], [x], [], [x]), {"n": 2})
+    inner = specialize_later(Jaxpr([], [x], [], [x]), {"n": 2})
     y = Var(ShapedArray((2, m), F32))
     outer = Jaxpr([], [y], [Eqn(f_p, [y], [Var(y.aval)], {"jaxpr": inner})], [y])
-    found = specialise(outer, {"m": 7}).eqns[0].params["jaxpr"]
+    found = specialize(outer, {"m": 7}).eqns[0].params["jaxpr"]
     assert found.in_avals[0].shape == (2, 7)
 
 
 def test_types_that_are_too_large_are_an_error_at_once() -> None:
     x, y = Var(ShapedArray((n,), F32)), Var(ShapedArray((n, 2**60), F32))
     with pytest.raises(ValueError, match="array is too big"):
-        specialise_later(Jaxpr([], [x], [Eqn(f_p, [x], [y], {})], [y]), {"n": 3})
+        specialize_later(Jaxpr([], [x], [Eqn(f_p, [x], [y], {})], [y]), {"n": 3})

@@ -1,4 +1,4 @@
-"""Optimisers of optax by name: twenty steps on a small regression."""
+"""Optimizers of optax by name: twenty steps on a small regression."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ def loss(params):
 
 def train(make):
     """Return the losses before each step, and the parameters after the last."""
-    optimiser = optax.with_extra_args_support(make())
+    optimizer = optax.with_extra_args_support(make())
 
     @jax.jit
     def step(params, state):
         value, grads = jax.value_and_grad(loss)(params)
-        updates, state = optimiser.update(
+        updates, state = optimizer.update(
             grads, state, params, value=value, grad=grads, value_fn=loss
         )
         return optax.apply_updates(params, updates), state, value
 
     params = parameters()
-    state = optimiser.init(params)
+    state = optimizer.init(params)
     found = []
     for _ in range(STEPS):
         params, state, value = step(params, state)
@@ -53,7 +53,7 @@ def train(make):
     return {"losses": jnp.stack(found), "parameters": leaves}
 
 
-OPTIMISERS = {
+OPTIMIZERS = {
     "adabelief": lambda: optax.adabelief(1e-2),
     "adadelta": lambda: optax.adadelta(1.0),
     "adafactor": lambda: optax.adafactor(1e-2, min_dim_size_to_factor=2),
@@ -122,5 +122,5 @@ def loss_functions():
     return found
 
 
-PROGRAMS = {name: functools.partial(train, make) for name, make in OPTIMISERS.items()}
+PROGRAMS = {name: functools.partial(train, make) for name, make in OPTIMIZERS.items()}
 PROGRAMS["loss_functions"] = loss_functions

@@ -1,4 +1,4 @@
-"""Predicates on types that tell shardings."""
+"""Predicates on types that hold shardings (sharding in types)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from kiln.ir.shardings.sums import NO_SUMS
 from kiln.ir.types import ShardedArray
 
 
-def is_told(avals: Iterable[Any]) -> bool:
-    """Tell whether a type says how its array is sharded."""
+def has_sharding(avals: Iterable[Any]) -> bool:
+    """Tell whether one of the types holds a sharding."""
     return any(type(aval) is ShardedArray for aval in avals)
 
 
@@ -29,12 +29,12 @@ def has_unreduced(aval: Any) -> TypeGuard[ShardedArray]:
 
 
 def is_split_alike(a: Any, b: Any) -> bool:
-    """Tell whether two types tell the same sharding."""
-    return not is_told((a, b)) or (a.split == b.split and a.sums == b.sums)
+    """Tell whether two types have the same sharding."""
+    return not has_sharding((a, b)) or (a.split == b.split and a.sums == b.sums)
 
 
 def mesh_of(avals: Iterable[Any]) -> Any:
-    """Return the mesh of the types that tell shardings.
+    """Return the mesh of the sharded types.
 
     Raises: ShardingTypeError if there are several.
     """

@@ -1,4 +1,4 @@
-"""What counts as looking at an array."""
+"""What counts as a read of an array."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import pytest
 
 import kiln
 import kiln.numpy as jnp
-from kiln.core.arrays.watching import watched
+from kiln.core.arrays.read_tracking import tracking_reads
 
 
 @pytest.mark.parametrize(
-    "look",
+    "read",
     [
         lambda x: np.asarray(x),
         lambda x: bool(x[0]),
@@ -24,19 +24,19 @@ from kiln.core.arrays.watching import watched
     ],
 )
 @pytest.mark.parametrize("placed", [False, True])
-def test_values_and_places_are_looked_at(look, placed) -> None:
+def test_reads_of_values_and_placement_are_tracked(read, placed) -> None:
     x = jnp.ones(3)
     if placed:
         x = kiln.device_put(x, kiln.devices()[1])
-    with watched([x]) as watch:
+    with tracking_reads([x]) as tracker:
         assert x.shape == (3,) and x.dtype == jnp.float32
-        look(jnp.zeros(3))
-        assert not watch.seen
-        look(x)
-        assert watch.seen
+        read(jnp.zeros(3))
+        assert not tracker.was_read
+        read(x)
+        assert tracker.was_read
 
 
-def test_fresh_functions_that_look_at_places_are_traced_again() -> None:
+def test_fresh_functions_that_read_placement_are_traced_again() -> None:
     def make(w):
         return lambda x: x + len(w.devices())
 

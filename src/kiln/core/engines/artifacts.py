@@ -1,4 +1,4 @@
-"""Programs as portable artefacts: what an engine that writes them offers, and which one it is."""
+"""Programs as portable artifacts: what an engine that writes them offers, and which one it is."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from kiln.base.records import Record
 from kiln.core.engines.engine import DEFAULT_ENGINE, Compiler, Program, engine
 
 
-class Artefact(Record):
-    """A program as a portable StableHLO artefact.
+class Artifact(Record):
+    """A program as a portable StableHLO artifact.
 
     With `is_refined`, sizes or the platform are decided when it is compiled.
     """
@@ -20,12 +20,12 @@ class Artefact(Record):
 
 
 @runtime_checkable
-class ArtefactCompiler(Compiler, Protocol):
-    """A compiler that writes programs as portable artefacts, and shows them."""
+class ArtifactCompiler(Compiler, Protocol):
+    """A compiler that writes programs as portable artifacts, and shows them."""
 
-    def artefact(
+    def artifact(
         self, program: Program, platforms: Sequence[str], allowed_calls: Collection[str]
-    ) -> Artefact:
+    ) -> Artifact:
         """Return a program for some platforms.
 
         `allowed_calls` are routines it may call although they are not guaranteed to be stable.
@@ -34,23 +34,23 @@ class ArtefactCompiler(Compiler, Protocol):
         """
         ...
 
-    def check_artefacts(self, stored: Sequence[bytes]) -> None:
-        """Check that artefacts from elsewhere can be read; malformed ones cannot crash the process.
+    def check_artifacts(self, stored: Sequence[bytes]) -> None:
+        """Check that artifacts from elsewhere can be read; malformed ones cannot crash the process.
 
         Raises: ValueError for one that cannot.
         """
         ...
 
-    def artefact_text(self, stored: bytes) -> str:
-        """Return an artefact as StableHLO text.
+    def artifact_text(self, stored: bytes) -> str:
+        """Return an artifact as StableHLO text.
 
-        Raises: ValueError for bytes that are not an artefact.
+        Raises: ValueError for bytes that are not an artifact.
         """
         ...
 
 
-def artefact_compiler() -> ArtefactCompiler:
-    """Return the compiler that writes portable artefacts."""
+def artifact_compiler() -> ArtifactCompiler:
+    """Return the compiler that writes portable artifacts."""
     found = engine(DEFAULT_ENGINE).compiler
-    assert isinstance(found, ArtefactCompiler)
+    assert isinstance(found, ArtifactCompiler)
     return found

@@ -1,4 +1,4 @@
-"""Strangers at the port where processes meet: they take no part, and delay nobody."""
+"""Unauthenticated connections to the port of process 0: they are rejected, and delay no process."""
 
 from __future__ import annotations
 
@@ -49,31 +49,31 @@ class Meeting:
         return False
 
     def stranger(self) -> socket.socket:
-        """Return a connection of nobody."""
+        """Return a connection that does not authenticate."""
         return socket.create_connection((self.host, self.port), timeout=20)
 
     def asked(self, stranger: socket.socket) -> str:
-        """Return the word by which process 0 asks who is there."""
+        """Return the nonce of the challenge of process 0."""
         text = stranger.makefile("r").readline()
-        return str(json.loads(text)["word"])
+        return str(json.loads(text)["nonce"])
 
     def second(self, token: str = TOKEN, seconds: float = 20.0) -> Any:
-        """Let process 1 come, and return what became of it: None if all is well."""
+        """Let process 1 join; return its error, or None."""
         found = Peers(1, 2, 60.0, token)
         return together(lambda: found.meet(self._request(1, seconds), self.connector))[0]
 
     def succeeds(self) -> None:
-        """Let process 1 come; both meet, and nothing has failed."""
+        """Let process 1 join; check that nothing has failed."""
         assert self.second() is None
         self.thread.join(20)
         assert self.outcome == [None]
         assert self.first.failure() is None
         assert list(self.first._lifelines._lines) == [1]
-        assert not self.first._lifelines._strangers
+        assert not self.first._lifelines._unauthenticated
 
 
 def said(stranger: socket.socket, *messages: Any) -> None:
-    """Say something, whether it is heard or not."""
+    """Send messages or bytes, whether they are read or not."""
     for each in messages:
         data = each if isinstance(each, bytes) else json.dumps(each).encode() + b"\n"
         with contextlib.suppress(OSError):
@@ -101,8 +101,8 @@ def is_closed(stranger: socket.socket) -> bool:
         b"9" * 4_000 + b"\n",
         b"{}\n",
         b'{"kind": "failed", "rank": 0, "text": "no"}\n',
-        b'{"kind": "hello", "rank": "1", "count": 2, "word": "", "proof": ""}\n',
-        b'{"kind": "hello", "rank": 1e999, "count": NaN, "word": 1, "proof": []}\n',
+        b'{"kind": "hello", "rank": "1", "count": 2, "nonce": "", "proof": ""}\n',
+        b'{"kind": "hello", "rank": 1e999, "count": NaN, "nonce": 1, "proof": []}\n',
         json.dumps(HELLO).encode() + b"\n",
         b"x" * 100_000,
     ],
@@ -121,7 +121,7 @@ def test_silence_and_half_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     strangers = [meeting.stranger() for _ in range(20)]
     for stranger in strangers[::2]:
         said(stranger, b'{"kind": "hel')
-    until(lambda: len(meeting.first._lifelines._strangers) == 20)
+    until(lambda: len(meeting.first._lifelines._unauthenticated) == 20)
     # No thread waits for them, and they time out at some point.
     monkeypatch.setattr(lifelines, "LONGEST_S", 0.0)
     assert all(map(is_closed, strangers))
@@ -143,15 +143,15 @@ def test_many_connections(others: int) -> None:
     first = [meeting.stranger() for _ in range(100)]
     for _ in range(others):
         meeting.stranger().close()
-    assert len(meeting.first._lifelines._strangers) <= lifelines.MOST_STRANGERS
-    assert all(map(is_closed, first[: 100 - lifelines.MOST_STRANGERS]))
+    assert len(meeting.first._lifelines._unauthenticated) <= lifelines.MOST_UNAUTHENTICATED
+    assert all(map(is_closed, first[: 100 - lifelines.MOST_UNAUTHENTICATED]))
     meeting.succeeds()
 
 
 def test_no_descriptor_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     meeting = Meeting()
     waiting = meeting.stranger()
-    until(lambda: meeting.first._lifelines._strangers)
+    until(lambda: meeting.first._lifelines._unauthenticated)
     real, failures = meeting.first._lifelines._listener, [24] * 5
 
     class Exhausted:
@@ -180,9 +180,9 @@ def test_a_wrong_token(token: str) -> None:
 
 
 def hello(asked: str, token: str) -> dict[str, Any]:
-    """Return what process 1 says."""
+    """Return the message of process 1."""
     proof = handshake.proof(token, "hello", asked, "mine", 1, 2)
-    return {**HELLO, "word": "mine", "proof": proof}
+    return {**HELLO, "nonce": "mine", "proof": proof}
 
 
 def test_what_was_said_before_proves_nothing() -> None:
@@ -256,7 +256,7 @@ def impostor(answer: Callable[[socket.socket], None]) -> Iterator[int]:
         b"",
         b"HTTP/1.1 400 Bad Request\r\n\r\n",
         b"[" * 60_000,
-        b'{"kind": "challenge", "word": "asked"}\n{"kind": "welcome", "proof": "guessed"}\n',
+        b'{"kind": "challenge", "nonce": "asked"}\n{"kind": "welcome", "proof": "guessed"}\n',
         b'{"kind": "start", "port": 1}\n',
     ],
     ids=lambda words: words[:12],

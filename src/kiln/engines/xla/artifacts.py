@@ -1,4 +1,4 @@
-"""Programs as portable artefacts: StableHLO that later releases of XLA read, on other machines."""
+"""Portable artifacts: StableHLO that later releases of XLA can read, on other machines."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Collection, Sequence
 
 from kiln.base.errors import UnsupportedPrimitive, three_lines
 from kiln.base.source import current_source
-from kiln.core.engines.artefacts import Artefact
+from kiln.core.engines.artifacts import Artifact
 from kiln.core.engines.engine import Program
 from kiln.engines.xla.program_module import lowered_program
 from kiln.engines.xla.runtime.binding import XlaError
 from kiln.engines.xla.stablehlo.imported import for_types
-from kiln.engines.xla.stablehlo.mlir import bindings, from_artefact, to_artefact
+from kiln.engines.xla.stablehlo.mlir import bindings, from_artifact, to_artifact
 from kiln.engines.xla.stablehlo.module import Export
 from kiln.ir.sizes.facts import facts_of
 from kiln.ir.sizes.size import names
@@ -23,15 +23,15 @@ from kiln.ir.types import ShapedArray
 _TARGET = re.compile(r'call_target_name = "([^"]*)"|stablehlo\.custom_call @([\w.$]+)')
 _OPERATION = re.compile(r"'(stablehlo\.\w+)' op")
 _KEPT = re.compile(r"(lapack|cusolver)_\w+_ffi|shape_assertion")
-"""Routines whose names and operands releases of jaxlib keep."""
+"""Routines whose names and operands are stable across releases of jaxlib."""
 _ON_CPU = "lapack_"
 _ANY = "ALL"
 
 
-def artefact(
+def artifact(
     program: Program, platforms: Sequence[str], allowed_calls: Collection[str]
-) -> Artefact:
-    """Return a program as an artefact for some platforms.
+) -> Artifact:
+    """Return a program as an artifact for some platforms.
 
     Raises: NotImplementedError, naming what cannot be stored.
     """
@@ -44,18 +44,18 @@ def artefact(
             three_lines(
                 asked,
                 "serialization of host_callbacks is not yet implemented: the program calls "
-                "functions of Python, which are not stored with it",
+                "Python functions, which cannot be stored with it",
                 "leave callbacks, debug.print and kiln.check out of the exported function",
             )
         )
     _check_calls(asked, lowered.text, platforms, allowed_calls)
     if not export.sizes:
-        return Artefact(to_artefact(lowered.text), export.is_refined)
-    return Artefact(_for_all_sizes(asked, program, lowered.text, len(platforms) > 1), True)
+        return Artifact(to_artifact(lowered.text), export.is_refined)
+    return Artifact(_for_all_sizes(asked, program, lowered.text, len(platforms) > 1), True)
 
 
 def _check_names(asked: str, program: Program) -> None:
-    """Refuse sizes that cannot be computed from those of the arguments."""
+    """Raise for sizes that cannot be computed from those of the arguments."""
     avals = program.jaxpr.in_avals
     found = {step.name for step in steps([aval.shape for aval in avals])}
     facts = facts_of(*[dim for aval in avals for dim in aval.shape])
@@ -65,8 +65,8 @@ def _check_names(asked: str, program: Program) -> None:
             raise ValueError(
                 three_lines(
                     asked,
-                    f"the constraint {fact.text} speaks of {', '.join(others)}, which no argument "
-                    "has as a size: nobody would check it",
+                    f"the constraint {fact.text} mentions {', '.join(others)}, which no argument "
+                    "has as a size: it could not be checked",
                     "leave the constraint out, or pass an argument with an axis of that size",
                 )
             )
@@ -78,27 +78,27 @@ def _check_names(asked: str, program: Program) -> None:
                     asked,
                     f"Cannot solve for the value of the size {name!r} from the types {where}: a "
                     "name follows from a size that is linear in it, if its other names are known",
-                    f"give an argument an axis of the size {name!r}",
+                    f"pass an argument with an axis of size {name!r}",
                 )
             )
 
 
 def _for_all_sizes(asked: str, program: Program, text: str, takes_number: bool) -> bytes:
-    """Return a module with named sizes as an artefact, once it was tried for some sizes.
+    """Return a module with named sizes as an artifact, after trying it for some sizes.
 
-    Raises: UnsupportedPrimitive if XLA does not find the sizes of a part of it.
+    Raises: UnsupportedPrimitive if XLA cannot infer some sizes.
     """
     facts = facts_of(*[dim for aval in program.jaxpr.in_avals for dim in aval.shape])
     values = example(program.sizes, facts)
     if values is None:
-        return to_artefact(text)
+        return to_artifact(text)
 
     def tried(avals: Sequence[ShapedArray]) -> list[ShapedArray]:
         return [a.with_(shape=[substitute(dim, values) for dim in a.shape]) for a in avals]
 
     inputs, outputs = tried(program.jaxpr.in_avals), tried(program.jaxpr.out_avals)
     try:
-        stored = to_artefact(text)
+        stored = to_artifact(text)
         for_types(stored, inputs, outputs, 0 if takes_number else None)
     except (XlaError, ValueError, RuntimeError) as error:
         found = _OPERATION.search(str(error))
@@ -106,9 +106,9 @@ def _for_all_sizes(asked: str, program: Program, text: str, takes_number: bool) 
         raise UnsupportedPrimitive(
             three_lines(
                 asked,
-                f"XLA does not find the sizes of this program: those of {what}, for one, are not "
-                "known from those of the arguments",
-                "export the function for sizes that are numbers, or leave this part out",
+                f"XLA cannot infer the sizes of this program: those of {what}, for example, are "
+                "not known from those of the arguments",
+                "export the function for constant sizes, or leave this part out",
             )
         ) from None
     return stored
@@ -125,7 +125,7 @@ def _check_calls(
                 three_lines(
                     asked,
                     f"the program calls {target}, a routine of LAPACK, which only the cpu has",
-                    "export it for platforms=('cpu',), and for each other platform apart",
+                    "export it for platforms=('cpu',), and for other platforms separately",
                 )
             )
         if not _KEPT.fullmatch(target) and not {target, _ANY} & set(allowed_calls):
@@ -140,19 +140,19 @@ def _check_calls(
             )
 
 
-def artefact_text(stored: bytes) -> str:
-    """Return an artefact as StableHLO text.
+def artifact_text(stored: bytes) -> str:
+    """Return an artifact as StableHLO text.
 
-    Raises: ValueError for bytes that are not an artefact.
+    Raises: ValueError for bytes that are not an artifact.
     """
     try:
         with bindings():
-            return str(from_artefact(stored))
+            return str(from_artifact(stored))
     except (XlaError, ValueError, RuntimeError) as error:
         raise ValueError(
             three_lines(
-                f"an artefact of {len(stored)} bytes at {current_source()}",
-                f"it is not portable StableHLO that this jaxlib reads: {error}",
+                f"an artifact of {len(stored)} bytes at {current_source()}",
+                f"it is not portable StableHLO that this jaxlib can read: {error}",
                 "export the function again, with an older release of kiln or jax",
             )
         ) from None

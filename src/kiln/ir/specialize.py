@@ -17,7 +17,7 @@ from kiln.ir.sizes.values import substitute
 from kiln.ir.types import ShapedArray
 
 
-def specialise(jaxpr: Jaxpr, env: Mapping[str, Dim]) -> Jaxpr:
+def specialize(jaxpr: Jaxpr, env: Mapping[str, Dim]) -> Jaxpr:
     """Return a program with the named axes in `env` replaced by ints, or by other sizes.
 
     Raises: InconclusiveSizeError if a size cannot be computed for these values.
@@ -41,7 +41,7 @@ def types_for(avals: Sequence[ShapedArray], env: Mapping[str, int]) -> list[Shap
     return list(map(_Substitution(env).aval, avals))
 
 
-def specialise_later(jaxpr: Jaxpr, env: Mapping[str, int]) -> Jaxpr:
+def specialize_later(jaxpr: Jaxpr, env: Mapping[str, int]) -> Jaxpr:
     """Return a program with named axes replaced by ints, lazily unless only types are read."""
     return _Later(jaxpr, env)
 
@@ -75,7 +75,7 @@ class _Later(Jaxpr):
             raise AttributeError(name)
         with _lock:
             if not self._is_made:
-                made = specialise(self._general, self._env)
+                made = specialize(self._general, self._env)
                 for part in _PARTS:
                     setattr(self, part, getattr(made, part))
                 self._is_made = True
