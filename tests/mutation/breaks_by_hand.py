@@ -214,6 +214,27 @@ BY_HAND = [
         (f"{_PASSES}_unrolled.py",),
     ),
     Break(
+        "stored-elsewhere-and-read",
+        f"{_NATIVE}/passes/straight_line.py",
+        "            if frozenset(at.terms) != self.terms[buffer]:\n                return None\n",
+        "",
+        (f"{_PASSES}_straight_line.py",),
+    ),
+    Break(
+        "masks-of-straight-stores",
+        f"{_NATIVE}/passes/straight_line.py",
+        "            if effect.mask is not None:\n                return False\n",
+        "            pass\n",
+        (f"{_PASSES}_straight_line.py",),
+    ),
+    Break(
+        "straight-after-the-old-value",
+        f"{_NATIVE}/passes/straight_line.py",
+        "            if value is not None:\n                return value\n",
+        "",
+        (f"{_PASSES}_straight_line.py",),
+    ),
+    Break(
         "narrow-products",
         f"{_NATIVE}/lowerings/reductions/reduction.py",
         'op in ("add", "mul") else kind',

@@ -16,20 +16,18 @@ from kiln.engines.native.loop_ir.statements import (
     Kernel,
     Loop,
     Nest,
-    Role,
     Statement,
     While,
     blocks,
 )
 from kiln.engines.native.passes.schedule import SPLIT_POINTS, schedule
+from kiln.engines.native.passes.straight_line import is_promoted
 from kiln.ir.sizes.size import Dim
 
 PROMOTED = "scalar"
 """The prefix of names of stack memory that is promoted to registers."""
 BETWEEN_POLLS = 1 << 15
 """Roughly how many instructions run before a loop polls for signals: about ten microseconds."""
-MOST_BYTES = 256
-"""Larger buffers do not fit in the vector registers."""
 
 
 def work(statements: Sequence[Statement], vector_bytes: int) -> int:
@@ -84,12 +82,7 @@ def _find(statements: Sequence[Statement], is_inside: bool, found: dict[Buffer, 
         inside = is_inside or isinstance(statement, (Loop, While))
         if inside:
             for buffer in (*reads(statement), *writes(statement)):
-                if buffer.role in (Role.TEMP, Role.OUTPUT) and _is_small(buffer):
+                if is_promoted(buffer):
                     found[buffer] = None
         for block in blocks(statement):
             _find(block, inside, found)
-
-
-def _is_small(buffer: Buffer) -> bool:
-    # Stack space needs a constant size, even if a named size could never make it large.
-    return not is_named(buffer.nbytes) and 0 < buffer.nbytes <= MOST_BYTES

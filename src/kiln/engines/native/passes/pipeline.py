@@ -15,6 +15,7 @@ from kiln.engines.native.passes.invariants import hoist, transpose_summed
 from kiln.engines.native.passes.pieces import compute_in_pieces
 from kiln.engines.native.passes.reductions import split_reductions
 from kiln.engines.native.passes.rows import by_rows
+from kiln.engines.native.passes.straight_line import straighten
 from kiln.engines.native.passes.transposes import transpose_operands
 from kiln.engines.native.passes.unrolled import write_out
 from kiln.engines.native.passes.watching import merge_checks
@@ -26,6 +27,7 @@ PASSES: dict[str, Pass] = {
     "fuse": fuse,
     "pieces": compute_in_pieces,
     "copies": remove_copies,
+    "straight": straighten,
     "unrolled": write_out,
     "summed": transpose_summed,
     "transposes": transpose_operands,
