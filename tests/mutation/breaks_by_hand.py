@@ -235,6 +235,28 @@ BY_HAND = [
         (f"{_PASSES}_straight_line.py",),
     ),
     Break(
+        "blocks-that-read-neighbours",
+        f"{_NATIVE}/passes/interchange.py",
+        "                if own is None or own[0] != self.parts[buffer]:\n"
+        "                    return False\n",
+        "                if own is None:\n                    continue\n",
+        (f"{_PASSES}_interchange.py",),
+    ),
+    Break(
+        "blocks-that-stop-early",
+        f"{_NATIVE}/passes/interchange.py",
+        " or value.operands[0] is not goes_on:\n",
+        ":\n",
+        (f"{_PASSES}_interchange.py",),
+    ),
+    Break(
+        "blocks-without-remainder",
+        f"{_NATIVE}/passes/interchange.py",
+        "        if rest:\n",
+        "        if rest > 8:\n",
+        (f"{_PASSES}_interchange.py",),
+    ),
+    Break(
         "narrow-products",
         f"{_NATIVE}/lowerings/reductions/reduction.py",
         'op in ("add", "mul") else kind',

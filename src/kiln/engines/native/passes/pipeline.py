@@ -11,6 +11,7 @@ from kiln.engines.native.passes.carries import remove_copies
 from kiln.engines.native.passes.collapse import collapse
 from kiln.engines.native.passes.epilogues import run_in_blocks
 from kiln.engines.native.passes.fusion import fuse
+from kiln.engines.native.passes.interchange import interchange
 from kiln.engines.native.passes.invariants import hoist, transpose_summed
 from kiln.engines.native.passes.pieces import compute_in_pieces
 from kiln.engines.native.passes.reductions import split_reductions
@@ -33,6 +34,7 @@ PASSES: dict[str, Pass] = {
     "transposes": transpose_operands,
     "rows": by_rows,
     "collapse": collapse,
+    "interchange": interchange,
     "reductions": split_reductions,
     "checks": merge_checks,
     "epilogues": run_in_blocks,

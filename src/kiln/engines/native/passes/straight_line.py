@@ -77,8 +77,11 @@ def _in_block(statements: list[Statement], changed: set[Buffer], *, is_inside: b
 
 def is_promoted(buffer: Buffer) -> bool:
     """Tell whether a buffer is promoted to registers during the loops that access it."""
-    if buffer.role not in (Role.TEMP, Role.OUTPUT):
-        return False
+    return buffer.role in (Role.TEMP, Role.OUTPUT) and is_short(buffer)
+
+
+def is_short(buffer: Buffer) -> bool:
+    """Tell whether the elements of a buffer fit in registers."""
     # Stack space needs a constant size, even if a named size could never make it large.
     return not is_named(buffer.nbytes) and 0 < buffer.nbytes <= MOST_BYTES
 
