@@ -56,21 +56,28 @@ def interchange(function: Function) -> None:
         return
     uses = Counter(b for each in walk(function.body) for b in set(reads(each)))
     uses.update(function.outputs)
-    _in_block(function.body, uses)
+    in_rows: set[Buffer] = set()
+    _in_block(function.body, uses, in_rows)
+    # Their copies were nests, which now compute rows.
+    function.copies[:] = [each for each in function.copies if each.to not in in_rows]
 
 
-def _in_block(statements: list[Statement], uses: Counter[Buffer]) -> None:
+def _in_block(statements: list[Statement], uses: Counter[Buffer], in_rows: set[Buffer]) -> None:
     found: list[Statement] = []
     for statement in statements:
         if isinstance(statement, Loop) and statement.parallel:
             found.append(statement)
             continue
         for block in blocks(statement):
-            _in_block(block, uses)
+            _in_block(block, uses, in_rows)
         plan = _Plan(statement, uses) if isinstance(statement, (Loop, While)) else None
         if plan is not None and plan.is_possible:
             plan.take_initial(found)
             found += plan.blocks()
+            made = {element for nest in plan.initial for element in _made(nest)}
+            in_rows |= {b for b, _ in made} - {
+                b for b, part in plan.carried if (b, part) not in made
+            }
         else:
             found.append(statement)
     statements[:] = found
