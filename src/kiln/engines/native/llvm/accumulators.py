@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
-import numpy as np
-
 from kiln.engines.native.llvm.instructions import instruction, type_text
 from kiln.engines.native.llvm.values import Frame, iota
-from kiln.engines.native.loop_ir.scalars import NUMPY_TYPES, Scope, Value, is_float
+from kiln.engines.native.loop_ir.identities import identity
+from kiln.engines.native.loop_ir.scalars import Scope, Value, is_float
 from kiln.engines.native.loop_ir.statements import Index, Reduce
 
 
@@ -174,30 +170,6 @@ class Accumulator:
                 values = [self._apply(parts[0][0], parts[1][0], half)]
             width = half
         return values
-
-
-def identity(scope: Scope, op: str, dtype: str) -> Value:
-    """Return the identity of a reduction's operation."""
-    kind = NUMPY_TYPES[dtype]
-    match op:
-        case "add" | "or" | "xor":
-            return scope.constant(0, dtype)
-        case "mul":
-            return scope.constant(1, dtype)
-        case "and":
-            return ~scope.constant(0, dtype)
-        case "max" | "argmax":
-            return scope.constant(-math.inf if is_float(dtype) else _bound(kind, low=True), dtype)
-        case _:
-            return scope.constant(math.inf if is_float(dtype) else _bound(kind, low=False), dtype)
-
-
-def _bound(kind: np.dtype[Any], *, low: bool) -> int:
-    signed = kind.kind == "i"
-    width = 8 * kind.itemsize
-    if low:
-        return -(1 << (width - 1)) if signed else 0
-    return (1 << (width - signed)) - 1
 
 
 def _true(width: int) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
+from kiln.engines.native.llvm.iteration import PROMOTED, promoted_rows
 from kiln.engines.native.llvm.module import Module
 from kiln.engines.native.llvm.sequences import MOST_BUFFERS, Where
 from kiln.engines.native.llvm.writer import Writer
 from kiln.engines.native.loop_ir.buffers import everywhere
 from kiln.engines.native.loop_ir.scalars import NUMPY_TYPES
-from kiln.engines.native.loop_ir.statements import Buffer, Place, Role, Statement
+from kiln.engines.native.loop_ir.statements import Buffer, Nest, Place, Role, Statement
 
 # The fields of `Call`, by number.
 _OPERANDS, _RESULTS, _SIZES, WORKSPACE = range(4)
@@ -22,6 +25,7 @@ class CallBuffers:
         self.pointers: dict[Buffer, str] = {}
         self.fields: list[str] = []
         self.fixed: dict[Buffer, str] = {}
+        self.promoted: Set[Buffer] = frozenset()
 
     def places(self, operands: list[Place]) -> list[Where] | None:
         """Return the addresses of operands, if they are known and not too many."""
@@ -72,6 +76,17 @@ class CallBuffers:
         found: dict[Buffer, None] = {}
         for statement in statements:
             found.update((b, None) for b in everywhere(statement) if b.role is Role.ROW)
+        self.promoted = promoted_rows(statements)
         for buffer in found:
             size = max(buffer.nbytes, 1)
-            self.pointers[buffer] = self.w.emit(f"alloca i8, i64 {size}, align 64")
+            kind, hint = f"i8, i64 {size}", "v"
+            if buffer in self.promoted:
+                # LLVM promotes arrays, but no allocations of several bytes.
+                kind, hint = f"[{size} x i8]", PROMOTED
+            self.pointers[buffer] = self.w.emit(f"alloca {kind}, align 64", hint)
+
+    def widest(self, nest: Nest) -> int:
+        """Return the bytes of the widest row in registers, if a nest accesses any; 0 otherwise."""
+        if self.promoted.isdisjoint(everywhere(nest)):
+            return 0
+        return max(NUMPY_TYPES[each.dtype].itemsize for each in self.promoted if each.size != 1)

@@ -15,7 +15,7 @@ from kiln.engines.native.llvm.kernels import by_rows, is_by_rows, may_be_empty, 
 from kiln.engines.native.llvm.linking import ENTRY
 from kiln.engines.native.llvm.measuring import Measurements
 from kiln.engines.native.llvm.module import Module, Part
-from kiln.engines.native.llvm.nests import NestCode
+from kiln.engines.native.llvm.nests import ALWAYS, UNROLLED, NestCode
 from kiln.engines.native.llvm.sequences import FROM_CALL, Step, call_of
 from kiln.engines.native.llvm.target import Target
 from kiln.engines.native.llvm.values import memory_type
@@ -220,7 +220,7 @@ class _Code(CallBuffers):
 
     def nest(self, nest: Nest) -> None:
         nest = expanded(nest, self.module.called)
-        plan = schedule(nest, self.module.target.vector_bytes)
+        plan = schedule(nest, self.module.target.vector_bytes, self.widest(nest))
         whole = plan.order[0].size if plan.order else 1
         is_row = any(buffer.role is Role.ROW for buffer in touched(nest))
         is_small = plan.grain == 0 and estimate(nest.points) <= INLINE_POINTS
@@ -237,7 +237,8 @@ class _Code(CallBuffers):
         """Return the writer of a nest."""
         pointer, elementary = self.pointers.__getitem__, self.module.elementary
         watch = self.module.watch
-        return NestCode(self.w, nest, plan, pointer, self.counters, elementary, watch)
+        most = ALWAYS if self.widest(nest) else UNROLLED
+        return NestCode(self.w, nest, plan, pointer, self.counters, elementary, watch, most)
 
     def apart(
         self, statement: Nest | Loop, plan: Schedule | None, count: Dim, grain: int | Grain

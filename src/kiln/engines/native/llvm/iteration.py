@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from kiln.engines.native.loop_ir.buffers import reads, writes
+from kiln.engines.native.loop_ir.buffers import everywhere, reads, writes
 from kiln.engines.native.loop_ir.extents import Grain, estimate, is_named
 from kiln.engines.native.loop_ir.statements import (
     Blocked,
@@ -22,14 +22,15 @@ from kiln.engines.native.loop_ir.statements import (
     blocks,
 )
 from kiln.engines.native.passes.schedule import SPLIT_POINTS, schedule
+from kiln.engines.native.passes.straight_line import is_promoted, is_short
 from kiln.ir.sizes.size import Dim
 
 PROMOTED = "scalar"
 """The prefix of names of stack memory that is promoted to registers."""
+ASSUMED = 16
+"""How often a `while` loop is taken to run, where its work is divided among threads."""
 BETWEEN_POLLS = 1 << 15
 """Roughly how many instructions run before a loop polls for signals: about ten microseconds."""
-MOST_BYTES = 256
-"""Larger buffers do not fit in the vector registers."""
 
 
 def work(statements: Sequence[Statement], vector_bytes: int) -> int:
@@ -68,6 +69,8 @@ def _nests(statements: Sequence[Statement], iterations: Dim) -> Iterator[tuple[N
             yield each, iterations * each.points
         elif isinstance(each, Loop):
             yield from _nests(each.body, iterations * each.axis.size)
+        elif isinstance(each, While):
+            yield from _nests(each.body, iterations * ASSUMED)
 
 
 def in_registers(function: Function) -> list[Buffer]:
@@ -77,6 +80,17 @@ def in_registers(function: Function) -> list[Buffer]:
     return list(found)
 
 
+def promoted_rows(statements: Sequence[Statement]) -> set[Buffer]:
+    """Return the small rows that sequential loops among some statements access."""
+    found: set[Buffer] = set()
+    for statement in statements:
+        if isinstance(statement, While) or (isinstance(statement, Loop) and not statement.parallel):
+            for each in everywhere(statement):
+                if each.role is Role.ROW and is_short(each):
+                    found.add(each)
+    return found
+
+
 def _find(statements: Sequence[Statement], is_inside: bool, found: dict[Buffer, None]) -> None:
     for statement in statements:
         if isinstance(statement, Loop) and statement.parallel:
@@ -84,12 +98,7 @@ def _find(statements: Sequence[Statement], is_inside: bool, found: dict[Buffer, 
         inside = is_inside or isinstance(statement, (Loop, While))
         if inside:
             for buffer in (*reads(statement), *writes(statement)):
-                if buffer.role in (Role.TEMP, Role.OUTPUT) and _is_small(buffer):
+                if is_promoted(buffer):
                     found[buffer] = None
         for block in blocks(statement):
             _find(block, inside, found)
-
-
-def _is_small(buffer: Buffer) -> bool:
-    # Stack space needs a constant size, even if a named size could never make it large.
-    return not is_named(buffer.nbytes) and 0 < buffer.nbytes <= MOST_BYTES

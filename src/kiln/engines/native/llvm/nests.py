@@ -7,6 +7,7 @@ vector.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from kiln.engines.native.llvm.accumulators import Accumulator
@@ -21,6 +22,8 @@ from kiln.engines.native.passes.schedule import Schedule
 
 UNROLLED = 24
 """A loop is unrolled completely if its iterations have no more instructions than this, roughly."""
+ALWAYS = math.inf
+"""Loops over what is promoted to registers always are: registers have no addresses."""
 
 
 class NestCode(Frame):
@@ -35,6 +38,7 @@ class NestCode(Frame):
         outer: dict[Axis, str],
         elementary: Elementary,
         watch: Watch | None = None,
+        most_unrolled: float = UNROLLED,
     ) -> None:
         order, vector, kept = schedule.order, schedule.vector, schedule.kept
         # An axis of one vector is not a loop, so values that depend only on it are computed first.
@@ -45,6 +49,7 @@ class NestCode(Frame):
         super().__init__(w, pointer, dict(outer), order, vector, schedule.width, elementary, watch)
         self.nest = nest
         self.schedule = schedule
+        self.most_unrolled = most_unrolled
         self.first_reduced = kept
         self.ranges: dict[Axis, tuple[str, str]] = {}
         self._plan_values()
@@ -192,7 +197,7 @@ class NestCode(Frame):
         w = self.w
         if begin.isdigit() and end.isdigit():
             starts = range(int(begin), int(end), step)
-            if len(starts) == 1 or len(starts) * self.work <= UNROLLED:
+            if len(starts) == 1 or len(starts) * self.work <= self.most_unrolled:
                 found = [value for _, value in carried]
                 for start in starts:
                     saved = self.save()

@@ -40,8 +40,11 @@ class Schedule(Record):
     """The grain: iterations of the outermost axis per task; 0: single-threaded."""
 
 
-def schedule(nest: Nest, vector_bytes: int) -> Schedule:
-    """Return how a nest runs on vectors of this many bytes."""
+def schedule(nest: Nest, vector_bytes: int, widest: int = 0) -> Schedule:
+    """Return how a nest runs on vectors of this many bytes.
+
+    Each vector has elements of `widest` bytes, if given: nests that access registers have to agree.
+    """
     reduced = nest.reduced_axes()
     axes = [axis for axis in nest.axes if axis.size != 1]
     kept = [axis for axis in axes if axis not in reduced]
@@ -58,6 +61,8 @@ def schedule(nest: Nest, vector_bytes: int) -> Schedule:
     width = 1
     if vector is not None:
         width = _width(nodes, vector, vector_bytes, is_map=nest.is_map)
+        if widest and estimate(vector.size) * widest >= vector_bytes:
+            width = vector_bytes // widest
         if width == 8 and vector_bytes == 64 and any(map(_stores_bytes_under_a_mask, nest.effects)):
             width = MASKED_BYTES
         home = reduced if vector in reduced else kept

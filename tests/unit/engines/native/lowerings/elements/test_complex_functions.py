@@ -188,3 +188,18 @@ def test_numbers_are_ordered_by_their_real_parts_first() -> None:
     rows = x[:2].reshape(1, 2)
     np.testing.assert_array_equal(_native(lambda x: jnp.max(x, 1), rows), np.max(rows, 1))
     np.testing.assert_allclose(_native(lambda x: jnp.prod(x, 1), rows), np.prod(rows, 1))
+
+
+def test_moduli_at_all_scales_are_exact_to_a_unit() -> None:
+    rng = np.random.default_rng(0)
+    scales = rng.integers(-149, 127, 20_000)
+    near = np.clip(scales + rng.integers(-14, 15, scales.size), -149, 126)
+    parts = [rng.uniform(1, 2, scales.size) * 2.0**s for s in (scales, near)]
+    x = np.empty(scales.size, np.complex64)
+    x.real, x.imag = parts
+    with override(engine="native"):
+        found = np.asarray(kiln.jit(lambda x: abs(x))(x))
+    exact = np.hypot(x.real.astype(np.float64), x.imag.astype(np.float64))
+    error = abs(found - exact) / np.spacing(exact.astype(np.float32))
+    assert error.max() < 1.1
+    assert error.max() > 0.5
