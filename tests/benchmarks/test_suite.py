@@ -27,7 +27,7 @@ def loaded() -> None:
 def disagreements(rows: list[row.Row], others: list[peers.Peer]) -> list[str]:
     found = []
     for one in rows:
-        work = one.build(*one.tiny)
+        work = one.work(tiny=True)
         with measuring.same_options(one, CHECKED):
             call = PEERS["jax"].prepare(one, work)
             assert call is not None
