@@ -44,6 +44,9 @@ def main() -> None:
     parser = parser_of("limit", __doc__, PEERS, ROWS)
     parser.add_argument("--peaks", action="store_true", help="measure no rows")
     arguments = parser.parse_args()
+    names = arguments.peers.split(",")
+    if "kiln" not in names or not set(names) <= set(PEERS):
+        parser.error("the peers are kiln, or kiln,jax")
     try:
         rows = chosen(arguments.texts, arguments.kind)
     except ValueError as error:
@@ -51,8 +54,8 @@ def main() -> None:
     restrict_threads("limit", arguments.threads)
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
-    peers, threads = ready(list(PEERS), PEERS), arguments.threads
-    kiln = peers[0]
+    peers, threads = ready(names, PEERS), arguments.threads
+    kiln = PEERS["kiln"]
     assert isinstance(kiln, ArrayLibrary)
     libraries = {peer.name: peer.library for peer in peers if isinstance(peer, ArrayLibrary)}
     latencies = latency.measured(libraries, threads)

@@ -10,6 +10,7 @@ from benchmarks import harness
 
 ROUNDS = 50
 LENGTH = 1 << 16
+"""Enough sines for a loop to be divided among threads."""
 
 
 def call(library: harness.Library) -> float:
@@ -20,15 +21,19 @@ def call(library: harness.Library) -> float:
     return min(sample() for _ in range(ROUNDS))
 
 
+def waves(library: harness.Library) -> tuple[Any, Any]:
+    """Return a jitted loop that several threads share, and its operand."""
+    np = library.np
+    x = np.asarray(numpy.linspace(0, 1, LENGTH, dtype="float32"))
+    return library.root.jit(lambda x: np.sin(x) + np.cos(x)), x
+
+
 def wake(library: harness.Library, threads: int) -> float:
     """Return what dividing a loop among threads adds to its share of the time, in seconds.
 
-    The loop computes sines, enough for several threads of kiln; its results fit in the L1 cache
-    of none. The figure includes the wait for the last thread.
+    The figure includes the wait for the last thread.
     """
-    np = library.np
-    f = library.root.jit(lambda x: np.sin(x) + np.cos(x))
-    x = np.asarray(numpy.linspace(0, 1, LENGTH, dtype="float32"))
+    f, x = waves(library)
     least = {}
     for count in (1, threads):
         with library.root.num_threads(count):

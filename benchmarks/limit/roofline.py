@@ -12,7 +12,7 @@ Peaks = dict[str, Any]
 
 
 def peaks(threads: int) -> Peaks:
-    """Measure the machine: `gflops` by type, `gigabytes` by level and kind, by number of threads."""
+    """Measure the machine: `gflops` by type, `gigabytes` by level and kind, by threads."""
     found: Peaks = {"gflops": {}, "gigabytes": {}, "caches": bandwidth.caches()}
     counts = sorted({1, threads})
     for dtype in arithmetic.DTYPES:

@@ -76,6 +76,10 @@ class ArrayLayers:
         """Return rows of a table."""
         return table[indices]
 
+    def columns(self, x: Any, indices: Any) -> Any:
+        """Return columns of a matrix."""
+        return x[:, indices]
+
     def sums(self, x: Any, segments: Any, count: int) -> Any:
         """Add the rows of each segment."""
         return self.np.zeros((count, *x.shape[1:]), x.dtype).at[segments].add(x)
@@ -174,9 +178,14 @@ class TorchLayers:
         """Return rows of a table."""
         return self.f.embedding(indices, table)
 
+    def columns(self, x: Any, indices: Any) -> Any:
+        """Return columns of a matrix."""
+        return self.torch.index_select(x, 1, indices)
+
     def sums(self, x: Any, segments: Any, count: int) -> Any:
         """Add the rows of each segment."""
-        return x.new_zeros((count, *x.shape[1:])).index_add(0, segments, x)
+        # ONNX scatters by indices of 64 bits only.
+        return x.new_zeros((count, *x.shape[1:])).index_add(0, segments.long(), x)
 
     def joined(self, arrays: list[Any], axis: int) -> Any:
         """Concatenate."""

@@ -58,7 +58,8 @@ def dlrm(batch: int, tables: int, length: int, width: int, learns: bool = False)
         x = ops.relu(layer(ops, p, "b1", ops.relu(layer(ops, p, "b0", x))))
         found = [ops.rows(p[f"table {i}"], words[:, i])[:, None] for i in range(tables)]
         together = ops.joined([x[:, None], *found], 1)
-        products = (together @ ops.swapped(together, 1, 2)).reshape(batch, -1)[:, places]
+        products = (together @ ops.swapped(together, 1, 2)).reshape(batch, -1)
+        products = ops.columns(products, places)
         y = ops.joined([x, products], 1)
         y = ops.relu(layer(ops, p, "t0", y))
         return ops.sigmoid(layer(ops, p, "t2", ops.relu(layer(ops, p, "t1", y))))[:, 0]

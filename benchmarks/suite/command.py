@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 import logging
 import os
+import signal
 import sys
 import time
 import warnings
@@ -60,6 +61,15 @@ def restrict_threads(name: str, threads: int) -> None:
     os.execve(
         sys.executable, [sys.executable, "-m", f"benchmarks.{name}", *sys.argv[1:]], environment
     )
+
+
+def stop_by_exception() -> None:
+    """Raise KeyboardInterrupt when the process is told to stop, so that it writes what it has.
+
+    A shell starts processes in the background with Ctrl-C ignored; that is undone.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
 
 
 def ready(names: Sequence[str], peers: Mapping[str, Peer]) -> list[Peer]:
@@ -126,6 +136,7 @@ def run(
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
     present, lines, started = ready(names, peers), [], time.perf_counter()
+    stop_by_exception()
     try:
         for number, row in enumerate(selected, 1):
             cells = measure(row, present, arguments.seconds, arguments.tiny)

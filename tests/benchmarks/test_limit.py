@@ -167,3 +167,5 @@ def test_latencies_are_those_of_short_calls(monkeypatch: pytest.MonkeyPatch) -> 
     assert list(found) == ["call, kiln", "wake a worker, kiln"]
     assert 0 < found["call, kiln"] < 0.01
     assert 0 <= found["wake a worker, kiln"] < 1
+    f, x = latency.waves(kiln_peer.library)
+    assert "call i32 @kiln_parallel" in f.lower(x).compile().as_text("llvm")

@@ -108,10 +108,15 @@ def test_an_eager_row_is_not_jitted() -> None:
     assert isinstance(np.asarray(seen[0]), np.ndarray)
 
 
-def test_another_interpreter_takes_turns_with_this_one() -> None:
-    older = OlderJax(sys.executable)
+@pytest.fixture(scope="module")
+def older() -> OlderJax:
+    peer = OlderJax(sys.executable)
+    peer.load()
+    return peer
+
+
+def test_another_interpreter_takes_turns_with_this_one(older: OlderJax) -> None:
     assert older.name.startswith("jax ")
-    older.load()
     [one] = collection.chosen(["scan of 3x3"], rows=ROWS)
     cells = measuring.measure(one, [*BOTH, older], seconds=0.001, tiny=True)
     assert cells[older.name]["samples"] >= 3
@@ -121,8 +126,6 @@ def test_another_interpreter_takes_turns_with_this_one() -> None:
     assert f"[{one.name}]({one.report})" in results.table([line], list(cells))
 
 
-def test_what_fails_in_another_interpreter_is_told_here() -> None:
-    older = OlderJax(sys.executable)
-    older.load()
+def test_what_fails_in_another_interpreter_is_told_here(older: OlderJax) -> None:
     with pytest.raises(RuntimeError, match="StopIteration"):
         older.prepare(row.Row("no such row", "scan", lambda: None, (), ()), ROWS[0].work(tiny=True))  # type: ignore[arg-type, return-value]
