@@ -97,7 +97,7 @@ def order(rows: int, columns: int) -> Work:
         (uniform(rows, columns, dtype="float64").astype("float32"),),
         lambda lib, x: lib.np.argsort(x, 0).astype(lib.np.int32),
         lambda x: numpy.argsort(x, 0, kind="stable").astype("int32"),
-        lambda torch, x: torch.argsort(x, 0, stable=True).int(),
+        lambda torch, x: torch.argsort(x, dim=0, stable=True).int(),
     )
 
 
