@@ -28,7 +28,7 @@ PIP := $(RUN) -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo story test test-full test-pythons libraries libraries-oracle libraries-suites jax-tests oracle breaks sanitize bench bench-suite bench-scale bench-programs lint format hooks docs \
+.PHONY: help demo story test test-full test-pythons libraries libraries-oracle libraries-suites jax-tests oracle breaks sanitize bench bench-suite bench-models bench-reports bench-limit bench-scale bench-programs lint format hooks docs \
   wheel check-wheel clean
 
 help:
@@ -46,6 +46,9 @@ help:
 	@echo "make sanitize   the tests of the extension and of evictions, under the address and undefined-behavior sanitizers"
 	@echo "make bench      time kiln beside jax, and compare with the goals; writes benchmarks/results/"
 	@echo "make bench-suite  time kiln beside jax, torch, NumPy and numba; ROWS=\"selu sort\" PEERS=kiln,jax"
+	@echo "make bench-models  time whole models beside jax, torch, ONNX Runtime and OpenVINO; ROWS, PEERS"
+	@echo "make bench-reports  time programs that were reported as slow on JAX; OLDER=PYTHON, another release of JAX"
+	@echo "make bench-limit  measure the machine's peaks, and the part of them that the suite's rows reach"
 	@echo "make bench-scale  compile a large training step for up to 512 virtual devices, beside jax"
 	@echo "make bench-programs  time programs of libraries from start to end, on kiln and on jax"
 	@echo "make lint       ruff, mypy, pyright over a program of a user, clang-format, and the words of docs/style.md"
@@ -129,6 +132,15 @@ bench: $(VENV)/.has-bench
 # Parts of names of rows; one that holds a blank goes into ARGS.
 bench-suite: $(VENV)/.has-peers
 	$(RUN) -m benchmarks.suite $(ROWS) $(if $(PEERS),--peers $(PEERS)) $(ARGS)
+
+bench-models: $(VENV)/.has-peers
+	$(RUN) -m benchmarks.models $(ROWS) $(if $(PEERS),--peers $(PEERS)) $(ARGS)
+
+bench-reports: $(VENV)/.has-peers
+	$(RUN) -m benchmarks.reports $(ROWS) $(if $(PEERS),--peers $(PEERS)) $(if $(OLDER),--older $(OLDER)) $(ARGS)
+
+bench-limit: $(VENV)/.has-peers
+	$(RUN) -m benchmarks.limit $(ROWS) $(ARGS)
 
 bench-scale: $(VENV)/.has-bench
 	$(RUN) -m benchmarks.scale $(ARGS)

@@ -32,7 +32,7 @@ def machine(packages: Sequence[str] = PACKAGES) -> dict[str, Any]:
         try:
             versions[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
-            versions[package] = "source tree"
+            versions[package] = "source tree" if package == "kiln" else "not installed"
     return {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "system": platform.platform(),

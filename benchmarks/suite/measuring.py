@@ -124,14 +124,16 @@ def reason(error: Exception) -> str:
     return f"{type(error).__name__}: {lines[0][:160]}"
 
 
-def _first(row: Row, peer: Peer, call: Prepared) -> tuple[Any, Cell]:
+def _first(peer: Peer, call: Prepared) -> tuple[Any, Cell]:
     with Peak() as first:
         start = time.perf_counter()
         result = call.run()
         seconds = time.perf_counter() - start
     with Peak() as later:
         result = call.run()
-    cell: Cell = {"first_peak_bytes": first.grown, "peak_bytes": later.grown}
+    cell: Cell = {}
+    if peer.in_this_process:
+        cell = {"first_peak_bytes": first.grown, "peak_bytes": later.grown}
     if peer.compiles:
         cell["first_s"] = seconds
     return result, cell
@@ -145,7 +147,7 @@ def measure(
     A cell has times, or says under `wrong` or `failed` why it has none. JAX comes first, as all
     results are compared with its own; without it they are not.
     """
-    work = row.build(*(row.tiny if tiny else row.size))
+    work = row.work(tiny)
     cells: dict[str, Cell] = {}
     samplers: dict[str, harness.Sampler] = {}
     kept, reference = [], None
@@ -155,7 +157,7 @@ def measure(
                 call = peer.prepare(row, work)
                 if call is None:
                     continue
-                result, cells[peer.name] = _first(row, peer, call)
+                result, cells[peer.name] = _first(peer, call)
                 if peer.name == JUDGE:
                     reference = result
                 elif reference is not None:

@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy
 
-from benchmarks.suite.row import Row, Work, integers, normal
-
-RATE = 0.01
+from benchmarks.suite.row import RATE, Row, Work, integers, normal
 
 
 def _scaled(*shape: int, seed: int) -> numpy.ndarray:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import importlib.util
+import itertools
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import numpy
 
 from benchmarks import harness
-from benchmarks.suite.row import Row, Work
+from benchmarks.suite.row import RATE, Row, Work
 
 PARALLEL_FROM = 20_000
 """From so many numbers on, numba's loops are run by several threads."""
@@ -91,6 +92,8 @@ class Peer:
     name: str
     package: str
     compiles = True
+    in_this_process = True
+    """Whether the memory of this process is the peer's."""
 
     def missing(self) -> str | None:
         """Return why the library cannot take part, or None."""
@@ -121,13 +124,30 @@ class ArrayLibrary(Peer):
     def prepare(self, row: Row, work: Work) -> Prepared | None:
         """Return the jitted program, on arrays of the library."""
 
-        def program(*arguments: Any) -> Any:
-            return work.program(self.library, *arguments)
-
         arguments = work.arguments
         if not work.host:
             arguments = mapped(self.library.np.asarray, arguments)
-        return Prepared(_named(self.library.root.jit(program, **work.jit), arguments), True)
+        return Prepared(_named(self._call(work), arguments), True)
+
+    def _call(self, work: Work) -> Callable[..., Any]:
+        library, numbers = self.library, itertools.count()
+
+        def program(*arguments: Any) -> Any:
+            return work.program(library, *arguments)
+
+        def first(*arguments: Any) -> Any:
+            made = work.fresh(1 + next(numbers) / 1024)  # type: ignore[misc]
+
+            def again(*xs: Any) -> Any:
+                return made(library, *xs)
+
+            return library.root.jit(again)(*arguments)
+
+        if work.fresh is not None:
+            return first
+        if work.eager:
+            return program
+        return library.root.jit(program, **work.jit)  # type: ignore[no-any-return]
 
 
 class Plain(Peer):
@@ -141,6 +161,21 @@ class Plain(Peer):
         return work.plain and Prepared(_named(work.plain, work.arguments), False)
 
 
+def descent(torch: Any, loss: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a step of gradient descent on `loss(weights, *inputs)`, as torch's users write it."""
+
+    def step(weights: dict[str, Any], *inputs: Any) -> Any:
+        names = list(weights)
+        tensors = [weights[name].requires_grad_() for name in names]
+        value = loss(dict(zip(names, tensors)), *inputs)
+        gradients = torch.autograd.grad(value, tensors)
+        with torch.no_grad():
+            moved = torch._foreach_add(tensors, gradients, alpha=-RATE)
+        return value.detach(), dict(zip(names, moved))
+
+    return step
+
+
 class Torch(Peer):
     """torch, operation by operation."""
 
@@ -151,11 +186,23 @@ class Torch(Peer):
         """Import the library."""
         self.torch = importlib.import_module("torch")
 
-    def function(self, work: Work) -> Callable[..., Any]:
+    def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function of tensors in the form that is timed."""
+        return function
+
+    def function(self, row: Row, work: Work) -> Callable[..., Any]:
         """Return the function that is called with the arguments alone."""
         assert work.torch is not None
         of, torch = work.torch, self.torch
-        return lambda *arguments: of(torch, *arguments)
+
+        def call(*arguments: Any) -> Any:
+            return of(torch, *arguments)
+
+        if work.loss:
+            return descent(torch, self.compiled(call))
+        if row.kind == "inference":
+            return torch.inference_mode()(self.compiled(call))  # type: ignore[no-any-return]
+        return self.compiled(call)
 
     def tensor(self, x: Any) -> Any:
         """Return the tensor of an array, with memory of its own."""
@@ -169,7 +216,8 @@ class Torch(Peer):
         """Return the function, on tensors."""
         if work.torch is None or work.host:
             return None
-        return Prepared(_named(self.function(work), mapped(self.tensor, work.arguments)), False)
+        arguments = mapped(self.tensor, work.arguments)
+        return Prepared(_named(self.function(row, work), arguments), False)
 
 
 class TorchCompile(Torch):
@@ -184,10 +232,10 @@ class TorchCompile(Torch):
         # The first use of its code generator, one thread and several, takes seconds more.
         self.torch.compile(lambda x: x + 1)(self.torch.ones(1 << 20))
 
-    def function(self, work: Work) -> Callable[..., Any]:
+    def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return the compiled function."""
         self.torch._dynamo.reset()
-        return self.torch.compile(super().function(work), dynamic=False)  # type: ignore[no-any-return]
+        return self.torch.compile(function, dynamic=False)  # type: ignore[no-any-return]
 
     def prepare(self, row: Row, work: Work) -> Prepared | None:
         """Return the compiled function, on tensors."""
@@ -199,12 +247,16 @@ class Numba(Peer):
 
     name = package = "numba"
 
+    def __init__(self, loops: str) -> None:
+        self._loops = loops
+
     def load(self) -> None:
-        """Import the library, its loops, and compile one."""
+        """Import the library, the module of loops, and compile one in parallel."""
         self.numba = importlib.import_module("numba")
-        self.loops = importlib.import_module("benchmarks.suite.numba_loops")
+        self.loops = importlib.import_module(self._loops)
         warnings.simplefilter("ignore", self.numba.errors.NumbaPerformanceWarning)
-        self.numba.njit(parallel=True)(self.loops.add_one)(numpy.ones(1000))
+        add_one = importlib.import_module("benchmarks.suite.numba_loops").add_one
+        self.numba.njit(parallel=True)(add_one)(numpy.ones(1000))
 
     def prepare(self, row: Row, work: Work) -> Prepared | None:
         """Return the compiled loop."""
@@ -228,7 +280,7 @@ PEERS: dict[str, Peer] = {
         Plain(),
         Torch(),
         TorchCompile(),
-        Numba(),
+        Numba("benchmarks.suite.numba_loops"),
     )
 }
 """In the order of the columns."""

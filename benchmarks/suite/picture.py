@@ -1,11 +1,12 @@
 """Draws the results: for every row, how much faster kiln is than JAX and than the best peer.
 
-`python -m benchmarks.suite.picture` draws `results/suite.json` again.
+`python -m benchmarks.suite.picture suite` draws `results/suite.json` again.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from benchmarks.suite.results import JSON, PICTURE, best_peer, speed
-from benchmarks.suite.row import KINDS
+from benchmarks.report import RESULTS
+from benchmarks.suite.results import best_peer, speed
+from benchmarks.suite.row import EVERY_KIND
 
 ROW_INCHES = 0.17
 NARROWEST, WIDEST = 0.1, 100.0
@@ -24,14 +26,14 @@ JAX, BEST, INK, FAINT = "#2f6db5", "#d4761b", "#222222", "#dddddd"
 def _layout(lines: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any] | None]]:
     # From the top: the name of a kind, then its rows.
     places: list[tuple[str, dict[str, Any] | None]] = []
-    for kind in KINDS:
+    for kind in EVERY_KIND:
         chosen = [line for line in lines if line["kind"] == kind]
         if chosen:
             places += [(kind, None), *((line["row"], line) for line in chosen)]
     return places
 
 
-def draw(result: Mapping[str, Any], path: Path = PICTURE) -> None:
+def draw(result: Mapping[str, Any], path: Path) -> None:
     """Draw a result; the suffix of the path chooses the format."""
     places = _layout([line for line in result["rows"] if speed(line, best_peer(line) or "")])
     figure = Figure(figsize=(10, 1.6 + ROW_INCHES * len(places)), layout="constrained")
@@ -86,4 +88,6 @@ def draw(result: Mapping[str, Any], path: Path = PICTURE) -> None:
 
 
 if __name__ == "__main__":
-    draw(json.loads(JSON.read_text(encoding="utf-8")))
+    for name in sys.argv[1:]:
+        text = (RESULTS / f"{name}.json").read_text(encoding="utf-8")
+        draw(json.loads(text), RESULTS / f"{name}.svg")

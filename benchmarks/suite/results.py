@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks import report
 from benchmarks.report import duration
 from benchmarks.suite.measuring import Cell, geometric_mean
-from benchmarks.suite.peers import PEERS
-from benchmarks.suite.row import EMITTED, KERNELS, KINDS, Row
+from benchmarks.suite.row import EMITTED, EVERY_KIND, KERNELS, Row
 
-JSON, TABLE, PICTURE = (report.RESULTS / f"suite.{end}" for end in ("json", "md", "svg"))
-PACKAGES = ("torch", "numba", "llvmlite", "scipy_openblas32")
-FLOOR, LEAST = 0.95, 0.7
-"""A row is listed where kiln has less than `FLOOR` of JAX's speed; below `LEAST` it is a defect."""
+PACKAGES = ("torch", "numba", "onnxruntime", "openvino", "llvmlite", "scipy_openblas32")
+FLOOR, LEAST, BEST = 0.95, 0.7, 0.9
+"""A row is listed where kiln has less than `FLOOR` of JAX's speed; below `LEAST` it is a defect.
+It is also listed below `BEST` of the speed of the best peer."""
 Line = dict[str, Any]
 
 
 def line(row: Row, cells: Mapping[str, Cell]) -> Line:
     """Return the result of a row as plain data."""
-    return {"row": row.name, "kind": row.kind, "peers": dict(cells)}
+    told = {"report": row.report} if row.report else {}
+    return {"row": row.name, "kind": row.kind, "peers": dict(cells), **told}
 
 
 def speed(line: Line, peer: str, key: str = "median_s") -> float | None:
@@ -42,10 +42,10 @@ def best_peer(line: Line, key: str = "median_s") -> str | None:
 def means(lines: Sequence[Line], key: str = "median_s") -> dict[str, Line]:
     """Return geometric means of kiln's speed, for all rows, groups of kinds and each kind."""
     groups = {
-        "all rows": KINDS,
+        "all rows": EVERY_KIND,
         "emitted code": EMITTED,
         "kernels": KERNELS,
-        **{kind: (kind,) for kind in KINDS},
+        **{kind: (kind,) for kind in EVERY_KIND},
     }
     found = {}
     for name, kinds in groups.items():
@@ -75,6 +75,19 @@ def whole(lines: Sequence[Line], settings: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _below(
+    lines: Sequence[Line], limit: float, peer_of: Callable[[Line], str | None]
+) -> list[tuple[float, str, str]]:
+    """Return the ratio, the row and the peer where kiln's speed is below a limit, least first."""
+    found = []
+    for one in lines:
+        peer = peer_of(one) or ""
+        x = speed(one, peer)
+        if x is not None and x < limit:
+            found.append((x, one["row"], peer))
+    return sorted(found)
+
+
 def summary(result: Mapping[str, Any]) -> str:
     """Return what the rows say together, as Markdown."""
     heads = ["", "rows", "against JAX", "against the best peer", "JAX, minima", "best, minima"]
@@ -85,15 +98,15 @@ def summary(result: Mapping[str, Any]) -> str:
         pairs += [least["against_jax"], least["against_best"]]
         text.append([name, str(mean["rows"]), *(f"{x:.2f}" for x in pairs)])
     lines = [f"| {' | '.join(cells)} |" for cells in text]
-    slow = [(speed(line, "jax"), line) for line in result["rows"]]
-    below = sorted(
-        ((x, line["row"]) for x, line in slow if x is not None and x < FLOOR), key=lambda p: p[0]
-    )
+    below = _below(result["rows"], FLOOR, lambda line: "jax")
     lines.append(f"\nBelow {FLOOR} of JAX's speed: {len(below)} rows, by medians.\n")
     lines += [
         f"- {name}: {x:.2f}{' (below ' + str(LEAST) + ')' if x < LEAST else ''}"
-        for x, name in below
+        for x, name, _ in below
     ]
+    behind = _below(result["rows"], BEST, best_peer)
+    lines.append(f"\nBelow {BEST} of the speed of the best peer: {len(behind)} rows.\n")
+    lines += [f"- {name}: {x:.2f} of {peer}" for x, name, peer in behind]
     for word in ("wrong", "failed"):
         found = [
             f"- {line['row']}, {name}: {cell[word]}"
@@ -130,7 +143,8 @@ def table(lines: Sequence[Line], peers: Sequence[str]) -> str:
         best = best_peer(one)
         cells = [_time(one["peers"].get(peer)) for peer in peers]
         against = [_quotient(speed(one, "jax")), best or "", _quotient(speed(one, best or ""))]
-        out.append([one["row"], *cells, *against])
+        name = f"[{one['row']}]({one['report']})" if "report" in one else one["row"]
+        out.append([name, *cells, *against])
     return "\n".join(f"| {' | '.join(cells)} |" for cells in out)
 
 
@@ -152,8 +166,8 @@ def document(result: Mapping[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in place["versions"].items())
     load = ", ".join(f"{x:.1f}" for x in place["load"])
     lines = result["rows"]
-    present = {name for one in lines for name in one["peers"]}
-    names = [name for name in PEERS if name in present]
+    present = dict.fromkeys(name for one in lines for name in one["peers"])
+    names = [name for name in settings.get("peers", present) if name in present]
     parts = [
         (
             f"{place['date']}; {place['cpu']}, {settings['threads']} of {place['cores']} cores, "
@@ -166,7 +180,7 @@ def document(result: Mapping[str, Any]) -> str:
         ),
         summary(result),
     ]
-    for kind in KINDS:
+    for kind in EVERY_KIND:
         chosen = [one for one in lines if one["kind"] == kind]
         if chosen:
             parts.append(f"### {kind}\n\n{table(chosen, names)}")
@@ -178,9 +192,9 @@ def document(result: Mapping[str, Any]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def write(result: Mapping[str, Any], folder: Path = report.RESULTS) -> None:
-    """Write the result as JSON and as a table."""
+def write(result: Mapping[str, Any], folder: Path = report.RESULTS, name: str = "suite") -> None:
+    """Write the result as JSON and as a table, `name.json` and `name.md`."""
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(result, indent=1) + "\n"
-    (folder / JSON.name).write_text(text, encoding="utf-8")
-    (folder / TABLE.name).write_text(document(result), encoding="utf-8")
+    (folder / f"{name}.json").write_text(text, encoding="utf-8")
+    (folder / f"{name}.md").write_text(document(result), encoding="utf-8")

@@ -21,7 +21,13 @@ EMITTED = (
 )
 KERNELS = ("sorting", "indexing", "matrix", "fft", "conv", "solves")
 OTHERS = ("program", "call")
+RATE = 0.01
+"""The step of gradient descent in rows that train."""
 KINDS = EMITTED + KERNELS + OTHERS
+"""The kinds of the rows of this suite."""
+MODELS = ("inference", "training")
+REPORTS = ("scan", "array", "kernel", "eager", "first call")
+EVERY_KIND = KINDS + MODELS + REPORTS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +35,8 @@ class Work:
     """What a row computes at one size.
 
     A peer without a function is left out of the row. Arguments are trees of NumPy arrays, which
-    each library turns into its own arrays before the clock starts, unless `host`.
+    each library turns into its own arrays before the clock starts, unless `host`. In a model the
+    first argument holds the weights.
     """
 
     arguments: tuple[Any, ...]
@@ -39,9 +46,17 @@ class Work:
     """Called as `plain(*arguments)`: NumPy, SciPy, or Python alone."""
     torch: Callable[..., Any] | None = None
     """Called as `torch(torch, *arguments)`, eager and under `torch.compile`."""
+    loss: bool = False
+    """Whether `torch` returns a loss; the work is then a step of gradient descent by `RATE`."""
+    fresh: Callable[[float], Callable[..., Any]] | None = None
+    """Makes the program from a constant: each call jits a new one, and pays for a first call."""
+    eager: bool = False
+    """Whether the program runs without `jit`."""
     numba: str | None = None
     """The name of a function in `numba_loops.py`, called as `f(*arguments)`."""
     host: bool = False
+    size: tuple[Any, ...] = ()
+    """What the work was built from; `Row.work` sets it."""
     jit: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
@@ -56,8 +71,8 @@ class Row:
     name: str
     kind: str
     build: Callable[..., Work]
-    size: tuple[int, ...]
-    tiny: tuple[int, ...]
+    size: tuple[Any, ...]
+    tiny: tuple[Any, ...]
     tolerance: float = 1e-5
     x64: bool = False
     compiled: bool = False
@@ -65,10 +80,19 @@ class Row:
     by_shape: tuple[str, ...] = ()
     waits: bool = True
     """Whether each call is waited for, or calls follow each other at once."""
+    exported: bool = False
+    """Whether runtimes take part that run the torch function as an ONNX model."""
+    report: str = ""
+    """The address of the public report that the program follows."""
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise ValueError(f"row {self.name!r} is of kind {self.kind!r}, not of {KINDS}")
+        if self.kind not in EVERY_KIND:
+            raise ValueError(f"row {self.name!r} is of kind {self.kind!r}, not of {EVERY_KIND}")
+
+    def work(self, tiny: bool = False) -> Work:
+        """Build the work of the row."""
+        size = self.tiny if tiny else self.size
+        return dataclasses.replace(self.build(*size), size=size)
 
 
 def shared(function: Callable[..., Any], *arguments: Any, **others: Any) -> Work:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from benchmarks.suite import collection, measuring, peers, results, row
+from benchmarks.suite import collection, command, measuring, peers, results, row
 from benchmarks.suite.peers import PEERS
 
 CHECKED = [PEERS["kiln"], PEERS["jax"], PEERS["numpy"]]
@@ -27,7 +29,7 @@ def loaded() -> None:
 def disagreements(rows: list[row.Row], others: list[peers.Peer]) -> list[str]:
     found = []
     for one in rows:
-        work = one.build(*one.tiny)
+        work = one.work(tiny=True)
         with measuring.same_options(one, CHECKED):
             call = PEERS["jax"].prepare(one, work)
             assert call is not None
@@ -128,6 +130,35 @@ def test_rows_are_chosen_by_text_and_kind() -> None:
         collection.chosen([], ["nonsense"])
     with pytest.raises(ValueError, match="nonsense"):
         row.Row("x", "nonsense", lambda: None, (), ())  # type: ignore[arg-type, return-value]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_told_to_stop_writes_what_it_has(
+    number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = collection.chosen(["selu 1e3", "sort 1e3"])
+    before = [(one, signal.getsignal(one)) for one in (signal.SIGINT, signal.SIGTERM)]
+
+    def measured(one: row.Row, *_: object) -> dict[str, Any]:
+        if one is rows[1]:
+            os.kill(os.getpid(), number)
+        return {"kiln": {"median_s": 1.0, "min_s": 1.0}}
+
+    monkeypatch.setattr(command, "measure", measured)
+    monkeypatch.setattr(command, "restrict_threads", lambda name, threads: None)
+    monkeypatch.setattr(command.logging, "disable", lambda level: None)
+    # As a shell leaves it for processes in the background.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        parser = command.parser_of("suite", None, PEERS, rows)
+        arguments = parser.parse_args(["--peers", "kiln", "--output", str(tmp_path)])
+        command.run("suite", rows, PEERS, parser, arguments)
+    finally:
+        for one, handler in before:
+            signal.signal(one, handler)
+    written = json.loads((tmp_path / "suite.json").read_text(encoding="utf-8"))
+    assert [line["row"] for line in written["rows"]] == [rows[0].name]
+    assert written["settings"]["peers"] == ["kiln"]
 
 
 def _lines() -> list[dict[str, Any]]:

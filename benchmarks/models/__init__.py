@@ -1,0 +1,1 @@
+"""Whole models, beside torch, torch.compile, ONNX Runtime and OpenVINO."""
