@@ -37,6 +37,7 @@ def compiled(ir: str, name: str, arguments: Sequence[Any]) -> Callable[..., Any]
     """Compile a function of a module; calls of it release the GIL."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()
     module = llvm.parse_assembly(ir)
     module.verify()
     machine = llvm.Target.from_default_triple().create_target_machine(

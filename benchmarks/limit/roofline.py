@@ -15,7 +15,7 @@ def peaks(threads: int) -> Peaks:
     """Measure the machine: `gflops` by type, `gigabytes` by level and kind, by threads."""
     found: Peaks = {"gflops": {}, "gigabytes": {}, "caches": bandwidth.caches()}
     counts = sorted({1, threads})
-    for dtype in arithmetic.DTYPES:
+    for dtype in filter(arithmetic.is_there, arithmetic.LANES):
         found["gflops"][dtype] = {str(n): arithmetic.gflops(dtype, n) for n in counts}
     for level, touched in bandwidth.working_sets().items():
         found["gigabytes"][level] = {

@@ -35,7 +35,7 @@ def cumulative_xor(rows: int, columns: int) -> Work:
 
 
 def differences(n: int, gradient: bool) -> Work:
-    """Add the squared differences of neighbours along three axes of a volume."""
+    """Add the squared differences of neighbors along three axes of a volume."""
 
     def program(lib: Any, x: Any) -> Any:
         def total(x: Any) -> Any:
