@@ -347,6 +347,6 @@ def test_no_file_stays_open_when_one_is_refused(tmp_path: Path) -> None:
         (tmp_path / "c" / name).write_bytes(data.read_bytes())
     os.mkfifo(tmp_path / "c" / names[-1])
     before = len(os.listdir("/dev/fd"))
-    with pytest.raises(CorruptCheckpointError, match="no file"):
+    with pytest.raises(CorruptCheckpointError, match="is not a file"):
         Checkpoint(tmp_path / "c")
     assert len(os.listdir("/dev/fd")) == before

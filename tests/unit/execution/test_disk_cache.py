@@ -242,7 +242,7 @@ def test_a_file_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     (tmp_path / "file").write_text("")
     with (
         override(cache_dir=str(tmp_path / "file")),
-        pytest.warns(RuntimeWarning, match="no folder"),
+        pytest.warns(RuntimeWarning, match="not a folder"),
     ):
         assert folder() is None
 

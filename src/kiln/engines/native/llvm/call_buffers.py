@@ -89,4 +89,5 @@ class CallBuffers:
         """Return the bytes of the widest row in registers, if a nest accesses any; 0 otherwise."""
         if self.promoted.isdisjoint(everywhere(nest)):
             return 0
-        return max(NUMPY_TYPES[each.dtype].itemsize for each in self.promoted if each.size != 1)
+        rows = [each for each in self.promoted if each.size != 1]
+        return max([NUMPY_TYPES[each.dtype].itemsize for each in rows], default=0)

@@ -38,6 +38,8 @@ FEWEST_ITERATIONS = 4
 FEWEST_BLOCKS = 2
 BLOCK_BYTES = 256
 """The elements of an array in a block: four of the widest vectors, whose latencies overlap."""
+ALONE_BYTES = 512
+"""The elements of the only array: its operations wait for one another, so more overlap."""
 MOST_BLOCK_BYTES = 1024
 """What the arrays of a block may take together; the rest of the registers is for temporaries."""
 MOST_COST = 120
@@ -205,6 +207,8 @@ class _Plan:
             return False
         sizes = [NUMPY_TYPES[b.dtype].itemsize for b, _ in self._elements()]
         self.width = BLOCK_BYTES // max(sizes)
+        if len(sizes) == 1 and self.length >= FEWEST_BLOCKS * (ALONE_BYTES // sizes[0]):
+            self.width = ALONE_BYTES // sizes[0]
         while self.width * sum(sizes) > MOST_BLOCK_BYTES and self.width > 8:
             self.width //= 2
         fits = self.width * sum(sizes) <= MOST_BLOCK_BYTES
@@ -353,10 +357,11 @@ class _Block:
         for scalar in self.read_first:
             x = load(self._scope(), scalar, Index())
             yield Nest((), [Store(self.scalars[scalar], Index(), x)], source=plan.loop.source)
-        for nest in plan.initial:
-            yield self.nest(nest)
         needed = {**plan.carried, **plan.strided}
         yield from self._moved([e for e in needed if e not in self.made], to_rows=True)
+        # After the parts of what is only read, which they may read too.
+        for nest in plan.initial:
+            yield self.nest(nest)
 
     def after(self) -> Iterator[Nest]:
         """Write the block where something else reads it, or this loop when it runs again."""

@@ -18,7 +18,7 @@ X = jnp.ones((32, 16))
 
 def model(x: Any, p: Any) -> Any:
     y = jnp.sin(x) * 2
-    y = lax.scan(lambda c, _: (jnp.cumsum(c, 0), None), y, None, length=5)[0]
+    y = lax.scan(lambda c, _: (jnp.cumsum(c, 1), None), y, None, length=5)[0]
     return lax.cond(p, lambda c: jnp.sort(c, axis=1), lambda c: jnp.cumsum(c, 1), y), y.sum()
 
 

@@ -26,7 +26,7 @@ from kiln import lax
 def model(x):
     y = jnp.sin(x) * 2
     z = jnp.exp(y) + 1
-    return lax.scan(lambda c, _: (jnp.cos(c * 3), None), z, None, length=4)[0], z.sum()
+    return lax.scan(lambda c, _: (jnp.cos(c[::-1] * 3), None), z, None, length=4)[0], z.sum()
 
 f = kiln.jit(model)
 for _ in range(3):
@@ -36,7 +36,7 @@ for _ in range(3):
 
 def program(x: Any) -> Any:
     y = jnp.sin(x) + 1
-    return lax.scan(lambda c, _: (jnp.tanh(c), None), y, None, length=6)[0]
+    return lax.scan(lambda c, _: (jnp.tanh(c[::-1]), None), y, None, length=6)[0]
 
 
 def run(folder: Path, **options: str) -> subprocess.CompletedProcess[str]:

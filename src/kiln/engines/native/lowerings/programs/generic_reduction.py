@@ -7,7 +7,7 @@ their own lowerings.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from kiln.engines.native.building.builder import Builder, Lowering
 from kiln.engines.native.building.element_types import Complex, Scalar, is_narrow
@@ -104,7 +104,8 @@ def _reduce_window(
     windows = geometry(**params)
     if operation_of(jaxpr) is mul_p and xs[0].shape and _is_plain(xs[0]):
         product = Reducing(b, "mul", xs[0].buffer.dtype).reduced(xs[0], windows, out[0].dtype)
-        return [b.map(out[0], mul, starts[0].spread(product.shape), product)]
+        start = starts[0].spread(product.shape)
+        return [b.map(out[0], lambda p, q: _not_nan(b, 0, mul(p, q)), start, product)]
     made = [b.room(aval) for aval in out]
     kept = [b.fresh_axis("o", size) for size in made[0].shape]
     within = [b.fresh_axis("w", size) for size in windows.dimensions]
@@ -142,16 +143,20 @@ def _where(b: Builder, mask: Value, x: Layout, y: Layout, number: int) -> Layout
     made = b.space((), x.dtype)
     first, second = b.read(x), b.read(y)
 
-    def chosen(p: Any, q: Any) -> Value:
-        return b.checking.not_nan(b, number, mask.select(p, q))
-
     value: Scalar
     if isinstance(first, Complex) and isinstance(second, Complex):
-        value = Complex(*[chosen(p, q) for p, q in zip(first, second, strict=True)])
+        value = Complex(*[mask.select(p, q) for p, q in zip(first, second, strict=True)])
     else:
-        value = chosen(first, second)
-    b.nest((), b.stores(made, (), value))
+        value = mask.select(cast("Any", first), cast("Any", second))
+    b.nest((), b.stores(made, (), _not_nan(b, number, value)))
     return made
+
+
+def _not_nan(b: Builder, number: int, value: Scalar) -> Scalar:
+    """Return an element of a result, watched for nan if asked."""
+    if isinstance(value, Complex):
+        return Complex(*[b.checking.not_nan(b, number, part) for part in value])
+    return b.checking.not_nan(b, number, value)
 
 
 LOWERINGS: dict[Operation, Lowering] = {

@@ -258,6 +258,14 @@ def test_mandelbrot() -> None:
     assert_same(counts, (x + 1j * y).astype(np.complex64))
 
 
+def test_elements_that_stop_by_themselves() -> None:
+    def halvings(x: Any) -> Any:
+        return lax.while_loop(lambda s: s[0] > 1.0, lambda s: (s[0] * 0.9, s[1] + 1), (x, 0))[1]
+
+    # Blocks whose numbers are in registers and whose elements are not.
+    assert_same(kiln.vmap(halvings), np.linspace(0, 50, 1000, dtype=np.float32))
+
+
 def test_an_equation_solved_by_adaptive_steps() -> None:
     def solved(y: Any) -> Any:
         def step(s: Any) -> Any:
