@@ -16,6 +16,7 @@ _SCOPES = (f"{_UNIT}/linen/scopes/test_scope.py",)
 _CRASHES = (f"{_UNIT}/checkpoints/test_crashes.py",)
 _NATIVE = "engines/native"
 _PASSES = f"{_UNIT}/{_NATIVE}/passes/test"
+_SEQUENTIAL = f"{_UNIT}/{_NATIVE}/passes/sequential/test"
 _WINDOWS = f"{_UNIT}/{_NATIVE}/lowerings/reductions/test_window"
 
 BY_HAND = [
@@ -300,46 +301,46 @@ BY_HAND = [
     ),
     Break(
         "stored-elsewhere-and-read",
-        f"{_NATIVE}/passes/straight_line.py",
+        f"{_NATIVE}/passes/sequential/straight_line.py",
         "            if frozenset(at.terms) != self.terms[buffer]:\n                return None\n",
         "",
-        (f"{_PASSES}_straight_line.py",),
+        (f"{_SEQUENTIAL}_straight_line.py",),
     ),
     Break(
         "masks-of-straight-stores",
-        f"{_NATIVE}/passes/straight_line.py",
+        f"{_NATIVE}/passes/sequential/straight_line.py",
         "            if effect.mask is not None:\n                return False\n",
         "            pass\n",
-        (f"{_PASSES}_straight_line.py",),
+        (f"{_SEQUENTIAL}_straight_line.py",),
     ),
     Break(
         "straight-after-the-old-value",
-        f"{_NATIVE}/passes/straight_line.py",
+        f"{_NATIVE}/passes/sequential/straight_line.py",
         "            if value is not None:\n                return value\n",
         "",
-        (f"{_PASSES}_straight_line.py",),
+        (f"{_SEQUENTIAL}_straight_line.py",),
     ),
     Break(
         "blocks-that-read-neighbors",
-        f"{_NATIVE}/passes/interchange.py",
+        f"{_NATIVE}/passes/sequential/interchange.py",
         "                if own is None or own[0] != self.parts[buffer]:\n"
         "                    return False\n",
         "                if own is None:\n                    continue\n",
-        (f"{_PASSES}_interchange.py",),
+        (f"{_SEQUENTIAL}_interchange.py",),
     ),
     Break(
         "blocks-that-stop-early",
-        f"{_NATIVE}/passes/interchange.py",
+        f"{_NATIVE}/passes/sequential/interchange.py",
         " or value.operands[0] is not goes_on:\n",
         ":\n",
-        (f"{_PASSES}_interchange.py",),
+        (f"{_SEQUENTIAL}_interchange.py",),
     ),
     Break(
         "blocks-without-remainder",
-        f"{_NATIVE}/passes/interchange.py",
+        f"{_NATIVE}/passes/sequential/interchange.py",
         "        if rest:\n",
         "        if rest > 8:\n",
-        (f"{_PASSES}_interchange.py",),
+        (f"{_SEQUENTIAL}_interchange.py",),
     ),
     Break(
         "narrow-products",

@@ -22,7 +22,7 @@ from kiln.engines.native.loop_ir.statements import (
     blocks,
 )
 from kiln.engines.native.passes.schedule import SPLIT_POINTS, schedule
-from kiln.engines.native.passes.straight_line import is_promoted, is_short
+from kiln.engines.native.passes.sequential.straight_line import is_promoted, is_short
 from kiln.ir.sizes.size import Dim
 
 PROMOTED = "scalar"

@@ -14,7 +14,11 @@ from kiln import lax
 from kiln.engines.native.loop_ir.parse import parse
 from kiln.engines.native.loop_ir.text import to_text
 from kiln.engines.native.loop_ir.validity import check
-from kiln.engines.native.passes.straight_line import MOST_NODES, MOST_UNROLLED, straighten
+from kiln.engines.native.passes.sequential.straight_line import (
+    MOST_NODES,
+    MOST_UNROLLED,
+    straighten,
+)
 from tests.unit.engines.native.passes.agreement import agree, numbers
 
 PRODUCT = """function f(%i0: f64[4], %i1: f64[40]) -> (%o2: f64[4]) {

@@ -33,7 +33,7 @@ from kiln.engines.native.loop_ir.statements import (
     load,
 )
 from kiln.engines.native.loop_ir.substitution import moved
-from kiln.engines.native.passes.fusion import drop_unread
+from kiln.engines.native.passes.dead import drop_unread
 from kiln.engines.native.passes.schedule import vector_axis
 from kiln.ir.sizes.size import Dim
 

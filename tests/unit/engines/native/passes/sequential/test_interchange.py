@@ -18,8 +18,8 @@ from kiln.base.options.config import override
 from kiln.engines.native.loop_ir.parse import parse
 from kiln.engines.native.loop_ir.text import to_text
 from kiln.engines.native.loop_ir.validity import check
-from kiln.engines.native.passes.interchange import FEWEST_ITERATIONS, interchange
 from kiln.engines.native.passes.pipeline import PASSES
+from kiln.engines.native.passes.sequential.interchange import FEWEST_ITERATIONS, interchange
 
 LOOP = """function f(%i0: f32[200], %i1: f32[4]) -> (%o2: f32[200]) {
   nest i0 < 200 {

@@ -1,0 +1,1 @@
+"""Passes over sequential loops: what they carry stays in registers."""
