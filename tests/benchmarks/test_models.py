@@ -11,7 +11,7 @@ from benchmarks.models import runtimes
 from benchmarks.models.collection import PEERS, ROWS
 from benchmarks.models.layers import ArrayLayers
 from benchmarks.suite import collection, measuring, row
-from benchmarks.suite.peers import Peer
+from tests.benchmarks.agreement import disagreements
 
 BOTH = [PEERS["kiln"], PEERS["jax"]]
 
@@ -22,22 +22,6 @@ def loaded() -> None:
         peer.load()
 
 
-def disagreements(rows: list[row.Row], others: list[Peer]) -> list[str]:
-    found = []
-    for one in rows:
-        work = one.work(tiny=True)
-        with measuring.same_options(one, BOTH):
-            reference = PEERS["jax"].prepare(one, work)
-            assert reference is not None
-            expected = reference.run()
-            for peer in others:
-                call = peer.prepare(one, work)
-                text = call and measuring.difference(call.run(), expected, one.tolerance, False)
-                if text:
-                    found.append(f"{one.name}, {peer.name}: {text}")
-    return found
-
-
 def test_models_are_of_both_kinds_and_have_names_of_their_own() -> None:
     assert {one.kind for one in ROWS} == set(row.MODELS)
     assert len({one.name for one in ROWS}) == len(ROWS) >= 26
@@ -46,13 +30,13 @@ def test_models_are_of_both_kinds_and_have_names_of_their_own() -> None:
 
 
 def test_inference_and_training_of_a_small_model_agree_with_jax() -> None:
-    assert disagreements(collection.chosen(["MLP"], rows=ROWS), BOTH[:1]) == []
+    assert disagreements(collection.chosen(["MLP"], rows=ROWS), BOTH[:1], BOTH) == []
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("one", ROWS, ids=lambda one: one.name)
 def test_every_model_agrees_with_jax(one: row.Row) -> None:
-    assert disagreements([one], BOTH[:1]) == []
+    assert disagreements([one], BOTH[:1], BOTH) == []
 
 
 @pytest.mark.full
@@ -62,7 +46,7 @@ def test_every_model_of_a_peer_agrees_with_jax(name: str) -> None:
     if missing:
         pytest.skip(missing)
     PEERS[name].load()
-    assert disagreements(ROWS, [PEERS[name]]) == []
+    assert disagreements(ROWS, [PEERS[name]], BOTH) == []
 
 
 def test_a_training_step_moves_the_weights_against_the_gradient() -> None:

@@ -12,6 +12,7 @@ from benchmarks.reports.collection import ROWS
 from benchmarks.reports.older import OlderJax
 from benchmarks.suite import collection, measuring, results, row
 from benchmarks.suite.peers import PEERS, Numba, Peer
+from tests.benchmarks.agreement import disagreements
 
 BOTH = [PEERS["kiln"], PEERS["jax"]]
 CHECKED = [*BOTH, PEERS["numpy"]]
@@ -21,25 +22,6 @@ CHECKED = [*BOTH, PEERS["numpy"]]
 def loaded() -> None:
     for peer in CHECKED:
         peer.load()
-
-
-def disagreements(rows: list[row.Row], others: list[Peer]) -> list[str]:
-    found = []
-    for one in rows:
-        work = one.work(tiny=True)
-        with measuring.same_options(one, BOTH):
-            reference = PEERS["jax"].prepare(one, work)
-            assert reference is not None
-            expected = reference.run()
-            for peer in others:
-                call = peer.prepare(one, work)
-                shapes_only = peer.name in one.by_shape
-                text = call and measuring.difference(
-                    call.run(), expected, one.tolerance, shapes_only
-                )
-                if text:
-                    found.append(f"{one.name}, {peer.name}: {text}")
-    return found
 
 
 def test_every_row_follows_a_public_report() -> None:
@@ -58,13 +40,13 @@ def test_the_smallest_row_of_each_kind_agrees_with_jax() -> None:
         "concatenate",
         "iterations, unr",
     ]
-    assert disagreements(collection.chosen(names, rows=ROWS), CHECKED[::2]) == []
+    assert disagreements(collection.chosen(names, rows=ROWS), CHECKED[::2], BOTH) == []
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("one", ROWS, ids=lambda one: one.name)
 def test_every_row_agrees_with_jax(one: row.Row) -> None:
-    assert disagreements([one], CHECKED[::2]) == []
+    assert disagreements([one], CHECKED[::2], BOTH) == []
 
 
 @pytest.mark.full
@@ -74,7 +56,7 @@ def test_every_row_of_a_peer_agrees_with_jax(peer: Peer) -> None:
     if missing:
         pytest.skip(missing)
     peer.load()
-    assert disagreements(ROWS, [peer]) == []
+    assert disagreements(ROWS, [peer], BOTH) == []
 
 
 def test_a_first_call_is_one_every_time() -> None:
@@ -121,7 +103,7 @@ def test_another_interpreter_takes_turns_with_this_one(older: OlderJax) -> None:
     cells = measuring.measure(one, [*BOTH, older], seconds=0.001, tiny=True)
     assert cells[older.name]["samples"] >= 3
     assert "peak_bytes" not in cells[older.name]
-    assert disagreements([one], [older]) == []
+    assert disagreements([one], [older], BOTH) == []
     line = results.line(one, cells)
     assert f"[{one.name}]({one.report})" in results.table([line], list(cells))
 

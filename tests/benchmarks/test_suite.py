@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.suite import collection, command, measuring, peers, results, row
+from benchmarks.suite import collection, command, measuring, results, row
 from benchmarks.suite.peers import PEERS
+from tests.benchmarks.agreement import disagreements
 
 CHECKED = [PEERS["kiln"], PEERS["jax"], PEERS["numpy"]]
 SLICE = collection.ROWS[::5]
@@ -26,35 +27,16 @@ def loaded() -> None:
         peer.load()
 
 
-def disagreements(rows: list[row.Row], others: list[peers.Peer]) -> list[str]:
-    found = []
-    for one in rows:
-        work = one.work(tiny=True)
-        with measuring.same_options(one, CHECKED):
-            call = PEERS["jax"].prepare(one, work)
-            assert call is not None
-            reference = call.run()
-            for peer in others:
-                call = peer.prepare(one, work)
-                if call is None:
-                    continue
-                shapes_only = peer.name in one.by_shape
-                text = measuring.difference(call.run(), reference, one.tolerance, shapes_only)
-                if text:
-                    found.append(f"{one.name}, {peer.name}: {text}")
-    return found
-
-
 def test_a_slice_of_the_rows_agrees_with_jax() -> None:
     assert {one.kind for one in SLICE} >= set(row.KINDS) - {"large outputs"}
-    assert disagreements(SLICE, [PEERS["kiln"], PEERS["numpy"]]) == []
+    assert disagreements(SLICE, [PEERS["kiln"], PEERS["numpy"]], CHECKED) == []
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("kind", row.KINDS)
 def test_every_row_agrees_with_jax(kind: str) -> None:
     rows = [one for one in collection.ROWS if one.kind == kind]
-    assert disagreements(rows, [PEERS["kiln"], PEERS["numpy"]]) == []
+    assert disagreements(rows, [PEERS["kiln"], PEERS["numpy"]], CHECKED) == []
 
 
 @pytest.mark.full
@@ -64,7 +46,7 @@ def test_every_row_of_a_peer_agrees_with_jax(name: str) -> None:
     if missing:
         pytest.skip(missing)
     PEERS[name].load()
-    assert disagreements(collection.ROWS, [PEERS[name]]) == []
+    assert disagreements(collection.ROWS, [PEERS[name]], CHECKED) == []
 
 
 def test_a_row_is_measured_by_turns() -> None:
