@@ -159,6 +159,21 @@ def test_an_operand_that_is_donated_is_overwritten_at_the_end() -> None:
     np.testing.assert_array_equal(found, expected)
 
 
+def test_a_loop_that_never_runs_keeps_what_it_does_not_read() -> None:
+    @kiln.jit
+    def program(n: int, x: np.ndarray) -> Any:
+        def body(state: Any) -> Any:
+            i, y, _ = state
+            return i + 1, y * 2, y + 1
+
+        return lax.while_loop(lambda state: state[0] < n, body, (0, x, jnp.sort(x)))
+
+    x = np.arange(512, dtype="f4")[::-1]
+    for runs in (0, 3):
+        _, _, kept = program(runs, x)
+        assert np.array_equal(kept, np.sort(x) if runs == 0 else x * 4 + 1), runs
+
+
 def test_loops_that_stop_by_element_stop_by_block() -> None:
     found = changed(UNTIL)
     assert found.count("parallel") == 2
