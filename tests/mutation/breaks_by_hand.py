@@ -336,6 +336,13 @@ BY_HAND = [
         (f"{_SEQUENTIAL}_interchange.py",),
     ),
     Break(
+        "blocks-of-loops-that-do-not-run",
+        f"{_NATIVE}/passes/sequential/interchange.py",
+        "if e[0] in plan.defined}",
+        "if e in plan.carried}",
+        (f"{_SEQUENTIAL}_interchange.py",),
+    ),
+    Break(
         "blocks-without-remainder",
         f"{_NATIVE}/passes/sequential/interchange.py",
         "        if rest:\n",

@@ -56,7 +56,8 @@ class _Writer:
     def block(self, defined: set[str], depth: int, axis: str | None) -> None:
         for _ in range(self.draw(st.integers(1, 5))):
             kinds = ["nest", "kernel", "kernel", "halves", "copy", "in place", *["again"] * 6]
-            kinds += ["loop", "branch", "branch", "while"] if depth < 2 and self.loops < 8 else []
+            if depth < 2 and self.loops < 8:
+                kinds += ["loop", "branch", "branch", "while", "iterated", "iterated"]
             getattr(self, self.choose(kinds).replace(" ", "_"))(defined, depth, axis)
 
     def result(self) -> str:
@@ -150,6 +151,40 @@ class _Writer:
         self.block(set(defined), depth + 1, axis)
         self.lines.append("} else {")
         self.block(set(defined), depth + 1, axis)
+        self.lines.append("}")
+
+    def iterated(self, defined: set[str], depth: int, axis: str | None) -> None:
+        """Write a loop whose iterations compute elements from the same elements, and a number."""
+        self.loops += 1
+        self.flags += 1
+        flag, count = f"%f{self.flags}", f"%c{self.flags}"
+        counted = self.draw(st.booleans())
+        most = 3 if counted else self.choose([0, 1, 3])
+        self.lines += ["nest {", f"{count}[0] = 0:i64", "}"]
+        if counted:
+            self.lines.append(f"loop {_COUNTS[self.loops - 1]} < {most} {{")
+        else:
+            self.lines += [f"while {flag} {{", "nest {", f"v0: i64 = {count}[0]"]
+            self.lines += [f"v1: i1 = lt v0 {most}:i64", f"{flag}[0] = v1", "}", "} do {"]
+        inside = set(defined)
+        number = self.draw(st.integers(0, 3))
+        for i in range(4):
+            if i == number:
+                self.lines += ["nest {", f"v0: i64 = {count}[0]", "v1: i64 = add v0 1:i64"]
+                self.lines += [f"{count}[0] = v1", "}"]
+            elif self.draw(st.booleans()):
+                to = self.choose(sorted(x for x in inside if x[1] != "i") + [self.result()])
+                of = [
+                    self.choose([f"{x}[i0]" for x in sorted(inside)] + [f"{count}[0]"])
+                    for _ in "ab"
+                ]
+                self.lines += ["nest i0 < 4 {", f"v0: i64 = {of[0]}", f"v1: i64 = {of[1]}"]
+                self.lines += [
+                    f"v2: i64 = {self.choose(['add', 'mul'])} v0 v1",
+                    f"{to}[i0] = v2",
+                    "}",
+                ]
+                inside.add(to)
         self.lines.append("}")
 
     def _while(self, defined: set[str], depth: int, axis: str | None) -> None:
@@ -261,9 +296,9 @@ class Meaning:
     def _nest(self, nest: Nest) -> None:
         for point in np.ndindex(*[int(axis.size) for axis in nest.axes]):
             self._at.update(zip(nest.axes, point, strict=True))
-            for effect in nest.effects:
+            values = [self._value(effect.value) for effect in nest.effects]
+            for effect, value in zip(nest.effects, values, strict=True):
                 assert isinstance(effect, Store)
-                value = self._value(effect.value)
                 self._data(effect.buffer)[self._place(effect.index)] = value
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from unittest.mock import patch
 
 import numpy as np
 
@@ -13,10 +14,39 @@ from kiln.engines.native.loop_ir.validity import check
 from kiln.engines.native.passes.dead import drop_unread, sink
 from kiln.engines.native.passes.invariants import hoist
 from kiln.engines.native.passes.numbering import number_values
+from kiln.engines.native.passes.sequential import interchange as interchanging
+from kiln.engines.native.passes.sequential.interchange import interchange
+from kiln.engines.native.passes.sequential.straight_line import straighten
 from tests.properties.exploring import explored
 from tests.properties.loop_programs import Meaning, loop_programs, operands
 
-PASSES: tuple[Callable[[Function], None], ...] = (number_values, hoist, sink, drop_unread)
+
+def interchange_by(elements: int) -> Callable[[Function], None]:
+    """Return the pass that interchanges loops of any length, for so many elements at a time."""
+
+    def run(function: Function) -> None:
+        with patch.multiple(
+            interchanging,
+            BLOCK_BYTES=8 * elements,
+            ALONE_BYTES=8 * elements,
+            FEWEST_BLOCKS=1,
+            FEWEST_ITERATIONS=2,
+        ):
+            interchange(function)
+
+    run.__name__ = f"interchange by {elements}"
+    return run
+
+
+PASSES: tuple[Callable[[Function], None], ...] = (
+    number_values,
+    hoist,
+    sink,
+    drop_unread,
+    interchange_by(2),
+    interchange_by(3),
+    straighten,
+)
 CHOICES = ((0, 0, 0), (1, 0, 1), (0, 1, 1))
 
 

@@ -59,20 +59,29 @@ def interchange(function: Function) -> None:
     uses = Counter(b for each in walk(function.body) for b in set(reads(each)))
     uses.update(function.outputs)
     in_rows: set[Buffer] = set()
-    _in_block(function.body, uses, in_rows)
+    _in_block(function.body, uses, set(), in_rows)
     # Their copies were nests, which now compute rows.
     function.copies[:] = [each for each in function.copies if each.to not in in_rows]
 
 
-def _in_block(statements: list[Statement], uses: Counter[Buffer], in_rows: set[Buffer]) -> None:
+def _in_block(
+    statements: list[Statement],
+    uses: Counter[Buffer],
+    written: set[Buffer],
+    in_rows: set[Buffer],
+) -> None:
+    """Interchange the loops of a block, before which some buffers are written."""
     found: list[Statement] = []
     for statement in statements:
+        defined = frozenset(written) if isinstance(statement, While) else frozenset()
+        written.update(writes(statement))
         if isinstance(statement, Loop) and statement.parallel:
             found.append(statement)
+            written.update(itertools.chain(*map(writes, walk(statement.body))))
             continue
         for block in blocks(statement):
-            _in_block(block, uses, in_rows)
-        plan = _Plan(statement, uses) if isinstance(statement, (Loop, While)) else None
+            _in_block(block, uses, written, in_rows)
+        plan = _Plan(statement, uses, defined) if isinstance(statement, (Loop, While)) else None
         if plan is not None and plan.is_possible:
             plan.take_initial(found)
             found += plan.blocks()
@@ -88,9 +97,12 @@ def _in_block(statements: list[Statement], uses: Counter[Buffer], in_rows: set[B
 class _Plan:
     """What the nests of a loop access, and whether its elements are independent."""
 
-    def __init__(self, loop: Loop | While, uses: Counter[Buffer]) -> None:
+    def __init__(
+        self, loop: Loop | While, uses: Counter[Buffer], defined: frozenset[Buffer]
+    ) -> None:
         self.loop = loop
         self.uses = uses
+        self.defined = defined
         self.axis = loop.axis if isinstance(loop, Loop) else None
         self.length = 0
         self.parts: dict[Buffer, int] = {}
@@ -369,7 +381,7 @@ class _Block:
         needed = {**plan.carried, **plan.strided}
         if isinstance(plan.loop, While):
             # It may not run, and then they are written as they were.
-            needed |= self.results
+            needed.update({e: None for e in self.results if e[0] in plan.defined})
         yield from self._moved([e for e in needed if e not in self.made], to_rows=True)
         # After the parts of what is only read, which they may read too.
         for nest in plan.initial:
