@@ -419,9 +419,12 @@ def _fori_loop(w: _Writer) -> None:
 def _while_loop(w: _Writer) -> None:
     c, carry = w.pick()  # type: ignore[misc]
     name, _ = w.function([carry], carry, 2)
+    most = w.choose(["3", "jnp.argmax(x0.ravel()) % 3"])
+    # What no iteration reads is a result too, also of a loop that does not run.
+    found = w.choose([1, 1, 2])
     w.add(
-        f"lax.while_loop(lambda s: (s[0] < 3) & (jnp.sum(s[1]) < 1e3),"
-        f" lambda s: (s[0] + 1, {name}(s[1])), (0, {c}))[1]",
+        f"lax.while_loop(lambda s: (s[0] < {most}) & (jnp.sum(s[1]) < 1e3),"
+        f" lambda s: (s[0] + 1, {name}(s[1]), jnp.cos(s[1])), (0, {c}, jnp.sin({c})))[{found}]",
         carry,
     )
 
