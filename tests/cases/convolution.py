@@ -47,6 +47,14 @@ CASES = [
     _case("strided", _conv((2, 3), [(1, 0), (2, 2)]), (1, 2, 5, 6), (2, 2, 2, 3)),
     _case("general", _conv((2, 1), [(0, 2), (2, -1)], **GENERAL), (2, 3, 5, 2), (2, 2, 2, 3)),
     _case("cropped", _conv((1,), [(-1, 2)]), (1, 1, 5), (2, 1, 2)),
+    _case("cropped at corners", _conv((1, 2), [(-1, 1), (-2, 2)]), (2, 2, 6, 5), (2, 2, 4, 1)),
+    _case(
+        "cropped with holes",
+        _conv((2, 1), [(-4, 3), (2, -5)], (3, 2)),
+        (1, 2, 4, 5),
+        (2, 2, 2, 3),
+    ),
+    _case("cropped away", _conv((1,), [(-3, 4)], (2,)), (1, 1, 2), (2, 1, 2)),
     _case("too large", _conv((1,), "VALID"), (1, 1, 2), (2, 1, 3)),
     _case(
         "feature groups",

@@ -69,9 +69,11 @@ def _convolve(
     batch_group_count: int,
     precision: Any,
 ) -> Value:
-    if 0 in result.shape:
-        return b.constant(0, result)
     lhs, rhs, out = dimension_numbers
+    # XLA computes convolutions that drop elements wrongly on CPUs, so they are dropped before.
+    x, padding = _cropped(b, x, lhs, padding, lhs_dilation)
+    if 0 in result.shape or 0 in x.shape:
+        return b.constant(0, result)
     levels = ", ".join(
         f"#stablehlo<precision {p.name}>" for p in precision or (Precision.DEFAULT,) * 2
     )
@@ -88,6 +90,25 @@ def _convolve(
         f"feature_group_count = {feature_group_count} : i64, "
         f"batch_group_count = {batch_group_count} : i64, precision_config = [{levels}]",
     )
+
+
+def _cropped(
+    b: Builder, x: Value, spec: Sequence[int], padding: Any, dilation: Sequence[int]
+) -> tuple[Value, Any]:
+    """Return the elements that negative padding does not drop, and the padding that is left."""
+    edges = [(0, 0, 0)] * x.ndim
+    left = []
+    for axis, around, step in zip(spec[2:], padding, dilation, strict=True):
+        # An element is dropped with the holes after it, some of which stay.
+        low, high = (-(min(0, edge) // step) for edge in around)
+        edges[axis] = (-low, -high, 0)
+        left.append((around[0] + low * step, around[1] + high * step))
+    if not any(map(any, edges)):
+        return x, padding
+    sizes = [size + sum(edge) for size, edge in zip(x.shape, edges, strict=True) if any(edge)]
+    if any(size < 0 for size in sizes):
+        return b.constant(0, x.aval.with_(shape=[0] * x.ndim)), padding
+    return b.pad(x, b.constant(0, x.aval.with_(shape=())), edges), left
 
 
 LOWERINGS: dict[Primitive, Lowering] = {ops.conv_general_dilated_p: _conv_general_dilated}
