@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,11 @@ import pytest
 from tests.contract.marks import contract
 from tests.ended import KINDS
 
-EXITS = 200
+EXITS = 24
 ENGINES = ["native", "xla"]
 LONGEST_S = 0.05
 TOGETHER = 8
-"""Kinds whose threads are in one process, for the slice."""
+"""Kinds whose threads are in one process."""
 
 
 def started(kinds: list[str], engine: str, draw: random.Random) -> subprocess.Popen[str]:
@@ -69,6 +70,14 @@ def test_it_ends_within_callbacks(engine: str) -> None:
         ended(process)
 
 
+def end_in_pairs(choose: Callable[[], list[str]], engine: str, draw: random.Random) -> None:
+    """Start and end processes, two at a time, with the work that is chosen for each."""
+    for _ in range(0, EXITS, 2):
+        pair = [started(choose(), engine, draw) for _ in range(2)]
+        for process in pair:
+            ended(process)
+
+
 @pytest.mark.full
 @contract("13.2")
 @pytest.mark.timeout(EXITS * 60)
@@ -76,7 +85,14 @@ def test_it_ends_within_callbacks(engine: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_ends_while_threads_do_one_kind_of_work(kind: str, engine: str) -> None:
     draw = random.Random(f"{kind} {engine}")
-    for _ in range(0, EXITS, 2):
-        pair = [started([kind], engine, draw) for _ in range(2)]
-        for process in pair:
-            ended(process)
+    end_in_pairs(lambda: [kind], engine, draw)
+
+
+@pytest.mark.full
+@contract("13.2")
+@pytest.mark.timeout(EXITS * 60)
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("seed", range(6))
+def test_it_ends_while_threads_do_several_kinds_of_work(seed: int, engine: str) -> None:
+    draw = random.Random(f"{seed} {engine}")
+    end_in_pairs(lambda: draw.sample(list(KINDS), TOGETHER), engine, draw)
