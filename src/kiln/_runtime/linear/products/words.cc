@@ -1,0 +1,193 @@
+// Narrow numbers packed in words of 32 bits, and tiles of pairs of 16-bit integers. Compiled once
+// per microarchitecture level, so nothing here may be shared with other files.
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "linear/products/word_tiles.h"
+
+#ifndef KILN_LEVEL
+#define KILN_LEVEL baseline
+#endif
+
+namespace kiln {
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int kBytes = 64, kRows = 12;
+#elif defined(__AVX2__)
+constexpr int kBytes = 32, kRows = 6;
+#else
+constexpr int kBytes = 16, kRows = 6;
+#endif
+
+// Adds both products of two words' 16-bit integers.
+struct PairDot {
+  typedef uint32_t Vector __attribute__((vector_size(kBytes)));
+  static Vector add(Vector sums, Vector a, Vector b) {
+#if defined(__AVX512F__)
+    return sums + reinterpret_cast<Vector>(_mm512_madd_epi16(reinterpret_cast<__m512i>(a),
+                                                             reinterpret_cast<__m512i>(b)));
+#elif defined(__AVX2__)
+    return sums + reinterpret_cast<Vector>(_mm256_madd_epi16(reinterpret_cast<__m256i>(a),
+                                                             reinterpret_cast<__m256i>(b)));
+#elif defined(__x86_64__)
+    return sums + reinterpret_cast<Vector>(_mm_madd_epi16(reinterpret_cast<__m128i>(a),
+                                                          reinterpret_cast<__m128i>(b)));
+#else
+    typedef int32_t Signed __attribute__((vector_size(kBytes)));
+    const Signed left = reinterpret_cast<Signed>(a), right = reinterpret_cast<Signed>(b);
+    const Signed low = (left << 16 >> 16) * (right << 16 >> 16);
+    return sums + reinterpret_cast<Vector>(low) +
+           reinterpret_cast<Vector>((left >> 16) * (right >> 16));
+#endif
+  }
+};
+
+// How an element becomes a part of a word.
+struct BrainFloat {
+  using From = uint16_t;
+  using To = uint32_t;
+  static uint32_t of(uint16_t x) { return static_cast<uint32_t>(x) << 16; }
+};
+template <typename T>
+struct IntegerFloat {
+  using From = T;
+  using To = float;
+  static float of(T x) { return static_cast<float>(x); }
+};
+// Eight bits are few enough for a bf16: it is the upper half of the f32.
+template <typename T>
+struct IntegerBrain {
+  using From = T;
+  using To = uint16_t;
+  static uint16_t of(T x) {
+    const float value = static_cast<float>(x);
+    uint32_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    return static_cast<uint16_t>(bits >> 16);
+  }
+};
+template <typename T>
+struct IntegerWord {
+  using From = T;
+  using To = int16_t;
+  static int16_t of(T x) { return x; }
+};
+template <typename T>
+struct Same {
+  using From = T;
+  using To = T;
+  static T of(T x) { return x; }
+};
+struct Shifted {
+  using From = uint8_t;
+  using To = uint8_t;
+  static uint8_t of(uint8_t x) { return x ^ 0x80; }
+};
+
+template <typename Part>
+constexpr int64_t kParts = 4 / static_cast<int64_t>(sizeof(typename Part::To));
+
+template <typename Part>
+void line(const void* from_, int64_t count, void* to_) {
+  const auto* __restrict from = static_cast<const typename Part::From*>(from_);
+  auto* __restrict to = static_cast<typename Part::To*>(to_);
+  for (int64_t i = 0; i < count; ++i) to[i] = Part::of(from[i]);
+  for (int64_t i = count; i % kParts<Part> != 0; ++i) to[i] = Part::of(0);
+}
+
+template <typename Part>
+uint32_t part(typename Part::From x, int at) {
+  typename Part::To made = Part::of(x);
+  uint32_t word = 0;
+  std::memcpy(&word, &made, sizeof made);
+  return word << (8 * static_cast<int>(sizeof made) * at);
+}
+
+// Words of `rows` rows, all that a word holds or fewer.
+template <typename Part>
+void interleave(const typename Part::From* from, int64_t from_row, int64_t rows, int64_t columns,
+                uint32_t* to) {
+  for (int64_t j = 0; j < columns; ++j) {
+    uint32_t word = 0;
+    for (int row = 0; row < kParts<Part>; ++row) {
+      word |= part<Part>(row < rows ? from[row * from_row + j] : typename Part::From(0), row);
+    }
+    to[j] = word;
+  }
+}
+
+constexpr int64_t kColumns = kBytes / 2;
+
+template <typename Part>
+void panels(const void* from_, int64_t from_row, int64_t rows, int64_t columns, void* to_,
+            int64_t to_panel) {
+  const auto* from = static_cast<const typename Part::From*>(from_);
+  uint32_t* to = static_cast<uint32_t*>(to_);
+  const int64_t whole = columns / kColumns, rest = columns % kColumns;
+  for (; rows > 0; rows -= kParts<Part>, from += kParts<Part> * from_row, to += kColumns) {
+    for (int64_t p = 0; p < whole; ++p) {
+      // A constant trip count, for vectors without a remainder loop.
+      uint32_t panel[kColumns];
+      if (rows >= kParts<Part>) {
+        interleave<Part>(from + p * kColumns, from_row, kParts<Part>, kColumns, panel);
+      } else {
+        interleave<Part>(from + p * kColumns, from_row, rows, kColumns, panel);
+      }
+      std::memcpy(to + p * to_panel, panel, sizeof panel);
+    }
+    if (rest == 0) continue;
+    uint32_t* last = to + whole * to_panel;
+    interleave<Part>(from + whole * kColumns, from_row, rows, rest, last);
+    for (int64_t j = rest; j < kColumns; ++j) last[j] = 0;
+  }
+}
+
+void half_line(const void* from, int64_t count, void* to) {
+  linear_loops().f16_to_f32(from, to, count);
+}
+
+void half_panels(const void* from_, int64_t from_row, int64_t rows, int64_t columns, void* to_,
+                 int64_t to_panel) {
+  const uint16_t* from = static_cast<const uint16_t*>(from_);
+  float* to = static_cast<float*>(to_);
+  for (int64_t i = 0; i < rows; ++i, from += from_row, to += kColumns) {
+    for (int64_t j = 0; j < columns; j += kColumns) {
+      float* panel = to + j / kColumns * to_panel;
+      const int64_t width = columns - j < kColumns ? columns - j : kColumns;
+      linear_loops().f16_to_f32(from + j, panel, width);
+      for (int64_t k = width; k < kColumns; ++k) panel[k] = 0;
+    }
+  }
+}
+
+template <typename Part>
+constexpr WordPacking kPacking{line<Part>, panels<Part>};
+
+}  // namespace
+
+namespace KILN_LEVEL {
+
+void add_words(LinearLoops& loops);
+void add_words(LinearLoops& loops) {
+  loops.run_pairs = run_word_tiles<PairDot, kRows>;
+  auto& packing = loops.packing;
+  packing[kFloatWord][kSingle] = kPacking<Same<float>>;
+  packing[kFloatWord][kBrain] = kPacking<BrainFloat>;
+  packing[kFloatWord][kHalf] = {half_line, half_panels};
+  packing[kFloatWord][kSigned] = kPacking<IntegerFloat<int8_t>>;
+  packing[kFloatWord][kUnsigned] = kPacking<IntegerFloat<uint8_t>>;
+  packing[kBrainWord][kBrain] = kPacking<Same<uint16_t>>;
+  packing[kBrainWord][kSigned] = kPacking<IntegerBrain<int8_t>>;
+  packing[kBrainWord][kUnsigned] = kPacking<IntegerBrain<uint8_t>>;
+  packing[kPairWord][kSigned] = kPacking<IntegerWord<int8_t>>;
+  packing[kPairWord][kUnsigned] = kPacking<IntegerWord<uint8_t>>;
+  packing[kByteWord][kSigned] = packing[kByteWord][kUnsigned] = kPacking<Same<uint8_t>>;
+  packing[kShiftedWord][kSigned] = packing[kShiftedWord][kUnsigned] = kPacking<Shifted>;
+}
+
+}  // namespace KILN_LEVEL
+}  // namespace kiln
