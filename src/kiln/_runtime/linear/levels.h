@@ -99,6 +99,8 @@ struct LinearLoops {
   TileLoops tiles[2];              // of f32, of f64
   RunTiles run_pairs;              // words of two 16-bit integers, in tiles as wide as those of f32
   WordPacking packing[kWords][kNarrows];
+  // Packed f32 by narrow numbers in place, whose type is the index: for few rows. Null: by packing.
+  RunTiles run_thin[kNarrows];
   ProductLoop product[kElements];  // any sizes; for floats meant for small ones
   MultiplyAddLoop multiply_add[kElements];
   ConvertLoop bf16_to_f32, f32_to_bf16, f16_to_f32, f32_to_f16;

@@ -98,6 +98,12 @@ CASES: dict[str, Any] = {
         [f32(3, 2000)],
         [1, 3, 2000, 1500, 0, 0, 0, 0, 0, 0],
     ),
+    "few rows of halves": (
+        "kiln_gemm_bf16_bf16",
+        [f32(3, 750).view(np.uint16), f32(1500, 1050).view(np.uint16)],
+        [f32(3, 2100)],
+        [1, 3, 2100, 1500, 0, 0, 0, 0, 0, 0],
+    ),
     "bytes": (
         "kiln_gemm_i8_u8",
         [f32(500, 130).view(np.int8), f32(130, 510).view(np.uint8)],

@@ -26,6 +26,8 @@ constexpr int64_t kDepths = 4;
 constexpr int64_t kColumnStep = 512;
 // Columns that a task packs for itself, if all rows are one block.
 constexpr int64_t kOwnColumns = 256;
+// With at most this many rows B is read once, in place, by so many columns a task.
+constexpr int64_t kThinRows = 8, kThinColumns = 1024;
 
 // Bits of the last number.
 constexpr int64_t kNoMatrices = 4, kNoBytes = 8;
@@ -47,6 +49,17 @@ constexpr bool is_integer(Narrow type) { return type == kSigned || type == kUnsi
 struct Allowed {
   bool matrices, bytes;
 };
+
+Scheme in_floats(Narrow a, Narrow b) {
+  const LinearLoops& loops = linear_loops();
+  return {1,
+          1,
+          kMostRows,
+          loops.tiles[0].columns,
+          loops.tiles[0].run,
+          loops.packing[kFloatWord][a],
+          loops.packing[kFloatWord][b]};
+}
 
 Scheme scheme_of(Narrow a, Narrow b, Allowed allowed) {
   const LinearLoops& loops = linear_loops();
@@ -78,7 +91,7 @@ Scheme scheme_of(Narrow a, Narrow b, Allowed allowed) {
   }
 #endif
   if (is_integer(a) && is_integer(b)) return of(2, kPairWord, loops.run_pairs);
-  return of(1, kFloatWord, loops.tiles[0].run);
+  return in_floats(a, b);
 }
 
 // One product of a batch. Positions along the depth are in words.
@@ -88,6 +101,7 @@ struct Factors {
   const char *a, *b;
   int64_t a_size, b_size;  // of an element
   uint32_t* c;
+  RunTiles thin;  // null: B is packed
 
   int64_t words() const {
     return rounded((p.k + scheme.parts - 1) / scheme.parts, scheme.step);
@@ -205,6 +219,31 @@ int32_t multiply_flat(Call* call, const Factors& f) {
       });
 }
 
+// Few rows: B is not packed.
+int32_t multiply_thin(Call* call, const Factors& f, RunTiles run) {
+  const int64_t blocks = (f.p.n + kThinColumns - 1) / kThinColumns;
+  const int64_t work = f.p.m * std::min(f.p.n, kThinColumns) * f.p.k;
+  const size_t size = static_cast<size_t>(f.p.m * kPackedRow<float>) * sizeof(uint32_t);
+  return over_blocks(
+      call, blocks, (kTaskWork / kFewBlocks + work - 1) / work, [&](int64_t first, int64_t last) {
+        const Scratch scratch(size);
+        if (!scratch) return int32_t{kOutOfMemory};
+        uint32_t* a = reinterpret_cast<uint32_t*>(scratch.bytes());
+        const int64_t column = first * kThinColumns;
+        const int64_t columns = std::min(f.p.n, last * kThinColumns) - column;
+        for (int64_t from = 0; from < f.p.k; from += kPackedDepth) {
+          const int64_t depth = std::min(kPackedDepth, f.p.k - from);
+          const int32_t status = pack_left(f, 0, f.p.m, from, depth, a);
+          if (status != kDone) return status;
+          TileBlock block = block_of(f, 0, f.p.m, column, columns, from, depth, a, nullptr);
+          block.b = f.b + (from * f.p.b_row + column) * f.b_size;
+          block.b_row = f.p.b_row;
+          run(block);
+        }
+        return int32_t{kDone};
+      });
+}
+
 // The words of several depths of B, packed for all rows.
 struct PackedDepths {
   int64_t from, words;
@@ -257,6 +296,7 @@ int32_t multiply_block(const Factors& f, const PackedDepths& packed, int64_t wid
 }
 
 int32_t multiply_one(Call* call, const Factors& f) {
+  if (f.thin != nullptr) return multiply_thin(call, f, f.thin);
   if (f.p.m <= f.scheme.most_rows) return multiply_flat(call, f);
   const int64_t width = rounded(f.p.n, f.scheme.columns), words = f.words();
   const int64_t most = std::min(words, kDepths * kPackedDepth);
@@ -313,13 +353,20 @@ int32_t gemm_narrow(Call* call, void* const* buffers, const int64_t* numbers) {
     }
     return kDone;
   }
-  const Scheme scheme =
-      scheme_of(kA, kB, {(numbers[9] & kNoMatrices) == 0, (numbers[9] & kNoBytes) == 0});
+  const Allowed allowed{(numbers[9] & kNoMatrices) == 0, (numbers[9] & kNoBytes) == 0};
+  Scheme scheme = scheme_of(kA, kB, allowed);
+  RunTiles thin = nullptr;
+  // AMX adds in another order.
+  const bool has_order = !p.in_order || scheme.step == 1;
+  if (p.m <= kThinRows && !p.transpose_b && has_order && !(is_integer(kA) && is_integer(kB))) {
+    thin = linear_loops().run_thin[kB];
+    if (thin != nullptr) scheme = in_floats(kA, kB);
+  }
   const auto one = [&](Call* inner, int64_t i) {
     const char *a = static_cast<const char*>(buffers[0]), *b = static_cast<const char*>(buffers[1]);
     return multiply_one(inner, {p, scheme, a + i * p.a_step * size_of(kA),
                                 b + i * p.b_step * size_of(kB), size_of(kA), size_of(kB),
-                                c + i * p.c_step});
+                                c + i * p.c_step, thin});
   };
   const int64_t work = p.m * p.n * p.k;
   if (p.batch == 1 || (work >= kItemWork && p.batch < kFewBlocks)) {

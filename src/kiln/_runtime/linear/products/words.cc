@@ -1,6 +1,7 @@
 // Narrow numbers packed in words of 32 bits, and tiles of pairs of 16-bit integers. Compiled once
 // per microarchitecture level, so nothing here may be shared with other files.
 #include <cstring>
+#include <type_traits>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -101,19 +102,36 @@ void line(const void* from_, int64_t count, void* to_) {
 
 template <typename Part>
 uint32_t part(typename Part::From x, int at) {
-  typename Part::To made = Part::of(x);
-  uint32_t word = 0;
-  std::memcpy(&word, &made, sizeof made);
-  return word << (8 * static_cast<int>(sizeof made) * at);
+  using To = typename Part::To;
+  if constexpr (std::is_floating_point_v<To>) {
+    const To made = Part::of(x);
+    uint32_t word;
+    std::memcpy(&word, &made, sizeof word);
+    return word;
+  } else {
+    const auto made = static_cast<std::make_unsigned_t<To>>(Part::of(x));
+    return static_cast<uint32_t>(made) << (8 * static_cast<int>(sizeof made) * at);
+  }
 }
 
 // Words of `rows` rows, all that a word holds or fewer.
 template <typename Part>
-void interleave(const typename Part::From* from, int64_t from_row, int64_t rows, int64_t columns,
-                uint32_t* to) {
+void interleave(const typename Part::From* __restrict from, int64_t from_row, int64_t rows,
+                int64_t columns, uint32_t* __restrict to) {
+  constexpr int64_t kAll = kParts<Part>;
+  const auto *second = from + from_row, *third = second + from_row, *fourth = third + from_row;
+  if (rows >= kAll) {
+    for (int64_t j = 0; j < columns; ++j) {
+      uint32_t word = part<Part>(from[j], 0);
+      if constexpr (kAll >= 2) word |= part<Part>(second[j], 1);
+      if constexpr (kAll >= 4) word |= part<Part>(third[j], 2) | part<Part>(fourth[j], 3);
+      to[j] = word;
+    }
+    return;
+  }
   for (int64_t j = 0; j < columns; ++j) {
     uint32_t word = 0;
-    for (int row = 0; row < kParts<Part>; ++row) {
+    for (int row = 0; row < kAll; ++row) {
       word |= part<Part>(row < rows ? from[row * from_row + j] : typename Part::From(0), row);
     }
     to[j] = word;
@@ -131,13 +149,7 @@ void panels(const void* from_, int64_t from_row, int64_t rows, int64_t columns, 
   for (; rows > 0; rows -= kParts<Part>, from += kParts<Part> * from_row, to += kColumns) {
     for (int64_t p = 0; p < whole; ++p) {
       // A constant trip count, for vectors without a remainder loop.
-      uint32_t panel[kColumns];
-      if (rows >= kParts<Part>) {
-        interleave<Part>(from + p * kColumns, from_row, kParts<Part>, kColumns, panel);
-      } else {
-        interleave<Part>(from + p * kColumns, from_row, rows, kColumns, panel);
-      }
-      std::memcpy(to + p * to_panel, panel, sizeof panel);
+      interleave<Part>(from + p * kColumns, from_row, rows, kColumns, to + p * to_panel);
     }
     if (rest == 0) continue;
     uint32_t* last = to + whole * to_panel;
@@ -164,6 +176,68 @@ void half_panels(const void* from_, int64_t from_row, int64_t rows, int64_t colu
   }
 }
 
+// B is read in rows, and the sums of a range of columns are in the L1 cache: four terms are added
+// before a sum is stored. Each sum is a chain in the order of `depth`, as in a tile.
+constexpr int64_t kThinColumns = 512;
+
+float as_float(float x) { return x; }
+float as_float(uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+template <typename Part, int R, int kTerms>
+void add_terms(const float* a, const typename Part::From* b, int64_t b_row, int64_t columns,
+               float (*__restrict sums)[kThinColumns]) {
+  for (int64_t j = 0; j < columns; ++j) {
+    float right[kTerms];
+#pragma GCC unroll 4
+    for (int i = 0; i < kTerms; ++i) right[i] = as_float(Part::of(b[i * b_row + j]));
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      float sum = sums[r][j];
+#pragma GCC unroll 4
+      for (int i = 0; i < kTerms; ++i) sum += a[r * kPackedRow<float> + i] * right[i];
+      sums[r][j] = sum;
+    }
+  }
+}
+
+template <typename Part, int R>
+void thin_rows(const TileBlock& block, int64_t row) {
+  const float* a = static_cast<const float*>(block.a) + row * kPackedRow<float>;
+  float* c = static_cast<float*>(block.c) + row * block.c_row;
+  alignas(64) float sums[R][kThinColumns];
+  for (int64_t j = 0; j < block.columns; j += kThinColumns) {
+    const int64_t width = block.columns - j < kThinColumns ? block.columns - j : kThinColumns;
+    std::memset(sums, 0, sizeof sums);
+    const auto* b = static_cast<const typename Part::From*>(block.b) + j;
+    int64_t i = 0;
+    for (; i + 4 <= block.depth; i += 4) {
+      add_terms<Part, R, 4>(a + i, b + i * block.b_row, block.b_row, width, sums);
+    }
+    for (; i < block.depth; ++i) {
+      add_terms<Part, R, 1>(a + i, b + i * block.b_row, block.b_row, width, sums);
+    }
+    for (int r = 0; r < R; ++r) {
+      float* to = c + r * block.c_row + j;
+      for (int64_t k = 0; k < width; ++k) to[k] = block.add ? sums[r][k] + to[k] : sums[r][k];
+    }
+  }
+}
+
+template <typename Part>
+void run_thin(const TileBlock& block) {
+  int64_t row = 0;
+  for (; row + 4 <= block.rows; row += 4) thin_rows<Part, 4>(block, row);
+  if (row + 2 <= block.rows) {
+    thin_rows<Part, 2>(block, row);
+    row += 2;
+  }
+  if (row < block.rows) thin_rows<Part, 1>(block, row);
+}
+
 template <typename Part>
 constexpr WordPacking kPacking{line<Part>, panels<Part>};
 
@@ -174,6 +248,9 @@ namespace KILN_LEVEL {
 void add_words(LinearLoops& loops);
 void add_words(LinearLoops& loops) {
   loops.run_pairs = run_word_tiles<PairDot, kRows>;
+  loops.run_thin[kBrain] = run_thin<BrainFloat>;
+  loops.run_thin[kSigned] = run_thin<IntegerFloat<int8_t>>;
+  loops.run_thin[kUnsigned] = run_thin<IntegerFloat<uint8_t>>;
   auto& packing = loops.packing;
   packing[kFloatWord][kSingle] = kPacking<Same<float>>;
   packing[kFloatWord][kBrain] = kPacking<BrainFloat>;
