@@ -1,9 +1,8 @@
 """Weights in fewer bits: parameters of dense and attention layers in int8 or bf16.
 
-`int8` and `bfloat16` replace kernels in a tree of parameters by `QuantizedArray`, a pytree node. Dense
-layers multiply by one without converting it first: the native engine reads the narrow numbers from
-memory and converts them in registers. Everything else takes a `QuantizedArray` for an array, which
-it dequantizes.
+`int8` and `bfloat16` replace kernels in a tree of parameters by `QuantizedArray`, a pytree node.
+Dense layers multiply by one without converting it first: the native engine reads the narrow numbers
+from memory and converts them in registers. Other functions of arrays dequantize it.
 """
 
 from __future__ import annotations
@@ -26,8 +25,7 @@ Where = Callable[[tuple[str, ...], Any], bool]
 Contracted = Callable[[tuple[str, ...], Any], Sequence[int]]
 
 
-@struct.dataclass
-class QuantizedArray:
+class QuantizedArray(struct.PyTreeNode):
     """An array in few bits: `values * scale`, or `values` without a scale.
 
     `scale` has size 1 along the axes that a product contracts. `dtype` is that of the array.
@@ -63,12 +61,12 @@ def int8(params: Any, where: Where | None = None, contracted: Contracted | None 
     """Quantize kernels to int8, symmetrically, with one scale per output channel.
 
     `where(path, leaf)` selects leaves: by default floats named `kernel` with two or three axes.
-    `contracted(path, leaf)` returns the axes that a product sums over, and scales do not have: by default
-    the first one; of a kernel with three axes in a module named `out`, the first two. For layers that
-    `linen.scan` stacks along the first axis, pass `lambda path, leaf: (1,)`.
+    `contracted(path, leaf)` returns the axes that a product sums over, where scales have size 1: by
+    default the first one; of a kernel with three axes in a module named `out`, the first two. For
+    layers that `linen.scan` stacks along the first axis, pass `lambda path, leaf: (1,)`.
 
-    An element differs from the original by at most 1/254 of the largest magnitude of its channel, and
-    what rounding to its dtype adds. A channel with a nan or an infinity becomes nan.
+    An element differs from the original by at most 1/254 of the largest magnitude of its channel,
+    and what rounding to its dtype adds. A channel with a nan or an infinity becomes nan.
     Example:
         >>> params = {"kernel": jnp.ones((3, 2)), "bias": jnp.zeros(2)}
         >>> kiln.quantize.int8(params)["kernel"].values.dtype
@@ -118,8 +116,9 @@ def dot_general(
 ) -> Array:
     """Multiply an array and a quantized one, as `lax.dot_general` does.
 
-    The result has the dtype that `lhs` and the dequantized array promote to. A product with the narrow
-    numbers is scaled, unless the scale differs along contracted axes: such an array is dequantized.
+    The result has the dtype that `lhs` and the dequantized array promote to. A product with the
+    narrow numbers is scaled, unless the scale differs along contracted axes: such an array is
+    dequantized.
     """
     (_, contracted), (_, batch) = dimension_numbers
     x = jnp.asarray(lhs)

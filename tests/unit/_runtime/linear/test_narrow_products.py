@@ -1,4 +1,4 @@
-"""Products of bf16, f16 and 8-bit integers, by each of the instruction sets that the host CPU has."""
+"""Products of bf16, f16 and 8-bit integers, by each instruction set that the host CPU has."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def at_the_end(x):
     return made
 
 for kinds in (("bf16", "bf16"), ("i8", "u8"), ("f32", "i8"), ("f16", "f16")):
-    for m, n, k in [(4, 9, 5), (1, 70, 33), (48, 48, 48), (150, 45, 64), (150, 70, 19), (9, 530, 257)]:
+    for m, n, k in [(4, 9, 5), (1, 70, 33), (48, 48, 48), (150, 45, 64), (9, 530, 257)]:
         for trans in ((0, 0), (1, 0), (0, 1), (1, 1)):
             for flags in (0, 4, 12):
                 a = at_the_end(np.ones((k, m) if trans[0] else (m, k), DTYPES[kinds[0]]))

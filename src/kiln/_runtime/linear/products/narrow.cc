@@ -1,5 +1,5 @@
-// Products of numbers of at most 32 bits: both operands are packed in words of 32 bits, and sums are
-// in 32 bits, f32 or integers that wrap around.
+// Products of numbers of at most 32 bits: both operands are packed in words of 32 bits, and sums
+// are in 32 bits, f32 or integers that wrap around.
 #include <algorithm>
 
 #include "abi/split.h"
@@ -26,7 +26,7 @@ constexpr int64_t kDepths = 4;
 constexpr int64_t kColumnStep = 512;
 // Columns that a task packs for itself, if all rows are one block.
 constexpr int64_t kOwnColumns = 256;
-// With at most this many rows B is read once, in place, by so many columns a task.
+// With at most this many rows B is read once, in place, by this many columns a task.
 constexpr int64_t kThinRows = 8, kThinColumns = 1024;
 
 // Bits of the last number.
@@ -61,19 +61,23 @@ Scheme in_floats(Narrow a, Narrow b) {
           loops.packing[kFloatWord][b]};
 }
 
-Scheme scheme_of(Narrow a, Narrow b, Allowed allowed) {
+Scheme scheme_of(Narrow a, Narrow b, [[maybe_unused]] Allowed allowed) {
   const LinearLoops& loops = linear_loops();
-  const int64_t columns = loops.tiles[0].columns;
   const auto of = [&](int64_t parts, Word word, RunTiles run) {
-    return Scheme{parts, 1, kMostRows, columns, run, loops.packing[word][a], loops.packing[word][b]};
+    Scheme scheme = in_floats(a, b);
+    scheme.parts = parts;
+    scheme.run = run;
+    scheme.left = loops.packing[word][a];
+    scheme.right = loops.packing[word][b];
+    return scheme;
   };
+#ifdef KILN_X86_64
   const auto by_matrices = [&](int64_t parts, Word word, RunTiles run) {
     Scheme scheme = of(parts, word, run);
     scheme.step = kMatrixDepth;
     scheme.most_rows = kMostRows / kMatrixRows * kMatrixRows;
     return scheme;
   };
-#ifdef KILN_X86_64
   const bool has_brain = a == kBrain || b == kBrain;
   if (allowed.matrices && has_amx() && has_brain && loops.packing[kBrainWord][a].line != nullptr &&
       loops.packing[kBrainWord][b].line != nullptr) {
@@ -339,9 +343,8 @@ constexpr int64_t size_of(Narrow type) {
 
 // kiln_gemm_A_B: C = op(A) op(B), or C += op(A) op(B), with the numbers of kiln_gemm_f32. A and B
 // are of f32, bf16, f16, i8 or u8, in any combination but f32 with f32. C is of i32 if both are
-// integers, which wrap around, else of f32: operands are converted, exactly, and each element is a
-// sum in an order that depends on k alone. The last number has 4 if AMX, and 8 if VNNI may not be
-// used.
+// integers, which wrap around, else of f32: operands are converted, exactly. The last number has 4
+// if AMX, and 8 if VNNI may not be used.
 template <Narrow kA, Narrow kB>
 int32_t gemm_narrow(Call* call, void* const* buffers, const int64_t* numbers) {
   const Product p = folded(Product::of(numbers));
