@@ -58,6 +58,7 @@ if _TYPE_CHECKING:
     from kiln import monitoring as monitoring
     from kiln import nn as nn
     from kiln import profiler as profiler
+    from kiln import quantize as quantize
     from kiln import random as random
     from kiln import ref as ref
     from kiln import scipy as scipy
@@ -205,6 +206,7 @@ __getattr__, __dir__ = _on_first_use(
     "monitoring",
     "nn",
     "profiler",
+    "quantize",
     "random",
     "ref",
     "scipy",

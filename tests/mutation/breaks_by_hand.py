@@ -15,11 +15,40 @@ _CALLBACKS = (
 _SCOPES = (f"{_UNIT}/linen/scopes/test_scope.py",)
 _CRASHES = (f"{_UNIT}/checkpoints/test_crashes.py",)
 _NATIVE = "engines/native"
+_NARROW = f"{_UNIT}/_runtime/linear/test_narrow_products.py"
 _PASSES = f"{_UNIT}/{_NATIVE}/passes/test"
 _SEQUENTIAL = f"{_UNIT}/{_NATIVE}/passes/sequential/test"
 _WINDOWS = f"{_UNIT}/{_NATIVE}/lowerings/reductions/test_window"
 
 BY_HAND = [
+    Break(
+        "thin-products-in-another-order",
+        "_runtime/linear/products/narrow.cc",
+        "const bool has_order = !p.in_order || scheme.step == 1;",
+        "const bool has_order = true;",
+        (f"{_NARROW}::test_an_element_has_the_same_bits_in_every_product",),
+    ),
+    Break(
+        "sums-of-unshifted-rows",
+        "_runtime/linear/products/bytes_vnni.cc",
+        "for (const uint32_t sum : each) of_row += 128 * sum;",
+        "for (const uint32_t sum : each) of_row += 127 * sum;",
+        (f"{_NARROW}::test_every_pair_of_dtypes",),
+    ),
+    Break(
+        "scales-along-contracted-axes",
+        "quantize.py",
+        "rhs.scale is not None and rhs.scale.shape[axis] != 1 for axis in contracted",
+        "rhs.scale is not None and rhs.scale.shape[axis] == 0 for axis in contracted",
+        (f"{_UNIT}/test_quantize.py::test_a_scale_along_a_contracted_axis_is_applied_first",),
+    ),
+    Break(
+        "channels-of-attention",
+        "quantize.py",
+        'path[-2:-1] == ("out",) else (0,)',
+        'path[-2:-1] == ("out",) else (0, 1)',
+        (f"{_UNIT}/test_quantize.py::test_error_of_int8",),
+    ),
     Break(
         "axes-of-calls",
         "jit/signatures/signature.py",

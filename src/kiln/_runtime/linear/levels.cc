@@ -9,6 +9,7 @@ namespace kiln {
   void add_products(LinearLoops& loops);          \
   void add_systems(LinearLoops& loops);           \
   void add_tiles(LinearLoops& loops);             \
+  void add_words(LinearLoops& loops);             \
   void add_moves_of_matrices(LinearLoops& loops); \
   }
 KILN_DECLARE_LOOPS(baseline)
@@ -25,12 +26,14 @@ const LinearLoops& linear_loops() {
       case 4:
         v4::add_products(loops);
         v4::add_tiles(loops);
+        v4::add_words(loops);
         v4::add_systems(loops);
         v4::add_moves_of_matrices(loops);
         break;
       case 3:
         v3::add_products(loops);
         v3::add_tiles(loops);
+        v3::add_words(loops);
         v3::add_systems(loops);
         v3::add_moves_of_matrices(loops);
         break;
@@ -38,6 +41,7 @@ const LinearLoops& linear_loops() {
       default:
         baseline::add_products(loops);
         baseline::add_tiles(loops);
+        baseline::add_words(loops);
         baseline::add_systems(loops);
         baseline::add_moves_of_matrices(loops);
     }

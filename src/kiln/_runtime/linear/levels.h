@@ -46,15 +46,33 @@ constexpr int64_t kPackedDepth = 256;
 template <typename T>
 constexpr int64_t kPackedRow = kPackedDepth + 64 / static_cast<int64_t>(sizeof(T));
 
+using RunTiles = void (*)(const TileBlock&);
+
 struct TileLoops {
   int64_t rows, columns;  // of a tile
   bool is_masked;         // whether B is read by vectors under a mask
-  void (*run)(const TileBlock&);
+  RunTiles run;
   // Packs rows of B into panels, `columns` apart.
   void (*pack)(const void* from, int64_t from_row, int64_t rows, int64_t columns, void* to,
                int64_t to_panel);
   // Packs rows of A into rows of the block.
   void (*pack_rows)(const void* from, int64_t from_row, int64_t rows, int64_t depth, void* to);
+};
+
+// Numbers of at most 32 bits: f32, bf16, f16, i8, u8.
+enum Narrow { kSingle, kBrain, kHalf, kSigned, kUnsigned, kNarrows };
+// What a word of 32 bits holds: an f32; two bf16; two 16-bit integers; four bytes; four bytes whose
+// upper bit is flipped.
+enum Word { kFloatWord, kBrainWord, kPairWord, kByteWord, kShiftedWord, kWords };
+
+// Packs narrow numbers in words along the depth of a product. Elements after the last are zero.
+struct WordPacking {
+  // Words of consecutive elements.
+  void (*line)(const void* from, int64_t count, void* to);
+  // Words of consecutive rows, in panels as wide as a tile of f32. The step between panels is in
+  // words, that between rows in elements.
+  void (*panels)(const void* from, int64_t from_row, int64_t rows, int64_t columns, void* to,
+                 int64_t to_panel);
 };
 
 // Columns that are factored, or rows that are solved, without a matrix product.
@@ -79,6 +97,10 @@ struct SystemLoops {
 struct LinearLoops {
   SystemLoops systems[2];          // of f32, of f64
   TileLoops tiles[2];              // of f32, of f64
+  RunTiles run_pairs;              // words of two 16-bit integers, in tiles as wide as those of f32
+  WordPacking packing[kWords][kNarrows];
+  // Packed f32 by narrow numbers in place, whose type is the index: for few rows. Null: by packing.
+  RunTiles run_thin[kNarrows];
   ProductLoop product[kElements];  // any sizes; for floats meant for small ones
   MultiplyAddLoop multiply_add[kElements];
   ConvertLoop bf16_to_f32, f32_to_bf16, f16_to_f32, f32_to_f16;

@@ -3,11 +3,24 @@
 #ifdef KILN_X86_64
 #include <cpuid.h>
 #endif
+#ifdef __linux__
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 #include <cstdlib>
 #include <string>
 
 namespace kiln {
+namespace {
+
+// Whether KILN_TARGET names a level, whose code runs on every host CPU of it.
+[[maybe_unused]] bool names_target() {
+  const char* target = std::getenv("KILN_TARGET");
+  return target != nullptr && *target != '\0';
+}
+
+}  // namespace
 
 // At most the level with which the value of KILN_TARGET begins; it is read once.
 int processor_level() {
@@ -27,6 +40,36 @@ int processor_level() {
   return level;
 #else
   return 0;
+#endif
+}
+
+bool has_vnni() {
+#ifdef KILN_X86_64
+  static const bool found =
+      processor_level() == 4 && !names_target() && __builtin_cpu_supports("avx512vnni") != 0;
+  return found;
+#else
+  return false;
+#endif
+}
+
+bool has_amx() {
+#if defined(KILN_X86_64) && defined(__linux__)
+  static const bool found = [] {
+    if (!has_vnni()) return false;
+    unsigned a, b, c, d = 0;
+    __get_cpuid_count(7, 0, &a, &b, &c, &d);
+    constexpr unsigned kBrains = 1u << 22, kTiles = 1u << 24, kBytes = 1u << 25;
+    constexpr unsigned kNeeded = kBrains | kTiles | kBytes;
+    if ((d & kNeeded) != kNeeded) return false;
+    // ARCH_REQ_XCOMP_PERM for the data of tiles: refused by kernels that do not save them, and if
+    // the signal stack of a thread is too small for them.
+    constexpr long kRequest = 0x1023, kTileData = 18;
+    return syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
+  }();
+  return found;
+#else
+  return false;
 #endif
 }
 

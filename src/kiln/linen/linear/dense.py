@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import opt_einsum
 
-from kiln import lax
+from kiln import lax, quantize
 from kiln import numpy as jnp
 from kiln.linen.dtypes import promote_dtype
 from kiln.linen.metadata import AxisMetadata
@@ -43,6 +43,24 @@ def product_of(module: Any) -> Callable[..., Any]:
     if module.dot_general_cls is not None:
         return module.dot_general_cls()  # type: ignore[no-any-return]
     return lax.dot_general if module.dot_general is None else module.dot_general
+
+
+def multiplied(module: Any, inputs: Any, kernel: Any, bias: Any, numbers: Any) -> tuple[Any, Any]:
+    """Return the product of a module's inputs and its kernel, and its bias, in one dtype.
+
+    `numbers` are the dimension numbers of the product. The module's `dtype`, `precision`,
+    `dot_general` and `promote_dtype` say how it is computed. A quantized kernel is not converted
+    first, unless the module has a `dot_general` or a `promote_dtype` of its own.
+    """
+    own = module.dot_general_cls is not None or module.dot_general is not None
+    own = own or module.promote_dtype is not promote_dtype
+    if isinstance(kernel, quantize.QuantizedArray) and not own:
+        like = np.zeros((), kernel.dtype)
+        inputs, bias, like = module.promote_dtype(inputs, bias, like, dtype=module.dtype)
+        narrow = kernel.replace(dtype=like.dtype)
+        return quantize.dot_general(inputs, narrow, numbers, module.precision), bias
+    inputs, kernel, bias = module.promote_dtype(inputs, kernel, bias, dtype=module.dtype)
+    return product_of(module)(inputs, kernel, numbers, precision=module.precision), bias
 
 
 def parameters(
@@ -95,9 +113,8 @@ class Dense(Module):
         shape = jnp.shape(inputs)
         canonical_axes(self, -1, len(shape))
         kernel, bias = parameters(self, (shape[-1], self.features), (self.features,))
-        inputs, kernel, bias = self.promote_dtype(inputs, kernel, bias, dtype=self.dtype)
-        contracted = (((inputs.ndim - 1,), (0,)), ((), ()))
-        out = product_of(self)(inputs, kernel, contracted, precision=self.precision)
+        numbers = (((len(shape) - 1,), (0,)), ((), ()))
+        out, bias = multiplied(self, inputs, kernel, bias, numbers)
         return out if bias is None else out + bias
 
 
@@ -162,10 +179,9 @@ class DenseGeneral(Module):
             draw_kernel,
             draw_bias,
         )
-        inputs, kernel, bias = self.promote_dtype(inputs, kernel, bias, dtype=self.dtype)
         of_kernel = tuple(range(len(batch) + len(axis)))
         numbers = ((axis, of_kernel[len(batch) :]), (batch, of_kernel[: len(batch)]))
-        out = product_of(self)(inputs, kernel, numbers, precision=self.precision)
+        out, bias = multiplied(self, inputs, kernel, bias, numbers)
         if bias is None:
             return out
         kept = len(shape) - len(axis) - len(batch)

@@ -81,9 +81,33 @@ CASES: dict[str, Any] = {
         [1, 1500, 1, 900, 0, 0, 0, 0, 0, 0],
     ),
     "halves": (
-        "kiln_gemm_bf16_f32",
+        "kiln_gemm_bf16_bf16",
         [f32(250, 520).view(np.uint16), f32(520, 255).view(np.uint16)],
         [f32(500, 510)],
+        SQUARE,
+    ),
+    "weights of bytes": (
+        "kiln_gemm_f32_i8",
+        [f32(500, 520), f32(130, 510).view(np.int8)],
+        [f32(500, 510)],
+        SQUARE,
+    ),
+    "few rows": (
+        "kiln_gemm_f32_i8",
+        [f32(3, 1500), f32(1500, 500).view(np.int8)],
+        [f32(3, 2000)],
+        [1, 3, 2000, 1500, 0, 0, 0, 0, 0, 0],
+    ),
+    "few rows of halves": (
+        "kiln_gemm_bf16_bf16",
+        [f32(3, 750).view(np.uint16), f32(1500, 1050).view(np.uint16)],
+        [f32(3, 2100)],
+        [1, 3, 2100, 1500, 0, 0, 0, 0, 0, 0],
+    ),
+    "bytes": (
+        "kiln_gemm_i8_u8",
+        [f32(500, 130).view(np.int8), f32(130, 510).view(np.uint8)],
+        [np.zeros((500, 510), np.int32)],
         SQUARE,
     ),
     "integers": (

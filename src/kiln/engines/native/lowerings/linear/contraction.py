@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from kiln.base import dtypes
 from kiln.base.named_tuples import NamedTuple
 from kiln.engines.native.building.builder import Builder, Lowering
-from kiln.engines.native.building.element_types import Complex, Scalar, is_narrow, machine_type
+from kiln.engines.native.building.element_types import Complex, Scalar, machine_type
 from kiln.engines.native.loop_ir.extents import at_least, estimate, is_named, quotient
 from kiln.engines.native.loop_ir.layout import Layout
 from kiln.engines.native.loop_ir.statements import Axis, Index, Kernel, Reduce
@@ -37,6 +38,9 @@ SMALL_MATRIX = 1 << 14
 FEW_TERMS = 8
 FEW_COLUMNS = 32
 """So are products with a short contraction and few columns, or rows: each sum is unrolled."""
+
+NARROW = tuple(map(np.dtype, (np.float32, dtypes.bfloat16, np.float16, np.int8, np.uint8)))
+"""The dtypes of operands that kernels convert as they pack them."""
 
 IN_ORDER = 2
 """The last number of a product whose order of terms depends on their number alone."""
@@ -105,18 +109,21 @@ def _dot_general(
         math.prod(v.shape[d] for d in axes)
         for v, axes in ((x, lb), (x, x_free), (y, y_free), (x, lc))
     )
-    made = b.space(b.sizes(out[0]), dtype)
     if count * m * n * k == 0:
+        made = b.space(b.sizes(out[0]), dtype)
         b.fill(made, 0)
     elif _is_nest(b, dtype, m, n, k):
+        made = b.space(b.sizes(out[0]), dtype)
         _nest(b, made, x, y, dimension_numbers)
     elif _is_short(b, dtype, m, n, k):
+        made = b.space(b.sizes(out[0]), dtype)
         _written_out(b, made, x, y, dimension_numbers)
     else:
         pairs = _ordered_pairs(x, lc, y, rc)
-        kind = _kernel_type(x.dtype, y.dtype, dtype)
+        kind, sums = _narrow_kernel(x.dtype, y.dtype, dtype)
         if kind is None:
             x, y, kind = converted(b, x, dtype), converted(b, y, dtype), kernel_name(dtype)
+        made = b.space(b.sizes(out[0]), sums)
         left = matrices(b, x, lb, x_free, [d for d, _ in pairs])
         right = matrices(b, y, rb, [d for _, d in pairs], y_free)
         gemm(b, kind, left, right, made, (count, m, n, k))
@@ -230,15 +237,20 @@ def kernel_name(dtype: np.dtype[Any]) -> str:
     return "bool" if kind == "i1" else kind
 
 
-def _kernel_type(x: Any, y: Any, accumulator: Any) -> str | None:
-    """Return the name of the kernel for these operand dtypes, if there is one."""
-    if x != y:
-        return None
-    if x == accumulator:
-        return kernel_name(x)
-    if is_narrow(machine_type(x)) and accumulator == np.float32:
-        return f"{kernel_name(x)}_f32"
-    return None
+def _narrow_kernel(
+    x: np.dtype[Any], y: np.dtype[Any], accumulator: np.dtype[Any]
+) -> tuple[str | None, np.dtype[Any]]:
+    """Return the name of the kernel that converts operands as it packs them, if there is one.
+
+    The dtype is that of its sums: those of 8-bit integers in 32 bits are right modulo 2**32.
+    """
+    if x in NARROW and y in NARROW and not x == y == accumulator == np.float32:
+        integers = x.kind in "iu" and y.kind in "iu"
+        if integers and accumulator.kind in "iu" and accumulator.itemsize <= 4:
+            return f"{kernel_name(x)}_{kernel_name(y)}", np.dtype(np.int32)
+        if not integers and accumulator == np.float32:
+            return f"{kernel_name(x)}_{kernel_name(y)}", accumulator
+    return None, accumulator
 
 
 def converted(b: Builder, x: Layout, dtype: np.dtype[Any]) -> Layout:
