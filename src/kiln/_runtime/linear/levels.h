@@ -95,9 +95,9 @@ struct SystemLoops {
 };
 
 struct LinearLoops {
-  SystemLoops systems[2];          // of f32, of f64
-  TileLoops tiles[2];              // of f32, of f64
-  RunTiles run_pairs;              // words of two 16-bit integers, in tiles as wide as those of f32
+  SystemLoops systems[2];  // of f32, of f64
+  TileLoops tiles[2];      // of f32, of f64
+  RunTiles run_pairs;      // words of two 16-bit integers, in tiles as wide as those of f32
   WordPacking packing[kWords][kNarrows];
   // Packed f32 by narrow numbers in place, whose type is the index: for few rows. Null: by packing.
   RunTiles run_thin[kNarrows];

@@ -22,13 +22,13 @@ struct alignas(64) Shapes {
 };
 
 // The numbers of tiles are part of the instructions.
-#define KILN_DOT(c, a, b)                                               \
-  do {                                                                  \
-    if constexpr (kind == kSignedSigned) _tile_dpbssd(c, a, b);         \
-    else if constexpr (kind == kSignedUnsigned) _tile_dpbsud(c, a, b);  \
-    else if constexpr (kind == kUnsignedSigned) _tile_dpbusd(c, a, b);  \
+#define KILN_DOT(c, a, b)                                                \
+  do {                                                                   \
+    if constexpr (kind == kSignedSigned) _tile_dpbssd(c, a, b);          \
+    else if constexpr (kind == kSignedUnsigned) _tile_dpbsud(c, a, b);   \
+    else if constexpr (kind == kUnsignedSigned) _tile_dpbusd(c, a, b);   \
     else if constexpr (kind == kUnsignedUnsigned) _tile_dpbuud(c, a, b); \
-    else _tile_dpbf16ps(c, a, b);                                       \
+    else _tile_dpbf16ps(c, a, b);                                        \
   } while (false)
 
 // 32 columns of C, and 32 rows or, if not `tall`, 16.

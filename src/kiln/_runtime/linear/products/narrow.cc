@@ -107,9 +107,7 @@ struct Factors {
   uint32_t* c;
   RunTiles thin;  // null: B is packed
 
-  int64_t words() const {
-    return rounded((p.k + scheme.parts - 1) / scheme.parts, scheme.step);
-  }
+  int64_t words() const { return rounded((p.k + scheme.parts - 1) / scheme.parts, scheme.step); }
   // How many elements there are from a word on.
   int64_t elements(int64_t from, int64_t depth) const {
     return std::min(depth * scheme.parts, p.k - from * scheme.parts);
@@ -326,9 +324,9 @@ int32_t multiply_one(Call* call, const Factors& f) {
                            for (int64_t i = first; i < last && failed == kDone; ++i) {
                              const int64_t row = i / column_blocks * rows;
                              const int64_t column = i % column_blocks * columns;
-                             failed = multiply_block(f, packed, width, row,
-                                                     std::min(rows, f.p.m - row), column,
-                                                     std::min(columns, f.p.n - column));
+                             failed =
+                                 multiply_block(f, packed, width, row, std::min(rows, f.p.m - row),
+                                                column, std::min(columns, f.p.n - column));
                            }
                            return failed;
                          });
@@ -337,9 +335,7 @@ int32_t multiply_one(Call* call, const Factors& f) {
   return kDone;
 }
 
-constexpr int64_t size_of(Narrow type) {
-  return type == kSingle ? 4 : is_integer(type) ? 1 : 2;
-}
+constexpr int64_t size_of(Narrow type) { return type == kSingle ? 4 : is_integer(type) ? 1 : 2; }
 
 // kiln_gemm_A_B: C = op(A) op(B), or C += op(A) op(B), with the numbers of kiln_gemm_f32. A and B
 // are of f32, bf16, f16, i8 or u8, in any combination but f32 with f32. C is of i32 if both are
@@ -367,9 +363,9 @@ int32_t gemm_narrow(Call* call, void* const* buffers, const int64_t* numbers) {
   }
   const auto one = [&](Call* inner, int64_t i) {
     const char *a = static_cast<const char*>(buffers[0]), *b = static_cast<const char*>(buffers[1]);
-    return multiply_one(inner, {p, scheme, a + i * p.a_step * size_of(kA),
-                                b + i * p.b_step * size_of(kB), size_of(kA), size_of(kB),
-                                c + i * p.c_step, thin});
+    return multiply_one(inner,
+                        {p, scheme, a + i * p.a_step * size_of(kA), b + i * p.b_step * size_of(kB),
+                         size_of(kA), size_of(kB), c + i * p.c_step, thin});
   };
   const int64_t work = p.m * p.n * p.k;
   if (p.batch == 1 || (work >= kItemWork && p.batch < kFewBlocks)) {
@@ -388,11 +384,12 @@ int32_t gemm_narrow(Call* call, void* const* buffers, const int64_t* numbers) {
                      });
 }
 
-#define KILN_WITH(A, a)                                                          \
-  {"kiln_gemm_" a "_bf16", gemm_narrow<A, kBrain>},                              \
-      {"kiln_gemm_" a "_f16", gemm_narrow<A, kHalf>},                            \
-      {"kiln_gemm_" a "_i8", gemm_narrow<A, kSigned>},                           \
-      {"kiln_gemm_" a "_u8", gemm_narrow<A, kUnsigned>}
+#define KILN_WITH(A, a)                                  \
+  {"kiln_gemm_" a "_bf16", gemm_narrow<A, kBrain>},      \
+      {"kiln_gemm_" a "_f16", gemm_narrow<A, kHalf>},    \
+      {"kiln_gemm_" a "_i8", gemm_narrow<A, kSigned>}, { \
+    "kiln_gemm_" a "_u8", gemm_narrow<A, kUnsigned>      \
+  }
 
 Symbols symbols{
     KILN_WITH(kSingle, "f32"),

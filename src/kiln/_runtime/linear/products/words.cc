@@ -35,8 +35,8 @@ struct PairDot {
     return sums + reinterpret_cast<Vector>(_mm256_madd_epi16(reinterpret_cast<__m256i>(a),
                                                              reinterpret_cast<__m256i>(b)));
 #elif defined(__x86_64__)
-    return sums + reinterpret_cast<Vector>(_mm_madd_epi16(reinterpret_cast<__m128i>(a),
-                                                          reinterpret_cast<__m128i>(b)));
+    return sums + reinterpret_cast<Vector>(
+                      _mm_madd_epi16(reinterpret_cast<__m128i>(a), reinterpret_cast<__m128i>(b)));
 #else
     typedef int32_t Signed __attribute__((vector_size(kBytes)));
     const Signed left = reinterpret_cast<Signed>(a), right = reinterpret_cast<Signed>(b);
