@@ -307,6 +307,7 @@ class _Block:
         self.scalars = {b: Buffer(f"{b.name}r", b.dtype, 1, Role.ROW) for b in names}
         self.made = {element for nest in plan.initial for element in _made(nest)}
         self.read_first = {b for b in names if self._is_read_first(b)}
+        self.results = self._results()
 
     def _is_read_first(self, buffer: Buffer) -> bool:
         """Tell whether an iteration reads a number before it writes it."""
@@ -358,20 +359,26 @@ class _Block:
             x = load(self._scope(), scalar, Index())
             yield Nest((), [Store(self.scalars[scalar], Index(), x)], source=plan.loop.source)
         needed = {**plan.carried, **plan.strided}
+        if isinstance(plan.loop, While):
+            # Its body may not run: what is written to memory afterwards is then what was there.
+            needed.update(dict.fromkeys(self.results))
         yield from self._moved([e for e in needed if e not in self.made], to_rows=True)
         # After the parts of what is only read, which they may read too.
         for nest in plan.initial:
             yield self.nest(nest)
 
     def after(self) -> Iterator[Nest]:
-        """Write the block where something else reads it, or this loop when it runs again."""
+        """Write the block to memory."""
+        yield from self._moved(self.results, to_rows=False)
+
+    def _results(self) -> list[Element]:
+        """Return what something else reads, or this loop when it runs again."""
         plan = self.plan
         inside = Counter(
             b for each in itertools.chain(*blocks(plan.loop)) for b in set(reads(each))
         )
         again = {b for b, part in plan.carried if (b, part) not in self.made}
-        needed = [e for e in plan.written if plan.uses[e[0]] > inside[e[0]] or e[0] in again]
-        yield from self._moved(needed, to_rows=False)
+        return [e for e in plan.written if plan.uses[e[0]] > inside[e[0]] or e[0] in again]
 
     def _moved(self, elements: Sequence[Element], *, to_rows: bool) -> Iterator[Nest]:
         if not elements:
