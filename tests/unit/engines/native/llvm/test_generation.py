@@ -256,7 +256,7 @@ def test_the_child_of_a_fork_asks_llvm_itself(few: int) -> None:
 
 
 def test_named_sizes_share_what_llvm_made(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(generation, "calls_before_llvm", lambda _: few)
+    monkeypatch.setattr(generation, "calls_before_llvm", lambda *_: few)
     texts: list[str] = []
     monkeypatch.setattr(executables, "assemble", lambda text: texts.append(text) or assemble(text))
     fun = kiln.jit(lambda x: jnp.exp(x) + 1, abstracted_axes=("n",))
