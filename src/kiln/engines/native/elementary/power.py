@@ -17,7 +17,10 @@ from kiln.engines.native.elementary.formats import (
     two_sum,
 )
 from kiln.engines.native.elementary.logarithm import number_of, split
-from kiln.engines.native.loop_ir.scalars import Value
+from kiln.engines.native.loop_ir.scalars import Value, number
+
+LEAST_HALVES, MOST_HALVES = -4, 6
+"""Powers between these halves are products of a number, or its inverse, and their square roots."""
 
 
 def rsqrt(x: Value) -> Value:
@@ -39,6 +42,31 @@ def power(x: Value, y: Value) -> Value:
     found = (integer_of(found) ^ sign).bitcast(x.dtype)
     infinite = x.scope.bits(f.infinity, x.dtype)
     undefined = x.lt(0) & (-infinite).lt(x) & y.ne(y.unary("rint"))
+    return undefined.select(x.scope.constant(float("nan"), x.dtype), found)
+
+
+def halves_of(y: Value) -> int | None:
+    """Return twice an exponent if it is constant and `power_of_halves` computes it, else None."""
+    twice = 2 * float(number(y)) if y.op == "constant" else 0.0
+    return int(twice) if twice in range(LEAST_HALVES, MOST_HALVES + 1) and twice != 0 else None
+
+
+def power_of_halves(x: Value, halves: int) -> Value:
+    """Return the power of a number to some halves, within 2 ulp; special values are those of C."""
+    whole, half = divmod(abs(halves), 2)
+    size = abs(x) if half else x
+    if halves == -1:
+        # The inverse of a subnormal number is infinite, that of its root is not.
+        found = rsqrt(size)
+    else:
+        base = 1 / size if halves < 0 else size
+        found = base.unary("sqrt") if half else base
+        for _ in range(whole - 1 + half):
+            found = found * base
+    if not half:
+        return found
+    f = FORMATS[x.dtype]
+    undefined = x.lt(0) & (-x.scope.bits(f.infinity, x.dtype)).lt(x)
     return undefined.select(x.scope.constant(float("nan"), x.dtype), found)
 
 

@@ -7,6 +7,7 @@ does much work, otherwise once calls add up to that. Deep loop nests stay with t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from kiln import _runtime
@@ -29,9 +30,10 @@ from kiln.engines.native.loop_ir.statements import (
 LEVELS = ("x86-64-v3", "x86-64-v4")
 """The assembler generates code for these microarchitecture levels."""
 WORTH_LLVM = 1 << 27
-"""This many scalar operations take about ten milliseconds, as long as compiling with LLVM."""
-FEWEST_CALLS = 8
-"""If fewer calls do that much, LLVM compiles the program at once."""
+"""This many scalar operations take about ten milliseconds, as long as LLVM takes for `LINES`."""
+LINES = 128
+FEWEST_CALLS = 2
+"""If fewer calls do as much work as compiling, LLVM compiles the program at once."""
 MOST_NESTED = 32
 """Loops nested deeper than this are not optimized by LLVM."""
 _PER_STATEMENT = 256
@@ -48,7 +50,9 @@ def generated(text: str, function: Function) -> tuple[bytes, int]:
     chosen = options().code_generator
     effort = effort_for(function)
     if chosen != "llvm" and host_target().name in LEVELS:
-        calls = calls_before_llvm(function) if chosen == "auto" and effort != LEAST_EFFORT else 0
+        calls = 0
+        if chosen == "auto" and effort != LEAST_EFFORT:
+            calls = calls_before_llvm(function, text.count("\n"))
         if calls or chosen == "kiln" or effort == LEAST_EFFORT:
             image = assembled(text)
             if image is not None:
@@ -78,15 +82,15 @@ def assembled(text: str) -> bytes | None:
     return found if isinstance(found, bytes) else None
 
 
-def calls_before_llvm(function: Function) -> int:
-    """Return after how many calls LLVM's code pays off; 0 if one call suffices."""
-    calls = WORTH_LLVM // max(_work(function.body), 1)
+def calls_before_llvm(function: Function, lines: int) -> int:
+    """Return after how many calls LLVM's code of some lines pays off; 0 if one call suffices."""
+    calls = int(WORTH_LLVM * max(1.0, lines / LINES) / max(_work(function.body), 1))
     return calls if calls >= FEWEST_CALLS else 0
 
 
-def _work(statements: Sequence[Statement]) -> int:
+def _work(statements: Sequence[Statement]) -> float:
     """Return roughly how many operations statements run, except those of kernels."""
-    total = 0
+    total = 0.0
     for statement in statements:
         total += _PER_STATEMENT
         match statement:
@@ -95,14 +99,15 @@ def _work(statements: Sequence[Statement]) -> int:
                 if points > _SHORT:
                     total += points * len(postorder([e.value for e in statement.effects]))
             case Loop():
-                total += estimate(statement.axis.size) * (_work(statement.body) + _PER_TURN)
+                turns = max(estimate(statement.axis.size), 1)
+                total += turns * (_work(statement.body) + _PER_TURN)
             case Blocked():
                 total += _work(statement.body)
             case While():
                 # Its trip count is unknown.
-                return WORTH_LLVM
+                return math.inf
             case Branch():
                 total += max(map(_work, statement.blocks))
             case Copy():
                 total += estimate(statement.count)
-    return min(total, WORTH_LLVM)
+    return total

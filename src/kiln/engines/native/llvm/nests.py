@@ -11,7 +11,14 @@ import math
 from collections.abc import Callable
 
 from kiln.engines.native.llvm.accumulators import Accumulator
-from kiln.engines.native.llvm.values import Elementary, Frame, Pointer, iota, only_in_rare
+from kiln.engines.native.llvm.values import (
+    Elementary,
+    Frame,
+    Pointer,
+    iota,
+    only_in_rare,
+    without_constant,
+)
 from kiln.engines.native.llvm.watch import Watch
 from kiln.engines.native.llvm.writer import Writer
 from kiln.engines.native.loop_ir.buffers import nodes, roots_of
@@ -70,13 +77,14 @@ class NestCode(Frame):
         self.depths: dict[Value, int] = {}
         self.levels: list[list[Value]] = [[] for _ in range(innermost + 1)]
         rare_only = only_in_rare(roots_of(self.nest))
-        self.indices: dict[Index, None] = {e.index: None for e in self.nest.effects}
+        self.indices = {without_constant(e.index): None for e in self.nest.effects}
         for x in nodes(self.nest):
             depth = max([self.depths[y] for y in x.operands], default=0)
             vector = any(self.is_vector[y] for y in x.operands)
             index = x.attr[1] if x.op == "load" else x.attr if x.op == "index" else None
             if index is not None:
-                self.indices[index] = None
+                # Constants are added to addresses, not to offsets.
+                self.indices[without_constant(index) if x.op == "load" else index] = None
                 for axis, _ in index.axes():
                     depth = max(depth, places.get(axis, 0))
                     vector = vector or axis is self.vector

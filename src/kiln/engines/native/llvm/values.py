@@ -17,7 +17,12 @@ from kiln.engines.native.loop_ir.scalars import BASIC, NUMPY_TYPES, Value, bits,
 from kiln.engines.native.loop_ir.statements import Axis, Buffer, Index
 from kiln.ir.sizes.size import Dim, Size
 
-Saved = tuple[dict[Value, str], dict[tuple[str, Axis, Dim], str], dict[str, str]]
+Saved = tuple[
+    dict[Value, str],
+    dict[tuple[str, Axis, Dim], str],
+    dict[tuple[str, str, str], str],
+    dict[str, str],
+]
 Pointer = Callable[[Buffer], str]
 """Returns the register with the address of a buffer."""
 
@@ -29,6 +34,11 @@ Elementary = Callable[[Value, int], str]
 def memory_type(dtype: str, width: int) -> str:
     """Return the type of elements in memory, where a bool is a byte."""
     return type_text("u8" if dtype == "i1" else dtype, width)
+
+
+def without_constant(index: Index) -> Index:
+    """Return the part of an index that it has in common with those of neighboring elements."""
+    return index if index.const == 0 else Index(0, index.terms)
 
 
 class Frame:
@@ -57,6 +67,7 @@ class Frame:
         self.is_vector: dict[Value, bool] = {}
         self.names: dict[Value, str] = {}
         self.offsets: dict[tuple[str, Axis, Dim], str] = {}
+        self.addresses: dict[tuple[str, str, str], str] = {}
         self.splats: dict[str, str] = {}
 
     def when(
@@ -87,11 +98,11 @@ class Frame:
 
     def save(self) -> Saved:
         """Return what is computed here, for `restore`."""
-        return dict(self.names), dict(self.offsets), dict(self.splats)
+        return dict(self.names), dict(self.offsets), dict(self.addresses), dict(self.splats)
 
     def restore(self, saved: Saved) -> None:
         """Forget what was computed since."""
-        self.names, self.offsets, self.splats = saved
+        self.names, self.offsets, self.addresses, self.splats = saved
 
     # Values.
 
@@ -274,12 +285,23 @@ class Frame:
         return w.emit(f"add {vector} {base}, {lanes}")
 
     def _address(self, buffer: Buffer, index: Index) -> str:
-        base, offset = self.pointer(buffer), self.offset(index)
-        if offset == "0":
-            return base
-        return self.w.emit(
-            f"getelementptr {memory_type(buffer.dtype, 1)}, ptr {base}, i64 {offset}"
-        )
+        """Return the address of an element: one that neighbors share, and a constant."""
+        place, const = self.pointer(buffer), index.const
+        offset = self.offset(without_constant(index))
+        if offset.isdigit() and const.__class__ is int:
+            const, offset = const + int(offset), "0"
+        for each in (offset, self.w.dim(const)):
+            if each != "0":
+                place = self._moved(place, memory_type(buffer.dtype, 1), each)
+        return place
+
+    def _moved(self, place: str, kind: str, offset: str) -> str:
+        key = (place, kind, offset)
+        found = self.addresses.get(key)
+        if found is None:
+            found = self.w.emit(f"getelementptr {kind}, ptr {place}, i64 {offset}")
+            self.addresses[key] = found
+        return found
 
     def _addresses(self, buffer: Buffer, index: Index, lanes: str) -> str:
         base = self._address(buffer, index)

@@ -25,6 +25,7 @@ from kiln.engines.native.executables.executable import NativeExecutable
 from kiln.engines.native.llvm import generation
 from kiln.engines.native.llvm.assembly import LEAST_EFFORT, assemble, disassemble, host_target
 from kiln.engines.native.llvm.generation import LEVELS, MOST_NESTED, assembled
+from kiln.engines.native.loop_ir.parse import parse
 
 pytestmark = pytest.mark.skipif(
     host_target().name not in LEVELS, reason="the assembler writes code for other levels"
@@ -121,6 +122,20 @@ def test_a_call_that_does_much_is_worth_llvm_at_once() -> None:
     assert not is_llvms(compiled(lambda x: lax.fori_loop(0, 10, lambda i, y: y * 0.5 + i, x)))
     assert compiled().code.calls > 1 << 18
     assert 10 < compiled(jnp.exp, np.zeros(1 << 20, np.float32)).code.calls < 10_000
+
+
+def test_long_code_is_llvms_after_more_calls() -> None:
+    function = parse("""function f(%i0: f32[9000]) -> (%o1: f32[9000]) {
+  nest i0 < 9000 {
+    v0: f32 = %i0[i0]
+    %o1[i0] = v0
+  }
+}
+""")
+    calls = generation.calls_before_llvm(function, generation.LINES)
+    assert calls > generation.FEWEST_CALLS
+    assert generation.calls_before_llvm(function, 1) == calls
+    assert 4 * calls <= generation.calls_before_llvm(function, 4 * generation.LINES) < 4 * calls + 4
 
 
 def test_a_generator_may_be_chosen(few: int) -> None:
@@ -256,7 +271,7 @@ def test_the_child_of_a_fork_asks_llvm_itself(few: int) -> None:
 
 
 def test_named_sizes_share_what_llvm_made(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(generation, "calls_before_llvm", lambda _: few)
+    monkeypatch.setattr(generation, "calls_before_llvm", lambda *_: few)
     texts: list[str] = []
     monkeypatch.setattr(executables, "assemble", lambda text: texts.append(text) or assemble(text))
     fun = kiln.jit(lambda x: jnp.exp(x) + 1, abstracted_axes=("n",))

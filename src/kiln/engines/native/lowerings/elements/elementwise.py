@@ -6,7 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kiln.engines.native.building.builder import Builder, Elementwise, Lowering
-from kiln.engines.native.building.element_types import Complex, Scalar, Unsupported, real
+from kiln.engines.native.building.element_types import (
+    Complex,
+    Scalar,
+    Unsupported,
+    is_narrow,
+    real,
+)
+from kiln.engines.native.elementary.power import halves_of, power_of_halves
 from kiln.engines.native.loop_ir.layout import Layout
 from kiln.engines.native.loop_ir.scalars import Value, bits, is_float, is_signed
 from kiln.engines.native.lowerings.elements import (
@@ -147,7 +154,12 @@ def _pow(x: Scalar, y: Scalar) -> Scalar:
     assert isinstance(y, Value)
     if not is_float(x.dtype):
         return _integer_power(x, y)
-    return x.scope.op("pow", x.dtype, x, y.convert(x.dtype))
+    exponent = y.convert(x.dtype)
+    halves = halves_of(exponent)
+    if halves is None:
+        return x.scope.op("pow", x.dtype, x, exponent)
+    wide = x.convert("f32") if is_narrow(x.dtype) else x
+    return power_of_halves(wide, halves).convert(x.dtype)
 
 
 def _integer_pow(x: Scalar, *, y: int) -> Scalar:
