@@ -598,20 +598,6 @@ UNSEEN = [
         ("tests/unit/interpreters/test_mlir.py",),
     ),
     Break(
-        "panels-of-the-first-columns",
-        "_runtime/linear/products/blocked.cc",
-        "const int64_t first = first_column + column;",
-        "const int64_t first = column;",
-        ("tests/unit/_runtime/linear/test_threads.py::test_numbers_of_threads",),
-    ),
-    Break(
-        "panels-of-the-first-rows",
-        "_runtime/linear/products/blocked.cc",
-        "(p.transpose_b ? p.b_row : 1), from, block.depth,",
-        "(p.transpose_b ? p.b_row : 1), 0, block.depth,",
-        ("tests/unit/_runtime/linear/test_products.py::test_both_sides_of_each_boundary",),
-    ),
-    Break(
         "order-of-products",
         "engines/native/lowerings/linear/contraction.py",
         "IN_ORDER if b.is_batch_invariant else 0,",
