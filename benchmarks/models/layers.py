@@ -230,11 +230,12 @@ Model = Callable[..., Any]
 
 
 def inference(model: Model, weights: Weights, *inputs: Any) -> Work:
-    """Return the work of applying a model."""
+    """Return the work of applying a model, whose weights are constants of the program."""
     return Work(
         (weights, *inputs),
         lambda lib, p, *xs: model(ArrayLayers(lib), p, *xs),
         torch=lambda torch, p, *xs: model(TorchLayers(torch), p, *xs),
+        constants=1,
     )
 
 

@@ -109,7 +109,7 @@ def kalman(filters: int, steps: int) -> Work:
             found.append(state[0])
         return torch.stack(found)
 
-    return Work((weights, normal(steps, filters, 2)), program, torch=torch_of)
+    return Work((weights, normal(steps, filters, 2)), program, torch=torch_of, constants=1)
 
 
 def ppo(steps: int, games: int, seen: int, width: int) -> Work:

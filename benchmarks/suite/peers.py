@@ -127,13 +127,14 @@ class ArrayLibrary(Peer):
         arguments = work.arguments
         if not work.host:
             arguments = mapped(self.library.np.asarray, arguments)
-        return Prepared(_named(self._call(work), arguments), True)
+        constants, arguments = arguments[: work.constants], arguments[work.constants :]
+        return Prepared(_named(self._call(work, constants), arguments), True)
 
-    def _call(self, work: Work) -> Callable[..., Any]:
+    def _call(self, work: Work, constants: tuple[Any, ...]) -> Callable[..., Any]:
         library, numbers = self.library, itertools.count()
 
         def program(*arguments: Any) -> Any:
-            return work.program(library, *arguments)
+            return work.program(library, *constants, *arguments)
 
         def first(*arguments: Any) -> Any:
             made = work.fresh(1 + next(numbers) / 1024)  # type: ignore[misc]

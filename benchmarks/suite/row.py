@@ -55,6 +55,8 @@ class Work:
     numba: str | None = None
     """The name of a function in `numba_loops.py`, called as `f(*arguments)`."""
     host: bool = False
+    constants: int = 0
+    """How many of the first arguments kiln and JAX close over."""
     size: tuple[Any, ...] = ()
     """What the work was built from; `Row.work` sets it."""
     jit: Mapping[str, Any] = dataclasses.field(default_factory=dict)

@@ -49,6 +49,16 @@ def test_every_model_of_a_peer_agrees_with_jax(name: str) -> None:
     assert disagreements(ROWS, [PEERS[name]], BOTH) == []
 
 
+def test_inference_closes_over_the_weights_and_training_does_not() -> None:
+    for one in collection.chosen(["MLP"], rows=ROWS):
+        work = one.work(tiny=True)
+        call = PEERS["kiln"].prepare(one, work)
+        assert call is not None
+        constants = one.kind == "inference"
+        assert len(call.arguments) == len(work.arguments) - constants
+        assert work.constants == constants
+
+
 def test_a_training_step_moves_the_weights_against_the_gradient() -> None:
     [one] = collection.chosen(["MLP, 256 x 784, width 1024, training"], rows=ROWS)
     work = one.work(tiny=True)

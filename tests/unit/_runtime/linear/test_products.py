@@ -170,6 +170,20 @@ def test_blocks_of_rows_have_the_same_bits(kind: str) -> None:
             np.testing.assert_array_equal(np.concatenate(parts, 1), whole)
 
 
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+def test_bits_do_not_depend_on_where_b_is_packed(kind: str) -> None:
+    # In place, by each block of columns, as a whole, or transposed.
+    rng = np.random.default_rng(6)
+    for n, k in [(257, 1030), (640, 420), (100, 520)]:
+        a, b = (random(rng, (1, *shape), FLOATS[kind]) for shape in [(292, k), (k, n)])
+        whole = multiply(kind, a, b, (False, False))
+        transposed = np.ascontiguousarray(b.swapaxes(1, 2))
+        for m in (4, 7, 8, 31, 32, 145, 288):
+            part, expected = a[:, :m].copy(), whole[:, :m].tobytes()
+            assert multiply(kind, part, b, (False, False)).tobytes() == expected
+            assert multiply(kind, part, transposed, (False, True)).tobytes() == expected
+
+
 BOUNDARIES = [
     *((m, 40, 60) for m in (3, 4, 11, 12, 13, 24, 25, 31, 32, 33, 143, 144, 145, 288, 289)),
     *((50, n, 60) for n in (7, 8, 9, 15, 16, 17, 31, 32, 33, 40, 47, 48, 49, 63, 64, 65, 80, 81)),
@@ -177,6 +191,7 @@ BOUNDARIES = [
     *((288, n, 255) for n in (255, 256, 257)),
     *((289, 33, k) for k in (256, 300)),
     (40, 600, 256), (40, 600, 257), (128, 128, 128), (129, 128, 129),
+    *((m, 513, 520) for m in (4, 7, 8)), *((m, 260, 520) for m in (31, 32)),
 ]  # fmt: skip
 
 

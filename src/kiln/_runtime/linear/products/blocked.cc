@@ -15,11 +15,18 @@ constexpr int64_t kItemWork = int64_t{1} << 22;
 // Rows of A that are packed at a time: they fit in the L2 cache.
 constexpr int64_t kMostRows = 144;
 constexpr int64_t kFewestRows = 48;
-// With fewer rows than this B is read in place; with up to so many blocks of rows also if it fits in
-// the L2 cache: packing then takes longer than what the tiles gain.
+// B is read in place with few rows: fewer than `kFewestPacked` of a large B, fewer than
+// `kPackedRows` of one that stays in the L2 cache, a few blocks of rows of one that is smaller
+// still. Packing takes longer there than what the tiles gain.
+constexpr int64_t kFewestPacked = 8;
 constexpr int64_t kPackedRows = 32;
+constexpr int64_t kLocalBytes = 1 << 20;
 constexpr int64_t kNearBlocks = 2;
 constexpr int64_t kNearBytes = 1 << 19;
+// With up to this many rows, a block of columns packs a few panels of B and multiplies by them
+// while they are in the L2 cache: a whole packed B would be written to memory and read from there.
+constexpr int64_t kOwnRows = 288;
+constexpr int64_t kOwnPanels = 4;
 // A transposed A is read in place if it has no more bytes: a step to the next column is a large
 // stride.
 constexpr int64_t kTransposedBytes = 1 << 16;
@@ -37,6 +44,11 @@ template <typename T>
 const TileLoops& tiles() {
   return linear_loops().tiles[sizeof(T) == 8];
 }
+
+// Multiplications that take as long as a product: with few rows, reading B takes as long as with
+// `kReadRows`.
+constexpr int64_t kReadRows = 16;
+constexpr int64_t cost(int64_t m, int64_t n, int64_t k) { return std::max(m, kReadRows) * n * k; }
 
 constexpr int64_t rounded(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
@@ -59,12 +71,11 @@ void pack_a(const Product& p, const T* a, int64_t rows, int64_t depth, T* to) {
   tiles<T>().pack_rows(a, p.a_row, rows, depth, to);
 }
 
-// Panels of B, all rows of it, one panel after another.
+// Writes rows of B into panels, `panel` elements apart.
 template <typename T>
-void pack_b(const Product& p, const T* b, int64_t first_row, int64_t rows, int64_t columns, T* to) {
+void pack_b(const Product& p, const T* b, int64_t first_row, int64_t rows, int64_t columns, T* to,
+            int64_t panel) {
   const TileLoops& code = tiles<T>();
-  const int64_t panel = p.k * code.columns;
-  to += first_row * code.columns;
   if (!p.transpose_b) {
     code.pack(b + first_row * p.b_row, p.b_row, rows, columns, to, panel);
     return;
@@ -77,12 +88,14 @@ void pack_b(const Product& p, const T* b, int64_t first_row, int64_t rows, int64
   }
 }
 
-// The location of B: packed, or in place except for the columns that fill no panel.
+// The location of B: packed, or in place except for the columns that fill no panel. If `unpacked`
+// is not null, it is B, and each block of columns packs its part.
 template <typename T>
 struct Right {
   const T* whole;
   int64_t row, panel;
   const T* last;
+  const T* unpacked;
 };
 
 // A block of C: `c` is the address of its first element, `row` its first row in the whole batch.
@@ -91,12 +104,17 @@ int32_t multiply_rows(const Product& p, const T* a, const Right<T>& right, T* c,
                       int64_t rows, int64_t first_column, int64_t columns, const Epilogue* after) {
   const TileLoops& code = tiles<T>();
   const bool in_place = is_left_in_place<T>(p);
-  const Scratch scratch(in_place ? 0 : static_cast<size_t>(rows * kPackedRow<T>) * sizeof(T));
+  const bool packs = right.unpacked != nullptr;
+  const int64_t own_step = after == nullptr ? kOwnPanels * code.columns : kColumnStep;
+  const size_t packed_rows = in_place ? 0 : static_cast<size_t>(rows * kPackedRow<T>);
+  const size_t packed_panels = packs ? static_cast<size_t>(own_step * kPackedDepth) : 0;
+  Scratch scratch(Scratch::size_of<T>(packed_rows) + Scratch::size_of<T>(packed_panels));
   const size_t spread = c == nullptr ? static_cast<size_t>((rows - 1) * p.c_row + columns) : 0;
   const Scratch own(spread * sizeof(T));
   if (!scratch || !own) return kOutOfMemory;
   if (c == nullptr) c = reinterpret_cast<T*>(own.bytes());
-  T* packed = reinterpret_cast<T*>(scratch.bytes());
+  T* const packed = scratch.take<T>(packed_rows);
+  T* const panels = scratch.take<T>(packed_panels);
   const int64_t whole = right.last == nullptr
                             ? columns
                             : (first_column + columns) / code.columns * code.columns - first_column;
@@ -116,15 +134,25 @@ int32_t multiply_rows(const Product& p, const T* a, const Right<T>& right, T* c,
       pack_a(p, left, rows, block.depth, packed);
     }
     const bool is_last = after != nullptr && from + block.depth == p.k;
-    const int64_t step = is_last && !after->is_of_rows ? kColumnStep : columns;
+    const int64_t step = packs                           ? own_step
+                         : is_last && !after->is_of_rows ? kColumnStep
+                                                         : columns;
     for (int64_t column = 0; column < columns; column += step) {
       const int64_t end = std::min(columns, column + step);
       block.columns = std::min(whole, end) - column;
-      block.b =
-          right.whole + (first_column + column) / code.columns * right.panel + from * right.row;
       block.b_row = right.row;
-      block.b_panel = right.panel;
       block.c = c + column;
+      if (packs) {
+        const int64_t first = first_column + column;
+        block.b = panels;
+        block.b_panel = block.depth * code.columns;
+        pack_b(p, right.unpacked + first * (p.transpose_b ? p.b_row : 1), from, block.depth,
+               block.columns, panels, block.b_panel);
+      } else {
+        block.b =
+            right.whole + (first_column + column) / code.columns * right.panel + from * right.row;
+        block.b_panel = right.panel;
+      }
       if (block.columns > 0) code.run(block);
       if (whole < end) {
         block.columns = end - whole;
@@ -148,9 +176,11 @@ int32_t multiply_one(Call* call, const Product& p, const T* a, const T* b, T* c,
                      const Epilogue* after) {
   const TileLoops& code = tiles<T>();
   const int64_t panel = p.k * code.columns, panels = (p.n + code.columns - 1) / code.columns;
-  const bool is_near = p.k * p.b_row * static_cast<int64_t>(sizeof(T)) <= kNearBytes;
-  const bool in_place =
-      !p.transpose_b && (p.m < kPackedRows || (is_near && p.m <= kNearBlocks * kMostRows));
+  const int64_t b_bytes = p.k * p.b_row * static_cast<int64_t>(sizeof(T));
+  const int64_t most_in_place = b_bytes <= kNearBytes    ? kNearBlocks * kMostRows
+                                : b_bytes <= kLocalBytes ? kPackedRows - 1
+                                                         : kFewestPacked - 1;
+  const bool in_place = !p.transpose_b && p.m <= most_in_place;
   const bool has_rest = !code.is_masked && p.n % code.columns != 0;
   if (call == nullptr && after == nullptr && in_place && !has_rest && p.m <= kMostRows &&
       p.k <= kPackedDepth && is_left_in_place<T>(p)) {
@@ -169,16 +199,20 @@ int32_t multiply_one(Call* call, const Product& p, const T* a, const T* b, T* c,
     code.run(block);
     return kDone;
   }
-  const int64_t packed_panels = in_place ? has_rest : panels;
+  const bool is_whole = after != nullptr && after->is_of_rows;
+  // Fewer columns are not enough blocks for the threads.
+  const bool packs_own =
+      !in_place && p.m <= kOwnRows && !is_whole && (call == nullptr || p.n >= kColumnStep);
+  const int64_t packed_panels = in_place ? has_rest : packs_own ? 0 : panels;
   const Scratch scratch(static_cast<size_t>(packed_panels * panel) * sizeof(T));
   if (!scratch) return 1;
   T* packed = reinterpret_cast<T*>(scratch.bytes());
-  Right<T> right{packed, code.columns, panel, nullptr};
+  Right<T> right{packed, code.columns, panel, nullptr, packs_own ? b : nullptr};
   if (in_place) {
-    right = {b, p.b_row, code.columns, has_rest ? packed : nullptr};
+    right = {b, p.b_row, code.columns, has_rest ? packed : nullptr, nullptr};
     const int64_t rest = p.n % code.columns;
-    if (has_rest) pack_b(p, b + p.n - rest, 0, p.k, rest, packed);
-  } else {
+    if (has_rest) pack_b(p, b + p.n - rest, 0, p.k, rest, packed, panel);
+  } else if (!packs_own) {
     constexpr int64_t kPanels = 8, kPackedTask = 1 << 15;
     const int64_t groups = (panels + kPanels - 1) / kPanels;
     const int64_t depths = (p.k + kPackedDepth - 1) / kPackedDepth;
@@ -190,22 +224,24 @@ int32_t multiply_one(Call* call, const Product& p, const T* a, const T* b, T* c,
             const int64_t column = i / depths * kPanels * code.columns;
             pack_b(p, b + column * (p.transpose_b ? p.b_row : 1), from,
                    std::min(kPackedDepth, p.k - from),
-                   std::min(kPanels * code.columns, p.n - column), packed + column * p.k);
+                   std::min(kPanels * code.columns, p.n - column),
+                   packed + column * p.k + from * code.columns, panel);
           }
           return kDone;
         });
     if (status != kDone) return status;
   }
-  const bool is_whole = after != nullptr && after->is_of_rows;
   // Packed rows stream from the L2 cache for each panel of B: they are few if B is there too.
   const bool is_streamed = p.k * p.n * static_cast<int64_t>(sizeof(T)) > kHeldBytes;
-  const int64_t most_rows = is_streamed || is_left_in_place<T>(p) ? kMostRows : kFewestRows;
+  const int64_t most_rows = packs_own                               ? kOwnRows
+                            : is_streamed || is_left_in_place<T>(p) ? kMostRows
+                                                                    : kFewestRows;
   int64_t row_blocks = (p.m + most_rows - 1) / most_rows;
-  // A multiple of four, so that threads have equal shares.
-  if (row_blocks > 2 && most_rows == kMostRows && call != nullptr)
-    row_blocks = rounded(row_blocks, 4);
-  int64_t rows =
-      most_rows == kMostRows ? (p.m + row_blocks - 1) / row_blocks : std::min(p.m, most_rows);
+  // An even number, so that threads have equal shares; a multiple of four if blocks are large or
+  // many.
+  if (row_blocks > 2 && call != nullptr)
+    row_blocks = rounded(row_blocks, most_rows == kMostRows || row_blocks > kFewBlocks ? 4 : 2);
+  int64_t rows = (p.m + row_blocks - 1) / row_blocks;
   if (is_whole) {
     const int64_t fit = kBlockBytes / (p.n * static_cast<int64_t>(sizeof(T)));
     const int64_t each = call == nullptr ? kMostRows : p.m / kFewBlocks;
@@ -215,18 +251,19 @@ int32_t multiply_one(Call* call, const Product& p, const T* a, const T* b, T* c,
   row_blocks = (p.m + rows - 1) / rows;
   int64_t columns = p.n;
   if (row_blocks < kFewBlocks && call != nullptr && !is_whole) {
-    const int64_t tasks = std::min(kTasks, p.m * p.n * p.k / (2 * kTaskWork));
-    const int64_t blocks = std::max<int64_t>(1, tasks / row_blocks);
-    const int64_t least = is_left_in_place<T>(p) ? kColumnStep / 2 : kColumnStep;
-    columns = std::max(least, (p.n + blocks - 1) / blocks);
-    columns = std::min(rounded(columns, code.columns), p.n);
+    const int64_t tasks = std::min(kTasks, cost(p.m, p.n, p.k) / (2 * kTaskWork));
+    const bool is_narrow = p.n < 4 * kColumnStep;
+    const int64_t least = is_narrow || is_left_in_place<T>(p) ? kColumnStep / 2 : kColumnStep;
+    int64_t blocks = std::clamp<int64_t>(p.n / least, 1, std::max<int64_t>(1, tasks / row_blocks));
+    if (blocks > 2) blocks -= blocks % (blocks < 4 ? 2 : 4);
+    columns = std::min(rounded((p.n + blocks - 1) / blocks, code.columns), p.n);
   }
   if (after != nullptr && !is_whole) {
     const int64_t most = kBlockBytes / (rows * static_cast<int64_t>(sizeof(T)));
     columns = std::min(columns, std::max(kColumnStep, most / kColumnStep * kColumnStep));
   }
   const int64_t column_blocks = (p.n + columns - 1) / columns;
-  const int64_t work = std::max<int64_t>(1, rows * columns * p.k);
+  const int64_t work = std::max<int64_t>(1, cost(rows, columns, p.k));
   return over_blocks(call, row_blocks * column_blocks, (kTaskWork + work - 1) / work,
                      [&](Call* own, int64_t first, int64_t last) {
                        const Epilogue mine = after == nullptr ? Epilogue{} : after->on(own);
@@ -255,7 +292,7 @@ bool fits_blocks(const Product& p) {
 template <typename T>
 int32_t multiply_in_blocks(Call* call, const Product& p, const T* a, const T* b, T* c,
                            const Epilogue* after) {
-  const int64_t work = p.m * p.n * p.k;
+  const int64_t work = cost(p.m, p.n, p.k);
   const auto one = [&](Call* inner, int64_t i, const Epilogue* mine) {
     T* at = c == nullptr ? nullptr : c + i * p.c_step;
     return multiply_one(inner, p, a + i * p.a_step, b + i * p.b_step, at, i * p.m, mine);

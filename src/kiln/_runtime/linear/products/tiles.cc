@@ -27,6 +27,9 @@ constexpr int kBytes = 16, kRows = 6, kThreeRows = 4;
 constexpr int kBytes = 16, kRows = 12, kThreeRows = 8;
 #endif
 constexpr int kVectors = 2;  // of a row of a tile
+// The hardware does not prefetch the strides of a B that is read in place: tiles prefetch this many
+// rows ahead.
+constexpr int64_t kAhead = 16;
 #if defined(__AVX512F__)
 constexpr bool kIsMasked = true;
 #else
@@ -116,6 +119,7 @@ struct Factors {
   int64_t a_row, a_column;
   const T* b;
   int64_t b_row, b_panel;
+  int64_t b_ahead;  // to the elements to prefetch; 0: none
   const int64_t* b_rows;
   int64_t depth;
   T* c;
@@ -137,6 +141,7 @@ void tile(const Factors<T>& f) {
   constexpr int kGroups = (R + 2) / 3;
   const Edge<T> edge(f.width - (V - 1) * kStep);
   const int64_t row = f.a_row, column = f.a_column, b_row = f.b_row, depth = f.depth;
+  const int64_t ahead = f.b_ahead;
   const int64_t* b_rows = f.b_rows;
   const T *b = f.b, *third = V == 3 ? f.b + f.b_panel : nullptr;
   const T* a[kGroups];
@@ -151,6 +156,12 @@ void tile(const Factors<T>& f) {
   }
   for (int64_t i = 0; i < depth; ++i) {
     const T* from = reading == kAnywhere ? b + b_rows[i] : b;
+    if (reading != kAnywhere && ahead != 0) {
+#pragma GCC unroll 8
+      for (int v = 0; v < V; ++v) {
+        __builtin_prefetch((V == 3 && v == 2 ? third : from + v * kStep) + ahead);
+      }
+    }
     Vector right[V];
 #pragma GCC unroll 8
     for (int v = 0; v < V; ++v) {
@@ -229,6 +240,7 @@ void run_tiles(const TileBlock& block) {
                static_cast<const T*>(block.b),
                block.b_row,
                block.b_panel,
+               block.b_row == kColumns<T> ? 0 : kAhead * block.b_row,
                block.b_rows,
                block.depth,
                static_cast<T*>(block.c),
