@@ -7,6 +7,7 @@ strings.
 
 from __future__ import annotations
 
+import sys
 from _collections import _tuplegetter  # type: ignore[import-not-found]
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -53,7 +54,9 @@ class _Named(tuple[Any, ...]):
         """Return a copy with other items for some names."""
         made = self._make(map(changes.pop, self._fields, self))
         if changes:
-            raise ValueError(f"Got unexpected field names: {list(changes)!r}")
+            # As `collections.namedtuple` of this version of Python does.
+            wrong = TypeError if sys.version_info >= (3, 13) else ValueError
+            raise wrong(f"Got unexpected field names: {list(changes)!r}")
         return made
 
     def _asdict(self) -> dict[str, Any]:
