@@ -104,7 +104,7 @@ CASES: dict[str, Any] = {
         [f32(500, 510)],
         SQUARE,
     ),
-    "few rows": (
+    "few rows by bytes": (
         "kiln_gemm_f32_i8",
         [f32(3, 1500), f32(1500, 500).view(np.int8)],
         [f32(3, 2000)],
