@@ -55,7 +55,8 @@ int32_t convolve_by_points(Call* call, const Convolution& c, const T* x, const T
   const int64_t length = c.out_size[last_axis + 2], line = copied.extent[last_axis];
   const int64_t lines = (copied.positions + line - 1) / line, work = length * depth * features;
   return over_blocks(
-      call, batch * lines, (kTaskWork + work - 1) / work, [&](Call* own, int64_t first, int64_t last) {
+      call, batch * lines, (kTaskWork + work - 1) / work,
+      [&](Call* own, int64_t first, int64_t last) {
         const auto packed_size = static_cast<size_t>(length * kPackedRow<T>);
         const auto held_size = static_cast<size_t>(out == nullptr ? length * features : 0);
         Scratch taken(Scratch::size_of<T>(packed_size) + Scratch::size_of<T>(held_size));

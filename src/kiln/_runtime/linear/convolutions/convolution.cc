@@ -381,8 +381,8 @@ constexpr int64_t kTaskPoints = int64_t{1} << 14;
 //
 // Buffers: the operand, the kernel, the result, the epilogue, then its slots after the head. The
 // result may be null: then it is not materialized, and the epilogue reads one block of it.
-// Numbers: those of `kiln_conv_T`; the slots of the epilogue, which of them has the result, the rows
-// of an item, whether the epilogue needs whole rows, and the columns of the matrix.
+// Numbers: those of `kiln_conv_T`; the slots of the epilogue, which of them has the result, the
+// rows of an item, whether the epilogue needs whole rows, and the columns of the matrix.
 template <typename T>
 int32_t convolution_epilogue(Call* call, void* const* buffers, const int64_t* numbers) {
   const Convolution c = Convolution::of(numbers);

@@ -40,8 +40,8 @@ template <typename T>
 
 // Without a patch matrix: products read a padded copy of the operand at the offsets of the kernel's
 // elements. An epilogue runs on each block once its sums are complete; then the result may be null,
-// if only the epilogue needs it. Its matrix has a row for each position of each item if features are
-// last, else for each feature of each item.
+// if only the epilogue needs it. Its matrix has a row for each position of each item if features
+// are last, else for each feature of each item.
 bool is_direct(const Convolution& convolution);
 template <typename T>
 [[nodiscard]] int32_t convolve_directly(Call* call, const Convolution& convolution, const T* x,

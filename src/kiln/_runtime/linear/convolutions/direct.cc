@@ -20,7 +20,12 @@ constexpr int64_t kLeastDepth = 8;
 constexpr int64_t kFewestFeatures = 4, kFewestPositions = 16;
 // Positions whose sums, for all features, are kept in the L2 cache at a time.
 constexpr int64_t kSums = int64_t{1} << 15;
+// The same, if an epilogue needs whole rows: what is packed is read by more features.
+constexpr int64_t kSumsOfRows = int64_t{1} << 17;
+constexpr int64_t kFewTasks = 4;
 constexpr int64_t kTaskWork = int64_t{1} << 20;
+// Panels that are packed together: rows of one would be too short to be prefetched.
+constexpr int64_t kPanels = 4;
 
 template <typename T>
 const TileLoops& tiles() {
@@ -118,8 +123,7 @@ struct Planes {
   int64_t items, unit, block, blocks;  // a block is a part of a unit, or several images
   int64_t rows, row_blocks;
 
-  Planes(const Copied& of, const Epilogue* epilogue)
-      : c(of.c), copied(of), after(epilogue) {
+  Planes(const Copied& of, const Epilogue* epilogue) : c(of.c), copied(of), after(epilogue) {
     const int64_t columns = code.columns, length = c.out_size[c.space + 1];
     features = c.rhs_size[0] / c.feature_groups, channels = c.rhs_size[1];
     depth = channels * copied.taps;
@@ -137,7 +141,8 @@ struct Planes {
     items = batch;
     if (epilogue != nullptr && epilogue->is_of_rows) {
       block = unit;
-      rows = std::clamp<int64_t>(kSums / unit, std::min(code.rows, features), features);
+      const int64_t sums = batch * c.feature_groups < kFewTasks ? kSums : kSumsOfRows;
+      rows = std::clamp<int64_t>(sums / unit, std::min(code.rows, features), features);
     } else if (is_kept && unit <= most) {
       const int64_t groups = (batch * unit + most - 1) / most;
       const int64_t images = (batch + groups - 1) / groups;
@@ -201,9 +206,12 @@ void Planes<T>::multiply(const Piece* pieces, int64_t count, const T* from, int6
       code.run(tile);
       continue;
     }
-    pack_positions(from, places + k, tile.depth, pieces, count, code.columns, panels);
     tile.b_row = code.columns;
     tile.b_panel = tile.depth * code.columns;
+    const bool is_line = copied.taps == 1 && in_place;
+    if (!is_line) {
+      pack_positions(from, places + k, tile.depth, pieces, count, code.columns, panels);
+    }
     if (!in_place) {
       tile.columns = end - begin;
       tile.b = panels;
@@ -214,7 +222,14 @@ void Planes<T>::multiply(const Piece* pieces, int64_t count, const T* from, int6
     for (int64_t position = begin; position < end; position += tile.columns) {
       const int64_t at = position % copied.kept;
       tile.columns = std::min(copied.kept - at, end - position);
-      tile.b = panels + (position - begin) / code.columns * tile.b_panel;
+      T* packed = panels + (position - begin) / code.columns * tile.b_panel;
+      const T* row = from + position / copied.kept * image + places[k] + at;
+      const int64_t step = kPanels * code.columns;
+      for (int64_t j = 0; is_line && j < tile.columns; j += step) {
+        code.pack(row + j, plane, tile.depth, std::min(step, tile.columns - j),
+                  packed + j * tile.depth, tile.b_panel);
+      }
+      tile.b = packed;
       tile.c = to + (position / copied.kept - begin / copied.kept) * to_image + at;
       code.run(tile);
     }

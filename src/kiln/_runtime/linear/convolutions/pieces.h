@@ -21,8 +21,8 @@ bool packs_positions(const Copied& copied, int64_t columns, int64_t features);
 
 // Both return the number of pieces. Of positions that are numbered along the copy:
 int64_t find_pieces(const Copied& copied, int64_t begin, int64_t end, Piece* pieces);
-// Of positions of all images, without those beyond the ends of lines; images are `image` apart in the
-// copy, and `to_image` in the result. None crosses the end of a panel of `columns`.
+// Of positions of all images, without those beyond the ends of lines; images are `image` apart in
+// the copy, and `to_image` in the result. None crosses the end of a panel of `columns`.
 int64_t find_kept(const Copied& copied, int64_t image, int64_t begin, int64_t end, int64_t columns,
                   int64_t to_image, Piece* pieces);
 

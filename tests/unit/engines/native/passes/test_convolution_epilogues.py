@@ -133,6 +133,14 @@ def test_rows_of_positions() -> None:
         assert isinstance(found.epilogue, Loop)
 
 
+def test_rows_of_features() -> None:
+    x, w = draw(3, 100, 8), draw(3, 8, 128)
+    (found,) = same_bits(
+        lambda t: kiln.nn.softmax(t, -1), x, w, dimension_numbers=("NHC", "HIO", "NHC")
+    )
+    assert isinstance(found.epilogue, Loop)
+
+
 @pytest.mark.parametrize("count", [6, pytest.param(120, marks=pytest.mark.full)])
 def test_random_convolutions(count: int) -> None:
     """Layouts, strides, dilations, groups and one to three axes, whatever computes them."""

@@ -244,9 +244,7 @@ function f(%i0: f32[2800], %i1: f32[70]) -> (%o2: f32[2800]) {
         ("%t4[i1]", "%i1[i3]", False),  # they read what it overwrites
     ],
 )
-def test_a_small_nest_between_rows_runs_before_them(
-    read: str, factor: str, is_moved: bool
-) -> None:
+def test_a_small_nest_between_rows_runs_before_them(read: str, factor: str, is_moved: bool) -> None:
     function = parse(BETWEEN_ROWS.replace("READ", read).replace("FACTOR", factor))
     by_rows(function)
     check(function, "rows")
