@@ -89,7 +89,7 @@ def kept(t: Any, scale: Any) -> Any:
         ((3, 4, 21, 18), (40, 4, 3, 3), 2),
         ((3, 12, 8, 8), (600, 12, 1, 1), 1),  # read in place
         ((3, 300, 6, 8), (40, 300, 1, 1), 1),
-        ((3, 12, 7, 7), (40, 12, 1, 1), 1),  # copied: its planes are no whole vectors
+        ((3, 12, 7, 7), (40, 12, 1, 1), 1),  # copied: vectors cross the ends of its planes
         ((3, 12, 16, 16), (40, 12, 1, 1), 2),
         ((3, 4, 9, 9), (8, 4, 3, 3), 1),  # few features
         ((4, 5, 9, 11), (9, 5, 8, 7), 1),  # more elements in the kernel than positions
