@@ -521,6 +521,23 @@ BY_ROOM: dict[str, list[Break]] = {
             ),
         ),
         Break(
+            "rows-after-what-they-make",
+            "engines/native/passes/rows.py",
+            "is_written or buffer in written",
+            "buffer in written",
+            (
+                "tests/unit/engines/native/passes/test_passes.py::"
+                "test_a_small_nest_between_rows_runs_before_them[%i0[i0*70 + i1]-%t3[i3]-False]",
+            ),
+        ),
+        Break(
+            "features-last-as-features-first",
+            "engines/native/loop_ir/products.py",
+            "if out_spec == list(range(axes)):",
+            "if out_spec[0] == 0:",
+            ("tests/unit/engines/native/loop_ir/test_products.py::test_other_layouts_have_none",),
+        ),
+        Break(
             "transposed-over-what-is-read",
             "engines/native/passes/transposes.py",
             "            and buffer not in read\n",

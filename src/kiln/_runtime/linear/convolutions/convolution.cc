@@ -283,6 +283,18 @@ int32_t convolve_without_holes(Call* call, const Convolution& c, int d, const T*
   return 0;
 }
 
+// Ways to compute a convolution that is not empty; those of floats only are last.
+enum class Way { kHoles, kDepthwise, kPatches, kByPosition, kDirect };
+
+Way way_of(const Convolution& c) {
+  for (int d = 0; d < c.space; ++d) {
+    if (c.lhs_dilation[d] != 1) return Way::kHoles;
+  }
+  if (is_depthwise(c)) return Way::kDepthwise;
+  if (has_few_positions(c)) return Way::kByPosition;
+  return is_direct(c) ? Way::kDirect : Way::kPatches;
+}
+
 }  // namespace
 
 template <typename T>
@@ -292,13 +304,16 @@ int32_t convolve(Call* call, const Convolution& c, const T* x, const T* w, T* ou
     std::fill_n(out, c.out_count(), T(0));
     return 0;
   }
-  for (int d = 0; d < c.space; ++d) {
-    if (c.lhs_dilation[d] != 1) return convolve_without_holes(call, c, d, x, w, out);
+  const Way way = way_of(c);
+  if (way == Way::kHoles) {
+    int d = 0;
+    while (c.lhs_dilation[d] == 1) ++d;
+    return convolve_without_holes(call, c, d, x, w, out);
   }
-  if (is_depthwise(c)) return convolve_depthwise(call, c, x, w, out);
+  if (way == Way::kDepthwise) return convolve_depthwise(call, c, x, w, out);
   if constexpr (std::is_floating_point_v<T>) {
-    if (has_few_positions(c)) return convolve_by_position(call, c, x, w, out);
-    if (is_direct(c)) return convolve_directly(call, c, x, w, out);
+    if (way == Way::kByPosition) return convolve_by_position(call, c, x, w, out);
+    if (way == Way::kDirect) return convolve_directly(call, c, x, w, out);
   }
   const Plan plan(c);
   const int64_t positions = plan.positions.size(), depth = plan.depth.size();
@@ -358,7 +373,45 @@ int32_t convolution(Call* call, void* const* buffers, const int64_t* numbers) {
                   static_cast<const T*>(buffers[1]), static_cast<T*>(buffers[2]));
 }
 
-// The same for 16-bit floats, computed in 32 bits.
+// Elements per task if the whole result is computed before its epilogue.
+constexpr int64_t kTaskPoints = int64_t{1} << 14;
+
+// kiln_conv_epilogue_T: a convolution with a fused epilogue, to which its result is a matrix
+// (`convolve_directly`).
+//
+// Buffers: the operand, the kernel, the result, the epilogue, then its slots after the head. The
+// result may be null: then it is not materialized, and the epilogue reads one block of it.
+// Numbers: those of `kiln_conv_T`; the slots of the epilogue, which of them has the result, the
+// rows of an item, whether the epilogue needs whole rows, and the columns of the matrix.
+template <typename T>
+int32_t convolution_epilogue(Call* call, void* const* buffers, const int64_t* numbers) {
+  const Convolution c = Convolution::of(numbers);
+  const T *x = static_cast<const T*>(buffers[0]), *w = static_cast<const T*>(buffers[1]);
+  T* out = static_cast<T*>(buffers[2]);
+  numbers += 3 + 6 * (c.space + 2) + 4 * c.space;
+  const Epilogue after{call,
+                       reinterpret_cast<ParallelBody>(buffers[3]),
+                       buffers + 4,
+                       numbers[0],
+                       numbers[1],
+                       numbers[2],
+                       numbers[4],
+                       sizeof(T),
+                       numbers[3] != 0};
+  if (way_of(c) == Way::kDirect) return convolve_directly(call, c, x, w, out, &after);
+  const Scratch scratch(out == nullptr ? static_cast<size_t>(c.out_count()) * sizeof(T) : 0);
+  if (!scratch) return 1;
+  T* whole = out == nullptr ? reinterpret_cast<T*>(scratch.bytes()) : out;
+  const int32_t status = convolve(call, c, x, w, whole);
+  if (status != 0) return status;
+  const int64_t columns = after.columns;
+  return over_blocks(call, c.out_count() / columns, std::max<int64_t>(1, kTaskPoints / columns),
+                     [&](Call* own, int64_t first, int64_t last) {
+                       return after.on(own).run(whole + first * columns, first, last, 0, columns);
+                     });
+}
+
+// kiln_conv_T for 16-bit floats, computed in 32 bits.
 template <bool kBrain>
 int32_t half_convolution(Call* call, void* const* buffers, const int64_t* numbers) {
   const Convolution c = Convolution::of(numbers);
@@ -389,6 +442,8 @@ Symbols symbols{
     {"kiln_conv_u8", convolution<uint8_t>},     {"kiln_conv_u16", convolution<uint16_t>},
     {"kiln_conv_u32", convolution<uint32_t>},   {"kiln_conv_u64", convolution<uint64_t>},
     {"kiln_conv_bool", convolution<bool>},
+    {"kiln_conv_epilogue_f32", convolution_epilogue<float>},
+    {"kiln_conv_epilogue_f64", convolution_epilogue<double>},
 };
 
 }  // namespace

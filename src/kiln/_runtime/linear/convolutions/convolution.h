@@ -3,6 +3,7 @@
 
 #include "abi/native_call.h"
 #include "linear/convolutions/patches.h"
+#include "linear/products/epilogue.h"
 
 namespace kiln {
 
@@ -38,11 +39,17 @@ template <typename T>
 // The following are for operands without holes.
 
 // Without a patch matrix: products read a padded copy of the operand at the offsets of the kernel's
-// elements.
+// elements. An epilogue runs on each block once its sums are complete; then the result may be null,
+// if only the epilogue needs it. Its matrix has a row for each position of each item if features
+// are last, else for each feature of each item.
 bool is_direct(const Convolution& convolution);
 template <typename T>
 [[nodiscard]] int32_t convolve_directly(Call* call, const Convolution& convolution, const T* x,
-                                        const T* w, T* out);
+                                        const T* w, T* out, const Epilogue* after = nullptr);
+// The same, with features last.
+template <typename T>
+[[nodiscard]] int32_t convolve_by_points(Call* call, const Convolution& convolution, const T* x,
+                                         const T* w, T* out, const Epilogue* after);
 
 // A product for each position of the result, if there are fewer than the kernel has in space.
 bool has_few_positions(const Convolution& convolution);

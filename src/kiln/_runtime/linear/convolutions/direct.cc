@@ -3,10 +3,11 @@
 // products of matrices of which one is a part of the copy. Results at positions beyond the end of
 // an output line are discarded.
 #include <algorithm>
-#include <cstring>
 
 #include "abi/split.h"
 #include "linear/convolutions/convolution.h"
+#include "linear/convolutions/copied.h"
+#include "linear/convolutions/pieces.h"
 #include "linear/levels.h"
 #include "machine/scratch.h"
 
@@ -15,133 +16,20 @@ namespace {
 
 constexpr int64_t kMostCopied = int64_t{1} << 24;  // elements
 constexpr int64_t kLeastDepth = 8;
+// Of a kernel of one element: with fewer features or positions a product of matrices is as fast.
+constexpr int64_t kFewestFeatures = 4, kFewestPositions = 16;
 // Positions whose sums, for all features, are kept in the L2 cache at a time.
 constexpr int64_t kSums = int64_t{1} << 15;
+// The same, if an epilogue needs whole rows: what is packed is read by more features.
+constexpr int64_t kSumsOfRows = int64_t{1} << 17;
+constexpr int64_t kFewTasks = 4;
 constexpr int64_t kTaskWork = int64_t{1} << 20;
-
-// The layout of the copy of one image and one feature. With a stride, elements with the same
-// remainder are contiguous, so that neighbors in the result are neighbors there.
-struct Copied {
-  const Convolution& c;
-  int space;
-  int64_t remainders = 1, part = 1, taps = 1, positions, kept = 1;
-  int64_t extent[kMaxSpace], step[kMaxSpace];  // of the places of a remainder
-
-  explicit Copied(const Convolution& given) : c(given), space(given.space) {
-    positions = 1;
-    for (int d = space - 1; d >= 0; --d) {
-      const int64_t reach = (c.rhs_size[d + 2] - 1) * c.rhs_dilation[d];
-      extent[d] = c.out_size[d + 2] + reach / c.stride[d];
-      step[d] = part;
-      positions += (c.out_size[d + 2] - 1) * part;
-      part *= extent[d];
-      remainders *= std::min(c.stride[d], reach + 1);
-      taps *= c.rhs_size[d + 2];
-      kept *= c.out_size[d + 2];
-    }
-  }
-  int64_t size() const { return remainders * part; }
-
-  // Whether the positions of a feature are contiguous in the result.
-  bool is_dense() const {
-    int64_t dense = 1;
-    for (int d = space - 1; d >= 0; --d) {
-      if (c.out_size[d + 2] != 1 && c.out_step[d + 2] != dense) return false;
-      dense *= c.out_size[d + 2];
-    }
-    return true;
-  }
-
-  // The offset that a kernel element reads for the first position.
-  int64_t place(int64_t tap) const {
-    int64_t remainder = 0, at = 0, all = 1;
-    for (int d = space - 1; d >= 0; --d) {
-      const int64_t length = c.rhs_size[d + 2], offset = tap % length * c.rhs_dilation[d];
-      tap /= length;
-      remainder += offset % c.stride[d] * all;
-      all *= std::min(c.stride[d], (length - 1) * c.rhs_dilation[d] + 1);
-      at += offset / c.stride[d] * step[d];
-    }
-    return remainder * part + at;
-  }
-  int64_t kernel_place(int64_t tap) const {
-    int64_t at = 0;
-    for (int d = space - 1; d >= 0; --d) {
-      at += tap % c.rhs_size[d + 2] * c.rhs_step[d + 2];
-      tap /= c.rhs_size[d + 2];
-    }
-    return at;
-  }
-};
-
-// Lines of the last axis, of `item` elements a place; `step` counts elements.
-template <typename T>
-void copy_line(const T* from, int64_t size, int64_t step, int64_t first, int64_t stride,
-               int64_t count, int64_t item, T* to) {
-  const int64_t low =
-      std::clamp<int64_t>(first >= 0 ? 0 : (-first + stride - 1) / stride, 0, count);
-  const int64_t room = size - first;
-  const int64_t high =
-      std::clamp<int64_t>(room <= 0 ? 0 : (room + stride - 1) / stride, low, count);
-  std::fill_n(to, low * item, T(0));
-  const T* start = from + first * step;
-  if (stride * step == item) {
-    std::copy(start + low * item, start + high * item, to + low * item);
-  } else {
-    for (int64_t i = low; i < high; ++i) {
-      for (int64_t k = 0; k < item; ++k) to[i * item + k] = start[i * stride * step + k];
-    }
-  }
-  std::fill_n(to + high * item, (count - high) * item, T(0));
-}
-
-// Places of one image, `item` features together.
-template <typename T>
-void copy_image(const Copied& copied, const T* x, int64_t item, T* to) {
-  const Convolution& c = copied.c;
-  const int last = copied.space - 1;
-  for (int64_t remainder = 0; remainder < copied.remainders; ++remainder) {
-    int64_t begin[kMaxSpace], rest = remainder;
-    for (int d = last; d >= 0; --d) {
-      const int64_t reach = (c.rhs_size[d + 2] - 1) * c.rhs_dilation[d];
-      const int64_t count = std::min(c.stride[d], reach + 1);
-      begin[d] = rest % count - c.low[d];
-      rest /= count;
-    }
-    const int64_t line = copied.extent[last];
-    for (int64_t at = 0; at < copied.part; at += line, to += line * item) {
-      const T* from = x;
-      bool inside = true;
-      for (int d = last - 1; d >= 0; --d) {
-        const int64_t place = begin[d] + at / copied.step[d] % copied.extent[d] * c.stride[d];
-        inside = inside && place >= 0 && place < c.lhs_size[d + 2];
-        from += place * c.lhs_step[d + 2];
-      }
-      if (inside) {
-        copy_line(from, c.lhs_size[last + 2], c.lhs_step[last + 2], begin[last], c.stride[last],
-                  line, item, to);
-      } else {
-        std::fill_n(to, line * item, T(0));
-      }
-    }
-  }
-}
+// Panels that are packed together: rows of one would be too short to be prefetched.
+constexpr int64_t kPanels = 4;
 
 template <typename T>
 const TileLoops& tiles() {
   return linear_loops().tiles[sizeof(T) == 8];
-}
-
-// The offset in the result of the line of positions that starts at `position`, without its last
-// axis; false if there is no such line.
-bool find_line(const Copied& copied, int64_t position, int64_t* to) {
-  *to = 0;
-  for (int d = 0; d < copied.space - 1; ++d) {
-    const int64_t at = position / copied.step[d] % copied.extent[d];
-    if (at >= copied.c.out_size[d + 2]) return false;
-    *to += at * copied.c.out_step[d + 2];
-  }
-  return true;
 }
 
 // The kernel as rows of features, in chunks of `kPackedDepth` of its elements.
@@ -188,271 +76,293 @@ int32_t pack_features(Call* call, const Copied& copied, const T* w, T* to) {
   });
 }
 
-// Positions of one line that are columns of a block: the first of them, its place in the copy
-// without the kernel's, and its offset in the result of a feature.
-struct Piece {
-  int64_t column, place, to, count;
+// A kernel of one element, of which the positions of a plane are one line, as they are in the copy.
+bool is_flat(const Copied& copied) { return copied.taps == 1 && copied.is_dense(); }
+
+Convolution flattened(const Convolution& given, int64_t positions) {
+  Convolution c = given;
+  c.space = 1;
+  c.lhs_size[2] = c.out_size[2] = positions;
+  c.lhs_step[2] = c.out_step[2] = c.rhs_size[2] = c.rhs_step[2] = 1;
+  c.stride[0] = c.lhs_dilation[0] = c.rhs_dilation[0] = 1;
+  c.low[0] = 0;
+  return c;
+}
+
+// Whether the planes of the operand serve as their own copy.
+template <typename T>
+bool is_copy(const Convolution& c, const Copied& copied) {
+  if (!is_flat(copied) || copied.kept % kGranule<T> != 0) return false;
+  int64_t dense = 1;
+  for (int d = c.space - 1; d >= 0; --d) {
+    const int64_t size = c.out_size[d + 2];
+    if (c.low[d] != 0 || c.lhs_size[d + 2] != size) return false;
+    if (size != 1 && (c.stride[d] != 1 || c.lhs_step[d + 2] != dense)) return false;
+    dense *= size;
+  }
+  return true;
+}
+
+// A convolution whose features are rows, and positions columns: neighbors in the result are
+// neighbors in space.
+template <typename T>
+struct Planes {
+  Convolution c;
+  const Copied& copied;
+  const Epilogue* after;
+  const TileLoops& code = tiles<T>();
+  int64_t features, channels, depth;  // of a group
+  int64_t image = 0, plane = 0;       // steps of the copy
+  const T* copy = nullptr;
+  const T* kernel = nullptr;
+  const int64_t* places = nullptr;
+  bool packs;     // positions are copied to panels
+  bool by_lines;  // lines of whole tiles are computed in place
+  bool is_kept;   // the positions of all images are numbered together, without those discarded
+  bool in_place;  // there are no sums to copy
+  int64_t items, unit, block, blocks;  // a block is a part of a unit, or several images
+  int64_t rows, row_blocks;
+
+  Planes(const Copied& of, const Epilogue* epilogue) : c(of.c), copied(of), after(epilogue) {
+    const int64_t columns = code.columns, length = c.out_size[c.space + 1];
+    features = c.rhs_size[0] / c.feature_groups, channels = c.rhs_size[1];
+    depth = channels * copied.taps;
+    const bool is_whole = length % columns == 0 && c.out_step[c.space + 1] == 1;
+    // With one element in the kernel what is packed is read by all features from the L1 cache, and
+    // no element after the last of the operand is read.
+    packs = copied.taps == 1 || packs_positions(copied, columns, features);
+    by_lines = !packs && is_whole;
+    is_kept = packs || by_lines;
+    in_place = by_lines || (packs && copied.is_dense() && copied.kept % columns == 0);
+    rows = features;
+    const int64_t most = std::max<int64_t>(4, kSums / features / columns) * columns;
+    const int64_t batch = c.out_size[0];
+    unit = is_kept ? copied.kept : copied.positions;
+    items = batch;
+    if (epilogue != nullptr && epilogue->is_of_rows) {
+      block = unit;
+      const int64_t sums = batch * c.feature_groups < kFewTasks ? kSums : kSumsOfRows;
+      rows = std::clamp<int64_t>(sums / unit, std::min(code.rows, features), features);
+    } else if (is_kept && unit <= most) {
+      const int64_t groups = (batch * unit + most - 1) / most;
+      const int64_t images = (batch + groups - 1) / groups;
+      items = (batch + images - 1) / images;
+      unit *= images;
+      block = unit;
+    } else {
+      const int64_t parts = (unit + most - 1) / most;
+      block = ((unit + parts - 1) / parts + columns - 1) / columns * columns;
+    }
+    blocks = (unit + block - 1) / block;
+    row_blocks = (features + rows - 1) / rows;
+  }
+  int64_t count() const { return items * c.feature_groups * blocks * row_blocks; }
+  int64_t work() const { return rows * block * depth; }
+  // The step of rows of sums: panels are as wide as tiles.
+  int64_t sums_row() const { return (block + code.columns - 1) / code.columns * code.columns; }
+
+  [[nodiscard]] int32_t run(T* out, int64_t first, int64_t last) const;
+
+ private:
+  void multiply(const Piece* pieces, int64_t count, const T* from, int64_t begin, int64_t end,
+                int64_t first_row, int64_t many, T* panels, T* sums, T* to, int64_t to_image,
+                int64_t to_row) const;
+  [[nodiscard]] int32_t finish(T* to, int64_t to_row, int64_t row, int64_t many, int64_t column,
+                               int64_t end) const;
 };
 
-// The elements of 32 bytes, which are copied at a time.
+// Writes the sums of `many` features at positions `begin` to `end`, which are `pieces`. The first
+// feature of the first image is at `to`, with the steps `to_image` and `to_row`; places of pieces
+// are relative to it.
 template <typename T>
-constexpr int64_t kGranule = 32 / static_cast<int64_t>(sizeof(T));
-
-// Whether positions are copied to panels of their own, rather than computed with those beyond the
-// ends of lines.
-bool packs_positions(const Copied& copied, int64_t columns, int64_t features) {
-  constexpr int64_t kCopy = 16;  // what copying costs, in features
-  const int64_t all = (copied.positions + columns - 1) / columns;
-  const int64_t kept = (copied.kept + columns - 1) / columns;
-  return all * features > kept * (features + kCopy);
-}
-
-// The pieces of positions that are numbered along the copy.
-int64_t find_pieces(const Copied& copied, int64_t begin, int64_t end, Piece* pieces) {
-  const int64_t line = copied.extent[copied.space - 1];
-  const int64_t length = copied.c.out_size[copied.space + 1];
-  const int64_t step = copied.c.out_step[copied.space + 1];
-  int64_t count = 0;
-  for (int64_t start = begin / line * line; start < end; start += line) {
-    int64_t to;
-    const int64_t from = std::max(start, begin), until = std::min(start + length, end);
-    if (from >= until || !find_line(copied, start, &to)) continue;
-    pieces[count++] = {from - begin, from, to + (from - start) * step, until - from};
-  }
-  return count;
-}
-
-// The pieces of positions without those beyond the ends of lines. None crosses the end of a panel.
-int64_t find_kept(const Copied& copied, int64_t image, int64_t begin, int64_t end, int64_t columns,
-                  Piece* pieces) {
-  const Convolution& c = copied.c;
-  const int last = copied.space - 1;
-  const int64_t length = c.out_size[last + 2];
-  int64_t count = 0;
-  for (int64_t position = begin; position < end;) {
-    const int64_t column = position - begin, at = position % length;
-    Piece piece{column, at, at * c.out_step[last + 2],
-                std::min({length - at, end - position, columns - column % columns})};
-    int64_t line = position / length;
-    for (int d = last - 1; d >= 0; --d) {
-      piece.place += line % c.out_size[d + 2] * copied.step[d];
-      piece.to += line % c.out_size[d + 2] * c.out_step[d + 2];
-      line /= c.out_size[d + 2];
-    }
-    piece.place += line * image;
-    piece.to += line * c.out_step[0];
-    position += piece.count;
-    pieces[count++] = piece;
-  }
-  return count;
-}
-
-// Rows of panels: what each kernel element reads for the positions of the block.
-template <typename T>
-void pack_positions(const T* image, const int64_t* places, int64_t depth, const Piece* pieces,
-                    int64_t count, int64_t columns, T* to) {
-  for (int64_t i = 0; i < count;) {
-    const int64_t panel = pieces[i].column / columns;
-    int64_t next = i;
-    while (next < count && pieces[next].column / columns == panel) ++next;
-    T* row = to + panel * depth * columns;
-    for (int64_t k = 0; k < depth; ++k, row += columns) {
-      for (int64_t p = i; p < next; ++p) {
-        const T* from = image + places[k] + pieces[p].place;
-        T* into = row + pieces[p].column % columns;
-        // What is copied too much is overwritten by the next piece, or by the next row.
-        for (int64_t j = 0; j < pieces[p].count; j += kGranule<T>) {
-          std::memcpy(into + j, from + j, kGranule<T> * sizeof(T));
-        }
+void Planes<T>::multiply(const Piece* pieces, int64_t count, const T* from, int64_t begin,
+                         int64_t end, int64_t first_row, int64_t many, T* panels, T* sums, T* to,
+                         int64_t to_image, int64_t to_row) const {
+  TileBlock tile{};
+  tile.rows = many;
+  for (int64_t k = 0; k < depth; k += kPackedDepth) {
+    tile.depth = std::min(kPackedDepth, depth - k);
+    tile.a = kernel + (k / kPackedDepth * c.rhs_size[0] + first_row) * kPackedRow<T>;
+    tile.add = k > 0;
+    tile.c = sums;
+    tile.c_row = sums_row();
+    if (by_lines) {
+      tile.b_rows = places + k;
+      tile.b_panel = code.columns;
+      tile.c_row = to_row;
+      for (int64_t p = 0; p < count; ++p) {
+        tile.columns = pieces[p].count;
+        tile.b = from + pieces[p].place;
+        tile.c = to + pieces[p].to;
+        code.run(tile);
       }
+      continue;
     }
-    i = next;
-  }
-}
-
-template <typename T>
-void write_pieces(const Convolution& c, const Piece* pieces, int64_t count, const T* sums,
-                  int64_t sums_row, int64_t features, T* out) {
-  const int64_t step = c.out_step[c.space + 1];
-  for (int64_t i = 0; i < count; ++i) {
-    const Piece& piece = pieces[i];
-    for (int64_t f = 0; f < features; ++f) {
-      const T* from = sums + f * sums_row + piece.column;
-      T* to = out + piece.to + f * c.out_step[1];
-      if (step == 1) {
-        std::memcpy(to, from, static_cast<size_t>(piece.count) * sizeof(T));
-      } else {
-        for (int64_t p = 0; p < piece.count; ++p) to[p * step] = from[p];
+    if (!packs) {
+      tile.columns = (end - begin + code.columns - 1) / code.columns * code.columns;
+      tile.b_rows = places + k;
+      tile.b_panel = code.columns;
+      tile.b = from + begin;
+      code.run(tile);
+      continue;
+    }
+    tile.b_row = code.columns;
+    tile.b_panel = tile.depth * code.columns;
+    const bool is_line = copied.taps == 1 && in_place;
+    if (!is_line) {
+      pack_positions(from, places + k, tile.depth, pieces, count, code.columns, panels);
+    }
+    if (!in_place) {
+      tile.columns = end - begin;
+      tile.b = panels;
+      code.run(tile);
+      continue;
+    }
+    tile.c_row = to_row;
+    for (int64_t position = begin; position < end; position += tile.columns) {
+      const int64_t at = position % copied.kept;
+      tile.columns = std::min(copied.kept - at, end - position);
+      T* packed = panels + (position - begin) / code.columns * tile.b_panel;
+      const T* row = from + position / copied.kept * image + places[k] + at;
+      const int64_t step = kPanels * code.columns;
+      for (int64_t j = 0; is_line && j < tile.columns; j += step) {
+        code.pack(row + j, plane, tile.depth, std::min(step, tile.columns - j),
+                  packed + j * tile.depth, tile.b_panel);
       }
+      tile.b = packed;
+      tile.c = to + (position / copied.kept - begin / copied.kept) * to_image + at;
+      code.run(tile);
     }
   }
+  if (!in_place) write_pieces(c, pieces, count, sums, sums_row(), many, to_row, to);
 }
 
-// Features are rows, positions columns: neighbors in the result are neighbors in space.
+// Runs the epilogue on a part of the rows and columns of the result, whose first element is at
+// `to`.
 template <typename T>
-int32_t by_planes(Call* call, const Copied& copied, const T* x, const T* w, T* out) {
-  const Convolution& c = copied.c;
-  const TileLoops& code = tiles<T>();
-  const int64_t groups = c.feature_groups, channels = c.rhs_size[1];
-  const int64_t features = c.rhs_size[0] / groups, depth = channels * copied.taps;
-  const int64_t plane = copied.size(), batch = c.out_size[0];
+int32_t Planes<T>::finish(T* to, int64_t to_row, int64_t row, int64_t many, int64_t column,
+                          int64_t end) const {
+  if (to_row == after->columns) return after->run(to, row, row + many, column, end);
+  for (int64_t i = 0; i < many; ++i) {
+    const int32_t status = after->run(to + i * to_row, row + i, row + i + 1, column, end);
+    if (status != 0) return status;
+  }
+  return 0;
+}
+
+// Computes some blocks. If the result is null, the blocks are scratch memory, which the epilogue
+// reads.
+template <typename T>
+int32_t Planes<T>::run(T* out, int64_t first, int64_t last) const {
+  const int64_t images = std::max<int64_t>(1, block / copied.kept);
+  // A block of whole images has the rows of the result; else they end with the block.
+  const int64_t held_row = block < unit ? block : copied.kept, held_image = rows * held_row;
+  const auto sums_size = static_cast<size_t>(in_place ? 0 : rows * sums_row());
+  const auto held_size = static_cast<size_t>(out == nullptr ? images * held_image : 0);
+  // Copies of 32 bytes exceed the last row.
+  const auto panels_size =
+      static_cast<size_t>(packs ? kPackedDepth * sums_row() + kGranule<T> : 0);
+  const auto most_pieces = static_cast<size_t>(block + 1);
+  Scratch scratch(Scratch::size_of<T>(sums_size) + Scratch::size_of<T>(held_size) +
+                  Scratch::size_of<T>(panels_size) + Scratch::size_of<Piece>(most_pieces));
+  if (!scratch) return 1;
+  T *sums = scratch.take<T>(sums_size), *held = scratch.take<T>(held_size);
+  T* panels = scratch.take<T>(panels_size);
+  Piece* pieces = scratch.take<Piece>(most_pieces);
+  for (int64_t i = first; i < last; ++i) {
+    const int64_t part = i % row_blocks * rows, many = std::min(rows, features - part);
+    const int64_t group = i / row_blocks / blocks % c.feature_groups;
+    const int64_t item = i / row_blocks / blocks / c.feature_groups;
+    const int64_t start = i / row_blocks % blocks * block;
+    int64_t begin = start, end = std::min(unit, start + block), at_image = item;
+    if (is_kept) {
+      begin += item * unit;
+      end = std::min(end + item * unit, c.out_size[0] * copied.kept);
+      at_image = begin / copied.kept;
+    }
+    if (begin >= end) continue;
+    // The kept positions of all images are numbered together.
+    const T* from = copy + (is_kept ? 0 : item * image) + group * channels * plane;
+    const int64_t columns = by_lines ? block : code.columns;
+    const int64_t to_image = out == nullptr ? held_image : c.out_step[0];
+    const int64_t to_row = out == nullptr ? held_row : c.out_step[1];
+    const int64_t count = is_kept
+                              ? find_kept(copied, image, begin, end, columns, to_image, pieces)
+                              : find_pieces(copied, begin, end, pieces);
+    if (count == 0) continue;
+    // The columns of the first image, and all of them.
+    int64_t column = is_kept ? begin % copied.kept : pieces[0].to;
+    const Piece& end_piece = pieces[count - 1];
+    const int64_t left = is_kept ? end - begin : end_piece.to + end_piece.count - column;
+    const int64_t row = group * features + part;
+    T* to = out == nullptr ? held - (block < unit ? column : 0)
+                           : out + at_image * to_image + row * to_row;
+    multiply(pieces, count, from, begin, end, row, many, panels, sums, to, to_image, to_row);
+    for (int64_t done = 0; after != nullptr && done < left; ++at_image, to += to_image) {
+      const int64_t until = std::min(copied.kept, column + left - done);
+      const int64_t of_result = at_image * c.rhs_size[0] + row;
+      const int32_t status = finish(to + column, to_row, of_result, many, column, until);
+      if (status != 0) return status;
+      done += until - column;
+      column = 0;
+    }
+  }
+  return 0;
+}
+
+template <typename T>
+int32_t by_planes(Call* call, const Convolution& given, const T* x, const T* w, T* out,
+                  const Epilogue* after) {
+  const Copied copying(given);
+  const Convolution joined = is_flat(copying) ? flattened(given, copying.kept) : given;
+  const Copied copied(joined);
+  const Convolution& c = joined;
+  const bool is_operand = is_copy<T>(given, copying);
+  Planes<T> planes(copied, after);
+  const int64_t batch = c.out_size[0], depth = planes.depth;
+  const int64_t plane = copying.size(), image = c.lhs_size[1] * plane;
   const int64_t chunks = (depth + kPackedDepth - 1) / kPackedDepth;
-  const int64_t image = c.lhs_size[1] * plane, slack = 2 * code.columns;
-  Scratch scratch(Scratch::size_of<T>(static_cast<size_t>(batch * image + slack)) +
-                  Scratch::size_of<T>(static_cast<size_t>(c.rhs_size[0] * chunks * kPackedRow<T>)) +
+  const auto kernel_size = static_cast<size_t>(c.rhs_size[0] * chunks * kPackedRow<T>);
+  const int64_t slack = 2 * planes.code.columns;
+  const auto copy_size = static_cast<size_t>(is_operand ? 0 : batch * image + slack);
+  Scratch scratch(Scratch::size_of<T>(copy_size) + Scratch::size_of<T>(kernel_size) +
                   Scratch::size_of<int64_t>(static_cast<size_t>(depth)));
   if (!scratch) return 1;
-  T* copy = scratch.take<T>(static_cast<size_t>(batch * image + slack));
-  T* kernel = scratch.take<T>(static_cast<size_t>(c.rhs_size[0] * chunks * kPackedRow<T>));
+  T *copy = scratch.take<T>(copy_size), *kernel = scratch.take<T>(kernel_size);
   int64_t* places = scratch.take<int64_t>(static_cast<size_t>(depth));
-  std::fill_n(copy + batch * image, slack, T(0));
-  int32_t status =
-      over_blocks(call, batch * c.lhs_size[1], kSums / plane + 1, [&](int64_t first, int64_t last) {
-        for (int64_t i = first; i < last; ++i) {
-          const int64_t item = i / c.lhs_size[1], channel = i % c.lhs_size[1];
-          copy_image(copied, x + item * c.lhs_step[0] + channel * c.lhs_step[1], 1,
-                     copy + i * plane);
-        }
-        return 0;
-      });
+  planes.copy = is_operand ? x : copy;
+  planes.plane = is_operand ? c.lhs_step[1] : plane;
+  planes.image = is_operand ? c.lhs_step[0] : image;
+  int32_t status = 0;
+  if (!is_operand) {
+    std::fill_n(copy + batch * image, slack, T(0));
+    status = over_blocks(call, batch * c.lhs_size[1], kSums / plane + 1,
+                         [&](int64_t first, int64_t last) {
+                           for (int64_t i = first; i < last; ++i) {
+                             const int64_t item = i / c.lhs_size[1], channel = i % c.lhs_size[1];
+                             copy_image(copying, x + item * c.lhs_step[0] + channel * c.lhs_step[1],
+                                        1, copy + i * plane);
+                           }
+                           return 0;
+                         });
+  }
   if (status != 0) return status;
   status = pack_features(call, copied, w, kernel);
   if (status != 0) return status;
   for (int64_t k = 0; k < depth; ++k) {
-    places[k] = k / copied.taps * plane + copied.place(k % copied.taps);
+    places[k] = k / copied.taps * planes.plane + copied.place(k % copied.taps);
   }
-  const bool packs = packs_positions(copied, code.columns, features);
-  // Lines of whole tiles are written in place.
-  const int64_t length = c.out_size[copied.space + 1];
-  const bool by_lines = !packs && length % code.columns == 0 && c.out_step[copied.space + 1] == 1;
-  // Then, and if positions are copied to panels, those of all items are numbered together.
-  const bool is_kept = packs || by_lines;
-  const int64_t positions = is_kept ? batch * copied.kept : copied.positions;
-  const int64_t items = is_kept ? 1 : batch;
-  const int64_t step = by_lines ? length : code.columns;
-  const int64_t most = std::max<int64_t>(4, kSums / features / code.columns) * code.columns;
-  const int64_t blocks = (positions + most - 1) / most;
-  const int64_t block = ((positions + blocks - 1) / blocks + step - 1) / step * step;
-  const int64_t work = features * block * depth;
-  const bool in_place = by_lines || (packs && copied.is_dense() && copied.kept % block == 0);
-  const auto sums_size = static_cast<size_t>(in_place ? 0 : features * block);
-  // Copies of 32 bytes exceed the last row.
-  const auto panels_size = static_cast<size_t>(packs ? kPackedDepth * block + kGranule<T> : 0);
-  return over_blocks(
-      call, items * groups * blocks, (kTaskWork + work - 1) / work,
-      [&](int64_t first, int64_t last) {
-        Scratch held(Scratch::size_of<T>(sums_size) + Scratch::size_of<T>(panels_size) +
-                     Scratch::size_of<Piece>(static_cast<size_t>(block)));
-        if (!held) return 1;
-        T *sums = held.take<T>(sums_size), *panels = held.take<T>(panels_size);
-        Piece* pieces = held.take<Piece>(static_cast<size_t>(block));
-        for (int64_t i = first; i < last; ++i) {
-          const int64_t begin = i % blocks * block, group = i / blocks % groups;
-          const int64_t item = i / blocks / groups;
-          const int64_t end = std::min(positions, begin + block);
-          if (begin >= end) continue;
-          const int64_t count = is_kept ? find_kept(copied, image, begin, end, step, pieces)
-                                        : find_pieces(copied, begin, end, pieces);
-          const T* image_at = copy + item * image + group * channels * plane;
-          T* to = out + item * c.out_step[0] + group * features * c.out_step[1];
-          TileBlock tile{};
-          tile.rows = features;
-          tile.columns =
-              packs ? end - begin : (end - begin + code.columns - 1) / code.columns * code.columns;
-          tile.c = in_place ? to + pieces[0].to : sums;
-          tile.c_row = in_place ? c.out_step[1] : block;
-          for (int64_t k = 0; k < depth; k += kPackedDepth) {
-            tile.depth = std::min(kPackedDepth, depth - k);
-            tile.a = kernel + (k / kPackedDepth * c.rhs_size[0] + group * features) * kPackedRow<T>;
-            tile.add = k > 0;
-            if (packs) {
-              pack_positions(image_at, places + k, tile.depth, pieces, count, code.columns, panels);
-              tile.b = panels;
-              tile.b_row = code.columns;
-              tile.b_panel = tile.depth * code.columns;
-              code.run(tile);
-              continue;
-            }
-            tile.b_rows = places + k;
-            tile.b_panel = code.columns;
-            tile.b = image_at + begin;
-            if (!by_lines) code.run(tile);
-            for (int64_t p = 0; by_lines && p < count; ++p) {
-              tile.columns = length;
-              tile.b = image_at + pieces[p].place;
-              tile.c = to + pieces[p].to;
-              code.run(tile);
-            }
-          }
-          if (!in_place) write_pieces(c, pieces, count, sums, block, features, to);
-        }
-        return 0;
-      });
-}
-
-// Positions are rows, features columns: neighbors in the result are features of one position.
-template <typename T>
-int32_t by_points(Call* call, const Copied& copied, const T* x, const T* w, T* out) {
-  const Convolution& c = copied.c;
-  const TileLoops& code = tiles<T>();
-  const int64_t channels = c.rhs_size[1], features = c.rhs_size[0], batch = c.out_size[0];
-  const int64_t depth = copied.taps * channels, image = copied.size() * channels;
-  const int64_t panels = (features + code.columns - 1) / code.columns;
-  const int64_t width = panels * code.columns;
-  Scratch scratch(Scratch::size_of<T>(static_cast<size_t>(batch * image)) +
-                  Scratch::size_of<T>(static_cast<size_t>(depth * width)));
-  if (!scratch) return 1;
-  T* copy = scratch.take<T>(static_cast<size_t>(batch * image));
-  T* kernel = scratch.take<T>(static_cast<size_t>(depth * width));
-  const int32_t status = over_blocks(call, batch, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i) {
-      copy_image(copied, x + i * c.lhs_step[0], channels, copy + i * image);
-    }
-    return 0;
-  });
-  if (status != 0) return status;
-  for (int64_t k = 0; k < depth; ++k) {
-    const T* from = w + k % channels * c.rhs_step[1] + copied.kernel_place(k / channels);
-    for (int64_t f = 0; f < width; ++f) {
-      kernel[(f / code.columns * depth + k) * code.columns + f % code.columns] =
-          f < features ? from[f * c.rhs_step[0]] : T(0);
-    }
-  }
-  // Kernel elements that are consecutive both in the copy and in the kernel.
-  const int last_axis = copied.space - 1;
-  const bool is_run = c.rhs_dilation[last_axis] == 1 && c.stride[last_axis] == 1;
-  const int64_t run = channels * (is_run ? c.rhs_size[last_axis + 2] : 1);
-  const int64_t length = c.out_size[last_axis + 2], line = copied.extent[last_axis];
-  const int64_t lines = (copied.positions + line - 1) / line, work = length * depth * features;
-  return over_blocks(
-      call, batch * lines, (kTaskWork + work - 1) / work, [&](int64_t first, int64_t last) {
-        const Scratch held(static_cast<size_t>(length * kPackedRow<T>) * sizeof(T));
-        if (!held) return 1;
-        T* packed = reinterpret_cast<T*>(held.bytes());
-        for (int64_t i = first; i < last; ++i) {
-          const int64_t start = i % lines * line, item = i / lines;
-          int64_t place;
-          if (!find_line(copied, start, &place)) continue;
-          TileBlock tile{};
-          tile.rows = length;
-          tile.columns = features;
-          tile.a = packed;
-          tile.b_row = code.columns;
-          tile.b_panel = depth * code.columns;
-          tile.c = out + item * c.out_step[0] + place;
-          tile.c_row = length == 1 ? features : c.out_step[last_axis + 2];
-          for (int64_t k = 0; k < depth; k += tile.depth) {
-            tile.depth = std::min(kPackedDepth, run - k % run);
-            const T* from = copy + item * image + (start + copied.place(k / channels)) * channels +
-                            k % channels;
-            code.pack_rows(from, channels, length, tile.depth, packed);
-            tile.b = kernel + k * code.columns;
-            tile.add = k > 0;
-            code.run(tile);
-          }
-        }
-        return 0;
-      });
+  planes.kernel = kernel;
+  planes.places = places;
+  const int64_t work = planes.work();
+  return over_blocks(call, planes.count(), (kTaskWork + work - 1) / work,
+                     [&](Call* own, int64_t first, int64_t last) {
+                       if (after == nullptr) return planes.run(out, first, last);
+                       const Epilogue mine = after->on(own);
+                       Planes<T> of_thread = planes;
+                       of_thread.after = &mine;
+                       return of_thread.run(out, first, last);
+                     });
 }
 
 }  // namespace
@@ -470,7 +380,11 @@ bool is_direct(const Convolution& c) {
     taps *= c.rhs_size[d + 2];
   }
   const int64_t features = c.rhs_size[0] / c.feature_groups;
-  if (taps == 1 || taps * c.rhs_size[1] < kLeastDepth || copied > kMostCopied) return false;
+  if (taps * c.rhs_size[1] < kLeastDepth || copied > kMostCopied) return false;
+  if (taps == 1) {
+    return c.out_step[1] != 1 && features >= kFewestFeatures && kept >= kFewestPositions &&
+           c.lhs_step[1] != 1 && c.lhs_step[last] == 1 && Copied(c).is_dense();
+  }
   if (c.out_step[1] == 1 && c.lhs_step[1] == 1 && c.feature_groups == 1) {
     return features * 4 >= tiles<float>().columns;
   }
@@ -480,16 +394,17 @@ bool is_direct(const Convolution& c) {
 }
 
 template <typename T>
-int32_t convolve_directly(Call* call, const Convolution& c, const T* x, const T* w, T* out) {
-  const Copied copied(c);
+int32_t convolve_directly(Call* call, const Convolution& c, const T* x, const T* w, T* out,
+                          const Epilogue* after) {
   return c.out_step[1] == 1 && c.lhs_step[1] == 1 && c.feature_groups == 1
-             ? by_points(call, copied, x, w, out)
-             : by_planes(call, copied, x, w, out);
+             ? convolve_by_points(call, c, x, w, out, after)
+             : by_planes(call, c, x, w, out, after);
 }
 
-template int32_t convolve_directly<float>(Call*, const Convolution&, const float*, const float*,
-                                          float*);
-template int32_t convolve_directly<double>(Call*, const Convolution&, const double*, const double*,
-                                           double*);
+#define KILN_INSTANTIATE(T)                                                                \
+  template int32_t convolve_directly<T>(Call*, const Convolution&, const T*, const T*, T*, \
+                                        const Epilogue*);
+KILN_INSTANTIATE(float)
+KILN_INSTANTIATE(double)
 
 }  // namespace kiln

@@ -11,6 +11,7 @@ from kiln.engines.native.llvm.nests import NestCode
 from kiln.engines.native.llvm.sequences import Step, Where
 from kiln.engines.native.llvm.writer import Writer
 from kiln.engines.native.loop_ir.buffers import touched
+from kiln.engines.native.loop_ir.products import CONVOLUTIONS, matrix_of
 from kiln.engines.native.loop_ir.statements import Axis, Blocked, Buffer, Loop, Nest, Place
 from kiln.engines.native.passes.expansion import expanded
 from kiln.engines.native.passes.schedule import schedule
@@ -39,13 +40,18 @@ def call(
     The function takes the counters of the `outer` axes after the buffers.
     """
     epilogue, product = blocked.epilogue, blocked.product
-    symbol = product.symbol.replace("gemm", "gemm_epilogue")
+    kernel, _, kind = product.symbol.rpartition("_")
+    symbol = f"{kernel}_epilogue_{kind}"
     module.symbols.add(symbol)
     slots = touched(epilogue)
     slot = HEAD + slots.index(product.results[0].buffer)
     is_of_rows = isinstance(epilogue, Loop)
     rows = int(blocked.axes[-1 if is_of_rows else -2].size)
-    numbers = (*as_ints(product.numbers), HEAD + len(slots) + len(outer), slot, rows, is_of_rows)
+    numbers = [*as_ints(product.numbers), HEAD + len(slots) + len(outer), slot, rows, is_of_rows]
+    matrix = matrix_of(product)
+    assert matrix is not None
+    if product.symbol in CONVOLUTIONS:
+        numbers.append(matrix.columns)
     return symbol, _function(module, blocked, outer, write), module.table(tuple(map(int, numbers)))
 
 

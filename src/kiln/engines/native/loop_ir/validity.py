@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from kiln.base.errors import CheckError
 from kiln.engines.native.loop_ir.buffers import everything, loads, nodes
 from kiln.engines.native.loop_ir.extents import at_least
+from kiln.engines.native.loop_ir.products import matrix_of
 from kiln.engines.native.loop_ir.scalars import BASIC, Value
 from kiln.engines.native.loop_ir.statements import (
     Axis,
@@ -110,8 +111,10 @@ class _Checker:
             raise self.error("its body is a product, then a nest or loops over its rows", statement)
         product, epilogue = statement.product, statement.epilogue
         made = product.results[0].buffer
-        is_nest = isinstance(epilogue, Nest)
-        inner = 1 if is_nest else product.numbers[2]
+        is_nest, matrix = isinstance(epilogue, Nest), matrix_of(product)
+        if matrix is None:
+            raise self.error(f"{product.symbol} has no epilogue", statement)
+        inner = 1 if is_nest else matrix.columns
         here, step = Index(), inner
         for axis in reversed(statement.axes):
             here += Index(0, ((axis, step),))

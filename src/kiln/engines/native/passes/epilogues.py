@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from kiln.engines.native.loop_ir.buffers import everything, nodes, reads, touched, writes
 from kiln.engines.native.loop_ir.extents import is_named
+from kiln.engines.native.loop_ir.products import matrix_of
 from kiln.engines.native.loop_ir.scalars import NUMPY_TYPES
 from kiln.engines.native.loop_ir.statements import (
     Axis,
@@ -33,7 +34,6 @@ from kiln.engines.native.passes.rebuilding import with_axes
 from kiln.engines.native.passes.schedule import varies, vector_axis
 from kiln.ir.sizes.size import Dim
 
-PRODUCTS = ("kiln_gemm_f32", "kiln_gemm_f64")
 FEWEST_ROWS = 8
 """Of an item: the epilogue is called once for each."""
 FEWEST_COLUMNS = 16
@@ -67,7 +67,7 @@ def _in_block(statements: list[Statement], touches: Counter[Buffer]) -> None:
     # From the end: a nest that reads two products becomes the epilogue of the later one.
     for i in reversed(range(len(statements))):
         product = statements[i]
-        if isinstance(product, Kernel) and product.symbol in PRODUCTS and is_worth_it(product):
+        if isinstance(product, Kernel) and is_worth_it(product):
             _with_epilogue(statements, i, product, touches)
 
 
@@ -105,20 +105,20 @@ def _with_epilogue(
 
 def is_worth_it(product: Kernel) -> bool:
     """Tell whether a product may have an epilogue: it is a whole, large array."""
+    matrix = matrix_of(product)
+    if matrix is None:
+        return False
     result = product.results[0]
     made = result.buffer
-    if is_named(*product.numbers) or result.index != Index():
+    if result.index != Index() or made.size != matrix.rows * matrix.columns:
         return False
-    batch, m, n, k = map(int, product.numbers[:4])
-    accumulates = product.numbers[9] != 0
-    if accumulates or product.numbers[8] != m * n or made.size != batch * m * n:
-        return False
-    return n >= FEWEST_COLUMNS and k >= FEWEST_TERMS and made.nbytes >= FEWEST_BYTES
+    is_large = matrix.columns >= FEWEST_COLUMNS and matrix.terms >= FEWEST_TERMS
+    return is_large and made.nbytes >= FEWEST_BYTES
 
 
 def epilogue_of(product: Kernel, statement: Statement) -> Nest | Loop | None:
     """Return a statement that reads such a product, as its epilogue; None if it cannot be one."""
-    made, n = product.results[0].buffer, int(product.numbers[2])
+    made, n = product.results[0].buffer, _columns(product)
     read, written = everything(statement)
     if made not in read or written & {place.buffer for place in product.operands}:
         return None
@@ -141,9 +141,15 @@ def epilogue_of(product: Kernel, statement: Statement) -> Nest | Loop | None:
     return found
 
 
+def _columns(product: Kernel) -> int:
+    matrix = matrix_of(product)
+    assert matrix is not None
+    return matrix.columns
+
+
 def _is_by_rows(product: Kernel, loop: Loop) -> bool:
     """Tell whether loops are parallel, and the innermost one reads a row of a product at a time."""
-    made, n = product.results[0].buffer, int(product.numbers[2])
+    made, n = product.results[0].buffer, _columns(product)
     if n * NUMPY_TYPES[made.dtype].itemsize > MOST_ROW_BYTES:
         return False
     axes = Blocked([product, loop]).axes

@@ -35,6 +35,8 @@ MOST_PER_ITERATION = 1 << 13
 """An iteration of this many points is itself a loop over rows, if it has an axis for them."""
 FEWEST_IN_ROW = 1 << 6
 """But not if those rows are shorter than this: vectors would not be full."""
+MOST_BEFORE = 1 << 12
+"""Points of a nest that is computed before a group instead of dividing it."""
 FEWEST_IN_TURN = 1 << 15
 """What an iteration computes stays in cache anyway if it has no more points than this."""
 
@@ -78,6 +80,9 @@ def _grouped(
 
     for statement in statements:
         if not isinstance(statement, Nest) or not _may_lead(statement):
+            if group.nests and group.may_follow(statement):
+                found.append(statement)
+                continue
             close()
             group = _Group(outer)
             found.append(statement)
@@ -114,6 +119,21 @@ class _Group:
         self.outer = outer
         self.nests: list[Nest] = []
         self.rows: dict[Buffer, list[tuple[Index, bool]]] = {}
+
+    def may_follow(self, statement: Statement) -> bool:
+        """Tell whether a statement is a small nest that may run before the nests of the group.
+
+        The factors of a normalization are one, between the padded operand of a depthwise
+        convolution and its sums.
+        """
+        if not isinstance(statement, Nest) or estimate(statement.points) > MOST_BEFORE:
+            return False
+        written = set(writes(statement))
+        return not any(
+            is_written or buffer in written
+            for buffer in {*reads(statement), *written}
+            for _, is_written in self.rows.get(buffer, ())
+        )
 
     def takes(self, nest: Nest) -> bool:
         """Add a nest, if it fits the previous ones."""

@@ -20,6 +20,7 @@ from kiln.base.options.config import options
 from kiln.base.source import place_of
 from kiln.core.engines.memory_text import size_text
 from kiln.engines.native.llvm.measuring import Measured, Measurements
+from kiln.engines.native.loop_ir.products import matrix_of
 from kiln.engines.native.loop_ir.statements import Blocked, Function, Nest, Statement, walk
 from kiln.engines.native.loop_ir.text import headings
 from kiln.ir.sizes.size import Size
@@ -161,7 +162,9 @@ def _lines(statement: Statement) -> dict[Any, float]:
             return dict(statement.lines)
         case Blocked():
             # A point of a product with this many terms, and a point of its epilogue.
-            found = {statement.product.source: float(statement.product.numbers[3])}
+            matrix = matrix_of(statement.product)
+            assert matrix is not None
+            found = {statement.product.source: float(matrix.terms)}
             nests = [each for each in walk([statement.epilogue]) if isinstance(each, Nest)]
             for source, work in [item for nest in nests for item in nest.lines.items()]:
                 found[source] = found.get(source, 0.0) + work

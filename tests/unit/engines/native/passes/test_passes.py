@@ -15,6 +15,7 @@ from kiln.base.errors import CheckError
 from kiln.base.options.config import override
 from kiln.engines.native.building.builder import function_of
 from kiln.engines.native.loop_ir.buffers import reads
+from kiln.engines.native.loop_ir.parse import parse
 from kiln.engines.native.loop_ir.scalars import Scope
 from kiln.engines.native.loop_ir.statements import (
     Axis,
@@ -37,6 +38,7 @@ from kiln.engines.native.loop_ir.validity import check
 from kiln.engines.native.lowerings import LOWERINGS
 from kiln.engines.native.passes.liveness import Liveness
 from kiln.engines.native.passes.pipeline import optimized
+from kiln.engines.native.passes.rows import by_rows
 
 
 def loops(f: Callable[..., Any], *args: Any) -> Function:
@@ -205,6 +207,49 @@ def test_what_two_loops_over_rows_share_has_room_for_all_of_them() -> None:
 
     same(f, draw(3, 40, 300))
     same(f, draw(5, 130, 70))
+
+
+BETWEEN_ROWS = """
+function f(%i0: f32[2800], %i1: f32[70]) -> (%o2: f32[2800]) {
+  temp %t3: f32[2800]
+  temp %t4: f32[70]
+  nest i2 < 70 {
+    %t4[i2] = 2.0:f32
+  }
+  nest i0 < 40, i1 < 70 {
+    v0: f32 = READ
+    v1: f32 = exp v0
+    %t3[i0*70 + i1] = v1
+  }
+  nest i3 < 70 {
+    v0: f32 = FACTOR
+    v1: f32 = sqrt v0
+    %t4[i3] = v1
+  }
+  nest i0 < 40, i1 < 70 {
+    v0: f32 = %t3[i0*70 + i1*-1 + 69]
+    v1: f32 = %t4[i1]
+    v2: f32 = mul v0 v1
+    %o2[i0*70 + i1] = v2
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("read", "factor", "is_moved"),
+    [
+        ("%i0[i0*70 + i1]", "%i1[i3]", True),
+        ("%i0[i0*70 + i1]", "%t3[i3]", False),  # it reads what the rows before it are
+        ("%t4[i1]", "%i1[i3]", False),  # they read what it overwrites
+    ],
+)
+def test_a_small_nest_between_rows_runs_before_them(read: str, factor: str, is_moved: bool) -> None:
+    function = parse(BETWEEN_ROWS.replace("READ", read).replace("FACTOR", factor))
+    by_rows(function)
+    check(function, "rows")
+    found = [isinstance(each, Loop) for each in function.body]
+    assert found == ([False, False, True] if is_moved else [False] * 4)
 
 
 def test_short_rows_are_no_loop() -> None:

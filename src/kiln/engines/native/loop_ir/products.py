@@ -1,0 +1,56 @@
+"""Results of products and convolutions as matrices, whose blocks an epilogue reads."""
+
+from __future__ import annotations
+
+import math
+
+from kiln.base.named_tuples import NamedTuple
+from kiln.engines.native.loop_ir.extents import is_named
+from kiln.engines.native.loop_ir.statements import Kernel
+
+PRODUCTS = ("kiln_gemm_f32", "kiln_gemm_f64")
+CONVOLUTIONS = ("kiln_conv_f32", "kiln_conv_f64")
+
+
+class Matrix(NamedTuple):
+    """The result of a kernel, row-major: its rows, its columns, and the terms of each element."""
+
+    rows: int
+    columns: int
+    terms: int
+
+
+def matrix_of(kernel: Kernel) -> Matrix | None:
+    """Return the result of a kernel as a matrix; None if it has no epilogue.
+
+    The rows of a convolution are the positions of each item if features are last, and its features
+    of each item if they are first.
+    """
+    if is_named(*kernel.numbers):
+        return None
+    numbers = [int(number) for number in kernel.numbers]
+    if kernel.symbol in PRODUCTS:
+        batch, m, n, k = numbers[:4]
+        # It adds to its result, or leaves room between its items.
+        if numbers[9] != 0 or numbers[8] != m * n:
+            return None
+        return Matrix(batch * m, n, k)
+    return _of_convolution(numbers) if kernel.symbol in CONVOLUTIONS else None
+
+
+def _of_convolution(numbers: list[int]) -> Matrix | None:
+    space, batch_groups = numbers[0], numbers[2]
+    axes = space + 2
+    _, of_kernel, out, _, kernel_spec, out_spec = (
+        numbers[3 + i * axes : 3 + (i + 1) * axes] for i in range(6)
+    )
+    if out_spec == list(range(axes)):
+        columns = math.prod(out[2:])
+    elif out_spec == [0, axes - 1, *range(1, axes - 1)]:
+        columns = out[-1]
+    else:
+        return None
+    if batch_groups != 1 or 0 in out:
+        return None
+    terms = math.prod(of_kernel[axis] for axis in kernel_spec[1:])
+    return Matrix(math.prod(out) // columns, columns, terms)
