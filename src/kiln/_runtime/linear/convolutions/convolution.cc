@@ -389,14 +389,10 @@ int32_t convolution_epilogue(Call* call, void* const* buffers, const int64_t* nu
   const T *x = static_cast<const T*>(buffers[0]), *w = static_cast<const T*>(buffers[1]);
   T* out = static_cast<T*>(buffers[2]);
   numbers += 3 + 6 * (c.space + 2) + 4 * c.space;
-  const Epilogue after{call,
-                       reinterpret_cast<ParallelBody>(buffers[3]),
-                       buffers + 4,
-                       numbers[0],
-                       numbers[1],
-                       numbers[2],
-                       numbers[4],
-                       sizeof(T),
+  const Epilogue after{call,           reinterpret_cast<ParallelBody>(buffers[3]),
+                       buffers + 4,    numbers[0],
+                       numbers[1],     numbers[2],
+                       numbers[4],     sizeof(T),
                        numbers[3] != 0};
   if (way_of(c) == Way::kDirect) return convolve_directly(call, c, x, w, out, &after);
   const Scratch scratch(out == nullptr ? static_cast<size_t>(c.out_count()) * sizeof(T) : 0);
@@ -434,13 +430,20 @@ int32_t half_convolution(Call* call, void* const* buffers, const int64_t* number
 }
 
 Symbols symbols{
-    {"kiln_conv_f32", convolution<float>},      {"kiln_conv_f64", convolution<double>},
-    {"kiln_conv_c64", convolution<Complex64>},  {"kiln_conv_c128", convolution<Complex128>},
-    {"kiln_conv_bf16", half_convolution<true>}, {"kiln_conv_f16", half_convolution<false>},
-    {"kiln_conv_i8", convolution<uint8_t>},     {"kiln_conv_i16", convolution<uint16_t>},
-    {"kiln_conv_i32", convolution<uint32_t>},   {"kiln_conv_i64", convolution<uint64_t>},
-    {"kiln_conv_u8", convolution<uint8_t>},     {"kiln_conv_u16", convolution<uint16_t>},
-    {"kiln_conv_u32", convolution<uint32_t>},   {"kiln_conv_u64", convolution<uint64_t>},
+    {"kiln_conv_f32", convolution<float>},
+    {"kiln_conv_f64", convolution<double>},
+    {"kiln_conv_c64", convolution<Complex64>},
+    {"kiln_conv_c128", convolution<Complex128>},
+    {"kiln_conv_bf16", half_convolution<true>},
+    {"kiln_conv_f16", half_convolution<false>},
+    {"kiln_conv_i8", convolution<uint8_t>},
+    {"kiln_conv_i16", convolution<uint16_t>},
+    {"kiln_conv_i32", convolution<uint32_t>},
+    {"kiln_conv_i64", convolution<uint64_t>},
+    {"kiln_conv_u8", convolution<uint8_t>},
+    {"kiln_conv_u16", convolution<uint16_t>},
+    {"kiln_conv_u32", convolution<uint32_t>},
+    {"kiln_conv_u64", convolution<uint64_t>},
     {"kiln_conv_bool", convolution<bool>},
     {"kiln_conv_epilogue_f32", convolution_epilogue<float>},
     {"kiln_conv_epilogue_f64", convolution_epilogue<double>},

@@ -260,8 +260,7 @@ int32_t Planes<T>::run(T* out, int64_t first, int64_t last) const {
   const auto sums_size = static_cast<size_t>(in_place ? 0 : rows * sums_row());
   const auto held_size = static_cast<size_t>(out == nullptr ? images * held_image : 0);
   // Copies of 32 bytes exceed the last row.
-  const auto panels_size =
-      static_cast<size_t>(packs ? kPackedDepth * sums_row() + kGranule<T> : 0);
+  const auto panels_size = static_cast<size_t>(packs ? kPackedDepth * sums_row() + kGranule<T> : 0);
   const auto most_pieces = static_cast<size_t>(block + 1);
   Scratch scratch(Scratch::size_of<T>(sums_size) + Scratch::size_of<T>(held_size) +
                   Scratch::size_of<T>(panels_size) + Scratch::size_of<Piece>(most_pieces));
@@ -286,9 +285,8 @@ int32_t Planes<T>::run(T* out, int64_t first, int64_t last) const {
     const int64_t columns = by_lines ? block : code.columns;
     const int64_t to_image = out == nullptr ? held_image : c.out_step[0];
     const int64_t to_row = out == nullptr ? held_row : c.out_step[1];
-    const int64_t count = is_kept
-                              ? find_kept(copied, image, begin, end, columns, to_image, pieces)
-                              : find_pieces(copied, begin, end, pieces);
+    const int64_t count = is_kept ? find_kept(copied, image, begin, end, columns, to_image, pieces)
+                                  : find_pieces(copied, begin, end, pieces);
     if (count == 0) continue;
     // The columns of the first image, and all of them.
     int64_t column = is_kept ? begin % copied.kept : pieces[0].to;

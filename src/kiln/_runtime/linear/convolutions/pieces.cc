@@ -118,10 +118,10 @@ void write_pieces(const Convolution& c, const Piece* pieces, int64_t count, cons
   }
 }
 
-#define KILN_INSTANTIATE(T)                                                                      \
-  template void pack_positions<T>(const T*, const int64_t*, int64_t, const Piece*, int64_t,      \
-                                  int64_t, T*);                                                  \
-  template void write_pieces<T>(const Convolution&, const Piece*, int64_t, const T*, int64_t,    \
+#define KILN_INSTANTIATE(T)                                                                   \
+  template void pack_positions<T>(const T*, const int64_t*, int64_t, const Piece*, int64_t,   \
+                                  int64_t, T*);                                               \
+  template void write_pieces<T>(const Convolution&, const Piece*, int64_t, const T*, int64_t, \
                                 int64_t, int64_t, T*);
 KILN_INSTANTIATE(float)
 KILN_INSTANTIATE(double)

@@ -134,9 +134,7 @@ int32_t multiply_rows(const Product& p, const T* a, const Right<T>& right, T* c,
       pack_a(p, left, rows, block.depth, packed);
     }
     const bool is_last = after != nullptr && from + block.depth == p.k;
-    const int64_t step = packs                           ? own_step
-                         : is_last && !after->is_of_rows ? kColumnStep
-                                                         : columns;
+    const int64_t step = packs ? own_step : is_last && !after->is_of_rows ? kColumnStep : columns;
     for (int64_t column = 0; column < columns; column += step) {
       const int64_t end = std::min(columns, column + step);
       block.columns = std::min(whole, end) - column;
