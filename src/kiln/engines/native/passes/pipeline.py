@@ -20,6 +20,7 @@ from kiln.engines.native.passes.rows import by_rows
 from kiln.engines.native.passes.sequential.interchange import interchange
 from kiln.engines.native.passes.sequential.straight_line import straighten
 from kiln.engines.native.passes.transposes import transpose_operands
+from kiln.engines.native.passes.strips import run_in_strips
 from kiln.engines.native.passes.unrolled import write_out
 from kiln.engines.native.passes.watching import merge_checks
 
@@ -36,6 +37,7 @@ PASSES: dict[str, Pass] = {
     "unrolled": write_out,
     "summed": transpose_summed,
     "transposes": transpose_operands,
+    "strips": run_in_strips,
     "rows": by_rows,
     "collapse": collapse,
     "interchange": interchange,
