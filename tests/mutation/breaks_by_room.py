@@ -540,5 +540,25 @@ BY_ROOM: dict[str, list[Break]] = {
                 "test_a_product_waits_for_what_its_epilogue_reads",
             ),
         ),
+        Break(
+            "strips-overwrite-their-sums",
+            "engines/native/passes/strips/strip_loops.py",
+            "n.n, int(is_sum)]",
+            "n.n, 0]",
+            (
+                "tests/unit/engines/native/passes/strips/test_strip_loops.py::"
+                "test_gradients[heads first-recomputed-256]",
+            ),
+        ),
+        Break(
+            "strips-of-what-is-read-elsewhere",
+            "engines/native/passes/strips/chains.py",
+            "and self.touches[buffer] == mine[buffer]",
+            "",
+            (
+                "tests/unit/engines/native/passes/strips/test_strip_loops.py::"
+                "test_what_needs_the_whole_matrix_has_it[read twice]",
+            ),
+        ),
     ],
 }

@@ -268,6 +268,7 @@ int32_t gemm_strip(Call* call, void* const* buffers, const int64_t* numbers) {
   p.transpose_a = numbers[3] != 0, p.transpose_b = numbers[4] != 0;
   p.a_row = numbers[5], p.b_row = numbers[6], p.c_row = numbers[7];
   p.accumulate = numbers[8] != 0;
+  p.in_order = true;  // bits must not depend on whether the library is loaded
   return multiply(call, p, static_cast<const T*>(buffers[0]), static_cast<const T*>(buffers[1]),
                   static_cast<T*>(buffers[p.accumulate ? 3 : 2]));
 }

@@ -19,8 +19,8 @@ from kiln.engines.native.passes.reductions import split_reductions
 from kiln.engines.native.passes.rows import by_rows
 from kiln.engines.native.passes.sequential.interchange import interchange
 from kiln.engines.native.passes.sequential.straight_line import straighten
+from kiln.engines.native.passes.strips.strip_loops import run_in_strips
 from kiln.engines.native.passes.transposes import transpose_operands
-from kiln.engines.native.passes.strips import run_in_strips
 from kiln.engines.native.passes.unrolled import write_out
 from kiln.engines.native.passes.watching import merge_checks
 

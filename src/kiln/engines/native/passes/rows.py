@@ -105,9 +105,10 @@ def _may_lead(nest: Nest) -> bool:
 
 
 def _is_of_rows(nest: Nest) -> bool:
-    """Tell whether a nest computes one element for each row, which may then be the axis of a loop."""
-    row, *others = nest.axes or [None]
-    return not nest.ordered and row not in nest.reduced_axes() and all(x.size == 1 for x in others)
+    """Tell whether a nest computes one element for each row."""
+    if nest.ordered or not nest.axes or nest.axes[0] in nest.reduced_axes():
+        return False
+    return all(axis.size == 1 for axis in nest.axes[1:])
 
 
 def accesses(nest: Nest) -> Iterator[tuple[Buffer, Index, bool]]:

@@ -1,0 +1,1 @@
+"""Chains of products and nests in strips of rows."""
