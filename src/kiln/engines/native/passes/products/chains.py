@@ -23,7 +23,7 @@ from kiln.engines.native.loop_ir.statements import (
     walk,
 )
 from kiln.engines.native.loop_ir.substitution import within
-from kiln.engines.native.passes.epilogues import PRODUCTS
+from kiln.engines.native.passes.products.epilogues import PRODUCTS
 
 FEWEST_BYTES = 1 << 19
 """Of what is not materialized: less stays in the L2 cache anyway."""

@@ -21,8 +21,8 @@ from kiln.engines.native.loop_ir.text import to_text
 from kiln.engines.native.loop_ir.validity import check
 from kiln.engines.native.lowerings import LOWERINGS
 from kiln.engines.native.passes.pipeline import optimized
-from kiln.engines.native.passes.strips import chains, recomputation
-from kiln.engines.native.passes.strips.strip_loops import run_in_strips
+from kiln.engines.native.passes.products import chains, recomputation
+from kiln.engines.native.passes.products.strip_loops import run_in_strips
 from kiln.engines.native.passes.workspace import workspace
 
 RNG = np.random.default_rng(0)

@@ -14,8 +14,8 @@ from kiln.engines.native.loop_ir.statements import (
     Role,
     Statement,
 )
+from kiln.engines.native.passes.products.chains import FARTHEST, Chain, numbers_of
 from kiln.engines.native.passes.rebuilding import with_places
-from kiln.engines.native.passes.strips.chains import FARTHEST, Chain, numbers_of
 
 RECOMPUTED_BYTES = 1 << 24
 """What a gradient reads once more is recomputed if it has at least this many bytes."""

@@ -33,9 +33,9 @@ from kiln.engines.native.loop_ir.statements import (
     walk,
 )
 from kiln.engines.native.loop_ir.substitution import substituted
+from kiln.engines.native.passes.products.chains import Chain, is_seed, numbers_of
+from kiln.engines.native.passes.products.recomputation import Recomputation
 from kiln.engines.native.passes.rebuilding import with_places, with_roots
-from kiln.engines.native.passes.strips.chains import Chain, is_seed, numbers_of
-from kiln.engines.native.passes.strips.recomputation import Recomputation
 
 
 def run_in_strips(function: Function) -> None:

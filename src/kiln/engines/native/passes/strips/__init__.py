@@ -1,1 +1,0 @@
-"""Chains of products and nests in strips of rows."""
