@@ -549,12 +549,32 @@ BY_ROOM: dict[str, list[Break]] = {
         ),
         Break(
             "epilogues-before-their-operands",
-            "engines/native/passes/epilogues.py",
+            "engines/native/passes/products/epilogues.py",
             "if not written & (read_between | written_between) and not read & written_between:",
             "if not written & (read_between | written_between):",
             (
-                "tests/unit/engines/native/passes/test_epilogues.py::"
+                "tests/unit/engines/native/passes/products/test_epilogues.py::"
                 "test_a_product_waits_for_what_its_epilogue_reads",
+            ),
+        ),
+        Break(
+            "strips-overwrite-their-sums",
+            "engines/native/passes/products/strip_loops.py",
+            "n.n, int(is_sum)]",
+            "n.n, 0]",
+            (
+                "tests/unit/engines/native/passes/products/test_strip_loops.py::"
+                "test_gradients[heads first-recomputed-256]",
+            ),
+        ),
+        Break(
+            "strips-of-what-is-read-elsewhere",
+            "engines/native/passes/products/chains.py",
+            "and self.touches[buffer] == mine[buffer]",
+            "",
+            (
+                "tests/unit/engines/native/passes/products/test_strip_loops.py::"
+                "test_what_needs_the_whole_matrix_has_it[read twice]",
             ),
         ),
     ],

@@ -255,6 +255,24 @@ int32_t gemm(Call* call, void* const* buffers, const int64_t* numbers) {
                   static_cast<const T*>(buffers[1]), static_cast<T*>(buffers[2]));
 }
 
+// kiln_gemm_strip_T: C = op(A) op(B), or C += op(A) op(B), for matrices that are parts of larger
+// ones.
+//
+// Buffers: A, B, C once more if it is accumulated, C.
+// Numbers: m, n, k, trans_a, trans_b, the row strides of A, B and C in elements, 1 to accumulate.
+template <typename T>
+int32_t gemm_strip(Call* call, void* const* buffers, const int64_t* numbers) {
+  Product p{};
+  p.batch = 1;
+  p.m = numbers[0], p.n = numbers[1], p.k = numbers[2];
+  p.transpose_a = numbers[3] != 0, p.transpose_b = numbers[4] != 0;
+  p.a_row = numbers[5], p.b_row = numbers[6], p.c_row = numbers[7];
+  p.accumulate = numbers[8] != 0;
+  p.in_order = true;  // bits must not depend on whether the library is loaded
+  return multiply(call, p, static_cast<const T*>(buffers[0]), static_cast<const T*>(buffers[1]),
+                  static_cast<T*>(buffers[p.accumulate ? 3 : 2]));
+}
+
 // The same for integers, which wrap around, and for truth values, whose sum is `or`.
 template <typename T>
 int32_t gemm_by_loops(Call* call, void* const* buffers, const int64_t* numbers) {
@@ -268,6 +286,8 @@ Symbols symbols{
     {"kiln_gemm_f32", gemm<float>},
     {"kiln_gemm_f64", gemm<double>},
     {"kiln_gemm_c64", gemm<Complex64>},
+    {"kiln_gemm_strip_f32", gemm_strip<float>},
+    {"kiln_gemm_strip_f64", gemm_strip<double>},
     {"kiln_gemm_c128", gemm<Complex128>},
     {"kiln_gemm_i16", gemm_by_loops<uint16_t>},
     {"kiln_gemm_i32", gemm_by_loops<uint32_t>},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from kiln.base.records import Record
@@ -88,8 +89,8 @@ def _product_flops(kernel: Kernel) -> Dim:
     """Return the multiplications and additions of `kiln_gemm_*`, or 0 for other kernels."""
     if not kernel.symbol.startswith("kiln_gemm_"):
         return 0
-    count, m, n, k = kernel.numbers[:4]
-    return 2 * count * m * n * k
+    count = 3 if kernel.symbol.startswith("kiln_gemm_strip_") else 4
+    return 2 * math.prod(kernel.numbers[:count])
 
 
 def _greatest(dims: Sequence[Dim]) -> Dim:

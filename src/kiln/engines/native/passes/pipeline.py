@@ -10,11 +10,12 @@ from kiln.engines.native.loop_ir.validity import Verified, check
 from kiln.engines.native.passes.carries import remove_copies
 from kiln.engines.native.passes.collapse import collapse
 from kiln.engines.native.passes.dead import sink
-from kiln.engines.native.passes.epilogues import run_in_blocks
 from kiln.engines.native.passes.fusion import fuse
 from kiln.engines.native.passes.invariants import hoist, transpose_summed
 from kiln.engines.native.passes.numbering import number_values
 from kiln.engines.native.passes.pieces import compute_in_pieces
+from kiln.engines.native.passes.products.epilogues import run_in_blocks
+from kiln.engines.native.passes.products.strip_loops import run_in_strips
 from kiln.engines.native.passes.reductions import split_reductions
 from kiln.engines.native.passes.rows import by_rows
 from kiln.engines.native.passes.sequential.interchange import interchange
@@ -36,6 +37,7 @@ PASSES: dict[str, Pass] = {
     "unrolled": write_out,
     "summed": transpose_summed,
     "transposes": transpose_operands,
+    "strips": run_in_strips,
     "rows": by_rows,
     "collapse": collapse,
     "interchange": interchange,

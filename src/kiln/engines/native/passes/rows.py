@@ -54,13 +54,16 @@ def _grouped(
     touches: Counter[Buffer],
     fewest: int,
     outer: tuple[Axis, ...] = (),
+    around: tuple[Axis, ...] = (),
 ) -> None:
     for statement in statements:
         inner = FEWEST_IN_TURN if isinstance(statement, (Loop, While)) else fewest
+        axes = (*around, statement.axis) if isinstance(statement, Loop) else around
         for block in blocks(statement):
-            _grouped(block, touches, inner)
+            _grouped(block, touches, inner, (), axes)
     found: list[Statement] = []
-    group = _Group(outer)
+    enclosing = (*outer, *around)
+    group = _Group(enclosing)
 
     def close() -> None:
         nests = group.nests
@@ -73,22 +76,24 @@ def _grouped(
             found.extend(nests)
             return
         loop = Loop(axis, list(nests), parallel=True, source=nests[0].source)
-        _contract(loop, touches, outer)
+        _contract(loop, touches, enclosing)
         if iteration >= MOST_PER_ITERATION:
-            _grouped(loop.body, touches, 0, (*outer, axis))
+            _grouped(loop.body, touches, 0, (*outer, axis), around)
         found.append(loop)
 
     for statement in statements:
-        if not isinstance(statement, Nest) or not _may_lead(statement):
+        if not isinstance(statement, Nest) or not (
+            _may_lead(statement) or (around and group.nests and _is_of_rows(statement))
+        ):
             if group.nests and group.may_follow(statement):
                 found.append(statement)
                 continue
             close()
-            group = _Group(outer)
+            group = _Group(enclosing)
             found.append(statement)
         elif not group.takes(statement):
             close()
-            group = _Group(outer)
+            group = _Group(enclosing)
             group.takes(statement)
     close()
     statements[:] = found
@@ -104,6 +109,13 @@ def _may_lead(nest: Nest) -> bool:
     )
 
 
+def _is_of_rows(nest: Nest) -> bool:
+    """Tell whether a nest computes one element for each row."""
+    if nest.ordered or not nest.axes or nest.axes[0] in nest.reduced_axes():
+        return False
+    return all(axis.size == 1 for axis in nest.axes[1:])
+
+
 def accesses(nest: Nest) -> Iterator[tuple[Buffer, Index, bool]]:
     """Iterate over the accesses of a nest: buffer, index, and true for writes."""
     for x in loads(nest):
@@ -113,7 +125,10 @@ def accesses(nest: Nest) -> Iterator[tuple[Buffer, Index, bool]]:
 
 
 class _Group:
-    """Nests over the same rows, each of which accesses only its own row."""
+    """Nests over the same rows, each of which accesses only its own row.
+
+    The `outer` axes are those of the loops around them.
+    """
 
     def __init__(self, outer: tuple[Axis, ...]) -> None:
         self.outer = outer

@@ -1,0 +1,1 @@
+"""Passes over products: epilogues, and chains in strips of rows."""
