@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from kiln.base.records import Record
 from kiln.engines.native.loop_ir.buffers import everything, loads, reads, writes
 from kiln.engines.native.loop_ir.extents import is_named
+from kiln.engines.native.loop_ir.products import PRODUCTS
 from kiln.engines.native.loop_ir.scalars import NUMPY_TYPES
 from kiln.engines.native.loop_ir.statements import (
     EFFECTS,
@@ -23,7 +24,6 @@ from kiln.engines.native.loop_ir.statements import (
     walk,
 )
 from kiln.engines.native.loop_ir.substitution import within
-from kiln.engines.native.passes.products.epilogues import PRODUCTS
 
 FEWEST_BYTES = 1 << 19
 """Of what is not materialized: less stays in the L2 cache anyway."""

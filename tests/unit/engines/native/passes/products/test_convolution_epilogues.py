@@ -18,8 +18,8 @@ from kiln.engines.native.loop_ir.statements import Blocked, Function, Loop, walk
 from kiln.engines.native.loop_ir.text import to_text
 from kiln.engines.native.loop_ir.validity import check
 from kiln.engines.native.lowerings import LOWERINGS
-from kiln.engines.native.passes import epilogues
 from kiln.engines.native.passes.pipeline import optimized
+from kiln.engines.native.passes.products import epilogues
 
 RNG = np.random.default_rng(0)
 FIRST = ("NCHW", "OIHW", "NCHW")
