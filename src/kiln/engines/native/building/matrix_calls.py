@@ -16,7 +16,6 @@ from kiln.core.engines.engine import BATCH_INVARIANT
 from kiln.ir.sizes.size import Dim, as_dim
 from kiln.ir.types import ShapedArray
 from kiln.ops.linear.spectral import SvdAlgorithm
-from kiln.ops.shape import kept_axes
 
 Avals = Sequence[ShapedArray]
 Params = Mapping[str, Any]
@@ -46,9 +45,7 @@ class MatrixCall(NamedTuple):
 def matrix_call(name: str, operands: Avals, results: Avals, params: Params) -> MatrixCall | None:
     """Return the kernel that computes a primitive on operands of these types, or None.
 
-    `params` are those of the equation, and `batch_invariant`. Sizes must be numbers. A
-    `dot_general` has a kernel if the axes of each operand are its batch axes, then either the other
-    or the contracting ones; otherwise transpose first.
+    `params` are those of the equation, and `batch_invariant`. Sizes must be numbers.
     """
     of = _CALLS.get(name)
     return None if of is None else of(operands, results, params)
@@ -71,40 +68,6 @@ def _stacked(x: ShapedArray, rank: int = 2) -> tuple[Dim, ...]:
     """Return the number of matrices (vectors for rank 1) of a batch, and the sizes of one."""
     sizes = x.shape
     return math.prod(sizes[: x.ndim - rank]), *sizes[x.ndim - rank :]
-
-
-def _product(operands: Avals, results: Avals, params: Params) -> MatrixCall | None:
-    (x, y), (out,) = operands, results
-    (lc, rc), (lb, rb) = params["dimension_numbers"]
-    suffix, made = _suffix(x), _suffix(out)
-    if suffix is None or suffix != _suffix(y):
-        return None
-    if made != suffix:
-        if (suffix, made) not in (("f16", "f32"), ("bf16", "f32")):
-            return None
-        suffix = f"{suffix}_{made}"
-    pairs = sorted(zip(lc, rc, strict=True))
-    lc, rc = tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
-    trans_a = _order(x.ndim, lb, lc)
-    trans_b = _order(y.ndim, rb, rc)
-    if trans_a is None or trans_b is None:
-        return None
-    batch = math.prod(x.shape[a] for a in lb)
-    k = math.prod(x.shape[a] for a in lc)
-    m = math.prod(x.shape[a] for a in kept_axes(x.ndim, (*lb, *lc)))
-    n = math.prod(y.shape[a] for a in kept_axes(y.ndim, (*rb, *rc)))
-    numbers = (batch, m, n, k, trans_a, not trans_b, m * k, k * n, m * n, 0)
-    call = _call("gemm", suffix, *numbers)
-    return call._replace(needs_openblas=suffix.partition("_")[0] in _HAVE_OPENBLAS)
-
-
-def _order(rank: int, batch: Sequence[int], summed: Sequence[int]) -> bool | None:
-    """Tell whether axes are batch, summed, free (or else batch, free, summed); None if neither."""
-    free = kept_axes(rank, (*batch, *summed))
-    in_order = tuple(range(rank))
-    if (*batch, *free, *summed) == in_order:
-        return False
-    return True if (*batch, *summed, *free) == in_order else None
 
 
 def _convolution(operands: Avals, results: Avals, params: Params) -> MatrixCall | None:
@@ -165,7 +128,6 @@ def _matrix(operands: Avals, params: Params) -> tuple[Any, ...]:
 _SOLVE = ("left_side", "lower", "transpose_a", "conjugate_a", "unit_diagonal")
 _EIG = ("compute_left_eigenvectors", "compute_right_eigenvectors")
 _CALLS: dict[str, Callable[[Avals, Avals, Params], MatrixCall | None]] = {
-    "dot_general": _product,
     "conv_general_dilated": _convolution,
     "transpose": _transpose,
     "cholesky": _factor("cholesky", lambda xs, _: _stacked(xs[0])[:2]),
