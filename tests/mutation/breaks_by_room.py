@@ -502,11 +502,11 @@ BY_ROOM: dict[str, list[Break]] = {
         ),
         Break(
             "read-before-it-is-made",
-            "engines/native/passes/pieces.py",
+            "engines/native/passes/pieces/producers.py",
             "if written & (taken | made) or read & made:",
             "if written & made or read & made:",
             (
-                "tests/unit/engines/native/passes/test_pieces.py::"
+                "tests/unit/engines/native/passes/pieces/test_producers.py::"
                 "test_no_piece_is_computed_before_what_its_reader_needs",
             ),
         ),

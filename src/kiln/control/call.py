@@ -20,11 +20,12 @@ from kiln.control.regions.region import (
 )
 from kiln.core.absent import is_linear, is_zero
 from kiln.core.meaning import meaning
-from kiln.core.staging import eval_jaxpr
+from kiln.core.staging import eval_jaxpr, stage_pure
+from kiln.core.trace import state
 from kiln.execution.placement import Placer
 from kiln.ir.analysis import key_uses
 from kiln.ir.analysis.key_uses import Keys
-from kiln.ir.jaxpr import Eqn, Jaxpr
+from kiln.ir.jaxpr import Atom, Eqn, Jaxpr
 from kiln.ir.types import ShapedArray
 from kiln.transforms.batching import MappedAxis, batch_jaxpr
 from kiln.transforms.jvp import jvp_jaxpr
@@ -124,3 +125,28 @@ class Call(Subprogram):
 
 
 jit_p = Call()
+
+
+def inlined(jaxpr: Jaxpr, purpose: str) -> Jaxpr:
+    """Return a jaxpr with the equations of its calls, and of their calls, in their place."""
+    if not any(eqn.primitive is jit_p for eqn in jaxpr.eqns):
+        return jaxpr
+
+    def run(inner: Jaxpr, args: Sequence[Any]) -> list[Any]:
+        env: dict[Any, Any] = dict(zip(inner.invars, args, strict=True))
+
+        def read(v: Atom) -> Any:
+            return v.val if v.is_literal else env[v]
+
+        for eqn in inner.eqns:
+            state.source = eqn.source
+            operands = [read(v) for v in eqn.invars]
+            if eqn.primitive is jit_p:
+                outs = run(eqn.params["jaxpr"], operands)
+            else:
+                result = eqn.primitive.bind(*operands, **eqn.params)
+                outs = result if eqn.primitive.multiple else [result]
+            env.update(zip(eqn.outvars, outs, strict=True))
+        return [read(v) for v in inner.outvars]
+
+    return stage_pure(lambda *xs: run(jaxpr, xs), jaxpr.in_avals, name=jaxpr.name, purpose=purpose)

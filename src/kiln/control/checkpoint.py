@@ -16,7 +16,7 @@ from kiln.base.named_tuples import NamedTuple
 from kiln.base.options.config import options, override
 from kiln.base.source import api_boundary, current_source, definition_of, name_of
 from kiln.base.tree import tree_unflatten
-from kiln.control.call import Subprogram, jit_p
+from kiln.control.call import Subprogram, inlined
 from kiln.control.regions.arguments import (
     argnums_of,
     as_seen,
@@ -31,7 +31,7 @@ from kiln.control.regions.region import (
     select_by,
     split,
 )
-from kiln.core.staging import eval_jaxpr, stage_pure, stage_region
+from kiln.core.staging import eval_jaxpr, stage_region
 from kiln.core.trace import aval_of, state
 from kiln.ir.analysis.key_uses import Keys, fresh
 from kiln.ir.effects import HELD, must_keep
@@ -67,7 +67,7 @@ def recomputation(jaxpr: Jaxpr, unknown: Sequence[bool], policy: Policy | None) 
 
 def _recomputation(jaxpr: Jaxpr, unknown: Sequence[bool], policy: Policy | None) -> Recomputation:
     # A policy refers to operations, so it must see inside jitted functions.
-    parts = split(jaxpr if policy is None else _inlined(jaxpr), unknown)
+    parts = split(jaxpr if policy is None else inlined(jaxpr, "checkpoint"), unknown)
     known, count = parts.known, len(parts.known.outvars) - parts.residuals
     residuals = known.outvars[count:]
     needed = {v for v in residuals if isinstance(v, Var)}
@@ -110,32 +110,6 @@ def _saveable(eqn: Eqn, policy: Policy | None) -> bool:
 
 def _substituted(eqn: Eqn, values: dict[Var, Atom]) -> Eqn:
     return eqn.with_(invars=[values.get(v, v) for v in eqn.invars])  # type: ignore[arg-type]
-
-
-def _inlined(jaxpr: Jaxpr) -> Jaxpr:
-    if not any(eqn.primitive is jit_p for eqn in jaxpr.eqns):
-        return jaxpr
-
-    def run(inner: Jaxpr, args: Sequence[Any]) -> list[Any]:
-        env: dict[Any, Any] = dict(zip(inner.invars, args, strict=True))
-
-        def read(v: Atom) -> Any:
-            return v.val if v.is_literal else env[v]
-
-        for eqn in inner.eqns:
-            state.source = eqn.source
-            operands = [read(v) for v in eqn.invars]
-            if eqn.primitive is jit_p:
-                outs = run(eqn.params["jaxpr"], operands)
-            else:
-                result = eqn.primitive.bind(*operands, **eqn.params)
-                outs = result if eqn.primitive.multiple else [result]
-            env.update(zip(eqn.outvars, outs, strict=True))
-        return [read(v) for v in inner.outvars]
-
-    return stage_pure(
-        lambda *xs: run(jaxpr, xs), jaxpr.in_avals, name=jaxpr.name, purpose="checkpoint"
-    )
 
 
 class Checkpoint(Subprogram):

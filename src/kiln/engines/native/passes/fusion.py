@@ -368,11 +368,19 @@ class _Fuser:
         return None
 
     def _forwards(self, cluster: Cluster, nest: Nest, inputs: set[Value]) -> bool:
-        """Tell whether a nest reads nothing that the cluster writes, and overwrites nothing."""
+        """Tell whether a nest reads nothing that the cluster writes, and overwrites nothing.
+
+        It may overwrite what the cluster reads at the same point, as the next value of a carry.
+        """
         if any(x.attr[0] in cluster.spans for x in inputs):
             return False
         mine = set(writes(nest))
-        if any(x.attr[0] in mine for x in cluster.inputs):
+        overwritten = [x for x in cluster.inputs if x.attr[0] in mine]
+        if overwritten and not (
+            cluster.is_map
+            and all(isinstance(e, Store) and _is_whole(e, nest) for e in nest.effects)
+            and all(is_in_place(x.attr[1], x.attr[0], nest) for x in overwritten)
+        ):
             return False
         # One nest may write several parts of a buffer, as in a concatenation.
         return all(cluster.is_apart(effect) for effect in nest.effects)

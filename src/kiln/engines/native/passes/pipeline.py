@@ -13,8 +13,10 @@ from kiln.engines.native.passes.dead import sink
 from kiln.engines.native.passes.fusion import fuse
 from kiln.engines.native.passes.invariants import hoist, transpose_summed
 from kiln.engines.native.passes.numbering import number_values
-from kiln.engines.native.passes.pieces import compute_in_pieces
+from kiln.engines.native.passes.pieces.cells import compute_in_cells
+from kiln.engines.native.passes.pieces.producers import compute_in_pieces
 from kiln.engines.native.passes.products.epilogues import run_in_blocks
+from kiln.engines.native.passes.products.loop_operands import transpose_matrices
 from kiln.engines.native.passes.products.strip_loops import run_in_strips
 from kiln.engines.native.passes.reductions import split_reductions
 from kiln.engines.native.passes.rows import by_rows
@@ -31,11 +33,13 @@ PASSES: dict[str, Pass] = {
     "hoist": hoist,
     "sink": sink,
     "fuse": fuse,
+    "cells": compute_in_cells,
     "pieces": compute_in_pieces,
     "copies": remove_copies,
     "straight": straighten,
     "unrolled": write_out,
     "summed": transpose_summed,
+    "matrices": transpose_matrices,
     "transposes": transpose_operands,
     "strips": run_in_strips,
     "rows": by_rows,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kiln.control.cond import cond_p
+from kiln.control.loops.fission import without_products
 from kiln.control.loops.scan import scan_p
 from kiln.control.loops.scan_split import split_by_counts
 from kiln.control.loops.while_loop import while_p
@@ -77,6 +78,12 @@ def _scan(
     num_carry: int,
     unroll: int,
 ) -> list[Layout]:
+    if type(length) is int and length > 1 and not b.checking.kinds and not b.is_batch_invariant:
+        params = {"jaxpr": jaxpr, "length": length, "reverse": reverse, "unroll": unroll}
+        split = without_products({**params, "num_consts": num_consts, "num_carry": num_carry})
+        if split is not None:
+            eqns = [e.with_(source=b.source) if e.primitive is scan_p else e for e in split.eqns]
+            return b.inline(split.with_(eqns=eqns), operands)
     consts, carry, xs = split_by_counts(operands, num_consts, num_carry)
     ys = [b.room(aval) for aval in out[num_carry:]]
     if length == 0:

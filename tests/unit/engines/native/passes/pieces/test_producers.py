@@ -15,7 +15,7 @@ from kiln.base.options.config import override
 from kiln.engines.native.loop_ir.parse import parse
 from kiln.engines.native.loop_ir.text import to_text
 from kiln.engines.native.loop_ir.validity import check
-from kiln.engines.native.passes.pieces import compute_in_pieces
+from kiln.engines.native.passes.pieces.producers import compute_in_pieces
 
 RNG = np.random.default_rng(0)
 X = RNG.random((200, 150), np.float32)

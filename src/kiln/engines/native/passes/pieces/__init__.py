@@ -1,0 +1,1 @@
+"""Passes over buffers that several nests write, each a piece."""
