@@ -18,9 +18,74 @@ _NATIVE = "engines/native"
 _NARROW = f"{_UNIT}/_runtime/linear/test_narrow_products.py"
 _PASSES = f"{_UNIT}/{_NATIVE}/passes/test"
 _SEQUENTIAL = f"{_UNIT}/{_NATIVE}/passes/sequential/test"
+_FISSION = f"{_UNIT}/control/loops/test_fission.py"
+_CELLS = f"{_UNIT}/{_NATIVE}/passes/pieces/test_cells.py"
 _WINDOWS = f"{_UNIT}/{_NATIVE}/lowerings/reductions/test_window"
 
 BY_HAND = [
+    Break(
+        "sums-that-are-read",
+        "control/loops/fission.py",
+        "return users[0] if len(users) == 1 and v not in self.returned else None",
+        "return users[0] if len(users) == 1 else None",
+        (_FISSION,),
+    ),
+    Break(
+        "sums-that-are-stacked",
+        "control/loops/fission.py",
+        "if self.users.get(out) or self.jaxpr.outvars.count(out) != 1:",
+        "if self.users.get(out):",
+        (_FISSION,),
+    ),
+    Break(
+        "products-of-effects",
+        "control/loops/fission.py",
+        "if not found.isdisjoint(eqn.outvars) or eqn.effects:",
+        "if not found.isdisjoint(eqn.outvars):",
+        (_FISSION,),
+    ),
+    Break(
+        "sums-by-constants",
+        "control/loops/fission.py",
+        "if len(operands) != len(set(atoms)) or not self.fixed.isdisjoint(operands):",
+        "if len(operands) != len(set(atoms)):",
+        (_FISSION,),
+    ),
+    Break(
+        "matrices-of-several-shapes",
+        f"{_NATIVE}/passes/products/loop_operands.py",
+        "key = (right.buffer, right.index, numbers.n, numbers.k)",
+        "key = (right.buffer, right.index, 0, 0)",
+        (f"{_UNIT}/{_NATIVE}/passes/products/test_loop_operands.py",),
+    ),
+    Break(
+        "matrices-that-loops-write",
+        f"{_NATIVE}/passes/products/loop_operands.py",
+        "is_constant = right.buffer not in changing and not right.index.operands",
+        "is_constant = not right.index.operands",
+        (f"{_UNIT}/{_NATIVE}/passes/products/test_loop_operands.py",),
+    ),
+    Break(
+        "the-first-piece-of-a-cell",
+        f"{_NATIVE}/passes/pieces/cells.py",
+        "next((p for p in reversed(choices) if p.holds(cell)), None)",
+        "next((p for p in choices if p.holds(cell)), None)",
+        (_CELLS,),
+    ),
+    Break(
+        "pieces-of-what-has-changed",
+        f"{_NATIVE}/passes/pieces/cells.py",
+        "if box is None or changed or taken & set(writes(reader)):",
+        "if box is None or taken & set(writes(reader)):",
+        (_CELLS,),
+    ),
+    Break(
+        "carries-overwritten-elsewhere",
+        f"{_NATIVE}/passes/fusion.py",
+        "and all(is_in_place(x.attr[1], x.attr[0], nest) for x in overwritten)",
+        "and True",
+        (f"{_PASSES}_fusion.py",),
+    ),
     Break(
         "thin-products-in-another-order",
         "_runtime/linear/products/narrow.cc",

@@ -187,15 +187,19 @@ def test_a_sum_that_is_stacked_stays() -> None:
 
     agree(f, W, H, XS)
 
-    def g(w: Any, h: Any, xs: Any) -> Any:
-        def body(total: Any, x: Any) -> Any:
-            total = total + (h + x).T @ x
-            return total, total
+    ys = lambda t, p: t, lambda t, p: p, lambda t, p: t + p
+    for y in ys:
 
-        return lax.scan(body, w, xs)
+        def g(w: Any, h: Any, xs: Any, y: Any = y) -> Any:
+            def body(total: Any, x: Any) -> Any:
+                term = (h + x).T @ x
+                row = y(total, term)
+                return total + term if y is not ys[2] else row, row
 
-    assert products_left(g, W, H, XS) == [(1, 1)]
-    agree(g, W, H, XS)
+            return lax.scan(body, w, xs)
+
+        assert products_left(g, W, H, XS) == [(1, 1)]
+        agree(g, W, H, XS)
 
 
 def test_sums_that_change_places_stay() -> None:
@@ -239,6 +243,22 @@ def test_effects_keep_their_operands() -> None:
     _, ys = kiln.jit(f)(W, H, XS)
     kiln.effects_barrier()
     np.testing.assert_allclose(seen, np.asarray(ys)[:, 0, 0], rtol=1e-6)
+
+
+def test_effects_get_what_has_left() -> None:
+    seen: list[float] = []
+
+    def f(w: Any, h: Any, xs: Any) -> Any:
+        def body(h: Any, x: Any) -> Any:
+            kiln.debug.callback(lambda y: seen.append(float(y[0, 0])), x @ w, ordered=True)
+            return h + x, None
+
+        return lax.scan(body, h, xs)
+
+    assert products_left(f, W, H, XS) == [(1, 0)]
+    kiln.block_until_ready(kiln.jit(f)(W, H, XS))
+    kiln.effects_barrier()
+    np.testing.assert_allclose(seen, (XS @ W)[:, 0, 0], rtol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.complex64, np.int32, kiln.numpy.bfloat16])
