@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,9 @@ FEW_COLUMNS = 32
 
 NARROW = tuple(map(np.dtype, (np.float32, dtypes.bfloat16, np.float16, np.int8, np.uint8)))
 """The dtypes of operands that kernels convert as they pack them."""
+
+LEAST_ITEM = 1 << 14
+"""The multiplications of an item of a batch that is multiplied in place rather than copied."""
 
 IN_ORDER = 2
 """The last number of a product whose order of terms depends on their number alone."""
@@ -98,9 +101,10 @@ def matrices(
     return Matrices(made, False, math.prod(sizes) if batch else 0)
 
 
-def _dot_general(
+def dot_general(
     b: Builder, out: Out, x: Layout, y: Layout, *, dimension_numbers: Any, **_: Any
 ) -> Layout:
+    """Lower a contraction."""
     (lc, rc), (lb, rb) = dimension_numbers
     dtype = ops.accumulator_dtype(x.dtype, y.dtype, out[0].dtype)
     x_free = kept_axes(len(x.shape), (*lb, *lc))
@@ -119,17 +123,62 @@ def _dot_general(
         made = b.space(b.sizes(out[0]), dtype)
         _written_out(b, made, x, y, dimension_numbers)
     else:
-        pairs = _ordered_pairs(x, lc, y, rc)
-        kind, sums = _narrow_kernel(x.dtype, y.dtype, dtype)
-        if kind is None:
-            x, y, kind = converted(b, x, dtype), converted(b, y, dtype), kernel_name(dtype)
-        made = b.space(b.sizes(out[0]), sums)
-        left = matrices(b, x, lb, x_free, [d for d, _ in pairs])
-        right = matrices(b, y, rb, [d for _, d in pairs], y_free)
-        gemm(b, kind, left, right, made, (count, m, n, k))
+        made = _by_kernel(b, out[0].dtype, x, y, dimension_numbers)
     if made.dtype == out[0].dtype:
         return made
     return b.map(out[0], lambda v: convert(v, out[0].dtype), made)
+
+
+def _by_kernel(b: Builder, out: Any, x: Layout, y: Layout, dimension_numbers: Any) -> Layout:
+    """Multiply by a kernel; the result has the dtype of its sums.
+
+    Free axes of one operand that do not merge are a batch, multiplied by the other one as a whole.
+    """
+    (lc, rc), (lb, rb) = dimension_numbers
+    kind, sums = _narrow_kernel(x.dtype, y.dtype, ops.accumulator_dtype(x.dtype, y.dtype, out))
+    if kind is None:
+        x, y, kind = converted(b, x, sums), converted(b, y, sums), kernel_name(sums)
+    rows = kept_axes(len(x.shape), (*lb, *lc))
+    columns = kept_axes(len(y.shape), (*rb, *rc))
+    pairs = _ordered_pairs(x, lc, y, rc)
+    depth, of_right = [d for d, _ in pairs], [d for _, d in pairs]
+    whole = len(rows)
+    if not lb:
+        n = math.prod(estimate(y.shape[d]) for d in (*of_right, *columns))
+        count = _stacked(x, rows, n, lambda batch, rest: in_place(x, batch, rest, depth))
+        lb, rows = rows[:count], rows[count:]
+    if not lb:
+        m = math.prod(estimate(x.shape[d]) for d in (*rows, *depth))
+        count = _stacked(y, columns, m, lambda batch, rest: in_place(y, batch, of_right, rest))
+        rb, columns = columns[:count], columns[count:]
+    batch = [x.shape[d] for d in lb] or [y.shape[d] for d in rb]
+    kept = [x.shape[d] for d in rows], [y.shape[d] for d in columns]
+    made = b.space([*batch, *kept[0], *kept[1]], sums)
+    left = matrices(b, x, lb, rows, depth)
+    right = matrices(b, y, rb, of_right, columns)
+    k = math.prod(x.shape[d] for d in depth)
+    gemm(b, kind, left, right, made, (math.prod(batch), *map(math.prod, kept), k))
+    if lb or not rb:
+        return made
+    axes = list(zip(made.shape, made.strides, strict=True))
+    return made.with_axes([*axes[len(rb) :][:whole], *axes[: len(rb)], *axes[len(rb) + whole :]])
+
+
+def _stacked(
+    x: Layout,
+    free: Sequence[int],
+    work: int,
+    place: Callable[[Sequence[int], Sequence[int]], Matrices | None],
+) -> int:
+    """Return how many of the first free axes of an operand are a batch of matrices in place.
+
+    0 if all merge, or if a product of one item, `work` times its rows, is not worth a call.
+    """
+    for count in range(len(free)):
+        if place(free[:count], free[count:]) is not None:
+            size = math.prod(estimate(x.shape[d]) for d in free[count:])
+            return count if size * work >= LEAST_ITEM else 0
+    return 0
 
 
 def gemm(
@@ -260,4 +309,4 @@ def converted(b: Builder, x: Layout, dtype: np.dtype[Any]) -> Layout:
     return b.map(ShapedArray(x.shape, dtype), lambda v: convert(v, dtype), x)
 
 
-LOWERINGS: dict[Operation, Lowering] = {ops.dot_general_p: _dot_general}
+LOWERINGS: dict[Operation, Lowering] = {ops.dot_general_p: dot_general}

@@ -265,16 +265,20 @@ class Chain:
         }
 
     def is_worth_it(self) -> bool:
-        """Tell whether a product reads what is not materialized."""
+        """Tell whether a product of the same rows reads what is not materialized.
+
+        One that only sums over the rows is not worth it: where the rows are features, as of an
+        inverted bottleneck, the product's epilogue is faster.
+        """
         if self.items is None or not self.items:
             return False
         kept = self.contracted()
-        for statement in self.body:
-            if isinstance(statement, Kernel):
-                for place in statement.operands:
-                    if place.buffer in kept and kept[place.buffer] == self.columns:
-                        return True
-        return False
+        return any(
+            kept.get(place.buffer) == self.columns
+            for statement in self.body
+            if isinstance(statement, Kernel) and self.roles[statement] == "rows"
+            for place in statement.operands
+        )
 
     def strip(self) -> int:
         """Return the number of rows of a strip."""

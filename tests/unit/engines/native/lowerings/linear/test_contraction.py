@@ -11,6 +11,7 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import lax
+from kiln.base.options.config import override
 from kiln.engines.native.loop_ir.layout import dense
 from kiln.engines.native.lowerings.linear import contraction, matrices
 from tests.unit.engines.native.lowerings.running import assert_meaning
@@ -23,6 +24,7 @@ def _either(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     if request.param == "kernels":
         monkeypatch.setattr(contraction, "SMALL_WORK", 0)
         monkeypatch.setattr(contraction, "SMALL_MATRIX", 0)
+        monkeypatch.setattr(contraction, "LEAST_ITEM", 0)
         monkeypatch.setattr(matrices, "FEW", 0)
 
 
@@ -32,7 +34,7 @@ def _axes(rng: np.random.Generator, kinds: str) -> list[tuple[str, int]]:
 
 
 @pytest.mark.usefixtures("_either")
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", range(25))
 def test_axes_in_any_order(seed: int) -> None:
     rng = np.random.default_rng(seed)
     shared = {c: int(n) for c, n in zip("abkl", rng.integers(1, 5, 4), strict=True)}
@@ -117,3 +119,40 @@ def test_a_sum_of_few_products_joins_what_reads_it() -> None:
     text = kiln.jit(lambda x, y: jnp.argmin(x @ y.T, 1)).lower(points, centers).as_text("loops")
     assert text.count("nest") == 1
     assert "gemm" not in text
+
+
+def kernels(f: Any, *args: Any) -> list[str]:
+    """Return the calls of kernels in a program's loops."""
+    with override(engine="native"):
+        found = str(kiln.jit(f).lower(*args).as_text("loops"))
+    return [line.split(" = ")[1] for line in found.splitlines() if "= kiln_" in line]
+
+
+@pytest.mark.parametrize(
+    ("equation", "left", "right", "numbers"),
+    [
+        ("ij,bjk->bik", (32, 40), (5, 40, 70), "[5, 32, 70, 40, 0, 0, 0, 2800, 2240, 0]"),
+        ("ij,bjk->ibk", (32, 40), (5, 40, 70), "[5, 32, 70, 40, 0, 0, 0, 2800, 2240, 0]"),
+        ("ij,bkj->bik", (32, 40), (5, 70, 40), "[1, 32, 350, 40, 0, 1, 0, 0, 11200, 0]"),
+        ("bji,jk->bik", (5, 40, 32), (40, 70), "[5, 32, 70, 40, 1, 0, 1280, 0, 2240, 0]"),
+        ("bij,jk->bik", (5, 32, 40), (40, 70), "[1, 160, 70, 40, 0, 0, 0, 0, 11200, 0]"),
+        ("abji,jk->abik", (2, 3, 40, 32), (40, 70), "[6, 32, 70, 40, 1, 0, 1280, 0, 2240, 0]"),
+    ],
+)
+def test_free_axes_that_do_not_merge_are_a_batch(
+    equation: str, left: Any, right: Any, numbers: str
+) -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=left).astype(np.float32), rng.normal(size=right).astype(np.float32)
+    f = lambda x, y: jnp.einsum(equation, x, y)
+    products = [each for each in kernels(f, x, y) if "gemm" in each]
+    assert len(products) == 1
+    assert products[0].endswith(numbers)
+    assert_meaning(f, x, y, tolerance=1e-4)
+
+
+def test_small_items_are_one_product() -> None:
+    x, y = np.ones((6, 9), np.float32), np.ones((500, 9, 12), np.float32)
+    found = kernels(lambda x, y: jnp.einsum("ij,bjk->bik", x, y), x, y)
+    (product,) = [each for each in found if "gemm" in each]
+    assert product.endswith("[1, 6, 6000, 9, 0, 0, 0, 0, 36000, 0]")
