@@ -79,8 +79,10 @@ class Row:
         return self.columns[first].median_s / self.columns[second].median_s
 
 
-def measure(case: Case, at_most: int | None = None, budget_s: float | None = None) -> Row:
-    """Run the rounds of a case, or `at_most` so many.
+def measure(
+    case: Case, at_most: int | None = None, budget_s: float | None = None, rest_s: float = 0.0
+) -> Row:
+    """Run the rounds of a case, or `at_most` so many, with a rest of `rest_s` before each sample.
 
     A column that has used `budget_s` seconds sits out the remaining rounds, but the first three.
     """
@@ -95,6 +97,7 @@ def measure(case: Case, at_most: int | None = None, budget_s: float | None = Non
         for name in names[turn:] + names[:turn]:
             if budget_s is not None and number >= FEWEST_SAMPLES and spent[name] >= budget_s:
                 continue
+            time.sleep(rest_s)
             with _no_collection():
                 start = time.perf_counter()
                 samples[name].append(case.samplers[name]())

@@ -16,16 +16,12 @@ namespace {
 
 constexpr int64_t kMostCopied = int64_t{1} << 24;  // elements
 constexpr int64_t kLeastDepth = 8;
-// Of a kernel of one element: with fewer features or positions a product of matrices is as fast.
-constexpr int64_t kFewestFeatures = 4, kFewestPositions = 16;
 // Positions whose sums, for all features, are kept in the L2 cache at a time.
 constexpr int64_t kSums = int64_t{1} << 15;
 // The same, if an epilogue needs whole rows: what is packed is read by more features.
 constexpr int64_t kSumsOfRows = int64_t{1} << 17;
 constexpr int64_t kFewTasks = 4;
 constexpr int64_t kTaskWork = int64_t{1} << 20;
-// Panels that are packed together: rows of one would be too short to be prefetched.
-constexpr int64_t kPanels = 4;
 
 template <typename T>
 const TileLoops& tiles() {
@@ -76,33 +72,6 @@ int32_t pack_features(Call* call, const Copied& copied, const T* w, T* to) {
   });
 }
 
-// A kernel of one element, of which the positions of a plane are one line, as they are in the copy.
-bool is_flat(const Copied& copied) { return copied.taps == 1 && copied.is_dense(); }
-
-Convolution flattened(const Convolution& given, int64_t positions) {
-  Convolution c = given;
-  c.space = 1;
-  c.lhs_size[2] = c.out_size[2] = positions;
-  c.lhs_step[2] = c.out_step[2] = c.rhs_size[2] = c.rhs_step[2] = 1;
-  c.stride[0] = c.lhs_dilation[0] = c.rhs_dilation[0] = 1;
-  c.low[0] = 0;
-  return c;
-}
-
-// Whether the planes of the operand serve as their own copy.
-template <typename T>
-bool is_copy(const Convolution& c, const Copied& copied) {
-  if (!is_flat(copied) || copied.kept % kGranule<T> != 0) return false;
-  int64_t dense = 1;
-  for (int d = c.space - 1; d >= 0; --d) {
-    const int64_t size = c.out_size[d + 2];
-    if (c.low[d] != 0 || c.lhs_size[d + 2] != size) return false;
-    if (size != 1 && (c.stride[d] != 1 || c.lhs_step[d + 2] != dense)) return false;
-    dense *= size;
-  }
-  return true;
-}
-
 // A convolution whose features are rows, and positions columns: neighbors in the result are
 // neighbors in space.
 template <typename T>
@@ -128,9 +97,7 @@ struct Planes {
     features = c.rhs_size[0] / c.feature_groups, channels = c.rhs_size[1];
     depth = channels * copied.taps;
     const bool is_whole = length % columns == 0 && c.out_step[c.space + 1] == 1;
-    // With one element in the kernel what is packed is read by all features from the L1 cache, and
-    // no element after the last of the operand is read.
-    packs = copied.taps == 1 || packs_positions(copied, columns, features);
+    packs = packs_positions(copied, columns, features);
     by_lines = !packs && is_whole;
     is_kept = packs || by_lines;
     in_place = by_lines || (packs && copied.is_dense() && copied.kept % columns == 0);
@@ -208,10 +175,7 @@ void Planes<T>::multiply(const Piece* pieces, int64_t count, const T* from, int6
     }
     tile.b_row = code.columns;
     tile.b_panel = tile.depth * code.columns;
-    const bool is_line = copied.taps == 1 && in_place;
-    if (!is_line) {
-      pack_positions(from, places + k, tile.depth, pieces, count, code.columns, panels);
-    }
+    pack_positions(from, places + k, tile.depth, pieces, count, code.columns, panels);
     if (!in_place) {
       tile.columns = end - begin;
       tile.b = panels;
@@ -222,14 +186,7 @@ void Planes<T>::multiply(const Piece* pieces, int64_t count, const T* from, int6
     for (int64_t position = begin; position < end; position += tile.columns) {
       const int64_t at = position % copied.kept;
       tile.columns = std::min(copied.kept - at, end - position);
-      T* packed = panels + (position - begin) / code.columns * tile.b_panel;
-      const T* row = from + position / copied.kept * image + places[k] + at;
-      const int64_t step = kPanels * code.columns;
-      for (int64_t j = 0; is_line && j < tile.columns; j += step) {
-        code.pack(row + j, plane, tile.depth, std::min(step, tile.columns - j),
-                  packed + j * tile.depth, tile.b_panel);
-      }
-      tile.b = packed;
+      tile.b = panels + (position - begin) / code.columns * tile.b_panel;
       tile.c = to + (position / copied.kept - begin / copied.kept) * to_image + at;
       code.run(tile);
     }
@@ -309,41 +266,34 @@ int32_t Planes<T>::run(T* out, int64_t first, int64_t last) const {
 }
 
 template <typename T>
-int32_t by_planes(Call* call, const Convolution& given, const T* x, const T* w, T* out,
+int32_t by_planes(Call* call, const Convolution& c, const T* x, const T* w, T* out,
                   const Epilogue* after) {
-  const Copied copying(given);
-  const Convolution joined = is_flat(copying) ? flattened(given, copying.kept) : given;
-  const Copied copied(joined);
-  const Convolution& c = joined;
-  const bool is_operand = is_copy<T>(given, copying);
+  const Copied copied(c);
   Planes<T> planes(copied, after);
   const int64_t batch = c.out_size[0], depth = planes.depth;
-  const int64_t plane = copying.size(), image = c.lhs_size[1] * plane;
+  const int64_t plane = copied.size(), image = c.lhs_size[1] * plane;
   const int64_t chunks = (depth + kPackedDepth - 1) / kPackedDepth;
   const auto kernel_size = static_cast<size_t>(c.rhs_size[0] * chunks * kPackedRow<T>);
   const int64_t slack = 2 * planes.code.columns;
-  const auto copy_size = static_cast<size_t>(is_operand ? 0 : batch * image + slack);
+  const auto copy_size = static_cast<size_t>(batch * image + slack);
   Scratch scratch(Scratch::size_of<T>(copy_size) + Scratch::size_of<T>(kernel_size) +
                   Scratch::size_of<int64_t>(static_cast<size_t>(depth)));
   if (!scratch) return 1;
   T *copy = scratch.take<T>(copy_size), *kernel = scratch.take<T>(kernel_size);
   int64_t* places = scratch.take<int64_t>(static_cast<size_t>(depth));
-  planes.copy = is_operand ? x : copy;
-  planes.plane = is_operand ? c.lhs_step[1] : plane;
-  planes.image = is_operand ? c.lhs_step[0] : image;
-  int32_t status = 0;
-  if (!is_operand) {
-    std::fill_n(copy + batch * image, slack, T(0));
-    status = over_blocks(call, batch * c.lhs_size[1], kSums / plane + 1,
-                         [&](int64_t first, int64_t last) {
-                           for (int64_t i = first; i < last; ++i) {
-                             const int64_t item = i / c.lhs_size[1], channel = i % c.lhs_size[1];
-                             copy_image(copying, x + item * c.lhs_step[0] + channel * c.lhs_step[1],
-                                        1, copy + i * plane);
-                           }
-                           return 0;
-                         });
-  }
+  planes.copy = copy;
+  planes.plane = plane;
+  planes.image = image;
+  std::fill_n(copy + batch * image, slack, T(0));
+  int32_t status =
+      over_blocks(call, batch * c.lhs_size[1], kSums / plane + 1, [&](int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; ++i) {
+          const int64_t item = i / c.lhs_size[1], channel = i % c.lhs_size[1];
+          copy_image(copied, x + item * c.lhs_step[0] + channel * c.lhs_step[1], 1,
+                     copy + i * plane);
+        }
+        return 0;
+      });
   if (status != 0) return status;
   status = pack_features(call, copied, w, kernel);
   if (status != 0) return status;
@@ -379,10 +329,8 @@ bool is_direct(const Convolution& c) {
   }
   const int64_t features = c.rhs_size[0] / c.feature_groups;
   if (taps * c.rhs_size[1] < kLeastDepth || copied > kMostCopied) return false;
-  if (taps == 1) {
-    return c.out_step[1] != 1 && features >= kFewestFeatures && kept >= kFewestPositions &&
-           c.lhs_step[1] != 1 && c.lhs_step[last] == 1 && Copied(c).is_dense();
-  }
+  // By a kernel of one element the operand is a matrix as it lies.
+  if (taps == 1) return false;
   if (c.out_step[1] == 1 && c.lhs_step[1] == 1 && c.feature_groups == 1) {
     return features * 4 >= tiles<float>().columns;
   }

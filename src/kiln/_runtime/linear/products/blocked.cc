@@ -249,7 +249,7 @@ int32_t multiply_one(Call* call, const Product& p, const T* a, const T* b, T* c,
   row_blocks = (p.m + rows - 1) / rows;
   int64_t columns = p.n;
   if (row_blocks < kFewBlocks && call != nullptr && !is_whole) {
-    const int64_t tasks = std::min(kTasks, cost(p.m, p.n, p.k) / (2 * kTaskWork));
+    const int64_t tasks = std::min(kTasks, cost(p.m, p.n, p.k) / kTaskWork);
     const bool is_narrow = p.n < 4 * kColumnStep;
     const int64_t least = is_narrow || is_left_in_place<T>(p) ? kColumnStep / 2 : kColumnStep;
     int64_t blocks = std::clamp<int64_t>(p.n / least, 1, std::max<int64_t>(1, tasks / row_blocks));
