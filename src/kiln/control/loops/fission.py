@@ -28,8 +28,9 @@ from kiln.core.trace import state
 from kiln.ir.jaxpr import Atom, Eqn, Jaxpr, Var
 from kiln.ir.rewrite import eliminate_dead_code
 from kiln.ops.elements.families import add, add_p
+from kiln.ops.indexing.static_slicing import slice_p
 from kiln.ops.linear.contraction import dot_general_p
-from kiln.ops.shape import kept_axes, transpose_p
+from kiln.ops.shape import kept_axes, reshape_p, transpose_p
 from kiln.transforms.batching import MappedAxis, batch_jaxpr
 
 MOST_ROWS = 64
@@ -62,8 +63,11 @@ def _has_product(jaxpr: Jaxpr) -> bool:
     )
 
 
+_REARRANGING = {transpose_p, reshape_p, slice_p}
+
+
 class _Sum(NamedTuple):
-    """A carry that products are added to, each through the transposes that follow it."""
+    """A carry that products are added to, each through equations that rearrange it."""
 
     carry: int
     terms: tuple[tuple[Eqn, ...], ...]
@@ -218,13 +222,17 @@ class _Body:
         return users[0] if len(users) == 1 and v not in self.returned else None
 
     def _terms(self, v: Atom) -> list[tuple[Eqn, ...]] | None:
-        """Return the products whose sum a value is, each with the transposes that follow it."""
-        if not isinstance(v, Var) or v not in self.made_by or self._only_use(v) is None:
+        """Return the products whose sum a value is, each with what rearranges it afterwards."""
+        if not isinstance(v, Var) or v not in self.made_by or v in self.returned:
             return None
-        eqn = self.made_by[v]
-        if eqn.primitive is dot_general_p:
-            return [(eqn,)] if not eqn.params["dimension_numbers"][1][0] else None
-        if eqn.primitive is transpose_p:
+        eqn, users = self.made_by[v], self.users[v]
+        if eqn.primitive is dot_general_p and not eqn.params["dimension_numbers"][1][0]:
+            # Several sums may take parts of one product.
+            is_alone = len(users) == 1 or all(user.primitive is slice_p for user in users)
+            return [(eqn,)] if is_alone else None
+        if len(users) > 1:
+            return None
+        if eqn.primitive in _REARRANGING:
             terms = self._terms(eqn.invars[0])
             return None if terms is None else [(*term, eqn) for term in terms]
         if eqn.primitive is add_p:
@@ -237,7 +245,7 @@ class _Body:
         operands = dict.fromkeys(_variables(atoms))
         if len(operands) != len(set(atoms)) or not self.fixed.isdisjoint(operands):
             return False
-        size = terms[0][0].outvars[0].aval.size
+        size = terms[0][-1].outvars[0].aval.size
         stacked = [v for v in operands if v not in self.xs and v not in self.ys]
         return type(size) is int and size >= LEAST_MATRIX and self.fits(stacked, size)
 
@@ -318,7 +326,7 @@ def _without_products(params: dict[str, Any]) -> Jaxpr | None:
 def _total(sum_: _Sum, stack_of: dict[Any, Any]) -> Any:
     """Return the sum of products over all iterations."""
     total: Any = None
-    for product, *transposes in sum_.terms:
+    for product, *rearranging in sum_.terms:
         state.source = product.source
         (left, right), batch = product.params["dimension_numbers"]
         axes = tuple((0, *(a + 1 for a in side)) for side in (left, right))
@@ -326,8 +334,8 @@ def _total(sum_: _Sum, stack_of: dict[Any, Any]) -> Any:
             *[stack_of[v] for v in product.invars],
             **{**product.params, "dimension_numbers": (axes, batch)},
         )
-        for eqn in transposes:
-            term = transpose_p.bind(term, **eqn.params)
+        for eqn in rearranging:
+            term = eqn.primitive.bind(term, **eqn.params)
         total = term if total is None else add(total, term)
     return total
 

@@ -202,6 +202,24 @@ def test_a_sum_that_is_stacked_stays() -> None:
         agree(g, W, H, XS)
 
 
+@pytest.mark.parametrize("are_all_summed", [True, False])
+def test_parts_of_one_product(are_all_summed: bool) -> None:
+    """Cotangents of weights that a cell joins to one matrix."""
+
+    def f(w: Any, v: Any, h: Any, xs: Any) -> Any:
+        def body(carry: Any, x: Any) -> Any:
+            a, b, h = carry
+            both = (h + x).T @ jnp.concatenate([x, h], 1)
+            row = jnp.sum(h) if are_all_summed else both[:, 64:]
+            b = b + both[:, 64:].reshape(32, 128).reshape(64, 64) if are_all_summed else b * 2
+            return (a + both[:, :64].T, b, jnp.tanh(h + x)), row
+
+        return lax.scan(body, (w, v, h), xs)
+
+    assert products_left(f, W, V, H, XS) == [(1, 0 if are_all_summed else 1)]
+    agree(f, W, V, H, XS)
+
+
 def test_sums_that_change_places_stay() -> None:
     def f(w: Any, v: Any, h: Any, xs: Any) -> Any:
         def body(carry: Any, x: Any) -> Any:

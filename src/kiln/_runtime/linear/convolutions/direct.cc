@@ -20,6 +20,7 @@ constexpr int64_t kLeastDepth = 8;
 constexpr int64_t kSums = int64_t{1} << 15;
 // The same, if an epilogue needs whole rows: what is packed is read by more features.
 constexpr int64_t kSumsOfRows = int64_t{1} << 17;
+// Positions are divided further if there are fewer tasks, each of at least this work.
 constexpr int64_t kFewTasks = 4;
 constexpr int64_t kTaskWork = int64_t{1} << 20;
 
@@ -103,21 +104,24 @@ struct Planes {
     in_place = by_lines || (packs && copied.is_dense() && copied.kept % columns == 0);
     rows = features;
     const int64_t most = std::max<int64_t>(4, kSums / features / columns) * columns;
-    const int64_t batch = c.out_size[0];
+    const int64_t batch = c.out_size[0], single = batch * c.feature_groups;
+    const int64_t all = batch * copied.kept * c.rhs_size[0] * depth;
+    const int64_t tasks = std::clamp<int64_t>(all / kTaskWork, 1, kFewTasks);
     unit = is_kept ? copied.kept : copied.positions;
     items = batch;
     if (epilogue != nullptr && epilogue->is_of_rows) {
       block = unit;
-      const int64_t sums = batch * c.feature_groups < kFewTasks ? kSums : kSumsOfRows;
-      rows = std::clamp<int64_t>(sums / unit, std::min(code.rows, features), features);
-    } else if (is_kept && unit <= most) {
-      const int64_t groups = (batch * unit + most - 1) / most;
+      rows = std::clamp<int64_t>((single < kFewTasks ? kSums : kSumsOfRows) / unit,
+                                 std::min(code.rows, features), features);
+    } else if (is_kept && unit <= most && single >= tasks) {
+      const int64_t least = (tasks + c.feature_groups - 1) / c.feature_groups;
+      const int64_t groups = std::max((batch * unit + most - 1) / most, least);
       const int64_t images = (batch + groups - 1) / groups;
       items = (batch + images - 1) / images;
       unit *= images;
       block = unit;
     } else {
-      const int64_t parts = (unit + most - 1) / most;
+      const int64_t parts = std::max((unit + most - 1) / most, (tasks + single - 1) / single);
       block = ((unit + parts - 1) / parts + columns - 1) / columns * columns;
     }
     blocks = (unit + block - 1) / block;
