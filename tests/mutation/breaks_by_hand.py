@@ -24,6 +24,13 @@ _WINDOWS = f"{_UNIT}/{_NATIVE}/lowerings/reductions/test_window"
 
 BY_HAND = [
     Break(
+        "wide-tiles-of-scattered-rows",
+        "_runtime/linear/products/tiles.cc",
+        "block.b_rows == nullptr && block.b_panel == kColumns<T>",
+        "block.b_panel == kColumns<T>",
+        (f"{_UNIT}/_runtime/linear/test_convolutions.py",),
+    ),
+    Break(
         "sums-that-are-read",
         "control/loops/fission.py",
         "return users[0] if len(users) == 1 and v not in self.returned else None",

@@ -18,7 +18,7 @@ constexpr int64_t kFewestRows = 48;
 // B is read in place with few rows: fewer than `kFewestPacked` of a large B, fewer than
 // `kPackedRows` of one that stays in the L2 cache, a few blocks of rows of one that is smaller
 // still. Packing takes longer there than what the tiles gain.
-constexpr int64_t kFewestPacked = 8;
+constexpr int64_t kFewestPacked = 10;
 constexpr int64_t kPackedRows = 32;
 constexpr int64_t kLocalBytes = 1 << 20;
 constexpr int64_t kNearBlocks = 2;
@@ -284,7 +284,7 @@ int32_t multiply_one(Call* call, const Product& p, const T* a, const T* b, T* c,
 template <typename T>
 bool fits_blocks(const Product& p) {
   const int64_t columns = tiles<T>().columns;
-  return p.k >= 4 && p.m >= 4 && 4 * p.n >= columns;
+  return p.k >= 4 && p.m >= 2 && 4 * p.n >= columns;
 }
 
 template <typename T>

@@ -27,6 +27,8 @@ constexpr int kBytes = 16, kRows = 6, kThreeRows = 4;
 constexpr int kBytes = 16, kRows = 12, kThreeRows = 8;
 #endif
 constexpr int kVectors = 2;  // of a row of a tile
+// Up to so many rows have tiles of more vectors, if registers allow it.
+constexpr int kFewRows = kBytes == 64 ? 4 : 2, kWide = kBytes == 64 ? 6 : 4;
 // The hardware does not prefetch the strides of a B that is read in place: tiles prefetch this many
 // rows ahead.
 constexpr int64_t kAhead = 16;
@@ -258,6 +260,18 @@ void run_tiles(const TileBlock& block) {
   while (block.b_rows != nullptr && block.rows == 1 && j + kMany * kLanes<T> <= block.columns) {
     f.width = kMany * kLanes<T>;
     tile<T, 1, kMany, kAnywhere>(f);
+    advance(f.width, f.width);
+  }
+  // Few rows by a large matrix take as long as reading it, which is fastest in long pieces.
+  const bool is_read_once = block.b_rows == nullptr && block.b_panel == kColumns<T>;
+  while (is_read_once && block.rows <= kFewRows && j + kWide * kLanes<T> <= block.columns) {
+    f.width = kWide * kLanes<T>;
+    tile_of<T, kWide, kWhole>(block.rows, std::make_integer_sequence<int, kFewRows>())(f);
+    advance(f.width, f.width);
+  }
+  while (is_read_once && block.rows <= kThreeRows && j + 3 * kLanes<T> <= block.columns) {
+    f.width = 3 * kLanes<T>;
+    run_rows<T, 3, kWhole>(block, f);
     advance(f.width, f.width);
   }
   while (j < block.columns) {
