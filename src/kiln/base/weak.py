@@ -7,7 +7,7 @@ run Python code then, which a Ctrl-C may interrupt; here it is raised right afte
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from kiln import _runtime
@@ -22,11 +22,19 @@ def reference(referent: T, on_death: Callable[[Any], object]) -> weakref.ref[T]:
 
 
 class WeakSet(weakref.WeakSet[T]):
-    """The standard library's set, without lost interrupts."""
+    """The standard library's set, without lost interrupts; it may change while it is iterated."""
+
+    data: set[weakref.ref[T]]
 
     def __init__(self) -> None:
         super().__init__()
         self._remove: Any = _runtime.to_its_end(self._remove)
+
+    def __iter__(self) -> Iterator[T]:
+        for each in list(self.data):
+            found = each()
+            if found is not None:
+                yield found
 
 
 class WeakKeyDictionary(weakref.WeakKeyDictionary[K, T]):

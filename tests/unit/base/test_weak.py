@@ -68,3 +68,21 @@ def test_kiln_uses_no_others() -> None:
     ]
     # These two close files, and want no weak table.
     assert sorted(found) == ["base/weak.py", "checkpoints/checkpoint.py", "execution/own_folder.py"]
+
+
+def test_a_set_may_grow_while_it_is_iterated() -> None:
+    things = [Thing() for _ in range(3)]
+    found: weak.WeakSet[Thing] = weak.WeakSet()
+    for thing in things:
+        found.add(thing)
+    seen = []
+    for thing in found:
+        seen.append(thing)
+        later = Thing()
+        things.append(later)
+        found.add(later)
+    assert len(seen) == 3
+    assert len(found) == 6
+    del thing, later, seen
+    things.clear()
+    assert list(found) == []

@@ -60,7 +60,8 @@ class Bounded(Generic[K, V]):
 
     def items(self) -> list[tuple[K, V]]:
         """Return the keys and values."""
-        return list(self._values.items())
+        # The list allocates, so it may run finalizers, which change the mapping; a copy does not.
+        return list(self._values.copy().items())
 
     def get(self, key: K) -> V | None:
         """Return the value of a key, or None."""

@@ -205,7 +205,7 @@ class Lifelines:
         rank = line.rank if self._index == 0 else message.get("rank", 0)
         assert type(rank) is int
         if self._index == 0 and message.get("kind") != "beat":
-            for other, each in list(self._lines.items()):
+            for other, each in self._lines.copy().items():
                 if other != rank:
                     each.send({**message, "rank": rank})
         self._on_message(rank, message)

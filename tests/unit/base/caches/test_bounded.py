@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from typing import Any
 
@@ -94,3 +95,23 @@ def test_threads_leave_the_count_right() -> None:
     assert cache.size == len(cache) <= 64
     cache.clear()
     assert cache.size == len(cache) == 0
+
+
+def test_a_collection_while_items_are_listed_may_change_them() -> None:
+    cache: Bounded[int, object] = Bounded(lambda: 10**6)
+    for i in range(500):
+        cache.put(i, object(), 1)
+
+    def changed(phase: str, info: dict[str, int]) -> None:
+        cache.put(10**6 + len(cache), object(), 1)
+
+    before = gc.get_threshold()
+    gc.callbacks.append(changed)
+    try:
+        gc.set_threshold(1)
+        found = cache.items()
+    finally:
+        gc.set_threshold(*before)
+        gc.callbacks.remove(changed)
+    assert len(found) >= 500
+    assert [key for key, _ in found[:500]] == list(range(500))
