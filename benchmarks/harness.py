@@ -82,9 +82,11 @@ class Row:
 def measure(
     case: Case, at_most: int | None = None, budget_s: float | None = None, rest_s: float = 0.0
 ) -> Row:
-    """Run the rounds of a case, or `at_most` so many, with a rest of `rest_s` before each sample.
+    """Run the rounds of a case, or `at_most` so many.
 
-    A column that has used `budget_s` seconds sits out the remaining rounds, but the first three.
+    With `rest_s` there is a rest before each sample, and then one that is not counted, after which
+    the threads and caches are the column's own again. A column that has used `budget_s` seconds
+    sits out the remaining rounds, but the first three.
     """
     rounds = min(case.rounds, at_most or case.rounds)
     names = list(case.samplers)
@@ -97,7 +99,9 @@ def measure(
         for name in names[turn:] + names[:turn]:
             if budget_s is not None and number >= FEWEST_SAMPLES and spent[name] >= budget_s:
                 continue
-            time.sleep(rest_s)
+            if rest_s:
+                time.sleep(rest_s)
+                case.samplers[name]()
             with _no_collection():
                 start = time.perf_counter()
                 samples[name].append(case.samplers[name]())

@@ -2,10 +2,16 @@
 
 #include <pthread.h>
 #include <signal.h>
+#ifdef __linux__
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <iterator>
 #include <mutex>
 
 #include "abi/symbols.h"
@@ -36,6 +42,51 @@ void pause() {
   asm volatile("yield");
 #endif
 }
+
+// Where a worker that sleeps will run. On few processors that are busy Linux may wake it on the one
+// of the thread that wakes it, although another is idle, and leave it there for milliseconds: so it
+// may not run there until it is awake. With many there is always another processor to find.
+class Placement {
+ public:
+  static constexpr int kMostWorkers = 3;
+
+  // Called by the worker.
+  void begin() {
+#ifdef __linux__
+    thread_ = static_cast<pid_t>(syscall(SYS_gettid));
+#endif
+  }
+  void sleep() { is_asleep_ = true; }
+  void awake() {
+    is_asleep_ = false;
+#ifdef __linux__
+    if (is_kept_away_) sched_setaffinity(0, sizeof usual_, &usual_);
+    is_kept_away_ = false;
+#endif
+  }
+
+  // Called by the thread that will wake it.
+  void keep_away() {
+#ifdef __linux__
+    if (!is_asleep_) return;
+    const int here = sched_getcpu();
+    if (!is_kept_away_ && sched_getaffinity(thread_, sizeof usual_, &usual_) != 0) return;
+    cpu_set_t others = usual_;
+    if (here < 0 || here >= CPU_SETSIZE || !CPU_ISSET(here, &others)) return;
+    CPU_CLR(here, &others);
+    if (CPU_COUNT(&others) == 0) return;
+    is_kept_away_ = sched_setaffinity(thread_, sizeof others, &others) == 0 || is_kept_away_;
+#endif
+  }
+
+ private:
+  bool is_asleep_ = false;
+#ifdef __linux__
+  pid_t thread_ = 0;
+  bool is_kept_away_ = false;
+  cpu_set_t usual_;
+#endif
+};
 
 struct Job {
   RunningCall* call;
@@ -179,6 +230,9 @@ class Pool {
     if (sleepers_.load() == 0) return;
     {
       std::lock_guard<std::mutex> lock(mutex_);
+      for (Placement* worker : placements_) {
+        if (worker != nullptr) worker->keep_away();
+      }
     }
     for (uint32_t i = 0; i < helpers; ++i) has_work_.notify_one();
   }
@@ -206,16 +260,29 @@ class Pool {
   void help_for_ever() {
     static const std::vector<PythonCallback> none;
     RunningCall own(none);
+    Placement placement;
+    placement.begin();
+    register_worker(&placement);
     for (;;) {
       uint32_t epoch;
       while (!join_soon(epoch)) {
         std::unique_lock<std::mutex> lock(mutex_);
+        placement.sleep();
         sleepers_.fetch_add(1);
         has_work_.wait(lock, [this] { return Word::of(word_.load()).has_room(); });
         sleepers_.fetch_sub(1);
+        placement.awake();
       }
       work(&own, epoch);
     }
+  }
+
+  // With more workers none is kept away from anywhere.
+  void register_worker(Placement* placement) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (started_ < Placement::kMostWorkers) placements_[started_] = placement;
+    else std::fill(std::begin(placements_), std::end(placements_), nullptr);
+    ++started_;
   }
 
   void make_workers(int32_t wanted) {
@@ -254,6 +321,8 @@ class Pool {
   int32_t status_ = kDone;
   Fault fault_{};
   uint32_t epoch_ = 0;
+  Placement* placements_[Placement::kMostWorkers] = {};
+  int started_ = 0;
   std::mutex mutex_, failure_mutex_;
   std::condition_variable has_work_, is_done_;
 };

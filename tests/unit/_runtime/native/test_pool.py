@@ -253,6 +253,42 @@ print(_runtime.pool_workers())
     assert done.stdout.split() == ["0", "1", "2"]
 
 
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="only Linux keeps them away")
+def test_workers_that_were_woken_may_run_everywhere() -> None:
+    """While they sleep they are kept away from the processor of the thread that wakes them."""
+    code = """
+import os, time
+from pathlib import Path
+from tests.unit._runtime.native import test_pool
+
+run = test_pool.fill(threads=2)
+expected = test_pool.bits(run, 1.0)
+
+def allowed():
+    tasks = [int(task.name) for task in Path("/proc/self/task").iterdir()
+             if (task / "comm").read_text() == "kiln\\n"]
+    return [os.sched_getaffinity(task) for task in tasks]
+
+for usual in (os.sched_getaffinity(0), {min(os.sched_getaffinity(0))}):
+    for task in Path("/proc/self/task").iterdir():
+        os.sched_setaffinity(int(task.name), usual)
+    for _ in range(30):
+        time.sleep(0.002)
+        assert test_pool.bits(run, 1.0) == expected
+    end = time.monotonic() + 10
+    while allowed() != [usual] and time.monotonic() < end:
+        time.sleep(0.001)
+        test_pool.bits(run, 1.0)
+    assert allowed() == [usual], (allowed(), usual)
+"""
+    subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=Path(__file__).parents[4],
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+        check=True,
+    )
+
+
 def test_signals_are_not_handled_on_workers() -> None:
     bits(fill(), 1.0)
     masks = []

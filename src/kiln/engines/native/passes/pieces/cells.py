@@ -36,7 +36,8 @@ from kiln.engines.native.passes.dead import drop_unread
 from kiln.engines.native.passes.fusion import MOST_NODES
 from kiln.engines.native.passes.pieces.producers import FEWEST_BYTES, MOST_PIECES
 
-MOST_CELLS = 12
+MOST_CELLS = 27
+"""Three along each of three axes: before, inside and after."""
 MOST_REPEATED = 8
 """A more expensive value is not computed for several operands, or stored besides."""
 
