@@ -333,7 +333,7 @@ bool is_direct(const Convolution& c) {
   }
   const int64_t features = c.rhs_size[0] / c.feature_groups;
   if (taps * c.rhs_size[1] < kLeastDepth || copied > kMostCopied) return false;
-  // By a kernel of one element the operand is a matrix as it lies.
+  // By a kernel of one element the operand is a matrix in place.
   if (taps == 1) return false;
   if (c.out_step[1] == 1 && c.lhs_step[1] == 1 && c.feature_groups == 1) {
     return features * 4 >= tiles<float>().columns;
