@@ -89,13 +89,10 @@ def in_place(
     return None
 
 
-def matrices(
+def copied(
     b: Builder, x: Layout, batch: Sequence[int], rows: Sequence[int], columns: Sequence[int]
 ) -> Matrices:
-    """Return a value as a batch of dense matrices, copied if necessary."""
-    found = in_place(x, batch, rows, columns)
-    if found is not None:
-        return found
+    """Return a copy of a value as a batch of dense matrices."""
     made = arranged(b, x, [*batch, *rows, *columns])
     sizes = [x.shape[d] for d in (*rows, *columns)]
     return Matrices(made, False, math.prod(sizes) if batch else 0)
@@ -123,13 +120,21 @@ def dot_general(
         made = b.space(b.sizes(out[0]), dtype)
         _written_out(b, made, x, y, dimension_numbers)
     else:
-        made = _by_kernel(b, out[0].dtype, x, y, dimension_numbers)
+        made = _by_kernel(b, out[0].dtype, x, y, dimension_numbers, x_free, y_free)
     if made.dtype == out[0].dtype:
         return made
     return b.map(out[0], lambda v: convert(v, out[0].dtype), made)
 
 
-def _by_kernel(b: Builder, out: Any, x: Layout, y: Layout, dimension_numbers: Any) -> Layout:
+def _by_kernel(
+    b: Builder,
+    out: Any,
+    x: Layout,
+    y: Layout,
+    dimension_numbers: Any,
+    rows: Sequence[int],
+    columns: Sequence[int],
+) -> Layout:
     """Multiply by a kernel; the result has the dtype of its sums.
 
     Free axes of one operand that do not merge are a batch, multiplied by the other one as a whole.
@@ -138,24 +143,25 @@ def _by_kernel(b: Builder, out: Any, x: Layout, y: Layout, dimension_numbers: An
     kind, sums = _narrow_kernel(x.dtype, y.dtype, ops.accumulator_dtype(x.dtype, y.dtype, out))
     if kind is None:
         x, y, kind = converted(b, x, sums), converted(b, y, sums), kernel_name(sums)
-    rows = kept_axes(len(x.shape), (*lb, *lc))
-    columns = kept_axes(len(y.shape), (*rb, *rc))
     pairs = _ordered_pairs(x, lc, y, rc)
     depth, of_right = [d for d, _ in pairs], [d for _, d in pairs]
+    left, right = in_place(x, lb, rows, depth), in_place(y, rb, of_right, columns)
     whole = len(rows)
-    if not lb:
+    if left is None and not lb:
         n = math.prod(estimate(y.shape[d]) for d in (*of_right, *columns))
-        count = _stacked(x, rows, n, lambda batch, rest: in_place(x, batch, rest, depth))
+        count, left = _stacked(x, rows, n, lambda batch, rest: in_place(x, batch, rest, depth))
         lb, rows = rows[:count], rows[count:]
-    if not lb:
+    if right is None and not lb and not rb:
         m = math.prod(estimate(x.shape[d]) for d in (*rows, *depth))
-        count = _stacked(y, columns, m, lambda batch, rest: in_place(y, batch, of_right, rest))
+        count, right = _stacked(
+            y, columns, m, lambda batch, rest: in_place(y, batch, of_right, rest)
+        )
         rb, columns = columns[:count], columns[count:]
     batch = [x.shape[d] for d in lb] or [y.shape[d] for d in rb]
     kept = [x.shape[d] for d in rows], [y.shape[d] for d in columns]
     made = b.space([*batch, *kept[0], *kept[1]], sums)
-    left = matrices(b, x, lb, rows, depth)
-    right = matrices(b, y, rb, of_right, columns)
+    left = left or copied(b, x, lb, rows, depth)
+    right = right or copied(b, y, rb, of_right, columns)
     k = math.prod(x.shape[d] for d in depth)
     gemm(b, kind, left, right, made, (math.prod(batch), *map(math.prod, kept), k))
     if lb or not rb:
@@ -169,16 +175,18 @@ def _stacked(
     free: Sequence[int],
     work: int,
     place: Callable[[Sequence[int], Sequence[int]], Matrices | None],
-) -> int:
-    """Return how many of the first free axes of an operand are a batch of matrices in place.
+) -> tuple[int, Matrices | None]:
+    """Return how many of the first free axes of an operand are a batch of matrices, and these.
 
-    0 if all merge, or if a product of one item, `work` times its rows, is not worth a call.
+    None if there is no such batch, or if a product of one item, `work` times its rows, is not worth
+    a call.
     """
-    for count in range(len(free)):
-        if place(free[:count], free[count:]) is not None:
+    for count in range(1, len(free)):
+        found = place(free[:count], free[count:])
+        if found is not None:
             size = math.prod(estimate(x.shape[d]) for d in free[count:])
-            return count if size * work >= LEAST_ITEM else 0
-    return 0
+            return (count, found) if size * work >= LEAST_ITEM else (0, None)
+    return 0, None
 
 
 def gemm(
