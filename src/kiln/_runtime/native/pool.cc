@@ -60,8 +60,8 @@ class Placement {
   void awake() {
     is_asleep_ = false;
 #ifdef __linux__
-    if (is_kept_away_) sched_setaffinity(0, sizeof usual_, &usual_);
-    is_kept_away_ = false;
+    if (is_kept_away()) sched_setaffinity(0, sizeof usual_, &usual_);
+    CPU_ZERO(&others_);
 #endif
   }
 
@@ -70,21 +70,26 @@ class Placement {
 #ifdef __linux__
     if (!is_asleep_) return;
     const int here = sched_getcpu();
-    if (!is_kept_away_ && sched_getaffinity(thread_, sizeof usual_, &usual_) != 0) return;
-    cpu_set_t others = usual_;
-    if (here < 0 || here >= CPU_SETSIZE || !CPU_ISSET(here, &others)) return;
-    CPU_CLR(here, &others);
-    if (CPU_COUNT(&others) == 0) return;
-    is_kept_away_ = sched_setaffinity(thread_, sizeof others, &others) == 0 || is_kept_away_;
+    if (!is_kept_away()) usual_ = now_;
+    others_ = usual_;
+    if (here < 0 || here >= CPU_SETSIZE) return;
+    CPU_CLR(here, &others_);
+    if (CPU_COUNT(&others_) != 0) sched_setaffinity(thread_, sizeof others_, &others_);
 #endif
   }
 
  private:
   bool is_asleep_ = false;
 #ifdef __linux__
+  // Whether its processors are those that it was left. Somebody may have set others since.
+  bool is_kept_away() {
+    CPU_ZERO(&now_);
+    const bool is_known = sched_getaffinity(thread_, sizeof now_, &now_) == 0;
+    return is_known && CPU_COUNT(&others_) != 0 && CPU_EQUAL(&now_, &others_);
+  }
+
   pid_t thread_ = 0;
-  bool is_kept_away_ = false;
-  cpu_set_t usual_;
+  cpu_set_t usual_ = {}, others_ = {}, now_ = {};
 #endif
 };
 

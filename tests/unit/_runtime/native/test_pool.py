@@ -272,6 +272,7 @@ def allowed():
 for usual in (os.sched_getaffinity(0), {min(os.sched_getaffinity(0))}):
     for task in Path("/proc/self/task").iterdir():
         os.sched_setaffinity(int(task.name), usual)
+    # Until the next call the worker sleeps, with the processors that were set last.
     for _ in range(30):
         time.sleep(0.002)
         assert test_pool.bits(run, 1.0) == expected
