@@ -12,7 +12,7 @@ once, before the loop, they let each iteration sum whole vectors.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 
 from kiln.engines.native.loop_ir.buffers import (
     Touches,
@@ -212,20 +212,34 @@ def _is_dear(statement: Statement) -> bool:
 
 def transpose_summed(function: Function) -> None:
     """Transpose operands that loops sum along strided elements, once before each loop."""
+    insert_before_loops(function, _turned)
+
+
+def insert_before_loops(
+    function: Function, make: Callable[[Loop, Set[Buffer]], list[Statement]]
+) -> None:
+    """Insert what `make` returns for a loop and the buffers that it writes before each long loop.
+
+    `make` lets the loop read what these statements compute.
+    """
     if any(map(blocks, function.body)):
-        _turn(function.body, Touches(function))
+        _insert(function.body, make, Touches(function))
 
 
-def _turn(statements: list[Statement], touches: Touches) -> None:
+def _insert(
+    statements: list[Statement],
+    make: Callable[[Loop, Set[Buffer]], list[Statement]],
+    touches: Touches,
+) -> None:
     found: list[Statement] = []
     for statement in statements:
         inner = blocks(statement)
         for block in inner:
-            _turn(block, touches)
+            _insert(block, make, touches)
         if inner:
             _, written = touches.note(statement)
         if isinstance(statement, Loop) and estimate(statement.axis.size) >= FEWEST_TURNS:
-            found += _turned(statement, written)
+            found += make(statement, written)
         found.append(statement)
     statements[:] = found
 

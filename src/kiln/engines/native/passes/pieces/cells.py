@@ -25,16 +25,14 @@ from kiln.engines.native.loop_ir.statements import (
     Function,
     Index,
     Nest,
-    Role,
     Statement,
     Store,
     blocks,
-    walk,
 )
 from kiln.engines.native.loop_ir.substitution import solved, substituted
 from kiln.engines.native.passes.dead import drop_unread
 from kiln.engines.native.passes.fusion import MOST_NODES
-from kiln.engines.native.passes.pieces.producers import FEWEST_BYTES, MOST_PIECES
+from kiln.engines.native.passes.pieces.producers import FEWEST_BYTES, written_in_pieces
 
 MOST_CELLS = 27
 """Three along each of three axes: before, inside and after."""
@@ -58,21 +56,8 @@ class Piece(NamedTuple):
 
 def compute_in_cells(function: Function) -> None:
     """Divide the nests that read several buffers of several pieces."""
-    readers: Counter[Buffer] = Counter()
-    writers: Counter[Buffer] = Counter()
-    for statement in walk(function.body):
-        readers.update(set(reads(statement)))
-        writers.update(set(writes(statement)))
-    outputs = set(function.outputs)
-    split = {
-        b
-        for b, count in writers.items()
-        if 2 <= count <= MOST_PIECES
-        and readers[b] == 1
-        and b.role is Role.TEMP
-        and b not in outputs
-        and not is_named(b.size)
-    }
+    found, writers = written_in_pieces(function)
+    split = {b for b in found if not is_named(b.size)}
     if len(split) > 1 and _rewrite(function.body, split, writers):
         drop_unread(function)
 

@@ -38,6 +38,14 @@ FEWEST_BYTES = 1 << 14
 
 def compute_in_pieces(function: Function) -> None:
     """Fuse the readers of buffers of several pieces into the nests that write the pieces."""
+    split, writers = written_in_pieces(function)
+    found = {b for b in split if estimate(b.nbytes) >= FEWEST_BYTES}
+    if found:
+        _rewrite(function.body, found, writers)
+
+
+def written_in_pieces(function: Function) -> tuple[set[Buffer], Counter[Buffer]]:
+    """Return the temporaries that several statements write and one reads, and all writers."""
     readers: Counter[Buffer] = Counter()
     writers: Counter[Buffer] = Counter()
     for statement in walk(function.body):
@@ -51,10 +59,8 @@ def compute_in_pieces(function: Function) -> None:
         and readers[b] == 1
         and b.role is Role.TEMP
         and b not in outputs
-        and estimate(b.nbytes) >= FEWEST_BYTES
     }
-    if found:
-        _rewrite(function.body, found, writers)
+    return found, writers
 
 
 def _rewrite(statements: list[Statement], split: set[Buffer], writers: Counter[Buffer]) -> None:

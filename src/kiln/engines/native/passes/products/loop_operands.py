@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Set
 
-from kiln.engines.native.loop_ir.buffers import Touches
-from kiln.engines.native.loop_ir.extents import estimate
 from kiln.engines.native.loop_ir.scalars import NUMPY_TYPES
 from kiln.engines.native.loop_ir.statements import (
     Buffer,
@@ -20,11 +18,10 @@ from kiln.engines.native.loop_ir.statements import (
     Place,
     Role,
     Statement,
-    blocks,
 )
+from kiln.engines.native.passes.invariants import insert_before_loops
 from kiln.engines.native.passes.products.chains import numbers_of
 
-FEWEST_ITERATIONS = 8
 MOST_ROWS = 64
 """With more rows, packing takes a small part of the time of a product."""
 FEWEST_ROWS = 2
@@ -33,22 +30,7 @@ FEWEST_ROWS = 2
 
 def transpose_matrices(function: Function) -> None:
     """Transpose matrices that loops do not change, once before each loop."""
-    if any(map(blocks, function.body)):
-        _transpose(function.body, Touches(function))
-
-
-def _transpose(statements: list[Statement], touches: Touches) -> None:
-    found: list[Statement] = []
-    for statement in statements:
-        inner = blocks(statement)
-        for block in inner:
-            _transpose(block, touches)
-        if inner:
-            _, changing = touches.note(statement)
-        if isinstance(statement, Loop) and estimate(statement.axis.size) >= FEWEST_ITERATIONS:
-            found += _before(statement, changing)
-        found.append(statement)
-    statements[:] = found
+    insert_before_loops(function, _before)
 
 
 def _before(loop: Loop, changing: Set[Buffer]) -> list[Statement]:
