@@ -76,7 +76,7 @@ def _convolved(c: Any) -> Any:
     return lax.conv(images, jnp.full((16, 16, 3, 3), 0.001), (1, 1), "SAME").reshape(c.shape)
 
 
-def _convolved_by_points(c: Any) -> Any:
+def _convolved_by_lines(c: Any) -> Any:
     dimensions = ("NHWC", "HWIO", "NHWC")
     images, kernel = c.reshape(2, 64, 64, 16), jnp.full((3, 3, 16, 16), 0.001)
     made = lax.conv_general_dilated(images, kernel, (1, 1), "SAME", dimension_numbers=dimensions)
@@ -188,7 +188,7 @@ WAITS: dict[str, Callable[[], Any]] = {
     "sort": _repeated(lambda c: jnp.sin(jnp.sort(c.ravel()) * 1e3).reshape(c.shape)),
     "fft": _repeated(lambda c: jnp.fft.irfft2(jnp.fft.rfft2(c)).astype(c.dtype)),
     "convolution": _repeated(_convolved),
-    "convolution of channels": _repeated(_convolved_by_points),
+    "convolution of channels": _repeated(_convolved_by_lines),
     "solve": _repeated(_solved),
     "transpose": _repeated(lambda c: c.T.reshape(c.shape)),
     "callbacks": lambda: scan_of_callbacks(1.0),

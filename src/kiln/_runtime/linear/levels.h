@@ -31,6 +31,9 @@ struct TileBlock {
   int64_t rows, columns, depth;
   const void* a;
   int64_t a_row, a_column;  // strides in elements; if 0, A is packed with row stride `kPackedRow`
+  // Null, or where each part of A begins: `a_part` columns.
+  const int64_t* a_places;
+  int64_t a_part;
   const void* b;
   int64_t b_row, b_panel;  // steps, in elements
   // Null, or the address of each row of B: rows may be anywhere, with room for a tile after the

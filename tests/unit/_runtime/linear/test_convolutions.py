@@ -130,7 +130,7 @@ def test_convolutions_without_patches(kind: str, features_last: bool) -> None:
     for _ in range(120):
         rank = int(rng.integers(1, 4))
         most = (300, 40, 12)[rank - 1]
-        groups = 1 if features_last else int(rng.choice([1, 1, 3]))
+        groups = int(rng.choice([1, 1, 3]))
         inputs, features = int(rng.integers(1, 24)), int(rng.integers(1, 45)) * groups
         dilation = rng.choice([1, 1, 2], rank)
         kernel = rng.integers(1, 5, rank)
@@ -250,6 +250,11 @@ def test_random_convolutions(kind: str) -> None:
     [
         ((2, 16, 40, 40), (24, 16, 3, 3), {}),
         ((2, 130, 9, 9), (140, 130, 3, 3), {}),
+        ((2, 16, 40, 40), (48, 16, 3, 3), {"padding": ((0, 0), (0, 0))}),
+        # Long rows of the kernel are divided; a large kernel is read by several items together.
+        ((1, 300, 6, 9), (40, 300, 3, 3), {}),
+        ((2, 520, 5, 5), (33, 520, 2, 2), {"window_strides": (2, 1)}),
+        ((5, 200, 7, 7), (200, 200, 3, 3), {"padding": ((0, 0), (0, 0))}),
         ((2, 16, 40, 40), (24, 16, 1, 1), {"padding": ((0, 0), (0, 0))}),
         ((1, 3, 61, 61), (8, 3, 7, 7), {"window_strides": (2, 2)}),
         ((2, 12, 30, 30), (12, 1, 3, 3), {"feature_group_count": 12}),

@@ -284,7 +284,7 @@ int32_t convolve_without_holes(Call* call, const Convolution& c, int d, const T*
 }
 
 // Ways to compute a convolution that is not empty; those of floats only are last.
-enum class Way { kHoles, kDepthwise, kPatches, kByPosition, kDirect };
+enum class Way { kHoles, kDepthwise, kPatches, kByPosition, kLines, kPlanes };
 
 Way way_of(const Convolution& c) {
   for (int d = 0; d < c.space; ++d) {
@@ -292,7 +292,8 @@ Way way_of(const Convolution& c) {
   }
   if (is_depthwise(c)) return Way::kDepthwise;
   if (has_few_positions(c)) return Way::kByPosition;
-  return is_direct(c) ? Way::kDirect : Way::kPatches;
+  if (has_lines(c)) return Way::kLines;
+  return has_planes(c) ? Way::kPlanes : Way::kPatches;
 }
 
 }  // namespace
@@ -313,7 +314,8 @@ int32_t convolve(Call* call, const Convolution& c, const T* x, const T* w, T* ou
   if (way == Way::kDepthwise) return convolve_depthwise(call, c, x, w, out);
   if constexpr (std::is_floating_point_v<T>) {
     if (way == Way::kByPosition) return convolve_by_position(call, c, x, w, out);
-    if (way == Way::kDirect) return convolve_directly(call, c, x, w, out);
+    if (way == Way::kLines) return convolve_lines(call, c, x, w, out);
+    if (way == Way::kPlanes) return convolve_planes(call, c, x, w, out);
   }
   const Plan plan(c);
   const int64_t positions = plan.positions.size(), depth = plan.depth.size();
@@ -377,7 +379,7 @@ int32_t convolution(Call* call, void* const* buffers, const int64_t* numbers) {
 constexpr int64_t kTaskPoints = int64_t{1} << 14;
 
 // kiln_conv_epilogue_T: a convolution with a fused epilogue, to which its result is a matrix
-// (`convolve_directly`).
+// (`convolution.h`).
 //
 // Buffers: the operand, the kernel, the result, the epilogue, then its slots after the head. The
 // result may be null: then it is not materialized, and the epilogue reads one block of it.
@@ -394,7 +396,9 @@ int32_t convolution_epilogue(Call* call, void* const* buffers, const int64_t* nu
                        numbers[1],     numbers[2],
                        numbers[4],     sizeof(T),
                        numbers[3] != 0};
-  if (way_of(c) == Way::kDirect) return convolve_directly(call, c, x, w, out, &after);
+  const Way way = way_of(c);
+  if (way == Way::kLines) return convolve_lines(call, c, x, w, out, &after);
+  if (way == Way::kPlanes) return convolve_planes(call, c, x, w, out, &after);
   const Scratch scratch(out == nullptr ? static_cast<size_t>(c.out_count()) * sizeof(T) : 0);
   if (!scratch) return 1;
   T* whole = out == nullptr ? reinterpret_cast<T*>(scratch.bytes()) : out;

@@ -42,14 +42,18 @@ template <typename T>
 // elements. An epilogue runs on each block once its sums are complete; then the result may be null,
 // if only the epilogue needs it. Its matrix has a row for each position of each item if features
 // are last, else for each feature of each item.
-bool is_direct(const Convolution& convolution);
+
+// The rows of a product are the positions of a line of the result, its columns are features.
+bool has_lines(const Convolution& convolution);
 template <typename T>
-[[nodiscard]] int32_t convolve_directly(Call* call, const Convolution& convolution, const T* x,
-                                        const T* w, T* out, const Epilogue* after = nullptr);
-// The same, with features last.
+[[nodiscard]] int32_t convolve_lines(Call* call, const Convolution& convolution, const T* x,
+                                     const T* w, T* out, const Epilogue* after = nullptr);
+
+// The rows are features, the columns positions, if features are first.
+bool has_planes(const Convolution& convolution);
 template <typename T>
-[[nodiscard]] int32_t convolve_by_points(Call* call, const Convolution& convolution, const T* x,
-                                         const T* w, T* out, const Epilogue* after);
+[[nodiscard]] int32_t convolve_planes(Call* call, const Convolution& convolution, const T* x,
+                                      const T* w, T* out, const Epilogue* after = nullptr);
 
 // A product for each position of the result, if there are fewer than the kernel has in space.
 bool has_few_positions(const Convolution& convolution);

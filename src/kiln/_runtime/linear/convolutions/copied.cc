@@ -23,12 +23,12 @@ void copy_even(const T* __restrict from, int64_t count, T* __restrict to) {
   for (int64_t i = 0; i < count; ++i) to[i] = from[2 * i];
 }
 
-// How lines along the last axis are copied, of `item` elements a place: the places `low` to `high`
-// are elements of the operand, the others padding.
+// How lines along the last axis are copied: the places `low` to `high` are elements of the operand,
+// the others padding.
 struct Line {
-  int64_t low, high, count, item, first, stride, step;
+  int64_t low, high, count, first, stride, step;
 
-  Line(const Copied& copied, int64_t begin, int64_t elements) : item(elements), first(begin) {
+  Line(const Copied& copied, int64_t begin) : first(begin) {
     const int last = copied.space - 1;
     const Convolution& c = copied.c;
     count = copied.extent[last];
@@ -41,32 +41,29 @@ struct Line {
 
   template <typename T>
   void copy(const T* from, T* to) const {
-    for (int64_t i = 0; i < low * item; ++i) to[i] = T(0);
+    for (int64_t i = 0; i < low; ++i) to[i] = T(0);
     const int64_t every = stride * step, many = high - low;
     if (many > 0) {
       from += (first + low * stride) * step;
-      T* start = to + low * item;
-      if (every == item) {
-        copy_run(from, many * item, start);
-      } else if (item == 1 && every == 2) {
-        copy_even(from, many, start);
+      if (every == 1) {
+        copy_run(from, many, to + low);
+      } else if (every == 2) {
+        copy_even(from, many, to + low);
       } else {
-        for (int64_t i = 0; i < many; ++i) {
-          for (int64_t k = 0; k < item; ++k) start[i * item + k] = from[i * every + k];
-        }
+        for (int64_t i = 0; i < many; ++i) to[low + i] = from[i * every];
       }
     }
-    for (int64_t i = high * item; i < count * item; ++i) to[i] = T(0);
+    for (int64_t i = high; i < count; ++i) to[i] = T(0);
   }
 };
 
 }  // namespace
 
 template <typename T>
-void copy_image(const Copied& copied, const T* x, int64_t item, T* to) {
+void copy_image(const Copied& copied, const T* x, T* to) {
   const Convolution& c = copied.c;
   const int last = copied.space - 1;
-  const int64_t length = copied.extent[last] * item, lines = copied.part / copied.extent[last];
+  const int64_t length = copied.extent[last], lines = copied.part / copied.extent[last];
   for (int64_t remainder = 0; remainder < copied.remainders; ++remainder) {
     int64_t begin[kMaxSpace], at[kMaxSpace] = {}, rest = remainder;
     for (int d = last; d >= 0; --d) {
@@ -75,7 +72,7 @@ void copy_image(const Copied& copied, const T* x, int64_t item, T* to) {
       begin[d] = rest % count - c.low[d];
       rest /= count;
     }
-    const Line line(copied, begin[last], item);
+    const Line line(copied, begin[last]);
     for (int64_t i = 0; i < lines; ++i, to += length) {
       const T* from = x;
       bool inside = true;
@@ -94,7 +91,7 @@ void copy_image(const Copied& copied, const T* x, int64_t item, T* to) {
   }
 }
 
-template void copy_image<float>(const Copied&, const float*, int64_t, float*);
-template void copy_image<double>(const Copied&, const double*, int64_t, double*);
+template void copy_image<float>(const Copied&, const float*, float*);
+template void copy_image<double>(const Copied&, const double*, double*);
 
 }  // namespace kiln

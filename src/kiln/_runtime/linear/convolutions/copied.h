@@ -74,8 +74,8 @@ struct Copied {
   }
 };
 
-// Writes the places of one image, `item` features together.
+// Writes the places of one image and feature.
 template <typename T>
-void copy_image(const Copied& copied, const T* x, int64_t item, T* to);
+void copy_image(const Copied& copied, const T* x, T* to);
 
 }  // namespace kiln

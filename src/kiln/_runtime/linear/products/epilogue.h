@@ -26,7 +26,7 @@ struct Epilogue {
   bool is_of_rows;  // whether it needs whole rows
 
   // Runs on rows and columns whose first element is at `block`, with the row stride of the whole
-  // product. Returns the first failure.
+  // product. Rows of at most a vector are whole. Returns the first failure.
   [[nodiscard]] int32_t run(void* block, int64_t row, int64_t last_row, int64_t column,
                             int64_t last_column) const;
 

@@ -119,6 +119,8 @@ template <typename T>
 struct Factors {
   const T* a;
   int64_t a_row, a_column;
+  const int64_t* a_places;
+  int64_t a_part;
   const T* b;
   int64_t b_row, b_panel;
   int64_t b_ahead;  // to the elements to prefetch; 0: none
@@ -144,10 +146,8 @@ void tile(const Factors<T>& f) {
   const Edge<T> edge(f.width - (V - 1) * kStep);
   const int64_t row = f.a_row, column = f.a_column, b_row = f.b_row, depth = f.depth;
   const int64_t ahead = f.b_ahead;
-  const int64_t* b_rows = f.b_rows;
+  const int64_t *b_rows = f.b_rows, *a_places = f.a_places;
   const T *b = f.b, *third = V == 3 ? f.b + f.b_panel : nullptr;
-  const T* a[kGroups];
-  for (int g = 0; g < kGroups; ++g) a[g] = f.a + 3 * g * row;
   Vector sums[R][V] = {};
   if (f.add) {
 #pragma GCC unroll 12
@@ -156,30 +156,38 @@ void tile(const Factors<T>& f) {
       __builtin_prefetch(f.c + r * f.c_row + f.width - 1);
     }
   }
-  for (int64_t i = 0; i < depth; ++i) {
-    const T* from = reading == kAnywhere ? b + b_rows[i] : b;
-    if (reading != kAnywhere && ahead != 0) {
+  for (int64_t i = 0; i < depth;) {
+    const T* a[kGroups];
+    for (int g = 0; g < kGroups; ++g) {
+      a[g] = f.a + (a_places == nullptr ? 0 : *a_places) + 3 * g * row;
+    }
+    if (a_places != nullptr) ++a_places;
+    const int64_t end = i + f.a_part;
+    for (; i < end; ++i) {
+      const T* from = reading == kAnywhere ? b + b_rows[i] : b;
+      if (reading != kAnywhere && ahead != 0) {
+#pragma GCC unroll 8
+        for (int v = 0; v < V; ++v) {
+          __builtin_prefetch((V == 3 && v == 2 ? third : from + v * kStep) + ahead);
+        }
+      }
+      Vector right[V];
 #pragma GCC unroll 8
       for (int v = 0; v < V; ++v) {
-        __builtin_prefetch((V == 3 && v == 2 ? third : from + v * kStep) + ahead);
+        const T* at = V == 3 && v == 2 ? third : from + v * kStep;
+        right[v] = reading == kMasked && v == V - 1 ? edge.load(at) : load(at);
       }
-    }
-    Vector right[V];
-#pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) {
-      const T* at = V == 3 && v == 2 ? third : from + v * kStep;
-      right[v] = reading == kMasked && v == V - 1 ? edge.load(at) : load(at);
-    }
 #pragma GCC unroll 12
-    for (int r = 0; r < R; ++r) {
-      const T left = a[r / 3][r % 3 * row];
+      for (int r = 0; r < R; ++r) {
+        const T left = a[r / 3][r % 3 * row];
 #pragma GCC unroll 8
-      for (int v = 0; v < V; ++v) sums[r][v] += left * right[v];
-    }
+        for (int v = 0; v < V; ++v) sums[r][v] += left * right[v];
+      }
 #pragma GCC unroll 4
-    for (int g = 0; g < kGroups; ++g) a[g] += column;
-    if constexpr (reading != kAnywhere) b += b_row;
-    if constexpr (V == 3) third += b_row;
+      for (int g = 0; g < kGroups; ++g) a[g] += column;
+      if constexpr (reading != kAnywhere) b += b_row;
+      if constexpr (V == 3) third += b_row;
+    }
   }
   const int64_t c_row = f.c_row;
   T* c = f.c;
@@ -239,6 +247,8 @@ void run_tiles(const TileBlock& block) {
   Factors<T> f{static_cast<const T*>(block.a),
                block.a_row == 0 ? kPackedRow<T> : block.a_row,
                block.a_row == 0 ? 1 : block.a_column,
+               block.a_places,
+               block.a_places == nullptr ? block.depth : block.a_part,
                static_cast<const T*>(block.b),
                block.b_row,
                block.b_panel,

@@ -269,9 +269,11 @@ int32_t Planes<T>::run(T* out, int64_t first, int64_t last) const {
   return 0;
 }
 
+}  // namespace
+
 template <typename T>
-int32_t by_planes(Call* call, const Convolution& c, const T* x, const T* w, T* out,
-                  const Epilogue* after) {
+int32_t convolve_planes(Call* call, const Convolution& c, const T* x, const T* w, T* out,
+                        const Epilogue* after) {
   const Copied copied(c);
   Planes<T> planes(copied, after);
   const int64_t batch = c.out_size[0], depth = planes.depth;
@@ -293,8 +295,7 @@ int32_t by_planes(Call* call, const Convolution& c, const T* x, const T* w, T* o
       over_blocks(call, batch * c.lhs_size[1], kSums / plane + 1, [&](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) {
           const int64_t item = i / c.lhs_size[1], channel = i % c.lhs_size[1];
-          copy_image(copied, x + item * c.lhs_step[0] + channel * c.lhs_step[1], 1,
-                     copy + i * plane);
+          copy_image(copied, x + item * c.lhs_step[0] + channel * c.lhs_step[1], copy + i * plane);
         }
         return 0;
       });
@@ -317,9 +318,7 @@ int32_t by_planes(Call* call, const Convolution& c, const T* x, const T* w, T* o
                      });
 }
 
-}  // namespace
-
-bool is_direct(const Convolution& c) {
+bool has_planes(const Convolution& c) {
   const int last = c.space + 1;
   if (c.space < 1 || c.batch_groups != 1) return false;
   int64_t copied = c.lhs_size[0] * c.lhs_size[1], taps = 1, places = 1, kept = 1;
@@ -331,29 +330,16 @@ bool is_direct(const Convolution& c) {
     kept *= c.out_size[d + 2];
     taps *= c.rhs_size[d + 2];
   }
-  const int64_t features = c.rhs_size[0] / c.feature_groups;
-  if (taps * c.rhs_size[1] < kLeastDepth || copied > kMostCopied) return false;
   // By a kernel of one element the operand is a matrix in place.
-  if (taps == 1) return false;
-  if (c.out_step[1] == 1 && c.lhs_step[1] == 1 && c.feature_groups == 1) {
-    return features * 4 >= tiles<float>().columns;
-  }
+  if (taps == 1 || taps * c.rhs_size[1] < kLeastDepth || copied > kMostCopied) return false;
   // Only if little of the work is discarded.
-  const bool by_planes = c.out_step[last] == 1 || c.out_step[last] < c.out_step[1];
-  return c.lhs_step[last] == 1 && by_planes && kept * 4 >= places * 3;
+  const bool is_first = c.out_step[last] == 1 || c.out_step[last] < c.out_step[1];
+  return c.lhs_step[last] == 1 && is_first && kept * 4 >= places * 3;
 }
 
-template <typename T>
-int32_t convolve_directly(Call* call, const Convolution& c, const T* x, const T* w, T* out,
-                          const Epilogue* after) {
-  return c.out_step[1] == 1 && c.lhs_step[1] == 1 && c.feature_groups == 1
-             ? convolve_by_points(call, c, x, w, out, after)
-             : by_planes(call, c, x, w, out, after);
-}
-
-#define KILN_INSTANTIATE(T)                                                                \
-  template int32_t convolve_directly<T>(Call*, const Convolution&, const T*, const T*, T*, \
-                                        const Epilogue*);
+#define KILN_INSTANTIATE(T)                                                              \
+  template int32_t convolve_planes<T>(Call*, const Convolution&, const T*, const T*, T*, \
+                                      const Epilogue*);
 KILN_INSTANTIATE(float)
 KILN_INSTANTIATE(double)
 
