@@ -27,7 +27,6 @@ namespace {
 constexpr int kLooks = 2000;
 
 constexpr int32_t kMostThreads = 128;
-constexpr int64_t kMostChunks = int64_t{1} << 31;
 
 // A thread inside a parallel loop does not start another one.
 thread_local bool is_inside = false;
@@ -116,10 +115,50 @@ int32_t run_alone(const Job& job) {
 
 }  // namespace
 
-// One job at a time. Its remaining chunks are encoded in one word, so that a chunk is claimed by a
-// single compare-and-swap, and only while there is one left: a worker that slept since the last job
-// finds the next one, or nothing. The job does not change until all its chunks are done, by
-// whichever thread: nobody waits for workers that did not join.
+// The chunks of a job that one of its threads runs, in a word: it takes them from the front, others
+// that have finished theirs from the back. So successive loops over the same arrays find them in
+// the cache of the processor that wrote them.
+class Share {
+ public:
+  static constexpr int64_t kMost = (int64_t{1} << 20) - 1;  // chunks
+
+  void set(uint32_t epoch, int64_t begin, int64_t end) {
+    word_.store(Word{epoch, begin, end}.packed(), std::memory_order_relaxed);
+  }
+  // Returns the next chunk; -1 if there is none, or no longer such a job.
+  int64_t take(uint32_t epoch, bool is_own) {
+    uint64_t packed = word_.load(std::memory_order_acquire);
+    for (;;) {
+      Word word = Word::of(packed);
+      if (word.epoch != epoch || word.begin == word.end) return -1;
+      const int64_t taken = is_own ? word.begin++ : --word.end;
+      if (word_.compare_exchange_weak(packed, word.packed(), std::memory_order_acq_rel,
+                                      std::memory_order_acquire)) {
+        return taken;
+      }
+    }
+  }
+
+ private:
+  struct Word {
+    uint32_t epoch;
+    int64_t begin, end;
+    uint64_t packed() const {
+      return static_cast<uint64_t>(epoch) << 40 | static_cast<uint64_t>(begin) << 20 |
+             static_cast<uint64_t>(end);
+    }
+    static Word of(uint64_t packed) {
+      return {static_cast<uint32_t>(packed >> 40), static_cast<int64_t>(packed >> 20) & kMost,
+              static_cast<int64_t>(packed) & kMost};
+    }
+  };
+  alignas(64) std::atomic<uint64_t> word_{0};
+};
+
+// One job at a time. A chunk is claimed by a single compare-and-swap, of a word that says which job
+// it belongs to: a worker that slept since the last job finds the next one, or nothing. The job
+// does not change until all its chunks are done, by whichever thread: nobody waits for workers that
+// did not join.
 class Pool {
  public:
   Pool() = default;
@@ -135,12 +174,17 @@ class Pool {
     done_.store(0, std::memory_order_relaxed);
     failed_chunk_.store(job.chunks, std::memory_order_relaxed);
     status_ = kDone;
-    uint32_t helpers = static_cast<uint32_t>(
+    const uint32_t helpers = static_cast<uint32_t>(
         std::min<int64_t>({threads - 1, made_.load(std::memory_order_relaxed), job.chunks - 1}));
-    word_.store(Word{++epoch_, helpers, static_cast<uint32_t>(job.chunks)}.packed());
+    epoch_ = (epoch_ + 1) & kEpochs;
+    for (uint32_t i = 0; i <= helpers; ++i) {
+      shares_[i].set(epoch_, job.chunks * i / (helpers + 1), job.chunks * (i + 1) / (helpers + 1));
+    }
+    open_.store(Opening{epoch_, helpers, helpers}.packed());
     wake(helpers);
-    work(nullptr, epoch_ & kEpochs);
+    work(nullptr, {epoch_, helpers, 0});
     wait_until_done();
+    open_.store(Opening{epoch_, helpers, 0}.packed(), std::memory_order_relaxed);
     status = status_;
     if (status != kDone) *job.call->fault = fault_;
     is_taken_.store(false, std::memory_order_release);
@@ -150,68 +194,56 @@ class Pool {
   int32_t workers() const { return made_.load(std::memory_order_relaxed); }
 
  private:
-  // The number of unclaimed chunks, and how many workers may still join.
-  struct Word {
-    uint32_t epoch, seats, left;
-    uint64_t packed() const {
-      return static_cast<uint64_t>(epoch) << 40 | static_cast<uint64_t>(seats) << 32 | left;
+  // A job that workers may join: how many may help, and how many of them have not joined. The last
+  // to join has the first share after that of the calling thread.
+  struct Opening {
+    uint32_t epoch, helpers, seats;
+    uint64_t packed() const { return static_cast<uint64_t>(epoch) << 16 | helpers << 8 | seats; }
+    static Opening of(uint64_t packed) {
+      return {static_cast<uint32_t>(packed >> 16), static_cast<uint32_t>(packed >> 8 & 0xff),
+              static_cast<uint32_t>(packed & 0xff)};
     }
-    static Word of(uint64_t packed) {
-      return {static_cast<uint32_t>(packed >> 40), static_cast<uint32_t>(packed >> 32 & 0xff),
-              static_cast<uint32_t>(packed)};
-    }
-    bool has_room() const { return seats > 0 && left > 0; }
   };
   static constexpr uint32_t kEpochs = (1u << 24) - 1;
-  static_assert(kMostThreads <= 0xff && kMostChunks <= 0xffffffff);
+  static_assert(kMostThreads <= 0xff);
 
-  // Claim chunks of one job until none is left. Each worker has its own `Call`.
-  void work(RunningCall* own, uint32_t epoch) {
+  // Which job a thread works for, and which share is its own.
+  struct Place {
+    uint32_t epoch, helpers, own;
+  };
+
+  int64_t take(const Place& place) {
+    const uint32_t shares = place.helpers + 1;
+    for (uint32_t i = 0; i < shares; ++i) {
+      const int64_t taken = shares_[(place.own + i) % shares].take(place.epoch, i == 0);
+      if (taken >= 0) return taken;
+    }
+    return -1;
+  }
+
+  // Run chunks of one job until none is left. Each worker has its own `Call`.
+  void work(RunningCall* own, const Place& place) {
     is_inside = true;
-    for (;;) {
-      uint64_t packed = word_.load(std::memory_order_acquire);
-      Word word;
-      do {
-        word = Word::of(packed);
-        if (word.left == 0 || word.epoch != epoch) {
-          is_inside = false;
-          return;
-        }
-        --word.left;
-      } while (!word_.compare_exchange_weak(packed, word.packed(), std::memory_order_acq_rel,
-                                            std::memory_order_acquire));
+    for (int64_t chunk = take(place); chunk >= 0; chunk = take(place)) {
       // The job stays valid until this chunk is done.
-      int64_t ended = 1;
-      int64_t chunks = job_.chunks, chunk = chunks - 1 - word.left;
+      const int64_t chunks = job_.chunks;
       if (chunk < failed_chunk_.load(std::memory_order_acquire)) {
         RunningCall* call = own == nullptr ? job_.call : own;
         if (own != nullptr) own->help(*job_.call);
         int32_t status = run_chunk(job_, call, chunk);
         if (status == kDone && own == nullptr) status = job_.call->poll();
-        if (status != kDone) {
-          fail(chunk, status, *call);
-          ended += claim_the_rest();
-        }
+        // Python code that raised, or an interrupt, ends all of them.
+        if (status != kDone) fail(status == kRaised ? -1 : chunk, status, *call);
       }
-      if (done_.fetch_add(ended) + ended == chunks && waits_.load()) {
+      if (done_.fetch_add(1) + 1 == chunks && waits_.load()) {
         std::lock_guard<std::mutex> lock(mutex_);
         is_done_.notify_one();
       }
     }
+    is_inside = false;
   }
 
-  // Claim all remaining chunks of the current job; return how many.
-  int64_t claim_the_rest() {
-    uint64_t packed = word_.load(std::memory_order_acquire);
-    Word rest;
-    do {
-      rest = Word::of(packed);
-      rest.left = 0;
-    } while (!word_.compare_exchange_weak(packed, rest.packed(), std::memory_order_acq_rel));
-    return Word::of(packed).left;
-  }
-
-  // Chunks are claimed in order: those before this one run to completion, and may fail first.
+  // Of several chunks that fail the first counts: those before it still run.
   void fail(int64_t chunk, int32_t status, const RunningCall& call) {
     std::lock_guard<std::mutex> lock(failure_mutex_);
     if (chunk >= failed_chunk_.load(std::memory_order_relaxed)) return;
@@ -242,21 +274,21 @@ class Pool {
     for (uint32_t i = 0; i < helpers; ++i) has_work_.notify_one();
   }
 
-  // Join the current job, and return its epoch; false if there is none.
-  bool join(uint32_t& epoch) {
-    uint64_t packed = word_.load();
+  // Join the current job; false if there is none.
+  bool join(Place& place) {
+    uint64_t packed = open_.load(std::memory_order_relaxed);
     for (;;) {
-      Word word = Word::of(packed);
-      if (!word.has_room()) return false;
-      --word.seats;
-      epoch = word.epoch;
-      if (word_.compare_exchange_weak(packed, word.packed())) return true;
+      Opening opening = Opening::of(packed);
+      if (opening.seats == 0) return false;
+      place = {opening.epoch, opening.helpers, opening.seats};
+      --opening.seats;
+      if (open_.compare_exchange_weak(packed, opening.packed())) return true;
     }
   }
 
-  bool join_soon(uint32_t& epoch) {
+  bool join_soon(Place& place) {
     for (int look = 0; look < kLooks; ++look) {
-      if (Word::of(word_.load(std::memory_order_relaxed)).has_room() && join(epoch)) return true;
+      if (join(place)) return true;
       pause();
     }
     return false;
@@ -269,16 +301,16 @@ class Pool {
     placement.begin();
     register_worker(&placement);
     for (;;) {
-      uint32_t epoch;
-      while (!join_soon(epoch)) {
+      Place place;
+      while (!join_soon(place)) {
         std::unique_lock<std::mutex> lock(mutex_);
         placement.sleep();
         sleepers_.fetch_add(1);
-        has_work_.wait(lock, [this] { return Word::of(word_.load()).has_room(); });
+        has_work_.wait(lock, [this] { return Opening::of(open_.load()).seats > 0; });
         sleepers_.fetch_sub(1);
         placement.awake();
       }
-      work(&own, epoch);
+      work(&own, place);
     }
   }
 
@@ -315,7 +347,8 @@ class Pool {
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
-  alignas(64) std::atomic<uint64_t> word_{0};
+  alignas(64) std::atomic<uint64_t> open_{0};
+  Share shares_[kMostThreads];
   alignas(64) std::atomic<int64_t> done_{0};
   std::atomic<bool> waits_{false};
   alignas(64) std::atomic<int> sleepers_{0};
@@ -392,7 +425,7 @@ int32_t run_in_parallel(Call* call, ParallelBody body, void* context, int64_t co
                         int64_t grain) {
   if (count <= 0) return kDone;
   grain = std::max<int64_t>(grain, 1);
-  while ((count - 1) / grain >= kMostChunks) grain *= 2;
+  while ((count - 1) / grain >= Share::kMost) grain *= 2;
   RunningCall* running = static_cast<RunningCall*>(call);
   Job job{running, body, context, count, grain, (count - 1) / grain + 1};
   if (job.chunks == 1) return body(call, context, 0, count);

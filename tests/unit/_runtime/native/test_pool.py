@@ -60,7 +60,7 @@ static int32_t fail(struct call *c, void *context, int64_t begin, int64_t end) {
   c->fault->site = 3; c->fault->index = begin; c->fault->iteration = end;
   return -2;
 }
-ENTRY(fails) { return kiln_parallel(c, fail, 0, 1L << 34, 10); }
+ENTRY(fails) { return kiln_parallel(c, fail, 0, 1L << 23, 10); }
 static int32_t wait(struct call *c, void *context, int64_t begin, int64_t end) {
   for (volatile int i = 0; i < 10000; ++i) {}
   return 0;
