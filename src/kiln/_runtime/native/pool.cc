@@ -22,9 +22,10 @@
 namespace kiln {
 namespace {
 
-// How often a worker polls for work before it sleeps: about 50 microseconds, the usual time between
-// two parallel loops of a program. Waking a worker costs as much as a small loop.
-constexpr int kLooks = 2000;
+// How often a worker polls for work before it sleeps: about 300 microseconds. A program has serial
+// parts of this length, and is called again after less; a worker that sleeps takes as long to wake
+// as a convolution of a small image takes.
+constexpr int kLooks = 6000;
 
 constexpr int32_t kMostThreads = 128;
 

@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kBlock = int64_t{1} << 17;
 // A larger kernel does not: tasks compute some features of many items.
 constexpr int64_t kKernel = int64_t{1} << 18;
-constexpr int64_t kTaskWork = int64_t{1} << 20;
+constexpr int64_t kTaskWork = int64_t{1} << 19;
 constexpr int64_t kFewTasks = 4;
 constexpr int64_t kMostCopied = int64_t{1} << 22;  // elements
 constexpr int64_t kFewestFeatures = 8;

@@ -22,7 +22,7 @@ constexpr int64_t kSums = int64_t{1} << 15;
 constexpr int64_t kSumsOfRows = int64_t{1} << 17;
 // Positions are divided further if there are fewer tasks, each of at least this work.
 constexpr int64_t kFewTasks = 4;
-constexpr int64_t kTaskWork = int64_t{1} << 20;
+constexpr int64_t kTaskWork = int64_t{1} << 19;
 
 template <typename T>
 const TileLoops& tiles() {
