@@ -539,11 +539,11 @@ BY_ROOM: dict[str, list[Break]] = {
         ),
         Break(
             "transposed-over-what-is-read",
-            "engines/native/passes/transposes.py",
+            "engines/native/passes/layouts/transposes.py",
             "            and buffer not in read\n",
             "",
             (
-                "tests/unit/engines/native/passes/test_transposes.py::"
+                "tests/unit/engines/native/passes/layouts/test_transposes.py::"
                 "test_a_result_that_is_read_is_not_overwritten_by_an_operand[o2-%t3]",
             ),
         ),

@@ -428,8 +428,9 @@ bool has_lines(const Convolution& c) {
   if (taps == 1 || terms < kLeastDepth || features < kFewestFeatures || line > kMostCopied) {
     return false;
   }
-  return c.out_step[1] == 1 || (c.out_size[last + 2] >= kFewestPositions &&
-                                features >= kManyFeatures && terms >= kManyTerms);
+  const bool is_first = c.out_step[1] != 1 && c.lhs_step[1] != 1;
+  return !is_first || (c.out_size[last + 2] >= kFewestPositions && features >= kManyFeatures &&
+                       terms >= kManyTerms);
 }
 
 template <typename T>

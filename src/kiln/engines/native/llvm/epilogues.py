@@ -11,7 +11,8 @@ from kiln.engines.native.llvm.nests import NestCode
 from kiln.engines.native.llvm.sequences import Step, Where
 from kiln.engines.native.llvm.writer import Writer
 from kiln.engines.native.loop_ir.buffers import touched
-from kiln.engines.native.loop_ir.products import CONVOLUTIONS, matrix_of
+from kiln.engines.native.loop_ir.convolutions import CONVOLUTIONS
+from kiln.engines.native.loop_ir.products import matrix_of
 from kiln.engines.native.loop_ir.statements import Axis, Blocked, Buffer, Loop, Nest, Place
 from kiln.engines.native.passes.expansion import expanded
 from kiln.engines.native.passes.schedule import schedule

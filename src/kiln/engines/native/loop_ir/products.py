@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 from kiln.base.named_tuples import NamedTuple
+from kiln.engines.native.loop_ir.convolutions import Window, is_first, last, window_of
 from kiln.engines.native.loop_ir.extents import is_named
 from kiln.engines.native.loop_ir.statements import Kernel
 
 PRODUCTS = ("kiln_gemm_f32", "kiln_gemm_f64")
-CONVOLUTIONS = ("kiln_conv_f32", "kiln_conv_f64")
 
 
 class Matrix(NamedTuple):
@@ -35,22 +35,18 @@ def matrix_of(kernel: Kernel) -> Matrix | None:
         if numbers[9] != 0 or numbers[8] != m * n:
             return None
         return Matrix(batch * m, n, k)
-    return _of_convolution(numbers) if kernel.symbol in CONVOLUTIONS else None
+    window = window_of(kernel)
+    return None if window is None else _of_convolution(window)
 
 
-def _of_convolution(numbers: list[int]) -> Matrix | None:
-    space, batch_groups = numbers[0], numbers[2]
-    axes = space + 2
-    _, of_kernel, out, _, kernel_spec, out_spec = (
-        numbers[3 + i * axes : 3 + (i + 1) * axes] for i in range(6)
-    )
-    if out_spec == list(range(axes)):
+def _of_convolution(window: Window) -> Matrix | None:
+    out = window.result
+    if is_first(window.result_spec):
         columns = math.prod(out[2:])
-    elif out_spec == [0, axes - 1, *range(1, axes - 1)]:
+    elif window.result_spec == last(len(out)):
         columns = out[-1]
     else:
         return None
-    if batch_groups != 1 or 0 in out:
+    if window.batch_groups != 1 or 0 in out:
         return None
-    terms = math.prod(of_kernel[axis] for axis in kernel_spec[1:])
-    return Matrix(math.prod(out) // columns, columns, terms)
+    return Matrix(math.prod(out) // columns, columns, window.terms)

@@ -12,6 +12,8 @@ from kiln.engines.native.passes.collapse import collapse
 from kiln.engines.native.passes.dead import sink
 from kiln.engines.native.passes.fusion import fuse
 from kiln.engines.native.passes.invariants import hoist, transpose_summed
+from kiln.engines.native.passes.layouts.features_last import lay_out
+from kiln.engines.native.passes.layouts.transposes import transpose_operands
 from kiln.engines.native.passes.numbering import number_values
 from kiln.engines.native.passes.pieces.cells import compute_in_cells
 from kiln.engines.native.passes.pieces.producers import compute_in_pieces
@@ -22,7 +24,6 @@ from kiln.engines.native.passes.reductions import split_reductions
 from kiln.engines.native.passes.rows import by_rows
 from kiln.engines.native.passes.sequential.interchange import interchange
 from kiln.engines.native.passes.sequential.straight_line import straighten
-from kiln.engines.native.passes.transposes import transpose_operands
 from kiln.engines.native.passes.unrolled import write_out
 from kiln.engines.native.passes.watching import merge_checks
 
@@ -36,6 +37,7 @@ PASSES: dict[str, Pass] = {
     "cells": compute_in_cells,
     "pieces": compute_in_pieces,
     "copies": remove_copies,
+    "layouts": lay_out,
     "straight": straighten,
     "unrolled": write_out,
     "summed": transpose_summed,

@@ -7,7 +7,7 @@ import pytest
 from kiln.engines.native.loop_ir.parse import parse
 from kiln.engines.native.loop_ir.text import to_text
 from kiln.engines.native.loop_ir.validity import check
-from kiln.engines.native.passes.transposes import transpose_operands
+from kiln.engines.native.passes.layouts.transposes import transpose_operands
 
 TEXT = """
 function f(%i0: f32[4096], %i1: f32[4096]) -> (%o2: f32[4096]) {

@@ -1,0 +1,86 @@
+"""Convolutions as kernels: what their numbers mean."""
+
+from __future__ import annotations
+
+import math
+
+from kiln.base.named_tuples import NamedTuple
+from kiln.engines.native.loop_ir.extents import is_named
+from kiln.engines.native.loop_ir.statements import Kernel
+
+CONVOLUTIONS = ("kiln_conv_f32", "kiln_conv_f64")
+Numbers = tuple[int, ...]
+
+
+class Window(NamedTuple):
+    """The numbers of a convolution (`kiln_conv_T`): sizes in memory order, and axes by meaning."""
+
+    feature_groups: int
+    batch_groups: int
+    operand: Numbers
+    kernel: Numbers
+    result: Numbers
+    operand_spec: Numbers
+    kernel_spec: Numbers
+    result_spec: Numbers
+    rest: Numbers
+    """Of each spatial axis its stride, low padding, dilation of the operand and of the kernel."""
+
+    @property
+    def numbers(self) -> list[int]:
+        """The numbers as the kernel takes them."""
+        sizes = (*self.operand, *self.kernel, *self.result)
+        specs = (*self.operand_spec, *self.kernel_spec, *self.result_spec)
+        groups = (self.feature_groups, self.batch_groups)
+        return [len(self.operand) - 2, *groups, *sizes, *specs, *self.rest]
+
+    @property
+    def has_holes(self) -> bool:
+        """Whether there are holes between the elements of the operand."""
+        return any(dilation != 1 for dilation in self.rest[2::4])
+
+    @property
+    def taps(self) -> int:
+        """The number of elements of the kernel in space."""
+        return math.prod(self.kernel[axis] for axis in self.kernel_spec[2:])
+
+    @property
+    def terms(self) -> int:
+        """How many products each element of the result is the sum of."""
+        return self.taps * self.kernel[self.kernel_spec[1]]
+
+    @property
+    def features(self) -> int:
+        """How many features the result has."""
+        return self.kernel[self.kernel_spec[0]]
+
+
+def window_of(kernel: Kernel) -> Window | None:
+    """Return the numbers of a convolution of floats; None if it is none, or has named sizes."""
+    if kernel.symbol not in CONVOLUTIONS or is_named(*kernel.numbers):
+        return None
+    space, feature_groups, batch_groups, *numbers = map(int, kernel.numbers)
+    axes = space + 2
+    sizes = [tuple(numbers[i * axes : (i + 1) * axes]) for i in range(6)]
+    operand, weights, result, operand_spec, kernel_spec, result_spec = sizes
+    return Window(
+        feature_groups,
+        batch_groups,
+        operand,
+        weights,
+        result,
+        operand_spec,
+        kernel_spec,
+        result_spec,
+        tuple(numbers[6 * axes :]),
+    )
+
+
+def is_first(spec: Numbers) -> bool:
+    """Tell whether features precede space in memory, and items precede both."""
+    return spec == tuple(range(len(spec)))
+
+
+def last(axes: int) -> Numbers:
+    """Return the axes by meaning of an array whose features are last in memory."""
+    return (0, axes - 1, *range(1, axes - 1))
