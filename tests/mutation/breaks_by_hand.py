@@ -20,6 +20,7 @@ _PASSES = f"{_UNIT}/{_NATIVE}/passes/test"
 _SEQUENTIAL = f"{_UNIT}/{_NATIVE}/passes/sequential/test"
 _FISSION = f"{_UNIT}/control/loops/test_fission.py"
 _CELLS = f"{_UNIT}/{_NATIVE}/passes/pieces/test_cells.py"
+_FEATURES_LAST = f"{_UNIT}/{_NATIVE}/passes/layouts/test_features_last.py"
 _WINDOWS = f"{_UNIT}/{_NATIVE}/lowerings/reductions/test_window"
 
 BY_HAND = [
@@ -515,5 +516,43 @@ BY_HAND = [
         "offset, along = offset + (sizes[1] - 1) * along, -along",
         "offset, along = offset, along",
         (f"{_UNIT}/{_NATIVE}/lowerings/reductions/test_cumulative.py::test_columns",),
+    ),
+    Break(
+        "arrays-that-are-returned-change-their-layout",
+        f"{_NATIVE}/passes/layouts/features_last.py",
+        "or any(index.factor(axis) not in (0, 1) for index in others for axis in axes)",
+        "",
+        (f"{_FEATURES_LAST}::test_what_does_not_change",),
+    ),
+    Break(
+        "positions-beyond-a-feature",
+        f"{_NATIVE}/passes/layouts/features_last.py",
+        "all(m < n for m, n in zip(most, shape, strict=True))",
+        "most[0] < shape[0]",
+        (f"{_FEATURES_LAST}::test_other_orders",),
+    ),
+    Break(
+        "products-of-features-that-are-first",
+        f"{_NATIVE}/passes/layouts/features_last.py",
+        "[int(not self.reads_last), int(not transpose_a)]",
+        "[0, int(not transpose_a)]",
+        (f"{_FEATURES_LAST}::test_a_product_of_the_argument",),
+    ),
+    Break(
+        "epilogues-of-some-groups",
+        "_runtime/linear/convolutions/by_lines.cc",
+        "after->columns <= code.columns",
+        "false",
+        (
+            f"{_UNIT}/{_NATIVE}/passes/products/test_convolution_epilogues.py"
+            "::test_groups_of_few_features_that_are_last",
+        ),
+    ),
+    Break(
+        "pieces-of-a-unit",
+        "_runtime/linear/convolutions/by_lines.cc",
+        "std::min(of.piece, of.unit - within)",
+        "of.piece",
+        (f"{_UNIT}/_runtime/linear/test_convolutions.py::test_blocks",),
     ),
 ]

@@ -22,6 +22,7 @@ from kiln.engines.native.loop_ir.statements import (
     Index,
     Kernel,
     Nest,
+    Place,
     Role,
     Statement,
     blocks,
@@ -39,6 +40,8 @@ BY_PLANES = 0.85
 """The speed with features first that are the rows of a product, positions its columns."""
 TURNED = 0.93
 """The speed with features first of a result that is computed with features last, and transposed."""
+HALF = 0.65
+"""The speed of a product of which only one array changes: the other is packed, transposed."""
 FEWEST_TURNED = 28
 """With features first, fewer features than these, or fewer terms, are rows of a product."""
 FEWEST_TERMS = 64
@@ -147,6 +150,7 @@ class _Networks:
         self.found: dict[Buffer, Shape] = {}
         self.refused: set[Buffer] = set()
         self.network: dict[Buffer, Buffer] = {}
+        self.products: list[_Product] = []
 
     def shapes(self) -> dict[Buffer, Shape]:
         """Return the shapes of all arrays that change."""
@@ -254,19 +258,30 @@ class _Networks:
         product = _Product.of(kernel, self.found)
         if product is None:
             self.refused.update({*reads(kernel), *writes(kernel)})
+        else:
+            self.products.append(product)
 
     def _is_worth_it(self, root: Buffer) -> bool:
-        """Tell whether the convolutions of a network are as fast with features last."""
+        """Tell whether what a network consists of is as fast with features last."""
         before = after = 0.0
         for kernel, window in self.windows.items():
-            made, read = kernel.results[0].buffer, kernel.operands[0].buffer
-            is_made, is_read = (b in self.found and self._root(b) is root for b in (made, read))
-            if not is_made and not is_read:
-                continue
-            work = math.prod(window.result) * window.terms
-            before += work / speed(window, is_last=False)
-            after += work / (speed(window, is_last=True) * (1 if is_made else TURNED))
-        return 0 < after <= AS_FAST * before
+            is_read, is_made = self._are_of(root, kernel.operands[0], kernel.results[0])
+            if is_read or is_made:
+                work = math.prod(window.result) * window.terms
+                before += work / speed(window, is_last=False)
+                after += work / (speed(window, is_last=True) * (1 if is_made else TURNED))
+        if after > AS_FAST * before or after == 0:
+            return False
+        for kernel, of, *changes in self.products:
+            if any(self._are_of(root, kernel.operands[1], kernel.results[0])):
+                work = of.batch * of.m * of.n * of.k
+                before += work
+                after += work if all(changes) else work / HALF
+        return after <= AS_FAST * before
+
+    def _are_of(self, root: Buffer, *places: Place) -> list[bool]:
+        buffers = [place.buffer for place in places]
+        return [buffer in self.found and self._root(buffer) is root for buffer in buffers]
 
 
 class _Product(NamedTuple):

@@ -141,6 +141,13 @@ def test_rows_of_features() -> None:
     assert isinstance(found.epilogue, Loop)
 
 
+def test_groups_of_few_features_that_are_last() -> None:
+    """A row of the result is one vector, which the epilogue takes whole."""
+    x, w, scale = draw(1, 9, 6, 16), draw(16, 8, 2, 1), draw(16)
+    params = {"dimension_numbers": ("NHWC", "OIHW", "NHWC"), "feature_group_count": 2}
+    assert same_bits(lambda t, s: jnp.maximum(t * s, 0), x, w, scale, **params)
+
+
 @pytest.mark.parametrize("count", [6, pytest.param(120, marks=pytest.mark.full)])
 def test_random_convolutions(count: int) -> None:
     """Layouts, strides, dilations, groups and one to three axes, whatever computes them."""
