@@ -43,6 +43,9 @@ template <typename F>
 // The pool of this process; the child of a fork has a new one.
 Pool* current_pool();
 
+// How many threads a parallel loop of a call has; one inside such a loop.
+int32_t threads_of(Call* call);
+
 // The default number of threads of this thread's calls; positive.
 int32_t threads_in_use();
 

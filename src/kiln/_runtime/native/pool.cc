@@ -422,6 +422,11 @@ int32_t threads_in_use() {
   return std::clamp(threads, 1, kMostThreads);
 }
 
+int32_t threads_of(Call* call) {
+  const bool is_alone = call == nullptr || call->pool == nullptr || is_inside;
+  return is_alone ? 1 : static_cast<RunningCall*>(call)->threads();
+}
+
 int32_t run_in_parallel(Call* call, ParallelBody body, void* context, int64_t count,
                         int64_t grain) {
   if (count <= 0) return kDone;
@@ -430,7 +435,7 @@ int32_t run_in_parallel(Call* call, ParallelBody body, void* context, int64_t co
   RunningCall* running = static_cast<RunningCall*>(call);
   Job job{running, body, context, count, grain, (count - 1) / grain + 1};
   if (job.chunks == 1) return body(call, context, 0, count);
-  int32_t threads = call->pool == nullptr || is_inside ? 1 : running->threads();
+  const int32_t threads = threads_of(call);
   int32_t status;
   // A call may continue in the child of a fork, where the pool it started with has no threads.
   if (threads > 1 && current_pool()->run(job, threads, status)) return status;

@@ -47,6 +47,7 @@ const TileLoops& tiles() {
 constexpr int64_t kReadRows = 16;
 constexpr int64_t cost(int64_t m, int64_t n, int64_t k) { return std::max(m, kReadRows) * n * k; }
 
+constexpr int64_t divided(int64_t n, int64_t by) { return (n + by - 1) / by; }
 constexpr int64_t rounded(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
 // Whether tiles read A in place: a block of rows has no large strides.
@@ -240,6 +241,8 @@ int32_t multiply_one(Call* call, const Product& p, const T* a, const T* b, T* c,
     const int64_t each = call == nullptr ? kMostRows : p.m / kFewBlocks;
     rows = std::clamp(std::min({rows, fit, each}) / code.rows * code.rows, kFewestRows, kMostRows);
     rows = std::min(rows, p.m);
+    // An even number, so that threads have equal shares.
+    if (call != nullptr && p.m > rows) rows = divided(p.m, rounded(divided(p.m, rows), 2));
   }
   row_blocks = (p.m + rows - 1) / rows;
   int64_t columns = p.n;
@@ -291,7 +294,9 @@ int32_t multiply_in_blocks(Call* call, const Product& p, const T* a, const T* b,
     return multiply_one(inner, p, a + i * p.a_step, b + i * p.b_step, at, i * p.m, mine);
   };
   int32_t status = 0;
-  if (p.batch == 1 || (work >= kItemWork && p.batch < kFewBlocks)) {
+  // Threads that compute whole items find what they made of them before in their own caches.
+  const bool is_even = p.batch >= kFewBlocks || p.batch % threads_of(call) == 0;
+  if (p.batch == 1 || (work >= kItemWork && !is_even)) {
     Call* shared = work < 2 * kTaskWork ? nullptr : call;
     for (int64_t i = 0; i < p.batch && status == 0; ++i) status = one(shared, i, after);
     return status;
