@@ -5,6 +5,7 @@
 
 #include "abi/split.h"
 #include "linear/convolutions/convolution.h"
+#include "linear/convolutions/panels.h"
 #include "linear/levels.h"
 #include "machine/scratch.h"
 
@@ -41,23 +42,13 @@ int64_t extent(const Convolution& c, int d, int64_t count) {
   return (count - 1) * c.stride[d] + reach(c, d) + 1;
 }
 
-int64_t kernel_place(const Convolution& c, int64_t tap) {
-  int64_t at = 0;
-  for (int d = c.space - 1; d >= 0; --d) {
-    at += tap % c.rhs_size[d + 2] * c.rhs_step[d + 2];
-    tap /= c.rhs_size[d + 2];
-  }
-  return at;
-}
-
 // The parts of a convolution that are computed one after the other. A task is a block of positions
 // along the first axis, with all positions along the others, of some items and features.
 template <typename T>
 struct Division {
   const TileLoops& code = linear_loops().tiles[sizeof(T) == 8];
-  const int last;                   // axis
-  int64_t groups, channels, width;  // `width`: features of a group
-  int64_t taps = 1, depth, panels;
+  const Panels panels;
+  const int last;    // axis
   int64_t each = 1;  // positions of the result for each along the first axis
   bool is_in_place;  // whether the operand is not copied
   bool is_last;      // whether features are the last axis of the result
@@ -71,24 +62,20 @@ struct Division {
   int64_t unit, units, piece, units_of_tile;
 
   Division(const Convolution& c, const Epilogue* after);
-  int64_t count() const { return groups / together * item_blocks * feature_blocks * blocks; }
-  int64_t work() const { return together * items * block * each * features * depth; }
+  int64_t count() const { return panels.groups / together * item_blocks * feature_blocks * blocks; }
+  int64_t work() const { return together * items * block * each * features * panels.depth; }
   // Of a task, with all its groups.
   int64_t sums() const { return items * block * each * features * together; }
 };
 
 template <typename T>
 Division<T>::Division(const Convolution& c, const Epilogue* after)
-    : last(c.space - 1),
-      groups(c.feature_groups),
-      channels(c.rhs_size[1]),
-      width(c.rhs_size[0] / c.feature_groups),
-      is_last(c.out_step[1] == 1),
-      is_dense(true) {
+    : panels(Panels::of<T>(c)), last(c.space - 1), is_last(c.out_step[1] == 1), is_dense(true) {
+  const int64_t groups = panels.groups, channels = panels.channels, width = panels.features;
+  const int64_t depth = panels.depth;
   int64_t dense = 1, line = channels;
   bool has_padding = false;
   for (int d = last; d >= 0; --d) {
-    taps *= c.rhs_size[d + 2];
     is_dense = is_dense && (c.out_size[d + 2] == 1 || c.out_step[d + 2] == dense);
     dense *= c.out_size[d + 2];
     const int64_t places = extent(c, d, c.out_size[d + 2]);
@@ -97,15 +84,13 @@ Division<T>::Division(const Convolution& c, const Epilogue* after)
     each *= c.out_size[d + 2];
     line *= places;
   }
-  depth = taps * channels;
-  panels = divided(width, code.columns);
   is_in_place = c.lhs_step[1] == 1 && !has_padding;
   const int64_t batch = c.out_size[0], length = c.out_size[2];
   // Few columns are no more than a vector, which epilogues take whole.
   const bool needs_rows = after != nullptr && (after->is_of_rows || after->columns <= code.columns);
   together = needs_rows && is_last ? groups : 1;
   const int64_t parts = needs_rows && is_last ? 1 : divided(depth * width, kKernel);
-  features = std::min(width, divided(panels, parts) * code.columns);
+  features = std::min(width, divided(panels.count, parts) * code.columns);
   feature_blocks = divided(width, features);
   const int64_t per_place = c.stride[0] * line + each * features;
   const int64_t all = batch * groups * length * each * width * depth;
@@ -132,32 +117,6 @@ Division<T>::Division(const Convolution& c, const Epilogue* after)
   units = depth / unit;
   piece = divided(unit, divided(unit, kPackedDepth));
   units_of_tile = divided(units, divided(units, std::max<int64_t>(1, kPackedDepth / unit)));
-}
-
-// Writes a panel of the kernel, of any group: a row for each element and feature of the operand.
-template <typename T>
-void pack_panel(const Convolution& c, const Division<T>& of, const T* w, int64_t panel, T* spare,
-                T* to) {
-  const int64_t columns = of.code.columns, first = panel % of.panels * columns;
-  const int64_t many = std::min(columns, of.width - first);
-  const T* from = w + (panel / of.panels * of.width + first) * c.rhs_step[0];
-  bool is_line = of.channels == 1 || c.rhs_step[1] == of.taps;  // the elements of a feature
-  for (int64_t tap = 0; tap < of.taps; ++tap) is_line = is_line && kernel_place(c, tap) < of.taps;
-  if (many < columns) std::fill_n(to, of.depth * columns, T(0));
-  if (is_line) transpose<T>()(from, spare, many, of.depth, c.rhs_step[0], columns);
-  for (int64_t tap = 0; tap < of.taps; ++tap, to += of.channels * columns) {
-    const int64_t place = kernel_place(c, tap);
-    if (is_line) {
-      of.code.pack(spare + place * columns, of.taps * columns, of.channels, many, to, 0);
-    } else if (c.rhs_step[0] == 1) {
-      of.code.pack(from + place, c.rhs_step[1], of.channels, many, to, 0);
-    } else {
-      for (int64_t k = 0; k < of.channels; ++k) {
-        const T* at = from + place + k * c.rhs_step[1];
-        for (int64_t f = 0; f < many; ++f) to[k * columns + f] = at[f * c.rhs_step[0]];
-      }
-    }
-  }
 }
 
 // Copies `count` places of a line, of which the first `low` are padding.
@@ -251,7 +210,7 @@ typename Lines<T>::Part Lines<T>::part(int64_t number) const {
   part.items = std::min(of.items, c.out_size[0] - part.item);
   number /= of.item_blocks;
   part.feature = number % of.feature_blocks * of.features;
-  part.features = std::min(of.features, of.width - part.feature);
+  part.features = std::min(of.features, of.panels.features - part.feature);
   part.group = number / of.feature_blocks * of.together;
   part.length = of.last == 0 ? part.many : c.out_size[of.last + 2];
   part.lines = part.many * of.each / part.length;
@@ -281,20 +240,20 @@ void Lines<T>::multiply(const Part& part, const Line* lines, const T* from, int6
   tile.a_row = c.stride[of.last] * of.step[of.last];
   tile.a_column = 1;
   tile.b_row = columns;
-  tile.b_panel = of.depth * columns;
+  tile.b_panel = of.panels.depth * columns;
   tile.c_row = to_row;
   for (int64_t column = 0; column < part.features; column += tile.columns) {
     const int64_t left = part.features - column;
     // Tiles of three vectors are as fast as those of two.
     tile.columns = left <= columns / 2 * 3 ? left : columns;
-    const int64_t panel = part.group * of.panels + (part.feature + column) / columns;
-    for (int64_t at = 0; at < of.depth; at += tile.depth) {
+    const int64_t panel = part.group * of.panels.count + (part.feature + column) / columns;
+    for (int64_t at = 0; at < of.panels.depth; at += tile.depth) {
       const int64_t number = at / of.unit, within = at % of.unit;
       tile.a_part = std::min(of.piece, of.unit - within);
       tile.depth =
           tile.a_part * (of.piece < of.unit ? 1 : std::min(of.units_of_tile, of.units - number));
       tile.a_places = places + number;
-      tile.b = kernel + (panel * of.depth + at) * columns;
+      tile.b = kernel + (panel * of.panels.depth + at) * columns;
       tile.add = at > 0;
       for (int64_t item = 0; item < part.items; ++item) {
         for (int64_t i = 0; i < part.lines; ++i) {
@@ -333,8 +292,8 @@ void Lines<T>::write(const Part& part, const Line* lines, const T* sums, T* to,
 template <typename T>
 int32_t Lines<T>::finish(const Part& part, T* to, int64_t to_item, int64_t to_row) const {
   const int64_t begin = part.begin * of.each, many = part.many * of.each;
-  const int64_t first = part.group * of.width + part.feature;
-  const int64_t features = of.together > 1 ? of.together * of.width : part.features;
+  const int64_t first = part.group * of.panels.features + part.feature;
+  const int64_t features = of.together > 1 ? of.together * of.panels.features : part.features;
   for (int64_t i = 0; i < part.items; ++i, to += to_item) {
     const int64_t item = part.item + i;
     if (of.is_last) {
@@ -372,7 +331,7 @@ int32_t Lines<T>::run(int64_t first, int64_t end) const {
   for (int64_t number = first; number < end; ++number) {
     Part whole = part(number);
     find_lines(whole, lines);
-    const int64_t begin = whole.group * of.width + whole.feature;
+    const int64_t begin = whole.group * of.panels.features + whole.feature;
     const int64_t many = whole.many * of.each;
     // Where the result of the part begins, and its steps.
     int64_t to_item = c.out_step[0], to_row = of.is_last ? c.out_step[of.last + 2] : c.out_step[1];
@@ -385,7 +344,8 @@ int32_t Lines<T>::run(int64_t first, int64_t end) const {
     for (int64_t group = 0; group < of.together; ++group) {
       Part one = whole;
       one.group += group;
-      const T* from = x + whole.item * c.lhs_step[0] + one.group * of.channels * c.lhs_step[1];
+      const T* from =
+          x + whole.item * c.lhs_step[0] + one.group * of.panels.channels * c.lhs_step[1];
       int64_t from_item = c.lhs_step[0];
       if (of.is_in_place) {
         from += whole.begin * c.stride[0] * c.lhs_step[2];
@@ -397,7 +357,7 @@ int32_t Lines<T>::run(int64_t first, int64_t end) const {
         from = copy;
       }
       if (of.is_last) {
-        multiply(one, lines, from, from_item, to + group * of.width, to_item, to_row,
+        multiply(one, lines, from, from_item, to + group * of.panels.features, to_item, to_row,
                  out == nullptr);
         continue;
       }
@@ -435,31 +395,24 @@ bool has_lines(const Convolution& c) {
 
 template <typename T>
 int32_t convolve_lines(Call* call, const Convolution& c, const T* x, const T* w, T* out,
-                       const Epilogue* after) {
+                       const Epilogue* after, bool is_packed) {
   const Division<T> of(c, after);
-  const int64_t panel = of.depth * of.code.columns, panels = of.groups * of.panels;
-  Scratch scratch(Scratch::size_of<T>(static_cast<size_t>(panels * panel)) +
+  const auto size = static_cast<size_t>(is_packed ? 0 : of.panels.size());
+  Scratch scratch(Scratch::size_of<T>(size) +
                   Scratch::size_of<int64_t>(static_cast<size_t>(of.units)));
   if (!scratch) return 1;
-  T* kernel = scratch.take<T>(static_cast<size_t>(panels * panel));
+  T* packed = scratch.take<T>(size);
   int64_t* places = scratch.take<int64_t>(static_cast<size_t>(of.units));
   for (int64_t i = 0; i < of.units; ++i) {
     places[i] = 0;
-    for (int64_t d = of.last, rest = i * (of.taps / of.units); d >= 0; --d) {
+    for (int64_t d = of.last, rest = i * (of.panels.taps / of.units); d >= 0; --d) {
       places[i] += rest % c.rhs_size[d + 2] * c.rhs_dilation[d] * of.step[d];
       rest /= c.rhs_size[d + 2];
     }
   }
-  const int32_t status =
-      over_blocks(call, panels, kKernel / 8 / panel + 1, [&](int64_t first, int64_t last) {
-        Scratch spare(static_cast<size_t>(panel) * sizeof(T));
-        if (!spare) return 1;
-        for (int64_t i = first; i < last; ++i) {
-          pack_panel(c, of, w, i, reinterpret_cast<T*>(spare.bytes()), kernel + i * panel);
-        }
-        return 0;
-      });
+  const int32_t status = is_packed ? 0 : pack_kernel(call, c, w, packed);
   if (status != 0) return status;
+  const T* kernel = is_packed ? w : packed;
   const int64_t work = of.work();
   return over_blocks(
       call, of.count(), divided(kTaskWork, work), [&](Call* own, int64_t first, int64_t last) {
@@ -471,7 +424,7 @@ int32_t convolve_lines(Call* call, const Convolution& c, const T* x, const T* w,
 
 #define KILN_INSTANTIATE(T)                                                             \
   template int32_t convolve_lines<T>(Call*, const Convolution&, const T*, const T*, T*, \
-                                     const Epilogue*);
+                                     const Epilogue*, bool);
 KILN_INSTANTIATE(float)
 KILN_INSTANTIATE(double)
 

@@ -375,17 +375,28 @@ int32_t convolution(Call* call, void* const* buffers, const int64_t* numbers) {
                   static_cast<const T*>(buffers[1]), static_cast<T*>(buffers[2]));
 }
 
+// kiln_conv_packed_T: the same without holes and groups of the batch, by a kernel that
+// `kiln_conv_pack_T` made.
+template <typename T>
+int32_t packed_convolution(Call* call, void* const* buffers, const int64_t* numbers) {
+  const Convolution c = Convolution::of(numbers);
+  if (c.out_count() == 0) return 0;
+  return convolve_lines<T>(call, c, static_cast<const T*>(buffers[0]),
+                           static_cast<const T*>(buffers[1]), static_cast<T*>(buffers[2]), nullptr,
+                           true);
+}
+
 // Elements per task if the whole result is computed before its epilogue.
 constexpr int64_t kTaskPoints = int64_t{1} << 14;
 
-// kiln_conv_epilogue_T: a convolution with a fused epilogue, to which its result is a matrix
-// (`convolution.h`).
+// kiln_conv_epilogue_T, kiln_conv_packed_epilogue_T: a convolution with a fused epilogue, to which
+// its result is a matrix (`convolution.h`).
 //
 // Buffers: the operand, the kernel, the result, the epilogue, then its slots after the head. The
 // result may be null: then it is not materialized, and the epilogue reads one block of it.
 // Numbers: those of `kiln_conv_T`; the slots of the epilogue, which of them has the result, the
 // rows of an item, whether the epilogue needs whole rows, and the columns of the matrix.
-template <typename T>
+template <typename T, bool is_packed>
 int32_t convolution_epilogue(Call* call, void* const* buffers, const int64_t* numbers) {
   const Convolution c = Convolution::of(numbers);
   const T *x = static_cast<const T*>(buffers[0]), *w = static_cast<const T*>(buffers[1]);
@@ -396,6 +407,7 @@ int32_t convolution_epilogue(Call* call, void* const* buffers, const int64_t* nu
                        numbers[1],     numbers[2],
                        numbers[4],     sizeof(T),
                        numbers[3] != 0};
+  if (is_packed) return convolve_lines(call, c, x, w, out, &after, true);
   const Way way = way_of(c);
   if (way == Way::kLines) return convolve_lines(call, c, x, w, out, &after);
   if (way == Way::kPlanes) return convolve_planes(call, c, x, w, out, &after);
@@ -449,8 +461,12 @@ Symbols symbols{
     {"kiln_conv_u32", convolution<uint32_t>},
     {"kiln_conv_u64", convolution<uint64_t>},
     {"kiln_conv_bool", convolution<bool>},
-    {"kiln_conv_epilogue_f32", convolution_epilogue<float>},
-    {"kiln_conv_epilogue_f64", convolution_epilogue<double>},
+    {"kiln_conv_packed_f32", packed_convolution<float>},
+    {"kiln_conv_packed_f64", packed_convolution<double>},
+    {"kiln_conv_epilogue_f32", convolution_epilogue<float, false>},
+    {"kiln_conv_epilogue_f64", convolution_epilogue<double, false>},
+    {"kiln_conv_packed_epilogue_f32", convolution_epilogue<float, true>},
+    {"kiln_conv_packed_epilogue_f64", convolution_epilogue<double, true>},
 };
 
 }  // namespace

@@ -43,11 +43,13 @@ template <typename T>
 // if only the epilogue needs it. Its matrix has a row for each position of each item if features
 // are last, else for each feature of each item.
 
-// The rows of a product are the positions of a line of the result, its columns are features.
+// The rows of a product are the positions of a line of the result, its columns are features. The
+// kernel may be packed.
 bool has_lines(const Convolution& convolution);
 template <typename T>
 [[nodiscard]] int32_t convolve_lines(Call* call, const Convolution& convolution, const T* x,
-                                     const T* w, T* out, const Epilogue* after = nullptr);
+                                     const T* w, T* out, const Epilogue* after = nullptr,
+                                     bool is_packed = false);
 
 // The rows are features, the columns positions, if features are first.
 bool has_planes(const Convolution& convolution);
