@@ -63,6 +63,12 @@ template <typename T>
 [[nodiscard]] int32_t convolve_by_position(Call* call, const Convolution& convolution, const T* x,
                                            const T* w, T* out);
 
+// A product of the kernel with what each position reads, written as a matrix. The batch may have
+// groups.
+template <typename T>
+[[nodiscard]] int32_t convolve_patches(Call* call, const Convolution& convolution, const T* x,
+                                       const T* w, T* out);
+
 // Whether each feature is convolved separately, and the features of a position are contiguous.
 bool is_depthwise(const Convolution& convolution);
 template <typename T>

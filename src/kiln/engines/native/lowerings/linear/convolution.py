@@ -26,9 +26,9 @@ Out = Sequence[ShapedArray]
 def _conv_general_dilated(
     b: Builder, out: Out, x: Layout, w: Layout, *, dimension_numbers: Any, **params: Any
 ) -> Layout:
-    pointwise = _pointwise(b, out, x, w, dimension_numbers, **params)
-    if pointwise is not None:
-        return pointwise
+    product = _as_product(b, out, x, w, dimension_numbers, **params)
+    if product is not None:
+        return product
     dtype = out[0].dtype
     # The kernel for 16-bit floats accumulates in 32 bits and rounds once.
     if not x.dtype == w.dtype == dtype:
@@ -54,7 +54,7 @@ def _conv_general_dilated(
     return converted(b, made, out[0].dtype)
 
 
-def _pointwise(
+def _as_product(
     b: Builder,
     out: Out,
     x: Layout,
@@ -64,30 +64,50 @@ def _pointwise(
     window_strides: Sequence[int],
     padding: Sequence[tuple[Dim, Dim]],
     lhs_dilation: Sequence[int],
+    rhs_dilation: Sequence[int],
     feature_group_count: int,
     batch_group_count: int,
     **_: Any,
 ) -> Layout | None:
-    """Return a convolution by windows of one element, which is a product; None if it has others."""
+    """Return a convolution that is a product; None if it is another one.
+
+    Along each axis its windows are single elements, or there is one window, of the whole operand:
+    then the axis is summed over, as features are.
+    """
     lhs, rhs, result = dimension_numbers
-    is_one = all(w.shape[d] == 1 for d in rhs[2:]) and all(p == (0, 0) for p in padding)
-    if not is_one or not feature_group_count == batch_group_count == 1 or {*lhs_dilation} - {1}:
+    if not feature_group_count == batch_group_count == 1 or {*lhs_dilation} - {1}:
         return None
     axes = list(zip(x.shape, x.strides, strict=True))
-    for d, at, stride in zip(lhs[2:], result[2:], window_strides, strict=True):
-        axes[d] = (out[0].shape[at], x.strides[d] * stride)
-    if {*window_strides} - {1}:
+    summed, is_copied = [0], False
+    for i, (low, high) in enumerate(padding):
+        d, of_w, at = lhs[2 + i], rhs[2 + i], result[2 + i]
+        apart = rhs_dilation[i] if out[0].shape[at] == 1 else window_strides[i]
+        if w.shape[of_w] == 1 and (low, high) == (0, 0):
+            axes[d] = (out[0].shape[at], x.strides[d] * window_strides[i])
+            is_copied = is_copied or window_strides[i] != 1
+        elif (
+            out[0].shape[at] == 1
+            and low == 0
+            and high <= 0
+            and x.shape[d] + high == (w.shape[of_w] - 1) * apart + 1
+        ):
+            axes[d] = (w.shape[of_w], x.strides[d] * apart)
+            is_copied = is_copied or apart != 1
+            summed.append(1 + i)
+        else:
+            return None
+    if is_copied:
         x = b.dense(x.with_axes(axes))
-    sizes = [(w.shape[d], w.strides[d]) for d in rhs[:2]]
-    matrix = w.with_axes(sizes)
-    axes_of_x = [d for d in range(len(lhs)) if d != lhs[1]]
+    kept = [rhs[0], *[rhs[1 + i] for i in summed]]
+    matrix = w.with_axes([(w.shape[d], w.strides[d]) for d in kept])
+    contracted = ([lhs[1 + i] for i in summed], list(range(1, len(kept))))
+    axes_of_x = [d for d in range(len(lhs)) if d not in contracted[0]]
     # The features of the result are where those of the operand are.
     if estimate(x.strides[lhs[1]]) == min(map(estimate, x.strides)):
-        operands, contracted = (x, matrix), ((lhs[1],), (1,))
-        order = [*axes_of_x, lhs[1]]
+        operands, order = (x, matrix), [*axes_of_x, lhs[1]]
     else:
-        operands, contracted = (matrix, x), ((1,), (lhs[1],))
-        order = [lhs[1], *axes_of_x]
+        operands, order = (matrix, x), [lhs[1], *axes_of_x]
+        contracted = (contracted[1], contracted[0])
     shape = tuple([out[0].shape[result[lhs.index(d)]] for d in order])
     made = dot_general(
         b,
@@ -95,8 +115,13 @@ def _pointwise(
         *operands,
         dimension_numbers=(contracted, ((), ())),
     )
-    places = [order.index(lhs[result.index(d)]) for d in range(len(result))]
-    return made.with_axes([(made.shape[i], made.strides[i]) for i in places])
+    places = {result[lhs.index(d)]: i for i, d in enumerate(order)}
+    return made.with_axes(
+        [
+            (made.shape[places[d]], made.strides[places[d]]) if d in places else (1, 0)
+            for d in range(len(result))
+        ]
+    )
 
 
 LOWERINGS: dict[Operation, Lowering] = {ops.conv_general_dilated_p: _conv_general_dilated}

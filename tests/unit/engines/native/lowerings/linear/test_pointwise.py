@@ -43,6 +43,30 @@ def test_products(layout: str, out: str, kernel: str, strides: tuple[int, int]) 
     assert_meaning(f, x, w, tolerance=1e-4)
 
 
+@pytest.mark.parametrize("out", ["NCHW", "NHWC", "CHWN"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    ("window", "options"),
+    [
+        ((7, 6), {}),
+        ((7, 1), {"window_strides": (1, 2)}),
+        ((3, 3), {"rhs_dilation": (3, 2), "padding": ((0, 0), (0, -1))}),
+    ],
+)
+def test_windows_of_the_whole_operand(
+    layout: str, out: str, window: tuple[int, int], options: dict[str, Any]
+) -> None:
+    """As in the derivative by a kernel of one element."""
+    x, w = drawn(layout, N=3, C=5, H=7, W=6), drawn("IHWO", O=8, I=5, H=window[0], W=window[1])
+    options = {"window_strides": (1, 1), "padding": ((0, 0), (0, 0)), **options}
+    f = lambda x, w: lax.conv_general_dilated(
+        x, w, dimension_numbers=(layout, "IHWO", out), **options
+    )
+    found = symbols(f, x, w)
+    assert "kiln_conv_f32" not in found
+    assert_meaning(f, x, w, tolerance=1e-4)
+
+
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 def test_nothing_is_copied_where_features_are_first_or_last(layout: str) -> None:
     x, w = drawn(layout, N=3, C=32, H=16, W=16), drawn("OIHW", O=40, I=32, H=1, W=1)
