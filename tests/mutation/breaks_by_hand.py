@@ -61,7 +61,7 @@ BY_HAND = [
     Break(
         "matrices-of-several-shapes",
         f"{_NATIVE}/passes/products/loop_operands.py",
-        "key = (right.buffer, right.index, numbers.n, numbers.k)",
+        "key = (right.buffer, right.index, numbers.n, numbers.k, numbers.transpose_b)",
         "key = (right.buffer, right.index, 0, 0)",
         (f"{_UNIT}/{_NATIVE}/passes/products/test_loop_operands.py",),
     ),
@@ -70,6 +70,13 @@ BY_HAND = [
         f"{_NATIVE}/passes/products/loop_operands.py",
         "is_constant = right.buffer not in changing and not right.index.operands",
         "is_constant = not right.index.operands",
+        (f"{_UNIT}/{_NATIVE}/passes/products/test_loop_operands.py",),
+    ),
+    Break(
+        "panels-of-single-rows",
+        f"{_NATIVE}/passes/products/loop_operands.py",
+        "FEWEST_ROWS = 2",
+        "FEWEST_ROWS = 1",
         (f"{_UNIT}/{_NATIVE}/passes/products/test_loop_operands.py",),
     ),
     Break(
