@@ -49,4 +49,4 @@ def cache_info() -> ProgramCacheInfo:
         *(c.hits, c.misses, c.stored, c.rejected, c.evicted),
     )
     kept = kept_in_memory()
-    return ProgramCacheInfo(len(kept), sum(program.size for program in kept), disk)
+    return ProgramCacheInfo(len(kept), sum(program.nbytes for program in kept), disk)

@@ -199,8 +199,9 @@ int32_t multiply_one(Call* call, const Product& p, const T* a, const T* b, T* c,
   }
   const bool is_whole = after != nullptr && after->is_of_rows;
   // Fewer columns are not enough blocks for the threads.
-  const bool packs_own = !in_place && !p.packed_b && p.m <= kOwnRows && !is_whole &&
-                         (call == nullptr || p.n >= kColumnStep);
+  const bool by_columns =
+      !in_place && p.m <= kOwnRows && !is_whole && (call == nullptr || p.n >= kColumnStep);
+  const bool packs_own = by_columns && !p.packed_b;
   const int64_t packed_panels = in_place ? has_rest : packs_own || p.packed_b ? 0 : panels;
   const Scratch scratch(static_cast<size_t>(packed_panels * panel) * sizeof(T));
   if (!scratch) return 1;
@@ -218,8 +219,7 @@ int32_t multiply_one(Call* call, const Product& p, const T* a, const T* b, T* c,
   }
   // Packed rows stream from the L2 cache for each panel of B: they are few if B is there too.
   const bool is_streamed = p.k * p.n * static_cast<int64_t>(sizeof(T)) > kHeldBytes;
-  const bool is_few = packs_own || (p.packed_b && p.m <= kOwnRows);
-  const int64_t most_rows = is_few                                  ? kOwnRows
+  const int64_t most_rows = by_columns                              ? kOwnRows
                             : is_streamed || is_left_in_place<T>(p) ? kMostRows
                                                                     : kFewestRows;
   int64_t row_blocks = (p.m + most_rows - 1) / most_rows;

@@ -49,6 +49,11 @@ class Packing:
         """The kernels that pack."""
         return list(self._made.values())
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all panels."""
+        return sum(int(each.results[0].buffer.nbytes) for each in self._made.values())
+
     def product(self, statement: Kernel, numbers: Numbers) -> Kernel:
         """Return a product that reads its right operand from panels."""
         left, right = statement.operands
@@ -67,6 +72,11 @@ class Packing:
 def pack_matrices(function: Function) -> None:
     """Pack matrices that loops do not change, once before each loop."""
     insert_before_loops(function, _before)
+
+
+def is_packing(statement: Statement) -> bool:
+    """Tell whether a statement packs a matrix."""
+    return isinstance(statement, Kernel) and statement.symbol.startswith("kiln_gemm_pack_")
 
 
 def is_worth_packing(numbers: Numbers, itemsize: int) -> bool:
@@ -101,7 +111,7 @@ def _before(loop: Loop, changing: Set[Buffer]) -> list[Statement]:
         if numbers is not None:
             if is_worth_packing(numbers, NUMPY_TYPES[right.buffer.dtype].itemsize):
                 loop.body[loop.body.index(statement)] = packing.product(statement, numbers)
-        elif statement.symbol.startswith("kiln_gemm_pack_"):
+        elif is_packing(statement):
             # It was made for a loop inside this one.
             loop.body.remove(statement)
             moved.append(statement)
