@@ -283,8 +283,8 @@ class Native:
     sequence of them. `explain(code, site, index, iteration)` raises the error of a check (-2) or a
     kernel (from 1). After `calls` calls, `improve()` returns the address of optimized code and its
     owner; 0 means never. `kept` are memory blocks, as calls return them: operands after those of a
-    call, the same in all calls. Called with buffers of host memory, it returns buffers: read-only ndarrays
-    or MemoryBlocks.
+    call, the same in all calls. Called with buffers of host memory, it returns buffers: read-only
+    ndarrays or MemoryBlocks.
     """
 
     def __init__(

@@ -28,15 +28,7 @@ from kiln.base.process.memory import MB, physical_bytes
 from kiln.base.source import current_source
 from kiln.base.weak import WeakSet, WeakValueDictionary, reference
 from kiln.core.arrays.array import ConcreteArray, PlacedArray, buffer_for, from_host
-from kiln.core.engines.engine import (
-    Buffer,
-    DividedExecutable,
-    Engine,
-    Executable,
-    Memory,
-    Placement,
-    Program,
-)
+from kiln.core.engines.engine import Buffer, Engine, Executable, Memory, Placement, Program
 from kiln.core.ref import Ref
 from kiln.core.trace import Tracer, aval_of, leaked
 from kiln.execution import dumping
@@ -149,7 +141,7 @@ class CachedProgram(_runtime.CompiledProgram):
     @property
     def nbytes(self) -> int:
         """The bytes of the executable, and of what is kept for constants."""
-        return self.size + sum(x.kept_bytes for x in list(self.retyped) if isinstance(x, Bound))
+        return self.size + sum(each.kept_bytes for each in list(self.retyped))
 
     @property
     def is_shared(self) -> bool:
@@ -210,6 +202,11 @@ class Variant(CachedProgram):
                 self.forget()
         return found
 
+    @property
+    def kept_bytes(self) -> int:
+        """The bytes of what it keeps beside the executable."""
+        return 0
+
     def forget(self) -> None:
         """Query the executable again on the next call."""
         self._call = _runtime.Unloaded(self._found)
@@ -231,42 +228,6 @@ class Variant(CachedProgram):
     def pin(self) -> None:
         """Keep the executable as long as this object lives."""
         self._base.pin()
-
-
-class Bound(Variant):
-    """A program whose first inputs are always these arrays, with what it computes from them alone.
-
-    That is computed at the first call, and dropped with the executable.
-    """
-
-    __slots__ = ("_constants", "kept_bytes")
-
-    def __init__(self, of: CachedProgram, constants: Sequence[ConcreteArray]) -> None:
-        taken = range(len(constants)) if of.kept is None else of.kept
-        self._constants = [constants[i] for i in taken if i < len(constants)]
-        self.kept_bytes = 0
-        super().__init__(of.base, of.out_avals)
-
-    def _found(self) -> Executable:
-        base = self._base
-        base.used = CLOCK.now
-        found = base.executable
-        if isinstance(found, DividedExecutable):
-            memory = base.engine.memory
-            made = found.over([buffer_for(x, memory) for x in self._constants])
-            self._call, self.kept_bytes = made, found.kept_bytes
-            found = made
-        else:
-            self._call = found
-        if not base.is_loaded:
-            # It was evicted in between.
-            self.forget()
-        return found
-
-    def forget(self) -> None:
-        """Drop what was computed; compute it again on the next call."""
-        super().forget()
-        self.kept_bytes = 0
 
 
 def _evicted(key: ProgramKey) -> _runtime.Unloaded:
@@ -438,8 +399,8 @@ def compile_jaxpr(
     """Return the executable of a jaxpr without constants, from the cache if possible.
 
     `donated` and the shardings of `placement` number the inputs before unused ones are dropped.
-    The first `constants` inputs are arrays that a function closes over: see `Bound`. Without a
-    `choice` the engine is chosen here. For a program with named axes, `for_each_size` is
+    The first `constants` inputs are arrays that a function closes over (`over_constants.py`).
+    Without a `choice` the engine is chosen here. For a program with named axes, `for_each_size` is
     the reason why it is compiled for these sizes only.
     """
     if choice is None:

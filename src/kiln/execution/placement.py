@@ -21,7 +21,6 @@ from kiln.core.arrays.placement import unplaced
 from kiln.core.arrays.transfers import moved
 from kiln.core.engines.engine import DividedExecutable, Placement, Program, default_sharding
 from kiln.execution.compilation import (
-    Bound,
     CachedProgram,
     WrongDevice,
     compile_jaxpr,
@@ -29,6 +28,7 @@ from kiln.execution.compilation import (
 from kiln.execution.donation import Donation
 from kiln.execution.engine_choice import engine_for
 from kiln.execution.execution_guards import check_execution
+from kiln.execution.over_constants import Bound, may_keep_more
 from kiln.execution.programs import program_of, shardings_of_results
 from kiln.execution.sized_programs import compile_for_sizes, program_for_sizes
 from kiln.ir.jaxpr import Jaxpr
@@ -71,10 +71,10 @@ class Placer:
     """Runs a program on the devices that its arguments, request and constraints determine.
 
     The first `hidden` inputs are arrays the function closes over, and the first `constants` of them
-    are the same for many calls: `over` computes once what depends on these alone. `direct` runs on the first device
-    once a call belonged there; it raises WrongDevice for arrays that were placed. `general` is the
-    program for all sizes of its named axes from which `jaxpr` was specialized for `sizes`, if it
-    was.
+    are the same for many calls: `over` computes once what depends on these alone. `direct` runs on
+    the first device once a call belonged there; it raises WrongDevice for arrays that were placed.
+    `general` is the program for all sizes of its named axes from which `jaxpr` was specialized for
+    `sizes`, if it was.
     """
 
     def __init__(
@@ -274,7 +274,7 @@ class Placer:
             compiler_options=self.compiler_options,
             donated=self.request.donated,
             placement=placement,
-            constants=0 if placement else self.constants,
+            constants=self.constants if placement is None and may_keep_more() else 0,
             for_each_size=reason,
         )
         self._note(found)
@@ -315,14 +315,15 @@ class Placer:
         What depends on these alone is computed at the first call.
         """
         compiled = self._here
-        if compiled is None or not all(type(x) is ConcreteArray for x in constants):
+        is_kept = may_keep_more() and all(type(x) is ConcreteArray for x in constants)
+        if compiled is None or not is_kept:
             return run
         if not isinstance(compiled.base.executable, DividedExecutable):
             return run
         if isinstance(run, CachedProgram):
             return Bound(run, constants) if run is compiled else run
         if isinstance(run, functools.partial):
-            return functools.partial(_run_unplaced, self.over(*run.args, constants))
+            return functools.partial(_run_unplaced, self.over(run.args[0], constants))
         if self._donating is run:
             return _placed(Bound(compiled, constants), self._names(compiled))
         return run

@@ -23,9 +23,9 @@ from kiln.engines.native.loop_ir.scalars import NUMPY_TYPES
 from kiln.engines.native.loop_ir.statements import Function
 from kiln.engines.native.loop_ir.validity import check
 from kiln.engines.native.lowerings import LOWERINGS
-from kiln.engines.native.passes.constants import divided
 from kiln.engines.native.passes.expansion import missing
 from kiln.engines.native.passes.pipeline import optimized
+from kiln.engines.native.passes.products.constants import divided
 from kiln.engines.native.passes.workspace import workspace
 from kiln.ir.sizes.size import Size
 

@@ -49,7 +49,7 @@ _PAGE = 4096
 class Written(NamedTuple):
     """A program as loops and as LLVM IR: offsets of temporaries, their total size, named sizes.
 
-    If there is a prologue, the last inputs are its results: see `passes/constants.py`.
+    If there is a prologue, the last inputs are its results: see `passes/products/constants.py`.
     """
 
     function: Function

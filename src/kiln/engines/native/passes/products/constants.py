@@ -61,9 +61,7 @@ def divided(function: Function, constants: int) -> Function | None:
     return Function(name, function.scope, inputs, [*results.values()], before)
 
 
-def _packed(
-    statements: list[Statement], fixed: Set[Buffer], packing: Packing
-) -> list[Statement]:
+def _packed(statements: list[Statement], fixed: Set[Buffer], packing: Packing) -> list[Statement]:
     """Let products of constant matrices read panels; remove and return what already packs them."""
     found: list[Statement] = []
     for i, statement in enumerate(statements):
