@@ -25,7 +25,10 @@ class DiskCacheInfo(NamedTuple):
 
 
 class ProgramCacheInfo(NamedTuple):
-    """Compiled programs: how many are in memory, their bytes there, and those on disk."""
+    """Compiled programs: how many are in memory, their bytes there, and those on disk.
+
+    The bytes include what programs keep for the arrays that functions close over.
+    """
 
     programs: int
     program_bytes: int

@@ -22,7 +22,7 @@ from kiln.engines.native.loop_ir.statements import (
 from kiln.engines.native.passes.invariants import insert_before_loops
 from kiln.engines.native.passes.products.chains import Numbers, numbers_of
 
-MOST_ROWS = 512
+MOST_ROWS = 256
 """With more rows, packing takes a small part of the time of a product."""
 FEWEST_ROWS = 2
 """A single row is another algorithm."""
