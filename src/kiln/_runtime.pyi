@@ -282,8 +282,9 @@ class Native:
     types, result types), each type a (dtype, shape); the function takes ndarrays and returns a
     sequence of them. `explain(code, site, index, iteration)` raises the error of a check (-2) or a
     kernel (from 1). After `calls` calls, `improve()` returns the address of optimized code and its
-    owner; 0 means never. Called with buffers of host memory, it returns buffers: read-only ndarrays
-    or MemoryBlocks.
+    owner; 0 means never. `kept` are memory blocks, as calls return them: operands after those of a
+    call, the same in all calls. Called with buffers of host memory, it returns buffers: read-only
+    ndarrays or MemoryBlocks.
     """
 
     def __init__(
@@ -310,6 +311,7 @@ class Native:
         threads: int = 0,
         improve: Function[[], tuple[int, object] | None] | None = None,
         calls: int = 0,
+        kept: Sequence[Any] = (),
     ) -> None: ...
     def __call__(self, buffers: Sequence[Any], /) -> list[Any]: ...
 

@@ -25,7 +25,10 @@ class DiskCacheInfo(NamedTuple):
 
 
 class ProgramCacheInfo(NamedTuple):
-    """Compiled programs: how many are in memory, their bytes there, and those on disk."""
+    """Compiled programs: how many are in memory, their bytes there, and those on disk.
+
+    The bytes include what programs keep for the arrays that functions close over.
+    """
 
     programs: int
     program_bytes: int
@@ -49,4 +52,4 @@ def cache_info() -> ProgramCacheInfo:
         *(c.hits, c.misses, c.stored, c.rejected, c.evicted),
     )
     kept = kept_in_memory()
-    return ProgramCacheInfo(len(kept), sum(program.size for program in kept), disk)
+    return ProgramCacheInfo(len(kept), sum(program.nbytes for program in kept), disk)

@@ -139,6 +139,11 @@ class CachedProgram(_runtime.CompiledProgram):
         return _recompiled(self.key) if found is None else found
 
     @property
+    def nbytes(self) -> int:
+        """The bytes of the executable, and of what is kept for constants."""
+        return self.size + sum(each.kept_bytes for each in list(self.retyped))
+
+    @property
     def is_shared(self) -> bool:
         """Whether equal programs share this one."""
         return self.own is None
@@ -196,6 +201,11 @@ class Variant(CachedProgram):
                 # It was evicted in between.
                 self.forget()
         return found
+
+    @property
+    def kept_bytes(self) -> int:
+        """The bytes of what it keeps beside the executable."""
+        return 0
 
     def forget(self) -> None:
         """Query the executable again on the next call."""
@@ -383,11 +393,13 @@ def compile_jaxpr(
     compiler_options: tuple[tuple[str, Any], ...] = (),
     donated: tuple[int, ...] = (),
     placement: Placement | None = None,
+    constants: int = 0,
     for_each_size: str | None = None,
 ) -> CachedProgram:
     """Return the executable of a jaxpr without constants, from the cache if possible.
 
     `donated` and the shardings of `placement` number the inputs before unused ones are dropped.
+    The first `constants` inputs are arrays that a function closes over (`over_constants.py`).
     Without a `choice` the engine is chosen here. For a program with named axes, `for_each_size` is
     the reason why it is compiled for these sizes only.
     """
@@ -396,7 +408,7 @@ def compile_jaxpr(
     is_shared = is_shareable(jaxpr)
     # The program keeps its jaxpr alive, so the id is not reused while it is part of a key.
     identity = canonical_for_engines(jaxpr) if is_shared else id(jaxpr)
-    wanted = (keep_unused, compiler_options, donated, placement)
+    wanted = (keep_unused, compiler_options, donated, placement, constants)
     key = ProgramKey(identity, choice.name, wanted)
     found = cached_program(key)
     if found is not None:

@@ -19,7 +19,7 @@ from kiln.base.source import current_source
 from kiln.core.arrays.array import ConcreteArray, PlacedArray
 from kiln.core.arrays.placement import unplaced
 from kiln.core.arrays.transfers import moved
-from kiln.core.engines.engine import Placement, Program, default_sharding
+from kiln.core.engines.engine import DividedExecutable, Placement, Program, default_sharding
 from kiln.execution.compilation import (
     CachedProgram,
     WrongDevice,
@@ -28,6 +28,7 @@ from kiln.execution.compilation import (
 from kiln.execution.donation import Donation
 from kiln.execution.engine_choice import engine_for
 from kiln.execution.execution_guards import check_execution
+from kiln.execution.over_constants import Bound, may_keep_more
 from kiln.execution.programs import program_of, shardings_of_results
 from kiln.execution.sized_programs import compile_for_sizes, program_for_sizes
 from kiln.ir.jaxpr import Jaxpr
@@ -69,10 +70,11 @@ class DeviceConstraint(NamedTuple):
 class Placer:
     """Runs a program on the devices that its arguments, request and constraints determine.
 
-    The first `hidden` inputs are arrays the function closes over. `direct` runs on the first device
-    once a call belonged there; it raises WrongDevice for arrays that were placed. `general` is the
-    program for all sizes of its named axes from which `jaxpr` was specialized for `sizes`, if it
-    was.
+    The first `hidden` inputs are arrays the function closes over, and the first `constants` of them
+    are the same for many calls: `over` computes once what depends on these alone. `direct` runs on
+    the first device once a call belonged there; it raises WrongDevice for arrays that were placed.
+    `general` is the program for all sizes of its named axes from which `jaxpr` was specialized for
+    `sizes`, if it was.
     """
 
     def __init__(
@@ -86,12 +88,14 @@ class Placer:
         compiler_options: tuple[tuple[str, Any], ...] = (),
         general: Jaxpr | None = None,
         sizes: Mapping[str, int] | None = None,
+        constants: int = 0,
     ) -> None:
         self.jaxpr = jaxpr
         self.general = general
         self.sizes = sizes
         self.name = name
         self.hidden = hidden
+        self.constants = constants
         self.request = request
         self.keep_unused = keep_unused
         self.compiler_options = compiler_options
@@ -100,6 +104,9 @@ class Placer:
         self.programs: list[CachedProgram] = []
         self._runs: dict[Hashable, Run] = {}
         self.direct: Run | None = None
+        # What runs on the first device, if there are constants; the same with donated arguments.
+        self._here: CachedProgram | None = None
+        self._donating: Run | None = None
         self._used: list[bool] | None = None
 
     @property
@@ -267,6 +274,7 @@ class Placer:
             compiler_options=self.compiler_options,
             donated=self.request.donated,
             placement=placement,
+            constants=self.constants if placement is None and may_keep_more() else 0,
             for_each_size=reason,
         )
         self._note(found)
@@ -301,17 +309,39 @@ class Placer:
         if program.base not in self.programs:
             self.programs.append(program.base)
 
+    def over(self, run: Run, constants: Sequence[Any]) -> Run:
+        """Return what runs a program as `run` does, over given constants.
+
+        What depends on these alone is computed at the first call.
+        """
+        compiled = self._here
+        is_kept = may_keep_more() and all(type(x) is ConcreteArray for x in constants)
+        if compiled is None or not is_kept:
+            return run
+        if not isinstance(compiled.base.executable, DividedExecutable):
+            return run
+        if isinstance(run, CachedProgram):
+            return Bound(run, constants) if run is compiled else run
+        if isinstance(run, functools.partial):
+            return functools.partial(_run_unplaced, self.over(run.args[0], constants))
+        if self._donating is run:
+            return _placed(Bound(compiled, constants), self._names(compiled))
+        return run
+
     def run_at(self, placement: Placement | None, committed: bool) -> Run:
         """Return a callable that runs the program in a placement, moving arguments there.
 
         Without a placement, it raises WrongDevice if called with arrays that were placed.
         """
         compiled = self.compiled(placement)
+        if placement is None and self.constants:
+            self._here = compiled
         if placement is None and not self.request.donated:
             return compiled
         names = self._names(compiled)
         if placement is None:
-            return _placed(compiled, names)
+            self._donating = _placed(compiled, names)
+            return self._donating
         program = compiled.program
         assert program.placement is not None
         alone = SingleDeviceSharding(placement.devices[0])

@@ -30,8 +30,11 @@ def program_of(
     compiler_options: tuple[tuple[str, Any], ...] = (),
     donated: tuple[int, ...] = (),
     placement: Placement | None = None,
+    constants: int = 0,
 ) -> tuple[Program, list[int] | None]:
     """Drop dead code and, unless `keep_unused`, unused inputs; return which inputs remain.
+
+    The first `constants` inputs are arrays that a function closes over.
 
     The program also gets the compiler options that kiln's options imply.
     """
@@ -44,13 +47,15 @@ def program_of(
     clean, used = eliminate_dead_code(jaxpr)
     check_lowerable(name, clean.effects, 1 if placement is None else len(placement.devices))
     if keep_unused or all(used):
-        return Program(clean, name, compiler_options, donated, placement), None
+        return Program(clean, name, compiler_options, donated, placement, (), constants), None
     kept = [i for i, u in enumerate(used) if u]
     if placement is not None and placement.in_shardings:
         in_shardings = tuple([placement.in_shardings[i] for i in kept])
         placement = dataclasses.replace(placement, in_shardings=in_shardings)
     donated = tuple([n for n, i in enumerate(kept) if i in donated])
-    return Program(drop_inputs(clean, used), name, compiler_options, donated, placement), kept
+    constants = sum(used[:constants])
+    rest = drop_inputs(clean, used)
+    return Program(rest, name, compiler_options, donated, placement, (), constants), kept
 
 
 def _leaving_parts(jaxpr: Jaxpr, shardings: Sequence[Any]) -> Jaxpr:

@@ -171,6 +171,7 @@ def _place_for_host(choice: Choice, program: Program) -> _Place | None:
             program.name,
             program.compiler_options,
             program.donated,
+            program.constants,
             device,
             affecting,
             host.machine(),

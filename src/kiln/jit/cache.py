@@ -63,7 +63,7 @@ class Recordings(dict[Signature, Recording]):
             history.traces,
             len(recordings),
             len(programs),
-            sum(p.size for p in programs.values()),
+            sum(p.nbytes for p in programs.values()),
             history.trace_seconds,
             history.compile_seconds,
         )

@@ -6,7 +6,7 @@ A `Recording` belongs to a function, and may be shared by all functions of the s
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from kiln.base.lazy import discharge, references
@@ -17,7 +17,8 @@ from kiln.core.arrays.array import ConcreteArray, copied
 from kiln.core.ref import Ref
 from kiln.core.trace import Tracer, state
 from kiln.execution.compilation import CachedProgram
-from kiln.execution.placement import PlacementRequest, Placer
+from kiln.execution.placement import PlacementRequest, Placer, Run
+from kiln.ir.analysis.products import has_products
 from kiln.ir.effects import HELD
 from kiln.ir.jaxpr import Jaxpr, has_refs, takes_refs
 from kiln.ir.sizes.size import Size
@@ -145,14 +146,27 @@ class Recording:
         """Return the placer for a request, created once."""
         found = self.placers.get(request)
         if found is None:
-            made = self.new_placer(request, keep_unused, settings)
+            made = self.new_placer(request, keep_unused, settings, constants=self._constants)
             found = self.placers.setdefault(request, made)
         return found
 
+    @property
+    def _constants(self) -> int:
+        """How many inputs are arrays from which calls may compute something once."""
+        is_plain = not takes_refs(self.jaxpr) and self.general is None
+        if not is_plain or not all(type(x) is ConcreteArray for x in self.consts):
+            return 0
+        return len(self.consts) if self.consts and has_products(self.jaxpr) else 0
+
     def new_placer(
-        self, request: PlacementRequest, keep_unused: bool, settings: Settings
+        self,
+        request: PlacementRequest,
+        keep_unused: bool,
+        settings: Settings,
+        *,
+        constants: int = 0,
     ) -> Placer:
-        """Return a placer that nothing else uses."""
+        """Return a placer that nothing else uses, of a program whose first inputs are constants."""
         return Placer(
             self._without_refs(),
             self.name,
@@ -162,6 +176,7 @@ class Recording:
             compiler_options=settings,
             general=self.general,
             sizes=self.sizes,
+            constants=constants,
         )
 
     def _without_refs(self) -> Jaxpr:
@@ -185,6 +200,7 @@ class Entry:
     """
 
     __slots__ = (
+        "_over",
         "consts",
         "history",
         "holds",
@@ -204,8 +220,27 @@ class Entry:
         self.out_is_leaf: bool = recording.out_tree.is_leaf
         self.is_bound = recording.is_temporary or takes_refs(recording.jaxpr)
         self.is_simple = True
+        self._over: dict[Run, Run] = {}
         # Whether rules in it, which run later, write to values that it is given.
         self.holds = HELD in recording.jaxpr.effects
+
+    @property
+    def direct(self) -> Run | None:
+        """What runs the program on the first device, once a call belonged there."""
+        found = self.placer.direct
+        return found if found is None or not self.placer.constants else self._over_constants(found)
+
+    def run_for(self, values: Sequence[Any]) -> Run:
+        """Return what runs the program for such arguments, compiling it if necessary."""
+        found = self.placer.run_for(values, self.note_preparation)
+        return self._over_constants(found) if self.placer.constants else found
+
+    def _over_constants(self, run: Run) -> Run:
+        found = self._over.get(run)
+        if found is None:
+            # Of two threads, one computes in vain what is kept.
+            found = self._over.setdefault(run, self.placer.over(run, self.consts))
+        return found
 
     def note_preparation(self, seconds: float) -> None:
         """Record how long the first run took to compile."""

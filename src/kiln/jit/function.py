@@ -220,7 +220,7 @@ class JitFunction(_runtime.Callable):
         The arguments of `call` are bound by position where possible; the caller passed `positional`
         of them by position, and the others by the keywords given.
         """
-        program, recording = entry.placer.run_for(values), entry.recording
+        program, recording = entry.run_for(values), entry.recording
         named = None
         if isinstance(program, ProgramForSizes):
             # Calls with other sizes of named axes run the same code.

@@ -26,7 +26,7 @@ from kiln.jit.placement_options import constrained
 
 def run(entry: Entry, values: Sequence[Any], opts: Options) -> list[Any]:
     """Return the flat results of an entry for concrete values, its constants first."""
-    direct = entry.placer.direct if opts.plain else None
+    direct = entry.direct if opts.plain else None
     if direct is None:
         outs = _placed(entry, values, opts)
     else:
@@ -44,7 +44,7 @@ def _placed(entry: Entry, values: Sequence[Any], opts: Options) -> list[Any]:
     """Run an entry where its arguments require, compiling it for that placement if needed."""
     if opts.guards_transfers:
         called(values[len(entry.consts) :])
-    return entry.placer.run_for(values, entry.note_preparation)(values)
+    return entry.run_for(values)(values)
 
 
 @api_boundary

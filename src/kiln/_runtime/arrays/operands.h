@@ -30,6 +30,9 @@ class Operands {
   // Add an array, a NumPy array or a scalar; false with an exception set if it does not fit.
   bool add(PyObject* object, const ValueType& type);
 
+  // Add the address of memory that outlives the call.
+  void add_kept(const void* pointer) { put(pointer, nullptr); }
+
   const void* const* pointers() const { return pointers_; }
 
   // Return the memory block that an operand of this many bytes fills completely; null if it lies

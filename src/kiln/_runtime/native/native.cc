@@ -67,23 +67,40 @@ bool read_sizes(PyObject* given, std::vector<int64_t>& sizes) {
   return true;
 }
 
+// Values that stay the same in all calls: what a function returned.
+bool read_kept(PyObject* given, NativeSignature& signature) {
+  signature.kept_memory = Ref::own(PySequence_Tuple(given));
+  if (!signature.kept_memory) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(signature.kept_memory.get()); ++i) {
+    PyObject* item = PyTuple_GET_ITEM(signature.kept_memory.get(), i);
+    if (!is_memory(item)) {
+      PyErr_Format(PyExc_TypeError, "what is kept are memory blocks, not %.100s",
+                   Py_TYPE(item)->tp_name);
+      return false;
+    }
+    signature.kept.push_back(reinterpret_cast<MemoryBlock*>(item)->data);
+  }
+  return true;
+}
+
 int native_init(PyObject* object, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"",        "",        "",        "",        "workspace",
                                 "sizes",   "shared",  "reused",  "explain", "callbacks",
-                                "is_long", "threads", "improve", "calls",   nullptr};
+                                "is_long", "threads", "improve", "calls",   "kept",
+                                nullptr};
   Native* self = reinterpret_cast<Native*>(object);
   if (!may_be_made(self->signature != nullptr, object)) return -1;
   unsigned long long address;
   PyObject *operands, *results, *owner = Py_None, *sizes = nullptr, *shared = nullptr,
                                 *reused = nullptr, *explain = Py_None, *callbacks = nullptr,
-                                *improve = Py_None;
+                                *improve = Py_None, *kept = nullptr;
   Py_ssize_t workspace = 0;
   int is_long = 0, threads = 0;
   long long calls = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "KOO|O$nOOOOOpiOL", const_cast<char**>(names),
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "KOO|O$nOOOOOpiOLO", const_cast<char**>(names),
                                    &address, &operands, &results, &owner, &workspace, &sizes,
                                    &shared, &reused, &explain, &callbacks, &is_long, &threads,
-                                   &improve, &calls)) {
+                                   &improve, &calls, &kept)) {
     return -1;
   }
   if (address == 0) {
@@ -105,7 +122,7 @@ int native_init(PyObject* object, PyObject* args, PyObject* kwargs) {
       !read_value_types(results, made->results) || !read_sizes(given(sizes), made->sizes) ||
       !read_pairs(given(shared), *made, made->shared, made->shares) ||
       !read_pairs(given(reused), *made, made->reused, made->reuses) ||
-      !read_callbacks(given(callbacks), made->callbacks)) {
+      !read_callbacks(given(callbacks), made->callbacks) || !read_kept(given(kept), *made)) {
     return -1;
   }
   made->workspace = static_cast<size_t>(workspace);
@@ -314,6 +331,7 @@ bool run(Native* native, Operands& operands, Results& results, PyObject* const* 
   if (signature.reuses && donated != nullptr) {
     reuse(signature, operands, results, args, *donated);
   }
+  for (const void* each : signature.kept) operands.add_kept(each);
   bool has_memory = signature.shares || signature.reuses;
   for (size_t i = 0; i < signature.results.size(); ++i) {
     if (has_memory && results.memory(i) != nullptr) continue;
@@ -356,7 +374,7 @@ PyObject* native_call(PyObject* object, PyObject* args, PyObject*) {
   if (!has_right_count(signature, PyTuple_GET_SIZE(buffers.get()), static_cast<Py_ssize_t>(made))) {
     return nullptr;
   }
-  Operands operands(taken);
+  Operands operands(taken + signature.kept.size());
   for (size_t i = 0; i < taken; ++i) {
     PyObject* buffer = PyTuple_GET_ITEM(buffers.get(), static_cast<Py_ssize_t>(i));
     if (!operands.add(buffer, signature.operands[i])) return nullptr;
@@ -392,7 +410,7 @@ Ref run_native(Native* native, PyObject* const* args, Py_ssize_t count,
   const NativeSignature& signature = *native->signature;
   size_t taken = signature.operands.size(), made = signature.results.size();
   if (!has_right_count(signature, count, PyTuple_GET_SIZE(options.out_avals))) return Ref();
-  Operands operands(taken, options.takes_placed);
+  Operands operands(taken + signature.kept.size(), options.takes_placed);
   for (size_t i = 0; i < taken; ++i) {
     if (operands.add(args[i], signature.operands[i])) continue;
     if (options.convert == nullptr || !PyErr_ExceptionMatches(PyExc_TypeError) ||

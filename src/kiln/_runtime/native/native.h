@@ -18,6 +18,8 @@ struct NativeSignature {
   std::vector<Py_ssize_t> shared;  // per result: the operand it is identical to
   std::vector<Py_ssize_t> reused;  // per result: the operand whose memory it may reuse
   std::vector<PythonCallback> callbacks;
+  std::vector<const void*> kept;  // operands after those of a call
+  Ref kept_memory;                // a tuple of their memory blocks
   size_t workspace = 0;
   Pool* pool = nullptr;                 // null: loops run on the calling thread
   int32_t threads = 0;                  // of parallel loops; 0: the default number

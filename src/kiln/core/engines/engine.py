@@ -58,7 +58,8 @@ class Program(Record):
     """A jaxpr without constants, ready to compile.
 
     Without a placement it runs on the first device. `donated` numbers the inputs whose memory may
-    become that of outputs. `sizes` names the axes whose sizes, from 1 on, each call supplies.
+    become that of outputs. `sizes` names the axes whose sizes, from 1 on, each call supplies. The
+    first `constants` inputs are arrays that a function closes over, the same in many calls.
     """
 
     jaxpr: Jaxpr
@@ -67,6 +68,7 @@ class Program(Record):
     donated: tuple[int, ...] = ()
     placement: Placement | None = None
     sizes: tuple[str, ...] = ()
+    constants: int = 0
 
     @property
     def threads(self) -> int:
@@ -154,6 +156,23 @@ class ExplainedExecutable(Executable, Protocol):
 
     def explain_memory(self) -> str:
         """Return where buffers are, which share memory, and which copies are made and why."""
+        ...
+
+
+@runtime_checkable
+class DividedExecutable(Executable, Protocol):
+    """A program that computes once what depends only on its constants."""
+
+    def over(self, constants: Sequence[Buffer]) -> Executable:
+        """Return the program for these constants, with what it keeps of them.
+
+        It takes all operands.
+        """
+        ...
+
+    @property
+    def kept_bytes(self) -> int:
+        """The bytes of what is kept for constants."""
         ...
 
 

@@ -12,16 +12,20 @@ from kiln.core.engines.engine import NotForAllSizes, Program, load_module
 from kiln.engines.native.building.builder import function_of
 from kiln.engines.native.building.element_types import Unsupported
 from kiln.engines.native.executables.executable import NativeCode, NativeExecutable, Written
+from kiln.engines.native.executables.over_constants import OverConstants, prologue_of
 from kiln.engines.native.executables.value_types import ValueType, known, value_type
 from kiln.engines.native.llvm.assembly import host_target
 from kiln.engines.native.llvm.functions import module_text
 from kiln.engines.native.llvm.writer import Sizes
 from kiln.engines.native.loop_ir.checks import kinds_of
 from kiln.engines.native.loop_ir.costs import costs
+from kiln.engines.native.loop_ir.scalars import NUMPY_TYPES
 from kiln.engines.native.loop_ir.statements import Function
+from kiln.engines.native.loop_ir.validity import check
 from kiln.engines.native.lowerings import LOWERINGS
 from kiln.engines.native.passes.expansion import missing
 from kiln.engines.native.passes.pipeline import optimized
+from kiln.engines.native.passes.products.constants import divided
 from kiln.engines.native.passes.workspace import workspace
 from kiln.ir.sizes.size import Size
 
@@ -69,7 +73,7 @@ class NativeCompiler:
             found = _lowered(program)
         return optimized(found, checked=options().check)
 
-    def compile(self, program: Program) -> NativeExecutable | SizedExecutable:
+    def compile(self, program: Program) -> NativeExecutable | SizedExecutable | OverConstants:
         """Return the executable of a program; with named axes, for all sizes.
 
         Raises: ValueError if a part of it cannot be compiled.
@@ -78,7 +82,8 @@ class NativeCompiler:
             raise _refused(program, str(self.unsupported(program)))
         measures = options().profile
         written = self._written(program, measures=measures)
-        code = NativeCode(program, written, lambda: self._written(program, measures=measures))
+        source = functools.partial(self._written, program, measures=measures)
+        code = NativeCode(program, written, source)
         operands = [value_type(v.aval) for v in program.jaxpr.invars]
         results = [value_type(v.aval) for v in program.jaxpr.outvars]
         callbacks = written.function.callbacks
@@ -88,7 +93,22 @@ class NativeCompiler:
             )
             return sized
         room = int(written.workspace)
-        return NativeExecutable(code, known(operands), known(results), room, callbacks)
+        made = known(operands)
+        before = written.prologue
+        if before is None:
+            return NativeExecutable(code, made, known(results), room, callbacks)
+        kept = [(NUMPY_TYPES[b.dtype], int(b.nbytes)) for b in before.function.outputs]
+        main = NativeExecutable(code, [*made, *kept], known(results), room)
+        own = NativeCode(prologue_of(program), before, functools.partial(self._prologue, program))
+        given = made[: program.constants]
+        prologue = NativeExecutable(own, given, kept, int(before.workspace))
+        return OverConstants(main, prologue, program.constants)
+
+    def _prologue(self, program: Program) -> Written:
+        """Return the prologue of a program that has one."""
+        found = self._written(program, measures=False).prologue
+        assert found is not None
+        return found
 
     def _written(self, program: Program, *, measures: bool) -> Written:
         """Return a program as loops and as LLVM IR.
@@ -98,6 +118,10 @@ class NativeCompiler:
         sizes = Sizes()
         try:
             function = self.loops(program)
+            is_divisible = not (measures or function.callbacks or function.sites or program.sizes)
+            before: Written | None = None
+            if program.constants and is_divisible:
+                before = _divided(function, program.constants)
             offsets, room = workspace(function)
             profile = load_module(_PROFILING).Profile(function, program.sizes) if measures else None
             measurements = profile.measurements if profile is not None else None
@@ -105,7 +129,7 @@ class NativeCompiler:
         except (Unsupported, InconclusiveSizeError) as reason:
             refused = NotForAllSizes(_line(reason)) if program.sizes else None
             raise refused or _refused(program, str(reason)) from None
-        return Written(function, text, offsets, room, sizes, profile)
+        return Written(function, text, offsets, room, sizes, profile, before)
 
     def digest(self, program: Program) -> str | None:
         """Return a hash of the loops, the compilation options, this build of kiln and the target.
@@ -138,9 +162,13 @@ class NativeCompiler:
         )
         return made
 
-    def stored_code(self, program: Program, about: dict[str, Any], image: bytes) -> NativeCode:
+    def stored_code(
+        self, program: Program, about: dict[str, Any], image: bytes, *, is_prologue: bool = False
+    ) -> NativeCode:
         """Return stored code, with all metadata of its program."""
         source = functools.partial(self._written, program, measures=False)
+        if is_prologue:
+            source = functools.partial(self._prologue, program)
         code: NativeCode = load_module(_PORTABLE).StoredCode(program, about, image, source)
         return code
 
@@ -199,6 +227,20 @@ class NativeCompiler:
 
 def _key(program: Program) -> tuple[str, frozenset[str], bool]:
     return _LOOPS, kinds_of(program), program.is_batch_invariant
+
+
+def _divided(function: Function, constants: int) -> Written | None:
+    """Move what depends on constants alone to a prologue, and return it."""
+    prologue = divided(function, constants)
+    if prologue is None:
+        return None
+    if options().check:
+        check(prologue, "constants")
+        check(function, "constants")
+    offsets, room = workspace(prologue)
+    sizes = Sizes()
+    text = module_text(prologue, offsets, host_target(), sizes)
+    return Written(prologue, text, offsets, room, sizes, None)
 
 
 def _lowered(program: Program) -> Function:

@@ -184,6 +184,33 @@ def test_bits_do_not_depend_on_where_b_is_packed(kind: str) -> None:
             assert multiply(kind, part, transposed, (False, True)).tobytes() == expected
 
 
+@pytest.mark.parametrize("trans", [False, True])
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+def test_a_packed_matrix_gives_the_same_bits(kind: str, trans: bool) -> None:
+    rng = np.random.default_rng(7)
+    for n, k in [(8, 4), (31, 257), (32, 40), (100, 300), (257, 513)]:
+        b = random(rng, (1, *((n, k) if trans else (k, n))), FLOATS[kind])
+        packed = np.full(-(-n // 32) * 32 * k, np.nan, FLOATS[kind])
+        run_kernel(f"kiln_gemm_pack_{kind}", [b, packed], [n, k, trans])
+        for batch, m in [(1, 2), (1, 4), (1, 13), (1, 145), (1, 289), (3, 5)]:
+            for trans_a in (False, True):
+                a = random(rng, (batch, *((k, m) if trans_a else (m, k))), FLOATS[kind])
+                expected = multiply(kind, a, b, (trans_a, trans))
+                found = np.full((batch, m, n), 7, FLOATS[kind])
+                a_step = m * k if batch > 1 else 0
+                numbers = [batch, m, n, k, trans_a, trans, a_step, 0, m * n, 4]
+                run_kernel(f"kiln_gemm_{kind}", [a, packed, found], numbers)
+                assert found.tobytes() == expected.tobytes(), (n, k, batch, m, trans_a)
+
+
+def test_a_packed_matrix_without_terms() -> None:
+    b, out = np.zeros((1, 0, 40), np.float32), np.full((1, 3, 40), 7, np.float32)
+    packed = np.zeros(0, np.float32)
+    run_kernel("kiln_gemm_pack_f32", [b, packed], [40, 0, 0])
+    run_kernel("kiln_gemm_f32", [b, packed, out], [1, 3, 40, 0, 0, 0, 0, 0, 120, 4])
+    assert (out == 0).all()
+
+
 BOUNDARIES = [
     *((m, 40, 60) for m in (3, 4, 11, 12, 13, 24, 25, 31, 32, 33, 143, 144, 145, 288, 289)),
     *((50, n, 60) for n in (7, 8, 9, 15, 16, 17, 31, 32, 33, 40, 47, 48, 49, 63, 64, 65, 80, 81)),
@@ -254,6 +281,11 @@ for dtype, kind in ((np.float32, "f32"), (np.float64, "f64")):
             out = guarded[1:]
             numbers = [1, m, n, k, *trans, 0, 0, 0, 0]
             run_kernel(f"kiln_gemm_{kind}", [a, b, out], numbers)
+            panels = at_the_end(np.zeros(-(-n // 32) * 32 * k, dtype))
+            run_kernel(f"kiln_gemm_pack_{kind}", [b, panels], [n, k, trans[1]])
+            assert (out == k).all() and guarded[0] == -1, (m, n, k, trans)
+            out[...] = -2
+            run_kernel(f"kiln_gemm_{kind}", [a, panels, out], [*numbers[:9], 4])
             assert (out == k).all() and guarded[0] == -1, (m, n, k, trans)
 print("done")
 """

@@ -174,7 +174,7 @@ int32_t multiply_one(Call* call, const Product& p, const T* a, const T* b, T* c,
   const int64_t panel = p.k * code.columns, panels = (p.n + code.columns - 1) / code.columns;
   const int64_t b_bytes = p.k * p.b_row * static_cast<int64_t>(sizeof(T));
   const int64_t most_in_place = b_bytes <= kNearBytes ? kNearRows : kRowsInPlace;
-  const bool in_place = !p.transpose_b && p.m <= most_in_place;
+  const bool in_place = !p.packed_b && !p.transpose_b && p.m <= most_in_place;
   const bool has_rest = !code.is_masked && p.n % code.columns != 0;
   if (call == nullptr && after == nullptr && in_place && !has_rest && p.m <= kMostRows &&
       p.k <= kPackedDepth && is_left_in_place<T>(p)) {
@@ -195,9 +195,10 @@ int32_t multiply_one(Call* call, const Product& p, const T* a, const T* b, T* c,
   }
   const bool is_whole = after != nullptr && after->is_of_rows;
   // Fewer columns are not enough blocks for the threads.
-  const bool packs_own =
+  const bool by_columns =
       !in_place && p.m <= kOwnRows && !is_whole && (call == nullptr || p.n >= kColumnStep);
-  const int64_t packed_panels = in_place ? has_rest : packs_own ? 0 : panels;
+  const bool packs_own = by_columns && !p.packed_b;
+  const int64_t packed_panels = in_place ? has_rest : packs_own || p.packed_b ? 0 : panels;
   const Scratch scratch(static_cast<size_t>(packed_panels * panel) * sizeof(T));
   if (!scratch) return 1;
   T* packed = reinterpret_cast<T*>(scratch.bytes());
@@ -206,28 +207,15 @@ int32_t multiply_one(Call* call, const Product& p, const T* a, const T* b, T* c,
     right = {b, p.b_row, code.columns, has_rest ? packed : nullptr, nullptr};
     const int64_t rest = p.n % code.columns;
     if (has_rest) pack_b(p, b + p.n - rest, 0, p.k, rest, packed, panel);
+  } else if (p.packed_b) {
+    right.whole = b;
   } else if (!packs_own) {
-    constexpr int64_t kPanels = 8, kPackedTask = 1 << 15;
-    const int64_t groups = (panels + kPanels - 1) / kPanels;
-    const int64_t depths = (p.k + kPackedDepth - 1) / kPackedDepth;
-    const int64_t each = std::min(panels, kPanels) * code.columns * std::min(p.k, kPackedDepth);
-    const int32_t status = over_blocks(
-        call, groups * depths, (kPackedTask + each - 1) / each, [&](int64_t first, int64_t last) {
-          for (int64_t i = first; i < last; ++i) {
-            const int64_t from = i % depths * kPackedDepth;
-            const int64_t column = i / depths * kPanels * code.columns;
-            pack_b(p, b + column * (p.transpose_b ? p.b_row : 1), from,
-                   std::min(kPackedDepth, p.k - from),
-                   std::min(kPanels * code.columns, p.n - column),
-                   packed + column * p.k + from * code.columns, panel);
-          }
-          return kDone;
-        });
+    const int32_t status = pack_matrix(call, p, b, packed);
     if (status != kDone) return status;
   }
   // Packed rows stream from the L2 cache for each panel of B: they are few if B is there too.
   const bool is_streamed = p.k * p.n * static_cast<int64_t>(sizeof(T)) > kHeldBytes;
-  const int64_t most_rows = packs_own                               ? kOwnRows
+  const int64_t most_rows = by_columns                              ? kOwnRows
                             : is_streamed || is_left_in_place<T>(p) ? kMostRows
                                                                     : kFewestRows;
   int64_t row_blocks = (p.m + most_rows - 1) / most_rows;
@@ -286,6 +274,26 @@ bool fits_blocks(const Product& p) {
 }
 
 template <typename T>
+int32_t pack_matrix(Call* call, const Product& p, const T* b, T* packed) {
+  if (p.k == 0 || p.n == 0) return kDone;
+  constexpr int64_t kPanels = 8, kPackedTask = 1 << 15;
+  const int64_t width = tiles<T>().columns, panels = (p.n + width - 1) / width;
+  const int64_t groups = (panels + kPanels - 1) / kPanels;
+  const int64_t depths = (p.k + kPackedDepth - 1) / kPackedDepth;
+  const int64_t each = std::min(panels, kPanels) * width * std::min(p.k, kPackedDepth);
+  return over_blocks(
+      call, groups * depths, (kPackedTask + each - 1) / each, [&](int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; ++i) {
+          const int64_t from = i % depths * kPackedDepth, column = i / depths * kPanels * width;
+          pack_b(p, b + column * (p.transpose_b ? p.b_row : 1), from,
+                 std::min(kPackedDepth, p.k - from), std::min(kPanels * width, p.n - column),
+                 packed + column * p.k + from * width, p.k * width);
+        }
+        return int32_t{kDone};
+      });
+}
+
+template <typename T>
 int32_t multiply_in_blocks(Call* call, const Product& p, const T* a, const T* b, T* c,
                            const Epilogue* after) {
   const int64_t work = cost(p.m, p.n, p.k);
@@ -314,6 +322,7 @@ int32_t multiply_in_blocks(Call* call, const Product& p, const T* a, const T* b,
 
 #define KILN_INSTANTIATE(T)                                                             \
   template bool fits_blocks<T>(const Product&);                                         \
+  template int32_t pack_matrix<T>(Call*, const Product&, const T*, T*);                 \
   template int32_t multiply_in_blocks<T>(Call*, const Product&, const T*, const T*, T*, \
                                          const Epilogue*);
 KILN_INSTANTIATE(float)

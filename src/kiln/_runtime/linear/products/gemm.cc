@@ -163,7 +163,7 @@ Product Product::of(const int64_t* numbers) {
   p.transpose_a = numbers[4] != 0, p.transpose_b = numbers[5] != 0;
   p.a_step = numbers[6], p.b_step = numbers[7], p.c_step = numbers[8];
   p.accumulate = (numbers[9] & 1) != 0;
-  p.in_order = (numbers[9] & 2) != 0;
+  p.in_order = (numbers[9] & 2) != 0, p.packed_b = (numbers[9] & 4) != 0;
   p.a_row = std::max<int64_t>(1, p.transpose_a ? p.m : p.k);
   p.b_row = std::max<int64_t>(1, p.transpose_b ? p.k : p.n);
   p.c_row = std::max<int64_t>(1, p.n);
@@ -193,6 +193,9 @@ template <typename T>
 int32_t multiply(Call* call, const Product& given, const T* a, const T* b, T* c) {
   const Product p = folded(given);
   if (p.batch == 0 || p.m == 0 || p.n == 0) return 0;
+  if constexpr (std::is_floating_point_v<T>) {
+    if (p.packed_b && p.k > 0) return multiply_in_blocks(call, p, a, b, c);
+  }
   if (p.in_order) {
     if constexpr (std::is_floating_point_v<T>) {
       if (p.k > 0) return multiply_in_blocks(call, p, a, b, c);
@@ -248,11 +251,25 @@ namespace {
 //
 // Buffers: A of m x k (k x m if trans_a), B of k x n (n x k if trans_b), C of m x n.
 // Numbers: batch, m, n, k, trans_a, trans_b, the batch strides of A, B and C in elements (0: one
-// matrix for all), 1 to accumulate plus 2 for an order that depends on k alone.
+// matrix for all), 1 to accumulate plus 2 for an order that depends on k alone plus 4 if B is what
+// `kiln_gemm_pack_T` wrote.
 template <typename T>
 int32_t gemm(Call* call, void* const* buffers, const int64_t* numbers) {
   return multiply(call, Product::of(numbers), static_cast<const T*>(buffers[0]),
                   static_cast<const T*>(buffers[1]), static_cast<T*>(buffers[2]));
+}
+
+// kiln_gemm_pack_T: op(B) as products read it, in panels; n is rounded up to 32 columns, which suits
+// every microarchitecture level.
+//
+// Buffers: B of k x n (n x k if trans_b), the panels.
+// Numbers: n, k, trans_b.
+template <typename T>
+int32_t gemm_pack(Call* call, void* const* buffers, const int64_t* numbers) {
+  Product p{};
+  p.n = numbers[0], p.k = numbers[1], p.transpose_b = numbers[2] != 0;
+  p.b_row = p.transpose_b ? p.k : p.n;
+  return pack_matrix(call, p, static_cast<const T*>(buffers[0]), static_cast<T*>(buffers[1]));
 }
 
 // kiln_gemm_strip_T: C = op(A) op(B), or C += op(A) op(B), for matrices that are parts of larger
@@ -286,6 +303,8 @@ Symbols symbols{
     {"kiln_gemm_f32", gemm<float>},
     {"kiln_gemm_f64", gemm<double>},
     {"kiln_gemm_c64", gemm<Complex64>},
+    {"kiln_gemm_pack_f32", gemm_pack<float>},
+    {"kiln_gemm_pack_f64", gemm_pack<double>},
     {"kiln_gemm_strip_f32", gemm_strip<float>},
     {"kiln_gemm_strip_f64", gemm_strip<double>},
     {"kiln_gemm_c128", gemm<Complex128>},

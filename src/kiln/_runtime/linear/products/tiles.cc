@@ -30,8 +30,8 @@ constexpr int kVectors = 2;  // of a row of a tile
 // Up to so many rows have tiles of more vectors, if registers allow it.
 constexpr int kFewRows = kBytes == 64 ? 4 : 2, kWide = kBytes == 64 ? 6 : 4;
 // The hardware does not prefetch the strides of a B that is read in place: tiles prefetch this many
-// rows ahead.
-constexpr int64_t kAhead = 16;
+// rows ahead. Panels that come from beyond the L2 cache need more: they are shorter.
+constexpr int64_t kAhead = 16, kPanelAhead = 64;
 #if defined(__AVX512F__)
 constexpr bool kIsMasked = true;
 #else
@@ -252,7 +252,7 @@ void run_tiles(const TileBlock& block) {
                static_cast<const T*>(block.b),
                block.b_row,
                block.b_panel,
-               block.b_row == kColumns<T> ? 0 : kAhead * block.b_row,
+               (block.b_row == kColumns<T> ? kPanelAhead : kAhead) * block.b_row,
                block.b_rows,
                block.depth,
                static_cast<T*>(block.c),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kiln import _runtime
 from kiln.base.errors import three_lines
@@ -47,7 +47,10 @@ _PAGE = 4096
 
 
 class Written(NamedTuple):
-    """A program as loops and as LLVM IR: offsets of temporaries, their total size, named sizes."""
+    """A program as loops and as LLVM IR: offsets of temporaries, their total size, named sizes.
+
+    If there is a prologue, the last inputs are its results: see `passes/products/constants.py`.
+    """
 
     function: Function
     llvm: str
@@ -55,6 +58,7 @@ class Written(NamedTuple):
     workspace: Dim
     sizes: Sizes
     profile: Profile | None
+    prologue: Written | None = None
 
 
 Source = Callable[[], Written]
@@ -231,6 +235,7 @@ class NativeExecutable(_runtime.Native):
     """Code with the sizes of its operands, results and temporaries: the callable program.
 
     `sizes` are the numbers in `Call.sizes` that the code reads, `named` those of the named axes.
+    `kept` are the memory blocks of operands that the code takes after `operands`.
     """
 
     __slots__ = ("code", "named", "operands", "results", "workspace")
@@ -246,6 +251,7 @@ class NativeExecutable(_runtime.Native):
         callbacks: Sequence[Callback] = (),
         sizes: Sequence[int] = (),
         named: Sequence[int] = (),
+        kept: Sequence[Any] = (),
     ) -> None:
         self.named = named
         super().__init__(
@@ -262,9 +268,17 @@ class NativeExecutable(_runtime.Native):
             improve=code.improve,
             calls=code.calls,
             callbacks=[(c.function, c.operands, c.results) for c in callbacks],
+            kept=kept,
         )
         self.code, self.workspace = code, workspace
         self.operands, self.results = operands, results
+
+    def over(self, kept: Sequence[Any]) -> NativeExecutable:
+        """Return the executable that takes all operands but the last ones, which are `kept`."""
+        count = len(self.operands) - len(kept)
+        return NativeExecutable(
+            self.code, self.operands[:count], self.results, self.workspace, kept=kept
+        )
 
     @property
     def function(self) -> Function:

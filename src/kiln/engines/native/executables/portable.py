@@ -82,6 +82,7 @@ def digest(program: Program, function: Function) -> str | None:
         program.compiler_options,
         program.donated,
         program.sizes,
+        program.constants,
         repr(options().key()),
     )
     found.update(repr(described).encode())

@@ -7,8 +7,10 @@ about such a program, or when LLVM's code pays off.
 from __future__ import annotations
 
 import marshal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from kiln import _runtime
 from kiln.base.errors import JaxRuntimeError, three_lines
@@ -17,7 +19,8 @@ from kiln.base.options.config import options
 from kiln.core.arrays.host_memory import HOST_MEMORY
 from kiln.core.engines.engine import Program, engine
 from kiln.engines.native.executables import openblas
-from kiln.engines.native.executables.value_types import known, value_type
+from kiln.engines.native.executables.over_constants import OverConstants, prologue_of
+from kiln.engines.native.executables.value_types import ValueType, known, value_type
 from kiln.engines.native.llvm.linking import ENTRY, host_target, linked
 from kiln.ir.shardings.sharding import Sharding, SingleDeviceSharding
 
@@ -34,6 +37,10 @@ def to_stored(executable: Any) -> bytes | None:
 
     None for programs that call Python, have checks, are instrumented, or have named sizes.
     """
+    if isinstance(executable, OverConstants):
+        parts = [to_stored(executable.main), to_stored(executable.prologue)]
+        types = [(dtype.str, size) for dtype, size in executable.prologue.results]
+        return None if None in parts else marshal.dumps((*parts, types))
     code = getattr(executable, "code", None)
     if code is None or not code.is_storable or code.program.sizes:
         return None
@@ -49,19 +56,31 @@ def to_stored(executable: Any) -> bytes | None:
 
 def when_improved(executable: Any, callback: Callable[[], None]) -> None:
     """Call a function when LLVM has recompiled a program of the assembler."""
+    if isinstance(executable, OverConstants):
+        executable = executable.main
     is_stored = isinstance(executable, StoredExecutable)
     holder = executable._stored if is_stored else executable.code
     holder.improved = callback
 
 
-def from_stored(program: Program, stored: bytes) -> StoredExecutable:
+def from_stored(program: Program, stored: bytes) -> StoredExecutable | OverConstants:
     """Return the executable of a program from what `to_stored` returned; the bytes must be trusted.
 
     Raises: JaxRuntimeError if it cannot be loaded here.
     """
     try:
-        about, image = marshal.loads(stored)
-        return StoredExecutable(StoredProgram(program, about, image))
+        operands = known([value_type(v.aval) for v in program.jaxpr.invars])
+        results = known([value_type(v.aval) for v in program.jaxpr.outvars])
+        parts = marshal.loads(stored)
+        if len(parts) == 2:
+            return StoredExecutable(StoredProgram(program, *parts), operands, results)
+        of_main, of_prologue, types = parts
+        kept = [(np.dtype(dtype), size) for dtype, size in types]
+        whole = StoredProgram(program, *marshal.loads(of_main))
+        before = StoredProgram(prologue_of(program), *marshal.loads(of_prologue), is_prologue=True)
+        main = StoredExecutable(whole, [*operands, *kept], results)
+        prologue = StoredExecutable(before, operands[: program.constants], kept)
+        return OverConstants(main, prologue, program.constants)
     except (ValueError, EOFError, TypeError, KeyError, RuntimeError, ImportError) as error:
         raise JaxRuntimeError(
             three_lines(
@@ -75,13 +94,16 @@ def from_stored(program: Program, stored: bytes) -> StoredExecutable:
 class StoredProgram:
     """Code in memory, and everything needed to call it."""
 
-    def __init__(self, program: Program, about: dict[str, Any], image: bytes) -> None:
+    def __init__(
+        self, program: Program, about: dict[str, Any], image: bytes, *, is_prologue: bool = False
+    ) -> None:
         if about["needs_library"]:
             openblas.load()
         code = linked(image, ENTRY)
         if code is None:
             raise ValueError("it is an object that the runtime does not link")
         self.program, self.about, self.image, self.owner = program, about, image, code
+        self.is_prologue = is_prologue
         self._whole: Any = None
         self.improved: Callable[[], None] | None = None
         chosen = options()
@@ -93,7 +115,9 @@ class StoredProgram:
         """Return the code with all metadata of the program."""
         if self._whole is None:
             compiler: Any = engine("native").compiler
-            self._whole = compiler.stored_code(self.program, self.about, self.image)
+            self._whole = compiler.stored_code(
+                self.program, self.about, self.image, is_prologue=self.is_prologue
+            )
         return self._whole
 
     def improve(self) -> tuple[int, object] | None:
@@ -105,16 +129,23 @@ class StoredProgram:
 
 
 class StoredExecutable(_runtime.Native):
-    """A program that another process compiled: the callable."""
+    """A program that another process compiled: the callable.
+
+    `kept` are the memory blocks of operands that the code takes after `operands`.
+    """
 
     __slots__ = ("_stored", "_types")
 
     final_stage = "loops"
 
-    def __init__(self, stored: StoredProgram) -> None:
+    def __init__(
+        self,
+        stored: StoredProgram,
+        operands: Sequence[ValueType],
+        results: Sequence[ValueType],
+        kept: Sequence[Any] = (),
+    ) -> None:
         program, about = stored.program, stored.about
-        operands = known([value_type(v.aval) for v in program.jaxpr.invars])
-        results = known([value_type(v.aval) for v in program.jaxpr.outvars])
         super().__init__(
             stored.owner.address,
             operands,
@@ -126,9 +157,20 @@ class StoredExecutable(_runtime.Native):
             reused=about["taken"],
             improve=stored.improve,
             calls=about["calls"],
+            kept=kept,
         )
         self._stored = stored
         self._types = operands, results
+
+    def over(self, kept: Sequence[Any]) -> StoredExecutable:
+        """Return the executable that takes all operands but the last ones, which are `kept`."""
+        operands, results = self._types
+        return StoredExecutable(self._stored, operands[: len(operands) - len(kept)], results, kept)
+
+    @property
+    def results(self) -> Sequence[ValueType]:
+        """The types of the results."""
+        return self._types[1]
 
     @property
     def code(self) -> Any:

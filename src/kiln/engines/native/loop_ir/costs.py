@@ -86,10 +86,11 @@ def costs_of(statements: Sequence[Statement]) -> tuple[Dim, Dim]:
 
 
 def _product_flops(kernel: Kernel) -> Dim:
-    """Return the multiplications and additions of `kiln_gemm_*`, or 0 for other kernels."""
-    if not kernel.symbol.startswith("kiln_gemm_"):
+    """Return the multiplications and additions of a product, or 0 for other kernels."""
+    symbol = kernel.symbol
+    if not symbol.startswith("kiln_gemm_") or symbol.startswith("kiln_gemm_pack_"):
         return 0
-    count = 3 if kernel.symbol.startswith("kiln_gemm_strip_") else 4
+    count = 3 if symbol.startswith("kiln_gemm_strip_") else 4
     return 2 * math.prod(kernel.numbers[:count])
 
 

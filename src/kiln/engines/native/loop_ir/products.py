@@ -10,6 +10,15 @@ from kiln.engines.native.loop_ir.extents import is_named
 from kiln.engines.native.loop_ir.statements import Kernel
 
 PRODUCTS = ("kiln_gemm_f32", "kiln_gemm_f64")
+PACKED = 4
+"""The flag of a product whose right operand is what `kiln_gemm_pack_*` wrote: see `kiln_gemm_T`."""
+_PANEL = 32
+"""Columns are rounded up to a multiple of the widest panel of all microarchitecture levels."""
+
+
+def packed_size(columns: int, terms: int) -> int:
+    """Return the elements of the panels of a matrix."""
+    return -(-columns // _PANEL) * _PANEL * terms
 
 
 class Matrix(NamedTuple):
@@ -32,7 +41,7 @@ def matrix_of(kernel: Kernel) -> Matrix | None:
     if kernel.symbol in PRODUCTS:
         batch, m, n, k = numbers[:4]
         # It adds to its result, or leaves room between its items.
-        if numbers[9] != 0 or numbers[8] != m * n:
+        if numbers[9] not in (0, PACKED) or numbers[8] != m * n:
             return None
         return Matrix(batch * m, n, k)
     window = window_of(kernel)

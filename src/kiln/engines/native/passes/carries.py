@@ -54,7 +54,7 @@ def remove_copies(function: Function) -> None:
     if classes.divided:
         _divide(function.body, classes.divided)
     if chosen:
-        _rename(function.body, chosen)
+        rename(function.body, chosen)
     for copy in found:
         reason = classes.reasons.get((copy.statement, copy.to))
         if reason is not None:
@@ -305,7 +305,7 @@ def _computed_apart(nest: Nest) -> list[Nest]:
 # Renaming.
 
 
-def _rename(statements: list[Statement], chosen: Mapping[Buffer, Buffer]) -> None:
+def rename(statements: list[Statement], chosen: Mapping[Buffer, Buffer]) -> None:
     """Let statements use other buffers; drop those that copy a buffer to itself."""
     kept: list[Statement] = []
     for statement in statements:
@@ -328,7 +328,7 @@ def _rename(statements: list[Statement], chosen: Mapping[Buffer, Buffer]) -> Non
             case While():
                 statement.flag = chosen.get(statement.flag, statement.flag)
         for block in blocks(statement):
-            _rename(block, chosen)
+            rename(block, chosen)
         kept.append(statement)
     statements[:] = kept
 

@@ -18,7 +18,7 @@ from kiln.engines.native.passes.numbering import number_values
 from kiln.engines.native.passes.pieces.cells import compute_in_cells
 from kiln.engines.native.passes.pieces.producers import compute_in_pieces
 from kiln.engines.native.passes.products.epilogues import run_in_blocks
-from kiln.engines.native.passes.products.loop_operands import transpose_matrices
+from kiln.engines.native.passes.products.loop_operands import pack_matrices
 from kiln.engines.native.passes.products.strip_loops import run_in_strips
 from kiln.engines.native.passes.reductions import split_reductions
 from kiln.engines.native.passes.rows import by_rows
@@ -41,7 +41,7 @@ PASSES: dict[str, Pass] = {
     "straight": straighten,
     "unrolled": write_out,
     "summed": transpose_summed,
-    "matrices": transpose_matrices,
+    "matrices": pack_matrices,
     "transposes": transpose_operands,
     "strips": run_in_strips,
     "rows": by_rows,

@@ -26,6 +26,7 @@ def convolution(out: list[int], spec: list[int], *, batch_groups: int = 1) -> Ke
 
 def test_products() -> None:
     assert matrix_of(kernel("kiln_gemm_f64", 3, 4, 5, 6, 0, 0, 24, 30, 20, 0)) == Matrix(12, 5, 6)
+    assert matrix_of(kernel("kiln_gemm_f64", 3, 4, 5, 6, 0, 0, 24, 0, 20, 4)) == Matrix(12, 5, 6)
     assert matrix_of(kernel("kiln_gemm_f32", 3, 4, 5, 6, 0, 0, 24, 30, 20, 1)) is None
     assert matrix_of(kernel("kiln_gemm_f32", 3, 4, 5, 6, 0, 0, 24, 30, 50, 0)) is None
     assert matrix_of(kernel("kiln_gemm_bf16", 3, 4, 5, 6, 0, 0, 24, 30, 20, 0)) is None
