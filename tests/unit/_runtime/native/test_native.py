@@ -289,6 +289,23 @@ def test_called_with_buffers(program: Make) -> None:
     assert np.frombuffer(memoryview(out), np.float32)[0] == 3
 
 
+def test_kept_operands_follow_those_of_the_call() -> None:
+    (block,) = native_code.native(SOURCE, "add", [ONE, ONE], [ONE])([ONE, np.float32(2)])
+    run = native_code.native(SOURCE, "add", [ONE], [ONE], kept=[block])
+    many = native_code.native(SOURCE, "copy", [ONE] * 10, [ONE] * 21, kept=[block] * 11)
+    del block
+    for _ in range(3):
+        assert np.frombuffer(memoryview(run([np.float32(4)])[0]), np.float32)[0] == 7
+        found = [np.frombuffer(memoryview(out), np.float32)[0] for out in many([ONE] * 10)]
+        assert found == [1] * 10 + [3] * 11
+    with pytest.raises(TypeError):
+        run([ONE, ONE])
+    wrong: list[Any] = [[ONE], 1]
+    for kept in wrong:
+        with pytest.raises(TypeError):
+            native_code.native(SOURCE, "add", [ONE], [ONE], kept=kept)
+
+
 @pytest.mark.parametrize(
     ("options", "error"),
     [
