@@ -8,8 +8,15 @@ from kiln.base.named_tuples import NamedTuple
 from kiln.engines.native.loop_ir.extents import is_named
 from kiln.engines.native.loop_ir.statements import Kernel
 
-CONVOLUTIONS = ("kiln_conv_f32", "kiln_conv_f64")
+PACKED = "kiln_conv_packed_"
+"""Convolutions by a kernel that `kiln_conv_pack_*` wrote."""
+CONVOLUTIONS = ("kiln_conv_f32", "kiln_conv_f64", f"{PACKED}f32", f"{PACKED}f64")
 Numbers = tuple[int, ...]
+FEWEST_FEATURES = 8
+MANY_FEATURES = 28
+MANY_TERMS = 64
+FEWEST_POSITIONS = 4
+"""Of a line. As `_runtime/linear/convolutions/by_lines.cc` says, which computes others in other ways."""
 
 
 class Window(NamedTuple):
@@ -53,6 +60,25 @@ class Window(NamedTuple):
     def features(self) -> int:
         """How many features the result has."""
         return self.kernel[self.kernel_spec[0]]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it has neither groups nor holes."""
+        return (self.feature_groups, self.batch_groups, self.has_holes) == (1, 1, False)
+
+    @property
+    def has_lines(self) -> bool:
+        """Whether it is computed line by line, from a kernel in panels of features."""
+        positions = [self.result[axis] for axis in self.result_spec[2:]]
+        if not self.is_plain or not 1 < self.taps <= math.prod(positions):
+            return False
+        if self.features < FEWEST_FEATURES or self.terms < FEWEST_FEATURES:
+            return False
+        innermost = len(self.operand) - 1
+        if innermost in (self.operand_spec[1], self.result_spec[1]):
+            return True
+        has_many = self.features >= MANY_FEATURES and self.terms >= MANY_TERMS
+        return has_many and positions[-1] >= FEWEST_POSITIONS
 
 
 def window_of(kernel: Kernel) -> Window | None:

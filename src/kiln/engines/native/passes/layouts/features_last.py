@@ -13,7 +13,15 @@ from collections.abc import Iterator, Sequence
 
 from kiln.base.named_tuples import NamedTuple
 from kiln.engines.native.loop_ir.buffers import nodes, reads, writes
-from kiln.engines.native.loop_ir.convolutions import Window, is_first, last, window_of
+from kiln.engines.native.loop_ir.convolutions import (
+    FEWEST_FEATURES,
+    MANY_FEATURES,
+    MANY_TERMS,
+    Window,
+    is_first,
+    last,
+    window_of,
+)
 from kiln.engines.native.loop_ir.extents import is_named
 from kiln.engines.native.loop_ir.statements import (
     Axis,
@@ -42,11 +50,6 @@ TURNED = 0.93
 """The speed with features first of a result that is computed with features last, and transposed."""
 HALF = 0.65
 """The speed of a product of which only one array changes: the other is packed, transposed."""
-FEWEST_TURNED = 28
-"""With features first, fewer features than these, or fewer terms, are rows of a product."""
-FEWEST_TERMS = 64
-FEWEST_FEATURES = 8
-"""A convolution with fewer needs an operand with features first."""
 AS_FAST = 1.08
 """Layouts change if convolutions take at most this many times as long: nests gain."""
 
@@ -78,7 +81,7 @@ def speed(window: Window, is_last: bool) -> float:
     by_lines = window.features / (vectors * LANES) * (ONE_VECTOR if vectors == 1 else 1)
     if is_last:
         return by_lines
-    is_turned = window.features >= FEWEST_TURNED and window.terms >= FEWEST_TERMS
+    is_turned = window.features >= MANY_FEATURES and window.terms >= MANY_TERMS
     return by_lines * TURNED if is_turned else BY_PLANES
 
 
@@ -91,7 +94,7 @@ def lay_out(function: Function) -> None:
         each: window
         for each in walk(function.body)
         if isinstance(each, Kernel) and (window := window_of(each)) is not None
-        if (window.feature_groups, window.batch_groups, window.has_holes) == (1, 1, False)
+        if window.is_plain
     }
     if not any(speed(w, is_last=True) > speed(w, is_last=False) for w in windows.values()):
         return

@@ -12,7 +12,6 @@ from collections.abc import Sequence, Set
 from kiln.engines.native.loop_ir.buffers import everything, reads, writes
 from kiln.engines.native.loop_ir.checks import has_checks
 from kiln.engines.native.loop_ir.extents import is_named
-from kiln.engines.native.loop_ir.scalars import NUMPY_TYPES
 from kiln.engines.native.loop_ir.statements import (
     Buffer,
     Function,
@@ -23,12 +22,7 @@ from kiln.engines.native.loop_ir.statements import (
 )
 from kiln.engines.native.passes.carries import rename
 from kiln.engines.native.passes.dead import is_pure
-from kiln.engines.native.passes.products.chains import numbers_of
-from kiln.engines.native.passes.products.loop_operands import (
-    Packing,
-    is_packing,
-    is_worth_packing,
-)
+from kiln.engines.native.passes.products.loop_operands import Packing, is_packing
 
 MOST_BYTES = 1 << 28
 """Of all panels of a function: more memory is not worth the time."""
@@ -69,14 +63,10 @@ def _packed(statements: list[Statement], fixed: Set[Buffer], packing: Packing) -
             right = statement.operands[-1]
             if right.buffer not in fixed or right.index.terms:
                 continue
-            numbers = numbers_of(statement)
             if is_packing(statement):
                 found.append(statement)
-            elif numbers is not None:
-                size = NUMPY_TYPES[right.buffer.dtype].itemsize
-                is_small = packing.nbytes + numbers.n * numbers.k * size <= MOST_BYTES
-                if is_small and is_worth_packing(numbers, size):
-                    statements[i] = packing.product(statement, numbers)
+            elif packing.nbytes + right.buffer.nbytes <= MOST_BYTES:
+                statements[i] = packing.packed(statement) or statement
             continue
         for block in blocks(statement):
             found += _packed(block, fixed, packing)

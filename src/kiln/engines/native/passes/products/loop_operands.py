@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Set
 
+from kiln.engines.native.loop_ir.convolutions import PACKED as WINDOWS_PACKED
+from kiln.engines.native.loop_ir.convolutions import Window, window_of
 from kiln.engines.native.loop_ir.products import PACKED, packed_size
 from kiln.engines.native.loop_ir.scalars import NUMPY_TYPES
 from kiln.engines.native.loop_ir.statements import (
@@ -34,6 +36,7 @@ NEAR_BYTES = 1 << 19
 """Up to this size a matrix in place is read as fast as panels."""
 FAR_BYTES = 1 << 20
 """A larger matrix is read faster from panels however few the rows."""
+_PACKING = ("kiln_gemm_pack_", "kiln_conv_pack_")
 FEWEST_NEAR_ROWS = 10
 """With fewer rows, a matrix between these sizes is read as fast in place."""
 
@@ -68,6 +71,30 @@ class Packing:
         operands = [left, *self._made[key].results]
         return Kernel(statement.symbol, operands, statement.results, flagged, statement.source)
 
+    def convolution(self, statement: Kernel, window: Window) -> Kernel:
+        """Return a convolution that reads its kernel from panels."""
+        operand, kernel = statement.operands
+        key = (kernel.buffer, kernel.index, window.kernel, window.kernel_spec)
+        if key not in self._made:
+            size = packed_size(window.features, window.terms)
+            to = Buffer(f"{kernel.buffer.name}p", kernel.buffer.dtype, size, Role.TEMP)
+            symbol = statement.symbol.replace("conv", "conv_pack")
+            numbers = statement.numbers
+            self._made[key] = Kernel(symbol, [kernel], [Place(to)], numbers, statement.source)
+        symbol = statement.symbol.replace("kiln_conv_", WINDOWS_PACKED)
+        operands = [operand, *self._made[key].results]
+        return Kernel(symbol, operands, statement.results, statement.numbers, statement.source)
+
+    def packed(self, statement: Kernel) -> Kernel | None:
+        """Return a statement that reads its right operand from panels, if it is faster."""
+        numbers, window = numbers_of(statement), window_of(statement)
+        size = NUMPY_TYPES[statement.results[0].buffer.dtype].itemsize
+        if numbers is not None and is_worth_packing(numbers, size):
+            return self.product(statement, numbers)
+        if window is None or statement.symbol.startswith(WINDOWS_PACKED) or not window.has_lines:
+            return None
+        return self.convolution(statement, window)
+
 
 def pack_matrices(function: Function) -> None:
     """Pack matrices that loops do not change, once before each loop."""
@@ -75,8 +102,8 @@ def pack_matrices(function: Function) -> None:
 
 
 def is_packing(statement: Statement) -> bool:
-    """Tell whether a statement packs a matrix."""
-    return isinstance(statement, Kernel) and statement.symbol.startswith("kiln_gemm_pack_")
+    """Tell whether a statement packs a matrix, or the kernel of a convolution."""
+    return isinstance(statement, Kernel) and statement.symbol.startswith(_PACKING)
 
 
 def is_worth_packing(numbers: Numbers, itemsize: int) -> bool:
@@ -107,12 +134,10 @@ def _before(loop: Loop, changing: Set[Buffer]) -> list[Statement]:
         is_constant = right.buffer not in changing and not right.index.operands
         if not is_constant or right.index.factor(loop.axis) != 0:
             continue
-        numbers = numbers_of(statement)
-        if numbers is not None:
-            if is_worth_packing(numbers, NUMPY_TYPES[right.buffer.dtype].itemsize):
-                loop.body[loop.body.index(statement)] = packing.product(statement, numbers)
-        elif is_packing(statement):
+        if is_packing(statement):
             # It was made for a loop inside this one.
             loop.body.remove(statement)
             moved.append(statement)
+        elif (packed := packing.packed(statement)) is not None:
+            loop.body[loop.body.index(statement)] = packed
     return [*moved, *packing.statements]
