@@ -16,7 +16,7 @@ FEWEST_FEATURES = 8
 MANY_FEATURES = 28
 MANY_TERMS = 64
 FEWEST_POSITIONS = 4
-"""Of a line. As `_runtime/linear/convolutions/by_lines.cc` says, which computes others in other ways."""
+"""Of a line. `_runtime/linear/convolutions/by_lines.cc` has the same numbers."""
 
 
 class Window(NamedTuple):
