@@ -86,6 +86,47 @@ def test_matrices_without_panels(shape: tuple[int, int]) -> None:
     assert kept(f) == 0
 
 
+@pytest.mark.parametrize("layouts", [("NCHW", "OIHW", "NCHW"), ("NHWC", "HWIO", "NHWC")])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_kernels_of_convolutions(layouts: tuple[str, str, str], dtype: Any) -> None:
+    sizes = {"N": 2, "C": 9, "H": 12, "W": 11, "O": 40, "I": 9}
+    drawn = lambda axes, **more: array(*[{**sizes, **more}[a] for a in axes], dtype=dtype)
+
+    def f(x: Any, w: Any, v: Any) -> Any:
+        y = lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=layouts)
+        y = lax.conv_general_dilated(
+            jnp.tanh(y), v, (2, 1), [(0, 0)] * 2, rhs_dilation=(1, 2), dimension_numbers=layouts
+        )
+        z, most = lax.scan(lambda x, _: (jnp.sin(conv_again(x, w)), jnp.max(x)), x, None, length=9)
+        return jnp.maximum(y, 0), z, most
+
+    def conv_again(x: Any, w: Any) -> Any:
+        y = lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=layouts)
+        return lax.slice_in_dim(y, 3, 12, axis=layouts[0].index("C"))
+
+    with kiln.enable_x64():
+        x, w = drawn(layouts[0]), drawn(layouts[1], H=3, W=3)
+        v = drawn(layouts[1], H=3, W=2, I=40, O=33)
+        expected, g = kiln.jit(f)(x, w, v), kiln.jit(lambda x: f(x, w, v))
+        for threads in (1, 2, 1):
+            with kiln.num_threads(threads):
+                kiln.tree.map(same, g(x), expected)
+    assert kept(g) == 64 * (81 + 240) * np.dtype(dtype).itemsize
+
+
+def test_a_convolution_with_an_epilogue() -> None:
+    x, w = array(4, 16, 80, 80), array(48, 16, 3, 3)
+
+    def f(x: Any, w: Any) -> Any:
+        return jnp.maximum(lax.conv(x, w, (1, 1), "SAME") * 2 - 1, 0)
+
+    g = kiln.jit(lambda x: f(x, w))
+    expected = kiln.jit(f)(x, w)
+    for _ in range(3):
+        same(g(x), expected)
+    assert kept(g) == 64 * 144 * 4
+
+
 def test_batches_and_loops() -> None:
     w, x = array(60, 60) * 0.1, array(3, 7, 60)
 

@@ -62,6 +62,19 @@ class Window(NamedTuple):
         return self.kernel[self.kernel_spec[0]]
 
     @property
+    def of_kernel(self) -> Window:
+        """The same without what does not matter for the kernel."""
+        axes = len(self.operand)
+        ones, order = (1,) * axes, tuple(range(axes))
+        return self._replace(
+            operand=ones,
+            operand_spec=order,
+            result=ones,
+            result_spec=order,
+            rest=(1, 0, 1, 1) * (axes - 2),
+        )
+
+    @property
     def is_plain(self) -> bool:
         """Whether it has neither groups nor holes."""
         return (self.feature_groups, self.batch_groups, self.has_holes) == (1, 1, False)

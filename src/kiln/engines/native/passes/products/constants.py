@@ -16,6 +16,7 @@ from kiln.engines.native.loop_ir.statements import (
     Buffer,
     Function,
     Kernel,
+    Place,
     Role,
     Statement,
     blocks,
@@ -35,8 +36,9 @@ def divided(function: Function, constants: int) -> Function | None:
     """
     fixed = set(function.inputs[:constants])
     packing = Packing()
-    panels = _packed(function.body, fixed, packing)
-    function.body[:0] = [*panels, *packing.statements]
+    rename(function.body, _taken(function.body, fixed, packing))
+    _pack(function.body, fixed, packing)
+    function.body[:0] = packing.statements
     moved = _moved(function.body, fixed)
     rest = [each for each in function.body if each not in moved]
     needed = set[Buffer]().union(*[everything(each)[0] for each in rest])
@@ -55,23 +57,34 @@ def divided(function: Function, constants: int) -> Function | None:
     return Function(name, function.scope, inputs, [*results.values()], before)
 
 
-def _packed(statements: list[Statement], fixed: Set[Buffer], packing: Packing) -> list[Statement]:
-    """Let products of constant matrices read panels; remove and return what already packs them."""
-    found: list[Statement] = []
-    for i, statement in enumerate(statements):
-        if isinstance(statement, Kernel) and statement.operands:
-            right = statement.operands[-1]
-            if right.buffer not in fixed or right.index.terms:
-                continue
-            if is_packing(statement):
-                found.append(statement)
-            elif packing.nbytes + right.buffer.nbytes <= MOST_BYTES:
-                statements[i] = packing.packed(statement) or statement
-            continue
+def _taken(
+    statements: list[Statement], fixed: Set[Buffer], packing: Packing
+) -> dict[Buffer, Buffer]:
+    """Remove statements that pack constants; return the panels to use instead of theirs."""
+    instead: dict[Buffer, Buffer] = {}
+    for statement in list(statements):
+        if isinstance(statement, Kernel) and is_packing(statement):
+            if _is_fixed(statement.operands[0], fixed):
+                instead[statement.results[0].buffer] = packing.adopt(statement)
+                statements.remove(statement)
         for block in blocks(statement):
-            found += _packed(block, fixed, packing)
-    statements[:] = [each for each in statements if each not in found]
-    return found
+            instead |= _taken(block, fixed, packing)
+    return instead
+
+
+def _pack(statements: list[Statement], fixed: Set[Buffer], packing: Packing) -> None:
+    """Let products of constant matrices, and convolutions by constant kernels, read panels."""
+    for i, statement in enumerate(statements):
+        if isinstance(statement, Kernel) and len(statement.operands) == 2:
+            right = statement.operands[1]
+            if _is_fixed(right, fixed) and packing.nbytes + right.buffer.nbytes <= MOST_BYTES:
+                statements[i] = packing.packed(statement) or statement
+        for block in blocks(statement):
+            _pack(block, fixed, packing)
+
+
+def _is_fixed(place: Place, fixed: Set[Buffer]) -> bool:
+    return place.buffer in fixed and not place.index.terms
 
 
 def _moved(statements: Sequence[Statement], fixed: Set[Buffer]) -> dict[Statement, None]:

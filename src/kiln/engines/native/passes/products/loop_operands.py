@@ -6,7 +6,7 @@ reads it in place, with large strides: the same panels are read faster, and writ
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 
 from kiln.engines.native.loop_ir.convolutions import PACKED as WINDOWS_PACKED
 from kiln.engines.native.loop_ir.convolutions import Window, window_of
@@ -57,33 +57,32 @@ class Packing:
         """The bytes of all panels."""
         return sum(int(each.results[0].buffer.nbytes) for each in self._made.values())
 
+    def adopt(self, packing: Kernel) -> Buffer:
+        """Return the panels that a statement makes, or equal ones that were made before."""
+        return self._made.setdefault(_key(packing), packing).results[0].buffer
+
     def product(self, statement: Kernel, numbers: Numbers) -> Kernel:
         """Return a product that reads its right operand from panels."""
-        left, right = statement.operands
-        key = (right.buffer, right.index, numbers.n, numbers.k, numbers.transpose_b)
-        if key not in self._made:
-            size = packed_size(numbers.n, numbers.k)
-            to = Buffer(f"{right.buffer.name}p", right.buffer.dtype, size, Role.TEMP)
-            shape = [numbers.n, numbers.k, numbers.transpose_b]
-            symbol = statement.symbol.replace("gemm", "gemm_pack")
-            self._made[key] = Kernel(symbol, [right], [Place(to)], shape, statement.source)
+        shape = [numbers.n, numbers.k, numbers.transpose_b]
+        symbol = statement.symbol.replace("gemm", "gemm_pack")
+        panels = self._panels(statement, symbol, shape, packed_size(numbers.n, numbers.k))
         flagged = [*statement.numbers[:9], numbers.flags | PACKED]
-        operands = [left, *self._made[key].results]
+        operands = [statement.operands[0], Place(panels)]
         return Kernel(statement.symbol, operands, statement.results, flagged, statement.source)
 
     def convolution(self, statement: Kernel, window: Window) -> Kernel:
         """Return a convolution that reads its kernel from panels."""
-        operand, kernel = statement.operands
-        key = (kernel.buffer, kernel.index, window.kernel, window.kernel_spec)
-        if key not in self._made:
-            size = packed_size(window.features, window.terms)
-            to = Buffer(f"{kernel.buffer.name}p", kernel.buffer.dtype, size, Role.TEMP)
-            symbol = statement.symbol.replace("conv", "conv_pack")
-            numbers = statement.numbers
-            self._made[key] = Kernel(symbol, [kernel], [Place(to)], numbers, statement.source)
+        symbol = statement.symbol.replace("conv", "conv_pack")
+        size = packed_size(window.features, window.terms)
+        panels = self._panels(statement, symbol, window.of_kernel.numbers, size)
         symbol = statement.symbol.replace("kiln_conv_", WINDOWS_PACKED)
-        operands = [operand, *self._made[key].results]
+        operands = [statement.operands[0], Place(panels)]
         return Kernel(symbol, operands, statement.results, statement.numbers, statement.source)
+
+    def _panels(self, reader: Kernel, symbol: str, numbers: Sequence[int], size: int) -> Buffer:
+        right = reader.operands[1]
+        to = Buffer(f"{right.buffer.name}p", right.buffer.dtype, size, Role.TEMP)
+        return self.adopt(Kernel(symbol, [right], [Place(to)], numbers, reader.source))
 
     def packed(self, statement: Kernel) -> Kernel | None:
         """Return a statement that reads its right operand from panels, if it is faster."""
@@ -94,6 +93,11 @@ class Packing:
         if window is None or statement.symbol.startswith(WINDOWS_PACKED) or not window.has_lines:
             return None
         return self.convolution(statement, window)
+
+
+def _key(packing: Kernel) -> tuple[object, ...]:
+    (place,) = packing.operands
+    return packing.symbol, place.buffer, place.index, packing.numbers
 
 
 def pack_matrices(function: Function) -> None:

@@ -43,6 +43,25 @@ def test_a_constant_matrix_is_packed() -> None:
     assert parts(PRODUCT) == (PROLOGUE.strip(), MAIN.strip())
 
 
+CONVOLUTION = """
+function f(%i0: f32[2304], %i1: f32[4096]) -> (%o2: f32[8192]) {
+  %o2[0] = kiln_conv_f32(%i1[0], %i0[0]) [NUMBERS]
+}
+"""
+NUMBERS = "2, 1, 1, 1, 16, 16, 16, 32, 8, 3, 3, 1, 16, 16, 32, "
+NUMBERS += "0, 3, 1, 2, 0, 1, 2, 3, 0, 3, 1, 2, 1, 1, 1, 1, 1, 1, 1, 1"
+
+
+def test_a_constant_kernel_is_packed() -> None:
+    before, main = parts(CONVOLUTION.replace("NUMBERS", NUMBERS))
+    # Only what matters for the kernel.
+    shapes = "2, 1, 1, 1, 1, 1, 1, 32, 8, 3, 3, 1, 1, 1, 1, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3"
+    assert f"%o1[0] = kiln_conv_pack_f32(%i0[0]) [{shapes}, 1, 0, 1, 1, 1, 0, 1, 1]" in before
+    assert f"%o3[0] = kiln_conv_packed_f32(%i1[0], %i2[0]) [{NUMBERS}]" in main
+    other = NUMBERS.replace("2, 1, 1, 1, 16", "2, 2, 1, 1, 16", 1)
+    assert parts(CONVOLUTION.replace("NUMBERS", other))[0] == ""
+
+
 def test_inputs_are_not_constants() -> None:
     assert parts(PRODUCT, 0) == ("", PRODUCT.strip())
     swapped = PRODUCT.replace("%i0: f32[1200], %i1: f32[120]", "%i1: f32[120], %i0: f32[1200]")
