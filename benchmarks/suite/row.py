@@ -46,14 +46,15 @@ class Work:
     """Called as `plain(*arguments)`: NumPy, SciPy, or Python alone."""
     torch: Callable[..., Any] | None = None
     """Called as `torch(torch, *arguments)`, eager and under `torch.compile`."""
+    numba: str | None = None
+    """The name of a function in `numba_loops.py`, called as `f(*arguments)`."""
+    _: dataclasses.KW_ONLY
     loss: bool = False
     """Whether `torch` returns a loss; the work is then a step of gradient descent by `RATE`."""
     fresh: Callable[[float], Callable[..., Any]] | None = None
     """Makes the program from a constant: each call jits a new one, and pays for a first call."""
     eager: bool = False
     """Whether the program runs without `jit`."""
-    numba: str | None = None
-    """The name of a function in `numba_loops.py`, called as `f(*arguments)`."""
     host: bool = False
     constants: int = 0
     """How many of the first arguments kiln and JAX close over."""

@@ -62,8 +62,8 @@ BY_HAND = [
     Break(
         "matrices-of-several-shapes",
         f"{_NATIVE}/passes/products/loop_operands.py",
-        "key = (right.buffer, right.index, numbers.n, numbers.k, numbers.transpose_b)",
-        "key = (right.buffer, right.index, 0, 0)",
+        "return packing.symbol, place.buffer, place.index, packing.numbers",
+        "return packing.symbol, place.buffer, place.index",
         (f"{_UNIT}/{_NATIVE}/passes/products/test_loop_operands.py",),
     ),
     Break(
