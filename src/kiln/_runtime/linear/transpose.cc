@@ -51,7 +51,18 @@ void copy_rows(const char* from, char* to, int64_t rows, int64_t bytes, int64_t 
   for (int64_t i = 0; i < rows; ++i) std::memcpy(to + i * bytes, from + i * from_step, bytes);
 }
 
-// kiln_transpose: an array with its axes in another order.
+// The result may be in place of the operand.
+int32_t copy(Call* call, const char* from, char* to, int64_t bytes) {
+  if (from == to) return 0;
+  const int64_t blocks = (bytes + kBlockBytes - 1) / kBlockBytes;
+  return over_blocks(call, blocks, [&](int64_t first, int64_t last) {
+    const int64_t begin = first * kBlockBytes, end = std::min(bytes, last * kBlockBytes);
+    std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin));
+    return 0;
+  });
+}
+
+// kiln_transpose: an array with its axes in another order; of one axis, a copy.
 //
 // Buffers: the operand, the result. Numbers: the logarithm of the size of an element (0 to 4), the
 // rank, the operand's sizes, and for each axis of the result the operand's axis that it is.
@@ -65,10 +76,7 @@ int32_t transpose(Call* call, void* const* buffers, const int64_t* numbers) {
   if (total == 0) return 0;
   Axis axes[kMaxRank];
   const int count = axes_of(numbers + 2, numbers + 2 + rank, rank, axes);
-  if (count <= 1) {
-    std::memcpy(to, from, total);
-    return 0;
-  }
+  if (count <= 1) return copy(call, from, to, total);
   // Each block spans two axes: the last of the result and the last of the operand. If they are the
   // same, rows are copied, and the second axis is the result's last but one.
   const bool by_rows = axes[count - 1].from == 1;

@@ -48,6 +48,8 @@ from kiln.ir.sizes.size import Dim, as_ints
 
 _FAILED = "failed"
 """The label at the end of a function that stops early."""
+SHARED_BYTES = 1 << 20
+"""Copies of at least this size are divided among threads."""
 INLINE_POINTS = 1 << 12
 """A nest with fewer points is emitted inline."""
 
@@ -349,6 +351,12 @@ class _Code(CallBuffers):
         code.finish()
 
     def copy(self, copy: Copy, to: str | None = None) -> None:
+        item = NUMPY_TYPES[copy.result.buffer.dtype].itemsize
+        if to is None and not is_named(copy.count) and copy.count * item >= SHARED_BYTES:
+            numbers = [item.bit_length() - 1, 1, copy.count, 0]
+            places = [copy.operand], [copy.result]
+            self.called(Kernel("kiln_transpose", *places, numbers, copy.source))
+            return
         operand, result = self.place(copy.operand), to or self.place(copy.result)
         count = self.w.dim(copy.count * NUMPY_TYPES[copy.result.buffer.dtype].itemsize)
         # The result may be in place of the donated operand.
