@@ -11,7 +11,13 @@ from collections.abc import Callable
 from kiln.engines.native.llvm import epilogues
 from kiln.engines.native.llvm.call_buffers import WORKSPACE, CallBuffers
 from kiln.engines.native.llvm.iteration import BETWEEN_POLLS, PROMOTED, grain_of, in_registers, work
-from kiln.engines.native.llvm.kernels import by_rows, is_by_rows, may_be_empty, numbers_of
+from kiln.engines.native.llvm.kernels import (
+    by_rows,
+    is_by_rows,
+    may_be_empty,
+    numbers_of,
+    shared_copy,
+)
 from kiln.engines.native.llvm.linking import ENTRY
 from kiln.engines.native.llvm.measuring import Measurements
 from kiln.engines.native.llvm.module import Module, Part
@@ -48,8 +54,6 @@ from kiln.ir.sizes.size import Dim, as_ints
 
 _FAILED = "failed"
 """The label at the end of a function that stops early."""
-SHARED_BYTES = 1 << 20
-"""Copies of at least this size are divided among threads."""
 INLINE_POINTS = 1 << 12
 """A nest with fewer points is emitted inline."""
 
@@ -211,6 +215,8 @@ class _Code(CallBuffers):
                 self.kernel(statement)
             case Blocked():
                 self.blocked(statement)
+            case Copy() if (shared := shared_copy(statement)) is not None:
+                self.called(shared)
             case Copy():
                 self.copy(statement)
             case Loop():
@@ -320,11 +326,9 @@ class _Code(CallBuffers):
         if is_by_rows(kernel):
             name = by_rows(self.module, kernel)
             rows, grain = w.dim(kernel.numbers[1]), w.dim(kernel.grain)
+            counts = f"i64 {rows}, i64 {grain}"
             self.check(
-                w.emit(
-                    f"call i32 @kiln_parallel(ptr %call, ptr @{name}, ptr %slots, i64 {rows}, "
-                    f"i64 {grain})"
-                )
+                w.emit(f"call i32 @kiln_parallel(ptr %call, ptr @{name}, ptr %slots, {counts})")
             )
             return
         numbers = numbers_of(self.module, w, kernel)
@@ -351,12 +355,6 @@ class _Code(CallBuffers):
         code.finish()
 
     def copy(self, copy: Copy, to: str | None = None) -> None:
-        item = NUMPY_TYPES[copy.result.buffer.dtype].itemsize
-        if to is None and not is_named(copy.count) and copy.count * item >= SHARED_BYTES:
-            numbers = [item.bit_length() - 1, 1, copy.count, 0]
-            places = [copy.operand], [copy.result]
-            self.called(Kernel("kiln_transpose", *places, numbers, copy.source))
-            return
         operand, result = self.place(copy.operand), to or self.place(copy.result)
         count = self.w.dim(copy.count * NUMPY_TYPES[copy.result.buffer.dtype].itemsize)
         # The result may be in place of the donated operand.

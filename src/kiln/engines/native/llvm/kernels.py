@@ -1,12 +1,25 @@
-"""Kernels whose rows are divided among threads, as functions of a range of rows."""
+"""Kernels whose rows are divided among threads, as functions of a range of rows; shared copies."""
 
 from __future__ import annotations
 
 from kiln.engines.native.llvm.module import Module
 from kiln.engines.native.llvm.writer import Writer
 from kiln.engines.native.loop_ir.extents import Grain, is_named, is_positive
-from kiln.engines.native.loop_ir.statements import Kernel
+from kiln.engines.native.loop_ir.scalars import NUMPY_TYPES
+from kiln.engines.native.loop_ir.statements import Copy, Kernel
 from kiln.ir.sizes.size import as_ints
+
+SHARED_BYTES = 1 << 20
+"""Copies of at least this size are divided among threads."""
+
+
+def shared_copy(copy: Copy) -> Kernel | None:
+    """Return the kernel that makes a copy with several threads, if it is large."""
+    item = NUMPY_TYPES[copy.result.buffer.dtype].itemsize
+    if is_named(copy.count) or copy.count * item < SHARED_BYTES:
+        return None
+    numbers = [item.bit_length() - 1, 1, copy.count, 0]
+    return Kernel("kiln_transpose", [copy.operand], [copy.result], numbers, copy.source)
 
 
 def by_rows(module: Module, kernel: Kernel) -> str:
