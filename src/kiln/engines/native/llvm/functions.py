@@ -8,16 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kiln.engines.native.llvm import epilogues
+from kiln.engines.native.llvm import epilogues, kernels
 from kiln.engines.native.llvm.call_buffers import WORKSPACE, CallBuffers
 from kiln.engines.native.llvm.iteration import BETWEEN_POLLS, PROMOTED, grain_of, in_registers, work
-from kiln.engines.native.llvm.kernels import (
-    by_rows,
-    is_by_rows,
-    may_be_empty,
-    numbers_of,
-    shared_copy,
-)
+from kiln.engines.native.llvm.kernels import by_rows, is_by_rows, may_be_empty, numbers_of
 from kiln.engines.native.llvm.linking import ENTRY
 from kiln.engines.native.llvm.measuring import Measurements
 from kiln.engines.native.llvm.module import Module, Part
@@ -26,7 +20,7 @@ from kiln.engines.native.llvm.sequences import FROM_CALL, Step, call_of
 from kiln.engines.native.llvm.target import Target
 from kiln.engines.native.llvm.values import memory_type
 from kiln.engines.native.llvm.writer import Sizes, Writer
-from kiln.engines.native.loop_ir.buffers import axes_of, everywhere, is_whole, touched
+from kiln.engines.native.loop_ir.buffers import axes_of, everywhere, touched
 from kiln.engines.native.loop_ir.checks import has_checks
 from kiln.engines.native.loop_ir.extents import Grain, estimate, is_named, is_positive
 from kiln.engines.native.loop_ir.scalars import NUMPY_TYPES
@@ -215,7 +209,7 @@ class _Code(CallBuffers):
                 self.kernel(statement)
             case Blocked():
                 self.blocked(statement)
-            case Copy() if (shared := shared_copy(statement)) is not None:
+            case Copy() if (shared := kernels.shared_copy(statement)) is not None:
                 self.called(shared)
             case Copy():
                 self.copy(statement)
@@ -324,9 +318,8 @@ class _Code(CallBuffers):
         places = [self.place(place) for place in [*kernel.operands, *kernel.results]]
         self.slots([f"ptr {place}" for place in places])
         if is_by_rows(kernel):
-            name = by_rows(self.module, kernel)
-            rows, grain = w.dim(kernel.numbers[1]), w.dim(kernel.grain)
-            counts = f"i64 {rows}, i64 {grain}"
+            name, rows = by_rows(self.module, kernel), w.dim(kernel.numbers[1])
+            counts = f"i64 {rows}, i64 {w.dim(kernel.grain)}"
             self.check(
                 w.emit(f"call i32 @kiln_parallel(ptr %call, ptr @{name}, ptr %slots, {counts})")
             )
@@ -355,11 +348,7 @@ class _Code(CallBuffers):
         code.finish()
 
     def copy(self, copy: Copy, to: str | None = None) -> None:
-        operand, result = self.place(copy.operand), to or self.place(copy.result)
-        count = self.w.dim(copy.count * NUMPY_TYPES[copy.result.buffer.dtype].itemsize)
-        # The result may be in place of the donated operand.
-        may_be_same = is_whole(copy) and copy.operand.buffer.role is Role.INPUT
-        self.w.copy(result, operand, count, may_be_same=may_be_same)
+        kernels.write_copy(self.w, copy, self.place(copy.operand), to or self.place(copy.result))
 
     def loop(self, loop: Loop) -> None:
         if not loop.parallel or self.is_part:

@@ -1,12 +1,13 @@
-"""Kernels whose rows are divided among threads, as functions of a range of rows; shared copies."""
+"""Kernels whose rows are divided among threads, as functions of a range of rows; copies."""
 
 from __future__ import annotations
 
 from kiln.engines.native.llvm.module import Module
 from kiln.engines.native.llvm.writer import Writer
+from kiln.engines.native.loop_ir.buffers import is_whole
 from kiln.engines.native.loop_ir.extents import Grain, is_named, is_positive
 from kiln.engines.native.loop_ir.scalars import NUMPY_TYPES
-from kiln.engines.native.loop_ir.statements import Copy, Kernel
+from kiln.engines.native.loop_ir.statements import Copy, Kernel, Role
 from kiln.ir.sizes.size import as_ints
 
 SHARED_BYTES = 1 << 20
@@ -20,6 +21,14 @@ def shared_copy(copy: Copy) -> Kernel | None:
         return None
     numbers = [item.bit_length() - 1, 1, copy.count, 0]
     return Kernel("kiln_transpose", [copy.operand], [copy.result], numbers, copy.source)
+
+
+def write_copy(w: Writer, copy: Copy, operand: str, result: str) -> None:
+    """Emit a copy between two addresses."""
+    count = w.dim(copy.count * NUMPY_TYPES[copy.result.buffer.dtype].itemsize)
+    # The result may be in place of the donated operand.
+    may_be_same = is_whole(copy) and copy.operand.buffer.role is Role.INPUT
+    w.copy(result, operand, count, may_be_same=may_be_same)
 
 
 def by_rows(module: Module, kernel: Kernel) -> str:
