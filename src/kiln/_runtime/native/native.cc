@@ -84,10 +84,9 @@ bool read_kept(PyObject* given, NativeSignature& signature) {
 }
 
 int native_init(PyObject* object, PyObject* args, PyObject* kwargs) {
-  static const char* names[] = {"",        "",        "",        "",        "workspace",
-                                "sizes",   "shared",  "reused",  "explain", "callbacks",
-                                "is_long", "threads", "improve", "calls",   "kept",
-                                nullptr};
+  static const char* names[] = {"",        "",       "",        "",          "workspace", "sizes",
+                                "shared",  "reused", "explain", "callbacks", "is_long",   "threads",
+                                "improve", "calls",  "kept",    nullptr};
   Native* self = reinterpret_cast<Native*>(object);
   if (!may_be_made(self->signature != nullptr, object)) return -1;
   unsigned long long address;

@@ -56,8 +56,7 @@ int32_t gemm_epilogue(Call* call, void* const* buffers, const int64_t* numbers) 
                        p.n,
                        sizeof(T),
                        numbers[13] != 0};
-  if (p.packed_b || fits_blocks<T>(p))
-    return multiply_in_blocks(call, folded(p), a, b, c, &after);
+  if (p.packed_b || fits_blocks<T>(p)) return multiply_in_blocks(call, folded(p), a, b, c, &after);
   const int64_t rows = p.batch * p.m;
   const Scratch scratch(c == nullptr ? static_cast<size_t>(rows * p.n) * sizeof(T) : 0);
   if (!scratch) return kOutOfMemory;
