@@ -15,9 +15,11 @@ constexpr int64_t kItemWork = int64_t{1} << 22;
 // Rows of A that are packed at a time: they fit in the L2 cache.
 constexpr int64_t kMostRows = 144;
 constexpr int64_t kFewestRows = 48;
-// B is read in place with no more rows, or with more if it stays in the L2 cache: packing takes
-// longer there than what the tiles gain.
-constexpr int64_t kRowsInPlace = 24;
+// B is read in place with no more rows than these: of a large B, of one that stays in the L2 cache,
+// of one that is smaller still. Packing takes longer there than what the tiles gain.
+constexpr int64_t kRowsInPlace = 16;
+constexpr int64_t kLocalRows = 31;
+constexpr int64_t kLocalBytes = 1 << 20;
 constexpr int64_t kNearRows = 56;
 constexpr int64_t kNearBytes = 1 << 19;
 // With up to this many rows, a block of columns packs a few panels of B and multiplies by them
@@ -173,7 +175,9 @@ int32_t multiply_one(Call* call, const Product& p, const T* a, const T* b, T* c,
   const TileLoops& code = tiles<T>();
   const int64_t panel = p.k * code.columns, panels = (p.n + code.columns - 1) / code.columns;
   const int64_t b_bytes = p.k * p.b_row * static_cast<int64_t>(sizeof(T));
-  const int64_t most_in_place = b_bytes <= kNearBytes ? kNearRows : kRowsInPlace;
+  const int64_t most_in_place = b_bytes <= kNearBytes    ? kNearRows
+                                : b_bytes <= kLocalBytes ? kLocalRows
+                                                         : kRowsInPlace;
   const bool in_place = !p.packed_b && !p.transpose_b && p.m <= most_in_place;
   const bool has_rest = !code.is_masked && p.n % code.columns != 0;
   if (call == nullptr && after == nullptr && in_place && !has_rest && p.m <= kMostRows &&
