@@ -32,11 +32,15 @@ constexpr int kFewRows = kBytes == 64 ? 4 : 2, kWide = kBytes == 64 ? 6 : 4;
 // The hardware does not prefetch the strides of a B that is read in place: tiles prefetch this many
 // rows ahead. Panels that come from beyond the L2 cache need more: they are shorter.
 constexpr int64_t kAhead = 16, kPanelAhead = 64;
+// So many tiles prefetch a part of the next panel each: the first alone would wait for it.
+constexpr int64_t kManyTiles = 4;
 #if defined(__AVX512F__)
 constexpr bool kIsMasked = true;
 #else
 constexpr bool kIsMasked = false;
 #endif
+// Steps along the depth for each addition to the addresses.
+constexpr int kUnrolled = 4;
 
 template <typename T>
 struct Lanes;
@@ -123,7 +127,8 @@ struct Factors {
   int64_t a_part;
   const T* b;
   int64_t b_row, b_panel;
-  int64_t b_ahead;  // to the elements to prefetch; 0: none
+  int64_t b_ahead;  // to the elements to prefetch
+  int64_t ahead_begin, ahead_end;  // at which depths
   const int64_t* b_rows;
   int64_t depth;
   T* c;
@@ -131,9 +136,9 @@ struct Factors {
   bool add;
 };
 
-// How the last vector of a row of B is read. A mask costs an instruction on the ports of the
-// multiply-adds.
-enum Reading { kWhole, kMasked, kAnywhere };
+// How B is read: a mask for the last vector of a row costs an instruction on the ports of the
+// multiply-adds, and so do steps that are not constants, `kPanel`'s, with adjacent columns of A.
+enum Reading { kPanel, kWhole, kMasked, kAnywhere };
 
 // Each element of C is a chain of sums in the order of `depth`, whatever the tile: it has the same
 // bits in all of them.
@@ -144,8 +149,9 @@ void tile(const Factors<T>& f) {
   // Three rows for each pointer: a register for every row would be too many.
   constexpr int kGroups = (R + 2) / 3;
   const Edge<T> edge(f.width - (V - 1) * kStep);
-  const int64_t row = f.a_row, column = f.a_column, b_row = f.b_row, depth = f.depth;
-  const int64_t ahead = f.b_ahead;
+  const int64_t row = f.a_row, column = reading == kPanel ? 1 : f.a_column, depth = f.depth;
+  const int64_t b_row = reading == kPanel ? kColumns<T> : f.b_row;
+  const int64_t ahead = f.b_ahead, ahead_begin = f.ahead_begin, ahead_end = f.ahead_end;
   const int64_t *b_rows = f.b_rows, *a_places = f.a_places;
   const T *b = f.b, *third = V == 3 ? f.b + f.b_panel : nullptr;
   Vector sums[R][V] = {};
@@ -156,37 +162,56 @@ void tile(const Factors<T>& f) {
       __builtin_prefetch(f.c + r * f.c_row + f.width - 1);
     }
   }
+  const T* a[kGroups];
+  const auto prefetch = [&](int steps) __attribute__((always_inline)) {
+    for (int u = 0; u < steps; ++u) {
+#pragma GCC unroll 8
+      for (int v = 0; v < V; ++v) {
+        __builtin_prefetch((V == 3 && v == 2 ? third : b + v * kStep) + u * b_row + ahead);
+      }
+    }
+  };
+  // Column `u` of A times row `u` of B.
+  const auto multiply = [&](const T* from, int u) __attribute__((always_inline)) {
+    if (reading != kAnywhere) from += u * b_row;
+    const T* beyond = V == 3 ? third + u * b_row : nullptr;
+    Vector right[V];
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v) {
+      const T* at = V == 3 && v == 2 ? beyond : from + v * kStep;
+      right[v] = reading == kMasked && v == V - 1 ? edge.load(at) : load(at);
+    }
+#pragma GCC unroll 12
+    for (int r = 0; r < R; ++r) {
+      const T left = a[r / 3][r % 3 * row + u * column];
+#pragma GCC unroll 8
+      for (int v = 0; v < V; ++v) sums[r][v] += left * right[v];
+    }
+  };
+  const auto advance = [&](int steps) __attribute__((always_inline)) {
+#pragma GCC unroll 4
+    for (int g = 0; g < kGroups; ++g) a[g] += steps * column;
+    if constexpr (reading != kAnywhere) b += steps * b_row;
+    if constexpr (V == 3) third += steps * b_row;
+  };
   for (int64_t i = 0; i < depth;) {
-    const T* a[kGroups];
     for (int g = 0; g < kGroups; ++g) {
       a[g] = f.a + (a_places == nullptr ? 0 : *a_places) + 3 * g * row;
     }
     if (a_places != nullptr) ++a_places;
     const int64_t end = i + f.a_part;
+    if constexpr (reading == kPanel) {
+      for (; i + kUnrolled <= end; i += kUnrolled) {
+        if (i >= ahead_begin && i < ahead_end) prefetch(kUnrolled);
+#pragma GCC unroll 8
+        for (int u = 0; u < kUnrolled; ++u) multiply(b, u);
+        advance(kUnrolled);
+      }
+    }
     for (; i < end; ++i) {
-      const T* from = reading == kAnywhere ? b + b_rows[i] : b;
-      if (reading != kAnywhere && ahead != 0) {
-#pragma GCC unroll 8
-        for (int v = 0; v < V; ++v) {
-          __builtin_prefetch((V == 3 && v == 2 ? third : from + v * kStep) + ahead);
-        }
-      }
-      Vector right[V];
-#pragma GCC unroll 8
-      for (int v = 0; v < V; ++v) {
-        const T* at = V == 3 && v == 2 ? third : from + v * kStep;
-        right[v] = reading == kMasked && v == V - 1 ? edge.load(at) : load(at);
-      }
-#pragma GCC unroll 12
-      for (int r = 0; r < R; ++r) {
-        const T left = a[r / 3][r % 3 * row];
-#pragma GCC unroll 8
-        for (int v = 0; v < V; ++v) sums[r][v] += left * right[v];
-      }
-#pragma GCC unroll 4
-      for (int g = 0; g < kGroups; ++g) a[g] += column;
-      if constexpr (reading != kAnywhere) b += b_row;
-      if constexpr (V == 3) third += b_row;
+      if (reading != kAnywhere && i >= ahead_begin && i < ahead_end) prefetch(1);
+      multiply(reading == kAnywhere ? b + b_rows[i] : b, 0);
+      advance(1);
     }
   }
   const int64_t c_row = f.c_row;
@@ -226,7 +251,14 @@ void run_rows(const TileBlock& block, Factors<T> f) {
   const int64_t each = block.rows / tiles, larger = block.rows % tiles;
   for (int64_t i = 0; i < tiles; ++i) {
     const int64_t rows = each + (i < larger);
+    if (reading == kPanel && tiles >= kManyTiles) {
+      f.b_ahead = f.b_panel;
+      f.ahead_begin = i * f.depth / tiles;
+      f.ahead_end = (i + 1) * f.depth / tiles;
+    }
     tile_of<T, V, reading>(rows, std::make_integer_sequence<int, kMost>())(f);
+    // The first tile has brought the panel to the L1 cache.
+    if (reading == kPanel) f.ahead_end = 0;
     f.a += rows * f.a_row;
     f.c += rows * f.c_row;
   }
@@ -235,7 +267,9 @@ void run_rows(const TileBlock& block, Factors<T> f) {
 // `f.width` columns, at most as many as V vectors.
 template <typename T, int V>
 void run_columns(const TileBlock& block, const Factors<T>& f) {
-  if (kIsMasked && (V == 1 || f.width < V * kLanes<T>)) {
+  if (f.b_row == kColumns<T> && f.a_column == 1) {
+    run_rows<T, V, kPanel>(block, f);
+  } else if (kIsMasked && (V == 1 || f.width < V * kLanes<T>)) {
     run_rows<T, V, kIsMasked ? kMasked : kWhole>(block, f);
   } else {
     run_rows<T, V, V == 1 && kIsMasked ? kMasked : kWhole>(block, f);
@@ -253,6 +287,8 @@ void run_tiles(const TileBlock& block) {
                block.b_row,
                block.b_panel,
                (block.b_row == kColumns<T> ? kPanelAhead : kAhead) * block.b_row,
+               0,
+               block.depth,
                block.b_rows,
                block.depth,
                static_cast<T*>(block.c),
