@@ -347,10 +347,10 @@ BY_HAND = [
     ),
     Break(
         "positions-written-out",
-        f"{_NATIVE}/passes/unrolled.py",
+        f"{_NATIVE}/passes/unrolling/short_axes.py",
         " and effect.along is None",
         "",
-        (f"{_PASSES}_unrolled.py",),
+        (f"{_UNIT}/{_NATIVE}/passes/unrolling/test_short_axes.py",),
     ),
     Break(
         "values-of-blocks-known-after-them",

@@ -24,7 +24,8 @@ from kiln.engines.native.passes.reductions import split_reductions
 from kiln.engines.native.passes.rows import by_rows
 from kiln.engines.native.passes.sequential.interchange import interchange
 from kiln.engines.native.passes.sequential.straight_line import straighten
-from kiln.engines.native.passes.unrolled import write_out
+from kiln.engines.native.passes.unrolling.jam import jam
+from kiln.engines.native.passes.unrolling.short_axes import write_out
 from kiln.engines.native.passes.watching import merge_checks
 
 Pass = Callable[[Function], None]
@@ -50,6 +51,7 @@ PASSES: dict[str, Pass] = {
     "reductions": split_reductions,
     "checks": merge_checks,
     "epilogues": run_in_blocks,
+    "jam": jam,
 }
 """Each changes a function in place."""
 

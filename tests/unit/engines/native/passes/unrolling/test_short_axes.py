@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import kiln.numpy as jnp
-from kiln.engines.native.passes.unrolled import FEWEST_OTHERS, MOST_WRITTEN
+from kiln.engines.native.passes.unrolling.short_axes import FEWEST_OTHERS, MOST_WRITTEN
 from tests.unit.engines.native.passes.agreement import agree, numbers
 
 

@@ -14,14 +14,13 @@ from kiln.engines.native.loop_ir.scalars import Value, cost
 from kiln.engines.native.loop_ir.statements import (
     Axis,
     Function,
-    Index,
     Nest,
     Reduce,
     Statement,
     Store,
     blocks,
 )
-from kiln.engines.native.loop_ir.substitution import substituted
+from kiln.engines.native.passes.unrolling.copies import unrolled
 
 MOST_WRITTEN = 4
 """Longer axes are not unrolled."""
@@ -43,7 +42,7 @@ def _in_block(statements: list[Statement]) -> None:
         if isinstance(statement, Nest) and not statement.ordered:
             axis = _short_axis(statement)
             if axis is not None:
-                statements[i] = _written_out(statement, axis)
+                statements[i] = unrolled(statement, axis, int(axis.size))
 
 
 def _short_axis(nest: Nest) -> Axis | None:
@@ -78,19 +77,3 @@ def _depending(every: Sequence[Value], axes: set[Axis]) -> set[Value]:
         if own or any(y in found for y in x.operands):
             found.add(x)
     return found
-
-
-def _written_out(nest: Nest, axis: Axis) -> Nest:
-    """Return a nest with an axis unrolled: each effect once per index."""
-    effects: list[Store | Reduce] = []
-    for i in range(int(axis.size)):
-        place = {axis: Index(i)}
-        values = substituted([effect.value for effect in nest.effects], place, {})
-        for effect, value in zip(nest.effects, values, strict=True):
-            index = effect.index.replaced(place, {})
-            if isinstance(effect, Store):
-                effects.append(Store(effect.buffer, index, value))
-            else:
-                effects.append(Reduce(effect.buffer, index, effect.op, value))
-    axes = [a for a in nest.axes if a is not axis]
-    return Nest(axes, effects, source=nest.source)

@@ -1,0 +1,1 @@
+"""Passes that unroll axes of nests."""
