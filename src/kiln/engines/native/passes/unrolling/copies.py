@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from kiln.engines.native.loop_ir.buffers import roots_of
 from kiln.engines.native.loop_ir.statements import Axis, Index, Nest, Reduce, Store, axis_index
-from kiln.engines.native.loop_ir.substitution import substituted
-from kiln.engines.native.passes.rebuilding import with_roots
+from kiln.engines.native.passes.rebuilding import with_axes
 
 
 def unrolled(nest: Nest, axis: Axis, count: int) -> Nest:
@@ -13,11 +11,7 @@ def unrolled(nest: Nest, axis: Axis, count: int) -> Nest:
     rest = Axis(axis.name, axis.size // count)
     effects: list[Store | Reduce] = []
     for i in range(count):
-        index = axis_index(rest) * count + Index(i) if rest.size != 1 else Index(i)
-        place = {axis: index}
-        roots = substituted(roots_of(nest), place, {})
-        effects += with_roots(
-            nest, roots, move=lambda buffer, index, place=place: (buffer, index.replaced(place, {}))
-        ).effects
+        index = axis_index(rest) * count + Index(i)
+        effects += with_axes(nest, (), {axis: index}).effects
     axes = [rest if a is axis else a for a in nest.axes if a is not axis or rest.size != 1]
     return Nest(axes, effects, source=nest.source, lines=nest.lines)

@@ -40,9 +40,7 @@ def test_rows_that_divide_the_axis_are_computed_together(rows: int, stores: int)
 
 def test_axes_between_rows_and_columns() -> None:
     def depthwise(x: np.ndarray, w: np.ndarray) -> object:
-        parts = [
-            x[:, i : i + 16, j : j + 16] * w[i, j] for i in range(3) for j in range(3)
-        ]
+        parts = [x[:, i : i + 16, j : j + 16] * w[i, j] for i in range(3) for j in range(3)]
         return jnp.maximum(sum(parts[1:], parts[0]), 0)
 
     x, w = numbers(2, 18, 18, 40), numbers(3, 3, 40, seed=1)
