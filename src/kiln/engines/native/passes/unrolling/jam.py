@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 from kiln.engines.native.loop_ir.buffers import loads, nodes
 from kiln.engines.native.loop_ir.extents import estimate, is_named
-from kiln.engines.native.loop_ir.scalars import Value
 from kiln.engines.native.loop_ir.statements import (
     Axis,
     Blocked,
