@@ -26,7 +26,8 @@ constexpr int64_t kNearBytes = 1 << 19;
 // while they are in the L2 cache: a whole packed B would be written to memory and read from there.
 constexpr int64_t kOwnRows = 576;
 constexpr int64_t kOwnPanels = 4;
-constexpr int64_t kPageBytes = 1 << 12;
+// Rows that are a multiple of this apart collide.
+constexpr int64_t kCollidingBytes = 1 << 13;
 // A transposed A is read in place if it has no more bytes: a step to the next column is a large
 // stride.
 constexpr int64_t kTransposedBytes = 1 << 16;
@@ -53,13 +54,13 @@ constexpr int64_t cost(int64_t m, int64_t n, int64_t k) { return std::max(m, kRe
 constexpr int64_t divided(int64_t n, int64_t by) { return (n + by - 1) / by; }
 constexpr int64_t rounded(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
-// Whether tiles read A in place: packing takes longer than what it gains, unless many rows are a
-// multiple of a page apart, and collide in few sets of the L1 cache.
+// Whether tiles read A in place: packing takes longer than what it gains, unless many rows collide
+// in few sets of the L1 cache.
 template <typename T>
 bool is_left_in_place(const Product& p) {
   const int64_t row = p.a_row * static_cast<int64_t>(sizeof(T));
   if (p.transpose_a) return p.k <= kPackedDepth && p.k * row <= kTransposedBytes;
-  return p.m <= kMostRows || row % kPageBytes != 0;
+  return p.m <= kMostRows || row % kCollidingBytes != 0;
 }
 
 template <typename T>
