@@ -127,7 +127,7 @@ struct Factors {
   int64_t a_part;
   const T* b;
   int64_t b_row, b_panel;
-  int64_t b_ahead;  // to the elements to prefetch
+  int64_t b_ahead;                 // to the elements to prefetch
   int64_t ahead_begin, ahead_end;  // at which depths
   const int64_t* b_rows;
   int64_t depth;
