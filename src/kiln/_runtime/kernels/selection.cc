@@ -107,44 +107,91 @@ void sort_first(Candidate<S>* a, int64_t n, int64_t k, bool whole) {
   sort_first(a, n, k, whole, depth);
 }
 
+// Moves the first k of n candidates to the front; returns the last key among them.
+template <typename S>
+S bring_first(Candidate<S>* a, int64_t n, int64_t k) {
+  sort_first(a, n, k, false);
+  S least = a[0].key;
+  for (int64_t j = 1; j < k; ++j) least = a[j].key < least ? a[j].key : least;
+  return least;
+}
+
 struct Selection {
   int64_t size, k;
   bool is_float;
   uint64_t flip;
 };
 
-constexpr int64_t kBlock = 64;
+constexpr int64_t kBlock = 64, kPart = 16;
+// A row has a first bound if each of its groups, `kBlock` for so many of the first k, has so many
+// elements.
+constexpr int64_t kPerBlock = 16, kFewestInGroup = 4, kMostBounded = 96;
+
+template <typename S, bool is_float, int64_t count, typename Bits>
+bool is_any_above(S least, const Bits* __restrict x, Bits flip) {
+  int any = 0;
+  for (int64_t j = 0; j < count; ++j) any |= order_of<S>(x[j], is_float, flip) > least;
+  return any != 0;
+}
+
+// A key that at least k elements reach: the k-th largest of the largest elements of groups. The
+// least key if there is none.
+template <typename S, bool is_float, typename Bits>
+S first_bound(const Bits* __restrict x, int64_t n, int64_t k, Bits flip, Candidate<S>* kept) {
+  constexpr S kLeast = static_cast<S>(Bits(1) << (8 * sizeof(S) - 1));
+  const int64_t groups = (k + kPerBlock - 1) / kPerBlock * kBlock;
+  if (k > kMostBounded || n < kFewestInGroup * groups) return kLeast;
+  S largest[(kMostBounded + kPerBlock - 1) / kPerBlock * kBlock];
+  for (int64_t g = 0; g < groups; g += kBlock) {
+    S most[kBlock];
+    for (int64_t j = 0; j < kBlock; ++j) most[j] = kLeast;
+    for (int64_t i = g; i + kBlock <= n; i += groups) {
+      for (int64_t j = 0; j < kBlock; ++j) {
+        const S key = order_of<S>(x[i + j], is_float, flip);
+        most[j] = key > most[j] ? key : most[j];
+      }
+    }
+    for (int64_t j = 0; j < kBlock; ++j) largest[g + j] = most[j];
+  }
+  for (int64_t g = 0; g < groups; ++g) kept[g] = {largest[g], g};
+  return bring_first(kept, groups, k);
+}
 
 // Keeps the candidates for the first k; an element not above the k-th so far is none.
-template <typename S, typename Bits>
+template <typename S, bool is_float, typename Bits>
 void select_row(const Selection& wanted, const char* in, char* values, int32_t* indices,
                 Candidate<S>* kept, int64_t room) {
   const int64_t n = wanted.size, k = wanted.k;
   const Bits flip = static_cast<Bits>(wanted.flip);
-  const bool is_float = wanted.is_float;
   const Bits* __restrict x = reinterpret_cast<const Bits*>(in);
+  constexpr S kLeast = static_cast<S>(Bits(1) << (8 * sizeof(S) - 1));
+  const auto keep = [&](int64_t& count, int64_t j) {
+    kept[count] = {order_of<S>(x[j], is_float, flip), j};
+  };
   int64_t count = 0, i = 0;
-  for (; i < (room < n ? room : n); ++i) kept[count++] = {order_of<S>(x[i], is_float, flip), i};
+  S least = first_bound<S, is_float>(x, n, k, flip, kept);
+  if (least == kLeast) {
+    for (; i < (room < n ? room : n); ++i) keep(count, i), ++count;
+  } else {
+    // Elements that only reach the bound are candidates too.
+    --least;
+  }
   while (i < n) {
-    sort_first(kept, count, k, false);
-    count = k;
-    S least = kept[0].key;
-    for (int64_t j = 1; j < k; ++j) least = kept[j].key < least ? kept[j].key : least;
+    if (count + kBlock > room) {
+      least = bring_first(kept, count, k);
+      count = k;
+    }
     for (; i < n && count + kBlock <= room; i += kBlock) {
       const int64_t end = n - i < kBlock ? n - i : kBlock;
-      if (end == kBlock) {
-        int any = 0;
-        if (is_float) {
-          for (int64_t j = 0; j < kBlock; ++j) any |= order_of<S>(x[i + j], true, flip) > least;
-        } else {
-          for (int64_t j = 0; j < kBlock; ++j) any |= order_of<S>(x[i + j], false, flip) > least;
+      if (end == kBlock && !is_any_above<S, is_float, kBlock>(least, x + i, flip)) continue;
+      for (int64_t part = i; part < i + end; part += kPart) {
+        const int64_t last = part + kPart < i + end ? part + kPart : i + end;
+        if (last - part == kPart && !is_any_above<S, is_float, kPart>(least, x + part, flip))
+          continue;
+        for (int64_t j = part; j < last; ++j) {
+          keep(count, j);
+          count += kept[count].key > least;
         }
-        if (!any) continue;
-      }
-      for (int64_t j = i; j < i + end; ++j) {
-        const S key = order_of<S>(x[j], is_float, flip);
-        kept[count] = {key, j};
-        count += key > least;
       }
     }
   }
@@ -161,7 +208,9 @@ using SelectRow = void (*)(const Selection&, const char*, char*, int32_t*, char*
 template <typename S, typename Bits>
 void select_row_as(const Selection& wanted, const char* in, char* values, int32_t* indices,
                    char* kept, int64_t room) {
-  select_row<S, Bits>(wanted, in, values, indices, reinterpret_cast<Candidate<S>*>(kept), room);
+  Candidate<S>* candidates = reinterpret_cast<Candidate<S>*>(kept);
+  if (wanted.is_float) select_row<S, true, Bits>(wanted, in, values, indices, candidates, room);
+  else select_row<S, false, Bits>(wanted, in, values, indices, candidates, room);
 }
 
 SelectRow row_selector(int64_t item) {

@@ -89,6 +89,22 @@ def test_top_k_of_ordered_numbers() -> None:
             same_top_k(ordered, k)
 
 
+@pytest.mark.parametrize("k", [1, 16, 17, 96, 97])
+@pytest.mark.parametrize("dtype", REAL)
+def test_top_k_from_a_first_bound(dtype: Any, k: int) -> None:
+    # Rows on both sides of the shortest one that has a bound, and with a rest after its groups.
+    shortest = 4 * 64 * (-(-k // 16))
+    for size in (shortest - 1, shortest, shortest + 63, 2 * shortest + 65):
+        same_top_k(sample(dtype, (2, size), 5), k, 1)
+        same_top_k(sample(dtype, (2, size), 6, few=True), k, 1)
+    # The least number is no bound: some rows have fewer others than `k`.
+    kind = np.dtype(dtype).kind
+    low = 0 if kind == "b" else np.iinfo(dtype).min if kind in "iu" else -np.inf
+    least = np.full((3, 1500), low, dtype)
+    least[1, 7::400] = least[2, 1499] = 1
+    same_top_k(least, k, 1)
+
+
 def test_large_rows() -> None:
     for dtype in ("f", "d", "i", "L", "e"):
         x = sample(dtype, (200_000,), 4)
