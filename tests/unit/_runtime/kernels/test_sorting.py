@@ -97,7 +97,7 @@ def test_top_k_from_a_first_bound(dtype: Any, k: int) -> None:
     for size in (shortest - 1, shortest, shortest + 63, 2 * shortest + 65):
         same_top_k(sample(dtype, (2, size), 5), k, 1)
         same_top_k(sample(dtype, (2, size), 6, few=True), k, 1)
-    # The least number is no bound: some rows have fewer others than `k`.
+    # The least number bounds nothing: some rows have fewer others than `k`.
     kind = np.dtype(dtype).kind
     low = 0 if kind == "b" else np.iinfo(dtype).min if kind in "iu" else -np.inf
     least = np.full((3, 1500), low, dtype)
