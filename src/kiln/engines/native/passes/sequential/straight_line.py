@@ -49,6 +49,9 @@ STORED = 16
 MASKED = 64
 """How many instructions take as long as a vector that is stored, and loaded by the next nest. The
 CPU does not forward a masked store to a load."""
+GATHERED = 16
+"""How many take as long as a vector that is loaded from what scalars have just been stored to: the
+CPU forwards no two stores to one load."""
 
 
 def straighten(function: Function) -> None:
@@ -91,7 +94,7 @@ def _straightened(body: list[Statement], changed: set[Buffer]) -> list[Statement
     found: list[Statement] = []
     group = _Group()
     for statement in body:
-        if isinstance(statement, Nest) and _may_unroll(statement) and _is_faster(statement):
+        if isinstance(statement, Nest) and _may_unroll(statement) and _is_faster(statement, group):
             if group.takes(statement):
                 continue
             found += group.nests(changed)
@@ -131,7 +134,7 @@ def _may_unroll(nest: Nest) -> bool:
     return all(x.op != "load" or len(x.operands) == len(x.attr[1].operands) for x in every)
 
 
-def _is_faster(nest: Nest) -> bool:
+def _is_faster(nest: Nest, before: _Group) -> bool:
     """Tell whether straight-line code has fewer instructions than vectors, roughly.
 
     In both each value is computed once for the axes on which it depends.
@@ -154,6 +157,7 @@ def _is_faster(nest: Nest) -> bool:
             straight += int(nest.points)
             vectors += int(nest.points) * _steps(length, effect.value.dtype) // length
         vectors += STORED if length & (length - 1) == 0 else MASKED
+    vectors += GATHERED * len(before.stored.keys() & set(reads(nest)))
     return straight <= vectors
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import kiln.numpy as jnp
 from kiln import lax
 from kiln.engines.native.loop_ir.parse import parse
+from kiln.engines.native.loop_ir.statements import Loop
 from kiln.engines.native.loop_ir.text import to_text
 from kiln.engines.native.loop_ir.validity import check
 from kiln.engines.native.passes.sequential.straight_line import (
@@ -300,3 +301,44 @@ def test_loops_over_small_arrays_give_what_they_mean(
         )
 
     agree(run, (numbers(n, n, seed=seed), numbers(5, n, n, seed=seed + 1)))
+
+
+# A vector of four that is faster as a vector, unless scalars have just stored its elements.
+FOUR = """function f(%i0: f32[4]) -> (%o1: f32[4], %o2: f32[4]) {
+  nest i0 < 4 {
+    v0: f32 = %i0[i0]
+    %o1[i0] = v0
+  }
+  loop t < 10 {
+    nest {
+      v0: f32 = %o1[0]
+      v1: f32 = %o1[1]
+      v2: f32 = mul v0 v1
+      %o2[0] = v0
+      %o2[1] = v1
+      %o2[2] = v2
+      %o2[3] = v0
+    }
+    nest i1 < 4 {
+      v0: f32 = %FROM[i1]
+      v1: f32 = mul v0 v0
+      v2: f32 = mul v1 v0
+      v3: f32 = add v1 v2
+      v4: f32 = mul v3 v3
+      v5: f32 = add v4 v0
+      v6: f32 = mul v5 v5
+      v7: f32 = add v6 v0
+      %o1[i1] = v7
+    }
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(("source", "count"), [("o2", 1), ("o1", 2)])
+def test_vectors_of_what_scalars_store(source: str, count: int) -> None:
+    function = parse(FOUR.replace("FROM", source))
+    straighten(function)
+    check(function, "straight")
+    (loop,) = [each for each in function.body if isinstance(each, Loop)]
+    assert len(loop.body) == count
