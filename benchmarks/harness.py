@@ -99,10 +99,10 @@ def measure(
         for name in names[turn:] + names[:turn]:
             if budget_s is not None and number >= FEWEST_SAMPLES and spent[name] >= budget_s:
                 continue
-            if rest_s:
-                time.sleep(rest_s)
-                case.samplers[name]()
             with _no_collection():
+                if rest_s:
+                    time.sleep(rest_s)
+                    case.samplers[name]()
                 start = time.perf_counter()
                 samples[name].append(case.samplers[name]())
                 spent[name] += time.perf_counter() - start
@@ -160,8 +160,9 @@ def timed(
 
     def sample() -> float:
         if not state["number"]:
-            number, elapsed = 1, timer.timeit(1)
             # The first run is often several times slower than the others.
+            timer.timeit(1)
+            number, elapsed = 1, timer.timeit(1)
             while elapsed < shortest_s / 4:
                 number *= 4
                 elapsed = timer.timeit(number)
