@@ -928,8 +928,8 @@ UNSEEN = [
     Break(
         "depth-counts-loops-in-turn",
         "engines/native/llvm/generation.py",
-        "waiting += [(block, depth + is_loop) for block in blocks(each)]",
-        "waiting += [(block, (depth := depth + is_loop)) for block in blocks(each)]",
+        "waiting += [(block, depth + is_loop) for block in each.blocks]",
+        "waiting += [(block, (depth := depth + is_loop)) for block in each.blocks]",
         ("tests/unit/engines/native/llvm/test_generation.py",),
     ),
     Break(

@@ -16,8 +16,9 @@ from kiln.engines.native.building.body import Body
 from kiln.engines.native.building.checking import Checking
 from kiln.engines.native.building.delayed import MOST_DELAYED
 from kiln.engines.native.building.element_types import Unsupported
+from kiln.engines.native.loop_ir.callbacks import Callback
 from kiln.engines.native.loop_ir.layout import Layout
-from kiln.engines.native.loop_ir.statements import Buffer, Callback, Function, Index, Role
+from kiln.engines.native.loop_ir.statements import Buffer, Function, Index, Role
 from kiln.ir.jaxpr import Eqn, Jaxpr, Literal
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray

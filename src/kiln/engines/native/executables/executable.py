@@ -20,17 +20,10 @@ from kiln.engines.native.llvm.generation import assembled, effort_for, generated
 from kiln.engines.native.llvm.linking import ENTRY
 from kiln.engines.native.llvm.perf_map import loaded_functions, write_perf_map
 from kiln.engines.native.llvm.writer import Sizes
+from kiln.engines.native.loop_ir.callbacks import Callback
 from kiln.engines.native.loop_ir.checks import raise_fault
 from kiln.engines.native.loop_ir.costs import MemoryAnalysis, costs
-from kiln.engines.native.loop_ir.statements import (
-    Buffer,
-    Callback,
-    Function,
-    Kernel,
-    Role,
-    Statement,
-    blocks,
-)
+from kiln.engines.native.loop_ir.statements import Buffer, Function, Kernel, Role, Statement
 from kiln.engines.native.loop_ir.text import to_text
 from kiln.engines.native.passes.donation import reusable
 from kiln.ir.analysis import aliasing
@@ -387,6 +380,6 @@ def needs_library(statements: list[Statement]) -> bool:
     """Tell whether kernels are called that use BLAS or LAPACK."""
     return any(
         (isinstance(each, Kernel) and each.symbol.startswith(openblas.KERNELS))
-        or any(map(needs_library, blocks(each)))
+        or any(map(needs_library, each.blocks))
         for each in statements
     )

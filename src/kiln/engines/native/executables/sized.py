@@ -9,9 +9,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from kiln.engines.native.executables.executable import NativeCode, NativeExecutable
+from kiln.engines.native.loop_ir.callbacks import Callback
 from kiln.engines.native.loop_ir.costs import MemoryAnalysis, costs
 from kiln.engines.native.loop_ir.extents import Grain, evaluator
-from kiln.engines.native.loop_ir.statements import Callback
 from kiln.ir.shardings.sharding import Sharding
 from kiln.ir.sizes.size import Dim, Size
 from kiln.ir.sizes.values import evaluate

@@ -24,7 +24,6 @@ from kiln.engines.native.loop_ir.statements import (
     Nest,
     Statement,
     While,
-    blocks,
 )
 
 LEVELS = ("x86-64-v3", "x86-64-v4")
@@ -72,7 +71,7 @@ def effort_for(function: Function) -> int:
             return LEAST_EFFORT
         for each in statements:
             is_loop = isinstance(each, (Loop, While))
-            waiting += [(block, depth + is_loop) for block in blocks(each)]
+            waiting += [(block, depth + is_loop) for block in each.blocks]
     return USUAL_EFFORT
 
 

@@ -19,7 +19,6 @@ from kiln.engines.native.loop_ir.statements import (
     Role,
     Statement,
     While,
-    blocks,
 )
 from kiln.engines.native.passes.schedule import SPLIT_POINTS, schedule
 from kiln.engines.native.passes.sequential.straight_line import is_promoted, is_short
@@ -100,5 +99,5 @@ def _find(statements: Sequence[Statement], is_inside: bool, found: dict[Buffer, 
             for buffer in (*reads(statement), *writes(statement)):
                 if is_promoted(buffer):
                     found[buffer] = None
-        for block in blocks(statement):
+        for block in statement.blocks:
             _find(block, inside, found)

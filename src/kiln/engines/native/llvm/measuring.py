@@ -13,7 +13,7 @@ import numpy as np
 from kiln.base.named_tuples import NamedTuple
 from kiln.engines.native.llvm.writer import Writer
 from kiln.engines.native.loop_ir.costs import costs_of
-from kiln.engines.native.loop_ir.statements import Blocked, Function, Loop, Statement, blocks
+from kiln.engines.native.loop_ir.statements import Blocked, Function, Loop, Statement
 
 DECLARATIONS = ("declare i64 @kiln_clock()", "declare void @kiln_measured(ptr, i64, i64, i64, i64)")
 MOST_EVENTS = 4096
@@ -92,5 +92,5 @@ def _walk(statements: Sequence[Statement], depth: int) -> Iterator[tuple[Stateme
         yield statement, depth
         if isinstance(statement, Blocked) or (isinstance(statement, Loop) and statement.parallel):
             continue
-        for block in blocks(statement):
+        for block in statement.blocks:
             yield from _walk(block, depth + 1)

@@ -1,10 +1,11 @@
-"""The addresses of a value's elements in its buffer."""
+"""The addresses of a value's elements in its buffer, and the numbers of indices."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from kiln.engines.native.loop_ir.layout import Layout
+from kiln.engines.native.loop_ir.scalars import Scope, Value
 from kiln.engines.native.loop_ir.statements import Axis, Index
 
 
@@ -28,3 +29,10 @@ def in_elements(index: Index, item: int) -> Index:
     if item <= 1:
         return index
     return Index(index.const // item, [(t, f // item) for t, f in index.terms])
+
+
+def position(scope: Scope, index: Index, dtype: str = "i64") -> Value:
+    """Return the node that is the number of an index."""
+    if not index.terms:
+        return scope.constant(index.const, dtype)
+    return scope.node("index", dtype, index.operands, index)

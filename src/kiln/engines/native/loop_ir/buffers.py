@@ -21,7 +21,6 @@ from kiln.engines.native.loop_ir.statements import (
     Role,
     Statement,
     While,
-    blocks,
     walk,
 )
 
@@ -103,7 +102,7 @@ def everything(statement: Statement, known: Touched = _NOTHING) -> tuple[Set[Buf
     if found is not None:
         return found
     read, written = set(reads(statement)), set(writes(statement))
-    for block in blocks(statement):
+    for block in statement.blocks:
         for each in block:
             more_read, more_written = everything(each, known)
             read |= more_read
@@ -148,7 +147,7 @@ class Touches:
 def _is_deep(statements: Sequence[Statement], depth: int) -> bool:
     """Tell whether blocks are nested in statements more than `depth` deep."""
     for statement in statements:
-        for block in blocks(statement):
+        for block in statement.blocks:
             if depth == 0 or _is_deep(block, depth - 1):
                 return True
     return False
@@ -165,7 +164,7 @@ def _shared_buffers(function: Function) -> dict[Statement, set[Buffer]]:
     def count(statements: Sequence[Statement], times: dict[Buffer, int]) -> None:
         for statement in statements:
             inside = dict.fromkeys(own[statement], 1)
-            if inner := blocks(statement):
+            if inner := statement.blocks:
                 for block in inner:
                     count(block, inside)
                 inside = {b: n for b, n in inside.items() if n < touches[b]}
@@ -197,7 +196,7 @@ def touched(statement: Nest | Loop) -> list[Buffer]:
 def everywhere(statement: Statement) -> list[Buffer]:
     """Return all buffers of a statement and those inside it, in the order of their occurrence."""
     found = dict.fromkeys((*reads(statement), *writes(statement)))
-    for block in blocks(statement):
+    for block in statement.blocks:
         for each in block:
             found.update(dict.fromkeys(everywhere(each)))
     return list(found)
@@ -213,7 +212,7 @@ def axes_of(statement: Statement) -> list[Axis]:
                 found.update((axis, None) for axis, _ in index.axes())
         for effect in statement.effects:
             found.update((axis, None) for axis, _ in effect.index.axes())
-    for block in blocks(statement):
+    for block in statement.blocks:
         for each in block:
             found.update(dict.fromkeys(axes_of(each)))
     return list(found)

@@ -18,7 +18,7 @@ from kiln.base.source import Source, place_of
 from kiln.core.engines.engine import Program
 from kiln.core.remedies import REMEDIES
 from kiln.engines.native.loop_ir.buffers import nodes
-from kiln.engines.native.loop_ir.statements import Nest, Statement, blocks
+from kiln.engines.native.loop_ir.statements import Nest, Statement
 from kiln.ir.sizes.size import Dim
 from kiln.ir.sizes.values import evaluate
 from kiln.ir.specialize import types_for
@@ -72,7 +72,7 @@ def has_checks(statements: Sequence[Statement]) -> bool:
     """Tell whether statements, or those inside them, contain checks."""
     return any(
         (isinstance(each, Nest) and any(x.op in (CHECKED, WITHIN) for x in nodes(each)))
-        or any(map(has_checks, blocks(each)))
+        or any(map(has_checks, each.blocks))
         for each in statements
     )
 

@@ -21,7 +21,6 @@ from kiln.engines.native.loop_ir.statements import (
     Reduce,
     Role,
     Statement,
-    blocks,
 )
 from kiln.ir.sizes.size import Dim, Size, maximum
 
@@ -75,7 +74,7 @@ def costs_of(statements: Sequence[Statement]) -> tuple[Dim, Dim]:
             more = _product_flops(statement) if isinstance(statement, Kernel) else 0
             touched = sum(b.nbytes for b in (*reads(statement), *writes(statement)))
         else:
-            parts = [costs_of(block) for block in blocks(statement)]
+            parts = [costs_of(block) for block in statement.blocks]
             iterations = statement.axis.size if isinstance(statement, Loop) else 1
             together = _greatest if isinstance(statement, Branch) else sum
             more = iterations * together([f for f, _ in parts])

@@ -12,13 +12,14 @@ ints, or sizes of named axes (`extents.py`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from kiln.base.records import Record
+from kiln.engines.native.loop_ir.callbacks import Callback
 from kiln.engines.native.loop_ir.extents import Grain
 from kiln.engines.native.loop_ir.scalars import NUMPY_TYPES, Scope, Value, number, postorder
 from kiln.ir.sizes.size import Dim
@@ -118,11 +119,9 @@ class Index:
                 const += found.const * factor
                 for t, f in found.terms:
                     plain[t] = plain.get(t, 0) + f * factor
+            elif (value := values.get(term, term)).op == "constant":
+                const += int(number(value)) * factor
             else:
-                value = values.get(term, term)
-                if value.op == "constant":
-                    const += int(number(value)) * factor
-                    continue
                 plain[value] = plain.get(value, 0) + factor
         return Index(const, [(t, f) for t, f in plain.items() if f != 0])
 
@@ -256,7 +255,26 @@ class Reduce(_Effect):
         self.along = along
 
 
-class Nest:
+class _Leaf:
+    """A statement without others inside."""
+
+    __slots__ = ()
+    blocks: ClassVar[Sequence[list[Statement]]] = ()
+
+
+class _Enclosing:
+    """A statement with one block inside."""
+
+    __slots__ = ("body",)
+    body: list[Statement]
+
+    @property
+    def blocks(self) -> Sequence[list[Statement]]:
+        """The blocks of statements inside it, as of every statement."""
+        return (self.body,)
+
+
+class Nest(_Leaf):
     """Compute every point of a box, in any order.
 
     `ordered` nests run their last axes in order: they may store to the same element twice.
@@ -298,10 +316,10 @@ class Nest:
         return [axis for axis in wide if any(e.index.factor(axis) == 0 for e in reductions)]
 
 
-class Loop:
+class Loop(_Enclosing):
     """Run statements for each index of an axis, in order unless `parallel`."""
 
-    __slots__ = ("axis", "body", "parallel", "source")
+    __slots__ = ("axis", "parallel", "source")
 
     def __init__(
         self, axis: Axis, body: list[Statement], *, parallel: bool = False, source: Any = None
@@ -325,6 +343,11 @@ class While:
         self.body = body
         self.source = source
 
+    @property
+    def blocks(self) -> Sequence[list[Statement]]:
+        """Its condition and its body."""
+        return (self.condition, self.body)
+
 
 class Branch:
     """Run the block whose number is in a buffer of one i32, clamped to the valid range."""
@@ -341,7 +364,7 @@ EFFECTS = frozenset(("kiln_call_python", "kiln_draw_counters"))
 """Kernels with side effects: no call may be dropped."""
 
 
-class Kernel:
+class Kernel(_Leaf):
     """Call a function of the extension by name: see `_runtime/abi/native_call.h`.
 
     With a `grain`, the first two numbers are the first row and the count of rows to compute, and
@@ -367,7 +390,7 @@ class Kernel:
         self.grain = grain
 
 
-class Blocked:
+class Blocked(_Enclosing):
     """Compute a product in blocks, and run its epilogue on each block as soon as it is computed.
 
     The body is the product and the epilogue, with the semantics of running one after the other. The
@@ -376,7 +399,7 @@ class Blocked:
     iteration.
     """
 
-    __slots__ = ("body", "source")
+    __slots__ = ("source",)
 
     def __init__(self, body: list[Statement], source: Any = None) -> None:
         self.body = body
@@ -411,7 +434,7 @@ class Blocked:
         return found
 
 
-class Copy:
+class Copy(_Leaf):
     """Copy contiguous elements."""
 
     __slots__ = ("count", "operand", "result", "source")
@@ -424,14 +447,6 @@ class Copy:
 
 
 Statement = Nest | Loop | While | Branch | Kernel | Blocked | Copy
-
-
-class Callback(Record, eq=False):
-    """A Python function that a program calls; the (dtype, shape) of its operands and results."""
-
-    function: Callable[..., Sequence[Any]]
-    operands: Sequence[tuple[np.dtype[Any], tuple[int, ...]]]
-    results: Sequence[tuple[np.dtype[Any], tuple[int, ...]]]
 
 
 class KeptCopy(Record, eq=False):
@@ -470,31 +485,15 @@ class Function:
         self.recomputed: Mapping[Statement, int] = {}
 
 
-def blocks(statement: Statement) -> list[list[Statement]]:
-    """Return the blocks inside a statement."""
-    if isinstance(statement, (Nest, Kernel, Copy)):
-        return []
-    if isinstance(statement, While):
-        return [statement.condition, statement.body]
-    return statement.blocks if isinstance(statement, Branch) else [statement.body]
-
-
 def walk(statements: Sequence[Statement]) -> Iterator[Statement]:
     """Iterate over all statements in pre-order."""
     waiting = list(reversed(statements))
     while waiting:
         yield (statement := waiting.pop())
-        for block in reversed(blocks(statement)):
+        for block in reversed(statement.blocks):
             waiting += reversed(block)
 
 
 def load(scope: Scope, buffer: Buffer, index: Index) -> Value:
     """Return the node that reads an element."""
     return scope.node("load", buffer.dtype, index.operands, (buffer, index))
-
-
-def position(scope: Scope, index: Index, dtype: str = "i64") -> Value:
-    """Return the node that is the number of an index."""
-    if not index.terms:
-        return scope.constant(index.const, dtype)
-    return scope.node("index", dtype, index.operands, index)

@@ -26,7 +26,6 @@ from kiln.engines.native.loop_ir.statements import (
     Statement,
     Store,
     While,
-    blocks,
     walk,
 )
 from kiln.engines.native.loop_ir.substitution import bounds, within
@@ -98,7 +97,7 @@ class _Checker:
                 self.axes.add(statement.axis)
             if isinstance(statement, Blocked):
                 self.blocked(statement)
-            for block in blocks(statement):
+            for block in statement.blocks:
                 self.statements(block)
             if isinstance(statement, Loop):
                 self.axes.remove(statement.axis)

@@ -30,7 +30,6 @@ from kiln.engines.native.loop_ir.statements import (
     Statement,
     Store,
     While,
-    blocks,
     load,
 )
 from kiln.engines.native.loop_ir.substitution import Moving, substituted
@@ -85,7 +84,7 @@ def _copies(function: Function) -> list[_WholeCopy]:
                 for result, source in _copied(statement).items():
                     found.append(_WholeCopy(statement, result, source, depth))
         inner = depth + isinstance(statement, (Loop, While))
-        for block in reversed(blocks(statement)):
+        for block in reversed(statement.blocks):
             waiting += [(each, inner) for each in reversed(block)]
     return found
 
@@ -269,7 +268,7 @@ def _may_be_divided(nest: Nest, *shared: _Class) -> bool:
 def _divide(statements: list[Statement], divided: set[Nest]) -> None:
     found: list[Statement] = []
     for statement in statements:
-        for block in blocks(statement):
+        for block in statement.blocks:
             _divide(block, divided)
         if isinstance(statement, Nest) and statement in divided:
             found += _computed_apart(statement)
@@ -327,7 +326,7 @@ def rename(statements: list[Statement], chosen: Mapping[Buffer, Buffer]) -> None
                 statement.number = _renamed(statement.number, chosen)
             case While():
                 statement.flag = chosen.get(statement.flag, statement.flag)
-        for block in blocks(statement):
+        for block in statement.blocks:
             rename(block, chosen)
         kept.append(statement)
     statements[:] = kept

@@ -13,7 +13,6 @@ from kiln.engines.native.loop_ir.statements import (
     Nest,
     Reduce,
     Statement,
-    blocks,
 )
 from kiln.engines.native.passes.rebuilding import with_axes
 
@@ -25,7 +24,7 @@ def collapse(function: Function) -> None:
 
 def _collapse(statements: list[Statement]) -> None:
     for i, statement in enumerate(statements):
-        for block in blocks(statement):
+        for block in statement.blocks:
             _collapse(block)
         if isinstance(statement, Nest) and len(statement.axes) > 1:
             statements[i] = collapsed(statement)

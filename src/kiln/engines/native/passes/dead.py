@@ -19,7 +19,6 @@ from kiln.engines.native.loop_ir.statements import (
     Nest,
     Role,
     Statement,
-    blocks,
     walk,
 )
 
@@ -69,7 +68,7 @@ def is_pure(statement: Statement) -> bool:
 def _keep(statements: list[Statement], needed: set[Buffer]) -> None:
     kept: list[Statement] = []
     for statement in statements:
-        inner = blocks(statement)
+        inner = statement.blocks
         for block in inner:
             _keep(block, needed)
         if isinstance(statement, Nest):
@@ -109,7 +108,7 @@ class _Sinking:
             for buffer in set(reads(statement)):
                 self._readers.setdefault(buffer, Counter())[here] += 1
             self._writers.update(set(writes(statement)))
-            for block in blocks(statement):
+            for block in statement.blocks:
                 self._around[id(block)] = here
                 self._note(block)
 
@@ -122,7 +121,7 @@ class _Sinking:
             if isinstance(branch, Branch):
                 place -= self._into_arms(statements, place, branch)
         for statement in statements:
-            for block in blocks(statement):
+            for block in statement.blocks:
                 self.block(block)
 
     def _into_arms(self, statements: list[Statement], place: int, branch: Branch) -> int:

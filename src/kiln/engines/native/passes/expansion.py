@@ -7,7 +7,7 @@ from collections import Counter
 from kiln.engines.native.elementary import EXPANSIONS, expand
 from kiln.engines.native.loop_ir.buffers import nodes, roots_of
 from kiln.engines.native.loop_ir.scalars import BASIC, Scope, Value, is_float
-from kiln.engines.native.loop_ir.statements import Function, Nest, Statement, blocks
+from kiln.engines.native.loop_ir.statements import Function, Nest, Statement
 from kiln.engines.native.loop_ir.substitution import moved
 from kiln.engines.native.passes.rebuilding import with_roots
 
@@ -36,7 +36,7 @@ def _count(statements: list[Statement], uses: Counter[str]) -> None:
     for statement in statements:
         if isinstance(statement, Nest):
             uses.update(x.op for x in nodes(statement) if x.op in EXPANSIONS and x.op not in BASIC)
-        for block in blocks(statement):
+        for block in statement.blocks:
             _count(block, uses)
 
 

@@ -26,7 +26,6 @@ from kiln.engines.native.loop_ir.statements import (
     Reduce,
     Statement,
     Store,
-    blocks,
     walk,
 )
 from kiln.engines.native.loop_ir.substitution import bounds, leaves, solved, substituted
@@ -62,7 +61,7 @@ def _fuse_block(
     touches: Touches,
 ) -> None:
     for statement in statements:
-        inner = blocks(statement)
+        inner = statement.blocks
         for block in inner:
             _fuse_block(block, uses, outputs, touches)
         if inner:

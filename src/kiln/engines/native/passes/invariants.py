@@ -41,7 +41,6 @@ from kiln.engines.native.loop_ir.statements import (
     Statement,
     Store,
     While,
-    blocks,
     load,
     walk,
 )
@@ -61,7 +60,7 @@ MOST_WASTED = 1 << 16
 
 def hoist(function: Function) -> None:
     """Hoist loop-invariant statements out of loops."""
-    if not any(map(blocks, function.body)):
+    if not any(each.blocks for each in function.body):
         return
     writers: Counter[Buffer] = Counter()
     for statement in walk(function.body):
@@ -74,7 +73,7 @@ def _hoist(
 ) -> None:
     found: list[Statement] = []
     for statement in statements:
-        inner = blocks(statement)
+        inner = statement.blocks
         for block in inner:
             _hoist(block, writers, touches, scope)
         if inner:
@@ -222,7 +221,7 @@ def insert_before_loops(
 
     `make` lets the loop read what these statements compute.
     """
-    if any(map(blocks, function.body)):
+    if any(each.blocks for each in function.body):
         _insert(function.body, make, Touches(function))
 
 
@@ -233,7 +232,7 @@ def _insert(
 ) -> None:
     found: list[Statement] = []
     for statement in statements:
-        inner = blocks(statement)
+        inner = statement.blocks
         for block in inner:
             _insert(block, make, touches)
         if inner:

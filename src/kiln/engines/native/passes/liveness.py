@@ -29,7 +29,6 @@ from kiln.engines.native.loop_ir.statements import (
     Statement,
     Store,
     While,
-    blocks,
     walk,
 )
 from kiln.ir.sizes.size import Dim
@@ -178,7 +177,7 @@ class Liveness:
         found = self._reads.get(statement)
         if found is None:
             found = set(reads(statement))
-            inner = blocks(statement)
+            inner = statement.blocks
             for block in inner:
                 for each in block:
                     found |= self._read(each)
@@ -192,7 +191,7 @@ class Liveness:
         found = self._segments.get(statement)
         if found is None:
             found = self._find_written(statement)
-            if blocks(statement):
+            if statement.blocks:
                 shared = self.sharing(statement, found.keys())
                 found = {
                     buffer: _joined(each, buffer.size)

@@ -36,7 +36,6 @@ from kiln.engines.native.loop_ir.statements import (
     Statement,
     Store,
     While,
-    blocks,
 )
 from kiln.engines.native.loop_ir.substitution import Moving, substituted
 from kiln.engines.native.passes.dead import drop_unread
@@ -79,7 +78,7 @@ def _repeats(statements: Sequence[Statement], seen: set[Hashable]) -> bool:
                 return True
             seen.add(text)
             mine.append(text)
-        for block in blocks(statement):
+        for block in statement.blocks:
             if _repeats(block, seen):
                 return True
     seen.difference_update(mine)
@@ -202,7 +201,7 @@ class _Numbering:
                 if use.block != here:
                     self._unsettled.add(buffer)
                 use.writes.append(now)
-            for block in blocks(statement):
+            for block in statement.blocks:
                 self._note(block)
         self._ends[here] = self._now
 
@@ -226,7 +225,7 @@ class _Numbering:
             given = statement
             if self.same and not self.same.keys().isdisjoint(reads(given)):
                 statement = _redirected(given, self.same)
-            inner = blocks(statement)
+            inner = statement.blocks
             is_loop = isinstance(statement, (Loop, While))
             if is_loop:
                 self._loop_ends.append(max(self._ends[id(block)] for block in inner))

@@ -25,7 +25,6 @@ from kiln.engines.native.loop_ir.statements import (
     Statement,
     Store,
     axis_index,
-    blocks,
     load,
 )
 from kiln.engines.native.loop_ir.substitution import substituted
@@ -52,7 +51,7 @@ def _split(statements: list[Statement], scope: Scope) -> list[Statement]:
         if isinstance(statement, Nest):
             found += _chunks(statement) or _rows(statement, scope) or [statement]
             continue
-        for block in blocks(statement):
+        for block in statement.blocks:
             # Inside row programs and loops there is little to gain, and rows are on the stack.
             if not isinstance(statement, Loop) or not statement.parallel:
                 block[:] = _split(block, scope)

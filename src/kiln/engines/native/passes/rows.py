@@ -22,7 +22,6 @@ from kiln.engines.native.loop_ir.statements import (
     Role,
     Statement,
     While,
-    blocks,
     walk,
 )
 from kiln.engines.native.loop_ir.substitution import bounds, is_within
@@ -59,7 +58,7 @@ def _grouped(
     for statement in statements:
         inner = FEWEST_IN_TURN if isinstance(statement, (Loop, While)) else fewest
         axes = (*around, statement.axis) if isinstance(statement, Loop) else around
-        for block in blocks(statement):
+        for block in statement.blocks:
             _grouped(block, touches, inner, (), axes)
     found: list[Statement] = []
     enclosing = (*outer, *around)

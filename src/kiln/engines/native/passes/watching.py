@@ -10,7 +10,7 @@ from kiln.engines.native.elementary import EXPANSIONS
 from kiln.engines.native.loop_ir.buffers import nodes, roots_of
 from kiln.engines.native.loop_ir.checks import CHECKED
 from kiln.engines.native.loop_ir.scalars import Value, is_float, rebuilt
-from kiln.engines.native.loop_ir.statements import Function, Nest, Statement, blocks
+from kiln.engines.native.loop_ir.statements import Function, Nest, Statement
 from kiln.engines.native.loop_ir.substitution import moved
 from kiln.engines.native.passes.rebuilding import with_roots
 
@@ -33,7 +33,7 @@ def _merge(statements: list[Statement]) -> None:
     for i, statement in enumerate(statements):
         if isinstance(statement, Nest):
             statements[i] = _merged(statement)
-        for block in blocks(statement):
+        for block in statement.blocks:
             _merge(block)
 
 

@@ -22,7 +22,6 @@ from kiln.engines.native.loop_ir.statements import (
     Role,
     Statement,
     While,
-    blocks,
 )
 from kiln.engines.native.passes.liveness import Liveness
 from kiln.ir.sizes.size import Dim
@@ -55,7 +54,7 @@ class _Lives:
                 continue
             for buffer in (*reads(statement), *writes(statement)):
                 self.touch(buffer)
-            inner = blocks(statement)
+            inner = statement.blocks
             if not inner:
                 continue
             start, count = self.now, len(self.touched)

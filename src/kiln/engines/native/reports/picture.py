@@ -21,7 +21,6 @@ from kiln.engines.native.loop_ir.statements import (
     Function,
     Statement,
     While,
-    blocks,
 )
 from kiln.engines.native.loop_ir.text import buffer_names, headings, to_text
 from kiln.engines.native.reports.profiling import Profile, count_text, places_of, time_text
@@ -139,7 +138,7 @@ class _Picture:
         y = room.y
         for statement in statements:
             here = room._replace(y=y, height=0)
-            if blocks(statement):
+            if statement.blocks:
                 y = self._frame(statement, here, writers)
                 continue
             box = self._leaf(statement, here)
@@ -156,7 +155,7 @@ class _Picture:
         place = len(self.shapes)
         inside = y + _PADDING + len(texts) * _LINE + _PADDING
         before = dict(writers)
-        for i, block in enumerate(blocks(statement)):
+        for i, block in enumerate(statement.blocks):
             if i and isinstance(statement, (Branch, While)):
                 word = "else" if isinstance(statement, Branch) else "do"
                 self._text(x + _PADDING, inside, word, "note")
@@ -191,7 +190,7 @@ class _Picture:
             facts.insert(0, f"{time_text(seconds)} in {count} runs, {part:.1%}")
         read, written = everything(statement)
         known = [name for buffer, name in self.names.items() if buffer in read - written]
-        if known and not blocks(statement):
+        if known and not statement.blocks:
             facts.append(f"reads {', '.join(known)}")
         lines = [_short(place) for place in places_of(statement)]
         return [self.headings[statement], "; ".join(facts), *_wrapped(lines)]

@@ -30,7 +30,6 @@ from kiln.engines.native.loop_ir.statements import (
     Statement,
     Store,
     axis_index,
-    blocks,
     load,
     walk,
 )
@@ -52,7 +51,7 @@ def all_of(kind: type, statements: list[Statement]) -> list[Any]:
     found = []
     for each in statements:
         found += [each] if isinstance(each, kind) else []
-        for block in blocks(each):
+        for block in each.blocks:
             found += all_of(kind, block)
     return found
 

@@ -7,10 +7,11 @@ from typing import Any
 
 from kiln.engines.native.building.builder import Builder, Lowering
 from kiln.engines.native.building.element_types import machine_type, real
+from kiln.engines.native.loop_ir.addresses import position
 from kiln.engines.native.loop_ir.extents import at_least
 from kiln.engines.native.loop_ir.layout import Layout
 from kiln.engines.native.loop_ir.scalars import Value, bits, is_float
-from kiln.engines.native.loop_ir.statements import Axis, Index, Store, axis_index, position
+from kiln.engines.native.loop_ir.statements import Axis, Index, Store, axis_index
 from kiln.engines.native.lowerings.arrays.random_bits import hashed, joined, words
 from kiln.ir.operation import Operation
 from kiln.ir.sizes.size import Dim, product

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from kiln.engines.native.building.builder import Builder, Lowering
+from kiln.engines.native.loop_ir.addresses import position
 from kiln.engines.native.loop_ir.extents import at_least
 from kiln.engines.native.loop_ir.layout import VIEWS, Layout
-from kiln.engines.native.loop_ir.statements import Index, axis_index, position
+from kiln.engines.native.loop_ir.statements import Index, axis_index
 from kiln.engines.native.lowerings.elements.conversion import convert
 from kiln.ir.operation import Operation
 from kiln.ir.sizes.size import Size

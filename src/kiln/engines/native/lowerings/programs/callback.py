@@ -11,8 +11,8 @@ from kiln.base.records import Record
 from kiln.control.effects import callback as control
 from kiln.control.effects.host_call import called, described, raise_failure
 from kiln.engines.native.building.builder import Builder, Lowering
+from kiln.engines.native.loop_ir.callbacks import Callback
 from kiln.engines.native.loop_ir.layout import Layout
-from kiln.engines.native.loop_ir.statements import Callback
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
 

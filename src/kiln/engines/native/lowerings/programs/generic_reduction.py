@@ -11,16 +11,10 @@ from typing import Any, cast
 
 from kiln.engines.native.building.builder import Builder, Lowering
 from kiln.engines.native.building.element_types import Complex, Scalar, is_narrow
+from kiln.engines.native.loop_ir.addresses import position
 from kiln.engines.native.loop_ir.layout import Layout
 from kiln.engines.native.loop_ir.scalars import Value
-from kiln.engines.native.loop_ir.statements import (
-    Axis,
-    Index,
-    Loop,
-    Statement,
-    axis_index,
-    position,
-)
+from kiln.engines.native.loop_ir.statements import Axis, Index, Loop, Statement, axis_index
 from kiln.engines.native.lowerings.arrays.slicing import clamped, moved
 from kiln.engines.native.lowerings.elements.elementwise import mul
 from kiln.engines.native.lowerings.programs.control import assign

@@ -33,7 +33,6 @@ from kiln.engines.native.loop_ir.statements import (
     Place,
     Role,
     Statement,
-    blocks,
     walk,
 )
 from kiln.engines.native.passes.products.chains import Numbers, numbers_of
@@ -173,7 +172,7 @@ class _Networks:
             elif isinstance(each, Kernel) and each not in self.windows:
                 self._check_product(each)
             elif not isinstance(each, Kernel):
-                own = () if blocks(each) else {*reads(each), *writes(each)}
+                own = () if each.blocks else {*reads(each), *writes(each)}
                 self.refused.update(own)
         self.refused.update(self.function.outputs)
         bad = {self._root(buffer) for buffer in self.refused if buffer in self.found}
@@ -343,7 +342,7 @@ class _Rewriting:
     def run(self, statements: list[Statement]) -> None:
         """Change it in all statements."""
         for i, statement in enumerate(statements):
-            for block in blocks(statement):
+            for block in statement.blocks:
                 self.run(block)
             if isinstance(statement, Nest):
                 statements[i] = self._nest(statement)

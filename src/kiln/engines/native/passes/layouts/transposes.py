@@ -22,7 +22,6 @@ from kiln.engines.native.loop_ir.statements import (
     Role,
     Statement,
     Store,
-    blocks,
     load,
 )
 from kiln.engines.native.loop_ir.substitution import substituted
@@ -42,7 +41,7 @@ def transpose_operands(function: Function) -> None:
 def _turn(statements: list[Statement]) -> None:
     found: list[Statement] = []
     for statement in statements:
-        for block in blocks(statement):
+        for block in statement.blocks:
             _turn(block)
         if isinstance(statement, Nest):
             found += _turned(statement)

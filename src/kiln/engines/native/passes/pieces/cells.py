@@ -27,7 +27,6 @@ from kiln.engines.native.loop_ir.statements import (
     Nest,
     Statement,
     Store,
-    blocks,
 )
 from kiln.engines.native.loop_ir.substitution import solved, substituted
 from kiln.engines.native.passes.dead import drop_unread
@@ -65,7 +64,7 @@ def compute_in_cells(function: Function) -> None:
 def _rewrite(statements: list[Statement], split: set[Buffer], writers: Counter[Buffer]) -> bool:
     found = False
     for statement in statements:
-        for block in blocks(statement):
+        for block in statement.blocks:
             found |= _rewrite(block, split, writers)
     for reader in list(statements):
         if isinstance(reader, Nest) and len(split.intersection(reads(reader))) > 1:

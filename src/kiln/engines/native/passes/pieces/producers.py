@@ -22,7 +22,6 @@ from kiln.engines.native.loop_ir.statements import (
     Role,
     Statement,
     Store,
-    blocks,
     walk,
 )
 from kiln.engines.native.loop_ir.substitution import solved, substituted
@@ -65,7 +64,7 @@ def written_in_pieces(function: Function) -> tuple[set[Buffer], Counter[Buffer]]
 
 def _rewrite(statements: list[Statement], split: set[Buffer], writers: Counter[Buffer]) -> None:
     for statement in statements:
-        for block in blocks(statement):
+        for block in statement.blocks:
             _rewrite(block, split, writers)
     for reader in list(statements):
         if isinstance(reader, Nest) and reader.is_map and not reader.ordered:

@@ -19,7 +19,6 @@ from kiln.engines.native.loop_ir.statements import (
     Place,
     Role,
     Statement,
-    blocks,
 )
 from kiln.engines.native.passes.carries import rename
 from kiln.engines.native.passes.dead import is_pure
@@ -67,7 +66,7 @@ def _taken(
             if _is_fixed(statement.operands[0], fixed):
                 instead[statement.results[0].buffer] = packing.adopt(statement)
                 statements.remove(statement)
-        for block in blocks(statement):
+        for block in statement.blocks:
             instead |= _taken(block, fixed, packing)
     return instead
 
@@ -79,7 +78,7 @@ def _pack(statements: list[Statement], fixed: Set[Buffer], packing: Packing) -> 
             right = statement.operands[1]
             if _is_fixed(right, fixed) and packing.nbytes + right.buffer.nbytes <= MOST_BYTES:
                 statements[i] = packing.packed(statement) or statement
-        for block in blocks(statement):
+        for block in statement.blocks:
             _pack(block, fixed, packing)
 
 

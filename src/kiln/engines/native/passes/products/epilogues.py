@@ -26,7 +26,6 @@ from kiln.engines.native.loop_ir.statements import (
     Role,
     Statement,
     axis_index,
-    blocks,
     walk,
 )
 from kiln.engines.native.loop_ir.substitution import within
@@ -62,7 +61,7 @@ def run_in_blocks(function: Function) -> None:
 
 def _in_block(statements: list[Statement], touches: Counter[Buffer]) -> None:
     for statement in statements:
-        for block in blocks(statement):
+        for block in statement.blocks:
             _in_block(block, touches)
     # From the end: a nest that reads two products becomes the epilogue of the later one.
     for i in reversed(range(len(statements))):

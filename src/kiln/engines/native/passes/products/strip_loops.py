@@ -29,7 +29,6 @@ from kiln.engines.native.loop_ir.statements import (
     Statement,
     Store,
     axis_index,
-    blocks,
     walk,
 )
 from kiln.engines.native.loop_ir.substitution import substituted
@@ -53,7 +52,7 @@ def run_in_strips(function: Function) -> None:
 
 def _in_block(function: Function, statements: list[Statement], touches: Counter[Buffer]) -> None:
     for statement in statements:
-        for block in blocks(statement):
+        for block in statement.blocks:
             _in_block(function, block, touches)
     i = 0
     while i < len(statements):

@@ -28,7 +28,6 @@ from kiln.engines.native.loop_ir.statements import (
     Store,
     While,
     axis_index,
-    blocks,
     load,
     walk,
 )
@@ -54,7 +53,7 @@ Body = Callable[[list[Statement]], list[Statement]]
 
 def interchange(function: Function) -> None:
     """Run loops over elementwise bodies block by block."""
-    if function.sites or not any(map(blocks, function.body)):
+    if function.sites or not any(each.blocks for each in function.body):
         return
     uses = Counter(b for each in walk(function.body) for b in set(reads(each)))
     uses.update(function.outputs)
@@ -79,7 +78,7 @@ def _in_block(
             found.append(statement)
             written.update(itertools.chain(*map(writes, walk(statement.body))))
             continue
-        for block in blocks(statement):
+        for block in statement.blocks:
             _in_block(block, uses, written, in_rows)
         plan = _Plan(statement, uses, defined) if isinstance(statement, (Loop, While)) else None
         if plan is not None and plan.is_possible:
@@ -121,7 +120,7 @@ class _Plan:
 
     def _is_elementwise(self) -> bool:
         loop = self.loop
-        every = [each for block in blocks(loop) for each in block]
+        every = [each for block in loop.blocks for each in block]
         nests = [each for each in every if isinstance(each, Nest)]
         if len(nests) < len(every) or any(nest.ordered or is_named(nest.points) for nest in nests):
             return False
@@ -214,7 +213,7 @@ class _Plan:
             is_named(self.axis.size) or int(self.axis.size) < FEWEST_ITERATIONS
         ):
             return False
-        every = [each for block in blocks(self.loop) for each in _nests(block)]
+        every = [each for block in self.loop.blocks for each in _nests(block)]
         if sum(cost(x) for nest in every for x in nodes(nest)) > MOST_COST:
             return False
         sizes = [NUMPY_TYPES[b.dtype].itemsize for b, _ in self._elements()]
@@ -324,7 +323,7 @@ class _Block:
 
     def _is_read_first(self, buffer: Buffer) -> bool:
         """Tell whether an iteration reads a number before it writes it."""
-        for each in itertools.chain(*blocks(self.plan.loop)):
+        for each in itertools.chain(*self.plan.loop.blocks):
             if buffer in set(reads(each)):
                 return True
             if buffer in set(writes(each)):
@@ -333,9 +332,7 @@ class _Block:
 
     def _results(self) -> dict[Element, None]:
         plan = self.plan
-        inside = Counter(
-            b for each in itertools.chain(*blocks(plan.loop)) for b in set(reads(each))
-        )
+        inside = Counter(b for each in itertools.chain(*plan.loop.blocks) for b in set(reads(each)))
         return {(b, part): None for b, part in plan.written if plan.uses[b] > inside[b]}
 
     def nests(self, statements: list[Statement]) -> list[Statement]:

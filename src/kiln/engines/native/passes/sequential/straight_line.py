@@ -29,7 +29,6 @@ from kiln.engines.native.loop_ir.statements import (
     Statement,
     Store,
     While,
-    blocks,
     load,
 )
 from kiln.engines.native.loop_ir.substitution import moved
@@ -72,7 +71,7 @@ def _in_block(statements: list[Statement], changed: set[Buffer], *, is_inside: b
         if isinstance(statement, Loop) and statement.parallel:
             continue
         inside = is_inside or isinstance(statement, (Loop, While))
-        for block in blocks(statement):
+        for block in statement.blocks:
             _in_block(block, changed, is_inside=inside)
             if inside and any(isinstance(each, Nest) and each.axes for each in block):
                 block[:] = _straightened(block, changed)

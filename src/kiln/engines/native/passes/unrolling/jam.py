@@ -18,7 +18,6 @@ from kiln.engines.native.loop_ir.statements import (
     Index,
     Nest,
     Statement,
-    blocks,
 )
 from kiln.engines.native.passes.schedule import vector_axis
 from kiln.engines.native.passes.unrolling.copies import unrolled
@@ -44,7 +43,7 @@ def _in_block(statements: list[Statement]) -> None:
         # A product calls its epilogue on any range of rows.
         if isinstance(statement, Blocked) and isinstance(statement.epilogue, Nest):
             continue
-        for block in blocks(statement):
+        for block in statement.blocks:
             _in_block(block)
         if isinstance(statement, Nest):
             found = _rows(statement)

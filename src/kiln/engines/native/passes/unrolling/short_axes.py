@@ -18,7 +18,6 @@ from kiln.engines.native.loop_ir.statements import (
     Reduce,
     Statement,
     Store,
-    blocks,
 )
 from kiln.engines.native.passes.unrolling.copies import unrolled
 
@@ -37,7 +36,7 @@ def write_out(function: Function) -> None:
 
 def _in_block(statements: list[Statement]) -> None:
     for i, statement in enumerate(statements):
-        for block in blocks(statement):
+        for block in statement.blocks:
             _in_block(block)
         if isinstance(statement, Nest) and not statement.ordered:
             axis = _short_axis(statement)
