@@ -9,7 +9,6 @@
 #include "kernels/element_types.h"
 #include "kernels/radix.h"
 #include "kernels/vector_sort.h"
-#include "machine/features.h"
 #include "machine/scratch.h"
 
 namespace kiln {
@@ -100,17 +99,6 @@ bool has_specials(const char* in, int64_t n) {
     }
   }
   return found != 0;
-}
-
-const VectorSorts& vector_sorts() {
-#ifdef KILN_X86_64
-  static const VectorSorts& sorts = processor_level() == 4   ? v4::vector_sorts
-                                    : processor_level() == 3 ? v3::vector_sorts
-                                                             : baseline::vector_sorts;
-  return sorts;
-#else
-  return baseline::vector_sorts;
-#endif
 }
 
 // Sorts keys without payload, with vectors, as `sort_by_key` does. Large inputs are partitioned
@@ -400,7 +388,7 @@ int32_t sort(Call* call, void* const* buffers, const int64_t* numbers) {
   return kDone;
 }
 
-const Symbols symbols{{"sort", sort}};
-
 }  // namespace
+
+KILN_KERNEL_SYMBOL("sort", sort)
 }  // namespace kiln

@@ -300,8 +300,8 @@ int32_t select_and_scatter_add(Call*, void* const* buffers, const int64_t* numbe
   });
 }
 
-const Symbols symbols{{"select_and_gather_add", select_and_gather_add},
-                      {"select_and_scatter_add", select_and_scatter_add}};
-
 }  // namespace
+
+KILN_KERNEL_SYMBOL("select_and_gather_add", select_and_gather_add)
+KILN_KERNEL_SYMBOL("select_and_scatter_add", select_and_scatter_add)
 }  // namespace kiln

@@ -124,7 +124,7 @@ int32_t transpose(Call* call, void* const* buffers, const int64_t* numbers) {
   });
 }
 
-Symbols symbols{{"kiln_transpose", transpose}};
-
 }  // namespace
+
+KILN_KERNEL_SYMBOL("kiln_transpose", transpose)
 }  // namespace kiln

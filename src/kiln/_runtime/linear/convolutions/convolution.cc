@@ -299,29 +299,27 @@ int32_t half_convolution(Call* call, void* const* buffers, const int64_t* number
   return status;
 }
 
-Symbols symbols{
-    {"kiln_conv_f32", convolution<float>},
-    {"kiln_conv_f64", convolution<double>},
-    {"kiln_conv_c64", convolution<Complex64>},
-    {"kiln_conv_c128", convolution<Complex128>},
-    {"kiln_conv_bf16", half_convolution<true>},
-    {"kiln_conv_f16", half_convolution<false>},
-    {"kiln_conv_i8", convolution<uint8_t>},
-    {"kiln_conv_i16", convolution<uint16_t>},
-    {"kiln_conv_i32", convolution<uint32_t>},
-    {"kiln_conv_i64", convolution<uint64_t>},
-    {"kiln_conv_u8", convolution<uint8_t>},
-    {"kiln_conv_u16", convolution<uint16_t>},
-    {"kiln_conv_u32", convolution<uint32_t>},
-    {"kiln_conv_u64", convolution<uint64_t>},
-    {"kiln_conv_bool", convolution<bool>},
-    {"kiln_conv_packed_f32", packed_convolution<float>},
-    {"kiln_conv_packed_f64", packed_convolution<double>},
-    {"kiln_conv_epilogue_f32", convolution_epilogue<float, false>},
-    {"kiln_conv_epilogue_f64", convolution_epilogue<double, false>},
-    {"kiln_conv_packed_epilogue_f32", convolution_epilogue<float, true>},
-    {"kiln_conv_packed_epilogue_f64", convolution_epilogue<double, true>},
-};
-
 }  // namespace
+
+KILN_KERNEL_SYMBOL("kiln_conv_f32", convolution<float>)
+KILN_KERNEL_SYMBOL("kiln_conv_f64", convolution<double>)
+KILN_KERNEL_SYMBOL("kiln_conv_c64", convolution<Complex64>)
+KILN_KERNEL_SYMBOL("kiln_conv_c128", convolution<Complex128>)
+KILN_KERNEL_SYMBOL("kiln_conv_bf16", half_convolution<true>)
+KILN_KERNEL_SYMBOL("kiln_conv_f16", half_convolution<false>)
+KILN_KERNEL_SYMBOL("kiln_conv_i8", convolution<uint8_t>)
+KILN_KERNEL_SYMBOL("kiln_conv_i16", convolution<uint16_t>)
+KILN_KERNEL_SYMBOL("kiln_conv_i32", convolution<uint32_t>)
+KILN_KERNEL_SYMBOL("kiln_conv_i64", convolution<uint64_t>)
+KILN_KERNEL_SYMBOL("kiln_conv_u8", convolution<uint8_t>)
+KILN_KERNEL_SYMBOL("kiln_conv_u16", convolution<uint16_t>)
+KILN_KERNEL_SYMBOL("kiln_conv_u32", convolution<uint32_t>)
+KILN_KERNEL_SYMBOL("kiln_conv_u64", convolution<uint64_t>)
+KILN_KERNEL_SYMBOL("kiln_conv_bool", convolution<bool>)
+KILN_KERNEL_SYMBOL("kiln_conv_packed_f32", packed_convolution<float>)
+KILN_KERNEL_SYMBOL("kiln_conv_packed_f64", packed_convolution<double>)
+KILN_KERNEL_SYMBOL("kiln_conv_epilogue_f32", convolution_epilogue<float, false>)
+KILN_KERNEL_SYMBOL("kiln_conv_epilogue_f64", convolution_epilogue<double, false>)
+KILN_KERNEL_SYMBOL("kiln_conv_packed_epilogue_f32", convolution_epilogue<float, true>)
+KILN_KERNEL_SYMBOL("kiln_conv_packed_epilogue_f64", convolution_epilogue<double, true>)
 }  // namespace kiln

@@ -80,10 +80,8 @@ int32_t pack(Call* call, void* const* buffers, const int64_t* numbers) {
                      static_cast<T*>(buffers[1]));
 }
 
-const Symbols symbols{
-    {"kiln_conv_pack_f32", pack<float>},
-    {"kiln_conv_pack_f64", pack<double>},
-};
-
 }  // namespace
+
+KILN_KERNEL_SYMBOL("kiln_conv_pack_f32", pack<float>)
+KILN_KERNEL_SYMBOL("kiln_conv_pack_f64", pack<double>)
 }  // namespace kiln

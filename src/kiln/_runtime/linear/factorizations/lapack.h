@@ -78,9 +78,10 @@ inline double cube(int64_t m, int64_t n, int64_t k) {
 }
 
 // Symbols of a kernel for each number type.
-#define KILN_FOR_TYPES(name, kernel)                                                               \
-  {name "_f32", kernel<float>}, {name "_f64", kernel<double>}, {name "_c64", kernel<Complex64>}, { \
-    name "_c128", kernel<Complex128>                                                               \
-  }
+#define KILN_FOR_TYPES(name, kernel)                \
+  KILN_KERNEL_SYMBOL(name "_f32", kernel<float>)     \
+  KILN_KERNEL_SYMBOL(name "_f64", kernel<double>)    \
+  KILN_KERNEL_SYMBOL(name "_c64", kernel<Complex64>) \
+  KILN_KERNEL_SYMBOL(name "_c128", kernel<Complex128>)
 
 }  // namespace kiln

@@ -384,24 +384,22 @@ int32_t gemm_narrow(Call* call, void* const* buffers, const int64_t* numbers) {
                      });
 }
 
-#define KILN_WITH(A, a)                                  \
-  {"kiln_gemm_" a "_bf16", gemm_narrow<A, kBrain>},      \
-      {"kiln_gemm_" a "_f16", gemm_narrow<A, kHalf>},    \
-      {"kiln_gemm_" a "_i8", gemm_narrow<A, kSigned>}, { \
-    "kiln_gemm_" a "_u8", gemm_narrow<A, kUnsigned>      \
-  }
-
-Symbols symbols{
-    KILN_WITH(kSingle, "f32"),
-    KILN_WITH(kBrain, "bf16"),
-    KILN_WITH(kHalf, "f16"),
-    KILN_WITH(kSigned, "i8"),
-    KILN_WITH(kUnsigned, "u8"),
-    {"kiln_gemm_bf16_f32", gemm_narrow<kBrain, kSingle>},
-    {"kiln_gemm_f16_f32", gemm_narrow<kHalf, kSingle>},
-    {"kiln_gemm_i8_f32", gemm_narrow<kSigned, kSingle>},
-    {"kiln_gemm_u8_f32", gemm_narrow<kUnsigned, kSingle>},
-};
-
 }  // namespace
+
+#define KILN_WITH(A, a)                                             \
+  KILN_KERNEL_SYMBOL("kiln_gemm_" a "_bf16", gemm_narrow<A, kBrain>) \
+  KILN_KERNEL_SYMBOL("kiln_gemm_" a "_f16", gemm_narrow<A, kHalf>)   \
+  KILN_KERNEL_SYMBOL("kiln_gemm_" a "_i8", gemm_narrow<A, kSigned>)  \
+  KILN_KERNEL_SYMBOL("kiln_gemm_" a "_u8", gemm_narrow<A, kUnsigned>)
+
+KILN_WITH(kSingle, "f32")
+KILN_WITH(kBrain, "bf16")
+KILN_WITH(kHalf, "f16")
+KILN_WITH(kSigned, "i8")
+KILN_WITH(kUnsigned, "u8")
+KILN_KERNEL_SYMBOL("kiln_gemm_bf16_f32", gemm_narrow<kBrain, kSingle>)
+KILN_KERNEL_SYMBOL("kiln_gemm_f16_f32", gemm_narrow<kHalf, kSingle>)
+KILN_KERNEL_SYMBOL("kiln_gemm_i8_f32", gemm_narrow<kSigned, kSingle>)
+KILN_KERNEL_SYMBOL("kiln_gemm_u8_f32", gemm_narrow<kUnsigned, kSingle>)
+
 }  // namespace kiln
