@@ -46,7 +46,7 @@ const std::vector<Symbol>& all_symbols();
 #else
 #define KILN_KERNEL_SYMBOL(symbol, ...) \
   static const Symbols KILN_JOINED(kernel_symbols_, __COUNTER__){{symbol, __VA_ARGS__}};
-#define KILN_FUNCTION_SYMBOL(function)                               \
-  static const Symbols KILN_JOINED(function_symbols_, __COUNTER__){ \
-      {#function, reinterpret_cast<void*>(function)}};
+#define KILN_FUNCTION_SYMBOL(function)                \
+  static const Symbols KILN_JOINED(function_symbols_, \
+                                   __COUNTER__){{#function, reinterpret_cast<void*>(function)}};
 #endif

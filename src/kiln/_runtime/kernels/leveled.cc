@@ -18,7 +18,7 @@ KILN_KERNEL_SYMBOL("folded", KILN_BEST(folded))
 KILN_KERNEL_SYMBOL("top_k", KILN_BEST(top_k))
 
 // Forwarded, because a pointer to the best one would be no function that a linker finds.
-#define KILN_FUNCTION(name, T)                                                                \
+#define KILN_FUNCTION(name, T)                                                           \
   extern "C" void kiln_##name(T* x, int64_t count) { return KILN_BEST(name)(x, count); } \
   KILN_FUNCTION_SYMBOL(kiln_##name)
 KILN_FUNCTION(sin_f32, float)

@@ -147,7 +147,7 @@ Convolution turned(const Convolution& c) {
 // Few features that are last: they would be a small part of a vector.
 template <typename T>
 int32_t convolve_turned(Call* call, const Convolution& c, const T* x, const T* w, T* out) {
-  const TransposeLoop transpose = linear_loops().transpose[sizeof(T) == 8 ? 3 : 2];
+  const TransposeLoop transpose = transpose_loop<sizeof(T) == 8 ? 3 : 2>();
   const Convolution other = turned(c);
   const int64_t places = other.lhs_step[1], positions = other.out_step[1];
   const int64_t channels = c.lhs_size[1], features = c.out_size[1];
@@ -281,7 +281,7 @@ int32_t convolution_epilogue(Call* call, void* const* buffers, const int64_t* nu
 template <bool kBrain>
 int32_t half_convolution(Call* call, void* const* buffers, const int64_t* numbers) {
   const Convolution c = Convolution::of(numbers);
-  const LinearLoops& loops = linear_loops();
+  const ConversionLoops& loops = conversion_loops();
   const size_t sizes[] = {static_cast<size_t>(c.lhs_count()), static_cast<size_t>(c.rhs_count()),
                           static_cast<size_t>(c.out_count())};
   Scratch scratch(Scratch::size_of<float>(sizes[0]) + Scratch::size_of<float>(sizes[1]) +

@@ -95,7 +95,7 @@ void multiply_one(const Product& p, const T* a, const T* b, T* c) {
       return;
     }
   }
-  linear_loops().product[kElementOf<T>](with_strides(p), a, b, c);
+  product_loops<kElementOf<T>>().product(with_strides(p), a, b, c);
 }
 
 // Rows of C that are in blocks, or columns.

@@ -18,6 +18,7 @@ _LOCAL = 0
 _UNDEFINED = 0
 _HIDDEN = 2
 _ALLOCATED = 2
+_EXCLUDED = 0x80000000
 _LINE = 64
 
 
@@ -56,6 +57,7 @@ class ObjectFile:
         sections = [self._section(i) for i in range(count)]
         (self._table,) = [i for i, s in enumerate(sections) if s.type == _SYMBOLS]
         table = sections[self._table]
+        self._unwinding = [i for i, s in enumerate(sections) if self._is_unwinding(s, header[13])]
         self._strings_number = table.link
         self._strings = sections[table.link]
         self._places = range(table.offset, table.offset + table.size, _SYMBOL.size)
@@ -63,6 +65,10 @@ class ObjectFile:
     def _section(self, number: int) -> _Section:
         at = self._sections_at + number * _SECTION.size
         return _Section(*_SECTION.unpack_from(self.image, at))
+
+    def _is_unwinding(self, section: _Section, names: int) -> bool:
+        start = self._section(names).offset + section.name
+        return self.image.startswith(b".eh_frame\0", start)
 
     def symbols(self) -> list[Symbol]:
         """Return the symbols that are not local."""
@@ -74,9 +80,10 @@ class ObjectFile:
         return found
 
     def renamed(self, rename: Callable[[str], str | None]) -> bytes:
-        """Return the file with other names of symbols that are not local.
+        """Return the file with other names of symbols that are not local, for C.
 
-        Those for which there is a name are hidden: no file outside a shared library sees them.
+        Those for which there is a name are hidden: no file outside a shared library sees them. No
+        exception passes through the code, so its unwind tables are not linked.
         """
         image = bytearray(self.image)
         strings = self._strings
@@ -90,6 +97,10 @@ class ObjectFile:
             names += wanted.encode() + b"\0"
             other = other & ~3 | _HIDDEN
             _SYMBOL.pack_into(image, at, place, info, other, section, value, size)
+        for number in self._unwinding:
+            section = self._section(number)
+            left_out = section._replace(flags=section.flags | _EXCLUDED)
+            _SECTION.pack_into(image, self._sections_at + number * _SECTION.size, *left_out)
         end = _rounded(len(image), 8)
         image += bytes(end - len(image)) + names
         moved = strings._replace(offset=end, size=len(names))

@@ -1,0 +1,158 @@
+"""A C program that calls the functions of libraries: arguments from a file, results to another.
+
+It takes arrays, not structures, and runs its calls one after the other, in one process.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+COMPILER = shutil.which("gcc") or shutil.which("cc")
+
+_MAIN = """\
+#include <stdio.h>
+#include <stdlib.h>
+{includes}
+static FILE *from, *to;
+
+static void *room(size_t bytes) {{
+  void *memory = malloc(bytes + 1);
+  if (memory == NULL) exit(2);
+  return memory;
+}}
+
+static void *given(size_t bytes) {{
+  void *memory = room(bytes);
+  if (fread(memory, 1, bytes, from) != bytes) exit(3);
+  return memory;
+}}
+
+static void result(void *memory, size_t bytes) {{
+  if (fwrite(memory, 1, bytes, to) != bytes) exit(4);
+}}
+
+static void check(const char *name, int status) {{
+  if (status == 0) return;
+  fprintf(stderr, "%s: status %d\\n", name, status);
+  exit(5);
+}}
+{functions}
+int main(int count, char **names) {{
+  if (count != 3) return 1;
+  from = fopen(names[1], "rb");
+  to = fopen(names[2], "wb");
+  if (from == NULL || to == NULL) return 1;
+{calls}
+  return fclose(to);
+}}
+"""
+
+
+class Call(NamedTuple):
+    """A call of a library's function: values of its sizes, and of its arguments in order."""
+
+    folder: Path
+    symbol: str
+    sizes: dict[str, int]
+    values: Sequence[np.ndarray]
+
+
+def run_calls(calls: Sequence[Call], folder: Path, *options: str) -> list[list[np.ndarray]]:
+    """Compile a program that makes some calls, run it without Python, and return all results."""
+    libraries = list(dict.fromkeys(call.folder for call in calls))
+    described = {path: _description(path) for path in libraries}
+    functions, lines = [], []
+    for number, call in enumerate(calls):
+        functions.append(_function(number, call, described[call.folder]))
+        lines.append(f"  call{number}();")
+    names = [described[path]["name"] for path in libraries]
+    text = _MAIN.format(
+        includes="".join(f'#include "{name}.h"\n' for name in names),
+        functions="\n".join(functions),
+        calls="\n".join(lines),
+    )
+    (folder / "driver.c").write_text(text)
+    (folder / "in.bin").write_bytes(b"".join(v.tobytes() for c in calls for v in c.values))
+    assert COMPILER is not None
+    command = [COMPILER, "-std=c11", "-Wall", "-Wextra", "-pedantic", "-Werror", "-g", *options]
+    command += ["-o", str(folder / "driver"), str(folder / "driver.c")]
+    command += [f"-I{path}" for path in libraries]
+    for path, name in zip(libraries, names, strict=True):
+        command += [str(path / f"lib{name}.a"), *_blas(path, name)]
+    subprocess.run([*command, "-Wl,--gc-sections", "-lm"], check=True)
+    files = [str(folder / "in.bin"), str(folder / "out.bin")]
+    subprocess.run([str(folder / "driver"), *files], check=True, timeout=300, env={})
+    data = (folder / "out.bin").read_bytes()
+    found, at = [], 0
+    for call in calls:
+        results = []
+        for array in _arrays(call, described[call.folder]):
+            if array["direction"] == "in":
+                continue
+            value = np.frombuffer(data, array["numpy"], _count(array, call), at)
+            results.append(value.reshape([_size(n, call) for n in array["shape"]]))
+            at += value.nbytes
+        found.append(results)
+    assert at == len(data)
+    return found
+
+
+def _description(path: Path) -> dict[str, Any]:
+    (file,) = path.glob("*.json")
+    found: dict[str, Any] = json.loads(file.read_text())
+    return found
+
+
+def _blas(path: Path, name: str) -> list[str]:
+    """Return the options of the BLAS that a library needs, from what it says to pkg-config."""
+    (line,) = [x for x in (path / f"{name}.pc").read_text().splitlines() if x.startswith("Libs:")]
+    return [x for x in line.split()[3:] if x not in ("-lm", "-Wl,--gc-sections")]
+
+
+def _arrays(call: Call, described: dict[str, Any]) -> list[dict[str, Any]]:
+    (function,) = [f for f in described["functions"] if f["symbol"] == call.symbol]
+    arrays = function["arguments"]
+    return [{**a, "numpy": _numpy_type(a["dtype"])} for a in arrays]
+
+
+def _numpy_type(dtype: str) -> Any:
+    return np.uint16 if dtype == "bfloat16" else np.dtype(dtype)
+
+
+def _size(size: int | str, call: Call) -> int:
+    return size if isinstance(size, int) else int(eval(size.replace("^", "**"), dict(call.sizes)))
+
+
+def _count(array: dict[str, Any], call: Call) -> int:
+    return int(np.prod([_size(n, call) for n in array["shape"]], dtype=np.int64))
+
+
+def _function(number: int, call: Call, described: dict[str, Any]) -> str:
+    prefix = described["name"]
+    (function,) = [f for f in described["functions"] if f["symbol"] == call.symbol]
+    sizes = [str(call.sizes[name]) for name in function["sizes"]]
+    lines = [
+        f"static void call{number}(void) {{",
+        f"  {prefix}_context *context = "
+        f"{prefix}_create({call.symbol}_workspace_size({', '.join(sizes)}));",
+    ]
+    names, after = [], []
+    for i, array in enumerate(_arrays(call, described)):
+        size = _count(array, call) * np.dtype(array["numpy"]).itemsize
+        make = "room" if array["direction"] == "out" else "given"
+        lines.append(f"  void *array{i} = {make}({size});")
+        names.append(f"array{i}")
+        if array["direction"] != "in":
+            after.append(f"  result(array{i}, {size});")
+    given = ", ".join(["context", *sizes, *names])
+    lines.append(f'  check("{call.symbol}", {call.symbol}({given}));')
+    lines += [*after, *[f"  free({name});" for name in names]]
+    lines += [f"  {prefix}_destroy(context);", "}"]
+    return "\n".join(lines)

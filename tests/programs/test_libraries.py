@@ -1,0 +1,104 @@
+"""Whole programs become libraries for C, which give the same bits as kiln.
+
+One process without Python calls all of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kiln
+from kiln import export
+from tests.programs.c_driver import COMPILER, Call, run_calls
+from tests.programs.exported import ONE, function_of
+from tests.programs.models import MODELS
+from tests.programs.sized import PROGRAMS
+
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs a C compiler")
+
+QUICK = ("newton", "clipped_gradient", "mixed_precision")
+"""Which are part of `make test`."""
+QUICK_SIZED = tuple(sorted(PROGRAMS)[:6])
+REFUSED = "the native engine does not compile it"
+
+
+def _library(run: Callable[..., Any], x: Any, name: str, folder: Path) -> Path | None:
+    """Write a library of a function of one argument; None if another engine runs its program."""
+    try:
+        made = export.library(
+            kiln.jit(run), x, name=name, path=folder / name, blas=True, shared=False
+        )
+    except NotImplementedError as error:
+        assert REFUSED in str(error), error
+        return None
+    return Path(made.path)
+
+
+def _same_bits(found: list[np.ndarray], expected: Any, name: str) -> None:
+    leaves = [np.asarray(y) for y in kiln.tree.leaves(expected)]
+    assert len(found) == len(leaves), name
+    for i, (x, y) in enumerate(zip(found, leaves, strict=True)):
+        assert x.shape == y.shape, (name, i)
+        assert x.tobytes() == y.tobytes(), (name, i, x, y)
+
+
+def _check_models(names: tuple[str, ...], folder: Path) -> None:
+    calls, expected = [], []
+    for name in names:
+        run = function_of(name, kiln)
+        path = _library(run, ONE, name, folder)
+        if path is None:
+            continue
+        calls.append(Call(path, name, {}, [ONE]))
+        expected.append((name, kiln.jit(run)(ONE)))
+    assert calls
+    for found, (name, values) in zip(run_calls(calls, folder), expected, strict=True):
+        _same_bits(found, values, name)
+
+
+def test_models(tmp_path: Path) -> None:
+    _check_models(QUICK, tmp_path)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1800)
+def test_all_models(tmp_path: Path) -> None:
+    _check_models(tuple(name for name in MODELS if name not in QUICK), tmp_path)
+
+
+def _check_sized(names: tuple[str, ...], folder: Path) -> None:
+    shape = export.symbolic_shape("n, 3")
+    struct = kiln.ShapeDtypeStruct(shape, np.float32)
+    calls, expected = [], []
+    for number, name in enumerate(names):
+        program = PROGRAMS[name]
+        symbol = f"p{number}_{re.sub(r'[^a-z0-9]', '_', name.lower())}"
+        path = _library(program.kiln, struct, symbol, folder)
+        if path is None:
+            continue
+        jitted = kiln.jit(program.kiln, abstracted_axes=("n",))
+        for n in (1, 2, 5, 33, 1000):
+            if n < program.least:
+                continue
+            x = np.random.RandomState(n).randn(n, 3).astype(np.float32)
+            calls.append(Call(path, symbol, {"n": n}, [x]))
+            expected.append((name, jitted(x)))
+    assert calls
+    for found, (name, values) in zip(run_calls(calls, folder), expected, strict=True):
+        _same_bits(found, values, name)
+
+
+def test_sized(tmp_path: Path) -> None:
+    _check_sized(QUICK_SIZED, tmp_path)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1800)
+def test_all_sized(tmp_path: Path) -> None:
+    _check_sized(tuple(name for name in PROGRAMS if name not in QUICK_SIZED), tmp_path)
