@@ -17,6 +17,7 @@ from kiln.core.engines.linking import LinkedCode, LinkedFunction, Unlinkable, li
 from kiln.export.exported import Exported
 from kiln.export.libraries.build_files import cmake_config, description, pkg_config
 from kiln.export.libraries.c_types import is_name
+from kiln.export.libraries.cpp_header import cpp_header_text
 from kiln.export.libraries.header import header_text
 from kiln.export.libraries.shared import c_compiler, link_shared
 from kiln.export.libraries.signature import Signature, signature_of
@@ -72,7 +73,7 @@ def library(
         >>> folder = tempfile.mkdtemp()
         >>> made = kiln.export.library(jnp.tanh, jnp.ones(3), name="squash", path=folder, shared=False)
         >>> sorted(made.files)
-        ['libsquash.a', 'squash.h', 'squash.json', 'squash.pc', 'squashConfig.cmake']
+        ['libsquash.a', 'squash.h', 'squash.hpp', 'squash.json', 'squash.pc', 'squashConfig.cmake']
     """
     if isinstance(function, Mapping):
         functions = {key: (row[0], tuple(row[1:])) for key, row in function.items()}
@@ -197,6 +198,7 @@ def _texts(
     options = _blas_options(code)
     texts = {
         f"{own}.h": header_text(own, signatures, version),
+        f"{own}.hpp": cpp_header_text(own, signatures, version),
         f"{own}.pc": pkg_config(own, code, version, options),
         f"{own}Config.cmake": cmake_config(own, options, has_shared=has_shared),
         f"{own}.json": description(own, signatures, code, versions),
