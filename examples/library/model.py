@@ -1,4 +1,4 @@
-"""A model that leaves Python: `python -m kiln compile model:predict ...`, or this file with a folder.
+"""A model that leaves Python: run this file with the name of a folder.
 
 It classifies points of the plane by a network that is trained here, for any number of points.
 """

@@ -1,4 +1,4 @@
-"""A function of a module as a library for C: `python -m kiln compile model:predict --arg f32[n,2]`."""
+"""A function of a module as a library for C: `python -m kiln compile`."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _object(text: str) -> Any:
 
 def _argument(text: str, scope: SymbolicScope) -> ShapeDtypeStruct:
     matched = _ARGUMENT.fullmatch(text.replace(" ", ""))
-    dtype = None if matched is None else _DTYPES.get(matched[1], None)
+    dtype = None if matched is None else _DTYPES.get(matched[1])
     if matched is None or dtype is None:
         raise ValueError(
             three_lines(

@@ -1,5 +1,5 @@
 // Discrete Fourier transforms over the last axes. ops/linear/fft.py defines what each computes.
-#include "abi/recovery.h"
+#include "kernels/recovery.h"
 #include "abi/symbols.h"
 #include "fft/axes.h"
 #include "fft/plan.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "abi/native_call.h"
-#include "abi/recovery.h"
+#include "kernels/recovery.h"
 #include "abi/split.h"
 #include "fft/columns.h"
 #include "machine/scratch.h"

@@ -6,7 +6,7 @@
 #include <new>
 #include <typeinfo>
 
-#include "abi/recovery.h"
+#include "kernels/recovery.h"
 
 namespace kiln {
 

@@ -28,7 +28,10 @@ def cmake_config(prefix: str, blas: Sequence[str], *, has_shared: bool) -> str:
     lines = []
     for kind, ending in (("STATIC", "a"), ("SHARED", "so"))[: 1 + has_shared]:
         target = f"{prefix}::{prefix}" + ("_shared" if kind == "SHARED" else "")
-        links = f'\n    INTERFACE_LINK_LIBRARIES "{rest}"' if kind == "STATIC" else ""
+        links = ""
+        if kind == "STATIC":
+            links = f'\n    INTERFACE_LINK_LIBRARIES "{rest}"'
+            links += '\n    INTERFACE_LINK_OPTIONS "-Wl,--gc-sections"'
         lines.append(
             f"if(NOT TARGET {target})\n  add_library({target} {kind} IMPORTED)\n"
             f"  set_target_properties({target} PROPERTIES\n"

@@ -51,7 +51,7 @@ def header_text(prefix: str, signatures: list[Signature], version: str) -> str:
         f"typedef struct {prefix}_context {prefix}_context;\n",
         f"{_needed(upper)}\nint64_t {prefix}_workspace_size({_sizes(sizes)});\n",
         "/* A context for calls that need no more workspace; NULL if memory runs out. */",
-        f"{prefix}_context *{prefix}_create(int64_t workspace_bytes);\n"
+        f"{prefix}_context *{prefix}_create(int64_t workspace_bytes);",
         f"void {prefix}_destroy({prefix}_context *context);\n",
         *numbers,
         *structs,

@@ -12,7 +12,6 @@ from kiln.base.errors import three_lines
 from kiln.base.lazy import LazyModule, llvmlite, pathlib
 from kiln.base.records import Record
 from kiln.base.source import api_boundary, current_source
-from kiln.base.tree import tree_leaves
 from kiln.core.engines.linking import LinkedCode, LinkedFunction, Unlinkable, linking_compiler
 from kiln.export.exported import Exported
 from kiln.export.libraries.build_files import cmake_config, description, pkg_config
@@ -28,6 +27,8 @@ tempfile = LazyModule("tempfile")
 shutil = LazyModule("shutil")
 
 Function = Callable[..., Any]
+_OWN_NAMES = ("context", "create", "destroy", "error", "library", "workspace_size")
+"""What follows the name of a library in names that it defines itself."""
 
 
 class Library(Record):
@@ -71,7 +72,9 @@ def library(
     Example:
         >>> import tempfile
         >>> folder = tempfile.mkdtemp()
-        >>> made = kiln.export.library(jnp.tanh, jnp.ones(3), name="squash", path=folder, shared=False)
+        >>> made = kiln.export.library(
+        ...     jnp.tanh, jnp.ones(3), name="squash", path=folder, shared=False
+        ... )
         >>> sorted(made.files)
         ['libsquash.a', 'squash.h', 'squash.hpp', 'squash.json', 'squash.pc', 'squashConfig.cmake']
     """
@@ -91,7 +94,9 @@ def library(
         code = linking_compiler().link(own, linked, target=target, blas=blas)
     except Unlinkable as error:
         raise NotImplementedError(
-            three_lines(f"{asked}\nwith {_types(linked)}".replace("\n", " "), error.reason, error.remedy)
+            three_lines(
+                f"{asked}\nwith {_types(linked)}".replace("\n", " "), error.reason, error.remedy
+            )
         ) from None
     folder = pathlib.Path(path)
     files = _texts(own, signatures, code, has_shared=shared, blas=blas)
@@ -131,11 +136,13 @@ def _types(functions: Sequence[LinkedFunction]) -> str:
 
 def _check_names(asked: str, own: str | None, parts: Sequence[str], target: str | None) -> None:
     wrong = [text for text in [own or "", *parts] if not is_name(text)]
+    wrong += [text for text in parts if text in _OWN_NAMES]
     if wrong:
         raise ValueError(
             three_lines(
                 asked,
-                f"{wrong[0]!r} does not begin names in C: letters, digits and _ do",
+                f"{wrong[0]!r} does not name functions of a library: names are letters, digits and _, "
+                f"not words of C, and not {', '.join(_OWN_NAMES)}",
                 "write name='model', and such names for several functions",
             )
         )
@@ -159,7 +166,7 @@ def _traced(
         if isinstance(function, Exported):
             args = args or function.in_tree.unflatten(function.in_avals)[0]
             function = function.call
-        jitted = function if isinstance(function, JitFunction) else jit(function)
+        jitted: Any = function if isinstance(function, JitFunction) else jit(function)
         traced = jitted.trace(*args)
         divided = traced.divided_program()
         placement = divided.program.placement

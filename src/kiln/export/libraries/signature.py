@@ -83,9 +83,7 @@ def arrays_in(value: Array | Struct) -> Iterator[Array]:
         yield from arrays_in(field)
 
 
-def signature_of(
-    symbol: str, prefix: str, traced: Traced, divided: DividedProgram
-) -> Signature:
+def signature_of(symbol: str, prefix: str, traced: Traced, divided: DividedProgram) -> Signature:
     """Return the signature of a traced function.
 
     Raises: NotImplementedError for arrays whose elements C has no type for.
@@ -118,7 +116,7 @@ def signature_of(
         operand = operand_of.get(next(leaves))
         return Leaf(operand, None if operand is None else reused.get(operand))
 
-    arguments = []
+    arguments: list[Argument] = []
     args, kwargs = traced.in_avals
     named = [
         *zip(_positional(traced, len(args)), args, strict=True),

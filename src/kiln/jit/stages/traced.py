@@ -85,7 +85,6 @@ class Traced(Stage):
         )
         return made
 
-
     def divided_program(self) -> DividedProgram:
         """Return the program that a call compiles, and its closed-over arrays.
 

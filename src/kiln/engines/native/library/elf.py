@@ -104,9 +104,7 @@ class ObjectFile:
         end = _rounded(len(image), 8)
         image += bytes(end - len(image)) + names
         moved = strings._replace(offset=end, size=len(names))
-        _SECTION.pack_into(
-            image, self._sections_at + self._strings_number * _SECTION.size, *moved
-        )
+        _SECTION.pack_into(image, self._sections_at + self._strings_number * _SECTION.size, *moved)
         return bytes(image)
 
     def _name(self, offset: int) -> str:

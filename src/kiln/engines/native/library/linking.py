@@ -11,7 +11,7 @@ from kiln.core.engines.linking import LinkedCode, LinkedFunction, Unlinkable
 from kiln.engines.native.executables import openblas
 from kiln.engines.native.executables.executable import Written, needs_library, shared_results
 from kiln.engines.native.executables.value_types import value_type
-from kiln.engines.native.library.archive import write_archive
+from kiln.engines.native.library.archive import Member, write_archive
 from kiln.engines.native.library.elf import ObjectFile, data_file, undefined
 from kiln.engines.native.library.selection import (
     WITH_BLAS,
@@ -75,18 +75,18 @@ def linked(prefix: str, functions: Sequence[Ready], target: Target, *, blas: boo
         name = f"{function.symbol}_code"
         image = assemble(function.written.llvm, target, effort_for(function.written.function))
         file = ObjectFile(image)
-        members, _ = needed_members(undefined([file]), runtime, excluded)
+        called, _ = needed_members(undefined([file]), runtime, excluded)
         code.append((f"{name}.o", file.renamed({ENTRY: name}.get)))
-        entries.append(_entry(function, name, blocks, needs_scratch=_SCRATCH in members))
+        entries.append(_entry(function, name, blocks, needs_scratch=_SCRATCH in called))
     text = wrappers_text(prefix, functions, entries)
     made = [(f"{prefix}.o", assemble(text, target)), *code]
-    used = {name: value for name, value in blocks.values()}
+    used = dict(blocks.values())
     if used:
         made.append((f"{prefix}_constants.o", data_file(used, target.triple)))
     needed = undefined([ObjectFile(content) for _, content in made])
     needed |= {*SHARED_SYMBOLS} | ({RUN} if any(e.needs_scratch for e in entries) else set())
     names, externals = needed_members(needed, runtime, excluded)
-    members = [*made, *[(f"{name[:-5]}.o", runtime[name].image) for name in names]]
+    members: list[Member] = [*made, *[(f"{name[:-5]}.o", runtime[name].image) for name in names]]
     public = public_symbols(prefix, functions)
     return LinkedCode(
         archive=write_archive(with_prefix(prefix, members, public)),
@@ -110,7 +110,8 @@ def _check(function: Ready, *, blas: bool) -> None:
         )
     if loops.sites:
         raise Unlinkable(
-            "its checks report lines of Python", "leave check= out of jit, or return what is checked"
+            "its checks report lines of Python",
+            "leave check= out of jit, or return what is checked",
         )
     symbols = {each.symbol for each in walk(loops.body) if isinstance(each, Kernel)}
     if _HIDDEN_STATE in symbols:

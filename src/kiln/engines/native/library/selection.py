@@ -61,9 +61,7 @@ def needed_members(
     return order, unknown
 
 
-def with_prefix(
-    prefix: str, members: Sequence[Member], public: Collection[str]
-) -> list[Member]:
+def with_prefix(prefix: str, members: Sequence[Member], public: Collection[str]) -> list[Member]:
     """Return members whose internal symbols have a prefix and are hidden.
 
     Several libraries of kiln, of any versions, may be linked into one program.

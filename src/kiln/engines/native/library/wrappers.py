@@ -45,7 +45,7 @@ class Entry(Record):
 
 
 def needed_workspace(function: LinkedFunction, entry: Entry) -> Dim:
-    """Return the bytes of workspace of a call: temporaries, and results that are moved at its end."""
+    """Return the bytes of workspace of a call: temporaries, and results that it moves."""
     total = entry.workspace
     for result in _moved(function, entry):
         total = _rounded(total) + entry.result_bytes[result]
@@ -66,8 +66,8 @@ def wrappers_text(
     }
     for function, entry in zip(functions, entries, strict=True):
         needed = needed_workspace(function, entry)
-        defined += [_call_text(function, entry, needed), _workspace_text(function.symbol, [
-            (function, needed)])]
+        defined.append(_call_text(function, entry, needed))
+        defined.append(_workspace_text(function.symbol, [(function, needed)]))
         declared.add(f"declare hidden i32 @{entry.symbol}(ptr)")
         declared |= {f"@{name} = external hidden constant i8" for name in entry.blocks.values()}
         if entry.needs_scratch:
@@ -76,15 +76,19 @@ def wrappers_text(
         needed_by = [(f, needed_workspace(f, e)) for f, e in zip(functions, entries, strict=True)]
         defined.append(_workspace_text(prefix, needed_by))
     defined += [
-        f"define ptr @{prefix}_create(i64 %bytes) #0 {{\n"
-        "  %made = call ptr @kiln_library_create(i64 %bytes)\n  ret ptr %made\n}",
-        f"define void @{prefix}_destroy(ptr %context) #0 {{\n"
-        "  call void @kiln_library_destroy(ptr %context)\n  ret void\n}",
-        f"define ptr @{prefix}_error(i32 %status) #0 {{\n"
-        "  %text = call ptr @kiln_library_error(i32 %status)\n  ret ptr %text\n}",
+        _forwarded("ptr", f"{prefix}_create", "i64"),
+        _forwarded("void", f"{prefix}_destroy", "ptr"),
+        _forwarded("ptr", f"{prefix}_error", "i32"),
     ]
     rest = ["attributes #0 = { nounwind }", '!0 = !{!"branch_weights", i32 1, i32 4000}']
     return "\n".join([*sorted(declared), *defined, *rest]) + "\n"
+
+
+def _forwarded(kind: str, symbol: str, argument: str) -> str:
+    """Return a function that a function of the runtime computes."""
+    call = f"call {kind} @kiln_library_{symbol.rpartition('_')[2]}({argument} %x)"
+    body = f"  {call}\n  ret void" if kind == "void" else f"  %made = {call}\n  ret {kind} %made"
+    return f"define {kind} @{symbol}({argument} %x) #0 {{\n{body}\n}}"
 
 
 def public_symbols(prefix: str, functions: Sequence[LinkedFunction]) -> list[str]:
@@ -185,9 +189,7 @@ def _check_sizes(
         lines.when(lines.emit(f"icmp {test} i64 {found}, 0"), _BAD_SIZE)
 
 
-def _addresses(
-    function: LinkedFunction, entry: Entry, lines: Lines
-) -> tuple[list[str], list[str]]:
+def _addresses(function: LinkedFunction, entry: Entry, lines: Lines) -> tuple[list[str], list[str]]:
     """Return the addresses of operands and of results; null for those that are not used."""
     operands, results = ["null"] * entry.operands, ["null"] * len(entry.result_bytes)
     for number, block in entry.blocks.items():

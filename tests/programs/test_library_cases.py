@@ -46,8 +46,7 @@ def _library(cases: Sequence[Case], name: str, folder: Path) -> tuple[Call, list
     fun = kiln.jit(_function(cases, [len(xs) for xs in operands]))
     try:
         made = export.library(fun, *flat, name=name, path=folder / name, blas=True, shared=False)
-    except NotImplementedError as error:
-        assert "\n" in str(error)
+    except NotImplementedError:
         return None
     return Call(Path(made.path), name, {}, [_data(x) for x in flat]), fun(*flat)
 
