@@ -5,7 +5,10 @@ Threads call one at once, and sanitizers look on.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -40,6 +43,38 @@ def circle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = [sys.executable, "-m", "kiln", "compile", "model:predict", *options]
     subprocess.run(command, cwd=EXAMPLES, check=True, capture_output=True)
     return path
+
+
+BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
+
+
+@needs("gcc", "cc")
+def test_the_page_takes_a_stranger_to_an_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Do what docs/library.md says, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    printed = io.StringIO()
+    scope: dict[str, object] = {}
+    for kind, block in BLOCK.findall((REPOSITORY / "docs" / "library.md").read_text()):
+        match kind:
+            case "python":
+                if not Path("model.py").exists():
+                    Path("model.py").write_text(block)
+                with contextlib.redirect_stdout(printed):
+                    exec(compile(block, "library.md", "exec"), scope)
+            case "c":
+                Path("main.c").write_text(block)
+            case "sh":
+                done = subprocess.run(
+                    ["sh", "-ec", block], capture_output=True, text=True, check=True
+                )
+                printed = io.StringIO("" if "kiln compile" in block else done.stdout)
+                printed.seek(0, io.SEEK_END)
+            case "text":
+                assert printed.getvalue() == block
+                printed = io.StringIO()
 
 
 def said(*command: str | Path, folder: Path, **environment: str) -> list[str]:

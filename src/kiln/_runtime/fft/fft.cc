@@ -1,9 +1,9 @@
 // Discrete Fourier transforms over the last axes. ops/linear/fft.py defines what each computes.
-#include "kernels/recovery.h"
 #include "abi/symbols.h"
 #include "fft/axes.h"
 #include "fft/plan.h"
 #include "kernels/element_types.h"
+#include "kernels/recovery.h"
 
 namespace kiln {
 namespace {

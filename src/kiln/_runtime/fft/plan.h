@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "abi/native_call.h"
-#include "kernels/recovery.h"
 #include "abi/split.h"
 #include "fft/columns.h"
+#include "kernels/recovery.h"
 #include "machine/scratch.h"
 
 namespace kiln {

@@ -75,7 +75,9 @@ def test_a_target_without_a_runtime_is_refused() -> None:
 
 def test_prefixes() -> None:
     first = assemble("declare void @g()\ndefine void @f() {\n  call void @g()\n  ret void\n}")
-    second = assemble("declare void @puts()\ndefine void @g() {\n  call void @puts()\n  ret void\n}")
+    second = assemble(
+        "declare void @puts()\ndefine void @g() {\n  call void @puts()\n  ret void\n}"
+    )
     members = with_prefix("m", [("a", first), ("b", second)], ["f"])
     found = [ObjectFile(content).symbols() for _, content in members]
     assert sorted(found[0]) == [Symbol("f", True), Symbol("m_g", False)]
