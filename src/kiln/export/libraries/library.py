@@ -141,8 +141,8 @@ def _check_names(asked: str, own: str | None, parts: Sequence[str], target: str 
         raise ValueError(
             three_lines(
                 asked,
-                f"{wrong[0]!r} does not name functions of a library: names are letters, digits and _, "
-                f"not words of C, and not {', '.join(_OWN_NAMES)}",
+                f"{wrong[0]!r} does not name functions of a library: names are letters, digits and "
+                f"_, not words of C, and not {', '.join(_OWN_NAMES)}",
                 "write name='model', and such names for several functions",
             )
         )
