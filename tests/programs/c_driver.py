@@ -76,13 +76,18 @@ def have_same_bits(x: np.ndarray, y: np.ndarray) -> bool:
     return parts[~is_nan].tobytes() == others[~is_nan].tobytes()
 
 
-def run_calls(calls: Sequence[Call], folder: Path, *options: str) -> list[list[np.ndarray]]:
-    """Compile a program that makes some calls, run it without Python, and return all results."""
+def run_calls(
+    calls: Sequence[Call], folder: Path, *, threads: int | None = None
+) -> list[list[np.ndarray]]:
+    """Compile a program that makes some calls, run it without Python, and return all results.
+
+    Contexts are given threads, if the libraries have them.
+    """
     libraries = list(dict.fromkeys(call.folder for call in calls))
     described = {path: _description(path) for path in libraries}
     functions, lines = [], []
     for number, call in enumerate(calls):
-        functions.append(_function(number, call, described[call.folder]))
+        functions.append(_function(number, call, described[call.folder], threads))
         lines.append(f"  call{number}();")
     names = [described[path]["name"] for path in libraries]
     text = _MAIN.format(
@@ -93,7 +98,7 @@ def run_calls(calls: Sequence[Call], folder: Path, *options: str) -> list[list[n
     (folder / "driver.c").write_text(text)
     (folder / "in.bin").write_bytes(b"".join(v.tobytes() for c in calls for v in c.values))
     assert COMPILER is not None
-    command = [COMPILER, "-std=c11", "-Wall", "-Wextra", "-pedantic", "-Werror", "-g", *options]
+    command = [COMPILER, "-std=c11", "-Wall", "-Wextra", "-pedantic", "-Werror", "-g"]
     command += ["-o", str(folder / "driver"), str(folder / "driver.c")]
     command += [f"-I{path}" for path in libraries]
     for path, name in zip(libraries, names, strict=True):
@@ -146,7 +151,7 @@ def _count(array: dict[str, Any], call: Call) -> int:
     return int(np.prod([_size(n, call) for n in array["shape"]], dtype=np.int64))
 
 
-def _function(number: int, call: Call, described: dict[str, Any]) -> str:
+def _function(number: int, call: Call, described: dict[str, Any], threads: int | None) -> str:
     prefix = described["name"]
     (function,) = [f for f in described["functions"] if f["symbol"] == call.symbol]
     sizes = [str(call.sizes[name]) for name in function["sizes"]]
@@ -155,6 +160,8 @@ def _function(number: int, call: Call, described: dict[str, Any]) -> str:
         f"  {prefix}_context *context = "
         f"{prefix}_create({call.symbol}_workspace_size({', '.join(sizes)}));",
     ]
+    if threads is not None:
+        lines.append(f'  check("threads", {prefix}_set_threads(context, {threads}));')
     names, after = [], []
     for i, array in enumerate(_arrays(call, described)):
         size = _count(array, call) * np.dtype(array["numpy"]).itemsize

@@ -1,4 +1,5 @@
-/* A thousand calls from eight threads at once, each with a context of its own; the same bits. */
+/* A thousand calls from eight threads at once, each with a context and threads of its own; the same
+ * bits. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@ static void *run(void *number) {
   float *out = malloc(sizeof first);
   work_context *context = work_create(work_workspace_size());
   long failures = out == NULL || context == NULL;
+  failures += work_set_threads(context, 3) != WORK_OK;
   for (int call = 0; failures == 0 && call < kCalls; ++call) {
     memset(out, 0, sizeof first);
     failures += work(context, x, out) != WORK_OK;

@@ -28,11 +28,19 @@ QUICK_SIZED = tuple(sorted(PROGRAMS)[:6])
 REFUSED = "the native engine does not compile it"
 
 
-def _library(run: Callable[..., Any], x: Any, name: str, folder: Path) -> Path | None:
+def _library(
+    run: Callable[..., Any], x: Any, name: str, folder: Path, *, threads: bool = False
+) -> Path | None:
     """Write a library of a function of one argument; None if another engine runs its program."""
     try:
         made = export.library(
-            kiln.jit(run), x, name=name, path=folder / name, blas=True, shared=False
+            kiln.jit(run),
+            x,
+            name=name,
+            path=folder / name,
+            blas=True,
+            threads=threads,
+            shared=False,
         )
     except NotImplementedError as error:
         if REFUSED not in str(error):
@@ -49,22 +57,33 @@ def _same_bits(found: list[np.ndarray], expected: Any, name: str) -> None:
         assert have_same_bits(x, y), (name, i, x, y)
 
 
-def _check_models(names: tuple[str, ...], folder: Path) -> None:
+def _check_models(names: tuple[str, ...], folder: Path, *, threads: int | None = None) -> None:
     calls, expected = [], []
     for name in names:
         run = function_of(name, kiln)
-        path = _library(run, ONE, name, folder)
+        path = _library(run, ONE, name, folder, threads=threads is not None)
         if path is None:
             continue
         calls.append(Call(path, name, {}, [ONE]))
         expected.append((name, kiln.jit(run)(ONE)))
     assert calls
-    for found, (name, values) in zip(run_calls(calls, folder), expected, strict=True):
-        _same_bits(found, values, name)
+    found = run_calls(calls, folder, threads=threads)
+    for results, (name, values) in zip(found, expected, strict=True):
+        _same_bits(results, values, name)
 
 
 def test_models(tmp_path: Path) -> None:
     _check_models(QUICK, tmp_path)
+
+
+def test_models_with_threads(tmp_path: Path) -> None:
+    _check_models(("attention_block", "convolutional_network"), tmp_path, threads=3)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1800)
+def test_all_models_with_threads(tmp_path: Path) -> None:
+    _check_models(tuple(MODELS), tmp_path, threads=3)
 
 
 @pytest.mark.full

@@ -160,7 +160,9 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A library whose kernels need scratch memory: products, transforms, sorting."""
     path = tmp_path_factory.mktemp("work")
     f = lambda x: jnp.sort(jnp.fft.rfft(jnp.tanh(x @ x.T)).real @ jnp.ones((21, 40)))
-    export.library(kiln.jit(f), np.ones((40, 40), "f"), name="work", path=path, shared=False)
+    export.library(
+        kiln.jit(f), np.ones((40, 40), "f"), name="work", path=path, threads=True, shared=False
+    )
     return path
 
 

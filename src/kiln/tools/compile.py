@@ -36,6 +36,7 @@ def run(
     path: str,
     target: str | None = None,
     blas: bool = False,
+    threads: bool = False,
     shared: bool = True,
 ) -> list[str]:
     """Write the library; return the lines to print.
@@ -57,6 +58,7 @@ def run(
         path=path,
         target=target,
         blas=blas,
+        threads=threads,
         shared=shared,
     )
     lines = [f"{os.path.join(made.path, file)}: {size} bytes" for file, size in made.files.items()]

@@ -25,6 +25,7 @@ extern "C" Context* kiln_library_create(int64_t workspace_bytes) {
 
 extern "C" void kiln_library_destroy(Context* context) {
   if (context == nullptr) return;
+  release_threads(context);
   for (char* block : context->scratch.memory) std::free(block);
   std::free(context->call.workspace);
   std::free(context);

@@ -27,6 +27,9 @@ struct Context {
   ScratchBlocks scratch;
 };
 
+// Ends the threads of a context, if it has any.
+void release_threads(Context* context);
+
 // Errors of a call besides those of kernels (`Status`).
 enum LibraryStatus : int32_t {
   kNoContext = 3,

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "abi/pool.h"
+#include "library/context.h"
 
 namespace kiln {
 
@@ -29,5 +30,7 @@ extern "C" int32_t kiln_parallel(Call* call, ParallelBody body, void* context, i
 
 // Signals are the caller's business.
 extern "C" int32_t kiln_poll(Call*) { return kDone; }
+
+void release_threads(Context*) {}
 
 }  // namespace kiln

@@ -84,10 +84,12 @@ class LinkingCompiler(Compiler, Protocol):
         *,
         target: str | None = None,
         blas: bool = False,
+        threads: bool = False,
     ) -> LinkedCode:
         """Return functions as a static library; its other symbols begin with a prefix too.
 
-        With `blas` the library calls routines of BLAS and LAPACK, which its users must link.
+        With `blas` the library calls routines of BLAS and LAPACK, which its users must link, with
+        `threads` its contexts may have threads.
 
         Raises: Unlinkable for programs that call Python, or need what `blas` provides.
         """

@@ -51,9 +51,15 @@ class context {{
 """
 
 
-def cpp_header_text(prefix: str, signatures: list[Signature], version: str) -> str:
+def cpp_header_text(
+    prefix: str, signatures: list[Signature], version: str, *, threads: bool
+) -> str:
     """Return the header."""
     parts = [_BEGIN.format(p=prefix, P=prefix.upper(), version=version)]
+    if threads:
+        parts.append(
+            f"  void set_threads(int threads) {{ check({prefix}_set_threads(made_, threads)); }}\n"
+        )
     parts += [_method(signature) for signature in signatures]
     parts.append(f" private:\n  {prefix}_context *made_;\n}};\n\n}}  // namespace {prefix}_library")
     return "\n".join(parts) + "\n"

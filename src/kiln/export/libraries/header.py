@@ -21,8 +21,14 @@ ERRORS = {
 }
 """The statuses of calls: those of `_runtime/library/context.h`."""
 
+_THREADS = """\
+/* Give a context this many threads, the calling one included: for calls from now on. Results have
+ * the same bits. */
+int {p}_set_threads({p}_context *context, int threads);
+"""
 
-def header_text(prefix: str, signatures: list[Signature], version: str) -> str:
+
+def header_text(prefix: str, signatures: list[Signature], version: str, *, threads: bool) -> str:
     """Return the header."""
     upper = prefix.upper()
     sizes = sorted({name for signature in signatures for name in signature.sizes})
@@ -53,6 +59,7 @@ def header_text(prefix: str, signatures: list[Signature], version: str) -> str:
         "/* A context for calls that need no more workspace; NULL if memory runs out. */",
         f"{prefix}_context *{prefix}_create(int64_t workspace_bytes);",
         f"void {prefix}_destroy({prefix}_context *context);\n",
+        *[_THREADS.format(p=prefix)] * threads,
         *numbers,
         *structs,
         *functions,

@@ -27,7 +27,9 @@ tempfile = LazyModule("tempfile")
 shutil = LazyModule("shutil")
 
 Function = Callable[..., Any]
-_OWN_NAMES = ("context", "create", "destroy", "error", "library", "workspace_size")
+_OWN_NAMES = (
+    "context", "create", "destroy", "error", "library", "set_threads", "workspace_size"
+)  # fmt: skip
 """What follows the name of a library in names that it defines itself."""
 
 
@@ -53,6 +55,7 @@ def library(
     path: str | os.PathLike[str] = ".",
     target: str | None = None,
     blas: bool = False,
+    threads: bool = False,
     shared: bool = True,
 ) -> Library:
     """Write a function as a library that C, C++, Rust and others link, without Python.
@@ -64,7 +67,8 @@ def library(
 
     The folder `path` gets libNAME.a, libNAME.so (if `shared`), NAME.h, and what pkg-config and
     CMake read. `target` is a microarchitecture level, by default the host's. With `blas` programs
-    that link the library also link an OpenBLAS.
+    that link the library also link an OpenBLAS; with `threads` a context may have threads, which
+    compute the same bits.
 
     Raises: NotImplementedError, naming what cannot leave the process, before anything is written;
         RuntimeError if there is no C compiler for the shared library.
@@ -91,7 +95,7 @@ def library(
     compiler = c_compiler(asked) if shared else None
     linked, signatures = _traced(own, functions)
     try:
-        code = linking_compiler().link(own, linked, target=target, blas=blas)
+        code = linking_compiler().link(own, linked, target=target, blas=blas, threads=threads)
     except Unlinkable as error:
         raise NotImplementedError(
             three_lines(
@@ -99,7 +103,7 @@ def library(
             )
         ) from None
     folder = pathlib.Path(path)
-    files = _texts(own, signatures, code, has_shared=shared, blas=blas)
+    files = _texts(own, signatures, code, has_shared=shared, threads=threads)
     with tempfile.TemporaryDirectory() as made:
         work = pathlib.Path(made)
         for file, content in files.items():
@@ -111,7 +115,7 @@ def library(
                 str(work / f"lib{own}.a"),
                 symbols,
                 str(work / f"lib{own}.so"),
-                _blas_options(code),
+                [*_blas_options(code), *["-pthread"] * threads],
             )
         folder.mkdir(parents=True, exist_ok=True)
         sizes = {}
@@ -194,7 +198,7 @@ def _blas_options(code: LinkedCode) -> list[str]:
 
 
 def _texts(
-    own: str, signatures: list[Signature], code: LinkedCode, *, has_shared: bool, blas: bool
+    own: str, signatures: list[Signature], code: LinkedCode, *, has_shared: bool, threads: bool
 ) -> dict[str, bytes]:
     version = str(importlib_metadata.version("kiln"))
     versions = {
@@ -202,10 +206,10 @@ def _texts(
         "llvmlite": str(llvmlite.__version__),
         "python": platform.python_version(),
     }
-    options = _blas_options(code)
+    options = [*_blas_options(code), *["-pthread"] * threads]
     texts = {
-        f"{own}.h": header_text(own, signatures, version),
-        f"{own}.hpp": cpp_header_text(own, signatures, version),
+        f"{own}.h": header_text(own, signatures, version, threads=threads),
+        f"{own}.hpp": cpp_header_text(own, signatures, version, threads=threads),
         f"{own}.pc": pkg_config(own, code, version, options),
         f"{own}Config.cmake": cmake_config(own, options, has_shared=has_shared),
         f"{own}.json": description(own, signatures, code, versions),

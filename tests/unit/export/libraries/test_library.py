@@ -239,6 +239,23 @@ def test_unaligned_results(tmp_path: Path) -> None:
         np.testing.assert_array_equal(found, y)
 
 
+def test_threads_compute_the_same_bits(tmp_path: Path) -> None:
+    f = lambda x: (jnp.tanh(x @ x) / jnp.exp(x).sum(), jnp.sort(x.reshape(-1)), jnp.cumsum(x, 1))
+    x = np.random.RandomState(1).randn(500, 500).astype("f")
+    library = built(tmp_path, f, x, threads=True)
+    expected = kiln.jit(f)(x)
+    made = context(library)
+    for threads in (1, 4, 2, 0):
+        assert library.m_set_threads(made, threads) == 0
+        for _ in range(3):
+            outs = [np.zeros(y.shape, "f") for y in expected]
+            assert library.m(made, at(x), *map(at, outs)) == 0
+            for found, y in zip(outs, expected, strict=True):
+                np.testing.assert_array_equal(found, y)
+    library.m_destroy(made)
+    assert library.m_error(library.m_set_threads(None, 2)) == b"the context is a null pointer"
+
+
 def test_other_levels(tmp_path: Path) -> None:
     f = lambda x: jnp.tanh(x @ x) + jnp.fft.rfft(x).real[:, :1]
     x = np.random.RandomState(1).randn(40, 40).astype("f")

@@ -15,14 +15,12 @@ from kiln.engines.native.library.archive import Member, write_archive
 from kiln.engines.native.library.elf import ObjectFile, data_file, undefined
 from kiln.engines.native.library.selection import (
     WITH_BLAS,
-    WITHOUT_BLAS,
+    members_left_out,
     needed_members,
     runtime_members,
     with_prefix,
 )
 from kiln.engines.native.library.wrappers import (
-    RUN,
-    SHARED_SYMBOLS,
     Entry,
     needed_workspace,
     public_symbols,
@@ -59,7 +57,9 @@ class Ready(LinkedFunction):
     kept: tuple[np.ndarray, ...]
 
 
-def linked(prefix: str, functions: Sequence[Ready], target: Target, *, blas: bool) -> LinkedCode:
+def linked(
+    prefix: str, functions: Sequence[Ready], target: Target, *, blas: bool, threads: bool
+) -> LinkedCode:
     """Return a static library.
 
     Raises: Unlinkable for programs that call Python, or routines of LAPACK without `blas`.
@@ -70,7 +70,7 @@ def linked(prefix: str, functions: Sequence[Ready], target: Target, *, blas: boo
     blocks = _blocks(functions)
     code: list[tuple[str, bytes]] = []
     entries: list[Entry] = []
-    excluded = WITHOUT_BLAS if blas else WITH_BLAS
+    excluded = members_left_out(blas=blas, threads=threads)
     for function in functions:
         name = f"{function.symbol}_code"
         image = assemble(function.written.llvm, target, effort_for(function.written.function))
@@ -78,16 +78,15 @@ def linked(prefix: str, functions: Sequence[Ready], target: Target, *, blas: boo
         called, _ = needed_members(undefined([file]), runtime, excluded)
         code.append((f"{name}.o", file.renamed({ENTRY: name}.get)))
         entries.append(_entry(function, name, blocks, needs_scratch=_SCRATCH in called))
-    text = wrappers_text(prefix, functions, entries)
+    text = wrappers_text(prefix, functions, entries, threads=threads)
     made = [(f"{prefix}.o", assemble(text, target)), *code]
     used = dict(blocks.values())
     if used:
         made.append((f"{prefix}_constants.o", data_file(used, target.triple)))
     needed = undefined([ObjectFile(content) for _, content in made])
-    needed |= {*SHARED_SYMBOLS} | ({RUN} if any(e.needs_scratch for e in entries) else set())
     names, externals = needed_members(needed, runtime, excluded)
     members: list[Member] = [*made, *[(f"{name[:-5]}.o", runtime[name].image) for name in names]]
-    public = public_symbols(prefix, functions)
+    public = public_symbols(prefix, functions, threads=threads)
     return LinkedCode(
         archive=write_archive(with_prefix(prefix, members, public)),
         public=tuple(public),

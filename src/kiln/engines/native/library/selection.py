@@ -14,6 +14,13 @@ from kiln.engines.native.llvm.target import Target
 
 WITH_BLAS, WITHOUT_BLAS = "with_blas.cc.o", "without_blas.cc.o"
 """The members that hold the table of routines of BLAS and LAPACK: filled, or empty."""
+WITH_THREADS, WITHOUT_THREADS = "threads.cc.o", "one_thread.cc.o"
+"""The members that run parallel loops."""
+
+
+def members_left_out(*, blas: bool, threads: bool) -> set[str]:
+    """Return the members that are left out in favor of others with the same symbols."""
+    return {WITHOUT_BLAS if blas else WITH_BLAS, WITHOUT_THREADS if threads else WITH_THREADS}
 
 
 @functools.cache
@@ -38,13 +45,13 @@ def runtime_members(target: Target) -> dict[str, ObjectFile]:
 
 
 def needed_members(
-    needed: Collection[str], runtime: dict[str, ObjectFile], excluded: str
+    needed: Collection[str], runtime: dict[str, ObjectFile], excluded: Collection[str]
 ) -> tuple[list[str], set[str]]:
     """Return the members that define what is needed, and the symbols that none defines."""
     defined_by = {
         symbol.name: name
         for name, file in runtime.items()
-        if name != excluded
+        if name not in excluded
         for symbol in file.symbols()
         if symbol.is_defined
     }

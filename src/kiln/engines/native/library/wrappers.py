@@ -23,7 +23,6 @@ LARGEST_SIZE = (1 << 31) - 1
 """Of a named axis: products of two sizes do not overflow."""
 _LINE = 64
 RUN = "kiln_library_run"
-SHARED_SYMBOLS = ("kiln_library_create", "kiln_library_destroy", "kiln_library_error")
 
 
 class Entry(Record):
@@ -53,7 +52,7 @@ def needed_workspace(function: LinkedFunction, entry: Entry) -> Dim:
 
 
 def wrappers_text(
-    prefix: str, functions: Sequence[LinkedFunction], entries: Sequence[Entry]
+    prefix: str, functions: Sequence[LinkedFunction], entries: Sequence[Entry], *, threads: bool
 ) -> str:
     """Return the module that defines the public functions of a library."""
     defined: list[str] = []
@@ -80,6 +79,13 @@ def wrappers_text(
         _forwarded("void", f"{prefix}_destroy", "ptr"),
         _forwarded("ptr", f"{prefix}_error", "i32"),
     ]
+    if threads:
+        declared.add("declare hidden i32 @kiln_library_set_threads(ptr, i32)")
+        defined.append(
+            f"define i32 @{prefix}_set_threads(ptr %context, i32 %threads) #0 {{\n"
+            "  %status = call i32 @kiln_library_set_threads(ptr %context, i32 %threads)\n"
+            "  ret i32 %status\n}"
+        )
     rest = ["attributes #0 = { nounwind }", '!0 = !{!"branch_weights", i32 1, i32 4000}']
     return "\n".join([*sorted(declared), *defined, *rest]) + "\n"
 
@@ -91,9 +97,10 @@ def _forwarded(kind: str, symbol: str, argument: str) -> str:
     return f"define {kind} @{symbol}({argument} %x) #0 {{\n{body}\n}}"
 
 
-def public_symbols(prefix: str, functions: Sequence[LinkedFunction]) -> list[str]:
+def public_symbols(prefix: str, functions: Sequence[LinkedFunction], *, threads: bool) -> list[str]:
     """Return the names that a library defines for its users."""
-    names = [f"{prefix}_{end}" for end in ("create", "destroy", "error", "workspace_size")]
+    names = [f"{prefix}_set_threads"] * threads
+    names += [f"{prefix}_{end}" for end in ("create", "destroy", "error", "workspace_size")]
     for function in functions:
         names += [function.symbol, f"{function.symbol}_workspace_size"]
     return sorted({*names})

@@ -9,6 +9,7 @@ from kiln.engines.native.library.elf import ObjectFile, Symbol
 from kiln.engines.native.library.selection import (
     WITH_BLAS,
     WITHOUT_BLAS,
+    members_left_out,
     needed_members,
     runtime_members,
     with_prefix,
@@ -29,6 +30,7 @@ OF_THE_SYSTEM = {
     "fma",
     "_GLOBAL_OFFSET_TABLE_",
 }
+PLAIN, BLAS = (members_left_out(blas=blas, threads=False) for blas in (False, True))
 LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
 
 pytestmark = pytest.mark.skipif(
@@ -40,28 +42,28 @@ pytestmark = pytest.mark.skipif(
 def test_every_kernel_needs_the_system_alone(level: str) -> None:
     runtime = runtime_members(named(level))
     kernels = _runtime.native_symbols().keys() - OF_PROCESSES
-    members, externals = needed_members(kernels, runtime, WITH_BLAS)
+    members, externals = needed_members(kernels, runtime, PLAIN)
     assert externals <= OF_THE_SYSTEM
     assert WITHOUT_BLAS in members
 
 
 def test_only_what_is_called() -> None:
     runtime = runtime_members(host_target())
-    assert needed_members(["kiln_parallel"], runtime, WITH_BLAS)[0] == ["one_thread.cc.o"]
-    of_sorting = needed_members(["sort"], runtime, WITH_BLAS)[0]
+    assert needed_members(["kiln_parallel"], runtime, PLAIN)[0] == ["one_thread.cc.o"]
+    of_sorting = needed_members(["sort"], runtime, PLAIN)[0]
     assert "sorting.cc.o" in of_sorting
     assert "tiles.cc.o" not in of_sorting
 
 
 def test_routines_of_blas() -> None:
     runtime = runtime_members(host_target())
-    members, externals = needed_members(["kiln_lu_f32"], runtime, WITHOUT_BLAS)
+    members, externals = needed_members(["kiln_lu_f32"], runtime, BLAS)
     assert WITH_BLAS in members
     assert "scipy_sgetrf_" in externals
 
 
 def test_unknown_symbols_are_external() -> None:
-    assert needed_members(["puts"], runtime_members(host_target()), WITH_BLAS) == ([], {"puts"})
+    assert needed_members(["puts"], runtime_members(host_target()), PLAIN) == ([], {"puts"})
 
 
 def test_a_target_without_a_runtime_is_refused() -> None:
