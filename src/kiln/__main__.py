@@ -28,6 +28,7 @@ def main(argv: list[str] | None = None) -> None:
     leaving.add_argument("--target", help="a microarchitecture level; by default this machine's")
     leaving.add_argument("--blas", action="store_true", help="programs link an OpenBLAS too")
     leaving.add_argument("--threads", action="store_true", help="contexts may have threads")
+    leaving.add_argument("--mapped", action="store_true", help="constants are in a file")
     leaving.add_argument("--static", action="store_true", help="no shared library")
     several = tools.add_parser("launch", help="a program in several processes on this machine")
     several.add_argument("-n", "--processes", type=int, required=True, help="how many")
@@ -57,6 +58,7 @@ def main(argv: list[str] | None = None) -> None:
                 target=given.target,
                 blas=given.blas,
                 threads=given.threads,
+                mapped=given.mapped,
                 shared=not given.static,
             )
         except (ValueError, NotImplementedError, RuntimeError) as error:

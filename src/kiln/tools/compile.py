@@ -37,6 +37,7 @@ def run(
     target: str | None = None,
     blas: bool = False,
     threads: bool = False,
+    mapped: bool = False,
     shared: bool = True,
 ) -> list[str]:
     """Write the library; return the lines to print.
@@ -59,6 +60,7 @@ def run(
         target=target,
         blas=blas,
         threads=threads,
+        mapped=mapped,
         shared=shared,
     )
     lines = [f"{os.path.join(made.path, file)}: {size} bytes" for file, size in made.files.items()]

@@ -1,5 +1,7 @@
 #include "library/context.h"
 
+#include <sys/mman.h>
+
 #include <cstdlib>
 
 namespace kiln {
@@ -26,6 +28,9 @@ extern "C" Context* kiln_library_create(int64_t workspace_bytes) {
 extern "C" void kiln_library_destroy(Context* context) {
   if (context == nullptr) return;
   release_threads(context);
+  if (context->constants != nullptr) {
+    munmap(const_cast<char*>(context->constants), context->constant_bytes);
+  }
   for (char* block : context->scratch.memory) std::free(block);
   std::free(context->call.workspace);
   std::free(context);
@@ -43,6 +48,7 @@ extern "C" const char* kiln_library_error(int32_t status) {
     case kNullPointer: return "an argument is a null pointer";
     case kMisaligned: return "a pointer is not aligned to the size of its elements";
     case kOverlap: return "a result overlaps an argument or another result";
+    case kNoConstants: return "the file of constants is not mapped, or belongs to another library";
     default: return "unknown error";
   }
 }

@@ -23,6 +23,8 @@ extern __thread ScratchBlocks* scratch_blocks;
 struct Context {
   Call call;
   int64_t workspace_bytes;
+  const char* constants;  // mapped from a file; null: not yet
+  size_t constant_bytes;
   Fault fault;
   ScratchBlocks scratch;
 };
@@ -38,6 +40,7 @@ enum LibraryStatus : int32_t {
   kNullPointer = 6,
   kMisaligned = 7,
   kOverlap = 8,
+  kNoConstants = 9,
 };
 
 }  // namespace kiln

@@ -46,15 +46,17 @@ class LinkedFunction(Record):
 class LinkedCode(Record):
     """A static library, and the symbols that it defines for its users.
 
-    `workspaces` are the bytes of temporaries of each function, `constant_bytes` those of embedded
-    arrays. `externals` are the symbols of the system's libraries that it uses; `blas_library` is
-    the library with the routines of BLAS that it calls, if it does.
+    `workspaces` are the bytes of temporaries of each function, `constant_bytes` those of arrays that
+    functions close over, which are in `constants_file` if that is not None. `externals` are the
+    symbols of the system's libraries that it uses; `blas_library` is the library with the routines
+    of BLAS that it calls, if it does.
     """
 
     archive: bytes
     public: tuple[str, ...]
     workspaces: tuple[Dim, ...]
     constant_bytes: int
+    constants_file: bytes | None
     externals: tuple[str, ...]
     target: str
     needs_blas: bool
@@ -85,11 +87,12 @@ class LinkingCompiler(Compiler, Protocol):
         target: str | None = None,
         blas: bool = False,
         threads: bool = False,
+        mapped: bool = False,
     ) -> LinkedCode:
         """Return functions as a static library; its other symbols begin with a prefix too.
 
         With `blas` the library calls routines of BLAS and LAPACK, which its users must link, with
-        `threads` its contexts may have threads.
+        `threads` its contexts may have threads. If `mapped`, its constants are in a file.
 
         Raises: Unlinkable for programs that call Python, or need what `blas` provides.
         """

@@ -156,6 +156,7 @@ class NativeCompiler:
         target: str | None = None,
         blas: bool = False,
         threads: bool = False,
+        mapped: bool = False,
     ) -> LinkedCode:
         """Return functions as members of a static library for a level, by default the host's.
 
@@ -181,7 +182,9 @@ class NativeCompiler:
                 types = made.prologue.results
                 kept = [np.frombuffer(b, t) for b, (t, _) in zip(blocks, types, strict=True)]
             ready.append(linking.ready(function, written, kept))
-        code: LinkedCode = linking.linked(prefix, ready, level, blas=blas, threads=threads)
+        code: LinkedCode = linking.linked(
+            prefix, ready, level, blas=blas, threads=threads, mapped=mapped
+        )
         return code
 
     def digest(self, program: Program) -> str | None:

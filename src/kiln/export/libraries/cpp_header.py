@@ -52,13 +52,18 @@ class context {{
 
 
 def cpp_header_text(
-    prefix: str, signatures: list[Signature], version: str, *, threads: bool
+    prefix: str, signatures: list[Signature], version: str, *, threads: bool, has_file: bool
 ) -> str:
     """Return the header."""
     parts = [_BEGIN.format(p=prefix, P=prefix.upper(), version=version)]
     if threads:
         parts.append(
             f"  void set_threads(int threads) {{ check({prefix}_set_threads(made_, threads)); }}\n"
+        )
+    if has_file:
+        parts.append(
+            "  void map_constants(const char *path) {\n"
+            f"    check({prefix}_map_constants(made_, path));\n  }}\n"
         )
     parts += [_method(signature) for signature in signatures]
     parts.append(f" private:\n  {prefix}_context *made_;\n}};\n\n}}  // namespace {prefix}_library")

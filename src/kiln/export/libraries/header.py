@@ -18,6 +18,7 @@ ERRORS = {
     "ERROR_NULL_POINTER": 6,
     "ERROR_MISALIGNED": 7,
     "ERROR_OVERLAP": 8,
+    "ERROR_CONSTANTS": 9,
 }
 """The statuses of calls: those of `_runtime/library/context.h`."""
 
@@ -26,9 +27,15 @@ _THREADS = """\
  * the same bits. */
 int {p}_set_threads({p}_context *context, int threads);
 """
+_CONSTANTS = """\
+/* Map the file {p}.constants, which calls read: once for each context. */
+int {p}_map_constants({p}_context *context, const char *path);
+"""
 
 
-def header_text(prefix: str, signatures: list[Signature], version: str, *, threads: bool) -> str:
+def header_text(
+    prefix: str, signatures: list[Signature], version: str, *, threads: bool, has_file: bool
+) -> str:
     """Return the header."""
     upper = prefix.upper()
     sizes = sorted({name for signature in signatures for name in signature.sizes})
@@ -60,6 +67,7 @@ def header_text(prefix: str, signatures: list[Signature], version: str, *, threa
         f"{prefix}_context *{prefix}_create(int64_t workspace_bytes);",
         f"void {prefix}_destroy({prefix}_context *context);\n",
         *[_THREADS.format(p=prefix)] * threads,
+        *[_CONSTANTS.format(p=prefix)] * has_file,
         *numbers,
         *structs,
         *functions,

@@ -28,8 +28,15 @@ shutil = LazyModule("shutil")
 
 Function = Callable[..., Any]
 _OWN_NAMES = (
-    "context", "create", "destroy", "error", "library", "set_threads", "workspace_size"
-)  # fmt: skip
+    "context",
+    "create",
+    "destroy",
+    "error",
+    "library",
+    "map_constants",
+    "set_threads",
+    "workspace_size",
+)
 """What follows the name of a library in names that it defines itself."""
 
 
@@ -56,6 +63,7 @@ def library(
     target: str | None = None,
     blas: bool = False,
     threads: bool = False,
+    mapped: bool = False,
     shared: bool = True,
 ) -> Library:
     """Write a function as a library that C, C++, Rust and others link, without Python.
@@ -68,7 +76,8 @@ def library(
     The folder `path` gets libNAME.a, libNAME.so (if `shared`), NAME.h, and what pkg-config and
     CMake read. `target` is a microarchitecture level, by default the host's. With `blas` programs
     that link the library also link an OpenBLAS; with `threads` a context may have threads, which
-    compute the same bits.
+    compute the same bits. If `mapped`, arrays that functions close over are in the file
+    NAME.constants, which each context maps.
 
     Raises: NotImplementedError, naming what cannot leave the process, before anything is written;
         RuntimeError if there is no C compiler for the shared library.
@@ -95,7 +104,9 @@ def library(
     compiler = c_compiler(asked) if shared else None
     linked, signatures = _traced(own, functions)
     try:
-        code = linking_compiler().link(own, linked, target=target, blas=blas, threads=threads)
+        code = linking_compiler().link(
+            own, linked, target=target, blas=blas, threads=threads, mapped=mapped
+        )
     except Unlinkable as error:
         raise NotImplementedError(
             three_lines(
@@ -207,11 +218,16 @@ def _texts(
         "python": platform.python_version(),
     }
     options = [*_blas_options(code), *["-pthread"] * threads]
+    has_file = code.constants_file is not None
+    own_calls = {"threads": threads, "has_file": has_file}
     texts = {
-        f"{own}.h": header_text(own, signatures, version, threads=threads),
-        f"{own}.hpp": cpp_header_text(own, signatures, version, threads=threads),
+        f"{own}.h": header_text(own, signatures, version, **own_calls),
+        f"{own}.hpp": cpp_header_text(own, signatures, version, **own_calls),
         f"{own}.pc": pkg_config(own, code, version, options),
         f"{own}Config.cmake": cmake_config(own, options, has_shared=has_shared),
         f"{own}.json": description(own, signatures, code, versions),
     }
-    return {**{k: v.encode() for k, v in texts.items()}, f"lib{own}.a": code.archive}
+    files = {name: text.encode() for name, text in texts.items()}
+    if code.constants_file is not None:
+        files[f"{own}.constants"] = code.constants_file
+    return {**files, f"lib{own}.a": code.archive}

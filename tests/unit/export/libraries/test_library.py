@@ -239,6 +239,27 @@ def test_unaligned_results(tmp_path: Path) -> None:
         np.testing.assert_array_equal(found, y)
 
 
+def test_constants_in_a_file(tmp_path: Path) -> None:
+    w, b = jnp.asarray(np.random.RandomState(0).randn(33, 20), dtype="float32"), jnp.arange(20.0)
+    f = lambda x: jnp.tanh(x @ w + b)
+    x = np.random.RandomState(1).randn(40, 33).astype("f")
+    library = built(tmp_path, {"f": (f, x), "g": (lambda x: x + 1, x)}, mapped=True)
+    assert (tmp_path / "m.constants").stat().st_size > w.nbytes + b.nbytes
+    out, made = np.zeros((40, 20), "f"), context(library)
+    missing = b"the file of constants is not mapped, or belongs to another library"
+    assert library.m_error(library.m_f(made, at(x), at(out))) == missing
+    # What reads no constants is called without them.
+    assert library.m_g(made, at(x), at(np.zeros_like(x))) == 0
+    damaged = tmp_path / "damaged"
+    damaged.write_bytes(b"0" + (tmp_path / "m.constants").read_bytes()[1:])
+    for path in (tmp_path / "nowhere", damaged, tmp_path / "m.h"):
+        assert library.m_error(library.m_map_constants(made, str(path).encode())) == missing
+    assert library.m_map_constants(made, str(tmp_path / "m.constants").encode()) == 0
+    assert library.m_f(made, at(x), at(out)) == 0
+    np.testing.assert_array_equal(out, kiln.jit(f)(x))
+    library.m_destroy(made)
+
+
 def test_threads_compute_the_same_bits(tmp_path: Path) -> None:
     f = lambda x: (jnp.tanh(x @ x) / jnp.exp(x).sum(), jnp.sort(x.reshape(-1)), jnp.cumsum(x, 1))
     x = np.random.RandomState(1).randn(500, 500).astype("f")

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from kiln.base.lazy import hashlib
 from kiln.core.engines.linking import LinkedCode, LinkedFunction, Unlinkable
 from kiln.engines.native.executables import openblas
 from kiln.engines.native.executables.executable import Written, needs_library, shared_results
 from kiln.engines.native.executables.value_types import value_type
 from kiln.engines.native.library.archive import Member, write_archive
+from kiln.engines.native.library.constants import Constants, constants_of, digest
 from kiln.engines.native.library.elf import ObjectFile, data_file, undefined
 from kiln.engines.native.library.selection import (
     WITH_BLAS,
@@ -58,7 +58,13 @@ class Ready(LinkedFunction):
 
 
 def linked(
-    prefix: str, functions: Sequence[Ready], target: Target, *, blas: bool, threads: bool
+    prefix: str,
+    functions: Sequence[Ready],
+    target: Target,
+    *,
+    blas: bool,
+    threads: bool,
+    mapped: bool,
 ) -> LinkedCode:
     """Return a static library.
 
@@ -67,31 +73,35 @@ def linked(
     for function in functions:
         _check(function, blas=blas)
     runtime = runtime_members(target)
-    blocks = _blocks(functions)
+    constants = constants_of([value for f in functions for _, value in _embedded(f)])
+    is_mapped = mapped and bool(constants.blocks)
     code: list[tuple[str, bytes]] = []
     entries: list[Entry] = []
     excluded = members_left_out(blas=blas, threads=threads)
     for function in functions:
         name = f"{function.symbol}_code"
         image = assemble(function.written.llvm, target, effort_for(function.written.function))
-        file = ObjectFile(image)
-        called, _ = needed_members(undefined([file]), runtime, excluded)
-        code.append((f"{name}.o", file.renamed({ENTRY: name}.get)))
-        entries.append(_entry(function, name, blocks, needs_scratch=_SCRATCH in called))
-    text = wrappers_text(prefix, functions, entries, threads=threads)
+        written = ObjectFile(image)
+        called, _ = needed_members(undefined([written]), runtime, excluded)
+        code.append((f"{name}.o", written.renamed({ENTRY: name}.get)))
+        entry = _entry(function, name, constants, needs_scratch=_SCRATCH in called)
+        entries.append(entry)
+    file = constants.file() if is_mapped else None
+    text = wrappers_text(prefix, functions, entries, threads=threads, file=file)
     made = [(f"{prefix}.o", assemble(text, target)), *code]
-    used = dict(blocks.values())
-    if used:
-        made.append((f"{prefix}_constants.o", data_file(used, target.triple)))
+    if constants.blocks and file is None:
+        data = {constants.symbols[key]: block for key, block in constants.blocks.items()}
+        made.append((f"{prefix}_constants.o", data_file(data, target.triple)))
     needed = undefined([ObjectFile(content) for _, content in made])
     names, externals = needed_members(needed, runtime, excluded)
     members: list[Member] = [*made, *[(f"{name[:-5]}.o", runtime[name].image) for name in names]]
-    public = public_symbols(prefix, functions, threads=threads)
+    public = public_symbols(prefix, functions, threads=threads, has_file=file is not None)
     return LinkedCode(
         archive=write_archive(with_prefix(prefix, members, public)),
         public=tuple(public),
         workspaces=tuple(map(needed_workspace, functions, entries)),
-        constant_bytes=sum(map(len, used.values())),
+        constant_bytes=constants.nbytes,
+        constants_file=file,
         externals=tuple(sorted(externals - {"_GLOBAL_OFFSET_TABLE_"})),
         target=target.name,
         needs_blas=WITH_BLAS in names,
@@ -126,23 +136,6 @@ def _check(function: Ready, *, blas: bool) -> None:
         )
 
 
-Blocks = dict[bytes, tuple[str, bytes]]
-
-
-def _blocks(functions: Sequence[Ready]) -> Blocks:
-    """Return the arrays that are embedded, by digest: functions share equal ones."""
-    found: Blocks = {}
-    for function in functions:
-        for _, value in _embedded(function):
-            found.setdefault(_digest(value), (f"constant{len(found)}", value.tobytes()))
-    return found
-
-
-def _digest(value: np.ndarray) -> bytes:
-    found: bytes = hashlib.sha256(value.tobytes()).digest()
-    return found
-
-
 def _embedded(function: Ready) -> list[tuple[int, np.ndarray]]:
     """Return the embedded operands that the code reads, with their numbers."""
     loops = function.written.function
@@ -157,14 +150,15 @@ def _read(loops: Function) -> set[Buffer]:
     return {buffer for statement in loops.body for buffer in everywhere(statement)}
 
 
-def _entry(function: Ready, symbol: str, blocks: Blocks, *, needs_scratch: bool) -> Entry:
+def _entry(function: Ready, symbol: str, constants: Constants, *, needs_scratch: bool) -> Entry:
     written, program = function.written, function.program
     loops = written.function
     wanted = aliasing.reused(program.jaxpr, program.donated)
     return Entry(
         symbol=symbol,
         operands=len(loops.inputs),
-        blocks={i: blocks[_digest(value)][0] for i, value in _embedded(function)},
+        blocks={i: constants.symbols[digest(value)] for i, value in _embedded(function)},
+        places={i: constants.places[digest(value)] for i, value in _embedded(function)},
         result_bytes=tuple([value_type(v.aval)[1] for v in program.jaxpr.outvars]),
         shared=dict(shared_results(loops)),
         taken=dict(reusable(loops, {result: operand for operand, result in wanted.items()})),

@@ -10,14 +10,15 @@ from collections.abc import Mapping, Sequence
 
 from kiln.base.records import Record
 from kiln.core.engines.linking import LinkedFunction, Parameter
+from kiln.engines.native.library.constants import HEADER
 from kiln.engines.native.library.size_code import Lines, SizeCode
 from kiln.engines.native.loop_ir.extents import Grain
 from kiln.ir.sizes.facts import facts_of
 from kiln.ir.sizes.size import Dim
 
-_OPERANDS, _RESULTS, _SIZES, _WORKSPACE, _WORKSPACE_BYTES = 0, 1, 2, 3, 7
+_OPERANDS, _RESULTS, _SIZES, _WORKSPACE, _WORKSPACE_BYTES, _CONSTANTS = 0, 1, 2, 3, 7, 8
 """The numbers of words in a context."""
-_NO_CONTEXT, _BAD_SIZE, _SMALL_WORKSPACE = 3, 4, 5
+_NO_CONTEXT, _BAD_SIZE, _SMALL_WORKSPACE, _NO_CONSTANTS = 3, 4, 5, 9
 """`LibraryStatus`."""
 LARGEST_SIZE = (1 << 31) - 1
 """Of a named axis: products of two sizes do not overflow."""
@@ -28,13 +29,15 @@ RUN = "kiln_library_run"
 class Entry(Record):
     """The code of a program: its symbol, and what its call must supply.
 
-    `blocks` are the symbols of embedded operands by number. Results are pairs of a result and an
+    `blocks` are the symbols of embedded operands by number, `places` their places in the file of
+    constants, if there is one. Results are pairs of a result and an
     operand: `shared` ones are copies of it, `taken` ones may overwrite it.
     """
 
     symbol: str
     operands: int
     blocks: Mapping[int, str]
+    places: Mapping[int, int]
     result_bytes: tuple[Dim, ...]
     shared: Mapping[int, int]
     taken: Mapping[int, int]
@@ -52,9 +55,14 @@ def needed_workspace(function: LinkedFunction, entry: Entry) -> Dim:
 
 
 def wrappers_text(
-    prefix: str, functions: Sequence[LinkedFunction], entries: Sequence[Entry], *, threads: bool
+    prefix: str,
+    functions: Sequence[LinkedFunction],
+    entries: Sequence[Entry],
+    *,
+    threads: bool,
+    file: bytes | None,
 ) -> str:
-    """Return the module that defines the public functions of a library."""
+    """Return the module that defines a library's public functions, with a file of constants."""
     defined: list[str] = []
     declared = {
         "declare hidden ptr @kiln_library_create(i64)",
@@ -65,10 +73,11 @@ def wrappers_text(
     }
     for function, entry in zip(functions, entries, strict=True):
         needed = needed_workspace(function, entry)
-        defined.append(_call_text(function, entry, needed))
+        defined.append(_call_text(function, entry, needed, is_mapped=file is not None))
         defined.append(_workspace_text(function.symbol, [(function, needed)]))
         declared.add(f"declare hidden i32 @{entry.symbol}(ptr)")
-        declared |= {f"@{name} = external hidden constant i8" for name in entry.blocks.values()}
+        if file is None:
+            declared |= {f"@{name} = external hidden constant i8" for name in entry.blocks.values()}
         if entry.needs_scratch:
             declared.add(f"declare hidden i32 @{RUN}(ptr, ptr)")
     if [f.symbol for f in functions] != [prefix]:
@@ -86,6 +95,16 @@ def wrappers_text(
             "  %status = call i32 @kiln_library_set_threads(ptr %context, i32 %threads)\n"
             "  ret i32 %status\n}"
         )
+    if file is not None:
+        kind = "ptr, ptr, ptr, i64"
+        declared.add(f"declare hidden i32 @kiln_library_map_constants({kind})")
+        header = "".join(f"\\{byte:02x}" for byte in file[:HEADER])
+        declared.add(f'@constants_header = private constant [{HEADER} x i8] c"{header}"')
+        given = f"ptr %context, ptr %path, ptr @constants_header, i64 {len(file)}"
+        defined.append(
+            f"define i32 @{prefix}_map_constants(ptr %context, ptr %path) #0 {{\n"
+            f"  %status = call i32 @kiln_library_map_constants({given})\n  ret i32 %status\n}}"
+        )
     rest = ["attributes #0 = { nounwind }", '!0 = !{!"branch_weights", i32 1, i32 4000}']
     return "\n".join([*sorted(declared), *defined, *rest]) + "\n"
 
@@ -97,9 +116,11 @@ def _forwarded(kind: str, symbol: str, argument: str) -> str:
     return f"define {kind} @{symbol}({argument} %x) #0 {{\n{body}\n}}"
 
 
-def public_symbols(prefix: str, functions: Sequence[LinkedFunction], *, threads: bool) -> list[str]:
+def public_symbols(
+    prefix: str, functions: Sequence[LinkedFunction], *, threads: bool, has_file: bool
+) -> list[str]:
     """Return the names that a library defines for its users."""
-    names = [f"{prefix}_set_threads"] * threads
+    names = [f"{prefix}_set_threads"] * threads + [f"{prefix}_map_constants"] * has_file
     names += [f"{prefix}_{end}" for end in ("create", "destroy", "error", "workspace_size")]
     for function in functions:
         names += [function.symbol, f"{function.symbol}_workspace_size"]
@@ -142,7 +163,7 @@ def _workspace_text(prefix: str, needed: Sequence[tuple[LinkedFunction, Dim]]) -
     return f"define i64 @{prefix}_workspace_size({given}) #0 {{\n{body}\n}}"
 
 
-def _call_text(function: LinkedFunction, entry: Entry, needed: Dim) -> str:
+def _call_text(function: LinkedFunction, entry: Entry, needed: Dim, *, is_mapped: bool) -> str:
     lines = Lines()
     registers = _registers(function.program.sizes)
     code = SizeCode(lines, registers)
@@ -151,7 +172,7 @@ def _call_text(function: LinkedFunction, entry: Entry, needed: Dim) -> str:
     if needed != 0:
         room = lines.emit(f"load i64, ptr {_word(lines, _WORKSPACE_BYTES)}, align 8")
         lines.when(lines.emit(f"icmp slt i64 {room}, {code.value(needed)}"), _SMALL_WORKSPACE)
-    operands, results = _addresses(function, entry, lines)
+    operands, results = _addresses(function, entry, lines, is_mapped=is_mapped)
     moves: list[tuple[str, str, str]] = []
     offset: Dim = entry.workspace
     for result in _moved(function, entry):
@@ -196,11 +217,19 @@ def _check_sizes(
         lines.when(lines.emit(f"icmp {test} i64 {found}, 0"), _BAD_SIZE)
 
 
-def _addresses(function: LinkedFunction, entry: Entry, lines: Lines) -> tuple[list[str], list[str]]:
+def _addresses(
+    function: LinkedFunction, entry: Entry, lines: Lines, *, is_mapped: bool
+) -> tuple[list[str], list[str]]:
     """Return the addresses of operands and of results; null for those that are not used."""
     operands, results = ["null"] * entry.operands, ["null"] * len(entry.result_bytes)
-    for number, block in entry.blocks.items():
-        operands[number] = f"@{block}"
+    if is_mapped and entry.places:
+        base = lines.emit(f"load ptr, ptr {_word(lines, _CONSTANTS)}, align 8")
+        lines.when(lines.emit(f"icmp eq ptr {base}, null"), _NO_CONSTANTS)
+        for number, place in entry.places.items():
+            operands[number] = lines.emit(f"getelementptr i8, ptr {base}, i64 {place}")
+    else:
+        for number, block in entry.blocks.items():
+            operands[number] = f"@{block}"
     for i, parameter in enumerate(function.parameters):
         for leaf, address in zip(parameter.leaves, _leaves(parameter, i, lines), strict=True):
             if leaf.operand is not None:
