@@ -16,11 +16,36 @@ import numpy as np
 
 COMPILER = shutil.which("gcc") or shutil.which("cc")
 
+WRAPPED = [f"-Wl,--wrap={name}" for name in ("malloc", "calloc", "aligned_alloc")]
 _MAIN = """\
 #include <stdio.h>
 #include <stdlib.h>
 {includes}
 static FILE *from, *to;
+static long allocations;
+
+/* The linker puts these in the place of those of the system. */
+void *__real_malloc(size_t bytes);
+void *__real_calloc(size_t count, size_t bytes);
+void *__real_aligned_alloc(size_t alignment, size_t bytes);
+void *__wrap_malloc(size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
+
+void *__wrap_malloc(size_t bytes) {{
+  ++allocations;
+  return __real_malloc(bytes);
+}}
+
+void *__wrap_calloc(size_t count, size_t bytes) {{
+  ++allocations;
+  return __real_calloc(count, bytes);
+}}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes) {{
+  ++allocations;
+  return __real_aligned_alloc(alignment, bytes);
+}}
 
 static void *room(size_t bytes) {{
   void *memory = malloc(bytes + 1);
@@ -36,6 +61,12 @@ static void *given(size_t bytes) {{
 
 static void result(void *memory, size_t bytes) {{
   if (fwrite(memory, 1, bytes, to) != bytes) exit(4);
+}}
+
+static void check_allocations(const char *name, long before) {{
+  if (allocations == before) return;
+  fprintf(stderr, "%s: the second call allocated memory %ld times\\n", name, allocations - before);
+  exit(6);
 }}
 
 static void check(const char *name, int status) {{
@@ -81,7 +112,8 @@ def run_calls(
 ) -> list[list[np.ndarray]]:
     """Compile a program that makes some calls, run it without Python, and return all results.
 
-    Contexts are given threads, if the libraries have them.
+    Contexts are given threads, if the libraries have them. Functions that replace no arguments are
+    called twice, and their second calls must not allocate memory.
     """
     libraries = list(dict.fromkeys(call.folder for call in calls))
     described = {path: _description(path) for path in libraries}
@@ -103,7 +135,7 @@ def run_calls(
     command += [f"-I{path}" for path in libraries]
     for path, name in zip(libraries, names, strict=True):
         command += [str(path / f"lib{name}.a"), *_blas(path, name)]
-    subprocess.run([*command, "-Wl,--gc-sections", "-lm"], check=True)
+    subprocess.run([*command, *WRAPPED, "-Wl,--gc-sections", "-lm"], check=True)
     files = [str(folder / "in.bin"), str(folder / "out.bin")]
     subprocess.run([str(folder / "driver"), *files], check=True, timeout=300, env={})
     data = (folder / "out.bin").read_bytes()
@@ -172,6 +204,12 @@ def _function(number: int, call: Call, described: dict[str, Any], threads: int |
             after.append(f"  result(array{i}, {size});")
     given = ", ".join(["context", *sizes, *names])
     lines.append(f'  check("{call.symbol}", {call.symbol}({given}));')
+    if all(a["direction"] != "inout" for a in _arrays(call, described)):
+        lines += [
+            "  const long before = allocations;",
+            f'  check("{call.symbol}", {call.symbol}({given}));',
+            f'  check_allocations("{call.symbol}", before);',
+        ]
     lines += [*after, *[f"  free({name});" for name in names]]
     lines += [f"  {prefix}_destroy(context);", "}"]
     return "\n".join(lines)

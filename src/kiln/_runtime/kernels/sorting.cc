@@ -2,8 +2,6 @@
 // stable.
 #include <type_traits>
 
-#include <vector>
-
 #include "abi/split.h"
 #include "abi/symbols.h"
 #include "kernels/element_types.h"
@@ -110,8 +108,11 @@ int32_t sort_by_vectors(Call* call, const VectorSort<Key>& code, Key* a, Key* b,
     int64_t begin, size;
     bool is_moved;
   };
-  std::vector<Piece> pieces{{0, n, false}};
-  for (size_t i = 0; call != nullptr && i < pieces.size();) {
+  constexpr int64_t kMost = 8 * kTasks;
+  Piece pieces[kMost];
+  pieces[0] = {0, n, false};
+  int64_t count = 1;
+  for (int64_t i = 0; call != nullptr && i < count && count < kMost;) {
     const Piece piece = pieces[i];
     if (piece.size < 2 * kLeast || piece.size < n / kTasks) {
       ++i;
@@ -125,11 +126,11 @@ int32_t sort_by_vectors(Call* call, const VectorSort<Key>& code, Key* a, Key* b,
       continue;
     }
     pieces[i] = {piece.begin, less, !piece.is_moved};
-    pieces.push_back({piece.begin + less, piece.size - less, !piece.is_moved});
+    pieces[count++] = {piece.begin + less, piece.size - less, !piece.is_moved};
   }
-  return over_blocks(call, static_cast<int64_t>(pieces.size()), [&](int64_t first, int64_t last) {
+  return over_blocks(call, count, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
-      const Piece& piece = pieces[static_cast<size_t>(i)];
+      const Piece& piece = pieces[i];
       Key *one = a + piece.begin, *other = b + piece.begin;
       code.sort(piece.is_moved ? other : one, piece.is_moved ? one : other, piece.size, one);
     }

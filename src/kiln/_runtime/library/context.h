@@ -11,7 +11,7 @@
 namespace kiln {
 
 struct ScratchBlocks {
-  static constexpr int kMost = 8;  // kernels that call each other
+  static constexpr int kMost = 32;  // blocks of kernels that call each other
   char* memory[kMost];
   size_t size[kMost];
   int in_use;
