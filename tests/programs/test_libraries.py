@@ -5,6 +5,7 @@ One process without Python calls all of them.
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ from tests.programs.c_driver import COMPILER, Call, have_same_bits, run_calls
 from tests.programs.exported import ONE, function_of
 from tests.programs.models import MODELS
 from tests.programs.sized import PROGRAMS
+from tests.structure.source_tree import REPOSITORY
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs a C compiler")
 
@@ -122,3 +124,43 @@ def test_sized(tmp_path: Path) -> None:
 @pytest.mark.timeout(1800)
 def test_all_sized(tmp_path: Path) -> None:
     _check_sized(tuple(name for name in PROGRAMS if name not in QUICK_SIZED), tmp_path)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(900)
+def test_example_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The transformer and the networks of the examples: inference, and a step of training."""
+    monkeypatch.syspath_prepend(REPOSITORY / "examples")
+    transformer, cnn = map(importlib.import_module, ("char_transformer", "digits_cnn"))
+    model = transformer.Transformer(len(transformer.read()[2]))
+    text = np.arange(transformer.LENGTH, dtype=np.int32)[None] % 20
+    params = model.init(kiln.random.key(0), text)["params"]
+    images = np.random.RandomState(0).rand(16, 8, 8).astype(np.float32)
+    labels = np.arange(16, dtype=np.int32) % 10
+    variables = cnn.Net().init(kiln.random.key(1), images, training=False)
+    learned = variables["params"]
+
+    def loss(scale: Any) -> Any:
+        scaled = kiln.tree.map(lambda p: p * scale, learned)
+        scores, _ = cnn.Net().apply(
+            {**variables, "params": scaled},
+            images,
+            training=True,
+            rngs={"dropout": kiln.random.key(2)},
+            mutable=["batch_stats"],
+        )
+        return -kiln.nn.log_softmax(scores)[np.arange(16), labels].mean()
+
+    programs: dict[str, tuple[Callable[..., Any], np.ndarray]] = {
+        "transformer": (lambda x: model.apply({"params": params}, x), text),
+        "cnn": (lambda x: cnn.classify(variables, x), images),
+        "learning": (kiln.value_and_grad(loss), ONE),
+    }
+    calls, expected = [], []
+    for name, (function, x) in programs.items():
+        path = _library(function, x, name, tmp_path)
+        assert path is not None
+        calls.append(Call(path, name, {}, [x]))
+        expected.append(kiln.jit(function)(x))
+    for results, values, name in zip(run_calls(calls, tmp_path), expected, programs, strict=True):
+        _same_bits(results, values, name)
