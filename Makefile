@@ -22,7 +22,7 @@ PYTHONS = $(shell for v in $(VERSIONS); do \
     "$$python" -c 'import venv' 2> /dev/null && { echo "$$python"; break; }; done; done)
 # What pip leaves in the source tree when it builds the extension there.
 BUILT := .cmake .ninja_deps .ninja_log .skbuild-info.json CMakeCache.txt CMakeFiles CMakeInit.txt \
-  build.ninja cmake_install.cmake src/kiln/*.so
+  build.ninja cmake_install.cmake src/kiln/*.so src/kiln/_runtime.*.a
 RUN := $(VENV)/bin/python
 PIP := $(RUN) -m pip --quiet --disable-pip-version-check
 

@@ -13,6 +13,8 @@ from kiln.export.exported import (
 )
 from kiln.export.exporting import default_export_platform as default_export_platform
 from kiln.export.exporting import export as export
+from kiln.export.libraries.library import Library as Library
+from kiln.export.libraries.library import library as library
 from kiln.export.node_classes import (
     register_namedtuple_serialization as register_namedtuple_serialization,
 )

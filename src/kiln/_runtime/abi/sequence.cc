@@ -64,7 +64,12 @@ int32_t run_sequence(Call* call, const Step* steps, int64_t count, const Where* 
   return kDone;
 }
 
-const Symbols symbols{{"kiln_sequence", reinterpret_cast<void*>(run_sequence)}};
-
 }  // namespace
+
+extern "C" int32_t kiln_sequence(Call* call, const void* steps, int64_t count, const void* places) {
+  return run_sequence(call, static_cast<const Step*>(steps), count,
+                      static_cast<const Where*>(places));
+}
+KILN_FUNCTION_SYMBOL(kiln_sequence)
+
 }  // namespace kiln

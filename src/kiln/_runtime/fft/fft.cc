@@ -1,10 +1,9 @@
 // Discrete Fourier transforms over the last axes. ops/linear/fft.py defines what each computes.
-#include <new>
-
 #include "abi/symbols.h"
 #include "fft/axes.h"
 #include "fft/plan.h"
 #include "kernels/element_types.h"
+#include "kernels/recovery.h"
 
 namespace kiln {
 namespace {
@@ -17,19 +16,14 @@ constexpr int64_t kMostAxes = 3;
 int32_t fft(Call* call, void* const* buffers, const int64_t* numbers) {
   if (numbers[4] < 1 || numbers[4] > kMostAxes) return kUnsupported;
   if (numbers[1] <= 0) return kDone;
-  try {
-    if (numbers[3] == kComplex64) fft_transform<float>(call, buffers, numbers);
-    else if (numbers[3] == kComplex128) fft_transform<double>(call, buffers, numbers);
-    else return kUnsupported;
-  } catch (const std::bad_alloc&) {
-    return kOutOfMemory;
-  } catch (const FftStop& stop) {
-    return stop.status;
+  if (numbers[3] == kComplex64) {
+    return recovered([&] { fft_transform<float>(call, buffers, numbers); });
   }
-  return kDone;
+  if (numbers[3] != kComplex128) return kUnsupported;
+  return recovered([&] { fft_transform<double>(call, buffers, numbers); });
 }
 
-const Symbols symbols{{"fft", fft}};
-
 }  // namespace
+
+KILN_KERNEL_SYMBOL("fft", fft)
 }  // namespace kiln

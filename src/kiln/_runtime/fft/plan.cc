@@ -8,8 +8,6 @@
 #include <new>
 #include <utility>
 
-#include "machine/features.h"
-
 namespace kiln {
 namespace {
 
@@ -364,28 +362,6 @@ std::shared_ptr<const FftAllRoots<T>> fft_all_roots(int64_t size) {
     }
     return std::shared_ptr<const FftAllRoots<T>>(made);
   });
-}
-
-namespace {
-const FftCode& fft_code() {
-#ifdef KILN_X86_64
-  static const FftCode& code = processor_level() == 4   ? v4::fft_code
-                               : processor_level() == 3 ? v3::fft_code
-                                                        : baseline::fft_code;
-  return code;
-#else
-  return baseline::fft_code;
-#endif
-}
-}  // namespace
-
-template <>
-void fft_run(const FftColumns<float>& given) {
-  fft_code().single(given);
-}
-template <>
-void fft_run(const FftColumns<double>& given) {
-  fft_code().twice(given);
 }
 
 template std::shared_ptr<const FftPlan<float>> fft_plan(int64_t);

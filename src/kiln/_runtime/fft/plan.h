@@ -3,12 +3,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <new>
 #include <vector>
 
 #include "abi/native_call.h"
 #include "abi/split.h"
 #include "fft/columns.h"
+#include "kernels/recovery.h"
 #include "machine/scratch.h"
 
 namespace kiln {
@@ -50,7 +50,7 @@ struct FftAllRoots {
   std::vector<T> roots;
 };
 
-// From a table of the most recently used plans. Thread-safe; throws if memory runs out.
+// From a table of the most recently used plans. Thread-safe; stops the kernel if memory runs out.
 template <typename T>
 std::shared_ptr<const FftPlan<T>> fft_plan(int64_t size);
 template <typename T>
@@ -62,31 +62,19 @@ std::shared_ptr<const FftAllRoots<T>> fft_all_roots(int64_t size);
 template <typename T>
 void fft_row(Call* call, const FftPlan<T>& plan, const T* in, T* out, bool exchange, T scale);
 
-// Thrown to abort a transform: holds the status that its kernel returns.
-struct FftStop {
-  int32_t status;
-};
-
 // Run `body(begin, end)` over 0..count, `grain` at a time, on the call's threads. If memory runs
-// out inside it, or the call is interrupted, an `FftStop` is thrown.
+// out inside it, or the call is interrupted, the kernel is stopped.
 template <typename Body>
 void fft_shared(Call* call, int64_t count, int64_t grain, const Body& body) {
   const int32_t status = over_blocks(call, count, grain, [&](int64_t begin, int64_t end) {
-    try {
-      body(begin, end);
-    } catch (const std::bad_alloc&) {
-      return int32_t(kOutOfMemory);
-    } catch (const FftStop& stop) {
-      return stop.status;
-    }
-    return int32_t(kDone);
+    return recovered([&] { body(begin, end); });
   });
-  if (status != kDone) throw FftStop{status};
+  if (status != kDone) stop_kernel(status);
 }
 
 template <typename T>
 T* fft_numbers(const Scratch& scratch) {
-  if (!scratch) throw std::bad_alloc();
+  if (!scratch) stop_kernel(kOutOfMemory);
   return reinterpret_cast<T*>(scratch.bytes());
 }
 
@@ -105,5 +93,9 @@ FftColumns<T> fft_columns(const FftStages<T>& stages, T* scratch) {
 // The code of the host CPU's microarchitecture level.
 template <typename T>
 void fft_run(const FftColumns<T>& given);
+template <>
+void fft_run(const FftColumns<float>& given);
+template <>
+void fft_run(const FftColumns<double>& given);
 
 }  // namespace kiln

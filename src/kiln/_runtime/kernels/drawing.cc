@@ -27,7 +27,7 @@ int32_t draw_counters(Call*, void* const* buffers, const int64_t* numbers) {
   return kDone;
 }
 
-const Symbols symbols{{"kiln_draw_counters", draw_counters}};
-
 }  // namespace
+
+KILN_KERNEL_SYMBOL("kiln_draw_counters", draw_counters)
 }  // namespace kiln

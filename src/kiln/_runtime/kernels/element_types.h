@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "machine/scratch.h"
+
 namespace kiln {
 namespace {
 
@@ -55,19 +57,16 @@ enum KernelStatus : int32_t {
   }
 }
 
-// Memory for one call of a kernel.
+// Memory for one call of a kernel, with room for a vector after the last element.
 class FreshMemory {
  public:
-  explicit FreshMemory(int64_t bytes)
-      : data_(std::aligned_alloc(64, (static_cast<size_t>(bytes) + 127) / 64 * 64)) {}
-  ~FreshMemory() { std::free(data_); }
-  FreshMemory(const FreshMemory&) = delete;
-  FreshMemory& operator=(const FreshMemory&) = delete;
-  explicit operator bool() const { return data_ != nullptr; }
-  char* data() const { return static_cast<char*>(data_); }
+  explicit FreshMemory(int64_t bytes) : scratch_(static_cast<size_t>(bytes) + kSlack) {}
+  explicit operator bool() const { return static_cast<bool>(scratch_); }
+  char* data() const { return scratch_.bytes(); }
 
  private:
-  void* data_;
+  static constexpr size_t kSlack = 64;
+  Scratch scratch_;
 };
 
 // The storage types of narrow floats; arithmetic on them is in float.

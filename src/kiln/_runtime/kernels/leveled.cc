@@ -1,10 +1,10 @@
 #include "kernels/leveled.h"
 
 #include "abi/symbols.h"
+#include "kernels/vector_sort.h"
 #include "machine/features.h"
 
 namespace kiln {
-namespace {
 
 #ifdef KILN_X86_64
 #define KILN_BEST(name) \
@@ -12,12 +12,25 @@ namespace {
 #else
 #define KILN_BEST(name) baseline::name
 #endif
-#define KILN_KERNEL(name) Symbol(#name, KILN_BEST(name))
-#define KILN_FUNCTION(name) Symbol("kiln_" #name, reinterpret_cast<void*>(KILN_BEST(name)))
 
-const Symbols symbols{KILN_KERNEL(cumulative), KILN_KERNEL(folded),    KILN_KERNEL(top_k),
-                      KILN_FUNCTION(sin_f32),  KILN_FUNCTION(cos_f32), KILN_FUNCTION(tan_f32),
-                      KILN_FUNCTION(sin_f64),  KILN_FUNCTION(cos_f64), KILN_FUNCTION(tan_f64)};
+KILN_KERNEL_SYMBOL("cumulative", KILN_BEST(cumulative))
+KILN_KERNEL_SYMBOL("folded", KILN_BEST(folded))
+KILN_KERNEL_SYMBOL("top_k", KILN_BEST(top_k))
 
-}  // namespace
+// Forwarded, because a pointer to the best one would be no function that a linker finds.
+#define KILN_FUNCTION(name, T)                                                           \
+  extern "C" void kiln_##name(T* x, int64_t count) { return KILN_BEST(name)(x, count); } \
+  KILN_FUNCTION_SYMBOL(kiln_##name)
+KILN_FUNCTION(sin_f32, float)
+KILN_FUNCTION(cos_f32, float)
+KILN_FUNCTION(tan_f32, float)
+KILN_FUNCTION(sin_f64, double)
+KILN_FUNCTION(cos_f64, double)
+KILN_FUNCTION(tan_f64, double)
+
+const VectorSorts& vector_sorts() {
+  static const VectorSorts& sorts = KILN_BEST(vector_sorts);
+  return sorts;
+}
+
 }  // namespace kiln

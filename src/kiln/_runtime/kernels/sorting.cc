@@ -2,14 +2,11 @@
 // stable.
 #include <type_traits>
 
-#include <vector>
-
 #include "abi/split.h"
 #include "abi/symbols.h"
 #include "kernels/element_types.h"
 #include "kernels/radix.h"
 #include "kernels/vector_sort.h"
-#include "machine/features.h"
 #include "machine/scratch.h"
 
 namespace kiln {
@@ -102,17 +99,6 @@ bool has_specials(const char* in, int64_t n) {
   return found != 0;
 }
 
-const VectorSorts& vector_sorts() {
-#ifdef KILN_X86_64
-  static const VectorSorts& sorts = processor_level() == 4   ? v4::vector_sorts
-                                    : processor_level() == 3 ? v3::vector_sorts
-                                                             : baseline::vector_sorts;
-  return sorts;
-#else
-  return baseline::vector_sorts;
-#endif
-}
-
 // Sorts keys without payload, with vectors, as `sort_by_key` does. Large inputs are partitioned
 // until there is work for all threads.
 template <typename Key>
@@ -122,8 +108,11 @@ int32_t sort_by_vectors(Call* call, const VectorSort<Key>& code, Key* a, Key* b,
     int64_t begin, size;
     bool is_moved;
   };
-  std::vector<Piece> pieces{{0, n, false}};
-  for (size_t i = 0; call != nullptr && i < pieces.size();) {
+  constexpr int64_t kMost = 8 * kTasks;
+  Piece pieces[kMost];
+  pieces[0] = {0, n, false};
+  int64_t count = 1;
+  for (int64_t i = 0; call != nullptr && i < count && count < kMost;) {
     const Piece piece = pieces[i];
     if (piece.size < 2 * kLeast || piece.size < n / kTasks) {
       ++i;
@@ -137,11 +126,11 @@ int32_t sort_by_vectors(Call* call, const VectorSort<Key>& code, Key* a, Key* b,
       continue;
     }
     pieces[i] = {piece.begin, less, !piece.is_moved};
-    pieces.push_back({piece.begin + less, piece.size - less, !piece.is_moved});
+    pieces[count++] = {piece.begin + less, piece.size - less, !piece.is_moved};
   }
-  return over_blocks(call, static_cast<int64_t>(pieces.size()), [&](int64_t first, int64_t last) {
+  return over_blocks(call, count, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
-      const Piece& piece = pieces[static_cast<size_t>(i)];
+      const Piece& piece = pieces[i];
       Key *one = a + piece.begin, *other = b + piece.begin;
       code.sort(piece.is_moved ? other : one, piece.is_moved ? one : other, piece.size, one);
     }
@@ -400,7 +389,7 @@ int32_t sort(Call* call, void* const* buffers, const int64_t* numbers) {
   return kDone;
 }
 
-const Symbols symbols{{"sort", sort}};
-
 }  // namespace
+
+KILN_KERNEL_SYMBOL("sort", sort)
 }  // namespace kiln

@@ -192,7 +192,7 @@ int32_t special(Call*, void* const* buffers, const int64_t* numbers) {
   }
 }
 
-const Symbols symbols{{"special", special}};
-
 }  // namespace
+
+KILN_KERNEL_SYMBOL("special", special)
 }  // namespace kiln

@@ -30,4 +30,7 @@ namespace v4 {
 extern const VectorSorts vector_sorts;
 }
 
+// Those of the host CPU's microarchitecture level.
+const VectorSorts& vector_sorts();
+
 }  // namespace kiln

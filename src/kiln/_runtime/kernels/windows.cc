@@ -1,8 +1,6 @@
 // What wins sliding windows of many elements. ops/reductions/window.py and
 // ops/reductions/window_geometry.py define what each kernel computes.
 #include <algorithm>
-#include <memory>
-#include <new>
 #include <type_traits>
 
 #include "abi/symbols.h"
@@ -276,15 +274,13 @@ int32_t select_and_scatter_add(Call*, void* const* buffers, const int64_t* numbe
     const T* source = static_cast<const T*>(buffers[0]);
     T* out = static_cast<T*>(buffers[2]);
     const int64_t elements = all.elements();
-    std::unique_ptr<W[]> apart;  // narrow floats are accumulated as float
+    // Narrow floats are accumulated as float.
+    constexpr bool is_apart = !std::is_same_v<W, T>;
+    const FreshMemory apart(is_apart ? elements * static_cast<int64_t>(sizeof(W)) : 0);
+    if (!apart) return kOutOfMemory;
     W* sums;
-    if constexpr (std::is_same_v<W, T>) {
-      sums = out;
-    } else {
-      apart.reset(new (std::nothrow) W[static_cast<size_t>(elements)]);
-      if (!apart) return kOutOfMemory;
-      sums = apart.get();
-    }
+    if constexpr (is_apart) sums = reinterpret_cast<W*>(apart.data());
+    else sums = out;
     std::fill(sums, sums + elements, W{});
     auto visit = [&](int64_t window, int64_t place) {
       if (place >= 0) sums[place] = Sum::of(sums[place], wide(source[window]));
@@ -300,8 +296,8 @@ int32_t select_and_scatter_add(Call*, void* const* buffers, const int64_t* numbe
   });
 }
 
-const Symbols symbols{{"select_and_gather_add", select_and_gather_add},
-                      {"select_and_scatter_add", select_and_scatter_add}};
-
 }  // namespace
+
+KILN_KERNEL_SYMBOL("select_and_gather_add", select_and_gather_add)
+KILN_KERNEL_SYMBOL("select_and_scatter_add", select_and_scatter_add)
 }  // namespace kiln

@@ -4,50 +4,63 @@
 
 namespace kiln {
 
-#define KILN_DECLARE_LOOPS(level)                 \
-  namespace level {                               \
-  void add_products(LinearLoops& loops);          \
-  void add_systems(LinearLoops& loops);           \
-  void add_tiles(LinearLoops& loops);             \
-  void add_words(LinearLoops& loops);             \
-  void add_moves_of_matrices(LinearLoops& loops); \
-  }
-KILN_DECLARE_LOOPS(baseline)
 #ifdef KILN_X86_64
-KILN_DECLARE_LOOPS(v3)
-KILN_DECLARE_LOOPS(v4)
+#define KILN_BEST(name) \
+  (processor_level() == 4 ? v4::name : processor_level() == 3 ? v3::name : baseline::name)
+#else
+#define KILN_BEST(name) baseline::name
 #endif
 
-const LinearLoops& linear_loops() {
-  static const LinearLoops made = [] {
-    LinearLoops loops{};
-    switch (processor_level()) {
-#ifdef KILN_X86_64
-      case 4:
-        v4::add_products(loops);
-        v4::add_tiles(loops);
-        v4::add_words(loops);
-        v4::add_systems(loops);
-        v4::add_moves_of_matrices(loops);
-        break;
-      case 3:
-        v3::add_products(loops);
-        v3::add_tiles(loops);
-        v3::add_words(loops);
-        v3::add_systems(loops);
-        v3::add_moves_of_matrices(loops);
-        break;
-#endif
-      default:
-        baseline::add_products(loops);
-        baseline::add_tiles(loops);
-        baseline::add_words(loops);
-        baseline::add_systems(loops);
-        baseline::add_moves_of_matrices(loops);
-    }
-    return loops;
-  }();
-  return made;
-}
+// The level is looked up once.
+#define KILN_ACCESS(type, access, name)         \
+  const type& access {                          \
+    static const type& found = KILN_BEST(name); \
+    return found;                               \
+  }
+
+template <>
+KILN_ACCESS(TileLoops, tile_loops<float>(), tiles_of_f32)
+template <>
+KILN_ACCESS(TileLoops, tile_loops<double>(), tiles_of_f64)
+template <>
+KILN_ACCESS(SystemLoops, system_loops<float>(), systems_of_f32)
+template <>
+KILN_ACCESS(SystemLoops, system_loops<double>(), systems_of_f64)
+template <>
+KILN_ACCESS(ProductLoops, product_loops<kF32>(), products_of_f32)
+template <>
+KILN_ACCESS(ProductLoops, product_loops<kF64>(), products_of_f64)
+template <>
+KILN_ACCESS(ProductLoops, product_loops<kC64>(), products_of_c64)
+template <>
+KILN_ACCESS(ProductLoops, product_loops<kC128>(), products_of_c128)
+template <>
+KILN_ACCESS(ProductLoops, product_loops<kI8>(), products_of_i8)
+template <>
+KILN_ACCESS(ProductLoops, product_loops<kI16>(), products_of_i16)
+template <>
+KILN_ACCESS(ProductLoops, product_loops<kI32>(), products_of_i32)
+template <>
+KILN_ACCESS(ProductLoops, product_loops<kI64>(), products_of_i64)
+template <>
+KILN_ACCESS(ProductLoops, product_loops<kBool>(), products_of_bool)
+KILN_ACCESS(WordLoops, word_loops(), words) KILN_ACCESS(ConversionLoops, conversion_loops(),
+                                                        conversions)
+
+#define KILN_ACCESS_FUNCTION(type, access, name) \
+  template <>                                    \
+  type access {                                  \
+    static const type& found = KILN_BEST(name);  \
+    return found;                                \
+  }
+
+    KILN_ACCESS_FUNCTION(TransposeLoop, transpose_loop<0>(), transpose_of_1)
+        KILN_ACCESS_FUNCTION(TransposeLoop, transpose_loop<1>(), transpose_of_2)
+            KILN_ACCESS_FUNCTION(TransposeLoop, transpose_loop<2>(), transpose_of_4)
+                KILN_ACCESS_FUNCTION(TransposeLoop, transpose_loop<3>(), transpose_of_8)
+                    KILN_ACCESS_FUNCTION(TransposeLoop, transpose_loop<4>(), transpose_of_16)
+                        KILN_ACCESS_FUNCTION(RunTiles, tiles_at_rows<float>(), tiles_at_rows_of_f32)
+                            KILN_ACCESS_FUNCTION(RunTiles, tiles_at_rows<double>(),
+                                                 tiles_at_rows_of_f64)
 
 }  // namespace kiln

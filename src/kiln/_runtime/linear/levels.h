@@ -36,8 +36,8 @@ struct TileBlock {
   int64_t a_part;
   const void* b;
   int64_t b_row, b_panel;  // steps, in elements
-  // Null, or the address of each row of B: rows may be anywhere, with room for a tile after the
-  // last column.
+  // The address of each row of B, for `tiles_at_rows`: rows may be anywhere, with room for a tile
+  // after the last column.
   const int64_t* b_rows;
   void* c;
   int64_t c_row;
@@ -97,20 +97,87 @@ struct SystemLoops {
                       int64_t b_row, int64_t rows, int64_t columns);
 };
 
-struct LinearLoops {
-  SystemLoops systems[2];  // of f32, of f64
-  TileLoops tiles[2];      // of f32, of f64
-  RunTiles run_pairs;      // words of two 16-bit integers, in tiles as wide as those of f32
+// Products of one type, of any sizes; for floats meant for small ones.
+struct ProductLoops {
+  ProductLoop product;
+  MultiplyAddLoop multiply_add;
+};
+
+struct WordLoops {
+  RunTiles run_pairs;  // words of two 16-bit integers, in tiles as wide as those of f32
   WordPacking packing[kWords][kNarrows];
   // Packed f32 by narrow numbers in place, whose type is the index: for few rows. Null: by packing.
   RunTiles run_thin[kNarrows];
-  ProductLoop product[kElements];  // any sizes; for floats meant for small ones
-  MultiplyAddLoop multiply_add[kElements];
-  ConvertLoop bf16_to_f32, f32_to_bf16, f16_to_f32, f32_to_f16;
-  TransposeLoop transpose[5];  // by the logarithm of the size of an element
 };
 
+struct ConversionLoops {
+  ConvertLoop bf16_to_f32, f32_to_bf16, f16_to_f32, f32_to_f16;
+};
+
+// One object for each type, so that the static runtime links only those that are used. Each level
+// defines all of them.
+#define KILN_DECLARE_LOOPS(level)                                                                \
+  namespace level {                                                                              \
+  extern const TileLoops tiles_of_f32, tiles_of_f64;                                             \
+  extern const SystemLoops systems_of_f32, systems_of_f64;                                       \
+  extern const ProductLoops products_of_f32, products_of_f64, products_of_c64, products_of_c128, \
+      products_of_i8, products_of_i16, products_of_i32, products_of_i64, products_of_bool;       \
+  extern const WordLoops words;                                                                  \
+  extern const ConversionLoops conversions;                                                      \
+  extern const TransposeLoop transpose_of_1, transpose_of_2, transpose_of_4, transpose_of_8,     \
+      transpose_of_16;                                                                           \
+  extern const RunTiles tiles_at_rows_of_f32, tiles_at_rows_of_f64;                              \
+  }
+KILN_DECLARE_LOOPS(baseline)
+KILN_DECLARE_LOOPS(v3)
+KILN_DECLARE_LOOPS(v4)
+
 // The loops for the host CPU. Not inline: see `loops/README.md`.
-const LinearLoops& linear_loops();
+template <typename T>
+const TileLoops& tile_loops();
+template <typename T>
+const SystemLoops& system_loops();
+template <Element type>
+const ProductLoops& product_loops();
+const WordLoops& word_loops();
+const ConversionLoops& conversion_loops();
+// By the logarithm of the size of an element.
+template <int log_size>
+TransposeLoop transpose_loop();
+// The tiles of a block whose rows of B are anywhere.
+template <typename T>
+RunTiles tiles_at_rows();
+
+#define KILN_DECLARE_ACCESS(T)      \
+  template <>                       \
+  const TileLoops& tile_loops<T>(); \
+  template <>                       \
+  const SystemLoops& system_loops<T>();
+KILN_DECLARE_ACCESS(float)
+KILN_DECLARE_ACCESS(double)
+#undef KILN_DECLARE_ACCESS
+#define KILN_DECLARE_ACCESS(type) \
+  template <>                     \
+  const ProductLoops& product_loops<type>();
+KILN_DECLARE_ACCESS(kF32)
+KILN_DECLARE_ACCESS(kF64)
+KILN_DECLARE_ACCESS(kC64)
+KILN_DECLARE_ACCESS(kC128)
+KILN_DECLARE_ACCESS(kI8)
+KILN_DECLARE_ACCESS(kI16)
+KILN_DECLARE_ACCESS(kI32)
+KILN_DECLARE_ACCESS(kI64)
+KILN_DECLARE_ACCESS(kBool)
+#undef KILN_DECLARE_ACCESS
+
+#define KILN_DECLARE_ACCESS(log_size) \
+  template <>                         \
+  TransposeLoop transpose_loop<log_size>();
+KILN_DECLARE_ACCESS(0)
+KILN_DECLARE_ACCESS(1)
+KILN_DECLARE_ACCESS(2)
+KILN_DECLARE_ACCESS(3)
+KILN_DECLARE_ACCESS(4)
+#undef KILN_DECLARE_ACCESS
 
 }  // namespace kiln

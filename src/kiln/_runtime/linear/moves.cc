@@ -179,25 +179,19 @@ void f32_to_f16(const void* from_, void* to_, int64_t count) {
 
 namespace KILN_LEVEL {
 
-void add_moves_of_matrices(LinearLoops& loops);
-void add_moves_of_matrices(LinearLoops& loops) {
 #if defined(__AVX512F__)
-  constexpr int kWords = 16;
+constexpr int kWords = 16;
 #elif defined(__AVX__)
-  constexpr int kWords = 8;
+constexpr int kWords = 8;
 #else
-  constexpr int kWords = 4;
+constexpr int kWords = 4;
 #endif
-  loops.transpose[0] = transpose<uint8_t, 16>;
-  loops.transpose[1] = transpose<uint16_t, (kWords == 16 ? 16 : 8)>;
-  loops.transpose[2] = transpose<uint32_t, kWords>;
-  loops.transpose[3] = transpose<uint64_t, kWords / 2>;
-  loops.transpose[4] = transpose_pairs;
-  loops.bf16_to_f32 = bf16_to_f32;
-  loops.f32_to_bf16 = f32_to_bf16;
-  loops.f16_to_f32 = f16_to_f32;
-  loops.f32_to_f16 = f32_to_f16;
-}
+const TransposeLoop transpose_of_1 = transpose<uint8_t, 16>;
+const TransposeLoop transpose_of_2 = transpose<uint16_t, (kWords == 16 ? 16 : 8)>;
+const TransposeLoop transpose_of_4 = transpose<uint32_t, kWords>;
+const TransposeLoop transpose_of_8 = transpose<uint64_t, kWords / 2>;
+const TransposeLoop transpose_of_16 = transpose_pairs;
+const ConversionLoops conversions{bf16_to_f32, f32_to_bf16, f16_to_f32, f32_to_f16};
 
 }  // namespace KILN_LEVEL
 }  // namespace kiln

@@ -10,6 +10,16 @@
 namespace kiln {
 namespace {
 
+TransposeLoop loop_for(int64_t log_size) {
+  switch (log_size) {
+    case 0: return transpose_loop<0>();
+    case 1: return transpose_loop<1>();
+    case 2: return transpose_loop<2>();
+    case 3: return transpose_loop<3>();
+    default: return transpose_loop<4>();
+  }
+}
+
 constexpr int kMaxRank = 32;
 // A block copies at least this many bytes.
 constexpr int64_t kBlockBytes = int64_t{1} << 18;
@@ -98,7 +108,7 @@ int32_t transpose(Call* call, void* const* buffers, const int64_t* numbers) {
                  other.size < kManyColumns ? 16 : kColumns);
   const int64_t planes = total / plane;
   const Blocks groups = Blocks::of(planes, std::max<int64_t>(1, kBlockBytes / plane), 1);
-  const TransposeLoop loop = linear_loops().transpose[log_size];
+  const TransposeLoop loop = loop_for(log_size);
   return over_blocks(call, groups.count * columns.count, [&](int64_t first, int64_t last) {
     for (int64_t block = first; block < last; ++block) {
       const int64_t group = block / columns.count, begin = columns.begin(block % columns.count);
@@ -124,7 +134,7 @@ int32_t transpose(Call* call, void* const* buffers, const int64_t* numbers) {
   });
 }
 
-Symbols symbols{{"kiln_transpose", transpose}};
-
 }  // namespace
+
+KILN_KERNEL_SYMBOL("kiln_transpose", transpose)
 }  // namespace kiln

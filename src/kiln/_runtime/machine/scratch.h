@@ -36,4 +36,9 @@ class Scratch {
   bool is_kept_;
 };
 
+// In the static runtime only: how many objects there are on this thread, and forgetting later ones
+// of a kernel that was stopped.
+int scratch_in_use();
+void restore_scratch(int in_use);
+
 }  // namespace kiln

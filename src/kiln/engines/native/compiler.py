@@ -6,9 +6,13 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import numpy as np
+
 from kiln.base.errors import InconclusiveSizeError, three_lines
 from kiln.base.options.config import options
+from kiln.core.arrays.host_memory import HOST_MEMORY
 from kiln.core.engines.engine import NotForAllSizes, Program, load_module
+from kiln.core.engines.linking import LinkedCode, LinkedFunction, Unlinkable
 from kiln.engines.native.building.builder import function_of
 from kiln.engines.native.building.element_types import Unsupported
 from kiln.engines.native.executables.executable import NativeCode, NativeExecutable, Written
@@ -16,6 +20,7 @@ from kiln.engines.native.executables.over_constants import OverConstants, prolog
 from kiln.engines.native.executables.value_types import ValueType, known, value_type
 from kiln.engines.native.llvm.assembly import host_target
 from kiln.engines.native.llvm.functions import module_text
+from kiln.engines.native.llvm.target import LEVELS, Target, named
 from kiln.engines.native.llvm.writer import Sizes
 from kiln.engines.native.loop_ir.checks import kinds_of
 from kiln.engines.native.loop_ir.costs import costs
@@ -36,6 +41,8 @@ _PORTABLE = "kiln.engines.native.executables.portable"
 """Loaded when programs become bytes, or are looked up by their digests."""
 _PROFILING = "kiln.engines.native.reports.profiling"
 """Loaded for instrumented programs."""
+_LINKING = "kiln.engines.native.library.linking"
+"""Loaded when programs become libraries."""
 _SIZED = "kiln.engines.native.executables.sized"
 """Loaded for programs with named axes."""
 _LOOPS = "loops of the native engine"
@@ -110,26 +117,75 @@ class NativeCompiler:
         assert found is not None
         return found
 
-    def _written(self, program: Program, *, measures: bool) -> Written:
-        """Return a program as loops and as LLVM IR.
+    def _written(
+        self, program: Program, *, measures: bool, target: Target | None = None
+    ) -> Written:
+        """Return a program as loops and as LLVM IR, by default for the host.
 
         Raises: ValueError if a part of it cannot be compiled.
         """
-        sizes = Sizes()
+        sizes, host = Sizes(), host_target()
+        target = target or host
         try:
             function = self.loops(program)
             is_divisible = not (measures or function.callbacks or function.sites or program.sizes)
+            # The prologue runs here: what it packs is laid out for this processor.
+            is_divisible = is_divisible and target is host
             before: Written | None = None
             if program.constants and is_divisible:
                 before = _divided(function, program.constants)
             offsets, room = workspace(function)
             profile = load_module(_PROFILING).Profile(function, program.sizes) if measures else None
             measurements = profile.measurements if profile is not None else None
-            text = module_text(function, offsets, host_target(), sizes, measurements)
+            text = module_text(function, offsets, target, sizes, measurements)
         except (Unsupported, InconclusiveSizeError) as reason:
             refused = NotForAllSizes(_line(reason)) if program.sizes else None
             raise refused or _refused(program, str(reason)) from None
         return Written(function, text, offsets, room, sizes, profile, before)
+
+    def target_names(self) -> tuple[str, ...]:
+        """Return the names of the microarchitecture levels, the host's first."""
+        host = host_target().name
+        return (host, *[name for name in LEVELS if name != host])
+
+    def link(
+        self,
+        prefix: str,
+        functions: Sequence[LinkedFunction],
+        *,
+        target: str | None = None,
+        blas: bool = False,
+        threads: bool = False,
+        mapped: bool = False,
+    ) -> LinkedCode:
+        """Return functions as members of a static library for a level, by default the host's.
+
+        Raises: Unlinkable for programs that call Python, or need what `blas` provides.
+        """
+        level = host_target() if target is None else named(target)
+        linking = load_module(_LINKING)
+        ready = []
+        for function in functions:
+            program = function.program
+            reason = self.unsupported(program)
+            if reason is not None:
+                raise Unlinkable(
+                    f"the native engine does not compile it: {reason}",
+                    "leave out what only XLA runs",
+                )
+            written = self._written(program, measures=False, target=level)
+            kept: list[Any] = []
+            if written.prologue is not None:
+                made = self.compile(program)
+                assert isinstance(made, OverConstants)
+                blocks = made.prologue([HOST_MEMORY.put(x) for x in function.constants])
+                types = made.prologue.results
+                kept = [np.frombuffer(b, t) for b, (t, _) in zip(blocks, types, strict=True)]
+            ready.append(linking.ready(function, written, kept))
+        code: LinkedCode = linking.linked(
+            prefix, ready, level, blas=blas, threads=threads, mapped=mapped
+        )
+        return code
 
     def digest(self, program: Program) -> str | None:
         """Return a hash of the loops, the compilation options, this build of kiln and the target.

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ from kiln.jit.stages.stage import Committed, Stage
 from kiln.jit.stages.target import platform_of
 
 if TYPE_CHECKING:
-    from kiln.jit.stages.whole_program import WholeProgram
+    from kiln.jit.stages.whole_program import DividedProgram, WholeProgram
 
 
 class Traced(Stage):
@@ -46,6 +47,11 @@ class Traced(Stage):
     def arg_names(self) -> tuple[str, ...]:
         """The names of the program's inputs in the user's terms, such as `d['a'][0]`."""
         return (self._recording.general or self._recording.jaxpr).arg_names[len(self._consts) :]
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """The names of the parameters that take arrays by position."""
+        return self._form.parameters
 
     @api_boundary
     def lower(self, *, lowering_platforms: Sequence[str] | None = None) -> Lowered:
@@ -78,6 +84,26 @@ class Traced(Stage):
             self._placer, self._consts, self._form.order, self._places
         )
         return made
+
+    def divided_program(self) -> DividedProgram:
+        """Return the program that a call compiles, and its closed-over arrays.
+
+        Its arguments are numbered as the leaves of `(args, kwargs)`.
+
+        Raises: NotImplementedError for a program that takes or closes over references.
+        """
+        if takes_refs(self._recording.jaxpr):
+            raise NotImplementedError(
+                three_lines(
+                    f"the program of {self.fun_name} at {current_source()}",
+                    "a program that takes or closes over references is not exported",
+                    "pass what they hold, and return what it becomes",
+                )
+            )
+        made: DividedProgram = whole_program.divided_program(self._placer, self._consts)
+        places = {bound: i for i, bound in enumerate(self._form.order)}
+        arguments = tuple([places[i] for i in made.arguments])
+        return dataclasses.replace(made, arguments=arguments)
 
 
 class Lowered(Stage):

@@ -10,6 +10,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from kiln.base.records import Record
 from kiln.core.arrays.array import ConcreteArray, host_value
 from kiln.core.engines.engine import Program
@@ -25,6 +27,17 @@ class WholeProgram(Record):
 
     program: Program
     kept: tuple[int, ...]
+
+
+class DividedProgram(Record):
+    """A program whose first inputs are closed-over arrays, with these given.
+
+    `arguments` says which leaves of the arguments, as they are bound by position, the others are.
+    """
+
+    program: Program
+    constants: tuple[np.ndarray, ...]
+    arguments: tuple[int, ...]
 
 
 def whole_program(
@@ -54,6 +67,34 @@ def whole_program(
     program, kept = program_of(jaxpr, placer.name, keep, (), donated, placement)
     program = dataclasses.replace(program, sizes=sizes)
     return WholeProgram(program, tuple(range(len(at)) if kept is None else kept))
+
+
+def divided_program(placer: Placer, consts: Sequence[Any]) -> DividedProgram:
+    """Return the program that a call compiles: closed-over arrays are its first inputs.
+
+    Names of sizes that the types hold are sizes that each call supplies.
+    """
+    general = placer.general if placer.sizes else None
+    jaxpr = placer.jaxpr if general is None else general
+    found = tuple(sorted({name for v in jaxpr.invars for name in names(*v.aval.shape)}))
+    program, kept = program_of(
+        jaxpr,
+        placer.name,
+        placer.keep_unused or bool(found),
+        placer.compiler_options,
+        placer.request.donated,
+        placer.place((None,) * len(jaxpr.invars)),
+        0 if found else placer.constants,
+    )
+    inputs = tuple(range(len(jaxpr.invars)) if kept is None else kept)
+    hidden = len(consts)
+    values = tuple([np.asarray(_on_host(consts[i])) for i in inputs if i < hidden])
+    arguments = tuple([i - hidden for i in inputs if i >= hidden])
+    return DividedProgram(dataclasses.replace(program, sizes=found), values, arguments)
+
+
+def _on_host(value: Any) -> Any:
+    return host_value(value) if isinstance(value, ConcreteArray) else value
 
 
 def with_constants(jaxpr: Jaxpr, values: Sequence[Any]) -> Jaxpr:

@@ -31,7 +31,7 @@ constexpr int64_t divided(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
 template <typename T>
 TransposeLoop transpose() {
-  return linear_loops().transpose[sizeof(T) == 8 ? 3 : 2];
+  return transpose_loop<sizeof(T) == 8 ? 3 : 2>();
 }
 
 // The places between the first and the last that a position reads, and one of both.
@@ -46,7 +46,7 @@ int64_t extent(const Convolution& c, int d, int64_t count) {
 // along the first axis, with all positions along the others, of some items and features.
 template <typename T>
 struct Division {
-  const TileLoops& code = linear_loops().tiles[sizeof(T) == 8];
+  const TileLoops& code = tile_loops<T>();
   const Panels panels;
   const int last;    // axis
   int64_t each = 1;  // positions of the result for each along the first axis

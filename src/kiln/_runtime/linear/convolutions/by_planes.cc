@@ -26,7 +26,7 @@ constexpr int64_t kTaskWork = int64_t{1} << 19;
 
 template <typename T>
 const TileLoops& tiles() {
-  return linear_loops().tiles[sizeof(T) == 8];
+  return tile_loops<T>();
 }
 
 // The kernel as rows of features, in chunks of `kPackedDepth` of its elements.
@@ -165,7 +165,7 @@ void Planes<T>::multiply(const Piece* pieces, int64_t count, const T* from, int6
         tile.columns = pieces[p].count;
         tile.b = from + pieces[p].place;
         tile.c = to + pieces[p].to;
-        code.run(tile);
+        tiles_at_rows<T>()(tile);
       }
       continue;
     }
@@ -174,7 +174,7 @@ void Planes<T>::multiply(const Piece* pieces, int64_t count, const T* from, int6
       tile.b_rows = places + k;
       tile.b_panel = code.columns;
       tile.b = from + begin;
-      code.run(tile);
+      tiles_at_rows<T>()(tile);
       continue;
     }
     tile.b_row = code.columns;

@@ -22,12 +22,12 @@ constexpr int64_t kCopiedPoints = int64_t{1} << 15;  // per task
 
 template <typename T>
 const TileLoops& tiles() {
-  return linear_loops().tiles[sizeof(T) == 8];
+  return tile_loops<T>();
 }
 
 template <typename T>
 TransposeLoop transpose() {
-  return linear_loops().transpose[sizeof(T) == 8 ? 3 : 2];
+  return transpose_loop<sizeof(T) == 8 ? 3 : 2>();
 }
 
 // The sizes of the products, and of the copied operand.
@@ -212,7 +212,7 @@ int32_t convolve_by_position(Call* call, const Convolution& c, const T* x, const
         tile.c = sums + position * sums_step + row * width;
         tile.c_row = width;
         tile.add = chunk > 0;
-        code.run(tile);
+        tiles_at_rows<T>()(tile);
       }
     }
     return 0;

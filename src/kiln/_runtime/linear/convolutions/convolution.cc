@@ -147,7 +147,7 @@ Convolution turned(const Convolution& c) {
 // Few features that are last: they would be a small part of a vector.
 template <typename T>
 int32_t convolve_turned(Call* call, const Convolution& c, const T* x, const T* w, T* out) {
-  const TransposeLoop transpose = linear_loops().transpose[sizeof(T) == 8 ? 3 : 2];
+  const TransposeLoop transpose = transpose_loop<sizeof(T) == 8 ? 3 : 2>();
   const Convolution other = turned(c);
   const int64_t places = other.lhs_step[1], positions = other.out_step[1];
   const int64_t channels = c.lhs_size[1], features = c.out_size[1];
@@ -281,7 +281,7 @@ int32_t convolution_epilogue(Call* call, void* const* buffers, const int64_t* nu
 template <bool kBrain>
 int32_t half_convolution(Call* call, void* const* buffers, const int64_t* numbers) {
   const Convolution c = Convolution::of(numbers);
-  const LinearLoops& loops = linear_loops();
+  const ConversionLoops& loops = conversion_loops();
   const size_t sizes[] = {static_cast<size_t>(c.lhs_count()), static_cast<size_t>(c.rhs_count()),
                           static_cast<size_t>(c.out_count())};
   Scratch scratch(Scratch::size_of<float>(sizes[0]) + Scratch::size_of<float>(sizes[1]) +
@@ -299,29 +299,27 @@ int32_t half_convolution(Call* call, void* const* buffers, const int64_t* number
   return status;
 }
 
-Symbols symbols{
-    {"kiln_conv_f32", convolution<float>},
-    {"kiln_conv_f64", convolution<double>},
-    {"kiln_conv_c64", convolution<Complex64>},
-    {"kiln_conv_c128", convolution<Complex128>},
-    {"kiln_conv_bf16", half_convolution<true>},
-    {"kiln_conv_f16", half_convolution<false>},
-    {"kiln_conv_i8", convolution<uint8_t>},
-    {"kiln_conv_i16", convolution<uint16_t>},
-    {"kiln_conv_i32", convolution<uint32_t>},
-    {"kiln_conv_i64", convolution<uint64_t>},
-    {"kiln_conv_u8", convolution<uint8_t>},
-    {"kiln_conv_u16", convolution<uint16_t>},
-    {"kiln_conv_u32", convolution<uint32_t>},
-    {"kiln_conv_u64", convolution<uint64_t>},
-    {"kiln_conv_bool", convolution<bool>},
-    {"kiln_conv_packed_f32", packed_convolution<float>},
-    {"kiln_conv_packed_f64", packed_convolution<double>},
-    {"kiln_conv_epilogue_f32", convolution_epilogue<float, false>},
-    {"kiln_conv_epilogue_f64", convolution_epilogue<double, false>},
-    {"kiln_conv_packed_epilogue_f32", convolution_epilogue<float, true>},
-    {"kiln_conv_packed_epilogue_f64", convolution_epilogue<double, true>},
-};
-
 }  // namespace
+
+KILN_KERNEL_SYMBOL("kiln_conv_f32", convolution<float>)
+KILN_KERNEL_SYMBOL("kiln_conv_f64", convolution<double>)
+KILN_KERNEL_SYMBOL("kiln_conv_c64", convolution<Complex64>)
+KILN_KERNEL_SYMBOL("kiln_conv_c128", convolution<Complex128>)
+KILN_KERNEL_SYMBOL("kiln_conv_bf16", half_convolution<true>)
+KILN_KERNEL_SYMBOL("kiln_conv_f16", half_convolution<false>)
+KILN_KERNEL_SYMBOL("kiln_conv_i8", convolution<uint8_t>)
+KILN_KERNEL_SYMBOL("kiln_conv_i16", convolution<uint16_t>)
+KILN_KERNEL_SYMBOL("kiln_conv_i32", convolution<uint32_t>)
+KILN_KERNEL_SYMBOL("kiln_conv_i64", convolution<uint64_t>)
+KILN_KERNEL_SYMBOL("kiln_conv_u8", convolution<uint8_t>)
+KILN_KERNEL_SYMBOL("kiln_conv_u16", convolution<uint16_t>)
+KILN_KERNEL_SYMBOL("kiln_conv_u32", convolution<uint32_t>)
+KILN_KERNEL_SYMBOL("kiln_conv_u64", convolution<uint64_t>)
+KILN_KERNEL_SYMBOL("kiln_conv_bool", convolution<bool>)
+KILN_KERNEL_SYMBOL("kiln_conv_packed_f32", packed_convolution<float>)
+KILN_KERNEL_SYMBOL("kiln_conv_packed_f64", packed_convolution<double>)
+KILN_KERNEL_SYMBOL("kiln_conv_epilogue_f32", convolution_epilogue<float, false>)
+KILN_KERNEL_SYMBOL("kiln_conv_epilogue_f64", convolution_epilogue<double, false>)
+KILN_KERNEL_SYMBOL("kiln_conv_packed_epilogue_f32", convolution_epilogue<float, true>)
+KILN_KERNEL_SYMBOL("kiln_conv_packed_epilogue_f64", convolution_epilogue<double, true>)
 }  // namespace kiln

@@ -40,7 +40,7 @@ int32_t convolve_depthwise(Call* call, const Convolution& c, const T* x, const T
     const T* from = w + kernel.offset(k);
     for (int64_t f = 0; f < features; ++f) packed[k * features + f] = from[f * c.rhs_step[0]];
   }
-  const MultiplyAddLoop multiply_add = linear_loops().multiply_add[kElementOf<T>];
+  const MultiplyAddLoop multiply_add = product_loops<kElementOf<T>>().multiply_add;
   const Blocks blocks = Blocks::of(count, kBlockWork / (taps * features) + 1, 1);
   return over_blocks(call, blocks.count, [&](int64_t first, int64_t last) {
     for (int64_t i = blocks.begin(first); i < blocks.end(last - 1); ++i) {

@@ -24,7 +24,7 @@ int64_t kernel_place(const Convolution& c, int64_t tap) {
 template <typename T>
 void pack_panel(const Convolution& c, const Panels& of, const T* w, int64_t panel, T* spare,
                 T* to) {
-  const TileLoops& code = linear_loops().tiles[sizeof(T) == 8];
+  const TileLoops& code = tile_loops<T>();
   const int64_t columns = of.columns, first = panel % of.count * columns;
   const int64_t many = std::min(columns, of.features - first);
   const T* from = w + (panel / of.count * of.features + first) * c.rhs_step[0];
@@ -32,8 +32,7 @@ void pack_panel(const Convolution& c, const Panels& of, const T* w, int64_t pane
   for (int64_t tap = 0; tap < of.taps; ++tap) is_line = is_line && kernel_place(c, tap) < of.taps;
   if (many < columns) std::fill_n(to, of.depth * columns, T(0));
   if (is_line)
-    linear_loops().transpose[sizeof(T) == 8 ? 3 : 2](from, spare, many, of.depth, c.rhs_step[0],
-                                                     columns);
+    transpose_loop<sizeof(T) == 8 ? 3 : 2>()(from, spare, many, of.depth, c.rhs_step[0], columns);
   for (int64_t tap = 0; tap < of.taps; ++tap, to += of.channels * columns) {
     const int64_t place = kernel_place(c, tap);
     if (is_line) {
@@ -80,10 +79,8 @@ int32_t pack(Call* call, void* const* buffers, const int64_t* numbers) {
                      static_cast<T*>(buffers[1]));
 }
 
-const Symbols symbols{
-    {"kiln_conv_pack_f32", pack<float>},
-    {"kiln_conv_pack_f64", pack<double>},
-};
-
 }  // namespace
+
+KILN_KERNEL_SYMBOL("kiln_conv_pack_f32", pack<float>)
+KILN_KERNEL_SYMBOL("kiln_conv_pack_f64", pack<double>)
 }  // namespace kiln

@@ -15,7 +15,7 @@ struct Panels {
 
   template <typename T>
   static Panels of(const Convolution& c) {
-    Panels panels{linear_loops().tiles[sizeof(T) == 8].columns, c.feature_groups, c.rhs_size[1],
+    Panels panels{tile_loops<T>().columns, c.feature_groups, c.rhs_size[1],
                   c.rhs_size[0] / c.feature_groups};
     for (int d = 0; d < c.space; ++d) panels.taps *= c.rhs_size[d + 2];
     panels.depth = panels.taps * panels.channels;

@@ -57,8 +57,12 @@ void Walk::sort() {
   WalkAxis* end = std::remove_if(axes, axes + count, [](const WalkAxis& a) { return a.size == 1; });
   const WalkAxis first = axes[0];
   count = static_cast<int>(end - axes);
-  std::stable_sort(axes, axes + count,
-                   [](const WalkAxis& a, const WalkAxis& b) { return a.other > b.other; });
+  // Of a few axes: `std::stable_sort` would allocate memory.
+  const auto is_before = [](const WalkAxis& a, const WalkAxis& b) { return a.other > b.other; };
+  for (int i = 1; i < count; ++i) {
+    WalkAxis* const place = std::upper_bound(axes, axes + i, axes[i], is_before);
+    std::rotate(place, axes + i, axes + i + 1);
+  }
   // There is always an axis to walk along.
   if (count == 0) {
     axes[0] = first;

@@ -190,12 +190,10 @@ int32_t lu_pivots_to_permutation(Call*, void* const* buffers, const int64_t* num
   return 0;
 }
 
-Symbols symbols{
-    KILN_FOR_TYPES("kiln_cholesky", cholesky),
-    KILN_FOR_TYPES("kiln_triangular_solve", triangular_solve),
-    KILN_FOR_TYPES("kiln_lu", lu),
-    {"kiln_lu_pivots_to_permutation", lu_pivots_to_permutation},
-};
-
 }  // namespace
+
+KILN_FOR_TYPES("kiln_cholesky", cholesky)
+KILN_FOR_TYPES("kiln_triangular_solve", triangular_solve)
+KILN_FOR_TYPES("kiln_lu", lu)
+KILN_KERNEL_SYMBOL("kiln_lu_pivots_to_permutation", lu_pivots_to_permutation)
 }  // namespace kiln

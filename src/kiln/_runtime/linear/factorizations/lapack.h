@@ -23,13 +23,13 @@ constexpr int kLogSize = sizeof(T) == 4   ? 2
 // Copies an m x n matrix from row-major to column-major.
 template <typename T>
 void to_columns(const T* rows, T* columns, int64_t m, int64_t n) {
-  linear_loops().transpose[kLogSize<T>](rows, columns, m, n, n, m);
+  transpose_loop<kLogSize<T>>()(rows, columns, m, n, n, m);
 }
 
 // Copies an m x n matrix from column-major, with leading dimension m, to row-major.
 template <typename T>
 void to_rows(const T* columns, T* rows, int64_t m, int64_t n) {
-  linear_loops().transpose[kLogSize<T>](columns, rows, n, m, m, n);
+  transpose_loop<kLogSize<T>>()(columns, rows, n, m, m, n);
 }
 
 template <typename T>
@@ -78,9 +78,10 @@ inline double cube(int64_t m, int64_t n, int64_t k) {
 }
 
 // Symbols of a kernel for each number type.
-#define KILN_FOR_TYPES(name, kernel)                                                               \
-  {name "_f32", kernel<float>}, {name "_f64", kernel<double>}, {name "_c64", kernel<Complex64>}, { \
-    name "_c128", kernel<Complex128>                                                               \
-  }
+#define KILN_FOR_TYPES(name, kernel)                 \
+  KILN_KERNEL_SYMBOL(name "_f32", kernel<float>)     \
+  KILN_KERNEL_SYMBOL(name "_f64", kernel<double>)    \
+  KILN_KERNEL_SYMBOL(name "_c64", kernel<Complex64>) \
+  KILN_KERNEL_SYMBOL(name "_c128", kernel<Complex128>)
 
 }  // namespace kiln

@@ -127,11 +127,9 @@ int32_t householder_product(Call* call, void* const* buffers, const int64_t* num
   });
 }
 
-Symbols symbols{
-    KILN_FOR_TYPES("kiln_geqrf", geqrf),
-    KILN_FOR_TYPES("kiln_geqp3", geqp3),
-    KILN_FOR_TYPES("kiln_householder_product", householder_product),
-};
-
 }  // namespace
+
+KILN_FOR_TYPES("kiln_geqrf", geqrf)
+KILN_FOR_TYPES("kiln_geqp3", geqp3)
+KILN_FOR_TYPES("kiln_householder_product", householder_product)
 }  // namespace kiln

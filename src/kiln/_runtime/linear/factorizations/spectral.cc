@@ -270,11 +270,9 @@ int32_t eig(Call* call, void* const* buffers, const int64_t* numbers) {
   });
 }
 
-Symbols symbols{
-    KILN_FOR_TYPES("kiln_eigh", eigh),
-    KILN_FOR_TYPES("kiln_svd", svd),
-    KILN_FOR_TYPES("kiln_eig", eig),
-};
-
 }  // namespace
+
+KILN_FOR_TYPES("kiln_eigh", eigh)
+KILN_FOR_TYPES("kiln_svd", svd)
+KILN_FOR_TYPES("kiln_eig", eig)
 }  // namespace kiln

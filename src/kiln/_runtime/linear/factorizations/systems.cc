@@ -214,11 +214,8 @@ constexpr SystemLoops kLoops{kLanes<T>, factor_panel<T>, solve_panel<T>, factor_
 
 namespace KILN_LEVEL {
 
-void add_systems(LinearLoops& loops);
-void add_systems(LinearLoops& loops) {
-  loops.systems[0] = kLoops<float>;
-  loops.systems[1] = kLoops<double>;
-}
+const SystemLoops systems_of_f32 = kLoops<float>;
+const SystemLoops systems_of_f64 = kLoops<double>;
 
 }  // namespace KILN_LEVEL
 }  // namespace kiln

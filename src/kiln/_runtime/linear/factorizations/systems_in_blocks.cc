@@ -14,7 +14,7 @@ constexpr int64_t kLeastWork = int64_t{1} << 21;
 
 template <typename T>
 const SystemLoops& loops() {
-  return linear_loops().systems[sizeof(T) == 8];
+  return system_loops<T>();
 }
 
 template <typename T>
@@ -98,7 +98,7 @@ int32_t factor_panel(T* a, int64_t rows, int64_t width, int64_t begin, int64_t c
   const Scratch scratch(static_cast<size_t>(height * columns) * sizeof(T));
   if (!scratch) return 1;
   T *held = reinterpret_cast<T*>(scratch.bytes()), *corner = a + begin * (width + 1);
-  const TransposeLoop transpose = linear_loops().transpose[kLog<T>];
+  const TransposeLoop transpose = transpose_loop<kLog<T>>();
   transpose(corner, held, height, columns, width, height);
   loops<T>().factor_panel(held, height, columns, height, pivots);
   transpose(held, corner, columns, height, height, width);
@@ -138,11 +138,11 @@ template <typename T>
 void to_lanes(const T* from, int64_t count, int64_t size, T* to) {
   const int64_t lanes = loops<T>().lanes;
   if (count < lanes) std::fill_n(to, size * lanes, T(0));
-  linear_loops().transpose[kLog<T>](from, to, count, size, size, lanes);
+  transpose_loop<kLog<T>>()(from, to, count, size, size, lanes);
 }
 template <typename T>
 void from_lanes(const T* from, int64_t count, int64_t size, T* to) {
-  linear_loops().transpose[kLog<T>](from, to, size, count, loops<T>().lanes, size);
+  transpose_loop<kLog<T>>()(from, to, size, count, loops<T>().lanes, size);
 }
 
 }  // namespace

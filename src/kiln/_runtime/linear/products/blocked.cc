@@ -43,7 +43,7 @@ constexpr int64_t kBlockBytes = 1 << 19;
 
 template <typename T>
 const TileLoops& tiles() {
-  return linear_loops().tiles[sizeof(T) == 8];
+  return tile_loops<T>();
 }
 
 // Multiplications that take as long as a product: with few rows, reading B takes as long as with
@@ -66,7 +66,7 @@ bool is_left_in_place(const Product& p) {
 template <typename T>
 void pack_a(const Product& p, const T* a, int64_t rows, int64_t depth, T* to) {
   if (p.transpose_a) {
-    linear_loops().transpose[sizeof(T) == 8 ? 3 : 2](a, to, depth, rows, p.a_row, kPackedRow<T>);
+    transpose_loop<sizeof(T) == 8 ? 3 : 2>()(a, to, depth, rows, p.a_row, kPackedRow<T>);
     return;
   }
   tiles<T>().pack_rows(a, p.a_row, rows, depth, to);
@@ -84,8 +84,8 @@ void pack_b(const Product& p, const T* b, int64_t first_row, int64_t rows, int64
   for (int64_t j = 0; j < columns; j += code.columns, to += panel) {
     const int64_t width = std::min(code.columns, columns - j);
     if (width < code.columns) std::fill_n(to, rows * code.columns, T(0));
-    linear_loops().transpose[sizeof(T) == 8 ? 3 : 2](b + j * p.b_row + first_row, to, width, rows,
-                                                     p.b_row, code.columns);
+    transpose_loop<sizeof(T) == 8 ? 3 : 2>()(b + j * p.b_row + first_row, to, width, rows, p.b_row,
+                                             code.columns);
   }
 }
 

@@ -69,10 +69,8 @@ int32_t gemm_epilogue(Call* call, void* const* buffers, const int64_t* numbers) 
                      });
 }
 
-const Symbols symbols{
-    {"kiln_gemm_epilogue_f32", gemm_epilogue<float>},
-    {"kiln_gemm_epilogue_f64", gemm_epilogue<double>},
-};
-
 }  // namespace
+
+KILN_KERNEL_SYMBOL("kiln_gemm_epilogue_f32", gemm_epilogue<float>)
+KILN_KERNEL_SYMBOL("kiln_gemm_epilogue_f64", gemm_epilogue<double>)
 }  // namespace kiln

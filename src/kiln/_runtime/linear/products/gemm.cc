@@ -95,7 +95,7 @@ void multiply_one(const Product& p, const T* a, const T* b, T* c) {
       return;
     }
   }
-  linear_loops().product[kElementOf<T>](with_strides(p), a, b, c);
+  product_loops<kElementOf<T>>().product(with_strides(p), a, b, c);
 }
 
 // Rows of C that are in blocks, or columns.
@@ -299,25 +299,23 @@ int32_t gemm_by_loops(Call* call, void* const* buffers, const int64_t* numbers) 
                            static_cast<const T*>(buffers[1]), static_cast<T*>(buffers[2]));
 }
 
-Symbols symbols{
-    {"kiln_gemm_f32", gemm<float>},
-    {"kiln_gemm_f64", gemm<double>},
-    {"kiln_gemm_c64", gemm<Complex64>},
-    {"kiln_gemm_pack_f32", gemm_pack<float>},
-    {"kiln_gemm_pack_f64", gemm_pack<double>},
-    {"kiln_gemm_strip_f32", gemm_strip<float>},
-    {"kiln_gemm_strip_f64", gemm_strip<double>},
-    {"kiln_gemm_c128", gemm<Complex128>},
-    {"kiln_gemm_i16", gemm_by_loops<uint16_t>},
-    {"kiln_gemm_i32", gemm_by_loops<uint32_t>},
-    {"kiln_gemm_i64", gemm_by_loops<uint64_t>},
-    {"kiln_gemm_u16", gemm_by_loops<uint16_t>},
-    {"kiln_gemm_u32", gemm_by_loops<uint32_t>},
-    {"kiln_gemm_u64", gemm_by_loops<uint64_t>},
-    {"kiln_gemm_bool", gemm_by_loops<bool>},
-};
-
 }  // namespace
+
+KILN_KERNEL_SYMBOL("kiln_gemm_f32", gemm<float>)
+KILN_KERNEL_SYMBOL("kiln_gemm_f64", gemm<double>)
+KILN_KERNEL_SYMBOL("kiln_gemm_c64", gemm<Complex64>)
+KILN_KERNEL_SYMBOL("kiln_gemm_pack_f32", gemm_pack<float>)
+KILN_KERNEL_SYMBOL("kiln_gemm_pack_f64", gemm_pack<double>)
+KILN_KERNEL_SYMBOL("kiln_gemm_strip_f32", gemm_strip<float>)
+KILN_KERNEL_SYMBOL("kiln_gemm_strip_f64", gemm_strip<double>)
+KILN_KERNEL_SYMBOL("kiln_gemm_c128", gemm<Complex128>)
+KILN_KERNEL_SYMBOL("kiln_gemm_i16", gemm_by_loops<uint16_t>)
+KILN_KERNEL_SYMBOL("kiln_gemm_i32", gemm_by_loops<uint32_t>)
+KILN_KERNEL_SYMBOL("kiln_gemm_i64", gemm_by_loops<uint64_t>)
+KILN_KERNEL_SYMBOL("kiln_gemm_u16", gemm_by_loops<uint16_t>)
+KILN_KERNEL_SYMBOL("kiln_gemm_u32", gemm_by_loops<uint32_t>)
+KILN_KERNEL_SYMBOL("kiln_gemm_u64", gemm_by_loops<uint64_t>)
+KILN_KERNEL_SYMBOL("kiln_gemm_bool", gemm_by_loops<bool>)
 
 #define KILN_INSTANTIATE(T) \
   template int32_t multiply<T>(Call*, const Product&, const T*, const T*, T*);

@@ -51,18 +51,18 @@ struct Allowed {
 };
 
 Scheme in_floats(Narrow a, Narrow b) {
-  const LinearLoops& loops = linear_loops();
+  const WordLoops& loops = word_loops();
   return {1,
           1,
           kMostRows,
-          loops.tiles[0].columns,
-          loops.tiles[0].run,
+          tile_loops<float>().columns,
+          tile_loops<float>().run,
           loops.packing[kFloatWord][a],
           loops.packing[kFloatWord][b]};
 }
 
 Scheme scheme_of(Narrow a, Narrow b, [[maybe_unused]] Allowed allowed) {
-  const LinearLoops& loops = linear_loops();
+  const WordLoops& loops = word_loops();
   const auto of = [&](int64_t parts, Word word, RunTiles run) {
     Scheme scheme = in_floats(a, b);
     scheme.parts = parts;
@@ -140,8 +140,8 @@ int32_t pack_left(const Factors& f, int64_t row, int64_t rows, int64_t from, int
     f.scheme.left.panels(f.a + (first * f.p.a_row + row) * f.a_size, f.p.a_row, count, rows, panels,
                          panel);
     for (int64_t i = 0; i < rows; i += columns) {
-      linear_loops().transpose[2](panels + i / columns * panel, to + i * kRow, filled,
-                                  std::min(columns, rows - i), columns, kRow);
+      transpose_loop<2>()(panels + i / columns * panel, to + i * kRow, filled,
+                          std::min(columns, rows - i), columns, kRow);
     }
   }
   for (int64_t i = 0; filled < depth && i < rows; ++i) {
@@ -171,7 +171,7 @@ int32_t pack_right(const Factors& f, int64_t column, int64_t columns, int64_t fr
       }
       uint32_t* at = to + j / width * panel;
       if (some < width) std::fill_n(at, panel, 0u);
-      linear_loops().transpose[2](lines, at, some, filled, kRow, width);
+      transpose_loop<2>()(lines, at, some, filled, kRow, width);
     }
   }
   for (int64_t j = 0; filled < depth && j < columns; j += width) {
@@ -358,7 +358,7 @@ int32_t gemm_narrow(Call* call, void* const* buffers, const int64_t* numbers) {
   // AMX adds in another order.
   const bool has_order = !p.in_order || scheme.step == 1;
   if (p.m <= kThinRows && !p.transpose_b && has_order && !(is_integer(kA) && is_integer(kB))) {
-    thin = linear_loops().run_thin[kB];
+    thin = word_loops().run_thin[kB];
     if (thin != nullptr) scheme = in_floats(kA, kB);
   }
   const auto one = [&](Call* inner, int64_t i) {
@@ -384,24 +384,22 @@ int32_t gemm_narrow(Call* call, void* const* buffers, const int64_t* numbers) {
                      });
 }
 
-#define KILN_WITH(A, a)                                  \
-  {"kiln_gemm_" a "_bf16", gemm_narrow<A, kBrain>},      \
-      {"kiln_gemm_" a "_f16", gemm_narrow<A, kHalf>},    \
-      {"kiln_gemm_" a "_i8", gemm_narrow<A, kSigned>}, { \
-    "kiln_gemm_" a "_u8", gemm_narrow<A, kUnsigned>      \
-  }
-
-Symbols symbols{
-    KILN_WITH(kSingle, "f32"),
-    KILN_WITH(kBrain, "bf16"),
-    KILN_WITH(kHalf, "f16"),
-    KILN_WITH(kSigned, "i8"),
-    KILN_WITH(kUnsigned, "u8"),
-    {"kiln_gemm_bf16_f32", gemm_narrow<kBrain, kSingle>},
-    {"kiln_gemm_f16_f32", gemm_narrow<kHalf, kSingle>},
-    {"kiln_gemm_i8_f32", gemm_narrow<kSigned, kSingle>},
-    {"kiln_gemm_u8_f32", gemm_narrow<kUnsigned, kSingle>},
-};
-
 }  // namespace
+
+#define KILN_WITH(A, a)                                              \
+  KILN_KERNEL_SYMBOL("kiln_gemm_" a "_bf16", gemm_narrow<A, kBrain>) \
+  KILN_KERNEL_SYMBOL("kiln_gemm_" a "_f16", gemm_narrow<A, kHalf>)   \
+  KILN_KERNEL_SYMBOL("kiln_gemm_" a "_i8", gemm_narrow<A, kSigned>)  \
+  KILN_KERNEL_SYMBOL("kiln_gemm_" a "_u8", gemm_narrow<A, kUnsigned>)
+
+KILN_WITH(kSingle, "f32")
+KILN_WITH(kBrain, "bf16")
+KILN_WITH(kHalf, "f16")
+KILN_WITH(kSigned, "i8")
+KILN_WITH(kUnsigned, "u8")
+KILN_KERNEL_SYMBOL("kiln_gemm_bf16_f32", gemm_narrow<kBrain, kSingle>)
+KILN_KERNEL_SYMBOL("kiln_gemm_f16_f32", gemm_narrow<kHalf, kSingle>)
+KILN_KERNEL_SYMBOL("kiln_gemm_i8_f32", gemm_narrow<kSigned, kSingle>)
+KILN_KERNEL_SYMBOL("kiln_gemm_u8_f32", gemm_narrow<kUnsigned, kSingle>)
+
 }  // namespace kiln

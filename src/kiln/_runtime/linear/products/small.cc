@@ -233,27 +233,15 @@ void complex_multiply_add(void* sums_, const void* a_, const void* b_, int64_t c
 
 namespace KILN_LEVEL {
 
-void add_products(LinearLoops& loops);
-void add_products(LinearLoops& loops) {
-  loops.product[kF32] = product<float, false>;
-  loops.product[kF64] = product<double, false>;
-  loops.product[kC64] = complex_product<float>;
-  loops.product[kC128] = complex_product<double>;
-  loops.product[kI8] = product<uint8_t, false>;
-  loops.product[kI16] = product<uint16_t, false>;
-  loops.product[kI32] = product<uint32_t, false>;
-  loops.product[kI64] = product<uint64_t, false>;
-  loops.product[kBool] = product<uint8_t, true>;
-  loops.multiply_add[kF32] = multiply_add<float>;
-  loops.multiply_add[kF64] = multiply_add<double>;
-  loops.multiply_add[kC64] = complex_multiply_add<float>;
-  loops.multiply_add[kC128] = complex_multiply_add<double>;
-  loops.multiply_add[kI8] = multiply_add<uint8_t>;
-  loops.multiply_add[kI16] = multiply_add_words;
-  loops.multiply_add[kI32] = multiply_add<uint32_t>;
-  loops.multiply_add[kI64] = multiply_add<uint64_t>;
-  loops.multiply_add[kBool] = multiply_add_truths;
-}
+const ProductLoops products_of_f32{product<float, false>, multiply_add<float>};
+const ProductLoops products_of_f64{product<double, false>, multiply_add<double>};
+const ProductLoops products_of_c64{complex_product<float>, complex_multiply_add<float>};
+const ProductLoops products_of_c128{complex_product<double>, complex_multiply_add<double>};
+const ProductLoops products_of_i8{product<uint8_t, false>, multiply_add<uint8_t>};
+const ProductLoops products_of_i16{product<uint16_t, false>, multiply_add_words};
+const ProductLoops products_of_i32{product<uint32_t, false>, multiply_add<uint32_t>};
+const ProductLoops products_of_i64{product<uint64_t, false>, multiply_add<uint64_t>};
+const ProductLoops products_of_bool{product<uint8_t, true>, multiply_add_truths};
 
 }  // namespace KILN_LEVEL
 }  // namespace kiln

@@ -40,7 +40,7 @@ constexpr bool kIsMasked = true;
 constexpr bool kIsMasked = false;
 #endif
 // Steps along the depth for each addition to the addresses.
-constexpr int kUnrolled = 4;
+constexpr int kUnrolled = 2;
 
 template <typename T>
 struct Lanes;
@@ -267,9 +267,10 @@ void run_rows(const TileBlock& block, Factors<T> f) {
 // `f.width` columns, at most as many as V vectors.
 template <typename T, int V>
 void run_columns(const TileBlock& block, const Factors<T>& f) {
-  if (f.b_row == kColumns<T> && f.a_column == 1) {
-    run_rows<T, V, kPanel>(block, f);
-  } else if (kIsMasked && (V == 1 || f.width < V * kLanes<T>)) {
+  if constexpr (V == kVectors) {
+    if (f.b_row == kColumns<T> && f.a_column == 1) return run_rows<T, V, kPanel>(block, f);
+  }
+  if (kIsMasked && (V == 1 || f.width < V * kLanes<T>)) {
     run_rows<T, V, kIsMasked ? kMasked : kWhole>(block, f);
   } else {
     run_rows<T, V, V == 1 && kIsMasked ? kMasked : kWhole>(block, f);
@@ -277,39 +278,37 @@ void run_columns(const TileBlock& block, const Factors<T>& f) {
 }
 
 template <typename T>
+Factors<T> factors_of(const TileBlock& block) {
+  return {static_cast<const T*>(block.a),
+          block.a_row == 0 ? kPackedRow<T> : block.a_row,
+          block.a_row == 0 ? 1 : block.a_column,
+          block.a_places,
+          block.a_places == nullptr ? block.depth : block.a_part,
+          static_cast<const T*>(block.b),
+          block.b_row,
+          block.b_panel,
+          (block.b_row == kColumns<T> ? kPanelAhead : kAhead) * block.b_row,
+          0,
+          block.depth,
+          block.b_rows,
+          block.depth,
+          static_cast<T*>(block.c),
+          block.c_row,
+          0,
+          block.add};
+}
+
+template <typename T>
 void run_tiles(const TileBlock& block) {
-  Factors<T> f{static_cast<const T*>(block.a),
-               block.a_row == 0 ? kPackedRow<T> : block.a_row,
-               block.a_row == 0 ? 1 : block.a_column,
-               block.a_places,
-               block.a_places == nullptr ? block.depth : block.a_part,
-               static_cast<const T*>(block.b),
-               block.b_row,
-               block.b_panel,
-               (block.b_row == kColumns<T> ? kPanelAhead : kAhead) * block.b_row,
-               0,
-               block.depth,
-               block.b_rows,
-               block.depth,
-               static_cast<T*>(block.c),
-               block.c_row,
-               0,
-               block.add};
-  // A single row has too few independent sums to hide the latency of one.
-  constexpr int kMany = 8;
+  Factors<T> f = factors_of<T>(block);
   int64_t j = 0;
   const auto advance = [&](int64_t columns, int64_t panels) {
     j += columns;
     f.b += panels;
     f.c += columns;
   };
-  while (block.b_rows != nullptr && block.rows == 1 && j + kMany * kLanes<T> <= block.columns) {
-    f.width = kMany * kLanes<T>;
-    tile<T, 1, kMany, kAnywhere>(f);
-    advance(f.width, f.width);
-  }
   // Few rows by a large matrix take as long as reading it, which is fastest in long pieces.
-  const bool is_read_once = block.b_rows == nullptr && block.b_panel == kColumns<T>;
+  const bool is_read_once = block.b_panel == kColumns<T>;
   while (is_read_once && block.rows <= kFewRows && j + kWide * kLanes<T> <= block.columns) {
     f.width = kWide * kLanes<T>;
     tile_of<T, kWide, kWhole>(block.rows, std::make_integer_sequence<int, kFewRows>())(f);
@@ -323,18 +322,40 @@ void run_tiles(const TileBlock& block) {
   while (j < block.columns) {
     const int64_t left = block.columns - j;
     f.width = left;
-    if (block.b_rows != nullptr) {
-      f.width = left < kColumns<T> ? left : kColumns<T>;
-      run_rows<T, kVectors, kAnywhere>(block, f);
-    } else if (left <= kLanes<T>) {
+    if (left <= kLanes<T>) {
       run_columns<T, 1>(block, f);
-    } else if (left > kColumns<T> && left <= 3 * kLanes<T>) {
-      run_columns<T, 3>(block, f);
+    } else if (left == 3 * kLanes<T>) {
+      run_rows<T, 3, kWhole>(block, f);
       break;
     } else {
       f.width = left < kColumns<T> ? left : kColumns<T>;
       run_columns<T, kVectors>(block, f);
     }
+    advance(f.width, block.b_panel);
+  }
+}
+
+// Rows of B that are anywhere.
+template <typename T>
+void run_tiles_at_rows(const TileBlock& block) {
+  Factors<T> f = factors_of<T>(block);
+  int64_t j = 0;
+  const auto advance = [&](int64_t columns, int64_t panels) {
+    j += columns;
+    f.b += panels;
+    f.c += columns;
+  };
+  // A single row has too few independent sums to hide the latency of one.
+  constexpr int kMany = 8;
+  while (block.rows == 1 && j + kMany * kLanes<T> <= block.columns) {
+    f.width = kMany * kLanes<T>;
+    tile<T, 1, kMany, kAnywhere>(f);
+    advance(f.width, f.width);
+  }
+  while (j < block.columns) {
+    const int64_t left = block.columns - j;
+    f.width = left < kColumns<T> ? left : kColumns<T>;
+    run_rows<T, kVectors, kAnywhere>(block, f);
     advance(f.width, block.b_panel);
   }
 }
@@ -383,17 +404,12 @@ void pack_rows(const void* from_, int64_t from_row, int64_t rows, int64_t depth,
 
 namespace KILN_LEVEL {
 
-void add_tiles(LinearLoops& loops);
-void add_tiles(LinearLoops& loops) {
-  loops.tiles[0] = {
-      kRows, kColumns<float>, kIsMasked, run_tiles<float>, pack_panels<float>, pack_rows<float>};
-  loops.tiles[1] = {kRows,
-                    kColumns<double>,
-                    kIsMasked,
-                    run_tiles<double>,
-                    pack_panels<double>,
-                    pack_rows<double>};
-}
+const TileLoops tiles_of_f32{
+    kRows, kColumns<float>, kIsMasked, run_tiles<float>, pack_panels<float>, pack_rows<float>};
+const TileLoops tiles_of_f64{
+    kRows, kColumns<double>, kIsMasked, run_tiles<double>, pack_panels<double>, pack_rows<double>};
+const RunTiles tiles_at_rows_of_f32 = run_tiles_at_rows<float>;
+const RunTiles tiles_at_rows_of_f64 = run_tiles_at_rows<double>;
 
 }  // namespace KILN_LEVEL
 }  // namespace kiln

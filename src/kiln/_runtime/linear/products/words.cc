@@ -159,7 +159,7 @@ void panels(const void* from_, int64_t from_row, int64_t rows, int64_t columns, 
 }
 
 void half_line(const void* from, int64_t count, void* to) {
-  linear_loops().f16_to_f32(from, to, count);
+  conversion_loops().f16_to_f32(from, to, count);
 }
 
 void half_panels(const void* from_, int64_t from_row, int64_t rows, int64_t columns, void* to_,
@@ -170,7 +170,7 @@ void half_panels(const void* from_, int64_t from_row, int64_t rows, int64_t colu
     for (int64_t j = 0; j < columns; j += kColumns) {
       float* panel = to + j / kColumns * to_panel;
       const int64_t width = columns - j < kColumns ? columns - j : kColumns;
-      linear_loops().f16_to_f32(from + j, panel, width);
+      conversion_loops().f16_to_f32(from + j, panel, width);
       for (int64_t k = width; k < kColumns; ++k) panel[k] = 0;
     }
   }
@@ -245,26 +245,30 @@ constexpr WordPacking kPacking{line<Part>, panels<Part>};
 
 namespace KILN_LEVEL {
 
-void add_words(LinearLoops& loops);
-void add_words(LinearLoops& loops) {
-  loops.run_pairs = run_word_tiles<PairDot, kRows>;
-  loops.run_thin[kBrain] = run_thin<BrainFloat>;
-  loops.run_thin[kSigned] = run_thin<IntegerFloat<int8_t>>;
-  loops.run_thin[kUnsigned] = run_thin<IntegerFloat<uint8_t>>;
-  auto& packing = loops.packing;
-  packing[kFloatWord][kSingle] = kPacking<Same<float>>;
-  packing[kFloatWord][kBrain] = kPacking<BrainFloat>;
-  packing[kFloatWord][kHalf] = {half_line, half_panels};
-  packing[kFloatWord][kSigned] = kPacking<IntegerFloat<int8_t>>;
-  packing[kFloatWord][kUnsigned] = kPacking<IntegerFloat<uint8_t>>;
-  packing[kBrainWord][kBrain] = kPacking<Same<uint16_t>>;
-  packing[kBrainWord][kSigned] = kPacking<IntegerBrain<int8_t>>;
-  packing[kBrainWord][kUnsigned] = kPacking<IntegerBrain<uint8_t>>;
-  packing[kPairWord][kSigned] = kPacking<IntegerWord<int8_t>>;
-  packing[kPairWord][kUnsigned] = kPacking<IntegerWord<uint8_t>>;
-  packing[kByteWord][kSigned] = packing[kByteWord][kUnsigned] = kPacking<Same<uint8_t>>;
-  packing[kShiftedWord][kSigned] = packing[kShiftedWord][kUnsigned] = kPacking<Shifted>;
-}
+const WordLoops words{
+    run_word_tiles<PairDot, kRows>,
+    {
+        // kFloatWord, of f32, bf16, f16, i8, u8
+        {kPacking<Same<float>>,
+         kPacking<BrainFloat>,
+         {half_line, half_panels},
+         kPacking<IntegerFloat<int8_t>>,
+         kPacking<IntegerFloat<uint8_t>>},
+        // kBrainWord
+        {{},
+         kPacking<Same<uint16_t>>,
+         {},
+         kPacking<IntegerBrain<int8_t>>,
+         kPacking<IntegerBrain<uint8_t>>},
+        // kPairWord
+        {{}, {}, {}, kPacking<IntegerWord<int8_t>>, kPacking<IntegerWord<uint8_t>>},
+        // kByteWord
+        {{}, {}, {}, kPacking<Same<uint8_t>>, kPacking<Same<uint8_t>>},
+        // kShiftedWord
+        {{}, {}, {}, kPacking<Shifted>, kPacking<Shifted>},
+    },
+    {nullptr, run_thin<BrainFloat>, nullptr, run_thin<IntegerFloat<int8_t>>,
+     run_thin<IntegerFloat<uint8_t>>}};
 
 }  // namespace KILN_LEVEL
 }  // namespace kiln

@@ -1,0 +1,96 @@
+// What the standard library's headers call: exported libraries are linked without libstdc++.
+#include <cstdlib>
+#include <cstring>
+#include <list>
+#include <memory>
+#include <new>
+#include <typeinfo>
+
+#include "kernels/recovery.h"
+
+namespace kiln {
+
+__thread Recovery* recovery = nullptr;
+
+void stop_kernel(int32_t status) {
+  if (recovery == nullptr) std::abort();
+  recovery->status = status;
+  longjmp(recovery->place, 1);
+}
+
+namespace {
+
+void* allocated(size_t bytes) {
+  void* memory = std::malloc(bytes == 0 ? 1 : bytes);
+  if (memory == nullptr) stop_kernel(kOutOfMemory);
+  return memory;
+}
+
+}  // namespace
+}  // namespace kiln
+
+void* operator new(size_t bytes) { return kiln::allocated(bytes); }
+void* operator new[](size_t bytes) { return kiln::allocated(bytes); }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return std::malloc(bytes); }
+void* operator new[](size_t bytes, const std::nothrow_t&) noexcept { return std::malloc(bytes); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
+
+// Static objects of functions: the first byte of a guard says that the object is made, the second
+// that a thread is making it.
+extern "C" int __cxa_guard_acquire(char* guard) {
+  for (;;) {
+    if (__atomic_load_n(guard, __ATOMIC_ACQUIRE) != 0) return 0;
+    if (!__atomic_test_and_set(guard + 1, __ATOMIC_ACQUIRE)) {
+      if (__atomic_load_n(guard, __ATOMIC_ACQUIRE) == 0) return 1;
+      __atomic_clear(guard + 1, __ATOMIC_RELEASE);
+    }
+  }
+}
+extern "C" void __cxa_guard_release(char* guard) {
+  __atomic_store_n(guard, char{1}, __ATOMIC_RELEASE);
+  __atomic_clear(guard + 1, __ATOMIC_RELEASE);
+}
+extern "C" void __cxa_guard_abort(char* guard) { __atomic_clear(guard + 1, __ATOMIC_RELEASE); }
+extern "C" void __cxa_pure_virtual() { std::abort(); }
+
+namespace std {
+
+const nothrow_t nothrow{};
+
+bool _Sp_make_shared_tag::_S_eq(const type_info&) noexcept { return false; }
+
+namespace __detail {
+
+void _List_node_base::_M_hook(_List_node_base* before) noexcept {
+  _M_next = before;
+  _M_prev = before->_M_prev;
+  before->_M_prev->_M_next = this;
+  before->_M_prev = this;
+}
+void _List_node_base::_M_unhook() noexcept {
+  _M_prev->_M_next = _M_next;
+  _M_next->_M_prev = _M_prev;
+}
+// Moves the nodes from `first` up to `last` before this one.
+void _List_node_base::_M_transfer(_List_node_base* first, _List_node_base* last) noexcept {
+  if (this == last) return;
+  _List_node_base* const end = last->_M_prev;
+  first->_M_prev->_M_next = last;
+  last->_M_prev = first->_M_prev;
+  _M_prev->_M_next = first;
+  first->_M_prev = _M_prev;
+  end->_M_next = this;
+  _M_prev = end;
+}
+
+}  // namespace __detail
+
+void __throw_length_error(const char*) { kiln::stop_kernel(kiln::kOutOfMemory); }
+void __throw_bad_alloc() { kiln::stop_kernel(kiln::kOutOfMemory); }
+void __throw_bad_array_new_length() { kiln::stop_kernel(kiln::kOutOfMemory); }
+void __throw_system_error(int) { abort(); }
+
+}  // namespace std

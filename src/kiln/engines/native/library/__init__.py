@@ -1,0 +1,1 @@
+"""Programs as object files that other programs link: see README.md."""

@@ -1,0 +1,179 @@
+"""From programs to a static library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from kiln.core.engines.linking import LinkedCode, LinkedFunction, Unlinkable
+from kiln.engines.native.executables import openblas
+from kiln.engines.native.executables.executable import Written, needs_library, shared_results
+from kiln.engines.native.executables.value_types import value_type
+from kiln.engines.native.library.archive import Member, write_archive
+from kiln.engines.native.library.constants import Constants, constants_of, digest
+from kiln.engines.native.library.elf import ObjectFile, data_file, undefined
+from kiln.engines.native.library.selection import (
+    WITH_BLAS,
+    members_left_out,
+    needed_members,
+    runtime_members,
+    with_prefix,
+)
+from kiln.engines.native.library.wrappers import (
+    Entry,
+    needed_workspace,
+    public_symbols,
+    wrappers_text,
+)
+from kiln.engines.native.llvm.assembly import assemble
+from kiln.engines.native.llvm.generation import effort_for
+from kiln.engines.native.llvm.linking import ENTRY
+from kiln.engines.native.llvm.target import Target
+from kiln.engines.native.loop_ir.buffers import everywhere
+from kiln.engines.native.loop_ir.statements import Buffer, Function, Kernel, walk
+from kiln.engines.native.passes.donation import reusable
+from kiln.ir.analysis import aliasing
+
+_HIDDEN_STATE = "kiln_draw_counters"
+_SCRATCH = "scratch.cc.o"
+_LAPACK = (
+    "kiln_cholesky",
+    "kiln_lu_f",
+    "kiln_lu_c",
+    "kiln_geq",
+    "kiln_householder",
+    "kiln_eig",
+    "kiln_svd",
+    "kiln_triangular_solve",
+)
+"""The beginnings of the names of kernels that cannot do without routines of LAPACK."""
+
+
+class Ready(LinkedFunction):
+    """A function whose program was written for a target, and what was computed of its constants."""
+
+    written: Written
+    kept: tuple[np.ndarray, ...]
+
+
+def linked(
+    prefix: str,
+    functions: Sequence[Ready],
+    target: Target,
+    *,
+    blas: bool,
+    threads: bool,
+    mapped: bool,
+) -> LinkedCode:
+    """Return a static library.
+
+    Raises: Unlinkable for programs that call Python, or routines of LAPACK without `blas`.
+    """
+    for function in functions:
+        _check(function, blas=blas)
+    runtime = runtime_members(target)
+    constants = constants_of([value for f in functions for _, value in _embedded(f)])
+    is_mapped = mapped and bool(constants.blocks)
+    code: list[tuple[str, bytes]] = []
+    entries: list[Entry] = []
+    excluded = members_left_out(blas=blas, threads=threads)
+    for function in functions:
+        name = f"{function.symbol}_code"
+        image = assemble(function.written.llvm, target, effort_for(function.written.function))
+        written = ObjectFile(image)
+        called, _ = needed_members(undefined([written]), runtime, excluded)
+        code.append((f"{name}.o", written.renamed({ENTRY: name}.get)))
+        entry = _entry(function, name, constants, needs_scratch=_SCRATCH in called)
+        entries.append(entry)
+    file = constants.file() if is_mapped else None
+    text = wrappers_text(prefix, functions, entries, threads=threads, file=file)
+    made = [(f"{prefix}.o", assemble(text, target)), *code]
+    if constants.blocks and file is None:
+        data = {constants.symbols[key]: block for key, block in constants.blocks.items()}
+        made.append((f"{prefix}_constants.o", data_file(data, target.triple)))
+    needed = undefined([ObjectFile(content) for _, content in made])
+    names, externals = needed_members(needed, runtime, excluded)
+    members: list[Member] = [*made, *[(f"{name[:-5]}.o", runtime[name].image) for name in names]]
+    public = public_symbols(prefix, functions, threads=threads, has_file=file is not None)
+    return LinkedCode(
+        archive=write_archive(with_prefix(prefix, members, public)),
+        public=tuple(public),
+        workspaces=tuple(map(needed_workspace, functions, entries)),
+        constant_bytes=constants.nbytes,
+        constants_file=file,
+        externals=tuple(sorted(externals - {"_GLOBAL_OFFSET_TABLE_"})),
+        target=target.name,
+        needs_blas=WITH_BLAS in names,
+        blas_library=openblas.load() if WITH_BLAS in names else None,
+    )
+
+
+def _check(function: Ready, *, blas: bool) -> None:
+    loops = function.written.function
+    if loops.callbacks:
+        count = len(loops.callbacks)
+        raise Unlinkable(
+            f"it calls {count} Python function{'s' * (count > 1)}, and a library has no Python",
+            "leave callbacks and debug.print out, or return what they would be given",
+        )
+    if loops.sites:
+        raise Unlinkable(
+            "its checks report lines of Python",
+            "leave check= out of jit, or return what is checked",
+        )
+    symbols = {each.symbol for each in walk(loops.body) if isinstance(each, Kernel)}
+    if _HIDDEN_STATE in symbols:
+        raise Unlinkable(
+            "it draws random numbers from a hidden state of this process",
+            "draw them from a key that is an argument: kiln.random.uniform(key)",
+        )
+    lapack = sorted(symbol for symbol in symbols if symbol.startswith(_LAPACK))
+    if lapack and not blas and needs_library(loops.body):
+        raise Unlinkable(
+            f"it factors matrices by routines of LAPACK ({', '.join(lapack)})",
+            "write blas=True: programs that use the library then link an OpenBLAS too",
+        )
+
+
+def _embedded(function: Ready) -> list[tuple[int, np.ndarray]]:
+    """Return the embedded operands that the code reads, with their numbers."""
+    loops = function.written.function
+    first_kept = len(function.program.jaxpr.invars)
+    values = [*enumerate(function.constants), *enumerate(function.kept, first_kept)]
+    read = _read(loops)
+    shared = {operand for _, operand in shared_results(loops)}
+    return [(i, value) for i, value in values if loops.inputs[i] in read or i in shared]
+
+
+def _read(loops: Function) -> set[Buffer]:
+    return {buffer for statement in loops.body for buffer in everywhere(statement)}
+
+
+def _entry(function: Ready, symbol: str, constants: Constants, *, needs_scratch: bool) -> Entry:
+    written, program = function.written, function.program
+    loops = written.function
+    wanted = aliasing.reused(program.jaxpr, program.donated)
+    return Entry(
+        symbol=symbol,
+        operands=len(loops.inputs),
+        blocks={i: constants.symbols[digest(value)] for i, value in _embedded(function)},
+        places={i: constants.places[digest(value)] for i, value in _embedded(function)},
+        result_bytes=tuple([value_type(v.aval)[1] for v in program.jaxpr.outvars]),
+        shared=dict(shared_results(loops)),
+        taken=dict(reusable(loops, {result: operand for operand, result in wanted.items()})),
+        workspace=written.workspace,
+        numbers=tuple(written.sizes.numbers),
+        needs_scratch=needs_scratch,
+    )
+
+
+def ready(function: LinkedFunction, written: Written, kept: Sequence[np.ndarray]) -> Ready:
+    """Return a function with its code."""
+    fields: Mapping[str, object] = {
+        "symbol": function.symbol,
+        "program": function.program,
+        "constants": function.constants,
+        "parameters": function.parameters,
+    }
+    return Ready(**fields, written=written, kept=tuple(kept))  # type: ignore[arg-type]

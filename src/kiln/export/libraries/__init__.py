@@ -1,0 +1,1 @@
+"""Functions as libraries for C: see README.md."""

@@ -1,0 +1,100 @@
+"""A function of a module as a library for C: `python -m kiln compile`."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from kiln.base.errors import three_lines
+from kiln.export import SymbolicScope, library, symbolic_shape
+from kiln.jit.signatures.struct import ShapeDtypeStruct
+
+_DTYPES = {
+    **{f"{letter}{bits}": f"{name}{bits}" for letter, name in (("i", "int"), ("u", "uint"))
+       for bits in (8, 16, 32, 64)},
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "f32": "float32",
+    "f64": "float64",
+    "c64": "complex64",
+    "c128": "complex128",
+    "bool": "bool",
+}  # fmt: skip
+_ARGUMENT = re.compile(r"(\w+)\[([^\]]*)\]")
+
+
+def run(
+    function: str,
+    arguments: Sequence[str],
+    *,
+    examples: str | None = None,
+    name: str | None = None,
+    path: str,
+    target: str | None = None,
+    blas: bool = False,
+    threads: bool = False,
+    mapped: bool = False,
+    shared: bool = True,
+) -> list[str]:
+    """Write the library; return the lines to print.
+
+    `function` is MODULE:NAME; `arguments` are texts such as `f32[n,3]`. `examples` names a tuple of
+    arguments instead, for trees.
+
+    Raises: ValueError for text that is not understood; the errors of `kiln.export.library`.
+    """
+    found = _object(function)
+    scope = SymbolicScope()
+    args = [_argument(text, scope) for text in arguments]
+    if examples is not None:
+        args = [*_object(examples)]
+    made = library(
+        found,
+        *args,
+        name=name or function.rpartition(":")[2].rpartition(".")[2],
+        path=path,
+        target=target,
+        blas=blas,
+        threads=threads,
+        mapped=mapped,
+        shared=shared,
+    )
+    lines = [f"{os.path.join(made.path, file)}: {size} bytes" for file, size in made.files.items()]
+    return [*lines, f"for {made.target}, with {made.constant_bytes} bytes of constants"]
+
+
+def _object(text: str) -> Any:
+    module, colon, names = text.partition(":")
+    if not colon or not names:
+        raise ValueError(
+            three_lines(
+                f"kiln compile {text}",
+                "a function is named by its module and its name",
+                "write module:function, such as model:predict",
+            )
+        )
+    # Modules are found in the folder from which the command is run, as `python -m` finds them.
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    found: Any = importlib.import_module(module)
+    for name in names.split("."):
+        found = getattr(found, name)
+    return found
+
+
+def _argument(text: str, scope: SymbolicScope) -> ShapeDtypeStruct:
+    matched = _ARGUMENT.fullmatch(text.replace(" ", ""))
+    dtype = None if matched is None else _DTYPES.get(matched[1])
+    if matched is None or dtype is None:
+        raise ValueError(
+            three_lines(
+                f"kiln compile --arg {text}",
+                "that is not the type of an array",
+                f"write a dtype ({', '.join(_DTYPES)}) and sizes, such as f32[n,3] or i32[]",
+            )
+        )
+    return ShapeDtypeStruct(symbolic_shape(matched[2], scope=scope), dtype)

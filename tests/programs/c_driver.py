@@ -1,0 +1,215 @@
+"""A C program that calls the functions of libraries: arguments from a file, results to another.
+
+It takes arrays, not structures, and runs its calls one after the other, in one process.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+COMPILER = shutil.which("gcc") or shutil.which("cc")
+
+WRAPPED = [f"-Wl,--wrap={name}" for name in ("malloc", "calloc", "aligned_alloc")]
+_MAIN = """\
+#include <stdio.h>
+#include <stdlib.h>
+{includes}
+static FILE *from, *to;
+static long allocations;
+
+/* The linker puts these in the place of those of the system. */
+void *__real_malloc(size_t bytes);
+void *__real_calloc(size_t count, size_t bytes);
+void *__real_aligned_alloc(size_t alignment, size_t bytes);
+void *__wrap_malloc(size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
+
+void *__wrap_malloc(size_t bytes) {{
+  ++allocations;
+  return __real_malloc(bytes);
+}}
+
+void *__wrap_calloc(size_t count, size_t bytes) {{
+  ++allocations;
+  return __real_calloc(count, bytes);
+}}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes) {{
+  ++allocations;
+  return __real_aligned_alloc(alignment, bytes);
+}}
+
+static void *room(size_t bytes) {{
+  void *memory = malloc(bytes + 1);
+  if (memory == NULL) exit(2);
+  return memory;
+}}
+
+static void *given(size_t bytes) {{
+  void *memory = room(bytes);
+  if (fread(memory, 1, bytes, from) != bytes) exit(3);
+  return memory;
+}}
+
+static void result(void *memory, size_t bytes) {{
+  if (fwrite(memory, 1, bytes, to) != bytes) exit(4);
+}}
+
+static void check_allocations(const char *name, long before) {{
+  if (allocations == before) return;
+  fprintf(stderr, "%s: the second call allocated memory %ld times\\n", name, allocations - before);
+  exit(6);
+}}
+
+static void check(const char *name, int status) {{
+  if (status == 0) return;
+  fprintf(stderr, "%s: status %d\\n", name, status);
+  exit(5);
+}}
+{functions}
+int main(int count, char **names) {{
+  if (count != 3) return 1;
+  from = fopen(names[1], "rb");
+  to = fopen(names[2], "wb");
+  if (from == NULL || to == NULL) return 1;
+{calls}
+  return fclose(to);
+}}
+"""
+
+
+class Call(NamedTuple):
+    """A call of a library's function: values of its sizes, and of its arguments in order."""
+
+    folder: Path
+    symbol: str
+    sizes: dict[str, int]
+    values: Sequence[np.ndarray]
+
+
+def have_same_bits(x: np.ndarray, y: np.ndarray) -> bool:
+    """Tell whether arrays have the same bits, except for the signs of nan."""
+    if x.tobytes() == y.tobytes():
+        return True
+    if x.shape != y.shape or y.dtype.kind not in "fc":
+        return False
+    kind = f"f{y.real.dtype.itemsize}"
+    parts, others = np.ravel(x).view(kind), np.ravel(y).view(kind)
+    is_nan = np.isnan(parts) & np.isnan(others)
+    return parts[~is_nan].tobytes() == others[~is_nan].tobytes()
+
+
+def run_calls(
+    calls: Sequence[Call], folder: Path, *, threads: int | None = None
+) -> list[list[np.ndarray]]:
+    """Compile a program that makes some calls, run it without Python, and return all results.
+
+    Contexts are given threads, if the libraries have them. Functions that replace no arguments are
+    called twice, and their second calls must not allocate memory.
+    """
+    libraries = list(dict.fromkeys(call.folder for call in calls))
+    described = {path: _description(path) for path in libraries}
+    functions, lines = [], []
+    for number, call in enumerate(calls):
+        functions.append(_function(number, call, described[call.folder], threads))
+        lines.append(f"  call{number}();")
+    names = [described[path]["name"] for path in libraries]
+    text = _MAIN.format(
+        includes="".join(f'#include "{name}.h"\n' for name in names),
+        functions="\n".join(functions),
+        calls="\n".join(lines),
+    )
+    (folder / "driver.c").write_text(text)
+    (folder / "in.bin").write_bytes(b"".join(v.tobytes() for c in calls for v in c.values))
+    assert COMPILER is not None
+    command = [COMPILER, "-std=c11", "-Wall", "-Wextra", "-pedantic", "-Werror", "-g"]
+    command += ["-o", str(folder / "driver"), str(folder / "driver.c")]
+    command += [f"-I{path}" for path in libraries]
+    for path, name in zip(libraries, names, strict=True):
+        command += [str(path / f"lib{name}.a"), *_blas(path, name)]
+    subprocess.run([*command, *WRAPPED, "-Wl,--gc-sections", "-lm"], check=True)
+    files = [str(folder / "in.bin"), str(folder / "out.bin")]
+    subprocess.run([str(folder / "driver"), *files], check=True, timeout=300, env={})
+    data = (folder / "out.bin").read_bytes()
+    found, at = [], 0
+    for call in calls:
+        results = []
+        for array in _arrays(call, described[call.folder]):
+            if array["direction"] == "in":
+                continue
+            value = np.frombuffer(data, array["numpy"], _count(array, call), at)
+            results.append(value.reshape([_size(n, call) for n in array["shape"]]))
+            at += value.nbytes
+        found.append(results)
+    assert at == len(data)
+    return found
+
+
+def _description(path: Path) -> dict[str, Any]:
+    (file,) = path.glob("*.json")
+    found: dict[str, Any] = json.loads(file.read_text())
+    return found
+
+
+def _blas(path: Path, name: str) -> list[str]:
+    """Return the options of the BLAS that a library needs, from what it says to pkg-config."""
+    (line,) = [x for x in (path / f"{name}.pc").read_text().splitlines() if x.startswith("Libs:")]
+    return [x for x in line.split()[3:] if x not in ("-lm", "-Wl,--gc-sections")]
+
+
+def _arrays(call: Call, described: dict[str, Any]) -> list[dict[str, Any]]:
+    (function,) = [f for f in described["functions"] if f["symbol"] == call.symbol]
+    arrays = function["arguments"]
+    return [{**a, "numpy": _numpy_type(a["dtype"])} for a in arrays]
+
+
+def _numpy_type(dtype: str) -> Any:
+    return np.uint16 if dtype == "bfloat16" else np.dtype(dtype)
+
+
+def _size(size: int | str, call: Call) -> int:
+    return size if isinstance(size, int) else int(eval(size.replace("^", "**"), dict(call.sizes)))
+
+
+def _count(array: dict[str, Any], call: Call) -> int:
+    return int(np.prod([_size(n, call) for n in array["shape"]], dtype=np.int64))
+
+
+def _function(number: int, call: Call, described: dict[str, Any], threads: int | None) -> str:
+    prefix = described["name"]
+    (function,) = [f for f in described["functions"] if f["symbol"] == call.symbol]
+    sizes = [str(call.sizes[name]) for name in function["sizes"]]
+    lines = [
+        f"static void call{number}(void) {{",
+        f"  {prefix}_context *context = "
+        f"{prefix}_create({call.symbol}_workspace_size({', '.join(sizes)}));",
+    ]
+    if threads is not None:
+        lines.append(f'  check("threads", {prefix}_set_threads(context, {threads}));')
+    names, after = [], []
+    for i, array in enumerate(_arrays(call, described)):
+        size = _count(array, call) * np.dtype(array["numpy"]).itemsize
+        make = "room" if array["direction"] == "out" else "given"
+        lines.append(f"  void *array{i} = {make}({size});")
+        names.append(f"array{i}")
+        if array["direction"] != "in":
+            after.append(f"  result(array{i}, {size});")
+    given = ", ".join(["context", *sizes, *names])
+    lines.append(f'  check("{call.symbol}", {call.symbol}({given}));')
+    if all(a["direction"] != "inout" for a in _arrays(call, described)):
+        lines += [
+            "  const long before = allocations;",
+            f'  check("{call.symbol}", {call.symbol}({given}));',
+            f'  check_allocations("{call.symbol}", before);',
+        ]
+    lines += [*after, *[f"  free({name});" for name in names]]
+    lines += [f"  {prefix}_destroy(context);", "}"]
+    return "\n".join(lines)

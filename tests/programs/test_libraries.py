@@ -1,0 +1,166 @@
+"""Whole programs become libraries for C, which give the same bits as kiln.
+
+One process without Python calls all of them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kiln
+from kiln import export
+from tests.programs.c_driver import COMPILER, Call, have_same_bits, run_calls
+from tests.programs.exported import ONE, function_of
+from tests.programs.models import MODELS
+from tests.programs.sized import PROGRAMS
+from tests.structure.source_tree import REPOSITORY
+
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs a C compiler")
+
+QUICK = ("newton", "clipped_gradient", "mixed_precision")
+"""Which are part of `make test`."""
+QUICK_SIZED = tuple(sorted(PROGRAMS)[:6])
+REFUSED = "the native engine does not compile it"
+
+
+def _library(
+    run: Callable[..., Any], x: Any, name: str, folder: Path, *, threads: bool = False
+) -> Path | None:
+    """Write a library of a function of one argument; None if another engine runs its program."""
+    try:
+        made = export.library(
+            kiln.jit(run),
+            x,
+            name=name,
+            path=folder / name,
+            blas=True,
+            threads=threads,
+            shared=False,
+        )
+    except NotImplementedError as error:
+        if REFUSED not in str(error):
+            raise
+        return None
+    return Path(made.path)
+
+
+def _same_bits(found: list[np.ndarray], expected: Any, name: str) -> None:
+    leaves = [np.asarray(y) for y in kiln.tree.leaves(expected)]
+    assert len(found) == len(leaves), name
+    for i, (x, y) in enumerate(zip(found, leaves, strict=True)):
+        assert x.shape == y.shape, (name, i)
+        assert have_same_bits(x, y), (name, i, x, y)
+
+
+def _check_models(names: tuple[str, ...], folder: Path, *, threads: int | None = None) -> None:
+    calls, expected = [], []
+    for name in names:
+        run = function_of(name, kiln)
+        path = _library(run, ONE, name, folder, threads=threads is not None)
+        if path is None:
+            continue
+        calls.append(Call(path, name, {}, [ONE]))
+        expected.append((name, kiln.jit(run)(ONE)))
+    assert calls
+    found = run_calls(calls, folder, threads=threads)
+    for results, (name, values) in zip(found, expected, strict=True):
+        _same_bits(results, values, name)
+
+
+def test_models(tmp_path: Path) -> None:
+    _check_models(QUICK, tmp_path)
+
+
+def test_models_with_threads(tmp_path: Path) -> None:
+    _check_models(("attention_block", "convolutional_network"), tmp_path, threads=3)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1800)
+def test_all_models_with_threads(tmp_path: Path) -> None:
+    _check_models(tuple(MODELS), tmp_path, threads=3)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1800)
+def test_all_models(tmp_path: Path) -> None:
+    _check_models(tuple(name for name in MODELS if name not in QUICK), tmp_path)
+
+
+def _check_sized(names: tuple[str, ...], folder: Path) -> None:
+    shape = export.symbolic_shape("n, 3")
+    struct = kiln.ShapeDtypeStruct(shape, np.float32)
+    calls, expected = [], []
+    for number, name in enumerate(names):
+        program = PROGRAMS[name]
+        symbol = f"p{number}_{re.sub(r'[^a-z0-9]', '_', name.lower())}"
+        path = _library(program.kiln, struct, symbol, folder)
+        if path is None:
+            continue
+        jitted = kiln.jit(program.kiln, abstracted_axes=("n",))
+        for n in (1, 2, 5, 33, 1000):
+            if n < program.least:
+                continue
+            x = np.random.RandomState(n).randn(n, 3).astype(np.float32)
+            calls.append(Call(path, symbol, {"n": n}, [x]))
+            expected.append((name, jitted(x)))
+    assert calls
+    for found, (name, values) in zip(run_calls(calls, folder), expected, strict=True):
+        _same_bits(found, values, name)
+
+
+def test_sized(tmp_path: Path) -> None:
+    _check_sized(QUICK_SIZED, tmp_path)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1800)
+def test_all_sized(tmp_path: Path) -> None:
+    _check_sized(tuple(name for name in PROGRAMS if name not in QUICK_SIZED), tmp_path)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(900)
+def test_example_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The transformer and the networks of the examples: inference, and a step of training."""
+    monkeypatch.syspath_prepend(REPOSITORY / "examples")
+    transformer, cnn = map(importlib.import_module, ("char_transformer", "digits_cnn"))
+    model = transformer.Transformer(len(transformer.read()[2]))
+    text = np.arange(transformer.LENGTH, dtype=np.int32)[None] % 20
+    params = model.init(kiln.random.key(0), text)["params"]
+    images = np.random.RandomState(0).rand(16, 8, 8).astype(np.float32)
+    labels = np.arange(16, dtype=np.int32) % 10
+    variables = cnn.Net().init(kiln.random.key(1), images, training=False)
+    learned = variables["params"]
+
+    def loss(scale: Any) -> Any:
+        scaled = kiln.tree.map(lambda p: p * scale, learned)
+        scores, _ = cnn.Net().apply(
+            {**variables, "params": scaled},
+            images,
+            training=True,
+            rngs={"dropout": kiln.random.key(2)},
+            mutable=["batch_stats"],
+        )
+        return -kiln.nn.log_softmax(scores)[np.arange(16), labels].mean()
+
+    programs: dict[str, tuple[Callable[..., Any], np.ndarray]] = {
+        "transformer": (lambda x: model.apply({"params": params}, x), text),
+        "cnn": (lambda x: cnn.classify(variables, x), images),
+        "learning": (kiln.value_and_grad(loss), ONE),
+    }
+    calls, expected = [], []
+    for name, (function, x) in programs.items():
+        path = _library(function, x, name, tmp_path)
+        assert path is not None
+        calls.append(Call(path, name, {}, [x]))
+        expected.append(kiln.jit(function)(x))
+    for results, values, name in zip(run_calls(calls, tmp_path), expected, programs, strict=True):
+        _same_bits(results, values, name)

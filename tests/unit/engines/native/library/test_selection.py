@@ -1,0 +1,86 @@
+"""Libraries get what they call of the static runtime, under names of their own."""
+
+from __future__ import annotations
+
+import pytest
+
+from kiln import _runtime
+from kiln.engines.native.library.elf import ObjectFile, Symbol
+from kiln.engines.native.library.selection import (
+    WITH_BLAS,
+    WITHOUT_BLAS,
+    members_left_out,
+    needed_members,
+    runtime_members,
+    with_prefix,
+)
+from kiln.engines.native.llvm.assembly import assemble, host_target
+from kiln.engines.native.llvm.target import named
+
+OF_PROCESSES = {"kiln_call_python", "kiln_clock", "kiln_measured", "kiln_draw_counters"}
+"""What no library has: Python, measurements, hidden state."""
+OF_THE_SYSTEM = {
+    # Memory, strings, processes, threads.
+    *("malloc", "calloc", "free", "aligned_alloc", "memcpy", "memmove", "memset", "abort"),
+    *("_setjmp", "longjmp", "pthread_mutex_lock", "pthread_mutex_unlock"),
+    "__libc_single_threaded",
+    # libm.
+    *("exp", "expf", "log", "log1p", "log1pf", "pow", "sqrt", "fmod", "tgamma", "lgamma_r"),
+    *("sin", "cos", "tan", "sinl", "cosl", "tanl", "sincosl", "ilogb", "ldexp", "ldexpf"),
+    "fma",
+    "_GLOBAL_OFFSET_TABLE_",
+}
+PLAIN, BLAS = (members_left_out(blas=blas, threads=False) for blas in (False, True))
+LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
+
+pytestmark = pytest.mark.skipif(
+    host_target().triple != "x86_64", reason="static runtimes are for x86-64"
+)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_every_kernel_needs_the_system_alone(level: str) -> None:
+    runtime = runtime_members(named(level))
+    kernels = _runtime.native_symbols().keys() - OF_PROCESSES
+    members, externals = needed_members(kernels, runtime, PLAIN)
+    assert externals <= OF_THE_SYSTEM
+    assert WITHOUT_BLAS in members
+
+
+def test_only_what_is_called() -> None:
+    runtime = runtime_members(host_target())
+    assert needed_members(["kiln_parallel"], runtime, PLAIN)[0] == ["one_thread.cc.o"]
+    of_sorting = needed_members(["sort"], runtime, PLAIN)[0]
+    assert "sorting.cc.o" in of_sorting
+    assert "tiles.cc.o" not in of_sorting
+
+
+def test_routines_of_blas() -> None:
+    runtime = runtime_members(host_target())
+    members, externals = needed_members(["kiln_lu_f32"], runtime, BLAS)
+    assert WITH_BLAS in members
+    assert "scipy_sgetrf_" in externals
+
+
+def test_unknown_symbols_are_external() -> None:
+    assert needed_members(["puts"], runtime_members(host_target()), PLAIN) == ([], {"puts"})
+
+
+def test_a_target_without_a_runtime_is_refused() -> None:
+    with pytest.raises(NotImplementedError) as error:
+        runtime_members(named("aarch64"))
+    asked, wrong, remedy = str(error.value).splitlines()
+    assert asked == "a library for target aarch64"
+    assert "_runtime.aarch64.a is missing" in wrong
+    assert "x86-64-v3" in remedy
+
+
+def test_prefixes() -> None:
+    first = assemble("declare void @g()\ndefine void @f() {\n  call void @g()\n  ret void\n}")
+    second = assemble(
+        "declare void @puts()\ndefine void @g() {\n  call void @puts()\n  ret void\n}"
+    )
+    members = with_prefix("m", [("a", first), ("b", second)], ["f"])
+    found = [ObjectFile(content).symbols() for _, content in members]
+    assert sorted(found[0]) == [Symbol("f", True), Symbol("m_g", False)]
+    assert sorted(found[1]) == [Symbol("m_g", True), Symbol("puts", False)]
