@@ -46,10 +46,10 @@ class LinkedFunction(Record):
 class LinkedCode(Record):
     """A static library, and the symbols that it defines for its users.
 
-    `workspaces` are the bytes of temporaries of each function, `constant_bytes` those of arrays that
-    functions close over, which are in `constants_file` if that is not None. `externals` are the
-    symbols of the system's libraries that it uses; `blas_library` is the library with the routines
-    of BLAS that it calls, if it does.
+    `workspaces` are the bytes of temporaries of each function, `constant_bytes` those of arrays
+    that functions close over, which are in `constants_file` if that is not None. `externals` are
+    the symbols of the system's libraries that it uses; `blas_library` is the library with the
+    routines of BLAS that it calls, if it does.
     """
 
     archive: bytes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -20,7 +21,7 @@ from kiln.engines.native.executables.over_constants import OverConstants, prolog
 from kiln.engines.native.executables.value_types import ValueType, known, value_type
 from kiln.engines.native.llvm.assembly import host_target
 from kiln.engines.native.llvm.functions import module_text
-from kiln.engines.native.llvm.target import LEVELS, Target, named
+from kiln.engines.native.llvm.target import DISPATCHED, LEVELS, Target, named
 from kiln.engines.native.llvm.writer import Sizes
 from kiln.engines.native.loop_ir.checks import kinds_of
 from kiln.engines.native.loop_ir.costs import costs
@@ -144,9 +145,9 @@ class NativeCompiler:
         return Written(function, text, offsets, room, sizes, profile, before)
 
     def target_names(self) -> tuple[str, ...]:
-        """Return the names of the microarchitecture levels, the host's first."""
+        """Return the host's microarchitecture level, the others, and what has several."""
         host = host_target().name
-        return (host, *[name for name in LEVELS if name != host])
+        return (host, *[name for name in LEVELS if name != host], *DISPATCHED)
 
     def link(
         self,
@@ -158,34 +159,50 @@ class NativeCompiler:
         threads: bool = False,
         mapped: bool = False,
     ) -> LinkedCode:
-        """Return functions as members of a static library for a level, by default the host's.
+        """Return functions as a static library for a level, by default the host's, or for several.
 
         Raises: Unlinkable for programs that call Python, or need what `blas` provides.
         """
-        level = host_target() if target is None else named(target)
         linking = load_module(_LINKING)
-        ready = []
-        for function in functions:
-            program = function.program
-            reason = self.unsupported(program)
-            if reason is not None:
-                raise Unlinkable(
-                    f"the native engine does not compile it: {reason}",
-                    "leave out what only XLA runs",
-                )
-            written = self._written(program, measures=False, target=level)
-            kept: list[Any] = []
-            if written.prologue is not None:
-                made = self.compile(program)
-                assert isinstance(made, OverConstants)
-                blocks = made.prologue([HOST_MEMORY.put(x) for x in function.constants])
-                types = made.prologue.results
-                kept = [np.frombuffer(b, t) for b, (t, _) in zip(blocks, types, strict=True)]
-            ready.append(linking.ready(function, written, kept))
-        code: LinkedCode = linking.linked(
-            prefix, ready, level, blas=blas, threads=threads, mapped=mapped
-        )
+        options = linking.Options(blas=blas, threads=threads, mapped=mapped)
+        levels = DISPATCHED.get(target or "")
+        code: LinkedCode
+        if levels is None:
+            level = host_target() if target is None else named(target)
+            ready = [self._ready(function, level) for function in functions]
+            code = linking.linked(prefix, ready, level, options)
+            return code
+        by_level = {
+            level: [self._ready(f, level, is_divisible=False) for f in functions]
+            for level in map(named, levels)
+        }
+        code = linking.dispatched(prefix, by_level, target, options)
         return code
+
+    def _ready(
+        self, function: LinkedFunction, level: Target, *, is_divisible: bool = True
+    ) -> LinkedFunction:
+        """Return a function with its code, and with what its prologue computes of its constants."""
+        linking = load_module(_LINKING)
+        program = function.program
+        reason = self.unsupported(program)
+        if reason is not None:
+            raise Unlinkable(
+                f"the native engine does not compile it: {reason}",
+                "leave out what only XLA runs",
+            )
+        if not is_divisible:
+            program = dataclasses.replace(program, constants=0)
+        written = self._written(program, measures=False, target=level)
+        kept: list[Any] = []
+        if written.prologue is not None:
+            made = self.compile(program)
+            assert isinstance(made, OverConstants)
+            blocks = made.prologue([HOST_MEMORY.put(x) for x in function.constants])
+            types = made.prologue.results
+            kept = [np.frombuffer(b, t) for b, (t, _) in zip(blocks, types, strict=True)]
+        ready: LinkedFunction = linking.ready(function, written, kept)
+        return ready
 
     def digest(self, program: Program) -> str | None:
         """Return a hash of the loops, the compilation options, this build of kiln and the target.

@@ -74,10 +74,11 @@ def library(
     results.
 
     The folder `path` gets libNAME.a, libNAME.so (if `shared`), NAME.h, and what pkg-config and
-    CMake read. `target` is a microarchitecture level, by default the host's. With `blas` programs
-    that link the library also link an OpenBLAS; with `threads` a context may have threads, which
-    compute the same bits. If `mapped`, arrays that functions close over are in the file
-    NAME.constants, which each context maps.
+    CMake read. `target` is a microarchitecture level, by default the host's; `x86-64` is all of
+    them, one of which is chosen at run time. With `blas` programs that link the library also link
+    an OpenBLAS; with `threads` a context may have threads, which compute the same bits. If
+    `mapped`, arrays that functions close over are in the file NAME.constants, which each context
+    maps.
 
     Raises: NotImplementedError, naming what cannot leave the process, before anything is written;
         RuntimeError if there is no C compiler for the shared library.

@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -285,6 +286,50 @@ def test_other_levels(tmp_path: Path) -> None:
         out = np.zeros((40, 40), "f")
         assert library.m(context(library), at(x), at(out)) == 0
         np.testing.assert_allclose(out, kiln.jit(f)(x), 1e-4, 1e-4)
+
+
+_ON_A_LEVEL = """
+import ctypes, sys
+library = ctypes.CDLL(sys.argv[1])
+library.m_create.restype = ctypes.c_void_p
+library.m_workspace_size.restype = ctypes.c_int64
+x = (ctypes.c_float * 1600)(*[i % 7 / 7 for i in range(1600)])
+out, more = (ctypes.c_float * 1600)(), (ctypes.c_float * 1600)()
+made = ctypes.c_void_p(library.m_create(ctypes.c_int64(library.m_workspace_size())))
+assert library.m_set_threads(made, 2) == 0
+if len(sys.argv) > 2:
+    assert library.m_map_constants(made, sys.argv[2].encode()) == 0
+assert library.m_f(made, x, out) == 0 and library.m_g(made, out, more) == 0
+sys.stdout.buffer.write(bytes(more))
+library.m_destroy(made)
+"""
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_one_library_for_several_levels(mapped: bool, tmp_path: Path) -> None:
+    w = jnp.asarray(np.random.RandomState(0).randn(40, 40) / 7, dtype="float32")
+    functions = {"f": (lambda x: jnp.tanh(x @ w)), "g": (lambda x: jnp.sort(x @ w + jnp.exp(x)))}
+    x = (np.arange(1600) % 7 / 7).astype("f").reshape(40, 40)
+    made = export.library(
+        {name: (function, x) for name, function in functions.items()},
+        name="m",
+        path=tmp_path,
+        target="x86-64",
+        threads=True,
+        mapped=mapped,
+    )
+    assert made.target == "x86-64"
+    assert made.constant_bytes == w.nbytes
+    expected = kiln.jit(functions["g"])(kiln.jit(functions["f"])(x))
+    words = [str(tmp_path / "libm.so"), *[str(tmp_path / "m.constants")] * mapped]
+    command = [sys.executable, "-S", "-E", "-c", _ON_A_LEVEL, *words]
+    found = {}
+    for level in ("x86-64-v2", "x86-64-v3", "x86-64-v4", ""):
+        done = subprocess.run(command, capture_output=True, check=True, env={"KILN_TARGET": level})
+        found[level] = np.frombuffer(done.stdout, "f").reshape(40, 40)
+        np.testing.assert_allclose(found[level], expected, 1e-5, 1e-5)
+    assert found["x86-64-v2"].tobytes() != found["x86-64-v3"].tobytes()
+    np.testing.assert_array_equal(found[""], expected)
 
 
 def test_nothing_else_is_visible_or_needed(tmp_path: Path) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from kiln.base.records import Record
 from kiln.core.engines.linking import LinkedCode, LinkedFunction, Unlinkable
 from kiln.engines.native.executables import openblas
 from kiln.engines.native.executables.executable import Written, needs_library, shared_results
 from kiln.engines.native.executables.value_types import value_type
 from kiln.engines.native.library.archive import Member, write_archive
 from kiln.engines.native.library.constants import Constants, constants_of, digest
+from kiln.engines.native.library.dispatch import dispatch_text, forwarded
 from kiln.engines.native.library.elf import ObjectFile, data_file, undefined
 from kiln.engines.native.library.selection import (
     WITH_BLAS,
@@ -34,9 +37,11 @@ from kiln.engines.native.loop_ir.buffers import everywhere
 from kiln.engines.native.loop_ir.statements import Buffer, Function, Kernel, walk
 from kiln.engines.native.passes.donation import reusable
 from kiln.ir.analysis import aliasing
+from kiln.ir.sizes.size import Dim
 
 _HIDDEN_STATE = "kiln_draw_counters"
 _SCRATCH = "scratch.cc.o"
+_LEVEL = "level.cc.o"
 _LAPACK = (
     "kiln_cholesky",
     "kiln_lu_f",
@@ -57,27 +62,100 @@ class Ready(LinkedFunction):
     kept: tuple[np.ndarray, ...]
 
 
-def linked(
-    prefix: str,
-    functions: Sequence[Ready],
-    target: Target,
-    *,
-    blas: bool,
-    threads: bool,
-    mapped: bool,
-) -> LinkedCode:
-    """Return a static library.
+class Options(Record):
+    """What a library is linked with: see `LinkingCompiler.link`."""
+
+    blas: bool
+    threads: bool
+    mapped: bool
+
+
+class _Group(Record):
+    """The members of a library for one target, and what they use and define."""
+
+    members: tuple[Member, ...]
+    public: tuple[str, ...]
+    workspaces: tuple[Dim, ...]
+    constants: Constants
+    externals: frozenset[str]
+    needs_blas: bool
+
+
+def linked(prefix: str, functions: Sequence[Ready], target: Target, options: Options) -> LinkedCode:
+    """Return a static library for a target.
 
     Raises: Unlinkable for programs that call Python, or routines of LAPACK without `blas`.
     """
+    group = _group(prefix, functions, target, options, has_data=True)
+    members = with_prefix(prefix, group.members, group.public)
+    return _code(members, group.public, group, target.name, options)
+
+
+def dispatched(
+    prefix: str, by_level: Mapping[Target, Sequence[Ready]], name: str, options: Options
+) -> LinkedCode:
+    """Return a static library with code for several levels, the lowest first, over one's constants.
+
+    Raises: Unlinkable for programs that call Python, or routines of LAPACK without `blas`.
+    """
+    members: list[Member] = []
+    groups: list[_Group] = []
+    levels = [int(target.name[-1]) for target in by_level]
+    for level, (target, functions) in zip(levels, by_level.items(), strict=True):
+        own = [dataclasses.replace(f, symbol=f"{f.symbol}_v{level}") for f in functions]
+        group = _group(f"{prefix}_v{level}", own, target, options, has_data=not groups)
+        shared = group.constants.symbols.values()
+        made = with_prefix(f"{prefix}_v{level}", group.members, [*group.public, *shared])
+        members += [(f"v{level}_{file}", content) for file, content in made]
+        groups.append(group)
+    lowest, functions = next(iter(by_level.items()))
+    has_file = options.mapped and bool(groups[0].constants.blocks)
+    chosen = forwarded(prefix, functions, threads=options.threads, has_file=has_file)
+    text = assemble(dispatch_text(chosen, levels), lowest)
+    level_code = runtime_members(lowest)[_LEVEL]
+    members += [(f"{prefix}.o", text), ("level.o", level_code.image)]
+    public = sorted(f"{each.base}{each.ending}" for each in chosen)
+    members = with_prefix(prefix, members, public)
+    whole = dataclasses.replace(
+        groups[0],
+        externals=frozenset(undefined([ObjectFile(content) for _, content in members])),
+        needs_blas=any(group.needs_blas for group in groups),
+    )
+    return _code(members, public, whole, name, options)
+
+
+def _code(
+    members: Sequence[Member],
+    public: Sequence[str],
+    group: _Group,
+    target: str,
+    options: Options,
+) -> LinkedCode:
+    is_mapped = options.mapped and bool(group.constants.blocks)
+    return LinkedCode(
+        archive=write_archive(members),
+        public=tuple(public),
+        workspaces=group.workspaces,
+        constant_bytes=group.constants.nbytes,
+        constants_file=group.constants.file() if is_mapped else None,
+        externals=tuple(sorted(group.externals - {"_GLOBAL_OFFSET_TABLE_"})),
+        target=target,
+        needs_blas=group.needs_blas,
+        blas_library=openblas.load() if group.needs_blas else None,
+    )
+
+
+def _group(
+    prefix: str, functions: Sequence[Ready], target: Target, options: Options, *, has_data: bool
+) -> _Group:
     for function in functions:
-        _check(function, blas=blas)
+        _check(function, blas=options.blas)
     runtime = runtime_members(target)
     constants = constants_of([value for f in functions for _, value in _embedded(f)])
-    is_mapped = mapped and bool(constants.blocks)
-    code: list[tuple[str, bytes]] = []
+    file = constants.file() if options.mapped and constants.blocks else None
+    code: list[Member] = []
     entries: list[Entry] = []
-    excluded = members_left_out(blas=blas, threads=threads)
+    excluded = members_left_out(blas=options.blas, threads=options.threads)
     for function in functions:
         name = f"{function.symbol}_code"
         image = assemble(function.written.llvm, target, effort_for(function.written.function))
@@ -86,26 +164,21 @@ def linked(
         code.append((f"{name}.o", written.renamed({ENTRY: name}.get)))
         entry = _entry(function, name, constants, needs_scratch=_SCRATCH in called)
         entries.append(entry)
-    file = constants.file() if is_mapped else None
-    text = wrappers_text(prefix, functions, entries, threads=threads, file=file)
+    text = wrappers_text(prefix, functions, entries, threads=options.threads, file=file)
     made = [(f"{prefix}.o", assemble(text, target)), *code]
-    if constants.blocks and file is None:
+    if constants.blocks and file is None and has_data:
         data = {constants.symbols[key]: block for key, block in constants.blocks.items()}
         made.append((f"{prefix}_constants.o", data_file(data, target.triple)))
     needed = undefined([ObjectFile(content) for _, content in made])
     names, externals = needed_members(needed, runtime, excluded)
-    members: list[Member] = [*made, *[(f"{name[:-5]}.o", runtime[name].image) for name in names]]
-    public = public_symbols(prefix, functions, threads=threads, has_file=file is not None)
-    return LinkedCode(
-        archive=write_archive(with_prefix(prefix, members, public)),
+    public = public_symbols(prefix, functions, threads=options.threads, has_file=file is not None)
+    return _Group(
+        members=(*made, *[(f"{name[:-5]}.o", runtime[name].image) for name in names]),
         public=tuple(public),
         workspaces=tuple(map(needed_workspace, functions, entries)),
-        constant_bytes=constants.nbytes,
-        constants_file=file,
-        externals=tuple(sorted(externals - {"_GLOBAL_OFFSET_TABLE_"})),
-        target=target.name,
+        constants=constants,
+        externals=frozenset(externals),
         needs_blas=WITH_BLAS in names,
-        blas_library=openblas.load() if WITH_BLAS in names else None,
     )
 
 

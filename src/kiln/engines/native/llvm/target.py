@@ -61,6 +61,9 @@ LEVELS = {
 The name of an x86-64 level begins with that of the level whose kernels and OpenBLAS loops it runs.
 """
 
+DISPATCHED = {"x86-64": ("x86-64-v2", "x86-64-v3", "x86-64-v4")}
+"""Targets of libraries with code for several levels, from the oldest to the newest."""
+
 
 def best(architecture: str, features: Mapping[str, bool]) -> Target:
     """Return the newest level that a processor with these features (LLVM's names) runs.
