@@ -211,15 +211,15 @@ def test_the_same_bits_on_any_number_of_threads(n: int) -> None:
 
 def test_a_donated_operand_is_the_result(compiled: list[str]) -> None:
     # Numbers that no other test multiplies by: an equal program would be compiled already.
-    f = kiln.jit(lambda x: x * 4.75 + 1, abstracted_axes=({0: "n"},), donate_argnums=0)
-    made = kiln.jit(lambda x: x * 6.25, abstracted_axes=({0: "n"},))
+    f = kiln.jit(lambda x: x * 512 + 1, abstracted_axes=({0: "n"},), donate_argnums=0)
+    made = kiln.jit(lambda x: x * 256, abstracted_axes=({0: "n"},))
     for n in (5000, 7000, 9000):
         f(made(table(n)))
         x = made(table(n))
         before = _runtime.memory_statistics()["allocations"]
         y = f(x)
         assert _runtime.memory_statistics()["allocations"] == before
-        np.testing.assert_allclose(y, table(n) * 29.6875 + 1, rtol=1e-6)
+        np.testing.assert_allclose(y, table(n) * 131072 + 1, rtol=1e-6)
         assert x.is_deleted()
     assert len(compiled) == 2
 
