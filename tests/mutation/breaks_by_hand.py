@@ -590,4 +590,32 @@ BY_HAND = [
         "of.piece",
         (f"{_UNIT}/_runtime/linear/test_convolutions.py::test_blocks",),
     ),
+    Break(
+        "rows-of-a-stencil",
+        f"{_NATIVE}/passes/unrolling/copies.py",
+        "axis_index(rest) * count + Index(i)",
+        "axis_index(rest) * count",
+        (f"{_UNIT}/{_NATIVE}/passes/unrolling/test_jam.py",),
+    ),
+    Break(
+        "vectors-of-stored-scalars",
+        f"{_NATIVE}/passes/sequential/straight_line.py",
+        "vectors += GATHERED * len",
+        "vectors += 0 * len",
+        (f"{_SEQUENTIAL}_straight_line.py::test_vectors_of_what_scalars_store",),
+    ),
+    Break(
+        "elements-that-reach-the-first-bound",
+        "_runtime/kernels/selection.cc",
+        "    --least;\n",
+        "",
+        (f"{_UNIT}/_runtime/kernels/test_sorting.py::test_top_k_from_a_first_bound",),
+    ),
+    Break(
+        "terms-of-panels-in-pairs",
+        "_runtime/linear/products/tiles.cc",
+        "r % 3 * row + u * column",
+        "r % 3 * row",
+        (f"{_UNIT}/_runtime/linear/test_products.py",),
+    ),
 ]
