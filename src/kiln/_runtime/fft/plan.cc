@@ -97,11 +97,14 @@ class Table {
       std::lock_guard<std::mutex> lock(mutex_);
       if (auto found = find(size)) return found;
     }
-    // Other threads may create the same plan meanwhile; the first is kept.
+    // Other threads may create the same plan meanwhile; the first is kept. Nothing is allocated while
+    // the lock is held: a kernel that is stopped in a static runtime would not release it.
     std::shared_ptr<const Made> made = make();
+    Entries fresh;
+    fresh.emplace_front(size, made);
     std::lock_guard<std::mutex> lock(mutex_);
     if (auto found = find(size)) return found;
-    entries_.emplace_front(size, made);
+    entries_.splice(entries_.begin(), fresh);
     bytes_ += bytes_of(*made);
     while (entries_.size() > 1 && (entries_.size() > kMostPlans || bytes_ > kMostBytes)) {
       bytes_ -= bytes_of(*entries_.back().second);
@@ -111,11 +114,15 @@ class Table {
   }
 
   static Table& instance() {
-    static Table* table = new Table;  // never freed: threads may outlive static objects
+    // Never destroyed: threads may outlive static objects.
+    alignas(Table) static char memory[sizeof(Table)];
+    static Table* const table = new (memory) Table;
     return *table;
   }
 
  private:
+  using Entries = std::list<std::pair<int64_t, std::shared_ptr<const Made>>>;
+
   std::shared_ptr<const Made> find(int64_t size) {
     for (auto at = entries_.begin(); at != entries_.end(); ++at) {
       if (at->first != size) continue;
@@ -126,7 +133,7 @@ class Table {
   }
 
   std::mutex mutex_;
-  std::list<std::pair<int64_t, std::shared_ptr<const Made>>> entries_;
+  Entries entries_;
   size_t bytes_ = 0;
 };
 
