@@ -51,7 +51,8 @@ static int tried(const char *name, function *run) {
     const int is_over = left >= 0;
     left = -1;
     if (is_over) { scarce_destroy(context); break; }
-    if (status != SCARCE_ERROR_OUT_OF_MEMORY) return printf("%s: %d at %ld\\n", name, status, at), 1;
+    if (status != SCARCE_ERROR_OUT_OF_MEMORY)
+      return printf("%s: %d at %ld\\n", name, status, at), 1;
     ++failed;
     if (context == NULL) continue;
     if (run(context, x, again) != SCARCE_OK) return printf("%s: fails later\\n", name), 1;

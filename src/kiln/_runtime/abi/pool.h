@@ -9,6 +9,17 @@
 
 namespace kiln {
 
+constexpr int64_t kMostChunks = (int64_t{1} << 20) - 1;
+
+// The indices of a chunk, and the number of chunks.
+struct Chunks {
+  Chunks(int64_t indices, int64_t wanted) : grain(wanted < 1 ? 1 : wanted) {
+    while ((indices - 1) / grain >= kMostChunks) grain *= 2;
+    count = indices < 1 ? 0 : (indices - 1) / grain + 1;
+  }
+  int64_t grain, count;
+};
+
 // A part of the work: the half-open range from `begin` to `end`.
 using ParallelBody = int32_t (*)(Call*, void* context, int64_t begin, int64_t end);
 
@@ -17,7 +28,7 @@ using ParallelBody = int32_t (*)(Call*, void* context, int64_t begin, int64_t en
 // inside another parallel loop, and while another call uses the pool. The `Call` that a body is
 // given is the thread's own; its fault is the slot to write to. If several chunks fail, the status
 // of the first is returned; chunks after it may not run. Chunks are larger if there would be more
-// than 2^31.
+// than `kMostChunks`.
 //
 // Compiled code calls it as `kiln_parallel`. Worthwhile from about 10 microseconds of work per
 // chunk.

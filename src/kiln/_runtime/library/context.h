@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "abi/native_call.h"
+#include "abi/pool.h"
 
 namespace kiln {
 
@@ -28,6 +29,9 @@ struct Context {
   Fault fault;
   ScratchBlocks scratch;
 };
+
+// Runs a body on chunks of [0, count) on the calling thread.
+int32_t run_in_order(Call* call, ParallelBody body, void* context, int64_t count, int64_t grain);
 
 // Ends the threads of a context, if it has any.
 void release_threads(Context* context);

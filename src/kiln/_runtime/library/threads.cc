@@ -194,26 +194,11 @@ int32_t threads_in_use() { return is_inside ? 1 : most_threads.load(std::memory_
 
 int32_t run_in_parallel(Call* call, ParallelBody body, void* context, int64_t count,
                         int64_t grain) {
-  if (count <= 0) return kDone;
-  constexpr int64_t kMostChunks = (int64_t{1} << 20) - 1;
-  grain = std::max<int64_t>(grain, 1);
-  while ((count - 1) / grain >= kMostChunks) grain *= 2;
-  const Job job{call, body, context, count, grain, (count - 1) / grain + 1};
+  const Chunks chunks(count, grain);
+  const Job job{call, body, context, count, chunks.grain, chunks.count};
   if (job.chunks > 1 && threads_of(call) > 1) return call->pool->run(job, call);
-  for (int64_t begin = 0; begin < count; begin += grain) {
-    const int32_t status = body(call, context, begin, std::min(count, begin + grain));
-    if (status != kDone) return status;
-  }
-  return kDone;
+  return run_in_order(call, body, context, count, chunks.grain);
 }
-
-extern "C" int32_t kiln_parallel(Call* call, ParallelBody body, void* context, int64_t count,
-                                 int64_t grain) {
-  return run_in_parallel(call, body, context, count, grain);
-}
-
-// Signals are the caller's business.
-extern "C" int32_t kiln_poll(Call*) { return kDone; }
 
 void release_threads(Context* context) {
   if (context->call.pool != nullptr) Pool::destroy(context->call.pool);

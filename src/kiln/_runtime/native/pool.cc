@@ -121,8 +121,6 @@ int32_t run_alone(const Job& job) {
 // the cache of the processor that wrote them.
 class Share {
  public:
-  static constexpr int64_t kMost = (int64_t{1} << 20) - 1;  // chunks
-
   void set(uint32_t epoch, int64_t begin, int64_t end) {
     word_.store(Word{epoch, begin, end}.packed(), std::memory_order_relaxed);
   }
@@ -149,8 +147,8 @@ class Share {
              static_cast<uint64_t>(end);
     }
     static Word of(uint64_t packed) {
-      return {static_cast<uint32_t>(packed >> 40), static_cast<int64_t>(packed >> 20) & kMost,
-              static_cast<int64_t>(packed) & kMost};
+      return {static_cast<uint32_t>(packed >> 40), static_cast<int64_t>(packed >> 20) & kMostChunks,
+              static_cast<int64_t>(packed) & kMostChunks};
     }
   };
   alignas(64) std::atomic<uint64_t> word_{0};
@@ -430,10 +428,9 @@ int32_t threads_of(Call* call) {
 int32_t run_in_parallel(Call* call, ParallelBody body, void* context, int64_t count,
                         int64_t grain) {
   if (count <= 0) return kDone;
-  grain = std::max<int64_t>(grain, 1);
-  while ((count - 1) / grain >= Share::kMost) grain *= 2;
+  const Chunks chunks(count, grain);
   RunningCall* running = static_cast<RunningCall*>(call);
-  Job job{running, body, context, count, grain, (count - 1) / grain + 1};
+  Job job{running, body, context, count, chunks.grain, chunks.count};
   if (job.chunks == 1) return body(call, context, 0, count);
   const int32_t threads = threads_of(call);
   int32_t status;

@@ -114,28 +114,39 @@ def library(
                 f"{asked}\nwith {_types(linked)}".replace("\n", " "), error.reason, error.remedy
             )
         ) from None
-    folder = pathlib.Path(path)
     files = _texts(own, signatures, code, has_shared=shared, threads=threads)
+    options = [*_blas_options(code), *["-pthread"] * threads]
+    sizes = _written(own, os.fspath(path), files, compiler, code.public, options)
+    names = tuple([signature.symbol for signature in signatures])
+    return Library(own, str(pathlib.Path(path)), sizes, names, code.target, code.constant_bytes)
+
+
+def _written(
+    own: str,
+    path: str,
+    files: Mapping[str, bytes],
+    compiler: str | None,
+    public: Sequence[str],
+    options: Sequence[str],
+) -> dict[str, int]:
+    """Write files to a folder, and the shared library if there is a compiler; return their bytes.
+
+    Nothing is in the folder before all of them are complete.
+    """
+    folder = pathlib.Path(path)
     with tempfile.TemporaryDirectory() as made:
         work = pathlib.Path(made)
         for file, content in files.items():
             (work / file).write_bytes(content)
         if compiler is not None:
-            symbols = code.public
-            link_shared(
-                compiler,
-                str(work / f"lib{own}.a"),
-                symbols,
-                str(work / f"lib{own}.so"),
-                [*_blas_options(code), *["-pthread"] * threads],
-            )
+            archive, to = str(work / f"lib{own}.a"), str(work / f"lib{own}.so")
+            link_shared(compiler, archive, public, to, options)
         folder.mkdir(parents=True, exist_ok=True)
         sizes = {}
         for file in sorted(work.iterdir()):
             sizes[file.name] = file.stat().st_size
             shutil.copyfile(file, folder / file.name)
-    names = tuple([signature.symbol for signature in signatures])
-    return Library(own, str(folder), sizes, names, code.target, code.constant_bytes)
+    return sizes
 
 
 def _named(function: Any) -> str:

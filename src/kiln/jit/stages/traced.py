@@ -72,14 +72,7 @@ class Traced(Stage):
 
         Raises: NotImplementedError for a program that takes or closes over references.
         """
-        if takes_refs(self._recording.jaxpr):
-            raise NotImplementedError(
-                three_lines(
-                    f"export of {self.fun_name} at {current_source()}",
-                    "a program that takes or closes over references is not exported",
-                    "pass what they hold, and return what it becomes",
-                )
-            )
+        self._refuse_refs("export")
         made: WholeProgram = whole_program.whole_program(
             self._placer, self._consts, self._form.order, self._places
         )
@@ -92,18 +85,21 @@ class Traced(Stage):
 
         Raises: NotImplementedError for a program that takes or closes over references.
         """
-        if takes_refs(self._recording.jaxpr):
-            raise NotImplementedError(
-                three_lines(
-                    f"the program of {self.fun_name} at {current_source()}",
-                    "a program that takes or closes over references is not exported",
-                    "pass what they hold, and return what it becomes",
-                )
-            )
+        self._refuse_refs("the program")
         made: DividedProgram = whole_program.divided_program(self._placer, self._consts)
         places = {bound: i for i, bound in enumerate(self._form.order)}
         arguments = tuple([places[i] for i in made.arguments])
         return dataclasses.replace(made, arguments=arguments)
+
+    def _refuse_refs(self, asked: str) -> None:
+        if takes_refs(self._recording.jaxpr):
+            raise NotImplementedError(
+                three_lines(
+                    f"{asked} of {self.fun_name} at {current_source()}",
+                    "a program that takes or closes over references is not exported",
+                    "pass what they hold, and return what it becomes",
+                )
+            )
 
 
 class Lowered(Stage):

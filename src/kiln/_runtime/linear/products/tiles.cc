@@ -134,6 +134,13 @@ struct Factors {
   T* c;
   int64_t c_row, width;
   bool add;
+
+  // Moves to the next columns, `step` elements on in B; returns how many were computed.
+  int64_t advance(int64_t step) {
+    b += step;
+    c += width;
+    return width;
+  }
 };
 
 // How B is read: a mask for the last vector of a row costs an instruction on the ports of the
@@ -302,22 +309,17 @@ template <typename T>
 void run_tiles(const TileBlock& block) {
   Factors<T> f = factors_of<T>(block);
   int64_t j = 0;
-  const auto advance = [&](int64_t columns, int64_t panels) {
-    j += columns;
-    f.b += panels;
-    f.c += columns;
-  };
   // Few rows by a large matrix take as long as reading it, which is fastest in long pieces.
   const bool is_read_once = block.b_panel == kColumns<T>;
   while (is_read_once && block.rows <= kFewRows && j + kWide * kLanes<T> <= block.columns) {
     f.width = kWide * kLanes<T>;
     tile_of<T, kWide, kWhole>(block.rows, std::make_integer_sequence<int, kFewRows>())(f);
-    advance(f.width, f.width);
+    j += f.advance(f.width);
   }
   while (is_read_once && block.rows <= kThreeRows && j + 3 * kLanes<T> <= block.columns) {
     f.width = 3 * kLanes<T>;
     run_rows<T, 3, kWhole>(block, f);
-    advance(f.width, f.width);
+    j += f.advance(f.width);
   }
   while (j < block.columns) {
     const int64_t left = block.columns - j;
@@ -331,7 +333,7 @@ void run_tiles(const TileBlock& block) {
       f.width = left < kColumns<T> ? left : kColumns<T>;
       run_columns<T, kVectors>(block, f);
     }
-    advance(f.width, block.b_panel);
+    j += f.advance(block.b_panel);
   }
 }
 
@@ -340,23 +342,18 @@ template <typename T>
 void run_tiles_at_rows(const TileBlock& block) {
   Factors<T> f = factors_of<T>(block);
   int64_t j = 0;
-  const auto advance = [&](int64_t columns, int64_t panels) {
-    j += columns;
-    f.b += panels;
-    f.c += columns;
-  };
   // A single row has too few independent sums to hide the latency of one.
   constexpr int kMany = 8;
   while (block.rows == 1 && j + kMany * kLanes<T> <= block.columns) {
     f.width = kMany * kLanes<T>;
     tile<T, 1, kMany, kAnywhere>(f);
-    advance(f.width, f.width);
+    j += f.advance(f.width);
   }
   while (j < block.columns) {
     const int64_t left = block.columns - j;
     f.width = left < kColumns<T> ? left : kColumns<T>;
     run_rows<T, kVectors, kAnywhere>(block, f);
-    advance(f.width, block.b_panel);
+    j += f.advance(block.b_panel);
   }
 }
 
