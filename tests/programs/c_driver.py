@@ -16,6 +16,16 @@ import numpy as np
 
 COMPILER = shutil.which("gcc") or shutil.which("cc")
 
+
+class Machine(NamedTuple):
+    """Where a program runs: the commands that compile and link it, and the emulator's."""
+
+    compile: Sequence[str]
+    emulate: Sequence[str] = ()
+
+
+HERE = Machine([COMPILER or "cc"])
+
 WRAPPED = [f"-Wl,--wrap={name}" for name in ("malloc", "calloc", "aligned_alloc")]
 _MAIN = """\
 #include <stdio.h>
@@ -108,7 +118,11 @@ def have_same_bits(x: np.ndarray, y: np.ndarray) -> bool:
 
 
 def run_calls(
-    calls: Sequence[Call], folder: Path, *, threads: int | None = None
+    calls: Sequence[Call],
+    folder: Path,
+    *,
+    threads: int | None = None,
+    machine: Machine = HERE,
 ) -> list[list[np.ndarray]]:
     """Compile a program that makes some calls, run it without Python, and return all results.
 
@@ -129,15 +143,15 @@ def run_calls(
     )
     (folder / "driver.c").write_text(text)
     (folder / "in.bin").write_bytes(b"".join(v.tobytes() for c in calls for v in c.values))
-    assert COMPILER is not None
-    command = [COMPILER, "-std=c11", "-Wall", "-Wextra", "-pedantic", "-Werror", "-g"]
+    command = [*machine.compile, "-std=c11", "-Wall", "-Wextra", "-pedantic", "-Werror", "-g"]
     command += ["-o", str(folder / "driver"), str(folder / "driver.c")]
     command += [f"-I{path}" for path in libraries]
     for path, name in zip(libraries, names, strict=True):
         command += [str(path / f"lib{name}.a"), *_blas(path, name)]
     subprocess.run([*command, *WRAPPED, "-Wl,--gc-sections", "-lm"], check=True)
     files = [str(folder / "in.bin"), str(folder / "out.bin")]
-    subprocess.run([str(folder / "driver"), *files], check=True, timeout=300, env={})
+    command = [*machine.emulate, str(folder / "driver"), *files]
+    subprocess.run(command, check=True, timeout=300, env={})
     data = (folder / "out.bin").read_bytes()
     found, at = [], 0
     for call in calls:

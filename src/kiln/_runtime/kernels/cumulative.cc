@@ -214,8 +214,8 @@ template <typename Op, typename V>
 V combine(V a, V b) {
   if constexpr (std::is_same_v<Op, Sum>) return a + b;
   else if constexpr (std::is_same_v<Op, Product>) return a * b;
-  else if constexpr (std::is_same_v<Op, Larger>) return (a >= b) | (a != a) ? a : b;
-  else return (a <= b) | (a != a) ? a : b;
+  else if constexpr (std::is_same_v<Op, Larger>) return ((a >= b) | (a != a)) ? a : b;
+  else return ((a <= b) | (a != a)) ? a : b;
 }
 
 // A reduction's earlier operand comes first, in the order of the scan.

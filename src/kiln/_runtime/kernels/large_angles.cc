@@ -12,7 +12,7 @@ enum Function { kSin, kCos, kTan };
 
 // Up to this multiple of pi / 2, reduction uses two products: the remainder is exact enough for 32
 // bits.
-constexpr double kReducible = 1 << 30;
+[[maybe_unused]] constexpr double kReducible = 1 << 30;
 constexpr double kHalfPi = 1.57079632679489662, kHalfPiRest = 6.12323399573676604e-17;
 
 // The fraction of 2 / pi, 64 bits each, after a word of zeros.

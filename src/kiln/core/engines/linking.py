@@ -79,6 +79,10 @@ class LinkingCompiler(Compiler, Protocol):
         """Return the names of the targets that it compiles for, the host's first."""
         ...
 
+    def cross_triple(self, target: str | None) -> str | None:
+        """Return the name that compilers have for a target; None: the host's architecture."""
+        ...
+
     def link(
         self,
         prefix: str,

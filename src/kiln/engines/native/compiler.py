@@ -149,6 +149,13 @@ class NativeCompiler:
         host = host_target().name
         return (host, *[name for name in LEVELS if name != host], *DISPATCHED)
 
+    def cross_triple(self, target: str | None) -> str | None:
+        """Return the name that compilers have for a target; None: the host's architecture."""
+        known = LEVELS.get(target or "")
+        if known is None or known.triple == host_target().triple:
+            return None
+        return f"{known.triple}-linux-gnu"
+
     def link(
         self,
         prefix: str,
@@ -166,6 +173,11 @@ class NativeCompiler:
         linking = load_module(_LINKING)
         options = linking.Options(blas=blas, threads=threads, mapped=mapped)
         levels = DISPATCHED.get(target or "")
+        if blas and self.cross_triple(target) is not None:
+            raise Unlinkable(
+                f"blas=True links this machine's OpenBLAS, which is not for {target}",
+                "leave blas out",
+            )
         code: LinkedCode
         if levels is None:
             level = host_target() if target is None else named(target)

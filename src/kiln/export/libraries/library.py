@@ -75,10 +75,10 @@ def library(
 
     The folder `path` gets libNAME.a, libNAME.so (if `shared`), NAME.h, and what pkg-config and
     CMake read. `target` is a microarchitecture level, by default the host's; `x86-64` is all of
-    them, one of which is chosen at run time. With `blas` programs that link the library also link
-    an OpenBLAS; with `threads` a context may have threads, which compute the same bits. If
-    `mapped`, arrays that functions close over are in the file NAME.constants, which each context
-    maps.
+    them, one of which is chosen at run time; `aarch64` is Linux on ARM. With `blas` programs that
+    link the library also link an OpenBLAS; with `threads` a context may have threads, which compute
+    the same bits. If `mapped`, arrays that functions close over are in the file NAME.constants,
+    which each context maps.
 
     Raises: NotImplementedError, naming what cannot leave the process, before anything is written;
         RuntimeError if there is no C compiler for the shared library.
@@ -102,7 +102,8 @@ def library(
     asked = f"{asked} at {current_source()}"
     _check_names(asked, own, [key for key in functions if key], target)
     assert own is not None
-    compiler = c_compiler(asked) if shared else None
+    triple = linking_compiler().cross_triple(target)
+    compiler = c_compiler(asked, triple) if shared else None
     linked, signatures = _traced(own, functions)
     try:
         code = linking_compiler().link(

@@ -1,48 +1,56 @@
-"""The shared library, which the system's C compiler links: only the header's names are visible."""
+"""The shared library, which a C compiler links: only the header's names are visible."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 
 from kiln.base.errors import three_lines
 from kiln.base.lazy import LazyModule
 
+importlib_util = LazyModule("importlib.util")
 shutil = LazyModule("shutil")
 subprocess = LazyModule("subprocess")
 _COMPILERS = ("cc", "gcc", "clang")
 
 
-def c_compiler(asked: str) -> str:
-    """Return the command of the system's C compiler: `$CC`, or the first of the usual names.
+def c_compiler(asked: str, triple: str | None) -> list[str]:
+    """Return the command of a C compiler: `$CC`, or the first of the usual names.
+
+    For the architecture of a `triple` it is `$CC`, GCC's cross compiler, or zig.
 
     Raises: RuntimeError, naming what was asked for, if there is none.
     """
     chosen = os.environ.get("CC")
-    for name in [chosen] if chosen else _COMPILERS:
+    names = _COMPILERS if triple is None else (f"{triple}-gcc",)
+    for name in [chosen] if chosen else names:
         found: str | None = shutil.which(name)
         if found is not None:
-            return found
+            return [found]
+    if triple is not None and not chosen and importlib_util.find_spec("ziglang") is not None:
+        return [sys.executable, "-m", "ziglang", "cc", "-target", triple]
+    package = "apt-get install gcc" if triple is None else f"apt-get install gcc-{triple}"
     raise RuntimeError(
         three_lines(
             asked,
-            f"a shared library is linked by the system's C compiler, and there is no "
-            f"{chosen or ' or '.join(_COMPILERS)}",
-            "install one (Debian, Ubuntu: apt-get install gcc), or write shared=False for the "
-            "static library and the header alone",
+            f"a shared library is linked by a C compiler, and there is no "
+            f"{chosen or ' or '.join(names)}",
+            f"install one (Debian, Ubuntu: {package}{'' if triple is None else ', or pip install ziglang'}), "
+            "or write shared=False for the static library and the header alone",
         )
     )
 
 
 def link_shared(
-    compiler: str, archive: str, public: Sequence[str], to: str, libraries: Sequence[str]
+    compiler: Sequence[str], archive: str, public: Sequence[str], to: str, libraries: Sequence[str]
 ) -> None:
     """Link an archive into a shared library without what is not called.
 
     Raises: RuntimeError with what the linker says.
     """
     command = [
-        compiler,
+        *compiler,
         "-shared",
         "-nostartfiles",
         "-o",
@@ -62,7 +70,7 @@ def link_shared(
     if done.returncode != 0:
         raise RuntimeError(
             three_lines(
-                f"linking {to} with {compiler}",
+                f"linking {to} with {' '.join(compiler)}",
                 done.stderr.strip() or f"the linker ended with status {done.returncode}",
                 "set CC to another C compiler, or write shared=False",
             )

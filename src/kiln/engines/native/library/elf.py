@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 from kiln.base.named_tuples import NamedTuple
 
-MACHINES = {"x86_64": 62, "aarch64": 183, "riscv64": 243}
-"""The numbers of architectures in the headers of files."""
+MACHINES = {"x86_64": (62, 0), "aarch64": (183, 0), "riscv64": (243, 5)}
+"""The numbers of architectures in the headers of files, and their flags: of riscv64, compressed
+instructions and arguments in registers for f64."""
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
@@ -140,8 +141,9 @@ def data_file(blocks: Mapping[str, bytes], architecture: str) -> bytes:
         # Without it the stack of the whole program would be executable.
         _Section(at(b".note.GNU-stack"), _BITS, 0, 0, names_at, 0, 0, 0, 1, 0),
     ]
+    machine, flags = MACHINES[architecture]
     header = _HEADER.pack(
-        _MAGIC, _RELOCATABLE, MACHINES[architecture], 1, 0, 0, sections_at, 0, _HEADER.size,
+        _MAGIC, _RELOCATABLE, machine, 1, 0, 0, sections_at, flags, _HEADER.size,
         0, 0, _SECTION.size, len(sections), 3,
     )  # fmt: skip
     out = bytearray(sections_at)

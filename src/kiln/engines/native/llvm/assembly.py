@@ -85,6 +85,7 @@ def _machine(target: Target, codegen: int) -> Any:
             # immediates.
             codemodel="small",
             reloc="pic",
+            abiname=target.abi,
         )
     )
 

@@ -30,6 +30,8 @@ class Target(Record):
     """Whether a masked store is one instruction, so that loops need no scalar remainder."""
     requires: tuple[str, ...] = ()
     """The features (LLVM's names) of a CPU of this level, besides those of older levels."""
+    abi: str = ""
+    """How functions take arguments, where an architecture has several ways."""
 
     def lanes(self, bits: int) -> int:
         """Return how many numbers of a width fill a register."""
@@ -54,6 +56,11 @@ LEVELS = {
             ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
         ),
         Target("aarch64", "aarch64", "generic", "+neon", 16, True, True, False),
+        # Vectors are taken apart into scalars: sums have the order, and so the bits, of aarch64.
+        Target(
+            "riscv64", "riscv64", "generic-rv64", "+m,+a,+f,+d,+c", 16, True, False, False,
+            abi="lp64d",
+        ),
     )
 }  # fmt: skip
 """The levels by name, per architecture from the oldest to the newest.
