@@ -6,6 +6,8 @@ It takes arrays, not structures, and runs its calls one after the other, in one 
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -14,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-COMPILER = shutil.which("gcc") or shutil.which("cc")
+COMPILER = os.environ.get("CC") or shutil.which("gcc") or shutil.which("cc")
 
 
 class Machine(NamedTuple):
@@ -24,7 +26,8 @@ class Machine(NamedTuple):
     emulate: Sequence[str] = ()
 
 
-HERE = Machine([COMPILER or "cc"])
+HERE = Machine([COMPILER or "cc"], shlex.split(os.environ.get("KILN_TEST_EMULATOR", "")))
+"""Where the tests themselves run, which may be an emulator."""
 
 WRAPPED = [f"-Wl,--wrap={name}" for name in ("malloc", "calloc", "aligned_alloc")]
 _MAIN = """\

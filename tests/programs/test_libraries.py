@@ -18,6 +18,7 @@ import kiln
 from kiln import export
 from tests.programs.c_driver import COMPILER, Call, have_same_bits, run_calls
 from tests.programs.exported import ONE, function_of
+from tests.programs.library_cases import written
 from tests.programs.models import MODELS
 from tests.programs.sized import PROGRAMS
 from tests.structure.source_tree import REPOSITORY
@@ -27,28 +28,6 @@ pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs a C compiler")
 QUICK = ("newton", "clipped_gradient", "mixed_precision")
 """Which are part of `make test`."""
 QUICK_SIZED = tuple(sorted(PROGRAMS)[:6])
-REFUSED = "the native engine does not compile it"
-
-
-def _library(
-    run: Callable[..., Any], x: Any, name: str, folder: Path, *, threads: bool = False
-) -> Path | None:
-    """Write a library of a function of one argument; None if another engine runs its program."""
-    try:
-        made = export.library(
-            kiln.jit(run),
-            x,
-            name=name,
-            path=folder / name,
-            blas=True,
-            threads=threads,
-            shared=False,
-        )
-    except NotImplementedError as error:
-        if REFUSED not in str(error):
-            raise
-        return None
-    return Path(made.path)
 
 
 def _same_bits(found: list[np.ndarray], expected: Any, name: str) -> None:
@@ -63,7 +42,7 @@ def _check_models(names: tuple[str, ...], folder: Path, *, threads: int | None =
     calls, expected = [], []
     for name in names:
         run = function_of(name, kiln)
-        path = _library(run, ONE, name, folder, threads=threads is not None)
+        path = written(run, ONE, name, folder, blas=True, threads=threads is not None)
         if path is None:
             continue
         calls.append(Call(path, name, {}, [ONE]))
@@ -101,7 +80,7 @@ def _check_sized(names: tuple[str, ...], folder: Path) -> None:
     for number, name in enumerate(names):
         program = PROGRAMS[name]
         symbol = f"p{number}_{re.sub(r'[^a-z0-9]', '_', name.lower())}"
-        path = _library(program.kiln, struct, symbol, folder)
+        path = written(program.kiln, struct, symbol, folder, blas=True)
         if path is None:
             continue
         jitted = kiln.jit(program.kiln, abstracted_axes=("n",))
@@ -158,7 +137,7 @@ def test_example_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     }
     calls, expected = [], []
     for name, (function, x) in programs.items():
-        path = _library(function, x, name, tmp_path)
+        path = written(function, x, name, tmp_path, blas=True)
         assert path is not None
         calls.append(Call(path, name, {}, [x]))
         expected.append(kiln.jit(function)(x))

@@ -1,0 +1,77 @@
+"""Debian packages for any processor, unpacked into a folder without root."""
+
+from __future__ import annotations
+
+import hashlib
+import lzma
+import re
+import tarfile
+import urllib.request
+from collections.abc import Iterable, Iterator
+from io import BytesIO
+from pathlib import Path
+
+_MIRROR = "https://deb.debian.org/debian"
+_RELEASE = "bookworm"
+
+
+def _fetched(path: str) -> bytes:
+    with urllib.request.urlopen(f"{_MIRROR}/{path}", timeout=120) as answer:
+        found: bytes = answer.read()
+    return found
+
+
+def _index(architecture: str) -> dict[str, dict[str, str]]:
+    """Return the fields of all packages of the release, by name."""
+    text = lzma.decompress(_fetched(f"dists/{_RELEASE}/main/binary-{architecture}/Packages.xz"))
+    packages = {}
+    for paragraph in text.decode().split("\n\n"):
+        fields = dict(re.findall(r"^([A-Za-z0-9-]+): (.*)$", paragraph, re.MULTILINE))
+        if fields:
+            packages[fields["Package"]] = fields
+    return packages
+
+
+def _needed(packages: dict[str, dict[str, str]], names: Iterable[str]) -> list[str]:
+    """Return some packages and all that they depend on; of alternatives, the first."""
+    waiting, found = list(names), dict[str, None]()
+    while waiting:
+        name = waiting.pop()
+        if name in found or name not in packages:
+            continue
+        found[name] = None
+        for field in ("Depends", "Pre-Depends"):
+            for choice in packages[name].get(field, "").split(","):
+                waiting += re.findall(r"^\s*([a-z0-9.+-]+)", choice)
+    return list(found)
+
+
+def _members(archive: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield the names and contents of an ar archive's files."""
+    at = 8
+    while at < len(archive):
+        name = archive[at : at + 16].decode().strip().rstrip("/")
+        size = int(archive[at + 48 : at + 58])
+        yield name, archive[at + 60 : at + 60 + size]
+        at += 60 + size + size % 2
+
+
+def unpack(
+    names: Iterable[str], architecture: str, folder: Path, without: Iterable[str] = ()
+) -> None:
+    """Unpack some packages, and all that they depend on, into a folder.
+
+    Raises: ValueError if a package is not what the index says.
+    """
+    packages = _index(architecture)
+    for name in _needed(packages, names):
+        if name in without:
+            continue
+        fields = packages[name]
+        content = _fetched(fields["Filename"])
+        if hashlib.sha256(content).hexdigest() != fields["SHA256"]:
+            raise ValueError(f"{fields['Filename']} has another checksum than the index says")
+        print(f"  {name} {fields['Version']}", flush=True)
+        ((_, data),) = [m for m in _members(content) if m[0].startswith("data.tar")]
+        with tarfile.open(fileobj=BytesIO(data)) as files:
+            files.extractall(folder, filter="tar")
