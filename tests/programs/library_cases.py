@@ -48,20 +48,24 @@ def supported(group: int) -> list[Case]:
 def calls_of(
     cases: Sequence[Case], folder: Path, **options: Any
 ) -> list[tuple[Call, list[Any], list[str]]]:
-    """Write libraries of some cases; return calls, their results in kiln, and the cases' names.
+    """Write libraries of some cases; return calls, their results in kiln, and each one's case.
 
     What has types or effects that do not leave the process is left out.
     """
     together = _call(cases, "all", folder, **options)
     if together is not None:
-        return [(*together, [case.id for case in cases])]
+        return [(*together, [case.id for case in cases for _ in range(_results(case))])]
     # One case that does not leave the process hides the others.
     found = []
     for i, case in enumerate(cases):
         alone = _call([case], f"case{i}", folder, **options)
         if alone is not None:
-            found.append((*alone, [case.id]))
+            found.append((*alone, [case.id] * _results(case)))
     return found
+
+
+def _results(case: Case) -> int:
+    return len(kiln.eval_shape(lambda *xs: applied(case, xs), *drawn(case)))
 
 
 def _call(
