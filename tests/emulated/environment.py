@@ -14,10 +14,13 @@ from tests.structure.source_tree import REPOSITORY
 
 FOLDER = REPOSITORY / "build" / "aarch64"
 ROOT, PYTHON, TREE = FOLDER / "root", FOLDER / "venv" / "bin" / "python", FOLDER / "tree"
+PROGRAM, COMPILER = PYTHON.parent / "emulated", PYTHON.parent / "cc"
+"""Commands that run a program, and that compile C, for aarch64."""
 _VERSION = "3.11"
 _PACKAGES = FOLDER / "venv" / "lib" / f"python{_VERSION}" / "site-packages"
 _INCLUDE = ROOT / "usr" / "include"
 _PLATFORMS = [f"manylinux_2_{n}_aarch64" for n in (17, 24, 26, 27, 28)] + ["manylinux2014_aarch64"]
+_TRIPLE = "aarch64-linux-gnu.2.28"
 _TAG = "manylinux_2_28_aarch64"
 _EMULATORS = ("qemu-aarch64", "qemu-aarch64-static")
 _DEBIAN = (f"python{_VERSION}", f"libpython{_VERSION}-dev", "libstdc++6", "libgomp1")
@@ -31,7 +34,7 @@ def prepare() -> None:
         ROOT.mkdir(parents=True)
         debian.unpack(_DEBIAN, "arm64", ROOT)
         (ROOT / ".complete").touch()
-    _write_interpreter(_emulator())
+    _write_commands(_emulator())
     _install_packages()
     _copy_tree()
     _install_kiln()
@@ -50,17 +53,21 @@ def _emulator() -> str:
     return str(folder / "usr" / "bin" / _EMULATORS[1])
 
 
-def _write_interpreter(emulator: str) -> None:
-    """Write a virtual environment whose Python starts itself under the emulator.
+def _write_commands(emulator: str) -> None:
+    """Write a virtual environment whose Python starts itself under the emulator; a C compiler.
 
     Its own name is its first argument, so that programs that it starts with `sys.executable` are
     emulated too.
     """
     PYTHON.parent.mkdir(parents=True, exist_ok=True)
-    PYTHON.write_text(
-        f'#!/bin/sh\nexec {emulator} -L {ROOT} -0 "$0" {ROOT}/usr/bin/python{_VERSION} "$@"\n'
-    )
-    PYTHON.chmod(0o755)
+    run = f"{emulator} -L {ROOT}"
+    for path, command in {
+        PYTHON: f'{run} -0 "$0" {ROOT}/usr/bin/python{_VERSION}',
+        PROGRAM: run,
+        COMPILER: f"{sys.executable} -m ziglang cc -target {_TRIPLE}",
+    }.items():
+        path.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+        path.chmod(0o755)
     config = f"home = {ROOT}/usr/bin\ninclude-system-site-packages = false\nversion = {_VERSION}\n"
     (FOLDER / "venv" / "pyvenv.cfg").write_text(config)
 
@@ -131,4 +138,6 @@ def _install_kiln() -> None:
         for name in files.namelist():
             if name.startswith("kiln/_runtime.") and not name.endswith(".pyi"):
                 files.extract(name, TREE / "src")
+            elif ".dist-info/" in name:
+                files.extract(name, _PACKAGES)
     (_PACKAGES / "kiln.pth").write_text(f"{TREE}/src\n")

@@ -1,7 +1,7 @@
 """Libraries for other processors, called from C under emulation, have kiln's answers.
 
 riscv64 has the bits of aarch64: vectors of the same size, and the same fused operations, except in
-kernels for complex numbers (of Fourier transforms too), where the C++ compiler chooses what is fused.
+kernels of complex numbers (and Fourier transforms), where the C++ compiler chooses what is fused.
 The host's bits differ where sums of other vectors are rounded otherwise.
 """
 

@@ -20,6 +20,7 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import export
+from tests.programs.c_driver import HERE
 from tests.structure.source_tree import REPOSITORY
 
 EXAMPLES = REPOSITORY / "examples" / "library"
@@ -32,6 +33,8 @@ ANSWERS = ["1.0000", "0.9934", "0.0001"]
 def needs(*programs: str) -> pytest.MarkDecorator:
     """Skip a test by name where a program is missing."""
     missing = [program for program in programs if shutil.which(program) is None]
+    if HERE.emulate:
+        missing.append("the processor that compilers here compile for")
     return pytest.mark.skipif(bool(missing), reason=f"needs {', '.join(missing)}")
 
 

@@ -1,7 +1,7 @@
 // Loads object files into memory: a linker for code that may be called as long as a Python object
 // lives, and whose memory is then released completely.
 //
-// It accepts x86-64 ELF objects with position-independent code of the small code model, as
+// It accepts ELF objects for the host with position-independent code of the small code model, as
 // engines/native/ generates them. For others the engine falls back to LLVM's linker.
 #include <dlfcn.h>
 #include <sys/mman.h>
@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "native/relocations.h"
 #include "objects/object.h"
 
 namespace kiln {
@@ -48,18 +49,12 @@ struct Relocation {
   int64_t addend;
 };
 
-constexpr uint16_t kRelocatable = 1, kX86_64 = 62;
+constexpr uint16_t kRelocatable = 1;
 constexpr uint32_t kSymbols = 2, kRelocations = 4, kNoBits = 8;
 constexpr uint64_t kWritten = 1, kLoaded = 2, kCode = 4;
 constexpr uint16_t kUndefined = 0, kAbsolute = 0xfff1;
-// jmp *(the eight bytes after it)
-constexpr unsigned char kJump[6] = {0xff, 0x25, 0, 0, 0, 0};
 constexpr size_t kStub = 16;
 constexpr size_t kMost = size_t{1} << 30;  // bytes of an object
-
-// Relocation types.
-constexpr uint32_t k64 = 1, kPc32 = 2, kPlt32 = 4, kGotPcRel = 9, kPc64 = 24, kGotPcRelX = 41,
-                   kRexGotPcRelX = 42;
 
 size_t rounded(size_t size, size_t to) { return (size + to - 1) / to * to; }
 
@@ -119,8 +114,8 @@ class Linker {
     if (!holds(0, sizeof(FileHeader))) return refuse("it is too short");
     const auto header = at<FileHeader>(0);
     if (std::memcmp(header.magic, "\177ELF", 4) != 0 || header.bits != 2 || header.order != 1 ||
-        header.type != kRelocatable || header.machine != kX86_64) {
-      return refuse("it is not an x86-64 object");
+        header.type != kRelocatable || header.machine != host::kMachine) {
+      return refuse("it is not an object for this processor");
     }
     if (header.section_size != sizeof(Section) ||
         !holds(header.sections, uint64_t{header.section_count} * sizeof(Section))) {
@@ -226,7 +221,7 @@ class Linker {
       if (places_[section.info] == kNowhere) continue;
       for (uint64_t k = 0; k + sizeof(Relocation) <= section.size; k += sizeof(Relocation)) {
         const auto relocation = at<Relocation>(section.offset + k);
-        const size_t width = relocation.type == k64 || relocation.type == kPc64 ? 8 : 4;
+        const size_t width = host::width(relocation.type);
         if (relocation.symbol >= symbols_.size() || of.size < width ||
             relocation.offset > of.size - width) {
           return refuse("a relocation is outside of its section");
@@ -241,29 +236,18 @@ class Linker {
   bool apply(const Relocation& relocation, char* where) {
     char* to = address(relocation.symbol);
     if (to == nullptr) return refuse("it needs a symbol that nobody defines");
-    const bool is_elsewhere = symbols_[relocation.symbol].section == kUndefined;
-    const auto addend = static_cast<uint64_t>(relocation.addend);
-    const auto here = reinterpret_cast<uint64_t>(where);
-    switch (relocation.type) {
-      case k64: return write(where, reinterpret_cast<uint64_t>(to) + addend);
-      case kPc64: return write(where, reinterpret_cast<uint64_t>(to) + addend - here);
-      case kPc32:
-      case kPlt32:
-        if (is_elsewhere) to = stub(relocation.symbol, to);
+    switch (host::refers(relocation.type)) {
+      case Refers::kNever: return refuse("it has a relocation of another kind");
+      case Refers::kToSymbol: break;
+      case Refers::kToStub:
+        if (symbols_[relocation.symbol].section == kUndefined) to = stub(relocation.symbol, to);
         break;
-      case kGotPcRel:
-      case kGotPcRelX:
-      case kRexGotPcRelX: to = slot(relocation.symbol, to); break;
-      default: return refuse("it has a relocation of another kind");
+      case Refers::kToSlot: to = slot(relocation.symbol, to); break;
     }
-    const auto distance = static_cast<int64_t>(reinterpret_cast<uint64_t>(to) + addend - here);
-    if (distance != static_cast<int32_t>(distance)) return refuse("its parts are too far apart");
-    return write(where, static_cast<int32_t>(distance));
-  }
-
-  template <typename T>
-  static bool write(char* where, T value) {
-    std::memcpy(where, &value, sizeof value);
+    const auto target = reinterpret_cast<uint64_t>(to) + static_cast<uint64_t>(relocation.addend);
+    if (!host::relocate(relocation.type, where, target)) {
+      return refuse("its parts are too far apart");
+    }
     return true;
   }
 
@@ -271,8 +255,8 @@ class Linker {
   char* stub(uint32_t number, char* to) {
     auto [found, is_new] = stub_of_.try_emplace(number, memory_ + stubs_ + stub_of_.size() * kStub);
     if (is_new) {
-      std::memcpy(found->second, kJump, sizeof kJump);
-      write(found->second + sizeof kJump, to);
+      std::memcpy(found->second, host::kJump, sizeof host::kJump);
+      write(found->second + sizeof host::kJump, to);
     }
     return found->second;
   }
@@ -285,6 +269,8 @@ class Linker {
   }
 
   bool protect() {
+    // Some processors read instructions from a cache that does not see what was written.
+    __builtin___clear_cache(memory_, memory_ + data_);
     if (mprotect(memory_, data_, PROT_READ | PROT_EXEC) != 0) {
       return refuse("its memory cannot be made executable");
     }

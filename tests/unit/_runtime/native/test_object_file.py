@@ -10,7 +10,6 @@ import pytest
 
 from kiln import _runtime
 from kiln.engines.native.llvm import assembly
-from kiln.engines.native.llvm.assembly import host_target
 
 TEXT = """
 @numbers = internal constant [4 x i64] [i64 2, i64 3, i64 5, i64 7], align 64
@@ -44,11 +43,6 @@ define ptr @where() {
   ret ptr @outside
 }
 """
-
-pytestmark = pytest.mark.skipif(
-    host_target().triple != "x86_64", reason="links objects of x86-64 only"
-)
-
 
 @pytest.fixture(scope="module")
 def outside():
