@@ -35,7 +35,7 @@ def assembled(text: str, level: str = _HOST) -> bytes:
     return found
 
 
-def refusal(text: str, level: str = _HOST) -> str:
+def refusal(text: str, level: str = LEVELS[0]) -> str:
     """Return why a module is not understood."""
     found = _runtime.assemble_text(text + EPILOGUE, level)
     assert isinstance(found, str), "the text is understood"

@@ -44,6 +44,7 @@ define ptr @where() {
 }
 """
 
+
 @pytest.fixture(scope="module")
 def outside():
     function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(lambda x: 100 - x)

@@ -66,7 +66,7 @@ The name of an x86-64 level begins with that of the level whose kernels and Open
 FOR_LIBRARIES = {
     level.name: level
     for level in (
-        # Vectors are taken apart into scalars: sums have the order, and so the bits, of aarch64.
+        # LLVM scalarizes vectors: sums have the order, and so the bits, of aarch64.
         Target(
             "riscv64", "riscv64", "generic-rv64", "+m,+a,+f,+d,+c", 16, True, False, False,
             abi="lp64d",
