@@ -1,6 +1,7 @@
 """A C program that calls the functions of libraries: arguments from a file, results to another.
 
-It takes arrays, not structures, and runs its calls one after the other, in one process.
+All memory, of arrays and what libraries allocate, ends at a page that must not be touched. The
+program takes arrays, not structures, and runs its calls one after the other, in one process.
 """
 
 from __future__ import annotations
@@ -29,40 +30,58 @@ class Machine(NamedTuple):
 HERE = Machine([COMPILER or "cc"], shlex.split(os.environ.get("KILN_TEST_EMULATOR", "")))
 """Where the tests themselves run, which may be an emulator."""
 
-WRAPPED = [f"-Wl,--wrap={name}" for name in ("malloc", "calloc", "aligned_alloc")]
 _MAIN = """\
+#define _DEFAULT_SOURCE
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 {includes}
+enum {{ PAGE = 4096 }};
 static FILE *from, *to;
 static long allocations;
 
+/* Memory ends where a page begins that nobody may touch; before it is a page with its size. */
+static void *guarded(size_t alignment, size_t bytes) {{
+  const size_t used = (bytes + PAGE - 1) / PAGE * PAGE, all = PAGE + used + PAGE;
+  char *memory = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED || mprotect(memory + PAGE + used, PAGE, PROT_NONE) != 0) return NULL;
+  *(size_t *)memory = all;
+  const uintptr_t first = (uintptr_t)(memory + PAGE + used - bytes) / alignment * alignment;
+  return memory + (first - (uintptr_t)memory);
+}}
+
+static void unguarded(void *memory) {{
+  if (memory == NULL) return;
+  char *page = (char *)memory - (uintptr_t)memory % PAGE - PAGE;
+  munmap(page, *(size_t *)page);
+}}
+
 /* The linker puts these in the place of those of the system. */
-void *__real_malloc(size_t bytes);
-void *__real_calloc(size_t count, size_t bytes);
-void *__real_aligned_alloc(size_t alignment, size_t bytes);
 void *__wrap_malloc(size_t bytes);
 void *__wrap_calloc(size_t count, size_t bytes);
 void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
+void __wrap_free(void *memory);
 
 void *__wrap_malloc(size_t bytes) {{
   ++allocations;
-  return __real_malloc(bytes);
+  return guarded(16, bytes + (bytes == 0));
 }}
 
-void *__wrap_calloc(size_t count, size_t bytes) {{
-  ++allocations;
-  return __real_calloc(count, bytes);
-}}
+void *__wrap_calloc(size_t count, size_t bytes) {{ return __wrap_malloc(count * bytes); }}
 
 void *__wrap_aligned_alloc(size_t alignment, size_t bytes) {{
   ++allocations;
-  return __real_aligned_alloc(alignment, bytes);
+  return guarded(alignment, bytes + (bytes == 0));
 }}
 
+void __wrap_free(void *memory) {{ unguarded(memory); }}
+
+/* Aligned to its elements alone. */
 static void *room(size_t bytes) {{
-  void *memory = malloc(bytes + 1);
+  unsigned char *memory = guarded(1, bytes + (bytes == 0));
   if (memory == NULL) exit(2);
+  for (size_t i = 0; i < bytes; ++i) memory[i] = 0xa5;
   return memory;
 }}
 
@@ -108,6 +127,11 @@ class Call(NamedTuple):
     values: Sequence[np.ndarray]
 
 
+def wrapping(*names: str) -> list[str]:
+    """Return the options that let a program put its own functions in the place of the system's."""
+    return [f"-Wl,--wrap={name}" for name in names]
+
+
 def have_same_bits(x: np.ndarray, y: np.ndarray) -> bool:
     """Tell whether arrays have the same bits, except for the signs of nan."""
     if x.tobytes() == y.tobytes():
@@ -151,7 +175,8 @@ def run_calls(
     command += [f"-I{path}" for path in libraries]
     for path, name in zip(libraries, names, strict=True):
         command += [str(path / f"lib{name}.a"), *_blas(path, name)]
-    subprocess.run([*command, *WRAPPED, "-Wl,--gc-sections", "-lm"], check=True)
+    command += wrapping("malloc", "calloc", "aligned_alloc", "free")
+    subprocess.run([*command, "-Wl,--gc-sections", "-lm"], check=True)
     files = [str(folder / "in.bin"), str(folder / "out.bin")]
     command = [*machine.emulate, str(folder / "driver"), *files]
     subprocess.run(command, check=True, timeout=300, env={})
@@ -227,6 +252,6 @@ def _function(number: int, call: Call, described: dict[str, Any], threads: int |
             f'  check("{call.symbol}", {call.symbol}({given}));',
             f'  check_allocations("{call.symbol}", before);',
         ]
-    lines += [*after, *[f"  free({name});" for name in names]]
+    lines += [*after, *[f"  unguarded({name});" for name in names]]
     lines += [f"  {prefix}_destroy(context);", "}"]
     return "\n".join(lines)

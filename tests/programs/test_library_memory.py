@@ -10,7 +10,7 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import export
-from tests.programs.c_driver import COMPILER, WRAPPED
+from tests.programs.c_driver import COMPILER, HERE, wrapping
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs a C compiler")
 
@@ -84,10 +84,15 @@ def test_calls_that_run_out_of_memory_fail_and_later_ones_do_not(tmp_path: Path)
     )
     (tmp_path / "main.c").write_text(SOURCE)
     assert COMPILER is not None
-    command = [COMPILER, "main.c", f"-DN={N}", "-I.", "-L.", "-l:libscarce.a", "-lm", *WRAPPED]
+    command = [COMPILER, "main.c", f"-DN={N}", "-I.", "-L.", "-l:libscarce.a", "-lm"]
+    command += wrapping("malloc", "calloc", "aligned_alloc")
     subprocess.run([*command, "-o", "main"], cwd=tmp_path, check=True, timeout=60)
     found = subprocess.run(
-        [str(tmp_path / "main")], capture_output=True, text=True, timeout=60, check=False
+        [*HERE.emulate, str(tmp_path / "main")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert found.returncode == 0, found.stdout
     counts = {name: int(count) for name, count in map(str.split, found.stdout.splitlines())}
