@@ -20,6 +20,8 @@ _VERSION = "3.11"
 _PACKAGES = FOLDER / "venv" / "lib" / f"python{_VERSION}" / "site-packages"
 _INCLUDE = ROOT / "usr" / "include"
 _PLATFORMS = [f"manylinux_2_{n}_aarch64" for n in (17, 24, 26, 27, 28)] + ["manylinux2014_aarch64"]
+# The emulator's own has matrix instructions whose results are wrong (in OpenBLAS's kernels for them).
+_PROCESSOR = "neoverse-n1"
 _TRIPLE = "aarch64-linux-gnu.2.28"
 _TAG = "manylinux_2_28_aarch64"
 _EMULATORS = ("qemu-aarch64", "qemu-aarch64-static")
@@ -60,7 +62,7 @@ def _write_commands(emulator: str) -> None:
     emulated too.
     """
     PYTHON.parent.mkdir(parents=True, exist_ok=True)
-    run = f"{emulator} -L {ROOT}"
+    run = f"{emulator} -cpu {_PROCESSOR} -L {ROOT}"
     for path, command in {
         PYTHON: f'{run} -0 "$0" {ROOT}/usr/bin/python{_VERSION}',
         PROGRAM: run,
