@@ -38,7 +38,7 @@ def c_compiler(asked: str, triple: str | None) -> list[str]:
             asked,
             f"a shared library is linked by a C compiler, and there is no "
             f"{chosen or ' or '.join(names)}",
-            f"install one (Debian, Ubuntu: {package}), or "
+            f"install one (Debian, Ubuntu: {package}), or"
             " write shared=False for the static library and the header alone",
         )
     )
