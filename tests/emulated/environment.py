@@ -20,7 +20,7 @@ _VERSION = "3.11"
 _PACKAGES = FOLDER / "venv" / "lib" / f"python{_VERSION}" / "site-packages"
 _INCLUDE = ROOT / "usr" / "include"
 _PLATFORMS = [f"manylinux_2_{n}_aarch64" for n in (17, 24, 26, 27, 28)] + ["manylinux2014_aarch64"]
-# The emulator's own has matrix instructions, and OpenBLAS kernels for them: their results are wrong.
+# The emulator's own has matrix instructions; the results of OpenBLAS's kernels for them are wrong.
 _PROCESSOR = "neoverse-n1"
 _TRIPLE = "aarch64-linux-gnu.2.28"
 _TAG = "manylinux_2_28_aarch64"
