@@ -28,7 +28,7 @@ PIP := $(RUN) -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo story test test-full test-pythons libraries libraries-oracle libraries-suites jax-tests oracle breaks sanitize bench bench-suite bench-models bench-reports bench-limit bench-scale bench-programs lint format hooks docs \
+.PHONY: help demo story test test-full test-pythons libraries libraries-oracle libraries-suites jax-tests oracle breaks sanitize bench bench-suite bench-models bench-reports bench-limit bench-scale bench-programs lint format hooks docs site \
   wheel check-wheel clean
 
 help:
@@ -55,6 +55,7 @@ help:
 	@echo "make format     format Python and C++ as make lint wants it"
 	@echo "make hooks      let git run both before each commit, and tests/structure before each push"
 	@echo "make docs       write the generated parts of docs/ again"
+	@echo "make site       build the site into build/site/html, and check its links"
 	@echo "make wheel      build dist/kiln-*.whl, which needs no compiler to be installed"
 	@echo "make check-wheel  install it in a clean environment without a compiler, and run the demo"
 	@echo "make clean      remove environments, builds and caches"
@@ -173,6 +174,9 @@ docs: $(VENV)/.has-bench
 	$(RUN) -m tests.unit.engines.native.elementary.measured docs/elementary.md
 	$(RUN) -m benchmarks.report docs/performance.md
 
+site: $(VENV)/.has-site
+	$(RUN) -m website
+
 wheel: $(VENV)/.has-runtime
 	rm -rf dist/kiln-*.whl build/cp*
 	$(PIP) wheel --no-build-isolation --no-deps --wheel-dir dist .
@@ -197,6 +201,7 @@ $(VENV)/.has-examples: EXTRAS := examples
 $(VENV)/.has-bench: EXTRAS := bench
 $(VENV)/.has-peers: EXTRAS := bench,peers
 $(VENV)/.has-lint: EXTRAS := lint
+$(VENV)/.has-site: EXTRAS := site
 $(VENV)/.has-libraries: EXTRAS := test,libraries
 $(VENV)/.has-%: pyproject.toml | $(VENV)/.has-runtime
 	@echo "installing kiln[$(EXTRAS)] into $(VENV)"

@@ -261,7 +261,7 @@ def rayleigh(
 ) -> Array:
     """Draw Rayleigh variates.
 
-    The density is x / scale**2 exp(-x**2 / (2 scale**2)).
+    The density is `x / scale**2 exp(-x**2 / (2 scale**2))`.
     Raises: TypeError or ValueError unless `key` is a single key, or for another kind of dtype;
         ValueError if the parameters do not broadcast to `shape`, which is by default the one they
         broadcast to. `out_sharding` says how the result is sharded: a NamedSharding, or a
