@@ -88,7 +88,13 @@ def einsum(
 
 
 def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = "auto") -> Any:
-    """Return the order in which `einsum` would multiply, and its description."""
+    """Return the order in which `einsum` would multiply, and its description.
+
+    Example:
+        >>> a, b, c = jnp.ones((2, 50)), jnp.ones((50, 50)), jnp.ones((50, 3))
+        >>> jnp.einsum_path("ij,jk,kl->il", a, b, c)[0]
+        [(0, 1), (0, 1)]
+    """
     if isinstance(optimize, bool):
         optimize = "optimal" if optimize else _left_to_right(len(operands))
     return opt_einsum.contract_path(

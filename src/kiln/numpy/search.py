@@ -130,7 +130,12 @@ def _count_before(a: Any, v: Any, side: str) -> Any:
 def digitize(
     x: ArrayLike, bins: ArrayLike, right: bool = False, *, method: str | None = None
 ) -> Array:
-    """Return the index of each element's bin; `bins` are ascending or descending edges."""
+    """Return the index of each element's bin; `bins` are ascending or descending edges.
+
+    Example:
+        >>> jnp.digitize(jnp.array([0.5, 1.0, 9.0]), jnp.array([0.0, 1.0, 2.0]))
+        Array([1, 2, 3], dtype=int32)
+    """
     x, bins = (one("digitize", v) for v in operands("digitize", x, bins))
     if len(bins.shape) != 1:
         raise ValueError(
@@ -156,7 +161,16 @@ def bincount(
     length: int | None = None,
     out_sharding: Any = None,
 ) -> Array:
-    """Count the occurrences of each non-negative integer; under a trace, `length` is required."""
+    """Count the occurrences of each non-negative integer; under a trace, `length` is required.
+
+    Integers of `length` and more are not counted.
+
+    Example:
+        >>> jnp.bincount(jnp.array([0, 2, 2]))
+        Array([1, 0, 2], dtype=int32)
+        >>> kiln.jit(lambda x: jnp.bincount(x, length=4))(jnp.array([0, 2, 2]))
+        Array([1, 0, 2, 0], dtype=int32)
+    """
     x = one("bincount", x)
     if x.dtype == np.bool_:
         x = cast(x, _INT)

@@ -62,7 +62,12 @@ def norm(x: ArrayLike, ord: Any = None, axis: Axes = None, keepdims: bool = Fals
 def vector_norm(
     x: ArrayLike, /, *, axis: Axes = None, keepdims: bool = False, ord: Any = 2
 ) -> Array:
-    """Return a norm of vectors, along all axes by default."""
+    """Return a norm of vectors, along all axes by default.
+
+    Example:
+        >>> jnp.linalg.vector_norm(jnp.array([[3.0, 4.0], [6.0, 8.0]]), axis=1)
+        Array([ 5., 10.], dtype=float32)
+    """
     x = inexact("vector_norm", one("vector_norm", x))
     rank = x.ndim
     if axis is None:
@@ -86,7 +91,12 @@ def _count(x: Any, axes: tuple[int, ...]) -> Any:
 
 
 def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:
-    """Return a norm of the matrices in the last two axes."""
+    """Return a norm of the matrices in the last two axes.
+
+    Example:
+        >>> jnp.linalg.matrix_norm(jnp.array([[3.0, 0.0], [0.0, 4.0]]))
+        Array(5., dtype=float32)
+    """
     x = inexact("matrix_norm", one("matrix_norm", x))
     return norm(x, ord, (-2, -1), keepdims)
 
@@ -150,7 +160,12 @@ def _of_matrices(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any
 
 
 def cond(x: ArrayLike, p: Any = None) -> Array:
-    """Return condition numbers: how much relative errors may be amplified."""
+    """Return condition numbers: how much relative errors may be amplified.
+
+    Example:
+        >>> jnp.linalg.cond(jnp.array([[100.0, 0.0], [0.0, 1.0]]))
+        Array(100., dtype=float32)
+    """
     x = one("cond", x)
     if x.ndim < 2:
         wrong = f"jnp.linalg.cond: input array must be at least 2D; got arr.shape={tuple(x.shape)}"
@@ -183,6 +198,10 @@ def matrix_rank(
     """Return how many singular values are above `rtol`, also called `tol`: an absolute bound.
 
     By default it is the largest singular value times the larger size times the precision.
+
+    Example:
+        >>> jnp.linalg.matrix_rank(jnp.array([[1.0, 2.0], [2.0, 4.0]]))
+        Array(1, dtype=int32)
     """
     M = inexact("matrix_rank", one("matrix_rank", M))
     if rtol is not None and tol is not None:

@@ -43,7 +43,13 @@ def quantile(
     *,
     weights: ArrayLike | None = None,
 ) -> Array:
-    """Return the quantiles `q` (from 0 to 1) over axes, propagating nans."""
+    """Return the quantiles `q` (from 0 to 1) over axes, propagating nans.
+
+    Example:
+        >>> x = jnp.array([1.0, 2.0, 4.0])
+        >>> jnp.quantile(x, 0.75), jnp.quantile(x, 0.75, method="lower")
+        (Array(3., dtype=float32), Array(2., dtype=float32))
+    """
     _refuse_reuse("quantile", out, overwrite_input)
     return quantile_of("quantile", a, q, axis, method, keepdims, False, weights)
 
@@ -59,7 +65,12 @@ def nanquantile(
     *,
     weights: ArrayLike | None = None,
 ) -> Array:
-    """Return the quantiles `q` (from 0 to 1) over axes, ignoring nans."""
+    """Return the quantiles `q` (from 0 to 1) over axes, ignoring nans.
+
+    Example:
+        >>> jnp.nanquantile(jnp.array([1.0, jnp.nan, 3.0]), 0.25)
+        Array(1.5, dtype=float32)
+    """
     _refuse_reuse("nanquantile", out, overwrite_input)
     return quantile_of("nanquantile", a, q, axis, method, keepdims, True, weights)
 
@@ -76,7 +87,12 @@ def percentile(
     weights: ArrayLike | None = None,
     out_sharding: Any = None,
 ) -> Array:
-    """Return the percentiles `q` (from 0 to 100) over axes, propagating nans."""
+    """Return the percentiles `q` (from 0 to 100) over axes, propagating nans.
+
+    Example:
+        >>> jnp.percentile(jnp.arange(5), jnp.array([25, 50]))
+        Array([1., 2.], dtype=float32)
+    """
     _refuse_reuse("percentile", out, overwrite_input)
     return sharded(
         quantile_of("percentile", a, _hundredths(q), axis, method, keepdims, False, weights),
@@ -96,7 +112,12 @@ def nanpercentile(
     *,
     weights: ArrayLike | None = None,
 ) -> Array:
-    """Return the percentiles `q` (from 0 to 100) over axes, ignoring nans."""
+    """Return the percentiles `q` (from 0 to 100) over axes, ignoring nans.
+
+    Example:
+        >>> jnp.nanpercentile(jnp.array([1.0, jnp.nan, 3.0]), 50)
+        Array(2., dtype=float32)
+    """
     _refuse_reuse("nanpercentile", out, overwrite_input)
     return quantile_of("nanpercentile", a, _hundredths(q), axis, method, keepdims, True, weights)
 
@@ -124,7 +145,12 @@ def median(
     overwrite_input: bool = False,
     keepdims: bool = False,
 ) -> Array:
-    """Return the median over axes, propagating nans."""
+    """Return the median over axes, propagating nans.
+
+    Example:
+        >>> jnp.median(jnp.array([[1, 5, 2], [4, 4, 9]]), axis=1)
+        Array([2., 4.], dtype=float32)
+    """
     _refuse_reuse("median", out, overwrite_input)
     return quantile_of("median", a, 0.5, axis, "midpoint", keepdims, False)
 
@@ -136,7 +162,12 @@ def nanmedian(
     overwrite_input: bool = False,
     keepdims: bool = False,
 ) -> Array:
-    """Return the median over axes, ignoring nans."""
+    """Return the median over axes, ignoring nans.
+
+    Example:
+        >>> jnp.nanmedian(jnp.array([1.0, jnp.nan, 3.0]))
+        Array(2., dtype=float32)
+    """
     _refuse_reuse("nanmedian", out, overwrite_input)
     return quantile_of("nanmedian", a, 0.5, axis, "midpoint", keepdims, True)
 

@@ -258,7 +258,12 @@ def _extreme(name: str, a: Any, axis: Any, keepdims: bool, initial: Any, where: 
 
 @eager
 def ptp(a: ArrayLike, axis: Axes = None, out: None = None, keepdims: bool = False) -> Array:
-    """Return the range, largest minus smallest element, along axes."""
+    """Return the range, largest minus smallest element, along axes.
+
+    Example:
+        >>> jnp.ptp(jnp.array([[1, 5], [2, 9]]), axis=1)
+        Array([4, 7], dtype=int32)
+    """
     refuse_out("ptp", out)
     return subtract(max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims))
 
@@ -313,7 +318,12 @@ def _logic(
 
 @eager
 def count_nonzero(a: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
-    """Count the elements along axes that differ from zero."""
+    """Count the elements along axes that differ from zero.
+
+    Example:
+        >>> jnp.count_nonzero(jnp.array([[0, 1], [2, 3]]), axis=0)
+        Array([1, 2], dtype=int32)
+    """
     return sum(truth(one("count_nonzero", a)), axis, dtypes.default_int_dtype(), keepdims=keepdims)
 
 

@@ -18,7 +18,8 @@ from kiln.numpy.creation.arrays import cast
 from kiln.numpy.creation.filling import full
 from kiln.numpy.creation.matrices import diagonal, matrix_transpose
 from kiln.numpy.elements.arithmetic import clip, divide, multiply, refuse_out, subtract
-from kiln.numpy.elements.elementary import conj, real, sqrt
+from kiln.numpy.elements.complex_parts import conj, real
+from kiln.numpy.elements.elementary import sqrt
 from kiln.numpy.elements.logic import choose_by
 from kiln.numpy.products import matmul
 from kiln.numpy.promotion import broadcast_to, one, promote_dtypes_inexact, shape_of
@@ -132,7 +133,12 @@ def average(
     returned: bool = False,
     keepdims: bool = False,
 ) -> Any:
-    """Average over axes, by weights."""
+    """Average over axes, by weights.
+
+    Example:
+        >>> jnp.average(jnp.array([1.0, 2.0]), weights=jnp.array([3.0, 1.0]))
+        Array(1.25, dtype=float32)
+    """
     a = one("average", a)
     if weights is None:
         out = mean(a, axis, keepdims=keepdims)
@@ -289,7 +295,13 @@ def cov(
     aweights: Any = None,
     dtype: DTypeLike | None = None,
 ) -> Array:
-    """Return the covariance matrix of variables, one per row (or column)."""
+    """Return the covariance matrix of variables, one per row (or column).
+
+    Example:
+        >>> jnp.cov(jnp.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]))
+        Array([[ 1., -1.],
+               [-1.,  1.]], dtype=float32)
+    """
     given = [one("cov", x) for x in (m, y) if x is not None]
     if builtins.max(len(x.shape) for x in given) > 2:
         raise ValueError(
@@ -349,6 +361,10 @@ def corrcoef(
     """Return the matrix of correlation coefficients of variables.
 
     Raises: ValueError for a dtype that is neither floating nor complex.
+    Example:
+        >>> jnp.corrcoef(jnp.array([1.0, 2.0, 3.0]), jnp.array([2.0, 4.0, 6.0])).round(4)
+        Array([[1., 1.],
+               [1., 1.]], dtype=float32)
     """
     if dtype is not None and not dtypes.issubdtype(dtypes.as_dtype(dtype), np.inexact):
         raise ValueError(
