@@ -115,7 +115,7 @@ def reference_index(written: list[str]) -> str:
     """Return the page that lists the pages of the reference, with their names."""
     lines = ["Reference", "=========", ""]
     lines += ["Every public function and class, by module. The search finds each by its name.", ""]
-    for slug, title, names in pages():
+    for _, slug, title, names in pages():
         if slug in written:
             shown = ", ".join(f"``{name.name}``" for name in names)
             lines += [f":doc:`{title} <{slug}>`", f"   {shown}", ""]
@@ -144,7 +144,7 @@ def write(folder: Path, render: Callable[[Path], str] = source_page) -> None:
     front = REPOSITORY / "website" / "index.md"
     text = adapted(front.read_text(encoding="utf-8"), DOCS / "index.md", shown.add)
     (source / "index.md").write_text(f"{text}\n{navigation(written)}", encoding="utf-8")
-    for _, _, names in pages():
+    for *_, names in pages():
         where = [reference.source_of(name.value) for name in names]
         shown.update(REPOSITORY / "src" / found[0] for found in where if found is not None)
     for path in sorted(shown):

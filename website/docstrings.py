@@ -31,6 +31,22 @@ def paragraphs(text: str) -> Iterator[tuple[str, list[str]]]:
         yield label, lines
 
 
+def arguments(lines: list[str]) -> Iterator[list[str]]:
+    """Yield the lines of each argument, whose name is in backticks."""
+    lines = [line for line in lines if line.strip()]
+    indent = min(len(x) - len(x.lstrip()) for x in lines)
+    found: list[str] = []
+    for line in lines:
+        if line[indent] != " " and found:
+            yield found
+            found = []
+        if not found:
+            names, _, rest = line.strip().partition(": ")
+            line = ", ".join(f"`{name}`" for name in names.split(", ")) + f": {rest}"
+        found.append(line.strip())
+    yield found
+
+
 def escaped(text: str) -> str:
     """Return a line of prose in which only backticks have a meaning."""
     parts = CODE.split(text)
@@ -58,6 +74,9 @@ def to_rst(text: str) -> list[str]:
             indent = min(len(x) - len(x.lstrip()) for x in lines if x.strip())
             code = "\n".join(x[indent:] for x in lines).strip("\n").splitlines()
             out += [".. code-block:: pycon", "", *("   " + x for x in code), ""]
+            continue
+        if label == "Args":
+            out += [*(f"- {escaped(' '.join(x))}" for x in arguments(lines)), ""]
             continue
         is_list = lines[0].lstrip().startswith(("- ", "* "))
         prose = "\n".join(lines) if is_list else " ".join(x.strip() for x in lines)

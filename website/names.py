@@ -143,6 +143,18 @@ def public(module: str) -> Iterator[Name]:
             yield Name(holder.__name__, name, value)
 
 
+def values(module: str) -> Iterator[Name]:
+    """Yield the public names of a module that are neither functions nor classes of kiln."""
+    holder = importlib.import_module(f"kiln.{module}".rstrip("."))
+    is_listed = hasattr(holder, "__all__")
+    for name in listed(holder):
+        value = getattr(holder, name)
+        # Without a list, what a module imports for its own annotations looks public.
+        is_own = is_listed or str(type(value).__module__).startswith("kiln") or name.isupper()
+        if is_own and not isinstance(value, types.ModuleType) and not is_documented(name, value):
+            yield Name(holder.__name__, name, value)
+
+
 def subject(module: str, value: Any) -> str:
     """Return the heading under which a name of a module stands; empty if it has one page."""
     home = str(getattr(inspect.unwrap(value), "__module__", ""))
@@ -152,8 +164,11 @@ def subject(module: str, value: Any) -> str:
     return ""
 
 
-def pages() -> Iterator[tuple[str, str, list[Name]]]:
-    """Yield the pages of the reference: file name, title, names. Large modules have several."""
+def pages() -> Iterator[tuple[str, str, str, list[Name]]]:
+    """Yield the pages of the reference: module, file name, title, names.
+
+    Large modules have several.
+    """
     for module, title in MODULES.items():
         slug = module.replace(".", "_") or "kiln"
         by_subject: dict[str, list[Name]] = {x: [] for x in SUBJECTS.get(module, {"": ()})}
@@ -162,6 +177,6 @@ def pages() -> Iterator[tuple[str, str, list[Name]]]:
         for heading, names in by_subject.items():
             if heading:
                 words = re.sub(r"\W+", "_", heading.lower())
-                yield f"{slug}_{words}", f"kiln.{module}: {heading.lower()}", names
+                yield module, f"{slug}_{words}", f"kiln.{module}: {heading.lower()}", names
             else:
-                yield slug, title, names
+                yield module, slug, title, names

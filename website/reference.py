@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import inspect
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from website.docstrings import to_rst
-from website.names import Name, pages
+from website.names import Name, pages, values
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+LAST = {"numpy": "numpy_dtypes_printing_the_rest", "lax": "lax_the_rest"}
+"""The last page of each module that has several."""
 SOURCES = "sources"
 """The folder of the site with the pages of sources."""
 
@@ -93,11 +96,31 @@ def groups(names: list[Name]) -> list[list[Name]]:
     return sorted(found.values(), key=lambda group: group[0].name.lower())
 
 
-def page(title: str, names: list[Name]) -> str:
-    """Return the text of a page."""
+def value_entry(name: Name) -> list[str]:
+    """Return the lines of the entry of a constant, a dtype, a primitive or a type alias."""
+    value = name.value
+    home = str(getattr(value, "__module__", ""))
+    doc = (inspect.getdoc(value) or "").partition("\n")[0]
+    if name.name.endswith("_p"):
+        said = f"The primitive `{value.name}`. {doc}"
+    elif isinstance(value, (int, float, str, frozenset, types.NoneType)):
+        said = f"The value `{value!r}`."
+    elif home.partition(".")[0] == "numpy":
+        said = f"NumPy's `{name.name}`, unchanged."
+    elif isinstance(value, (types.UnionType, types.GenericAlias)) or value is Any:
+        said = "A type for annotations."
+    else:
+        said = doc
+    return [f".. py:data:: {name.dotted}", "", *(f"   {x}".rstrip() for x in to_rst(said))]
+
+
+def page(title: str, names: list[Name], others: list[Name]) -> str:
+    """Return the text of a page: the entries of functions and classes, then those of others."""
     lines = [title, "=" * len(title), ""]
     for group in groups(names):
         lines += entry(group)
+    for name in others:
+        lines += value_entry(name)
     return "\n".join(lines) + "\n"
 
 
@@ -105,8 +128,10 @@ def write(folder: Path) -> list[str]:
     """Write all pages into a folder; return their names, in order."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for slug, title, names in pages():
+    for module, slug, title, names in pages():
+        # Other values are on the last page of their module.
+        others = list(values(module)) if slug == LAST.get(module, slug) else []
         if names:
-            (folder / f"{slug}.rst").write_text(page(title, names), encoding="utf-8")
+            (folder / f"{slug}.rst").write_text(page(title, names, others), encoding="utf-8")
             written.append(slug)
     return written
