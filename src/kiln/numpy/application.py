@@ -24,7 +24,8 @@ def apply_along_axis(
 ) -> Any:
     """Apply a function of a vector to all vectors along an axis.
 
-    The function is mapped by `vmap`, not called in a loop: it has to be traceable.
+    The function is mapped by `vmap`, not called in a loop: it has to be traceable. `func1d` is
+    called with a vector of `arr`, and the further arguments.
 
     Example:
         >>> jnp.apply_along_axis(lambda row: row - row.min(), 1, jnp.array([[3, 5], [7, 4]]))
@@ -101,6 +102,8 @@ def vectorize(
     signature: str | None = None,
 ) -> Callable[..., Any]:
     """Turn a function of scalars, or of the arrays in `signature`, into one that broadcasts.
+
+    `pyfunc` is traced once; `excluded` arguments, by position or name, are passed as they are.
 
     Source: numpy.vectorize.
     Example:

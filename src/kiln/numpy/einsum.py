@@ -57,7 +57,9 @@ def einsum(
 
     Each operand has one letter per axis; letters missing after `->` are summed over. Without `->`
     the result has the letters that occur once, in alphabetical order. `...` stands for broadcast
-    axes.
+    axes. `optimize` chooses the order of products of several `operands`; `preferred_element_type`
+    is the dtype in which products are summed, and of the result. `precision` has no effect on CPUs;
+    `out` must be None.
 
     Raises: ValueError if subscripts and shapes do not match.
     Source: numpy.einsum; the order of products is chosen by opt_einsum.

@@ -35,6 +35,8 @@ def histogram_bin_edges(
 ) -> Array:
     """Return the edges of bins: the given ones, or those of `bins` bins of equal width.
 
+    `range` is the lower and upper end; `weights` has no effect.
+
     Example:
         >>> jnp.histogram_bin_edges(jnp.array([0.0, 4.0]), bins=4)
         Array([0., 1., 2., 3., 4.], dtype=float32)
@@ -74,7 +76,9 @@ def histogram(
 ) -> tuple[Array, Array]:
     """Count (or sum the weights of) the elements in each bin; return counts and edges.
 
-    The number of bins has to be known while tracing; the range may be traced.
+    The number of bins has to be known while tracing; the range may be traced. `density` divides the
+    counts by their sum and by the sizes of the bins; `weights` are added instead of ones. `range`
+    is the lower and upper end of equal bins.
 
     Example:
         >>> jnp.histogram(jnp.array([0.1, 0.2, 0.9]), bins=2, range=(0, 1))
@@ -139,6 +143,9 @@ def histogramdd(
 ) -> tuple[Array, list[Array]]:
     """Count points of several coordinates in a grid of bins; return counts and edges.
 
+    `density` divides the counts by their sum and by the sizes of the bins; `weights` are added
+    instead of ones. `range` is the lower and upper end of equal bins.
+
     Example:
         >>> points = jnp.array([[0.1, 0.2], [0.9, 0.7]])
         >>> counts, edges = jnp.histogramdd(points, bins=2, range=[(0, 1), (0, 1)])
@@ -189,6 +196,9 @@ def histogram2d(
     density: bool | None = None,
 ) -> tuple[Array, Array, Array]:
     """Count points of two coordinates in a grid of bins; return counts and both edges.
+
+    `density` divides the counts by their sum and by the sizes of the bins; `weights` are added
+    instead of ones. `range` is the lower and upper end of equal bins.
 
     Example:
         >>> x, y = jnp.array([0.1, 0.9, 0.8]), jnp.array([0.2, 0.7, 0.1])

@@ -34,6 +34,8 @@ from kiln.ops.shape import expand_dims, reshape
 def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
     """Evaluate the polynomial with coefficients `p`, the highest power first, at x.
 
+    The loop over coefficients is unrolled by `unroll`.
+
     Example:
         >>> jnp.polyval(jnp.array([1.0, 0.0, -2.0]), jnp.array([0.0, 3.0]))
         Array([-2.,  7.], dtype=float32)
@@ -117,6 +119,8 @@ def polydiv(u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False) -> 
 def polyder(p: ArrayLike, m: int = 1) -> Array:
     """Differentiate a polynomial m times.
 
+    Coefficients `p` begin with the highest power.
+
     Example:
         >>> jnp.polyder(jnp.array([3.0, 2.0, 1.0]))
         Array([6., 2.], dtype=float32)
@@ -136,6 +140,8 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
 
 def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Array:
     """Integrate a polynomial m times, with constants k.
+
+    Coefficients `p` begin with the highest power.
 
     Example:
         >>> jnp.polyint(jnp.array([6.0, 2.0]))

@@ -49,6 +49,9 @@ def dot(
 ) -> Array:
     """Sum products over the last axis of `a` and the second-to-last (or only) axis of `b`.
 
+    `preferred_element_type` is the dtype in which products are summed, and of the result.
+    `precision` has no effect on CPUs, which compute in full.
+
     Shapes: (..., n), (..., n, m) -> (..., ..., m).
     Example:
         >>> int(jnp.dot(jnp.arange(3), jnp.arange(3)))
@@ -74,6 +77,9 @@ def matmul(
     out_sharding: Any = None,
 ) -> Array:
     """Multiply matrices; leading axes are broadcast.
+
+    `preferred_element_type` is the dtype in which products are summed, and of the result.
+    `precision` has no effect on CPUs, which compute in full.
 
     Shapes: (..., n, k), (..., k, m) -> (..., n, m); a vector is a row on the left and a column on
         the right, and that axis is dropped from the result.
@@ -162,6 +168,9 @@ def vdot(
 ) -> Array:
     """Sum the products of all elements of `b` with those of the conjugate of `a`.
 
+    `preferred_element_type` is the dtype in which products are summed, and of the result.
+    `precision` has no effect on CPUs, which compute in full.
+
     Example:
         >>> jnp.vdot(jnp.array([1j, 2.0]), jnp.array([1j, 1.0]))
         Array(3.+0.j, dtype=complex64)
@@ -181,6 +190,9 @@ def vecdot(
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """Sum the products of conj(x1) and x2 along an axis; the other axes are broadcast.
+
+    `preferred_element_type` is the dtype in which products are summed, and of the result.
+    `precision` has no effect on CPUs, which compute in full.
 
     Example:
         >>> jnp.vecdot(jnp.array([[1, 2], [3, 4]]), jnp.array([1, 10]))
@@ -239,6 +251,9 @@ def inner(
 ) -> Array:
     """Sum products over the last axes of `a` and `b`.
 
+    `preferred_element_type` is the dtype in which products are summed, and of the result.
+    `precision` has no effect on CPUs, which compute in full.
+
     Shapes: (*A, n), (*B, n) -> (*A, *B).
     Example:
         >>> jnp.inner(jnp.array([[1, 2], [3, 4]]), jnp.array([1, 10]))
@@ -276,6 +291,9 @@ def tensordot(
     out_sharding: Any = None,
 ) -> Array:
     """Sum products over the last `axes` axes of `a` and the first of `b`, or over pairs of axes.
+
+    `preferred_element_type` is the dtype in which products are summed, and of the result.
+    `precision` has no effect on CPUs, which compute in full.
 
     Example:
         >>> jnp.tensordot(jnp.ones((2, 3)), jnp.ones((3, 4)), axes=1).shape
@@ -340,6 +358,9 @@ def cross(
     axis: int | None = None,
 ) -> Array:
     """Return the cross product of vectors with two or three components.
+
+    `axisa`, `axisb` and `axisc` are the axes of the components in `a`, `b` and the result; `axis`
+    is all three.
 
     Example:
         >>> jnp.cross(jnp.array([1, 0, 0]), jnp.array([0, 1, 0]))

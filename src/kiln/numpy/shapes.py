@@ -86,6 +86,9 @@ def reshape(
 ) -> Array:
     """Return the elements in another shape; one size may be -1, and is then inferred.
 
+    `order` "C" reads and writes the last axis fastest, "F" the first. `copy` has no effect: arrays
+    do not change.
+
     Raises: TypeError if the number of elements differs.
     Example:
         >>> jnp.reshape(jnp.arange(6), (2, -1))
@@ -223,6 +226,8 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
 @eager
 def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int]) -> Array:
     """Move axes to other positions; the rest keep their order.
+
+    `source` and `destination` are axes, or sequences of them.
 
     Example:
         >>> jnp.moveaxis(jnp.ones((2, 3, 4)), 0, -1).shape

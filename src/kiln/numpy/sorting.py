@@ -50,6 +50,10 @@ def sort(
 ) -> Array:
     """Sort along an axis, or the flattened array if axis=None; nans come last.
 
+    `stable` keeps the order of equal elements, also if `descending`. `kind` and `order` must be
+    None: there is one algorithm, and there are no structured dtypes.
+
+    Raises: TypeError for `kind`, ValueError for `order` or an axis out of bounds.
     Example:
         >>> jnp.sort(jnp.array([3, 1, 2]), descending=True)
         Array([3, 2, 1], dtype=int32)
@@ -76,6 +80,10 @@ def argsort(
 ) -> Array:
     """Return the indices that sort along an axis, or the flattened array if axis=None.
 
+    `stable` keeps the order of equal elements, also if `descending`. `kind` and `order` must be
+    None: there is one algorithm, and there are no structured dtypes.
+
+    Raises: TypeError for `kind`, ValueError for `order` or an axis out of bounds.
     Example:
         >>> jnp.argsort(jnp.array([3, 1, 2]))
         Array([1, 2, 0], dtype=int32)

@@ -53,6 +53,8 @@ class _Writer(NamedTuple):
 def save(file: Any, arr: Any, allow_pickle: bool = True) -> None:
     """Write an array to a file in NumPy's `.npy` format; one with a name appears once it is whole.
 
+    `allow_pickle` has no effect on arrays of numbers.
+
     Raises: OSError.
     Example:
         >>> import tempfile
@@ -70,6 +72,8 @@ def save(file: Any, arr: Any, allow_pickle: bool = True) -> None:
 
 def savez(file: Any, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None:
     """Write arrays to a file in NumPy's `.npz` format; one with a name appears once it is whole.
+
+    `allow_pickle` has no effect on arrays of numbers.
 
     Raises: OSError.
     Example:

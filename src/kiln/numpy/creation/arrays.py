@@ -45,7 +45,9 @@ def array(
 ) -> Array:
     """Make an array from a scalar, a nested sequence, or anything NumPy can read.
 
-    Python scalars become weakly typed unless `dtype` is given; data is always copied.
+    Python scalars become weakly typed unless `dtype` is given; data is always copied. `ndmin` adds
+    leading axes of size 1 up to that number of axes; `device` or `out_sharding` says where the
+    array is put. `order` has no effect.
 
     Raises: TypeError for a non-numeric object; OverflowError for an int the dtype cannot hold.
     Source: numpy.array.
@@ -85,6 +87,10 @@ def asarray(
 ) -> Array:
     """Make an array, as `array` does; an array of the right dtype is returned unchanged.
 
+    `copy=True` copies always, and `copy=False` refuses what would need a copy. `device` or
+    `out_sharding` says where the array is put; `order` has no effect.
+
+    Raises: ValueError with `copy=False` for the data of another object.
     Example:
         >>> jnp.asarray(np.arange(3), jnp.float32)
         Array([0., 1., 2.], dtype=float32)

@@ -45,6 +45,8 @@ def full(
 ) -> Array:
     """Return an array filled with a value.
 
+    `device` or `out_sharding` says where the array is put: a device, or a sharding.
+
     Example:
         >>> jnp.full((2, 2), 7)
         Array([[7, 7],
@@ -89,6 +91,8 @@ def zeros(
 ) -> Array:
     """Return an array of zeros.
 
+    `device` or `out_sharding` says where the array is put: a device, or a sharding.
+
     Example:
         >>> jnp.zeros((2, 2), jnp.int32)
         Array([[0, 0],
@@ -109,6 +113,8 @@ def ones(
 ) -> Array:
     """Return an array of ones.
 
+    `device` or `out_sharding` says where the array is put: a device, or a sharding.
+
     Example:
         >>> jnp.ones(3)
         Array([1., 1., 1.], dtype=float32)
@@ -126,6 +132,8 @@ def empty(
     out_sharding: Any = None,
 ) -> Array:
     """Return an array of zeros: arrays are never uninitialized.
+
+    `device` or `out_sharding` says where the array is put: a device, or a sharding.
 
     Example:
         >>> jnp.empty(3)
@@ -277,6 +285,8 @@ def _keys(shape: tuple[Dim, ...], value: Any, dtype: Any) -> Any:
 
 def indices(dimensions: Any, dtype: DTypeLike | None = None, sparse: bool = False) -> Any:
     """Return the coordinates of all elements of an array of shape `dimensions`.
+
+    With `sparse` the result is a tuple of arrays with size 1 along the other axes.
 
     Example:
         >>> rows, columns = jnp.indices((2, 3))

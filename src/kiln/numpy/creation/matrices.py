@@ -52,6 +52,8 @@ def eye(
 ) -> Array:
     """Return a matrix with ones on the k-th diagonal and zeros elsewhere.
 
+    `k` counts diagonals: 0 is the main one, positive numbers are above it.
+
     Shapes: (N, M), or (N, N) without M.
     Example:
         >>> jnp.eye(2)
@@ -97,6 +99,8 @@ def _float_or(name: str, dtype: Any) -> Any:
 def tri(N: Any, M: Any = None, k: int = 0, dtype: DTypeLike | None = None) -> Array:
     """Return a matrix with ones on and below the k-th diagonal.
 
+    `k` counts diagonals: 0 is the main one, positive numbers are above it.
+
     Example:
         >>> jnp.tri(2, 3, dtype=int)
         Array([[1, 0, 0],
@@ -110,6 +114,8 @@ def tri(N: Any, M: Any = None, k: int = 0, dtype: DTypeLike | None = None) -> Ar
 def tril(m: ArrayLike, k: int = 0) -> Array:
     """Return a copy with the elements above the k-th diagonal set to zero.
 
+    `k` counts diagonals: 0 is the main one, positive numbers are above it.
+
     Example:
         >>> jnp.tril(jnp.ones((2, 3), int))
         Array([[1, 0, 0],
@@ -122,6 +128,8 @@ def tril(m: ArrayLike, k: int = 0) -> Array:
 @eager
 def triu(m: ArrayLike, k: int = 0) -> Array:
     """Return a copy with the elements below the k-th diagonal set to zero.
+
+    `k` counts diagonals: 0 is the main one, positive numbers are above it.
 
     Example:
         >>> jnp.triu(jnp.ones((2, 3), int), k=1)
@@ -197,6 +205,9 @@ def diagflat(v: ArrayLike, k: int = 0) -> Array:
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """Return a diagonal of the matrices that two axes span, as a new last axis.
 
+    `offset` counts diagonals: 0 is the main one, positive numbers are above it. Rows are `axis1`,
+    columns `axis2`.
+
     Example:
         >>> jnp.diagonal(jnp.arange(9).reshape(3, 3), offset=1)
         Array([1, 5], dtype=int32)
@@ -245,6 +256,9 @@ def trace(
 ) -> Array:
     """Sum a diagonal of the matrices that two axes span.
 
+    `offset` counts diagonals: 0 is the main one, positive numbers are above it. Rows are `axis1`,
+    columns `axis2`.
+
     Example:
         >>> jnp.trace(jnp.array([[1, 2], [3, 4]]))
         Array(5, dtype=int32)
@@ -274,6 +288,8 @@ def trace(
 
 def vander(x: ArrayLike, N: Any = None, increasing: bool = False) -> Array:
     """Return the matrix whose columns are powers of `x`.
+
+    `N` is the number of columns; with `increasing`, powers rise from left to right.
 
     Example:
         >>> jnp.vander(jnp.array([2, 3]), 3)

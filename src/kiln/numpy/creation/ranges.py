@@ -55,6 +55,8 @@ def arange(
 ) -> Array:
     """Return start, start + step, ... up to, but not including, stop; `arange(n)` counts from 0.
 
+    `device` says where the array is put.
+
     Raises: ConcretizationTypeError for a traced argument, since the size depends on it.
     Source: numpy.arange.
     Example:
@@ -186,6 +188,7 @@ def linspace(
     """Return `num` evenly spaced numbers from start to stop.
 
     With `endpoint=False`, stop is excluded. If `retstep`, also return the distance between numbers.
+    `device` says where the array is put.
 
     Source: numpy.linspace.
     Example:
@@ -326,6 +329,8 @@ def meshgrid(
     *xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy"
 ) -> list[Array]:
     """Return coordinate arrays of the grid spanned by vectors of coordinates.
+
+    With `sparse` the arrays have size 1 along the other axes. `copy` has no effect.
 
     Shapes: vectors of m and n elements -> (n, m) twice with indexing='xy', (m, n) with 'ij'.
     Source: numpy.meshgrid.

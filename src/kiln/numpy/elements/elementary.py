@@ -420,6 +420,8 @@ def nan_to_num(
 ) -> Array:
     """Replace nans by `nan`, infinities by the largest finite numbers or the given ones.
 
+    `posinf` and `neginf` replace the infinities; `copy` has no effect.
+
     Example:
         >>> jnp.nan_to_num(jnp.array([1.0, jnp.nan, jnp.inf]), posinf=9.0)
         Array([1., 0., 9.], dtype=float32)

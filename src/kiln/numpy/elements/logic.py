@@ -308,6 +308,8 @@ def isclose(
 ) -> Array:
     """Tell which elements of a and b differ by at most `atol + rtol * |b|`.
 
+    With `equal_nan`, nan equals nan.
+
     Example:
         >>> jnp.isclose(jnp.array([1.0, 1.1]), 1.000001)
         Array([ True, False], dtype=bool)
@@ -346,6 +348,8 @@ def allclose(
 ) -> Array:
     """Tell whether all elements of a and b are close (see `isclose`).
 
+    With `equal_nan`, nan equals nan.
+
     Example:
         >>> bool(jnp.allclose(jnp.ones(2), 1 + 1e-7))
         True
@@ -363,7 +367,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Array:
     """Tell whether two arrays have the same shape and equal elements.
 
     The result is an array, so that it can be computed in `jit`; shapes that differ are found while
-    tracing.
+    tracing. With `equal_nan`, nan equals nan.
 
     Example:
         >>> jnp.array_equal(jnp.array([1, 2]), jnp.array([1, 2]))

@@ -187,6 +187,8 @@ def extract(
 ) -> Array:
     """Return the elements of the flattened array where the flattened condition holds.
 
+    Under a trace `size` must be given: surplus elements are dropped, missing ones are `fill_value`.
+
     Example:
         >>> jnp.extract(jnp.array([True, False, True]), jnp.array([1, 2, 3]))
         Array([1, 3], dtype=int32)
@@ -206,6 +208,8 @@ def compress(
     out: None = None,
 ) -> Array:
     """Return the slices along an axis (the flattened array without one) where a condition holds.
+
+    Under a trace `size` must be given: surplus elements are dropped, missing ones are `fill_value`.
 
     Raises: ValueError if the condition does not have exactly one axis.
     Example:

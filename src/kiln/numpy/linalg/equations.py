@@ -137,7 +137,8 @@ def pinv(
 ) -> Array:
     """Return pseudo-inverses; singular values below `rtol` times the largest are treated as zero.
 
-    `rcond` is another name for `rtol`.
+    `rcond` is another name for `rtol`. With `hermitian` the matrices are taken for Hermitian, which
+    is faster.
 
     Example:
         >>> jnp.linalg.pinv(jnp.array([[2.0, 0.0], [0.0, 0.0]]))
@@ -227,7 +228,11 @@ def lstsq(
 ) -> tuple[Array, Array, Array, Array]:
     """Return the x that minimizes |a x - b|, squared residuals, and rank and singular values of a.
 
+    Singular values below `rcond` times the largest count as 0. With `numpy_resid` residuals are
+    those of NumPy: there are none for deficient ranks.
+
     Shapes: (n, m), (n, k) -> (m, k), (k,), (), (min(n, m),).
+    Raises: TypeError or ValueError for other shapes.
     Example:
         >>> a = jnp.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]])
         >>> jnp.linalg.lstsq(a, jnp.array([1.0, 3.0, 5.0]))[0].round(4)

@@ -121,6 +121,9 @@ def svd(
 ) -> Any:
     """Return the singular value decomposition; only the values, descending, if not `compute_uv`.
 
+    With `hermitian` the matrices are taken for Hermitian; `subset_by_index` selects singular
+    values.
+
     Shapes: (..., m, n) -> (..., m, m), (..., min(m, n)), (..., n, n), or (..., m, min(m, n)) and
     (..., min(m, n), n) without `full_matrices`.
     Example:
@@ -204,6 +207,8 @@ def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True) -
 def eigvalsh(a: ArrayLike, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Array:
     """Return eigenvalues of Hermitian matrices in ascending order.
 
+    Without `symmetrize_input` only the triangle that `UPLO` names ("L" or "U") is read.
+
     Example:
         >>> jnp.linalg.eigvalsh(jnp.array([[2.0, 1.0], [1.0, 2.0]])).round(4)
         Array([1., 3.], dtype=float32)
@@ -275,6 +280,8 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
 
 def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Array:
     """Multiply two or more matrices in the cheapest order; the first and last may be vectors.
+
+    `precision` has no effect on CPUs.
 
     Raises: ValueError for incompatible shapes.
     Example:
@@ -356,6 +363,8 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
 def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
     """Return a diagonal of the matrices in the last two axes.
 
+    `offset` counts diagonals: 0 is the main one, positive numbers are above it.
+
     Example:
         >>> jnp.linalg.diagonal(jnp.array([[1, 2], [3, 4]]))
         Array([1, 4], dtype=int32)
@@ -365,6 +374,8 @@ def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
 
 def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Array:
     """Sum a diagonal of the matrices in the last two axes.
+
+    `offset` counts diagonals: 0 is the main one, positive numbers are above it.
 
     Example:
         >>> jnp.linalg.trace(jnp.arange(8).reshape(2, 2, 2))

@@ -33,6 +33,8 @@ from kiln.ops.shape import expand_dims, reshape
 def norm(x: ArrayLike, ord: Any = None, axis: Axes = None, keepdims: bool = False) -> Array:
     """Return a norm over one axis (of vectors) or two (of matrices), over all by default.
 
+    `keepdims` keeps the reduced axes, with size 1.
+
     Raises: ValueError for an order that is not defined, or more than two axes.
     Example:
         >>> float(jnp.linalg.norm(jnp.array([3.0, 4.0])))
@@ -64,6 +66,8 @@ def vector_norm(
 ) -> Array:
     """Return a norm of vectors, along all axes by default.
 
+    `keepdims` keeps the reduced axes, with size 1.
+
     Example:
         >>> jnp.linalg.vector_norm(jnp.array([[3.0, 4.0], [6.0, 8.0]]), axis=1)
         Array([ 5., 10.], dtype=float32)
@@ -92,6 +96,8 @@ def _count(x: Any, axes: tuple[int, ...]) -> Any:
 
 def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:
     """Return a norm of the matrices in the last two axes.
+
+    `keepdims` keeps the reduced axes, with size 1.
 
     Example:
         >>> jnp.linalg.matrix_norm(jnp.array([[3.0, 0.0], [0.0, 4.0]]))
@@ -162,6 +168,8 @@ def _of_matrices(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any
 def cond(x: ArrayLike, p: Any = None) -> Array:
     """Return condition numbers: how much relative errors may be amplified.
 
+    `p` is the norm, the 2-norm by default.
+
     Example:
         >>> jnp.linalg.cond(jnp.array([[100.0, 0.0], [0.0, 1.0]]))
         Array(100., dtype=float32)
@@ -197,7 +205,8 @@ def matrix_rank(
 ) -> Array:
     """Return how many singular values are above `rtol`, also called `tol`: an absolute bound.
 
-    By default it is the largest singular value times the larger size times the precision.
+    By default it is the largest singular value times the larger size times the precision. With
+    `hermitian` the matrices are taken for Hermitian, which is faster.
 
     Example:
         >>> jnp.linalg.matrix_rank(jnp.array([[1.0, 2.0], [2.0, 4.0]]))

@@ -92,6 +92,8 @@ def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
 def roll(a: ArrayLike, shift: Any, axis: Axes = None) -> Array:
     """Shift elements along axes; those shifted past the end reappear at the start.
 
+    `shift` may be negative, and a tuple for several axes.
+
     Example:
         >>> jnp.roll(jnp.arange(4), 1)
         Array([3, 0, 1, 2], dtype=int32)

@@ -300,6 +300,8 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: Axes = None) -> Array:
 def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: Axes = None) -> Array:
     """Insert values before given indices, which must be known while tracing unless it is one.
 
+    `obj` is an index, a slice, or an array of indices.
+
     Example:
         >>> jnp.insert(jnp.array([10, 11, 12]), 1, 99)
         Array([10, 99, 11, 12], dtype=int32)
@@ -371,7 +373,8 @@ def delete(
 ) -> Array:
     """Drop elements at given indices, which must be known while tracing.
 
-    A mask that is traced does not say how many elements remain: use `where` in `jit`.
+    A mask that is traced does not say how many elements remain: use `where` in `jit`. `obj` is an
+    index, a slice, or an array of indices.
 
     Example:
         >>> jnp.delete(jnp.array([10, 11, 12, 13]), jnp.array([0, 2]))

@@ -25,6 +25,9 @@ def split(
 ) -> list[Array]:
     """Split an array into equal parts, or at indices.
 
+    `indices_or_sections` is the number of parts, or a sequence of indices at which to split; they
+    are known while tracing.
+
     Raises: ValueError if the parts would not be equal.
     Example:
         >>> [part.tolist() for part in jnp.split(jnp.arange(6), 3)]
@@ -36,6 +39,9 @@ def split(
 @eager
 def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     """Split an array into nearly equal parts, or at indices.
+
+    `indices_or_sections` is the number of parts, or a sequence of indices at which to split; they
+    are known while tracing.
 
     Example:
         >>> [part.shape for part in jnp.array_split(jnp.arange(5), 3)]

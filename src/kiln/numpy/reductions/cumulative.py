@@ -31,6 +31,9 @@ def cumsum(
 ) -> Array:
     """Return the cumulative sum along an axis, or of the flattened array.
 
+    `out` must be None, since arrays do not change.
+
+    Raises: NotImplementedError for `out`.
     Example:
         >>> jnp.cumsum(jnp.arange(5))
         Array([ 0,  1,  3,  6, 10], dtype=int32)
@@ -45,6 +48,9 @@ def cumprod(
 ) -> Array:
     """Return the cumulative product along an axis, or of the flattened array.
 
+    `out` must be None, since arrays do not change.
+
+    Raises: NotImplementedError for `out`.
     Example:
         >>> jnp.cumprod(jnp.array([1, 2, 3, 4]))
         Array([ 1,  2,  6, 24], dtype=int32)
@@ -58,6 +64,9 @@ def nancumsum(
 ) -> Array:
     """Return the cumulative sum along an axis, treating nans as 0.
 
+    `out` must be None, since arrays do not change.
+
+    Raises: NotImplementedError for `out`.
     Example:
         >>> jnp.nancumsum(jnp.array([2.0, jnp.nan, 3.0]))
         Array([2., 2., 5.], dtype=float32)
@@ -71,6 +80,9 @@ def nancumprod(
 ) -> Array:
     """Return the cumulative product along an axis, treating nans as 1.
 
+    `out` must be None, since arrays do not change.
+
+    Raises: NotImplementedError for `out`.
     Example:
         >>> jnp.nancumprod(jnp.array([2.0, jnp.nan, 3.0]))
         Array([2., 2., 6.], dtype=float32)

@@ -43,6 +43,9 @@ def nansum(
 ) -> Array:
     """Sum over axes, treating nans as 0.
 
+    `where` and `initial` are those of the function without nan; `keepdims` keeps the reduced axes,
+    with size 1; `out` must be None.
+
     Example:
         >>> jnp.nansum(jnp.array([1.0, jnp.nan, 3.0]))
         Array(4., dtype=float32)
@@ -63,6 +66,9 @@ def nanprod(
 ) -> Array:
     """Multiply over axes, treating nans as 1.
 
+    `where` and `initial` are those of the function without nan; `keepdims` keeps the reduced axes,
+    with size 1; `out` must be None.
+
     Example:
         >>> jnp.nanprod(jnp.array([2.0, jnp.nan, 3.0]))
         Array(6., dtype=float32)
@@ -82,6 +88,9 @@ def nanmax(
 ) -> Array:
     """Return the largest element along axes, ignoring nans; nan if all are.
 
+    `where` and `initial` are those of the function without nan; `keepdims` keeps the reduced axes,
+    with size 1; `out` must be None.
+
     Example:
         >>> jnp.nanmax(jnp.array([1.0, jnp.nan, 3.0]))
         Array(3., dtype=float32)
@@ -99,6 +108,9 @@ def nanmin(
     where: ArrayLike | None = None,
 ) -> Array:
     """Return the smallest element along axes, ignoring nans; nan if all are.
+
+    `where` and `initial` are those of the function without nan; `keepdims` keeps the reduced axes,
+    with size 1; `out` must be None.
 
     Example:
         >>> jnp.nanmin(jnp.array([jnp.nan, 3.0]))
@@ -131,8 +143,10 @@ def nanargmax(
 ) -> Array:
     """Return the index of the largest element, ignoring nans; -1 if all are.
 
-    NumPy raises ValueError if all elements are nan.
+    NumPy raises ValueError if all elements are nan. `keepdims` keeps the reduced axes, with size 1;
+    `out` must be None.
 
+    Raises: NotImplementedError for `out`.
     Example:
         >>> jnp.nanargmax(jnp.array([1.0, jnp.nan, 3.0])), jnp.nanargmax(jnp.array([jnp.nan]))
         (Array(2, dtype=int32), Array(-1, dtype=int32))
@@ -146,6 +160,9 @@ def nanargmin(
 ) -> Array:
     """Return the index of the smallest element, ignoring nans; -1 if all are.
 
+    `keepdims` keeps the reduced axes, with size 1; `out` must be None.
+
+    Raises: NotImplementedError for `out`.
     Example:
         >>> jnp.nanargmin(jnp.array([jnp.nan, 3.0, 1.0]))
         Array(2, dtype=int32)
@@ -185,6 +202,9 @@ def nanmean(
 ) -> Array:
     """Average over axes, ignoring nans.
 
+    `where` chooses the elements that count; `keepdims` keeps the reduced axes,
+    with size 1; `out` must be None.
+
     Example:
         >>> jnp.nanmean(jnp.array([1.0, jnp.nan, 3.0]))
         Array(2., dtype=float32)
@@ -211,6 +231,9 @@ def nanvar(
     mean: ArrayLike | None = None,
 ) -> Array:
     """Return the variance over axes, ignoring nans.
+
+    `where` chooses the elements that count; `keepdims` keeps the reduced axes,
+    with size 1; `out` must be None.
 
     Example:
         >>> jnp.nanvar(jnp.array([1.0, jnp.nan, 3.0]))
@@ -248,6 +271,9 @@ def nanstd(
     mean: ArrayLike | None = None,
 ) -> Array:
     """Return the standard deviation over axes, ignoring nans.
+
+    `where` chooses the elements that count; `keepdims` keeps the reduced axes,
+    with size 1; `out` must be None.
 
     Example:
         >>> jnp.nanstd(jnp.array([1.0, jnp.nan, 3.0]))

@@ -45,6 +45,12 @@ def quantile(
 ) -> Array:
     """Return the quantiles `q` (from 0 to 1) over axes, propagating nans.
 
+    `method` says what lies between two elements: "linear", "lower", "higher", "midpoint", "nearest"
+    or "inverted_cdf", which alone takes `weights`. `keepdims` keeps the reduced axes, with size 1.
+    `out` and `overwrite_input` are refused, since arrays do not change.
+
+    Raises: ValueError for another method, or `overwrite_input`; NotImplementedError for `out`, or
+        weights with another method.
     Example:
         >>> x = jnp.array([1.0, 2.0, 4.0])
         >>> jnp.quantile(x, 0.75), jnp.quantile(x, 0.75, method="lower")
@@ -67,6 +73,12 @@ def nanquantile(
 ) -> Array:
     """Return the quantiles `q` (from 0 to 1) over axes, ignoring nans.
 
+    `method` says what lies between two elements: "linear", "lower", "higher", "midpoint", "nearest"
+    or "inverted_cdf", which alone takes `weights`. `keepdims` keeps the reduced axes, with size 1.
+    `out` and `overwrite_input` are refused, since arrays do not change.
+
+    Raises: ValueError for another method, or `overwrite_input`; NotImplementedError for `out`, or
+        weights with another method.
     Example:
         >>> jnp.nanquantile(jnp.array([1.0, jnp.nan, 3.0]), 0.25)
         Array(1.5, dtype=float32)
@@ -89,6 +101,12 @@ def percentile(
 ) -> Array:
     """Return the percentiles `q` (from 0 to 100) over axes, propagating nans.
 
+    `method` says what lies between two elements: "linear", "lower", "higher", "midpoint", "nearest"
+    or "inverted_cdf", which alone takes `weights`. `keepdims` keeps the reduced axes, with size 1.
+    `out` and `overwrite_input` are refused, since arrays do not change.
+
+    Raises: ValueError for another method, or `overwrite_input`; NotImplementedError for `out`, or
+        weights with another method.
     Example:
         >>> jnp.percentile(jnp.arange(5), jnp.array([25, 50]))
         Array([1., 2.], dtype=float32)
@@ -114,6 +132,12 @@ def nanpercentile(
 ) -> Array:
     """Return the percentiles `q` (from 0 to 100) over axes, ignoring nans.
 
+    `method` says what lies between two elements: "linear", "lower", "higher", "midpoint", "nearest"
+    or "inverted_cdf", which alone takes `weights`. `keepdims` keeps the reduced axes, with size 1.
+    `out` and `overwrite_input` are refused, since arrays do not change.
+
+    Raises: ValueError for another method, or `overwrite_input`; NotImplementedError for `out`, or
+        weights with another method.
     Example:
         >>> jnp.nanpercentile(jnp.array([1.0, jnp.nan, 3.0]), 50)
         Array(2., dtype=float32)
@@ -147,6 +171,10 @@ def median(
 ) -> Array:
     """Return the median over axes, propagating nans.
 
+    `keepdims` keeps the reduced axes, with size 1. `out` and `overwrite_input` are refused, since
+    arrays do not change.
+
+    Raises: ValueError for `overwrite_input`; NotImplementedError for `out`.
     Example:
         >>> jnp.median(jnp.array([[1, 5, 2], [4, 4, 9]]), axis=1)
         Array([2., 4.], dtype=float32)
@@ -164,6 +192,10 @@ def nanmedian(
 ) -> Array:
     """Return the median over axes, ignoring nans.
 
+    `keepdims` keeps the reduced axes, with size 1. `out` and `overwrite_input` are refused, since
+    arrays do not change.
+
+    Raises: ValueError for `overwrite_input`; NotImplementedError for `out`.
     Example:
         >>> jnp.nanmedian(jnp.array([1.0, jnp.nan, 3.0]))
         Array(2., dtype=float32)

@@ -62,6 +62,9 @@ def mean(
 ) -> Array:
     """Average over axes; integers are averaged as floats.
 
+    `where` chooses the elements that count; `keepdims` keeps the reduced axes, with size 1; `out`
+    must be None.
+
     Example:
         >>> float(jnp.mean(jnp.arange(5)))
         2.0
@@ -135,6 +138,9 @@ def average(
 ) -> Any:
     """Average over axes, by weights.
 
+    With `returned` the result is a pair with the sum of the weights; `keepdims` keeps the reduced
+    axes, with size 1.
+
     Example:
         >>> jnp.average(jnp.array([1.0, 2.0]), weights=jnp.array([3.0, 1.0]))
         Array(1.25, dtype=float32)
@@ -189,6 +195,9 @@ def var(
     correction: ArrayLike | None = None,
 ) -> Array:
     """Return the variance over axes; `ddof` is subtracted from the number of elements.
+
+    `where` chooses the elements that count; `keepdims` keeps the reduced axes, with size 1; `out`
+    must be None.
 
     Example:
         >>> float(jnp.var(jnp.array([1.0, 3.0]), ddof=1))
@@ -264,6 +273,9 @@ def std(
 ) -> Array:
     """Return the standard deviation over axes; `ddof` is subtracted from the number of elements.
 
+    `where` chooses the elements that count; `keepdims` keeps the reduced axes, with size 1; `out`
+    must be None.
+
     Example:
         >>> float(jnp.std(jnp.array([1.0, 3.0])))
         1.0
@@ -296,6 +308,10 @@ def cov(
     dtype: DTypeLike | None = None,
 ) -> Array:
     """Return the covariance matrix of variables, one per row (or column).
+
+    With `rowvar` a variable is a row, without it a column. The sum is divided by n - `ddof`: 1 by
+    default, 0 with `bias`. `fweights` are how often each observation occurs, `aweights` how much it
+    counts.
 
     Example:
         >>> jnp.cov(jnp.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]))
@@ -359,6 +375,8 @@ def corrcoef(
     x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, dtype: DTypeLike | None = None
 ) -> Array:
     """Return the matrix of correlation coefficients of variables.
+
+    With `rowvar` a variable is a row, without it a column.
 
     Raises: ValueError for a dtype that is neither floating nor complex.
     Example:

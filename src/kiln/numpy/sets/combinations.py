@@ -41,6 +41,8 @@ def union1d(
 ) -> Array:
     """Return the distinct elements of both arrays, in order.
 
+    Under a trace `size` must be given: the result is cut, or padded with `fill_value`.
+
     Example:
         >>> jnp.union1d(jnp.array([2, 1]), jnp.array([3, 2]))
         Array([1, 2, 3], dtype=int32)
@@ -59,6 +61,8 @@ def setdiff1d(
     fill_value: ArrayLike | None = None,
 ) -> Array:
     """Return the elements of `ar1` that are not in `ar2`.
+
+    Under a trace `size` must be given: the result is cut, or padded with `fill_value`.
 
     Example:
         >>> jnp.setdiff1d(jnp.array([3, 1, 2]), jnp.array([2]))
@@ -110,6 +114,7 @@ def intersect1d(
     """Return the elements common to both arrays, in order; with the flag, also their indices.
 
     They are padded to `size` with `fill_value`, by default the smallest, or 0 if there is none.
+    `assume_unique` promises that `ar1` and `ar2` have no duplicates.
 
     Example:
         >>> jnp.intersect1d(jnp.array([3, 1, 2]), jnp.array([2, 3, 5]))
@@ -174,6 +179,7 @@ def setxor1d(
     """Return the elements that are in only one of the arrays, in order.
 
     They are padded to `size` with `fill_value`, by default the smallest, or 0 if there is none.
+    `assume_unique` promises that `ar1` and `ar2` have no duplicates.
 
     Example:
         >>> jnp.setxor1d(jnp.array([1, 2]), jnp.array([2, 3]))
@@ -202,6 +208,9 @@ def isin(
     method: str = "auto",
 ) -> Array:
     """Tell which elements are among `test_elements`.
+
+    `invert` negates the result. `assume_unique` has no effect. With the `method` "compare_all" all
+    pairs are compared; results are the same.
 
     Example:
         >>> jnp.isin(jnp.array([1, 2, 3]), jnp.array([3, 1]))

@@ -87,7 +87,8 @@ def unique(
 
     The flags add the index of each one's first occurrence, the index of each element in the result,
     and the counts. Under a trace `size` must be given; the result is padded with `fill_value`, by
-    default the smallest.
+    default the smallest. `equal_nan` counts all nans as one element. The result is always sorted,
+    whatever `sorted` says.
 
     Raises: ValueError if there are no elements, and no `fill_value` to pad with.
     Source: numpy.unique.
@@ -271,6 +272,8 @@ def unique_all(
 ) -> UniqueAll:
     """Return distinct elements, their first indices, the index of each element, and the counts.
 
+    Under a trace `size` must be given: the result is cut, or padded with `fill_value`.
+
     Example:
         >>> found = jnp.unique_all(jnp.array([5, 3, 5]))
         >>> found.values, found.counts
@@ -285,6 +288,8 @@ def unique_counts(
 ) -> UniqueCounts:
     """Return distinct elements and their counts.
 
+    Under a trace `size` must be given: the result is cut, or padded with `fill_value`.
+
     Example:
         >>> jnp.unique_counts(jnp.array([5, 3, 5])).counts
         Array([1, 2], dtype=int32)
@@ -298,6 +303,8 @@ def unique_inverse(
 ) -> UniqueInverse:
     """Return distinct elements, and for each element its index among them.
 
+    Under a trace `size` must be given: the result is cut, or padded with `fill_value`.
+
     Example:
         >>> jnp.unique_inverse(jnp.array([5, 3, 5])).inverse_indices
         Array([1, 0, 1], dtype=int32)
@@ -310,6 +317,8 @@ def unique_values(
     x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> Array:
     """Return the distinct elements.
+
+    Under a trace `size` must be given: the result is cut, or padded with `fill_value`.
 
     Example:
         >>> jnp.unique_values(jnp.array([5, 3, 5]))

@@ -28,6 +28,9 @@ def convolve(
 ) -> Array:
     """Convolve two vectors; `mode` says which part to return: 'full', 'same' or 'valid'.
 
+    `preferred_element_type` is the dtype in which products are summed; `precision` has no effect on
+    CPUs.
+
     Example:
         >>> jnp.convolve(jnp.array([1.0, 2.0, 3.0]), jnp.array([1.0, -1.0]))
         Array([ 1.,  1.,  1., -3.], dtype=float32)
@@ -48,6 +51,9 @@ def correlate(
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """Correlate two vectors; `mode` says which part to return: 'full', 'same' or 'valid'.
+
+    `preferred_element_type` is the dtype in which products are summed; `precision` has no effect on
+    CPUs.
 
     Example:
         >>> jnp.correlate(jnp.array([1.0, 2.0, 3.0]), jnp.array([0.0, 1.0]))

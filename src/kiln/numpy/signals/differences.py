@@ -29,6 +29,8 @@ def diff(
 ) -> Array:
     """Return the n-th differences of neighbors along an axis; for bools, whether they differ.
 
+    `prepend` and `append` are joined to `a` before.
+
     Example:
         >>> jnp.diff(jnp.array([1, 4, 9, 16])), jnp.diff(jnp.array([1, 4, 9, 16]), n=2)
         (Array([3, 5, 7], dtype=int32), Array([2, 2], dtype=int32))
@@ -95,7 +97,8 @@ def ediff1d(
 def gradient(f: ArrayLike, *varargs: Any, axis: Axes = None, edge_order: int | None = None) -> Any:
     """Return gradients along axes: central differences inside, one-sided ones at the ends.
 
-    Not the derivative of a function: that is `kiln.grad`.
+    Not the derivative of a function: that is `kiln.grad`. `varargs` are the spacing, one number for
+    all axes or for each axis a number or the coordinates; `edge_order` must be None.
 
     Example:
         >>> jnp.gradient(jnp.array([1.0, 4.0, 9.0]))

@@ -49,6 +49,8 @@ def interp(
 ) -> Array:
     """Interpolate linearly between the points (xp, fp); return `left` and `right` outside.
 
+    `period` makes x and `xp` periodic.
+
     Example:
         >>> jnp.interp(jnp.array([0.5, 5.0]), jnp.array([0.0, 1.0]), jnp.array([10.0, 20.0]))
         Array([15., 20.], dtype=float32)
@@ -124,6 +126,8 @@ def unwrap(
     p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, period: ArrayLike = 2 * math.pi
 ) -> Array:
     """Add multiples of the period so that neighbors differ by at most half of it.
+
+    Jumps of at least `discont`, by default half a period, are corrected.
 
     Example:
         >>> jnp.unwrap(jnp.array([0.0, 3.0, -3.0])).round(4)
