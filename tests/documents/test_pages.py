@@ -113,3 +113,30 @@ def test_what_cannot_be_done_is_refused_as_the_page_says() -> None:
             kind = getattr(kiln.errors, error, None) or getattr(builtins, error)
             with pytest.raises(kind):
                 value(code, {"kiln": kiln, "np": np, "x": jnp.arange(3.0)})
+
+
+# Pages directly in docs/ with blocks of Python, and the tests that run them.
+RUN_BY = {
+    **dict.fromkeys(
+        (
+            *("checkpoints.md", "debugging.md", "explicit_sharding.md", "export.md", "extend.md"),
+            *("linen.md", "pallas.md", "refs.md", "see.md", "tour.md"),
+        ),
+        "tests/structure/test_documents.py",
+    ),
+    "library.md": "tests/programs/test_library_languages.py",
+    "recipes.md": "tests/structure/test_contributing.py",
+}
+# Pages whose blocks are parts of programs, with names that a reader fills in.
+FRAGMENTS = {"native.md", "processes.md"}
+
+
+def test_every_page_with_code_is_run() -> None:
+    pages = {path.name: path.read_text(encoding="utf-8") for path in DOCS.glob("*.md")}
+    with_code = {name for name, text in pages.items() if "```python" in text}
+    assert with_code == {*RUN_BY, *FRAGMENTS}
+    for name, test in RUN_BY.items():
+        assert name in (REPOSITORY / test).read_text(encoding="utf-8"), name
+    for name in FRAGMENTS:
+        for code, _ in steps(pages[name]):
+            compile(code, name, "exec")
