@@ -28,7 +28,7 @@ PIP := $(RUN) -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo story test test-full test-pythons libraries libraries-oracle libraries-suites jax-tests oracle breaks sanitize bench bench-suite bench-models bench-reports bench-limit bench-scale bench-programs cross test-cross test-aarch64 lint format hooks docs \
+.PHONY: help demo story test test-full test-pythons libraries libraries-oracle libraries-suites jax-tests oracle breaks sanitize bench bench-suite bench-models bench-reports bench-limit bench-scale bench-programs cross test-cross test-aarch64 lint format hooks docs site \
   wheel check-wheel clean
 
 help:
@@ -58,6 +58,7 @@ help:
 	@echo "make cross      build the static runtimes of libraries for other processors; TARGETS=\"aarch64 riscv64\""
 	@echo "make test-cross  run libraries for them under an emulator"
 	@echo "make test-aarch64  run kiln itself on aarch64, under an emulator (hours); ARGS are pytest's"
+	@echo "make site       build the site into build/site/html, and check its links"
 	@echo "make wheel      build dist/kiln-*.whl, which needs no compiler to be installed"
 	@echo "make check-wheel  install it in a clean environment without a compiler, and run the demo"
 	@echo "make clean      remove environments, builds and caches"
@@ -189,6 +190,9 @@ test-cross: cross $(VENV)/.has-test
 test-aarch64: $(VENV)/.has-cross $(VENV)/.has-test
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) -m tests.emulated -q -n $(WORKERS) --dist worksteal -m "not full" $(ARGS)
 
+site: $(VENV)/.has-site
+	$(RUN) -m website
+
 wheel: $(VENV)/.has-runtime
 	rm -rf dist/kiln-*.whl build/cp*
 	$(PIP) wheel --no-build-isolation --no-deps --wheel-dir dist .
@@ -214,6 +218,7 @@ $(VENV)/.has-bench: EXTRAS := bench
 $(VENV)/.has-peers: EXTRAS := bench,peers
 $(VENV)/.has-lint: EXTRAS := lint
 $(VENV)/.has-cross: EXTRAS := cross
+$(VENV)/.has-site: EXTRAS := site
 $(VENV)/.has-libraries: EXTRAS := test,libraries
 $(VENV)/.has-%: pyproject.toml | $(VENV)/.has-runtime
 	@echo "installing kiln[$(EXTRAS)] into $(VENV)"

@@ -14,7 +14,8 @@ from kiln.core.array_type import Array
 from kiln.core.trace import aval_of
 from kiln.lax.shapes import full
 from kiln.ops.elements.conversion import convert_element_type
-from kiln.ops.indexing.static_slicing import concatenate, split
+from kiln.ops.indexing.splitting import split
+from kiln.ops.indexing.static_slicing import concatenate
 from kiln.ops.shape import reshape
 
 __all__ = ["ravel_pytree"]

@@ -36,7 +36,12 @@ __all__ = ["ResizeMethod", "resize", "scale_and_translate"]
 
 
 class ResizeMethod(enum.Enum):
-    """How the pixels near a point are weighted."""
+    """How the pixels near a point are weighted.
+
+    Example:
+        >>> kiln.image.ResizeMethod.from_string("bilinear").name
+        'LINEAR'
+    """
 
     NEAREST = 0
     LINEAR = 1
@@ -160,6 +165,12 @@ def scale_and_translate(
 
     Raises: ValueError if the shape has another rank, for the nearest pixel, or for an unknown
         method.
+    Example:
+        >>> pixels = jnp.array([[1.0, 2.0], [3.0, 4.0]])
+        >>> one, none = jnp.ones(2), jnp.zeros(2)
+        >>> kiln.image.scale_and_translate(pixels, (2, 2), (0, 1), one, none, "linear").round(4)
+        Array([[1., 2.],
+               [3., 4.]], dtype=float32)
     """
     x = asarray(inexact("scale_and_translate", image))
     _check_rank("scale_and_translate", x, shape)

@@ -62,6 +62,10 @@ def make_mesh(
 
     Raises: ValueError for too few devices, sizes below 1, or shapes and names of different lengths;
         TypeError for sizes that are not ints.
+    Example:
+        >>> mesh = kiln.make_mesh((1, 1), ("rows", "columns"))
+        >>> mesh.axis_names, mesh.size
+        (('rows', 'columns'), 1)
     """
     shape = tuple(axis_shapes)
     asked = f"make_mesh({shape}, {axis_names}) at {current_source()}"

@@ -8,7 +8,7 @@ import numpy as np
 
 from kiln.core.primitive import Primitive
 from kiln.ops.elements import elementwise as ops
-from kiln.ops.elements import inverse_functions
+from kiln.ops.elements import inverse_functions, rounding
 from tests.cases.case import Case, Operand
 
 FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, np.inf, -np.inf, np.nan]
@@ -115,11 +115,11 @@ def _round(method: int) -> list[Case]:
     halves = Operand((8,), values=[0.5, -0.5, 1.5, 2.5, -2.5, 0.49999997, -0.2, 8388609.0])
 
     def function(x: Any) -> Any:
-        return ops.round(x, method)
+        return rounding.round(x, method)
 
     return [
-        *unary(ops.round_p, function, FLOATING, 0.1, 0.4),
-        Case(ops.round_p, function, (halves,), "halves "),
+        *unary(rounding.round_p, function, FLOATING, 0.1, 0.4),
+        Case(rounding.round_p, function, (halves,), "halves "),
     ]
 
 

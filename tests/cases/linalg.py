@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from kiln.ops.elements.families import add
-from kiln.ops.linear import linalg, orthogonal, spectral
+from kiln.ops.linear import linalg, orthogonal, pivots, spectral, spectral_algorithms
 from kiln.ops.linear.matrices import adjoint, matmul, scale_columns
 from kiln.ops.shape import broadcast_in_dim
 from tests.cases.case import Case, Operand
@@ -183,8 +183,8 @@ LU = [
     Case(linalg.lu_p, linalg.lu, (Operand((2, 2), values=[[0, 0], [0, 1]]),), "singular "),
     Case(linalg.lu_p, linalg.lu, (Operand((3, 0)),)),
     Case(
-        linalg.lu_pivots_to_permutation_p,
-        lambda x: linalg.lu_pivots_to_permutation(x, 5),
+        pivots.lu_pivots_to_permutation_p,
+        lambda x: pivots.lu_pivots_to_permutation(x, 5),
         (Operand((2, 3), "int32", values=[[4, 3, 2], [0, 2, 4]]),),
         named=N_STACK,
     ),
@@ -259,7 +259,7 @@ SPECTRAL = [
     _row(spectral.svd_p, svd(full_matrices=False), TALL, "reduced "),
     _row(spectral.svd_p, svd(full_matrices=False), WIDE, "reduced "),
     _row(spectral.svd_p, svd(compute_uv=False), TALL_COMPLEX, "values "),
-    _row(spectral.svd_p, svd(algorithm=spectral.SvdAlgorithm.QR), SQUARE, "by qr "),
+    _row(spectral.svd_p, svd(algorithm=spectral_algorithms.SvdAlgorithm.QR), SQUARE, "by qr "),
     _row(spectral.svd_p, phaseless_svd, TALL_COMPLEX),
     Case(spectral.svd_p, svd(), (TALL_COMPLEX,), tolerance=1e-4),
     Case(spectral.svd_p, spectral.svd, (Operand((0, 2)),)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kiln.ops import counting
 from kiln.ops import shape as ops
 from kiln.ops.size_value import size_value, size_value_p
 from tests.cases.case import Case, Operand
@@ -22,8 +23,8 @@ def _over(dtypes: tuple[str, ...], primitive: Any, function: Any) -> list[Case]:
 
 def _iota(shape: tuple[int, ...], dimension: int, dtype: str) -> Case:
     return Case(
-        ops.iota_p,
-        lambda: ops.broadcasted_iota(dtype, shape, dimension),
+        counting.iota_p,
+        lambda: counting.broadcasted_iota(dtype, shape, dimension),
         (),
         f"{dtype}{list(shape)} ",
     )

@@ -906,7 +906,7 @@ UNSEEN = [
     ),
     Break(
         "distinct-nothing-padded",
-        "numpy/sets.py",
+        "numpy/sets/distinct.py",
         "total = count if size is None or fill_value is None else size",
         "total = count if size is None else size",
         ("tests/contract/test_users_expectations.py",),
@@ -1053,9 +1053,9 @@ UNSEEN = [
     ),
     Break(
         "each-nan-of-a-set",
-        "numpy/sets.py",
-        "_unique_rows(name, reshape(x, (n, 1)), True, n)",
-        "_unique_rows(name, reshape(x, (n, 1)), False, n)",
+        "numpy/sets/combinations.py",
+        "unique_rows(name, reshape(x, (n, 1)), True, n)",
+        "unique_rows(name, reshape(x, (n, 1)), False, n)",
         ("tests/unit/numpy/test_sets.py",),
     ),
     Break(

@@ -16,7 +16,7 @@ from typing import NamedTuple
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
 TABLE = HERE / "words.toml"
-FOLDERS = ("src", "docs", "tests", "benchmarks", "examples")
+FOLDERS = ("src", "docs", "tests", "benchmarks", "examples", "website")
 ENDINGS = {".py", ".pyi", ".cc", ".h", ".md", ".txt"}
 LEFT_OUT = {
     "CHANGELOG.md": "history is not written again",

@@ -149,6 +149,11 @@ def make_array_from_callback(
     Each process asks for the shards of its own devices.
 
     Raises: ValueError if the array cannot be sharded this way, or a shard has another shape.
+    Example:
+        >>> data = np.arange(8.0, dtype=np.float32)
+        >>> sharding = kiln.NamedSharding(kiln.make_mesh((1,), ("i",)), kiln.P("i"))
+        >>> kiln.make_array_from_callback((8,), sharding, lambda index: data[index]).shape
+        (8,)
     """
     shape = tuple(shape)
     sharding = without_layout(sharding, "make_array_from_callback")
@@ -179,6 +184,10 @@ def make_array_from_single_device_arrays(
     """Assemble an array, without a copy, from shards on the sharding's devices in this process.
 
     Raises: ValueError for shards of the wrong number, shape or dtype, or on other devices.
+    Example:
+        >>> sharding = kiln.NamedSharding(kiln.make_mesh((1,), ("i",)), kiln.P("i"))
+        >>> kiln.make_array_from_single_device_arrays((3,), sharding, [jnp.arange(3)])
+        Array([0, 1, 2], dtype=int32)
     """
     asked = f"make_array_from_single_device_arrays of shape {tuple(shape)}"
     require_fit(sharding, shape, asked)
@@ -280,7 +289,13 @@ def _join(
 
 
 def live_arrays() -> list[ConcreteArray]:
-    """Return the arrays that are still referenced and not deleted."""
+    """Return the arrays that are still referenced and not deleted.
+
+    Example:
+        >>> x = jnp.arange(3)
+        >>> any(array is x for array in kiln.live_arrays())
+        True
+    """
     return [x for x in _runtime.live_arrays() if not x.is_deleted()]
 
 
@@ -288,6 +303,9 @@ def devices(backend: str | None = None) -> list[Any]:
     """Return the devices of a platform, of all processes.
 
     Raises: RuntimeError if the platform is not available.
+    Example:
+        >>> kiln.devices("cpu")[0].platform
+        'cpu'
     """
     found = list(default_engine().memory.all_devices())
     here = sorted({d.platform for d in found})
@@ -309,6 +327,9 @@ def local_devices(process_index: int | None = None, backend: str | None = None) 
 
     `process_index` is the number of the process.
     Raises: RuntimeError if the platform `backend` is not available; by default all platforms count.
+    Example:
+        >>> kiln.local_devices()[0].process_index
+        0
     """
     wanted = processes().index if process_index is None else process_index
     return [d for d in devices(backend) if d.process_index == wanted]
@@ -318,6 +339,9 @@ def device_count(backend: str | None = None) -> int:
     """Return the number of devices of all processes.
 
     Raises: RuntimeError if the platform `backend` is not available; by default all platforms count.
+    Example:
+        >>> kiln.device_count() == len(kiln.devices())
+        True
     """
     return len(devices(backend))
 
@@ -326,20 +350,38 @@ def local_device_count(backend: str | None = None) -> int:
     """Return the number of devices of this process.
 
     Raises: RuntimeError if the platform `backend` is not available; by default all platforms count.
+    Example:
+        >>> kiln.local_device_count() >= 1
+        True
     """
     return len(local_devices(backend=backend))
 
 
 def default_backend() -> str:
-    """Return the name of the default platform."""
+    """Return the name of the default platform.
+
+    Example:
+        >>> kiln.default_backend()
+        'cpu'
+    """
     return str(devices()[0].platform)
 
 
 def process_index() -> int:
-    """Return the number of this process."""
+    """Return the number of this process.
+
+    Example:
+        >>> kiln.process_index()
+        0
+    """
     return freeze_processes().index
 
 
 def process_count() -> int:
-    """Return the number of processes."""
+    """Return the number of processes.
+
+    Example:
+        >>> kiln.process_count()
+        1
+    """
     return freeze_processes().count

@@ -40,7 +40,12 @@ class _Devices(type):
 
 
 class Device(metaclass=_Devices):
-    """The class of devices, for `isinstance`: objects with an id, a platform and a process."""
+    """The class of devices, for `isinstance`: objects with an id, a platform and a process.
+
+    Example:
+        >>> isinstance(kiln.devices()[0], kiln.Device)
+        True
+    """
 
     id: int
     platform: str
@@ -49,7 +54,12 @@ class Device(metaclass=_Devices):
 
 
 def copy_to_host_async(x: Any) -> Any:
-    """Start to copy the arrays of a pytree to the host, and return the pytree."""
+    """Start to copy the arrays of a pytree to the host, and return the pytree.
+
+    Example:
+        >>> kiln.copy_to_host_async({"a": jnp.arange(2)})
+        {'a': Array([0, 1], dtype=int32)}
+    """
     for leaf in tree_leaves(x):
         copy = getattr(leaf, "copy_to_host_async", None)
         if copy is not None:
@@ -61,6 +71,9 @@ def process_indices(backend: str | None = None) -> list[int]:
     """Return the numbers of the processes that own devices.
 
     Raises: RuntimeError if the platform `backend` is not available; by default all platforms count.
+    Example:
+        >>> kiln.process_indices()
+        [0]
     """
     return sorted({d.process_index for d in devices(backend)})
 
@@ -69,6 +82,10 @@ def host_id(backend: str | None = None) -> int:
     """Return the number of this process.
 
     `backend` has no effect: all platforms belong to the one process.
+
+    Example:
+        >>> kiln.host_id()
+        0
     """
     return process_index()
 
@@ -77,6 +94,9 @@ def host_ids(backend: str | None = None) -> list[int]:
     """Return the numbers of all processes.
 
     Raises: RuntimeError if the platform `backend` is not available; by default all platforms count.
+    Example:
+        >>> kiln.host_ids()
+        [0]
     """
     return process_indices(backend)
 
@@ -85,6 +105,10 @@ def host_count(backend: str | None = None) -> int:
     """Return the number of processes.
 
     `backend` has no effect: all platforms belong to the one process.
+
+    Example:
+        >>> kiln.host_count()
+        1
     """
     return process_count()
 
@@ -93,6 +117,10 @@ def print_environment_info(return_string: bool = False) -> str | None:
     """Print the description of the machine that a bug report should contain, or return it.
 
     It is printed to standard output, or returned with `return_string`.
+
+    Example:
+        >>> "numpy" in kiln.print_environment_info(return_string=True)
+        True
     """
     first = devices()[0]
     kind = getattr(first, "device_kind", first.platform)

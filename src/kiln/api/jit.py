@@ -103,30 +103,35 @@ def jit(
     threads: int | None = None,
     check: str | None = None,
 ) -> Any:
-    """Compile a function just in time.
+    """Compile a function just in time: return a callable with the same signature.
 
-    Return a callable with the same signature. The function is traced and compiled once per
-    signature of its arguments: structure, shapes, dtypes, weak types, and the values of static
-    arguments. Later calls with the same signature run the compiled program. Without `fun`, return a
-    decorator.
+    Args:
+        fun: the function. Its arguments and results are arrays, numbers, and trees of these; it is
+            pure, since it runs in Python only while it is traced. Without it, return a decorator.
+        static_argnums: positions of arguments that keep their Python values while tracing, such as
+            flags and sizes. They are hashable; each value is compiled for itself.
+        static_argnames: the same by name. Of one of the two, the other is inferred.
+        donate_argnums: positions of arguments whose memory results may take. They are deleted.
+        donate_argnames: the same by name.
+        in_shardings, out_shardings: how arguments and results are sharded over devices: a sharding,
+            or a tree of them for a part of the arguments; None leaves it to the program.
+        keep_unused: keep arguments in the compiled program that it does not use.
+        device, backend: where to run, if no argument says so; at most one of them.
+        inline: splice the operations into a surrounding function instead of recording a call.
+        abstracted_axes: names of axes whose sizes are not part of the signature, so that one trace
+            serves all of them: for each argument (or once for all) a dict from axis to name, or a
+            tuple of names. Axes with the same name have the same size.
+        compiler_options: a dict of options of the compiler, of the outermost jitted function only.
+        max_traces: raise an error instead of tracing more often than this.
+        threads: the number of threads of programs for the first CPU device, instead of that of
+            `set_num_threads`; with 1 they run on the calling thread. Results do not depend on it.
+        check: "nan", "index" or "nan,index": compiled code raises FloatingPointError at the first
+            nan, IndexError at the first index of a gather, scatter or dynamic slice that is out of
+            bounds, naming the line, and the iteration of the loop around it.
 
-    `abstracted_axes` names axes of arguments: a tuple with one entry per argument, or one entry for
-    all of them, each a dict from axis to name or a tuple of names. Sizes of named axes are not part
-    of the signature: one trace serves all sizes. Axes with the same name have the same size.
-
-    With `check="nan"` compiled code checks what each operation computes, and raises
-    FloatingPointError naming the line of the first nan, and the iteration of the loop around it;
-    with `check="index"`, IndexError for the first index of a gather, scatter or dynamic slice that
-    is out of bounds; `check="nan,index"` does both. Programs placed on other devices have no
-    checks.
-
-    `compiler_options` maps names of compiler options to values; an unknown name is an error when
-    the function is compiled. They apply to the outermost jit only.
-
-    `threads` is the number of threads that programs for the first CPU device run on, instead of
-    that of `set_num_threads`: with 1 they run on the calling thread alone, and no thread is
-    created. Results do not depend on it. Inside another jitted function, the option of the
-    outermost one applies.
+    The function is traced and compiled once per signature of its arguments: structure, shapes,
+    dtypes, weak types, and the values of static arguments. Later calls with the same signature run
+    the compiled program. `kiln.explain_recompiles` says why a function was traced again.
 
     Raises: TypeError if `fun` is not callable, is a generator function, or cannot be weakly
         referenced; ValueError for argument numbers or names that `fun` does not have, and for
@@ -138,6 +143,9 @@ def jit(
         ...     return jnp.sqrt(jnp.sum(x * x))
         >>> norm(jnp.array([3.0, 4.0]))
         Array(5., dtype=float32)
+        >>> power = kiln.jit(lambda x, n: x**n if n > 0 else x, static_argnames="n")
+        >>> power(2.0, n=3)
+        Array(8., dtype=float32, weak_type=True)
     """
     if fun is UNSPECIFIED:
         return functools.partial(

@@ -29,7 +29,12 @@ def set_num_threads(number: int | None) -> None:
 
 
 def get_num_threads() -> int:
-    """Return the number of threads that programs called by this thread run on."""
+    """Return the number of threads that programs called by this thread run on.
+
+    Example:
+        >>> kiln.get_num_threads() >= 1
+        True
+    """
     return _runtime.num_threads()
 
 

@@ -20,7 +20,12 @@ from kiln.ir.sizes.size import Dim
 
 
 class Array(ArrayOperators, metaclass=abc.ABCMeta):
-    """A kiln array, concrete or traced. Create one with `kiln.numpy.array`."""
+    """A kiln array, concrete or traced. Create one with `kiln.numpy.array`.
+
+    Example:
+        >>> isinstance(jnp.zeros(2), jnp.ndarray), isinstance(np.zeros(2), jnp.ndarray)
+        (True, False)
+    """
 
     def __init__(self) -> None:
         raise TypeError(

@@ -31,6 +31,15 @@ class ensure_compile_time_eval(Changed, ContextDecorator):
     """Compute at once with known values, inside a traced function too, until the context ends.
 
     Operations on traced values are traced as usual.
+
+    Example:
+        >>> @kiln.jit
+        ... def f(x):
+        ...     with kiln.ensure_compile_time_eval():
+        ...         size = int(jnp.sqrt(16.0))
+        ...     return x * jnp.ones(size)
+        >>> f(2.0)
+        Array([2., 2., 2., 2.], dtype=float32)
     """
 
     def __new__(cls) -> Self:

@@ -39,6 +39,10 @@ def fallback_counts() -> dict[str, int]:
 
     A program is counted when it is compiled for the first time, not on each call. Programs that are
     placed on other devices, or have compiler options of XLA, are XLA's own and not counted.
+
+    Example:
+        >>> isinstance(kiln.fallback_counts(), dict)
+        True
     """
     with _lock:
         return dict(_counts)

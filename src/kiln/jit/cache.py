@@ -161,7 +161,16 @@ def forget(fun: Any) -> None:
 
 
 def clear_caches() -> None:
-    """Forget all traces and executables, and return their memory to the system."""
+    """Forget all traces and executables, and return their memory to the system.
+
+    Example:
+        >>> f = kiln.jit(lambda x: x + 1)
+        >>> f(1), f._cache_size()
+        (Array(2, dtype=int32, weak_type=True), 1)
+        >>> kiln.clear_caches()
+        >>> f._cache_size()
+        0
+    """
     with _lock:
         tables = [t for known in _by_function.values() for t in known.values()]
     for table in tables:

@@ -26,6 +26,9 @@ from kiln.ops.collective import pmin as pmin
 from kiln.ops.collective import pmin_p as pmin_p
 from kiln.ops.collective import psum as psum
 from kiln.ops.collective import psum_p as psum_p
+from kiln.ops.counting import broadcasted_iota as broadcasted_iota
+from kiln.ops.counting import iota as iota
+from kiln.ops.counting import iota_p as iota_p
 from kiln.ops.elements.conversion import bitcast_convert_type as bitcast_convert_type
 from kiln.ops.elements.conversion import bitcast_convert_type_p as bitcast_convert_type_p
 from kiln.ops.elements.conversion import complex as complex
@@ -38,7 +41,6 @@ from kiln.ops.elements.conversion import imag as imag
 from kiln.ops.elements.conversion import imag_p as imag_p
 from kiln.ops.elements.conversion import real as real
 from kiln.ops.elements.conversion import real_p as real_p
-from kiln.ops.elements.elementwise import RoundingMethod as RoundingMethod
 from kiln.ops.elements.elementwise import abs as abs
 from kiln.ops.elements.elementwise import abs_p as abs_p
 from kiln.ops.elements.elementwise import add as add
@@ -113,8 +115,6 @@ from kiln.ops.elements.elementwise import pow_p as pow_p
 from kiln.ops.elements.elementwise import reciprocal as reciprocal
 from kiln.ops.elements.elementwise import rem as rem
 from kiln.ops.elements.elementwise import rem_p as rem_p
-from kiln.ops.elements.elementwise import round as round
-from kiln.ops.elements.elementwise import round_p as round_p
 from kiln.ops.elements.elementwise import rsqrt as rsqrt
 from kiln.ops.elements.elementwise import rsqrt_p as rsqrt_p
 from kiln.ops.elements.elementwise import select as select
@@ -156,6 +156,9 @@ from kiln.ops.elements.inverse_functions import atan as atan
 from kiln.ops.elements.inverse_functions import atan_p as atan_p
 from kiln.ops.elements.inverse_functions import atanh as atanh
 from kiln.ops.elements.inverse_functions import atanh_p as atanh_p
+from kiln.ops.elements.rounding import RoundingMethod as RoundingMethod
+from kiln.ops.elements.rounding import round as round
+from kiln.ops.elements.rounding import round_p as round_p
 from kiln.ops.elements.special import bessel_i0e as bessel_i0e
 from kiln.ops.elements.special import bessel_i0e_p as bessel_i0e_p
 from kiln.ops.elements.special import bessel_i1e as bessel_i1e
@@ -201,6 +204,8 @@ from kiln.ops.indexing.slicing import dynamic_update_index_in_dim as dynamic_upd
 from kiln.ops.indexing.slicing import dynamic_update_slice as dynamic_update_slice
 from kiln.ops.indexing.slicing import dynamic_update_slice_in_dim as dynamic_update_slice_in_dim
 from kiln.ops.indexing.slicing import dynamic_update_slice_p as dynamic_update_slice_p
+from kiln.ops.indexing.splitting import split as split
+from kiln.ops.indexing.splitting import split_p as split_p
 from kiln.ops.indexing.static_slicing import concatenate as concatenate
 from kiln.ops.indexing.static_slicing import concatenate_p as concatenate_p
 from kiln.ops.indexing.static_slicing import index_in_dim as index_in_dim
@@ -209,8 +214,6 @@ from kiln.ops.indexing.static_slicing import pad_p as pad_p
 from kiln.ops.indexing.static_slicing import slice as slice
 from kiln.ops.indexing.static_slicing import slice_in_dim as slice_in_dim
 from kiln.ops.indexing.static_slicing import slice_p as slice_p
-from kiln.ops.indexing.static_slicing import split as split
-from kiln.ops.indexing.static_slicing import split_p as split_p
 from kiln.ops.linear.contraction import DotDimensionNumbers as DotDimensionNumbers
 from kiln.ops.linear.contraction import Precision as Precision
 from kiln.ops.linear.contraction import batch_matmul as batch_matmul
@@ -253,10 +256,7 @@ from kiln.ops.reductions.sorting import top_k_p as top_k_p
 from kiln.ops.shape import broadcast as broadcast
 from kiln.ops.shape import broadcast_in_dim as broadcast_in_dim
 from kiln.ops.shape import broadcast_in_dim_p as broadcast_in_dim_p
-from kiln.ops.shape import broadcasted_iota as broadcasted_iota
 from kiln.ops.shape import expand_dims as expand_dims
-from kiln.ops.shape import iota as iota
-from kiln.ops.shape import iota_p as iota_p
 from kiln.ops.shape import reduce_sum_p as reduce_sum_p
 from kiln.ops.shape import reshape as reshape
 from kiln.ops.shape import reshape_p as reshape_p

@@ -18,6 +18,10 @@ def tile(operand: ArrayLike, reps: Sequence[int]) -> Array:
     """Repeat an array along each of its axes.
 
     Raises: TypeError unless there is one number of repetitions per axis.
+    Example:
+        >>> lax.tile(jnp.array([[1, 2]]), (2, 2))
+        Array([[1, 2, 1, 2],
+               [1, 2, 1, 2]], dtype=int32)
     """
     shape, counts = aval_of(operand).shape, dims(reps)
     if len(counts) != len(shape):
@@ -38,6 +42,10 @@ def stack(operands: Sequence[Any], axis: int = 0) -> Array:
     """Join arrays of one type along a new axis.
 
     Raises: IndexError for no arrays, TypeError for several dtypes, ValueError for several shapes.
+    Example:
+        >>> lax.stack([jnp.array([1, 2]), jnp.array([3, 4])])
+        Array([[1, 2],
+               [3, 4]], dtype=int32)
     """
     avals = [aval_of(x) for x in operands]
     if not avals:
@@ -68,7 +76,12 @@ def stack(operands: Sequence[Any], axis: int = 0) -> Array:
 
 
 def unstack(x: ArrayLike, axis: int = 0) -> tuple[Array, ...]:
-    """Return the slices along an axis, without it."""
+    """Return the slices along an axis, without it.
+
+    Example:
+        >>> lax.unstack(jnp.array([[1, 2], [3, 4]]))
+        (Array([1, 2], dtype=int32), Array([3, 4], dtype=int32))
+    """
     shape = aval_of(x).shape
     place = canonical_axis("unstack", axis, len(shape))
     return tuple(index_in_dim(x, i, place, keepdims=False) for i in range(shape[place]))
@@ -78,6 +91,9 @@ def broadcast_like(arr: ArrayLike, like_arr: Any) -> Array:
     """Broadcast an array to the shape of another, aligning trailing axes.
 
     Shapes: `arr` of any shape that broadcasts to that of `like_arr` -> that of `like_arr`.
+    Example:
+        >>> lax.broadcast_like(jnp.array([1, 2]), jnp.zeros((3, 2))).shape
+        (3, 2)
     """
     shape, wanted = aval_of(arr).shape, aval_of(like_arr).shape
     return broadcast_in_dim(arr, wanted, range(len(wanted) - len(shape), len(wanted)))

@@ -32,6 +32,10 @@ def hessenberg(a: ArrayLike) -> tuple[Array, Array]:
     below; the factors have shape (..., n - 1). This is what LAPACK's gehrd returns.
 
     Raises: ValueError unless the last two axes are square, TypeError for integers.
+    Example:
+        >>> form, taus = lax.linalg.hessenberg(jnp.arange(9.0).reshape(3, 3))
+        >>> form.shape, taus.shape
+        ((3, 3), (2,))
     """
     x = _square("hessenberg", a)
     form, below, factors, _ = reduced(x, with_q=False)
@@ -47,6 +51,10 @@ def tridiagonal(a: ArrayLike, *, lower: bool = True) -> tuple[Array, Array, Arra
     and the diagonals beside them (..., n - 1), both real; and the factors of the reflections.
 
     Raises: ValueError unless the last two axes are square, TypeError for integers.
+    Example:
+        >>> a = jnp.array([[2.0, 1.0, 0.0], [1.0, 2.0, 1.0], [0.0, 1.0, 2.0]])
+        >>> lax.linalg.tridiagonal(a)[1]
+        Array([2., 2., 2.], dtype=float32)
     """
     x = _square("tridiagonal", a)
     whole = completed(x, from_lower=lower)
@@ -81,6 +89,10 @@ def schur(
 
     Raises: ValueError unless the last two axes are square, TypeError for integers,
         NotImplementedError for `sort_eig_vals`.
+    Example:
+        >>> upper, q = lax.linalg.schur(jnp.array([[2.0, 1.0], [0.0, 3.0]]))
+        >>> jnp.diagonal(upper)
+        Array([2., 3.], dtype=float32)
     """
     a = _square("schur", x)
     if sort_eig_vals:

@@ -37,6 +37,12 @@ def tridiagonal_solve(
     exchanged for the larger pivot, as LAPACK's gtsv does.
 
     Raises: TypeError for other shapes, NotImplementedError for `perturb_singular`.
+    Example:
+        >>> one, b = jnp.ones(3), jnp.array([[2.0], [1.0], [2.0]])
+        >>> lax.linalg.tridiagonal_solve(-one, 3 * one, -one, b).round(4)
+        Array([[1.],
+               [1.],
+               [1.]], dtype=float32)
     """
     low, mid, high, right = (asarray(x) for x in (dl, d, du, b))
     asked = f"tridiagonal_solve: {aval_of(low)}, {aval_of(mid)}, {aval_of(high)}, {aval_of(right)}"
@@ -117,6 +123,12 @@ def symmetric_product(
     """Return alpha * A Aᵀ + beta * C for symmetric C; the upper triangle is that of C's product.
 
     With `symmetrize_output`, the upper triangle is the transpose of the lower one.
+
+    Example:
+        >>> a, c = jnp.array([[1.0], [2.0]]), jnp.zeros((2, 2))
+        >>> lax.linalg.symmetric_product(a, c, symmetrize_output=True)
+        Array([[1., 2.],
+               [2., 4.]], dtype=float32)
     """
     a, c = asarray(a_matrix), asarray(c_matrix)
     found = alpha * matmul(a, swapaxes(a, -1, -2)) + beta * c
@@ -131,6 +143,11 @@ def cholesky_update(r_matrix: ArrayLike, w_vector: ArrayLike) -> Array:
     """Return the upper triangular factor of RᵀR + wwᵀ, by one plane rotation per row.
 
     Shapes: `r_matrix` [n, n], upper triangular, `w_vector` [n] -> [n, n].
+    Example:
+        >>> r = lax.linalg.cholesky_update(2.0 * jnp.eye(2), jnp.array([1.0, 0.0]))
+        >>> (r.T @ r).round(4)
+        Array([[5., 0.],
+               [0., 4.]], dtype=float32)
     """
     r, w = asarray(r_matrix), asarray(w_vector)
     count = r.shape[-1]
@@ -157,6 +174,13 @@ def ormqr(
     """Multiply a matrix by the Q of a QR factorization, given as reflectors, or by its adjoint.
 
     `a` and `taus` are those of `geqrf`. Computes Q C, Qᴴ C (`transpose`), C Q or C Qᴴ.
+
+    Example:
+        >>> a, taus = lax.linalg.geqrf(jnp.array([[3.0, 1.0], [4.0, 2.0]]))
+        >>> q = lax.linalg.ormqr(a, taus, jnp.eye(2))
+        >>> (q @ jnp.triu(a)).round(4)
+        Array([[3., 1.],
+               [4., 2.]], dtype=float32)
     """
     reflectors, scales, found = asarray(a), asarray(taus), asarray(c)
     count = scales.shape[-1]
@@ -193,6 +217,12 @@ def qdwh(
 
     Of a `dynamic_shape` (m, n), whose sizes may be traced, only that corner of `x` counts, and of
     the results only the same corner of U, and n rows and columns of H.
+
+    Example:
+        >>> u, h, *_ = lax.linalg.qdwh(jnp.array([[0.0, -2.0], [3.0, 0.0]]))
+        >>> h.round(4)
+        Array([[3., 0.],
+               [0., 2.]], dtype=float32)
     """
     x = asarray(x)
     if dynamic_shape is not None:

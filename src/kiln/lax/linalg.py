@@ -14,8 +14,6 @@ from kiln.ops.linear.linalg import cholesky as cholesky
 from kiln.ops.linear.linalg import cholesky_p as cholesky_p
 from kiln.ops.linear.linalg import lu as lu
 from kiln.ops.linear.linalg import lu_p as lu_p
-from kiln.ops.linear.linalg import lu_pivots_to_permutation as lu_pivots_to_permutation
-from kiln.ops.linear.linalg import lu_pivots_to_permutation_p as lu_pivots_to_permutation_p
 from kiln.ops.linear.linalg import triangular_solve as triangular_solve
 from kiln.ops.linear.linalg import triangular_solve_p as triangular_solve_p
 from kiln.ops.linear.orthogonal import geqp3_p as geqp3_p
@@ -25,15 +23,17 @@ from kiln.ops.linear.orthogonal import householder_product as householder_produc
 from kiln.ops.linear.orthogonal import householder_product_p as householder_product_p
 from kiln.ops.linear.orthogonal import qr as qr
 from kiln.ops.linear.orthogonal import qr_p as qr_p
-from kiln.ops.linear.spectral import EighImplementation as EighImplementation
-from kiln.ops.linear.spectral import EigImplementation as EigImplementation
-from kiln.ops.linear.spectral import SvdAlgorithm as SvdAlgorithm
+from kiln.ops.linear.pivots import lu_pivots_to_permutation as lu_pivots_to_permutation
+from kiln.ops.linear.pivots import lu_pivots_to_permutation_p as lu_pivots_to_permutation_p
 from kiln.ops.linear.spectral import eig as eig
 from kiln.ops.linear.spectral import eig_p as eig_p
 from kiln.ops.linear.spectral import eigh as eigh
 from kiln.ops.linear.spectral import eigh_p as eigh_p
 from kiln.ops.linear.spectral import svd as svd
 from kiln.ops.linear.spectral import svd_p as svd_p
+from kiln.ops.linear.spectral_algorithms import EighImplementation as EighImplementation
+from kiln.ops.linear.spectral_algorithms import EigImplementation as EigImplementation
+from kiln.ops.linear.spectral_algorithms import SvdAlgorithm as SvdAlgorithm
 
 __all__ = [
     "EigImplementation",

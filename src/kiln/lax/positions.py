@@ -31,6 +31,11 @@ def index_take(src: ArrayLike, idxs: Sequence[ArrayLike], axes: Sequence[int]) -
 
     Positions count modulo the size of their axis. The result has one axis of positions, then the
     axes of `src` that are not among `axes`.
+
+    Example:
+        >>> x = jnp.arange(6).reshape(2, 3)
+        >>> lax.index_take(x, (jnp.array([1, 0]), jnp.array([2, 0])), axes=(0, 1))
+        Array([5, 0], dtype=int32)
     """
     shape = aval_of(src).shape
     columns = [
@@ -67,6 +72,12 @@ def scatter_apply(
     """Apply an elementwise function to windows of the operand; repeatedly where they overlap.
 
     `update_shape` is the shape that updates of a `scatter` at these windows would have.
+
+    Example:
+        >>> numbers = lax.ScatterDimensionNumbers((), (0,), (0,))
+        >>> x, indices = jnp.arange(4.0), jnp.array([[1], [3]])
+        >>> lax.scatter_apply(x, indices, lambda v: -v, numbers, update_shape=(2,))
+        Array([ 0., -1.,  2., -3.], dtype=float32)
     """
     aval = aval_of(operand)
     count = scatter_add(

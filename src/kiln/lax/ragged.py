@@ -23,7 +23,13 @@ from kiln.ops.shape import broadcast_in_dim
 
 @dataclasses.dataclass(frozen=True)
 class RaggedDotDimensionNumbers:
-    """The dimensions of `ragged_dot_general`: those of `dot_general`, the ragged, the groups'."""
+    """The dimensions of `ragged_dot_general`: those of `dot_general`, the ragged, the groups'.
+
+    Example:
+        >>> numbers = lax.RaggedDotDimensionNumbers((([1], [1]), ([], [])), [0], [0])
+        >>> numbers.lhs_ragged_dimensions
+        [0]
+    """
 
     dot_dimension_numbers: Any
     lhs_ragged_dimensions: Sequence[int]
@@ -46,6 +52,12 @@ def ragged_dot(
     first group, and so on. Rows of no group give zeros.
 
     Raises: TypeError for other shapes, NotImplementedError for `group_offset`.
+    Example:
+        >>> rows, matrices = jnp.ones((3, 2)), jnp.array([[[1.0], [1.0]], [[5.0], [5.0]]])
+        >>> lax.ragged_dot(rows, matrices, jnp.array([2, 1]))
+        Array([[ 2.],
+               [ 2.],
+               [10.]], dtype=float32)
     """
     x, y, sizes = asarray(lhs), asarray(rhs), asarray(group_sizes)
     asked = f"ragged_dot: {aval_of(x)}, {aval_of(y)}, group_sizes {aval_of(sizes)} at"
@@ -104,6 +116,13 @@ def ragged_dot_general(
     nothing.
 
     Raises: TypeError for axes and shapes that do not fit, NotImplementedError for `group_offset`.
+    Example:
+        >>> rows, matrices = jnp.ones((3, 2)), jnp.array([[[1.0], [1.0]], [[5.0], [5.0]]])
+        >>> numbers = lax.RaggedDotDimensionNumbers((([1], [1]), ([], [])), [0], [0])
+        >>> lax.ragged_dot_general(rows, matrices, jnp.array([2, 1]), numbers)
+        Array([[ 2.],
+               [ 2.],
+               [10.]], dtype=float32)
     """
     x, y, sizes = asarray(lhs), asarray(rhs), asarray(group_sizes)
     numbers = ragged_dot_dimension_numbers

@@ -29,6 +29,9 @@ def approx_max_k(
 
     Raises: ValueError if the operand is not floating-point, UnavailableOptionError for
         aggregate_to_topk=False.
+    Example:
+        >>> lax.approx_max_k(jnp.array([3.0, 9.0, 5.0]), 2)
+        [Array([9., 5.], dtype=float32), Array([1, 2], dtype=int32)]
     """
     _check("approx_max_k", operand, aggregate_to_topk)
     return list(top_k(operand, k, axis=reduction_dimension))
@@ -48,6 +51,9 @@ def approx_min_k(
 
     Raises: ValueError if the operand is not floating-point, UnavailableOptionError for
         aggregate_to_topk=False.
+    Example:
+        >>> lax.approx_min_k(jnp.array([3.0, 9.0, 5.0]), 2)
+        [Array([3., 5.], dtype=float32), Array([0, 2], dtype=int32)]
     """
     _check("approx_min_k", operand, aggregate_to_topk)
     values, indices = top_k(neg(operand), k, axis=reduction_dimension)

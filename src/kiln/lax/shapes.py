@@ -31,6 +31,9 @@ def full(
     A `sharding` says where it is put.
 
     Raises: TypeError if the fill value is not a scalar.
+    Example:
+        >>> lax.full((2,), 7), lax.full((2,), 7, jnp.float32)
+        (Array([7, 7], dtype=int32, weak_type=True), Array([7., 7.], dtype=float32))
     """
     aval = aval_of(fill_value)
     if aval.shape:
@@ -58,6 +61,10 @@ def full_like(
     """Return an array filled with a scalar, by default with the shape and dtype of `x`.
 
     It is put where `sharding` says, or else where `x` is committed to, if it is.
+
+    Example:
+        >>> lax.full_like(jnp.array([1.0, 2.0]), 7)
+        Array([7., 7.], dtype=float32)
     """
     aval = aval_of(x)
     sizes = aval.shape if shape is None else shape
@@ -72,6 +79,9 @@ def broadcast_shapes(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
     """Return the shape that shapes broadcast to.
 
     Raises: ValueError if they do not.
+    Example:
+        >>> lax.broadcast_shapes((3, 1), (1, 4))
+        (3, 4)
     """
     rank = max((len(s) for s in shapes), default=0)
     out: list[Dim] = []
@@ -90,7 +100,12 @@ def broadcast_shapes(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
 
 
 def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
-    """Add leading axes of size 1 up to a rank; an array of a higher rank is returned unchanged."""
+    """Add leading axes of size 1 up to a rank; an array of a higher rank is returned unchanged.
+
+    Example:
+        >>> lax.broadcast_to_rank(jnp.array([1, 2]), 3).shape
+        (1, 1, 2)
+    """
     shape = aval_of(x).shape
     missing = max(0, rank - len(shape))
     rank = missing + len(shape)
@@ -102,6 +117,9 @@ def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | Non
 
     Negative dimensions count from the end; without `stop_dimension` all that follow are merged.
     Raises: ValueError if `start_dimension` is out of bounds, or after `stop_dimension`.
+    Example:
+        >>> lax.collapse(jnp.ones((2, 3, 4)), 1).shape
+        (2, 12)
     """
     shape = aval_of(operand).shape
     start = canonical_axis("collapse", start_dimension, len(shape))
@@ -127,10 +145,19 @@ def empty(shape: Sequence[Dim], dtype: DTypeLike, *, out_sharding: Any = None) -
 
     `out_sharding` says how the result is sharded: a NamedSharding, or a PartitionSpec over the mesh
     in force.
+
+    Example:
+        >>> lax.empty((2,), jnp.float32)
+        Array([0., 0.], dtype=float32)
     """
     return sharded(full(shape, 0, dtype), out_sharding, "empty")
 
 
 def dtype(x: Any) -> Any:
-    """Return the dtype of an array or a number."""
+    """Return the dtype of an array or a number.
+
+    Example:
+        >>> lax.dtype(1.0), lax.dtype(jnp.arange(2))
+        (dtype('float32'), dtype('int32'))
+    """
     return aval_of(x).dtype

@@ -59,6 +59,11 @@ def composite(decomposition: Callable[..., Any], name: str, version: int = 0) ->
 
     Keyword arguments are attributes: known values, part of the call's key. Programs name the call
     `name`.
+
+    Example:
+        >>> double = lax.composite(lambda x: x + x, "my.double")
+        >>> kiln.make_jaxpr(double)(1.0).eqns[0].primitive.name
+        'jit'
     """
 
     def composed(*args: Any, **attributes: Any) -> Any:
@@ -77,6 +82,9 @@ def pbroadcast(x: Any, axis_name: Any, source: int) -> Array:
     """Return, on each member of a mapped axis, the value that the member `source` has.
 
     Raises: NameError if there is no mapped axis `axis_name`.
+    Example:
+        >>> kiln.vmap(lambda x: lax.pbroadcast(x, "i", 1), axis_name="i")(jnp.array([3, 5, 7]))
+        Array([5, 5, 5], dtype=int32)
     """
     axis_size_of(axis_name)
     found = psum(where(axis_index(axis_name) == source, x, np.zeros((), np.int8)), axis_name)
@@ -84,7 +92,12 @@ def pbroadcast(x: Any, axis_name: Any, source: int) -> Array:
 
 
 def shape_as_value(shape: Sequence[Dim]) -> Any:
-    """Return a shape as an array of ints; named sizes have their values when the program runs."""
+    """Return a shape as an array of ints; named sizes have their values when the program runs.
+
+    Example:
+        >>> lax.shape_as_value((2, 3))
+        array([2, 3], dtype=int32)
+    """
     if not any(isinstance(size, Size) for size in shape):
         return np.asarray(tuple(shape), dtype=np.int32)
     return concatenate([reshape(as_index(size), (1,)) for size in shape], 0)

@@ -17,6 +17,9 @@ def reduce_sum(x: ArrayLike, axes: Sequence[int], *, out_sharding: Any = None) -
     """Sum over axes; the result's dtype is the operand's. 16-bit floats are summed in 32 bits.
 
     Raises: ValueError for 16-bit floats if the option `allow_f16_reductions` is False.
+    Example:
+        >>> lax.reduce_sum(jnp.array([[1, 2], [3, 4]]), axes=(0,))
+        Array([4, 6], dtype=int32)
     """
     if not options().allow_f16_reductions:
         _check(x, axes)

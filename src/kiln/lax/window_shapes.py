@@ -30,6 +30,10 @@ def conv_shape_tuple(
     `pads` are a pair for each axis of space, or 'SAME' or 'VALID'; `batch_group_count` as for
     `lax.conv_general_dilated`, and so are errors for shapes (`lhs_shape`, `rhs_shape`) that do not
     fit.
+
+    Example:
+        >>> lax.conv_shape_tuple((1, 3, 8, 8), (16, 3, 3, 3), (1, 1), "VALID")
+        (1, 16, 6, 6)
     """
     return _shape_of(
         lambda x, w: conv_general_dilated(x, w, strides, pads, batch_group_count=batch_group_count),
@@ -49,6 +53,11 @@ def conv_general_shape_tuple(
 
     The arguments are those of `lax.conv_general_dilated`, with shapes (`lhs_shape`, `rhs_shape`) in
     place of arrays, and so are the errors.
+
+    Example:
+        >>> names = ("NHWC", "HWIO", "NHWC")
+        >>> lax.conv_general_shape_tuple((1, 8, 8, 3), (3, 3, 3, 16), (2, 2), "SAME", names)
+        (1, 4, 4, 16)
     """
     return _shape_of(
         lambda x, w: conv_general_dilated(
@@ -70,6 +79,11 @@ def conv_transpose_shape_tuple(
 
     The arguments are those of `lax.conv_transpose`, with shapes (`lhs_shape`, `rhs_shape`) in place
     of arrays, and so are the errors.
+
+    Example:
+        >>> names = ("NHWC", "HWIO", "NHWC")
+        >>> lax.conv_transpose_shape_tuple((1, 4, 4, 3), (2, 2, 3, 8), (2, 2), "SAME", names)
+        (1, 8, 8, 8)
     """
     return _shape_of(
         lambda x, w: conv_transpose(
@@ -84,6 +98,9 @@ def conv_general_permutations(dimension_numbers: Sequence[str]) -> tuple[Shape, 
     """Return the permutations to (N, C, ...), (O, I, ...), (N, C, ...) of named dimensions.
 
     Raises: ValueError if the names differ.
+    Example:
+        >>> lax.conv_general_permutations(("NHWC", "HWIO", "NHWC"))
+        ((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2))
     """
     lhs, rhs, out = dimension_numbers
     spatial = [c for c in rhs if c not in "OI"]
@@ -106,6 +123,9 @@ def reduce_window_shape_tuple(
 
     The other arguments have an entry for each axis of `operand_shape`, dilations are by default 1.
     Raises: ValueError for another number of entries.
+    Example:
+        >>> lax.reduce_window_shape_tuple((8, 8), (2, 2), (2, 2), [(0, 0), (1, 1)])
+        (4, 5)
     """
     ones = (1,) * len(operand_shape)
     found = []

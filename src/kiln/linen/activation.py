@@ -39,6 +39,10 @@ class PReLU(Module):
     """Scale negative elements by one learned slope.
 
     Source: He, Zhang, Ren, Sun 2015.
+    Example:
+        >>> layer = linen.PReLU()
+        >>> layer.apply(layer.init(random.key(0), jnp.ones(2)), jnp.array([-1.0, 2.0]))
+        Array([-0.01,  2.  ], dtype=float32)
     """
 
     param_dtype: Any = np.float32

@@ -109,6 +109,10 @@ def dot_product_attention(
     Shapes: (batch..., T, heads, d), (batch..., S, heads, d), (batch..., S, heads, e)
         -> (batch..., T, heads, e)
     Raises: ValueError as `dot_product_attention_weights`, and for one `einsum` without the other.
+    Example:
+        >>> x = jnp.ones((1, 5, 2, 8))  # batch, sequence, heads, features
+        >>> linen.dot_product_attention(x, x, x).shape
+        (1, 5, 2, 8)
     """
     if (qk_attn_weights_einsum is None) != (attn_weights_value_einsum is None):
         raise _refused(
@@ -190,6 +194,11 @@ class MultiHeadDotProductAttention(Module):
 
     Source: Vaswani et al. (2017), Attention is all you need; normalize_qk: Dehghani et al. (2023),
         Scaling vision transformers to 22 billion parameters
+    Example:
+        >>> layer = linen.MultiHeadDotProductAttention(num_heads=2, qkv_features=8)
+        >>> queries, keys = jnp.ones((1, 5, 6)), jnp.ones((1, 7, 6))
+        >>> layer.init_with_output(random.key(0), queries, keys)[0].shape
+        (1, 5, 6)
     """
 
     num_heads: int
@@ -405,7 +414,13 @@ def _remembered(
 
 
 class MultiHeadAttention(MultiHeadDotProductAttention):
-    """`MultiHeadDotProductAttention` under another class name, and so other default names."""
+    """`MultiHeadDotProductAttention` under another class name, and so other default names.
+
+    Example:
+        >>> layer = linen.MultiHeadAttention(num_heads=2, qkv_features=8)
+        >>> layer.init_with_output(random.key(0), jnp.ones((1, 5, 6)))[0].shape
+        (1, 5, 6)
+    """
 
 
 class SelfAttention(MultiHeadDotProductAttention):
@@ -443,6 +458,12 @@ def make_attention_mask(
     """Return `pairwise_fn` of each query and each key, with an axis for the heads.
 
     Shapes: (batch..., T), (batch..., S) -> (1..., batch..., 1, T, S), 1s by `extra_batch_dims`
+    Example:
+        >>> is_token = jnp.array([[1.0, 1.0, 0.0]])
+        >>> linen.make_attention_mask(is_token, is_token)[0, 0]
+        Array([[1., 1., 0.],
+               [1., 1., 0.],
+               [0., 0., 0.]], dtype=float32)
     """
     mask = pairwise_fn(jnp.expand_dims(query_input, -1), jnp.expand_dims(key_input, -2))
     mask = jnp.expand_dims(mask, -3)
@@ -453,6 +474,11 @@ def make_causal_mask(x: Any, extra_batch_dims: int = 0, dtype: Any = jnp.float32
     """Return the mask that lets a position attend to itself and those before it.
 
     Shapes: (batch..., T) -> (1..., batch..., 1, T, T), 1s by `extra_batch_dims`
+    Example:
+        >>> linen.make_causal_mask(jnp.ones((1, 3)))[0, 0]
+        Array([[1., 0., 0.],
+               [1., 1., 0.],
+               [1., 1., 1.]], dtype=float32)
     """
     places = jnp.broadcast_to(jnp.arange(x.shape[-1], dtype=jnp.int32), x.shape)
     return make_attention_mask(places, places, jnp.greater_equal, extra_batch_dims, dtype)

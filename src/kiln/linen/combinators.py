@@ -65,7 +65,13 @@ class Sequential(Module):
 
 
 class BatchApply:
-    """Call a function that expects one leading batch axis on arrays that have several."""
+    """Call a function that expects one leading batch axis on arrays that have several.
+
+    Example:
+        >>> per_batch = linen.BatchApply(lambda x: x @ jnp.ones((3, 2)))
+        >>> per_batch(jnp.ones((4, 5, 3))).shape
+        (4, 5, 2)
+    """
 
     def __init__(self, f: Callable[..., Any], num_dims: int = 2) -> None:
         self._f = f

@@ -328,6 +328,12 @@ class Fp8DotGeneralOp(Fp8DotGeneralBase):
     """A `dot_general` for layers that rounds operands, and multiplies them in their own type.
 
     Deprecated in Flax in favor of `Fp8DirectDotGeneralOp`.
+
+    Example:
+        >>> layer = linen.Dense(4, dot_general_cls=linen.Fp8DotGeneralOp)
+        >>> variables = layer.init(random.key(0), jnp.ones((2, 8)))
+        >>> sorted(variables)
+        ['_overwrite_with_gradient', 'params']
     """
 
     def __post_init__(self) -> None:
@@ -353,7 +359,13 @@ class Fp8DotGeneralOp(Fp8DotGeneralBase):
 
 
 class Fp8DirectDotGeneralOp(Fp8DotGeneralBase):
-    """A `dot_general` for layers that multiplies quantized operands, and scales the product."""
+    """A `dot_general` for layers that multiplies quantized operands, and scales the product.
+
+    Example:
+        >>> layer = linen.Dense(4, dot_general_cls=linen.Fp8DirectDotGeneralOp)
+        >>> layer.init_with_output(random.key(0), jnp.ones((2, 8)))[0].shape
+        (2, 4)
+    """
 
     def __call__(self, lhs: Any, rhs: Any, dimension_numbers: Any, **options: Any) -> Any:
         """Return the product in the type of `rhs`."""
@@ -372,14 +384,27 @@ Fp8DotGeneral = Fp8DirectDotGeneralOp
 
 
 class NANOOFp8DotGeneralOp(Fp8DotGeneralOp):
-    """As `Fp8DotGeneralOp`, with the eight-bit types that have one nan and no negative zero."""
+    """As `Fp8DotGeneralOp`, with the eight-bit types that have one nan and no negative zero.
+
+    Example:
+        >>> layer = linen.Dense(4, dot_general_cls=linen.NANOOFp8DotGeneralOp)
+        >>> layer.init_with_output(random.key(0), jnp.ones((2, 8)))[0].shape
+        (2, 4)
+    """
 
     e4m3_dtype: Any = jnp.float8_e4m3fnuz
     e5m2_dtype: Any = jnp.float8_e5m2fnuz
 
 
 class Fp8Einsum(Fp8DotGeneralBase):
-    """An `einsum` of two operands that are quantized."""
+    """An `einsum` of two operands that are quantized.
+
+    Example:
+        >>> layer = linen.Fp8Einsum()
+        >>> x, y = jnp.ones((2, 3)), jnp.ones((3, 4))
+        >>> layer.init_with_output(random.key(0), "ij,jk->ik", x, y)[0].shape
+        (2, 4)
+    """
 
     def __call__(
         self,

@@ -24,6 +24,16 @@ class FrozenDict(Mapping[K, V]):
     """A deeply immutable mapping; a pytree node.
 
     Nested dicts are stored as dicts and returned as FrozenDicts. Hashable if the leaves are.
+
+    Example:
+        >>> variables = linen.FrozenDict({"params": {"w": 1.0}})
+        >>> variables.copy({"extra": 2.0})
+        FrozenDict({
+            params: {
+                w: 1.0,
+            },
+            extra: 2.0,
+        })
     """
 
     __slots__ = ("_dict", "_hash")
@@ -152,12 +162,24 @@ def _braced(value: Any, num_spaces: int) -> str:
 
 
 def freeze(xs: Mapping[Any, Any]) -> FrozenDict[Any, Any]:
-    """Convert a nested mapping to a FrozenDict."""
+    """Convert a nested mapping to a FrozenDict.
+
+    Example:
+        >>> linen.freeze({"a": {"b": 1}})["a"]
+        FrozenDict({
+            b: 1,
+        })
+    """
     return FrozenDict(xs)
 
 
 def unfreeze(x: Any) -> Any:
-    """Convert a FrozenDict or dict, and those inside, to plain dicts, as a copy."""
+    """Convert a FrozenDict or dict, and those inside, to plain dicts, as a copy.
+
+    Example:
+        >>> linen.unfreeze(linen.freeze({"a": {"b": 1}}))
+        {'a': {'b': 1}}
+    """
     return _thawed(x)
 
 

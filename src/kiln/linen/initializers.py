@@ -11,10 +11,20 @@ __all__ += of_nn.__all__
 
 
 def zeros_init() -> Initializer:
-    """Return the initializer of zeros."""
+    """Return the initializer of zeros.
+
+    Example:
+        >>> linen.zeros_init()(random.key(0), (2,))
+        Array([0., 0.], dtype=float32)
+    """
     return zeros
 
 
 def ones_init() -> Initializer:
-    """Return the initializer of ones."""
+    """Return the initializer of ones.
+
+    Example:
+        >>> linen.ones_init()(random.key(0), (2,))
+        Array([1., 1.], dtype=float32)
+    """
     return ones

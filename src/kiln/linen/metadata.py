@@ -106,6 +106,11 @@ class Partitioned(struct.PyTreeNode, AxisMetadata[A]):
     """A box that names, for each axis of a value, the mesh axis that shards it, or None.
 
     With a mesh, or inside `with mesh:`, unboxing constrains the value to be sharded accordingly.
+
+    Example:
+        >>> box = linen.Partitioned(jnp.ones((2, 3)), names=("rows", None))
+        >>> box.get_partition_spec()
+        P('rows', None)
     """
 
     value: Any
@@ -113,7 +118,12 @@ class Partitioned(struct.PyTreeNode, AxisMetadata[A]):
     mesh: Mesh | None = struct.field(default=None, pytree_node=False)
 
     def unbox(self, apply_constraint: bool = True) -> Any:
-        """Return the value, constrained to be sharded as the names say."""
+        """Return the value, constrained to be sharded as the names say.
+
+        Example:
+            >>> linen.unbox({"w": linen.Partitioned(jnp.ones(2), ("rows",))})
+            {'w': Array([1., 1.], dtype=float32)}
+        """
         if not apply_constraint or (self.mesh is None and options().mesh is None):
             return self.value
         spec = self.get_partition_spec()
@@ -173,6 +183,13 @@ def with_partitioning(
     """Return an initializer whose result is boxed in `Partitioned` with these names.
 
     `fn` is an initializer; `mesh` is kept in the box.
+
+    Example:
+        >>> kernel_init = linen.with_partitioning(linen.initializers.ones, (None, "columns"))
+        >>> layer = linen.Dense(4, kernel_init=kernel_init)
+        >>> variables = layer.init(random.key(0), jnp.ones((2, 3)))
+        >>> linen.get_partition_spec(variables)["params"]["kernel"]
+        P(None, 'columns')
     """
 
     @functools.wraps(fn)
@@ -190,12 +207,25 @@ def _spec_of(x: Any) -> PartitionSpec | None:
 
 
 def get_partition_spec(tree: Any) -> Any:
-    """Return the PartitionSpec of each box; `P()` for unboxed arrays, None for other leaves."""
+    """Return the PartitionSpec of each box; `P()` for unboxed arrays, None for other leaves.
+
+    Example:
+        >>> tree = {"w": linen.Partitioned(jnp.ones((2, 3)), ("rows", None)), "b": jnp.ones(3)}
+        >>> linen.get_partition_spec(tree)
+        {'b': P(), 'w': P('rows', None)}
+    """
     return tree_map(_spec_of, tree, is_leaf=is_axis_metadata)
 
 
 def get_sharding(tree: Any, mesh: Mesh) -> Any:
-    """Return the sharding of each box on a mesh; arrays without a box are on all devices."""
+    """Return the sharding of each box on a mesh; arrays without a box are on all devices.
+
+    Example:
+        >>> mesh = kiln.make_mesh((1,), ("rows",))
+        >>> box = linen.Partitioned(jnp.ones((2, 3)), ("rows", None))
+        >>> linen.get_sharding({"w": box}, mesh)["w"].spec
+        P('rows', None)
+    """
 
     def sharding_of(x: Any) -> Sharding | None:
         if hasattr(x, "get_sharding"):

@@ -27,6 +27,9 @@ def pool(
 
     Shapes: (*batch, *space, features); the batch axes are optional.
     Raises: ValueError for incompatible window, strides and padding.
+    Example:
+        >>> linen.pool(jnp.arange(4.0).reshape(1, 4, 1), 0.0, lax.add, (2,), (2,), "VALID").ravel()
+        Array([1., 5.], dtype=float32)
     """
     inputs = jnp.asarray(inputs)
     window = tuple(window_shape)
@@ -92,6 +95,9 @@ def avg_pool(
         `strides` (by default ones) have an entry for each axis of space; `padding` is 'SAME',
         'VALID' or pairs.
     Raises: ValueError for arguments that do not fit.
+    Example:
+        >>> linen.avg_pool(jnp.arange(4.0).reshape(1, 4, 1), (2,), (2,)).ravel()
+        Array([0.5, 2.5], dtype=float32)
     """
     total = pool(inputs, 0.0, lax.add, window_shape, strides, padding)
     if count_include_pad:
@@ -113,6 +119,9 @@ def max_pool(
         `strides` (by default ones) have an entry for each axis of space; `padding` is 'SAME',
         'VALID' or pairs.
     Raises: ValueError for arguments that do not fit.
+    Example:
+        >>> linen.max_pool(jnp.arange(4.0).reshape(1, 4, 1), (2,), (2,)).ravel()
+        Array([1., 3.], dtype=float32)
     """
     return pool(inputs, -np.inf, lax.max, window_shape, strides, padding)
 
@@ -129,5 +138,8 @@ def min_pool(
         `strides` (by default ones) have an entry for each axis of space; `padding` is 'SAME',
         'VALID' or pairs.
     Raises: ValueError for arguments that do not fit.
+    Example:
+        >>> linen.min_pool(jnp.arange(4.0).reshape(1, 4, 1), (2,), (2,)).ravel()
+        Array([0., 2.], dtype=float32)
     """
     return pool(inputs, np.inf, lax.min, window_shape, strides, padding)

@@ -26,7 +26,12 @@ Rules = Sequence[tuple[str, Any]]
 
 
 class RulesFallback(enum.Enum):
-    """How to treat a logical name that no rule assigns."""
+    """How to treat a logical name that no rule assigns.
+
+    Example:
+        >>> linen.RulesFallback.RAISE_ERROR.name
+        'RAISE_ERROR'
+    """
 
     AXIS_IS_UNSHARDED = "axis_is_unsharded"
     RAISE_ERROR = "raise_error"
@@ -50,12 +55,23 @@ def set_logical_axis_rules(rules: Rules) -> None:
     """Set the rules that apply outside `logical_axis_rules`, for every thread.
 
     Raises: ValueError for a rule that is not a pair (logical name, mesh axes).
+    Example:
+        >>> linen.set_logical_axis_rules([("batch", "rows")])
+        >>> linen.logical_to_mesh_axes(("batch",))
+        P('rows')
+        >>> linen.set_logical_axis_rules([])
     """
     config.update("logical_axis_rules", _frozen(rules))
 
 
 def get_logical_axis_rules() -> Rules:
-    """Return the rules that apply on this thread."""
+    """Return the rules that apply on this thread.
+
+    Example:
+        >>> with linen.logical_axis_rules([("batch", "rows")]):
+        ...     linen.get_logical_axis_rules()
+        (('batch', 'rows'),)
+    """
     found: Rules = options().logical_axis_rules
     return found
 
@@ -64,6 +80,10 @@ def logical_axis_rules(rules: Rules) -> AbstractContextManager[None]:
     """Apply other rules on this thread until the context ends.
 
     Raises: ValueError for a rule that is not a pair (logical name, mesh axes).
+    Example:
+        >>> with linen.logical_axis_rules([("batch", "rows"), ("features", None)]):
+        ...     linen.logical_to_mesh_axes(("batch", "features"))
+        P('rows', None)
     """
     return override(logical_axis_rules=_frozen(rules))
 
@@ -118,6 +138,10 @@ def logical_to_mesh_axes(
     Axes without a rule are not sharded. By default, the active rules are used.
 
     Raises: ValueError for a name that occurs twice.
+    Example:
+        >>> rules = [("batch", "rows"), ("features", None)]
+        >>> linen.logical_to_mesh_axes(("batch", "features"), rules)
+        P('rows', None)
     """
     if array_dim_names is None:
         return None
@@ -133,6 +157,10 @@ def logical_to_mesh(tree: Any, rules: Rules | None = None) -> Any:
     """Replace the logical names in a tree of PartitionSpecs by mesh axes.
 
     `rules` are by default those in force.
+
+    Example:
+        >>> linen.logical_to_mesh({"w": kiln.P("batch", None)}, [("batch", "rows")])
+        {'w': P('rows', None)}
     """
     return tree_map(lambda spec: logical_to_mesh_axes(spec, rules), tree, is_leaf=_is_spec)
 
@@ -141,6 +169,11 @@ def logical_to_mesh_sharding(tree: Any, mesh: Mesh, rules: Rules | None = None) 
     """Replace PartitionSpecs of logical names in a tree by shardings of a mesh.
 
     `rules` are by default those in force.
+
+    Example:
+        >>> mesh, rules = kiln.make_mesh((1,), ("rows",)), [("batch", "rows")]
+        >>> linen.logical_to_mesh_sharding({"w": kiln.P("batch")}, mesh, rules)["w"].spec
+        P('rows')
     """
     return tree_map(
         lambda spec: NamedSharding(mesh, spec), logical_to_mesh(tree, rules), is_leaf=_is_spec
@@ -178,6 +211,9 @@ def with_logical_constraint(
     rules, nothing is constrained.
 
     Raises: ValueError for a name without a rule, with `RulesFallback.RAISE_ERROR`.
+    Example:
+        >>> linen.with_logical_constraint(jnp.ones(2), ("batch",))
+        Array([1., 1.], dtype=float32)
     """
     known = get_logical_axis_rules() if rules is None else rules
     if not known:
@@ -209,6 +245,11 @@ class LogicallyPartitioned(Partitioned[A]):
     """A box that gives each axis of a value a logical name, which rules translate.
 
     With rules and a mesh, its own or the active ones, unboxing constrains the value.
+
+    Example:
+        >>> box = linen.LogicallyPartitioned(jnp.ones((2, 3)), ("batch", "features"))
+        >>> box.get_partition_spec()
+        P('batch', 'features')
     """
 
     rules: Rules | None = struct.field(default=None, pytree_node=False)
@@ -228,6 +269,11 @@ def with_logical_partitioning(
     """Return an initializer whose result is boxed in `LogicallyPartitioned` with these names.
 
     `fn` is an initializer; `mesh` and `rules` are kept in the box.
+
+    Example:
+        >>> init = linen.with_logical_partitioning(linen.initializers.ones, (None, "features"))
+        >>> init(random.key(0), (2, 3)).names
+        (None, 'features')
     """
 
     @functools.wraps(fn)

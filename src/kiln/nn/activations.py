@@ -22,7 +22,7 @@ from kiln.numpy.indexing.selection import where
 from kiln.numpy.promotion import inexact, lifted, operands
 from kiln.ops.elements.elementwise import logistic
 from kiln.ops.elements.special import erfc
-from kiln.ops.indexing.static_slicing import split
+from kiln.ops.indexing.splitting import split
 from kiln.ops.shape import canonical_axis
 
 SELU_ALPHA = 1.6732632423543772848170429916717
@@ -68,12 +68,22 @@ def relu(x: ArrayLike) -> Array:
 
 
 def relu6(x: ArrayLike) -> Array:
-    """Return min(max(x, 0), 6); the derivatives at 0 and 6 are 0."""
+    """Return min(max(x, 0), 6); the derivatives at 0 and 6 are 0.
+
+    Example:
+        >>> nn.relu6(jnp.array([-1.0, 2.0, 9.0]))
+        Array([0., 2., 6.], dtype=float32)
+    """
     return _relu6(_array("relu6", x))
 
 
 def identity(x: ArrayLike) -> Array:
-    """Return x as an array."""
+    """Return x as an array.
+
+    Example:
+        >>> nn.identity(3.0)
+        Array(3., dtype=float32, weak_type=True)
+    """
     return _array("identity", x)
 
 
@@ -109,18 +119,33 @@ def softplus(x: ArrayLike) -> Array:
 
 
 def sparse_plus(x: ArrayLike) -> Array:
-    """Return 0 up to -1, x from 1 on, and (x + 1)² / 4 between."""
+    """Return 0 up to -1, x from 1 on, and (x + 1)² / 4 between.
+
+    Example:
+        >>> nn.sparse_plus(jnp.array([-2.0, 0.0, 2.0]))
+        Array([0.  , 0.25, 2.  ], dtype=float32)
+    """
     x = _array("sparse_plus", x)
     return where(x <= -1.0, 0.0, where(x >= 1.0, x, (x + 1.0) ** 2 / 4))
 
 
 def sparse_sigmoid(x: ArrayLike) -> Array:
-    """Return 0 up to -1, 1 from 1 on, and (x + 1) / 2 between."""
+    """Return 0 up to -1, 1 from 1 on, and (x + 1) / 2 between.
+
+    Example:
+        >>> nn.sparse_sigmoid(jnp.array([-2.0, 0.0, 2.0]))
+        Array([0. , 0.5, 1. ], dtype=float32)
+    """
     return 0.5 * clip(_array("sparse_sigmoid", x) + 1.0, 0.0, 2.0)
 
 
 def soft_sign(x: ArrayLike) -> Array:
-    """Return x / (1 + |x|)."""
+    """Return x / (1 + |x|).
+
+    Example:
+        >>> nn.soft_sign(jnp.array([-1.0, 3.0]))
+        Array([-0.5 ,  0.75], dtype=float32)
+    """
     x = _array("soft_sign", x)
     return x / (abs(x) + 1)
 
@@ -137,13 +162,23 @@ def silu(x: ArrayLike) -> Array:
 
 
 def mish(x: ArrayLike) -> Array:
-    """Return x * tanh(softplus(x))."""
+    """Return x * tanh(softplus(x)).
+
+    Example:
+        >>> nn.mish(jnp.array([-1.0, 2.0])).round(4)
+        Array([-0.3034,  1.944 ], dtype=float32)
+    """
     x = _array("mish", x)
     return x * tanh(softplus(x))
 
 
 def log_sigmoid(x: ArrayLike) -> Array:
-    """Return log(sigmoid(x)), without overflow."""
+    """Return log(sigmoid(x)), without overflow.
+
+    Example:
+        >>> nn.log_sigmoid(jnp.array([-1000.0, 0.0]))
+        Array([-1.000000e+03, -6.931472e-01], dtype=float32)
+    """
     return -softplus(-_array("log_sigmoid", x))
 
 
@@ -159,19 +194,34 @@ def _log1mexp_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def log1mexp(x: ArrayLike) -> Array:
-    """Return log(1 - exp(-x)) for positive x, accurately near 0."""
+    """Return log(1 - exp(-x)) for positive x, accurately near 0.
+
+    Example:
+        >>> nn.log1mexp(jnp.array([1e-6, 1.0])).round(4)
+        Array([-13.8155,  -0.4587], dtype=float32)
+    """
     return _log1mexp(inexact("log1mexp", x))
 
 
 def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
-    """Return x if positive, else alpha * (exp(x) - 1)."""
+    """Return x if positive, else alpha * (exp(x) - 1).
+
+    Example:
+        >>> nn.elu(jnp.array([-1.0, 2.0]))
+        Array([-0.63212055,  2.        ], dtype=float32)
+    """
     x = _array("elu", x)
     # The exponential must not overflow where it is not used, or its derivative would be nan.
     return where(x > 0, x, alpha * expm1(where(x > 0, 0.0, x)))
 
 
 def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
-    """Return max(x, 0) + alpha * (exp(min(x, 0) / alpha) - 1)."""
+    """Return max(x, 0) + alpha * (exp(min(x, 0) / alpha) - 1).
+
+    Example:
+        >>> nn.celu(jnp.array([-1.0, 2.0]))
+        Array([-0.63212055,  2.        ], dtype=float32)
+    """
     x = _array("celu", x)
     return maximum(x, 0.0) + alpha * expm1(minimum(x, 0.0) / alpha)
 
@@ -180,29 +230,52 @@ def selu(x: ArrayLike) -> Array:
     """Return scale * elu(x, alpha), with the constants that preserve variance.
 
     Source: Klambauer, Unterthiner, Mayr and Hochreiter 2017.
+    Example:
+        >>> nn.selu(jnp.array([-1.0, 2.0]))
+        Array([-1.1113307,  2.101402 ], dtype=float32)
     """
     return SELU_SCALE * elu(x, SELU_ALPHA)
 
 
 def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 1e-2) -> Array:
-    """Return x if not negative, else negative_slope * x."""
+    """Return x if not negative, else negative_slope * x.
+
+    Example:
+        >>> nn.leaky_relu(jnp.array([-1.0, 2.0]))
+        Array([-0.01,  2.  ], dtype=float32)
+    """
     x = _array("leaky_relu", x)
     return where(x >= 0, x, negative_slope * x)
 
 
 def hard_tanh(x: ArrayLike) -> Array:
-    """Return x clipped to [-1, 1]."""
+    """Return x clipped to [-1, 1].
+
+    Example:
+        >>> nn.hard_tanh(jnp.array([-4.0, 0.5, 4.0]))
+        Array([-1. ,  0.5,  1. ], dtype=float32)
+    """
     x = _array("hard_tanh", x)
     return where(x > 1, 1, where(x < -1, -1, x))
 
 
 def hard_sigmoid(x: ArrayLike) -> Array:
-    """Return relu6(x + 3) / 6."""
+    """Return relu6(x + 3) / 6.
+
+    Example:
+        >>> nn.hard_sigmoid(jnp.array([-4.0, 0.0, 4.0]))
+        Array([0. , 0.5, 1. ], dtype=float32)
+    """
     return relu6(_array("hard_sigmoid", x) + 3.0) / 6.0
 
 
 def hard_silu(x: ArrayLike) -> Array:
-    """Return x * hard_sigmoid(x)."""
+    """Return x * hard_sigmoid(x).
+
+    Example:
+        >>> nn.hard_silu(jnp.array([-4.0, 1.5, 4.0]))
+        Array([-0.   ,  1.125,  4.   ], dtype=float32)
+    """
     x = _array("hard_silu", x)
     return x * hard_sigmoid(x)
 
@@ -226,6 +299,10 @@ def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:
     """Return (x + sqrt(x² + b)) / 2.
 
     `b` is the width of the bend at 0: with 0 it is `relu`.
+
+    Example:
+        >>> nn.squareplus(jnp.array([-1.0, 0.0, 3.0])).round(4)
+        Array([0.618 , 1.    , 3.3028], dtype=float32)
     """
     x = _array("squareplus", x)
     return (x + sqrt(square(x) + b)) / 2
@@ -235,6 +312,9 @@ def glu(x: ArrayLike, axis: int = -1) -> Array:
     """Return the first half of x along an axis times the sigmoid of the second.
 
     Raises: AssertionError for an axis of odd size.
+    Example:
+        >>> nn.glu(jnp.array([1.0, 2.0, 0.0, 100.0]))
+        Array([0.5, 2. ], dtype=float32)
     """
     x = _array("glu", x)
     axis = canonical_axis("glu", axis, x.ndim)

@@ -17,10 +17,11 @@ from kiln.core.trace import aval_of
 from kiln.nn.normalization import logsumexp, softmax
 from kiln.numpy.indexing.selection import where
 from kiln.numpy.promotion import operands
+from kiln.ops.counting import broadcasted_iota, iota
 from kiln.ops.elements.conversion import convert_element_type
 from kiln.ops.elements.elementwise import stop_gradient
 from kiln.ops.linear.contraction import dot_general
-from kiln.ops.shape import broadcasted_iota, expand_dims, iota, reshape, transpose
+from kiln.ops.shape import expand_dims, reshape, transpose
 
 
 @overload
@@ -85,6 +86,10 @@ def dot_product_attention(
         (batch | 1, heads | 1, T | 1, S | 1), of which leading axes may be missing; of the others
         the batch axis
     Raises: ValueError for incompatible shapes and dtypes.
+    Example:
+        >>> x = jnp.ones((1, 5, 2, 8))  # batch, sequence, heads, features
+        >>> nn.dot_product_attention(x, x, x, is_causal=True).shape
+        (1, 5, 2, 8)
     """
     query, key, value = operands("dot_product_attention", query, key, value)
     given_shape = aval_of(query).shape

@@ -14,6 +14,7 @@ import numpy as np
 
 from kiln import random
 from kiln.base import dtypes
+from kiln.base.docstrings import shown
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike, ShapeLike
@@ -59,7 +60,13 @@ COMPLEX_TRUNCATED_DEVIATION = 0.95311164380491208
 
 
 class Initializer(Protocol):
-    """A function that draws parameters."""
+    """A function that draws parameters.
+
+    Example:
+        >>> draw: nn.initializers.Initializer = nn.initializers.normal(0.1)
+        >>> draw(random.key(0), (2, 3)).shape
+        (2, 3)
+    """
 
     def __call__(self, key: ArrayLike, shape: ShapeLike, dtype: DTypeLike | None = None) -> Array:
         """Return an array of the shape."""
@@ -93,6 +100,10 @@ def zeros(
 
     `out_sharding` says how the result is sharded: a NamedSharding, or a PartitionSpec over the mesh
     in force.
+
+    Example:
+        >>> nn.initializers.zeros(random.key(0), (2,))
+        Array([0., 0.], dtype=float32)
     """
     return sharded(filled_with_zeros(shape, dtype), out_sharding, "zeros")
 
@@ -104,17 +115,32 @@ def ones(
 
     `out_sharding` says how the result is sharded: a NamedSharding, or a PartitionSpec over the mesh
     in force.
+
+    Example:
+        >>> nn.initializers.ones(random.key(0), (2,))
+        Array([1., 1.], dtype=float32)
     """
     return sharded(filled_with_ones(shape, dtype), out_sharding, "ones")
 
 
 def constant(value: ArrayLike | Sequence[Any], dtype: DTypeLike | None = None) -> Initializer:
-    """Return the initializer that returns arrays filled with a value."""
+    """Return the initializer that returns arrays filled with a value.
+
+    Example:
+        >>> nn.initializers.constant(3.0)(random.key(0), (2,))
+        Array([3., 3.], dtype=float32)
+    """
     return _initializer(lambda key, shape, dtype: full(shape, value, dtype), dtype)
 
 
 def uniform(scale: ArrayLike = 1e-2, dtype: DTypeLike | None = None) -> Initializer:
-    """Return the initializer that draws uniformly from [0, scale)."""
+    """Return the initializer that draws uniformly from [0, scale).
+
+    Example:
+        >>> draws = nn.initializers.uniform(0.5)(random.key(0), (1000,))
+        >>> (draws >= 0).all(), (draws < 0.5).all()
+        (Array(True, dtype=bool), Array(True, dtype=bool))
+    """
 
     def draw(key: Any, shape: Any, dtype: Any) -> Any:
         return random.uniform(key, shape, dtype) * array(scale, dtype)
@@ -126,6 +152,10 @@ def normal(stddev: Any = 1e-2, dtype: DTypeLike | None = None) -> Initializer:
     """Return the initializer that draws normal variates.
 
     `stddev` is their standard deviation; `dtype` is that of arrays for which none is given.
+
+    Example:
+        >>> nn.initializers.normal(0.5)(random.key(0), (100, 100)).std().round(2)
+        Array(0.51, dtype=float32)
     """
 
     def draw(key: Any, shape: Any, dtype: Any) -> Any:
@@ -144,6 +174,11 @@ def truncated_normal(
 
     The scale is `stddev`, to which the truncation does not apply: variates lie between stddev *
     lower and stddev * upper.
+
+    Example:
+        >>> draws = nn.initializers.truncated_normal(0.5)(random.key(0), (1000,))
+        >>> (jnp.abs(draws) <= 1.0).all()
+        Array(True, dtype=bool)
     """
 
     def draw(key: Any, shape: Any, dtype: Any) -> Any:
@@ -192,6 +227,10 @@ def variance_scaling(
 
     Raises: ValueError when called, for other names, and for shapes with fewer than two axes unless
         `in_axis` says which one is the inputs'.
+    Example:
+        >>> draw = nn.initializers.variance_scaling(1.0, "fan_in", "normal")
+        >>> draw(random.key(0), (100, 100)).std().round(2)
+        Array(0.1, dtype=float32)
     """
 
     def draw(key: Any, shape: Any, dtype: Any) -> Any:
@@ -269,7 +308,7 @@ def _directions(key: Any, shape: Any, dtype: Any) -> Any:
 
 
 def _named(
-    name: str, scale: float, mode: str, distribution: str, source: str
+    name: str, scale: float, mode: str, distribution: str, source: str, *example: str
 ) -> Callable[..., Initializer]:
     def make(
         in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
@@ -277,20 +316,66 @@ def _named(
         return variance_scaling(scale, mode, distribution, in_axis, out_axis, batch_axis, dtype)
 
     make.__name__ = make.__qualname__ = name
-    make.__doc__ = (
-        f"Return the initializer variance_scaling({scale}, {mode!r}, {distribution!r}).\n\n"
-        f"    Source: {source}.\n    "
-    )
+    summary = f"Return the initializer variance_scaling({scale}, {mode!r}, {distribution!r})."
+    make.__doc__ = shown(f"{summary}\n\nSource: {source}.", example)
     return make
 
 
 _GLOROT, _LECUN, _HE = "Glorot and Bengio 2010", "LeCun et al. 1998", "He et al. 2015"
-glorot_uniform = _named("glorot_uniform", 1.0, "fan_avg", "uniform", _GLOROT)
-glorot_normal = _named("glorot_normal", 1.0, "fan_avg", "truncated_normal", _GLOROT)
-lecun_uniform = _named("lecun_uniform", 1.0, "fan_in", "uniform", _LECUN)
-lecun_normal = _named("lecun_normal", 1.0, "fan_in", "truncated_normal", _LECUN)
-he_uniform = _named("he_uniform", 2.0, "fan_in", "uniform", _HE)
-he_normal = _named("he_normal", 2.0, "fan_in", "truncated_normal", _HE)
+glorot_uniform = _named(
+    "glorot_uniform",
+    1.0,
+    "fan_avg",
+    "uniform",
+    _GLOROT,
+    ">>> nn.initializers.glorot_uniform()(random.key(0), (100, 200)).max().round(2)",
+    "Array(0.14, dtype=float32)",
+)
+glorot_normal = _named(
+    "glorot_normal",
+    1.0,
+    "fan_avg",
+    "truncated_normal",
+    _GLOROT,
+    ">>> nn.initializers.glorot_normal()(random.key(0), (100, 300)).std().round(2)",
+    "Array(0.07, dtype=float32)",
+)
+lecun_uniform = _named(
+    "lecun_uniform",
+    1.0,
+    "fan_in",
+    "uniform",
+    _LECUN,
+    ">>> nn.initializers.lecun_uniform()(random.key(0), (300, 100)).max().round(2)",
+    "Array(0.1, dtype=float32)",
+)
+lecun_normal = _named(
+    "lecun_normal",
+    1.0,
+    "fan_in",
+    "truncated_normal",
+    _LECUN,
+    ">>> nn.initializers.lecun_normal()(random.key(0), (100, 100)).std().round(2)",
+    "Array(0.1, dtype=float32)",
+)
+he_uniform = _named(
+    "he_uniform",
+    2.0,
+    "fan_in",
+    "uniform",
+    _HE,
+    ">>> nn.initializers.he_uniform()(random.key(0), (600, 100)).max().round(2)",
+    "Array(0.1, dtype=float32)",
+)
+he_normal = _named(
+    "he_normal",
+    2.0,
+    "fan_in",
+    "truncated_normal",
+    _HE,
+    ">>> nn.initializers.he_normal()(random.key(0), (200, 100)).std().round(2)",
+    "Array(0.1, dtype=float32)",
+)
 xavier_uniform, xavier_normal = glorot_uniform, glorot_normal
 kaiming_uniform, kaiming_normal = he_uniform, he_normal
 
@@ -301,6 +386,10 @@ def orthogonal(
     """Return the initializer of matrices with orthonormal columns, or rows if there are fewer rows.
 
     Raises: ValueError when called with a shape of fewer than two axes.
+    Example:
+        >>> q = nn.initializers.orthogonal()(random.key(0), (3, 2))
+        >>> jnp.allclose(q.T @ q, jnp.eye(2), atol=1e-5)
+        Array(True, dtype=bool)
     """
 
     def draw(key: Any, shape: Any, dtype: Any) -> Any:
@@ -330,6 +419,10 @@ def delta_orthogonal(
     Source: Xiao et al. 2018.
     Raises: ValueError when called with a shape of other than 3 to 5 axes, or with fewer outputs
         than inputs.
+    Example:
+        >>> kernel = nn.initializers.delta_orthogonal()(random.key(0), (3, 2, 2))
+        >>> jnp.abs(kernel).sum(axis=(1, 2)) > 0
+        Array([False,  True, False], dtype=bool)
     """
 
     def draw(key: Any, shape: Any, dtype: Any) -> Any:

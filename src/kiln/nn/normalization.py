@@ -20,10 +20,11 @@ from kiln.numpy.reductions.reductions import max as maximum_along
 from kiln.numpy.reductions.reductions import sum as sum_along
 from kiln.numpy.reductions.statistics import mean as mean_along
 from kiln.numpy.reductions.statistics import var as variance_along
+from kiln.ops.counting import broadcasted_iota
 from kiln.ops.elements.conversion import convert_element_type
 from kiln.ops.elements.elementwise import rsqrt, stop_gradient
 from kiln.ops.elements.families import full_like
-from kiln.ops.shape import broadcasted_iota, canonical_axis, expand_dims, squeeze
+from kiln.ops.shape import canonical_axis, expand_dims, squeeze
 
 ALGORITHMS = ("fast", "stable")
 
@@ -138,6 +139,10 @@ def logmeanexp(
     """Return log(mean(exp(x))) along axes, without overflow.
 
     `where` chooses the elements that count; with `keepdims` the axes stay, of size 1.
+
+    Example:
+        >>> nn.logmeanexp(jnp.array([1000.0, 1000.0]))
+        Array(1000., dtype=float32)
     """
     (x,) = promote_dtypes_inexact(*operands("logmeanexp", x))
     total = logsumexp(x, axis, where=where, keepdims=keepdims)
@@ -159,6 +164,10 @@ def standardize(
 
     If the variance is not given, "fast" computes it as the mean of the squares minus the square of
     the mean; "stable" takes a second pass.
+
+    Example:
+        >>> nn.standardize(jnp.array([1.0, 2.0, 3.0]))
+        Array([-1.2247359,  0.       ,  1.2247359], dtype=float32)
     """
     if algorithm not in ALGORITHMS:
         raise ValueError(

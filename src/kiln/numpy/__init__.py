@@ -115,15 +115,11 @@ from kiln.numpy.einsum import einsum_path as einsum_path
 from kiln.numpy.elements.arithmetic import abs as abs
 from kiln.numpy.elements.arithmetic import absolute as absolute
 from kiln.numpy.elements.arithmetic import add as add
-from kiln.numpy.elements.arithmetic import around as around
-from kiln.numpy.elements.arithmetic import ceil as ceil
 from kiln.numpy.elements.arithmetic import clip as clip
 from kiln.numpy.elements.arithmetic import divide as divide
 from kiln.numpy.elements.arithmetic import divmod as divmod
 from kiln.numpy.elements.arithmetic import fabs as fabs
-from kiln.numpy.elements.arithmetic import fix as fix
 from kiln.numpy.elements.arithmetic import float_power as float_power
-from kiln.numpy.elements.arithmetic import floor as floor
 from kiln.numpy.elements.arithmetic import floor_divide as floor_divide
 from kiln.numpy.elements.arithmetic import fmax as fmax
 from kiln.numpy.elements.arithmetic import fmin as fmin
@@ -131,7 +127,6 @@ from kiln.numpy.elements.arithmetic import fmod as fmod
 from kiln.numpy.elements.arithmetic import maximum as maximum
 from kiln.numpy.elements.arithmetic import minimum as minimum
 from kiln.numpy.elements.arithmetic import mod as mod
-from kiln.numpy.elements.arithmetic import modf as modf
 from kiln.numpy.elements.arithmetic import multiply as multiply
 from kiln.numpy.elements.arithmetic import negative as negative
 from kiln.numpy.elements.arithmetic import positive as positive
@@ -139,13 +134,10 @@ from kiln.numpy.elements.arithmetic import pow as pow
 from kiln.numpy.elements.arithmetic import power as power
 from kiln.numpy.elements.arithmetic import reciprocal as reciprocal
 from kiln.numpy.elements.arithmetic import remainder as remainder
-from kiln.numpy.elements.arithmetic import rint as rint
-from kiln.numpy.elements.arithmetic import round as round
 from kiln.numpy.elements.arithmetic import sign as sign
 from kiln.numpy.elements.arithmetic import square as square
 from kiln.numpy.elements.arithmetic import subtract as subtract
 from kiln.numpy.elements.arithmetic import true_divide as true_divide
-from kiln.numpy.elements.arithmetic import trunc as trunc
 from kiln.numpy.elements.bitwise import bitwise_and as bitwise_and
 from kiln.numpy.elements.bitwise import bitwise_count as bitwise_count
 from kiln.numpy.elements.bitwise import bitwise_invert as bitwise_invert
@@ -157,9 +149,13 @@ from kiln.numpy.elements.bitwise import bitwise_xor as bitwise_xor
 from kiln.numpy.elements.bitwise import invert as invert
 from kiln.numpy.elements.bitwise import left_shift as left_shift
 from kiln.numpy.elements.bitwise import right_shift as right_shift
+from kiln.numpy.elements.complex_parts import angle as angle
+from kiln.numpy.elements.complex_parts import conj as conj
+from kiln.numpy.elements.complex_parts import conjugate as conjugate
+from kiln.numpy.elements.complex_parts import imag as imag
+from kiln.numpy.elements.complex_parts import real as real
 from kiln.numpy.elements.elementary import acos as acos
 from kiln.numpy.elements.elementary import acosh as acosh
-from kiln.numpy.elements.elementary import angle as angle
 from kiln.numpy.elements.elementary import arccos as arccos
 from kiln.numpy.elements.elementary import arccosh as arccosh
 from kiln.numpy.elements.elementary import arcsin as arcsin
@@ -173,8 +169,6 @@ from kiln.numpy.elements.elementary import atan as atan
 from kiln.numpy.elements.elementary import atan2 as atan2
 from kiln.numpy.elements.elementary import atanh as atanh
 from kiln.numpy.elements.elementary import cbrt as cbrt
-from kiln.numpy.elements.elementary import conj as conj
-from kiln.numpy.elements.elementary import conjugate as conjugate
 from kiln.numpy.elements.elementary import cos as cos
 from kiln.numpy.elements.elementary import cosh as cosh
 from kiln.numpy.elements.elementary import deg2rad as deg2rad
@@ -185,7 +179,6 @@ from kiln.numpy.elements.elementary import expm1 as expm1
 from kiln.numpy.elements.elementary import heaviside as heaviside
 from kiln.numpy.elements.elementary import hypot as hypot
 from kiln.numpy.elements.elementary import i0 as i0
-from kiln.numpy.elements.elementary import imag as imag
 from kiln.numpy.elements.elementary import log as log
 from kiln.numpy.elements.elementary import log1p as log1p
 from kiln.numpy.elements.elementary import log2 as log2
@@ -195,7 +188,6 @@ from kiln.numpy.elements.elementary import logaddexp2 as logaddexp2
 from kiln.numpy.elements.elementary import nan_to_num as nan_to_num
 from kiln.numpy.elements.elementary import rad2deg as rad2deg
 from kiln.numpy.elements.elementary import radians as radians
-from kiln.numpy.elements.elementary import real as real
 from kiln.numpy.elements.elementary import sin as sin
 from kiln.numpy.elements.elementary import sinc as sinc
 from kiln.numpy.elements.elementary import sinh as sinh
@@ -229,6 +221,14 @@ from kiln.numpy.elements.logic import logical_not as logical_not
 from kiln.numpy.elements.logic import logical_or as logical_or
 from kiln.numpy.elements.logic import logical_xor as logical_xor
 from kiln.numpy.elements.logic import not_equal as not_equal
+from kiln.numpy.elements.rounding import around as around
+from kiln.numpy.elements.rounding import ceil as ceil
+from kiln.numpy.elements.rounding import fix as fix
+from kiln.numpy.elements.rounding import floor as floor
+from kiln.numpy.elements.rounding import modf as modf
+from kiln.numpy.elements.rounding import rint as rint
+from kiln.numpy.elements.rounding import round as round
+from kiln.numpy.elements.rounding import trunc as trunc
 from kiln.numpy.indexing.taking import argwhere as argwhere
 from kiln.numpy.indexing.taking import choose as choose
 from kiln.numpy.indexing.taking import compress as compress
@@ -352,25 +352,25 @@ if _TYPE_CHECKING:
     from kiln.numpy.manipulation.element_order import roll as roll
     from kiln.numpy.manipulation.element_order import rot90 as rot90
     from kiln.numpy.manipulation.joining import append as append
-    from kiln.numpy.manipulation.joining import array_split as array_split
     from kiln.numpy.manipulation.joining import block as block
     from kiln.numpy.manipulation.joining import column_stack as column_stack
     from kiln.numpy.manipulation.joining import concat as concat
     from kiln.numpy.manipulation.joining import concatenate as concatenate
     from kiln.numpy.manipulation.joining import delete as delete
-    from kiln.numpy.manipulation.joining import dsplit as dsplit
     from kiln.numpy.manipulation.joining import dstack as dstack
-    from kiln.numpy.manipulation.joining import hsplit as hsplit
     from kiln.numpy.manipulation.joining import hstack as hstack
     from kiln.numpy.manipulation.joining import insert as insert
     from kiln.numpy.manipulation.joining import resize as resize
-    from kiln.numpy.manipulation.joining import split as split
     from kiln.numpy.manipulation.joining import stack as stack
     from kiln.numpy.manipulation.joining import trim_zeros as trim_zeros
-    from kiln.numpy.manipulation.joining import unstack as unstack
-    from kiln.numpy.manipulation.joining import vsplit as vsplit
     from kiln.numpy.manipulation.joining import vstack as vstack
     from kiln.numpy.manipulation.padding import pad as pad
+    from kiln.numpy.manipulation.splitting import array_split as array_split
+    from kiln.numpy.manipulation.splitting import dsplit as dsplit
+    from kiln.numpy.manipulation.splitting import hsplit as hsplit
+    from kiln.numpy.manipulation.splitting import split as split
+    from kiln.numpy.manipulation.splitting import unstack as unstack
+    from kiln.numpy.manipulation.splitting import vsplit as vsplit
     from kiln.numpy.namespace_info import __array_api_version__ as __array_api_version__
     from kiln.numpy.namespace_info import __array_namespace_info__ as __array_namespace_info__
     from kiln.numpy.polynomials import poly as poly
@@ -398,16 +398,16 @@ if _TYPE_CHECKING:
     from kiln.numpy.reductions.quantiles import nanquantile as nanquantile
     from kiln.numpy.reductions.quantiles import percentile as percentile
     from kiln.numpy.reductions.quantiles import quantile as quantile
-    from kiln.numpy.sets import intersect1d as intersect1d
-    from kiln.numpy.sets import isin as isin
-    from kiln.numpy.sets import setdiff1d as setdiff1d
-    from kiln.numpy.sets import setxor1d as setxor1d
-    from kiln.numpy.sets import union1d as union1d
-    from kiln.numpy.sets import unique as unique
-    from kiln.numpy.sets import unique_all as unique_all
-    from kiln.numpy.sets import unique_counts as unique_counts
-    from kiln.numpy.sets import unique_inverse as unique_inverse
-    from kiln.numpy.sets import unique_values as unique_values
+    from kiln.numpy.sets.combinations import intersect1d as intersect1d
+    from kiln.numpy.sets.combinations import isin as isin
+    from kiln.numpy.sets.combinations import setdiff1d as setdiff1d
+    from kiln.numpy.sets.combinations import setxor1d as setxor1d
+    from kiln.numpy.sets.combinations import union1d as union1d
+    from kiln.numpy.sets.distinct import unique as unique
+    from kiln.numpy.sets.distinct import unique_all as unique_all
+    from kiln.numpy.sets.distinct import unique_counts as unique_counts
+    from kiln.numpy.sets.distinct import unique_inverse as unique_inverse
+    from kiln.numpy.sets.distinct import unique_values as unique_values
     from kiln.numpy.signals.convolution import convolve as convolve
     from kiln.numpy.signals.convolution import correlate as correlate
     from kiln.numpy.signals.differences import diff as diff
@@ -442,10 +442,10 @@ __getattr__, __dir__ = _on_first_use(
     "kiln.numpy.indexing.selection: piecewise select where",
     "kiln.numpy.manipulation.bit_packing: packbits unpackbits",
     "kiln.numpy.manipulation.element_order: flip fliplr flipud roll rot90",
-    "kiln.numpy.manipulation.joining: append array_split block column_stack concat concatenate",
-    "kiln.numpy.manipulation.joining: delete dsplit dstack hsplit hstack insert resize split stack",
-    "kiln.numpy.manipulation.joining: trim_zeros unstack vsplit vstack",
+    "kiln.numpy.manipulation.joining: append block column_stack concat concatenate delete dstack",
+    "kiln.numpy.manipulation.joining: hstack insert resize stack trim_zeros vstack",
     "kiln.numpy.manipulation.padding: pad",
+    "kiln.numpy.manipulation.splitting: array_split dsplit hsplit split unstack vsplit",
     "kiln.numpy.namespace_info: __array_api_version__ __array_namespace_info__",
     "kiln.numpy.polynomials: poly polyadd polyder polydiv polyfit polyint polymul polysub polyval",
     "kiln.numpy.polynomials: roots",
@@ -453,8 +453,8 @@ __getattr__, __dir__ = _on_first_use(
     "kiln.numpy.reductions.nan_reductions: nanstd nansum nanvar",
     "kiln.numpy.reductions.quantiles: median nanmedian nanpercentile nanquantile percentile",
     "kiln.numpy.reductions.quantiles: quantile",
-    "kiln.numpy.sets: intersect1d isin setdiff1d setxor1d union1d unique unique_all unique_counts",
-    "kiln.numpy.sets: unique_inverse unique_values",
+    "kiln.numpy.sets.combinations: intersect1d isin setdiff1d setxor1d union1d",
+    "kiln.numpy.sets.distinct: unique unique_all unique_counts unique_inverse unique_values",
     "kiln.numpy.signals.convolution: convolve correlate",
     "kiln.numpy.signals.differences: diff ediff1d gradient trapezoid",
     "kiln.numpy.signals.interpolation: interp unwrap",

@@ -22,7 +22,16 @@ from kiln.ops.shape import canonical_axis, expand_dims, squeeze
 def apply_along_axis(
     func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any
 ) -> Any:
-    """Apply a function of a vector to all vectors along an axis."""
+    """Apply a function of a vector to all vectors along an axis.
+
+    The function is mapped by `vmap`, not called in a loop: it has to be traceable. `func1d` is
+    called with a vector of `arr`, and the further arguments.
+
+    Example:
+        >>> jnp.apply_along_axis(lambda row: row - row.min(), 1, jnp.array([[3, 5], [7, 4]]))
+        Array([[0, 2],
+               [3, 0]], dtype=int32)
+    """
     arr = one("apply_along_axis", arr)
     rank = len(arr.shape)
     axis = canonical_axis("apply_along_axis", axis, rank)
@@ -38,7 +47,12 @@ def apply_along_axis(
 
 
 def apply_over_axes(func: Callable[[Any, int], Any], a: ArrayLike, axes: Any) -> Any:
-    """Apply a reduction over axes, one after another, keeping them with size 1."""
+    """Apply a reduction over axes, one after another, keeping them with size 1.
+
+    Example:
+        >>> jnp.apply_over_axes(jnp.sum, jnp.ones((2, 3, 4)), (0, 2)).shape
+        (1, 3, 1)
+    """
     a = one("apply_over_axes", a)
     for axis in canonical_axes("apply_over_axes", axes, len(a.shape)):
         found = func(a, axis)
@@ -88,6 +102,8 @@ def vectorize(
     signature: str | None = None,
 ) -> Callable[..., Any]:
     """Turn a function of scalars, or of the arrays in `signature`, into one that broadcasts.
+
+    `pyfunc` is traced once; `excluded` arguments, by position or name, are passed as they are.
 
     Source: numpy.vectorize.
     Example:
@@ -227,5 +243,14 @@ def _mapped(core: Callable[..., Any], arrays: Sequence[Any], inputs: Core) -> An
 
 
 def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: Any = None) -> ufunc:
-    """Make a ufunc from a function of scalars."""
+    """Make a ufunc from a function of scalars.
+
+    NumPy's calls Python for each element and returns objects; this one traces the function once and
+    computes numbers, inside `jit` too.
+
+    Example:
+        >>> clamp = jnp.frompyfunc(lambda x, top: jnp.where(x > top, top, x), nin=2, nout=1)
+        >>> clamp(jnp.array([1, 5, 9]), 6)
+        Array([1, 5, 6], dtype=int32)
+    """
     return ufunc(func, nin, nout, identity=identity, call=vectorize(func))

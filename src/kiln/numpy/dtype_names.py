@@ -74,7 +74,14 @@ dtypes.set_scalar_constructor(_make)
 
 
 def result_type(*args: Any) -> Any:
-    """Return the dtype that arrays, scalars and dtypes promote to."""
+    """Return the dtype that arrays, scalars and dtypes promote to.
+
+    Python numbers adopt the dtype of the arrays of their kind.
+
+    Example:
+        >>> jnp.result_type(jnp.int8(1), 2.0), jnp.result_type(jnp.bfloat16, 2.0)
+        (dtype('float32'), dtype(bfloat16))
+    """
     return dtypes.result_type(*args)
 
 
@@ -93,6 +100,9 @@ def isdtype(dtype: Any, kind: Any) -> bool:  # type: ignore[valid-type]
     """Tell whether a dtype is of a kind: a dtype, a name such as 'integral', or a tuple of them.
 
     Raises: ValueError for an unknown name.
+    Example:
+        >>> jnp.isdtype(jnp.float16, "real floating"), jnp.isdtype(jnp.int8, ("integral", "bool"))
+        (True, True)
     """
     kinds = kind if isinstance(kind, tuple) else (kind,)
     for one in kinds:
@@ -110,7 +120,12 @@ def isdtype(dtype: Any, kind: Any) -> bool:  # type: ignore[valid-type]
 
 
 def iscomplexobj(x: Any) -> Any:
-    """Tell whether the dtype is complex, regardless of the values."""
+    """Tell whether the dtype is complex, regardless of the values.
+
+    Example:
+        >>> jnp.iscomplexobj(jnp.array([1.0])), jnp.iscomplexobj(1j)
+        (False, True)
+    """
     if x is None or isinstance(x, (str, bool, int, float, complex)):
         return isinstance(x, complex)
     if not hasattr(x, "dtype") or (isinstance(x, type) and issubclass(x, np.generic)):
@@ -119,12 +134,24 @@ def iscomplexobj(x: Any) -> Any:
 
 
 def isrealobj(x: Any) -> Any:
-    """Tell whether the dtype is not complex."""
+    """Tell whether the dtype is not complex.
+
+    Example:
+        >>> jnp.isrealobj(jnp.array([1.0]))
+        True
+    """
     return not iscomplexobj(x)
 
 
 def isscalar(element: Any) -> Any:
-    """Tell whether `element` is a Python or NumPy scalar, or an array without axes."""
+    """Tell whether `element` is a Python or NumPy scalar, or an array without axes.
+
+    NumPy's is False for arrays without axes.
+
+    Example:
+        >>> jnp.isscalar(3), jnp.isscalar(jnp.array(3)), jnp.isscalar(jnp.array([3]))
+        (True, True, False)
+    """
     if np.isscalar(element):
         return True
     if hasattr(element, "__jax_array__"):
@@ -133,7 +160,12 @@ def isscalar(element: Any) -> Any:
 
 
 def iterable(y: Any) -> Any:
-    """Tell whether `y` can be iterated over."""
+    """Tell whether `y` can be iterated over.
+
+    Example:
+        >>> jnp.iterable(jnp.arange(3)), jnp.iterable(jnp.array(3))
+        (True, False)
+    """
     try:
         iter(y)
     except TypeError:

@@ -57,7 +57,9 @@ def einsum(
 
     Each operand has one letter per axis; letters missing after `->` are summed over. Without `->`
     the result has the letters that occur once, in alphabetical order. `...` stands for broadcast
-    axes.
+    axes. `optimize` chooses the order of products of several `operands`; `preferred_element_type`
+    is the dtype in which products are summed, and of the result. `precision` has no effect on CPUs;
+    `out` must be None.
 
     Raises: ValueError if subscripts and shapes do not match.
     Source: numpy.einsum; the order of products is chosen by opt_einsum.
@@ -88,7 +90,13 @@ def einsum(
 
 
 def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = "auto") -> Any:
-    """Return the order in which `einsum` would multiply, and its description."""
+    """Return the order in which `einsum` would multiply, and its description.
+
+    Example:
+        >>> a, b, c = jnp.ones((2, 50)), jnp.ones((50, 50)), jnp.ones((50, 3))
+        >>> jnp.einsum_path("ij,jk,kl->il", a, b, c)[0]
+        [(0, 1), (0, 1)]
+    """
     if isinstance(optimize, bool):
         optimize = "optimal" if optimize else _left_to_right(len(operands))
     return opt_einsum.contract_path(

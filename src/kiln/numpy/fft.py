@@ -15,7 +15,7 @@ from kiln.core.array_type import Array, ArrayLike, Axes, DTypeLike
 from kiln.ir.sizes.size import Dim
 from kiln.numpy.creation.arrays import asarray, cast
 from kiln.numpy.elements.arithmetic import divide, multiply
-from kiln.numpy.elements.elementary import conj
+from kiln.numpy.elements.complex_parts import conj
 from kiln.numpy.manipulation.element_order import roll
 from kiln.numpy.promotion import one
 from kiln.numpy.shapes import canonical_axes, index_of, moveaxis
@@ -173,7 +173,14 @@ def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = N
 
 
 def ifft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """Return the inverse Fourier transform along an axis."""
+    """Return the inverse Fourier transform along an axis.
+
+    Complex numbers have 64 bits, two floats of 32, where NumPy computes in 128.
+
+    Example:
+        >>> jnp.fft.ifft(jnp.fft.fft(jnp.array([1.0, 2.0, 3.0]))).real.round(4)
+        Array([1., 2., 3.], dtype=float32)
+    """
     return _along_one("ifft", FftType.IFFT, a, n, axis, norm)
 
 
@@ -181,23 +188,44 @@ def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
     """Return the non-redundant half of the Fourier transform of a real array.
 
     Shapes: (..., n) -> (..., n // 2 + 1).
+    Example:
+        >>> jnp.fft.rfft(jnp.array([1.0, 0.0, -1.0, 0.0]))
+        Array([0.+0.j, 2.+0.j, 0.+0.j], dtype=complex64)
     """
     return _along_one("rfft", FftType.RFFT, a, n, axis, norm)
 
 
 def irfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """Return the inverse of `rfft`: a real array of size `n`."""
+    """Return the inverse of `rfft`: a real array of size `n`.
+
+    The size is not in the half that is given: an odd one has to be named.
+
+    Example:
+        >>> x = jnp.array([1.0, 2.0, 4.0])
+        >>> jnp.fft.irfft(jnp.fft.rfft(x), n=3).round(4), jnp.fft.irfft(jnp.fft.rfft(x)).shape
+        (Array([1., 2., 4.], dtype=float32), (2,))
+    """
     return _along_one("irfft", FftType.IRFFT, a, n, axis, norm)
 
 
 def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """Return the real Fourier transform of a Hermitian array, of which half is given."""
+    """Return the real Fourier transform of a Hermitian array, of which half is given.
+
+    Example:
+        >>> jnp.fft.hfft(jnp.array([1.0, 2.0, 3.0]))
+        Array([ 8., -2.,  0., -2.], dtype=float32)
+    """
     _check_norm("hfft", norm)
     return _along_one("hfft", FftType.IRFFT, conj(a), n, axis, _SWAPPED[norm])
 
 
 def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """Return the inverse of `hfft`: half of a Hermitian array."""
+    """Return the inverse of `hfft`: half of a Hermitian array.
+
+    Example:
+        >>> jnp.fft.ihfft(jnp.fft.hfft(jnp.array([1.0, 2.0, 3.0]))).real
+        Array([1., 2., 3.], dtype=float32)
+    """
     _check_norm("ihfft", norm)
     return conj(_along_one("ihfft", FftType.RFFT, a, n, axis, _SWAPPED[norm]))
 
@@ -205,56 +233,105 @@ def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None =
 def fft2(
     a: ArrayLike, s: Any = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
 ) -> Array:
-    """Return the Fourier transform along two axes, first truncated or zero-padded to sizes `s`."""
+    """Return the Fourier transform along two axes, first truncated or zero-padded to sizes `s`.
+
+    Example:
+        >>> jnp.fft.fft2(jnp.ones((2, 2))).real
+        Array([[4., 0.],
+               [0., 0.]], dtype=float32)
+    """
     return _along_two("fft2", FftType.FFT, a, s, axes, norm)
 
 
 def ifft2(
     a: ArrayLike, s: Any = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
 ) -> Array:
-    """Return the inverse Fourier transform along two axes."""
+    """Return the inverse Fourier transform along two axes.
+
+    Example:
+        >>> x = jnp.arange(4.0).reshape(2, 2)
+        >>> jnp.fft.ifft2(jnp.fft.fft2(x)).real
+        Array([[0., 1.],
+               [2., 3.]], dtype=float32)
+    """
     return _along_two("ifft2", FftType.IFFT, a, s, axes, norm)
 
 
 def rfft2(
     a: ArrayLike, s: Any = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
 ) -> Array:
-    """Return the non-redundant half of the Fourier transform of a real array along two axes."""
+    """Return the non-redundant half of the Fourier transform of a real array along two axes.
+
+    Example:
+        >>> jnp.fft.rfft2(jnp.ones((2, 4))).shape
+        (2, 3)
+    """
     return _along_two("rfft2", FftType.RFFT, a, s, axes, norm)
 
 
 def irfft2(
     a: ArrayLike, s: Any = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
 ) -> Array:
-    """Return the inverse of `rfft2`: a real array of sizes `s`."""
+    """Return the inverse of `rfft2`: a real array of sizes `s`.
+
+    Example:
+        >>> x = jnp.arange(8.0).reshape(2, 4)
+        >>> jnp.fft.irfft2(jnp.fft.rfft2(x)).round(4)
+        Array([[0., 1., 2., 3.],
+               [4., 5., 6., 7.]], dtype=float32)
+    """
     return _along_two("irfft2", FftType.IRFFT, a, s, axes, norm)
 
 
 def fftn(
     a: ArrayLike, s: Any = None, axes: Sequence[int] | None = None, norm: str | None = None
 ) -> Array:
-    """Return the Fourier transform along several axes, all of them by default."""
+    """Return the Fourier transform along several axes, all of them by default.
+
+    Example:
+        >>> jnp.fft.fftn(jnp.ones((2, 2, 2)))[0, 0]
+        Array([8.+0.j, 0.+0.j], dtype=complex64)
+    """
     return _transformed("fftn", FftType.FFT, a, s, axes, norm)
 
 
 def ifftn(
     a: ArrayLike, s: Any = None, axes: Sequence[int] | None = None, norm: str | None = None
 ) -> Array:
-    """Return the inverse Fourier transform along several axes."""
+    """Return the inverse Fourier transform along several axes.
+
+    Example:
+        >>> x = jnp.arange(4.0).reshape(2, 2)
+        >>> jnp.fft.ifftn(jnp.fft.fftn(x)).real
+        Array([[0., 1.],
+               [2., 3.]], dtype=float32)
+    """
     return _transformed("ifftn", FftType.IFFT, a, s, axes, norm)
 
 
 def rfftn(
     a: ArrayLike, s: Any = None, axes: Sequence[int] | None = None, norm: str | None = None
 ) -> Array:
-    """Return the non-redundant half (along the last axis) of a real array's Fourier transform."""
+    """Return the non-redundant half (along the last axis) of a real array's Fourier transform.
+
+    Example:
+        >>> jnp.fft.rfftn(jnp.ones((2, 3, 4))).shape
+        (2, 3, 3)
+    """
     return _transformed("rfftn", FftType.RFFT, a, s, axes, norm)
 
 
 def irfftn(
     a: ArrayLike, s: Any = None, axes: Sequence[int] | None = None, norm: str | None = None
 ) -> Array:
-    """Return the inverse of `rfftn`: a real array of sizes `s`."""
+    """Return the inverse of `rfftn`: a real array of sizes `s`.
+
+    Example:
+        >>> x = jnp.arange(8.0).reshape(2, 4)
+        >>> jnp.fft.irfftn(jnp.fft.rfftn(x)).round(4)
+        Array([[0., 1., 2., 3.],
+               [4., 5., 6., 7.]], dtype=float32)
+    """
     return _transformed("irfftn", FftType.IRFFT, a, s, axes, norm)
 
 
@@ -281,7 +358,12 @@ def _checked(name: str, n: Any, d: Any) -> int:
 def fftfreq(
     n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: Any = None
 ) -> Array:
-    """Return the frequencies of an `fft` of `n` samples `d` apart: 0, 1, ..., -2, -1 over n d."""
+    """Return the frequencies of an `fft` of `n` samples `d` apart: 0, 1, ..., -2, -1 over n d.
+
+    Example:
+        >>> jnp.fft.fftfreq(4, d=0.5)
+        Array([ 0. ,  0.5, -1. , -0.5], dtype=float32)
+    """
     count = _checked("fftfreq", n, d)
     numbers = [*range((count + 1) // 2), *range(-(count // 2), 0)]
     out = _frequencies("fftfreq", count, d, dtype, numbers)
@@ -293,18 +375,33 @@ def fftfreq(
 def rfftfreq(
     n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: Any = None
 ) -> Array:
-    """Return the frequencies of an `rfft` of `n` samples `d` apart: 0, 1, ..., n // 2 over n d."""
+    """Return the frequencies of an `rfft` of `n` samples `d` apart: 0, 1, ..., n // 2 over n d.
+
+    Example:
+        >>> jnp.fft.rfftfreq(4, d=0.5)
+        Array([0. , 0.5, 1. ], dtype=float32)
+    """
     count = _checked("rfftfreq", n, d)
     return put(_frequencies("rfftfreq", count, d, dtype, range(count // 2 + 1)), device)
 
 
 def fftshift(x: ArrayLike, axes: Axes = None) -> Array:
-    """Move the zero frequency to the middle of axes, all of them by default."""
+    """Move the zero frequency to the middle of axes, all of them by default.
+
+    Example:
+        >>> jnp.fft.fftshift(jnp.fft.fftfreq(5, d=0.2))
+        Array([-2., -1.,  0.,  1.,  2.], dtype=float32)
+    """
     return _shifted("fftshift", x, axes, 1)
 
 
 def ifftshift(x: ArrayLike, axes: Axes = None) -> Array:
-    """Undo `fftshift`."""
+    """Undo `fftshift`.
+
+    Example:
+        >>> jnp.fft.ifftshift(jnp.fft.fftshift(jnp.arange(5)))
+        Array([0, 1, 2, 3, 4], dtype=int32)
+    """
     return _shifted("ifftshift", x, axes, -1)
 
 

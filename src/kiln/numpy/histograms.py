@@ -33,7 +33,14 @@ from kiln.ops.shape import reshape
 def histogram_bin_edges(
     a: ArrayLike, bins: Any = 10, range: Any = None, weights: ArrayLike | None = None
 ) -> Array:
-    """Return the edges of bins: the given ones, or those of `bins` bins of equal width."""
+    """Return the edges of bins: the given ones, or those of `bins` bins of equal width.
+
+    `range` is the lower and upper end; `weights` has no effect.
+
+    Example:
+        >>> jnp.histogram_bin_edges(jnp.array([0.0, 4.0]), bins=4)
+        Array([0., 1., 2., 3., 4.], dtype=float32)
+    """
     if isinstance(bins, str):
         raise NotImplementedError(
             three_lines(
@@ -67,7 +74,16 @@ def histogram(
     weights: ArrayLike | None = None,
     density: bool | None = None,
 ) -> tuple[Array, Array]:
-    """Count (or sum the weights of) the elements in each bin; return counts and edges."""
+    """Count (or sum the weights of) the elements in each bin; return counts and edges.
+
+    The number of bins has to be known while tracing; the range may be traced. `density` divides the
+    counts by their sum and by the sizes of the bins; `weights` are added instead of ones. `range`
+    is the lower and upper end of equal bins.
+
+    Example:
+        >>> jnp.histogram(jnp.array([0.1, 0.2, 0.9]), bins=2, range=(0, 1))
+        (Array([2., 1.], dtype=float32), Array([0. , 0.5, 1. ], dtype=float32))
+    """
     a = one("histogram", a)
     if weights is None:
         (values,) = promote_dtypes_inexact(a)
@@ -125,7 +141,18 @@ def histogramdd(
     weights: ArrayLike | None = None,
     density: bool | None = None,
 ) -> tuple[Array, list[Array]]:
-    """Count points of several coordinates in a grid of bins; return counts and edges."""
+    """Count points of several coordinates in a grid of bins; return counts and edges.
+
+    `density` divides the counts by their sum and by the sizes of the bins; `weights` are added
+    instead of ones. `range` is the lower and upper end of equal bins.
+
+    Example:
+        >>> points = jnp.array([[0.1, 0.2], [0.9, 0.7]])
+        >>> counts, edges = jnp.histogramdd(points, bins=2, range=[(0, 1), (0, 1)])
+        >>> counts
+        Array([[1, 0],
+               [0, 1]], dtype=int32)
+    """
     (sample,) = promote_dtypes_inexact(one("histogramdd", sample))
     if len(sample.shape) == 1:
         sample = reshape(sample, (sample.shape[0], 1))
@@ -168,7 +195,17 @@ def histogram2d(
     weights: ArrayLike | None = None,
     density: bool | None = None,
 ) -> tuple[Array, Array, Array]:
-    """Count points of two coordinates in a grid of bins; return counts and both edges."""
+    """Count points of two coordinates in a grid of bins; return counts and both edges.
+
+    `density` divides the counts by their sum and by the sizes of the bins; `weights` are added
+    instead of ones. `range` is the lower and upper end of equal bins.
+
+    Example:
+        >>> x, y = jnp.array([0.1, 0.9, 0.8]), jnp.array([0.2, 0.7, 0.1])
+        >>> jnp.histogram2d(x, y, bins=2, range=[[0, 1], [0, 1]])[0]
+        Array([[1, 0],
+               [1, 1]], dtype=int32)
+    """
     x, y = one("histogram2d", x), one("histogram2d", y)
     if isinstance(bins, (tuple, list)) and len(bins) == 2:
         each: Any = bins

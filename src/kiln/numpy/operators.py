@@ -24,7 +24,7 @@ from kiln.numpy import products, search, sorting
 from kiln.numpy import shapes as manipulation
 from kiln.numpy.creation import arrays as creation
 from kiln.numpy.creation import conversion, matrices
-from kiln.numpy.elements import arithmetic, bitwise, elementary, logic
+from kiln.numpy.elements import arithmetic, bitwise, complex_parts, logic, rounding
 from kiln.numpy.indexing import iteration
 from kiln.numpy.indexing import taking as indexing
 from kiln.numpy.manipulation import repetition
@@ -144,8 +144,8 @@ def _namespace(self: Any) -> Any:
 @eager
 def _rounded(self: Any, ndigits: int | None = None) -> Any:
     if ndigits is not None:
-        return arithmetic.round(self, ndigits)
-    return conversion.astype(arithmetic.round(self), int)
+        return rounding.round(self, ndigits)
+    return conversion.astype(rounding.round(self), int)
 
 
 def _copy(self: Any, order: str | None = None) -> Any:
@@ -187,8 +187,8 @@ def table() -> dict[str, Callable[..., Any]]:
         "__array_namespace__": _namespace,
         "T": manipulation.transpose,
         "mT": matrices.matrix_transpose,
-        "real": elementary.real,
-        "imag": elementary.imag,
+        "real": complex_parts.real,
+        "imag": complex_parts.imag,
         "at": indexing.at,
         "__getitem__": indexing.getitem,
         "all": reductions.all,
@@ -202,7 +202,7 @@ def table() -> dict[str, Callable[..., Any]]:
         "choose": indexing.choose,
         "clip": _clip,
         "compress": _compress,
-        "conj": elementary.conj,
+        "conj": complex_parts.conj,
         "copy": _copy,
         "cumprod": cumulative.cumprod,
         "cumsum": cumulative.cumsum,
@@ -218,7 +218,7 @@ def table() -> dict[str, Callable[..., Any]]:
         "ravel": manipulation.ravel,
         "repeat": repetition.repeat,
         "reshape": _reshape,
-        "round": arithmetic.round,
+        "round": rounding.round,
         "searchsorted": search.searchsorted,
         "sort": sorting.sort,
         "squeeze": manipulation.squeeze,

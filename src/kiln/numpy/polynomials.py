@@ -23,15 +23,23 @@ from kiln.numpy.promotion import one, operands, promote_dtypes, promote_dtypes_i
 from kiln.numpy.reductions.reductions import sum
 from kiln.numpy.shapes import atleast_1d
 from kiln.numpy.signals.convolution import convolve
+from kiln.ops.counting import iota
 from kiln.ops.elements import elementwise
 from kiln.ops.elements.elementwise import constant
 from kiln.ops.indexing.static_slicing import index_in_dim, pad, slice_in_dim
 from kiln.ops.linear import spectral
-from kiln.ops.shape import expand_dims, iota, reshape
+from kiln.ops.shape import expand_dims, reshape
 
 
 def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
-    """Evaluate the polynomial with coefficients `p`, the highest power first, at x."""
+    """Evaluate the polynomial with coefficients `p`, the highest power first, at x.
+
+    The loop over coefficients is unrolled by `unroll`.
+
+    Example:
+        >>> jnp.polyval(jnp.array([1.0, 0.0, -2.0]), jnp.array([0.0, 3.0]))
+        Array([-2.,  7.], dtype=float32)
+    """
     p, x = promote_dtypes(*operands("polyval", p, x))
     p, x = one("polyval", p), one("polyval", x)
     out = filled(shape_of(x), 0, p.dtype)
@@ -41,12 +49,22 @@ def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
 
 
 def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
-    """Add polynomials."""
+    """Add polynomials.
+
+    Example:
+        >>> jnp.polyadd(jnp.array([1, 2, 3]), jnp.array([10, 20]))
+        Array([ 1, 12, 23], dtype=int32)
+    """
     return add(*_aligned("polyadd", a1, a2))
 
 
 def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
-    """Subtract polynomials."""
+    """Subtract polynomials.
+
+    Example:
+        >>> jnp.polysub(jnp.array([1, 2, 3]), jnp.array([10, 20]))
+        Array([  1,  -8, -17], dtype=int32)
+    """
     return subtract(*_aligned("polysub", a1, a2))
 
 
@@ -57,7 +75,12 @@ def _aligned(name: str, a1: Any, a2: Any) -> Any:
 
 
 def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -> Array:
-    """Multiply polynomials."""
+    """Multiply polynomials.
+
+    Example:
+        >>> jnp.polymul(jnp.array([1, -1]), jnp.array([1, -2]))
+        Array([ 1., -3.,  2.], dtype=float32)
+    """
     a1, a2 = promote_dtypes_inexact(one("polymul", a1), one("polymul", a2))
     if trim_leading_zeros:
         a1, a2 = _trimmed(a1), _trimmed(a2)
@@ -74,7 +97,12 @@ def _trimmed(a: Any) -> Any:
 
 
 def polydiv(u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False) -> tuple[Array, Array]:
-    """Divide polynomials; return quotient and remainder."""
+    """Divide polynomials; return quotient and remainder.
+
+    Example:
+        >>> jnp.polydiv(jnp.array([1.0, -3.0, 2.0]), jnp.array([1.0, -1.0]))
+        (Array([ 1., -2.], dtype=float32), Array([0., 0., 0.], dtype=float32))
+    """
     u, v = promote_dtypes_inexact(one("polydiv", u), one("polydiv", v))
     m, n = u.shape[0] - 1, v.shape[0] - 1
     lead = divide(1.0, index_in_dim(v, 0, 0, keepdims=False))
@@ -89,7 +117,14 @@ def polydiv(u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False) -> 
 
 
 def polyder(p: ArrayLike, m: int = 1) -> Array:
-    """Differentiate a polynomial m times."""
+    """Differentiate a polynomial m times.
+
+    Coefficients `p` begin with the highest power.
+
+    Example:
+        >>> jnp.polyder(jnp.array([3.0, 2.0, 1.0]))
+        Array([6., 2.], dtype=float32)
+    """
     if m < 0:
         raise ValueError(
             f"polyder(m={m}) at {current_source()}\n"
@@ -104,7 +139,14 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
 
 
 def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Array:
-    """Integrate a polynomial m times, with constants k."""
+    """Integrate a polynomial m times, with constants k.
+
+    Coefficients `p` begin with the highest power.
+
+    Example:
+        >>> jnp.polyint(jnp.array([6.0, 2.0]))
+        Array([3., 2., 0.], dtype=float32)
+    """
     if m < 0:
         raise ValueError(
             f"polyint(m={m}) at {current_source()}\n"
@@ -130,7 +172,12 @@ def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Array:
 
 
 def poly(seq_of_zeros: ArrayLike) -> Array:
-    """Return the polynomial with the given zeros, or the characteristic polynomial of a matrix."""
+    """Return the polynomial with the given zeros, or the characteristic polynomial of a matrix.
+
+    Example:
+        >>> jnp.poly(jnp.array([1.0, 2.0]))
+        Array([ 1., -3.,  2.], dtype=float32)
+    """
     (zeros_,) = promote_dtypes_inexact(one("poly", seq_of_zeros))
     zeros_ = atleast_1d(zeros_)
     shape = zeros_.shape
@@ -155,7 +202,14 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
 
 
 def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
-    """Return the zeros of a polynomial; zero coefficients at the ends are dropped if known."""
+    """Return the zeros of a polynomial; zero coefficients at the ends are dropped if known.
+
+    In `jit` the zeros at the ends cannot be counted: pass `strip_zeros=False`.
+
+    Example:
+        >>> jnp.sort(jnp.roots(jnp.array([1.0, -3.0, 2.0])).real).round(4)
+        Array([1., 2.], dtype=float32)
+    """
     (p,) = promote_dtypes_inexact(atleast_1d(one("roots", p)))
     if len(p.shape) != 1:
         raise ValueError(
@@ -196,6 +250,11 @@ def polyfit(
     """Fit a polynomial to points by least squares, weighted by `w`.
 
     With `full`, also return residuals, rank, singular values and rcond; with `cov`, the covariance.
+
+    Example:
+        >>> x = jnp.arange(4.0)
+        >>> jnp.polyfit(x, 2 * x + 1, 1).round(4)
+        Array([2., 1.], dtype=float32)
     """
     x, y = promote_dtypes_inexact(one("polyfit", x), one("polyfit", y))
     if deg < 0 or len(x.shape) != 1 or not 1 <= len(y.shape) <= 2 or x.shape[0] != y.shape[0]:

@@ -15,7 +15,7 @@ from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.core.trace import is_typed
 from kiln.execution.eager_plans import eager
 from kiln.numpy.elements.arithmetic import multiply, refuse_out, subtract
-from kiln.numpy.elements.elementary import conj
+from kiln.numpy.elements.complex_parts import conj
 from kiln.numpy.promotion import full_shapes, one, operands, promote_dtypes
 from kiln.numpy.shapes import canonical_axes, moveaxis, ravel
 from kiln.ops.indexing.static_slicing import concatenate, slice_in_dim
@@ -49,6 +49,9 @@ def dot(
 ) -> Array:
     """Sum products over the last axis of `a` and the second-to-last (or only) axis of `b`.
 
+    `preferred_element_type` is the dtype in which products are summed, and of the result.
+    `precision` has no effect on CPUs, which compute in full.
+
     Shapes: (..., n), (..., n, m) -> (..., ..., m).
     Example:
         >>> int(jnp.dot(jnp.arange(3), jnp.arange(3)))
@@ -74,6 +77,9 @@ def matmul(
     out_sharding: Any = None,
 ) -> Array:
     """Multiply matrices; leading axes are broadcast.
+
+    `preferred_element_type` is the dtype in which products are summed, and of the result.
+    `precision` has no effect on CPUs, which compute in full.
 
     Shapes: (..., n, k), (..., k, m) -> (..., n, m); a vector is a row on the left and a column on
         the right, and that axis is dropped from the result.
@@ -160,7 +166,15 @@ def vdot(
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
-    """Sum the products of all elements of `b` with those of the conjugate of `a`."""
+    """Sum the products of all elements of `b` with those of the conjugate of `a`.
+
+    `preferred_element_type` is the dtype in which products are summed, and of the result.
+    `precision` has no effect on CPUs, which compute in full.
+
+    Example:
+        >>> jnp.vdot(jnp.array([1j, 2.0]), jnp.array([1j, 1.0]))
+        Array(3.+0.j, dtype=complex64)
+    """
     a, b = (ravel(one("vdot", x)) for x in operands("vdot", a, b))
     return dot(conj(a), b, precision=precision, preferred_element_type=preferred_element_type)
 
@@ -175,7 +189,15 @@ def vecdot(
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
-    """Sum the products of conj(x1) and x2 along an axis; the other axes are broadcast."""
+    """Sum the products of conj(x1) and x2 along an axis; the other axes are broadcast.
+
+    `preferred_element_type` is the dtype in which products are summed, and of the result.
+    `precision` has no effect on CPUs, which compute in full.
+
+    Example:
+        >>> jnp.vecdot(jnp.array([[1, 2], [3, 4]]), jnp.array([1, 10]))
+        Array([21, 43], dtype=int32)
+    """
     x1, x2 = (one("vecdot", x) for x in operands("vecdot", x1, x2))
     if not x1.shape or not x2.shape or x1.shape[axis] != x2.shape[axis]:
         raise ValueError(
@@ -196,7 +218,12 @@ def vecdot(
 def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Multiply matrices by vectors.
 
-    Shapes: (..., n, k), (..., k) -> (..., n)."""
+    Shapes: (..., n, k), (..., k) -> (..., n).
+    Example:
+        >>> jnp.matvec(jnp.array([[1, 2], [3, 4]]), jnp.array([[1, 0], [0, 1]]))
+        Array([[1, 3],
+               [2, 4]], dtype=int32)
+    """
     x1, x2 = (one("matvec", x) for x in operands("matvec", x1, x2))
     return squeeze(matmul(x1, expand_dims(x2, (len(x2.shape),))), (-1,))
 
@@ -205,7 +232,11 @@ def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Multiply conjugated vectors by matrices.
 
-    Shapes: (..., n), (..., n, k) -> (..., k)."""
+    Shapes: (..., n), (..., n, k) -> (..., k).
+    Example:
+        >>> jnp.vecmat(jnp.array([1, 10]), jnp.array([[1, 2], [3, 4]]))
+        Array([31, 42], dtype=int32)
+    """
     x1, x2 = (one("vecmat", x) for x in operands("vecmat", x1, x2))
     return squeeze(matmul(expand_dims(conj(x1), (len(x1.shape) - 1,)), x2), (-2,))
 
@@ -220,7 +251,13 @@ def inner(
 ) -> Array:
     """Sum products over the last axes of `a` and `b`.
 
+    `preferred_element_type` is the dtype in which products are summed, and of the result.
+    `precision` has no effect on CPUs, which compute in full.
+
     Shapes: (*A, n), (*B, n) -> (*A, *B).
+    Example:
+        >>> jnp.inner(jnp.array([[1, 2], [3, 4]]), jnp.array([1, 10]))
+        Array([21, 43], dtype=int32)
     """
     a, b = (one("inner", x) for x in operands("inner", a, b))
     if not a.shape or not b.shape:
@@ -254,6 +291,9 @@ def tensordot(
     out_sharding: Any = None,
 ) -> Array:
     """Sum products over the last `axes` axes of `a` and the first of `b`, or over pairs of axes.
+
+    `preferred_element_type` is the dtype in which products are summed, and of the result.
+    `precision` has no effect on CPUs, which compute in full.
 
     Example:
         >>> jnp.tensordot(jnp.ones((2, 3)), jnp.ones((3, 4)), axes=1).shape
@@ -294,7 +334,12 @@ def tensordot(
 
 
 def kron(a: ArrayLike, b: ArrayLike) -> Array:
-    """Return the Kronecker product."""
+    """Return the Kronecker product.
+
+    Example:
+        >>> jnp.kron(jnp.array([1, 10]), jnp.array([[1, 2]]))
+        Array([[ 1,  2, 10, 20]], dtype=int32)
+    """
     a, b = (one("kron", x) for x in operands("kron", a, b))
     rank = max(len(a.shape), len(b.shape))
     a, b = (expand_dims(x, range(rank - len(x.shape))) for x in (a, b))
@@ -312,7 +357,15 @@ def cross(
     axisc: int = -1,
     axis: int | None = None,
 ) -> Array:
-    """Return the cross product of vectors with two or three components."""
+    """Return the cross product of vectors with two or three components.
+
+    `axisa`, `axisb` and `axisc` are the axes of the components in `a`, `b` and the result; `axis`
+    is all three.
+
+    Example:
+        >>> jnp.cross(jnp.array([1, 0, 0]), jnp.array([0, 1, 0]))
+        Array([0, 0, 1], dtype=int32)
+    """
     if axis is not None:
         axisa = axisb = axisc = axis
     a, b = (one("cross", x) for x in operands("cross", a, b))

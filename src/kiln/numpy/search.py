@@ -40,8 +40,11 @@ def searchsorted(
 ) -> Array:
     """Return the indices at which inserting `v` keeps a sorted vector sorted.
 
-    `side` says whether the index is to the left or to the right of equal elements.
+    `side` says whether the index is to the left or to the right of equal elements. `sorter` are
+    indices that sort `a`. `method` chooses how to search in programs ("scan", "scan_unrolled",
+    "sort", "compare_all"): results are the same.
 
+    Raises: ValueError for another `side` or `method`, and unless `a` is a vector.
     Example:
         >>> jnp.searchsorted(jnp.array([1, 3, 5]), jnp.array([0, 3, 9]))
         Array([0, 1, 3], dtype=int32)
@@ -130,7 +133,16 @@ def _count_before(a: Any, v: Any, side: str) -> Any:
 def digitize(
     x: ArrayLike, bins: ArrayLike, right: bool = False, *, method: str | None = None
 ) -> Array:
-    """Return the index of each element's bin; `bins` are ascending or descending edges."""
+    """Return the index of each element's bin; `bins` are ascending or descending edges.
+
+    Index i says that bins[i-1] <= x < bins[i], or with `right` that bins[i-1] < x <= bins[i].
+    `method` has no effect.
+
+    Raises: ValueError unless `bins` is a vector.
+    Example:
+        >>> jnp.digitize(jnp.array([0.5, 1.0, 9.0]), jnp.array([0.0, 1.0, 2.0]))
+        Array([1, 2, 3], dtype=int32)
+    """
     x, bins = (one("digitize", v) for v in operands("digitize", x, bins))
     if len(bins.shape) != 1:
         raise ValueError(
@@ -156,7 +168,17 @@ def bincount(
     length: int | None = None,
     out_sharding: Any = None,
 ) -> Array:
-    """Count the occurrences of each non-negative integer; under a trace, `length` is required."""
+    """Count the occurrences of each non-negative integer; under a trace, `length` is required.
+
+    Integers of `length` and more are not counted. `weights` are added instead of ones. The result
+    has at least `minlength` elements.
+
+    Example:
+        >>> jnp.bincount(jnp.array([0, 2, 2]))
+        Array([1, 0, 2], dtype=int32)
+        >>> kiln.jit(lambda x: jnp.bincount(x, length=4))(jnp.array([0, 2, 2]))
+        Array([1, 0, 2, 0], dtype=int32)
+    """
     x = one("bincount", x)
     if x.dtype == np.bool_:
         x = cast(x, _INT)

@@ -86,6 +86,9 @@ def reshape(
 ) -> Array:
     """Return the elements in another shape; one size may be -1, and is then inferred.
 
+    `order` "C" reads and writes the last axis fastest, "F" the first. `copy` has no effect: arrays
+    do not change.
+
     Raises: TypeError if the number of elements differs.
     Example:
         >>> jnp.reshape(jnp.arange(6), (2, -1))
@@ -195,13 +198,23 @@ def transpose(a: ArrayLike, axes: Axes = None) -> Array:
 
 
 def permute_dims(a: ArrayLike, /, axes: Any) -> Array:
-    """Permute the axes."""
+    """Permute the axes.
+
+    Example:
+        >>> jnp.permute_dims(jnp.ones((2, 3, 4)), (2, 0, 1)).shape
+        (4, 2, 3)
+    """
     return transpose(a, axes)
 
 
 @eager
 def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
-    """Exchange two axes."""
+    """Exchange two axes.
+
+    Example:
+        >>> jnp.swapaxes(jnp.ones((2, 3, 4)), 0, 2).shape
+        (4, 3, 2)
+    """
     a = one("swapaxes", a)
     rank = len(shape_of(a))
     i, j = (canonical_axis("swapaxes", index_of("swapaxes", x), rank) for x in (axis1, axis2))
@@ -213,6 +226,8 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
 @eager
 def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int]) -> Array:
     """Move axes to other positions; the rest keep their order.
+
+    `source` and `destination` are axes, or sequences of them.
 
     Example:
         >>> jnp.moveaxis(jnp.ones((2, 3, 4)), 0, -1).shape
@@ -237,7 +252,12 @@ def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Seque
 
 
 def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
-    """Move an axis before the one at `start`."""
+    """Move an axis before the one at `start`.
+
+    Example:
+        >>> jnp.rollaxis(jnp.ones((2, 3, 4)), 2).shape
+        (4, 2, 3)
+    """
     a = one("rollaxis", a)
     rank = len(shape_of(a))
     axis = canonical_axis("rollaxis", axis, rank)
@@ -311,7 +331,14 @@ def broadcast_to(array: ArrayLike, shape: ShapeLike, *, out_sharding: Any = None
 
 @eager
 def broadcast_arrays(*args: ArrayLike) -> list[Array]:
-    """Broadcast arrays against each other."""
+    """Broadcast arrays against each other.
+
+    The results are arrays of their own, not views that share memory.
+
+    Example:
+        >>> jnp.broadcast_arrays(jnp.array([1, 2]), 0)
+        [Array([1, 2], dtype=int32), Array([0, 0], dtype=int32, weak_type=True)]
+    """
     return [lifted(x) for x in _all_broadcast(*operands("broadcast_arrays", *args))]
 
 
@@ -326,6 +353,9 @@ def broadcast_shapes(*shapes: ShapeLike) -> tuple[Dim, ...]:
     """Return the shape that shapes broadcast to.
 
     Raises: ValueError if the shapes are incompatible.
+    Example:
+        >>> jnp.broadcast_shapes((3, 1), (4,))
+        (3, 4)
     """
     found = [canonical_shape("broadcast_shapes", shape) for shape in shapes]
     try:
@@ -343,7 +373,12 @@ def atleast_1d(*arys: ArrayLike) -> Any: ...
 
 
 def atleast_1d(*arys: ArrayLike) -> Any:
-    """Return arrays with at least one axis."""
+    """Return arrays with at least one axis.
+
+    Example:
+        >>> jnp.atleast_1d(3)
+        Array([3], dtype=int32, weak_type=True)
+    """
     return _each("atleast_1d", arys, lambda x: _with_axes(x, 1, (0,)))
 
 
@@ -356,7 +391,12 @@ def atleast_2d(*arys: ArrayLike) -> Any: ...
 
 
 def atleast_2d(*arys: ArrayLike) -> Any:
-    """Return arrays with at least two axes."""
+    """Return arrays with at least two axes.
+
+    Example:
+        >>> jnp.atleast_2d(jnp.array([1, 2])).shape
+        (1, 2)
+    """
     return _each(
         "atleast_2d", arys, lambda x: _with_axes(x, 2, (0, 1) if not shape_of(x) else (0,))
     )
@@ -371,7 +411,12 @@ def atleast_3d(*arys: ArrayLike) -> Any: ...
 
 
 def atleast_3d(*arys: ArrayLike) -> Any:
-    """Return arrays with at least three axes."""
+    """Return arrays with at least three axes.
+
+    Example:
+        >>> jnp.atleast_3d(jnp.array([1, 2])).shape
+        (1, 2, 1)
+    """
     places = {0: (0, 1, 2), 1: (0, 2), 2: (2,)}
     return _each("atleast_3d", arys, lambda x: _with_axes(x, 3, places.get(len(shape_of(x)), ())))
 
@@ -386,7 +431,12 @@ def _each(name: str, arys: Sequence[Any], change: Any) -> Any:
 
 
 def size(a: ArrayLike | Sequence[Any], axis: Axes = None) -> Dim:
-    """Return the number of elements along all axes or some of them."""
+    """Return the number of elements along all axes or some of them.
+
+    Example:
+        >>> jnp.size(jnp.ones((2, 3))), jnp.size(jnp.ones((2, 3)), axis=0)
+        (6, 2)
+    """
     found = shape(a)
     if axis is None:
         return product(found)
@@ -394,10 +444,20 @@ def size(a: ArrayLike | Sequence[Any], axis: Axes = None) -> Dim:
 
 
 def shape(a: ArrayLike | Sequence[Any]) -> tuple[Dim, ...]:
-    """Return the shape of an array, or of anything NumPy can convert to one."""
+    """Return the shape of an array, or of anything NumPy can convert to one.
+
+    Example:
+        >>> jnp.shape(jnp.ones((2, 3)))
+        (2, 3)
+    """
     return tuple(np.shape(a.__jax_array__() if hasattr(a, "__jax_array__") else a))
 
 
 def ndim(a: ArrayLike | Sequence[Any]) -> int:
-    """Return the number of axes."""
+    """Return the number of axes.
+
+    Example:
+        >>> jnp.ndim(jnp.ones((2, 3)))
+        2
+    """
     return len(shape(a))

@@ -13,9 +13,10 @@ from kiln.execution.eager_plans import eager
 from kiln.numpy.creation.arrays import asarray, cast
 from kiln.numpy.promotion import one, operands
 from kiln.numpy.shapes import canonical_axes, ravel
+from kiln.ops.counting import broadcasted_iota
 from kiln.ops.elements import elementwise
 from kiln.ops.reductions import sorting
-from kiln.ops.shape import broadcasted_iota, canonical_axis, rev
+from kiln.ops.shape import canonical_axis, rev
 
 
 def _checked(name: str, kind: Any, order: Any) -> None:
@@ -49,6 +50,10 @@ def sort(
 ) -> Array:
     """Sort along an axis, or the flattened array if axis=None; nans come last.
 
+    `stable` keeps the order of equal elements, also if `descending`. `kind` and `order` must be
+    None: there is one algorithm, and there are no structured dtypes.
+
+    Raises: TypeError for `kind`, ValueError for `order` or an axis out of bounds.
     Example:
         >>> jnp.sort(jnp.array([3, 1, 2]), descending=True)
         Array([3, 2, 1], dtype=int32)
@@ -75,6 +80,10 @@ def argsort(
 ) -> Array:
     """Return the indices that sort along an axis, or the flattened array if axis=None.
 
+    `stable` keeps the order of equal elements, also if `descending`. `kind` and `order` must be
+    None: there is one algorithm, and there are no structured dtypes.
+
+    Raises: TypeError for `kind`, ValueError for `order` or an axis out of bounds.
     Example:
         >>> jnp.argsort(jnp.array([3, 1, 2]))
         Array([1, 2, 0], dtype=int32)
@@ -96,7 +105,12 @@ def argsort(
 
 
 def lexsort(keys: Any, axis: int = -1) -> Array:
-    """Return the indices that sort by several keys, the last one first."""
+    """Return the indices that sort by several keys, the last one first.
+
+    Example:
+        >>> jnp.lexsort((jnp.array([2, 1, 1]), jnp.array([0, 0, -1])))
+        Array([2, 1, 0], dtype=int32)
+    """
     found: Sequence[Any] = list(keys)
     if not found:
         raise TypeError(
@@ -123,13 +137,23 @@ def lexsort(keys: Any, axis: int = -1) -> Array:
 
 
 def sort_complex(a: ArrayLike) -> Array:
-    """Sort along the last axis, as complex numbers: by real, then by imaginary parts."""
+    """Sort along the last axis, as complex numbers: by real, then by imaginary parts.
+
+    Example:
+        >>> jnp.sort_complex(jnp.array([2 + 1j, 1 + 5j, 1 + 2j]))
+        Array([1.+2.j, 1.+5.j, 2.+1.j], dtype=complex64)
+    """
     a = sort(one("sort_complex", a), -1)
     return cast(a, dtypes.to_complex_dtype(a.dtype))
 
 
 def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
-    """Put the `kth` smallest element at index `kth`, smaller ones before it, larger ones after."""
+    """Put the `kth` smallest element at index `kth`, smaller ones before it, larger ones after.
+
+    Example:
+        >>> jnp.partition(jnp.array([5, 1, 4, 2]), 1)[1]
+        Array(2, dtype=int32)
+    """
     a = one("partition", a)
     (axis,) = canonical_axes("partition", axis, len(a.shape))
     canonical_axis("partition", kth, a.shape[axis])
@@ -137,7 +161,13 @@ def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
 
 
 def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
-    """Return the indices that partition an array (see `partition`)."""
+    """Return the indices that partition an array (see `partition`).
+
+    Example:
+        >>> x = jnp.array([5, 1, 4, 2])
+        >>> x[jnp.argpartition(x, 1)][:2]
+        Array([1, 2], dtype=int32)
+    """
     a = one("argpartition", a)
     (axis,) = canonical_axes("argpartition", axis, len(a.shape))
     canonical_axis("argpartition", kth, a.shape[axis])

@@ -33,7 +33,12 @@ def array_repr(
     precision: int | None = None,
     suppress_small: bool | None = None,
 ) -> str:
-    """Return the `repr` of an array, with print options."""
+    """Return the `repr` of an array, with print options.
+
+    Example:
+        >>> jnp.array_repr(jnp.array([1.23456]), precision=2)
+        'Array([1.23], dtype=float32)'
+    """
     if is_typed(arr):
         arr = np.asarray(arr).view(_Array)
     return np.array_repr(arr, max_line_width, precision, suppress_small)
@@ -48,7 +53,15 @@ class _Writer(NamedTuple):
 def save(file: Any, arr: Any, allow_pickle: bool = True) -> None:
     """Write an array to a file in NumPy's `.npy` format; one with a name appears once it is whole.
 
+    `allow_pickle` has no effect on arrays of numbers.
+
     Raises: OSError.
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     jnp.save(f"{folder}/x.npy", jnp.arange(3))
+        ...     print(np.load(f"{folder}/x.npy"))
+        [0 1 2]
     """
     if hasattr(file, "write"):
         np.save(_Writer(file.write), arr, allow_pickle=allow_pickle)
@@ -60,7 +73,15 @@ def save(file: Any, arr: Any, allow_pickle: bool = True) -> None:
 def savez(file: Any, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None:
     """Write arrays to a file in NumPy's `.npz` format; one with a name appears once it is whole.
 
+    `allow_pickle` has no effect on arrays of numbers.
+
     Raises: OSError.
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     jnp.savez(f"{folder}/both.npz", a=jnp.arange(3), b=jnp.ones(2))
+        ...     print(jnp.load(f"{folder}/both.npz")["b"])
+        [1. 1.]
     """
     # An older NumPy takes `allow_pickle` for the name of an array.
     options = {} if allow_pickle else {"allow_pickle": False}
@@ -80,6 +101,12 @@ def load(file: Any, *args: Any, **kwargs: Any) -> Any:
     """Read an array, or a dictionary of arrays, that `save` or `savez` wrote.
 
     Raises: OSError; ValueError for what is no such file, or has a header that ends the process.
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     jnp.save(f"{folder}/x.npy", jnp.arange(3))
+        ...     print(jnp.load(f"{folder}/x.npy"))
+        [0 1 2]
     """
     if hasattr(file, "read"):
         require_harmless_file(file)

@@ -25,8 +25,9 @@ from kiln.numpy.promotion import one, operands, shape_of
 from kiln.numpy.reductions import reductions
 from kiln.numpy.reductions.cumulative import cumprod, cumsum
 from kiln.numpy.shapes import broadcast_to, canonical_axes, moveaxis, ravel
+from kiln.ops.counting import iota
 from kiln.ops.indexing.static_slicing import concatenate, index_in_dim, slice_in_dim
-from kiln.ops.shape import expand_dims, iota
+from kiln.ops.shape import expand_dims
 
 
 class _Kind(type):
@@ -37,7 +38,12 @@ class _Kind(type):
 
 
 class ufunc(metaclass=_Kind):
-    """A function of `nin` scalars, applied element by element."""
+    """A function of `nin` scalars, applied element by element.
+
+    Example:
+        >>> jnp.add.reduce(jnp.arange(4)), jnp.multiply.outer(jnp.arange(2), jnp.arange(3)).shape
+        (Array(6, dtype=int32), (2, 3))
+    """
 
     nin = property(lambda self: self._nin, doc="The number of operands.")
     nout = property(lambda self: self._nout, doc="The number of results.")

@@ -25,17 +25,14 @@ from kiln.ir.operation import Operation
 from kiln.ir.shardings.sums import NOWHERE, Varying
 from kiln.ir.sizes.size import Dim, product
 from kiln.ir.types import ShapedArray
+from kiln.ops.counting import iota
 from kiln.ops.elements.conversion import convert_element_type
 from kiln.ops.elements.elementwise import add, div, mul
 from kiln.ops.elements.families import constant
 from kiln.ops.linear_op import LinearOp
 from kiln.ops.out_sharding import resized
 from kiln.ops.reductions.reduction import reduce_max, reduce_min
-from kiln.ops.shape import (
-    iota,
-    mapped_at,
-    reduce_sum,
-)
+from kiln.ops.shape import mapped_at, reduce_sum
 
 T = TypeVar("T")
 
@@ -213,6 +210,12 @@ def pcast(x: T, axis_name: AxisName, *, to: str) -> T:
 
     Raises: ValueError outside shard_map, for a value that already varies along an axis, and for
         another `to`; NameError for an axis that is not mapped; TypeError for a set of names.
+    Example:
+        >>> mesh, i = kiln.make_mesh((1,), ("i",)), kiln.P("i")
+        >>> def vary(x):
+        ...     return lax.pcast(x, "i", to="varying")
+        >>> kiln.shard_map(vary, mesh=mesh, in_specs=kiln.P(), out_specs=i)(jnp.ones(2))
+        Array([1., 1.], dtype=float32)
     """
     asked = f"pcast along {axis_name!r} at {current_source()}"
     remedy = "write lax.pcast(x, 'axis', to='varying') inside shard_map"
@@ -259,6 +262,9 @@ def axis_size(axis_name: AxisName) -> Any:
     """Return the size of a mapped axis, or the product of several.
 
     Raises: NameError if there is no mapped axis of that name.
+    Example:
+        >>> kiln.vmap(lambda x: x / lax.axis_size("i"), axis_name="i")(jnp.array([4, 6]))
+        Array([2., 3.], dtype=float32)
     """
     return product([axis_size_of(name) for name in names_of(axis_name)])
 
@@ -267,6 +273,9 @@ def axis_index(axis_name: AxisName) -> Array:
     """Return the position along a mapped axis, int32; along several, in row-major order.
 
     Raises: NameError if there is no mapped axis of that name.
+    Example:
+        >>> kiln.vmap(lambda x: x * 10 + lax.axis_index("i"), axis_name="i")(jnp.array([5, 6]))
+        Array([50, 61], dtype=int32)
     """
     total: Any = None
     for name in names_of(axis_name):
@@ -302,6 +311,9 @@ def pmean(x: T, axis_name: AxisName, *, axis_index_groups: Any = None) -> T:
     """Average a pytree over mapped axes.
 
     Raises: NameError if there is no mapped axis of that name.
+    Example:
+        >>> kiln.vmap(lambda x: x - lax.pmean(x, "i"), axis_name="i")(jnp.array([1.0, 3.0]))
+        Array([-1.,  1.], dtype=float32)
     """
     size = checked_size("pmean", axis_name, axis_index_groups)
 
@@ -321,6 +333,9 @@ def pmax(x: T, axis_name: AxisName, *, axis_index_groups: Any = None) -> T:
     """Return the largest values of a pytree over mapped axes.
 
     Raises: NameError if there is no mapped axis of that name.
+    Example:
+        >>> kiln.vmap(lambda x: x - lax.pmax(x, "i"), axis_name="i")(jnp.array([3, 9, 5]))
+        Array([-6,  0, -4], dtype=int32)
     """
     return _extreme(pmax_p, x, axis_name, axis_index_groups)
 
@@ -329,6 +344,9 @@ def pmin(x: T, axis_name: AxisName, *, axis_index_groups: Any = None) -> T:
     """Return the smallest values of a pytree over mapped axes.
 
     Raises: NameError if there is no mapped axis of that name.
+    Example:
+        >>> kiln.vmap(lambda x: x - lax.pmin(x, "i"), axis_name="i")(jnp.array([3, 9, 5]))
+        Array([0, 6, 2], dtype=int32)
     """
     return _extreme(pmin_p, x, axis_name, axis_index_groups)
 

@@ -26,15 +26,7 @@ from kiln.ops.elements.elementwise import constant, mul
 from kiln.ops.indexing.slicing import dynamic_index_in_dim, dynamic_slice_in_dim
 from kiln.ops.indexing.static_slicing import concatenate, slice_in_dim
 from kiln.ops.linear_op import LinearOp
-from kiln.ops.shape import (
-    canonical_axis,
-    full,
-    mapped_at,
-    move_axis,
-    reduce_sum,
-    reshape,
-    to_front,
-)
+from kiln.ops.shape import canonical_axis, full, mapped_at, move_axis, reduce_sum, reshape, to_front
 
 T = TypeVar("T")
 
@@ -262,6 +254,10 @@ def all_gather(
     With `to="invarying"` the types inside `shard_map` say that all members have the same result.
 
     Raises: NameError if there is no mapped axis of that name; ValueError for another `to`.
+    Example:
+        >>> kiln.vmap(lambda x: lax.all_gather(x, "i"), axis_name="i")(jnp.array([3, 5]))
+        Array([[3, 5],
+               [3, 5]], dtype=int32)
     """
     checked_size("all_gather", axis_name, axis_index_groups)
     if to not in ("varying", "invarying"):
@@ -305,6 +301,10 @@ def psum_scatter(
     """Sum a pytree over a mapped axis; each member keeps its part along `scatter_dimension`.
 
     Raises: NameError if there is no mapped axis of that name; ValueError if the parts do not fit.
+    Example:
+        >>> x = jnp.arange(4).reshape(2, 2)
+        >>> kiln.vmap(lambda row: lax.psum_scatter(row, "i"), axis_name="i")(x)
+        Array([2, 4], dtype=int32)
     """
     size = checked_size("psum_scatter", axis_name, axis_index_groups)
 
@@ -341,6 +341,11 @@ def all_to_all(
     """Exchange parts: split along `split_axis`, join what the others sent along `concat_axis`.
 
     Raises: NameError if there is no mapped axis of that name; ValueError if the parts do not fit.
+    Example:
+        >>> x = jnp.arange(4).reshape(2, 2)
+        >>> kiln.vmap(lambda row: lax.all_to_all(row, "i", 0, 0), axis_name="i")(x)
+        Array([[0, 2],
+               [1, 3]], dtype=int32)
     """
     size = checked_size("all_to_all", axis_name, axis_index_groups)
 
@@ -397,6 +402,10 @@ def ppermute(x: T, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> T:
 
     Raises: NameError if there is no mapped axis of that name; ValueError for pairs that repeat a
         source or a target, or are out of range; TypeError for non-integers.
+    Example:
+        >>> x = jnp.array([3, 5, 7])
+        >>> kiln.vmap(lambda x: lax.ppermute(x, "i", [(0, 1), (1, 2)]), axis_name="i")(x)
+        Array([0, 3, 5], dtype=int32)
     """
     size = checked_size("ppermute", axis_name, None)
     pairs = tuple(
@@ -421,6 +430,10 @@ def pshuffle(x: T, axis_name: AxisName, perm: Sequence[int]) -> T:
 
     Raises: NameError if there is no mapped axis `axis_name`; ValueError unless `perm` is a
         permutation.
+    Example:
+        >>> x = jnp.array([3, 5, 7])
+        >>> kiln.vmap(lambda x: lax.pshuffle(x, "i", [2, 0, 1]), axis_name="i")(x)
+        Array([7, 3, 5], dtype=int32)
     """
     return ppermute(x, axis_name, [(source, target) for target, source in enumerate(perm)])
 
@@ -430,6 +443,11 @@ def pswapaxes(x: T, axis_name: AxisName, axis: int, *, axis_index_groups: Any = 
 
     Raises: NameError if there is no mapped axis `axis_name`; ValueError if the sizes differ.
         `axis_index_groups` as for `all_to_all`.
+    Example:
+        >>> x = jnp.arange(4).reshape(2, 2)
+        >>> kiln.vmap(lambda row: lax.pswapaxes(row, "i", 0), axis_name="i")(x)
+        Array([[0, 2],
+               [1, 3]], dtype=int32)
     """
     return all_to_all(x, axis_name, axis, axis, axis_index_groups=axis_index_groups)
 

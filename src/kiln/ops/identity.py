@@ -83,7 +83,12 @@ name_p = Name()
 
 
 def optimization_barrier(operand: T) -> T:
-    """Return a pytree of arrays; compilers do not move or merge work across this point."""
+    """Return a pytree of arrays; compilers do not move or merge work across this point.
+
+    Example:
+        >>> lax.optimization_barrier(jnp.array([1, 2]))
+        Array([1, 2], dtype=int32)
+    """
     leaves, tree = tree_flatten(operand)
     return tree_unflatten(tree, optimization_barrier_p.bind(*leaves))
 

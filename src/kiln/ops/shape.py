@@ -17,7 +17,7 @@ from kiln.base import dtypes
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.absent import Zero
-from kiln.core.array_type import Array, ArrayLike, DTypeLike
+from kiln.core.array_type import Array, ArrayLike
 from kiln.core.primitive import RejectsSharding
 from kiln.core.trace import aval_of, is_typed
 from kiln.ir.sizes.size import Dim, Size, product
@@ -264,38 +264,12 @@ class Squeeze(LinearOp):
         return squeeze(to_front(xs[0], axes[0]), tuple(d + 1 for d in dimensions)), 0
 
 
-class Iota(RejectsSharding):
-    """Count along `dimension`: an array of `shape` whose elements are their index there."""
-
-    name = "iota"
-    on_host = True
-
-    def infer(self, *, dtype: Any, shape: Any, dimension: Any) -> ShapedArray:
-        check_sizes("iota", shape)
-        if not dtypes.issubdtype(dtype, np.number):
-            raise TypeError(
-                three_lines(
-                    f"iota: dtype {dtypes.long_name(dtype)}, shape {shape} at {current_source()}",
-                    f"iota does not accept dtype {dtypes.long_name(dtype)}",
-                    "count in int32 and compare or convert",
-                )
-            )
-        return ShapedArray(shape, dtype)
-
-    def numpy(self, *, dtype: Any, shape: Any, dimension: Any) -> Any:
-        view = [1] * len(shape)
-        view[dimension] = shape[dimension]
-        count = np.arange(shape[dimension]).astype(dtype)
-        return np.broadcast_to(count.reshape(view), shape)
-
-
 broadcast_in_dim_p = BroadcastInDim()
 reduce_sum_p = ReduceSum()
 reshape_p = Reshape()
 transpose_p = Transpose()
 rev_p = Reverse()
 squeeze_p = Squeeze()
-iota_p = Iota()
 
 
 def broadcast_in_dim(
@@ -305,7 +279,13 @@ def broadcast_in_dim(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Place the axes of `x` at `broadcast_dimensions` of `shape`, expanding those of size 1."""
+    """Place the axes of `x` at `broadcast_dimensions` of `shape`, expanding those of size 1.
+
+    Example:
+        >>> lax.broadcast_in_dim(jnp.array([1, 2]), (2, 3), (0,))
+        Array([[1, 1, 1],
+               [2, 2, 2]], dtype=int32)
+    """
     shape, dims = tuple(shape), tuple(broadcast_dimensions)
     if out_sharding is not None:
         x = auto(x)
@@ -320,7 +300,12 @@ def broadcast_in_dim(
 
 
 def broadcast(x: ArrayLike, sizes: Sequence[Dim], *, out_sharding: Any = None) -> Array:
-    """Add leading axes of the given sizes; `out_sharding` is a NamedSharding or PartitionSpec."""
+    """Add leading axes of the given sizes; `out_sharding` is a NamedSharding or PartitionSpec.
+
+    Example:
+        >>> lax.broadcast(jnp.array([1, 2]), (3,)).shape
+        (3, 2)
+    """
     shape = aval_of(x).shape
     n = len(sizes)
     dims = range(n, n + len(shape))
@@ -353,6 +338,9 @@ def reshape(
 
     `out_sharding` is a NamedSharding or a PartitionSpec.
     Raises: TypeError or ValueError unless `new_sizes` have as many elements as the operand.
+    Example:
+        >>> lax.reshape(jnp.arange(4).reshape(2, 2), (4,), dimensions=(1, 0))
+        Array([0, 2, 1, 3], dtype=int32)
     """
     if out_sharding is not None:
         x = auto(x)
@@ -366,7 +354,12 @@ def reshape(
 
 
 def transpose(x: ArrayLike, permutation: Sequence[int]) -> Array:
-    """Permute axes: axis i of the result is axis permutation[i] of `x`."""
+    """Permute axes: axis i of the result is axis permutation[i] of `x`.
+
+    Example:
+        >>> lax.transpose(jnp.ones((2, 3, 4)), (2, 0, 1)).shape
+        (4, 2, 3)
+    """
     perm = tuple(int(i) for i in permutation)
     if perm == tuple(range(aval_of(x).ndim)) and is_typed(x):
         return x  # type: ignore[return-value]
@@ -374,7 +367,12 @@ def transpose(x: ArrayLike, permutation: Sequence[int]) -> Array:
 
 
 def rev(x: ArrayLike, dimensions: Sequence[int]) -> Array:
-    """Reverse the order of elements along `dimensions`."""
+    """Reverse the order of elements along `dimensions`.
+
+    Example:
+        >>> lax.rev(jnp.array([1, 2, 3]), (0,))
+        Array([3, 2, 1], dtype=int32)
+    """
     return rev_p.bind(x, dimensions=tuple(dimensions)) if len(dimensions) else x  # type: ignore[return-value]
 
 
@@ -383,6 +381,9 @@ def squeeze(x: ArrayLike, dimensions: Sequence[int]) -> Array:
 
     `dimensions` may be negative.
     Raises: ValueError if one is out of bounds, or not of size 1.
+    Example:
+        >>> lax.squeeze(jnp.ones((1, 3, 1)), (0, -1)).shape
+        (3,)
     """
     ndim = len(aval_of(x).shape)
     dims = tuple(sorted(canonical_axis("squeeze", d, ndim) for d in dimensions))
@@ -392,7 +393,12 @@ def squeeze(x: ArrayLike, dimensions: Sequence[int]) -> Array:
 
 
 def expand_dims(x: ArrayLike, dimensions: Sequence[int]) -> Array:
-    """Insert axes of size 1 at `dimensions` of the result."""
+    """Insert axes of size 1 at `dimensions` of the result.
+
+    Example:
+        >>> lax.expand_dims(jnp.ones((2, 3)), (0, 3)).shape
+        (1, 2, 3, 1)
+    """
     shape = list(aval_of(x).shape)
     ndim = len(shape) + len(dimensions)
     dims = sorted(canonical_axis("expand_dims", d, ndim) for d in dimensions)
@@ -400,24 +406,6 @@ def expand_dims(x: ArrayLike, dimensions: Sequence[int]) -> Array:
         shape.insert(d, 1)
     kept = [d for d in range(ndim) if d not in dims]
     return broadcast_in_dim(x, shape, kept)
-
-
-def broadcasted_iota(
-    dtype: DTypeLike, shape: Sequence[Dim], dimension: int, *, out_sharding: Any = None
-) -> Array:
-    """Return an array of `shape` whose elements count along `dimension`.
-
-    Raises: ValueError if `dimension` is out of bounds.
-    """
-    dtype = dtypes.check_user_dtype(dtype, "iota")
-    dimension = canonical_axis("iota", dimension, len(shape))
-    found = iota_p.bind(dtype=dtype, shape=tuple(shape), dimension=dimension)
-    return found if out_sharding is None else sharded(found, out_sharding, "broadcasted_iota")
-
-
-def iota(dtype: DTypeLike, size: Dim) -> Array:
-    """Return 0, 1, ..., size-1."""
-    return broadcasted_iota(dtype, (size,), 0)
 
 
 def full(shape: Sequence[Dim], value: Any, dtype: Any) -> Any:

@@ -144,6 +144,10 @@ def with_sharding_constraint(x: T, shardings: Any) -> T:
         few dimensions; indivisible ones are left whole there), RuntimeError for a PartitionSpec
         without a mesh, TypeError if it is not a sharding, AssertionError if all axes of the mesh
         are Explicit and the array's type says something else.
+    Example:
+        >>> sharding = kiln.NamedSharding(kiln.make_mesh((1,), ("i",)), kiln.P("i"))
+        >>> kiln.jit(lambda x: lax.with_sharding_constraint(x * 2, sharding))(jnp.arange(4))
+        Array([0, 2, 4, 6], dtype=int32)
     """
     asked = "with_sharding_constraint"
     leaves, tree = tree_flatten(x)

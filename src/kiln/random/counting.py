@@ -65,6 +65,9 @@ def poisson(
     Source: Knuth, volume 2, section 3.4.1, for small means; Hörmann 1993 (PTRS) for others.
 
     Raises: NotImplementedError for keys of another generator than Threefry-2x32, as in JAX.
+    Example:
+        >>> random.poisson(random.key(0), 4.0, (4,))
+        Array([2, 4, 5, 6], dtype=int32)
     """
     return sharded(
         sampled(_poisson, "poisson", key, shape, dtype, lam, of=int_dtype), out_sharding, "poisson"
@@ -164,6 +167,9 @@ def binomial(
     """Draw the number of successes in `n` trials of probability `p`, as floats.
 
     Source: Kachitvichyanukul and Schmeiser 1988 for few successes; Hörmann 1993 (BTRS) for many.
+    Example:
+        >>> random.binomial(random.key(0), 10, 0.5, (4,))
+        Array([2., 6., 6., 2.], dtype=float32)
     """
     return sampled(_binomial, "binomial", key, shape, dtype, n, p)
 
@@ -282,6 +288,9 @@ def multinomial(
 
     Shapes: `shape` is that of the result, (..., k), by default that of `p`; `n` broadcasts to (...)
     Raises: ValueError unless n and p broadcast so.
+    Example:
+        >>> random.multinomial(random.key(0), 10, jnp.array([0.2, 0.3, 0.5])).sum()
+        Array(10., dtype=float32)
     """
     key = single("multinomial", key)
     found = float_dtype("multinomial", dtype)

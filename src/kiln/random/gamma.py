@@ -70,7 +70,11 @@ def gamma(
 ) -> Array:
     """Draw gamma variates of shape `a` and scale 1.
 
+    Variates are differentiable by `a`: by the quantile that they are.
     Source: Marsaglia and Tsang 2000.
+    Example:
+        >>> random.gamma(random.key(0), 4.0, (1000,)).mean().round()
+        Array(4., dtype=float32)
     """
     return sharded(sampled(_gamma, "gamma", key, shape, dtype, a), out_sharding, "gamma")
 
@@ -95,6 +99,9 @@ def loggamma(
         ValueError if the parameters do not broadcast to `shape`, which is by default the one they
         broadcast to. `out_sharding` says how the result is sharded: a NamedSharding, or a
         PartitionSpec over the mesh in force.
+    Example:
+        >>> jnp.isfinite(random.loggamma(random.key(0), 1e-5, (100,))).all()
+        Array(True, dtype=bool)
     """
     return sharded(sampled(_loggamma, "loggamma", key, shape, dtype, a), out_sharding, "loggamma")
 
@@ -230,6 +237,10 @@ def beta(
         ValueError if the parameters do not broadcast to `shape`, which is by default the one they
         broadcast to. `out_sharding` says how the result is sharded: a NamedSharding, or a
         PartitionSpec over the mesh in force.
+    Example:
+        >>> draws = random.beta(random.key(0), 2.0, 2.0, (1000,))
+        >>> draws.mean().round(1), draws.max() < 1
+        (Array(0.5, dtype=float32), Array(True, dtype=bool))
     """
     return sharded(sampled(_beta, "beta", key, shape, dtype, a, b), out_sharding, "beta")
 
@@ -257,6 +268,9 @@ def dirichlet(
 
     Shapes: (..., n) -> (*shape, n)
     Raises: ValueError for a scalar alpha.
+    Example:
+        >>> random.dirichlet(random.key(0), jnp.ones(3), (4,)).sum(axis=1).round(4)
+        Array([1., 1., 1., 1.], dtype=float32)
     """
     key = single("dirichlet", key)
     found = float_dtype("dirichlet", dtype)
@@ -300,6 +314,9 @@ def chisquare(
         ValueError if the parameters do not broadcast to `shape`, which is by default the one they
         broadcast to. `out_sharding` says how the result is sharded: a NamedSharding, or a
         PartitionSpec over the mesh in force.
+    Example:
+        >>> random.chisquare(random.key(0), 3.0, (1000,)).mean().round()
+        Array(3., dtype=float32)
     """
     return sharded(
         sampled(_chisquare, "chisquare", key, shape, dtype, df), out_sharding, "chisquare"
@@ -330,6 +347,9 @@ def f(
         ValueError if the parameters do not broadcast to `shape`, which is by default the one they
         broadcast to. `out_sharding` says how the result is sharded: a NamedSharding, or a
         PartitionSpec over the mesh in force.
+    Example:
+        >>> random.f(random.key(0), 3.0, 5.0, (4,)).shape
+        (4,)
     """
     return sharded(sampled(_f, "f", key, shape, dtype, dfnum, dfden), out_sharding, "f")
 
@@ -357,6 +377,9 @@ def t(
         ValueError if the parameters do not broadcast to `shape`, which is by default the one they
         broadcast to. `out_sharding` says how the result is sharded: a NamedSharding, or a
         PartitionSpec over the mesh in force.
+    Example:
+        >>> random.t(random.key(0), 3.0, (4,)).shape
+        (4,)
     """
     return sharded(sampled(_t, "t", key, shape, dtype, df), out_sharding, "t")
 
@@ -383,6 +406,9 @@ def generalized_normal(
     Raises: TypeError or ValueError unless `key` is a single key, or for another kind of dtype.
         `out_sharding` says how the result is sharded: a NamedSharding, or a PartitionSpec over the
         mesh in force.
+    Example:
+        >>> random.generalized_normal(random.key(0), 1.0, (3,)).shape
+        (3,)
     """
     key = single("generalized_normal", key)
     found = float_dtype("generalized_normal", dtype)
@@ -416,6 +442,10 @@ def ball(
 
     Shapes: -> (*shape, d)
     Source: Barthe, Guédon, Mendelson and Naor 2005.
+    Example:
+        >>> points = random.ball(random.key(0), 3, shape=(100,))
+        >>> points.shape, (jnp.linalg.norm(points, axis=1) <= 1).all()
+        ((100, 3), Array(True, dtype=bool))
     """
     key = single("ball", key)
     found = float_dtype("ball", dtype)

@@ -58,6 +58,9 @@ def exponential(
     Raises: TypeError or ValueError unless `key` is a single key, or for another kind of dtype.
         `out_sharding` says how the result is sharded: a NamedSharding, or a PartitionSpec over the
         mesh in force.
+    Example:
+        >>> random.exponential(random.key(0), (1000,)).mean().round()
+        Array(1., dtype=float32)
     """
     return sharded(
         sampled(_exponential, "exponential", key, shape, dtype), out_sharding, "exponential"
@@ -88,6 +91,9 @@ def cauchy(
     Raises: TypeError or ValueError unless `key` is a single key, or for another kind of dtype.
         `out_sharding` says how the result is sharded: a NamedSharding, or a PartitionSpec over the
         mesh in force.
+    Example:
+        >>> jnp.abs(jnp.median(random.cauchy(random.key(0), (1001,)))) < 0.1
+        Array(True, dtype=bool)
     """
     return sharded(sampled(_cauchy, "cauchy", key, shape, dtype), out_sharding, "cauchy")
 
@@ -112,6 +118,9 @@ def laplace(
     Raises: TypeError or ValueError unless `key` is a single key, or for another kind of dtype.
         `out_sharding` says how the result is sharded: a NamedSharding, or a PartitionSpec over the
         mesh in force.
+    Example:
+        >>> jnp.abs(random.laplace(random.key(0), (1000,))).mean().round()
+        Array(1., dtype=float32)
     """
     return sharded(sampled(_laplace, "laplace", key, shape, dtype), out_sharding, "laplace")
 
@@ -136,6 +145,9 @@ def logistic(
     Raises: TypeError or ValueError unless `key` is a single key, or for another kind of dtype.
         `out_sharding` says how the result is sharded: a NamedSharding, or a PartitionSpec over the
         mesh in force.
+    Example:
+        >>> random.logistic(random.key(0), (1000,)).std().round(1)
+        Array(1.8, dtype=float32)
     """
     return sharded(sampled(_logistic, "logistic", key, shape, dtype), out_sharding, "logistic")
 
@@ -157,9 +169,17 @@ def gumbel(
 ) -> Array:
     """Draw Gumbel variates; `mode="high"` resolves the tail better.
 
+    The position of the largest of `logits + gumbel` is a draw of the categories.
+
+    The position of the largest of `logits + gumbel` is a draw of the categories.
     Raises: TypeError or ValueError unless `key` is a single key, or for another kind of dtype.
         `out_sharding` says how the result is sharded: a NamedSharding, or a PartitionSpec over the
         mesh in force.
+    Example:
+        >>> logits = jnp.log(jnp.array([0.1, 0.9]))
+        >>> draws = (logits + random.gumbel(random.key(0), (1000, 2))).argmax(axis=1)
+        >>> draws.mean().round(1)
+        Array(0.9, dtype=float32)
     """
     key = single("gumbel", key)
     found = float_dtype("gumbel", dtype)
@@ -215,6 +235,9 @@ def pareto(
         ValueError if the parameters do not broadcast to `shape`, which is by default the one they
         broadcast to. `out_sharding` says how the result is sharded: a NamedSharding, or a
         PartitionSpec over the mesh in force.
+    Example:
+        >>> random.pareto(random.key(0), 3.0, (1000,)).min() >= 1
+        Array(True, dtype=bool)
     """
     return sharded(sampled(_pareto, "pareto", key, shape, dtype, b), out_sharding, "pareto")
 
@@ -236,6 +259,9 @@ def weibull_min(
     `scale` multiplies the variates, `concentration` is the exponent of the density's tail,
     exp(-x**concentration).
     Raises: TypeError or ValueError unless `key` is a single key, or for another kind of dtype.
+    Example:
+        >>> random.weibull_min(random.key(0), 2.0, 1.0, (1000,)).mean().round()
+        Array(2., dtype=float32)
     """
     key = single("weibull_min", key)
     found = float_dtype("weibull_min", dtype)
@@ -261,11 +287,14 @@ def rayleigh(
 ) -> Array:
     """Draw Rayleigh variates.
 
-    The density is x / scale**2 exp(-x**2 / (2 scale**2)).
+    The density is `x / scale**2 exp(-x**2 / (2 scale**2))`.
     Raises: TypeError or ValueError unless `key` is a single key, or for another kind of dtype;
         ValueError if the parameters do not broadcast to `shape`, which is by default the one they
         broadcast to. `out_sharding` says how the result is sharded: a NamedSharding, or a
         PartitionSpec over the mesh in force.
+    Example:
+        >>> random.rayleigh(random.key(0), 2.0, (1000,)).mean().round(1)
+        Array(2.5, dtype=float32)
     """
     return sharded(
         sampled(_rayleigh, "rayleigh", key, shape, dtype, scale), out_sharding, "rayleigh"
@@ -294,6 +323,10 @@ def triangular(
         ValueError if the parameters do not broadcast to `shape`, which is by default the one they
         broadcast to. `out_sharding` says how the result is sharded: a NamedSharding, or a
         PartitionSpec over the mesh in force.
+    Example:
+        >>> draws = random.triangular(random.key(0), 0.0, 1.0, 3.0, (1000,))
+        >>> draws.min() >= 0, draws.max() <= 3
+        (Array(True, dtype=bool), Array(True, dtype=bool))
     """
     return sharded(
         sampled(_triangular, "triangular", key, shape, dtype, left, mode, right),
@@ -325,6 +358,9 @@ def geometric(
         ValueError if the parameters do not broadcast to `shape`, which is by default the one they
         broadcast to. `out_sharding` says how the result is sharded: a NamedSharding, or a
         PartitionSpec over the mesh in force.
+    Example:
+        >>> random.geometric(random.key(0), 0.5, (1000,)).mean().round()
+        Array(2., dtype=float32)
     """
     return sharded(
         sampled(_geometric, "geometric", key, shape, dtype, p, of=int_dtype),

@@ -66,6 +66,9 @@ def PRNGKey(seed: ArrayLike, *, impl: Any = None) -> Array:
 
     Raises: TypeError if the seed is not an integer scalar; OverflowError if it does not fit in
         int64.
+    Example:
+        >>> random.PRNGKey(3)
+        Array([0, 3], dtype=uint32)
     """
     made = _seeded("PRNGKey", seed, _resolved("PRNGKey", impl))
     return made if options().enable_custom_prng else random_unwrap(made)
@@ -76,6 +79,9 @@ def key_data(keys: ArrayLike) -> Array:
 
     Raises: TypeError for what is not a key; ValueError for raw keys if the option `legacy_prng_key`
         is 'error'.
+    Example:
+        >>> random.key_data(random.key(3))
+        Array([0, 3], dtype=uint32)
     """
     keys = _not_legacy(checked("key_data", keys))
     return random_unwrap(keys) if is_key(aval_of(keys)) else keys  # type: ignore[return-value]
@@ -85,6 +91,9 @@ def wrap_key_data(key_bits_array: ArrayLike, *, impl: Any = None, dtype: Any = N
     """Make keys from their words, uint32[..., n]; `dtype` says the same as `impl`.
 
     Raises: TypeError for another dtype or shape; ValueError for both `impl` and `dtype`.
+    Example:
+        >>> random.wrap_key_data(jnp.array([0, 3], jnp.uint32)) == random.key(3)
+        Array(True, dtype=bool)
     """
     wanted = _resolved("wrap_key_data", _either("wrap_key_data", impl, dtype))
     aval = _aval("wrap_key_data", key_bits_array)
@@ -98,6 +107,9 @@ def key_dtype(impl_spec: Any = None) -> Any:
 
     `impl_spec` is the name of a generator, its dtype, or None for the default one.
     Raises: ValueError for another name, TypeError for another type.
+    Example:
+        >>> random.key_dtype("rbg")
+        key<rbg>
     """
     return _resolved("key_dtype", impl_spec)
 
@@ -107,13 +119,24 @@ def key_impl(keys: ArrayLike) -> str:
 
     Raises: TypeError for what is not a key; ValueError for raw keys if the option `legacy_prng_key`
         is 'error'.
+    Example:
+        >>> random.key_impl(random.key(0))
+        'threefry2x32'
     """
     found = aval_of(_not_legacy(checked("key_impl", keys))).dtype
     return name_of(found) if isinstance(found, dtypes.KeyDtype) else options().default_prng_impl
 
 
 def clone(key: ArrayLike) -> Array:
-    """Return a key for the same stream."""
+    """Return a key for the same stream.
+
+    For `debug_key_reuse`, which refuses the second use of a key but not of its clone.
+
+    Example:
+        >>> key = random.key(0)
+        >>> random.bits(random.clone(key)) == random.bits(key)
+        Array(True, dtype=bool)
+    """
     found = checked("clone", key)
     return random_clone(found) if is_key(aval_of(found)) else found
 

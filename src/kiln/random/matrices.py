@@ -54,6 +54,10 @@ def multivariate_normal(
 
     Shapes: (..., n), (..., n, n) -> (*shape, n)
     Raises: ValueError for other shapes, or an unknown `method` of factoring the covariance.
+    Example:
+        >>> mean, cov = jnp.array([1.0, -1.0]), jnp.array([[2.0, 1.0], [1.0, 2.0]])
+        >>> random.multivariate_normal(random.key(0), mean, cov, (2000,)).mean(axis=0).round()
+        Array([ 1., -1.], dtype=float32)
     """
     key = single("multivariate_normal", key)
     found = float_dtype("multivariate_normal", dtype)
@@ -126,6 +130,10 @@ def orthogonal(
 
     Shapes: -> (*shape, n, m)
     Source: Mezzadri 2007.
+    Example:
+        >>> q = random.orthogonal(random.key(0), 3)
+        >>> jnp.allclose(q @ q.T, jnp.eye(3), atol=1e-5)
+        Array(True, dtype=bool)
     """
     key = single("orthogonal", key)
     found = inexact_dtype("orthogonal", dtype)

@@ -87,6 +87,10 @@ def truncated_normal(
     """Draw standard normal variates truncated to (lower, upper).
 
     Raises: ValueError unless the dtype is a float and the bounds broadcast to the shape.
+    Example:
+        >>> draws = random.truncated_normal(random.key(0), 0.0, 1.0, (1000,))
+        >>> draws.min() > 0, draws.max() < 1
+        (Array(True, dtype=bool), Array(True, dtype=bool))
     """
     return sharded(
         sampled(_truncated_normal, "truncated_normal", key, shape, dtype, lower, upper),
@@ -123,6 +127,9 @@ def lognormal(
         ValueError if the parameters do not broadcast to `shape`, which is by default the one they
         broadcast to. `out_sharding` says how the result is sharded: a NamedSharding, or a
         PartitionSpec over the mesh in force.
+    Example:
+        >>> jnp.log(random.lognormal(random.key(0), 0.5, (1000,))).std().round(1)
+        Array(0.5, dtype=float32)
     """
     return sharded(
         sampled(_lognormal, "lognormal", key, shape, dtype, sigma, of=inexact_dtype),
@@ -148,6 +155,9 @@ def maxwell(
     Raises: TypeError or ValueError unless `key` is a single key, or for another kind of dtype.
         `out_sharding` says how the result is sharded: a NamedSharding, or a PartitionSpec over the
         mesh in force.
+    Example:
+        >>> random.maxwell(random.key(0), (1000,)).mean().round(1)
+        Array(1.6, dtype=float32)
     """
     return sharded(sampled(_maxwell, "maxwell", key, shape, dtype), out_sharding, "maxwell")
 
@@ -172,6 +182,9 @@ def double_sided_maxwell(
     """Draw Maxwell variates of random sign, times `scale`, around `loc`.
 
     Shapes: -> (*shape, ...), after the axes of the parameters; those twice without a shape
+    Example:
+        >>> random.double_sided_maxwell(random.key(0), 0.0, 1.0, (4,)).shape
+        (4,)
     """
     key = single("double_sided_maxwell", key)
     found = float_dtype("double_sided_maxwell", dtype)
@@ -199,6 +212,9 @@ def wald(
     """Draw inverse Gaussian variates of the given mean and scale 1.
 
     Source: Michael, Schucany and Haas 1976.
+    Example:
+        >>> random.wald(random.key(0), 1.0, (1000,)).mean().round()
+        Array(1., dtype=float32)
     """
     return sharded(sampled(_wald, "wald", key, shape, dtype, mean), out_sharding, "wald")
 

@@ -21,6 +21,7 @@ from kiln.numpy.creation.filling import zeros
 from kiln.numpy.indexing.taking import take
 from kiln.numpy.promotion import operands, promote_dtypes_inexact, shape_of
 from kiln.numpy.search import searchsorted
+from kiln.ops.counting import iota
 from kiln.ops.elements.conversion import convert_element_type
 from kiln.ops.elements.elementwise import add, gt, log
 from kiln.ops.indexing.static_slicing import index_in_dim, slice_in_dim
@@ -29,7 +30,7 @@ from kiln.ops.random.random_bits import random_bits, random_split
 from kiln.ops.reductions.cumulative import cumsum
 from kiln.ops.reductions.reduction import argmax
 from kiln.ops.reductions.sorting import sort_key_val, top_k
-from kiln.ops.shape import canonical_axis, expand_dims, iota, reshape
+from kiln.ops.shape import canonical_axis, expand_dims, reshape
 from kiln.ops.size_value import as_index
 from kiln.random.arguments import Shape, check_broadcast
 from kiln.random.inversion import gumbel_values

@@ -52,6 +52,9 @@ def bits(
     """Draw unsigned integers, all bits random.
 
     Raises: ValueError unless the dtype is an unsigned integer.
+    Example:
+        >>> random.bits(random.key(0), (3,), jnp.uint8)
+        Array([89,  1, 32], dtype=uint8)
     """
     key = single("bits", key)
     found = chosen_dtype("bits", dtype, np.unsignedinteger, dtypes.default_uint_dtype())
@@ -276,6 +279,9 @@ def rademacher(
 
     Raises: TypeError or ValueError unless `key` is a single key. `out_sharding` says how the result
         is sharded: a NamedSharding, or a PartitionSpec over the mesh in force.
+    Example:
+        >>> random.rademacher(random.key(0), (6,))
+        Array([-1,  1, -1, -1, -1,  1], dtype=int32)
     """
     key = single("rademacher", key)
     found = (

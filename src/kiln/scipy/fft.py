@@ -135,6 +135,9 @@ def dct(
     Complex numbers are transformed by their parts.
 
     Raises: ValueError for another type or norm.
+    Example:
+        >>> kiln.scipy.fft.dct(jnp.array([1.0, 1.0])).round(4)
+        Array([4., 0.], dtype=float32)
     """
     found = _checked("dct", x, type, norm)
     axis = canonical_axis("dct", axis, found.ndim)
@@ -149,6 +152,9 @@ def idct(
     Complex numbers are transformed by their parts.
 
     Raises: ValueError for another type or norm.
+    Example:
+        >>> kiln.scipy.fft.idct(kiln.scipy.fft.dct(jnp.array([1.0, 2.0]))).round(4)
+        Array([1., 2.], dtype=float32)
     """
     found = _checked("idct", x, type, norm)
     axis = canonical_axis("idct", axis, found.ndim)
@@ -188,6 +194,10 @@ def dctn(
     Complex numbers are transformed by their parts.
 
     Raises: ValueError for another type or norm.
+    Example:
+        >>> kiln.scipy.fft.dctn(jnp.ones((2, 2))).round(4)
+        Array([[16.,  0.],
+               [ 0.,  0.]], dtype=float32)
     """
     return _of_axes("dctn", x, type, s, axes, norm, False)
 
@@ -204,5 +214,10 @@ def idctn(
     Complex numbers are transformed by their parts.
 
     Raises: ValueError for another type or norm.
+    Example:
+        >>> x = jnp.arange(4.0).reshape(2, 2)
+        >>> kiln.scipy.fft.idctn(kiln.scipy.fft.dctn(x)).round(4)
+        Array([[0., 1.],
+               [2., 3.]], dtype=float32)
     """
     return _of_axes("idctn", x, type, s, axes, norm, True)

@@ -68,6 +68,10 @@ def map_coordinates(
     Shapes: (n1, ..., nd), d arrays of one shape -> that shape.
     Raises: NotImplementedError for other orders and modes, ValueError for another number of
         coordinates.
+    Example:
+        >>> image = jnp.array([[0.0, 1.0], [2.0, 3.0]])
+        >>> kiln.scipy.ndimage.map_coordinates(image, [jnp.array([0.5]), jnp.array([0.5])], order=1)
+        Array([1.5], dtype=float32)
     """
     image = jnp.asarray(input)
     places = [jnp.asarray(c) for c in coordinates]

@@ -45,7 +45,13 @@ softmax_custom_jvp = _guard("softmax_custom_jvp")
 
 
 def allow_f16_reductions(new_val: bool = True) -> AbstractContextManager[None]:
-    """If False, make `lax.reduce_sum` raise ValueError for 16-bit floats until the context ends."""
+    """If False, make `lax.reduce_sum` raise ValueError for 16-bit floats until the context ends.
+
+    Example:
+        >>> with kiln.allow_f16_reductions(False):
+        ...     lax.reduce_sum(jnp.ones(2), (0,))
+        Array(2., dtype=float32)
+    """
     return override(allow_f16_reductions=bool(new_val))
 
 
@@ -53,6 +59,11 @@ def enable_custom_prng(new_val: bool = True) -> AbstractContextManager[None]:
     """Make `random.PRNGKey` return typed keys until the context ends.
 
     With `new_val=False` it returns raw keys, of uint32.
+
+    Example:
+        >>> with kiln.enable_custom_prng(True):
+        ...     random.PRNGKey(0).dtype
+        key<fry>
     """
     return override(enable_custom_prng=bool(new_val))
 
@@ -62,6 +73,11 @@ def legacy_prng_key(new_val: str) -> AbstractContextManager[None]:
 
     Functions that were traced before are not traced again. `clone` and `wrap_key_data` take raw
     keys at every level.
+
+    Example:
+        >>> with kiln.legacy_prng_key("allow"):
+        ...     random.bits(random.PRNGKey(0)).dtype
+        dtype('uint32')
     """
     return override(legacy_prng_key=checked("legacy_prng_key", new_val))
 
@@ -70,6 +86,14 @@ def no_tracing(new_val: bool = True) -> AbstractContextManager[None]:
     """Raise RuntimeError where a function would be traced, until the context ends.
 
     Calls that find a program run it, and so do operations outside of jitted functions.
+
+    Example:
+        >>> with kiln.no_tracing(True):
+        ...     try:
+        ...         kiln.jit(lambda x: x - 1.5)(1.0)
+        ...     except RuntimeError:
+        ...         print("refused")
+        refused
     """
     return override(no_tracing=bool(new_val))
 
@@ -78,6 +102,14 @@ def no_execution(new_val: bool = True) -> AbstractContextManager[None]:
     """Raise RuntimeError where a program would run, until the context ends.
 
     Functions are traced and compiled, and arrays are moved.
+
+    Example:
+        >>> with kiln.no_execution(True):
+        ...     try:
+        ...         kiln.jit(lambda x: x + 1)(1)
+        ...     except RuntimeError:
+        ...         print("refused")
+        refused
     """
     return override(no_execution=bool(new_val))
 
@@ -88,6 +120,11 @@ def thread_guard(new_val: bool = True) -> Iterator[None]:
 
     Other threads raise RuntimeError meanwhile: they would schedule such programs in an order that
     differs between processes. The guard applies to the whole process.
+
+    Example:
+        >>> with kiln.thread_guard(True):
+        ...     jnp.ones(2).sum()
+        Array(2., dtype=float32)
     """
     before = base_options().thread_guard
     config.update("jax_thread_guard", new_val)
@@ -101,6 +138,11 @@ def transfer_guard_host_to_device(new_val: str | None) -> AbstractContextManager
     """Log or refuse transfers from the host, as `transfer_guard` does, until the context ends.
 
     Raises: ValueError if `new_val` is not a level of `transfer_guard`.
+    Example:
+        >>> x = jnp.ones(2)
+        >>> with kiln.transfer_guard_host_to_device("disallow"):
+        ...     kiln.jit(lambda x: x * 2)(x)
+        Array([2., 2.], dtype=float32)
     """
     name = "transfer_guard_host_to_device"
     return override(**{name: checked(name, new_val)})
@@ -110,6 +152,10 @@ def transfer_guard_device_to_device(new_val: str | None) -> AbstractContextManag
     """Log or refuse transfers between devices, as `transfer_guard` does, until the context ends.
 
     Raises: ValueError if `new_val` is not a level of `transfer_guard`.
+    Example:
+        >>> with kiln.transfer_guard_device_to_device("disallow"):
+        ...     jnp.ones(2) + 1
+        Array([2., 2.], dtype=float32)
     """
     name = "transfer_guard_device_to_device"
     return override(**{name: checked(name, new_val)})
@@ -119,6 +165,10 @@ def transfer_guard_device_to_host(new_val: str | None) -> AbstractContextManager
     """Accept any level: the host reads the memory that the CPU computes in, without a transfer.
 
     Raises: ValueError for another level.
+    Example:
+        >>> with kiln.transfer_guard_device_to_host("disallow"):
+        ...     np.asarray(jnp.ones(2))
+        array([1., 1.], dtype=float32)
     """
     name = "transfer_guard_device_to_host"
     return override(**{name: checked(name, new_val)})

@@ -40,7 +40,12 @@ class named_scope(in_scope, contextlib.ContextDecorator):
 
 
 def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[..., Any]:
-    """Return the function, called in a scope with its name."""
+    """Return the function, called in a scope with its name.
+
+    Example:
+        >>> kiln.named_call(jnp.sin, name="wave")(0.0)
+        Array(0., dtype=float32, weak_type=True)
+    """
     scope = getattr(fun, "__name__", type(fun).__name__) if name is None else name
 
     @functools.wraps(fun, updated=())
@@ -80,5 +85,14 @@ def make_user_context(default_value: Any = None) -> Any:
     """Return a user-defined context: `with context(value):`; functions are traced per value.
 
     `context.value` is the value in force. Values are hashable.
+
+    Example:
+        >>> scale = kiln.make_user_context(default_value=1.0)
+        >>> f = kiln.jit(lambda x: x * scale.value)
+        >>> with scale(3.0):
+        ...     f(2.0)
+        Array(6., dtype=float32, weak_type=True)
+        >>> f(2.0)
+        Array(2., dtype=float32, weak_type=True)
     """
     return _UserContext(default_value)

@@ -273,6 +273,10 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[[Any], 
 
     Raises: TypeError unless all arguments and results are inexact, or all are integers;
         NotImplementedError if the function is not linear.
+    Example:
+        >>> pull = kiln.linear_transpose(lambda x: 3 * x, 0.0)
+        >>> pull(2.0)
+        (Array(6., dtype=float32),)
     """
     require_callable(fun, "linear_transpose")
     leaves, tree = tree_flatten(primals)

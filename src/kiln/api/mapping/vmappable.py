@@ -16,7 +16,8 @@ from kiln.base.source import current_source, name_of
 from kiln.base.tree import broadcast_prefix, tree_flatten, tree_leaves, tree_unflatten
 from kiln.base.wrapping import wraps
 from kiln.core.trace import aval_of, state
-from kiln.ops.shape import iota, mapped_at
+from kiln.ops.counting import iota
+from kiln.ops.shape import mapped_at
 from kiln.transforms.batching import BatchTrace
 
 _registered: dict[type, tuple[Callable[..., Any], Callable[..., Any]]] = {}

@@ -28,6 +28,10 @@ class set_mesh(override):
     it. The setting is the thread's.
 
     Raises: ValueError for anything but a Mesh, and inside a traced function.
+    Example:
+        >>> with kiln.set_mesh(kiln.make_mesh((1,), ("i",))):
+        ...     kiln.jit(lambda x: lax.with_sharding_constraint(x, kiln.P("i")))(jnp.ones(2))
+        Array([1., 1.], dtype=float32)
     """
 
     def __new__(cls, mesh: Mesh | None) -> Self:
@@ -126,6 +130,11 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
 
     Raises: ValueError for an array that cannot be sharded this way; RuntimeError for a
         PartitionSpec without a mesh.
+    Example:
+        >>> mesh = kiln.make_mesh((1,), ("i",), axis_types=(kiln.sharding.AxisType.Explicit,))
+        >>> sharding = kiln.NamedSharding(mesh, kiln.P("i"))
+        >>> kiln.typeof(kiln.reshard(jnp.ones(4), sharding)).sharding.spec
+        P('i')
     """
     leaves, tree = tree_flatten(xs)
     places = broadcast_prefix(out_shardings, xs, is_leaf=lambda s: s is None)

@@ -47,6 +47,9 @@ def pmap(
     arguments are mapped along their first axis. The result is sharded over the devices.
 
     Raises: ValueError if mapped axes differ in size, or there are fewer devices than that.
+    Example:
+        >>> kiln.pmap(lambda x: x / lax.psum(x, "i"), axis_name="i")(jnp.array([4.0]))
+        Array([1.], dtype=float32)
     """
     check_callable("pmap", "fun", fun)
     statics = _numbers(static_broadcasted_argnums)
@@ -207,6 +210,11 @@ def smap(
     `axis_name` is Explicit, `in_axes` may be left out: the types of arguments say it.
 
     Raises: TypeError for other entries, or if `in_axes` is left out for another axis.
+    Example:
+        >>> with kiln.set_mesh(kiln.make_mesh((1,), ("i",))):
+        ...     double = kiln.smap(lambda x: x * 2, in_axes=0, out_axes=0, axis_name="i")
+        ...     kiln.jit(double)(jnp.arange(3))
+        Array([0, 2, 4], dtype=int32)
     """
     if f is None:
         return functools.partial(smap, in_axes=in_axes, out_axes=out_axes, axis_name=axis_name)

@@ -34,6 +34,10 @@ def make_array_from_process_local_data(
     of the process's devices, in order. Without `global_shape` it is the latter along every axis.
 
     Raises: ValueError for data of another shape, or if the shape of the whole cannot be inferred.
+    Example:
+        >>> sharding = kiln.NamedSharding(kiln.make_mesh((1,), ("i",)), kiln.P("i"))
+        >>> kiln.make_array_from_process_local_data(sharding, np.arange(3, dtype=np.int32))
+        Array([0, 1, 2], dtype=int32)
     """
     leaves, tree = tree_flatten(local_data)
     shardings = broadcast_prefix(sharding, local_data, is_leaf=lambda s: s is None)

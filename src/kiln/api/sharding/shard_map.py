@@ -67,6 +67,12 @@ def shard_map(
 
     Raises: ValueError if specs do not match the mesh or the arrays, or if results may differ where
         the specs say they are equal; TypeError for specs of another type.
+    Example:
+        >>> mesh, rows = kiln.make_mesh((1,), ("i",)), kiln.P("i")
+        >>> def centered(x):
+        ...     return x - lax.pmean(x.mean(), "i")
+        >>> kiln.shard_map(centered, mesh=mesh, in_specs=rows, out_specs=rows)(jnp.arange(3.0))
+        Array([-1.,  0.,  1.], dtype=float32)
     """
     if f is None:
         return functools.partial(

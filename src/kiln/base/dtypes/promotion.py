@@ -349,8 +349,16 @@ def common_dtype(*found: DTypeLike) -> DType:
 def promote_types(a: DTypeLike, b: DTypeLike) -> DType:
     """Return the dtype that two dtypes promote to; the types int, float and complex are weak.
 
+    NumPy gives float64 for an integer and a float; here the float decides: no operation is computed
+    in 64 bits unless an operand has them.
+
     64-bit dtypes stay 64 bits wide whether or not arrays can have them, and so do weak types.
     Raises: TypePromotionError if they have no common dtype.
+    Example:
+        >>> jnp.promote_types(jnp.int32, jnp.float16)
+        dtype('float16')
+        >>> np.promote_types(np.int32, np.float16)
+        dtype('float64')
     """
     operands = [(as_dtype(found), weak) for found, weak in (_described(a), _described(b))]
     strict = options().numpy_dtype_promotion == "strict"

@@ -34,12 +34,24 @@ def _asked(x: Any) -> Any:
 
 
 def issubdtype(arg1: DTypeLike, arg2: DTypeLike) -> bool:
-    """Tell whether `arg1` is the dtype `arg2`, or of the kind `arg2` (`floating`, `prng_key`)."""
+    """Tell whether `arg1` is the dtype `arg2`, or of the kind `arg2` (`floating`, `prng_key`).
+
+    Example:
+        >>> jnp.issubdtype(jnp.bfloat16, jnp.floating), jnp.issubdtype(jnp.int32, jnp.floating)
+        (True, False)
+    """
     return kinds.issubdtype(_asked(arg1), _asked(arg2))
 
 
 def finfo(dtype: DTypeLike) -> Any:
-    """Return the limits of a floating-point or complex dtype, as `numpy.finfo`."""
+    """Return the limits of a floating-point or complex dtype, as `numpy.finfo`.
+
+    Besides NumPy's types it has bfloat16 and the narrow floats of machine learning.
+
+    Example:
+        >>> jnp.finfo(jnp.bfloat16).eps, jnp.finfo(jnp.float32).max
+        (0.0078125, np.float32(3.4028235e+38))
+    """
     return kinds.finfo(_asked(dtype))
 
 
@@ -47,12 +59,21 @@ def iinfo(int_type: DTypeLike) -> Any:
     """Return the limits of an integer dtype, as `numpy.iinfo`.
 
     `int_type` is an integer dtype; a Python int stands for the default one.
+
+    Example:
+        >>> jnp.iinfo(jnp.int8).min, jnp.iinfo(int).max
+        (-128, 9223372036854775807)
     """
     return kinds.iinfo(_asked(int if type(int_type) is int else int_type))
 
 
 def can_cast(from_: DTypeLike, to: DTypeLike, casting: Any = "safe") -> bool:
-    """Tell whether one dtype can be cast to another under a casting rule, as in NumPy."""
+    """Tell whether one dtype can be cast to another under a casting rule, as in NumPy.
+
+    Example:
+        >>> jnp.can_cast(jnp.int16, jnp.int32), jnp.can_cast(jnp.float32, jnp.int32)
+        (True, False)
+    """
     if from_ is None or to is None:
         raise TypeError(f"can_cast({from_!r:.60}, {to!r:.60})\nNone is not a dtype\nname a dtype")
     return np.can_cast(as_dtype(_asked(from_)), as_dtype(_asked(to)), casting)

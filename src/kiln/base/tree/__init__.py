@@ -132,6 +132,10 @@ def tree_all(tree: Any, *, is_leaf: IsLeaf = None) -> bool:
     """Tell whether all leaves are true.
 
     `is_leaf(node)` says where a subtree counts as a leaf.
+
+    Example:
+        >>> kiln.tree.all({"a": True, "b": [True, False]})
+        False
     """
     return all(tree_leaves(tree, is_leaf))
 
@@ -169,6 +173,9 @@ def tree_reduce_associative(
     `operation(a, b)` is associative; `identity` is the result for a tree without leaves.
     `is_leaf(node)` says where a subtree counts as a leaf.
     Raises: TypeError for a tree without leaves and no `identity`.
+    Example:
+        >>> kiln.tree.reduce_associative(lambda a, b: a + b, {"a": 1, "b": [2, 3]})
+        6
     """
     values = tree_leaves(tree, is_leaf)
     if not values:
@@ -190,6 +197,10 @@ def tree_transpose(
     """Transpose a tree of trees: `outer` of `inner` becomes `inner` of `outer`.
 
     Raises: TypeError if the tree is not `inner` in every leaf of `outer`.
+    Example:
+        >>> structure = kiln.tree.structure
+        >>> kiln.tree.transpose(structure([0, 0]), structure({"a": 0}), [{"a": 1}, {"a": 2}])
+        {'a': [1, 2]}
     """
     try:
         subtrees = outer_treedef.flatten_up_to(pytree_to_transpose)
@@ -218,6 +229,11 @@ def tree_leaves_with_path(
 
     `is_leaf(node)` says where a subtree counts as a leaf; with `is_leaf_takes_path` it is called
     with the key path before.
+
+    Example:
+        >>> pairs = kiln.tree.leaves_with_path([1, 2])
+        >>> [(kiln.tree_util.keystr(path), leaf) for path, leaf in pairs]
+        [('[0]', 1), ('[1]', 2)]
     """
     return tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)[0]
 
@@ -234,6 +250,9 @@ def tree_map_with_path(
     `rest` are trees of which `tree` is a prefix. `is_leaf(node)` says where a subtree counts as a
     leaf; with `is_leaf_takes_path` it is called with the key path before.
     Raises: ValueError if one of `rest` has another structure.
+    Example:
+        >>> kiln.tree.map_with_path(lambda path, x: f"{kiln.tree_util.keystr(path)}={x}", {"a": 1})
+        {'a': "['a']=1"}
     """
     pairs, treedef = tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)
     columns = [treedef.flatten_up_to(other) for other in rest]
@@ -294,6 +313,9 @@ def tree_broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> 
 
     `is_leaf(node)` says where a subtree counts as a leaf.
     Raises: ValueError if it is not a prefix.
+    Example:
+        >>> kiln.tree.broadcast({"a": 0, "b": 1}, {"a": (5, 6), "b": 7})
+        {'a': (0, 0), 'b': 1}
     """
     leaves = broadcast_prefix(prefix_tree, full_tree, is_leaf)
     return tree_structure(full_tree).unflatten(leaves)

@@ -250,7 +250,18 @@ def register_dataclass(
 
 
 def static_field(**options: Any) -> Any:
-    """Declare a dataclass field that is metadata; accepts the options of `dataclasses.field`."""
+    """Declare a dataclass field that is metadata; accepts the options of `dataclasses.field`.
+
+    Example:
+        >>> import dataclasses
+        >>> @kiln.tree_util.register_dataclass
+        ... @dataclasses.dataclass
+        ... class Scaled:
+        ...     value: kiln.Array
+        ...     unit: str = kiln.tree.static(default="m")
+        >>> kiln.tree.leaves(Scaled(1.0))
+        [1.0]
+    """
     metadata = {**(options.pop("metadata", None) or {}), "static": True}
     return dataclasses.field(metadata=metadata, **options)
 

@@ -26,6 +26,11 @@ def closure_convert(
     """Return `converted(*args, *values)` and the inexact values that `fun` closes over.
 
     Raises: TypeError when `converted` is called with arguments of another structure.
+    Example:
+        >>> scale = jnp.array(3.0)
+        >>> converted, values = kiln.closure_convert(lambda x: x * scale, 1.0)
+        >>> converted(2.0, *values)
+        Array(6., dtype=float32, weak_type=True)
     """
     leaves, in_tree = flatten_arrays("arguments", fun, example_args)
     flat = FlatFunction(fun, in_tree, ())
@@ -61,7 +66,15 @@ def closure_convert(
 
 
 def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function `fun(*args)[0]` whose cotangents are `fun(*args)[1](ct)`."""
+    """Return the function `fun(*args)[0]` whose cotangents are `fun(*args)[1](ct)`.
+
+    Example:
+        >>> @kiln.custom_gradient
+        ... def clipped(x):
+        ...     return x, lambda ct: jnp.clip(ct, -1.0, 1.0)
+        >>> kiln.grad(lambda x: 10 * clipped(x))(3.0)
+        Array(1., dtype=float32, weak_type=True)
+    """
 
     @functools.wraps(fun)
     def value(*args: Any) -> Any:

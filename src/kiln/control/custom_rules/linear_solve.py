@@ -219,6 +219,13 @@ def custom_linear_solve(
 
     Raises: ValueError for results whose shapes differ from b's, TypeError for other structures;
         TypeError in reverse mode if the transposed system cannot be solved.
+    Example:
+        >>> a, b = jnp.array([[2.0, 0.0], [0.0, 4.0]]), jnp.array([1.0, 2.0])
+        >>> def solve(b):
+        ...     by_diagonal = lambda matvec, b: b / matvec(jnp.ones(2))
+        ...     return lax.custom_linear_solve(lambda x: a @ x, b, by_diagonal, symmetric=True)
+        >>> solve(b), kiln.grad(lambda b: solve(b).sum())(b)
+        (Array([0.5, 0.5], dtype=float32), Array([0.5 , 0.25], dtype=float32))
     """
     for what, fun in (("matvec", matvec), ("solve", solve)):
         check_callable("custom_linear_solve", what, fun)

@@ -44,12 +44,22 @@ def custom_root(
 ) -> Any:
     """Return `solve(f, initial_guess)`, differentiated as the root x of `f(x) == 0`.
 
+    No derivative is taken through the iterations, whatever they are: the implicit function theorem
+    gives it.
+
     `tangent_solve(g, y)` solves `g(x) == y` for a linear g; for reverse mode, it must be linear in
     y, or a `custom_linear_solve`. If `has_aux`, `solve` returns a pair, whose second part has no
     derivative.
 
     Raises: TypeError if a result's structure differs from that of the guess, ValueError if its
         shapes do.
+    Example:
+        >>> def newton(f, x):
+        ...     return lax.fori_loop(0, 20, lambda _, x: x - f(x) / kiln.grad(f)(x), x)
+        >>> def root(a):
+        ...     return lax.custom_root(lambda x: x * x - a, 1.0, newton, lambda g, y: y / g(1.0))
+        >>> root(4.0), kiln.grad(root)(4.0)
+        (Array(2., dtype=float32, weak_type=True), Array(0.25, dtype=float32, weak_type=True))
     """
     for what, fun in (("f", f), ("solve", solve), ("tangent_solve", tangent_solve)):
         check_callable("custom_root", what, fun)

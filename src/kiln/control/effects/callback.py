@@ -360,6 +360,11 @@ def pure_callback(
 
     Raises: ValueError for another method and for 64-bit types without x64; NotImplementedError for
         a sharding over several devices.
+    Example:
+        >>> def on_host(x):
+        ...     return np.sort(x)
+        >>> kiln.jit(lambda x: kiln.pure_callback(on_host, x, x))(jnp.array([3, 1, 2]))
+        Array([1, 2, 3], dtype=int32)
     """
     _check_place(sharding, "pure_callback")
     if vmap_method not in (None, *METHODS):
@@ -461,5 +466,11 @@ def refuse_arguments(what: str, args: Sequence[Any], kwargs: dict[str, Any]) -> 
 
 
 def effects_barrier() -> None:
-    """Wait until the effects of all running programs have happened."""
+    """Wait until the effects of all running programs have happened.
+
+    Example:
+        >>> kiln.jit(lambda x: kiln.debug.print("x is {}", x))(3)
+        x is 3
+        >>> kiln.effects_barrier()
+    """
     engine.barrier()

@@ -393,7 +393,12 @@ random_gamma_grad: Binary = binary(random_gamma_grad_p)
 
 
 def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
-    """Return the regularized incomplete beta function, element by element."""
+    """Return the regularized incomplete beta function, element by element.
+
+    Example:
+        >>> lax.betainc(2.0, 2.0, jnp.array([0.0, 0.5, 1.0]))
+        Array([0. , 0.5, 1. ], dtype=float32)
+    """
     a, b, x = matched(a, b, x)
     a, b = stretched(a, b)
     b, x = stretched(b, x)

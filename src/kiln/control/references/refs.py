@@ -157,6 +157,9 @@ def free_ref(ref: Ref) -> None:
     """Release what a reference holds; the reference cannot be used again.
 
     Raises: ValueError unless `ref` is a reference that was not freed.
+    Example:
+        >>> ref = kiln.new_ref(jnp.arange(3))
+        >>> kiln.free_ref(ref)
     """
     _require_ref("free_ref", ref)
     reach(ref)

@@ -21,6 +21,10 @@ class Shard(Record):
     """One part of an array: the device that holds it, its index in the array, and its data.
 
     `replica_id` distinguishes copies of the same part.
+
+    Example:
+        >>> jnp.arange(3).addressable_shards[0].index
+        (slice(None, None, None),)
     """
 
     device: Any

@@ -46,6 +46,9 @@ class PartitionSpec:
     and gradients are unreduced.
 
     Raises: ValueError for an axis in two places, or a name None.
+    Example:
+        >>> kiln.P("rows", None), kiln.P(("a", "b"))
+        (P('rows', None), P(('a', 'b')))
     """
 
     __slots__ = ("entries", "reduced", "unreduced")

@@ -180,6 +180,10 @@ class NamedSharding(Sharding):
     """A mesh, and which of its axes shard which dimension; the others replicate the array.
 
     Raises: ValueError for a name that the mesh does not have, or that is used twice.
+    Example:
+        >>> mesh = kiln.make_mesh((1,), ("i",))
+        >>> kiln.device_put(jnp.arange(4), kiln.NamedSharding(mesh, kiln.P("i"))).sharding.spec
+        P('i')
     """
 
     def __init__(

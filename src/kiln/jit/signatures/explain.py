@@ -258,6 +258,14 @@ def explain_recompiles() -> AbstractContextManager[list[Record]]:
     """Collect the reasons why functions are traced and programs recompiled, on any thread.
 
     Yields a list that grows by one `Record` per trace; after a warm-up it should stay empty.
+
+    Example:
+        >>> f = kiln.jit(lambda x: x * 2)
+        >>> with kiln.explain_recompiles() as records:
+        ...     f(jnp.ones(3)), f(jnp.ones(4))
+        (Array([2., 2., 2.], dtype=float32), Array([2., 2., 2., 2.], dtype=float32))
+        >>> records[-1].reason
+        'shape'
     """
     return Listed(_collectors, [])
 

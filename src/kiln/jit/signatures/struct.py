@@ -32,6 +32,9 @@ class ShapeDtypeStruct:
     given; whether 64 bits become 32 is decided where it is used.
 
     Raises: ValueError without a dtype, or if `sharding` is not a sharding.
+    Example:
+        >>> kiln.eval_shape(lambda x: x @ x, kiln.ShapeDtypeStruct((3, 3), jnp.float32))
+        ShapeDtypeStruct(shape=(3, 3), dtype=float32)
     """
 
     __slots__ = ("dtype", "is_ref", "shape", "sharding", "weak_type")

@@ -298,7 +298,14 @@ class Conv(_Conv):
 
 
 class ConvLocal(_Conv):
-    """Multiply each patch by its own kernel, of shape (inputs * prod(kernel_size), features)."""
+    """Multiply each patch by its own kernel, of shape (inputs * prod(kernel_size), features).
+
+    Example:
+        >>> layer = linen.ConvLocal(features=4, kernel_size=(3,))
+        >>> variables = layer.init(random.key(0), jnp.ones((1, 8, 2)))
+        >>> variables["params"]["kernel"].shape
+        (8, 6, 4)
+    """
 
     @property
     def shared_weights(self) -> bool:
@@ -311,6 +318,11 @@ class ConvTranspose(Module):
 
     With `transpose_kernel` the kernel has shape (*kernel_size, features, inputs), as in the
     convolution whose gradient this is.
+
+    Example:
+        >>> layer = linen.ConvTranspose(features=4, kernel_size=(2, 2), strides=(2, 2))
+        >>> layer.init_with_output(random.key(0), jnp.ones((1, 8, 8, 3)))[0].shape
+        (1, 16, 16, 4)
     """
 
     features: int

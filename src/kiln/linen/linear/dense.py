@@ -119,7 +119,13 @@ class Dense(Module):
 
 
 class DenseGeneral(Module):
-    """Multiply any axes of the input by a kernel, with a separate kernel for each batch index."""
+    """Multiply any axes of the input by a kernel, with a separate kernel for each batch index.
+
+    Example:
+        >>> layer = linen.DenseGeneral(features=(4, 5), axis=(-2, -1))
+        >>> layer.init_with_output(random.key(0), jnp.ones((7, 2, 3)))[0].shape
+        (7, 4, 5)
+    """
 
     features: int | Sequence[int]
     axis: int | Sequence[int] = -1
@@ -200,7 +206,13 @@ def _reshaped(value: Any, shape: tuple[int, ...]) -> Any:
 
 
 class Einsum(Module):
-    """Contract the input with a kernel by an einsum equation, and add a bias over kernel axes."""
+    """Contract the input with a kernel by an einsum equation, and add a bias over kernel axes.
+
+    Example:
+        >>> layer = linen.Einsum((3, 4), "bi,io->bo")
+        >>> layer.init_with_output(random.key(0), jnp.ones((2, 3)))[0].shape
+        (2, 4)
+    """
 
     shape: Sequence[int]
     einsum_str: str | None = None

@@ -101,6 +101,13 @@ def apply(
     """Return a pure function of `(variables, *args, rngs=None, **kwargs)` that runs `fn`.
 
     Unless `mutable` is False it returns a pair: the result, and the mutable collections.
+
+    Example:
+        >>> layer = linen.Dense(2)
+        >>> variables = layer.init(random.key(0), jnp.ones((1, 3)))
+        >>> twice = linen.apply(lambda layer, x: layer(layer(x)[:, :1] * jnp.ones(3)), layer)
+        >>> twice(variables, jnp.ones((1, 3))).shape
+        (1, 2)
     """
 
     @functools.wraps(fn, updated=())
@@ -123,6 +130,11 @@ def init_with_output(
     `mutable` says which collections may be written, `capture_intermediates` which calls' results
     are stored. `fn` is called with a bound copy of `module`.
     Raises: the function returned raises what `check_instance` raises.
+    Example:
+        >>> make = linen.init_with_output(lambda layer, x: layer(x), linen.Dense(2))
+        >>> out, variables = make(random.key(0), jnp.ones((1, 3)))
+        >>> out.shape
+        (1, 2)
     """
 
     @functools.wraps(fn, updated=())
@@ -143,6 +155,10 @@ def init(
     `mutable` says which collections may be written, `capture_intermediates` which calls' results
     are stored. `fn` is called with a bound copy of `module`.
     Raises: the function returned raises what `check_instance` raises.
+    Example:
+        >>> make = linen.init(lambda layer, x: layer(x), linen.Dense(2))
+        >>> kiln.tree.map(jnp.shape, make(random.key(0), jnp.ones((1, 3))))
+        {'params': {'bias': (2,), 'kernel': (3, 2)}}
     """
 
     @functools.wraps(fn, updated=())

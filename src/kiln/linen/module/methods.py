@@ -49,7 +49,20 @@ def compact(fun: F) -> F:
 
 
 def compact_name_scope(fun: F) -> F:
-    """Allow a method to create submodules, in a scope that has the method's name."""
+    """Allow a method to create submodules, in a scope that has the method's name.
+
+    Example:
+        >>> class Net(linen.Module):
+        ...     @linen.compact_name_scope
+        ...     def part(self, x):
+        ...         return linen.Dense(2)(x)
+        ...
+        ...     @linen.compact
+        ...     def __call__(self, x):
+        ...         return self.part(x)
+        >>> list(Net().init(random.key(0), jnp.ones((1, 3)))["params"])
+        ['part']
+    """
 
     @functools.wraps(fun)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -61,7 +74,20 @@ def compact_name_scope(fun: F) -> F:
 
 
 def nowrap(fun: F) -> F:
-    """Leave a method unwrapped: it neither runs `setup` nor becomes the parent of submodules."""
+    """Leave a method unwrapped: it neither runs `setup` nor becomes the parent of submodules.
+
+    Example:
+        >>> class Net(linen.Module):
+        ...     @linen.nowrap
+        ...     def new_layer(self):
+        ...         return linen.Dense(2)
+        ...
+        ...     @linen.compact
+        ...     def __call__(self, x):
+        ...         return self.new_layer()(x)
+        >>> Net().init_with_output(random.key(0), jnp.ones((1, 3)))[0].shape
+        (1, 2)
+    """
     fun.nowrap = True  # type: ignore[attr-defined]
     return fun
 

@@ -411,6 +411,16 @@ def share_scope(module: Module, other: Module, /) -> None:
 
     It is the scope of the first module if the second is created inside it, otherwise of the second.
     Raises: CallShareScopeOnUnboundModuleError unless both are bound.
+    Example:
+        >>> class Outer(linen.Module):
+        ...     def setup(self):
+        ...         self.inner = linen.Dense(2)
+        ...         linen.share_scope(self, self.inner)
+        ...
+        ...     def __call__(self, x):
+        ...         return self.inner(x)
+        >>> sorted(Outer().init(random.key(0), jnp.ones((1, 3)))["params"])
+        ['bias', 'kernel']
     """
     if module.scope is None or other.scope is None:
         which = module if module.scope is None else other

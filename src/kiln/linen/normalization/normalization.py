@@ -204,6 +204,10 @@ class RMSNorm(Module):
     """Divide each example by its root mean square over `reduction_axes`, without a bias.
 
     Source: Zhang and Sennrich 2019.
+    Example:
+        >>> layer = linen.RMSNorm()
+        >>> layer.init_with_output(random.key(0), jnp.array([[3.0, 4.0]]))[0].round(4)
+        Array([[0.8485, 1.1314]], dtype=float32)
     """
 
     epsilon: float = 1e-6
@@ -228,6 +232,11 @@ class GroupNorm(Module):
     """Normalize each group of neighboring features, by default over all axes but the first.
 
     Source: Wu and He 2018.
+    Example:
+        >>> layer = linen.GroupNorm(num_groups=2)
+        >>> layer.init_with_output(random.key(0), jnp.arange(8.0).reshape(1, 8))[0].round(2)
+        Array([[-1.34, -0.45,  0.45,  1.34, -1.34, -0.45,  0.45,
+                 1.34]], dtype=float32)
     """
 
     num_groups: int | None = 32
@@ -311,6 +320,10 @@ class InstanceNorm(Module):
     """Normalize each feature of each example over the spatial axes.
 
     Source: Ulyanov, Vedaldi, Lempitsky 2016.
+    Example:
+        >>> layer, x = linen.InstanceNorm(), jnp.arange(4.0).reshape(1, 4, 1)
+        >>> layer.init_with_output(random.key(0), x)[0].ravel().round(2)
+        Array([-1.34, -0.45,  0.45,  1.34], dtype=float32)
     """
 
     epsilon: float = 1e-6

@@ -34,6 +34,13 @@ class SpectralNorm(Module):
     The collection holds, for each matrix, the latest vector `u` and value `sigma`; kernels with
     more axes are treated as matrices of shape (the rest, last axis).
     Source: Miyato, Kataoka, Koyama, Yoshida 2018.
+    Example:
+        >>> class Net(linen.Module):
+        ...     @linen.compact
+        ...     def __call__(self, x):
+        ...         return linen.SpectralNorm(linen.Dense(2))(x, update_stats=True)
+        >>> sorted(Net().init(random.key(0), jnp.ones((1, 3))))
+        ['batch_stats', 'params']
     """
 
     layer_instance: Module
@@ -107,6 +114,10 @@ class WeightNorm(Module):
 
     Parameters whose path contains a string of `variable_filter` are normalized; all, if it is None.
     Source: Salimans and Kingma 2016.
+    Example:
+        >>> layer = linen.WeightNorm(linen.Dense(2))
+        >>> layer.init_with_output(random.key(0), jnp.ones((1, 3)))[0].shape
+        (1, 2)
     """
 
     layer_instance: Module

@@ -24,7 +24,23 @@ from kiln.random import split
 
 
 class RNNCellBase(Module):
-    """The interface that `RNN` needs: the first carry, and which input axes are features."""
+    """The interface that `RNN` needs: the first carry, and which input axes are features.
+
+    Example:
+        >>> class Sum(linen.RNNCellBase):
+        ...     @linen.compact
+        ...     def __call__(self, total, x):
+        ...         return total + x, total + x
+        ...
+        ...     def initialize_carry(self, rng, input_shape):
+        ...         return jnp.zeros(input_shape)
+        ...
+        ...     @property
+        ...     def num_feature_axes(self):
+        ...         return 1
+        >>> linen.RNN(Sum()).apply({}, jnp.ones((1, 3, 1))).ravel()
+        Array([1., 2., 3.], dtype=float32)
+    """
 
     @nowrap
     def initialize_carry(self, rng: Any, input_shape: tuple[int, ...]) -> Any:
@@ -80,6 +96,12 @@ class LSTMCell(_GatedCell):
     i, f, o = σ(W x + U h + b), g = tanh(W x + U h + b); c' = f c + i g, h' = o tanh(c').
 
     Source: Hochreiter and Schmidhuber (1997), Long short-term memory
+    Example:
+        >>> cell, x = linen.LSTMCell(features=4), jnp.ones((2, 3))
+        >>> carry = cell.initialize_carry(random.key(0), x.shape)
+        >>> (memory, hidden), out = cell.init_with_output(random.key(1), carry, x)[0]
+        >>> memory.shape, out.shape
+        ((2, 4), (2, 4))
     """
 
     @compact
@@ -103,7 +125,14 @@ class LSTMCell(_GatedCell):
 
 
 class OptimizedLSTMCell(LSTMCell):
-    """`LSTMCell` with the same parameters, and one product each for input and state."""
+    """`LSTMCell` with the same parameters, and one product each for input and state.
+
+    Example:
+        >>> cell, x = linen.OptimizedLSTMCell(features=4), jnp.ones((2, 3))
+        >>> carry = cell.initialize_carry(random.key(0), x.shape)
+        >>> cell.init_with_output(random.key(1), carry, x)[0][1].shape
+        (2, 4)
+    """
 
     @compact
     def __call__(self, carry: tuple[Any, Any], inputs: Any) -> tuple[tuple[Any, Any], Any]:
@@ -143,6 +172,11 @@ class SimpleCell(_VectorCell):
 
     Source: Elman (1990), Finding structure in time; residual: Yue, Fu and Liang (2018),
         arXiv:1801.06105
+    Example:
+        >>> cell, x = linen.SimpleCell(features=4), jnp.ones((2, 3))
+        >>> carry = cell.initialize_carry(random.key(0), x.shape)
+        >>> cell.init_with_output(random.key(1), carry, x)[0][1].shape
+        (2, 4)
     """
 
     features: int
@@ -175,6 +209,11 @@ class GRUCell(_GatedCell):
     r, z = σ(W x + b + U h), n = tanh(W x + b + r (U h + b)); h' = (1 - z) n + z h.
 
     Source: Cho et al. (2014), Learning phrase representations using RNN encoder-decoder
+    Example:
+        >>> cell, x = linen.GRUCell(features=4), jnp.ones((2, 3))
+        >>> carry = cell.initialize_carry(random.key(0), x.shape)
+        >>> cell.init_with_output(random.key(1), carry, x)[0][1].shape
+        (2, 4)
     """
 
     @compact
@@ -202,6 +241,11 @@ class MGUCell(_VectorCell):
     `reset_gate`, n contains neither f nor the second bias.
 
     Source: Zhou et al. (2016), Minimal gated unit for recurrent neural networks, arXiv:1603.09420
+    Example:
+        >>> cell, x = linen.MGUCell(features=4), jnp.ones((2, 3))
+        >>> carry = cell.initialize_carry(random.key(0), x.shape)
+        >>> cell.init_with_output(random.key(1), carry, x)[0][1].shape
+        (2, 4)
     """
 
     features: int
@@ -240,6 +284,11 @@ class ConvLSTMCell(RNNCellBase):
 
     Source: Shi et al. (2015), Convolutional LSTM network, arXiv:1506.04214; the one: Jozefowicz et
         al. (2015), An empirical exploration of recurrent network architectures
+    Example:
+        >>> cell, image = linen.ConvLSTMCell(features=4, kernel_size=(3, 3)), jnp.ones((1, 8, 8, 2))
+        >>> carry = cell.initialize_carry(random.key(0), image.shape)
+        >>> cell.init_with_output(random.key(1), carry, image)[0][1].shape
+        (1, 8, 8, 4)
     """
 
     features: int

@@ -22,6 +22,11 @@ class RNN(Module):
     `reverse`, the steps are taken from last to first, and the outputs are in that order unless
     `keep_order` aligns them with their inputs. `return_carry` also returns the last carry. The
     other fields are passed to `linen.scan`.
+
+    Example:
+        >>> layer = linen.RNN(linen.LSTMCell(features=4))
+        >>> layer.init_with_output(random.key(0), jnp.ones((2, 5, 3)))[0].shape
+        (2, 5, 4)
     """
 
     cell: RNNCellBase
@@ -126,7 +131,13 @@ def _side_by_side(forward: Any, backward: Any) -> Any:
 
 
 class Bidirectional(Module):
-    """Apply one `RNN` forwards and one backwards, and merge their outputs step by step."""
+    """Apply one `RNN` forwards and one backwards, and merge their outputs step by step.
+
+    Example:
+        >>> layer = linen.Bidirectional(linen.RNN(linen.GRUCell(4)), linen.RNN(linen.GRUCell(4)))
+        >>> layer.init_with_output(random.key(0), jnp.ones((2, 5, 3)))[0].shape
+        (2, 5, 8)
+    """
 
     forward_rnn: Any
     backward_rnn: Any

@@ -38,6 +38,15 @@ class intercept_methods(Changed, ContextDecorator):
 
     The interceptor calls `next_call(*args, **kwargs)` to run the method; the outermost one runs
     first.
+
+    Example:
+        >>> def twice(next_call, args, kwargs, context):
+        ...     return 2 * next_call(*args, **kwargs)
+        >>> layer = linen.Dense(2, kernel_init=linen.initializers.ones)
+        >>> variables = layer.init(random.key(0), jnp.ones((1, 3)))
+        >>> with linen.intercept_methods(twice):
+        ...     layer.apply(variables, jnp.ones((1, 3)))
+        Array([[6., 6.]], dtype=float32)
     """
 
     def __new__(cls, interceptor: Callable[..., Any]) -> Self:
@@ -68,7 +77,13 @@ def intercepted(module: Any, name: str, method: Callable[..., Any], args: Any, k
 
 
 class override_named_call(Assigned, ContextDecorator):
-    """Set what `enable_named_call` sets, inside the context."""
+    """Set what `enable_named_call` sets, inside the context.
+
+    Example:
+        >>> with linen.override_named_call(False):
+        ...     linen.Dense(2).init_with_output(random.key(0), jnp.ones((1, 3)))[0].shape
+        (1, 2)
+    """
 
     def __new__(cls, enable: bool = True) -> Self:
         """Take the setting."""
@@ -76,10 +91,18 @@ class override_named_call(Assigned, ContextDecorator):
 
 
 def enable_named_call() -> None:
-    """Record the setting, which has no effect: kiln does not name operations after modules yet."""
+    """Record the setting, which has no effect: kiln does not name operations after modules yet.
+
+    Example:
+        >>> linen.enable_named_call()
+    """
     context.named_calls = True
 
 
 def disable_named_call() -> None:
-    """Record the setting, which has no effect: kiln does not name operations after modules yet."""
+    """Record the setting, which has no effect: kiln does not name operations after modules yet.
+
+    Example:
+        >>> linen.disable_named_call()
+    """
     context.named_calls = False

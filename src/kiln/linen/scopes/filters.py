@@ -14,7 +14,14 @@ from kiln.linen.errors import InvalidFilterError
 
 @dataclasses.dataclass(frozen=True)
 class DenyList:
-    """Every name except those that the filter `deny` selects."""
+    """Every name except those that the filter `deny` selects.
+
+    Example:
+        >>> norm, x = linen.BatchNorm(use_running_average=False), jnp.ones((4, 2))
+        >>> variables = norm.init(random.key(0), x)
+        >>> sorted(norm.apply(variables, x, mutable=linen.DenyList("params"))[1])
+        ['batch_stats']
+    """
 
     deny: CollectionFilter
 

@@ -383,7 +383,18 @@ class Scope:
 
 
 class Variable(Generic[T]):
-    """A named variable of a collection: `value` reads and writes it."""
+    """A named variable of a collection: `value` reads and writes it.
+
+    Example:
+        >>> class Counter(linen.Module):
+        ...     @linen.compact
+        ...     def __call__(self):
+        ...         count = self.variable("counts", "calls", lambda: 0)
+        ...         count.value += 1
+        ...         return count.value
+        >>> Counter().apply({"counts": {"calls": 4}}, mutable=["counts"])
+        (5, {'counts': {'calls': 5}})
+    """
 
     __slots__ = ("collection", "name", "scope", "unbox")
 

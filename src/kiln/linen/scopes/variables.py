@@ -173,6 +173,9 @@ def merge_param(name: str, a: Any, b: Any) -> Any:
     """Return the one of two settings, a field and an argument, that is not None.
 
     Raises: ValueError if both or neither are given.
+    Example:
+        >>> linen.merge_param("deterministic", None, True)
+        True
     """
     if a is None and b is None:
         raise ValueError(

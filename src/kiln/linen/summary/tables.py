@@ -46,6 +46,11 @@ def tabulate(
 
     `depth` bounds the length of the paths; options go to rich's Console, Table and columns. Only
     types are computed; `compute_flops` and `compute_vjp_flops` add the compiler's estimates.
+
+    Example:
+        >>> table = linen.tabulate(linen.Dense(4), random.key(0))(jnp.ones((2, 3)))
+        >>> "16" in table  # parameters
+        True
     """
 
     def table(*args: Any, **more: Any) -> str:

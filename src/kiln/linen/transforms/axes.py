@@ -182,6 +182,20 @@ def vmap(
 
     Raises: ValueError if the size of the axis is unknown, or sizes differ.
     Source: the documentation of `flax.linen.vmap`.
+    Example:
+        >>> class Ensemble(linen.Module):
+        ...     @linen.compact
+        ...     def __call__(self, x):
+        ...         five = linen.vmap(
+        ...             linen.Dense,
+        ...             in_axes=None,
+        ...             axis_size=5,
+        ...             variable_axes={"params": 0},
+        ...             split_rngs={"params": True},
+        ...         )
+        ...         return five(2)(x)
+        >>> Ensemble().init_with_output(random.key(0), jnp.ones(3))[0].shape
+        (5, 2)
     """
     given = {
         "variable_axes": variable_axes,

@@ -32,6 +32,13 @@ def cond(
     Both must return the same types and write the same variables.
 
     Source: the documentation of `flax.linen.cond`.
+    Example:
+        >>> class Gate(linen.Module):
+        ...     @linen.compact
+        ...     def __call__(self, x, is_on):
+        ...         return linen.cond(is_on, lambda m, x: 2 * x, lambda m, x: x, self, x)
+        >>> Gate().apply({}, jnp.ones(2), True)
+        Array([2., 2.], dtype=float32)
     """
 
     def choose(yes: Function, no: Function, *values: Any) -> Any:
@@ -53,6 +60,13 @@ def switch(
     All branches must return the same types and write the same variables.
 
     Source: the documentation of `flax.linen.switch`.
+    Example:
+        >>> class Chosen(linen.Module):
+        ...     @linen.compact
+        ...     def __call__(self, x, index):
+        ...         return linen.switch(index, [lambda m, x: -x, lambda m, x: 2 * x], self, x)
+        >>> Chosen().apply({}, jnp.ones(2), 1)
+        Array([2., 2.], dtype=float32)
     """
 
     def choose(*values: Any) -> Any:
@@ -105,6 +119,13 @@ def while_loop(
 
     Raises: TypeError if the condition is not a boolean, or the carry changes its type.
     Source: the documentation of `flax.linen.while_loop`.
+    Example:
+        >>> class Doubling(linen.Module):
+        ...     @linen.compact
+        ...     def __call__(self, x):
+        ...         return linen.while_loop(lambda m, c: c < 10, lambda m, c: 2 * c, self, x)
+        >>> Doubling().apply({}, 3)
+        Array(12, dtype=int32, weak_type=True)
     """
     lift = Lift(required_module(mdl), ((), {}))
     shared = subtract_filters(broadcast_variables, carry_variables)

@@ -41,6 +41,14 @@ def vjp(
     variables of all modules in use are returned as a tuple.
 
     Source: the documentation of `flax.linen.vjp`.
+    Example:
+        >>> class Pulled(linen.Module):
+        ...     @linen.compact
+        ...     def __call__(self, x):
+        ...         out, pull = linen.vjp(lambda m, x: m(x).sum(), linen.Dense(2), x)
+        ...         return pull(1.0)[1].shape
+        >>> Pulled().init_with_output(random.key(0), jnp.ones((1, 3)))[0]
+        (1, 3)
     """
     lift = Lift(required_module(mdl), (primals, {}))
     target = Target(fn)
@@ -107,6 +115,13 @@ def value_and_grad(
 
     Raises: TypeError if the result is not a scalar of a floating dtype.
     Source: the documentation of `flax.linen.value_and_grad`.
+    Example:
+        >>> class Both(linen.Module):
+        ...     @linen.compact
+        ...     def __call__(self, x):
+        ...         return linen.value_and_grad(lambda m, x: x**2, self, x)
+        >>> Both().apply({}, 3.0)
+        (Array(9., dtype=float32, weak_type=True), (Array(6., dtype=float32, weak_type=True),))
     """
     value, back, *aux = vjp(
         fn,
@@ -147,6 +162,14 @@ def grad(
 
     Raises: TypeError if the result is not a scalar of a floating dtype.
     Source: the documentation of `flax.linen.grad`.
+    Example:
+        >>> class Slope(linen.Module):
+        ...     @linen.compact
+        ...     def __call__(self, x):
+        ...         scale = self.param("scale", linen.initializers.constant(3.0), ())
+        ...         return linen.grad(lambda m, x: scale * x**2, self, x)
+        >>> Slope().init_with_output(random.key(0), 2.0)[0]
+        (Array(12., dtype=float32, weak_type=True),)
     """
     value, gradients = value_and_grad(
         fn,
@@ -174,6 +197,13 @@ def jvp(
     `variable_tangents` gives tangents of variables by collection; the others are constant.
 
     Source: the documentation of `flax.linen.jvp`.
+    Example:
+        >>> class Moved(linen.Module):
+        ...     @linen.compact
+        ...     def __call__(self, x):
+        ...         return linen.jvp(lambda m, x: x**2, self, (x,), (1.0,), {})
+        >>> Moved().apply({}, 3.0)
+        (Array(9., dtype=float32, weak_type=True), Array(6., dtype=float32, weak_type=True))
     """
     lift = Lift(required_module(mdl), (tuple(primals), {}))
     target = Target(fn)
@@ -215,6 +245,24 @@ def custom_vjp(
     of the arguments. For `nondiff_argnums` the module is argument 0.
 
     Source: the documentation of `flax.linen.custom_vjp`.
+    Example:
+        >>> class Net(linen.Module):
+        ...     @linen.compact
+        ...     def __call__(self, x):
+        ...         def forward(module, x):
+        ...             return linen.vjp(lambda m, x: m(x), module, x)
+        ...
+        ...         def backward(pull, ct):
+        ...             slopes, *inputs = pull(ct)
+        ...             return kiln.tree.map(jnp.sign, slopes), *inputs
+        ...
+        ...         call = linen.custom_vjp(lambda m, x: m(x), forward, backward)
+        ...         return call(linen.Dense(2), x)
+        >>> net, x = Net(), jnp.ones((1, 3))
+        >>> variables = net.init(random.key(0), x)
+        >>> slopes = kiln.grad(lambda v: (5 * net.apply(v, x)).sum())(variables)
+        >>> slopes["params"]["Dense_0"]["bias"]
+        Array([1., 1.], dtype=float32)
     """
     numbers = (nondiff_argnums,) if isinstance(nondiff_argnums, int) else tuple(nondiff_argnums)
 

@@ -99,6 +99,10 @@ def named_call(class_fn: Any, force: bool = True) -> Any:
     """Return a module class or function unchanged: operations are not named after modules.
 
     `class_fn` is returned as it is; `force` has no effect.
+
+    Example:
+        >>> linen.named_call(linen.Dense) is linen.Dense
+        True
     """
     return class_fn
 
@@ -118,6 +122,13 @@ def remat_scan(
     recomputes its steps for the derivative.
 
     Source: the documentation of `flax.linen.remat_scan`.
+    Example:
+        >>> class Deep(linen.Module):
+        ...     @linen.compact
+        ...     def __call__(self, x):
+        ...         return linen.remat_scan(linen.Dense, lengths=(2, 3))(4)(x)
+        >>> kiln.tree.map(jnp.shape, Deep().init(random.key(0), jnp.ones((1, 4))))
+        {'params': {'Remat_scanDense_0': {'bias': (2, 3, 4), 'kernel': (2, 3, 4, 4)}}}
     """
     options: dict[str, Any] = {
         "variable_broadcast": variable_broadcast,
@@ -180,6 +191,13 @@ def map_variables(
     `mutable`, what the module writes is mapped back too.
 
     Source: the documentation of `flax.linen.map_variables`.
+    Example:
+        >>> def doubled(variables):
+        ...     return kiln.tree.map(lambda w: 2 * w, variables)
+        >>> Doubled = linen.map_variables(linen.Dense, "params", trans_in_fn=doubled)
+        >>> variables = {"params": {"kernel": jnp.ones((3, 1)), "bias": jnp.ones(1)}}
+        >>> Doubled(1).apply(variables, jnp.ones((1, 3)))
+        Array([[8.]], dtype=float32)
     """
     given = {
         "mapped_collections": mapped_collections,
@@ -250,6 +268,10 @@ def add_metadata_axis(
     """Notify the boxes of variables of an axis that the module does not see.
 
     Source: the documentation of `flax.linen.add_metadata_axis`.
+    Example:
+        >>> layer = linen.add_metadata_axis(linen.Dense, {"params": 0})(2)
+        >>> layer.init_with_output(random.key(0), jnp.ones((1, 3)))[0].shape
+        (1, 2)
     """
     for wanted, axis in variable_axes.items():
         index = axis.axis if isinstance(axis, (In, Out)) else axis
@@ -291,6 +313,10 @@ def fold_rngs(target: Any, variables: Filter = True, rngs: Filter = True) -> Any
     """Restart the streams of keys at a module, from keys that it draws.
 
     Source: the documentation of `flax.linen.fold_rngs`.
+    Example:
+        >>> layer = linen.fold_rngs(linen.Dense)(2)
+        >>> layer.init_with_output(random.key(0), jnp.ones((1, 3)))[0].shape
+        (1, 2)
     """
 
     def apply(target: Target, module: Module, args: tuple[Any, ...], kwargs: Any) -> Any:

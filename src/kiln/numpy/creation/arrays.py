@@ -45,7 +45,9 @@ def array(
 ) -> Array:
     """Make an array from a scalar, a nested sequence, or anything NumPy can read.
 
-    Python scalars become weakly typed unless `dtype` is given; data is always copied.
+    Python scalars become weakly typed unless `dtype` is given; data is always copied. `ndmin` adds
+    leading axes of size 1 up to that number of axes; `device` or `out_sharding` says where the
+    array is put. `order` has no effect.
 
     Raises: TypeError for a non-numeric object; OverflowError for an int the dtype cannot hold.
     Source: numpy.array.
@@ -85,6 +87,10 @@ def asarray(
 ) -> Array:
     """Make an array, as `array` does; an array of the right dtype is returned unchanged.
 
+    `copy=True` copies always, and `copy=False` refuses what would need a copy. `device` or
+    `out_sharding` says where the array is put; `order` has no effect.
+
+    Raises: ValueError with `copy=False` for the data of another object.
     Example:
         >>> jnp.asarray(np.arange(3), jnp.float32)
         Array([0., 1., 2.], dtype=float32)
@@ -105,12 +111,26 @@ def asarray(
 
 
 def ascontiguousarray(a: Any, dtype: DTypeLike | None = None) -> Array:
-    """Make an array with at least one axis."""
+    """Make an array with at least one axis.
+
+    Arrays have no strides that a program could see: this converts, and nothing else.
+
+    Example:
+        >>> jnp.ascontiguousarray(3.0).shape
+        (1,)
+    """
     return array(a, dtype, False, ndmin=1)
 
 
 def copy(a: ArrayLike, order: str | None = None) -> Array:
-    """Copy an array to new memory."""
+    """Copy an array to new memory.
+
+    Arrays do not change, so that a copy is rarely needed: before `donate_argnums`, for example.
+
+    Example:
+        >>> jnp.copy(jnp.arange(3))
+        Array([0, 1, 2], dtype=int32)
+    """
     operands("copy", a)
     return array(a)
 
@@ -283,22 +303,48 @@ def cast(x: Any, dtype: Any) -> Any:
 
 
 def frombuffer(buffer: Any, dtype: DTypeLike = float, count: int = -1, offset: int = 0) -> Array:
-    """Make an array from raw bytes."""
+    """Make an array from raw bytes.
+
+    Example:
+        >>> jnp.frombuffer(b"\\x01\\x00\\x02\\x00", dtype=jnp.int16)
+        Array([1, 2], dtype=int16)
+    """
     return asarray(np.frombuffer(buffer, dtype, count, offset))
 
 
 def fromiter(iterable: Iterable[Any], dtype: DTypeLike, count: int = -1) -> Array:
-    """Make an array from the numbers of an iterable."""
+    """Make an array from the numbers of an iterable.
+
+    Example:
+        >>> jnp.fromiter((n * n for n in range(4)), dtype=int)
+        Array([0, 1, 4, 9], dtype=int32)
+    """
     return asarray(np.fromiter(iterable, dtype, count))
 
 
 def fromstring(string: str, dtype: DTypeLike = float, count: int = -1, *, sep: str) -> Array:
-    """Make an array from the numbers in a string."""
+    """Make an array from the numbers in a string.
+
+    Example:
+        >>> jnp.fromstring("1.5 2.5", sep=" ")
+        Array([1.5, 2.5], dtype=float32)
+    """
     return asarray(np.fromstring(string, dtype, count, sep=sep))
 
 
 def fromfile(*args: Any, **kwargs: Any) -> Any:
-    """Make an array from the numbers in a file, as `numpy.fromfile` does."""
+    """Make an array from the numbers in a file, as `numpy.fromfile` does.
+
+    For files that kiln wrote, `kiln.numpy.load` is simpler.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.NamedTemporaryFile() as file:
+        ...     _ = file.write(b"\\x01\\x02")
+        ...     file.flush()
+        ...     print(jnp.fromfile(file.name, dtype=jnp.uint8))
+        [1 2]
+    """
     return asarray(np.fromfile(*args, **kwargs))
 
 
@@ -310,6 +356,9 @@ def from_dlpack(x: ArrayLike, /, *, device: Any = None, copy: bool | None = None
 
     Raises: TypeError for an object without `__dlpack__`; BufferError for memory the host cannot
         read; ValueError with `copy=False` if a copy is needed.
+    Example:
+        >>> jnp.from_dlpack(np.arange(3, dtype=np.float32))
+        Array([0., 1., 2.], dtype=float32)
     """
     if is_typed(x) and not dtypes.is_extended(x.aval.dtype):
         return put(array(x) if copy else x, device)

@@ -25,7 +25,15 @@ from kiln.ops.sharding import put
 def astype(
     x: ArrayLike, dtype: DTypeLike | None, /, *, copy: bool = False, device: Any = None
 ) -> Array:
-    """Convert to a dtype; the result is strongly typed."""
+    """Convert to a dtype; the result is strongly typed.
+
+    A float that does not fit in an integer type is saturated, and nan becomes 0; in NumPy the
+    result depends on the machine.
+
+    Example:
+        >>> jnp.astype(jnp.array([1.7, -1.7, 1e20]), jnp.int32)
+        Array([         1,         -1, 2147483647], dtype=int32)
+    """
     x = one("astype", x)
     wanted = (
         dtypes.default_float_dtype() if dtype is None else dtypes.check_user_dtype(dtype, "astype")

@@ -24,12 +24,13 @@ from kiln.ir.sizes.size import Dim
 from kiln.ir.types import ShapedArray
 from kiln.numpy.creation.arrays import asarray, canonical_shape
 from kiln.numpy.promotion import broadcast_shapes, broadcast_to, literal, operands
+from kiln.ops.counting import iota
 from kiln.ops.elements.conversion import convert_element_type
 from kiln.ops.elements.edge_semantics import convert
 from kiln.ops.indexing import static_slicing
 from kiln.ops.out_sharding import on_device_or_sharded
 from kiln.ops.random.random_bits import random_wrap
-from kiln.ops.shape import broadcast_in_dim, expand_dims, iota, reshape
+from kiln.ops.shape import broadcast_in_dim, expand_dims, reshape
 from kiln.ops.sharding import put, put_like
 
 
@@ -43,6 +44,8 @@ def full(
     out_sharding: Any = None,
 ) -> Array:
     """Return an array filled with a value.
+
+    `device` or `out_sharding` says where the array is put: a device, or a sharding.
 
     Example:
         >>> jnp.full((2, 2), 7)
@@ -88,6 +91,8 @@ def zeros(
 ) -> Array:
     """Return an array of zeros.
 
+    `device` or `out_sharding` says where the array is put: a device, or a sharding.
+
     Example:
         >>> jnp.zeros((2, 2), jnp.int32)
         Array([[0, 0],
@@ -108,6 +113,8 @@ def ones(
 ) -> Array:
     """Return an array of ones.
 
+    `device` or `out_sharding` says where the array is put: a device, or a sharding.
+
     Example:
         >>> jnp.ones(3)
         Array([1., 1., 1.], dtype=float32)
@@ -124,7 +131,14 @@ def empty(
     device: Any = None,
     out_sharding: Any = None,
 ) -> Array:
-    """Return an array of zeros: arrays are never uninitialized."""
+    """Return an array of zeros: arrays are never uninitialized.
+
+    `device` or `out_sharding` says where the array is put: a device, or a sharding.
+
+    Example:
+        >>> jnp.empty(3)
+        Array([0., 0., 0.], dtype=float32)
+    """
     return on_device_or_sharded(
         _constant("empty", shape, 0, dtype), device, out_sharding, "jnp.empty"
     )
@@ -163,6 +177,10 @@ def full_like(
     """Return an array with the shape and dtype of `a`, filled with a value.
 
     If `a` is committed to a device or sharding and the value is a scalar, so is the result.
+
+    Example:
+        >>> jnp.full_like(jnp.array([1, 2]), 7)
+        Array([7, 7], dtype=int32)
     """
     return on_device_or_sharded(
         _like("full_like", a, fill_value, dtype, shape), device, out_sharding, "jnp.full_like"
@@ -198,7 +216,12 @@ def ones_like(
     device: Any = None,
     out_sharding: Any = None,
 ) -> Array:
-    """Return ones with the shape, dtype and device of `a`."""
+    """Return ones with the shape, dtype and device of `a`.
+
+    Example:
+        >>> jnp.ones_like(jnp.array([0.5, 2.0]))
+        Array([1., 1.], dtype=float32)
+    """
     return on_device_or_sharded(
         _like("ones_like", a, 1, dtype, shape), device, out_sharding, "jnp.ones_like"
     )
@@ -211,7 +234,12 @@ def empty_like(
     *,
     device: Any = None,
 ) -> Array:
-    """Return zeros with the shape, dtype and device of `a`."""
+    """Return zeros with the shape, dtype and device of `a`.
+
+    Example:
+        >>> jnp.empty_like(jnp.array([1, 2]))
+        Array([0, 0], dtype=int32)
+    """
     return put(_like("empty_like", a, 0, dtype, shape), device)
 
 
@@ -256,7 +284,16 @@ def _keys(shape: tuple[Dim, ...], value: Any, dtype: Any) -> Any:
 
 
 def indices(dimensions: Any, dtype: DTypeLike | None = None, sparse: bool = False) -> Any:
-    """Return the coordinates of all elements of an array of shape `dimensions`."""
+    """Return the coordinates of all elements of an array of shape `dimensions`.
+
+    With `sparse` the result is a tuple of arrays with size 1 along the other axes.
+
+    Example:
+        >>> rows, columns = jnp.indices((2, 3))
+        >>> rows + 10 * columns
+        Array([[ 0, 10, 20],
+               [ 1, 11, 21]], dtype=int32)
+    """
     wanted = (
         dtypes.default_int_dtype() if dtype is None else dtypes.check_user_dtype(dtype, "indices")
     )
@@ -277,5 +314,13 @@ def indices(dimensions: Any, dtype: DTypeLike | None = None, sparse: bool = Fals
 def fromfunction(
     function: Callable[..., Any], shape: ShapeLike, *, dtype: DTypeLike = float, **kwargs: Any
 ) -> Array:
-    """Apply a function to the coordinates of all elements of an array of `shape`."""
+    """Apply a function to the coordinates of all elements of an array of `shape`.
+
+    The function is mapped over the coordinates; NumPy's is called once, with arrays of them.
+
+    Example:
+        >>> jnp.fromfunction(lambda i, j: 10 * i + j, (2, 3), dtype=int)
+        Array([[ 0,  1,  2],
+               [10, 11, 12]], dtype=int32)
+    """
     return function(*indices(shape, dtype=dtype), **kwargs)

@@ -18,18 +18,11 @@ from kiln.numpy.creation.filling import zeros
 from kiln.numpy.elements.arithmetic import refuse_out
 from kiln.numpy.elements.logic import choose_by
 from kiln.numpy.promotion import lifted, operands, shape_of, summing_dtype
+from kiln.ops.counting import broadcasted_iota, iota
 from kiln.ops.elements import elementwise
 from kiln.ops.elements.elementwise import constant
 from kiln.ops.indexing.static_slicing import pad, slice_in_dim
-from kiln.ops.shape import (
-    broadcast_in_dim,
-    broadcasted_iota,
-    canonical_axis,
-    iota,
-    reduce_sum,
-    reshape,
-    transpose,
-)
+from kiln.ops.shape import broadcast_in_dim, canonical_axis, reduce_sum, reshape, transpose
 from kiln.ops.sharding import put
 
 _INT = np.dtype(np.int32)
@@ -59,6 +52,8 @@ def eye(
 ) -> Array:
     """Return a matrix with ones on the k-th diagonal and zeros elsewhere.
 
+    `k` counts diagonals: 0 is the main one, positive numbers are above it.
+
     Shapes: (N, M), or (N, N) without M.
     Example:
         >>> jnp.eye(2)
@@ -72,7 +67,13 @@ def eye(
 
 @eager
 def identity(n: Any, dtype: DTypeLike | None = None) -> Array:
-    """Return the identity matrix."""
+    """Return the identity matrix.
+
+    Example:
+        >>> jnp.identity(2)
+        Array([[1., 0.],
+               [0., 1.]], dtype=float32)
+    """
     return eye(n, dtype=dtype)
 
 
@@ -96,21 +97,45 @@ def _float_or(name: str, dtype: Any) -> Any:
 
 @eager
 def tri(N: Any, M: Any = None, k: int = 0, dtype: DTypeLike | None = None) -> Array:
-    """Return a matrix with ones on and below the k-th diagonal."""
+    """Return a matrix with ones on and below the k-th diagonal.
+
+    `k` counts diagonals: 0 is the main one, positive numbers are above it.
+
+    Example:
+        >>> jnp.tri(2, 3, dtype=int)
+        Array([[1, 0, 0],
+               [1, 1, 0]], dtype=int32)
+    """
     shape = canonical_shape("tri", (N, N if M is None else M))
     return cast(below(shape, k), _float_or("tri", dtype))
 
 
 @eager
 def tril(m: ArrayLike, k: int = 0) -> Array:
-    """Return a copy with the elements above the k-th diagonal set to zero."""
+    """Return a copy with the elements above the k-th diagonal set to zero.
+
+    `k` counts diagonals: 0 is the main one, positive numbers are above it.
+
+    Example:
+        >>> jnp.tril(jnp.ones((2, 3), int))
+        Array([[1, 0, 0],
+               [1, 1, 0]], dtype=int32)
+    """
     m, inside = _triangle("tril", m, k)
     return choose_by(inside, m, constant(0, m))
 
 
 @eager
 def triu(m: ArrayLike, k: int = 0) -> Array:
-    """Return a copy with the elements below the k-th diagonal set to zero."""
+    """Return a copy with the elements below the k-th diagonal set to zero.
+
+    `k` counts diagonals: 0 is the main one, positive numbers are above it.
+
+    Example:
+        >>> jnp.triu(jnp.ones((2, 3), int), k=1)
+        Array([[0, 1, 1],
+               [0, 0, 1]], dtype=int32)
+    """
     m, inside = _triangle("triu", m, k - 1)
     return choose_by(inside, constant(0, m), m)
 
@@ -131,7 +156,15 @@ def _triangle(name: str, m: Any, k: int) -> tuple[Any, Any]:
 
 @eager
 def diag(v: ArrayLike, k: int = 0) -> Array:
-    """Return the k-th diagonal of a matrix, or the matrix with a vector on its k-th diagonal."""
+    """Return the k-th diagonal of a matrix, or the matrix with a vector on its k-th diagonal.
+
+    Example:
+        >>> jnp.diag(jnp.array([1, 2]))
+        Array([[1, 0],
+               [0, 2]], dtype=int32)
+        >>> jnp.diag(jnp.array([[1, 2], [3, 4]]), k=1)
+        Array([2], dtype=int32)
+    """
     (v,) = operands("diag", v)
     rank = len(shape_of(v))
     if rank == 1:
@@ -156,14 +189,29 @@ def _with_diagonal(v: Any, k: int) -> Any:
 
 
 def diagflat(v: ArrayLike, k: int = 0) -> Array:
-    """Return the matrix with the elements of `v`, in order, on its k-th diagonal."""
+    """Return the matrix with the elements of `v`, in order, on its k-th diagonal.
+
+    Example:
+        >>> jnp.diagflat(jnp.array([[1, 2]]), k=1)
+        Array([[0, 1, 0],
+               [0, 0, 2],
+               [0, 0, 0]], dtype=int32)
+    """
     (v,) = operands("diagflat", v)
     return _with_diagonal(reshape(lifted(v), (aval_of(v).size,)), k)
 
 
 @eager
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
-    """Return a diagonal of the matrices that two axes span, as a new last axis."""
+    """Return a diagonal of the matrices that two axes span, as a new last axis.
+
+    `offset` counts diagonals: 0 is the main one, positive numbers are above it. Rows are `axis1`,
+    columns `axis2`.
+
+    Example:
+        >>> jnp.diagonal(jnp.arange(9).reshape(3, 3), offset=1)
+        Array([1, 5], dtype=int32)
+    """
     (a,) = operands("diagonal", a)
     rank = len(shape_of(a))
     if rank < 2:
@@ -206,7 +254,15 @@ def trace(
     dtype: DTypeLike | None = None,
     out: None = None,
 ) -> Array:
-    """Sum a diagonal of the matrices that two axes span."""
+    """Sum a diagonal of the matrices that two axes span.
+
+    `offset` counts diagonals: 0 is the main one, positive numbers are above it. Rows are `axis1`,
+    columns `axis2`.
+
+    Example:
+        >>> jnp.trace(jnp.array([[1, 2], [3, 4]]))
+        Array(5, dtype=int32)
+    """
     refuse_out("trace", out)
     (a,) = operands("trace", a)
     found = aval_of(a).dtype
@@ -231,7 +287,15 @@ def trace(
 
 
 def vander(x: ArrayLike, N: Any = None, increasing: bool = False) -> Array:
-    """Return the matrix whose columns are powers of `x`."""
+    """Return the matrix whose columns are powers of `x`.
+
+    `N` is the number of columns; with `increasing`, powers rise from left to right.
+
+    Example:
+        >>> jnp.vander(jnp.array([2, 3]), 3)
+        Array([[4, 2, 1],
+               [9, 3, 1]], dtype=int32)
+    """
     (x,) = operands("vander", x)
     if len(shape_of(x)) != 1:
         raise ValueError(
@@ -261,7 +325,12 @@ def cast_like_exponent(powers: Any, base: Any, target: Any) -> Any:
 
 @eager
 def matrix_transpose(x: ArrayLike, /) -> Array:
-    """Exchange the last two axes."""
+    """Exchange the last two axes.
+
+    Example:
+        >>> jnp.matrix_transpose(jnp.ones((5, 2, 3))).shape
+        (5, 3, 2)
+    """
     (x,) = operands("matrix_transpose", x)
     rank = len(shape_of(x))
     if rank < 2:

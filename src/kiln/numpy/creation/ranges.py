@@ -22,8 +22,10 @@ from kiln.ir.sizes.size import Dim, Size, maximum
 from kiln.ir.types import ShapedArray
 from kiln.numpy.creation.arrays import asarray, cast, concrete_number
 from kiln.numpy.creation.filling import full
-from kiln.numpy.elements.arithmetic import add, floor, multiply, power, sign
-from kiln.numpy.elements.elementary import log10, real
+from kiln.numpy.elements.arithmetic import add, multiply, power, sign
+from kiln.numpy.elements.complex_parts import real
+from kiln.numpy.elements.elementary import log10
+from kiln.numpy.elements.rounding import floor
 from kiln.numpy.promotion import (
     broadcast_shapes,
     broadcast_to,
@@ -32,19 +34,12 @@ from kiln.numpy.promotion import (
     promote_dtypes,
     promote_inexact,
 )
+from kiln.ops.counting import iota
 from kiln.ops.elements import elementwise
 from kiln.ops.elements.elementwise import constant
 from kiln.ops.indexing import static_slicing
 from kiln.ops.out_sharding import on_device_or_sharded
-from kiln.ops.shape import (
-    broadcast_in_dim,
-    canonical_axis,
-    expand_dims,
-    iota,
-    move_axis,
-    reshape,
-    scalar,
-)
+from kiln.ops.shape import broadcast_in_dim, canonical_axis, expand_dims, move_axis, reshape, scalar
 from kiln.ops.sharding import put
 
 
@@ -59,6 +54,8 @@ def arange(
     out_sharding: Any = None,
 ) -> Array:
     """Return start, start + step, ... up to, but not including, stop; `arange(n)` counts from 0.
+
+    `device` says where the array is put.
 
     Raises: ConcretizationTypeError for a traced argument, since the size depends on it.
     Source: numpy.arange.
@@ -191,6 +188,7 @@ def linspace(
     """Return `num` evenly spaced numbers from start to stop.
 
     With `endpoint=False`, stop is excluded. If `retstep`, also return the distance between numbers.
+    `device` says where the array is put.
 
     Source: numpy.linspace.
     Example:
@@ -271,7 +269,12 @@ def logspace(
     dtype: DTypeLike | None = None,
     axis: int = 0,
 ) -> Array:
-    """Return `num` numbers from base^start to base^stop, evenly spaced on a log scale."""
+    """Return `num` numbers from base^start to base^stop, evenly spaced on a log scale.
+
+    Example:
+        >>> jnp.logspace(0, 2, 3)
+        Array([  1.,  10., 100.], dtype=float32)
+    """
     start, stop = operands("logspace", start, stop)
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "logspace")
     computing = dtypes.to_inexact_dtype(dtypes.lattice_result_type(start, stop)[0])
@@ -287,7 +290,12 @@ def geomspace(
     dtype: DTypeLike | None = None,
     axis: int = 0,
 ) -> Array:
-    """Return `num` numbers from start to stop in geometric progression."""
+    """Return `num` numbers from start to stop in geometric progression.
+
+    Example:
+        >>> jnp.geomspace(1, 1000, 4)
+        Array([   1.,   10.,  100., 1000.], dtype=float32)
+    """
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "geomspace")
     start, stop = promote_inexact("geomspace", start, stop)
     computing = aval_of(start).dtype
@@ -321,6 +329,8 @@ def meshgrid(
     *xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy"
 ) -> list[Array]:
     """Return coordinate arrays of the grid spanned by vectors of coordinates.
+
+    With `sparse` the arrays have size 1 along the other axes. `copy` has no effect.
 
     Shapes: vectors of m and n elements -> (n, m) twice with indexing='xy', (m, n) with 'ij'.
     Source: numpy.meshgrid.

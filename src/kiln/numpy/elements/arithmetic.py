@@ -30,7 +30,7 @@ from kiln.numpy.promotion import (
     promote_numeric,
     shapes,
 )
-from kiln.ops.elements import conversion, elementwise
+from kiln.ops.elements import conversion, elementwise, rounding
 from kiln.ops.elements.elementwise import constant, integer_pow, select
 
 _BOOL = np.dtype(np.bool_)
@@ -38,7 +38,14 @@ _BOOL = np.dtype(np.bool_)
 
 @eager
 def add(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Add element by element; for bools, the logical or."""
+    """Add element by element; for bools, the logical or.
+
+    A Python number adopts the dtype of the array; sums of integers wrap around.
+
+    Example:
+        >>> jnp.add(jnp.array([100, 27], jnp.int8), 100)
+        Array([-56, 127], dtype=int8)
+    """
     x, y = binary("add", x, y)
     if dtype_of(x, y) == _BOOL:
         return elementwise.or_p.bind(x, y)
@@ -48,7 +55,12 @@ def add(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 @eager
 def subtract(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Subtract y from x element by element."""
+    """Subtract y from x element by element.
+
+    Example:
+        >>> jnp.subtract(jnp.array([3, 5]), 1)
+        Array([2, 4], dtype=int32)
+    """
     x, y = binary("subtract", x, y)
     found = elementwise.sub_p.bind(x, y)
     return without_nan(found) if ERRORS_NOTED else found
@@ -56,7 +68,13 @@ def subtract(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 @eager
 def multiply(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Multiply element by element; for bools, the logical and."""
+    """Multiply element by element; for bools, the logical and.
+
+    Example:
+        >>> jnp.multiply(jnp.array([1.0, 2.0]), jnp.array([[3.0], [4.0]]))
+        Array([[3., 6.],
+               [4., 8.]], dtype=float32)
+    """
     x, y = binary("multiply", x, y)
     if dtype_of(x, y) == _BOOL:
         return elementwise.and_p.bind(x, y)
@@ -65,7 +83,14 @@ def multiply(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 @eager
 def divide(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Divide x by y element by element; quotients of integers are floats."""
+    """Divide x by y element by element; quotients of integers are floats.
+
+    Division by zero gives infinities and nan without a warning.
+
+    Example:
+        >>> jnp.divide(jnp.array([1, 0]), jnp.array([4, 0]))
+        Array([0.25,  nan], dtype=float32)
+    """
     x, y = binary_inexact("divide", x, y)
     found = elementwise.div_p.bind(x, divisor(y) if ERRORS_NOTED else y)
     return without_nan(found) if ERRORS_NOTED else found
@@ -76,7 +101,14 @@ true_divide = also_named("true_divide", divide)
 
 @eager
 def floor_divide(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Divide x by y and round towards minus infinity."""
+    """Divide x by y and round towards minus infinity.
+
+    An integer divided by zero is -1 before flooring: no operation raises, as in compiled code.
+
+    Example:
+        >>> jnp.floor_divide(jnp.array([7, -7]), 2)
+        Array([ 3, -4], dtype=int32)
+    """
     x, y = promote_numeric("floor_divide", x, y)
     y = divisor(y) if ERRORS_NOTED else y
     dtype = dtype_of(x, y)
@@ -117,12 +149,17 @@ def _float_divmod(x: Any, y: Any) -> tuple[Any, Any]:
     )
     mod = select(other_sign, elementwise.add(mod, y), mod)
     div = select(other_sign, elementwise.sub(div, constant(1, div)), div)
-    return elementwise.round(div, elementwise.RoundingMethod.AWAY_FROM_ZERO), mod
+    return rounding.round(div, rounding.RoundingMethod.AWAY_FROM_ZERO), mod
 
 
 @eager
 def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Return the remainder of x / y, which has the sign of y."""
+    """Return the remainder of x / y, which has the sign of y.
+
+    Example:
+        >>> jnp.remainder(jnp.array([7, -7]), 3)
+        Array([1, 2], dtype=int32)
+    """
     x, y = promote_numeric("remainder", x, y)
     y = divisor(y) if ERRORS_NOTED else y
     dtype = dtype_of(x, y)
@@ -146,7 +183,12 @@ mod = also_named("mod", remainder)
 
 @eager
 def fmod(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Return the remainder of x / y, which has the sign of x."""
+    """Return the remainder of x / y, which has the sign of x.
+
+    Example:
+        >>> jnp.fmod(jnp.array([7, -7]), 3), jnp.mod(jnp.array([7, -7]), 3)
+        (Array([ 1, -1], dtype=int32), Array([1, 2], dtype=int32))
+    """
     dtype = dtypes.lattice_result_type(*operands("fmod", x, y))[0]
     x, y = promote_numeric("fmod", x, y)
     _check_real("fmod", dtype)
@@ -159,7 +201,12 @@ def fmod(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 @eager
 def divmod(x: ArrayLike, y: ArrayLike, /) -> tuple[Array, Array]:
-    """Return (x // y, x % y)."""
+    """Return (x // y, x % y).
+
+    Example:
+        >>> jnp.divmod(jnp.array([7, -7]), 3)
+        (Array([ 2, -3], dtype=int32), Array([1, 2], dtype=int32))
+    """
     x, y = promote_numeric("divmod", x, y)
     dtype = dtype_of(x, y)
     if dtypes.issubdtype(dtype, np.integer):
@@ -173,7 +220,12 @@ def divmod(x: ArrayLike, y: ArrayLike, /) -> tuple[Array, Array]:
 def power(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Raise x to the power y.
 
+    Powers of integers are exact modulo the size of the type. An exponent that is a Python int is
+    unrolled into products.
     Raises: TypeError for an integer raised to a negative Python int.
+    Example:
+        >>> jnp.power(jnp.array([2.0, 3.0]), jnp.array([3.0, 0.5]))
+        Array([8.       , 1.7320509], dtype=float32)
     """
     x, y = operands("power", x, y)
     if (type(y) is int or isinstance(y, np.integer)) and not isinstance(x, np.ndarray):
@@ -213,7 +265,14 @@ def _static_power(x: Any, y: int) -> Any:
 
 @eager
 def float_power(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Raise x to the power y in floating point."""
+    """Raise x to the power y in floating point.
+
+    The result is float32 unless an operand has 64 bits; NumPy's is always float64.
+
+    Example:
+        >>> jnp.float_power(jnp.array([4, 9]), -0.5)
+        Array([0.5       , 0.33333334], dtype=float32, weak_type=True)
+    """
     x, y = promote_inexact("float_power", x, y)
     found = elementwise.pow_p.bind(x, y)
     return without_nan(found) if ERRORS_NOTED else found
@@ -221,7 +280,12 @@ def float_power(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 @eager
 def negative(x: ArrayLike, /) -> Array:
-    """Return -x."""
+    """Return -x.
+
+    Example:
+        >>> jnp.negative(jnp.array([1, -2]))
+        Array([-1,  2], dtype=int32)
+    """
     if not is_typed(x):
         (x,) = promote("negative", x)
     return elementwise.neg_p.bind(x)
@@ -229,7 +293,12 @@ def negative(x: ArrayLike, /) -> Array:
 
 @eager
 def positive(x: ArrayLike, /) -> Array:
-    """Return x."""
+    """Return x.
+
+    Example:
+        >>> jnp.positive(jnp.array([1, -2]))
+        Array([ 1, -2], dtype=int32)
+    """
     return lifted(*operands("positive", x))
 
 
@@ -248,7 +317,12 @@ abs = also_named("abs", absolute)
 
 @eager
 def fabs(x: ArrayLike, /) -> Array:
-    """Return the absolute value of a real number, as a float."""
+    """Return the absolute value of a real number, as a float.
+
+    Example:
+        >>> jnp.fabs(jnp.array([-2, 3]))
+        Array([2., 3.], dtype=float32)
+    """
     x = inexact("fabs", x)
     _check_real("fabs", aval_of(x).dtype)
     return elementwise.abs_p.bind(x)
@@ -256,14 +330,24 @@ def fabs(x: ArrayLike, /) -> Array:
 
 @eager
 def sign(x: ArrayLike, /) -> Array:
-    """Return -1, 0 or 1; for complex numbers, x / |x|, or 0."""
+    """Return -1, 0 or 1; for complex numbers, x / |x|, or 0.
+
+    Example:
+        >>> jnp.sign(jnp.array([-2.0, 0.0, 3.0]))
+        Array([-1.,  0.,  1.], dtype=float32)
+    """
     (x,) = operands("sign", x)
     return elementwise.sign_p.bind(x)
 
 
 @eager
 def square(x: ArrayLike, /) -> Array:
-    """Return the square, x * x."""
+    """Return the square, x * x.
+
+    Example:
+        >>> jnp.square(jnp.array([-2, 3]))
+        Array([4, 9], dtype=int32)
+    """
     (x,) = operands("square", x)
     if aval_of(x).dtype == _BOOL:
         x = converted(x, dtypes.default_int_dtype(), False)
@@ -272,7 +356,12 @@ def square(x: ArrayLike, /) -> Array:
 
 @eager
 def reciprocal(x: ArrayLike, /) -> Array:
-    """Return 1 / x."""
+    """Return 1 / x.
+
+    Example:
+        >>> jnp.reciprocal(jnp.array([2.0, -4.0]))
+        Array([ 0.5 , -0.25], dtype=float32)
+    """
     return integer_pow(inexact("reciprocal", x), -1)
 
 
@@ -290,14 +379,26 @@ def maximum(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 @eager
 def minimum(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Return the smaller operand element by element, or nan if either is nan."""
+    """Return the smaller operand element by element, or nan if either is nan.
+
+    The derivative by equal operands is one half for each.
+
+    Example:
+        >>> jnp.minimum(jnp.array([1.0, jnp.nan, 3.0]), 2.0)
+        Array([ 1., nan,  2.], dtype=float32)
+    """
     x, y = binary("minimum", x, y)
     return elementwise.min_p.bind(x, y)
 
 
 @eager
 def fmax(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Return the larger operand element by element, ignoring nans."""
+    """Return the larger operand element by element, ignoring nans.
+
+    Example:
+        >>> jnp.fmax(jnp.array([1.0, jnp.nan]), 0.5)
+        Array([1. , 0.5], dtype=float32)
+    """
     x, y = promote("fmax", x, y)
     larger = elementwise.bitwise_or(_ordered(elementwise.gt, x, y), elementwise.ne(y, y))
     return select(larger, *_arrays(x, y))
@@ -305,7 +406,12 @@ def fmax(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 @eager
 def fmin(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Return the smaller operand element by element, ignoring nans."""
+    """Return the smaller operand element by element, ignoring nans.
+
+    Example:
+        >>> jnp.fmin(jnp.array([1.0, jnp.nan]), 0.5)
+        Array([0.5, 0.5], dtype=float32)
+    """
     x, y = promote("fmin", x, y)
     smaller = elementwise.bitwise_or(_ordered(elementwise.lt, x, y), elementwise.ne(y, y))
     return select(smaller, *_arrays(x, y))
@@ -348,104 +454,6 @@ def clip(arr: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None 
     if max is not None:
         arr = minimum(max, arr)
     return lifted(arr)
-
-
-@eager
-def rint(x: ArrayLike, /) -> Array:
-    """Round to the nearest integer, ties to even."""
-    (x,) = operands("rint", x)
-    dtype = aval_of(x).dtype
-    if dtype == _BOOL or dtypes.issubdtype(dtype, np.integer):
-        return conversion.convert_element_type(x, dtypes.default_float_dtype())
-    return round(x)
-
-
-@eager
-def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
-    """Round to a number of decimals, ties to even.
-
-    Example:
-        >>> jnp.round(jnp.array([0.5, 1.5, 2.26]), 1)
-        Array([0.5, 1.5, 2.3], dtype=float32)
-    """
-    refuse_out("round", out)
-    (a,) = operands("round", a)
-    dtype = aval_of(a).dtype
-    if dtypes.issubdtype(dtype, np.integer):
-        if decimals < 0:
-            raise NotImplementedError(
-                three_lines(
-                    f"round: {aval_of(a)} to {decimals} decimals at {current_source()}",
-                    "integer np.round not implemented for decimals < 0",
-                    "divide, round and multiply in floating point",
-                )
-            )
-        return lifted(a)
-    if dtypes.issubdtype(dtype, np.complexfloating):
-        return conversion.complex(
-            round(conversion.real(a), decimals), round(conversion.imag(a), decimals)
-        )
-    return _round_float(a, decimals)
-
-
-around = also_named("around", round)
-
-
-def _round_float(x: Any, decimals: int) -> Any:
-    nearest = elementwise.RoundingMethod.TO_NEAREST_EVEN
-    if decimals == 0:
-        return elementwise.round(x, nearest)
-    aval = aval_of(x)
-    # Multiplying a float16 by 10^decimals overflows early.
-    wide = np.dtype(np.float32) if aval.dtype == np.float16 else aval.dtype
-    x = converted(x, wide, aval.weak_type)
-    factor = constant(10.0**decimals, x)
-    rounded = elementwise.div(elementwise.round(elementwise.mul(x, factor), nearest), factor)
-    return converted(rounded, aval.dtype, aval.weak_type)
-
-
-@eager
-def floor(x: ArrayLike, /) -> Array:
-    """Round towards minus infinity; integers are unchanged."""
-    return _rounded("floor", x, elementwise.floor_p)
-
-
-@eager
-def ceil(x: ArrayLike, /) -> Array:
-    """Round towards plus infinity; integers are unchanged."""
-    return _rounded("ceil", x, elementwise.ceil_p)
-
-
-def _rounded(name: str, x: Any, primitive: Any) -> Any:
-    (x,) = operands(name, x)
-    dtype = aval_of(x).dtype
-    if dtype == _BOOL or dtypes.issubdtype(dtype, np.integer):
-        return lifted(x)
-    return primitive.bind(x)
-
-
-@eager
-def trunc(x: ArrayLike, /) -> Array:
-    """Round towards zero; integers are unchanged."""
-    (x,) = operands("trunc", x)
-    dtype = aval_of(x).dtype
-    if dtype == _BOOL or dtypes.issubdtype(dtype, np.integer):
-        return lifted(x)
-    negative_ = elementwise.lt(x, constant(0, x))
-    return select(negative_, elementwise.ceil(x), elementwise.floor(x))
-
-
-fix = also_named("fix", trunc)
-
-
-@eager
-def modf(x: ArrayLike, /, out: None = None) -> tuple[Array, Array]:
-    """Return the fractional and the integral part."""
-    refuse_out("modf", out)
-    x = inexact("modf", x)
-    upward = elementwise.ge(x, constant(0, x))
-    whole = select(upward, elementwise.floor(x), elementwise.ceil(x))
-    return elementwise.sub(x, whole), whole
 
 
 def refuse_out(name: str, out: Any) -> None:

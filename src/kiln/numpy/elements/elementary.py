@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
+from kiln.base.docstrings import shown
 from kiln.base.errors import three_lines
 from kiln.base.options.config import ERRORS_NOTED
 from kiln.base.source import current_source
@@ -30,51 +31,171 @@ from kiln.numpy.promotion import (
 from kiln.ops.elements import conversion, elementwise, inverse_functions, special
 from kiln.ops.elements.elementwise import constant, select
 from kiln.ops.reductions.cumulative import principal
-from kiln.ops.shape import broadcast_in_dim
 
 _BOOL = np.dtype(np.bool_)
 
 
-def _function(name: str, primitive: Any, meaning: str) -> Callable[[ArrayLike], Array]:
+def _function(
+    name: str, primitive: Any, meaning: str, *example: str
+) -> Callable[[ArrayLike], Array]:
     def apply(x: ArrayLike, /) -> Array:
         found = primitive.bind(inexact(name, x))
         return without_nan(found) if ERRORS_NOTED else found
 
     apply.__name__ = apply.__qualname__ = name
-    apply.__doc__ = f"Return the {meaning}, element by element."
+    apply.__doc__ = shown(f"Return the {meaning}, element by element.", example)
     return eager(apply)
 
 
-exp = _function("exp", elementwise.exp_p, "exponential")
-exp2 = _function("exp2", elementwise.exp2_p, "power of two")
-expm1 = _function("expm1", elementwise.expm1_p, "exponential minus one")
-log = _function("log", elementwise.log_p, "natural logarithm")
-log1p = _function("log1p", elementwise.log1p_p, "natural logarithm of one plus x")
-sqrt = _function("sqrt", elementwise.sqrt_p, "square root")
-cbrt = _function("cbrt", elementwise.cbrt_p, "cube root")
-sin = _function("sin", elementwise.sin_p, "sine")
-cos = _function("cos", elementwise.cos_p, "cosine")
-tan = _function("tan", elementwise.tan_p, "tangent")
-arcsin = _function("arcsin", inverse_functions.asin_p, "inverse sine")
+exp = _function(
+    "exp",
+    elementwise.exp_p,
+    "exponential",
+    ">>> jnp.exp(jnp.array([0.0, 1.0])), jnp.exp(0)",
+    "(Array([1.      , 2.718282], dtype=float32), Array(1., dtype=float32, weak_type=True))",
+)
+exp2 = _function(
+    "exp2",
+    elementwise.exp2_p,
+    "power of two",
+    ">>> jnp.exp2(jnp.array([3.0, -1.0]))",
+    "Array([8. , 0.5], dtype=float32)",
+)
+expm1 = _function(
+    "expm1",
+    elementwise.expm1_p,
+    "exponential minus one",
+    ">>> jnp.expm1(1e-8), jnp.exp(1e-8) - 1",
+    "(Array(1.e-08, dtype=float32, weak_type=True), Array(0., dtype=float32, weak_type=True))",
+)
+log = _function(
+    "log",
+    elementwise.log_p,
+    "natural logarithm",
+    ">>> jnp.log(jnp.array([1.0, 0.0, -1.0]))",
+    "Array([  0., -inf,  nan], dtype=float32)",
+)
+log1p = _function(
+    "log1p",
+    elementwise.log1p_p,
+    "natural logarithm of one plus x",
+    ">>> jnp.log1p(1e-8), jnp.log(1 + 1e-8)",
+    "(Array(1.e-08, dtype=float32, weak_type=True), Array(0., dtype=float32, weak_type=True))",
+)
+sqrt = _function(
+    "sqrt",
+    elementwise.sqrt_p,
+    "square root",
+    ">>> jnp.sqrt(jnp.array([4.0, -1.0])), jnp.sqrt(-4 + 0j)",
+    "(Array([ 2., nan], dtype=float32), Array(0.+2.j, dtype=complex64, weak_type=True))",
+)
+cbrt = _function(
+    "cbrt",
+    elementwise.cbrt_p,
+    "cube root",
+    ">>> jnp.cbrt(jnp.array([8.0, -1.0]))",
+    "Array([ 2., -1.], dtype=float32)",
+)
+sin = _function(
+    "sin",
+    elementwise.sin_p,
+    "sine",
+    ">>> jnp.sin(jnp.array([0.0, jnp.pi / 2])), kiln.grad(jnp.sin)(0.0)",
+    "(Array([0., 1.], dtype=float32), Array(1., dtype=float32, weak_type=True))",
+)
+cos = _function(
+    "cos",
+    elementwise.cos_p,
+    "cosine",
+    ">>> jnp.cos(jnp.array([0.0, jnp.pi]))",
+    "Array([ 1., -1.], dtype=float32)",
+)
+tan = _function(
+    "tan",
+    elementwise.tan_p,
+    "tangent",
+    ">>> jnp.tan(jnp.array([0.0, 1.0]))",
+    "Array([0.       , 1.5574077], dtype=float32)",
+)
+arcsin = _function(
+    "arcsin",
+    inverse_functions.asin_p,
+    "inverse sine",
+    ">>> jnp.arcsin(jnp.array([0.0, 1.0]))",
+    "Array([0.       , 1.5707964], dtype=float32)",
+)
 asin = also_named("asin", arcsin)
-arccos = _function("arccos", inverse_functions.acos_p, "inverse cosine")
+arccos = _function(
+    "arccos",
+    inverse_functions.acos_p,
+    "inverse cosine",
+    ">>> jnp.arccos(jnp.array([1.0, 0.0, 2.0]))",
+    "Array([0.       , 1.5707964,       nan], dtype=float32)",
+)
 acos = also_named("acos", arccos)
-arctan = _function("arctan", inverse_functions.atan_p, "inverse tangent")
+arctan = _function(
+    "arctan",
+    inverse_functions.atan_p,
+    "inverse tangent",
+    ">>> jnp.arctan(jnp.array([1.0, jnp.inf]))",
+    "Array([0.7853982, 1.5707964], dtype=float32)",
+)
 atan = also_named("atan", arctan)
-sinh = _function("sinh", elementwise.sinh_p, "hyperbolic sine")
-cosh = _function("cosh", elementwise.cosh_p, "hyperbolic cosine")
-tanh = _function("tanh", elementwise.tanh_p, "hyperbolic tangent")
-arcsinh = _function("arcsinh", inverse_functions.asinh_p, "inverse hyperbolic sine")
+sinh = _function(
+    "sinh",
+    elementwise.sinh_p,
+    "hyperbolic sine",
+    ">>> jnp.sinh(jnp.array([0.0, 1.0]))",
+    "Array([0.       , 1.1752012], dtype=float32)",
+)
+cosh = _function(
+    "cosh",
+    elementwise.cosh_p,
+    "hyperbolic cosine",
+    ">>> jnp.cosh(jnp.array([0.0, 1.0]))",
+    "Array([1.       , 1.5430807], dtype=float32)",
+)
+tanh = _function(
+    "tanh",
+    elementwise.tanh_p,
+    "hyperbolic tangent",
+    ">>> jnp.tanh(jnp.array([0.0, 1.0, 100.0]))",
+    "Array([0.       , 0.7615942, 1.       ], dtype=float32)",
+)
+arcsinh = _function(
+    "arcsinh",
+    inverse_functions.asinh_p,
+    "inverse hyperbolic sine",
+    ">>> jnp.arcsinh(jnp.array([0.0, 1.0]))",
+    "Array([0.       , 0.8813736], dtype=float32)",
+)
 asinh = also_named("asinh", arcsinh)
-arccosh = _function("arccosh", inverse_functions.acosh_p, "inverse hyperbolic cosine")
+arccosh = _function(
+    "arccosh",
+    inverse_functions.acosh_p,
+    "inverse hyperbolic cosine",
+    ">>> jnp.arccosh(jnp.array([1.0, 2.0]))",
+    "Array([0.      , 1.316958], dtype=float32)",
+)
 acosh = also_named("acosh", arccosh)
-arctanh = _function("arctanh", inverse_functions.atanh_p, "inverse hyperbolic tangent")
+arctanh = _function(
+    "arctanh",
+    inverse_functions.atanh_p,
+    "inverse hyperbolic tangent",
+    ">>> jnp.arctanh(jnp.array([0.0, 0.5]))",
+    "Array([0.        , 0.54930615], dtype=float32)",
+)
 atanh = also_named("atanh", arctanh)
 
 
 @eager
 def log2(x: ArrayLike, /) -> Array:
-    """Return the logarithm to base 2, element by element."""
+    """Return the logarithm to base 2, element by element.
+
+    Example:
+        >>> jnp.log2(jnp.array([8.0, 0.25]))
+        Array([ 3., -2.], dtype=float32)
+    """
     found = _strong(elementwise.log_p.bind(inexact("log2", x)))
     found = _by_number(elementwise.div, found, math.log(2))
     return without_nan(found) if ERRORS_NOTED else found
@@ -82,7 +203,12 @@ def log2(x: ArrayLike, /) -> Array:
 
 @eager
 def log10(x: ArrayLike, /) -> Array:
-    """Return the logarithm to base 10, element by element."""
+    """Return the logarithm to base 10, element by element.
+
+    Example:
+        >>> jnp.log10(jnp.array([1.0, 1000.0]))
+        Array([0., 3.], dtype=float32)
+    """
     found = _strong(elementwise.log_p.bind(inexact("log10", x)))
     found = _by_number(elementwise.mul, found, 1 / math.log(10))
     return without_nan(found) if ERRORS_NOTED else found
@@ -110,7 +236,12 @@ def weak_as(out: Any, *operands: Any) -> Any:
 
 @eager
 def arctan2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Return the angle of the point (x2, x1), from -pi to pi."""
+    """Return the angle of the point (x2, x1), from -pi to pi.
+
+    Example:
+        >>> jnp.arctan2(jnp.array([1.0, -1.0]), -1.0)
+        Array([ 2.3561945, -2.3561945], dtype=float32)
+    """
     x1, x2 = binary_inexact("arctan2", x1, x2)
     if dtypes.issubdtype(aval_of(x1).dtype, np.complexfloating):
         # The continuation of the angle: -i log((x + i y) / sqrt(x**2 + y**2)).
@@ -126,7 +257,12 @@ atan2 = also_named("atan2", arctan2)
 
 @eager
 def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Return the length of the vector (x1, x2), without overflow."""
+    """Return the length of the vector (x1, x2), without overflow.
+
+    Example:
+        >>> jnp.hypot(3e30, 4e30)
+        Array(5.e+30, dtype=float32, weak_type=True)
+    """
     given = x1, x2
     x1, x2 = promote_inexact("hypot", x1, x2)
     if dtypes.issubdtype(aval_of(x1).dtype, np.complexfloating):
@@ -152,14 +288,24 @@ def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 @eager
 def deg2rad(x: ArrayLike, /) -> Array:
-    """Convert degrees to radians."""
+    """Convert degrees to radians.
+
+    Example:
+        >>> jnp.deg2rad(jnp.array([0.0, 180.0]))
+        Array([0.       , 3.1415927], dtype=float32)
+    """
     x = inexact("deg2rad", x)
     return elementwise.mul(x, constant(math.pi / 180, x))
 
 
 @eager
 def rad2deg(x: ArrayLike, /) -> Array:
-    """Convert radians to degrees."""
+    """Convert radians to degrees.
+
+    Example:
+        >>> jnp.rad2deg(jnp.array([0.0, jnp.pi]))
+        Array([  0., 180.], dtype=float32)
+    """
     x = inexact("rad2deg", x)
     return elementwise.mul(x, constant(180 / math.pi, x))
 
@@ -169,13 +315,25 @@ radians, degrees = also_named("radians", deg2rad), also_named("degrees", rad2deg
 
 @eager
 def logaddexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Return log(exp(x1) + exp(x2)), without overflow."""
+    """Return log(exp(x1) + exp(x2)), without overflow.
+
+    The derivatives are the weights of a softmax, finite where those of the formula are nan.
+
+    Example:
+        >>> jnp.logaddexp(1000.0, 1000.0), kiln.grad(jnp.logaddexp)(1000.0, 0.0)
+        (Array(1000.6932, dtype=float32, weak_type=True), Array(1., dtype=float32, weak_type=True))
+    """
     return _log_of_sum("logaddexp", x1, x2, elementwise.exp, 1.0)
 
 
 @eager
 def logaddexp2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Return log2(2^x1 + 2^x2), without overflow."""
+    """Return log2(2^x1 + 2^x2), without overflow.
+
+    Example:
+        >>> jnp.logaddexp2(jnp.array([3.0, 500.0]), jnp.array([3.0, 0.0]))
+        Array([  4., 500.], dtype=float32)
+    """
     out = _log_of_sum("logaddexp2", x1, x2, elementwise.exp2, 1 / math.log(2))
     return weak_as(out, x1, x2)
 
@@ -213,7 +371,14 @@ def _complex_log_of_sum(x1: Any, x2: Any, unit: float) -> Any:
 
 @eager
 def sinc(x: ArrayLike, /) -> Array:
-    """Return sin(pi x) / (pi x), and 1 at 0."""
+    """Return sin(pi x) / (pi x), and 1 at 0.
+
+    The derivative at 0 is 0, not the nan of the quotient.
+
+    Example:
+        >>> jnp.sinc(jnp.array([0.0, 0.5])), kiln.grad(jnp.sinc)(0.0)
+        (Array([1.        , 0.63661975], dtype=float32), Array(0., dtype=float32, weak_type=True))
+    """
     x = inexact("sinc", x)
     angle_ = elementwise.mul(x, constant(math.pi, x))
     tiny = elementwise.lt(elementwise.abs(angle_), constant(_SINC_SERIES, elementwise.abs(angle_)))
@@ -230,49 +395,13 @@ def sinc(x: ArrayLike, /) -> Array:
 _SINC_SERIES = 1e-1
 
 
-def angle(z: ArrayLike, deg: bool = False) -> Array:
-    """Return the angle of complex numbers in the plane."""
-    (z,) = operands("angle", z)
-    aval = aval_of(z)
-    if dtypes.issubdtype(aval.dtype, np.complexfloating):
-        out = elementwise.atan2(conversion.imag(z), conversion.real(z))
-    else:
-        dtype = dtypes.to_inexact_dtype(aval.dtype)
-        z = converted(z, dtype, False)
-        out = elementwise.atan2(constant(0, z), z)
-    return rad2deg(out) if deg else out
-
-
-def real(val: ArrayLike, /) -> Array:
-    """Return the real part; real numbers are returned unchanged."""
-    (val,) = operands("real", val)
-    if dtypes.issubdtype(aval_of(val).dtype, np.complexfloating):
-        return conversion.real(val)
-    return lifted(val)
-
-
-def imag(val: ArrayLike, /) -> Array:
-    """Return the imaginary part; zeros for real numbers."""
-    (val,) = operands("imag", val)
-    aval = aval_of(val)
-    if dtypes.issubdtype(aval.dtype, np.complexfloating):
-        return conversion.imag(val)
-    return broadcast_in_dim(constant(0, val), aval.shape, ())
-
-
-def conjugate(x: ArrayLike, /) -> Array:
-    """Return the complex conjugate; real numbers are returned unchanged."""
-    (x,) = operands("conjugate", x)
-    if dtypes.issubdtype(aval_of(x).dtype, np.complexfloating):
-        return conversion.conj(x)
-    return lifted(x)
-
-
-conj = also_named("conj", conjugate)
-
-
 def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Return 0 for negative x1, 1 for positive x1, and x2 for zero."""
+    """Return 0 for negative x1, 1 for positive x1, and x2 for zero.
+
+    Example:
+        >>> jnp.heaviside(jnp.array([-1.0, 0.0, 2.0]), 0.5)
+        Array([0. , 0.5, 1. ], dtype=float32)
+    """
     given = x1, x2
     x1, x2 = promote_inexact("heaviside", x1, x2)
     check_real("heaviside", aval_of(x1).dtype)
@@ -289,7 +418,14 @@ def nan_to_num(
     posinf: ArrayLike | None = None,
     neginf: ArrayLike | None = None,
 ) -> Array:
-    """Replace nans by `nan`, infinities by the largest finite numbers or the given ones."""
+    """Replace nans by `nan`, infinities by the largest finite numbers or the given ones.
+
+    `posinf` and `neginf` replace the infinities; `copy` has no effect.
+
+    Example:
+        >>> jnp.nan_to_num(jnp.array([1.0, jnp.nan, jnp.inf]), posinf=9.0)
+        Array([1., 0., 9.], dtype=float32)
+    """
     (x,) = operands("nan_to_num", x)
     aval = aval_of(x)
     if not dtypes.issubdtype(aval.dtype, np.inexact):
@@ -312,7 +448,12 @@ def _as(value: Any, like: Any) -> Any:
 
 
 def i0(x: ArrayLike) -> Array:
-    """Return the modified Bessel function of order 0."""
+    """Return the modified Bessel function of order 0.
+
+    Example:
+        >>> jnp.i0(jnp.array([0.0, 1.0]))
+        Array([1.      , 1.266066], dtype=float32)
+    """
     x = inexact("i0", x)
     if not dtypes.issubdtype(aval_of(x).dtype, np.floating):
         raise ValueError(

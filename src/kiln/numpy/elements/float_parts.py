@@ -26,7 +26,12 @@ _BOOL = np.dtype(bool)
 
 
 def signbit(x: ArrayLike, /) -> Array:
-    """Tell whether the sign bit is set."""
+    """Tell whether the sign bit is set.
+
+    Example:
+        >>> jnp.signbit(jnp.array([-1.0, -0.0, 0.0]))
+        Array([ True,  True, False], dtype=bool)
+    """
     (x,) = operands("signbit", x)
     dtype = aval_of(x).dtype
     if dtype == _BOOL or dtypes.issubdtype(dtype, np.unsignedinteger):
@@ -50,7 +55,12 @@ def _bits_of(dtype: Any) -> Any:
 
 
 def copysign(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Return x1 with the sign of x2."""
+    """Return x1 with the sign of x2.
+
+    Example:
+        >>> jnp.copysign(jnp.array([1.0, 2.0]), jnp.array([-0.0, 5.0]))
+        Array([-1.,  2.], dtype=float32)
+    """
     x1, x2 = promote_inexact("copysign", x1, x2)
     check_real("copysign", aval_of(x1).dtype)
     size = elementwise.abs(x1)
@@ -70,7 +80,12 @@ def check_real(name: str, dtype: Any) -> None:
 
 
 def nextafter(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Return the next floating-point number after x towards y."""
+    """Return the next floating-point number after x towards y.
+
+    Example:
+        >>> jnp.nextafter(1.0, 2.0) - 1
+        Array(1.1920929e-07, dtype=float32, weak_type=True)
+    """
     x, y = promote_inexact("nextafter", x, y)
     return elementwise.nextafter_p.bind(x, y)
 
@@ -79,6 +94,10 @@ def spacing(x: ArrayLike, /) -> Array:
     """Return the distance to the next floating-point number away from zero, with the sign of x.
 
     That of float16 is, as NumPy's, the distance to the next larger number, and not negative.
+
+    Example:
+        >>> jnp.spacing(jnp.array([1.0, 1e6]))
+        Array([1.1920929e-07, 6.2500000e-02], dtype=float32)
     """
     x = inexact("spacing", x)
     x = converted(x, aval_of(x).dtype, False)
@@ -102,7 +121,12 @@ def spacing(x: ArrayLike, /) -> Array:
 
 
 def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
-    """Return mantissa in [0.5, 1) and exponent, so that x = mantissa * 2^exponent."""
+    """Return mantissa in [0.5, 1) and exponent, so that x = mantissa * 2^exponent.
+
+    Example:
+        >>> jnp.frexp(jnp.array([8.0, 0.3]))
+        (Array([0.5, 0.6], dtype=float32), Array([ 4, -1], dtype=int32))
+    """
     x = inexact("frexp", x)
     dtype = aval_of(x).dtype
     x = converted(x, dtype, False)
@@ -118,7 +142,12 @@ def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
 
 
 def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Return x1 * 2^x2 for integers x2."""
+    """Return x1 * 2^x2 for integers x2.
+
+    Example:
+        >>> jnp.ldexp(jnp.array([0.5, 0.75]), jnp.array([4, 1]))
+        Array([8. , 1.5], dtype=float32)
+    """
     x1, x2 = operands("ldexp", x1, x2)
     dtype1, dtype2 = aval_of(x1).dtype, aval_of(x2).dtype
     if dtypes.issubdtype(dtype1, np.complexfloating) or not (

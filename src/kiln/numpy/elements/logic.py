@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
+from kiln.base.docstrings import shown
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
@@ -19,6 +20,7 @@ from kiln.numpy.promotion import (
     broadcast_shapes,
     broadcast_to,
     converted,
+    lifted,
     operands,
     promote,
     promote_dtypes,
@@ -46,25 +48,64 @@ _SYMBOLS = {
 }
 
 
-def _comparison(name: str, primitive: Any) -> Comparison:
+def _all_are(shape: Any, value: bool) -> Array:
+    """Return an array of one truth value, of a shape without axes too."""
+    return lifted(full(shape, value, _BOOL))
+
+
+def _comparison(name: str, primitive: Any, *example: str) -> Comparison:
     def compare(x: ArrayLike, y: ArrayLike, /) -> Array:
         x, y = binary(name, x, y)
         if getattr(x, "dtype", None) is dtypes.float0:
             # All elements are the one value that there is.
-            return full(aval_of(x).shape, "equal" in name and name != "not_equal", _BOOL)
+            return _all_are(aval_of(x).shape, "equal" in name and name != "not_equal")
         return primitive.bind(x, y)
 
     compare.__name__ = compare.__qualname__ = name
-    compare.__doc__ = f"Return x {_SYMBOLS[name]} y, element by element."
+    compare.__doc__ = shown(f"Return x {_SYMBOLS[name]} y, element by element.", example)
     return compare
 
 
-equal = eager(_comparison("equal", elementwise.eq_p))
-not_equal = eager(_comparison("not_equal", elementwise.ne_p))
-_less = _comparison("less", elementwise.lt_p)
-_less_equal = _comparison("less_equal", elementwise.le_p)
-_greater = _comparison("greater", elementwise.gt_p)
-_greater_equal = _comparison("greater_equal", elementwise.ge_p)
+equal = eager(
+    _comparison(
+        "equal",
+        elementwise.eq_p,
+        ">>> jnp.equal(jnp.array([1, 2]), jnp.array([1.0, 3.0]))",
+        "Array([ True, False], dtype=bool)",
+    )
+)
+not_equal = eager(
+    _comparison(
+        "not_equal",
+        elementwise.ne_p,
+        ">>> jnp.not_equal(jnp.array([1.0, jnp.nan]), jnp.array([1.0, jnp.nan]))",
+        "Array([False,  True], dtype=bool)",
+    )
+)
+_less = _comparison(
+    "less",
+    elementwise.lt_p,
+    ">>> jnp.less(jnp.array([1, 2, jnp.nan]), 2)",
+    "Array([ True, False, False], dtype=bool)",
+)
+_less_equal = _comparison(
+    "less_equal",
+    elementwise.le_p,
+    ">>> jnp.less_equal(jnp.array([1, 2, 3]), 2)",
+    "Array([ True,  True, False], dtype=bool)",
+)
+_greater = _comparison(
+    "greater",
+    elementwise.gt_p,
+    ">>> jnp.greater(jnp.array([1, 2, 3]), 2)",
+    "Array([False, False,  True], dtype=bool)",
+)
+_greater_equal = _comparison(
+    "greater_equal",
+    elementwise.ge_p,
+    ">>> jnp.greater_equal(jnp.array([1, 2, 3]), 2)",
+    "Array([False,  True,  True], dtype=bool)",
+)
 
 
 def _ordered(compare: Comparison) -> Comparison:
@@ -101,50 +142,86 @@ def truth(x: Any) -> Any:
     return elementwise.ne(x, constant(0, x))
 
 
-def _logical(name: str, primitive: Any) -> Callable[[ArrayLike, ArrayLike], Array]:
+def _logical(name: str, primitive: Any, *example: str) -> Callable[[ArrayLike, ArrayLike], Array]:
     def combine(x: ArrayLike, y: ArrayLike, /) -> Array:
         x, y = shapes(name, *[truth(v) for v in operands(name, x, y)])
         return primitive.bind(x, y)
 
     combine.__name__ = combine.__qualname__ = name
-    combine.__doc__ = f"Return the {name.replace('_', ' ')} of truth values, element by element."
+    summary = f"Return the {name.replace('_', ' ')} of truth values, element by element."
+    combine.__doc__ = shown(summary, example)
     return eager(combine)
 
 
-logical_and = _logical("logical_and", elementwise.and_p)
-logical_or = _logical("logical_or", elementwise.or_p)
-logical_xor = _logical("logical_xor", elementwise.xor_p)
+logical_and = _logical(
+    "logical_and",
+    elementwise.and_p,
+    ">>> jnp.logical_and(jnp.array([0, 2]), jnp.array([True, True]))",
+    "Array([False,  True], dtype=bool)",
+)
+logical_or = _logical(
+    "logical_or",
+    elementwise.or_p,
+    ">>> jnp.logical_or(jnp.array([0, 2]), jnp.array([False, False]))",
+    "Array([False,  True], dtype=bool)",
+)
+logical_xor = _logical(
+    "logical_xor",
+    elementwise.xor_p,
+    ">>> jnp.logical_xor(jnp.array([0, 2]), True)",
+    "Array([ True, False], dtype=bool)",
+)
 
 
 @eager
 def logical_not(x: ArrayLike, /) -> Array:
-    """Negate truth values."""
+    """Negate truth values.
+
+    Example:
+        >>> jnp.logical_not(jnp.array([0.0, 2.0]))
+        Array([ True, False], dtype=bool)
+    """
     (x,) = operands("logical_not", x)
     return elementwise.not_p.bind(truth(x))
 
 
 @eager
 def isnan(x: ArrayLike, /) -> Array:
-    """Tell which elements are nan."""
+    """Tell which elements are nan.
+
+    Example:
+        >>> jnp.isnan(jnp.array([1.0, jnp.inf, jnp.nan]))
+        Array([False, False,  True], dtype=bool)
+    """
     (x,) = operands("isnan", x)
     return elementwise.ne_p.bind(x, x)
 
 
 @eager
 def isinf(x: ArrayLike, /) -> Array:
-    """Tell which elements are infinite."""
+    """Tell which elements are infinite.
+
+    Example:
+        >>> jnp.isinf(jnp.array([1.0, -jnp.inf, jnp.nan]))
+        Array([False,  True, False], dtype=bool)
+    """
     (x,) = operands("isinf", x)
     dtype = aval_of(x).dtype
     if dtypes.issubdtype(dtype, np.complexfloating):
         return elementwise.bitwise_or(isinf(conversion.real(x)), isinf(conversion.imag(x)))
     if dtypes.issubdtype(dtype, np.floating):
         return elementwise.eq(elementwise.abs(x), constant(float("inf"), x))
-    return full(shape_of(x), False, _BOOL)
+    return _all_are(shape_of(x), False)
 
 
 @eager
 def isfinite(x: ArrayLike, /) -> Array:
-    """Tell which elements are finite."""
+    """Tell which elements are finite.
+
+    Example:
+        >>> jnp.isfinite(jnp.array([1.0, jnp.inf, jnp.nan]))
+        Array([ True, False, False], dtype=bool)
+    """
     (x,) = operands("isfinite", x)
     dtype = aval_of(x).dtype
     if dtypes.issubdtype(dtype, np.complexfloating):
@@ -153,7 +230,7 @@ def isfinite(x: ArrayLike, /) -> Array:
         )
     if dtypes.issubdtype(dtype, np.floating):
         return elementwise.is_finite(x)
-    return full(shape_of(x), True, _BOOL)
+    return _all_are(shape_of(x), True)
 
 
 def _is_infinity(name: str, x: Any, value: float) -> Any:
@@ -169,35 +246,55 @@ def _is_infinity(name: str, x: Any, value: float) -> Any:
         )
     if dtypes.issubdtype(dtype, np.floating):
         return elementwise.eq(x, constant(value, x))
-    return full(shape_of(x), False, _BOOL)
+    return _all_are(shape_of(x), False)
 
 
 @eager
 def isposinf(x: ArrayLike, /, out: None = None) -> Array:
-    """Tell which elements are plus infinity."""
+    """Tell which elements are plus infinity.
+
+    Example:
+        >>> jnp.isposinf(jnp.array([jnp.inf, -jnp.inf]))
+        Array([ True, False], dtype=bool)
+    """
     refuse_out("isposinf", out)
     return _is_infinity("isposinf", x, float("inf"))
 
 
 @eager
 def isneginf(x: ArrayLike, /, out: None = None) -> Array:
-    """Tell which elements are minus infinity."""
+    """Tell which elements are minus infinity.
+
+    Example:
+        >>> jnp.isneginf(jnp.array([jnp.inf, -jnp.inf]))
+        Array([False,  True], dtype=bool)
+    """
     refuse_out("isneginf", out)
     return _is_infinity("isneginf", x, float("-inf"))
 
 
 def iscomplex(x: ArrayLike) -> Array:
-    """Tell which elements have a nonzero imaginary part."""
+    """Tell which elements have a nonzero imaginary part.
+
+    Example:
+        >>> jnp.iscomplex(jnp.array([1 + 0j, 1j]))
+        Array([False,  True], dtype=bool)
+    """
     (x,) = operands("iscomplex", x)
     if not dtypes.issubdtype(aval_of(x).dtype, np.complexfloating):
         reduction.check_dtype("iscomplex", aval_of(x), ANY)
-        return full(shape_of(x), False, _BOOL)
+        return _all_are(shape_of(x), False)
     imag = conversion.imag(x)
     return elementwise.ne(imag, constant(0, imag))
 
 
 def isreal(x: ArrayLike) -> Array:
-    """Tell which elements have imaginary part 0."""
+    """Tell which elements have imaginary part 0.
+
+    Example:
+        >>> jnp.isreal(jnp.array([1 + 0j, 1j]))
+        Array([ True, False], dtype=bool)
+    """
     return logical_not(iscomplex(x))
 
 
@@ -209,7 +306,14 @@ def isclose(
     atol: ArrayLike = 1e-08,
     equal_nan: bool = False,
 ) -> Array:
-    """Tell which elements of a and b differ by at most `atol + rtol * |b|`."""
+    """Tell which elements of a and b differ by at most `atol + rtol * |b|`.
+
+    With `equal_nan`, nan equals nan.
+
+    Example:
+        >>> jnp.isclose(jnp.array([1.0, 1.1]), 1.000001)
+        Array([ True, False], dtype=bool)
+    """
     a, b = promote("isclose", a, b)
     dtype = aval_of(a).dtype
     if dtypes.is_extended(dtype):
@@ -244,6 +348,8 @@ def allclose(
 ) -> Array:
     """Tell whether all elements of a and b are close (see `isclose`).
 
+    With `equal_nan`, nan equals nan.
+
     Example:
         >>> bool(jnp.allclose(jnp.ones(2), 1 + 1e-7))
         True
@@ -258,10 +364,18 @@ def all_true(x: Any) -> Any:
 
 @eager
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Array:
-    """Tell whether two arrays have the same shape and equal elements."""
+    """Tell whether two arrays have the same shape and equal elements.
+
+    The result is an array, so that it can be computed in `jit`; shapes that differ are found while
+    tracing. With `equal_nan`, nan equals nan.
+
+    Example:
+        >>> jnp.array_equal(jnp.array([1, 2]), jnp.array([1, 2]))
+        Array(True, dtype=bool)
+    """
     a1, a2 = (_array(x) for x in (a1, a2))
     if shape_of(a1) != shape_of(a2):
-        return full((), False, _BOOL)
+        return _all_are((), False)
     a1, a2 = promote("array_equal", a1, a2)
     same = equal(a1, a2)
     if equal_nan:
@@ -271,13 +385,18 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Array:
 
 @eager
 def array_equiv(a1: Any, a2: Any) -> Array:
-    """Tell whether two arrays broadcast to each other and have equal elements."""
+    """Tell whether two arrays broadcast to each other and have equal elements.
+
+    Example:
+        >>> jnp.array_equiv(jnp.array([1, 2]), jnp.array([[1, 2], [1, 2]]))
+        Array(True, dtype=bool)
+    """
     a1, a2 = (_array(x) for x in (a1, a2))
     a1, a2 = promote_dtypes(a1, a2)
     try:
         a1, a2 = shapes("array_equiv", a1, a2)
     except (TypeError, ValueError):
-        return full((), False, _BOOL)
+        return _all_are((), False)
     return all_true(equal(a1, a2))
 
 

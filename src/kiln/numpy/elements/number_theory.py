@@ -34,7 +34,12 @@ def _integers(name: str, x1: Any, x2: Any) -> Any:
 
 
 def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """Return the greatest common divisor, element by element."""
+    """Return the greatest common divisor, element by element.
+
+    Example:
+        >>> jnp.gcd(jnp.array([12, 7]), 18)
+        Array([6, 1], dtype=int32)
+    """
     given = x1, x2
     x1, x2 = _integers("gcd", x1, x2)
 
@@ -52,7 +57,12 @@ def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
 
 
 def lcm(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """Return the least common multiple, element by element."""
+    """Return the least common multiple, element by element.
+
+    Example:
+        >>> jnp.lcm(jnp.array([4, 7]), 6)
+        Array([12, 42], dtype=int32)
+    """
     given = x1, x2
     x1, x2 = _integers("lcm", x1, x2)
     divisor = gcd(x1, x2)

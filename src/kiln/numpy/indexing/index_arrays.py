@@ -22,10 +22,11 @@ from kiln.numpy.creation.arrays import asarray
 from kiln.numpy.indexing.index_expressions import joint_shape
 from kiln.numpy.indexing.nonzero import nonzero
 from kiln.numpy.promotion import broadcast_to, one, shape_of
+from kiln.ops.counting import broadcasted_iota, iota
 from kiln.ops.elements import elementwise
 from kiln.ops.elements.conversion import convert_element_type
 from kiln.ops.indexing.slicing import from_end
-from kiln.ops.shape import broadcasted_iota, full, iota, reshape
+from kiln.ops.shape import full, reshape
 from kiln.ops.size_value import as_index
 
 _INT32 = np.dtype(np.int32)
@@ -95,7 +96,13 @@ def in_range(name: str, index: Any, size: int, mode: str, wrong: str) -> Any:
 def unravel_index(indices: ArrayLike, shape: ShapeLike) -> tuple[Array, ...]:
     """Return the coordinates of flat indices.
 
+    NumPy raises IndexError out of bounds.
+
     Negative indices count from the end; indices out of bounds are clipped. The sizes may be traced.
+
+    Example:
+        >>> jnp.unravel_index(jnp.array([4, 1]), (2, 3))
+        (Array([1, 0], dtype=int32), Array([1, 1], dtype=int32))
     """
     flat = asarray(indices)
     if not dtypes.issubdtype(aval_of(flat).dtype, np.integer):
@@ -156,6 +163,9 @@ def ravel_multi_index(
 
     Raises: with mode 'raise', ValueError for coordinates out of bounds, ConcretizationTypeError if
         they are traced.
+    Example:
+        >>> jnp.ravel_multi_index((jnp.array([0, 1]), jnp.array([2, 0])), (2, 3))
+        Array([2, 3], dtype=int32)
     """
     sizes = _sizes(dims)
     if len(multi_index) != len(sizes):
@@ -212,7 +222,13 @@ def _flat_dtype(indices: Sequence[Any], sizes: Sequence[int]) -> Any:
 
 
 def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
-    """Return the indices of the diagonal of an array with `ndim` axes of size n."""
+    """Return the indices of the diagonal of an array with `ndim` axes of size n.
+
+    Example:
+        >>> jnp.zeros((2, 2)).at[jnp.diag_indices(2)].set(5.0)
+        Array([[5., 0.],
+               [0., 5.]], dtype=float32)
+    """
     n, ndim = operator.index(n), operator.index(ndim)
     for name, value in (("n", n), ("ndim", ndim)):
         if value < 0:
@@ -227,7 +243,13 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
 
 
 def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
-    """Return the indices of the diagonal of an array whose axes have equal sizes."""
+    """Return the indices of the diagonal of an array whose axes have equal sizes.
+
+    Example:
+        >>> x = jnp.arange(4).reshape(2, 2)
+        >>> x[jnp.diag_indices_from(x)]
+        Array([0, 3], dtype=int32)
+    """
     shape = aval_of(one("diag_indices_from", arr)).shape
     if len(shape) < 2:
         raise not_square("diag_indices_from", shape, "input array must be at least 2-d")
@@ -256,14 +278,25 @@ def _triangle(found: tuple[np.ndarray, ...]) -> tuple[Any, Any]:
 
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
-    """Return the indices of the lower triangle of an (n, m) array, up to the k-th diagonal."""
+    """Return the indices of the lower triangle of an (n, m) array, up to the k-th diagonal.
+
+    Example:
+        >>> rows, columns = jnp.tril_indices(2)
+        >>> rows, columns
+        (Array([0, 1, 1], dtype=int32), Array([0, 0, 1], dtype=int32))
+    """
     if not is_constant((n, k, 0 if m is None else m)):
         return _lower_or_upper(n, k, n if m is None else m, lower=True)
     return _triangle(np.tril_indices(operator.index(n), operator.index(k), m))
 
 
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
-    """Return the indices of the upper triangle of an (n, m) array, from the k-th diagonal on."""
+    """Return the indices of the upper triangle of an (n, m) array, from the k-th diagonal on.
+
+    Example:
+        >>> jnp.arange(9).reshape(3, 3)[jnp.triu_indices(3, k=1)]
+        Array([1, 2, 5], dtype=int32)
+    """
     if not is_constant((n, k, 0 if m is None else m)):
         return _lower_or_upper(n, k, n if m is None else m, lower=False)
     return _triangle(np.triu_indices(operator.index(n), operator.index(k), m))
@@ -289,13 +322,25 @@ def _sum_of_first(count: Dim, most: Dim) -> Dim:
 
 
 def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
-    """Return the indices of the lower triangle of an array."""
+    """Return the indices of the lower triangle of an array.
+
+    Example:
+        >>> x = jnp.arange(4).reshape(2, 2)
+        >>> x[jnp.tril_indices_from(x)]
+        Array([0, 2, 3], dtype=int32)
+    """
     n, m = _matrix_shape("tril_indices_from", arr)
     return tril_indices(n, k, m)
 
 
 def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
-    """Return the indices of the upper triangle of an array."""
+    """Return the indices of the upper triangle of an array.
+
+    Example:
+        >>> x = jnp.arange(4).reshape(2, 2)
+        >>> x[jnp.triu_indices_from(x)]
+        Array([0, 1, 3], dtype=int32)
+    """
     n, m = _matrix_shape("triu_indices_from", arr)
     return triu_indices(n, k, m)
 
@@ -314,7 +359,13 @@ def _matrix_shape(name: str, arr: Any) -> tuple[int, int]:
 
 
 def ix_(*args: ArrayLike) -> tuple[Array, ...]:
-    """Return arrays that index the grid of all combinations of the given indices."""
+    """Return arrays that index the grid of all combinations of the given indices.
+
+    Example:
+        >>> jnp.arange(9).reshape(3, 3)[jnp.ix_(jnp.array([0, 2]), jnp.array([1, 2]))]
+        Array([[1, 2],
+               [7, 8]], dtype=int32)
+    """
     found = [one("ix", arg) for arg in args]
     out = []
     for i, x in enumerate(found):

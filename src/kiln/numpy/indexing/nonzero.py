@@ -26,13 +26,14 @@ from kiln.numpy.indexing.index_expressions import along
 from kiln.numpy.indexing.subscripts import getitem, read
 from kiln.numpy.indexing.updates import IndexUpdate
 from kiln.numpy.promotion import one, promote_dtypes
+from kiln.ops.counting import iota
 from kiln.ops.elements import elementwise
 from kiln.ops.elements.conversion import convert_element_type
 from kiln.ops.indexing.dimension_numbers import LEAVE_OUT
 from kiln.ops.indexing.slicing import concatenate, slice_in_dim
 from kiln.ops.reductions import cumulative
 from kiln.ops.shape import full as filled_with
-from kiln.ops.shape import iota, reshape, transpose, zeros_of
+from kiln.ops.shape import reshape, transpose, zeros_of
 from kiln.ops.size_value import as_index
 
 _INT32 = np.dtype(np.int32)
@@ -146,7 +147,14 @@ def _first_places(a: Any, count: Dim, total: Dim) -> Any:
 def flatnonzero(
     a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> Array:
-    """Return the indices of the nonzero elements in the flattened array."""
+    """Return the indices of the nonzero elements in the flattened array.
+
+    Example:
+        >>> jnp.flatnonzero(jnp.array([0, 3, 0, 5]))
+        Array([1, 3], dtype=int32)
+        >>> kiln.jit(lambda x: jnp.flatnonzero(x, size=3, fill_value=-1))(jnp.array([0, 3, 0, 5]))
+        Array([ 1,  3, -1], dtype=int32)
+    """
     a = one("flatnonzero", a)
     return indices_of("flatnonzero", reshape(a, (aval_of(a).size,)), size, fill_value)[0]
 
@@ -154,7 +162,18 @@ def flatnonzero(
 def argwhere(
     a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | Sequence[Any] | None = None
 ) -> Array:
-    """Return the indices of the nonzero elements, one row per element."""
+    """Return the indices of the nonzero elements, one row per element.
+
+    In `jit` the number of rows is `size`: missing ones are `fill_value`, surplus ones are dropped.
+
+    Example:
+        >>> jnp.argwhere(jnp.array([[0, 1], [2, 0]]))
+        Array([[0, 1],
+               [1, 0]], dtype=int32)
+        >>> jnp.argwhere(jnp.array([0, 1, 0]), size=2, fill_value=-1)
+        Array([[ 1],
+               [-1]], dtype=int32)
+    """
     a = one("argwhere", a)
     aval = aval_of(a)
     found = indices_of("argwhere", a if aval.shape else reshape(a, (1,)), size, fill_value)
@@ -166,7 +185,14 @@ def argwhere(
 def extract(
     condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = 0
 ) -> Array:
-    """Return the elements of the flattened array where the flattened condition holds."""
+    """Return the elements of the flattened array where the flattened condition holds.
+
+    Under a trace `size` must be given: surplus elements are dropped, missing ones are `fill_value`.
+
+    Example:
+        >>> jnp.extract(jnp.array([True, False, True]), jnp.array([1, 2, 3]))
+        Array([1, 3], dtype=int32)
+    """
     condition, arr = one("extract", condition), one("extract", arr)
     flat = reshape(condition, (aval_of(condition).size,))
     return compress(flat, reshape(arr, (aval_of(arr).size,)), 0, size=size, fill_value=fill_value)
@@ -183,7 +209,13 @@ def compress(
 ) -> Array:
     """Return the slices along an axis (the flattened array without one) where a condition holds.
 
+    Under a trace `size` must be given: surplus elements are dropped, missing ones are `fill_value`.
+
     Raises: ValueError if the condition does not have exactly one axis.
+    Example:
+        >>> jnp.compress(jnp.array([True, False, True]), jnp.array([[1, 2, 3], [4, 5, 6]]), axis=1)
+        Array([[1, 3],
+               [4, 6]], dtype=int32)
     """
     if out is not None:
         raise NotImplementedError("The 'out' argument to kiln.numpy.compress is not supported.")
@@ -218,7 +250,13 @@ def compress(
 def mask_indices(
     n: int, mask_func: Callable[..., Any], k: int = 0, *, size: int | None = None
 ) -> tuple[Array, ...]:
-    """Return the indices of an (n, n) array that `mask_func(ones, k)` keeps."""
+    """Return the indices of an (n, n) array that `mask_func(ones, k)` keeps.
+
+    Example:
+        >>> rows, columns = jnp.mask_indices(3, jnp.triu, 1)
+        >>> rows, columns
+        (Array([0, 0, 1], dtype=int32), Array([1, 2, 2], dtype=int32))
+    """
     dtype = dtypes.default_int_dtype()
     return indices_of("mask_indices", mask_func(full((n, n), 1, dtype), k), size, None)
 
@@ -227,6 +265,9 @@ def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = T
     """Return a copy with the elements where the mask holds replaced by the values, in order.
 
     Raises: ValueError unless `inplace=False`: arrays are immutable.
+    Example:
+        >>> jnp.place(jnp.arange(4), jnp.array([0, 1, 0, 1]) > 0, jnp.array([7, 8]), inplace=False)
+        Array([0, 7, 2, 8], dtype=int32)
     """
     if inplace:
         raise immutable("place")

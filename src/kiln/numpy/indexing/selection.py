@@ -68,7 +68,13 @@ def where(
 
 
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Array:
-    """Take each element from the choice whose condition is the first to hold."""
+    """Take each element from the choice whose condition is the first to hold.
+
+    Example:
+        >>> x = jnp.array([1, 5, 9])
+        >>> jnp.select([x < 3, x < 7], [x, -x], default=0)
+        Array([ 1, -5,  0], dtype=int32)
+    """
     if len(condlist) != len(choicelist):
         raise ValueError(
             three_lines(
@@ -103,7 +109,13 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
 
 
 def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:
-    """Apply to each element the function (or take the number) of the last condition that holds."""
+    """Apply to each element the function (or take the number) of the last condition that holds.
+
+    Example:
+        >>> x = jnp.array([-2.0, 1.0])
+        >>> jnp.piecewise(x, [x < 0, x >= 0], [lambda v: -v, 10.0])
+        Array([ 2., 10.], dtype=float32)
+    """
     (x,) = operands("piecewise", x)
     conditions = list(condlist) if isinstance(condlist, (list, tuple)) else [condlist]
     if not isinstance(condlist, (list, tuple)) and len(shape_of(condlist)) > len(shape_of(x)):

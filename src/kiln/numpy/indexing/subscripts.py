@@ -32,6 +32,7 @@ from kiln.numpy.indexing.index_expressions import (
     parse,
 )
 from kiln.numpy.indexing.slice_bounds import Kept, Part, Steps
+from kiln.ops.counting import iota
 from kiln.ops.elements.conversion import convert_element_type
 from kiln.ops.elements.elementwise import (
     add,
@@ -55,7 +56,7 @@ from kiln.ops.indexing.dimension_numbers import (
 from kiln.ops.indexing.indexing import default_fill, gather
 from kiln.ops.indexing.slicing import concatenate, dynamic_slice_in_dim, dynamic_slice_p, from_end
 from kiln.ops.indexing.static_slicing import slice as static_slice
-from kiln.ops.shape import broadcast_in_dim, expand_dims, full, iota, reshape, rev, squeeze
+from kiln.ops.shape import broadcast_in_dim, expand_dims, full, reshape, rev, squeeze
 from kiln.ops.size_value import as_index
 
 _INT32 = np.iinfo(np.int32)

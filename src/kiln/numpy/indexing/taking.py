@@ -48,6 +48,7 @@ from kiln.numpy.indexing.nonzero import (
 from kiln.numpy.indexing.subscripts import clipped, getitem, read
 from kiln.numpy.indexing.updates import AtIndexer, IndexUpdate, at
 from kiln.numpy.promotion import broadcast_to, one, promote_dtypes, shape_of
+from kiln.ops.counting import broadcasted_iota
 from kiln.ops.elements import elementwise
 from kiln.ops.elements.conversion import convert_element_type
 from kiln.ops.indexing.dimension_numbers import (
@@ -59,7 +60,7 @@ from kiln.ops.indexing.dimension_numbers import (
 )
 from kiln.ops.indexing.indexing import gather
 from kiln.ops.indexing.slicing import from_end
-from kiln.ops.shape import broadcasted_iota, canonical_axis, expand_dims, reshape
+from kiln.ops.shape import canonical_axis, expand_dims, reshape
 from kiln.ops.shape import full as filled_with
 
 __all__ = [
@@ -267,7 +268,12 @@ def put(
 ) -> Array:
     """Return a copy with elements of the flattened array replaced; values repeat as needed.
 
+    NumPy's changes its argument; `x.at[...].set(...)` is the usual way to write it.
     Raises: ValueError unless `inplace=False`: arrays are immutable.
+    Example:
+        >>> jnp.put(jnp.zeros((2, 2), int), jnp.array([1, 2]), jnp.array([7, 8]), inplace=False)
+        Array([[0, 7],
+               [8, 0]], dtype=int32)
     """
     if inplace:
         raise immutable("put")
@@ -298,6 +304,11 @@ def put_along_axis(
     """Return a copy with the elements that `take_along_axis` would take replaced.
 
     Raises: ValueError unless `inplace=False`: arrays are immutable.
+    Example:
+        >>> x = jnp.array([[1, 5], [6, 2]])
+        >>> jnp.put_along_axis(x, x.argmax(1, keepdims=True), 0, axis=1, inplace=False)
+        Array([[1, 0],
+               [0, 2]], dtype=int32)
     """
     if inplace:
         raise immutable("put_along_axis")
@@ -322,6 +333,9 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
 
     Raises: with mode 'raise', ValueError for a number out of range, ConcretizationTypeError if it
         cannot be checked because `a` is traced.
+    Example:
+        >>> jnp.choose(jnp.array([1, 0]), [jnp.array([10, 11]), jnp.array([20, 21])])
+        Array([20, 11], dtype=int32)
     """
     _refuse_out("choose", out)
     a = one("choose", a)
@@ -341,7 +355,12 @@ def fill_diagonal(
 ) -> Array:
     """Return a copy with the diagonal replaced; values repeat as needed.
 
+    NumPy's changes its argument and returns None.
     Raises: NotImplementedError for `wrap`, and unless `inplace=False`: arrays are immutable.
+    Example:
+        >>> jnp.fill_diagonal(jnp.zeros((2, 2)), 3.0, inplace=False)
+        Array([[3., 0.],
+               [0., 3.]], dtype=float32)
     """
     if inplace or wrap:
         raise NotImplementedError(

@@ -16,11 +16,12 @@ from kiln.base.source import current_source
 from kiln.control.custom_rules.jvp import custom_jvp
 from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.promotion import inexact, one
+from kiln.ops.counting import broadcasted_iota
 from kiln.ops.elements.conversion import complex as join_complex
 from kiln.ops.elements.conversion import convert_element_type, imag
 from kiln.ops.elements.elementwise import abs, div, eq, exp, log, lt, mul, ne, rem, select, sub
 from kiln.ops.elements.families import add, constant, full_like
-from kiln.ops.indexing.static_slicing import split
+from kiln.ops.indexing.splitting import split
 from kiln.ops.linear import linalg
 from kiln.ops.linear.matrices import (
     diagonal,
@@ -32,13 +33,18 @@ from kiln.ops.linear.matrices import (
 )
 from kiln.ops.reductions.product import reduce_prod
 from kiln.ops.reductions.reduction import reduce_or
-from kiln.ops.shape import broadcast_in_dim, broadcasted_iota, full, reduce_sum, squeeze
+from kiln.ops.shape import broadcast_in_dim, full, reduce_sum, squeeze
 
 _INT = np.dtype(np.int32)
 
 
 class SlogdetResult(NamedTuple):
-    """The sign (for complex matrices the phase) of a determinant, and the log of its magnitude."""
+    """The sign (for complex matrices the phase) of a determinant, and the log of its magnitude.
+
+    Example:
+        >>> jnp.linalg.slogdet(jnp.array([[2.0, 0.0], [0.0, -1.0]])).sign
+        Array(-1., dtype=float32)
+    """
 
     sign: Array
     logabsdet: Array
@@ -61,7 +67,13 @@ def _square(name: str, a: Any) -> Any:
 def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
     """Return the signs and the logarithms of the absolute values of determinants.
 
+    The determinant itself overflows for matrices of moderate size; the gradient of `logabsdet` is
+    the transposed inverse.
     Raises: ValueError for matrices that are not square.
+    Example:
+        >>> sign, logabsdet = jnp.linalg.slogdet(1e30 * jnp.eye(3))
+        >>> sign, logabsdet.round(2)
+        (Array(1., dtype=float32), Array(207.23, dtype=float32))
     """
     a = _square("slogdet", a)
     if method not in (None, "lu", "qr"):
@@ -127,6 +139,9 @@ def det(a: ArrayLike) -> Array:
     Shapes: (..., n, n) -> (...).
 
     Raises: ValueError for matrices that are not square.
+    Example:
+        >>> jnp.linalg.det(jnp.array([[2.0, 1.0], [0.0, 3.0]]))
+        Array(6., dtype=float32)
     """
     a = _square("det", a)
     n = a.shape[-1]

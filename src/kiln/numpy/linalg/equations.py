@@ -107,9 +107,15 @@ def _solved(a: Any, b: Any, stack: tuple[Dim, ...]) -> Any:
 def inv(a: ArrayLike) -> Array:
     """Return the inverses of matrices.
 
+    To solve equations, use `solve`: it is faster and more exact. A singular matrix gives infinities
+    and nan, not LinAlgError.
     Shapes: (..., n, n) -> (..., n, n).
 
     Raises: ValueError for matrices that are not square.
+    Example:
+        >>> jnp.linalg.inv(jnp.array([[2.0, 0.0], [0.0, 4.0]]))
+        Array([[0.5 , 0.  ],
+               [0.  , 0.25]], dtype=float32)
     """
     a = inexact("inv", one("inv", a))
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
@@ -131,7 +137,13 @@ def pinv(
 ) -> Array:
     """Return pseudo-inverses; singular values below `rtol` times the largest are treated as zero.
 
-    `rcond` is another name for `rtol`.
+    `rcond` is another name for `rtol`. With `hermitian` the matrices are taken for Hermitian, which
+    is faster.
+
+    Example:
+        >>> jnp.linalg.pinv(jnp.array([[2.0, 0.0], [0.0, 0.0]]))
+        Array([[0.5, 0. ],
+               [0. , 0. ]], dtype=float32)
     """
     if rcond is not None and rtol is not None:
         raise ValueError(
@@ -216,7 +228,15 @@ def lstsq(
 ) -> tuple[Array, Array, Array, Array]:
     """Return the x that minimizes |a x - b|, squared residuals, and rank and singular values of a.
 
+    Singular values below `rcond` times the largest count as 0. With `numpy_resid` residuals are
+    those of NumPy: there are none for deficient ranks.
+
     Shapes: (n, m), (n, k) -> (m, k), (k,), (), (min(n, m),).
+    Raises: TypeError or ValueError for other shapes.
+    Example:
+        >>> a = jnp.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]])
+        >>> jnp.linalg.lstsq(a, jnp.array([1.0, 3.0, 5.0]))[0].round(4)
+        Array([1., 2.], dtype=float32)
     """
     a, b = (one("lstsq", x) for x in operands("lstsq", a, b))
     a, b = promote_dtypes_inexact(a, b)
@@ -272,7 +292,13 @@ def _least_squares(a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any]:
 
 
 def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
-    """Return the inverse of a tensor as a map from its last axes to its first `ind`."""
+    """Return the inverse of a tensor as a map from its last axes to its first `ind`.
+
+    Example:
+        >>> a = jnp.eye(6).reshape(2, 3, 6)
+        >>> jnp.linalg.tensorinv(a, ind=2).shape
+        (6, 2, 3)
+    """
     a = one("tensorinv", a)
     if index_of("tensorinv", ind) <= 0:
         wrong = f"ind must be a positive integer; got ind={ind}"
@@ -288,7 +314,13 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
 
 
 def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Axes = None) -> Array:
-    """Solve tensordot(a, x, x.ndim) = b for x; `axes` of a are first moved last."""
+    """Solve tensordot(a, x, x.ndim) = b for x; `axes` of a are first moved last.
+
+    Example:
+        >>> jnp.linalg.tensorsolve(2 * jnp.eye(4).reshape(2, 2, 2, 2), jnp.ones((2, 2)))
+        Array([[0.5, 0.5],
+               [0.5, 0.5]], dtype=float32)
+    """
     a, b = (one("tensorsolve", x) for x in operands("tensorsolve", a, b))
     if axes is not None:
         moved = canonical_axes("tensorsolve", axes, a.ndim)

@@ -23,28 +23,48 @@ from kiln.ops.shape import reshape
 
 
 class EigResult(NamedTuple):
-    """Eigenvalues, and eigenvectors as columns."""
+    """Eigenvalues, and eigenvectors as columns.
+
+    Example:
+        >>> jnp.linalg.eig(jnp.array([[2.0, 0.0], [0.0, 3.0]])).eigenvalues
+        Array([2.+0.j, 3.+0.j], dtype=complex64)
+    """
 
     eigenvalues: Array
     eigenvectors: Array
 
 
 class EighResult(NamedTuple):
-    """Eigenvalues of Hermitian matrices in ascending order, and eigenvectors as columns."""
+    """Eigenvalues of Hermitian matrices in ascending order, and eigenvectors as columns.
+
+    Example:
+        >>> jnp.linalg.eigh(jnp.array([[2.0, 0.0], [0.0, 3.0]])).eigenvalues
+        Array([2., 3.], dtype=float32)
+    """
 
     eigenvalues: Array
     eigenvectors: Array
 
 
 class QRResult(NamedTuple):
-    """Orthonormal columns, and an upper triangular matrix."""
+    """Orthonormal columns, and an upper triangular matrix.
+
+    Example:
+        >>> jnp.linalg.qr(jnp.ones((3, 2))).R.shape
+        (2, 2)
+    """
 
     Q: Array
     R: Array
 
 
 class SVDResult(NamedTuple):
-    """Left singular vectors as columns, singular values, right singular vectors as rows."""
+    """Left singular vectors as columns, singular values, right singular vectors as rows.
+
+    Example:
+        >>> jnp.linalg.svd(jnp.ones((3, 2))).S.shape
+        (2,)
+    """
 
     U: Array
     S: Array
@@ -54,8 +74,17 @@ class SVDResult(NamedTuple):
 def cholesky(a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True) -> Array:
     """Return the triangular factor of Hermitian positive definite matrices; nan if not definite.
 
+    NumPy raises LinAlgError for a matrix that is not definite, and reads one triangle only.
+
     a = L L^H for the lower factor L, a = U^H U for the upper one. Without `symmetrize_input` only
     the lower triangle is read, for both.
+
+    Example:
+        >>> jnp.linalg.cholesky(jnp.array([[4.0, 2.0], [2.0, 5.0]]))
+        Array([[2., 0.],
+               [1., 2.]], dtype=float32)
+        >>> jnp.linalg.cholesky(jnp.array([[-1.0]]))
+        Array([[nan]], dtype=float32)
     """
     a = inexact("cholesky", one("cholesky", a))
     factor = linalg.cholesky(a, symmetrize_input=symmetrize_input)
@@ -92,8 +121,16 @@ def svd(
 ) -> Any:
     """Return the singular value decomposition; only the values, descending, if not `compute_uv`.
 
+    With `hermitian` the matrices are taken for Hermitian; `subset_by_index` selects singular
+    values.
+
     Shapes: (..., m, n) -> (..., m, m), (..., min(m, n)), (..., n, n), or (..., m, min(m, n)) and
     (..., min(m, n), n) without `full_matrices`.
+    Example:
+        >>> a = jnp.array([[3.0, 0.0], [0.0, 5.0], [0.0, 0.0]])
+        >>> u, s, vh = jnp.linalg.svd(a, full_matrices=False)
+        >>> u.shape, s
+        ((3, 2), Array([5., 3.], dtype=float32))
     """
     a = inexact("svd", one("svd", a))
     if hermitian:
@@ -106,18 +143,35 @@ def svd(
 
 
 def svdvals(x: ArrayLike, /) -> Array:
-    """Return singular values in descending order."""
+    """Return singular values in descending order.
+
+    Example:
+        >>> jnp.linalg.svdvals(jnp.array([[3.0, 0.0], [0.0, 5.0]]))
+        Array([5., 3.], dtype=float32)
+    """
     return svd(x, compute_uv=False)
 
 
 def eig(a: ArrayLike) -> EigResult:
-    """Return complex eigenvalues and eigenvectors of square matrices."""
+    """Return complex eigenvalues and eigenvectors of square matrices.
+
+    The result is complex even if all eigenvalues are real, since its dtype cannot depend on values.
+
+    Example:
+        >>> jnp.linalg.eig(jnp.array([[0.0, 1.0], [-1.0, 0.0]])).eigenvalues
+        Array([0.+1.j, 0.-1.j], dtype=complex64)
+    """
     values, vectors = spectral.eig(inexact("eig", one("eig", a)), compute_left_eigenvectors=False)
     return EigResult(values, vectors)
 
 
 def eigvals(a: ArrayLike) -> Array:
-    """Return complex eigenvalues of square matrices."""
+    """Return complex eigenvalues of square matrices.
+
+    Example:
+        >>> jnp.linalg.eigvals(jnp.array([[2.0, 1.0], [0.0, 3.0]]))
+        Array([2.+0.j, 3.+0.j], dtype=complex64)
+    """
     return spectral.eig(
         inexact("eigvals", one("eigvals", a)),
         compute_left_eigenvectors=False,
@@ -129,6 +183,12 @@ def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True) -
     """Return eigenvalues and eigenvectors of Hermitian matrices.
 
     Without `symmetrize_input` only the triangle that UPLO names ("L" or "U") is read.
+
+    Example:
+        >>> values, vectors = jnp.linalg.eigh(jnp.array([[2.0, 1.0], [1.0, 2.0]]))
+        >>> values.round(4), jnp.abs(vectors).round(4)
+        (Array([1., 3.], dtype=float32), Array([[0.7071, 0.7071],
+               [0.7071, 0.7071]], dtype=float32))
     """
     if UPLO not in (None, "L", "U"):
         raise ValueError(
@@ -145,7 +205,14 @@ def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True) -
 
 
 def eigvalsh(a: ArrayLike, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Array:
-    """Return eigenvalues of Hermitian matrices in ascending order."""
+    """Return eigenvalues of Hermitian matrices in ascending order.
+
+    Without `symmetrize_input` only the triangle that `UPLO` names ("L" or "U") is read.
+
+    Example:
+        >>> jnp.linalg.eigvalsh(jnp.array([[2.0, 1.0], [1.0, 2.0]])).round(4)
+        Array([1., 3.], dtype=float32)
+    """
     return eigh(a, UPLO, symmetrize_input).eigenvalues
 
 
@@ -153,6 +220,12 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Any:
     """Return the QR factors: "reduced" or "complete", only R with "r", LAPACK's form with "raw".
 
     Raises: ValueError for another mode.
+    Example:
+        >>> q, r = jnp.linalg.qr(jnp.array([[3.0, 1.0], [4.0, 2.0]]))
+        >>> jnp.abs(r).round(4), (q @ r).round(4)
+        (Array([[5. , 2.2],
+               [0. , 0.4]], dtype=float32), Array([[3., 1.],
+               [4., 2.]], dtype=float32))
     """
     a = inexact("qr", one("qr", a))
     if mode == "raw":
@@ -173,6 +246,10 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
     """Raise square matrices to the n-th power; negative powers invert them.
 
     Raises: TypeError for matrices that are not square, or a power that is not an integer.
+    Example:
+        >>> jnp.linalg.matrix_power(jnp.array([[1, 1], [1, 0]]), 10)
+        Array([[89, 55],
+               [55, 34]], dtype=int32)
     """
     a = one("matrix_power", a)
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
@@ -204,7 +281,12 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
 def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Array:
     """Multiply two or more matrices in the cheapest order; the first and last may be vectors.
 
+    `precision` has no effect on CPUs.
+
     Raises: ValueError for incompatible shapes.
+    Example:
+        >>> jnp.linalg.multi_dot([jnp.ones((2, 50)), jnp.ones((50, 3)), jnp.ones(3)])
+        Array([150., 150.], dtype=float32)
     """
     xs = [one("multi_dot", x) for x in arrays]
     if len(xs) < 2:
@@ -268,17 +350,37 @@ def _product(xs: Sequence[Any], split: Any, first: int, last: int, precision: An
 
 
 def matrix_transpose(x: ArrayLike, /) -> Array:
-    """Exchange the last two axes."""
+    """Exchange the last two axes.
+
+    Example:
+        >>> jnp.linalg.matrix_transpose(jnp.array([[1, 2], [3, 4]]))
+        Array([[1, 3],
+               [2, 4]], dtype=int32)
+    """
     return matrices.matrix_transpose(x)
 
 
 def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
-    """Return a diagonal of the matrices in the last two axes."""
+    """Return a diagonal of the matrices in the last two axes.
+
+    `offset` counts diagonals: 0 is the main one, positive numbers are above it.
+
+    Example:
+        >>> jnp.linalg.diagonal(jnp.array([[1, 2], [3, 4]]))
+        Array([1, 4], dtype=int32)
+    """
     return matrices.diagonal(x, offset, -2, -1)
 
 
 def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Array:
-    """Sum a diagonal of the matrices in the last two axes."""
+    """Sum a diagonal of the matrices in the last two axes.
+
+    `offset` counts diagonals: 0 is the main one, positive numbers are above it.
+
+    Example:
+        >>> jnp.linalg.trace(jnp.arange(8).reshape(2, 2, 2))
+        Array([ 3, 11], dtype=int32)
+    """
     return matrices.trace(x, offset, -2, -1, dtype)
 
 
@@ -286,6 +388,9 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     """Return the cross product of vectors with three components.
 
     Raises: ValueError for vectors of other sizes.
+    Example:
+        >>> jnp.linalg.cross(jnp.array([1, 0, 0]), jnp.array([0, 1, 0]))
+        Array([0, 0, 1], dtype=int32)
     """
     x1, x2 = (one("cross", x) for x in operands("cross", x1, x2))
     if x1.shape[axis] != 3 or x2.shape[axis] != 3:
@@ -301,6 +406,10 @@ def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return the outer product of two vectors.
 
     Raises: ValueError for arrays with more axes.
+    Example:
+        >>> jnp.linalg.outer(jnp.array([1, 2]), jnp.array([3, 4]))
+        Array([[3, 4],
+               [6, 8]], dtype=int32)
     """
     x1, x2 = (one("outer", x) for x in operands("outer", x1, x2))
     if x1.ndim != 1 or x2.ndim != 1:

@@ -33,6 +33,8 @@ from kiln.ops.shape import expand_dims, reshape
 def norm(x: ArrayLike, ord: Any = None, axis: Axes = None, keepdims: bool = False) -> Array:
     """Return a norm over one axis (of vectors) or two (of matrices), over all by default.
 
+    `keepdims` keeps the reduced axes, with size 1.
+
     Raises: ValueError for an order that is not defined, or more than two axes.
     Example:
         >>> float(jnp.linalg.norm(jnp.array([3.0, 4.0])))
@@ -62,7 +64,14 @@ def norm(x: ArrayLike, ord: Any = None, axis: Axes = None, keepdims: bool = Fals
 def vector_norm(
     x: ArrayLike, /, *, axis: Axes = None, keepdims: bool = False, ord: Any = 2
 ) -> Array:
-    """Return a norm of vectors, along all axes by default."""
+    """Return a norm of vectors, along all axes by default.
+
+    `keepdims` keeps the reduced axes, with size 1.
+
+    Example:
+        >>> jnp.linalg.vector_norm(jnp.array([[3.0, 4.0], [6.0, 8.0]]), axis=1)
+        Array([ 5., 10.], dtype=float32)
+    """
     x = inexact("vector_norm", one("vector_norm", x))
     rank = x.ndim
     if axis is None:
@@ -86,7 +95,14 @@ def _count(x: Any, axes: tuple[int, ...]) -> Any:
 
 
 def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:
-    """Return a norm of the matrices in the last two axes."""
+    """Return a norm of the matrices in the last two axes.
+
+    `keepdims` keeps the reduced axes, with size 1.
+
+    Example:
+        >>> jnp.linalg.matrix_norm(jnp.array([[3.0, 0.0], [0.0, 4.0]]))
+        Array(5., dtype=float32)
+    """
     x = inexact("matrix_norm", one("matrix_norm", x))
     return norm(x, ord, (-2, -1), keepdims)
 
@@ -150,7 +166,14 @@ def _of_matrices(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any
 
 
 def cond(x: ArrayLike, p: Any = None) -> Array:
-    """Return condition numbers: how much relative errors may be amplified."""
+    """Return condition numbers: how much relative errors may be amplified.
+
+    `p` is the norm, the 2-norm by default.
+
+    Example:
+        >>> jnp.linalg.cond(jnp.array([[100.0, 0.0], [0.0, 1.0]]))
+        Array(100., dtype=float32)
+    """
     x = one("cond", x)
     if x.ndim < 2:
         wrong = f"jnp.linalg.cond: input array must be at least 2D; got arr.shape={tuple(x.shape)}"
@@ -182,7 +205,12 @@ def matrix_rank(
 ) -> Array:
     """Return how many singular values are above `rtol`, also called `tol`: an absolute bound.
 
-    By default it is the largest singular value times the larger size times the precision.
+    By default it is the largest singular value times the larger size times the precision. With
+    `hermitian` the matrices are taken for Hermitian, which is faster.
+
+    Example:
+        >>> jnp.linalg.matrix_rank(jnp.array([[1.0, 2.0], [2.0, 4.0]]))
+        Array(1, dtype=int32)
     """
     M = inexact("matrix_rank", one("matrix_rank", M))
     if rtol is not None and tol is not None:

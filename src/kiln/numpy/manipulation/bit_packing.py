@@ -33,7 +33,12 @@ def _shifts(shape: Any, bitorder: str, name: str) -> Any:
 
 
 def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Array:
-    """Pack truth values, eight to a byte, along an axis or from the flattened array."""
+    """Pack truth values, eight to a byte, along an axis or from the flattened array.
+
+    Example:
+        >>> jnp.packbits(jnp.array([1, 0, 1, 0, 0, 0, 0, 0]))
+        Array([160], dtype=uint8)
+    """
     a = one("packbits", a)
     if not (a.dtype == np.bool_ or dtypes.issubdtype(a.dtype, np.integer)):
         raise TypeError(
@@ -61,7 +66,12 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Ar
 def unpackbits(
     a: ArrayLike, axis: int | None = None, count: int | None = None, bitorder: str = "big"
 ) -> Array:
-    """Unpack bytes into zeros and ones, along an axis or from the flattened array."""
+    """Unpack bytes into zeros and ones, along an axis or from the flattened array.
+
+    Example:
+        >>> jnp.unpackbits(jnp.array([160], jnp.uint8))
+        Array([1, 0, 1, 0, 0, 0, 0, 0], dtype=uint8)
+    """
     a = one("unpackbits", a)
     if a.dtype != _BYTE:
         raise TypeError(

@@ -37,18 +37,36 @@ def flip(m: ArrayLike, axis: Axes = None) -> Array:
 
 
 def fliplr(m: ArrayLike) -> Array:
-    """Reverse the second axis."""
+    """Reverse the second axis.
+
+    Example:
+        >>> jnp.fliplr(jnp.array([[1, 2], [3, 4]]))
+        Array([[2, 1],
+               [4, 3]], dtype=int32)
+    """
     return flip(one("fliplr", m), 1)
 
 
 def flipud(m: ArrayLike) -> Array:
-    """Reverse the first axis."""
+    """Reverse the first axis.
+
+    Example:
+        >>> jnp.flipud(jnp.array([[1, 2], [3, 4]]))
+        Array([[3, 4],
+               [1, 2]], dtype=int32)
+    """
     return flip(one("flipud", m), 0)
 
 
 @eager
 def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
-    """Rotate by 90 degrees, k times, in the plane of two axes."""
+    """Rotate by 90 degrees, k times, in the plane of two axes.
+
+    Example:
+        >>> jnp.rot90(jnp.array([[1, 2], [3, 4]]))
+        Array([[2, 4],
+               [1, 3]], dtype=int32)
+    """
     m = one("rot90", m)
     if len(shape_of(m)) < 2:
         raise ValueError(
@@ -73,6 +91,8 @@ def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
 @eager
 def roll(a: ArrayLike, shift: Any, axis: Axes = None) -> Array:
     """Shift elements along axes; those shifted past the end reappear at the start.
+
+    `shift` may be negative, and a tuple for several axes.
 
     Example:
         >>> jnp.roll(jnp.arange(4), 1)

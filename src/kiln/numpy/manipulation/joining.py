@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,21 +23,15 @@ from kiln.numpy.indexing.taking import take
 from kiln.numpy.promotion import broadcast_to, one, operands, promote_dtypes
 from kiln.numpy.shapes import atleast_1d, atleast_2d, atleast_3d, moveaxis, ravel
 from kiln.numpy.sorting import sort
+from kiln.ops.counting import broadcasted_iota, iota
 from kiln.ops.elements.conversion import convert_element_type
 from kiln.ops.indexing import static_slicing
 from kiln.ops.indexing.slicing import dynamic_update_slice, from_end
 from kiln.ops.indexing.static_slicing import slice_in_dim
-from kiln.ops.shape import (
-    broadcasted_iota,
-    canonical_axis,
-    expand_dims,
-    iota,
-    reduce_sum,
-    reshape,
-)
+from kiln.ops.shape import canonical_axis, expand_dims, reduce_sum, reshape
 
 
-def _items(name: str, arrays: Any) -> list[Any]:
+def array_list(name: str, arrays: Any) -> list[Any]:
     """Return the arrays of a sequence, or of an array's first axis."""
     if is_typed(arrays) or isinstance(arrays, np.ndarray):
         return list(unpacked(one(name, arrays)))
@@ -76,7 +68,7 @@ def concatenate(arrays: Arrays, axis: Any = 0, dtype: DTypeLike | None = None) -
         >>> jnp.concatenate([jnp.arange(2), jnp.arange(3)])
         Array([0, 1, 0, 1, 2], dtype=int32)
     """
-    found = _items("concatenate", arrays)
+    found = array_list("concatenate", arrays)
     if not found:
         raise ValueError(
             three_lines(
@@ -111,7 +103,12 @@ def concatenate(arrays: Arrays, axis: Any = 0, dtype: DTypeLike | None = None) -
 
 @eager
 def concat(arrays: Arrays, /, *, axis: Any = 0) -> Array:
-    """Join arrays along an existing axis."""
+    """Join arrays along an existing axis.
+
+    Example:
+        >>> jnp.concat([jnp.array([1, 2]), jnp.array([3])])
+        Array([1, 2, 3], dtype=int32)
+    """
     return concatenate(arrays, axis)
 
 
@@ -125,7 +122,7 @@ def stack(arrays: Arrays, axis: int = 0, out: None = None, dtype: DTypeLike | No
                [1., 1.]], dtype=float32)
     """
     refuse_out("stack", out)
-    found = _items("stack", arrays)
+    found = array_list("stack", arrays)
     if not found:
         raise ValueError(
             three_lines(
@@ -149,38 +146,68 @@ def stack(arrays: Arrays, axis: int = 0, out: None = None, dtype: DTypeLike | No
 
 @eager
 def vstack(tup: Arrays, dtype: DTypeLike | None = None) -> Array:
-    """Join arrays along the first axis; vectors count as rows."""
+    """Join arrays along the first axis; vectors count as rows.
+
+    Example:
+        >>> jnp.vstack([jnp.array([1, 2]), jnp.array([3, 4])])
+        Array([[1, 2],
+               [3, 4]], dtype=int32)
+    """
     return concatenate(_raised("vstack", tup, atleast_2d), 0, dtype)
 
 
 @eager
 def hstack(tup: Arrays, dtype: DTypeLike | None = None) -> Array:
-    """Join arrays along the second axis; vectors along their only axis."""
+    """Join arrays along the second axis; vectors along their only axis.
+
+    Example:
+        >>> jnp.hstack([jnp.array([1, 2]), jnp.array([3])])
+        Array([1, 2, 3], dtype=int32)
+    """
     found = _raised("hstack", tup, atleast_1d)
     return concatenate(found, 0 if found and len(found[0].shape) == 1 else 1, dtype)
 
 
 @eager
 def dstack(tup: Arrays, dtype: DTypeLike | None = None) -> Array:
-    """Join arrays along the third axis."""
+    """Join arrays along the third axis.
+
+    Example:
+        >>> jnp.dstack([jnp.array([1, 2]), jnp.array([3, 4])])
+        Array([[[1, 3],
+                [2, 4]]], dtype=int32)
+    """
     return concatenate(_raised("dstack", tup, atleast_3d), 2, dtype)
 
 
 def _raised(name: str, tup: Any, at_least: Any) -> list[Any]:
-    return [at_least(x) for x in _items(name, tup)]
+    return [at_least(x) for x in array_list(name, tup)]
 
 
 @eager
 def column_stack(tup: Arrays) -> Array:
-    """Join vectors, as columns, and matrices along the second axis."""
-    found = _items("column_stack", tup)
+    """Join vectors, as columns, and matrices along the second axis.
+
+    Example:
+        >>> jnp.column_stack([jnp.array([1, 2]), jnp.array([3, 4])])
+        Array([[1, 3],
+               [2, 4]], dtype=int32)
+    """
+    found = array_list("column_stack", tup)
     return concatenate(
         [expand_dims(atleast_1d(x), (1,)) if len(x.shape) < 2 else x for x in found], 1
     )
 
 
 def block(arrays: Any) -> Array:
-    """Join nested lists of arrays: the innermost along the last axis, and so on."""
+    """Join nested lists of arrays: the innermost along the last axis, and so on.
+
+    Example:
+        >>> a, zero = jnp.ones((1, 2), int), jnp.zeros((1, 1), int)
+        >>> jnp.block([[a, zero], [zero, a]])
+        Array([[1, 1, 0],
+               [0, 1, 1]], dtype=int32)
+    """
     out, depth = _block(arrays)
     return atleast_1d(out) if depth else asarray(out)
 
@@ -206,99 +233,15 @@ def _block(arrays: Any) -> tuple[Any, int]:
 
 
 @eager
-def split(
-    ary: ArrayLike, indices_or_sections: int | Sequence[int] | ArrayLike, axis: int = 0
-) -> list[Array]:
-    """Split an array into equal parts, or at indices.
-
-    Raises: ValueError if the parts would not be equal.
-    Example:
-        >>> [part.tolist() for part in jnp.split(jnp.arange(6), 3)]
-        [[0, 1], [2, 3], [4, 5]]
-    """
-    return _split("split", ary, indices_or_sections, axis)
-
-
-@eager
-def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
-    """Split an array into nearly equal parts, or at indices."""
-    return _split("array_split", ary, indices_or_sections, axis)
-
-
-def _split(name: str, ary: Any, where: Any, axis: Any) -> list[Any]:
-    ary = one(name, ary)
-    axis = canonical_axis(name, axis, len(ary.shape))
-    size: Any = ary.shape[axis]
-    bounds: list[Any]
-    if isinstance(where, (tuple, list)) or len(getattr(where, "shape", ())) == 1:
-        if isinstance(where, Tracer):
-            where = where.tolist()
-        ends = [_position(operator.index(i), size) for i in where]
-        bounds = [0, *ends, size]
-    else:
-        count = operator.index(where)
-        if count <= 0:
-            raise ValueError(
-                f"{name}(..., {count}) at {current_source()}\n"
-                "number sections must be larger than 0\nask for 1 or more"
-            )
-        each, rest = divmod(size, count)
-        if name != "array_split" and not (type(rest) is int and rest == 0):
-            raise ValueError(
-                three_lines(
-                    f"{name} of an array {ary.aval} in {count} parts at {current_source()}",
-                    f"array split does not result in an equal division: rest is {rest}",
-                    "use array_split for parts of different sizes",
-                )
-            )
-        bounds = [0]
-        for i in range(count):
-            bounds.append(bounds[-1] + each + (1 if i < rest else 0))
-    return [
-        slice_in_dim(ary, start, max(start, end) if type(end) is int else end, 1, axis)
-        for start, end in itertools.pairwise(bounds)
-    ]
-
-
-def _position(index: int, size: Any) -> Any:
-    if type(size) is not int:
-        return index
-    return max(0, index + size) if index < 0 else min(index, size)
-
-
-def hsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
-    """Split along the second axis; vectors along their only axis."""
-    ary = one("hsplit", ary)
-    return _split("hsplit", ary, indices_or_sections, 0 if len(ary.shape) == 1 else 1)
-
-
-def vsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
-    """Split along the first axis."""
-    return _split("vsplit", ary, indices_or_sections, 0)
-
-
-def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
-    """Split along the third axis."""
-    return _split("dsplit", ary, indices_or_sections, 2)
-
-
-def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
-    """Return the slices along an axis, without it."""
-    x = one("unstack", x)
-    if not x.shape:
-        raise ValueError(
-            three_lines(
-                f"unstack of a scalar at {current_source()}",
-                "Unstack requires arrays with rank > 0, however a scalar array was passed.",
-                "use an array with an axis",
-            )
-        )
-    return tuple(unpacked(moveaxis(x, axis, 0)))
-
-
-@eager
 def append(arr: ArrayLike, values: ArrayLike, axis: Axes = None) -> Array:
-    """Append values to the end of an array."""
+    """Append values to the end of an array.
+
+    Each call copies: to collect the results of a loop, use `lax.scan`, or a list and `stack`.
+
+    Example:
+        >>> jnp.append(jnp.array([1, 2]), jnp.array([3]))
+        Array([1, 2, 3], dtype=int32)
+    """
     arr, values = operands("append", arr, values)
     if axis is None:
         return concatenate([ravel(arr), ravel(values)], 0)
@@ -306,7 +249,13 @@ def append(arr: ArrayLike, values: ArrayLike, axis: Axes = None) -> Array:
 
 
 def resize(a: ArrayLike, new_shape: Any) -> Array:
-    """Repeat or drop elements to fill a new shape."""
+    """Repeat or drop elements to fill a new shape.
+
+    Example:
+        >>> jnp.resize(jnp.array([1, 2, 3]), (2, 4))
+        Array([[1, 2, 3, 1],
+               [2, 3, 1, 2]], dtype=int32)
+    """
     flat = ravel(one("resize", a))
     shape = canonical_shape("resize", new_shape)
     wanted = math.prod(shape)
@@ -323,6 +272,9 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: Axes = None) -> Array:
     """Drop zeros at the ends of axes, all by default; under a trace their number is unknown.
 
     Raises: ValueError for letters in `trim` other than f (front) and b (back).
+    Example:
+        >>> jnp.trim_zeros(jnp.array([0, 0, 1, 0, 2, 0]))
+        Array([1, 0, 2], dtype=int32)
     """
     if set(trim.lower()) - {"f", "b"}:
         raise ValueError(
@@ -346,7 +298,14 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: Axes = None) -> Array:
 
 
 def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: Axes = None) -> Array:
-    """Insert values before given indices, which must be known while tracing unless it is one."""
+    """Insert values before given indices, which must be known while tracing unless it is one.
+
+    `obj` is an index, a slice, or an array of indices.
+
+    Example:
+        >>> jnp.insert(jnp.array([10, 11, 12]), 1, 99)
+        Array([10, 99, 11, 12], dtype=int32)
+    """
     arr = one("insert", arr)
     values = cast(one("insert", values), arr.dtype)
     if axis is None:
@@ -412,7 +371,15 @@ def _inserted_at(arr: Any, place: Any, values: Any, axis: int) -> Any:
 def delete(
     arr: ArrayLike, obj: Any, axis: Axes = None, *, assume_unique_indices: bool = False
 ) -> Array:
-    """Drop elements at given indices, which must be known while tracing."""
+    """Drop elements at given indices, which must be known while tracing.
+
+    A mask that is traced does not say how many elements remain: use `where` in `jit`. `obj` is an
+    index, a slice, or an array of indices.
+
+    Example:
+        >>> jnp.delete(jnp.array([10, 11, 12, 13]), jnp.array([0, 2]))
+        Array([11, 13], dtype=int32)
+    """
     arr = one("delete", arr)
     if axis is None:
         arr, axis = ravel(arr), 0

@@ -18,13 +18,13 @@ from kiln.ir.sizes.size import Size
 from kiln.numpy.application import apply_along_axis
 from kiln.numpy.creation.arrays import cast
 from kiln.numpy.creation.ranges import linspace
-from kiln.numpy.elements.arithmetic import floor
+from kiln.numpy.elements.rounding import floor
 from kiln.numpy.manipulation.element_order import flip
 from kiln.numpy.promotion import literal, one
 from kiln.numpy.reductions.quantiles import median
 from kiln.numpy.reductions.reductions import max, min
 from kiln.numpy.reductions.statistics import mean
-from kiln.ops.elements import elementwise
+from kiln.ops.elements import elementwise, rounding
 from kiln.ops.elements.elementwise import constant
 from kiln.ops.indexing import static_slicing
 from kiln.ops.indexing.static_slicing import concatenate, slice_in_dim
@@ -250,7 +250,7 @@ def _padded_by_statistic(array: Any, widths: PadWidth, mode: str, stat_length: A
         for part, count in ((head, before), (tail, after)):
             found = _STATISTICS[mode](part, axis=axis, keepdims=True)
             if mode in ("mean", "median") and np.dtype(dtype).kind in "iu":
-                found = elementwise.round(found, elementwise.RoundingMethod.TO_NEAREST_EVEN)
+                found = rounding.round(found, rounding.RoundingMethod.TO_NEAREST_EVEN)
             parts.append(_stretched(cast(found, dtype), count, axis))
         array = _joined([parts[0], array, parts[1]], axis)
     return array

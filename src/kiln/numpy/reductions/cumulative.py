@@ -31,6 +31,9 @@ def cumsum(
 ) -> Array:
     """Return the cumulative sum along an axis, or of the flattened array.
 
+    `out` must be None, since arrays do not change.
+
+    Raises: NotImplementedError for `out`.
     Example:
         >>> jnp.cumsum(jnp.arange(5))
         Array([ 0,  1,  3,  6, 10], dtype=int32)
@@ -43,7 +46,15 @@ def cumsum(
 def cumprod(
     a: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, out: None = None
 ) -> Array:
-    """Return the cumulative product along an axis, or of the flattened array."""
+    """Return the cumulative product along an axis, or of the flattened array.
+
+    `out` must be None, since arrays do not change.
+
+    Raises: NotImplementedError for `out`.
+    Example:
+        >>> jnp.cumprod(jnp.array([1, 2, 3, 4]))
+        Array([ 1,  2,  6, 24], dtype=int32)
+    """
     refuse_out("cumprod", out)
     return _running("cumprod", cumulative.cumprod, a, axis, dtype)
 
@@ -51,7 +62,15 @@ def cumprod(
 def nancumsum(
     a: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, out: None = None
 ) -> Array:
-    """Return the cumulative sum along an axis, treating nans as 0."""
+    """Return the cumulative sum along an axis, treating nans as 0.
+
+    `out` must be None, since arrays do not change.
+
+    Raises: NotImplementedError for `out`.
+    Example:
+        >>> jnp.nancumsum(jnp.array([2.0, jnp.nan, 3.0]))
+        Array([2., 2., 5.], dtype=float32)
+    """
     refuse_out("nancumsum", out)
     return _running("nancumsum", cumulative.cumsum, a, axis, dtype, fill=0)
 
@@ -59,7 +78,15 @@ def nancumsum(
 def nancumprod(
     a: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, out: None = None
 ) -> Array:
-    """Return the cumulative product along an axis, treating nans as 1."""
+    """Return the cumulative product along an axis, treating nans as 1.
+
+    `out` must be None, since arrays do not change.
+
+    Raises: NotImplementedError for `out`.
+    Example:
+        >>> jnp.nancumprod(jnp.array([2.0, jnp.nan, 3.0]))
+        Array([2., 2., 6.], dtype=float32)
+    """
     refuse_out("nancumprod", out)
     return _running("nancumprod", cumulative.cumprod, a, axis, dtype, fill=1)
 
@@ -104,7 +131,12 @@ def cumulative_sum(
     dtype: DTypeLike | None = None,
     include_initial: bool = False,
 ) -> Array:
-    """Return the cumulative sum along an axis, with a leading 0 if `include_initial`."""
+    """Return the cumulative sum along an axis, with a leading 0 if `include_initial`.
+
+    Example:
+        >>> jnp.cumulative_sum(jnp.array([2, 3]), include_initial=True)
+        Array([0, 2, 5], dtype=int32)
+    """
     return _with_initial(
         "cumulative_sum", cumulative.cumsum, x, axis, dtype, 0 if include_initial else None
     )
@@ -118,7 +150,12 @@ def cumulative_prod(
     dtype: DTypeLike | None = None,
     include_initial: bool = False,
 ) -> Array:
-    """Return the cumulative product along an axis, with a leading 1 if `include_initial`."""
+    """Return the cumulative product along an axis, with a leading 1 if `include_initial`.
+
+    Example:
+        >>> jnp.cumulative_prod(jnp.array([2, 3]), include_initial=True)
+        Array([1, 2, 6], dtype=int32)
+    """
     return _with_initial(
         "cumulative_prod", cumulative.cumprod, x, axis, dtype, 1 if include_initial else None
     )

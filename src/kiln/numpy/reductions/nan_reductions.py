@@ -41,7 +41,15 @@ def nansum(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """Sum over axes, treating nans as 0."""
+    """Sum over axes, treating nans as 0.
+
+    `where` and `initial` are those of the function without nan; `keepdims` keeps the reduced axes,
+    with size 1; `out` must be None.
+
+    Example:
+        >>> jnp.nansum(jnp.array([1.0, jnp.nan, 3.0]))
+        Array(4., dtype=float32)
+    """
     refuse_out("nansum", out)
     a, _ = _filled("nansum", a, 0)
     return reductions.sum(a, axis, dtype, None, keepdims, initial, where)
@@ -56,7 +64,15 @@ def nanprod(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """Multiply over axes, treating nans as 1."""
+    """Multiply over axes, treating nans as 1.
+
+    `where` and `initial` are those of the function without nan; `keepdims` keeps the reduced axes,
+    with size 1; `out` must be None.
+
+    Example:
+        >>> jnp.nanprod(jnp.array([2.0, jnp.nan, 3.0]))
+        Array(6., dtype=float32)
+    """
     refuse_out("nanprod", out)
     a, _ = _filled("nanprod", a, 1)
     return reductions.prod(a, axis, dtype, None, keepdims, initial, where)
@@ -70,7 +86,15 @@ def nanmax(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """Return the largest element along axes, ignoring nans; nan if all are."""
+    """Return the largest element along axes, ignoring nans; nan if all are.
+
+    `where` and `initial` are those of the function without nan; `keepdims` keeps the reduced axes,
+    with size 1; `out` must be None.
+
+    Example:
+        >>> jnp.nanmax(jnp.array([1.0, jnp.nan, 3.0]))
+        Array(3., dtype=float32)
+    """
     refuse_out("nanmax", out)
     return _extreme("nanmax", reductions.max, -math.inf, a, axis, keepdims, initial, where)
 
@@ -83,7 +107,15 @@ def nanmin(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """Return the smallest element along axes, ignoring nans; nan if all are."""
+    """Return the smallest element along axes, ignoring nans; nan if all are.
+
+    `where` and `initial` are those of the function without nan; `keepdims` keeps the reduced axes,
+    with size 1; `out` must be None.
+
+    Example:
+        >>> jnp.nanmin(jnp.array([jnp.nan, 3.0]))
+        Array(3., dtype=float32)
+    """
     refuse_out("nanmin", out)
     return _extreme("nanmin", reductions.min, math.inf, a, axis, keepdims, initial, where)
 
@@ -109,7 +141,16 @@ def _extreme(
 def nanargmax(
     a: ArrayLike, axis: Axes = None, out: None = None, keepdims: bool | None = None
 ) -> Array:
-    """Return the index of the largest element, ignoring nans; -1 if all are."""
+    """Return the index of the largest element, ignoring nans; -1 if all are.
+
+    NumPy raises ValueError if all elements are nan. `keepdims` keeps the reduced axes, with size 1;
+    `out` must be None.
+
+    Raises: NotImplementedError for `out`.
+    Example:
+        >>> jnp.nanargmax(jnp.array([1.0, jnp.nan, 3.0])), jnp.nanargmax(jnp.array([jnp.nan]))
+        (Array(2, dtype=int32), Array(-1, dtype=int32))
+    """
     refuse_out("nanargmax", out)
     return _position("nanargmax", reductions.argmax, -math.inf, a, axis, keepdims)
 
@@ -117,7 +158,15 @@ def nanargmax(
 def nanargmin(
     a: ArrayLike, axis: Axes = None, out: None = None, keepdims: bool | None = None
 ) -> Array:
-    """Return the index of the smallest element, ignoring nans; -1 if all are."""
+    """Return the index of the smallest element, ignoring nans; -1 if all are.
+
+    `keepdims` keeps the reduced axes, with size 1; `out` must be None.
+
+    Raises: NotImplementedError for `out`.
+    Example:
+        >>> jnp.nanargmin(jnp.array([jnp.nan, 3.0, 1.0]))
+        Array(2, dtype=int32)
+    """
     refuse_out("nanargmin", out)
     return _position("nanargmin", reductions.argmin, math.inf, a, axis, keepdims)
 
@@ -151,7 +200,15 @@ def nanmean(
     keepdims: bool = False,
     where: ArrayLike | None = None,
 ) -> Array:
-    """Average over axes, ignoring nans."""
+    """Average over axes, ignoring nans.
+
+    `where` chooses the elements that count; `keepdims` keeps the reduced axes,
+    with size 1; `out` must be None.
+
+    Example:
+        >>> jnp.nanmean(jnp.array([1.0, jnp.nan, 3.0]))
+        Array(2., dtype=float32)
+    """
     refuse_out("nanmean", out)
     a = one("nanmean", a)
     if not dtypes.issubdtype(a.dtype, np.inexact):
@@ -173,7 +230,15 @@ def nanvar(
     where: ArrayLike | None = None,
     mean: ArrayLike | None = None,
 ) -> Array:
-    """Return the variance over axes, ignoring nans."""
+    """Return the variance over axes, ignoring nans.
+
+    `where` chooses the elements that count; `keepdims` keeps the reduced axes,
+    with size 1; `out` must be None.
+
+    Example:
+        >>> jnp.nanvar(jnp.array([1.0, jnp.nan, 3.0]))
+        Array(1., dtype=float32)
+    """
     refuse_out("nanvar", out)
     a = one("nanvar", a)
     computing, wanted = statistics.variance_dtypes("nanvar", a.dtype, dtype)
@@ -205,7 +270,15 @@ def nanstd(
     where: ArrayLike | None = None,
     mean: ArrayLike | None = None,
 ) -> Array:
-    """Return the standard deviation over axes, ignoring nans."""
+    """Return the standard deviation over axes, ignoring nans.
+
+    `where` chooses the elements that count; `keepdims` keeps the reduced axes,
+    with size 1; `out` must be None.
+
+    Example:
+        >>> jnp.nanstd(jnp.array([1.0, jnp.nan, 3.0]))
+        Array(1., dtype=float32)
+    """
     refuse_out("nanstd", out)
     if where is not None:
         where = mask("nanstd", where)

@@ -43,7 +43,19 @@ def quantile(
     *,
     weights: ArrayLike | None = None,
 ) -> Array:
-    """Return the quantiles `q` (from 0 to 1) over axes, propagating nans."""
+    """Return the quantiles `q` (from 0 to 1) over axes, propagating nans.
+
+    `method` says what lies between two elements: "linear", "lower", "higher", "midpoint", "nearest"
+    or "inverted_cdf", which alone takes `weights`. `keepdims` keeps the reduced axes, with size 1.
+    `out` and `overwrite_input` are refused, since arrays do not change.
+
+    Raises: ValueError for another method, or `overwrite_input`; NotImplementedError for `out`, or
+        weights with another method.
+    Example:
+        >>> x = jnp.array([1.0, 2.0, 4.0])
+        >>> jnp.quantile(x, 0.75), jnp.quantile(x, 0.75, method="lower")
+        (Array(3., dtype=float32), Array(2., dtype=float32))
+    """
     _refuse_reuse("quantile", out, overwrite_input)
     return quantile_of("quantile", a, q, axis, method, keepdims, False, weights)
 
@@ -59,7 +71,18 @@ def nanquantile(
     *,
     weights: ArrayLike | None = None,
 ) -> Array:
-    """Return the quantiles `q` (from 0 to 1) over axes, ignoring nans."""
+    """Return the quantiles `q` (from 0 to 1) over axes, ignoring nans.
+
+    `method` says what lies between two elements: "linear", "lower", "higher", "midpoint", "nearest"
+    or "inverted_cdf", which alone takes `weights`. `keepdims` keeps the reduced axes, with size 1.
+    `out` and `overwrite_input` are refused, since arrays do not change.
+
+    Raises: ValueError for another method, or `overwrite_input`; NotImplementedError for `out`, or
+        weights with another method.
+    Example:
+        >>> jnp.nanquantile(jnp.array([1.0, jnp.nan, 3.0]), 0.25)
+        Array(1.5, dtype=float32)
+    """
     _refuse_reuse("nanquantile", out, overwrite_input)
     return quantile_of("nanquantile", a, q, axis, method, keepdims, True, weights)
 
@@ -76,7 +99,18 @@ def percentile(
     weights: ArrayLike | None = None,
     out_sharding: Any = None,
 ) -> Array:
-    """Return the percentiles `q` (from 0 to 100) over axes, propagating nans."""
+    """Return the percentiles `q` (from 0 to 100) over axes, propagating nans.
+
+    `method` says what lies between two elements: "linear", "lower", "higher", "midpoint", "nearest"
+    or "inverted_cdf", which alone takes `weights`. `keepdims` keeps the reduced axes, with size 1.
+    `out` and `overwrite_input` are refused, since arrays do not change.
+
+    Raises: ValueError for another method, or `overwrite_input`; NotImplementedError for `out`, or
+        weights with another method.
+    Example:
+        >>> jnp.percentile(jnp.arange(5), jnp.array([25, 50]))
+        Array([1., 2.], dtype=float32)
+    """
     _refuse_reuse("percentile", out, overwrite_input)
     return sharded(
         quantile_of("percentile", a, _hundredths(q), axis, method, keepdims, False, weights),
@@ -96,7 +130,18 @@ def nanpercentile(
     *,
     weights: ArrayLike | None = None,
 ) -> Array:
-    """Return the percentiles `q` (from 0 to 100) over axes, ignoring nans."""
+    """Return the percentiles `q` (from 0 to 100) over axes, ignoring nans.
+
+    `method` says what lies between two elements: "linear", "lower", "higher", "midpoint", "nearest"
+    or "inverted_cdf", which alone takes `weights`. `keepdims` keeps the reduced axes, with size 1.
+    `out` and `overwrite_input` are refused, since arrays do not change.
+
+    Raises: ValueError for another method, or `overwrite_input`; NotImplementedError for `out`, or
+        weights with another method.
+    Example:
+        >>> jnp.nanpercentile(jnp.array([1.0, jnp.nan, 3.0]), 50)
+        Array(2., dtype=float32)
+    """
     _refuse_reuse("nanpercentile", out, overwrite_input)
     return quantile_of("nanpercentile", a, _hundredths(q), axis, method, keepdims, True, weights)
 
@@ -124,7 +169,16 @@ def median(
     overwrite_input: bool = False,
     keepdims: bool = False,
 ) -> Array:
-    """Return the median over axes, propagating nans."""
+    """Return the median over axes, propagating nans.
+
+    `keepdims` keeps the reduced axes, with size 1. `out` and `overwrite_input` are refused, since
+    arrays do not change.
+
+    Raises: ValueError for `overwrite_input`; NotImplementedError for `out`.
+    Example:
+        >>> jnp.median(jnp.array([[1, 5, 2], [4, 4, 9]]), axis=1)
+        Array([2., 4.], dtype=float32)
+    """
     _refuse_reuse("median", out, overwrite_input)
     return quantile_of("median", a, 0.5, axis, "midpoint", keepdims, False)
 
@@ -136,7 +190,16 @@ def nanmedian(
     overwrite_input: bool = False,
     keepdims: bool = False,
 ) -> Array:
-    """Return the median over axes, ignoring nans."""
+    """Return the median over axes, ignoring nans.
+
+    `keepdims` keeps the reduced axes, with size 1. `out` and `overwrite_input` are refused, since
+    arrays do not change.
+
+    Raises: ValueError for `overwrite_input`; NotImplementedError for `out`.
+    Example:
+        >>> jnp.nanmedian(jnp.array([1.0, jnp.nan, 3.0]))
+        Array(2., dtype=float32)
+    """
     _refuse_reuse("nanmedian", out, overwrite_input)
     return quantile_of("nanmedian", a, 0.5, axis, "midpoint", keepdims, True)
 

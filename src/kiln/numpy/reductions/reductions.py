@@ -97,8 +97,10 @@ def sum(
     """Sum over axes.
 
     `where` excludes elements; `initial` is added once. Narrow integers and bools are summed in 32
-    bits unless `promote_integers` is False or a `dtype` is given.
+    bits unless `promote_integers` is False or a `dtype` is given. `keepdims` keeps the reduced
+    axes, with size 1; `out` must be None, since arrays do not change.
 
+    Raises: NotImplementedError for `out`.
     Source: numpy.sum.
     Example:
         >>> jnp.sum(jnp.array([[1, 2], [3, 4]]), axis=0)
@@ -123,6 +125,9 @@ def prod(
 ) -> Array:
     """Return the product of the elements over axes; options as for `sum`.
 
+    `keepdims` keeps the reduced axes, with size 1; `out` must be None, since arrays do not change.
+
+    Raises: NotImplementedError for `out`.
     Example:
         >>> int(jnp.prod(jnp.arange(1, 6)))
         120
@@ -191,6 +196,10 @@ def max(
 ) -> Array:
     """Return the largest element along axes, propagating nans.
 
+    `where` chooses the elements that count, and needs `initial`, which takes part once; `keepdims`
+    keeps the reduced axes, with size 1; `out` must be None.
+
+    Raises: ValueError for `where` without `initial`, or no elements; NotImplementedError for `out`.
     Example:
         >>> jnp.max(jnp.array([[1, 5], [3, 2]]), axis=1)
         Array([5, 3], dtype=int32)
@@ -210,6 +219,10 @@ def min(
 ) -> Array:
     """Return the smallest element along axes, propagating nans.
 
+    `where` chooses the elements that count, and needs `initial`, which takes part once; `keepdims`
+    keeps the reduced axes, with size 1; `out` must be None.
+
+    Raises: ValueError for `where` without `initial`, or no elements; NotImplementedError for `out`.
     Example:
         >>> jnp.min(jnp.array([[1, 5], [3, 2]]), axis=1)
         Array([1, 2], dtype=int32)
@@ -258,7 +271,14 @@ def _extreme(name: str, a: Any, axis: Any, keepdims: bool, initial: Any, where: 
 
 @eager
 def ptp(a: ArrayLike, axis: Axes = None, out: None = None, keepdims: bool = False) -> Array:
-    """Return the range, largest minus smallest element, along axes."""
+    """Return the range, largest minus smallest element, along axes.
+
+    `keepdims` keeps the reduced axes, with size 1.
+
+    Example:
+        >>> jnp.ptp(jnp.array([[1, 5], [2, 9]]), axis=1)
+        Array([4, 7], dtype=int32)
+    """
     refuse_out("ptp", out)
     return subtract(max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims))
 
@@ -274,6 +294,10 @@ def all(
 ) -> Array:
     """Tell whether all elements along axes are true.
 
+    `where` chooses the elements that count; `keepdims` keeps the reduced axes, with size 1; `out`
+    must be None.
+
+    Raises: NotImplementedError for `out`.
     Example:
         >>> bool(jnp.all(jnp.arange(3) < 3))
         True
@@ -293,6 +317,10 @@ def any(
 ) -> Array:
     """Tell whether any element along axes is true.
 
+    `where` chooses the elements that count; `keepdims` keeps the reduced axes, with size 1; `out`
+    must be None.
+
+    Raises: NotImplementedError for `out`.
     Example:
         >>> jnp.any(jnp.eye(2) > 0, axis=0)
         Array([ True,  True], dtype=bool)
@@ -313,7 +341,14 @@ def _logic(
 
 @eager
 def count_nonzero(a: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
-    """Count the elements along axes that differ from zero."""
+    """Count the elements along axes that differ from zero.
+
+    `keepdims` keeps the reduced axes, with size 1.
+
+    Example:
+        >>> jnp.count_nonzero(jnp.array([[0, 1], [2, 3]]), axis=0)
+        Array([1, 2], dtype=int32)
+    """
     return sum(truth(one("count_nonzero", a)), axis, dtypes.default_int_dtype(), keepdims=keepdims)
 
 
@@ -323,6 +358,9 @@ def argmax(
 ) -> Array:
     """Return the index of the first maximum along an axis, or in the flattened array.
 
+    `keepdims` keeps the reduced axes, with size 1; `out` must be None.
+
+    Raises: NotImplementedError for `out`.
     Example:
         >>> int(jnp.argmax(jnp.array([3, 9, 9])))
         1
@@ -337,6 +375,9 @@ def argmin(
 ) -> Array:
     """Return the index of the first minimum along an axis, or in the flattened array.
 
+    `keepdims` keeps the reduced axes, with size 1; `out` must be None.
+
+    Raises: NotImplementedError for `out`.
     Example:
         >>> int(jnp.argmin(jnp.array([3, 9, 2])))
         2

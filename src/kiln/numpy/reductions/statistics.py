@@ -18,7 +18,8 @@ from kiln.numpy.creation.arrays import cast
 from kiln.numpy.creation.filling import full
 from kiln.numpy.creation.matrices import diagonal, matrix_transpose
 from kiln.numpy.elements.arithmetic import clip, divide, multiply, refuse_out, subtract
-from kiln.numpy.elements.elementary import conj, real, sqrt
+from kiln.numpy.elements.complex_parts import conj, real
+from kiln.numpy.elements.elementary import sqrt
 from kiln.numpy.elements.logic import choose_by
 from kiln.numpy.products import matmul
 from kiln.numpy.promotion import broadcast_to, one, promote_dtypes_inexact, shape_of
@@ -60,6 +61,9 @@ def mean(
     where: ArrayLike | None = None,
 ) -> Array:
     """Average over axes; integers are averaged as floats.
+
+    `where` chooses the elements that count; `keepdims` keeps the reduced axes, with size 1; `out`
+    must be None.
 
     Example:
         >>> float(jnp.mean(jnp.arange(5)))
@@ -132,7 +136,15 @@ def average(
     returned: bool = False,
     keepdims: bool = False,
 ) -> Any:
-    """Average over axes, by weights."""
+    """Average over axes, by weights.
+
+    With `returned` the result is a pair with the sum of the weights; `keepdims` keeps the reduced
+    axes, with size 1.
+
+    Example:
+        >>> jnp.average(jnp.array([1.0, 2.0]), weights=jnp.array([3.0, 1.0]))
+        Array(1.25, dtype=float32)
+    """
     a = one("average", a)
     if weights is None:
         out = mean(a, axis, keepdims=keepdims)
@@ -183,6 +195,9 @@ def var(
     correction: ArrayLike | None = None,
 ) -> Array:
     """Return the variance over axes; `ddof` is subtracted from the number of elements.
+
+    `where` chooses the elements that count; `keepdims` keeps the reduced axes, with size 1; `out`
+    must be None.
 
     Example:
         >>> float(jnp.var(jnp.array([1.0, 3.0]), ddof=1))
@@ -258,6 +273,9 @@ def std(
 ) -> Array:
     """Return the standard deviation over axes; `ddof` is subtracted from the number of elements.
 
+    `where` chooses the elements that count; `keepdims` keeps the reduced axes, with size 1; `out`
+    must be None.
+
     Example:
         >>> float(jnp.std(jnp.array([1.0, 3.0])))
         1.0
@@ -289,7 +307,17 @@ def cov(
     aweights: Any = None,
     dtype: DTypeLike | None = None,
 ) -> Array:
-    """Return the covariance matrix of variables, one per row (or column)."""
+    """Return the covariance matrix of variables, one per row (or column).
+
+    With `rowvar` a variable is a row, without it a column. The sum is divided by n - `ddof`: 1 by
+    default, 0 with `bias`. `fweights` are how often each observation occurs, `aweights` how much it
+    counts.
+
+    Example:
+        >>> jnp.cov(jnp.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]))
+        Array([[ 1., -1.],
+               [-1.,  1.]], dtype=float32)
+    """
     given = [one("cov", x) for x in (m, y) if x is not None]
     if builtins.max(len(x.shape) for x in given) > 2:
         raise ValueError(
@@ -348,7 +376,13 @@ def corrcoef(
 ) -> Array:
     """Return the matrix of correlation coefficients of variables.
 
+    With `rowvar` a variable is a row, without it a column.
+
     Raises: ValueError for a dtype that is neither floating nor complex.
+    Example:
+        >>> jnp.corrcoef(jnp.array([1.0, 2.0, 3.0]), jnp.array([2.0, 4.0, 6.0])).round(4)
+        Array([[1., 1.],
+               [1., 1.]], dtype=float32)
     """
     if dtype is not None and not dtypes.issubdtype(dtypes.as_dtype(dtype), np.inexact):
         raise ValueError(

@@ -11,7 +11,7 @@ from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike
 from kiln.ir.sizes.size import is_constant
-from kiln.numpy.elements.elementary import conj
+from kiln.numpy.elements.complex_parts import conj
 from kiln.numpy.manipulation.element_order import flip
 from kiln.numpy.promotion import one, promote_dtypes_inexact
 from kiln.ops.linear.convolution import conv_general_dilated
@@ -26,7 +26,15 @@ def convolve(
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
-    """Convolve two vectors; `mode` says which part to return: 'full', 'same' or 'valid'."""
+    """Convolve two vectors; `mode` says which part to return: 'full', 'same' or 'valid'.
+
+    `preferred_element_type` is the dtype in which products are summed; `precision` has no effect on
+    CPUs.
+
+    Example:
+        >>> jnp.convolve(jnp.array([1.0, 2.0, 3.0]), jnp.array([1.0, -1.0]))
+        Array([ 1.,  1.,  1., -3.], dtype=float32)
+    """
     a, v = _vectors("convolve", a, v)
     # The shorter one slides over the longer; in mode 'full', either may.
     if (mode != "full" or is_constant(a.shape + v.shape)) and a.shape[0] < v.shape[0]:
@@ -42,7 +50,15 @@ def correlate(
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
-    """Correlate two vectors; `mode` says which part to return: 'full', 'same' or 'valid'."""
+    """Correlate two vectors; `mode` says which part to return: 'full', 'same' or 'valid'.
+
+    `preferred_element_type` is the dtype in which products are summed; `precision` has no effect on
+    CPUs.
+
+    Example:
+        >>> jnp.correlate(jnp.array([1.0, 2.0, 3.0]), jnp.array([0.0, 1.0]))
+        Array([2., 3.], dtype=float32)
+    """
     a, v = _vectors("correlate", a, v)
     v = conj(v)
     if a.shape[0] >= v.shape[0]:

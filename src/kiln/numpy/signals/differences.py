@@ -27,7 +27,14 @@ def diff(
     prepend: ArrayLike | None = None,
     append: ArrayLike | None = None,
 ) -> Array:
-    """Return the n-th differences of neighbors along an axis; for bools, whether they differ."""
+    """Return the n-th differences of neighbors along an axis; for bools, whether they differ.
+
+    `prepend` and `append` are joined to `a` before.
+
+    Example:
+        >>> jnp.diff(jnp.array([1, 4, 9, 16])), jnp.diff(jnp.array([1, 4, 9, 16]), n=2)
+        (Array([3, 5, 7], dtype=int32), Array([2, 2], dtype=int32))
+    """
     a = one("diff", a)
     if n < 0:
         raise ValueError(
@@ -72,7 +79,12 @@ def _neighbors(a: Any, axis: int) -> tuple[Any, Any]:
 def ediff1d(
     ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None
 ) -> Array:
-    """Return the differences of neighbors in the flattened array, between given ends."""
+    """Return the differences of neighbors in the flattened array, between given ends.
+
+    Example:
+        >>> jnp.ediff1d(jnp.array([1, 4, 9]), to_begin=jnp.array([0]))
+        Array([0, 3, 5], dtype=int32)
+    """
     flat = ravel(one("ediff1d", ary))
     parts = [subtract(*_neighbors(flat, 0))]
     if to_begin is not None:
@@ -83,7 +95,15 @@ def ediff1d(
 
 
 def gradient(f: ArrayLike, *varargs: Any, axis: Axes = None, edge_order: int | None = None) -> Any:
-    """Return gradients along axes: central differences inside, one-sided ones at the ends."""
+    """Return gradients along axes: central differences inside, one-sided ones at the ends.
+
+    Not the derivative of a function: that is `kiln.grad`. `varargs` are the spacing, one number for
+    all axes or for each axis a number or the coordinates; `edge_order` must be None.
+
+    Example:
+        >>> jnp.gradient(jnp.array([1.0, 4.0, 9.0]))
+        Array([3., 4., 5.], dtype=float32)
+    """
     if edge_order is not None:
         raise NotImplementedError(
             three_lines(
@@ -147,7 +167,12 @@ def _slope(f: Any, h: Any, axis: int) -> Any:
 
 
 def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: Any = 1.0, axis: int = -1) -> Array:
-    """Integrate samples along an axis by the trapezoidal rule."""
+    """Integrate samples along an axis by the trapezoidal rule.
+
+    Example:
+        >>> jnp.trapezoid(jnp.array([1.0, 2.0, 3.0]), dx=0.5)
+        Array(2., dtype=float32)
+    """
     distance = dx
     if x is None:
         (y,) = promote_dtypes_inexact(one("trapezoid", y))

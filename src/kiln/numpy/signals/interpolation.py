@@ -47,7 +47,14 @@ def interp(
     right: ArrayLike | str | None = None,
     period: ArrayLike | None = None,
 ) -> Array:
-    """Interpolate linearly between the points (xp, fp); return `left` and `right` outside."""
+    """Interpolate linearly between the points (xp, fp); return `left` and `right` outside.
+
+    `period` makes x and `xp` periodic.
+
+    Example:
+        >>> jnp.interp(jnp.array([0.5, 5.0]), jnp.array([0.0, 1.0]), jnp.array([10.0, 20.0]))
+        Array([15., 20.], dtype=float32)
+    """
     x, xp, fp = operands("interp", x, xp, fp)
     if len(shape_of(xp)) != 1 or shape_of(xp) != shape_of(fp):
         raise ValueError(
@@ -118,7 +125,14 @@ def _one_period(x: Any, xp: Any, fp: Any, period: Any) -> tuple[Any, Any, Any]:
 def unwrap(
     p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, period: ArrayLike = 2 * math.pi
 ) -> Array:
-    """Add multiples of the period so that neighbors differ by at most half of it."""
+    """Add multiples of the period so that neighbors differ by at most half of it.
+
+    Jumps of at least `discont`, by default half a period, are corrected.
+
+    Example:
+        >>> jnp.unwrap(jnp.array([0.0, 3.0, -3.0])).round(4)
+        Array([0.    , 3.    , 3.2832], dtype=float32)
+    """
     p = one("unwrap", p)
     if not p.shape:
         raise ValueError(

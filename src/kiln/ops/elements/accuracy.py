@@ -14,7 +14,12 @@ from kiln.base.source import current_source
 
 
 class AccuracyMode(enum.Enum):
-    """How accurate an elementwise function is: the CPU's are the same for both."""
+    """How accurate an elementwise function is: the CPU's are the same for both.
+
+    Example:
+        >>> lax.exp(1.0, accuracy=lax.AccuracyMode.HIGHEST) == lax.exp(1.0)
+        Array(True, dtype=bool)
+    """
 
     HIGHEST = 1
     DEFAULT = 2
@@ -24,6 +29,9 @@ class Tolerance(Record):
     """How far an elementwise function may be from the true value: absolute, relative, in ulps.
 
     Raises: ValueError for negative numbers, and if all are 0.
+    Example:
+        >>> lax.Tolerance(rtol=1e-5)
+        Tolerance(atol=0.0, rtol=1e-05, ulps=0)
     """
 
     atol: float = 0.0

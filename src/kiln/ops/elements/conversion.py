@@ -213,7 +213,12 @@ complex: Binary = binary(complex_p)
 
 
 def conj(x: ArrayLike) -> Array:
-    """Return the complex conjugate; real numbers become complex ones."""
+    """Return the complex conjugate; real numbers become complex ones.
+
+    Example:
+        >>> lax.conj(jnp.array([1 + 2j]))
+        Array([1.-2.j], dtype=complex64)
+    """
     if dtypes.issubdtype(aval_of(x).dtype, np.complexfloating):
         return conj_p.bind(x)
     return complex(x, constant(0, x))
@@ -223,6 +228,9 @@ def convert_element_type(x: ArrayLike, new_dtype: DTypeLike, weak_type: bool = F
     """Convert to a dtype.
 
     Raises: TypeError between keys and numbers.
+    Example:
+        >>> lax.convert_element_type(jnp.array([1.7, -1.7]), jnp.int32)
+        Array([ 1, -1], dtype=int32)
     """
     dtype = dtypes.check_user_dtype(new_dtype, "convert_element_type")
     if not is_typed(x) and hasattr(x, "__jax_array__"):
@@ -258,6 +266,9 @@ def bitcast_convert_type(x: ArrayLike, new_dtype: DTypeLike) -> Array:
     Shapes: that of the operand if both types have one size; a smaller `new_dtype` adds a last axis,
         a larger one removes it.
     Raises: TypeError or ValueError for types whose bits do not fit.
+    Example:
+        >>> lax.bitcast_convert_type(jnp.array([1.0, -0.0]), jnp.uint32)
+        Array([1065353216, 2147483648], dtype=uint32)
     """
     dtype = dtypes.check_user_dtype(new_dtype, "bitcast_convert_type")
     return bitcast_convert_type_p.bind(x, new_dtype=dtype)

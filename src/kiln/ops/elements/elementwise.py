@@ -5,7 +5,6 @@ The NumPy meanings agree with compiled code at edges: division by zero, wide shi
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Sequence
 from typing import Any
 
@@ -55,29 +54,6 @@ from kiln.ops.elements.families import (
 from kiln.ops.shape import filled, zeros_of
 
 __all__ = ["add", "add_p", "constant", "full_like", "neg", "neg_p"]
-
-
-class RoundingMethod(enum.IntEnum):
-    """How numbers halfway between two integers are rounded."""
-
-    AWAY_FROM_ZERO = 0
-    TO_NEAREST_EVEN = 1
-
-
-class Round(Elementwise):
-    """Round to the nearest integer."""
-
-    def infer(self, x: Any, *, rounding_method: Any) -> ShapedArray:
-        return super().infer(x)
-
-    def numpy(self, x: Any, *, rounding_method: Any) -> Any:
-        if rounding_method == RoundingMethod.TO_NEAREST_EVEN:
-            return np.rint(x)
-        return edge.round_half_away(x)
-
-    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
-        out = self.bind(*primals, **params)
-        return out, Zero(aval_of(out))
 
 
 def _linear_sub(ct: Any, x: Any, y: Any) -> Any:
@@ -288,7 +264,6 @@ min_p = Elementwise(
 )
 sign_p = Elementwise("sign", edge.sign, NUMBER, _sign_partial)
 floor_p = Elementwise("floor", np.floor, FLOAT, lambda t, o, x: Zero(aval_of(o)))
-round_p = Round("round", np.rint, FLOAT)
 ceil_p = Elementwise("ceil", np.ceil, FLOAT, lambda t, o, x: Zero(aval_of(o)))
 abs_p = Elementwise(
     "abs",
@@ -420,7 +395,12 @@ clz: Unary = unary(clz_p)
 
 
 def pow(x: ArrayLike, y: ArrayLike) -> Array:
-    """Raise x to the power y; a Python int exponent becomes `integer_pow`."""
+    """Raise x to the power y; a Python int exponent becomes `integer_pow`.
+
+    Example:
+        >>> lax.pow(jnp.array([2.0, 3.0]), jnp.array([3.0, 2.0]))
+        Array([8., 9.], dtype=float32)
+    """
     if type(y) is int:
         return integer_pow(x, y)
     return _power(x, y)
@@ -433,6 +413,9 @@ def integer_pow(x: ArrayLike, y: int) -> Array:
     """Raise x to a constant integer power.
 
     Raises: TypeError for negative powers of integers.
+    Example:
+        >>> lax.integer_pow(jnp.array([2.0, 3.0]), -1)
+        Array([0.5       , 0.33333334], dtype=float32)
     """
     aval = aval_of(x)
     if y < 0 and dtypes.issubdtype(aval.dtype, np.integer):
@@ -446,17 +429,16 @@ def integer_pow(x: ArrayLike, y: int) -> Array:
     return integer_pow_p.bind(x, y=y)
 
 
-def round(x: ArrayLike, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) -> Array:
-    """Round to the nearest integer; `rounding_method` says how ties are rounded."""
-    return round_p.bind(x, rounding_method=RoundingMethod(rounding_method))
-
-
 def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
     """Take each element from the case numbered by `which`.
 
     Shapes: `which` is a scalar, or has the shape of the `cases`, which is one and the same. A
         boolean chooses between two.
     Raises: TypeError or ValueError for cases of different types or shapes.
+    Example:
+        >>> a, b, c = jnp.array([1, 2, 3]), jnp.array([4, 5, 6]), jnp.array([7, 8, 9])
+        >>> lax.select_n(jnp.array([0, 2, 1]), a, b, c)
+        Array([1, 8, 6], dtype=int32)
     """
     if len(cases) == 1:
         return cases[0]  # type: ignore[return-value]
@@ -475,7 +457,12 @@ def select(predicate: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Arr
 
 
 def clamp(low: ArrayLike, x: ArrayLike, high: ArrayLike) -> Array:
-    """Clamp x between `low` and `high`, which are scalars or have the shape of x."""
+    """Clamp x between `low` and `high`, which are scalars or have the shape of x.
+
+    Example:
+        >>> lax.clamp(0.0, jnp.array([-1.0, 0.5, 9.0]), 1.0)
+        Array([0. , 0.5, 1. ], dtype=float32)
+    """
     low, x, high = matched(low, x, high)
     return clamp_p.bind(low, x, high)
 
@@ -489,6 +476,9 @@ def reciprocal(x: ArrayLike) -> Array:
     """Return 1/x.
 
     Raises: TypeError for integers.
+    Example:
+        >>> lax.reciprocal(jnp.array([2.0, 4.0]))
+        Array([0.5 , 0.25], dtype=float32)
     """
     return integer_pow(x, -1)
 

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from kiln.base import dtypes
+from kiln.base.docstrings import shown
 from kiln.base.dtypes.kinds import MOST_KEY_WORDS
 from kiln.base.errors import three_lines
 from kiln.base.lazy import key_generators
@@ -26,16 +27,10 @@ from kiln.execution.eager_plans import eager
 from kiln.ir.shardings.sums import NOWHERE
 from kiln.ir.types import ShapedArray
 from kiln.ops.elements.accuracy import Accuracy, check_accuracy
+from kiln.ops.elements.summaries import SUMMARIES
 from kiln.ops.out_sharding import joined
 from kiln.ops.out_sums import SUMS, of_elements, passed
-from kiln.ops.shape import (
-    broadcast_in_dim,
-    full_of,
-    mapped_at,
-    reduce_sum,
-    scalar,
-    to_front,
-)
+from kiln.ops.shape import broadcast_in_dim, full_of, mapped_at, reduce_sum, scalar, to_front
 
 Partial = Callable[..., Any]
 Unary = Callable[[ArrayLike], Array]
@@ -341,7 +336,8 @@ def _named(fun: Any, name: str, args: str) -> Any:
     fun.__name__ = fun.__qualname__ = name
     # Where users find it.
     fun.__module__ = "kiln.lax"
-    fun.__doc__ = f"Apply `{name}` element by element to {args}."
+    summary, *example = SUMMARIES.get(name, (f"Apply `{name}` element by element to {args}.",))
+    fun.__doc__ = shown(summary, tuple(example))
     return fun
 
 

@@ -22,7 +22,12 @@ from kiln.ops.indexing.window_checks import GATHER, SCATTER, Checks
 
 
 class GatherScatterMode(enum.Enum):
-    """How windows that extend past the operand are handled."""
+    """How windows that extend past the operand are handled.
+
+    Example:
+        >>> jnp.arange(3).at[5].get(mode=lax.GatherScatterMode.FILL_OR_DROP)
+        Array(-2147483648, dtype=int32)
+    """
 
     CLIP = 0
     """They are clamped."""
@@ -86,7 +91,17 @@ class _Numbers(Record):
 
 
 class GatherDimensionNumbers(_Numbers):
-    """How the axes of a gather correspond."""
+    """How the axes of a gather correspond.
+
+    Example:
+        >>> numbers = lax.GatherDimensionNumbers(
+        ...     offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,)
+        ... )
+        >>> x = jnp.arange(6).reshape(3, 2)
+        >>> lax.gather(x, jnp.array([[2], [0]]), numbers, slice_sizes=(1, 2))
+        Array([[4, 5],
+               [0, 1]], dtype=int32)
+    """
 
     offset_dims: Axes
     """Axes of the result that run through a window."""
@@ -110,7 +125,15 @@ class GatherDimensionNumbers(_Numbers):
 
 
 class ScatterDimensionNumbers(_Numbers):
-    """How the axes of a scatter correspond."""
+    """How the axes of a scatter correspond.
+
+    Example:
+        >>> numbers = lax.ScatterDimensionNumbers(
+        ...     update_window_dims=(), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,)
+        ... )
+        >>> lax.scatter(jnp.zeros(4), jnp.array([[1], [3]]), jnp.array([5.0, 7.0]), numbers)
+        Array([0., 5., 0., 7.], dtype=float32)
+    """
 
     update_window_dims: Axes
     """Axes of the updates that run through a window."""

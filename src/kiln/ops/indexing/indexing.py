@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
+from kiln.base.docstrings import shown
 from kiln.base.dtypes.kinds import MOST_KEY_WORDS
 from kiln.base.errors import MissingRule, three_lines
 from kiln.base.source import current_source
@@ -22,6 +23,7 @@ from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
 from kiln.ir.sizes.size import product
 from kiln.ir.types import ShapedArray
+from kiln.ops.counting import iota
 from kiln.ops.elements.conversion import convert_element_type
 from kiln.ops.elements.elementwise import add, constant, div, eq, mul, neg, select
 from kiln.ops.indexing.dimension_numbers import (
@@ -38,7 +40,6 @@ from kiln.ops.shape import (
     broadcast_in_dim,
     filled,
     full,
-    iota,
     kept_axes,
     mapped_at,
     reshape,
@@ -346,9 +347,15 @@ def gather(
 ) -> Array:
     """Read windows of `slice_sizes` at `start_indices`.
 
+    `x[index]` and `jnp.take` are the usual ways to write it.
+
     Windows that extend past the operand are clamped, unless `mode` says otherwise.
 
     Raises: TypeError for invalid dimension numbers; ValueError for an unknown mode.
+    Example:
+        >>> numbers = lax.GatherDimensionNumbers((), (0,), (0,))
+        >>> lax.gather(jnp.array([10, 11, 12]), jnp.array([[2], [9]]), numbers, slice_sizes=(1,))
+        Array([12, 12], dtype=int32)
     """
     how = GatherScatterMode.from_any("promise_in_bounds" if mode is None else mode)
     fill = None
@@ -385,7 +392,9 @@ def gather(
     )
 
 
-def _scatter_function(primitive: Scatter, name: str, does: str) -> Callable[..., Array]:
+def _scatter_function(
+    primitive: Scatter, name: str, does: str, *example: str
+) -> Callable[..., Array]:
     def fun(
         operand: ArrayLike,
         scatter_indices: ArrayLike,
@@ -407,25 +416,50 @@ def _scatter_function(primitive: Scatter, name: str, does: str) -> Callable[...,
         )
 
     fun.__name__ = fun.__qualname__ = name
-    fun.__doc__ = (
-        f"{does}.\n\n    Raises: TypeError for invalid dimension numbers; ValueError for "
-        "an unknown mode.\n    "
-    )
+    raises = "Raises: TypeError for invalid dimension numbers; ValueError for an unknown mode."
+    fun.__doc__ = shown(f"{does}.\n\n{raises}", example)
     return fun
 
 
-scatter = _scatter_function(scatter_p, "scatter", "Return the operand with windows replaced")
+scatter = _scatter_function(
+    scatter_p,
+    "scatter",
+    "Return the operand with windows replaced",
+    ">>> numbers = lax.ScatterDimensionNumbers((), (0,), (0,))",
+    ">>> lax.scatter(jnp.zeros(4), jnp.array([[1], [9]]), jnp.array([5.0, 7.0]), numbers)",
+    "Array([0., 5., 0., 0.], dtype=float32)",
+)
 scatter_add = _scatter_function(
-    scatter_add_p, "scatter_add", "Return the operand with windows added"
+    scatter_add_p,
+    "scatter_add",
+    "Return the operand with windows added",
+    ">>> numbers = lax.ScatterDimensionNumbers((), (0,), (0,))",
+    ">>> lax.scatter_add(jnp.zeros(4), jnp.array([[1], [1]]), jnp.array([5.0, 7.0]), numbers)",
+    "Array([ 0., 12.,  0.,  0.], dtype=float32)",
 )
 scatter_mul = _scatter_function(
-    scatter_mul_p, "scatter_mul", "Return the operand multiplied by windows"
+    scatter_mul_p,
+    "scatter_mul",
+    "Return the operand multiplied by windows",
+    ">>> numbers = lax.ScatterDimensionNumbers((), (0,), (0,))",
+    ">>> lax.scatter_mul(jnp.ones(4), jnp.array([[1], [1]]), jnp.array([5.0, 7.0]), numbers)",
+    "Array([ 1., 35.,  1.,  1.], dtype=float32)",
 )
 scatter_min = _scatter_function(
-    scatter_min_p, "scatter_min", "Return the elementwise minimum of the operand and windows"
+    scatter_min_p,
+    "scatter_min",
+    "Return the elementwise minimum of the operand and windows",
+    ">>> numbers = lax.ScatterDimensionNumbers((), (0,), (0,))",
+    ">>> lax.scatter_min(jnp.zeros(4), jnp.array([[1], [1]]), jnp.array([-5.0, 7.0]), numbers)",
+    "Array([ 0., -5.,  0.,  0.], dtype=float32)",
 )
 scatter_max = _scatter_function(
-    scatter_max_p, "scatter_max", "Return the elementwise maximum of the operand and windows"
+    scatter_max_p,
+    "scatter_max",
+    "Return the elementwise maximum of the operand and windows",
+    ">>> numbers = lax.ScatterDimensionNumbers((), (0,), (0,))",
+    ">>> lax.scatter_max(jnp.zeros(4), jnp.array([[1], [1]]), jnp.array([5.0, 7.0]), numbers)",
+    "Array([0., 7., 0., 0.], dtype=float32)",
 )
 
 
@@ -439,5 +473,9 @@ def scatter_sub(
     """Return the operand with windows subtracted; options as for `scatter_add`.
 
     Shapes: `scatter_indices` and `updates` as `dimension_numbers` say, as for `scatter_add`.
+    Example:
+        >>> numbers = lax.ScatterDimensionNumbers((), (0,), (0,))
+        >>> lax.scatter_sub(jnp.zeros(4), jnp.array([[1], [1]]), jnp.array([5.0, 7.0]), numbers)
+        Array([  0., -12.,   0.,   0.], dtype=float32)
     """
     return scatter_add(operand, scatter_indices, neg(updates), dimension_numbers, **options)

@@ -25,6 +25,7 @@ from kiln.ops.elements.conversion import convert_element_type
 from kiln.ops.elements.elementwise import add, constant, lt, select
 from kiln.ops.indexing.dimension_numbers import CLIP, Window
 from kiln.ops.indexing.indexing import gather_p, scatter_p
+from kiln.ops.indexing.splitting import split, split_p
 from kiln.ops.indexing.static_slicing import (
     builtin_slice,
     check_same_dtype,
@@ -38,8 +39,6 @@ from kiln.ops.indexing.static_slicing import (
     slice,
     slice_in_dim,
     slice_p,
-    split,
-    split_p,
 )
 from kiln.ops.out_sharding import equal, resized
 from kiln.ops.out_sums import passed
@@ -382,6 +381,9 @@ def dynamic_slice_in_dim(
     The start, which may be traced, is clamped so that all elements are inside. Negative indices
     count from the end if `allow_negative_indices`.
     Raises: ValueError if the axis is out of bounds.
+    Example:
+        >>> lax.dynamic_slice_in_dim(jnp.arange(5), 4, 2)
+        Array([3, 4], dtype=int32)
     """
     shape = aval_of(operand).shape
     axis = canonical_axis("dynamic_slice_in_dim", axis, len(shape))
@@ -410,6 +412,11 @@ def dynamic_index_in_dim(
 
     With `keepdims` the axis stays, of size 1. Negative indices count from the end if
     `allow_negative_indices`.
+
+    Example:
+        >>> x = jnp.arange(6).reshape(2, 3)
+        >>> lax.dynamic_index_in_dim(x, 1, axis=1, keepdims=False)
+        Array([1, 4], dtype=int32)
     """
     out = dynamic_slice_in_dim(
         operand, index, 1, axis, allow_negative_indices=allow_negative_indices
@@ -452,6 +459,9 @@ def dynamic_update_slice_in_dim(
     The start, which may be traced, is clamped so that all of `update` is inside. Negative indices
     count from the end if `allow_negative_indices`.
     Raises: ValueError if the axis is out of bounds.
+    Example:
+        >>> lax.dynamic_update_slice_in_dim(jnp.zeros(4), jnp.ones(2), 1, axis=0)
+        Array([0., 1., 1., 0.], dtype=float32)
     """
     shape = aval_of(operand).shape
     axis = canonical_axis("dynamic_update_slice_in_dim", axis, len(shape))
@@ -471,6 +481,11 @@ def dynamic_update_index_in_dim(
 
     Indices that are out of bounds are clamped. Negative indices count from the end if
     `allow_negative_indices`.
+
+    Example:
+        >>> lax.dynamic_update_index_in_dim(jnp.zeros((2, 2)), jnp.ones(2), 1, axis=0)
+        Array([[0., 0.],
+               [1., 1.]], dtype=float32)
     """
     ndim = len(aval_of(operand).shape)
     axis = canonical_axis("dynamic_update_index_in_dim", axis, ndim)

@@ -5,7 +5,6 @@ Each is next to its transpose.
 
 from __future__ import annotations
 
-import itertools
 import operator
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -311,47 +310,6 @@ class Concatenate(Primitive):
         return self.bind(*moved, dimension=dimension + 1), 0
 
 
-class Split(Primitive):
-    """Split an array into parts of `sizes` along `axis`."""
-
-    name = "split"
-    on_keys = "move"
-    on_host = True
-    multiple = True
-
-    def infer(self, x: Any, *, sizes: Any, axis: int) -> list[ShapedArray]:
-        asked = f"split: operand {x}, sizes {sizes}, axis {axis} at {current_source()}"
-        if not all(size >= 0 for size in sizes):
-            fail(ValueError, asked, f"Sizes passed to split must be nonnegative, got {list(sizes)}")
-        if sum(sizes) != x.shape[axis]:
-            fail(
-                ValueError,
-                asked,
-                f"Sum of sizes {sum(sizes)} must be equal to dimension {axis} of the operand shape "
-                f"{list(x.shape)}",
-            )
-        return [x.with_(shape=(*x.shape[:axis], size, *x.shape[axis + 1 :])) for size in sizes]
-
-    def splits(self, xs: Sequence[Any], results: Sequence[Any], params: dict[str, Any]) -> Any:
-        return [resized(self.name, xs[0], result) for result in results]
-
-    def sums(self, operands: Sequence[Any], params: dict[str, Any]) -> Any:
-        return passed(self.name, operands)
-
-    def numpy(self, x: Any, *, sizes: Any, axis: int) -> Any:
-        return np.split(x, list(itertools.accumulate(sizes))[:-1], axis) if sizes else []
-
-    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
-        return self.bind(*primals, **params), self.bind(*tangents, **params)
-
-    def transpose(self, cts: Any, x: Any, *, sizes: Any, axis: int) -> Any:
-        return [concatenate_p.bind(*map(filled, cts), dimension=axis)]
-
-    def batch(self, size: Any, xs: Any, axes: Any, *, sizes: Any, axis: int) -> Any:
-        outs = self.bind(to_front(xs[0], axes[0]), sizes=sizes, axis=axis + 1)
-        return outs, [0] * len(outs)
-
-
 def check_same_dtype(name: str, asked: str, xs: Sequence[ShapedArray]) -> None:
     """Raise TypeError unless the operands have one dtype."""
     if any(x.dtype != xs[0].dtype for x in xs):
@@ -375,7 +333,6 @@ def fail(kind: type[Exception], asked: str, wrong: str) -> NoReturn:
 slice_p = Slice()
 pad_p = Pad()
 concatenate_p = Concatenate()
-split_p = Split()
 
 
 def dims(values: Sequence[Any]) -> tuple[Any, ...]:
@@ -392,6 +349,9 @@ def slice(
     """Take elements start, start + stride, ... before limit along each axis.
 
     Raises: TypeError for limits outside the operand.
+    Example:
+        >>> lax.slice(jnp.arange(8), (1,), (7,), (2,))
+        Array([1, 3, 5], dtype=int32)
     """
     starts, limits = dims(start_indices), dims(limit_indices)
     steps = None if strides is None else dims(strides)
@@ -417,6 +377,9 @@ def slice_in_dim(
     """Slice along one axis; negative and missing bounds are as in Python.
 
     Raises: TypeError for limits outside the operand.
+    Example:
+        >>> lax.slice_in_dim(jnp.arange(6), 1, -1)
+        Array([1, 2, 3, 4], dtype=int32)
     """
     shape = aval_of(operand).shape
     axis = canonical_axis("slice_in_dim", axis, len(shape))
@@ -436,6 +399,9 @@ def index_in_dim(operand: ArrayLike, index: Dim, axis: int = 0, keepdims: bool =
     """Take one index along an axis.
 
     Raises: IndexError if out of bounds.
+    Example:
+        >>> lax.index_in_dim(jnp.arange(6).reshape(2, 3), -1, axis=1, keepdims=False)
+        Array([2, 5], dtype=int32)
     """
     index = index if type(index) is Size else operator.index(index)
     shape = aval_of(operand).shape
@@ -460,6 +426,9 @@ def pad(
     """Pad with a scalar: (low, high, interior) for each axis; negative low or high crop.
 
     Raises: TypeError for unequal dtypes; ValueError for an invalid configuration.
+    Example:
+        >>> lax.pad(jnp.array([1, 2]), 0, [(1, 2, 1)])
+        Array([0, 1, 0, 2, 0, 0], dtype=int32)
     """
     if dtypes.is_python_scalar(padding_value):
         aval = aval_of(operand)
@@ -474,6 +443,9 @@ def concatenate(operands: Sequence[ArrayLike], dimension: int) -> Array:
     """Join arrays of one dtype along a dimension.
 
     Raises: TypeError for incompatible shapes; ValueError for no arrays.
+    Example:
+        >>> lax.concatenate([jnp.array([1, 2]), jnp.array([3])], 0)
+        Array([1, 2, 3], dtype=int32)
     """
     xs = list(operands)
     if not xs:
@@ -487,12 +459,3 @@ def concatenate(operands: Sequence[ArrayLike], dimension: int) -> Array:
     if len(xs) == 1 and is_typed(xs[0]) and aval_of(xs[0]).shape:
         return xs[0]  # type: ignore[return-value]
     return concatenate_p.bind(*xs, dimension=operator.index(dimension))
-
-
-def split(operand: ArrayLike, sizes: Sequence[Any], axis: int = 0) -> list[Array]:
-    """Split an array into parts of the given sizes along an axis.
-
-    Raises: ValueError if the sizes do not add up.
-    """
-    axis = canonical_axis("split", axis, len(aval_of(operand).shape))
-    return split_p.bind(operand, sizes=dims(sizes), axis=axis)

@@ -38,7 +38,12 @@ DotDimensionNumbers = tuple[tuple[Axes, Axes], tuple[Axes, Axes]]
 
 
 class Precision(enum.Enum):
-    """The precision of products of 32-bit floats; CPUs always use the full 32 bits."""
+    """The precision of products of 32-bit floats; CPUs always use the full 32 bits.
+
+    Example:
+        >>> lax.dot(jnp.ones(2), jnp.ones(2), precision=lax.Precision.HIGHEST)
+        Array(2., dtype=float32)
+    """
 
     DEFAULT = 0
     HIGH = 1
@@ -416,6 +421,9 @@ def dot(
     """Multiply vectors and matrices; other ranks need `dimension_numbers`.
 
     Raises: TypeError if the shapes are incompatible.
+    Example:
+        >>> lax.dot(jnp.array([[1, 2], [3, 4]]), jnp.array([1, 10]))
+        Array([21, 43], dtype=int32)
     """
     if dimension_numbers is None:
         x, y = aval_of(lhs), aval_of(rhs)
@@ -443,6 +451,9 @@ def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None) -> Array
     """Multiply the matrices in the last two axes; leading axes are paired.
 
     Raises: TypeError if the shapes are incompatible.
+    Example:
+        >>> lax.batch_matmul(jnp.ones((5, 2, 3)), jnp.ones((5, 3, 4))).shape
+        (5, 2, 4)
     """
     x, y = aval_of(lhs), aval_of(rhs)
     if x.ndim < 2 or x.ndim != y.ndim:

@@ -434,10 +434,16 @@ def conv(
 ) -> Array:
     """Slide a kernel, features in and out first, over an array with batch and features first.
 
+    The kernel is not flipped: it is a correlation, as in all libraries for networks.
     Shapes: `lhs` (N, C, *space), `rhs` (O, C, *kernel) -> (N, O, *space). `window_strides` have an
         entry for each axis of space; `precision` and `preferred_element_type` as for
         `lax.dot_general`. `padding` is 'SAME' or 'VALID'.
     Raises: the errors of `conv_general_dilated`.
+    Example:
+        >>> image, kernel = jnp.arange(9.0).reshape(1, 1, 3, 3), jnp.ones((1, 1, 2, 2))
+        >>> lax.conv(image, kernel, (1, 1), "VALID")[0, 0]
+        Array([[ 8., 12.],
+               [20., 24.]], dtype=float32)
     """
     return conv_general_dilated(
         lhs,
@@ -465,6 +471,10 @@ def conv_with_general_padding(
         `rhs_dilation` have a number for each axis of space. `window_strides` have an entry for each
         axis of space; `precision` and `preferred_element_type` as for `lax.dot_general`.
     Raises: the errors of `conv_general_dilated`.
+    Example:
+        >>> x, kernel = jnp.arange(4.0).reshape(1, 1, 4), jnp.ones((1, 1, 2))
+        >>> lax.conv_with_general_padding(x, kernel, (1,), [(1, 0)], None, (1,))[0, 0]
+        Array([0., 1., 3., 5.], dtype=float32)
     """
     return conv_general_dilated(
         lhs,

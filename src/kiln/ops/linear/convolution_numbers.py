@@ -17,6 +17,11 @@ class ConvDimensionNumbers(NamedTuple):
     """Axes of the operands and the result: two special ones first, then the spatial ones.
 
     They are batch and features for `lhs` and `out`, features out and features in for `rhs`.
+
+    Example:
+        >>> names = ("NHWC", "HWIO", "NHWC")
+        >>> lax.conv_dimension_numbers((1, 8, 8, 3), (3, 3, 3, 4), names).lhs_spec
+        (0, 3, 1, 2)
     """
 
     lhs_spec: Axes
@@ -35,6 +40,9 @@ def conv_dimension_numbers(
 
     None means batch and features first. The spatial axes are matched by their letters.
     Raises: TypeError for strings that do not name the axes of the operands.
+    Example:
+        >>> lax.conv_dimension_numbers((1, 3, 8), (4, 3, 3), None).out_spec
+        (0, 1, 2)
     """
     if isinstance(dimension_numbers, ConvDimensionNumbers):
         return dimension_numbers

@@ -33,6 +33,11 @@ def conv_general_dilated_patches(
     Shapes: `lhs` as `dimension_numbers` say, by default (N, C, *space) -> (N, C *
         product(filter_shape), *windows). The other arguments are those of
         `lax.conv_general_dilated`, for a kernel of `filter_shape`.
+    Example:
+        >>> x = jnp.arange(4.0).reshape(1, 1, 4)
+        >>> lax.conv_general_dilated_patches(x, (2,), (1,), "VALID")[0]
+        Array([[0., 1., 2.],
+               [1., 2., 3.]], dtype=float32)
     """
     x = aval_of(lhs)
     kernel = tuple(int(k) for k in filter_shape)
@@ -70,6 +75,10 @@ def conv_general_dilated_local(
 
     Shapes: in `rhs`, the axis of input features holds features outside, kernel positions inside;
         its spatial axes are those of the result.
+    Example:
+        >>> x, kernels = jnp.ones((1, 1, 3)), jnp.array([[[1.0, 2.0], [1.0, 2.0]]])
+        >>> lax.conv_general_dilated_local(x, kernels, (1,), "VALID", (2,))[0, 0]
+        Array([2., 4.], dtype=float32)
     """
     x, w = aval_of(lhs), aval_of(rhs)
     numbers = conv_dimension_numbers(x.shape, w.shape, dimension_numbers)

@@ -14,7 +14,12 @@ from kiln.ops.linear.contraction import Precision
 
 
 class DotAlgorithm(NamedTuple):
-    """An algorithm in detail: the dtypes of operands and sums, and the number of products."""
+    """An algorithm in detail: the dtypes of operands and sums, and the number of products.
+
+    Example:
+        >>> lax.DotAlgorithm(np.float32, np.float32, np.float32).lhs_component_count
+        1
+    """
 
     lhs_precision_type: Any
     rhs_precision_type: Any
@@ -26,7 +31,12 @@ class DotAlgorithm(NamedTuple):
 
 
 class DotAlgorithmPreset(enum.Enum):
-    """Algorithms by name: dtypes of the operands and of the sum, and the number of products."""
+    """Algorithms by name: dtypes of the operands and of the sum, and the number of products.
+
+    Example:
+        >>> lax.DotAlgorithmPreset.BF16_BF16_F32.name
+        'BF16_BF16_F32'
+    """
 
     DEFAULT = enum.auto()
     ANY_F8_ANY_F8_F32 = enum.auto()

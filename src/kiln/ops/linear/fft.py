@@ -17,6 +17,7 @@ from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
 from kiln.ir.types import ShapedArray
+from kiln.ops.counting import broadcasted_iota
 from kiln.ops.elements.conversion import conj, convert_element_type, real
 from kiln.ops.elements.elementwise import bitwise_and, mul, ne, select
 from kiln.ops.elements.families import constant, full_like
@@ -24,11 +25,16 @@ from kiln.ops.indexing.static_slicing import pad
 from kiln.ops.linear.matrices import complex_dtype, real_dtype
 from kiln.ops.linear_op import LinearOp
 from kiln.ops.out_sharding import whole_along
-from kiln.ops.shape import broadcasted_iota, elements, to_front
+from kiln.ops.shape import elements, to_front
 
 
 class FftType(enum.IntEnum):
-    """The kind of transform: forward or inverse, of complex or of real arrays."""
+    """The kind of transform: forward or inverse, of complex or of real arrays.
+
+    Example:
+        >>> lax.fft(jnp.array([1.0, 2.0]), lax.FftType.RFFT, (2,))
+        Array([ 3.+0.j, -1.+0.j], dtype=complex64)
+    """
 
     FFT = 0
     IFFT = 1
@@ -167,6 +173,9 @@ def fft(x: ArrayLike, fft_type: FftType | str | int, fft_lengths: Sequence[int])
     """Transform the last axes; `fft_lengths` are their sizes, for IRFFT those of the result.
 
     Raises: ValueError for another type of transform, or incompatible sizes.
+    Example:
+        >>> lax.fft(jnp.array([1.0 + 0j, 2.0]), "FFT", (2,))
+        Array([ 3.+0.j, -1.+0.j], dtype=complex64)
     """
     kind = _kind(fft_type)
     lengths = tuple(int(n) for n in fft_lengths)

@@ -19,6 +19,7 @@ from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
 from kiln.ir.sizes.size import minimum
 from kiln.ir.types import ShapedArray
+from kiln.ops.counting import broadcasted_iota
 from kiln.ops.elements.elementwise import bitwise_and, ge, mul, select, stop_gradient
 from kiln.ops.elements.families import add, constant, full_like, neg
 from kiln.ops.indexing.dimension_numbers import GatherDimensionNumbers, GatherScatterMode
@@ -40,15 +41,10 @@ from kiln.ops.linear.matrices import (
     transposed,
     upper,
 )
+from kiln.ops.linear.pivots import host_permutation
 from kiln.ops.out_sharding import plain_along, stacks
 from kiln.ops.reductions.sorting import sort
-from kiln.ops.shape import (
-    broadcasted_iota,
-    expand_dims,
-    move_axis,
-    reshape,
-    squeeze,
-)
+from kiln.ops.shape import expand_dims, move_axis, reshape, squeeze
 
 _INT = np.dtype(np.int32)
 
@@ -256,59 +252,6 @@ def _resized(x: Any, size: Any, axis: int) -> Any:
     return pad(x, constant(0, x), config)
 
 
-class LUPivotsToPermutation(Batched):
-    """Return the permutation that results from exchanging each row i with row pivots[i] in turn."""
-
-    name = "lu_pivots_to_permutation"
-    ranks = (1,)
-
-    def infer(self, pivots: Any, *, permutation_size: Any) -> ShapedArray:
-        if pivots.dtype != _INT:
-            raise TypeError(
-                three_lines(
-                    f"{self.name}: operand {pivots} at {current_source()}",
-                    f"{self.name} does not accept dtype {pivots.dtype} at position 0. Accepted "
-                    "dtypes at position 0 are subtypes of int32.",
-                    "pass the pivots that lu returned",
-                )
-            )
-        if pivots.ndim < 1:
-            raise TypeError(
-                three_lines(
-                    f"{self.name}: operand {pivots} at {current_source()}",
-                    f"Input 0 to {self.name} must have rank at least 1, but got shape=()",
-                    "pass the pivots that lu returned",
-                )
-            )
-        count = pivots.shape[-1]
-        if count != permutation_size and minimum(count, permutation_size) != count:
-            raise incompatible(
-                self.name,
-                (pivots,),
-                f"Output permutation size {permutation_size} has to exceed the trailing dimension "
-                f"of the pivots. Got pivots size {count}",
-                "pass the number of rows of the matrix",
-            )
-        return ShapedArray((*pivots.shape[:-1], permutation_size), _INT, pivots.weak_type)
-
-    def numpy(self, pivots: Any, *, permutation_size: Any) -> Any:
-        return host_permutation(pivots, permutation_size)
-
-
-def host_permutation(pivots: np.ndarray, size: int) -> np.ndarray:
-    """Apply row exchanges to 0, 1, ..., size-1."""
-    count = int(np.prod(pivots.shape[:-1]))
-    out = np.tile(np.arange(size, dtype=_INT), (count, 1))
-    flat = pivots.reshape((count, pivots.shape[-1]))
-    every = np.arange(count)
-    for i in range(flat.shape[1]):
-        other = flat[:, i]
-        mine, theirs = out[every, i].copy(), out[every, other]
-        out[every, i] = theirs
-        out[every, other] = mine
-    return out.reshape((*pivots.shape[:-1], size))
-
-
 class LUSolve(Batched):
     """Solve A X = B, or A^T X = B, by the factors of A that `lu` returned.
 
@@ -423,7 +366,6 @@ def inverse_permutations(permutation: Any) -> Any:
 cholesky_p = Cholesky()
 triangular_solve_p = TriangularSolve()
 lu_p = LU()
-lu_pivots_to_permutation_p = LUPivotsToPermutation()
 lu_solve_p = LUSolve()
 
 
@@ -431,6 +373,11 @@ def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Array:
     """Return the lower triangular factor of Hermitian positive definite matrices; nan if not.
 
     Without `symmetrize_input`, only the lower triangle is read.
+
+    Example:
+        >>> lax.linalg.cholesky(jnp.array([[4.0, 2.0], [2.0, 5.0]]))
+        Array([[2., 0.],
+               [1., 2.]], dtype=float32)
     """
     return cholesky_p.bind(symmetrized("cholesky", x) if symmetrize_input else x)
 
@@ -448,6 +395,12 @@ def triangular_solve(
     """Solve x op(a) = b, or op(a) x = b with `left_side`, for triangular a.
 
     b may have one axis less than a: one vector per matrix.
+
+    Example:
+        >>> a, b = jnp.array([[2.0, 0.0], [1.0, 4.0]]), jnp.array([[2.0], [9.0]])
+        >>> lax.linalg.triangular_solve(a, b, left_side=True, lower=True)
+        Array([[1.],
+               [2.]], dtype=float32)
     """
     is_vector = aval_of(b).ndim == aval_of(a).ndim - 1
     if is_vector:
@@ -466,18 +419,18 @@ def triangular_solve(
 
 
 def lu(x: ArrayLike) -> tuple[Array, Array, Array]:
-    """Return L U = P A with partial pivoting: both factors in one matrix, pivots, permutation."""
+    """Return L U = P A with partial pivoting: both factors in one matrix, pivots, permutation.
+
+    Example:
+        >>> lu, pivots, permutation = lax.linalg.lu(jnp.array([[1.0, 2.0], [4.0, 4.0]]))
+        >>> lu
+        Array([[4.  , 4.  ],
+               [0.25, 1.  ]], dtype=float32)
+        >>> permutation
+        Array([1, 0], dtype=int32)
+    """
     factors, pivots, permutation = lu_p.bind(x)
     return factors, pivots, permutation
-
-
-def lu_pivots_to_permutation(pivots: ArrayLike, permutation_size: int) -> Array:
-    """Return the permutation of rows that the pivots of `lu` represent.
-
-    Shapes: (..., k) int32, each row swapped with that of its number in turn -> (...,
-        permutation_size).
-    """
-    return lu_pivots_to_permutation_p.bind(pivots, permutation_size=permutation_size)
 
 
 def lu_solve(a: Any, factors: Any, permutation: Any, b: Any, *, trans: bool = False) -> Any:

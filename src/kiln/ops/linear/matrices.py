@@ -18,19 +18,13 @@ from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
 from kiln.ir.sizes.size import Dim
 from kiln.ir.types import ShapedArray
+from kiln.ops.counting import broadcasted_iota
 from kiln.ops.elements.conversion import conj, convert_element_type, real
 from kiln.ops.elements.elementwise import add, div, eq, ge, mul, select
 from kiln.ops.elements.families import constant, full_like
 from kiln.ops.linear.contraction import Precision, batch_matmul
 from kiln.ops.out_sharding import stacks
-from kiln.ops.shape import (
-    broadcast_in_dim,
-    broadcasted_iota,
-    mapped_at,
-    reduce_sum,
-    scalar,
-    transpose,
-)
+from kiln.ops.shape import broadcast_in_dim, mapped_at, reduce_sum, scalar, transpose
 
 _INT = np.dtype(np.int32)
 COMPUTED = tuple(np.dtype(t) for t in (np.float32, np.float64, np.complex64, np.complex128))

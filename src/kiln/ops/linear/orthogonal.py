@@ -294,6 +294,11 @@ def geqrf(a: ArrayLike) -> tuple[Array, Array]:
     """Return LAPACK's form of the QR factors: R with the reflections below it, their factors.
 
     Shapes: `a` (..., m, n) -> (..., m, n), (..., min(m, n)).
+    Example:
+        >>> packed, taus = lax.linalg.geqrf(jnp.array([[3.0, 1.0], [4.0, 2.0]]))
+        >>> jnp.abs(jnp.triu(packed)).round(4)
+        Array([[5. , 2.2],
+               [0. , 0.4]], dtype=float32)
     """
     reduced, taus = geqrf_p.bind(a)
     return reduced, taus
@@ -303,6 +308,12 @@ def householder_product(a: ArrayLike, taus: ArrayLike) -> Array:
     """Multiply out the reflections that LAPACK's QR leaves below the diagonal of `a`.
 
     Shapes: `a` (..., m, n), `taus` (..., k), one for each reflection -> (..., m, n).
+    Example:
+        >>> packed, taus = lax.linalg.geqrf(jnp.array([[3.0, 1.0], [4.0, 2.0]]))
+        >>> q = lax.linalg.householder_product(packed, taus)
+        >>> (q.T @ q).round(4)
+        Array([[ 1., -0.],
+               [-0.,  1.]], dtype=float32)
     """
     return householder_product_p.bind(a, taus)
 
@@ -318,6 +329,10 @@ def qr(
 
     Shapes: (..., m, n) -> (..., m, k), (..., k, n), where k is m, or min(m, n) without
     `full_matrices`.
+    Example:
+        >>> q, r = lax.linalg.qr(jnp.ones((3, 2)), full_matrices=False)
+        >>> q.shape, r.shape
+        ((3, 2), (2, 2))
     """
     return tuple(
         qr_p.bind(

@@ -7,7 +7,6 @@ results" (2008).
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +18,7 @@ from kiln.core.array_type import Array, ArrayLike
 from kiln.core.trace import aval_of
 from kiln.ir.sizes.size import minimum
 from kiln.ir.types import ShapedArray
+from kiln.ops.counting import broadcasted_iota
 from kiln.ops.elements.conversion import complex as join_complex
 from kiln.ops.elements.conversion import convert_element_type, imag, real
 from kiln.ops.elements.elementwise import abs, div, eq, mul, select, sub
@@ -47,34 +47,9 @@ from kiln.ops.linear.matrices import (
     symmetrized,
     with_diagonal,
 )
+from kiln.ops.linear.spectral_algorithms import EighImplementation, EigImplementation, SvdAlgorithm
 from kiln.ops.reductions.reduction import argmax
-from kiln.ops.shape import broadcasted_iota, expand_dims, reduce_sum
-
-
-class EighImplementation(enum.Enum):
-    """The algorithm for eigenvalues of Hermitian matrices."""
-
-    QR = "qr"
-    JACOBI = "jacobi"
-    QDWH = "qdwh"
-
-
-class EigImplementation(enum.Enum):
-    """The library for eigenvalues of general matrices."""
-
-    CUSOLVER = "cusolver"
-    MAGMA = "magma"
-    LAPACK = "lapack"
-
-
-class SvdAlgorithm(enum.Enum):
-    """The algorithm for singular values."""
-
-    DEFAULT = "default"
-    QR = "QR"
-    JACOBI = "Jacobi"
-    POLAR = "polar"
-    DIVIDE_AND_CONQUER = "divide_and_conquer"
+from kiln.ops.shape import expand_dims, reduce_sum
 
 
 def _not_on_cpu(name: str, what: Any, remedy: str) -> NotImplementedError:
@@ -419,7 +394,14 @@ def eigh(
 ) -> tuple[Array, Array]:
     """Return eigenvectors, as columns, and ascending eigenvalues of Hermitian matrices.
 
+    Eigenvectors come first, unlike in `jnp.linalg.eigh`.
+
     Without `symmetrize_input` only one triangle is read, the lower one if `lower`.
+
+    Example:
+        >>> vectors, values = lax.linalg.eigh(jnp.array([[2.0, 1.0], [1.0, 2.0]]))
+        >>> values.round(4)
+        Array([1., 3.], dtype=float32)
     """
     vectors, values = eigh_p.bind(
         symmetrized("eigh", x) if symmetrize_input else x,
@@ -445,6 +427,9 @@ def svd(
         (..., m, m) and (..., n, n).
     Raises: NotImplementedError for a `subset_by_index` other than all values, and for an
         `algorithm` that CPUs lack.
+    Example:
+        >>> lax.linalg.svd(jnp.array([[3.0, 0.0], [0.0, 5.0]]), compute_uv=False)
+        Array([5., 3.], dtype=float32)
     """
     values, *vectors = svd_p.bind(
         x,
@@ -468,6 +453,11 @@ def eig(
     """Return eigenvalues of general matrices, then left and right eigenvectors as columns.
 
     Eigenvectors are differentiable with `enable_eigvec_derivs`, if the eigenvalues are distinct.
+
+    Example:
+        >>> values, left, right = lax.linalg.eig(jnp.array([[2.0, 0.0], [0.0, 3.0]]))
+        >>> values
+        Array([2.+0.j, 3.+0.j], dtype=complex64)
     """
     return list(
         eig_p.bind(

@@ -39,6 +39,10 @@ def conv_transpose(
     By default, features are the last axis. With `transpose_kernel`, the kernel is that of the
     convolution whose gradient this is; with `use_consistent_padding`, so are numbers in `padding`.
     Raises: ValueError if dimension numbers are needed and missing.
+    Example:
+        >>> x, kernel = jnp.array([1.0, 2.0]).reshape(1, 2, 1), jnp.ones((2, 1, 1))
+        >>> lax.conv_transpose(x, kernel, (2,), "VALID")[0, :, 0]
+        Array([1., 1., 2., 2.], dtype=float32)
     """
     x, w = aval_of(lhs), aval_of(rhs)
     if dimension_numbers is None and x.ndim in _CHANNELS_LAST:

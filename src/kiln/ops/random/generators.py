@@ -44,7 +44,12 @@ def _source() -> np.random.Generator:
 
 
 class RandomAlgorithm(enum.IntEnum):
-    """How `rng_bit_generator` generates bits from its state."""
+    """How `rng_bit_generator` generates bits from its state.
+
+    Example:
+        >>> lax.RandomAlgorithm.RNG_THREE_FRY.name
+        'RNG_THREE_FRY'
+    """
 
     RNG_DEFAULT = 0
     RNG_THREE_FRY = 1
@@ -227,6 +232,10 @@ def rng_bit_generator(
     Mapped over states, the first state draws for the whole stack, as in JAX.
 
     Raises: TypeError unless the state is uint32[4] or uint64[2] and the dtype is unsigned.
+    Example:
+        >>> state, bits = lax.rng_bit_generator(jnp.zeros(4, jnp.uint32), (2,))
+        >>> bits.shape, bits.dtype
+        ((2,), dtype('uint32'))
     """
     sizes = _sizes("rng_bit_generator", shape)
     after, bits = rng_bit_generator_p.bind(
@@ -242,6 +251,9 @@ def rng_uniform(a: ArrayLike, b: ArrayLike, shape: Shape) -> Array:
     """Return uniform numbers in [a, b), different ones each time, since there is no key.
 
     Raises: ValueError unless the bounds are scalars of one dtype.
+    Example:
+        >>> lax.rng_uniform(0.0, 1.0, (3,)).shape
+        (3,)
     """
     return rng_uniform_p.bind(a, b, shape=_sizes("rng_uniform", shape))
 

@@ -20,6 +20,7 @@ from kiln.base import dtypes
 from kiln.core.trace import aval_of
 from kiln.ir.sizes.size import Dim, product
 from kiln.ir.types import Shape
+from kiln.ops.counting import iota
 from kiln.ops.elements.conversion import convert_element_type
 from kiln.ops.elements.elementwise import (
     add,
@@ -45,7 +46,7 @@ from kiln.ops.random.random_bits import (
 )
 from kiln.ops.random.threefry import PARITY, UINT32
 from kiln.ops.reductions.reduction import reduce_and, reduce_or
-from kiln.ops.shape import broadcast_in_dim, expand_dims, iota, reshape, transpose
+from kiln.ops.shape import broadcast_in_dim, expand_dims, reshape, transpose
 
 Words = list[Any]
 _PHILOX_2 = 0xD256D193

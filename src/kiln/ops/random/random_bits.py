@@ -25,25 +25,14 @@ from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
 from kiln.ir.sizes.size import Dim, product
 from kiln.ir.types import Shape, ShapedArray
+from kiln.ops.counting import iota
 from kiln.ops.elements.conversion import convert_element_type
-from kiln.ops.elements.elementwise import (
-    bitwise_or,
-    bitwise_xor,
-    shift_left,
-    shift_right_logical,
-)
+from kiln.ops.elements.elementwise import bitwise_or, bitwise_xor, shift_left, shift_right_logical
 from kiln.ops.elements.families import full_like
 from kiln.ops.indexing.static_slicing import concatenate, index_in_dim, pad, slice_in_dim
 from kiln.ops.out_sharding import whole_along
 from kiln.ops.random.threefry import UINT32, hash_words, threefry2x32
-from kiln.ops.shape import (
-    broadcast_in_dim,
-    expand_dims,
-    iota,
-    mapped_at,
-    reshape,
-    to_front,
-)
+from kiln.ops.shape import broadcast_in_dim, expand_dims, mapped_at, reshape, to_front
 
 KEY = dtypes.KeyDtype("fry")
 NAMES = {

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from kiln.base import dtypes
+from kiln.base.docstrings import shown
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
@@ -230,18 +231,38 @@ class _Along(Protocol):
     def __call__(self, operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array: ...
 
 
-def _cumulative(primitive: Cumulative, what: str) -> _Along:
+def _cumulative(primitive: Cumulative, what: str, *example: str) -> _Along:
     def cumulative(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
         axis = canonical_axis(primitive.name, axis, aval_of(operand).ndim)
         return primitive.bind(operand, axis=axis, reverse=bool(reverse))
 
     cumulative.__name__ = cumulative.__qualname__ = primitive.name
-    cumulative.__doc__ = f"Return the cumulative {what} along an axis, from its end if `reverse`."
+    summary = f"Return the cumulative {what} along an axis, from its end if `reverse`."
+    cumulative.__doc__ = shown(summary, example)
     return cumulative
 
 
-cumsum = _cumulative(cumsum_p, "sum")
-cumprod = _cumulative(cumprod_p, "product")
-cummax = _cumulative(cummax_p, "maximum")
-cummin = _cumulative(cummin_p, "minimum")
-cumlogsumexp = _cumulative(cumlogsumexp_p, "logarithm of the sum of exponentials")
+cumsum = _cumulative(
+    cumsum_p,
+    "sum",
+    ">>> lax.cumsum(jnp.array([1, 2, 3])), lax.cumsum(jnp.array([1, 2, 3]), reverse=True)",
+    "(Array([1, 3, 6], dtype=int32), Array([6, 5, 3], dtype=int32))",
+)
+cumprod = _cumulative(
+    cumprod_p, "product", ">>> lax.cumprod(jnp.array([1, 2, 3]))", "Array([1, 2, 6], dtype=int32)"
+)
+cummax = _cumulative(
+    cummax_p,
+    "maximum",
+    ">>> lax.cummax(jnp.array([1, 5, 2])), lax.cummax(jnp.array([1, 5, 2]), reverse=True)",
+    "(Array([1, 5, 5], dtype=int32), Array([5, 5, 2], dtype=int32))",
+)
+cummin = _cumulative(
+    cummin_p, "minimum", ">>> lax.cummin(jnp.array([4, 5, 2]))", "Array([4, 4, 2], dtype=int32)"
+)
+cumlogsumexp = _cumulative(
+    cumlogsumexp_p,
+    "logarithm of the sum of exponentials",
+    ">>> lax.cumlogsumexp(jnp.array([0.0, 0.0, 0.0]))",
+    "Array([0.       , 0.6931472, 1.0986123], dtype=float32)",
+)

@@ -233,6 +233,10 @@ def reduce(
 
     Operands may be a pytree of arrays of one shape, with a matching pytree of initial values. The
     computation must be associative, and the initial values its identity.
+
+    Example:
+        >>> lax.reduce(jnp.array([[1, 2], [3, 4]]), 0, lax.add, (0,))
+        Array([4, 6], dtype=int32)
     """
     arrays, tree = tree_flatten(operands)
     starts, start_tree = tree_flatten(init_values)

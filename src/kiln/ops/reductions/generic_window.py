@@ -182,6 +182,9 @@ def reduce_window(
     enters a window once. The computation must be associative; padding is skipped.
     Raises: TypeError for windows that do not match the operand, ValueError if the computation
         returns another tree.
+    Example:
+        >>> lax.reduce_window(jnp.array([3, 1, 4, 1]), 0, lax.max, (2,), (2,))
+        Array([3, 4], dtype=int32)
     """
     arrays, tree = tree_flatten(operand)
     starts, start_tree = tree_flatten(init_value)

@@ -36,4 +36,8 @@ class ReduceProduct(Reduce):
 
 
 reduce_prod_p = ReduceProduct("reduce_prod", np.multiply, lambda dtype: 1, NUMBER)
-reduce_prod = reduction(reduce_prod_p)
+reduce_prod = reduction(
+    reduce_prod_p,
+    ">>> lax.reduce_prod(jnp.array([[1, 9], [7, 3]]), (1,))",
+    "Array([ 9, 21], dtype=int32)",
+)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from kiln.base import dtypes
+from kiln.base.docstrings import shown
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
 from kiln.core.absent import Zero
@@ -252,25 +253,51 @@ argmin_p = ArgExtreme("argmin", np.argmin)
 reduce_precision_p = ReducePrecision("reduce_precision", _round_bits, FLOAT)
 
 
-def reduction(primitive: Reduce) -> Callable[[ArrayLike, Sequence[int]], Array]:
-    """Return the function that applies a primitive along axes."""
+def reduction(primitive: Reduce, *example: str) -> Callable[[ArrayLike, Sequence[int]], Array]:
+    """Return the function that applies a primitive along axes, with an example of it."""
 
     def fun(operand: ArrayLike, axes: Sequence[int]) -> Array:
         return primitive.bind(operand, axes=tuple(int(a) for a in axes))
 
     fun.__name__ = fun.__qualname__ = primitive.name
-    fun.__doc__ = f"Reduce non-negative `axes` by `{primitive.name}`."
+    fun.__doc__ = shown(f"Reduce non-negative `axes` by `{primitive.name}`.", example)
     return fun
 
 
-reduce_max, reduce_min = map(reduction, (reduce_max_p, reduce_min_p))
-reduce_and, reduce_or, reduce_xor = map(reduction, (reduce_and_p, reduce_or_p, reduce_xor_p))
+reduce_max = reduction(
+    reduce_max_p,
+    ">>> lax.reduce_max(jnp.array([[1, 9], [7, 3]]), (1,))",
+    "Array([9, 7], dtype=int32)",
+)
+reduce_min = reduction(
+    reduce_min_p,
+    ">>> lax.reduce_min(jnp.array([[1, 9], [7, 3]]), (1,))",
+    "Array([1, 3], dtype=int32)",
+)
+reduce_and = reduction(
+    reduce_and_p,
+    ">>> lax.reduce_and(jnp.array([[True, False], [True, True]]), (1,))",
+    "Array([False,  True], dtype=bool)",
+)
+reduce_or = reduction(
+    reduce_or_p,
+    ">>> lax.reduce_or(jnp.array([[True, False], [False, False]]), (1,))",
+    "Array([ True, False], dtype=bool)",
+)
+reduce_xor = reduction(
+    reduce_xor_p,
+    ">>> lax.reduce_xor(jnp.array([[1, 9], [7, 3]]), (1,))",
+    "Array([8, 4], dtype=int32)",
+)
 
 
 def argmax(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
     """Return the first index of the largest element along an axis; nan counts as largest.
 
     Shapes: the operand's without `axis`. `index_dtype` is the dtype of the result.
+    Example:
+        >>> lax.argmax(jnp.array([[1, 9], [7, 3]]), 1, jnp.int32)
+        Array([1, 0], dtype=int32)
     """
     return _position(argmax_p, operand, axis, index_dtype)
 
@@ -279,6 +306,9 @@ def argmin(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
     """Return the first index of the smallest element along an axis; nan counts as smallest.
 
     Shapes: the operand's without `axis`. `index_dtype` is the dtype of the result.
+    Example:
+        >>> lax.argmin(jnp.array([[1, 9], [7, 3]]), 1, jnp.int32)
+        Array([0, 1], dtype=int32)
     """
     return _position(argmin_p, operand, axis, index_dtype)
 
@@ -293,6 +323,10 @@ def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int)
 
     Values out of the range of `exponent_bits` become infinite; numbers are rounded to nearest even
     at `mantissa_bits`.
+
+    Example:
+        >>> lax.reduce_precision(jnp.array([1.2345]), exponent_bits=8, mantissa_bits=7)
+        Array([1.234375], dtype=float32)
     """
     return reduce_precision_p.bind(
         operand, exponent_bits=int(exponent_bits), mantissa_bits=int(mantissa_bits)

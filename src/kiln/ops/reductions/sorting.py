@@ -21,12 +21,13 @@ from kiln.core.array_type import Array, ArrayLike
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
 from kiln.ir.types import ShapedArray
+from kiln.ops.counting import broadcasted_iota
 from kiln.ops.elements.families import ANY
 from kiln.ops.indexing.dimension_numbers import GatherDimensionNumbers, GatherScatterMode
 from kiln.ops.indexing.indexing import gather
 from kiln.ops.out_sharding import joined, whole_along
 from kiln.ops.reductions.reduction import check_dtype, widened
-from kiln.ops.shape import broadcasted_iota, canonical_axis, expand_dims, mapped_at
+from kiln.ops.shape import canonical_axis, expand_dims, mapped_at
 
 _WHOLE = "The input should be unsharded over the axis along which to compute the top_k values"
 
@@ -230,6 +231,9 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
     """Sort along a dimension; a sequence of arrays is sorted by the first `num_keys`.
 
     Raises: TypeError for unequal shapes; ValueError for a dimension or number of keys out of range.
+    Example:
+        >>> lax.sort((jnp.array([3, 1, 2]), jnp.array([30, 10, 20])), num_keys=1)
+        (Array([1, 2, 3], dtype=int32), Array([10, 20, 30], dtype=int32))
     """
     several = isinstance(operand, (tuple, list))
     xs = tuple(operand) if several else (operand,)
@@ -260,6 +264,10 @@ def sort_key_val(
     """Sort keys along a dimension and put values in the same order.
 
     Equal keys keep their order if `is_stable`.
+
+    Example:
+        >>> lax.sort_key_val(jnp.array([3, 1, 2]), jnp.array([30, 10, 20]))[1]
+        Array([10, 20, 30], dtype=int32)
     """
     return sort((keys, values), dimension, is_stable)  # type: ignore[return-value]
 

@@ -159,6 +159,9 @@ def padtype_to_pads(
     """Return the (low, high) paddings that `SAME`, `SAME_LOWER` or `VALID` mean.
 
     Raises: ValueError for another name.
+    Example:
+        >>> lax.padtype_to_pads((8, 8), (3, 3), (2, 2), "SAME")
+        [(0, 1), (0, 1)]
     """
     name = str(padding).upper()
     if name == "VALID":

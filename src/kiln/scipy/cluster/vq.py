@@ -18,6 +18,10 @@ def vq(obs: ArrayLike, code_book: ArrayLike, check_finite: bool = True) -> tuple
 
     Shapes: (m, n) and (k, n), or (m,) and (k,) -> (m,), (m,).
     Raises: ValueError for other shapes.
+    Example:
+        >>> codes = jnp.array([[0.0, 0.0], [10.0, 10.0]])
+        >>> kiln.scipy.cluster.vq.vq(jnp.array([[1.0, 0.0], [9.0, 10.0]]), codes)
+        (Array([0, 1], dtype=int32), Array([1., 1.], dtype=float32))
     """
     x, codes = promote_dtypes_inexact(jnp.asarray(obs), jnp.asarray(code_book))
     if x.ndim != codes.ndim or x.ndim not in (1, 2) or x.shape[1:] != codes.shape[1:]:

@@ -31,6 +31,12 @@ class RegularGridInterpolator:
 
     Raises: ValueError for another method or shapes that do not fit; NotImplementedError for
         `bounds_error`, which would depend on values.
+    Example:
+        >>> grid = (jnp.array([0.0, 1.0]), jnp.array([0.0, 2.0]))
+        >>> values = jnp.array([[0.0, 2.0], [1.0, 3.0]])
+        >>> f = kiln.scipy.interpolate.RegularGridInterpolator(grid, values)
+        >>> f(jnp.array([[0.5, 1.0], [9.0, 9.0]]))
+        Array([1.5, nan], dtype=float32)
     """
 
     def __init__(

@@ -55,7 +55,14 @@ def cholesky(
 ) -> Array:
     """Return the upper factor U with a = Uᴴ U, or the lower one L with a = L Lᴴ.
 
+    The upper factor by default, unlike `jnp.linalg.cholesky`.
+
     Only that triangle of `a` is read. Matrices that are not positive definite give nan.
+
+    Example:
+        >>> kiln.scipy.linalg.cholesky(jnp.array([[4.0, 2.0], [2.0, 5.0]]))
+        Array([[2., 1.],
+               [0., 2.]], dtype=float32)
     """
     x = matrix("cholesky", a)
     if lower:
@@ -70,6 +77,10 @@ def cho_factor(
 
     Shapes: `a` (..., n, n), Hermitian -> (..., n, n), lower or upper triangular as `lower` says.
         `overwrite_a` and `check_finite` have no effect.
+    Example:
+        >>> a, b = jnp.array([[4.0, 2.0], [2.0, 5.0]]), jnp.array([2.0, 5.0])
+        >>> kiln.scipy.linalg.cho_solve(kiln.scipy.linalg.cho_factor(a), b).round(4)
+        Array([0., 1.], dtype=float32)
     """
     return cholesky(a, lower), lower
 
@@ -80,6 +91,10 @@ def lu_factor(
     """Return what `lu_solve` takes: L and U in one matrix, and the rows that were exchanged.
 
     Shapes: (..., m, n) -> (..., m, n), (..., min(m, n)).
+    Example:
+        >>> a, b = jnp.array([[1.0, 2.0], [4.0, 4.0]]), jnp.array([3.0, 8.0])
+        >>> kiln.scipy.linalg.lu_solve(kiln.scipy.linalg.lu_factor(a), b)
+        Array([1., 1.], dtype=float32)
     """
     factors, pivots, _ = linalg.lu(matrix("lu_factor", a, False))
     return factors, pivots
@@ -92,6 +107,11 @@ def lu(
     """Return P, L and U with a = P L U; with `permute_l`, the product P L, and U.
 
     Shapes: (..., m, n) -> (..., m, m), (..., m, k), (..., k, n) for k = min(m, n).
+    Example:
+        >>> p, l, u = kiln.scipy.linalg.lu(jnp.array([[1.0, 2.0], [4.0, 4.0]]))
+        >>> u
+        Array([[4., 4.],
+               [0., 1.]], dtype=float32)
     """
     x = matrix("lu", a, False)
     factors, _, order = linalg.lu(x)
@@ -119,6 +139,10 @@ def qr(
     `mode` is "full", "economic", or "r" for R alone.
 
     Raises: ValueError for another mode.
+    Example:
+        >>> q, r = kiln.scipy.linalg.qr(jnp.ones((3, 2)), mode="economic")
+        >>> q.shape, r.shape
+        ((3, 2), (2, 2))
     """
     if mode not in ("full", "economic", "r"):
         raise refused(
@@ -145,6 +169,10 @@ def qr_multiply(
     With `pivoting` also the order of the columns of `a`; with `conjugate` the conjugate of Q.
 
     Raises: ValueError for another mode, or incompatible shapes.
+    Example:
+        >>> a, c = jnp.array([[3.0, 1.0], [4.0, 2.0]]), jnp.ones((1, 2))
+        >>> kiln.scipy.linalg.qr_multiply(a, c)[0].shape
+        (1, 2)
     """
     if mode not in ("left", "right"):
         raise refused(
@@ -185,6 +213,10 @@ def svd(
     """Return U, the singular values in descending order, and Vᴴ; or the values alone.
 
     `lapack_driver` has no effect.
+
+    Example:
+        >>> kiln.scipy.linalg.svd(jnp.array([[3.0, 0.0], [0.0, 5.0]]), compute_uv=False)
+        Array([5., 3.], dtype=float32)
     """
     x = matrix("svd", a, False)
     if not compute_uv:
@@ -209,6 +241,9 @@ def eigh(
     Matrices that are not Hermitian are replaced by the mean with their conjugate transposes.
 
     Raises: NotImplementedError for generalized problems (`b`, `type`) and for `eigvals`.
+    Example:
+        >>> kiln.scipy.linalg.eigh(jnp.array([[2.0, 1.0], [1.0, 2.0]]), eigvals_only=True).round(4)
+        Array([1., 3.], dtype=float32)
     """
     for name, value, only in (("b", b, None), ("type", type, 1), ("eigvals", eigvals, None)):
         if value is not only and (hasattr(value, "shape") or value != only):
@@ -241,6 +276,10 @@ def eigh_tridiagonal(
     and `key` have no effect: the matrix is diagonalized whole.
 
     Raises: NotImplementedError for `select` "v", ValueError for another, or wrong shapes.
+    Example:
+        >>> d, e = jnp.array([2.0, 2.0]), jnp.array([1.0])
+        >>> kiln.scipy.linalg.eigh_tridiagonal(d, e, eigvals_only=True).round(4)
+        Array([1., 3.], dtype=float32)
     """
     diagonal, beside = (lifted(inexact("eigh_tridiagonal", jnp.asarray(v))) for v in (d, e))
     asked = f"eigh_tridiagonal of {diagonal.aval}, {beside.aval} with select={select!r}"
@@ -274,6 +313,10 @@ def schur(a: ArrayLike, output: str = "real") -> tuple[Array, Array]:
     diagonal.
 
     Raises: ValueError for another output.
+    Example:
+        >>> t, z = kiln.scipy.linalg.schur(jnp.array([[2.0, 1.0], [0.0, 3.0]]))
+        >>> jnp.diagonal(t)
+        Array([2., 3.], dtype=float32)
     """
     if output not in ("real", "complex"):
         raise refused(
@@ -303,6 +346,9 @@ def hessenberg(
 
     Shapes: (..., n, n). `overwrite_a` and `check_finite` have no effect.
     Raises: ValueError for matrices that are not square.
+    Example:
+        >>> kiln.scipy.linalg.hessenberg(jnp.arange(9.0).reshape(3, 3))[2, 0].round(4)
+        Array(0., dtype=float32)
     """
     h, _, _, q = reduced(matrix("hessenberg", a), with_q=calc_q)
     return (h, q) if calc_q else h
@@ -321,6 +367,11 @@ def polar(
     Computed from singular values for either `method`; `eps` and `max_iterations` have no effect.
 
     Raises: ValueError for another side or method.
+    Example:
+        >>> u, p = kiln.scipy.linalg.polar(jnp.array([[0.0, -2.0], [3.0, 0.0]]))
+        >>> jnp.abs(p).round(4)
+        Array([[3., 0.],
+               [0., 2.]], dtype=float32)
     """
     if side not in ("left", "right") or method not in POLAR_METHODS:
         wrong = (

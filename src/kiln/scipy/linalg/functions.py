@@ -46,6 +46,10 @@ def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 1
     `upper_triangular` is what is known of the matrices.
 
     Shapes: (..., n, n) -> (..., n, n).
+    Example:
+        >>> kiln.scipy.linalg.expm(jnp.array([[0.0, 1.0], [0.0, 0.0]]))
+        Array([[1., 1.],
+               [0., 1.]], dtype=float32)
     """
     x = matrix("expm", A)
     dtype = x.dtype
@@ -101,6 +105,11 @@ def expm_frechet(
     `method`, "SPS" or "blockEnlarge", has no effect: the exponential is differentiated.
 
     Raises: ValueError for another method, or matrices of other shapes.
+    Example:
+        >>> a, e = jnp.zeros((2, 2)), jnp.eye(2)
+        >>> kiln.scipy.linalg.expm_frechet(a, e, compute_expm=False).round(4)
+        Array([[1., 0.],
+               [0., 1.]], dtype=float32)
     """
     a, e = promote_dtypes_inexact(matrix("expm_frechet", A), matrix("expm_frechet", E))
     if method not in (None, "SPS", "blockEnlarge"):
@@ -124,6 +133,11 @@ def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Arra
     Stacks are broadcast.
 
     Raises: ValueError for matrices of different shapes.
+    Example:
+        >>> t, z = kiln.scipy.linalg.schur(jnp.array([[0.0, 1.0], [-1.0, 0.0]]))
+        >>> t, z = kiln.scipy.linalg.rsf2csf(t, z)
+        >>> jnp.abs(t[1, 0]).round(4)
+        Array(0., dtype=float32)
     """
     t, z = promote_dtypes_inexact(matrix("rsf2csf", T), matrix("rsf2csf", Z))
     if t.shape[-1] != z.shape[-1]:
@@ -169,6 +183,10 @@ def sqrtm(A: ArrayLike, blocksize: int = 1) -> Array:
     """Return the principal square root, as complex numbers.
 
     Raises: NotImplementedError for a `blocksize` other than 1.
+    Example:
+        >>> kiln.scipy.linalg.sqrtm(jnp.array([[4.0, 0.0], [0.0, 9.0]])).real
+        Array([[2., 0.],
+               [0., 3.]], dtype=float32)
     """
     if blocksize > 1:
         raise refused(
@@ -205,6 +223,11 @@ def funm(A: ArrayLike, func: Callable[[Any], Any], disp: bool = True) -> Any:
 
     Without `disp` also an estimate of the error, in the 1-norm. Eigenvalues near each other make
     it inaccurate.
+
+    Example:
+        >>> kiln.scipy.linalg.funm(jnp.array([[1.0, 1.0], [0.0, 2.0]]), jnp.square).real.round(4)
+        Array([[1., 3.],
+               [0., 4.]], dtype=float32)
     """
     # Of a real matrix, real eigenvalues stay real: beside the negative axis functions have cuts.
     t, z = schur(matrix("funm", A))

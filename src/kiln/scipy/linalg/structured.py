@@ -21,6 +21,10 @@ def block_diag(*arrs: ArrayLike) -> Array:
     """Return the matrix with these matrices, rows or numbers along its diagonal.
 
     Raises: ValueError for an array with more than two axes.
+    Example:
+        >>> kiln.scipy.linalg.block_diag(jnp.array([[1, 2]]), 3)
+        Array([[1, 2, 0],
+               [0, 0, 3]], dtype=int32)
     """
     if not arrs:
         return jnp.zeros((1, 0), dtypes.default_float_dtype())
@@ -59,6 +63,10 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     The first of `r` is not used; `r` is the conjugate of `c` if left out.
 
     Shapes: (..., m), (..., n) -> (..., m, n).
+    Example:
+        >>> kiln.scipy.linalg.toeplitz(jnp.array([1, 2]), jnp.array([9, 3, 4]))
+        Array([[1, 3, 4],
+               [2, 1, 3]], dtype=int32)
     """
     column = _vector("toeplitz", c)
     row = jnp.conj(column) if r is None else _vector("toeplitz", r)
@@ -78,6 +86,10 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     The first of `r` is not used; `r` is 0 if left out.
 
     Shapes: (..., m), (..., n) -> (..., m, n).
+    Example:
+        >>> kiln.scipy.linalg.hankel(jnp.array([1, 2]), jnp.array([9, 3, 4]))
+        Array([[1, 2, 3],
+               [2, 3, 4]], dtype=int32)
     """
     column = _vector("hankel", c)
     row = jnp.zeros_like(column) if r is None else _vector("hankel", r)
@@ -95,6 +107,11 @@ def circulant(c: ArrayLike) -> Array:
     """Return the matrix whose columns are `c`, each moved down by one more, around the end.
 
     Shapes: (..., n) -> (..., n, n).
+    Example:
+        >>> kiln.scipy.linalg.circulant(jnp.array([1, 2, 3]))
+        Array([[1, 3, 2],
+               [2, 1, 3],
+               [3, 2, 1]], dtype=int32)
     """
     column = _vector("circulant", c)
     n = column.shape[-1]
@@ -108,6 +125,10 @@ def companion(a: ArrayLike) -> Array:
 
     Shapes: (..., n) -> (..., n - 1, n - 1).
     Raises: ValueError for fewer than two coefficients.
+    Example:
+        >>> kiln.scipy.linalg.companion(jnp.array([1.0, -3.0, 2.0]))
+        Array([[ 3., -2.],
+               [ 1.,  0.]], dtype=float32)
     """
     x = _vector("companion", lifted(inexact("companion", jnp.asarray(a))), 2)
     n = x.shape[-1] - 1
@@ -122,6 +143,11 @@ def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
     Shapes: (..., m) -> (..., k, n), with k by `mode`: m + n - 1 for "full", max(m, n) for "same",
     max(m, n) - min(m, n) + 1 for "valid".
     Raises: ValueError for another mode, or n < 1.
+    Example:
+        >>> kiln.scipy.linalg.convolution_matrix(jnp.array([1, 2]), 2)
+        Array([[1, 0],
+               [2, 1],
+               [0, 2]], dtype=int32)
     """
     x = _vector("convolution_matrix", a, 1)
     if mode not in ("full", "valid", "same") or n <= 0:
@@ -147,6 +173,10 @@ def fiedler(a: ArrayLike) -> Array:
     """Return the matrix of the distances |a_i - a_j|.
 
     Shapes: (..., n) -> (..., n, n).
+    Example:
+        >>> kiln.scipy.linalg.fiedler(jnp.array([1, 4]))
+        Array([[0, 3],
+               [3, 0]], dtype=int32)
     """
     x = _vector("fiedler", a)
     return jnp.abs(x[..., :, None] - x[..., None, :])
@@ -159,6 +189,10 @@ def fiedler_companion(a: ArrayLike) -> Array:
 
     Shapes: (..., n) -> (..., n - 1, n - 1).
     Raises: ValueError for fewer than two coefficients.
+    Example:
+        >>> companion = kiln.scipy.linalg.fiedler_companion(jnp.array([1.0, -3.0, 2.0]))
+        >>> jnp.linalg.det(companion).round(4)
+        Array(2., dtype=float32)
     """
     x = _vector("fiedler_companion", lifted(inexact("fiedler_companion", jnp.asarray(a))), 2)
     x = x / x[..., :1]
@@ -182,6 +216,10 @@ def leslie(f: ArrayLike, s: ArrayLike) -> Array:
 
     Shapes: (..., n), (..., n - 1) -> (..., n, n).
     Raises: ValueError for other shapes.
+    Example:
+        >>> kiln.scipy.linalg.leslie(jnp.array([0.1, 2.0]), jnp.array([0.5]))
+        Array([[0.1, 2. ],
+               [0.5, 0. ]], dtype=float32)
     """
     row, below = promote_dtypes(_vector("leslie", f), jnp.atleast_1d(jnp.asarray(s)))
     n = row.shape[-1]
@@ -200,6 +238,10 @@ def dft(n: int, scale: str | None = None, *, dtype: DTypeLike | None = None) -> 
     """Return the matrix of the discrete Fourier transform, divided by n or by its root.
 
     Raises: ValueError for another scale than None, "n" and "sqrtn".
+    Example:
+        >>> kiln.scipy.linalg.dft(2).real
+        Array([[ 1.,  1.],
+               [ 1., -1.]], dtype=float32)
     """
     if scale not in (None, "n", "sqrtn"):
         raise refused(
@@ -217,6 +259,10 @@ def hadamard(n: int, dtype: DTypeLike = int) -> Array:
     """Return Sylvester's Hadamard matrix, of 1 and -1.
 
     Raises: ValueError if `n` is not a power of 2.
+    Example:
+        >>> kiln.scipy.linalg.hadamard(2)
+        Array([[ 1,  1],
+               [ 1, -1]], dtype=int32)
     """
     if n < 1 or n & (n - 1):
         raise refused(
@@ -234,6 +280,10 @@ def helmert(n: int, full: bool = False) -> Array:
     """Return Helmert's orthogonal matrix, without its first row of equal numbers unless `full`.
 
     Raises: ValueError for n < 1.
+    Example:
+        >>> kiln.scipy.linalg.helmert(3).round(4)
+        Array([[ 0.7071, -0.7071,  0.    ],
+               [ 0.4082,  0.4082, -0.8165]], dtype=float32)
     """
     if n < 1:
         raise refused(f"helmert({n})", f"n must be a positive integer; got {n}.", "pass n=3")
@@ -252,12 +302,22 @@ def hilbert(n: int) -> Array:
     """Return the matrix of 1 / (i + j + 1).
 
     Shapes: (`n`, `n`).
+    Example:
+        >>> kiln.scipy.linalg.hilbert(2)
+        Array([[1.        , 0.5       ],
+               [0.5       , 0.33333334]], dtype=float32)
     """
     return _floats(1 / (np.arange(n)[:, None] + np.arange(n) + 1.0))
 
 
 def invhilbert(n: int) -> Array:
-    """Return the inverse of `hilbert(n)`, of integers that are exact before they are rounded."""
+    """Return the inverse of `hilbert(n)`, of integers that are exact before they are rounded.
+
+    Example:
+        >>> kiln.scipy.linalg.invhilbert(2)
+        Array([[ 4., -6.],
+               [-6., 12.]], dtype=float32)
+    """
     out = np.empty((n, n), object)
     for i in range(n):
         for j in range(n):
@@ -284,6 +344,11 @@ def pascal(n: int, kind: str | None = None) -> Array:
     """Return Pascal's matrix of binomial numbers, symmetric or a triangle by `kind`.
 
     Raises: ValueError for another kind than None, "symmetric", "lower" and "upper".
+    Example:
+        >>> kiln.scipy.linalg.pascal(3)
+        Array([[1., 1., 1.],
+               [1., 2., 3.],
+               [1., 3., 6.]], dtype=float32)
     """
     kind = _kind("pascal", kind)
     numbers = range(n)
@@ -299,6 +364,10 @@ def invpascal(n: int, kind: str | None = None) -> Array:
     """Return the inverse of `pascal(n, kind)`.
 
     Raises: ValueError for another kind than None, "symmetric", "lower" and "upper".
+    Example:
+        >>> kiln.scipy.linalg.invpascal(2)
+        Array([[ 2., -1.],
+               [-1.,  1.]], dtype=float32)
     """
     kind = _kind("invpascal", kind)
     lower = [[(-1) ** (i - j) * math.comb(i, j) for j in range(n)] for i in range(n)]

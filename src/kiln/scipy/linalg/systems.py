@@ -15,6 +15,7 @@ from kiln.numpy.linalg import solve as _solve
 from kiln.numpy.promotion import promote_dtypes_inexact
 from kiln.ops.linear import linalg, spectral
 from kiln.ops.linear.matrices import adjoint, complex_dtype
+from kiln.ops.linear.pivots import lu_pivots_to_permutation
 from kiln.scipy.linalg.factorizations import cholesky, matrix, refused, schur
 
 ASSUMED = ("gen", "sym", "her", "pos")
@@ -54,6 +55,10 @@ def solve(
 
     Shapes: (..., m, m), (..., m, k) or (..., m) -> that of b.
     Raises: ValueError for another assumption, or incompatible shapes.
+    Example:
+        >>> a, b = jnp.array([[4.0, 2.0], [2.0, 5.0]]), jnp.array([2.0, 5.0])
+        >>> kiln.scipy.linalg.solve(a, b, assume_a="pos").round(4)
+        Array([0., 1.], dtype=float32)
     """
     if assume_a not in ASSUMED:
         raise refused(
@@ -82,6 +87,10 @@ def solve_triangular(
     """Solve a x = b for triangular a; its transpose with `trans` 1 or "T", its adjoint with 2, "C".
 
     Raises: ValueError for another `trans`, or incompatible shapes.
+    Example:
+        >>> a, b = jnp.array([[2.0, 0.0], [1.0, 4.0]]), jnp.array([2.0, 9.0])
+        >>> kiln.scipy.linalg.solve_triangular(a, b, lower=True)
+        Array([1., 2.], dtype=float32)
     """
     ways = {0: 0, "N": 0, 1: 1, "T": 1, 2: 2, "C": 2}
     if trans not in ways:
@@ -113,6 +122,10 @@ def cho_solve(
 
     Shapes: factors `c_and_lower[0]` (..., n, n), b (n,) or (..., n, k) -> that of b. `overwrite_b`
         and `check_finite` have no effect.
+    Example:
+        >>> a, b = jnp.array([[4.0, 2.0], [2.0, 5.0]]), jnp.array([2.0, 5.0])
+        >>> kiln.scipy.linalg.cho_solve(kiln.scipy.linalg.cho_factor(a), b).round(4)
+        Array([0., 1.], dtype=float32)
     """
     c, lower = c_and_lower
     y = solve_triangular(c, b, trans=0 if lower else 2, lower=lower)
@@ -129,12 +142,16 @@ def lu_solve(
     """Solve a x = b, given the result of `lu_factor(a)`; with `trans` 1 aᵀ x = b, with 2 aᴴ x = b.
 
     Raises: ValueError for another `trans`, or incompatible shapes.
+    Example:
+        >>> a, b = jnp.array([[1.0, 2.0], [4.0, 4.0]]), jnp.array([3.0, 8.0])
+        >>> kiln.scipy.linalg.lu_solve(kiln.scipy.linalg.lu_factor(a), b)
+        Array([1., 1.], dtype=float32)
     """
     if trans not in (0, 1, 2):
         raise refused(f"lu_solve with trans={trans!r}", "'trans' value must be 0, 1, or 2", "use 0")
     factors, pivots = lu_and_piv
     x, y, vector = _operands("lu_solve", factors, b)
-    order = linalg.lu_pivots_to_permutation(jnp.asarray(pivots), x.shape[-1])
+    order = lu_pivots_to_permutation(jnp.asarray(pivots), x.shape[-1])
     order = jnp.broadcast_to(order, (*x.shape[:-2], x.shape[-1]))
     if trans == 0:
         y = jnp.take_along_axis(y, order[..., None], -2)
@@ -164,6 +181,10 @@ def inv(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> A
 
     Shapes: `a` (..., n, n) -> (..., n, n). `overwrite_a` and `check_finite` have no effect.
     Raises: ValueError for matrices that are not square.
+    Example:
+        >>> kiln.scipy.linalg.inv(jnp.array([[2.0, 0.0], [0.0, 4.0]]))
+        Array([[0.5 , 0.  ],
+               [0.  , 0.25]], dtype=float32)
     """
     return _inv(matrix("inv", a))
 
@@ -173,6 +194,9 @@ def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> A
 
     Shapes: `a` (..., n, n) -> (...). `overwrite_a` and `check_finite` have no effect.
     Raises: ValueError for matrices that are not square.
+    Example:
+        >>> kiln.scipy.linalg.det(jnp.array([[2.0, 1.0], [0.0, 3.0]]))
+        Array(6., dtype=float32)
     """
     return _det(matrix("det", a))
 
@@ -187,6 +211,11 @@ def solve_sylvester(
 
     Shapes: (..., m, m), (..., n, n), (..., m, n) -> (..., m, n), leading axes broadcast.
     Raises: ValueError for another method, or incompatible shapes.
+    Example:
+        >>> a, b, c = 2 * jnp.eye(2), jnp.eye(2), 3 * jnp.ones((2, 2))
+        >>> kiln.scipy.linalg.solve_sylvester(a, b, c).round(4)
+        Array([[1., 1.],
+               [1., 1.]], dtype=float32)
     """
     a, b, c = promote_dtypes_inexact(*(matrix("solve_sylvester", x, False) for x in (A, B, C)))
     m, n = c.shape[-2:]

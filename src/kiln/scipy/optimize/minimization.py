@@ -35,6 +35,13 @@ class OptimizeResults(NamedTuple):
 
     `status` is 0 if the gradient is small enough, 1 after `maxiter` steps, 5 if no step along the
     direction lowers the function. `hess_inv` is the estimate of the inverse Hessian matrix.
+
+    Example:
+        >>> def f(x):
+        ...     return jnp.sum((x - 1) ** 2)
+        >>> found = kiln.scipy.optimize.minimize(f, jnp.zeros(2), method="BFGS")
+        >>> found.success, found.x.round(3)
+        (Array(True, dtype=bool), Array([1., 1.], dtype=float32))
     """
 
     x: Any
@@ -73,6 +80,8 @@ def minimize(
 ) -> OptimizeResults:
     """Minimize a function of a vector and `args` from `x0`.
 
+    The function is differentiated by `grad`; there is no `jac`. All of it runs inside `jit`.
+
     `method` is "BFGS", or the one with limited memory named in `METHODS`. `tol` is the largest
     entry of the gradient to stop at (1e-5). `options`: `maxiter`, `gtol`, `norm` (of the gradient,
     inf), `line_search_maxiter` (10), and `maxcor` (10), the steps that are remembered.
@@ -82,6 +91,11 @@ def minimize(
 
     Raises: ValueError for another method or option, TypeError for args that are not a tuple, or an
         x0 that is not a vector.
+    Example:
+        >>> def rosenbrock(x):
+        ...     return 100 * (x[1] - x[0] ** 2) ** 2 + (1 - x[0]) ** 2
+        >>> kiln.scipy.optimize.minimize(rosenbrock, jnp.zeros(2), method="BFGS").x.round(2)
+        Array([1., 1.], dtype=float32)
     """
     if not isinstance(args, tuple):
         raise _refused(

@@ -96,6 +96,10 @@ def convolve(
     `method` is "direct", "fft", or "auto" for "direct".
 
     Raises: ValueError for another mode or method, or arrays of different numbers of axes.
+    Example:
+        >>> x, kernel = jnp.array([1.0, 2.0, 3.0]), jnp.array([1.0, 1.0])
+        >>> kiln.scipy.signal.convolve(x, kernel, mode="same")
+        Array([1., 3., 5.], dtype=float32)
     """
     if method not in ("auto", "direct", "fft"):
         raise refused(
@@ -119,6 +123,10 @@ def correlate(
     """Correlate two arrays: convolve the first with the mirrored conjugate of the second.
 
     Raises: ValueError for another mode or method, or arrays of different numbers of axes.
+    Example:
+        >>> x, kernel = jnp.array([1.0, 2.0, 3.0]), jnp.array([0.0, 1.0])
+        >>> kiln.scipy.signal.correlate(x, kernel, mode="valid")
+        Array([2., 3.], dtype=float32)
     """
     x, y = _checked("correlate", in1, in2, mode)
     if _exchanged("correlate", x, y, mode, range(x.ndim)):
@@ -154,6 +162,9 @@ def convolve2d(
     """Convolve two matrices; see `convolve`.
 
     Raises: NotImplementedError for another boundary than zeros, ValueError for other shapes.
+    Example:
+        >>> kiln.scipy.signal.convolve2d(jnp.ones((2, 2)), jnp.ones((2, 2)), mode="valid")
+        Array([[4.]], dtype=float32)
     """
     _matrices("convolve2d", in1, in2, boundary, fillvalue)
     return convolve(in1, in2, mode, precision=precision)
@@ -170,6 +181,9 @@ def correlate2d(
     """Correlate two matrices; see `correlate`.
 
     Raises: NotImplementedError for another boundary than zeros, ValueError for other shapes.
+    Example:
+        >>> kiln.scipy.signal.correlate2d(jnp.ones((2, 2)), jnp.ones((2, 2)), mode="valid")
+        Array([[4.]], dtype=float32)
     """
     _matrices("correlate2d", in1, in2, boundary, fillvalue)
     if mode != "same":
@@ -189,6 +203,9 @@ def fftconvolve(
     The other axes broadcast.
 
     Raises: ValueError for another mode, or shapes that do not fit.
+    Example:
+        >>> kiln.scipy.signal.fftconvolve(jnp.array([1.0, 2.0]), jnp.array([1.0, 1.0])).round(4)
+        Array([1., 3., 2.], dtype=float32)
     """
     x, y = _checked("fftconvolve", in1, in2, mode)
     places = (

@@ -53,6 +53,9 @@ def detrend(
 
     Raises: ValueError for another type, or indices outside; NotImplementedError for
         `overwrite_data`.
+    Example:
+        >>> kiln.scipy.signal.detrend(jnp.array([1.0, 2.0, 3.0])).round(4)
+        Array([0., 0., 0.], dtype=float32)
     """
     if overwrite_data is not None:
         raise refused(
@@ -250,6 +253,11 @@ def csd(
     Without `nperseg` the whole signal is one segment.
 
     Raises: ValueError for options that are not known, or sizes that do not fit.
+    Example:
+        >>> x = jnp.sin(jnp.arange(64.0))
+        >>> frequencies, density = kiln.scipy.signal.csd(x, x, nperseg=16)
+        >>> frequencies.shape, density.shape
+        ((9,), (9,))
     """
     if average not in ("mean", "median"):
         raise refused(f"csd with average={average!r}", f"Invalid average: {average}", 'use "mean"')
@@ -302,6 +310,11 @@ def welch(
     Without `nperseg` the whole signal is one segment.
 
     Raises: ValueError for options that are not known, or sizes that do not fit.
+    Example:
+        >>> x = jnp.sin(2 * jnp.pi * 0.25 * jnp.arange(64.0))
+        >>> frequencies, density = kiln.scipy.signal.welch(x, nperseg=16)
+        >>> frequencies[density.argmax()]
+        Array(0.25, dtype=float32)
     """
     frequencies, power = csd(
         x,
@@ -337,6 +350,10 @@ def stft(
     """Return frequencies, times, and the short-time Fourier transform, times last.
 
     Raises: ValueError for options that are not known, or sizes that do not fit.
+    Example:
+        >>> frequencies, times, z = kiln.scipy.signal.stft(jnp.ones(64), nperseg=16)
+        >>> frequencies.shape, times.shape, z.shape
+        ((9,), (9,), (9, 9))
     """
     return _spectra(
         "stft",
@@ -373,6 +390,11 @@ def istft(
     """Return times and the signal of least squares that `stft` would map to `Zxx`.
 
     Raises: ValueError for fewer than two axes, axes that coincide, or sizes that do not fit.
+    Example:
+        >>> x = jnp.sin(jnp.arange(64.0))
+        >>> z = kiln.scipy.signal.stft(x, nperseg=16)[2]
+        >>> jnp.allclose(kiln.scipy.signal.istft(z, nperseg=16)[1], x, atol=1e-4)
+        Array(True, dtype=bool)
     """
     z = lifted(jnp.asarray(Zxx))
     if z.ndim < 2:

@@ -156,6 +156,10 @@ def cg(
 
     Returns the solution and None.
     Raises: TypeError or ValueError for operands that do not fit each other.
+    Example:
+        >>> a, b = jnp.array([[4.0, 1.0], [1.0, 3.0]]), jnp.array([1.0, 2.0])
+        >>> kiln.scipy.sparse.linalg.cg(lambda x: a @ x, b)[0].round(4)
+        Array([0.0909, 0.6364], dtype=float32)
     """
 
     def solver(multiply: Any, b: Any, x0: Any, precondition: Any) -> Any:
@@ -196,6 +200,10 @@ def bicgstab(
 
     Returns the solution and None.
     Raises: TypeError or ValueError for operands that do not fit each other.
+    Example:
+        >>> a, b = jnp.array([[4.0, 1.0], [2.0, 3.0]]), jnp.array([1.0, 2.0])
+        >>> kiln.scipy.sparse.linalg.bicgstab(a, b)[0].round(4)
+        Array([0.1, 0.6], dtype=float32)
     """
 
     def solver(multiply: Any, b: Any, x0: Any, precondition: Any) -> Any:
@@ -261,6 +269,10 @@ def gmres(
 
     Returns the solution, and 0, or 1 if it is not finite.
     Raises: TypeError or ValueError for operands that do not fit each other, or another method.
+    Example:
+        >>> a, b = jnp.array([[4.0, 1.0], [2.0, 3.0]]), jnp.array([1.0, 2.0])
+        >>> kiln.scipy.sparse.linalg.gmres(a, b)[0].round(4)
+        Array([0.1, 0.6], dtype=float32)
     """
     if solve_method not in SOLVE_METHODS:
         raise _refused(

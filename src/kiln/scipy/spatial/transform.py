@@ -90,7 +90,13 @@ def _axes(seq: str) -> tuple[list[int], bool]:
 
 
 class Rotation(NamedTuple):
-    """One rotation, or several: `quat` is (4,) or (n, 4), of length 1."""
+    """One rotation, or several: `quat` is (4,) or (n, 4), of length 1.
+
+    Example:
+        >>> quarter = kiln.scipy.spatial.transform.Rotation.from_euler("z", 90, degrees=True)
+        >>> quarter.apply(jnp.array([1.0, 0.0, 0.0])).round(4)
+        Array([0., 1., 0.], dtype=float32)
+    """
 
     quat: Any
 
@@ -328,7 +334,14 @@ class Rotation(NamedTuple):
 
 
 class Slerp(NamedTuple):
-    """Rotations between given ones at given times, turning at a constant speed."""
+    """Rotations between given ones at given times, turning at a constant speed.
+
+    Example:
+        >>> ends = kiln.scipy.spatial.transform.Rotation.from_euler("z", [0, 90], degrees=True)
+        >>> between = kiln.scipy.spatial.transform.Slerp.init(jnp.array([0.0, 1.0]), ends)
+        >>> between(jnp.array(0.5)).as_euler("zyx", degrees=True).round(2)
+        Array([45., -0., -0.], dtype=float32)
+    """
 
     times: Any
     timedelta: Any

@@ -18,6 +18,9 @@ from kiln.scipy.special.bessel import i0 as i0
 from kiln.scipy.special.bessel import i0e as i0e
 from kiln.scipy.special.bessel import i1 as i1
 from kiln.scipy.special.bessel import i1e as i1e
+from kiln.scipy.special.combinatorics import bernoulli as bernoulli
+from kiln.scipy.special.combinatorics import comb as comb
+from kiln.scipy.special.combinatorics import factorial as factorial
 from kiln.scipy.special.entropy import boxcox as boxcox
 from kiln.scipy.special.entropy import boxcox1p as boxcox1p
 from kiln.scipy.special.entropy import entr as entr
@@ -37,13 +40,10 @@ from kiln.scipy.special.error_functions import ndtr as ndtr
 from kiln.scipy.special.error_functions import ndtri as ndtri
 from kiln.scipy.special.error_functions import owens_t as owens_t
 from kiln.scipy.special.error_functions import wofz as wofz
-from kiln.scipy.special.gamma_functions import bernoulli as bernoulli
 from kiln.scipy.special.gamma_functions import beta as beta
 from kiln.scipy.special.gamma_functions import betainc as betainc
 from kiln.scipy.special.gamma_functions import betaln as betaln
-from kiln.scipy.special.gamma_functions import comb as comb
 from kiln.scipy.special.gamma_functions import digamma as digamma
-from kiln.scipy.special.gamma_functions import factorial as factorial
 from kiln.scipy.special.gamma_functions import gamma as gamma
 from kiln.scipy.special.gamma_functions import gammainc as gammainc
 from kiln.scipy.special.gamma_functions import gammaincc as gammaincc
@@ -66,10 +66,24 @@ from kiln.scipy.special.integrals import spence as spence
 
 
 def softmax(x: ArrayLike, /, *, axis: Any = None) -> Array:
-    """Return exp(x) divided by its sum along axes; of all elements by default."""
+    """Return exp(x) divided by its sum along axes; of all elements by default.
+
+    Example:
+        >>> kiln.scipy.special.softmax(jnp.array([[0.0, 0.0], [0.0, 0.0]]))
+        Array([[0.25, 0.25],
+               [0.25, 0.25]], dtype=float32)
+        >>> kiln.scipy.special.softmax(jnp.array([[0.0, 0.0], [0.0, 0.0]]), axis=1)
+        Array([[0.5, 0.5],
+               [0.5, 0.5]], dtype=float32)
+    """
     return _softmax(x, axis)
 
 
 def log_softmax(x: ArrayLike, /, *, axis: Any = None) -> Array:
-    """Return the logarithm of softmax, computed without underflow; of all elements by default."""
+    """Return the logarithm of softmax, computed without underflow; of all elements by default.
+
+    Example:
+        >>> kiln.scipy.special.log_softmax(jnp.array([0.0, 1.0])).round(4)
+        Array([-1.3133, -0.3133], dtype=float32)
+    """
     return _log_softmax(x, axis)

@@ -21,22 +21,42 @@ from kiln.scipy.special.series import narrowed, real_operands
 
 
 def i0e(x: ArrayLike) -> Array:
-    """Return the modified Bessel function of order 0, times exp(-|x|)."""
+    """Return the modified Bessel function of order 0, times exp(-|x|).
+
+    Example:
+        >>> kiln.scipy.special.i0e(jnp.array([0.0, 1000.0])).round(4)
+        Array([1.    , 0.0126], dtype=float32)
+    """
     return ops.bessel_i0e(inexact("i0e", x))
 
 
 def i1e(x: ArrayLike) -> Array:
-    """Return the modified Bessel function of order 1, times exp(-|x|)."""
+    """Return the modified Bessel function of order 1, times exp(-|x|).
+
+    Example:
+        >>> kiln.scipy.special.i1e(jnp.array([0.0, 1000.0])).round(4)
+        Array([0.    , 0.0126], dtype=float32)
+    """
     return ops.bessel_i1e(inexact("i1e", x))
 
 
 def i0(x: ArrayLike) -> Array:
-    """Return the modified Bessel function of order 0."""
+    """Return the modified Bessel function of order 0.
+
+    Example:
+        >>> kiln.scipy.special.i0(jnp.array([0.0, 1.0])).round(4)
+        Array([1.    , 1.2661], dtype=float32)
+    """
     return bessel_i0(lifted(inexact("i0", x)))
 
 
 def i1(x: ArrayLike) -> Array:
-    """Return the modified Bessel function of order 1."""
+    """Return the modified Bessel function of order 1.
+
+    Example:
+        >>> kiln.scipy.special.i1(jnp.array([0.0, 1.0])).round(4)
+        Array([0.    , 0.5652], dtype=float32)
+    """
     x = lifted(inexact("i1", x))
     # Not |x|, whose derivative at 0 is that from the right: the others of I1 are smooth there.
     return jnp.exp(x * jnp.sign(x)) * ops.bessel_i1e(x)
@@ -51,6 +71,10 @@ def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
 
     Shapes: (...) -> (v + 1, ...).
     Raises: ValueError for complex numbers, or if `v` is not an integer from 0 to n_iter - 1.
+    Example:
+        >>> kiln.scipy.special.bessel_jn(jnp.array([1.0]), v=1).round(4)
+        Array([[0.7652],
+               [0.4401]], dtype=float32)
     """
     given: tuple[Any, ...] = v, n_iter
     if not all(isinstance(x, (int, np.integer)) for x in given):

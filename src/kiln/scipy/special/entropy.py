@@ -50,7 +50,12 @@ def _xlog1py_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def xlog1py(x: ArrayLike, y: ArrayLike) -> Array:
-    """Return x log(1 + y); 0 where x is 0 and y is a number."""
+    """Return x log(1 + y); 0 where x is 0 and y is a number.
+
+    Example:
+        >>> kiln.scipy.special.xlog1py(0.0, -1.0), kiln.scipy.special.xlog1py(2.0, 1e-8)
+        (Array(0., dtype=float32, weak_type=True), Array(2.e-08, dtype=float32, weak_type=True))
+    """
     return _xlog1py(*promote_inexact("xlog1py", x, y))
 
 
@@ -58,6 +63,9 @@ def entr(x: ArrayLike) -> Array:
     """Return -x log(x); 0 at 0, and -inf for negative numbers.
 
     Raises: ValueError for complex numbers.
+    Example:
+        >>> kiln.scipy.special.entr(jnp.array([0.0, 0.5, -1.0])).round(4)
+        Array([-0.    ,  0.3466,    -inf], dtype=float32)
     """
     (y,), result = real_operands("entr", x)
     return narrowed(jnp.where(y < 0, -math.inf, -_xlogx(y)), result, weak=True)
@@ -104,6 +112,9 @@ def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
     """Return p log(p / q); 0 if p is 0 and q is not negative, else inf outside the domain.
 
     Raises: ValueError for complex numbers.
+    Example:
+        >>> kiln.scipy.special.rel_entr(jnp.array([0.5, 0.0]), jnp.array([0.25, 1.0])).round(4)
+        Array([0.3466, 0.    ], dtype=float32)
     """
     (p, q), result = real_operands("rel_entr", p, q)
     both, first = (p > 0) & (q > 0), (p == 0) & (q >= 0)
@@ -133,6 +144,9 @@ def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
     """Return p log(p / q) - p + q, accurate where p and q are near each other.
 
     Raises: ValueError for complex numbers.
+    Example:
+        >>> kiln.scipy.special.kl_div(jnp.array([0.5, 0.0]), jnp.array([0.25, 1.0])).round(4)
+        Array([0.0966, 1.    ], dtype=float32)
     """
     (p, q), result = real_operands("kl_div", p, q)
     fine = (p > 0) & (q > 0)
@@ -169,6 +183,9 @@ def boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
     """Return (x^lmbda - 1) / lmbda, and log(x) where lmbda is 0.
 
     Source: Box and Cox, "An analysis of transformations" (1964).
+    Example:
+        >>> kiln.scipy.special.boxcox(jnp.array([1.0, 4.0]), 0.5)
+        Array([0., 2.], dtype=float32)
     """
     return _boxcox(*promote_inexact("boxcox", x, lmbda))
 
@@ -188,7 +205,12 @@ def _boxcox1p_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
-    """Return boxcox(1 + x, lmbda), accurate for small x."""
+    """Return boxcox(1 + x, lmbda), accurate for small x.
+
+    Example:
+        >>> kiln.scipy.special.boxcox1p(1e-8, 0.5)
+        Array(1.e-08, dtype=float32, weak_type=True)
+    """
     return _boxcox1p(*promote_inexact("boxcox1p", x, lmbda))
 
 
@@ -207,5 +229,10 @@ def _logit_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def logit(x: ArrayLike) -> Array:
-    """Return log(x / (1 - x)), the inverse of expit."""
+    """Return log(x / (1 - x)), the inverse of expit.
+
+    Example:
+        >>> kiln.scipy.special.logit(jnp.array([0.0, 0.5, 1.0]))
+        Array([-inf,   0.,  inf], dtype=float32)
+    """
     return _logit(inexact("logit", x))

@@ -38,22 +38,42 @@ _ROOT_TWO_PI = math.sqrt(2 * math.pi)
 
 
 def erf(x: ArrayLike) -> Array:
-    """Return the error function."""
+    """Return the error function.
+
+    Example:
+        >>> kiln.scipy.special.erf(jnp.array([0.0, 1.0])).round(4)
+        Array([0.    , 0.8427], dtype=float32)
+    """
     return ops.erf(inexact("erf", x))
 
 
 def erfc(x: ArrayLike) -> Array:
-    """Return 1 - erf(x), accurate where it is small."""
+    """Return 1 - erf(x), accurate where it is small.
+
+    Example:
+        >>> kiln.scipy.special.erfc(jnp.array([0.0, 10.0]))
+        Array([1.e+00, 1.e-45], dtype=float32)
+    """
     return ops.erfc(inexact("erfc", x))
 
 
 def erfinv(x: ArrayLike) -> Array:
-    """Return the inverse of erf."""
+    """Return the inverse of erf.
+
+    Example:
+        >>> kiln.scipy.special.erfinv(jnp.array([0.0, 0.5, 1.0])).round(4)
+        Array([0.    , 0.4769,    inf], dtype=float32)
+    """
     return ops.erf_inv(inexact("erfinv", x))
 
 
 def expit(x: ArrayLike) -> Array:
-    """Return 1 / (1 + exp(-x))."""
+    """Return 1 / (1 + exp(-x)).
+
+    Example:
+        >>> kiln.scipy.special.expit(jnp.array([-100.0, 0.0, 100.0]))
+        Array([0. , 0.5, 1. ], dtype=float32)
+    """
     return logistic(inexact("expit", x))
 
 
@@ -80,7 +100,12 @@ def _scaled_complement_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> A
 
 
 def erfcx(x: ArrayLike) -> Array:
-    """Return exp(x^2) erfc(x), also of complex numbers."""
+    """Return exp(x^2) erfc(x), also of complex numbers.
+
+    Example:
+        >>> kiln.scipy.special.erfcx(jnp.array([0.0, 100.0])).round(4)
+        Array([1.    , 0.0056], dtype=float32)
+    """
     if jnp.iscomplexobj(x):
         x = lifted(x)
         return wofz(join_complex(-x.imag, x.real))
@@ -113,6 +138,9 @@ def dawsn(x: ArrayLike) -> Array:
     """Return Dawson's integral, exp(-x^2) times the integral of exp(t^2) from 0 to x.
 
     Raises: ValueError for complex numbers.
+    Example:
+        >>> kiln.scipy.special.dawsn(jnp.array([0.0, 1.0])).round(4)
+        Array([0.    , 0.5381], dtype=float32)
     """
     (y,), result = real_operands("dawsn", x)
     return narrowed(_dawson(y), result)
@@ -166,6 +194,10 @@ def wofz(z: ArrayLike) -> Array:
     """Return Faddeeva's function, exp(-z^2) erfc(-iz), as complex numbers.
 
     The error is relative to the absolute value, not to each part.
+
+    Example:
+        >>> kiln.scipy.special.wofz(jnp.array([0.0, 1j])).round(4)
+        Array([1.    +0.j, 0.4276+0.j], dtype=complex64)
     """
     z = lifted(inexact("wofz", z))
     if not jnp.iscomplexobj(z):
@@ -193,6 +225,9 @@ def ndtr(x: ArrayLike) -> Array:
     """Return the probability that a standard normal variable is at most `x`.
 
     Raises: ValueError for complex numbers.
+    Example:
+        >>> kiln.scipy.special.ndtr(jnp.array([-1.96, 0.0, 1.96])).round(3)
+        Array([0.025, 0.5  , 0.975], dtype=float32)
     """
     (y,), result = real_operands("ndtr", x)
     return narrowed(_ndtr(y), result)
@@ -224,6 +259,9 @@ def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
     `series_order` is checked, and not needed: no asymptotic series is used.
 
     Raises: TypeError or ValueError for an order that is not an integer from 1 to 30.
+    Example:
+        >>> kiln.scipy.special.log_ndtr(jnp.array([-20.0, 0.0])).round(2)
+        Array([-203.92,   -0.69], dtype=float32)
     """
     order: Any = series_order
     error: type[Exception]
@@ -270,6 +308,9 @@ def ndtri(p: ArrayLike) -> Array:
     """Return the inverse of `ndtr`: the quantile of a standard normal variable.
 
     Raises: ValueError for complex numbers.
+    Example:
+        >>> kiln.scipy.special.ndtri(jnp.array([0.025, 0.5])).round(2)
+        Array([-1.96,  0.  ], dtype=float32)
     """
     (y,), result = real_operands("ndtri", p)
     return narrowed(_ndtri(y), result)
@@ -324,6 +365,9 @@ def owens_t(h: ArrayLike, a: ArrayLike) -> Array:
     Source: Owen, "Tables for computing bivariate normal probabilities" (1956).
 
     Raises: ValueError for complex numbers.
+    Example:
+        >>> kiln.scipy.special.owens_t(0.0, 1.0).round(4)
+        Array(0.125, dtype=float32)
     """
     (x, y), result = real_operands("owens_t", h, a)
     return narrowed(_owens_t(x, y), result)

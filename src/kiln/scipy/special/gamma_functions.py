@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -22,10 +21,9 @@ from kiln.control.custom_rules.jvp import custom_jvp
 from kiln.control.loops.special_loops import betainc as betainc_of_arrays
 from kiln.control.loops.special_loops import igamma, igammac
 from kiln.core.array_type import Array, ArrayLike
-from kiln.numpy.promotion import inexact, lifted, operands, promote_inexact
+from kiln.numpy.promotion import inexact, lifted, promote_inexact
 from kiln.ops.elements import special as ops
 from kiln.ops.elements.conversion import complex as join_complex
-from kiln.ops.elements.elementwise import stop_gradient
 from kiln.scipy.special.series import by_series, horner, narrowed, real_operands
 
 _ROOT_TWO_PI = math.sqrt(2 * math.pi)
@@ -33,17 +31,32 @@ _LOG_PI = math.log(math.pi)
 
 
 def gammaln(x: ArrayLike) -> Array:
-    """Return the logarithm of the absolute value of the gamma function."""
+    """Return the logarithm of the absolute value of the gamma function.
+
+    Example:
+        >>> kiln.scipy.special.gammaln(jnp.array([1.0, 100.0])).round(2)
+        Array([  0.  , 359.13], dtype=float32)
+    """
     return ops.lgamma(inexact("gammaln", x))
 
 
 def digamma(x: ArrayLike) -> Array:
-    """Return the derivative of gammaln."""
+    """Return the derivative of gammaln.
+
+    Example:
+        >>> kiln.scipy.special.digamma(jnp.array([1.0, 2.0])).round(4)
+        Array([-0.5772,  0.4228], dtype=float32)
+    """
     return ops.digamma(inexact("digamma", x))
 
 
 def polygamma(n: ArrayLike, x: ArrayLike) -> Array:
-    """Return the derivative of order `n` of digamma."""
+    """Return the derivative of order `n` of digamma.
+
+    Example:
+        >>> kiln.scipy.special.polygamma(1, jnp.array([1.0])).round(4)
+        Array([1.6449], dtype=float32)
+    """
     return ops.polygamma(*promote_inexact("polygamma", n, x))
 
 
@@ -51,6 +64,9 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
     """Return the Hurwitz zeta function.
 
     Raises: NotImplementedError without `q`.
+    Example:
+        >>> kiln.scipy.special.zeta(2.0, 1.0).round(4)
+        Array(1.6449, dtype=float32, weak_type=True)
     """
     if q is None:
         raise NotImplementedError(
@@ -68,6 +84,9 @@ def gammainc(a: ArrayLike, x: ArrayLike) -> Array:
     """Return the regularized lower incomplete gamma function.
 
     Shapes: the arguments broadcast. `a` is positive, x is not negative.
+    Example:
+        >>> kiln.scipy.special.gammainc(1.0, jnp.array([0.0, 1.0])).round(4)
+        Array([0.    , 0.6321], dtype=float32)
     """
     return igamma(*promote_inexact("gammainc", a, x))
 
@@ -76,6 +95,9 @@ def gammaincc(a: ArrayLike, x: ArrayLike) -> Array:
     """Return the regularized upper incomplete gamma function.
 
     Shapes: the arguments broadcast. `a` is positive, x is not negative.
+    Example:
+        >>> kiln.scipy.special.gammaincc(1.0, jnp.array([0.0, 1.0])).round(4)
+        Array([1.    , 0.3679], dtype=float32)
     """
     return igammac(*promote_inexact("gammaincc", a, x))
 
@@ -84,6 +106,9 @@ def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     """Return the regularized incomplete beta function.
 
     Shapes: the arguments broadcast. `a` and `b` are positive, x is in [0, 1].
+    Example:
+        >>> kiln.scipy.special.betainc(2.0, 2.0, jnp.array([0.0, 0.5, 1.0]))
+        Array([0. , 0.5, 1. ], dtype=float32)
     """
     return betainc_of_arrays(*promote_inexact("betainc", a, b, x))
 
@@ -130,7 +155,12 @@ def _gamma_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def gamma(x: ArrayLike) -> Array:
-    """Return the gamma function, also of complex numbers; nan at negative integers."""
+    """Return the gamma function, also of complex numbers; nan at negative integers.
+
+    Example:
+        >>> kiln.scipy.special.gamma(jnp.array([5.0, 0.5])).round(4)
+        Array([24.    ,  1.7725], dtype=float32)
+    """
     if jnp.iscomplexobj(x):
         return jnp.exp(loggamma(x))
     (y,), result = real_operands("gamma", x)
@@ -141,6 +171,9 @@ def gammasgn(x: ArrayLike) -> Array:
     """Return the sign of the gamma function; nan at negative integers.
 
     Raises: ValueError for complex numbers.
+    Example:
+        >>> kiln.scipy.special.gammasgn(jnp.array([1.5, -0.5]))
+        Array([ 1., -1.], dtype=float32)
     """
     (y,), result = real_operands("gammasgn", x)
     floor = jnp.floor(y)
@@ -213,6 +246,10 @@ def loggamma(x: ArrayLike) -> Array:
     """Return the principal branch of the logarithm of the gamma function.
 
     Real numbers give real numbers: nan below 0.
+
+    Example:
+        >>> kiln.scipy.special.loggamma(jnp.array([5.0, 1j])).round(4)
+        Array([ 3.1781+0.j    , -0.6509-1.8724j], dtype=complex64)
     """
     if jnp.iscomplexobj(x):
         return _loggamma(lifted(x))
@@ -271,13 +308,17 @@ def betaln(a: ArrayLike, b: ArrayLike) -> Array:
     """Return the logarithm of the absolute value of the beta function.
 
     Raises: ValueError for complex numbers.
+    Example:
+        >>> kiln.scipy.special.betaln(200.0, 300.0).round(2)
+        Array(-337.98, dtype=float32, weak_type=True)
     """
     (x, y), result = real_operands("betaln", a, b)
     return narrowed(_betaln(x, y), result, weak=True)
 
 
 @custom_jvp
-def _beta(a: Any, b: Any) -> Any:
+def beta_of_real(a: Any, b: Any) -> Any:
+    """Return the beta function of real arrays of one dtype."""
     limit = 170.0 if a.dtype == np.float64 else 34.0
     both = a + b
     direct = (jnp.abs(both) < limit) & (jnp.abs(a) < limit) & (jnp.abs(b) < limit)
@@ -292,10 +333,10 @@ def _beta(a: Any, b: Any) -> Any:
     return jnp.where(one | two, jnp.where(limit_known, math.inf, math.nan), out)
 
 
-@_beta.defjvp
+@beta_of_real.defjvp
 def _beta_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     (a, b), (da, db) = primals, tangents
-    value, both = _beta(a, b), ops.digamma(a + b)
+    value, both = beta_of_real(a, b), ops.digamma(a + b)
     slope = da * (ops.digamma(a) - both) + db * (ops.digamma(b) - both)
     return value, value * slope
 
@@ -311,63 +352,26 @@ def beta(a: ArrayLike, b: ArrayLike) -> Array:
     """Return the beta function, gamma(a) gamma(b) / gamma(a + b).
 
     Raises: ValueError for complex numbers.
+    Example:
+        >>> kiln.scipy.special.beta(2.0, 3.0).round(4)
+        Array(0.0833, dtype=float32)
     """
     (x, y), result = real_operands("beta", a, b)
-    return narrowed(_beta(x, y), result)
+    return narrowed(beta_of_real(x, y), result)
 
 
 def multigammaln(a: ArrayLike, d: ArrayLike) -> Array:
-    """Return the logarithm of the gamma function of `d` dimensions; `d` is a known integer."""
+    """Return the logarithm of the gamma function of `d` dimensions; `d` is a known integer.
+
+    Example:
+        >>> kiln.scipy.special.multigammaln(3.0, 2).round(4)
+        Array(1.5502, dtype=float32)
+    """
     number = int(d)  # type: ignore[arg-type]
     x = lifted(inexact("multigammaln", a))
     steps = jnp.arange(number, dtype=x.dtype).reshape((1,) * x.ndim + (number,))
     terms = gammaln(x[..., None] - 0.5 * steps)
     return jnp.sum(terms, axis=-1) + number * (number - 1) / 4 * _LOG_PI
-
-
-def factorial(n: ArrayLike, exact: bool = False) -> Array:
-    """Return n!, and gamma(n + 1) between integers; 0 for negative numbers.
-
-    Raises: NotImplementedError if `exact`, ValueError for complex numbers.
-    """
-    if exact:
-        raise NotImplementedError(
-            three_lines(
-                f"factorial with exact=True at {current_source()}",
-                "factorial with exact=True",
-                "use math.factorial, whose integers have any size",
-            )
-        )
-    (y,), result = real_operands("factorial", n)
-    return narrowed(jnp.where(y < 0, 0, gamma_of_real(y + 1)), result, weak=True)
-
-
-def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
-    """Return the number of ways to choose `k` of `N` things; 0 outside 0 <= k <= N.
-
-    With `repetition`, a thing may be chosen more than once.
-
-    Raises: ValueError for complex numbers.
-    """
-    counts = all(
-        dtypes.issubdtype(dtypes.result_type(x), np.integer) for x in operands("comb", N, k)
-    )
-    (n, m), result = real_operands("comb", N, k)
-    if repetition:
-        inside = (n >= 0) & (m >= 0)
-        nothing = m == 0
-        n = n + m - 1
-        inside = inside & ((n >= m) | nothing)
-        n = jnp.where(nothing, 1, n)
-    else:
-        inside = (n >= m) & (n >= 0) & (m >= 0)
-    top, bottom = jnp.where(inside, n, 1), jnp.where(inside, m, 0)
-    # beta is symmetric, and more exact than its logarithm while it does not underflow.
-    whole = 1 / ((top + 1) * _beta(top - bottom + 1, bottom + 1))
-    if counts:
-        exact = whole < 1 / float(dtypes.finfo(n.dtype).eps)
-        whole = whole + stop_gradient(jnp.where(exact, jnp.round(whole) - whole, 0))
-    return narrowed(jnp.where(inside, whole, 0), result, weak=True)
 
 
 _FEW = 12
@@ -414,48 +418,9 @@ def poch(z: ArrayLike, m: ArrayLike) -> Array:
     """Return the rising factorial gamma(z + m) / gamma(z).
 
     Raises: ValueError for complex numbers.
+    Example:
+        >>> kiln.scipy.special.poch(2.0, 3.0).round(4)
+        Array(24., dtype=float32)
     """
     (x, y), result = real_operands("poch", z, m)
     return narrowed(_poch(x, y), result)
-
-
-def bernoulli(n: int) -> Array:
-    """Return the Bernoulli numbers of order 0 to `n`; that of order 1 is -1/2.
-
-    Computed as fractions by the recurrence of their generating function.
-
-    Raises: TypeError for an order that is not an integer, ValueError for a negative one.
-    """
-    order: Any = n
-    error: type[Exception]
-    if not isinstance(order, (int, np.integer)):
-        wrong, error = f"n must be a Python integer, got {type(n).__name__}", TypeError
-    elif n < 0:
-        wrong, error = "n must be a non-negative integer.", ValueError
-    else:
-        return jnp.asarray(np.array(_bernoulli(int(n)), dtypes.default_float_dtype()))
-    raise error(
-        three_lines(f"bernoulli({n!r:.40}) at {current_source()}", wrong, "pass an int such as 10")
-    )
-
-
-def _bernoulli(n: int) -> list[float]:
-    # Even orders from the tangent numbers (Knuth and Buckholtz, 1967), which are integers.
-    half = n // 2
-    tangent = [0] * (half + 1)
-    if half:
-        tangent[1] = 1
-    for k in range(2, half + 1):
-        tangent[k] = (k - 1) * tangent[k - 1]
-    for k in range(2, half + 1):
-        for j in range(k, half + 1):
-            tangent[j] = (j - k) * tangent[j - 1] + (j - k + 2) * tangent[j]
-    out = [1.0, -0.5] + [0.0] * max(n - 1, 0)
-    for k in range(1, half + 1):
-        power = 4**k
-        value = Fraction((-1) ** (k - 1) * 2 * k * tangent[k], power * (power - 1))
-        try:
-            out[2 * k] = float(value)
-        except OverflowError:
-            out[2 * k] = math.copysign(math.inf, value)
-    return out[: n + 1]

@@ -34,6 +34,10 @@ def sph_harm_y(
     given where `n` is traced. The operands broadcast.
 
     Raises: NotImplementedError for derivatives (`diff_n`), ValueError without a known degree.
+    Example:
+        >>> degree, order = jnp.array([1]), jnp.array([0])
+        >>> kiln.scipy.special.sph_harm_y(degree, order, 0.0, 0.0, n_max=1).round(4)
+        Array([0.4886+0.j], dtype=complex64)
     """
     if diff_n:
         raise NotImplementedError(

@@ -123,6 +123,9 @@ def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     """Return Kummer's confluent hypergeometric function 1F1(a; b; x).
 
     Raises: ValueError for complex numbers.
+    Example:
+        >>> kiln.scipy.special.hyp1f1(1.0, 1.0, jnp.array([0.0, 1.0])).round(4)
+        Array([1.    , 2.7183], dtype=float32)
     """
     operands, result = real_operands("hyp1f1", a, b, x)
     return narrowed(_hyp1f1(*jnp.broadcast_arrays(*operands)), result)
@@ -225,6 +228,9 @@ def hyp2f1(a: ArrayLike, b: ArrayLike, c: ArrayLike, x: ArrayLike) -> Array:
     """Return Gauss's hypergeometric function 2F1(a, b; c; x) for x <= 1; nan beyond.
 
     Raises: ValueError for complex numbers.
+    Example:
+        >>> kiln.scipy.special.hyp2f1(1.0, 1.0, 2.0, jnp.array([0.0, 0.5])).round(4)
+        Array([1.    , 1.3863], dtype=float32)
     """
     operands, result = real_operands("hyp2f1", a, b, c, x)
     return narrowed(_hyp2f1(*jnp.broadcast_arrays(*operands)), result)

@@ -65,6 +65,9 @@ def expi(x: ArrayLike) -> Array:
     """Return the exponential integral Ei(x), the integral of exp(t) / t up to x.
 
     Raises: ValueError for complex numbers.
+    Example:
+        >>> kiln.scipy.special.expi(jnp.array([1.0])).round(4)
+        Array([1.8951], dtype=float32)
     """
     (y,), result = real_operands("expi", x)
     return narrowed(_expi(y), result)
@@ -76,6 +79,9 @@ def exp1(x: ArrayLike) -> Array:
     Of negative numbers it is nan: there it is complex.
 
     Raises: ValueError for complex numbers.
+    Example:
+        >>> kiln.scipy.special.exp1(jnp.array([0.0, 1.0])).round(4)
+        Array([   inf, 0.2194], dtype=float32)
     """
     (y,), result = real_operands("exp1", x)
     return narrowed(jnp.where(y < 0, math.nan, -_expi(-y)), result)
@@ -154,6 +160,9 @@ def expn(n: ArrayLike, x: ArrayLike) -> Array:
     The derivative is that by `x`. Sources: Abramowitz and Stegun, 5.1.12 and 5.1.22.
 
     Raises: ValueError for complex numbers.
+    Example:
+        >>> kiln.scipy.special.expn(2, jnp.array([0.0, 1.0])).round(4)
+        Array([1.    , 0.1485], dtype=float32)
     """
     (order, y), result = real_operands("expn", n, x)
     order, y = jnp.broadcast_arrays(stop_gradient(order), y)
@@ -191,6 +200,9 @@ def sici(x: ArrayLike) -> tuple[Array, Array]:
     """Return the sine and cosine integrals Si(x) and Ci(x), the latter of |x|.
 
     Raises: ValueError for complex numbers.
+    Example:
+        >>> [part.round(4) for part in kiln.scipy.special.sici(jnp.array([1.0]))]
+        [Array([0.9461], dtype=float32), Array([0.3374], dtype=float32)]
     """
     (y,), result = real_operands("sici", x)
     si, ci = _sici(y)
@@ -239,6 +251,9 @@ def fresnel(x: ArrayLike) -> tuple[Array, Array]:
     """Return the integrals of sin(pi t^2 / 2) and cos(pi t^2 / 2) from 0 to x.
 
     Raises: ValueError for complex numbers.
+    Example:
+        >>> [part.round(4) for part in kiln.scipy.special.fresnel(jnp.array([1.0]))]
+        [Array([0.4383], dtype=float32), Array([0.7799], dtype=float32)]
     """
     (y,), result = real_operands("fresnel", x)
     s, c = _fresnel(y)
@@ -275,6 +290,9 @@ def spence(x: ArrayLike) -> Array:
     """Return the dilogarithm of 1 - x: the integral of log(t) / (1 - t) from 1 to x.
 
     Raises: ValueError for complex numbers.
+    Example:
+        >>> kiln.scipy.special.spence(jnp.array([1.0, 0.0])).round(4)
+        Array([-0.    ,  1.6449], dtype=float32)
     """
     (y,), result = real_operands("spence", x)
     return narrowed(_spence(y), result)

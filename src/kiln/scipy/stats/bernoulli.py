@@ -17,6 +17,9 @@ def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """Return the logarithm of the probability of `k`.
 
     Shapes: the arguments broadcast. `p` is the probability of 1; values are moved by `loc`.
+    Example:
+        >>> kiln.scipy.stats.bernoulli.logpmf(jnp.array([0, 1]), 0.25).round(4)
+        Array([-0.2877, -1.3863], dtype=float32, weak_type=True)
     """
     k, p, loc = promote_inexact("bernoulli.logpmf", k, p, loc)
     x = k - loc
@@ -28,19 +31,32 @@ def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """Return the probability of `k`.
 
     Shapes: the arguments broadcast. `p` is the probability of 1; values are moved by `loc`.
+    Example:
+        >>> kiln.scipy.stats.bernoulli.pmf(jnp.array([0, 1]), 0.25).round(4)
+        Array([0.75, 0.25], dtype=float32, weak_type=True)
     """
     return jnp.exp(logpmf(k, p, loc))
 
 
 def cdf(k: ArrayLike, p: ArrayLike) -> Array:
-    """Return the probability of a value up to `k`; nan for `p` outside [0, 1]."""
+    """Return the probability of a value up to `k`; nan for `p` outside [0, 1].
+
+    Example:
+        >>> kiln.scipy.stats.bernoulli.cdf(jnp.array([0, 1]), 0.25).round(4)
+        Array([0.75, 1.  ], dtype=float32, weak_type=True)
+    """
     k, p = promote_inexact("bernoulli.cdf", k, p)
     value = jnp.where(k < 0, 0, jnp.where(k < 1, 1 - p, 1))
     return inside((p >= 0) & (p <= 1), k, value, math.nan)
 
 
 def ppf(q: ArrayLike, p: ArrayLike) -> Array:
-    """Return the least value with a `cdf` of at least `q`; nan for `q` or `p` outside [0, 1]."""
+    """Return the least value with a `cdf` of at least `q`; nan for `q` or `p` outside [0, 1].
+
+    Example:
+        >>> kiln.scipy.stats.bernoulli.ppf(jnp.array([0.25, 0.5]), 0.25).round(4)
+        Array([0., 0.], dtype=float32)
+    """
     q, p = promote_inexact("bernoulli.ppf", q, p)
     value = jnp.where(q == 0, -1, jnp.where(q <= 1 - p, 0, 1))
     return inside((q >= 0) & (q <= 1) & (p >= 0) & (p <= 1), q, value, math.nan)

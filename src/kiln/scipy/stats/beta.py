@@ -20,6 +20,9 @@ def logpdf(
 
     Shapes: the arguments broadcast. `a` and `b` are the positive shape parameters; values are x =
         loc + scale * z, z in [0, 1].
+    Example:
+        >>> kiln.scipy.stats.beta.logpdf(jnp.array([0.25, 0.5]), 2.0, 2.0).round(4)
+        Array([0.1178, 0.4055], dtype=float32)
     """
     x, a, b, loc, scale = promote_inexact("beta.logpdf", x, a, b, loc, scale)
     z = (x - loc) / scale
@@ -37,6 +40,9 @@ def pdf(
 
     Shapes: the arguments broadcast. `a` and `b` are the positive shape parameters; values are x =
         loc + scale * z, z in [0, 1].
+    Example:
+        >>> kiln.scipy.stats.beta.pdf(jnp.array([0.25, 0.5]), 2.0, 2.0).round(4)
+        Array([1.125, 1.5  ], dtype=float32)
     """
     return jnp.exp(logpdf(x, a, b, loc, scale))
 
@@ -48,6 +54,9 @@ def cdf(
 
     Shapes: the arguments broadcast. `a` and `b` are the positive shape parameters; values are x =
         loc + scale * z, z in [0, 1].
+    Example:
+        >>> kiln.scipy.stats.beta.cdf(jnp.array([0.25, 0.5]), 2.0, 2.0).round(4)
+        Array([0.1562, 0.5   ], dtype=float32)
     """
     x, a, b, loc, scale = promote_inexact("beta.cdf", x, a, b, loc, scale)
     z = (x - loc) / scale
@@ -61,6 +70,9 @@ def logcdf(
 
     Shapes: the arguments broadcast. `a` and `b` are the positive shape parameters; values are x =
         loc + scale * z, z in [0, 1].
+    Example:
+        >>> kiln.scipy.stats.beta.logcdf(jnp.array([0.25, 0.5]), 2.0, 2.0).round(4)
+        Array([-1.8563, -0.6931], dtype=float32)
     """
     return log_of_part(cdf(x, a, b, loc, scale), sf(x, a, b, loc, scale))
 
@@ -70,6 +82,9 @@ def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: Arra
 
     Shapes: the arguments broadcast. `a` and `b` are the positive shape parameters; values are x =
         loc + scale * z, z in [0, 1].
+    Example:
+        >>> kiln.scipy.stats.beta.sf(jnp.array([0.25, 0.5]), 2.0, 2.0).round(4)
+        Array([0.8438, 0.5   ], dtype=float32)
     """
     x, a, b, loc, scale = promote_inexact("beta.sf", x, a, b, loc, scale)
     z = (x - loc) / scale
@@ -83,5 +98,8 @@ def logsf(
 
     Shapes: the arguments broadcast. `a` and `b` are the positive shape parameters; values are x =
         loc + scale * z, z in [0, 1].
+    Example:
+        >>> kiln.scipy.stats.beta.logsf(jnp.array([0.25, 0.5]), 2.0, 2.0).round(4)
+        Array([-0.1699, -0.6931], dtype=float32)
     """
     return log_of_part(sf(x, a, b, loc, scale), cdf(x, a, b, loc, scale))

@@ -18,6 +18,9 @@ def logpmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLik
 
     Shapes: the arguments broadcast. `k` of `n` trials succeed, with a probability drawn from
         beta(`a`, `b`); nan for parameters out of range.
+    Example:
+        >>> kiln.scipy.stats.betabinom.logpmf(jnp.array([0, 1]), 2, 1.0, 1.0).round(4)
+        Array([-1.0986, -1.0986], dtype=float32, weak_type=True)
     """
     k, n, a, b, loc = promote_inexact("betabinom.logpmf", k, n, a, b, loc)
     x = k - loc
@@ -34,5 +37,8 @@ def pmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike =
 
     Shapes: the arguments broadcast. `k` of `n` trials succeed, with a probability drawn from
         beta(`a`, `b`); nan for parameters out of range.
+    Example:
+        >>> kiln.scipy.stats.betabinom.pmf(jnp.array([0, 1]), 2, 1.0, 1.0).round(4)
+        Array([0.3333, 0.3333], dtype=float32, weak_type=True)
     """
     return jnp.exp(logpmf(k, n, a, b, loc))

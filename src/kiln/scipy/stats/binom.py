@@ -18,6 +18,9 @@ def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Arra
 
     Shapes: the arguments broadcast. `k` of `n` trials succeed, each with probability `p`; values
         are moved by `loc`.
+    Example:
+        >>> kiln.scipy.stats.binom.logpmf(jnp.array([0, 1, 2]), 2, 0.5).round(4)
+        Array([-1.3863, -0.6931, -1.3863], dtype=float32, weak_type=True)
     """
     k, n, p, loc = promote_inexact("binom.logpmf", k, n, p, loc)
     x = k - loc
@@ -33,5 +36,8 @@ def pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
 
     Shapes: the arguments broadcast. `k` of `n` trials succeed, each with probability `p`; values
         are moved by `loc`.
+    Example:
+        >>> kiln.scipy.stats.binom.pmf(jnp.array([0, 1, 2]), 2, 0.5).round(4)
+        Array([0.25, 0.5 , 0.25], dtype=float32, weak_type=True)
     """
     return jnp.exp(logpmf(k, n, p, loc))

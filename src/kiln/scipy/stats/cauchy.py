@@ -24,48 +24,88 @@ def _quantile(q: Any) -> Any:
 
 
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Return the logarithm of the density at `x`."""
+    """Return the logarithm of the density at `x`.
+
+    Example:
+        >>> kiln.scipy.stats.cauchy.logpdf(jnp.array([0.0, 1.0])).round(4)
+        Array([-1.1447, -1.8379], dtype=float32)
+    """
     x, loc, scale = promote_inexact("cauchy.logpdf", x, loc, scale)
     z = (x - loc) / scale
     return -jnp.log(math.pi * scale) - jnp.log1p(z * z)
 
 
 def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Return the density at `x`."""
+    """Return the density at `x`.
+
+    Example:
+        >>> kiln.scipy.stats.cauchy.pdf(jnp.array([0.0, 1.0])).round(4)
+        Array([0.3183, 0.1592], dtype=float32)
+    """
     return jnp.exp(logpdf(x, loc, scale))
 
 
 def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Return the probability of a value up to `x`."""
+    """Return the probability of a value up to `x`.
+
+    Example:
+        >>> kiln.scipy.stats.cauchy.cdf(jnp.array([0.0, 1.0])).round(4)
+        Array([0.5 , 0.75], dtype=float32)
+    """
     x, loc, scale = promote_inexact("cauchy.cdf", x, loc, scale)
     z = (x - loc) / scale
     return jnp.arctan2(1, -z) / math.pi
 
 
 def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Return the logarithm of `cdf`."""
+    """Return the logarithm of `cdf`.
+
+    Example:
+        >>> kiln.scipy.stats.cauchy.logcdf(jnp.array([0.0, 1.0])).round(4)
+        Array([-0.6931, -0.2877], dtype=float32)
+    """
     return log_of_part(cdf(x, loc, scale), sf(x, loc, scale))
 
 
 def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Return the probability of a value above `x`."""
+    """Return the probability of a value above `x`.
+
+    Example:
+        >>> kiln.scipy.stats.cauchy.sf(jnp.array([0.0, 1.0])).round(4)
+        Array([0.5 , 0.25], dtype=float32)
+    """
     x, loc, scale = promote_inexact("cauchy.sf", x, loc, scale)
     z = (x - loc) / scale
     return jnp.arctan2(1, z) / math.pi
 
 
 def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Return the logarithm of `sf`."""
+    """Return the logarithm of `sf`.
+
+    Example:
+        >>> kiln.scipy.stats.cauchy.logsf(jnp.array([0.0, 1.0])).round(4)
+        Array([-0.6931, -1.3863], dtype=float32)
+    """
     return log_of_part(sf(x, loc, scale), cdf(x, loc, scale))
 
 
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Return the value that is exceeded with probability 1 - `q`; nan for `q` outside [0, 1]."""
+    """Return the value that is exceeded with probability 1 - `q`; nan for `q` outside [0, 1].
+
+    Example:
+        >>> kiln.scipy.stats.cauchy.ppf(jnp.array([0.25, 0.5])).round(4)
+        Array([-1.,  0.], dtype=float32)
+    """
     q, loc, scale = promote_inexact("cauchy.ppf", q, loc, scale)
     return loc + scale * _quantile(q)
 
 
 def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Return the value that is exceeded with probability `q`; nan for `q` outside [0, 1]."""
+    """Return the value that is exceeded with probability `q`; nan for `q` outside [0, 1].
+
+    Example:
+        >>> kiln.scipy.stats.cauchy.isf(jnp.array([0.25, 0.5])).round(4)
+        Array([1., 0.], dtype=float32)
+    """
     q, loc, scale = promote_inexact("cauchy.isf", q, loc, scale)
     return loc - scale * _quantile(q)

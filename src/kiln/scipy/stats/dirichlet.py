@@ -23,6 +23,10 @@ def logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
 
     Shapes: (k, ...) or (k - 1, ...), and (k,) -> (...).
     Raises: ValueError for other shapes.
+    Example:
+        >>> x, alpha = jnp.array([0.25, 0.75]), jnp.array([2.0, 2.0])
+        >>> kiln.scipy.stats.dirichlet.logpdf(x, alpha).round(4)
+        Array(0.1178, dtype=float32)
     """
     point, concentration = (
         lifted(y) for y in promote_dtypes_inexact(jnp.asarray(x), jnp.asarray(alpha))
@@ -55,5 +59,9 @@ def pdf(x: ArrayLike, alpha: ArrayLike) -> Array:
     """Return the density at `x`; see `logpdf`.
 
     `alpha` are the positive parameters.
+
+    Example:
+        >>> kiln.scipy.stats.dirichlet.pdf(jnp.array([0.25, 0.75]), jnp.array([2.0, 2.0])).round(4)
+        Array(1.125, dtype=float32)
     """
     return jnp.exp(logpdf(x, alpha))

@@ -18,6 +18,9 @@ def logpdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
 
     Shapes: the arguments broadcast. `a` is the positive shape parameter; values are x = loc + scale
         * z, z not negative.
+    Example:
+        >>> kiln.scipy.stats.gamma.logpdf(jnp.array([1.0, 2.0]), 2.0).round(4)
+        Array([-1.    , -1.3069], dtype=float32)
     """
     x, a, loc, scale = promote_inexact("gamma.logpdf", x, a, loc, scale)
     z = (x - loc) / scale
@@ -31,6 +34,9 @@ def pdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
 
     Shapes: the arguments broadcast. `a` is the positive shape parameter; values are x = loc + scale
         * z, z not negative.
+    Example:
+        >>> kiln.scipy.stats.gamma.pdf(jnp.array([1.0, 2.0]), 2.0).round(4)
+        Array([0.3679, 0.2707], dtype=float32)
     """
     return jnp.exp(logpdf(x, a, loc, scale))
 
@@ -40,6 +46,9 @@ def cdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
 
     Shapes: the arguments broadcast. `a` is the positive shape parameter; values are x = loc + scale
         * z, z not negative.
+    Example:
+        >>> kiln.scipy.stats.gamma.cdf(jnp.array([1.0, 2.0]), 2.0).round(4)
+        Array([0.2642, 0.594 ], dtype=float32)
     """
     x, a, loc, scale = promote_inexact("gamma.cdf", x, a, loc, scale)
     z = (x - loc) / scale
@@ -51,6 +60,9 @@ def logcdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
 
     Shapes: the arguments broadcast. `a` is the positive shape parameter; values are x = loc + scale
         * z, z not negative.
+    Example:
+        >>> kiln.scipy.stats.gamma.logcdf(jnp.array([1.0, 2.0]), 2.0).round(4)
+        Array([-1.3309, -0.5209], dtype=float32)
     """
     return log_of_part(cdf(x, a, loc, scale), sf(x, a, loc, scale))
 
@@ -60,6 +72,9 @@ def sf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> 
 
     Shapes: the arguments broadcast. `a` is the positive shape parameter; values are x = loc + scale
         * z, z not negative.
+    Example:
+        >>> kiln.scipy.stats.gamma.sf(jnp.array([1.0, 2.0]), 2.0).round(4)
+        Array([0.7358, 0.406 ], dtype=float32)
     """
     x, a, loc, scale = promote_inexact("gamma.sf", x, a, loc, scale)
     z = (x - loc) / scale
@@ -71,5 +86,8 @@ def logsf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) 
 
     Shapes: the arguments broadcast. `a` is the positive shape parameter; values are x = loc + scale
         * z, z not negative.
+    Example:
+        >>> kiln.scipy.stats.gamma.logsf(jnp.array([1.0, 2.0]), 2.0).round(4)
+        Array([-0.3069, -0.9014], dtype=float32)
     """
     return log_of_part(sf(x, a, loc, scale), cdf(x, a, loc, scale))

@@ -16,6 +16,9 @@ def logpdf(x: ArrayLike, beta: ArrayLike) -> Array:
 
     Shapes: the arguments broadcast. The density is proportional to exp(-|x|**beta), with positive
         `beta`.
+    Example:
+        >>> kiln.scipy.stats.gennorm.logpdf(jnp.array([0.0, 1.0]), 1.5).round(4)
+        Array([-0.5908, -1.5908], dtype=float32)
     """
     x, beta = promote_inexact("gennorm.logpdf", x, beta)
     return jnp.log(0.5 * beta) - gammaln(1 / beta) - jnp.abs(x) ** beta
@@ -26,6 +29,9 @@ def pdf(x: ArrayLike, beta: ArrayLike) -> Array:
 
     Shapes: the arguments broadcast. The density is proportional to exp(-|x|**beta), with positive
         `beta`.
+    Example:
+        >>> kiln.scipy.stats.gennorm.pdf(jnp.array([0.0, 1.0]), 1.5).round(4)
+        Array([0.5539, 0.2038], dtype=float32)
     """
     return jnp.exp(logpdf(x, beta))
 
@@ -35,6 +41,9 @@ def cdf(x: ArrayLike, beta: ArrayLike) -> Array:
 
     Shapes: the arguments broadcast. The density is proportional to exp(-|x|**beta), with positive
         `beta`.
+    Example:
+        >>> kiln.scipy.stats.gennorm.cdf(jnp.array([0.0, 1.0]), 1.5).round(4)
+        Array([0.5   , 0.8876], dtype=float32)
     """
     x, beta = promote_inexact("gennorm.cdf", x, beta)
     beta = positive(beta)

@@ -18,6 +18,9 @@ def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
 
     Shapes: the arguments broadcast. `k` is the number of trials up to the first success, each with
         probability `p`; values are moved by `loc`.
+    Example:
+        >>> kiln.scipy.stats.geom.logpmf(jnp.array([1, 2]), 0.5).round(4)
+        Array([-0.6931, -1.3863], dtype=float32, weak_type=True)
     """
     k, p, loc = promote_inexact("geom.logpmf", k, p, loc)
     x = k - loc
@@ -31,5 +34,8 @@ def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
 
     Shapes: the arguments broadcast. `k` is the number of trials up to the first success, each with
         probability `p`; values are moved by `loc`.
+    Example:
+        >>> kiln.scipy.stats.geom.pmf(jnp.array([1, 2]), 0.5).round(4)
+        Array([0.5 , 0.25], dtype=float32, weak_type=True)
     """
     return jnp.exp(logpmf(k, p, loc))

@@ -37,6 +37,10 @@ class gaussian_kde:
 
     Raises: ValueError for fewer than two points, other shapes, or another `bw_method`;
         TypeError for complex points.
+    Example:
+        >>> density = kiln.scipy.stats.gaussian_kde(jnp.array([-1.0, 0.0, 1.0]))
+        >>> density(jnp.array([0.0, 5.0])).round(4)
+        Array([0.3182, 0.    ], dtype=float32)
     """
 
     neff: Any

@@ -16,6 +16,10 @@ def logpmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
     """Return the logarithm of the probability of counts `x`; -inf if their sum is not `n`.
 
     Shapes: (..., k), (...), (..., k) -> (...).
+    Example:
+        >>> counts, p = jnp.array([1, 1]), jnp.array([0.5, 0.5])
+        >>> kiln.scipy.stats.multinomial.logpmf(counts, 2, p).round(4)
+        Array(-0.6931, dtype=float32)
     """
     counts = jnp.asarray(x)
     trials = jnp.asarray(n)
@@ -30,5 +34,9 @@ def pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
     """Return the probability of counts `x`; see `logpmf`.
 
     `n` is the number of trials, `p` are the probabilities of the categories.
+
+    Example:
+        >>> kiln.scipy.stats.multinomial.pmf(jnp.array([1, 1]), 2, jnp.array([0.5, 0.5])).round(4)
+        Array(0.5, dtype=float32)
     """
     return jnp.exp(logpmf(x, n, p))

@@ -19,6 +19,10 @@ def logpdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: None =
 
     Shapes: (..., n), (..., n), (..., n, n) -> (...); for numbers, (...), (), () -> (...).
     Raises: ValueError for other shapes, NotImplementedError for `allow_singular`.
+    Example:
+        >>> zero = jnp.zeros(2)
+        >>> kiln.scipy.stats.multivariate_normal.logpdf(zero, zero, jnp.eye(2)).round(4)
+        Array(-1.8379, dtype=float32)
     """
     if allow_singular is not None:
         raise NotImplementedError(
@@ -61,5 +65,10 @@ def pdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike) -> Array:
     """Return the density at `x`; see `logpdf`.
 
     `mean` is a vector, `cov` the matrix of covariances.
+
+    Example:
+        >>> zero = jnp.zeros(2)
+        >>> kiln.scipy.stats.multivariate_normal.pdf(zero, zero, jnp.eye(2)).round(4)
+        Array(0.1592, dtype=float32)
     """
     return jnp.exp(logpdf(x, mean, cov))

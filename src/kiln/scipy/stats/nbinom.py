@@ -18,6 +18,9 @@ def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Arra
 
     Shapes: the arguments broadcast. `k` trials fail before `n` succeed, each with probability `p`;
         values are moved by `loc`.
+    Example:
+        >>> kiln.scipy.stats.nbinom.logpmf(jnp.array([0, 1]), 2, 0.5).round(4)
+        Array([-1.3863, -1.3863], dtype=float32, weak_type=True)
     """
     k, n, p, loc = promote_inexact("nbinom.logpmf", k, n, p, loc)
     x = k - loc
@@ -33,5 +36,8 @@ def pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
 
     Shapes: the arguments broadcast. `k` trials fail before `n` succeed, each with probability `p`;
         values are moved by `loc`.
+    Example:
+        >>> kiln.scipy.stats.nbinom.pmf(jnp.array([0, 1]), 2, 0.5).round(4)
+        Array([0.25, 0.25], dtype=float32, weak_type=True)
     """
     return jnp.exp(logpmf(k, n, p, loc))

@@ -18,6 +18,9 @@ def logpdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
 
     Shapes: the arguments broadcast. `b` is the positive exponent of the tail z**-b; values are loc
         + scale * z, z at least 1.
+    Example:
+        >>> kiln.scipy.stats.pareto.logpdf(jnp.array([1.5, 2.0]), 3.0).round(4)
+        Array([-0.5232, -1.674 ], dtype=float32)
     """
     x, b, loc, scale = promote_inexact("pareto.logpdf", x, b, loc, scale)
     z = (x - loc) / scale
@@ -31,6 +34,9 @@ def pdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
 
     Shapes: the arguments broadcast. `b` is the positive exponent of the tail z**-b; values are loc
         + scale * z, z at least 1.
+    Example:
+        >>> kiln.scipy.stats.pareto.pdf(jnp.array([1.5, 2.0]), 3.0).round(4)
+        Array([0.5926, 0.1875], dtype=float32)
     """
     return jnp.exp(logpdf(x, b, loc, scale))
 
@@ -40,6 +46,9 @@ def cdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
 
     Shapes: the arguments broadcast. `b` is the positive exponent of the tail z**-b; values are loc
         + scale * z, z at least 1.
+    Example:
+        >>> kiln.scipy.stats.pareto.cdf(jnp.array([1.5, 2.0]), 3.0).round(4)
+        Array([0.7037, 0.875 ], dtype=float32)
     """
     return -jnp.expm1(logsf(x, b, loc, scale))
 
@@ -49,6 +58,9 @@ def logcdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
 
     Shapes: the arguments broadcast. `b` is the positive exponent of the tail z**-b; values are loc
         + scale * z, z at least 1.
+    Example:
+        >>> kiln.scipy.stats.pareto.logcdf(jnp.array([1.5, 2.0]), 3.0).round(4)
+        Array([-0.3514, -0.1335], dtype=float32)
     """
     return log1mexp(-logsf(x, b, loc, scale))
 
@@ -58,6 +70,9 @@ def sf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> 
 
     Shapes: the arguments broadcast. `b` is the positive exponent of the tail z**-b; values are loc
         + scale * z, z at least 1.
+    Example:
+        >>> kiln.scipy.stats.pareto.sf(jnp.array([1.5, 2.0]), 3.0).round(4)
+        Array([0.2963, 0.125 ], dtype=float32)
     """
     return jnp.exp(logsf(x, b, loc, scale))
 
@@ -67,6 +82,9 @@ def logsf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) 
 
     Shapes: the arguments broadcast. `b` is the positive exponent of the tail z**-b; values are loc
         + scale * z, z at least 1.
+    Example:
+        >>> kiln.scipy.stats.pareto.logsf(jnp.array([1.5, 2.0]), 3.0).round(4)
+        Array([-1.2164, -2.0794], dtype=float32)
     """
     x, b, loc, scale = promote_inexact("pareto.logsf", x, b, loc, scale)
     z = (x - loc) / scale
@@ -78,6 +96,9 @@ def ppf(q: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
 
     Shapes: the arguments broadcast. `b` is the positive exponent of the tail z**-b; values are loc
         + scale * z, z at least 1.
+    Example:
+        >>> kiln.scipy.stats.pareto.ppf(jnp.array([0.25, 0.5]), 3.0).round(4)
+        Array([1.1006, 1.2599], dtype=float32)
     """
     q, b, loc, scale = promote_inexact("pareto.ppf", q, b, loc, scale)
     value = loc + scale * jnp.exp(-jnp.log1p(-q) / b)

@@ -21,6 +21,9 @@ def logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     """Return the logarithm of the probability of `k`.
 
     Shapes: the arguments broadcast. `mu` is the mean; values are moved by `loc`.
+    Example:
+        >>> kiln.scipy.stats.poisson.logpmf(jnp.array([0, 1]), 1.0).round(4)
+        Array([-1., -1.], dtype=float32, weak_type=True)
     """
     k, mu, loc = promote_inexact("poisson.logpmf", k, mu, loc)
     x = k - loc
@@ -34,6 +37,9 @@ def pmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     """Return the probability of `k`.
 
     Shapes: the arguments broadcast. `mu` is the mean; values are moved by `loc`.
+    Example:
+        >>> kiln.scipy.stats.poisson.pmf(jnp.array([0, 1]), 1.0).round(4)
+        Array([0.3679, 0.3679], dtype=float32, weak_type=True)
     """
     return jnp.exp(logpmf(k, mu, loc))
 
@@ -42,6 +48,9 @@ def cdf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     """Return the probability of a value up to `k`.
 
     Shapes: the arguments broadcast. `mu` is the mean; values are moved by `loc`.
+    Example:
+        >>> kiln.scipy.stats.poisson.cdf(jnp.array([0, 1]), 1.0).round(4)
+        Array([0.3679, 0.7358], dtype=float32, weak_type=True)
     """
     k, mu, loc = promote_inexact("poisson.cdf", k, mu, loc)
     x = jnp.floor(k - loc)
@@ -57,6 +66,9 @@ def entropy(mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     """Return the entropy in nats: a sum over values, and for large means its asymptotic series.
 
     Source: Evans, Boersma, Blachman and Jagers, "The entropy of a Poisson distribution" (1988).
+    Example:
+        >>> kiln.scipy.stats.poisson.entropy(jnp.array([1.0, 100.0])).round(4)
+        Array([1.3048, 3.7207], dtype=float32)
     """
     mu, loc = (lifted(x) for x in promote_inexact("poisson.entropy", mu, loc))
     large = mu > _MOST_SUMMED

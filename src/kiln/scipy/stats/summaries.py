@@ -65,6 +65,9 @@ def mode(
     """Return the most frequent values along an axis, the least of several, and their counts.
 
     Raises: NotImplementedError for another `nan_policy` than "propagate".
+    Example:
+        >>> kiln.scipy.stats.mode(jnp.array([3, 1, 3, 2])).mode
+        Array(3, dtype=int32)
     """
     _check_nan_policy("mode", nan_policy)
     rows, place = _rows("mode", a, axis)
@@ -122,6 +125,9 @@ def rankdata(
     or "ordinal" ranks, in order. A row with nan has no ranks but nan.
 
     Raises: ValueError for another method, NotImplementedError for another `nan_policy`.
+    Example:
+        >>> kiln.scipy.stats.rankdata(jnp.array([30, 10, 30, 20]))
+        Array([3.5, 1. , 3.5, 2. ], dtype=float32)
     """
     _check_nan_policy("rankdata", nan_policy)
     if method not in METHODS:
@@ -169,6 +175,9 @@ def sem(
     With the `nan_policy` "omit", nan are left out.
 
     Raises: ValueError for another policy than "propagate" and "omit".
+    Example:
+        >>> kiln.scipy.stats.sem(jnp.array([1.0, 2.0, 3.0])).round(4)
+        Array(0.5774, dtype=float32)
     """
     x = lifted(inexact("sem", jnp.asarray(a)))
     if nan_policy == "omit":

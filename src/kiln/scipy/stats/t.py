@@ -14,6 +14,9 @@ def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
     """Return the logarithm of the density at `x`.
 
     Shapes: the arguments broadcast. `df` are the degrees of freedom.
+    Example:
+        >>> kiln.scipy.stats.t.logpdf(jnp.array([0.0, 1.0]), 3.0).round(4)
+        Array([-1.0009, -1.5763], dtype=float32)
     """
     x, df, loc, scale = promote_inexact("t.logpdf", x, df, loc, scale)
     z = (x - loc) / scale
@@ -26,5 +29,8 @@ def pdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -
     """Return the density at `x`.
 
     Shapes: the arguments broadcast. `df` are the degrees of freedom.
+    Example:
+        >>> kiln.scipy.stats.t.pdf(jnp.array([0.0, 1.0]), 3.0).round(4)
+        Array([0.3676, 0.2067], dtype=float32)
     """
     return jnp.exp(logpdf(x, df, loc, scale))

@@ -40,6 +40,9 @@ def logpdf(
 
     Shapes: the arguments broadcast. `a` and `b` are the bounds of (x - loc) / scale; nan unless a <
         b.
+    Example:
+        >>> kiln.scipy.stats.truncnorm.logpdf(jnp.array([0.0, 0.5]), -1.0, 1.0).round(4)
+        Array([-0.5372, -0.6622], dtype=float32)
     """
     x, a, b, loc, scale = promote_inexact("truncnorm.logpdf", x, a, b, loc, scale)
     z = (x - loc) / scale
@@ -54,6 +57,9 @@ def pdf(
 
     Shapes: the arguments broadcast. `a` and `b` are the bounds of (x - loc) / scale; nan unless a <
         b.
+    Example:
+        >>> kiln.scipy.stats.truncnorm.pdf(jnp.array([0.0, 0.5]), -1.0, 1.0).round(4)
+        Array([0.5844, 0.5157], dtype=float32)
     """
     return jnp.exp(logpdf(x, a, b, loc, scale))
 
@@ -65,6 +71,9 @@ def logcdf(
 
     Shapes: the arguments broadcast. `a` and `b` are the bounds of (x - loc) / scale; nan unless a <
         b.
+    Example:
+        >>> kiln.scipy.stats.truncnorm.logcdf(jnp.array([0.0, 0.5]), -1.0, 1.0).round(4)
+        Array([-0.6931, -0.2479], dtype=float32)
     """
     x, a, b, loc, scale = promote_inexact("truncnorm.logcdf", x, a, b, loc, scale)
     z = (x - loc) / scale
@@ -81,6 +90,9 @@ def cdf(
 
     Shapes: the arguments broadcast. `a` and `b` are the bounds of (x - loc) / scale; nan unless a <
         b.
+    Example:
+        >>> kiln.scipy.stats.truncnorm.cdf(jnp.array([0.0, 0.5]), -1.0, 1.0).round(4)
+        Array([0.5   , 0.7805], dtype=float32)
     """
     return jnp.exp(logcdf(x, a, b, loc, scale))
 
@@ -92,6 +104,9 @@ def logsf(
 
     Shapes: the arguments broadcast. `a` and `b` are the bounds of (x - loc) / scale; nan unless a <
         b.
+    Example:
+        >>> kiln.scipy.stats.truncnorm.logsf(jnp.array([0.0, 0.5]), -1.0, 1.0).round(4)
+        Array([-0.6931, -1.5162], dtype=float32)
     """
     x, a, b, loc, scale = promote_inexact("truncnorm.logsf", x, a, b, loc, scale)
     z = (x - loc) / scale
@@ -106,5 +121,8 @@ def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: Arra
 
     Shapes: the arguments broadcast. `a` and `b` are the bounds of (x - loc) / scale; nan unless a <
         b.
+    Example:
+        >>> kiln.scipy.stats.truncnorm.sf(jnp.array([0.0, 0.5]), -1.0, 1.0).round(4)
+        Array([0.5   , 0.2195], dtype=float32)
     """
     return jnp.exp(logsf(x, a, b, loc, scale))

@@ -16,6 +16,9 @@ def logpdf(x: ArrayLike, kappa: ArrayLike) -> Array:
     """Return the logarithm of the density at `x`.
 
     Shapes: the arguments broadcast. `kappa` is the concentration: 0 is the uniform distribution.
+    Example:
+        >>> kiln.scipy.stats.vonmises.logpdf(jnp.array([0.0, 1.0]), 2.0).round(4)
+        Array([-0.6619, -1.5813], dtype=float32)
     """
     x, kappa = promote_inexact("vonmises.logpdf", x, kappa)
     half = jnp.sin(0.5 * x)
@@ -28,5 +31,8 @@ def pdf(x: ArrayLike, kappa: ArrayLike) -> Array:
     """Return the density at `x`.
 
     Shapes: the arguments broadcast. `kappa` is the concentration: 0 is the uniform distribution.
+    Example:
+        >>> kiln.scipy.stats.vonmises.pdf(jnp.array([0.0, 1.0]), 2.0).round(4)
+        Array([0.5159, 0.2057], dtype=float32)
     """
     return jnp.exp(logpdf(x, kappa))

@@ -16,6 +16,9 @@ def logpdf(x: ArrayLike, c: ArrayLike) -> Array:
     """Return the logarithm of the density at `x`.
 
     Shapes: the arguments broadcast. `c`, between 0 and 1, is the concentration; x is in [0, 2 pi].
+    Example:
+        >>> kiln.scipy.stats.wrapcauchy.logpdf(jnp.array([0.5, 1.0]), 0.5).round(4)
+        Array([-1.1378, -1.7826], dtype=float32)
     """
     x, c = promote_inexact("wrapcauchy.logpdf", x, c)
     half = jnp.sin(0.5 * x)
@@ -30,5 +33,8 @@ def pdf(x: ArrayLike, c: ArrayLike) -> Array:
     """Return the density at `x`.
 
     Shapes: the arguments broadcast. `c`, between 0 and 1, is the concentration; x is in [0, 2 pi].
+    Example:
+        >>> kiln.scipy.stats.wrapcauchy.pdf(jnp.array([0.5, 1.0]), 0.5).round(4)
+        Array([0.3205, 0.1682], dtype=float32)
     """
     return jnp.exp(logpdf(x, c))

@@ -13,7 +13,7 @@ from kiln.core.engines.engine import Program, engine
 from kiln.ir.jaxpr import Eqn, Jaxpr, Var
 from kiln.lax import linalg
 from kiln.ops import identity
-from kiln.ops.elements import conversion, elementwise
+from kiln.ops.elements import conversion, elementwise, rounding
 from kiln.ops.elements.families import Elementwise
 from kiln.sharding import NamedSharding, PartitionSpec, make_mesh
 from tests.unit.engines.xla.programs import XLA, apply, aval, one_equation, run
@@ -197,9 +197,9 @@ def test_compiled_code_agrees_with_the_meaning(name):
 
 def test_rounding():
     x = of(np.float32, 0.5, 1.5, 2.5, -0.5, 0.49999997)
-    away, even = elementwise.RoundingMethod
-    assert apply(elementwise.round_p, x, rounding_method=away).tolist() == [1, 2, 3, -1, 0]
-    assert apply(elementwise.round_p, x, rounding_method=even).tolist() == [0, 2, 2, 0, 0]
+    away, even = rounding.RoundingMethod
+    assert apply(rounding.round_p, x, rounding_method=away).tolist() == [1, 2, 3, -1, 0]
+    assert apply(rounding.round_p, x, rounding_method=even).tolist() == [0, 2, 2, 0, 0]
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])

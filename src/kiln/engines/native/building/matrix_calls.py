@@ -15,7 +15,7 @@ from kiln.base.named_tuples import NamedTuple
 from kiln.core.engines.engine import BATCH_INVARIANT
 from kiln.ir.sizes.size import Dim, as_dim
 from kiln.ir.types import ShapedArray
-from kiln.ops.linear.spectral import SvdAlgorithm
+from kiln.ops.linear.spectral_algorithms import SvdAlgorithm
 
 Avals = Sequence[ShapedArray]
 Params = Mapping[str, Any]

@@ -14,7 +14,7 @@ from kiln import _runtime
 from kiln.base.records import Record
 from kiln.ir.operation import Operation
 from kiln.ops import shape
-from kiln.ops.elements import conversion, elementwise
+from kiln.ops.elements import conversion, elementwise, rounding
 from kiln.ops.elements.families import Accurate, Comparison, Elementwise
 from kiln.ops.reductions import cumulative, product, reduction
 
@@ -181,7 +181,7 @@ def _select(operands: Sequence[Dtype], result: Dtype) -> list[Step] | None:
 
 
 def _round(operands: Sequence[Dtype], result: Dtype, *, rounding_method: Any) -> Any:
-    if rounding_method == elementwise.RoundingMethod.TO_NEAREST_EVEN:
+    if rounding_method == rounding.RoundingMethod.TO_NEAREST_EVEN:
         loop = loop_for(np.rint, operands, result)
     else:
         loop = named_loop("round_half_away", operands, result)
@@ -218,7 +218,7 @@ STEPS: dict[Operation, Callable[..., list[Step] | None]] = {
     elementwise.min_p: _named("min"),
     elementwise.clamp_p: _named("clamp"),
     elementwise.sign_p: _named("sign"),
-    elementwise.round_p: _round,
+    rounding.round_p: _round,
     elementwise.select_n_p: _select,
     elementwise.copy_p: _copy,
     elementwise.rsqrt_p: _reciprocal_root,

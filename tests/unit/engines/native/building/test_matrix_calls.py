@@ -11,7 +11,7 @@ from kiln.core.primitive import Primitive
 from kiln.engines.native.building.matrix_calls import matrix_call
 from kiln.engines.native.executables import openblas
 from kiln.ir.types import ShapedArray
-from kiln.ops.linear import linalg, orthogonal, spectral
+from kiln.ops.linear import linalg, orthogonal, pivots, spectral
 from kiln.ops.linear.convolution import conv_general_dilated_p
 from kiln.ops.linear.convolution_numbers import ConvDimensionNumbers
 from kiln.ops.shape import transpose_p
@@ -53,7 +53,7 @@ CASES: dict[str, tuple[Primitive, list[np.ndarray], dict[str, Any]]] = {
     "solve": (linalg.triangular_solve_p, [SPD, f32(2, 4, 3)], {**FLAGS, "unit_diagonal": False}),
     "lu": (linalg.lu_p, [f32(2, 4, 3)], {}),
     "pivots": (
-        linalg.lu_pivots_to_permutation_p,
+        pivots.lu_pivots_to_permutation_p,
         [np.array([[1, 1], [2, 3]], np.int32)],
         {"permutation_size": 4},
     ),

@@ -14,6 +14,7 @@ from kiln.engines.native.lowerings.elements.conversion import convert
 from kiln.ir.operation import Operation
 from kiln.ir.sizes.size import Size
 from kiln.ir.types import ShapedArray
+from kiln.ops import counting
 from kiln.ops import shape as ops
 from kiln.ops.indexing import static_slicing
 from kiln.ops.size_value import size_value_p
@@ -68,6 +69,6 @@ LOWERINGS: dict[Operation, Lowering] = {
         )
     },
     ops.rev_p: _rev,
-    ops.iota_p: _iota,
+    counting.iota_p: _iota,
     size_value_p: _size_value,
 }

@@ -11,6 +11,7 @@ from kiln.engines.native.loop_ir.layout import Layout
 from kiln.ir.operation import Operation
 from kiln.ir.sizes.size import Dim, maximum, minimum
 from kiln.ir.types import ShapedArray
+from kiln.ops.indexing import splitting
 from kiln.ops.indexing import static_slicing as ops
 
 Out = Sequence[ShapedArray]
@@ -103,5 +104,5 @@ def _surround(
 LOWERINGS: dict[Operation, Lowering] = {
     ops.pad_p: _pad,
     ops.concatenate_p: _concatenate,
-    ops.split_p: _split,
+    splitting.split_p: _split,
 }

@@ -24,7 +24,7 @@ from kiln.engines.native.lowerings.elements import (
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
 from kiln.ops.elements import elementwise as ops
-from kiln.ops.elements import inverse_functions
+from kiln.ops.elements import inverse_functions, rounding
 
 Out = Sequence[ShapedArray]
 
@@ -224,7 +224,7 @@ def _abs(x: Scalar) -> Value:
 
 
 def _round(x: Value, *, rounding_method: Any) -> Value:
-    if rounding_method == ops.RoundingMethod.TO_NEAREST_EVEN:
+    if rounding_method == rounding.RoundingMethod.TO_NEAREST_EVEN:
         return x.unary("rint")
     whole = x.unary("trunc")
     # Adding 1/2 first would round 0.49999997 up.
@@ -380,7 +380,7 @@ LOWERINGS: dict[Operation, Lowering] = {
     ops.clamp_p: elementwise(lambda low, x, high: minimum(maximum(x, low), high)),
     ops.sign_p: elementwise(_either(_sign, complex_arithmetic.sign)),
     ops.abs_p: elementwise(_abs),
-    ops.round_p: real_only(_round),
+    rounding.round_p: real_only(_round),
     ops.is_finite_p: real_only(_is_finite),
     ops.nextafter_p: real_only(_next_after),
     ops.eq_p: _compare("eq"),

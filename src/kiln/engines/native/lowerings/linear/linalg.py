@@ -15,7 +15,7 @@ from kiln.engines.native.loop_ir.layout import Layout
 from kiln.engines.native.lowerings.linear.contraction import converted
 from kiln.ir.operation import Operation
 from kiln.ir.types import ShapedArray
-from kiln.ops.linear import linalg, orthogonal, spectral
+from kiln.ops.linear import linalg, orthogonal, pivots, spectral
 from kiln.ops.linear.contraction import accumulator_dtype
 
 Out = Sequence[ShapedArray]
@@ -73,7 +73,7 @@ LOWERINGS: dict[Operation, Lowering] = {
         for p in (
             linalg.cholesky_p,
             linalg.lu_p,
-            linalg.lu_pivots_to_permutation_p,
+            pivots.lu_pivots_to_permutation_p,
             orthogonal.geqrf_p,
             orthogonal.geqp3_p,
             orthogonal.householder_product_p,

@@ -13,6 +13,7 @@ from kiln.engines.xla.stablehlo.builder import Builder, Lowering, Value
 from kiln.engines.xla.stablehlo.text import host_dtype, int_array
 from kiln.ir.sizes.size import Size
 from kiln.ir.types import ShapedArray
+from kiln.ops import counting
 from kiln.ops import shape as ops
 from kiln.ops.size_value import size_value_p
 
@@ -66,6 +67,6 @@ LOWERINGS: dict[Primitive, Lowering] = {
     ops.transpose_p: _transpose,
     ops.rev_p: _rev,
     ops.squeeze_p: _reshape,
-    ops.iota_p: _iota,
+    counting.iota_p: _iota,
     size_value_p: _size_value,
 }

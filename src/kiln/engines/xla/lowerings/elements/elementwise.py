@@ -18,7 +18,7 @@ from kiln.core.primitive import Primitive
 from kiln.engines.xla.stablehlo.builder import Builder, Lowering, Value
 from kiln.ir.types import ShapedArray
 from kiln.ops.elements import elementwise as ops
-from kiln.ops.elements import inverse_functions
+from kiln.ops.elements import inverse_functions, rounding
 
 Out = Sequence[ShapedArray]
 _BOOL = np.dtype(np.bool_)
@@ -254,8 +254,8 @@ def _select_n(b: Builder, out: Out, which: Value, *cases: Value) -> Value:
     return result
 
 
-def _round(b: Builder, out: Out, x: Value, *, rounding_method: ops.RoundingMethod) -> Value:
-    even = rounding_method == ops.RoundingMethod.TO_NEAREST_EVEN
+def _round(b: Builder, out: Out, x: Value, *, rounding_method: rounding.RoundingMethod) -> Value:
+    even = rounding_method == rounding.RoundingMethod.TO_NEAREST_EVEN
     return b.apply("round_nearest_even" if even else "round_nearest_afz", x)
 
 
@@ -321,7 +321,7 @@ LOWERINGS: dict[Primitive, Lowering] = {
     ops.clz_p: nary("stablehlo.count_leading_zeros"),
     ops.select_n_p: _select_n,
     ops.clamp_p: _clamp,
-    ops.round_p: _round,
+    rounding.round_p: _round,
     ops.copy_p: identity,
     ops.stop_gradient_p: identity,
 }

@@ -11,7 +11,7 @@ from kiln.engines.xla.lowerings.linear.routines import call
 from kiln.engines.xla.stablehlo.builder import Builder, Lowering, Value
 from kiln.ir.sizes.size import Dim, minimum
 from kiln.ops.indexing.static_slicing import slice_in_dim
-from kiln.ops.linear import linalg, orthogonal, spectral
+from kiln.ops.linear import linalg, orthogonal, spectral, spectral_algorithms
 from kiln.ops.linear.matrices import adjoint, real_dtype
 
 _JACOBI_UP_TO = 1024
@@ -52,7 +52,7 @@ def _svd(
     rows, columns = x.shape[-2:]
     count = minimum(rows, columns)
     sizes = (rows, columns) if full_matrices else (count, count)
-    by_qr = algorithm is spectral.SvdAlgorithm.QR or max(rows, columns) > _JACOBI_UP_TO
+    by_qr = algorithm is spectral_algorithms.SvdAlgorithm.QR or max(rows, columns) > _JACOBI_UP_TO
     factored = _by_qr if by_qr else _by_jacobi
     return factors.svd(
         b, x, compute_uv, lambda x: factored(b, x, count, sizes, full_matrices, compute_uv)

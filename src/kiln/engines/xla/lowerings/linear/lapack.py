@@ -10,7 +10,7 @@ from kiln.engines.xla.lowerings.linear.factors import INT, Out
 from kiln.engines.xla.lowerings.linear.routines import call, nan_unless, succeeded
 from kiln.engines.xla.stablehlo.builder import Builder, Lowering, Value
 from kiln.ir.sizes.size import minimum
-from kiln.ops.linear import linalg, orthogonal, spectral
+from kiln.ops.linear import linalg, orthogonal, spectral, spectral_algorithms
 from kiln.ops.linear.matrices import real_dtype
 
 _LETTERS = {"<f4": "s", "<f8": "d", "<c8": "c", "<c16": "z"}
@@ -91,7 +91,7 @@ def _svd(
     algorithm: Any,
     **_: Any,
 ) -> list[Value]:
-    name = "gesvd" if algorithm is spectral.SvdAlgorithm.QR else "gesdd"
+    name = "gesvd" if algorithm is spectral_algorithms.SvdAlgorithm.QR else "gesdd"
     mode = ("A" if full_matrices else "S") if compute_uv else "N"
     stack, (rows, columns) = x.shape[:-2], x.shape[-2:]
     count = minimum(rows, columns)

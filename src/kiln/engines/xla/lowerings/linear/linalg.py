@@ -16,7 +16,7 @@ from kiln.engines.xla.lowerings.linear.factors import Out
 from kiln.engines.xla.lowerings.linear.pivots import permutation_of
 from kiln.engines.xla.stablehlo.builder import Builder, Lowering, Value
 from kiln.ir.types import ShapedArray
-from kiln.ops.linear import linalg
+from kiln.ops.linear import linalg, pivots
 from kiln.ops.linear.matrices import lower as lower_triangle
 
 
@@ -83,6 +83,6 @@ def _by_platform(primitive: Primitive) -> Lowering:
 
 
 LOWERINGS: dict[Primitive, Lowering] = {
-    linalg.lu_pivots_to_permutation_p: _permutation,
+    pivots.lu_pivots_to_permutation_p: _permutation,
     **{primitive: _by_platform(primitive) for primitive in lapack.LOWERINGS},
 }

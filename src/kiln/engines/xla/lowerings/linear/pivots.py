@@ -8,8 +8,9 @@ import numpy as np
 
 from kiln.engines.xla.stablehlo.builder import Builder, Value
 from kiln.ir.types import ShapedArray
+from kiln.ops.counting import broadcasted_iota
 from kiln.ops.elements.elementwise import eq, select
-from kiln.ops.shape import broadcast_in_dim, broadcasted_iota, reduce_sum
+from kiln.ops.shape import broadcast_in_dim, reduce_sum
 
 _INT = np.dtype(np.int32)
 

@@ -22,21 +22,20 @@ from kiln.core.concretization import refuse
 from kiln.core.trace import Tracer
 from kiln.numpy.creation.arrays import asarray, cast
 from kiln.numpy.creation.filling import full
-from kiln.numpy.elements.logic import choose_by, equal, isnan, logical_and, logical_not, logical_or
+from kiln.numpy.elements.logic import choose_by, isnan, logical_and, logical_not, logical_or
 from kiln.numpy.indexing.taking import nonzero, take
-from kiln.numpy.manipulation.joining import concatenate
-from kiln.numpy.promotion import broadcast_to, one, promote_dtypes
+from kiln.numpy.promotion import broadcast_to, one
 from kiln.numpy.reductions.cumulative import cumsum
-from kiln.numpy.reductions.reductions import any as any_of
 from kiln.numpy.reductions.reductions import sum
-from kiln.numpy.search import added_at, searchsorted
+from kiln.numpy.search import added_at
 from kiln.numpy.shapes import canonical_axes, moveaxis, ravel
+from kiln.ops.counting import iota
 from kiln.ops.elements import elementwise
 from kiln.ops.elements.elementwise import constant
 from kiln.ops.indexing.dimension_numbers import LEAVE_OUT
 from kiln.ops.indexing.static_slicing import pad, slice_in_dim
 from kiln.ops.reductions import sorting
-from kiln.ops.shape import expand_dims, iota, reshape
+from kiln.ops.shape import expand_dims, reshape
 
 _INT = np.dtype(np.int32)
 _BOOL = np.dtype(np.bool_)
@@ -88,7 +87,8 @@ def unique(
 
     The flags add the index of each one's first occurrence, the index of each element in the result,
     and the counts. Under a trace `size` must be given; the result is padded with `fill_value`, by
-    default the smallest.
+    default the smallest. `equal_nan` counts all nans as one element. The result is always sorted,
+    whatever `sorted` says.
 
     Raises: ValueError if there are no elements, and no `fill_value` to pad with.
     Source: numpy.unique.
@@ -105,7 +105,7 @@ def unique(
     if rows.shape[0] == 0 or rows.shape[1] == 0:
         found, values = _unique_of_nothing(rows, size, fill_value)
     else:
-        found = _unique_rows("unique", rows, equal_nan, size)
+        found = unique_rows("unique", rows, equal_nan, size)
         values = _rows_at(rows, found.first, fill_value, found.count)
     if axis is None:
         values = ravel(values)
@@ -137,25 +137,28 @@ def _rows(ar: Any, axis: int | None) -> tuple[Any, Any]:
     return reshape(ar, (n, width)), n
 
 
-class _Found(NamedTuple):
+class Found(NamedTuple):
+    """Distinct rows: where each occurs first, which one each row is, how often, how many."""
+
     first: Any
     inverse: Any
     counts: Any
     count: Any
 
 
-def _unique_rows(name: str, rows: Any, equal_nan: bool, size: int | None) -> _Found:
+def unique_rows(name: str, rows: Any, equal_nan: bool, size: int | None) -> Found:
+    """Find the distinct rows of a matrix, in order; their number is `size` if that is given."""
     n = rows.shape[0]
     if n == 0:
         total = 0 if size is None else size
         nothing = full((total,), 0, _INT)
-        return _Found(nothing, full((0,), 0, _INT), nothing, full((), 0, _INT))
+        return Found(nothing, full((0,), 0, _INT), nothing, full((), 0, _INT))
     order, new, inverse, count = _ordered(rows, equal_nan)
     total = known_count(name, count) if size is None else size
     starts = nonzero(new, size=total, fill_value=0)[0]
     counts = added_at(full((total,), 0, _INT), inverse, full((n,), 1, _INT), LEAVE_OUT)
     first = take(order, starts)
-    return _Found(first, inverse, counts, count)
+    return Found(first, inverse, counts, count)
 
 
 @functools.partial(jit, static_argnames="equal_nan", inline=True)
@@ -207,7 +210,7 @@ def known_count(name: str, count: Any) -> int:
     return int(count)
 
 
-def _unique_of_nothing(rows: Any, size: int | None, fill_value: Any) -> tuple[_Found, Any]:
+def _unique_of_nothing(rows: Any, size: int | None, fill_value: Any) -> tuple[Found, Any]:
     """Return what is distinct among rows without elements, and its values.
 
     All empty rows are one row, even if there are none. Only values are padded, with `fill_value`.
@@ -223,7 +226,7 @@ def _unique_of_nothing(rows: Any, size: int | None, fill_value: Any) -> tuple[_F
         )
     count = 1 if width == 0 else 0
     total = count if size is None or fill_value is None else size
-    found = _Found(
+    found = Found(
         full((count,), 0, _INT),
         full((n,), 0, _INT),
         full((min(count, n),), n, _INT),
@@ -267,7 +270,15 @@ class UniqueInverse(NamedTuple):
 def unique_all(
     x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> UniqueAll:
-    """Return distinct elements, their first indices, the index of each element, and the counts."""
+    """Return distinct elements, their first indices, the index of each element, and the counts.
+
+    Under a trace `size` must be given: the result is cut, or padded with `fill_value`.
+
+    Example:
+        >>> found = jnp.unique_all(jnp.array([5, 3, 5]))
+        >>> found.values, found.counts
+        (Array([3, 5], dtype=int32), Array([1, 2], dtype=int32))
+    """
     found = unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value)
     return UniqueAll(*found)
 
@@ -275,7 +286,14 @@ def unique_all(
 def unique_counts(
     x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> UniqueCounts:
-    """Return distinct elements and their counts."""
+    """Return distinct elements and their counts.
+
+    Under a trace `size` must be given: the result is cut, or padded with `fill_value`.
+
+    Example:
+        >>> jnp.unique_counts(jnp.array([5, 3, 5])).counts
+        Array([1, 2], dtype=int32)
+    """
     found = unique(x, return_counts=True, equal_nan=False, size=size, fill_value=fill_value)
     return UniqueCounts(*found)
 
@@ -283,7 +301,14 @@ def unique_counts(
 def unique_inverse(
     x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> UniqueInverse:
-    """Return distinct elements, and for each element its index among them."""
+    """Return distinct elements, and for each element its index among them.
+
+    Under a trace `size` must be given: the result is cut, or padded with `fill_value`.
+
+    Example:
+        >>> jnp.unique_inverse(jnp.array([5, 3, 5])).inverse_indices
+        Array([1, 0, 1], dtype=int32)
+    """
     found = unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value)
     return UniqueInverse(*found)
 
@@ -291,174 +316,12 @@ def unique_inverse(
 def unique_values(
     x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> Array:
-    """Return the distinct elements."""
+    """Return the distinct elements.
+
+    Under a trace `size` must be given: the result is cut, or padded with `fill_value`.
+
+    Example:
+        >>> jnp.unique_values(jnp.array([5, 3, 5]))
+        Array([3, 5], dtype=int32)
+    """
     return unique(x, equal_nan=False, size=size, fill_value=fill_value)
-
-
-def _flat_pair(name: str, ar1: Any, ar2: Any) -> tuple[Any, Any]:
-    ar1, ar2 = promote_dtypes(one(name, ar1), one(name, ar2))
-    return ravel(ar1), ravel(ar2)
-
-
-def union1d(
-    ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
-) -> Array:
-    """Return the distinct elements of both arrays, in order."""
-    return unique(concatenate(_flat_pair("union1d", ar1, ar2)), size=size, fill_value=fill_value)
-
-
-def setdiff1d(
-    ar1: ArrayLike,
-    ar2: ArrayLike,
-    assume_unique: bool = False,
-    *,
-    size: int | None = None,
-    fill_value: ArrayLike | None = None,
-) -> Array:
-    """Return the elements of `ar1` that are not in `ar2`."""
-    ar1, ar2 = one("setdiff1d", ar1), one("setdiff1d", ar2)
-    ar1 = ravel(ar1)
-    if not assume_unique:
-        # Padding repeats the first element, so that it is dropped with it or not at all.
-        found = _unique_rows("setdiff1d", reshape(ar1, (ar1.shape[0], 1)), True, ar1.shape[0])
-        real = elementwise.lt(iota(_INT, ar1.shape[0]), found.count)
-        ar1 = take(ar1, found.first) if ar1.shape[0] else ar1
-        wanted = logical_and(real, logical_not(isin(ar1, ar2)))
-    else:
-        wanted = logical_not(isin(ar1, ar2))
-    return chosen("setdiff1d", ar1, wanted, size, 0 if fill_value is None else fill_value)
-
-
-def chosen(name: str, x: Any, wanted: Any, size: int | None, fill_value: Any) -> Any:
-    """Return the elements of a vector for which a condition holds, padded to `size`.
-
-    Without `fill_value` the first of them is repeated, or that of the vector if there is none.
-    """
-    count = sum(wanted, dtype=_INT)
-    total = known_count(name, count) if size is None else size
-    if x.shape[0] == 0:
-        return full((total,), 0 if fill_value is None else fill_value, x.dtype)
-    values = take(x, nonzero(wanted, size=total, fill_value=0)[0])
-    if fill_value is None:
-        return take(
-            values,
-            elementwise.mul(
-                iota(_INT, total), cast(elementwise.lt(iota(_INT, total), count), _INT)
-            ),
-        )
-    missing = elementwise.ge(iota(_INT, total), count)
-    return choose_by(missing, cast(asarray(fill_value), x.dtype), values)
-
-
-def intersect1d(
-    ar1: ArrayLike,
-    ar2: ArrayLike,
-    assume_unique: bool = False,
-    return_indices: bool = False,
-    *,
-    size: int | None = None,
-    fill_value: ArrayLike | None = None,
-) -> Any:
-    """Return the elements common to both arrays, in order; with the flag, also their indices.
-
-    They are padded to `size` with `fill_value`, by default the smallest, or 0 if there is none.
-    """
-    ar1, ar2 = _flat_pair("intersect1d", ar1, ar2)
-    first, second = (_firsts("intersect1d", x, assume_unique) for x in (ar1, ar2))
-    both = concatenate([take(ar1, first.first), take(ar2, second.first)])
-    real = concatenate([_real(first), _real(second)])
-    places = concatenate([first.first, second.first])
-    n = both.shape[0]
-    hidden = cast(logical_not(real), _INT)
-    order = sorting.sort((hidden, both, iota(_INT, n)), 0, num_keys=2)[-1]
-    ordered, kept = take(both, order), take(real, order)
-    # Whether the next is the same: the last has none.
-    same = elementwise.eq(ordered, _following(ordered))
-    same = logical_and(same, logical_and(kept, _following(kept)))
-    out = _padded("intersect1d", ordered, same, size, fill_value)
-    if not return_indices:
-        return out
-    total = out.shape[0]
-    at1 = chosen("intersect1d", take(places, order), same, total, ar1.shape[0])
-    at2 = chosen("intersect1d", take(places, _following(order)), same, total, ar2.shape[0])
-    dtype = dtypes.default_int_dtype()
-    return out, cast(at1, dtype), cast(at2, dtype)
-
-
-def _following(x: Any) -> Any:
-    """Return the element after each, and a zero after the last."""
-    n = x.shape[0]
-    return pad(slice_in_dim(x, min(n, 1), n), x.dtype.type(0), [(0, min(n, 1), 0)])
-
-
-def _padded(name: str, x: Any, wanted: Any, size: int | None, fill_value: Any) -> Any:
-    """Return chosen elements, padded by default with the first of them, or 0 if there is none."""
-    found = chosen(name, x, wanted, size, fill_value)
-    if fill_value is not None or x.shape[0] <= 1:
-        return found
-    return choose_by(any_of(wanted), found, np.zeros((), found.dtype))
-
-
-def _firsts(name: str, x: Any, distinct: bool) -> _Found:
-    n = x.shape[0]
-    if distinct:
-        count = full((), n, _INT)
-        return _Found(iota(_INT, n), None, None, count)
-    return _unique_rows(name, reshape(x, (n, 1)), True, n)
-
-
-def _real(found: _Found) -> Any:
-    return elementwise.lt(iota(_INT, found.first.shape[0]), found.count)
-
-
-def setxor1d(
-    ar1: ArrayLike,
-    ar2: ArrayLike,
-    assume_unique: bool = False,
-    *,
-    size: int | None = None,
-    fill_value: ArrayLike | None = None,
-) -> Array:
-    """Return the elements that are in only one of the arrays, in order.
-
-    They are padded to `size` with `fill_value`, by default the smallest, or 0 if there is none.
-    """
-    ar1, ar2 = _flat_pair("setxor1d", ar1, ar2)
-    first, second = (_firsts("setxor1d", x, assume_unique) for x in (ar1, ar2))
-    both = concatenate([take(ar1, first.first), take(ar2, second.first)])
-    real = concatenate([_real(first), _real(second)])
-    hidden = cast(logical_not(real), _INT)
-    n = both.shape[0]
-    order = sorting.sort((hidden, both, iota(_INT, n)), 0, num_keys=2)[-1]
-    ordered, kept = take(both, order), take(real, order)
-    after = logical_and(elementwise.eq(ordered, _following(ordered)), _following(kept))
-    before = slice_in_dim(pad(after, np.bool_(False), [(1, 0, 0)]), 0, n)
-    single = logical_and(kept, logical_not(logical_or(before, after)))
-    return _padded("setxor1d", ordered, single, size, fill_value)
-
-
-def isin(
-    element: ArrayLike,
-    test_elements: ArrayLike,
-    assume_unique: bool = False,
-    invert: bool = False,
-    *,
-    method: str = "auto",
-) -> Array:
-    """Tell which elements are among `test_elements`."""
-    element, tests = promote_dtypes(one("isin", element), one("isin", test_elements))
-    found = _among(element, ravel(tests), with_all=method == "compare_all")
-    return logical_not(found) if invert else found
-
-
-@functools.partial(jit, static_argnames="with_all", inline=True)
-def _among(element: Any, tests: Any, with_all: bool) -> Any:
-    if tests.shape[0] == 0:
-        return full(element.shape, False, _BOOL)
-    if with_all or tests.shape[0] <= 128:
-        column = expand_dims(element, (len(element.shape),))
-        row = expand_dims(tests, range(len(element.shape)))
-        return any_of(equal(column, row), -1)
-    ordered = sorting.sort(tests)
-    place = searchsorted(ordered, element)
-    return elementwise.eq(take(ordered, place, mode="clip"), element)

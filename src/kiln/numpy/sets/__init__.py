@@ -1,0 +1,1 @@
+"""Sets as sorted arrays without duplicates."""

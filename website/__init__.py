@@ -1,0 +1,1 @@
+"""The site: `python -m website` writes its sources, and Sphinx builds them."""
