@@ -1,24 +1,31 @@
 """`call_exported`: a stored StableHLO program inside one of kiln's programs.
 
-It exists only as StableHLO: XLA compiles it, and no other engine can. It has no derivative of its
-own; `kiln.export` adds that of the program stored beside it.
+XLA compiles the StableHLO; for other engines it is expanded into kiln's own primitives, if they
+include all of its operations. It has no derivative of its own; `kiln.export` adds that of the
+program stored beside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from kiln.base.dtypes import long_name
-from kiln.base.errors import InconclusiveSizeError, three_lines
+from kiln.base.errors import InconclusiveSizeError, UnsupportedPrimitive, three_lines
 from kiln.base.records import Record
 from kiln.base.source import current_source
+from kiln.base.weak import WeakKeyDictionary
 from kiln.control.loops.loops import map as sequential_map
 from kiln.control.regions.region import merge, select_by
+from kiln.core.engines.artifacts import artifact_compiler
+from kiln.core.meaning import meaning
 from kiln.core.primitive import Primitive
+from kiln.core.staging import eval_jaxpr
+from kiln.core.trace import aval_of
+from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.shardings.sharding import NamedSharding
 from kiln.ir.sizes.facts import broken, facts_of
-from kiln.ir.sizes.size import Dim, names
+from kiln.ir.sizes.size import Dim, is_constant, names
 from kiln.ir.sizes.solving import misfits, solve
 from kiln.ir.sizes.values import substitute
 from kiln.ir.types import ShapedArray
@@ -26,6 +33,11 @@ from kiln.ops.shape import move_axis
 
 ANY_PLATFORM = "platform"
 """The name of the safety check of platforms: if disabled, a program may run on any platform."""
+
+
+_KINDS: Mapping[str, tuple[str, ...]] = {"gpu": ("cuda", "rocm")}
+"""The names in artifacts for platforms that kiln calls by one name."""
+_HOST = "cpu"
 
 
 class PortableProgram(Record):
@@ -114,6 +126,26 @@ def _broken(program: PortableProgram, values: dict[str, Dim]) -> list[str]:
     return [wrong]
 
 
+def number_of_platform(program: PortableProgram, platform: str) -> int:
+    """Return the number of a platform among those of a stored program.
+
+    Raises: ValueError if it was exported for others.
+    """
+    for name in (platform, *_KINDS.get(platform, ())):
+        if name in program.platforms:
+            return program.platforms.index(name)
+    if program.any_platform:
+        return 0
+    raise ValueError(
+        three_lines(
+            f"call of the exported function {program.name} on {platform} at {current_source()}",
+            f"Function '{program.name}' was exported for platforms '{program.platforms}' but it is "
+            f"used on '{platform}'",
+            f"export it with platforms={(*program.platforms, platform)!r}",
+        )
+    )
+
+
 def _refuse(program: PortableProgram, why: str) -> NoReturn:
     raise ValueError(
         three_lines(
@@ -123,6 +155,59 @@ def _refuse(program: PortableProgram, why: str) -> NoReturn:
             "for these, with named sizes where they vary (kiln.export.symbolic_shape)",
         )
     )
+
+
+_expanded: WeakKeyDictionary[PortableProgram, dict[Any, Jaxpr]] = WeakKeyDictionary()
+"""For each stored program, the jaxprs for the types that it was called with."""
+
+
+def expanded(program: PortableProgram, avals: Sequence[ShapedArray]) -> Jaxpr:
+    """Return a stored program as a jaxpr of the inputs that it keeps, for the first CPU device.
+
+    Raises: UnsupportedPrimitive if kiln lacks one of its operations, or it is for several devices;
+        ValueError if it is not for CPUs.
+    """
+    known = _expanded.setdefault(program, {})
+    types = tuple([aval.with_(weak_type=False) for aval in avals])
+    found = known.get(types)
+    if found is None:
+        found = known[types] = _raised(program, types)
+    return found
+
+
+def _raised(program: PortableProgram, types: Sequence[ShapedArray]) -> Jaxpr:
+    asked = f"call of the exported function {program.name} at {current_source()}"
+    if program.nr_devices > 1:
+        raise UnsupportedPrimitive(
+            three_lines(
+                asked,
+                f"the exported function {program.name} is for {program.nr_devices} devices",
+                "export it for one device: without shardings",
+            )
+        )
+    results = call_exported_p.infer(*types, program=program)
+    if not all(is_constant(aval.shape) for aval in (*types, *results)):
+        raise UnsupportedPrimitive(
+            three_lines(
+                asked,
+                f"the exported function {program.name} is called with named sizes, and only XLA "
+                "runs its StableHLO for these",
+                "call it with arrays of constant sizes",
+            )
+        )
+    number = number_of_platform(program, _HOST)
+    return artifact_compiler().raised_artifact(
+        program.name,
+        program.stored,
+        _kept(program, types),
+        results,
+        number if len(program.platforms) > 1 else None,
+        program.is_refined,
+    )
+
+
+def _kept(program: PortableProgram, inputs: Sequence[Any]) -> list[Any]:
+    return [inputs[i] for i in program.kept]
 
 
 class CallExported(Primitive):
@@ -139,13 +224,11 @@ class CallExported(Primitive):
         ]
 
     def numpy(self, *arrays: Any, program: PortableProgram) -> Any:
-        raise NotImplementedError(
-            three_lines(
-                f"call of the exported function {program.name} on the reference engine",
-                "it is StableHLO, which only XLA compiles",
-                "choose another engine: KILN_ENGINE=xla, or none",
-            )
-        )
+        avals = [ShapedArray(x.shape, x.dtype) for x in arrays]
+        return meaning(expanded(program, avals), _kept(program, arrays))
+
+    def expand(self, *xs: Any, program: PortableProgram) -> Any:
+        return eval_jaxpr(expanded(program, [aval_of(x) for x in xs]), (), *_kept(program, xs))
 
     def batch(
         self, size: Any, xs: Sequence[Any], axes: Sequence[Any], /, *, program: PortableProgram

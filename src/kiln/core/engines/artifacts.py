@@ -7,6 +7,8 @@ from typing import Protocol, runtime_checkable
 
 from kiln.base.records import Record
 from kiln.core.engines.engine import DEFAULT_ENGINE, Compiler, Program, engine
+from kiln.ir.jaxpr import Jaxpr
+from kiln.ir.types import ShapedArray
 
 
 class Artifact(Record):
@@ -38,6 +40,25 @@ class ArtifactCompiler(Compiler, Protocol):
         """Check that artifacts from elsewhere can be read; malformed ones cannot crash the process.
 
         Raises: ValueError for one that cannot.
+        """
+        ...
+
+    def raised_artifact(
+        self,
+        name: str,
+        stored: bytes,
+        types: Sequence[ShapedArray],
+        results: Sequence[ShapedArray],
+        number: int | None,
+        is_refined: bool,
+    ) -> Jaxpr:
+        """Return an artifact called `name` as a jaxpr, for operands and results of given types.
+
+        `number` is that of the platform, if the artifact is for several; `is_refined` as in
+        `Artifact`.
+
+        Raises: UnsupportedPrimitive, naming an operation that kiln has no counterpart for;
+            ValueError for an artifact that cannot be read, or is not one for these types.
         """
         ...
 
