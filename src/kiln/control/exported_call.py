@@ -15,12 +15,12 @@ from kiln.base.errors import InconclusiveSizeError, UnsupportedPrimitive, three_
 from kiln.base.records import Record
 from kiln.base.source import current_source
 from kiln.base.weak import WeakKeyDictionary
+from kiln.control.call import jit_p
 from kiln.control.loops.loops import map as sequential_map
 from kiln.control.regions.region import merge, select_by
 from kiln.core.engines.artifacts import artifact_compiler
 from kiln.core.meaning import meaning
 from kiln.core.primitive import Primitive
-from kiln.core.staging import eval_jaxpr
 from kiln.core.trace import aval_of
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.shardings.sharding import NamedSharding
@@ -228,7 +228,8 @@ class CallExported(Primitive):
         return meaning(expanded(program, avals), _kept(program, arrays))
 
     def expand(self, *xs: Any, program: PortableProgram) -> Any:
-        return eval_jaxpr(expanded(program, [aval_of(x) for x in xs]), (), *_kept(program, xs))
+        jaxpr = expanded(program, [aval_of(x) for x in xs])
+        return jit_p.bind(*_kept(program, xs), jaxpr=jaxpr, name=program.name)
 
     def batch(
         self, size: Any, xs: Sequence[Any], axes: Sequence[Any], /, *, program: PortableProgram

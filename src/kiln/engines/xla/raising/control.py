@@ -49,8 +49,7 @@ def _barrier(r: Raiser, operation: Operation, *xs: Any) -> Any:
     return optimization_barrier_p.bind(*xs)
 
 
-def same(r: Raiser, operation: Operation, x: Any) -> Any:
-    """Return the operand."""
+def _same(r: Raiser, operation: Operation, x: Any) -> Any:
     return x
 
 
@@ -61,5 +60,5 @@ RAISINGS: dict[str, Raising] = {
     "stablehlo.if": _if,
     "stablehlo.case": _case,
     "stablehlo.optimization_barrier": _barrier,
-    "sdy.sharding_constraint": same,
+    "sdy.sharding_constraint": _same,
 }

@@ -15,7 +15,6 @@ from kiln.ops.elements import conversion as ops
 from kiln.ops.reductions.reduction import reduce_precision_p
 
 
-
 def _convert(r: Raiser, operation: Operation, x: Any) -> Any:
     dtype = operation.types[0].dtype  # type: ignore[union-attr]
     if is_complex(x) and not dtypes.issubdtype(dtype, np.complexfloating):

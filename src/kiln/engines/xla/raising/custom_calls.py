@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kiln.engines.xla.raising.control import same
-from kiln.engines.xla.raising.lapack import Zeros, raised_routine
+from kiln.engines.xla.raising.lapack import Call, raised_routine
 from kiln.engines.xla.raising.raiser import NotRaised, Raiser, Raising, typed
 from kiln.engines.xla.stablehlo.operations import Operation
 
@@ -17,7 +16,7 @@ def _custom_call(r: Raiser, operation: Operation, *xs: Any) -> Any:
     attributes = operation.attributes
     target = attributes["call_target_name"]
     if target in _HAS_NO_EFFECT and len(xs) == 1:
-        return same(r, operation, xs[0])
+        return xs[0]
     if target.startswith("mhlo."):
         name = _CHLO.get(target, target.replace("mhlo.", "chlo."))
         if r.has(name):
@@ -27,8 +26,7 @@ def _custom_call(r: Raiser, operation: Operation, *xs: Any) -> Any:
         config = attributes.get("mhlo.backend_config") or attributes.get("backend_config") or {}
         types = [typed(target, kind) for kind in operation.types]
         zeros = [r.repeated(number) == 0 for number in operation.operands]
-        operands = [Zeros() if z and i else x for i, (x, z) in enumerate(zip(xs, zeros, strict=True))]
-        return raised_routine(target, config, types, operands if "geqp3" in target else xs)
+        return raised_routine(target, Call(config, types, zeros), xs)
     raise NotRaised(f"stablehlo.custom_call @{target} has no counterpart in kiln")
 
 

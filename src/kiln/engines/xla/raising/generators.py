@@ -13,8 +13,6 @@ from kiln.ops.random import generators as ops
 def _rng_bit_generator(r: Raiser, operation: Operation, state: Any) -> Any:
     drawn = typed(operation.name, operation.types[1])
     algorithm = ops.RandomAlgorithm[f"RNG_{operation.attributes['rng_algorithm']}"]
-    if drawn.dtype.name not in ("uint32", "uint64"):
-        raise NotRaised(f"{operation.name} of type {drawn} has no counterpart in kiln")
     return ops.rng_bit_generator_p.bind(
         state, shape=drawn.shape, dtype=drawn.dtype, algorithm=algorithm
     )

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from kiln.base.named_tuples import NamedTuple
 from kiln.core.trace import aval_of
 from kiln.engines.xla.raising.elementwise import converted, is_complex
 from kiln.engines.xla.raising.raiser import Missing, NotRaised, number, repeated
@@ -25,18 +26,24 @@ from kiln.ops.linear.matrices import diagonal
 from kiln.ops.reductions.reduction import argmax_p, reduce_or_p
 from kiln.ops.shape import reshape
 
-Config = Mapping[str, Any]
-Types = Sequence[ShapedArray]
 Routine = Callable[..., Any]
 _TARGET = re.compile(r"lapack_[sdcz]([a-z0-9]+)_ffi")
 _INT = np.dtype(np.int32)
 
 
-class Zeros:
-    """An operand that consists of zeros."""
+class Call(NamedTuple):
+    """How a routine is called: its options, the types of its results, which operands are zero."""
+
+    config: Mapping[str, Any]
+    types: Sequence[ShapedArray]
+    are_zeros: Sequence[bool]
+
+    def letter(self, name: str) -> str:
+        """Return an option, which is a letter."""
+        return chr(self.config[name])
 
 
-def raised_routine(target: str, config: Config, types: Types, operands: Sequence[Any]) -> Any:
+def raised_routine(target: str, call: Call, operands: Sequence[Any]) -> Any:
     """Return the results of a routine.
 
     Raises: NotRaised if kiln has none of its kind.
@@ -45,11 +52,7 @@ def raised_routine(target: str, config: Config, types: Types, operands: Sequence
     routine = _ROUTINES.get(found.group(1)) if found else None
     if routine is None:
         raise NotRaised(f"stablehlo.custom_call @{target} has no counterpart in kiln")
-    return routine(config, types, *operands)
-
-
-def _letter(config: Config, name: str) -> str:
-    return chr(config[name])
+    return routine(call, *operands)
 
 
 def _unused(what: str) -> Missing:
@@ -68,29 +71,29 @@ def _status(x: Any, core: int, kind: ShapedArray) -> Any:
     return converted(ne_p.bind(first, first), _INT)
 
 
-def _potrf(config: Config, types: Types, x: Any) -> list[Any]:
-    if _letter(config, "uplo") != "L":
+def _potrf(call: Call, x: Any) -> list[Any]:
+    if call.letter("uplo") != "L":
         raise NotRaised("stablehlo.custom_call of potrf for upper factors has no counterpart")
     factor = linalg.cholesky_p.bind(x)
-    return [factor, _status(factor, 2, types[1])]
+    return [factor, _status(factor, 2, call.types[1])]
 
 
-def _trsm(config: Config, types: Types, a: Any, b: Any) -> Any:
-    mode = _letter(config, "trans_x")
+def _trsm(call: Call, a: Any, b: Any) -> Any:
+    mode = call.letter("trans_x")
     return linalg.triangular_solve_p.bind(
         a,
         b,
-        left_side=_letter(config, "side") == "L",
-        lower=_letter(config, "uplo") == "L",
+        left_side=call.letter("side") == "L",
+        lower=call.letter("uplo") == "L",
         transpose_a=mode != "N",
         conjugate_a=mode == "C" and is_complex(a),
-        unit_diagonal=_letter(config, "diag") == "U",
+        unit_diagonal=call.letter("diag") == "U",
     )
 
 
-def _getrf(config: Config, types: Types, x: Any) -> list[Any]:
+def _getrf(call: Call, x: Any) -> list[Any]:
     factors, pivots, _ = linalg.lu_p.bind(x)
-    return [factors, add_p.bind(pivots, _INT.type(1)), _zero_pivot(factors, types[2])]
+    return [factors, add_p.bind(pivots, _INT.type(1)), _zero_pivot(factors, call.types[2])]
 
 
 def _zero_pivot(factors: Any, kind: ShapedArray) -> Any:
@@ -110,36 +113,37 @@ def _zero_pivot(factors: Any, kind: ShapedArray) -> Any:
     return select_n_p.bind(found, nothing, add_p.bind(first, one))
 
 
-def _geqrf(config: Config, types: Types, x: Any) -> list[Any]:
-    return orthogonal.geqrf_p.bind(x)
+def _geqrf(call: Call, x: Any) -> list[Any]:
+    found: list[Any] = orthogonal.geqrf_p.bind(x)
+    return found
 
 
-def _geqp3(config: Config, types: Types, x: Any, free: Any) -> list[Any]:
-    if not isinstance(free, Zeros):
+def _geqp3(call: Call, x: Any, free: Any) -> list[Any]:
+    if not call.are_zeros[1]:
         raise NotRaised("stablehlo.custom_call of geqp3 with fixed columns has no counterpart")
     reduced, order, taus = orthogonal.geqp3_p.bind(x)
     return [reduced, add_p.bind(order, _INT.type(1)), taus]
 
 
-def _orgqr(config: Config, types: Types, a: Any, taus: Any) -> Any:
+def _orgqr(call: Call, a: Any, taus: Any) -> Any:
     return orthogonal.householder_product_p.bind(a, taus)
 
 
-def _eigh(config: Config, types: Types, x: Any) -> list[Any]:
+def _eigh(call: Call, x: Any) -> list[Any]:
     vectors, values = spectral.eigh_p.bind(
         x,
         algorithm=None,
-        lower=_letter(config, "uplo") == "L",
+        lower=call.letter("uplo") == "L",
         sort_eigenvalues=True,
         subset_by_index=None,
     )
-    vectors = vectors if _letter(config, "mode") == "V" else _unused("first result")
-    return [vectors, values, _status(values, 1, types[2])]
+    vectors = vectors if call.letter("mode") == "V" else _unused("first result")
+    return [vectors, values, _status(values, 1, call.types[2])]
 
 
 def _svd(algorithm: spectral.SvdAlgorithm) -> Routine:
-    def raised(config: Config, types: Types, x: Any) -> list[Any]:
-        mode = _letter(config, "mode")
+    def raised(call: Call, x: Any) -> list[Any]:
+        mode = call.letter("mode")
         found = spectral.svd_p.bind(
             x,
             full_matrices=mode == "A",
@@ -150,13 +154,13 @@ def _svd(algorithm: spectral.SvdAlgorithm) -> Routine:
         values, *vectors = found
         nothing = _unused("overwritten operand, or a vector that it was not asked for,")
         u, vt = vectors or (nothing, nothing)
-        return [nothing, values, u, vt, _status(values, 1, types[4])]
+        return [nothing, values, u, vt, _status(values, 1, call.types[4])]
 
     return raised
 
 
-def _geev(config: Config, types: Types, x: Any) -> list[Any]:
-    left, right = (_letter(config, name) == "V" for name in ("compute_left", "compute_right"))
+def _geev(call: Call, x: Any) -> list[Any]:
+    left, right = (call.letter(name) == "V" for name in ("compute_left", "compute_right"))
     values, *vectors = spectral.eig_p.bind(
         x,
         compute_left_eigenvectors=left,
@@ -168,7 +172,7 @@ def _geev(config: Config, types: Types, x: Any) -> list[Any]:
     nothing = _unused("vectors that it was not asked for")
     both = [next(given) if wanted else nothing for wanted in (left, right)]
     own = [values] if is_complex(x) else [real_p.bind(values), imag_p.bind(values)]
-    return [*own, *both, _status(values, 1, types[-1])]
+    return [*own, *both, _status(values, 1, call.types[-1])]
 
 
 _ROUTINES: dict[str, Routine] = {

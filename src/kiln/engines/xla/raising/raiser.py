@@ -18,6 +18,7 @@ from kiln.core.staging import stage_pure
 from kiln.core.trace import aval_of
 from kiln.engines.xla.stablehlo.operations import Function, Operation, Region
 from kiln.ir.jaxpr import Jaxpr
+from kiln.ir.sizes.size import Dim
 from kiln.ir.types import ShapedArray
 from kiln.ops.elements.conversion import convert_element_type_p
 from kiln.ops.shape import broadcast_in_dim_p
@@ -74,9 +75,7 @@ class Raiser:
     @functools.cached_property
     def used(self) -> frozenset[int]:
         """The values that some operation or function of the module reads."""
-        return frozenset(
-            [x for function in self.functions.values() for x in _reads(function.body)]
-        )
+        return frozenset([x for function in self.functions.values() for x in _reads(function.body)])
 
     def operation_of(self, number: int) -> Operation | None:
         """Return the operation that computes a value; None for arguments."""
@@ -157,9 +156,7 @@ class Raiser:
         results = list(found) if isinstance(found, (list, tuple)) else [found]
         if len(results) != len(operation.types):
             raise NotRaised(f"{name} with {len(operation.types)} results has no counterpart")
-        return [
-            _checked(name, x, kind) for x, kind in zip(results, operation.types, strict=True)
-        ]
+        return [_checked(name, x, kind) for x, kind in zip(results, operation.types, strict=True)]
 
 
 def _reads(region: Region) -> Iterator[int]:
@@ -220,7 +217,7 @@ def number(value: Any, dtype: Any) -> Any:
     return from_host(found) if dtype.kind in "iufc" and dtype.itemsize >= 8 else found[()]
 
 
-def repeated(value: Any, dtype: Any, shape: Sequence[int]) -> Any:
+def repeated(value: Any, dtype: Any, shape: Sequence[Dim]) -> Any:
     """Return an array of which all elements are one number."""
     return broadcast_in_dim_p.bind(
         number(value, dtype), shape=tuple(shape), broadcast_dimensions=()

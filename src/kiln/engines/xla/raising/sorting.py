@@ -16,7 +16,13 @@ import numpy as np
 from kiln.base.named_tuples import NamedTuple
 from kiln.core.trace import aval_of
 from kiln.engines.xla.raising.bodies import Tree, expressions
-from kiln.engines.xla.raising.elementwise import converted, is_bool, is_complex, is_float, total_order
+from kiln.engines.xla.raising.elementwise import (
+    converted,
+    is_bool,
+    is_complex,
+    is_float,
+    total_order,
+)
 from kiln.engines.xla.raising.raiser import NotRaised, Raiser, Raising, repeated
 from kiln.engines.xla.stablehlo.operations import Operation
 from kiln.ops.elements import elementwise as elements
@@ -86,12 +92,12 @@ def _compared(tree: Tree) -> _Key | None:
     found = [_operand(side) for side in sides]
     if None in found:
         return None
-    (x, *how), (y, *other) = found  # type: ignore[misc]
+    (x, part, is_settled), (y, *other) = found  # type: ignore[misc]
     # The elements of the first row have even numbers, those of the second odd ones.
-    if how != other or x // 2 != y // 2 or x == y:
+    if [part, is_settled] != other or x // 2 != y // 2 or x == y:
         return None
     is_descending = (direction == "GT") != (x > y)
-    return _Key(x // 2, *how, bool(is_total), is_descending)
+    return _Key(x // 2, part, is_settled, bool(is_total), is_descending)
 
 
 def _operand(tree: Tree) -> tuple[int, str, bool] | None:
@@ -113,9 +119,12 @@ def _unsettled(tree: Tree) -> Tree | None:
     if is_nan[0] != "NE" or nan[0] != "constant" or rest[0] != "select":
         return None
     _, _, is_zero, zero, x = rest
-    dtype, bits = np.dtype(zero[1]), zero[2]
+    if zero[0] != "constant":
+        return None
+    value = np.frombuffer(nan[2], np.dtype(nan[1]))[0]
     tests = is_nan[2:] in ((x, x), (rest, rest)) and is_zero == ("EQ", False, x, zero)
-    values = bits == bytes(len(bits)) and np.isnan(np.frombuffer(nan[2], dtype)[0])
+    # In the total order, only a positive nan is above all numbers.
+    values = zero[2] == bytes(len(zero[2])) and np.isnan(value) and not np.signbit(value)
     return x if tests and values else None
 
 

@@ -1,4 +1,8 @@
-"""Reductions of sliding windows, cumulative ones among them, and their adjoints."""
+"""Reductions of sliding windows, cumulative ones among them, and their adjoints.
+
+Padding and holes are skipped, as XLA does on CPUs; by the text of StableHLO's specification they
+are initial values, which only makes a difference if these are not the identity.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,11 @@ from typing import Any
 
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
-from kiln.engines.xla.raising.bodies import expressions, operation_of_body
+from kiln.engines.xla.raising.bodies import Tree, expressions, operation_of_body
 from kiln.engines.xla.raising.elementwise import is_bool
 from kiln.engines.xla.raising.raiser import NotRaised, Raiser, Raising, known
 from kiln.engines.xla.stablehlo.operations import Operation, Region
 from kiln.ops.elements.elementwise import ge_p, le_p
-from kiln.ops.indexing.static_slicing import pad_p
 from kiln.ops.reductions import cumulative, reduction
 from kiln.ops.reductions.generic_window import reduce_window
 from kiln.ops.reductions.window import select_and_scatter_add_p
@@ -23,6 +26,13 @@ _CUMULATIVE: dict[str, tuple[Primitive, Any]] = {
     "multiply": (cumulative.cumprod_p, lambda dtype: 1),
     "maximum": (cumulative.cummax_p, reduction.lowest),
     "minimum": (cumulative.cummin_p, reduction.highest),
+}
+
+
+_PAIR = (("argument", 0), ("argument", 1))
+_SELECTIONS: dict[Tree, Primitive] = {
+    ("GE", False, *_PAIR): ge_p,
+    ("LE", False, *_PAIR): le_p,
 }
 
 
@@ -47,8 +57,6 @@ def _reduce_window(r: Raiser, operation: Operation, *operands: Any) -> Any:
         found = _running(operation.regions[0], arrays[0], starts[0], windows)
         if found is not None:
             return found
-    if count > 1 or not _starts_neutral(operation.regions[0], aval.dtype, starts[0]):
-        arrays, windows = _padded(arrays, starts, windows)
     body = r.body(operation.regions[0])
 
     def combined(accumulated: Sequence[Any], elements: Sequence[Any]) -> list[Any]:
@@ -64,32 +72,6 @@ def _reduce_window(r: Raiser, operation: Operation, *operands: Any) -> Any:
         windows.base_dilation,
         windows.dilation,
     )
-
-
-def _starts_neutral(region: Region, dtype: Any, start: Any) -> bool:
-    """Tell whether a reduction starts from the identity of its operation."""
-    row = _CUMULATIVE.get(operation_of_body(region) or "")
-    value = known(start)
-    return row is not None and value is not None and bool(value == row[1](dtype))
-
-
-def _padded(
-    arrays: Sequence[Any], starts: Sequence[Any], windows: Windows
-) -> tuple[list[Any], Windows]:
-    """Pad arrays by initial values, as StableHLO does: kiln's windows skip padding and holes."""
-    config = tuple(
-        [
-            (low, high, dilation - 1)
-            for (low, high), dilation in zip(windows.padding, windows.base_dilation, strict=True)
-        ]
-    )
-    if not any(map(any, config)):
-        return list(arrays), windows
-    ones = (1,) * windows.rank
-    padded = [
-        pad_p.bind(x, start, padding_config=config) for x, start in zip(arrays, starts, strict=True)
-    ]
-    return padded, windows._replace(padding=((0, 0),) * windows.rank, base_dilation=ones)
 
 
 def _running(region: Region, x: Any, start: Any, windows: Windows) -> Any:
@@ -116,8 +98,7 @@ def _running(region: Region, x: Any, start: Any, windows: Windows) -> Any:
 def _select_and_scatter(r: Raiser, operation: Operation, x: Any, source: Any, start: Any) -> Any:
     select, scatter = operation.regions
     found = expressions(select, r.operation_of)
-    direction = found[0][:2] if found and found[0][2:] == (("argument", 0), ("argument", 1)) else ()
-    primitive = {("GE", False): ge_p, ("LE", False): le_p}.get(direction)  # type: ignore[call-overload]
+    primitive = _SELECTIONS.get(found[0]) if found else None
     windows = _windows(operation, aval_of(x).ndim)
     is_sum = operation_of_body(scatter) == "add" and known(start) == 0
     if primitive is None or not is_sum:

@@ -12,7 +12,9 @@ from kiln.base.named_tuples import NamedTuple
 from kiln.engines.xla.stablehlo.text import dtype_of
 from kiln.ir.types import ShapedArray
 
-_LITERAL = re.compile(r"dense<(.*)> : tensor<[^<>]*(?:<[^<>]*>)?[^<>]*>\s*(?:loc\(.*\))?$", re.DOTALL)
+_LITERAL = re.compile(
+    r"dense<(.*)> : tensor<[^<>]*(?:<[^<>]*>)?[^<>]*>\s*(?:loc\(.*\))?$", re.DOTALL
+)
 _NUMBER = re.compile(r"[^\[\](),\s]+")
 _IDENTIFIER = re.compile(r"#[\w.]+<(?:[a-z_]+ )?(\w+)>$")
 _FIELD = re.compile(r"(\w+) = (\[[^\]]*\]|\w+)")
@@ -171,7 +173,8 @@ def _written(text: str, kind: ShapedArray) -> np.ndarray:
     found = _LITERAL.search(text)
     if found is None:
         raise Unreadable(f"a constant that is not written out: {text:.80}")
-    body, shape, dtype = found.group(1), kind.shape, kind.dtype
+    shape: Any = kind.shape
+    body, dtype = found.group(1), kind.dtype
     part = np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype
     if body.startswith('"0x'):
         flat = np.frombuffer(bytes.fromhex(body[3:-1]), dtype)
@@ -180,7 +183,7 @@ def _written(text: str, kind: ShapedArray) -> np.ndarray:
         flat = np.array(numbers, part).view(dtype)
     if flat.size == 1:
         return np.broadcast_to(flat[0], shape)
-    return flat.reshape(shape)  # type: ignore[no-any-return]
+    return flat.reshape(shape)
 
 
 def _number(text: str, dtype: np.dtype) -> Any:
