@@ -190,8 +190,8 @@ def _raised(program: PortableProgram, types: Sequence[ShapedArray]) -> Jaxpr:
         raise UnsupportedPrimitive(
             three_lines(
                 asked,
-                f"the exported function {program.name} is called with named sizes, and only XLA "
-                "runs its StableHLO for these",
+                f"the exported function {program.name} is called with named sizes, for which only "
+                "XLA compiles its StableHLO; for arrays of constant sizes, all engines do",
                 "call it with arrays of constant sizes",
             )
         )
