@@ -10,8 +10,7 @@ import pytest
 from kiln import export
 from kiln.base.options.config import override
 from tests.differential.exported_programs import PROGRAMS
-from tests.differential.oracle import compare
-from tests.differential.oracle import Answer
+from tests.differential.oracle import Answer, compare
 from tests.differential.test_exported import loaded
 from tests.programs.c_driver import COMPILER, Call, have_same_bits, run_calls
 

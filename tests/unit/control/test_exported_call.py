@@ -9,8 +9,8 @@ import kiln
 import kiln.numpy as jnp
 from kiln import export
 from kiln.base.options.config import override
-from kiln.core.engines.engine import Program, engine
 from kiln.control.exported_call import PortableProgram, call_exported_p, expanded, sizes_of_call
+from kiln.core.engines.engine import Program, engine
 from kiln.engines.xla.stablehlo.mlir import to_artifact
 from kiln.export.exported import portable
 from kiln.ir.sizes.size import symbol
@@ -106,7 +106,8 @@ def test_which_engines_run_it(program):
 
 def test_what_kiln_lacks_runs_on_xla():
     cubes = "stablehlo.custom_call @cubes(%x) : (tensor<3xf32>) -> tensor<3xf32>"
-    text = f"func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {{ %y = {cubes} return %y : tensor<3xf32> }}"
+    head = "func.func @main(%x: tensor<3xf32>) -> tensor<3xf32>"
+    text = f"{head} {{ %y = {cubes} return %y : tensor<3xf32> }}"
     aval = ShapedArray((3,), F32)
     stored = to_artifact(text)
     program = PortableProgram("f", stored, (aval,), (aval,), ("x",), (0,), ("cpu",))

@@ -45,7 +45,8 @@ def test_one_branch():
     program = stored(
         f"%i: tensor<i32>, %x: {KIND}",
         KIND,
-        f'%r = "stablehlo.case"(%i) ({branch("sine")}) : (tensor<i32>) -> {KIND} return %r : {KIND}',
+        f'%r = "stablehlo.case"(%i) ({branch("sine")}) : (tensor<i32>) -> {KIND} '
+        f"return %r : {KIND}",
     )
     check(program, np.int32(7), X)
 
@@ -58,7 +59,8 @@ def test_loops_read_values_around_them():
         "%zero = stablehlo.constant dense<0> : tensor<i32> "
         "%one = stablehlo.constant dense<1> : tensor<i32> "
         f"%r:2 = stablehlo.while(%i = %zero, %y = %x) : tensor<i32>, {KIND} "
-        f"cond {{ %p = stablehlo.compare LT, %i, %n, SIGNED : {flag} stablehlo.return %p : tensor<i1> }} "
+        f"cond {{ %p = stablehlo.compare LT, %i, %n, SIGNED : {flag} "
+        "stablehlo.return %p : tensor<i1> } "
         f"do {{ %j = stablehlo.add %i, %one : tensor<i32> %z = stablehlo.add %y, %x : {KIND} "
         f"stablehlo.return %j, %z : tensor<i32>, {KIND} }} "
         f"return %r#0, %r#1 : tensor<i32>, {KIND}",

@@ -15,7 +15,8 @@ def test_floats(kind):
     program = stored(
         "%x: tensor<8xf32>",
         f"tensor<8x{kind}>",
-        f"%r = stablehlo.convert %x : (tensor<8xf32>) -> tensor<8x{kind}> return %r : tensor<8x{kind}>",
+        f"%r = stablehlo.convert %x : (tensor<8xf32>) -> tensor<8x{kind}> "
+        f"return %r : tensor<8x{kind}>",
     )
     check(program, FLOATS)
 
@@ -51,7 +52,8 @@ def test_rounding_to_fewer_bits():
     program = stored(
         "%x: tensor<8xf32>",
         "tensor<8xf32>",
-        "%r = stablehlo.reduce_precision %x, format = e5m10 : tensor<8xf32> return %r : tensor<8xf32>",
+        "%r = stablehlo.reduce_precision %x, format = e5m10 : tensor<8xf32> "
+        "return %r : tensor<8xf32>",
     )
     check(program, FLOATS)
 

@@ -18,7 +18,8 @@ def test_coordinates_on_any_axis(indices, axis):
     program = stored(
         f"%x: tensor<4x3xf32>, %i: {kind}",
         "tensor<5x3xf32>",
-        '%r = "stablehlo.gather"(%x, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], '
+        '%r = "stablehlo.gather"(%x, %i) <{dimension_numbers = #stablehlo.gather<'
+        "offset_dims = [1], "
         f"collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = {axis}>, "
         f"slice_sizes = array<i64: 1, 3>}}> : (tensor<4x3xf32>, {kind}) -> tensor<5x3xf32> "
         "return %r : tensor<5x3xf32>",
