@@ -18,7 +18,8 @@ from kiln.base.weak import WeakKeyDictionary
 from kiln.control.call import jit_p
 from kiln.control.loops.loops import map as sequential_map
 from kiln.control.regions.region import merge, select_by
-from kiln.core.engines.artifacts import artifact_compiler
+from kiln.core.arrays.array import ConcreteArray, from_host, host_value
+from kiln.core.engines.artifacts import LARGE, artifact_compiler
 from kiln.core.meaning import meaning
 from kiln.core.primitive import Primitive
 from kiln.core.trace import aval_of
@@ -159,10 +160,14 @@ def _refuse(program: PortableProgram, why: str) -> NoReturn:
 
 _expanded: WeakKeyDictionary[PortableProgram, dict[Any, Jaxpr]] = WeakKeyDictionary()
 """For each stored program, the jaxprs for the types that it was called with."""
+_constants: WeakKeyDictionary[PortableProgram, list[ConcreteArray]] = WeakKeyDictionary()
+"""For each stored program, its large constants."""
 
 
 def expanded(program: PortableProgram, avals: Sequence[ShapedArray]) -> Jaxpr:
     """Return a stored program as a jaxpr of the inputs that it keeps, for the first CPU device.
+
+    The types are those of the inputs, and of the large constants if these are inputs too.
 
     Raises: UnsupportedPrimitive if kiln lacks one of its operations, or it is for several devices;
         ValueError if it is not for CPUs.
@@ -196,28 +201,48 @@ def _raised(program: PortableProgram, types: Sequence[ShapedArray]) -> Jaxpr:
             )
         )
     number = number_of_platform(program, _HOST)
+    count = len(program.in_avals)
     return artifact_compiler().raised_artifact(
         program.name,
         program.stored,
-        _kept(program, types),
+        [types[i] for i in program.kept],
         results,
         number if len(program.platforms) > 1 else None,
         program.is_refined,
+        [host_value(x) for x in large_constants(program)] if len(types) > count else [],
     )
 
 
-def _kept(program: PortableProgram, inputs: Sequence[Any]) -> list[Any]:
-    return [inputs[i] for i in program.kept]
+def _kept(program: PortableProgram, operands: Sequence[Any]) -> list[Any]:
+    return [*[operands[i] for i in program.kept], *operands[len(program.in_avals) :]]
+
+
+def large_constants(program: PortableProgram) -> list[ConcreteArray]:
+    """Return the large constants of a stored program as arrays, each once.
+
+    Raises: ValueError if the program cannot be read.
+    """
+    if program.nr_devices > 1 or len(program.stored) < LARGE:
+        return []
+    found = _constants.get(program)
+    if found is None:
+        arrays = artifact_compiler().large_constants(program.stored)
+        found = _constants[program] = [from_host(x) for x in arrays]
+    return found
 
 
 class CallExported(Primitive):
-    """Run a stored program on its inputs."""
+    """Run a stored program on its inputs.
+
+    All its large constants may follow the inputs. Engines that expand it then compile it as a
+    function that closes over these arrays: they keep them once, in the layout that they need.
+    """
 
     name = "call_exported"
     multiple = True
 
     def infer(self, *avals: ShapedArray, program: PortableProgram) -> list[ShapedArray]:
-        values = sizes_of_call(program, avals)
+        values = sizes_of_call(program, avals[: len(program.in_avals)])
         return [
             aval.with_(shape=[substitute(dim, values) for dim in aval.shape])
             for aval in program.out_avals

@@ -9,7 +9,7 @@ import numpy as np
 from kiln.base import dtypes
 from kiln.core.trace import aval_of
 from kiln.engines.xla.raising.elementwise import converted, is_complex, plain
-from kiln.engines.xla.raising.raiser import NotRaised, Raiser, Raising, constant, repeated
+from kiln.engines.xla.raising.raiser import NotRaised, Raiser, Raising, repeated
 from kiln.engines.xla.stablehlo.operations import Operation
 from kiln.ops.elements import conversion as ops
 from kiln.ops.reductions.reduction import reduce_precision_p
@@ -56,7 +56,7 @@ def _constant(r: Raiser, operation: Operation) -> Any:
     value = operation.attributes["value"]
     if not isinstance(value, np.ndarray):
         raise NotRaised(f"{operation.name} of type {operation.types[0]} has no counterpart")
-    return constant(value)
+    return r.constant(value)
 
 
 RAISINGS: dict[str, Raising] = {

@@ -14,7 +14,8 @@ import numpy as np
 
 from kiln.control.call import jit_p
 from kiln.core.arrays.array import ConcreteArray, from_host
-from kiln.core.staging import stage_pure
+from kiln.core.engines.artifacts import LARGE
+from kiln.core.staging import stage_capturing, stage_pure
 from kiln.core.trace import aval_of
 from kiln.engines.xla.stablehlo.operations import Function, Operation, Region
 from kiln.ir.jaxpr import Jaxpr
@@ -30,6 +31,10 @@ Body = Callable[..., list[Any]]
 
 
 _ARRANGING = ("stablehlo.broadcast_in_dim", "stablehlo.reshape")
+
+
+Content = tuple[str, tuple[int, ...], bytes]
+"""A constant by its dtype, its shape and its bits."""
 
 
 class NotRaised(Exception):
@@ -68,7 +73,8 @@ class Raiser:
     def __init__(self, functions: Mapping[str, Function], table: Mapping[str, Raising]) -> None:
         self.functions = functions
         self._table = table
-        self._jaxprs: dict[str, Jaxpr] = {}
+        self._functions: dict[str, tuple[Jaxpr, list[Any]]] = {}
+        self._given: dict[Content, Any] = {}
         self._scope = _Scope()
         self._definitions: dict[int, Operation] = {}
 
@@ -106,12 +112,30 @@ class Raiser:
         """Tell whether the table has an operation."""
         return name in self._table
 
-    def jaxpr(self, name: str) -> Jaxpr:
-        """Return a function as a jaxpr without constants.
+    def program(self, name: str, constants: Sequence[np.ndarray] = ()) -> Jaxpr:
+        """Return a function as a jaxpr without constants; some constants are further inputs.
 
         Raises: NotRaised, naming the operation that has no counterpart.
         """
-        known = self._jaxprs.get(name)
+        function = self.functions[name]
+        types = [typed(name, kind) for kind in function.types]
+        count, contents = len(types), [content_of(value) for value in constants]
+
+        def run(*operands: Any) -> list[Any]:
+            self._given = dict(zip(contents, operands[count:], strict=True))
+            return self._run(function.body, operands[:count], _Scope())
+
+        further = [ShapedArray(value.shape, value.dtype) for value in constants]
+        return stage_pure(run, [*types, *further], name=name)
+
+    def constant(self, value: np.ndarray) -> Any:
+        """Return a constant, or the input of the program that it is."""
+        known = self._given.get(content_of(value)) if value.nbytes >= LARGE else None
+        return constant(value) if known is None else known
+
+    def call(self, name: str, operands: Sequence[Any]) -> list[Any]:
+        """Call a function of the module."""
+        known = self._functions.get(name)
         if known is None:
             function = self.functions[name]
             types = [typed(name, kind) for kind in function.types]
@@ -119,12 +143,10 @@ class Raiser:
             def run(*operands: Any) -> list[Any]:
                 return self._run(function.body, operands, _Scope())
 
-            known = self._jaxprs[name] = stage_pure(run, types, name=name)
-        return known
-
-    def call(self, name: str, operands: Sequence[Any]) -> list[Any]:
-        """Call a function of the module."""
-        found: list[Any] = jit_p.bind(*operands, jaxpr=self.jaxpr(name), name=name)
+            # What it captures are inputs of the program, which are the same at every call.
+            known = self._functions[name] = stage_capturing(run, types, name=name)
+        jaxpr, captured = known
+        found: list[Any] = jit_p.bind(*captured, *operands, jaxpr=jaxpr, name=name)
         return found
 
     def body(self, region: Region) -> Body:
@@ -203,11 +225,22 @@ def constant(value: np.ndarray) -> Any:
     """Return a constant: a scalar as a number, which primitives recognize, others as an array."""
     if value.ndim == 0:
         return number(value, value.dtype)
-    flat = np.ascontiguousarray(value).reshape(-1)
-    raw = flat.view(np.uint8).reshape(flat.size, -1) if flat.size else None
-    if raw is not None and (raw == raw[0]).all():
-        return repeated(flat[0], value.dtype, value.shape)
+    if is_repeated(value):
+        return repeated(value[(0,) * value.ndim], value.dtype, value.shape)
     return from_host(np.array(value))
+
+
+def is_repeated(value: np.ndarray) -> bool:
+    """Tell whether all elements of an array have the same bits."""
+    if value.size == 0:
+        return False
+    raw = np.ascontiguousarray(value).reshape(-1).view(np.uint8).reshape(value.size, -1)
+    return bool((raw == raw[0]).all())
+
+
+def content_of(value: np.ndarray) -> Content:
+    """Return what distinguishes a constant from others."""
+    return str(value.dtype), value.shape, value.tobytes()
 
 
 def number(value: Any, dtype: Any) -> Any:

@@ -22,7 +22,7 @@ def raiser(operation: Operation, *, table=None, kind=F32) -> Raiser:
 
 def test_operations_without_a_counterpart_are_named():
     with pytest.raises(NotRaised, match=r"my\.operation has no counterpart in kiln"):
-        raiser(Operation("my.operation", (0,), (1,), (F32,), {}, ())).jaxpr("main")
+        raiser(Operation("my.operation", (0,), (1,), (F32,), {}, ())).program("main")
 
 
 @pytest.mark.parametrize("kind", [F64, F32.with_(shape=(3,))])
@@ -30,14 +30,14 @@ def test_results_have_their_declared_types(kind):
     table = {"my.operation": lambda r, operation, x: sin_p.bind(x)}
     operation = Operation("my.operation", (0,), (1,), (kind,), {}, ())
     with pytest.raises(NotRaised, match="would be raised to one of type"):
-        raiser(operation, table=table).jaxpr("main")
+        raiser(operation, table=table).program("main")
 
 
 def test_all_results_are_raised():
     table = {"my.operation": lambda r, operation, x: [sin_p.bind(x)]}
     operation = Operation("my.operation", (0,), (1, 2), (F32, F32), {}, ())
     with pytest.raises(NotRaised, match="with 2 results has no counterpart"):
-        raiser(operation, table=table).jaxpr("main")
+        raiser(operation, table=table).program("main")
 
 
 def test_errors_of_primitives_are_reasons():
@@ -46,13 +46,13 @@ def test_errors_of_primitives_are_reasons():
 
     operation = Operation("my.operation", (0,), (1,), (F32,), {}, ())
     with pytest.raises(NotRaised, match=r"my\.operation: it is not a number"):
-        raiser(operation, table={"my.operation": wrong}).jaxpr("main")
+        raiser(operation, table={"my.operation": wrong}).program("main")
 
 
 def test_types_that_kiln_lacks_are_named():
     operation = Operation("my.operation", (0,), (1,), (F32,), {}, ())
     with pytest.raises(NotRaised, match=r"main has a value of type !stablehlo\.token"):
-        raiser(operation, kind="!stablehlo.token").jaxpr("main")
+        raiser(operation, kind="!stablehlo.token").program("main")
 
 
 def test_numbers_that_all_elements_of_a_constant_are():
@@ -65,7 +65,7 @@ def test_numbers_that_all_elements_of_a_constant_are():
     }
     body = Region((0,), [constant, other, moved], (0,))
     made = Raiser({"main": Function((F32,), body)}, table)
-    made.jaxpr("main")
+    made.program("main")
     assert [made.repeated(number) for number in range(4)] == [None, 3, None, 3]
 
 
