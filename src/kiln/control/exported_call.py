@@ -160,6 +160,8 @@ def _refuse(program: PortableProgram, why: str) -> NoReturn:
 
 _expanded: WeakKeyDictionary[PortableProgram, dict[Any, Jaxpr]] = WeakKeyDictionary()
 """For each stored program, the jaxprs for the types that it was called with."""
+_MOST_TYPES = 16
+"""Of each program, the jaxprs for this many types are kept: one with named sizes has any number."""
 _constants: WeakKeyDictionary[PortableProgram, list[ConcreteArray]] = WeakKeyDictionary()
 """For each stored program, its large constants."""
 
@@ -177,6 +179,8 @@ def expanded(program: PortableProgram, avals: Sequence[ShapedArray]) -> Jaxpr:
     found = known.get(types)
     if found is None:
         found = known[types] = _raised(program, types)
+        if len(known) > _MOST_TYPES:
+            known.pop(next(iter(known)), None)
     return found
 
 

@@ -174,6 +174,8 @@ def _settled(x: Any) -> Any:
 
 
 def _top_k(r: Raiser, operation: Operation, x: Any) -> Any:
+    if not operation.attributes.get("largest", True):
+        raise NotRaised(f"{operation.name} of the smallest elements has no counterpart in kiln")
     return ops.top_k_p.bind(x, k=operation.attributes["k"], axis=aval_of(x).ndim - 1)
 
 

@@ -44,6 +44,16 @@ def test_largest_elements():
     assert (eqn.primitive.name, eqn.params["k"], eqn.params["axis"]) == ("top_k", 2, 1)
 
 
+def test_smallest_elements_are_refused():
+    program = called(
+        "mhlo.topk",
+        "tensor<2x2xf32>, tensor<2x2xi32>",
+        "mhlo.attributes = {k = 2 : i64, largest = false}",
+    )
+    with pytest.raises(NotImplementedError, match="of the smallest elements"):
+        jaxpr_of(program)
+
+
 @pytest.mark.parametrize("target", ["mhlo.unknown", "xla_ffi_python_cpu_callback", "ApproxTopK"])
 def test_others_are_refused_by_name(target):
     with pytest.raises(NotImplementedError, match=f"custom_call @{target} has no counterpart"):
