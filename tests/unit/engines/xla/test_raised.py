@@ -104,6 +104,19 @@ def test_repeated_numbers_are_not_large():
     assert large_constants(portable(loaded)) == []
 
 
+def test_equal_bits_of_other_types():
+    bits = DRAW.randint(0, 99, 2000).astype(np.int32)
+    floats, rows = bits.view(np.float32), bits.reshape(2, 1000)
+
+    def fun(x: Any) -> Any:
+        return x * bits, x * floats, x * rows
+
+    loaded = stored(fun, np.int32(3))
+    assert len(large_constants(portable(loaded))) == 3
+    for found, expected in zip(loaded.call(np.int32(3)), fun(np.int32(3)), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
 def test_damaged_artifacts_are_refused():
     with pytest.raises(ValueError, match="its StableHLO cannot be used"):
         constants_of(b"no artifact" * 500)
