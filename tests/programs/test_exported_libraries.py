@@ -21,6 +21,7 @@ WRITTEN = ("module", "loops", "layers", "draws", "order", "pools", "sized")
 
 
 def test_c_computes_the_same_bits(tmp_path: Path) -> None:
+    # Seconds: seven programs are compiled, into libraries as well, and one in C.
     calls, expected = [], []
     for name in WRITTEN:
         program, answer = loaded(name)

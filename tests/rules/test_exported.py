@@ -80,6 +80,7 @@ def differences(cases: Sequence[Case]) -> list[str]:
 
 @pytest.mark.parametrize("group", range(len(GROUPS)))
 def test_stored_cases_have_their_meaning(group: int) -> None:
+    # Factorizations, loops and keys take seconds: their expansions are long programs.
     cases = [case for case in GROUPS[group] if unsupported(case, "native") is None]
     assert not differences(cases)
 
