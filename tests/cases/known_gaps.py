@@ -35,7 +35,7 @@ KNOWN_GAPS: dict[tuple[str, str], str] = {
     ("custom_vjp_call", "jvp"): "has reverse derivatives only: test_custom_vjp.py",
     ("custom_lin", "case"): "can only be transposed: test_custom_vjp.py",
     **{
-        ("call_exported", rule): "is StableHLO, which XLA alone runs: test_exported_call.py"
+        ("call_exported", rule): "holds a stored program: tests/rules/test_exported.py"
         for rule in ("case", "numpy", "engines")
     },
     ("call_exported", "jvp"): "has the derivative stored beside it: tests/unit/export",

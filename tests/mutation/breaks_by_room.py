@@ -578,4 +578,57 @@ BY_ROOM: dict[str, list[Break]] = {
             ),
         ),
     ],
+    "raising": [
+        Break(
+            "descending-by-the-first-row",
+            "engines/xla/raising/sorting.py",
+            'is_descending = (direction == "GT") != (x > y)',
+            'is_descending = direction == "GT"',
+            ("tests/unit/engines/xla/raising/test_sorting.py::test_operands_in_either_direction",),
+        ),
+        Break(
+            "branches-clamped-on-both-sides",
+            "engines/xla/raising/control.py",
+            "select_n_p.bind(outside, index, last)",
+            "index",
+            (
+                "tests/unit/engines/xla/raising/test_control.py::"
+                "test_numbers_out_of_range_choose_the_last_branch",
+            ),
+        ),
+        Break(
+            "sums-in-one-direction",
+            "engines/xla/raising/window.py",
+            "reverse=windows.padding[axis] == (0, before))",
+            "reverse=False)",
+            ("tests/unit/engines/xla/raising/test_window.py::test_cumulative_reductions",),
+        ),
+        Break(
+            "positions-from-any-start",
+            "engines/xla/raising/reduction.py",
+            "if start == worst(start.dtype) and _is_search(found, direction):",
+            "if _is_search(found, direction):",
+            (
+                "tests/unit/engines/xla/raising/test_reduction.py::"
+                "test_what_is_not_the_first_position_stays_a_reduction",
+            ),
+        ),
+        Break(
+            "negated-only-on-the-left",
+            "engines/xla/raising/indexing.py",
+            "        updates = neg_p.bind(updates)\n",
+            "        pass\n",
+            (
+                "tests/unit/engines/xla/raising/test_indexing.py::"
+                "test_windows_out_of_bounds_are_dropped",
+            ),
+        ),
+        Break(
+            "constants-told-by-their-bits-alone",
+            "engines/xla/raising/raiser.py",
+            "return str(value.dtype), value.shape, value.tobytes()",
+            'return "", (), value.tobytes()',
+            ("tests/unit/engines/xla/test_raised.py::test_equal_bits_of_other_types",),
+        ),
+    ],
 }

@@ -293,29 +293,43 @@ def stage_pure(
 
     Raises: TypeError if the function closes over a tracer.
     """
+    jaxpr, captured = stage_capturing(fun, avals, **info)
+    if captured:
+        raise TypeError(
+            three_lines(
+                f"{info.get('purpose', 'staging')} of {info.get('name') or 'a function'}",
+                f"a rule closes over a traced value of type {captured[0].aval}",
+                "pass the value to the function as an argument",
+            )
+        )
+    return jaxpr
+
+
+def stage_capturing(
+    fun: Callable[..., Sequence[Any]], avals: Sequence[ShapedArray], **info: Any
+) -> tuple[Jaxpr, list[Any]]:
+    """Like `stage_pure`, with the tracers that the function closes over as leading inputs."""
     jaxpr, consts = stage(fun, avals, **info)
     if not consts:
-        return jaxpr
+        return jaxpr, []
     literals: dict[int, Literal] = {}
+    variables, captured = [], []
     for var, value in zip(jaxpr.constvars, consts, strict=True):
         if isinstance(value, (Tracer, Ref)):
-            raise TypeError(
-                three_lines(
-                    f"{info.get('purpose', 'staging')} of {info.get('name') or 'a function'}",
-                    f"a rule closes over a traced value of type {value.aval}",
-                    "pass the value to the function as an argument",
-                )
-            )
-        literals[id(var)] = Literal(host_value(value), var.aval)
+            variables.append(var)
+            captured.append(value)
+        else:
+            literals[id(var)] = Literal(host_value(value), var.aval)
 
     def atom(v: Atom) -> Atom:
         return literals.get(id(v), v)
 
-    return jaxpr.with_(
-        constvars=[],
+    found = jaxpr.with_(
+        constvars=variables,
         eqns=[eqn.with_(invars=[atom(v) for v in eqn.invars]) for eqn in jaxpr.eqns],
         outvars=[atom(v) for v in jaxpr.outvars],
     )
+    return hoist_constants(found), captured
 
 
 def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:

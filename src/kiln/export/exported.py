@@ -13,7 +13,12 @@ from kiln.base.records import Record
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import PyTreeDef, equality_errors, tree_flatten, tree_unflatten
 from kiln.control.custom_rules.vjp import custom_vjp
-from kiln.control.exported_call import ANY_PLATFORM, PortableProgram, call_exported_p
+from kiln.control.exported_call import (
+    ANY_PLATFORM,
+    PortableProgram,
+    call_exported_p,
+    large_constants,
+)
 from kiln.core.engines.artifacts import artifact_compiler
 from kiln.export.boundary import from_raw, raw_type, to_raw
 from kiln.export.container import Contents, Shardings, from_bytes, to_bytes
@@ -185,7 +190,7 @@ class Exported(Record, eq=False):
 
         def run(*leaves: Any) -> tuple[Any, ...]:
             raws = [to_raw(x, aval) for x, aval in zip(leaves, self.in_avals, strict=True)]
-            outs = call_exported_p.bind(*raws, program=program)
+            outs = call_exported_p.bind(*raws, *large_constants(program), program=program)
             return tuple([from_raw(x, a) for x, a in zip(outs, self.out_avals, strict=True)])
 
         def forward(*leaves: Any) -> Any:

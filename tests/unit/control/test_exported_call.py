@@ -9,7 +9,9 @@ import kiln
 import kiln.numpy as jnp
 from kiln import export
 from kiln.base.options.config import override
-from kiln.control.exported_call import PortableProgram, call_exported_p, sizes_of_call
+from kiln.control.exported_call import PortableProgram, call_exported_p, expanded, sizes_of_call
+from kiln.core.engines.engine import Program, engine
+from kiln.engines.xla.stablehlo.mlir import to_artifact
 from kiln.export.exported import portable
 from kiln.ir.sizes.size import symbol
 from kiln.ir.types import ShapedArray
@@ -95,12 +97,42 @@ def test_which_engines_run_it(program):
 
     with kiln.explain_fallbacks() as records:
         found = f(x)
-    assert [record.reason for record in records] == [
-        "the primitive call_exported has no native lowering"
-    ]
+    assert not list(records)
     np.testing.assert_allclose(found, np.sin(x + 1) * 6, rtol=1e-5)
-    with override(engine="reference"), pytest.raises(NotImplementedError, match="only XLA"):
-        f(x)
+    for name in ("reference", "xla"):
+        with override(engine=name):
+            np.testing.assert_allclose(f(x), found, rtol=1e-6)
+
+
+def test_what_kiln_lacks_runs_on_xla():
+    cubes = "stablehlo.custom_call @cubes(%x) : (tensor<3xf32>) -> tensor<3xf32>"
+    head = "func.func @main(%x: tensor<3xf32>) -> tensor<3xf32>"
+    text = f"{head} {{ %y = {cubes} return %y : tensor<3xf32> }}"
+    aval = ShapedArray((3,), F32)
+    stored = to_artifact(text)
+    program = PortableProgram("f", stored, (aval,), (aval,), ("x",), (0,), ("cpu",))
+    jaxpr = kiln.make_jaxpr(lambda x: call_exported_p.bind(x, program=program))(jnp.ones(3))
+    reason = engine("native").compiler.unsupported(Program(jaxpr.jaxpr, "f"))
+    assert "stablehlo.custom_call @cubes has no counterpart in kiln" in reason
+    assert "the exported function f is StableHLO that only XLA runs" in reason
+    with override(engine="reference"), pytest.raises(NotImplementedError, match="@cubes"):
+        kiln.jit(lambda x: call_exported_p.bind(x, program=program))(jnp.ones(3))
+
+
+def test_jaxprs_are_kept_for_each_type(program):
+    three, four = (ShapedArray((n,), F32) for n in (3, 4))
+    scalar = ShapedArray((), F32)
+    weak = scalar.with_(weak_type=True)
+    sized = portable(
+        export.export(kiln.jit(jnp.cumsum))(
+            kiln.ShapeDtypeStruct(export.symbolic_shape("n,"), "float32")
+        )
+    )
+    assert expanded(program, [three, scalar]) is expanded(program, [three, weak])
+    assert expanded(sized, [three]) is expanded(sized, [three])
+    assert expanded(sized, [four]).in_avals == [four]
+    with pytest.raises(NotImplementedError, match="is called with named sizes"):
+        expanded(sized, [ShapedArray((N,), F32)])
 
 
 def test_it_has_no_derivative(program):

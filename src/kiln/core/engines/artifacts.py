@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Protocol, runtime_checkable
 
+import numpy as np
+
 from kiln.base.records import Record
 from kiln.core.engines.engine import DEFAULT_ENGINE, Compiler, Program, engine
+from kiln.ir.jaxpr import Jaxpr
+from kiln.ir.types import ShapedArray
+
+LARGE = 4096
+"""Constants of this many bytes are inputs of a program, as arrays that a function closes over."""
 
 
 class Artifact(Record):
@@ -38,6 +45,34 @@ class ArtifactCompiler(Compiler, Protocol):
         """Check that artifacts from elsewhere can be read; malformed ones cannot crash the process.
 
         Raises: ValueError for one that cannot.
+        """
+        ...
+
+    def large_constants(self, stored: bytes) -> list[np.ndarray]:
+        """Return the constants of an artifact that have at least `LARGE` bytes, each once.
+
+        Raises: ValueError for bytes that are not an artifact.
+        """
+        ...
+
+    def raised_artifact(
+        self,
+        name: str,
+        stored: bytes,
+        types: Sequence[ShapedArray],
+        results: Sequence[ShapedArray],
+        number: int | None,
+        is_refined: bool,
+        constants: Sequence[np.ndarray],
+    ) -> Jaxpr:
+        """Return an artifact called `name` as a jaxpr, for operands and results of given types.
+
+        `number` is that of the platform, if the artifact is for several; `is_refined` as in
+        `Artifact`. Constants of the artifact that are equal to some of `constants` are further
+        inputs of the jaxpr, in their order.
+
+        Raises: UnsupportedPrimitive, naming an operation that kiln has no counterpart for;
+            ValueError for an artifact that cannot be read, or is not one for these types.
         """
         ...
 

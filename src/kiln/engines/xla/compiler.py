@@ -11,6 +11,8 @@ import os
 from collections.abc import Collection, Sequence
 from typing import Any, TypeGuard, cast
 
+import numpy as np
+
 from kiln.base.errors import UnsupportedPrimitive, three_lines
 from kiln.base.signals import HeldBack
 from kiln.core.engines.artifacts import Artifact
@@ -28,6 +30,7 @@ from kiln.engines.xla.launches.executable import (
 from kiln.engines.xla.launches.levels import client_of_level
 from kiln.engines.xla.launches.shared_programs import exchanges_data, prepare, processes_of
 from kiln.engines.xla.program_module import lowered_program
+from kiln.engines.xla.raised import large_constants, raised
 from kiln.engines.xla.runtime.client import Client, client, is_alone, jaxlib_version
 from kiln.engines.xla.runtime.layouts import output_blocks
 from kiln.engines.xla.stablehlo.mlir import hlo, parse
@@ -182,6 +185,29 @@ class XlaCompiler:
         Raises: ValueError if one cannot.
         """
         check_artifacts(stored)
+
+    def large_constants(self, stored: bytes) -> list[np.ndarray]:
+        """Return the large constants of an artifact, each once.
+
+        Raises: ValueError for bytes that are not an artifact.
+        """
+        return large_constants(stored)
+
+    def raised_artifact(
+        self,
+        name: str,
+        stored: bytes,
+        types: Sequence[ShapedArray],
+        results: Sequence[ShapedArray],
+        number: int | None,
+        is_refined: bool,
+        constants: Sequence[np.ndarray],
+    ) -> Jaxpr:
+        """Return an artifact as a jaxpr, for operands and results of given types.
+
+        Raises: UnsupportedPrimitive, naming an operation that kiln has no counterpart for.
+        """
+        return raised(name, stored, types, results, number, is_refined, constants)
 
     def artifact_text(self, stored: bytes) -> str:
         """Return a portable artifact as StableHLO text.

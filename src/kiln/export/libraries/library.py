@@ -68,10 +68,11 @@ def library(
 ) -> Library:
     """Write a function as a library that C, C++, Rust and others link, without Python.
 
-    `args` are its arguments, or their types; sizes may be named (`symbolic_shape`), and each call
-    then supplies them. Several functions are a dict from names to tuples: a function, and its
-    arguments. Arrays that functions close over are embedded once. Donated arguments are replaced by
-    results.
+    Functions that kiln or JAX exported are accepted too, if kiln has all of their operations.
+    `args` are the function's arguments, or their types; sizes may be named (`symbolic_shape`), and
+    each call then supplies them. Several functions are a dict from names to tuples: a function, and
+    its arguments. Arrays that functions close over are embedded once. Donated arguments are
+    replaced by results.
 
     The folder `path` gets libNAME.a, libNAME.so (if `shared`), NAME.h, and what pkg-config and
     CMake read. `target` is a microarchitecture level, by default the host's; `x86-64` is all of

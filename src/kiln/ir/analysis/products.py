@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kiln.ir.jaxpr import ClosedJaxpr, Jaxpr
 
-_PRODUCTS = ("dot_general", "conv_general_dilated")
+_PRODUCTS = ("dot_general", "conv_general_dilated", "call_exported")
+"""Stored programs may have some, which is known when they are compiled."""
 
 
 def has_products(jaxpr: Jaxpr) -> bool:

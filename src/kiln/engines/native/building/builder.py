@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from kiln.base.errors import UnsupportedPrimitive
 from kiln.core.staging import stage_pure
 from kiln.engines.native.building.body import Body
 from kiln.engines.native.building.checking import Checking
@@ -124,13 +125,20 @@ class Builder(Body):
         operands: Sequence[Layout],
         params: Mapping[str, Any],
     ) -> Sequence[Layout]:
-        """Add the expansion of a primitive for operands of these types; return its results."""
+        """Add the expansion of a primitive for operands of these types; return its results.
+
+        Raises: Unsupported if it has none for these parameters.
+        """
 
         def expanded(*xs: Any) -> Sequence[Any]:
             results = primitive.expand(*xs, **params)
             return results if primitive.multiple else [results]
 
-        jaxpr = stage_pure(expanded, avals, name=primitive.name)
+        try:
+            jaxpr = stage_pure(expanded, avals, name=primitive.name)
+        except UnsupportedPrimitive as error:
+            # Its second line is the reason, as in all errors.
+            raise Unsupported(str(error).splitlines()[1]) from None
         if primitive.region:
             return self.inline(jaxpr, operands)
         outer, self._is_expanding = self._is_expanding, True

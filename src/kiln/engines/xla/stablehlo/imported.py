@@ -6,21 +6,19 @@ are renamed to avoid collisions with those of the module.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from kiln.base.errors import one_line, three_lines
 from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
-from kiln.control.exported_call import PortableProgram
+from kiln.control.exported_call import PortableProgram, number_of_platform
 from kiln.engines.xla.stablehlo.mlir import bindings, from_artifact, refined
 from kiln.engines.xla.stablehlo.writer import type_of
 from kiln.ir.sizes.size import is_constant
 from kiln.ir.types import ShapedArray
 
 _MAIN = "main"
-_KINDS: Mapping[str, tuple[str, ...]] = {"gpu": ("cuda", "rocm")}
-"""The names in artifacts for platforms that kiln calls by one name."""
 
 
 class Imported(NamedTuple):
@@ -37,26 +35,6 @@ class Imported(NamedTuple):
     numbers: Sequence[int]
 
 
-def _number(program: PortableProgram, platform: str) -> int:
-    """Return the number of the module's platform among those of a stored program.
-
-    Raises: ValueError if it was exported for others.
-    """
-    for name in (platform, *_KINDS.get(platform, ())):
-        if name in program.platforms:
-            return program.platforms.index(name)
-    if program.any_platform:
-        return 0
-    raise ValueError(
-        three_lines(
-            f"call of the exported function {program.name} on {platform} at {current_source()}",
-            f"Function '{program.name}' was exported for platforms '{program.platforms}' but it is "
-            f"used on '{platform}'",
-            f"export it with platforms={(*program.platforms, platform)!r}",
-        )
-    )
-
-
 def imported(
     program: PortableProgram,
     types: Sequence[ShapedArray],
@@ -68,7 +46,7 @@ def imported(
 
     Raises: ValueError for a module for other platforms, or an artifact that XLA cannot read.
     """
-    numbers = [_number(program, platform) for platform in platforms]
+    numbers = [number_of_platform(program, platform) for platform in platforms]
     asked = f"call of the exported function {program.name} at {current_source()}"
     try:
         with bindings() as ir:
@@ -108,6 +86,24 @@ def for_types(
     """
     with bindings() as ir:
         _refined(ir, from_artifact(stored), types, results, number)
+
+
+def static_module(
+    ir: Any,
+    stored: bytes,
+    types: Sequence[ShapedArray],
+    results: Sequence[ShapedArray],
+    number: int | None,
+    is_refined: bool,
+) -> Any:
+    """Return the module of an artifact for operands of given types; call it inside `bindings()`.
+
+    `number` is the number of the platform, if the module takes one.
+    """
+    module = from_artifact(stored)
+    if not is_refined and number is None:
+        return module
+    return _refined(ir, module, types, results, number)
 
 
 def _refined(

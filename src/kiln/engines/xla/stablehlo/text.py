@@ -50,6 +50,7 @@ _NAMES: dict[np.dtype, str] = {
         (ml_dtypes.float8_e8m0fnu, "f8E8M0FNU"),
     )
 }
+_DTYPES = {name: dtype for dtype, name in _NAMES.items()}
 _PACKED = {np.dtype(t) for t in (ml_dtypes.int2, ml_dtypes.uint2, ml_dtypes.int4, ml_dtypes.uint4)}
 _PACKED.add(np.dtype(ml_dtypes.float4_e2m1fn))
 _INLINE_ELEMENTS = 64
@@ -77,6 +78,11 @@ def element_type(dtype: Any) -> str:
             )
         )
     return name
+
+
+def dtype_of(name: str) -> np.dtype | None:
+    """Return the dtype of an element type's name in MLIR; None if there is none."""
+    return _DTYPES.get(name)
 
 
 def tensor_type(aval: ShapedArray) -> str:

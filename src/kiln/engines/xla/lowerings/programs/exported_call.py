@@ -27,6 +27,8 @@ def _call_exported(b: Builder, out: Out, *xs: Value, program: PortableProgram) -
                 "put its arguments on a mesh of that many devices: kiln.device_put(x, sharding)",
             )
         )
+    # The large constants that may follow are in the stored program.
+    xs = xs[: len(program.in_avals)]
     made = b.module.imported(program, [x.aval for x in xs], out)
     operands = _placed(b, xs, program.in_shardings)
     wanted = list(made.operands)
