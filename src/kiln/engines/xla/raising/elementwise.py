@@ -15,6 +15,7 @@ from kiln.ops.elements import elementwise as ops
 from kiln.ops.elements import inverse_functions, special
 from kiln.ops.elements.conversion import bitcast_convert_type_p, convert_element_type_p
 from kiln.ops.elements.families import add_p, neg_p
+from kiln.ops.elements.rounding import RoundingMethod, round_p
 
 _BOOL = np.dtype(np.bool_)
 
@@ -105,8 +106,8 @@ def _clamp(r: Raiser, operation: Operation, low: Any, x: Any, high: Any) -> Any:
     return ops.clamp_p.bind(low, x, high)
 
 
-def _round(method: ops.RoundingMethod) -> Raising:
-    return plain(ops.round_p, rounding_method=method)
+def _round(method: RoundingMethod) -> Raising:
+    return plain(round_p, rounding_method=method)
 
 
 RAISINGS: dict[str, Raising] = {
@@ -123,8 +124,8 @@ RAISINGS: dict[str, Raising] = {
     "stablehlo.abs": plain(ops.abs_p),
     "stablehlo.floor": plain(ops.floor_p),
     "stablehlo.ceil": plain(ops.ceil_p),
-    "stablehlo.round_nearest_afz": _round(ops.RoundingMethod.AWAY_FROM_ZERO),
-    "stablehlo.round_nearest_even": _round(ops.RoundingMethod.TO_NEAREST_EVEN),
+    "stablehlo.round_nearest_afz": _round(RoundingMethod.AWAY_FROM_ZERO),
+    "stablehlo.round_nearest_even": _round(RoundingMethod.TO_NEAREST_EVEN),
     "stablehlo.sqrt": _accurate(ops.sqrt_p),
     "stablehlo.rsqrt": _accurate(ops.rsqrt_p),
     "stablehlo.cbrt": _accurate(ops.cbrt_p),

@@ -12,6 +12,7 @@ from kiln.engines.xla.raising.raiser import Raiser, Raising
 from kiln.engines.xla.stablehlo.operations import Operation
 from kiln.ir.types import ShapedArray
 from kiln.ops import shape as ops
+from kiln.ops.counting import iota_p
 from kiln.ops.indexing import static_slicing
 from kiln.ops.indexing.slicing import dynamic_slice_p, dynamic_update_slice_p
 
@@ -58,7 +59,7 @@ def _reverse(r: Raiser, operation: Operation, x: Any) -> Any:
 def _iota(r: Raiser, operation: Operation) -> Any:
     aval = _aval(operation)
     axis = operation.attributes["iota_dimension"]
-    return ops.iota_p.bind(dtype=aval.dtype, shape=aval.shape, dimension=axis)
+    return iota_p.bind(dtype=aval.dtype, shape=aval.shape, dimension=axis)
 
 
 def _slice(r: Raiser, operation: Operation, x: Any) -> Any:
