@@ -55,7 +55,7 @@ help:
 	@echo "make format     format Python and C++ as make lint wants it"
 	@echo "make hooks      let git run both before each commit, and tests/structure before each push"
 	@echo "make docs       write the generated parts of docs/ again"
-	@echo "make cross      build the static runtimes of libraries for other processors; TARGETS=\"aarch64 riscv64\""
+	@echo "make cross      build the static runtimes of libraries for other processors; TARGETS=\"aarch64 riscv64 wasm32\""
 	@echo "make wheel      build dist/kiln-*.whl, which needs no compiler to be installed"
 	@echo "make check-wheel  install it in a clean environment without a compiler, and run the demo"
 	@echo "make clean      remove environments, builds and caches"
@@ -175,7 +175,7 @@ docs: $(VENV)/.has-bench
 	$(RUN) -m benchmarks.report docs/performance.md
 
 # Under build/, with the compiler of a package: nothing else need be installed.
-TARGETS ?= aarch64 riscv64
+TARGETS ?= aarch64 riscv64 wasm32
 cross: $(VENV)/.has-cross
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cmake -S . -B build/cross -G Ninja -DKILN_TREE=$(CURDIR)/src \
 	  -DKILN_CROSS="$$(echo $(TARGETS) | tr ' ' ';')" -DPython_EXECUTABLE=$(CURDIR)/$(RUN) > build/cross.log
