@@ -6,6 +6,8 @@ linker, not `selection.py`, takes what is called from the static runtime, which 
 
 from __future__ import annotations
 
+import dataclasses
+import re
 import sys
 from collections.abc import Sequence
 
@@ -16,6 +18,7 @@ from kiln.engines.native.library.constants import constants_of
 from kiln.engines.native.library.linking import Options, Ready, check, embedded, entry_of
 from kiln.engines.native.library.selection import runtime_path
 from kiln.engines.native.library.wrappers import (
+    Entry,
     needed_workspace,
     public_symbols,
     wrappers_text,
@@ -33,6 +36,8 @@ MOST_MEMORY = 1 << 30
 """Bytes of a module's memory: sizes of the runtime's scratch memory, at most four times those of
 operands, then fit in 32 bits."""
 _STACK = 4 << 20
+_OWN = "exported."
+_DEFINED = re.compile(rf"^(define .*@{re.escape(_OWN)}(\w+)\(.*\) #0)", re.MULTILINE)
 _LINE = 64
 
 
@@ -51,23 +56,22 @@ def linked_module(
     constants = constants_of([value for f in functions for _, value in embedded(f)])
     files: dict[str, bytes] = {}
     entries = []
-    for function in functions:
-        name = f"{function.symbol}_code"
+    for number, function in enumerate(functions):
+        name = f"{ENTRY}.{number}"
         text = function.written.llvm.replace(f"@{ENTRY}(", f"@{name}(")
-        files[f"{name}.o"] = assemble(text, target, effort_for(function.written.function))
+        files[f"code{number}.o"] = assemble(text, target, effort_for(function.written.function))
         entries.append(entry_of(function, name, constants, needs_scratch=True))
-    text = wrappers_text(prefix, functions, entries, threads=False, file=None, allocates=True)
-    files[f"{prefix}.o"] = assemble(text, target)
+    files["calls.o"] = assemble(_calls(prefix, functions, entries), target)
     data = [
         f"@{constants.symbols[key]} = hidden constant [{len(block)} x i8] "
         f'c"{_escaped(block)}", align {_LINE}'
         for key, block in constants.blocks.items()
     ]
     if data:
-        files[f"{prefix}_constants.o"] = assemble("\n".join(data) + "\n", target)
+        files["constants.o"] = assemble("\n".join(data) + "\n", target)
     public = public_symbols(prefix, functions, threads=False, has_file=False, allocates=True)
     return LinkedCode(
-        archive=_linked(files, str(runtime), linker, public),
+        archive=_linked(files, str(runtime), linker),
         public=tuple(public),
         workspaces=tuple(map(needed_workspace, functions, entries)),
         constant_bytes=constants.nbytes,
@@ -77,6 +81,16 @@ def linked_module(
         needs_blas=False,
         blas_library=None,
     )
+
+
+def _calls(prefix: str, functions: Sequence[Ready], entries: Sequence[Entry]) -> str:
+    """Return the exported functions.
+
+    In the module they have other names: a user's function may be called `exp`, as one of libc is.
+    """
+    own = [dataclasses.replace(f, symbol=f"{_OWN}{f.symbol}") for f in functions]
+    text = wrappers_text(f"{_OWN}{prefix}", own, entries, threads=False, file=None, allocates=True)
+    return _DEFINED.sub(r'\1 "wasm-export-name"="\2"', text)
 
 
 def _check_options(options: Options) -> None:
@@ -105,9 +119,7 @@ def _linker(target: Target) -> list[str]:
     return [sys.executable, "-m", "ziglang", "wasm-ld"]
 
 
-def _linked(
-    files: dict[str, bytes], runtime: str, linker: Sequence[str], public: Sequence[str]
-) -> bytes:
+def _linked(files: dict[str, bytes], runtime: str, linker: Sequence[str]) -> bytes:
     with tempfile.TemporaryDirectory() as made:
         work = pathlib.Path(made)
         for name, content in files.items():
@@ -119,7 +131,6 @@ def _linked(
             *files,
             runtime,
             "--no-entry",
-            *[f"--export={name}" for name in public],
             "--gc-sections",
             "--strip-all",
             # Functions whose types differ would be replaced by ones that trap.

@@ -126,7 +126,12 @@ def _forwarded(kind: str, symbol: str, argument: str) -> str:
 
 
 def public_symbols(
-    prefix: str, functions: Sequence[LinkedFunction], *, threads: bool, has_file: bool, allocates: bool = False
+    prefix: str,
+    functions: Sequence[LinkedFunction],
+    *,
+    threads: bool,
+    has_file: bool,
+    allocates: bool = False,
 ) -> list[str]:
     """Return the names that a library defines for its users."""
     names = [f"{prefix}_allocate", f"{prefix}_free"] * allocates
