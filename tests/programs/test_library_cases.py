@@ -28,7 +28,8 @@ QUICK = (0, len(GROUPS) // 2)
 """Which are part of `make test`."""
 
 
-def _function(cases: Sequence[Case], counts: Sequence[int]) -> Callable[..., list[Any]]:
+def function_of_cases(cases: Sequence[Case], counts: Sequence[int]) -> Callable[..., list[Any]]:
+    """Return a function of the operands of all cases, in turn; its results are those of all."""
     def fun(*args: Any) -> list[Any]:
         given = iter(args)
         outs: list[Any] = []
@@ -43,20 +44,22 @@ def _library(cases: Sequence[Case], name: str, folder: Path) -> tuple[Call, list
     """Write a library of some cases; None if their types or effects do not leave the process."""
     operands = [drawn(case) for case in cases]
     flat = [x for xs in operands for x in xs]
-    fun = kiln.jit(_function(cases, [len(xs) for xs in operands]))
+    fun = kiln.jit(function_of_cases(cases, [len(xs) for xs in operands]))
     try:
         made = export.library(fun, *flat, name=name, path=folder / name, blas=True, shared=False)
     except NotImplementedError:
         return None
-    return Call(Path(made.path), name, {}, [_data(x) for x in flat]), fun(*flat)
+    return Call(Path(made.path), name, {}, [data_of(x) for x in flat]), fun(*flat)
 
 
-def _data(x: Any) -> np.ndarray:
+def data_of(x: Any) -> np.ndarray:
+    """Return an array, or the integers behind keys."""
     is_key = kiln.dtypes.issubdtype(x.dtype, kiln.dtypes.prng_key)
     return np.asarray(kiln.random.key_data(x) if is_key else x)
 
 
-def _supported(group: Sequence[Case]) -> list[Case]:
+def supported(group: Sequence[Case]) -> list[Case]:
+    """Return the cases that the native engine compiles."""
     return [case for case in group if unsupported(case, "native") is None]
 
 
@@ -66,7 +69,7 @@ def _supported(group: Sequence[Case]) -> list[Case]:
 )
 def test_cases(group: int, tmp_path: Path) -> None:
     with override(enable_x64=True, engine="native"):
-        cases = _supported(GROUPS[group])
+        cases = supported(GROUPS[group])
         if not cases:
             pytest.skip("none is compiled for the host")
         made = [_library(cases, "all", tmp_path)]
@@ -82,4 +85,4 @@ def test_cases(group: int, tmp_path: Path) -> None:
     for results, ((_, expected), names) in zip(found, kept, strict=True):
         assert len(results) == len(expected)
         for i, (x, y) in enumerate(zip(results, expected, strict=True)):
-            assert have_same_bits(x, _data(y)), (names, i, x, y)
+            assert have_same_bits(x, data_of(y)), (names, i, x, y)

@@ -1,7 +1,14 @@
-// Memory for the arrays of callers that have no allocator of their own: JavaScript calls WebAssembly
-// modules.
+// What only WebAssembly modules have, besides the functions of their users: memory for the arrays of
+// callers, who have no allocator, and what runs before the first call.
 #include <cstdint>
 #include <cstdlib>
+
+// The linker writes it: constructors of static objects.
+extern "C" void __wasm_call_ctors();
+
+// The name is a convention of modules that are not commands: a linker would let each exported
+// function of a command call the constructors.
+extern "C" [[clang::export_name("_initialize")]] void _initialize() { __wasm_call_ctors(); }
 
 namespace kiln {
 

@@ -40,6 +40,7 @@ export async function load(source = new URL("./{p}.wasm", import.meta.url)) {{
   if (typeof source === "string" || source instanceof URL) module = await read(source);
   if (!(module instanceof WebAssembly.Module)) module = await WebAssembly.compile(module);
   const {{ exports }} = await WebAssembly.instantiate(module);
+  exports._initialize();
   const library = {{ exports }};
   for (const [name, about] of Object.entries(FUNCTIONS)) library[name] = callable(exports, about);
   return library;
