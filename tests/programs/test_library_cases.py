@@ -30,6 +30,7 @@ QUICK = (0, len(GROUPS) // 2)
 
 def function_of_cases(cases: Sequence[Case], counts: Sequence[int]) -> Callable[..., list[Any]]:
     """Return a function of the operands of all cases, in turn; its results are those of all."""
+
     def fun(*args: Any) -> list[Any]:
         given = iter(args)
         outs: list[Any] = []

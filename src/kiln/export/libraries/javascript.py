@@ -203,7 +203,7 @@ class Place {{
     const isBits = this.dtype === "float16" || this.dtype === "bfloat16";
     if (!isTyped && (ArrayBuffer.isView(given) || isBits || this.is("inout"))) {{
       const kind = given?.constructor?.name ?? given;
-      call.fail(`${{this.path}} is ${{this.type}}, and a ${{kind}} was given`, wanted);
+      call.fail(`${{this.path}} is ${{this.type}}, and ${{kind}} was given`, wanted);
     }}
     const values = isTyped ? given : numbers;
     if (values.length !== this.count) {{
