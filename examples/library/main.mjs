@@ -15,7 +15,7 @@ for (const each of inside) console.log(each.toFixed(4));
 
 // The same with arrays in the memory of the module, which many calls use: nothing is copied.
 const call = library.circle.prepare({ n: 3 });
-call.arrays.x.set(points);
+call.arrays.x = points;
 call.run();
 if (call.arrays.out.some((each, i) => each !== inside[i])) throw new Error("another answer");
 call.free();

@@ -104,7 +104,7 @@ def test_named_sizes_are_checked_and_memory_is_used_again(tmp_path: Path) -> Non
         "const before = library.exports.memory.buffer.byteLength;",
         "for (let n = 1; n < 300; ++n) library.made({ n: 1000 + n % 2, m: 5 }, "
         "new Float32Array(3 * (1000 + n % 2)));",
-        "say(library.exports.memory.buffer.byteLength - before);",
+        "say(library.exports.memory.buffer.byteLength - before < 2 ** 18);",
         "const call = library.made.prepare({ n: 1, m: 1 });",
         "call.free();",
         "fails(() => call.run());",
@@ -124,7 +124,7 @@ def test_named_sizes_are_checked_and_memory_is_used_again(tmp_path: Path) -> Non
         ],
         ["made(m = 3, n = 2)", "it has 1 arguments, and 0 were given", "pass x"],
         ["made(m = 3, n = 1073741824)", "out of memory", "free other calls, or pass smaller sizes"],
-        0,
+        True,
         ["made(m = 1, n = 1)", "its call was freed", "prepare another call"],
     ]
 

@@ -21,7 +21,8 @@ _TEXT = """\
 // bits. Sizes come first, by name. Results are fresh arrays, one or an array of several; arguments
 // that are in-out are overwritten.
 // prepare() returns a call whose arrays are in the module's memory, so that no call copies:
-// `call.arrays.NAME` reads and writes them, `call.run()` computes, `call.free()` ends it.
+// `call.arrays.NAME = values` writes one, `call.run()` computes, `call.arrays.NAME` is a view of one
+// until another call is prepared, and `call.free()` ends it.
 
 const FUNCTIONS = {{
 {functions}
@@ -94,7 +95,7 @@ class Call {{
       throw error;
     }}
     this.given = [this.context, ...numbers, ...this.places.map((place) => place.pointer)];
-    this.arrays = grouped(this.places);
+    this.arrays = grouped(this.places, this);
   }}
 
   /** Computes the results from the arrays. */
@@ -133,7 +134,7 @@ class Call {{
       return new Place(this.exports, value, count, pointer);
     }}
     const fields = value.fields.map((field) => this.place(field, sizes));
-    const group = new Group(value.name, fields);
+    const group = new Group(value.name, fields, this);
     if (!value.nested) {{
       const leaves = group.leaves();
       group.pointer = this.allocate(4 * leaves.length);
@@ -222,8 +223,8 @@ class Place {{
 
 /** Arrays by name. */
 class Group {{
-  constructor(name, fields) {{
-    Object.assign(this, {{ name, fields, value: grouped(fields) }});
+  constructor(name, fields, call) {{
+    Object.assign(this, {{ name, fields, value: grouped(fields, call) }});
   }}
 
   is(direction) {{
@@ -247,10 +248,11 @@ class Group {{
   }}
 }}
 
-function grouped(places) {{
+function grouped(places, call) {{
   const found = {{}};
   for (const place of places) {{
-    Object.defineProperty(found, place.name, {{ get: () => place.value, enumerable: true }});
+    const [get, set] = [() => place.value, (given) => place.write(given, call)];
+    Object.defineProperty(found, place.name, {{ get, set, enumerable: true }});
   }}
   return found;
 }}
