@@ -9,15 +9,16 @@ WebAssembly module, and copies the page beside it. The page makes no requests bu
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
+import fluid
 import numpy as np
 from sklearn.datasets import load_digits
 
-import fluid
 import kiln
 import kiln.numpy as jnp
 from kiln import export, nn, random
@@ -66,7 +67,7 @@ def trained(epochs: int = EPOCHS) -> tuple[Params, float]:
     he = nn.initializers.he_normal()
     params = [
         {"w": he(key, shape, jnp.float32), "b": jnp.zeros(shape[1])}
-        for key, shape in zip(keys, zip(SIZES[:-1], SIZES[1:], strict=True), strict=False)
+        for key, shape in zip(keys, itertools.pairwise(SIZES), strict=False)
     ]
     speeds = kiln.tree.map(jnp.zeros_like, params)
     draw = np.random.RandomState(1)

@@ -1,4 +1,4 @@
-"""How JavaScript calls WebAssembly modules: the example, trees, arguments that are replaced, errors."""
+"""How JavaScript calls WebAssembly modules: the example, trees, replaced arguments, errors."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Whole programs become WebAssembly modules, which give the same bits in Node as libraries in C.
 
-Modules have vectors of 128 bits and no fused multiply-add, as libraries for x86-64-v2 have: those are
-called from C.
+Modules have vectors of 128 bits and no fused multiply-add, as libraries for x86-64-v2 have: those
+are called from C.
 """
 
 from __future__ import annotations

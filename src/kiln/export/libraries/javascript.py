@@ -17,12 +17,12 @@ _TEXT = """\
 //
 {uses}
 //
-// Arrays are dense and row-major, in typed arrays; complex numbers are two floats, f16 and bf16 their
-// bits. Sizes come first, by name. Results are fresh arrays, one or an array of several; arguments
-// that are in-out are overwritten.
+// Arrays are dense and row-major, in typed arrays; complex numbers are two floats, f16 and bf16
+// their bits. Sizes come first, by name. Results are fresh arrays, one or an array of several;
+// arguments that are in-out are overwritten.
 // prepare() returns a call whose arrays are in the module's memory, so that no call copies:
-// `call.arrays.NAME = values` writes one, `call.run()` computes, `call.arrays.NAME` is a view of one
-// until another call is prepared, and `call.free()` ends it.
+// `call.arrays.NAME = values` writes one, `call.run()` computes, `call.arrays.NAME` is a view of
+// one until another call is prepared, and `call.free()` ends it.
 
 const FUNCTIONS = {{
 {functions}
@@ -35,7 +35,7 @@ const TYPES = {{
   complex64: Float32Array, complex128: Float64Array,
 }};
 
-/** Compiles the module: from bytes, a WebAssembly.Module, or an address, by default beside this file. */
+/** Compiles the module: from bytes, a WebAssembly.Module, or an address. */
 export async function load(source = new URL("./{p}.wasm", import.meta.url)) {{
   let module = source;
   if (typeof source === "string" || source instanceof URL) module = await read(source);
@@ -82,7 +82,8 @@ class Call {{
     this.context = 0;
     about.sizes.forEach((name, i) => {{
       if (Number.isInteger(sizes[i]) && sizes[i] >= 1 && sizes[i] < 2 ** 31) return;
-      this.fail(`the size ${{name}} is ${{sizes[i]}}`, `pass {{ ${{name}}: an integer from 1 }} first`);
+      const remedy = `pass {{ ${{name}}: an integer from 1 }} first`;
+      this.fail(`the size ${{name}} is ${{sizes[i]}}`, remedy);
     }});
     const named = Object.fromEntries(about.sizes.map((name, i) => [name, sizes[i]]));
     const numbers = sizes.map(BigInt);
@@ -102,7 +103,8 @@ class Call {{
   run() {{
     if (this.context === 0) this.fail("its call was freed", "prepare another call");
     const status = this.exports[this.about.symbol](...this.given);
-    if (status !== 0) this.fail(this.text(status), "see the sizes and the memory of the call", status);
+    if (status === 0) return;
+    this.fail(this.text(status), "pass other sizes, or free other calls", status);
   }}
 
   /** Returns memory to the module; views of the arrays are not valid any more. */
@@ -117,7 +119,8 @@ class Call {{
     const needed = this.places.filter((place) => !place.is("out"));
     if (given.length !== needed.length) {{
       const names = needed.map((place) => place.name).join(", ") || "none";
-      this.fail(`it has ${{needed.length}} arguments, and ${{given.length}} were given`, `pass ${{names}}`);
+      const wrong = `it has ${{needed.length}} arguments, and ${{given.length}} were given`;
+      this.fail(wrong, `pass ${{names}}`);
     }}
     needed.forEach((place, i) => place.write(given[i], this));
     this.run();
@@ -208,7 +211,8 @@ class Place {{
     }}
     const values = isTyped ? given : numbers;
     if (values.length !== this.count) {{
-      call.fail(`${{this.path}} is ${{this.type}}, and ${{values.length}} elements were given`, wanted);
+      const wrong = `${{this.path}} is ${{this.type}}, and ${{values.length}} elements were given`;
+      call.fail(wrong, wanted);
     }}
     if (!isTyped && !numbers.every((value) => fits(value, Type))) {{
       call.fail(`${{this.path}} is ${{this.type}}, which does not hold all elements`, wanted);

@@ -137,7 +137,7 @@ def _written(
     own: str,
     path: str,
     files: Mapping[str, bytes],
-    compiler: str | None,
+    compiler: Sequence[str] | None,
     public: Sequence[str],
     options: Sequence[str],
 ) -> dict[str, int]:

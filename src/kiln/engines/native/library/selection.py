@@ -26,7 +26,7 @@ def members_left_out(*, blas: bool, threads: bool) -> set[str]:
     return {WITHOUT_BLAS if blas else WITH_BLAS, WITHOUT_THREADS if threads else WITH_THREADS}
 
 
-def runtime_path(target: Target) -> pathlib.Path:
+def runtime_file(target: Target) -> str:
     """Return the path of a target's static runtime.
 
     Raises: NotImplementedError if this build of kiln has none for it.
@@ -42,7 +42,7 @@ def runtime_path(target: Target) -> pathlib.Path:
                 f"build it in a checkout of kiln: {_HOW_TO_BUILD.get(target.name, 'make')}",
             )
         )
-    return path
+    return str(path)
 
 
 @functools.cache
@@ -51,7 +51,7 @@ def runtime_members(target: Target) -> dict[str, ObjectFile]:
 
     Raises: NotImplementedError if this build of kiln has none for it.
     """
-    archive = runtime_path(target).read_bytes()
+    archive = pathlib.Path(runtime_file(target)).read_bytes()
     return {name: ObjectFile(content) for name, content in read_archive(archive)}
 
 

@@ -1,7 +1,7 @@
 """From programs to a WebAssembly module.
 
-A module is closed: nothing but its exports is visible outside. So symbols keep their names, and zig's
-linker, not `selection.py`, takes what is called from the static runtime, which holds libc too.
+A module is closed: nothing but its exports is visible outside. So symbols keep their names, and
+zig's linker, not `selection.py`, takes what is called from the static runtime, which holds libc.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kiln.base.lazy import LazyModule, pathlib
 from kiln.core.engines.linking import LinkedCode, Unlinkable
 from kiln.engines.native.library.constants import constants_of
 from kiln.engines.native.library.linking import Options, Ready, check, embedded, entry_of
-from kiln.engines.native.library.selection import runtime_path
+from kiln.engines.native.library.selection import runtime_file
 from kiln.engines.native.library.wrappers import (
     Entry,
     needed_workspace,
@@ -52,7 +52,7 @@ def linked_module(
     _check_options(options)
     for function in functions:
         check(function, blas=False)
-    runtime, linker = runtime_path(target), _linker(target)
+    runtime, linker = runtime_file(target), _linker(target)
     constants = constants_of([value for f in functions for _, value in embedded(f)])
     files: dict[str, bytes] = {}
     entries = []
@@ -71,7 +71,7 @@ def linked_module(
         files["constants.o"] = assemble("\n".join(data) + "\n", target)
     public = public_symbols(prefix, functions, threads=False, has_file=False, allocates=True)
     return LinkedCode(
-        archive=_linked(files, str(runtime), linker),
+        archive=_linked(files, runtime, linker),
         public=tuple(public),
         workspaces=tuple(map(needed_workspace, functions, entries)),
         constant_bytes=constants.nbytes,

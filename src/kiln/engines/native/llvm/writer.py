@@ -8,7 +8,6 @@ from kiln.engines.native.llvm.target import Target
 from kiln.engines.native.loop_ir.extents import Grain
 from kiln.ir.sizes.size import Dim, Size
 
-
 POINTER, COUNTER, NUMBER = "ptr", "i64", "number"
 """What the slots of a context hold: an address, a counter, a number that the runtime writes."""
 
