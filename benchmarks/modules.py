@@ -1,94 +1,103 @@
-"""What applying a module costs beyond the call of its compiled program.
+"""WebAssembly modules: their sizes, and the time of a call in Node beside that of a library in C.
 
-`linen` is kiln's, or flax's in the column of jax. The module is small, so the time is the way in
-and out: bare `jit` of a function with the module's leaves, `jit` of `apply`, `apply` of a jitted
-module, and a plain module that holds twelve jitted ones.
+`python -m benchmarks.modules`. Times are minima over rounds, of one thread; calls use arrays in the
+memory of the module.
 """
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+import gzip
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
 
-import numpy
+import numpy as np
 
-from benchmarks.harness import Case, Library, Sampler, repeated
+import kiln
+from benchmarks.libraries import Program, from_c, programs, time_text
+from kiln import export
 
-BLOCKS = 12
-WIDTH = 8
-X = numpy.ones((4, WIDTH), numpy.float32)
+ROUNDS = 100
+LEVEL = "x86-64-v2"
+"""The level whose vectors are as wide as those of modules, without fused multiply-add."""
+_MAIN = """\
+import {{ readFileSync }} from "node:fs";
+import {{ load }} from "./{name}.mjs";
 
-
-def linen_of(lib: Library) -> Any:
-    """Return the library's modules."""
-    return importlib.import_module({"jax": "flax"}.get(lib.module, lib.module) + ".linen")
-
-
-def _parts(lib: Library) -> tuple[Any, Any, Any]:
-    linen = linen_of(lib)
-    x = lib.np.asarray(X)
-    return linen, linen.Dense(WIDTH).init(lib.root.random.key(0), x), x
-
-
-def bare(lib: Library) -> Callable[[], Any]:
-    """Return a call of a jitted function with a module's leaves."""
-    _, variables, x = _parts(lib)
-
-    def dense(variables: Any, x: Any) -> Any:
-        params = variables["params"]
-        return x @ params["kernel"] + params["bias"]
-
-    run = lib.root.jit(dense)
-    return lambda: run(variables, x)
-
-
-def jit_of_apply(lib: Library) -> Callable[[], Any]:
-    """Return a call of `jit(module.apply)`."""
-    linen, variables, x = _parts(lib)
-    run = lib.root.jit(linen.Dense(WIDTH).apply)
-    return lambda: run(variables, x)
+const [, , rounds, repeats] = process.argv.map(Number);
+const library = await load();
+const call = library.{name}.prepare();
+const data = readFileSync("data");
+let at = 0;
+for (const place of call.places) {{
+  if (place.is("out")) continue;
+  const {{ buffer, byteOffset, byteLength }} = place.value;
+  new Uint8Array(buffer, byteOffset, byteLength).set(data.subarray(at, at + byteLength));
+  at += byteLength;
+}}
+let least = Infinity;
+for (let round = 0; round < rounds; ++round) {{
+  const start = performance.now();
+  for (let i = 0; i < repeats; ++i) call.run();
+  least = Math.min(least, (performance.now() - start) / repeats);
+}}
+console.log(least / 1000);
+"""
 
 
-def jitted_module(lib: Library) -> Callable[[], Any]:
-    """Return a call of `apply` of a jitted module."""
-    linen, variables, x = _parts(lib)
-    module = linen.jit(linen.Dense)(WIDTH)
-    return lambda: module.apply(variables, x)
+class Row(NamedTuple):
+    """What was measured: bytes, and seconds of a call."""
+
+    name: str
+    module: int
+    packed: int
+    constants: int
+    node: float
+    narrow: float
+    host: float
 
 
-def jitted_blocks(lib: Library) -> Callable[[], Any]:
-    """Return a call of `apply` of a plain module with jitted blocks."""
-    linen, _, x = _parts(lib)
-    block = linen.jit(linen.Dense)
-
-    class Tower(linen.Module):  # type: ignore[misc, name-defined]
-        @linen.compact
-        def __call__(self, x: Any) -> Any:
-            for _ in range(BLOCKS):
-                x = block(WIDTH)(x)
-            return x
-
-    module = Tower()
-    variables = module.init(lib.root.random.key(0), x)
-    return lambda: module.apply(variables, x)
-
-
-CALLS = {
-    "jit of a function, 2 leaves": bare,
-    "jit of apply": jit_of_apply,
-    "apply of a jitted module": jitted_module,
-    f"apply of {BLOCKS} jitted blocks": jitted_blocks,
-}
+def measure(name: str, program: Program, rounds: int = ROUNDS) -> Row:
+    """Write a module and libraries, and return what calls take in Node and in C."""
+    jitted = kiln.jit(program.function)
+    with tempfile.TemporaryDirectory() as made:
+        folders = [Path(made) / kind for kind in ("wasm32", LEVEL, "host")]
+        for folder, target in zip(folders, ("wasm32", LEVEL, None), strict=True):
+            written = export.library(
+                jitted, *program.arguments, name=name, path=folder, target=target, shared=False
+            )
+        module = (folders[0] / f"{name}.wasm").read_bytes()
+        seconds, _ = from_c(name, program, folders[2], 3, 1)
+        repeats = max(1, min(10_000, int(2e-3 / max(seconds, 1e-7))))
+        host, _ = from_c(name, program, folders[2], rounds, repeats)
+        narrow, _ = from_c(name, program, folders[1], rounds, repeats)
+        node = _in_node(name, program, folders[0], rounds, repeats)
+    packed = len(gzip.compress(module))
+    return Row(name, len(module), packed, written.constant_bytes, node, narrow, host)
 
 
-def _sampler(lib: Library, make: Callable[[Library], Callable[[], Any]]) -> Sampler:
-    call = make(lib)
-    lib.root.block_until_ready(call())
-    return repeated(call, lib.root.block_until_ready)
+def _in_node(name: str, program: Program, folder: Path, rounds: int, repeats: int) -> float:
+    (folder / "main.mjs").write_text(_MAIN.format(name=name))
+    (folder / "data").write_bytes(b"".join(np.asarray(x).tobytes() for x in program.arguments))
+    command = ["node", "main.mjs", str(rounds), str(repeats)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    return float(done.stdout)
 
 
-def cases(libraries: Sequence[Library]) -> Iterator[Case]:
-    """Yield the cases."""
-    for name, make in CALLS.items():
-        yield Case(name, {lib.name: _sampler(lib, make) for lib in libraries}, rounds=30)
+def table(rows: list[Row]) -> str:
+    """Return the table of some rows."""
+    lines = [
+        f"| program | .wasm | gzip | constants | call in Node | in C, {LEVEL} | in C, the host's |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for row in rows:
+        lines.append(
+            f"| {row.name} | {row.module:,} | {row.packed:,} | {row.constants:,} | "
+            f"{time_text(row.node)} | {time_text(row.narrow)} | {time_text(row.host)} |"
+        )
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(table([measure(name, program) for name, program in programs().items()]))

@@ -272,7 +272,10 @@ function fits(value, Type) {{
 
 
 def javascript_text(prefix: str, signatures: Sequence[Signature], version: str) -> str:
-    """Return the ES module that loads a WebAssembly module and calls its functions."""
+    """Return the ES module that loads a WebAssembly module and calls its functions.
+
+    `prefix` begins the names of the module's files and exports; `version` is that of kiln.
+    """
     rows = [
         f"  {signature.symbol}: {{\n    symbol: {json.dumps(signature.symbol)},\n"
         f"    sizes: {json.dumps(signature.sizes)},\n    arguments: [\n"

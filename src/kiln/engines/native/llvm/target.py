@@ -61,7 +61,7 @@ LEVELS = {
             ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
         ),
         Target("aarch64", "aarch64", "generic", "+neon", 16, True, True, False),
-        # Vectors are taken apart into scalars: sums have the order, and so the bits, of aarch64.
+        # Vectors are scalarized: sums have the order, and so the bits, of aarch64.
         Target(
             "riscv64", "riscv64", "generic-rv64", "+m,+a,+f,+d,+c", 16, True, False, False,
             abi="lp64d",
