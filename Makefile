@@ -28,7 +28,7 @@ PIP := $(RUN) -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo story test test-full test-pythons libraries libraries-oracle libraries-suites jax-tests oracle breaks sanitize bench bench-suite bench-models bench-reports bench-limit bench-scale bench-programs cross lint format hooks docs \
+.PHONY: help demo story test test-full test-pythons libraries libraries-oracle libraries-suites jax-tests oracle breaks sanitize bench bench-suite bench-models bench-reports bench-limit bench-scale bench-programs cross browser lint format hooks docs \
   wheel check-wheel clean
 
 help:
@@ -56,6 +56,7 @@ help:
 	@echo "make hooks      let git run both before each commit, and tests/structure before each push"
 	@echo "make docs       write the generated parts of docs/ again"
 	@echo "make cross      build the static runtimes of libraries for other processors; TARGETS=\"aarch64 riscv64 wasm32\""
+	@echo "make browser    write a page that runs compiled functions to build/site, and visit it"
 	@echo "make wheel      build dist/kiln-*.whl, which needs no compiler to be installed"
 	@echo "make check-wheel  install it in a clean environment without a compiler, and run the demo"
 	@echo "make clean      remove environments, builds and caches"
@@ -180,6 +181,13 @@ cross: $(VENV)/.has-cross
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cmake -S . -B build/cross -G Ninja -DKILN_TREE=$(CURDIR)/src \
 	  -DKILN_CROSS="$$(echo $(TARGETS) | tr ' ' ';')" -DPython_EXECUTABLE=$(CURDIR)/$(RUN) > build/cross.log
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cmake --build build/cross --target cross
+
+# The page is tested in Chromium, if there is one.
+browser: TARGETS := wasm32
+browser: cross $(VENV)/.has-test
+	$(RUN) examples/browser/build.py build/site
+	$(RUN) -m pytest -q tests/programs/test_browser.py
+	@echo "$(RUN) -m http.server --directory build/site"
 
 wheel: $(VENV)/.has-runtime
 	rm -rf dist/kiln-*.whl build/cp*

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -178,3 +180,18 @@ def test_factorizations_and_callbacks_are_refused(tmp_path: Path) -> None:
         with pytest.raises(NotImplementedError, match=r"no Python|LAPACK"):
             export.library(function, x, name="made", path=tmp_path / "out", target="wasm32")
     assert not (tmp_path / "out").exists()
+
+
+def test_the_page_leads_to_an_answer(tmp_path: Path) -> None:
+    """Do what docs/library.md says of modules, in an empty folder."""
+    page = (REPOSITORY / "docs" / "library.md").read_text()
+    (model, *_) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (commands,) = re.findall(r"```console\n(.*?)```", page, re.DOTALL)
+    (program,) = re.findall(r"```javascript\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "model.py").write_text(model)
+    compile, run = [line.removeprefix("python ") for line in commands.splitlines()]
+    subprocess.run([sys.executable, *shlex.split(compile)], cwd=tmp_path, check=True)
+    assert run == "node web/main.mjs"
+    (tmp_path / "web" / "main.mjs").write_text(program)
+    expected = program.splitlines()[-1].partition("// ")[2]
+    assert run_node(tmp_path / "web", "main.mjs").splitlines() == [expected]
