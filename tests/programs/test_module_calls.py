@@ -17,6 +17,7 @@ import pytest
 import kiln
 import kiln.numpy as jnp
 from kiln import export
+from kiln.base.options.config import override
 from tests.programs.node_driver import needs_node, run_node
 from tests.structure.source_tree import REPOSITORY
 
@@ -195,3 +196,36 @@ def test_the_page_leads_to_an_answer(tmp_path: Path) -> None:
     (tmp_path / "web" / "main.mjs").write_text(program)
     expected = program.splitlines()[-1].partition("// ")[2]
     assert run_node(tmp_path / "web", "main.mjs").splitlines() == [expected]
+
+
+def test_a_transform_without_memory_is_an_error_and_not_a_trap(tmp_path: Path) -> None:
+    # A prime size is computed by a longer transform.
+    large, small = [kiln.ShapeDtypeStruct((n,), np.complex64) for n in (16777213, 8)]
+    functions = {"large": (jnp.fft.fft, large), "small": (jnp.fft.fft, small)}
+    export.library(functions, name="made", path=tmp_path, target="wasm32")
+    found = said(
+        tmp_path,
+        "const call = library.made_large.prepare();",
+        "fails(() => call.run());",
+        "say(library.made_small(new Float32Array(16).fill(1)).slice(0, 2));",
+    )
+    remedy = "pass other sizes, or free other calls"
+    assert found == [["made_large()", "out of memory", remedy], [8, 8]]
+
+
+def test_numbers_of_64_bits_and_complex_ones(tmp_path: Path) -> None:
+    with override(enable_x64=True):
+        written(tmp_path, lambda i, z: (i * 2, z * 1j), np.int64(0), np.zeros(1, np.complex128))
+        found = said(
+            tmp_path,
+            "say(library.made(2n ** 40n, [1, 2]));",
+            "fails(() => library.made(1, [1, 2]));",
+        )
+    assert found == [
+        [[2**41], [-2, 1]],
+        [
+            "made()",
+            "i is int64[], which does not hold all elements",
+            "pass a BigInt64Array of 1 elements",
+        ],
+    ]
