@@ -21,7 +21,7 @@ from kiln.engines.native.executables.over_constants import OverConstants, prolog
 from kiln.engines.native.executables.value_types import ValueType, known, value_type
 from kiln.engines.native.llvm.assembly import host_target
 from kiln.engines.native.llvm.functions import module_text
-from kiln.engines.native.llvm.target import DISPATCHED, LEVELS, Target, named
+from kiln.engines.native.llvm.target import DISPATCHED, FOR_LIBRARIES, LEVELS, Target, named
 from kiln.engines.native.llvm.writer import Sizes
 from kiln.engines.native.loop_ir.checks import kinds_of
 from kiln.engines.native.loop_ir.costs import costs
@@ -148,14 +148,14 @@ class NativeCompiler:
     def target_names(self) -> tuple[str, ...]:
         """Return the host's microarchitecture level, the others, and what has several."""
         host = host_target().name
-        return (host, *[name for name in LEVELS if name != host], *DISPATCHED)
+        others = [name for name in LEVELS if name != host]
+        return (host, *others, *FOR_LIBRARIES, *DISPATCHED)
 
     def cross_triple(self, target: str | None) -> str | None:
         """Return the name that compilers have for a target; None: the host's architecture."""
-        known = LEVELS.get(target or "")
-        if known is None or known.triple == host_target().triple:
+        if target is None or target in DISPATCHED or named(target).triple == host_target().triple:
             return None
-        return f"{known.triple}-linux-gnu"
+        return f"{named(target).triple}-linux-gnu"
 
     def link(
         self,

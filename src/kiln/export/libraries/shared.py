@@ -32,14 +32,14 @@ def c_compiler(asked: str, triple: str | None) -> list[str]:
         return [sys.executable, "-m", "ziglang", "cc", "-target", triple]
     package = "apt-get install gcc"
     if triple is not None:
-        package += f"-{triple}, or pip install ziglang"
+        package = f"apt-get install gcc-{triple}; or pip install ziglang"
     raise RuntimeError(
         three_lines(
             asked,
             f"a shared library is linked by a C compiler, and there is no "
             f"{chosen or ' or '.join(names)}",
-            f"install one (Debian, Ubuntu: {package}), "
-            "or write shared=False for the static library and the header alone",
+            f"install one (Debian, Ubuntu: {package}), or"
+            " write shared=False for the static library and the header alone",
         )
     )
 

@@ -61,7 +61,17 @@ LEVELS = {
             ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
         ),
         Target("aarch64", "aarch64", "generic", "+neon", 16, True, True, False),
-        # Vectors are scalarized: sums have the order, and so the bits, of aarch64.
+    )
+}  # fmt: skip
+"""The levels by name, per architecture from the oldest to the newest.
+
+The name of an x86-64 level begins with that of the level whose kernels and OpenBLAS loops it runs.
+"""
+
+FOR_LIBRARIES = {
+    level.name: level
+    for level in (
+        # LLVM scalarizes vectors: sums have the order, and so the bits, of aarch64.
         Target(
             "riscv64", "riscv64", "generic-rv64", "+m,+a,+f,+d,+c", 16, True, False, False,
             abi="lp64d",
@@ -74,10 +84,7 @@ LEVELS = {
         ),
     )
 }  # fmt: skip
-"""The levels by name, per architecture from the oldest to the newest.
-
-The name of an x86-64 level begins with that of the level whose kernels and OpenBLAS loops it runs.
-"""
+"""Targets by name where kiln itself does not run."""
 
 DISPATCHED = {"x86-64": ("x86-64-v2", "x86-64-v3", "x86-64-v4")}
 """Targets of libraries with code for several levels, from the oldest to the newest."""
@@ -109,12 +116,13 @@ def best(architecture: str, features: Mapping[str, bool]) -> Target:
 
 def named(name: str) -> Target:
     """Return a level by its name. Raises ValueError on unknown names."""
-    if name in LEVELS:
-        return LEVELS[name]
+    found = LEVELS.get(name) or FOR_LIBRARIES.get(name)
+    if found is not None:
+        return found
     raise ValueError(
         three_lines(
             f"compiling for target {name!r}",
             "there is no such target",
-            f"set KILN_TARGET to one of: {', '.join(LEVELS)}",
+            f"set KILN_TARGET to one of: {', '.join([*LEVELS, *FOR_LIBRARIES])}",
         )
     )
