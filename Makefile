@@ -28,7 +28,7 @@ PIP := $(RUN) -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo story test test-full test-pythons libraries libraries-oracle libraries-suites jax-tests oracle breaks sanitize bench bench-suite bench-models bench-reports bench-limit bench-scale bench-programs cross test-cross test-aarch64 lint format hooks docs site \
+.PHONY: help demo story test test-full test-pythons libraries libraries-oracle libraries-suites jax-tests oracle breaks sanitize bench bench-suite bench-models bench-reports bench-limit bench-scale bench-programs cross browser test-cross test-aarch64 lint format hooks docs site \
   wheel check-wheel clean
 
 help:
@@ -55,9 +55,10 @@ help:
 	@echo "make format     format Python and C++ as make lint wants it"
 	@echo "make hooks      let git run both before each commit, and tests/structure before each push"
 	@echo "make docs       write the generated parts of docs/ again"
-	@echo "make cross      build the static runtimes of libraries for other processors; TARGETS=\"aarch64 riscv64\""
+	@echo "make cross      build the static runtimes of libraries for other processors; TARGETS=\"aarch64 riscv64 wasm32\""
 	@echo "make test-cross  run libraries for them under an emulator"
 	@echo "make test-aarch64  run kiln itself on aarch64, under an emulator (hours); ARGS are pytest's"
+	@echo "make browser    write a page that runs compiled functions to build/browser, and visit it"
 	@echo "make site       build the site into build/site/html, and check its links"
 	@echo "make wheel      build dist/kiln-*.whl, which needs no compiler to be installed"
 	@echo "make check-wheel  install it in a clean environment without a compiler, and run the demo"
@@ -178,7 +179,7 @@ docs: $(VENV)/.has-bench
 	$(RUN) -m benchmarks.report docs/performance.md
 
 # Under build/, with the compiler of a package: nothing else need be installed.
-TARGETS ?= aarch64 riscv64
+TARGETS ?= aarch64 riscv64 wasm32
 cross: $(VENV)/.has-cross
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cmake -S . -B build/cross -G Ninja -DKILN_TREE=$(CURDIR)/src \
 	  -DKILN_CROSS="$$(echo $(TARGETS) | tr ' ' ';')" -DPython_EXECUTABLE=$(CURDIR)/$(RUN) > build/cross.log
@@ -192,6 +193,13 @@ test-aarch64: $(VENV)/.has-cross $(VENV)/.has-test
 
 site: $(VENV)/.has-site
 	$(RUN) -m website
+
+# The page is tested in Chromium, if there is one.
+browser: TARGETS := wasm32
+browser: cross $(VENV)/.has-test
+	$(RUN) examples/browser/build.py build/browser
+	$(RUN) -m pytest -q tests/programs/test_browser.py
+	@echo "$(RUN) -m http.server --directory build/browser"
 
 wheel: $(VENV)/.has-runtime
 	rm -rf dist/kiln-*.whl build/cp*

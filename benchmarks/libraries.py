@@ -187,7 +187,7 @@ def measure(name: str, program: Program, rounds: int = ROUNDS) -> Row:
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         written = export.library(jitted, *program.arguments, name=name, path=folder)
-        whole, code = _from_c(name, program, folder, rounds, repeats)
+        whole, code = from_c(name, program, folder, rounds, repeats)
     own = math.inf
     arguments = [jnp.asarray(x) for x in program.arguments]
     for _ in range(rounds):
@@ -199,7 +199,7 @@ def measure(name: str, program: Program, rounds: int = ROUNDS) -> Row:
     return Row(name, *sizes, written.constant_bytes, program.goal, whole, code, own)
 
 
-def _from_c(
+def from_c(
     name: str, program: Program, folder: Path, rounds: int, repeats: int
 ) -> tuple[float, float]:
     """Return the seconds of a call, and of the code that it calls; nan if that was not measured."""
@@ -242,12 +242,13 @@ def table(rows: list[Row]) -> str:
         code = "" if math.isnan(row.code) else f"{row.code * 1e9:.1f} ns"
         lines.append(
             f"| {row.name} | {row.shared:,} | {row.constants:,} | {row.shared - row.constants:,} | "
-            f"{row.goal:,} | {_time(row.whole)} | {code} | {_time(row.kiln)} |"
+            f"{row.goal:,} | {time_text(row.whole)} | {code} | {time_text(row.kiln)} |"
         )
     return "\n".join(lines)
 
 
-def _time(seconds: float) -> str:
+def time_text(seconds: float) -> str:
+    """Return a time with its unit."""
     return f"{seconds * 1e9:.1f} ns" if seconds < 1e-6 else f"{seconds * 1e6:.1f} us"
 
 

@@ -25,7 +25,10 @@ def main(argv: list[str] | None = None) -> None:
     leaving.add_argument("--args", dest="examples", help="MODULE:NAME of a tuple of arguments")
     leaving.add_argument("-o", "--output", required=True, help="the folder to write")
     leaving.add_argument("--name", help="begins the names of files and symbols")
-    leaving.add_argument("--target", help="a microarchitecture level; by default this machine's")
+    leaving.add_argument(
+        "--target",
+        help="a microarchitecture level, by default this machine's; wasm32 is WebAssembly",
+    )
     leaving.add_argument("--blas", action="store_true", help="programs link an OpenBLAS too")
     leaving.add_argument("--threads", action="store_true", help="contexts may have threads")
     leaving.add_argument("--mapped", action="store_true", help="constants are in a file")

@@ -157,7 +157,7 @@ def run_calls(
     called twice, and their second calls must not allocate memory.
     """
     libraries = list(dict.fromkeys(call.folder for call in calls))
-    described = {path: _description(path) for path in libraries}
+    described = {path: described_in(path) for path in libraries}
     functions, lines = [], []
     for number, call in enumerate(calls):
         functions.append(_function(number, call, described[call.folder], threads))
@@ -184,18 +184,19 @@ def run_calls(
     found, at = [], 0
     for call in calls:
         results = []
-        for array in _arrays(call, described[call.folder]):
+        for array in arrays_of(call, described[call.folder]):
             if array["direction"] == "in":
                 continue
-            value = np.frombuffer(data, array["numpy"], _count(array, call), at)
-            results.append(value.reshape([_size(n, call) for n in array["shape"]]))
+            value = np.frombuffer(data, array["numpy"], count_of(array, call), at)
+            results.append(value.reshape([size_of(n, call) for n in array["shape"]]))
             at += value.nbytes
         found.append(results)
     assert at == len(data)
     return found
 
 
-def _description(path: Path) -> dict[str, Any]:
+def described_in(path: Path) -> dict[str, Any]:
+    """Return the description of the library in a folder."""
     (file,) = path.glob("*.json")
     found: dict[str, Any] = json.loads(file.read_text())
     return found
@@ -207,7 +208,8 @@ def _blas(path: Path, name: str) -> list[str]:
     return [x for x in line.split()[3:] if x not in ("-lm", "-Wl,--gc-sections")]
 
 
-def _arrays(call: Call, described: dict[str, Any]) -> list[dict[str, Any]]:
+def arrays_of(call: Call, described: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the arguments of a call as its library describes them, with their NumPy types."""
     (function,) = [f for f in described["functions"] if f["symbol"] == call.symbol]
     arrays = function["arguments"]
     return [{**a, "numpy": _numpy_type(a["dtype"])} for a in arrays]
@@ -217,12 +219,14 @@ def _numpy_type(dtype: str) -> Any:
     return np.uint16 if dtype == "bfloat16" else np.dtype(dtype)
 
 
-def _size(size: int | str, call: Call) -> int:
+def size_of(size: int | str, call: Call) -> int:
+    """Return a dimension in a call."""
     return size if isinstance(size, int) else int(eval(size.replace("^", "**"), dict(call.sizes)))
 
 
-def _count(array: dict[str, Any], call: Call) -> int:
-    return int(np.prod([_size(n, call) for n in array["shape"]], dtype=np.int64))
+def count_of(array: dict[str, Any], call: Call) -> int:
+    """Return how many elements an argument has in a call."""
+    return int(np.prod([size_of(n, call) for n in array["shape"]], dtype=np.int64))
 
 
 def _function(number: int, call: Call, described: dict[str, Any], threads: int | None) -> str:
@@ -237,8 +241,8 @@ def _function(number: int, call: Call, described: dict[str, Any], threads: int |
     if threads is not None:
         lines.append(f'  check("threads", {prefix}_set_threads(context, {threads}));')
     names, after = [], []
-    for i, array in enumerate(_arrays(call, described)):
-        size = _count(array, call) * np.dtype(array["numpy"]).itemsize
+    for i, array in enumerate(arrays_of(call, described)):
+        size = count_of(array, call) * np.dtype(array["numpy"]).itemsize
         make = "room" if array["direction"] == "out" else "given"
         lines.append(f"  void *array{i} = {make}({size});")
         names.append(f"array{i}")
@@ -246,7 +250,7 @@ def _function(number: int, call: Call, described: dict[str, Any], threads: int |
             after.append(f"  result(array{i}, {size});")
     given = ", ".join(["context", *sizes, *names])
     lines.append(f'  check("{call.symbol}", {call.symbol}({given}));')
-    if all(a["direction"] != "inout" for a in _arrays(call, described)):
+    if all(a["direction"] != "inout" for a in arrays_of(call, described)):
         lines += [
             "  const long before = allocations;",
             f'  check("{call.symbol}", {call.symbol}({given}));',

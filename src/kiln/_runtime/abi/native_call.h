@@ -17,7 +17,8 @@ struct Fault {
 };
 
 // What a call passes to compiled code. Generated code reads the fields by position: each is eight
-// bytes. It passes the pointer on unchanged: private data of the call follow these fields.
+// bytes, also where pointers have four. It passes the pointer on unchanged: private data of the call
+// follow these fields.
 //
 // Results may lie where operands do. A *shared* result is the memory of its operand and holds its
 // values before the call: compiled code never writes it. A *reused* result either is the memory of
@@ -25,13 +26,13 @@ struct Fault {
 // correct in both cases. No other result overlaps an operand. Results are aligned to 64 bytes,
 // operands to the size of their elements.
 struct Call {
-  const void* const* operands;
-  void* const* results;
-  const int64_t* sizes;  // of named axes
-  char* workspace;       // aligned workspace for temporaries
-  Pool* pool;            // null: single-threaded
-  Fault* fault;          // of the thread
-  Fault* found;          // of the call: failed checks, see `Fault::site`
+  alignas(8) const void* const* operands;
+  alignas(8) void* const* results;
+  alignas(8) const int64_t* sizes;  // of named axes
+  alignas(8) char* workspace;       // aligned workspace for temporaries
+  alignas(8) Pool* pool;            // null: single-threaded
+  alignas(8) Fault* fault;          // of the thread
+  alignas(8) Fault* found;          // of the call: failed checks, see `Fault::site`
 };
 
 // What a function of compiled code returns. A positive number is an error of a kernel.

@@ -87,6 +87,16 @@ size_t bytes_of(const FftAllRoots<T>& made) {
   return made.roots.size() * sizeof(T);
 }
 
+#ifdef __wasm__
+// A module has one thread, and its standard library no mutexes.
+struct Mutex {
+  void lock() {}
+  void unlock() {}
+};
+#else
+using Mutex = std::mutex;
+#endif
+
 // The latest plans, by type and size.
 template <typename Made>
 class Table {
@@ -94,7 +104,7 @@ class Table {
   template <typename Make>
   std::shared_ptr<const Made> get(int64_t size, Make make) {
     {
-      std::lock_guard<std::mutex> lock(mutex_);
+      std::lock_guard<Mutex> lock(mutex_);
       if (auto found = find(size)) return found;
     }
     // Other threads may create the same plan meanwhile; the first is kept. Nothing is allocated while
@@ -102,7 +112,7 @@ class Table {
     std::shared_ptr<const Made> made = make();
     Entries fresh;
     fresh.emplace_front(size, made);
-    std::lock_guard<std::mutex> lock(mutex_);
+    std::lock_guard<Mutex> lock(mutex_);
     if (auto found = find(size)) return found;
     entries_.splice(entries_.begin(), fresh);
     bytes_ += bytes_of(*made);
@@ -132,7 +142,7 @@ class Table {
     return nullptr;
   }
 
-  std::mutex mutex_;
+  Mutex mutex_;
   Entries entries_;
   size_t bytes_ = 0;
 };

@@ -1,7 +1,10 @@
 #include "library/context.h"
 
+#ifndef __wasm__
 #include <sys/mman.h>
+#endif
 
+#include <cstdint>
 #include <cstdlib>
 
 namespace kiln {
@@ -10,7 +13,7 @@ namespace kiln {
 // out.
 extern "C" Context* kiln_library_create(int64_t workspace_bytes) {
   constexpr int64_t kLine = 64;
-  if (workspace_bytes < 0 || workspace_bytes > INT64_MAX / 2) return nullptr;
+  if (workspace_bytes < 0 || workspace_bytes > PTRDIFF_MAX - 2 * kLine) return nullptr;
   Context* made = static_cast<Context*>(std::calloc(1, sizeof(Context)));
   if (made == nullptr) return nullptr;
   const int64_t rounded = (workspace_bytes + kLine) / kLine * kLine;
@@ -28,9 +31,11 @@ extern "C" Context* kiln_library_create(int64_t workspace_bytes) {
 extern "C" void kiln_library_destroy(Context* context) {
   if (context == nullptr) return;
   release_threads(context);
+#ifndef __wasm__  // has no files to map
   if (context->constants != nullptr) {
     munmap(const_cast<char*>(context->constants), context->constant_bytes);
   }
+#endif
   for (char* block : context->scratch.memory) std::free(block);
   std::free(context->call.workspace);
   std::free(context);

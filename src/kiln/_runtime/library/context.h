@@ -24,7 +24,7 @@ extern __thread ScratchBlocks* scratch_blocks;
 struct Context {
   Call call;
   int64_t workspace_bytes;
-  const char* constants;  // mapped from a file; null: not yet
+  alignas(8) const char* constants;  // mapped from a file; null: not yet
   size_t constant_bytes;
   Fault fault;
   ScratchBlocks scratch;
@@ -35,7 +35,6 @@ int32_t run_in_order(Call* call, ParallelBody body, void* context, int64_t count
 
 // Ends the threads of a context, if it has any.
 void release_threads(Context* context);
-
 // Errors of a call besides those of kernels (`Status`).
 enum LibraryStatus : int32_t {
   kNoContext = 3,

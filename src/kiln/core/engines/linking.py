@@ -12,6 +12,8 @@ from kiln.core.engines.engine import Compiler, Program, engine
 from kiln.ir.sizes.size import Dim
 
 LINKING_ENGINE = "native"
+MODULE_TARGET = "wasm32"
+"""The target whose libraries are WebAssembly modules."""
 
 
 class Leaf(Record):
@@ -44,7 +46,7 @@ class LinkedFunction(Record):
 
 
 class LinkedCode(Record):
-    """A static library, and the symbols that it defines for its users.
+    """A static library or a WebAssembly module, and the symbols that it defines for its users.
 
     `workspaces` are the bytes of temporaries of each function, `constant_bytes` those of arrays
     that functions close over, which are in `constants_file` if that is not None. `externals` are

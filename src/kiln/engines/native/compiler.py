@@ -43,6 +43,7 @@ _PORTABLE = "kiln.engines.native.executables.portable"
 _PROFILING = "kiln.engines.native.reports.profiling"
 """Loaded for instrumented programs."""
 _LINKING = "kiln.engines.native.library.linking"
+_MODULES = "kiln.engines.native.library.wasm"
 """Loaded when programs become libraries."""
 _SIZED = "kiln.engines.native.executables.sized"
 """Loaded for programs with named axes."""
@@ -182,7 +183,8 @@ class NativeCompiler:
         if levels is None:
             level = host_target() if target is None else named(target)
             ready = [self._ready(function, level) for function in functions]
-            code = linking.linked(prefix, ready, level, options)
+            link = load_module(_MODULES).linked_module if level.is_module else linking.linked
+            code = link(prefix, ready, level, options)
             return code
         by_level = {
             level: [self._ready(f, level, is_divisible=False) for f in functions]

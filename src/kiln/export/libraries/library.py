@@ -12,12 +12,19 @@ from kiln.base.errors import three_lines
 from kiln.base.lazy import LazyModule, llvmlite, pathlib
 from kiln.base.records import Record
 from kiln.base.source import api_boundary, current_source
-from kiln.core.engines.linking import LinkedCode, LinkedFunction, Unlinkable, linking_compiler
+from kiln.core.engines.linking import (
+    MODULE_TARGET,
+    LinkedCode,
+    LinkedFunction,
+    Unlinkable,
+    linking_compiler,
+)
 from kiln.export.exported import Exported
 from kiln.export.libraries.build_files import cmake_config, description, pkg_config
 from kiln.export.libraries.c_types import is_name
 from kiln.export.libraries.cpp_header import cpp_header_text
 from kiln.export.libraries.header import header_text
+from kiln.export.libraries.javascript import javascript_text
 from kiln.export.libraries.shared import c_compiler, link_shared
 from kiln.export.libraries.signature import Signature, signature_of
 from kiln.jit.function import JitFunction
@@ -28,10 +35,12 @@ shutil = LazyModule("shutil")
 
 Function = Callable[..., Any]
 _OWN_NAMES = (
+    "allocate",
     "context",
     "create",
     "destroy",
     "error",
+    "free",
     "library",
     "map_constants",
     "set_threads",
@@ -76,7 +85,8 @@ def library(
 
     The folder `path` gets libNAME.a, libNAME.so (if `shared`), NAME.h, and what pkg-config and
     CMake read. `target` is a microarchitecture level, by default the host's; `x86-64` is all of
-    them, one of which is chosen at run time; `aarch64` is Linux on ARM. With `blas` programs that
+    them, one of which is chosen at run time; `aarch64` is Linux on ARM, `wasm32` a WebAssembly
+    module: NAME.wasm, and NAME.mjs for browsers and Node. With `blas` programs that
     link the library also link an OpenBLAS; with `threads` a context may have threads, which compute
     the same bits. If `mapped`, arrays that functions close over are in the file NAME.constants,
     which each context maps.
@@ -103,6 +113,7 @@ def library(
     asked = f"{asked} at {current_source()}"
     _check_names(asked, own, [key for key in functions if key], target)
     assert own is not None
+    shared = shared and target != MODULE_TARGET
     triple = linking_compiler().cross_triple(target)
     compiler = c_compiler(asked, triple) if shared else None
     linked, signatures = _traced(own, functions)
@@ -232,6 +243,12 @@ def _texts(
         "python": platform.python_version(),
     }
     options = [*_blas_options(code), *["-pthread"] * threads]
+    if code.target == MODULE_TARGET:
+        return {
+            f"{own}.wasm": code.archive,
+            f"{own}.mjs": javascript_text(own, signatures, version).encode(),
+            f"{own}.json": description(own, signatures, code, versions).encode(),
+        }
     has_file = code.constants_file is not None
     own_calls = {"threads": threads, "has_file": has_file}
     texts = {

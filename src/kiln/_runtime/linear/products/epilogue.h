@@ -13,7 +13,7 @@ namespace kiln {
 struct Epilogue {
   // The first slots of a context: the item, the first column, the one after the last.
   static constexpr int kHead = 3;
-  static constexpr int kMostSlots = 64;
+  static constexpr int kMostSlots = 128;
 
   Call* call;          // of the thread
   ParallelBody body;   // on a range of the rows of an item

@@ -149,9 +149,9 @@ def _group(
     prefix: str, functions: Sequence[Ready], target: Target, options: Options, *, has_data: bool
 ) -> _Group:
     for function in functions:
-        _check(function, blas=options.blas)
+        check(function, blas=options.blas)
     runtime = runtime_members(target)
-    constants = constants_of([value for f in functions for _, value in _embedded(f)])
+    constants = constants_of([value for f in functions for _, value in embedded(f)])
     file = constants.file() if options.mapped and constants.blocks else None
     code: list[Member] = []
     entries: list[Entry] = []
@@ -162,7 +162,7 @@ def _group(
         written = ObjectFile(image)
         called, _ = needed_members(undefined([written]), runtime, excluded)
         code.append((f"{name}.o", written.renamed({ENTRY: name}.get)))
-        entry = _entry(function, name, constants, needs_scratch=_SCRATCH in called)
+        entry = entry_of(function, name, constants, needs_scratch=_SCRATCH in called)
         entries.append(entry)
     text = wrappers_text(prefix, functions, entries, threads=options.threads, file=file)
     made = [(f"{prefix}.o", assemble(text, target)), *code]
@@ -182,7 +182,8 @@ def _group(
     )
 
 
-def _check(function: Ready, *, blas: bool) -> None:
+def check(function: Ready, *, blas: bool) -> None:
+    """Raise Unlinkable for a program that calls Python, or routines of LAPACK without `blas`."""
     loops = function.written.function
     if loops.callbacks:
         count = len(loops.callbacks)
@@ -209,7 +210,7 @@ def _check(function: Ready, *, blas: bool) -> None:
         )
 
 
-def _embedded(function: Ready) -> list[tuple[int, np.ndarray]]:
+def embedded(function: Ready) -> list[tuple[int, np.ndarray]]:
     """Return the embedded operands that the code reads, with their numbers."""
     loops = function.written.function
     first_kept = len(function.program.jaxpr.invars)
@@ -223,15 +224,16 @@ def _read(loops: Function) -> set[Buffer]:
     return {buffer for statement in loops.body for buffer in everywhere(statement)}
 
 
-def _entry(function: Ready, symbol: str, constants: Constants, *, needs_scratch: bool) -> Entry:
+def entry_of(function: Ready, symbol: str, constants: Constants, *, needs_scratch: bool) -> Entry:
+    """Return the code of a program as the functions that C calls see it."""
     written, program = function.written, function.program
     loops = written.function
     wanted = aliasing.reused(program.jaxpr, program.donated)
     return Entry(
         symbol=symbol,
         operands=len(loops.inputs),
-        blocks={i: constants.symbols[digest(value)] for i, value in _embedded(function)},
-        places={i: constants.places[digest(value)] for i, value in _embedded(function)},
+        blocks={i: constants.symbols[digest(value)] for i, value in embedded(function)},
+        places={i: constants.places[digest(value)] for i, value in embedded(function)},
         result_bytes=tuple([value_type(v.aval)[1] for v in program.jaxpr.outvars]),
         shared=dict(shared_results(loops)),
         taken=dict(reusable(loops, {result: operand for operand, result in wanted.items()})),

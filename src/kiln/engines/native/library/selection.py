@@ -17,7 +17,7 @@ WITH_BLAS, WITHOUT_BLAS = "with_blas.cc.o", "without_blas.cc.o"
 WITH_THREADS, WITHOUT_THREADS = "threads.cc.o", "one_thread.cc.o"
 """The members that run parallel loops."""
 
-_HOW_TO_BUILD = {"aarch64": "make cross", "riscv64": "make cross"}
+_HOW_TO_BUILD = {"aarch64": "make cross", "riscv64": "make cross", "wasm32": "make cross"}
 """What to type for runtimes that are not built with kiln."""
 
 
@@ -26,9 +26,8 @@ def members_left_out(*, blas: bool, threads: bool) -> set[str]:
     return {WITHOUT_BLAS if blas else WITH_BLAS, WITHOUT_THREADS if threads else WITH_THREADS}
 
 
-@functools.cache
-def runtime_members(target: Target) -> dict[str, ObjectFile]:
-    """Return the members of a target's static runtime by name.
+def runtime_file(target: Target) -> str:
+    """Return the path of a target's static runtime.
 
     Raises: NotImplementedError if this build of kiln has none for it.
     """
@@ -43,7 +42,17 @@ def runtime_members(target: Target) -> dict[str, ObjectFile]:
                 f"build it in a checkout of kiln: {_HOW_TO_BUILD.get(target.name, 'make')}",
             )
         )
-    return {name: ObjectFile(content) for name, content in read_archive(path.read_bytes())}
+    return str(path)
+
+
+@functools.cache
+def runtime_members(target: Target) -> dict[str, ObjectFile]:
+    """Return the members of a target's static runtime by name.
+
+    Raises: NotImplementedError if this build of kiln has none for it.
+    """
+    archive = pathlib.Path(runtime_file(target)).read_bytes()
+    return {name: ObjectFile(content) for name, content in read_archive(archive)}
 
 
 def needed_members(

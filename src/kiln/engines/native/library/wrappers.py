@@ -61,8 +61,12 @@ def wrappers_text(
     *,
     threads: bool,
     file: bytes | None,
+    allocates: bool = False,
 ) -> str:
-    """Return the module that defines a library's public functions, with a file of constants."""
+    """Return the module that defines a library's public functions, with a file of constants.
+
+    If it `allocates`, they include those for memory of the caller's arrays.
+    """
     defined: list[str] = []
     declared = {
         "declare hidden ptr @kiln_library_create(i64)",
@@ -88,6 +92,11 @@ def wrappers_text(
         _forwarded("void", f"{prefix}_destroy", "ptr"),
         _forwarded("ptr", f"{prefix}_error", "i32"),
     ]
+    if allocates:
+        declared.add("declare hidden ptr @kiln_library_allocate(i64)")
+        declared.add("declare hidden void @kiln_library_free(ptr)")
+        defined.append(_forwarded("ptr", f"{prefix}_allocate", "i64"))
+        defined.append(_forwarded("void", f"{prefix}_free", "ptr"))
     if threads:
         declared.add("declare hidden i32 @kiln_library_set_threads(ptr, i32)")
         defined.append(
@@ -117,10 +126,16 @@ def _forwarded(kind: str, symbol: str, argument: str) -> str:
 
 
 def public_symbols(
-    prefix: str, functions: Sequence[LinkedFunction], *, threads: bool, has_file: bool
+    prefix: str,
+    functions: Sequence[LinkedFunction],
+    *,
+    threads: bool,
+    has_file: bool,
+    allocates: bool = False,
 ) -> list[str]:
     """Return the names that a library defines for its users."""
-    names = [f"{prefix}_set_threads"] * threads + [f"{prefix}_map_constants"] * has_file
+    names = [f"{prefix}_allocate", f"{prefix}_free"] * allocates
+    names += [f"{prefix}_set_threads"] * threads + [f"{prefix}_map_constants"] * has_file
     names += [f"{prefix}_{end}" for end in ("create", "destroy", "error", "workspace_size")]
     for function in functions:
         names += [function.symbol, f"{function.symbol}_workspace_size"]

@@ -74,17 +74,19 @@ def _machine(target: Target, codegen: int) -> Any:
         # To inspect code for another machine.
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()
-        triple = f"{target.triple}-unknown-linux-gnu"
+        system = "unknown-wasi" if target.is_module else "unknown-linux-gnu"
+        triple = f"{target.triple}-{system}"
     return _kept(
         llvm.Target.from_triple(triple).create_target_machine(
             cpu=target.cpu,
             features=target.features,
             opt=codegen,
-            jit=True,
+            jit=not target.is_module,
             # The default for JIT code is the large code model, which builds each address from
             # immediates.
             codemodel="small",
-            reloc="pic",
+            # A module has addresses of its own: position-independent ones would be imported.
+            reloc="static" if target.is_module else "pic",
             abiname=target.abi,
         )
     )

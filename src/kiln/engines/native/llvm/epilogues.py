@@ -9,7 +9,7 @@ from collections.abc import Callable
 from kiln.engines.native.llvm.module import Module
 from kiln.engines.native.llvm.nests import NestCode
 from kiln.engines.native.llvm.sequences import Step, Where
-from kiln.engines.native.llvm.writer import Writer
+from kiln.engines.native.llvm.writer import COUNTER, NUMBER, POINTER, Writer, slots_of
 from kiln.engines.native.loop_ir.buffers import touched
 from kiln.engines.native.loop_ir.convolutions import CONVOLUTIONS
 from kiln.engines.native.loop_ir.products import matrix_of
@@ -44,11 +44,12 @@ def call(
     kernel, _, kind = product.symbol.rpartition("_")
     symbol = f"{kernel}_epilogue_{kind}"
     module.symbols.add(symbol)
-    slots = touched(epilogue)
-    slot = HEAD + slots.index(product.results[0].buffer)
+    buffers = touched(epilogue)
+    slot = HEAD + buffers.index(product.results[0].buffer)
     is_of_rows = isinstance(epilogue, Loop)
     rows = int(blocked.axes[-1 if is_of_rows else -2].size)
-    numbers = [*as_ints(product.numbers), HEAD + len(slots) + len(outer), slot, rows, is_of_rows]
+    count = HEAD + len(buffers) + len(outer) * slots_of(COUNTER, module.target)
+    numbers = [*as_ints(product.numbers), count, slot, rows, is_of_rows]
     matrix = matrix_of(product)
     assert matrix is not None
     if product.symbol in CONVOLUTIONS:
@@ -74,16 +75,12 @@ def _function(module: Module, blocked: Blocked, outer: list[Axis], write: WriteR
     epilogue accesses, then the counters of the enclosing axes.
     """
     w = module.writer()
-
-    def slot(i: int, kind: str) -> str:
-        place = w.emit(f"getelementptr i64, ptr %context, i64 {i}")
-        return w.emit(f"load {kind}, ptr {place}, align 8")
-
     epilogue = blocked.epilogue
     buffers = touched(epilogue)
-    number, first, last = (slot(i, "i64") for i in range(HEAD))
-    pointers = {buffer: slot(i, "ptr") for i, buffer in enumerate(buffers, HEAD)}
-    counters = {axis: slot(i, "i64") for i, axis in enumerate(outer, HEAD + len(buffers))}
+    kinds = [NUMBER] * HEAD + [POINTER] * len(buffers) + [COUNTER] * len(outer)
+    number, first, last, *given = w.load_slots(kinds)
+    pointers = dict(zip(buffers, given, strict=False))
+    counters = dict(zip(outer, given[len(buffers) :], strict=True))
     items = blocked.axes[: -1 if isinstance(epilogue, Loop) else -2]
     for i, axis in enumerate(reversed(items)):
         if i + 1 == len(items):

@@ -19,7 +19,7 @@ from kiln.engines.native.llvm.nests import ALWAYS, UNROLLED, NestCode
 from kiln.engines.native.llvm.sequences import FROM_CALL, Step, call_of
 from kiln.engines.native.llvm.target import Target
 from kiln.engines.native.llvm.values import memory_type
-from kiln.engines.native.llvm.writer import Sizes, Writer
+from kiln.engines.native.llvm.writer import COUNTER, POINTER, Sizes, Writer
 from kiln.engines.native.loop_ir.buffers import axes_of, everywhere, touched
 from kiln.engines.native.loop_ir.checks import has_checks
 from kiln.engines.native.loop_ir.extents import Grain, estimate, is_named, is_positive
@@ -263,11 +263,7 @@ class _Code(CallBuffers):
 
     def slots(self, values: list[str]) -> None:
         """Store values to a function's argument slots."""
-        w = self.w
-        self.most = max(self.most, len(values), 1)
-        for i, value in enumerate(values):
-            place = w.emit(f"getelementptr i64, ptr %slots, i64 {i}")
-            w.do(f"store {value}, ptr {place}, align 8")
+        self.most = max(self.most, self.w.store_slots(values), 1)
 
     def check(self, status: str) -> None:
         """Return the status if it is not zero."""
@@ -478,12 +474,11 @@ def _shared(
     """
     w = module.writer()
     code = _Code(module, w)
-    for i, buffer in enumerate(touched(statement)):
-        place = w.emit(f"getelementptr i64, ptr %context, i64 {i}")
-        code.pointers[buffer] = w.emit(f"load ptr, ptr {place}, align 8")
-    for i, axis in enumerate(outer, len(code.pointers)):
-        place = w.emit(f"getelementptr i64, ptr %context, i64 {i}")
-        code.counters[axis] = w.emit(f"load i64, ptr {place}, align 8")
+    buffers = touched(statement)
+    kinds = [POINTER] * len(buffers) + [COUNTER] * len(outer)
+    given = iter(w.load_slots(kinds))
+    code.pointers.update(zip(buffers, given, strict=False))
+    code.counters.update(zip(outer, given, strict=True))
     code.start = w.mark()
     if isinstance(statement, Loop):
         code.rows(statement.body)

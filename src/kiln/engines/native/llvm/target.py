@@ -33,6 +33,11 @@ class Target(Record):
     abi: str = ""
     """How functions take arguments, where an architecture has several ways."""
 
+    @property
+    def is_module(self) -> bool:
+        """Whether libraries for it are WebAssembly modules, whose pointers have 32 bits."""
+        return self.triple == "wasm32"
+
     def lanes(self, bits: int) -> int:
         """Return how many numbers of a width fill a register."""
         return self.vector_bytes * 8 // bits
@@ -70,6 +75,12 @@ FOR_LIBRARIES = {
         Target(
             "riscv64", "riscv64", "generic-rv64", "+m,+a,+f,+d,+c", 16, True, False, False,
             abi="lp64d",
+        ),
+        # Its vectors have the width of x86-64-v2, and so sums its order and bits.
+        Target(
+            "wasm32", "wasm32", "generic",
+            "+simd128,+bulk-memory,+mutable-globals,+nontrapping-fptoint,+sign-ext",
+            16, False, False, False,
         ),
     )
 }  # fmt: skip

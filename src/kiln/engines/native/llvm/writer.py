@@ -8,6 +8,18 @@ from kiln.engines.native.llvm.target import Target
 from kiln.engines.native.loop_ir.extents import Grain
 from kiln.ir.sizes.size import Dim, Size
 
+POINTER, COUNTER, NUMBER = "ptr", "i64", "number"
+"""What the slots of a context hold: an address, a counter, a number that the runtime writes."""
+
+
+def slots_of(kind: str, target: Target) -> int:
+    """Return how many slots a value has.
+
+    A slot is as wide as a pointer: where that is 32 bits, a counter has two, and what the runtime
+    writes to a slot (`_runtime/linear/products/epilogue.h`) is a number of 32 bits.
+    """
+    return 2 if kind == COUNTER and target.is_module else 1
+
 
 class Sizes:
     """The numbers that calls supply, in the order of `Call.sizes`."""
@@ -75,6 +87,31 @@ class Writer:
             same = self.emit(f"icmp eq ptr {to}, {of}")
             count = self.emit(f"select i1 {same}, i64 0, i64 {count}")
         self.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {of}, i64 {count}, i1 false)")
+
+    def store_slots(self, values: Sequence[str]) -> int:
+        """Store values, each after its type, to the context `%slots`; return how many slots."""
+        word, align = self._slot()
+        at = 0
+        for value in values:
+            place = self.emit(f"getelementptr {word}, ptr %slots, i64 {at}")
+            self.do(f"store {value}, ptr {place}, align {align}")
+            at += slots_of(value.partition(" ")[0], self.target)
+        return at
+
+    def load_slots(self, kinds: Sequence[str]) -> list[str]:
+        """Return the registers of the values in `%context`."""
+        word, align = self._slot()
+        found, at = [], 0
+        for kind in kinds:
+            place = self.emit(f"getelementptr {word}, ptr %context, i64 {at}")
+            loaded = word if kind == NUMBER else kind
+            value = self.emit(f"load {loaded}, ptr {place}, align {align}")
+            found.append(self.emit(f"zext i32 {value} to i64") if loaded == "i32" else value)
+            at += slots_of(kind, self.target)
+        return found
+
+    def _slot(self) -> tuple[str, int]:
+        return ("i32", 4) if self.target.is_module else ("i64", 8)
 
     def label(self, hint: str = "b") -> str:
         """Return a fresh label, without %, to be placed by `begin`."""

@@ -7,7 +7,7 @@ import pytest
 
 from kiln.engines.native.elementary import EXPANSIONS, expand
 from kiln.engines.native.llvm import assembly
-from kiln.engines.native.llvm.target import LEVELS
+from kiln.engines.native.llvm.target import FOR_LIBRARIES, LEVELS
 from kiln.engines.native.loop_ir.scalars import BASIC, NUMPY_TYPES, Scope, postorder
 from tests.unit.engines.native.elementary import references
 from tests.unit.engines.native.elementary.references import CASES
@@ -64,7 +64,7 @@ def test_special_values_are_those_of_numpy(name, dtype):
         assert (np.signbit(found) == np.signbit(wanted))[zero].all()
 
 
-@pytest.mark.parametrize("level", LEVELS.values(), ids=lambda t: t.name)
+@pytest.mark.parametrize("level", {**LEVELS, **FOR_LIBRARIES}.values(), ids=lambda t: t.name)
 @pytest.mark.parametrize("dtype", WIDTHS)
 def test_expansions_are_basic_and_call_the_extension_only(dtype, level):
     text = []
