@@ -1,7 +1,7 @@
-"""WebAssembly modules: their sizes, and the time of a call in Node beside that of a library in C.
+"""WebAssembly modules: their sizes, and the time of a call in Node beside that of one in C.
 
-`python -m benchmarks.web_modules`. Times are minima over rounds, of one thread; calls use arrays in the
-memory of the module.
+`python -m benchmarks.web_modules`. Times are minima over rounds, of one thread; calls use arrays in
+the memory of the module.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -34,15 +36,19 @@ int32_t (*kiln_parallel)(struct call *, int32_t (*)(struct call *, void *, int64
 """
 SYMBOLS = ("kiln_poll", "kiln_call_python", "kiln_parallel")
 
+_COMPILER = os.environ.get("CC", "cc")
+
 
 @functools.cache
 def library(source: str) -> ctypes.CDLL:
     """Compile C functions and give them what compiled code calls by name."""
+    # Not a TemporaryDirectory: those end with the interpreter, and a thread may still be compiling.
     folder = Path(tempfile.mkdtemp(prefix="kiln-native-"))
     (folder / "f.c").write_text(DECLARATIONS + source)
     built = folder / "f.so"
-    subprocess.run(["cc", "-O1", "-shared", "-fPIC", folder / "f.c", "-o", built], check=True)
+    subprocess.run([_COMPILER, "-O1", "-shared", "-fPIC", folder / "f.c", "-o", built], check=True)
     loaded = ctypes.CDLL(str(built))
+    shutil.rmtree(folder)
     addresses = _runtime.native_symbols()
     for name in SYMBOLS:
         if name in addresses:
