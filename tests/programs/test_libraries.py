@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import kiln
+import kiln.numpy as jnp
 from kiln import export
 from tests.programs.c_driver import COMPILER, Call, have_same_bits, run_calls
 from tests.programs.exported import ONE, function_of
@@ -103,6 +104,24 @@ def test_sized(tmp_path: Path) -> None:
 @pytest.mark.timeout(1800)
 def test_all_sized(tmp_path: Path) -> None:
     _check_sized(tuple(name for name in PROGRAMS if name not in QUICK_SIZED), tmp_path)
+
+
+@pytest.mark.parametrize("name", ["sort", "fft"])
+def test_functions_with_names_of_kernels(name: str, tmp_path: Path) -> None:
+    x = np.random.RandomState(0).randn(100).astype(np.float32)
+    run = {"sort": jnp.sort, "fft": lambda x: jnp.abs(jnp.fft.fft(x))}[name]
+    path = written(run, x, name, tmp_path)
+    assert path is not None
+    ((found,),) = run_calls([Call(path, name, {}, [x])], tmp_path)
+    _same_bits([found], kiln.jit(run)(x), name)
+
+
+def test_a_name_of_the_c_library_that_code_calls_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(NotImplementedError) as error:
+        export.library(jnp.sin, ONE, name="free", path=tmp_path, shared=False)
+    assert "calls free of the C library" in str(error.value)
+    assert "free_of_model" in str(error.value)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.full

@@ -169,9 +169,16 @@ def _group(
     if constants.blocks and file is None and has_data:
         data = {constants.symbols[key]: block for key, block in constants.blocks.items()}
         made.append((f"{prefix}_constants.o", data_file(data, target.triple)))
-    needed = undefined([ObjectFile(content) for _, content in made])
-    names, externals = needed_members(needed, runtime, excluded)
     public = public_symbols(prefix, functions, threads=options.threads, has_file=file is not None)
+    needed = undefined([ObjectFile(content) for _, content in made])
+    # By the name of a public function, code means the runtime's.
+    needed |= undefined([ObjectFile(content) for _, content in code]) & set(public)
+    names, externals = needed_members(needed, runtime, excluded)
+    for name in sorted(externals & set(public)):
+        raise Unlinkable(
+            f"its code calls {name} of the C library, which a function of that name would replace",
+            f"choose another name, such as {name}_of_model",
+        )
     return _Group(
         members=(*made, *[(f"{name[:-5]}.o", runtime[name].image) for name in names]),
         public=tuple(public),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 
 from kiln import _runtime
 from kiln.base.errors import three_lines
@@ -82,10 +83,19 @@ def needed_members(
 def with_prefix(prefix: str, members: Sequence[Member], public: Collection[str]) -> list[Member]:
     """Return members whose internal symbols have a prefix and are hidden.
 
-    Several libraries of kiln, of any versions, may be linked into one program.
+    Several libraries of kiln, of any versions, may be linked into one program. If several members
+    define a public name, it is the first one's: a user's function may be called `sort`, as a kernel
+    is, which the other members then mean.
     """
     files = [(name, ObjectFile(content)) for name, content in members]
-    defined = {s.name for _, file in files for s in file.symbols() if s.is_defined}
-    internal = defined - set(public)
-    rename: Callable[[str], str | None] = {n: f"{prefix}_{n}" for n in internal}.get
-    return [(name, file.renamed(rename)) for name, file in files]
+    defined = [[s.name for s in file.symbols() if s.is_defined] for _, file in files]
+    times = Counter(name for names in defined for name in names)
+    internal = {n: f"{prefix}_{n}" for n in times.keys() - set(public)}
+    shared = {n: f"{prefix}_{n}" for n in public if times[n] > 1}
+    made, owned = [], set[str]()
+    for (name, file), own in zip(files, defined, strict=True):
+        kept = set(own) - owned
+        owned |= kept
+        rename = internal | {n: new for n, new in shared.items() if n not in kept}
+        made.append((name, file.renamed(rename.get)))
+    return made

@@ -39,13 +39,14 @@ OF_THE_SYSTEM = {
 PLAIN, BLAS = (members_left_out(blas=blas, threads=False) for blas in (False, True))
 FOLDER = pathlib.Path(_runtime.__file__).parent
 BUILT = sorted(path.name[len("_runtime.") : -2] for path in FOLDER.glob("_runtime.*.a"))
+OF_ELF = [name for name in BUILT if not named(name).is_module]
 
 
 def test_the_host_has_a_runtime() -> None:
     assert host_target().name in BUILT
 
 
-@pytest.mark.parametrize("level", BUILT)
+@pytest.mark.parametrize("level", OF_ELF)
 def test_every_kernel_needs_the_system_alone(level: str) -> None:
     runtime = runtime_members(named(level))
     kernels = _runtime.native_symbols().keys() - OF_PROCESSES
@@ -83,6 +84,21 @@ def test_a_target_without_a_runtime_is_refused() -> None:
     assert "_runtime.other.a is missing" in wrong
     assert host_target().name in wrong
     assert "make" in remedy
+
+
+def test_a_public_name_may_be_that_of_a_kernel() -> None:
+    wrapper = assemble("define void @sort() {\n  ret void\n}\n")
+    kernel = assemble("define void @sort() {\n  ret void\n}\n")
+    code = assemble(
+        "declare void @sort()\ndefine void @f() {\n  call void @sort()\n  ret void\n}\n"
+    )
+    members = with_prefix("m", [("a", wrapper), ("b", code), ("c", kernel)], ["sort"])
+    found = {name: ObjectFile(content).symbols() for name, content in members}
+    assert found == {
+        "a": [Symbol("sort", True)],
+        "b": [Symbol("m_f", True), Symbol("m_sort", False)],
+        "c": [Symbol("m_sort", True)],
+    }
 
 
 def test_prefixes() -> None:
