@@ -180,11 +180,16 @@ def run_calls(
     files = [str(folder / "in.bin"), str(folder / "out.bin")]
     command = [*machine.emulate, str(folder / "driver"), *files]
     subprocess.run(command, check=True, timeout=300, env={})
-    data = (folder / "out.bin").read_bytes()
+    return results_in(folder / "out.bin", calls)
+
+
+def results_in(file: Path, calls: Sequence[Call]) -> list[list[np.ndarray]]:
+    """Return the results of some calls, which a program has written one after the other."""
+    data = file.read_bytes()
     found, at = [], 0
     for call in calls:
         results = []
-        for array in arrays_of(call, described[call.folder]):
+        for array in arrays_of(call, described_in(call.folder)):
             if array["direction"] == "in":
                 continue
             value = np.frombuffer(data, array["numpy"], count_of(array, call), at)

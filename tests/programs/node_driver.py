@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from kiln import _runtime
-from tests.programs.c_driver import Call, arrays_of, count_of, described_in, size_of
+from tests.programs.c_driver import Call, described_in, results_in
 
 NODE = shutil.which("node")
 HAS_RUNTIME = (Path(_runtime.__file__).parent / "_runtime.wasm32.a").exists()
@@ -69,19 +69,7 @@ def run_in_node(calls: Sequence[Call], folder: Path) -> list[list[np.ndarray]]:
     (folder / "main.mjs").write_text(_MAIN)
     (folder / "in.bin").write_bytes(b"".join(v.tobytes() for c in calls for v in c.values))
     run_node(folder, "main.mjs")
-    data = (folder / "out.bin").read_bytes()
-    found, at = [], 0
-    for call in calls:
-        results = []
-        for array in arrays_of(call, described_in(call.folder)):
-            if array["direction"] == "in":
-                continue
-            value = np.frombuffer(data, array["numpy"], count_of(array, call), at)
-            results.append(value.reshape([size_of(n, call) for n in array["shape"]]))
-            at += value.nbytes
-        found.append(results)
-    assert at == len(data)
-    return found
+    return results_in(folder / "out.bin", calls)
 
 
 def run_node(folder: Path, file: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
+from collections.abc import Callable
 from typing import Any
 
 from kiln.base.dtypes import long_name
@@ -121,11 +122,16 @@ def identifier(text: str, taken: set[str]) -> str:
 
 def size_text(dim: Dim) -> str:
     """Return a dimension as a C expression of the named sizes, which are `int64_t`."""
+    return polynomial(dim, _atom_text)
+
+
+def polynomial(dim: Dim, atom_text: Callable[[Atom], str]) -> str:
+    """Return a dimension as an expression, of a language that writes sums and products as C does."""
     if isinstance(dim, int):
         return str(dim)
     terms = []
     for atoms, factor in terms_of(dim):
-        parts = [_atom_text(atom) for atom in atoms]
+        parts = [atom_text(atom) for atom in atoms]
         if factor != 1 or not parts:
             parts.insert(0, str(factor) if factor >= 0 else f"({factor})")
         terms.append(" * ".join(parts))

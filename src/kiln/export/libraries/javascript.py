@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kiln.base.lazy import json
+from kiln.export.libraries.c_types import polynomial
 from kiln.export.libraries.signature import Array, Signature, Struct
-from kiln.ir.sizes.polynomial import Atom, terms_of
+from kiln.ir.sizes.polynomial import Atom
 from kiln.ir.sizes.size import Dim
 
 _TEXT = """\
@@ -327,15 +328,7 @@ def _value(value: Array | Struct, *, is_nested: bool = True) -> str:
 
 def _size(dim: Dim) -> str:
     """Return a dimension as an expression of the named sizes, the properties of `n`."""
-    if isinstance(dim, int):
-        return str(dim)
-    terms = []
-    for atoms, factor in terms_of(dim):
-        parts = [_atom(atom) for atom in atoms]
-        if factor != 1 or not parts:
-            parts.insert(0, str(factor) if factor >= 0 else f"({factor})")
-        terms.append(" * ".join(parts))
-    return " + ".join(terms) or "0"
+    return polynomial(dim, _atom)
 
 
 def _atom(atom: Atom) -> str:
