@@ -126,7 +126,7 @@ def size_text(dim: Dim) -> str:
 
 
 def polynomial(dim: Dim, atom_text: Callable[[Atom], str]) -> str:
-    """Return a dimension as an expression, of a language that writes sums and products as C does."""
+    """Return a dimension as an expression of a language that writes products as C does."""
     if isinstance(dim, int):
         return str(dim)
     terms = []
