@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 from kiln import __version__
-from kiln.tools import cache, compile, coverage, doctor, launch, options, run
+from kiln.tools import cache, compile, coverage, doctor, explain, launch, options, run
 from kiln.tools.command_line import Parser, WrongUse, fail
 
 _ABOUT = "Examine an installation, run programs, compile functions."
@@ -18,6 +18,7 @@ _EXAMPLES = """\
 examples:
   kiln doctor                    what kiln finds on this machine, and what is missing
   kiln run --x64 train.py        a program, with options of kiln
+  kiln explain train.py          what it compiles more than once, and why
   kiln COMMAND --help            examples of a command
 """
 
@@ -28,7 +29,7 @@ def main(argv: list[str] | None = None) -> None:
     parser = Parser(prog="kiln", description=_ABOUT, epilog=_EXAMPLES)
     parser.add_argument("--version", action="version", version=f"kiln {__version__}")
     tools = parser.add_subparsers(dest="tool", required=True, metavar="COMMAND")
-    for name, module in (("doctor", doctor), ("run", run)):
+    for name, module in (("doctor", doctor), ("run", run), ("explain", explain)):
         added = tools.add_parser(name, help=module.HELP, epilog=module.EXAMPLES)
         module.arguments(added)
         added.set_defaults(command=module.command)

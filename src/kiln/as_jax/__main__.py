@@ -46,16 +46,20 @@ def main(arguments: list[str]) -> None:
         start()
     install(linen="--linen" in options)
     if "doctor" in options:
-        run = functools.partial(_run, rest, options)
+        run = functools.partial(run_program, rest, options)
         raise SystemExit(examine(" ".join(rest[:2]), run, strict="--strict" in options))
-    status = status_of(functools.partial(_run, rest, options))
+    status = status_of(functools.partial(run_program, rest, options))
     if "--report" in options:
         sys.stdout.flush()
         sys.stderr.write(report() + "\n")
     raise SystemExit(status)
 
 
-def _run(rest: list[str], options: set[str]) -> None:
+def run_program(rest: list[str], options: set[str]) -> None:
+    """Run a program in this process; `rest` names it, and `options` may have "--linen".
+
+    Raises: whatever the program raises.
+    """
     if rest[0] == "-m":
         module, *arguments = rest[1:]
         if module == "pytest":

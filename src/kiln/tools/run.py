@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from kiln.core.engines.engine import ENGINES
 from kiln.tools.command_line import WrongUse
@@ -37,23 +37,40 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def positive(text: str) -> int:
-    """Return a number of threads. Raises: ValueError for text that is not one."""
+    """Return a number of threads.
+
+    Raises: ValueError or ArgumentTypeError for text that is not one.
+    """
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{number}: a program runs on at least one thread")
     return number
 
 
-def environment(given: argparse.Namespace) -> dict[str, str]:
-    """Return the environment variables that say the same as the flags."""
+def changed_options(given: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of kiln that the flags set."""
     wanted = {
-        "KILN_ENGINE": given.engine,
-        "KILN_ENABLE_X64": "1" if given.x64 else None,
-        "KILN_NUM_THREADS": None if given.threads is None else str(given.threads),
-        "KILN_DEBUG_NANS": "1" if given.debug_nans else None,
-        "KILN_DISK_CACHE": "0" if given.no_cache else None,
+        "engine": given.engine,
+        "enable_x64": given.x64 or None,
+        "num_threads": given.threads,
+        "debug_nans": given.debug_nans or None,
+        "disk_cache": False if given.no_cache else None,
     }
     return {name: value for name, value in wanted.items() if value is not None}
+
+
+def environment(given: argparse.Namespace) -> dict[str, str]:
+    """Return the environment variables that set the same options."""
+    return {
+        f"KILN_{name.upper()}": str(int(value) if isinstance(value, bool) else value)
+        for name, value in changed_options(given).items()
+    }
+
+
+def check(given: argparse.Namespace) -> None:
+    """Check flags that depend on each other. Raises: WrongUse for --linen alone."""
+    if given.linen and not given.as_jax:
+        raise WrongUse("--linen is a part of --as-jax", f"write kiln {given.tool} --as-jax --linen")
 
 
 def command(given: argparse.Namespace) -> NoReturn:
@@ -63,8 +80,7 @@ def command(given: argparse.Namespace) -> NoReturn:
     the exit status, variables that it sets before it imports kiln. The flags become environment
     variables, which processes that it starts inherit.
     """
-    if given.linen and not given.as_jax:
-        raise WrongUse("--linen is a part of --as-jax", "write kiln run --as-jax --linen")
+    check(given)
     door = []
     if given.as_jax:
         door = ["-m", "kiln.as_jax", *["--linen"] * given.linen]

@@ -6,7 +6,7 @@ import pytest
 
 from kiln.__main__ import main
 
-COMMANDS = ("doctor", "run", "cache", "compile", "launch", "coverage", "options")
+COMMANDS = ("doctor", "run", "explain", "cache", "compile", "launch", "coverage", "options")
 
 
 def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -29,6 +29,7 @@ def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
         (["run", "--x46", "a.py"], "there is no option '--x46'", "did you mean --x64?"),
         (["run", "--treads=2", "a.py"], "there is no option '--treads'", "did you mean --threads?"),
         (["run", "--engine", "natve", "a.py"], "there is no 'natve'", "did you mean native?"),
+        (["explain", "--jsn", "a.py"], "there is no option '--jsn'", "did you mean --json?"),
         (["cache", "lst"], "there is no 'lst'", "did you mean list?"),
         (["cache", "list", "all"], "there is no argument 'all'", "`kiln cache --help`"),
         (["zzzzzz"], "there is no 'zzzzzz'", "`kiln --help` lists them"),
