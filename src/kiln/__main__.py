@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from typing import Any
 
 from kiln import __version__
-from kiln.tools import cache, compile, coverage, doctor, explain, launch, options, run
+from kiln.tools import bench, cache, compile, coverage, doctor, explain, launch, options, run
 from kiln.tools.command_line import Parser, WrongUse, fail
 
 _ABOUT = "Examine an installation, run programs, compile functions."
@@ -29,7 +30,7 @@ def main(argv: list[str] | None = None) -> None:
     parser = Parser(prog="kiln", description=_ABOUT, epilog=_EXAMPLES)
     parser.add_argument("--version", action="version", version=f"kiln {__version__}")
     tools = parser.add_subparsers(dest="tool", required=True, metavar="COMMAND")
-    for name, module in (("doctor", doctor), ("run", run), ("explain", explain)):
+    for name, module in (("doctor", doctor), ("run", run), ("explain", explain), ("bench", bench)):
         added = tools.add_parser(name, help=module.HELP, epilog=module.EXAMPLES)
         module.arguments(added)
         added.set_defaults(command=module.command)
@@ -42,8 +43,13 @@ def main(argv: list[str] | None = None) -> None:
         if unknown:
             tools.choices[given.tool].unknown(unknown)
         status = given.command(given)
+        sys.stdout.flush()
     except WrongUse as error:
         fail(words, error)
+    except BrokenPipeError:
+        # `kiln doctor | head -1`. Nothing is left to be flushed at the end of the process.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(1)
     if status is not None:
         sys.exit(status)
 

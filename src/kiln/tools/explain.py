@@ -198,8 +198,9 @@ def show(report: Report) -> None:
         print("no function was compiled more than once")
     if report.fallbacks:
         counted = Counter(report.fallbacks).most_common()
-        rows = [(each.name, str(count), each.reason) for each, count in counted]
-        tables.show("compiled by XLA instead of the native engine", ("program", "", "why"), rows)
+        reasons = [(each.name, str(count), each.reason) for each, count in counted]
+        title = "compiled by XLA instead of the native engine"
+        tables.show(title, ("program", "programs", "why"), reasons)
     else:
         print("no program fell back to XLA")
     print(f"cache on disk: {report.hits} programs found, {report.misses} not found")

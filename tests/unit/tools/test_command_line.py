@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from kiln.__main__ import main
 
-COMMANDS = ("doctor", "run", "explain", "cache", "compile", "launch", "coverage", "options")
+COMMANDS = (
+    "doctor",
+    "run",
+    "explain",
+    "bench",
+    "cache",
+    "compile",
+    "launch",
+    "coverage",
+    "options",
+)
 
 
 def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -70,3 +83,14 @@ def test_the_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> Non
         main(["--help"])
     text = capsys.readouterr().out
     assert all(f"\n    {command}" in text for command in COMMANDS)
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "kiln", "options"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(60) == 1
