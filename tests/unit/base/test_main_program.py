@@ -47,8 +47,14 @@ def same(path: Path, *words: str) -> tuple[int, str, str]:
             "atexit.register(lambda: print(pickle.loads(pickle.dumps(C())).__class__))",
             0,
         ),
+        (
+            "import multiprocessing as m\ndef f(x): return x + 1\n"
+            "if __name__ == '__main__':\n"
+            "    with m.get_context('spawn').Pool(1) as pool: print(pool.map(f, [1]))",
+            0,
+        ),
     ],
-    ids=["names", "error", "syntax", "text", "number", "none", "exit"],
+    ids=["names", "error", "syntax", "text", "number", "none", "exit", "spawn"],
 )
 def test_files(tmp_path: Path, text: str, status: int) -> None:
     program = tmp_path / "program.py"
