@@ -11,8 +11,12 @@ import sys
 from typing import Any
 
 from kiln import __version__
-from kiln.tools import bench, cache, compile, coverage, doctor, explain, launch, options, run
+from kiln.base.lazy import LazyModule
+from kiln.tools import bench, cache, compile, doctor, explain, launch, options, run
 from kiln.tools.command_line import Parser, WrongUse, fail
+
+# It imports all engines, which `kiln doctor` must be able to miss.
+coverage = LazyModule("kiln.tools.coverage")
 
 _ABOUT = "Examine an installation, run programs, compile functions."
 _EXAMPLES = """\

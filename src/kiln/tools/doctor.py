@@ -32,7 +32,6 @@ from kiln.tools import tables
 
 metadata = LazyModule("importlib.metadata")
 linking = LazyModule("kiln.engines.native.llvm.linking")
-targets = LazyModule("kiln.engines.native.llvm.target")
 openblas = LazyModule("kiln.engines.native.executables.openblas")
 
 HELP = "what kiln finds on this machine, and what to type for what is missing"
@@ -171,8 +170,8 @@ def _processor() -> Found:
     try:
         level = str(linking.host_target().name)
     except (ImportError, RuntimeError, ValueError) as error:
-        remedy = f"look at KILN_TARGET: one of {', '.join(targets.LEVELS)}, or not set"
-        yield Problem("a microarchitecture level", one_line(error), remedy, essential=True)
+        wrong, remedy = _parts(error, "report the processor, please")
+        yield Problem("a microarchitecture level", wrong, remedy, essential=True)
     yield Item(section, "level", level, level or "unknown")
     count, threads = _runtime.processors(), get_num_threads()
     yield Item(section, "processors", count, str(count))
@@ -263,23 +262,31 @@ def _environment() -> Found:
 
 def _check() -> Found:
     x = np.linspace(0.0, 1.0, 12, dtype=np.float32).reshape(3, 4)
-    checks: dict[str, tuple[Callable[[Any], Any], Any, str]] = {
-        "compiled program": (lambda x: sin(x) + 1, np.sin(x) + 1, "pip install -U llvmlite"),
-        "matrix product": (
-            lambda x: x @ x.T,
-            x @ x.T,
-            "pip install --force-reinstall scipy-openblas32",
-        ),
+    wave, product = (lambda x: sin(x) + 1), (lambda x: x @ x.T)
+    llvm, blas = "pip install -U llvmlite", "pip install --force-reinstall scipy-openblas32"
+    checks: dict[str, tuple[Callable[[Any], Any], Any, str, str]] = {
+        "compiled program": (wave, np.sin(x) + 1, "auto", llvm),
+        "compiled by LLVM": (wave, np.sin(x) + 1, "llvm", llvm),
+        "matrix product": (product, x @ x.T, "auto", blas),
     }
-    for name, (fun, wanted, remedy) in checks.items():
+    for name, (fun, wanted, generator, remedy) in checks.items():
         try:
             # What is on disk was compiled before, perhaps by another version of LLVM.
-            with override(disk_cache=False):
+            with override(disk_cache=False, code_generator=generator):
                 right = np.allclose(np.asarray(jit(fun)(x)), wanted, atol=_TOLERANCE)
                 core = f" ({openblas.core_name()})" if name == "matrix product" else ""
             wrong = "its results are wrong: please report it"
         except Exception as error:  # noqa: BLE001, whatever fails is reported
-            right, core, wrong = False, "", one_line(error)
+            right, core = False, ""
+            wrong, remedy = _parts(error, remedy)
         yield Item("checks", name, bool(right), f"right{core}" if right else "failed")
         if not right:
-            yield Problem(f"a working {name}", wrong, remedy, essential=True)
+            yield Problem(name, wrong, remedy, essential=True)
+
+
+def _parts(error: Exception, remedy: str) -> tuple[str, str]:
+    """Return what is wrong and what to type, which an error of three lines says itself."""
+    lines = str(error).splitlines()
+    if len(lines) == 3:
+        return "; ".join(lines[:2]), lines[2]
+    return one_line(error), remedy

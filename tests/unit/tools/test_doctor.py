@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,8 @@ from kiln.__main__ import main
 from kiln.base.options.config import override
 from kiln.execution.disk_cache import Entry, Folder
 from kiln.tools import doctor
+
+CHECKS = ("compiled program", "compiled by LLVM", "matrix product")
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +68,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert sections["versions"]["llvmlite"]
     assert sections["processor"]["threads"] == kiln.get_num_threads()
     assert sections["processor"]["level"]
-    assert sections["checks"] == {"compiled program": True, "matrix product": True}
+    assert sections["checks"] == dict.fromkeys(CHECKS, True)
 
 
 @pytest.mark.parametrize("name", ["llvmlite", "scipy-openblas32"])
@@ -102,7 +106,7 @@ def test_a_program_that_fails(
 
     monkeypatch.setattr(doctor, "jit", jit)
     found = report(capsys, 1)
-    assert found["sections"]["checks"] == {"compiled program": False, "matrix product": False}
+    assert found["sections"]["checks"] == dict.fromkeys(CHECKS, False)
     assert found["problems"][-1]["wrong"] == "no code; can be loaded"
     monkeypatch.setattr(doctor, "jit", lambda fun: lambda x: 0 * fun(x))
     assert "wrong" in report(capsys, 1)["problems"][-1]["wrong"]
@@ -160,7 +164,34 @@ def test_an_unknown_level(
     doctor.linking.host_target.cache_clear()
     monkeypatch.setenv("KILN_TARGET", "x86-64-v9")
     try:
-        assert report(capsys, 1)["sections"]["processor"]["level"] is None
+        found = report(capsys, 1)
+        assert found["sections"]["processor"]["level"] is None
+        assert {p["remedy"].partition(":")[0] for p in found["problems"]} == {
+            "set KILN_TARGET to one of"
+        }
     finally:
         monkeypatch.undo()
         doctor.linking.host_target.cache_clear()
+
+
+# As if a package were not installed, in a process of its own: kiln has imported it here.
+WITHOUT = """\
+import sys
+sys.modules.update(dict.fromkeys(sys.argv[1].split(",")))
+from kiln.__main__ import main
+main(["doctor", "--json"])
+"""
+
+
+@pytest.mark.parametrize(("names", "status"), [("jaxlib,rich", 0), ("llvmlite", 1)])
+def test_packages_that_cannot_be_imported(names: str, status: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT, names],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.stderr == ""
+    assert done.returncode == status
+    assert json.loads(done.stdout)["ok"] == (status == 0)
