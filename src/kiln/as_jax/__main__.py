@@ -14,13 +14,12 @@ also counts names that are imported but never used.
 from __future__ import annotations
 
 import functools
-import os
-import runpy
 import sys
 
 from kiln.as_jax.doctor import examine, start
 from kiln.as_jax.finder import install
 from kiln.as_jax.report import report, start_report
+from kiln.base.main_program import run_file, run_module, status_of
 
 _PYTEST_PLUGIN = "kiln.as_jax.pytest_plugin"
 
@@ -28,7 +27,8 @@ _PYTEST_PLUGIN = "kiln.as_jax.pytest_plugin"
 def main(arguments: list[str]) -> None:
     """Run the program on the command line, as Python itself would.
 
-    Raises: SystemExit with the usage if the command line names no program.
+    Raises: SystemExit with the program's exit status, or with the usage if the command line names
+        no program.
     """
     rest = list(arguments)
     options = set()
@@ -46,17 +46,20 @@ def main(arguments: list[str]) -> None:
         start()
     install(linen="--linen" in options)
     if "doctor" in options:
-        run = functools.partial(_run, rest, options)
+        run = functools.partial(run_program, rest, options)
         raise SystemExit(examine(" ".join(rest[:2]), run, strict="--strict" in options))
-    try:
-        _run(rest, options)
-    finally:
-        if "--report" in options:
-            sys.stdout.flush()
-            sys.stderr.write(report() + "\n")
+    status = status_of(functools.partial(run_program, rest, options))
+    if "--report" in options:
+        sys.stdout.flush()
+        sys.stderr.write(report() + "\n")
+    raise SystemExit(status)
 
 
-def _run(rest: list[str], options: set[str]) -> None:
+def run_program(rest: list[str], options: set[str]) -> None:
+    """Run a program in this process; `rest` names it, and `options` may have "--linen".
+
+    Raises: whatever the program raises.
+    """
     if rest[0] == "-m":
         module, *arguments = rest[1:]
         if module == "pytest":
@@ -64,17 +67,13 @@ def _run(rest: list[str], options: set[str]) -> None:
             arguments = ["-p", _PYTEST_PLUGIN, *arguments]
             if "--linen" in options:
                 arguments.append("--kiln-linen")
-        sys.argv = [module, *arguments]
-        sys.path.insert(0, os.getcwd())
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        run_module(module, arguments)
     elif rest[0] == "-c":
         sys.argv = ["-c", *rest[2:]]
         sys.path.insert(0, "")
         exec(compile(rest[1], "<string>", "exec"), {"__name__": "__main__"})
     else:
-        sys.argv = rest
-        sys.path.insert(0, os.path.dirname(os.path.abspath(rest[0])))
-        runpy.run_path(rest[0], run_name="__main__")
+        run_file(rest[0], rest[1:])
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from kiln.jit.signatures.explain import Difference, Naming, Record, differences,
 REMEMBERED = 16
 """How many of the last signatures are examined to find what keeps changing."""
 
-_REMEDIES = {
+REMEDIES = {
     "shape": "pad to a few sizes, or name the axis with abstracted_axes",
     "dtype": "convert the argument to one dtype before the call",
     "weak type": "always pass an array, or always a number: jnp.float32(2.0) is not 2.0",
@@ -27,6 +27,7 @@ _REMEDIES = {
     "structure": "pass containers of one structure",
     "options": "set options once, outside of loops",
 }
+"""What to do about a reason to trace again."""
 
 
 class CacheInfo(NamedTuple):
@@ -129,7 +130,7 @@ class History:
         return three_lines(
             asked,
             f"it was traced {self.traces} times: {what}: {shown}",
-            _REMEDIES.get(reason, "look at kiln.explain_recompiles()"),
+            REMEDIES.get(reason, "look at kiln.explain_recompiles()"),
         )
 
     def too_many(
@@ -138,7 +139,7 @@ class History:
         """Return the error for a function traced more often than its `max_traces`."""
         found = self.why(seen, key, naming)
         texts = "; ".join(map(str, found))
-        remedy = _REMEDIES.get(found[0].reason, "call it with arguments of the same types")
+        remedy = REMEDIES.get(found[0].reason, "call it with arguments of the same types")
         return RecompilationError(
             three_lines(
                 f"call of {definition_of(naming.fun)} at {current_source()}",

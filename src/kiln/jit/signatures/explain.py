@@ -98,11 +98,12 @@ class Record:
         return self.trace_seconds + self.compile_seconds
 
     def __str__(self) -> str:
-        reasons = "\n  ".join(map(_reason_text, self.differences))
+        reasons = "\n  ".join(map(reason_text, self.differences))
         return f"{self.definition}, called at {self.source}:\n  {reasons}"
 
 
-def _reason_text(difference: Difference) -> str:
+def reason_text(difference: Difference) -> str:
+    """Return a reason as a sentence."""
     if difference.old or difference.new:
         return str(difference)
     return _SENTENCES.get(difference.reason, difference.reason)
