@@ -6,7 +6,6 @@ to something else is an error here, not a wrong number.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -72,16 +71,13 @@ class Raiser:
 
     def __init__(self, functions: Mapping[str, Function], table: Mapping[str, Raising]) -> None:
         self.functions = functions
+        self.used = frozenset([x for f in functions.values() for x in _reads(f.body)])
+        """The values that some operation or function of the module reads."""
         self._table = table
         self._functions: dict[str, tuple[Jaxpr, list[Any]]] = {}
         self._given: dict[Content, Any] = {}
         self._scope = _Scope()
         self._definitions: dict[int, Operation] = {}
-
-    @functools.cached_property
-    def used(self) -> frozenset[int]:
-        """The values that some operation or function of the module reads."""
-        return frozenset([x for function in self.functions.values() for x in _reads(function.body)])
 
     def operation_of(self, number: int) -> Operation | None:
         """Return the operation that computes a value; None for arguments."""
