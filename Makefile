@@ -186,7 +186,7 @@ cross: $(VENV)/.has-cross
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cmake --build build/cross --target cross
 
 test-cross: cross $(VENV)/.has-test
-	$(RUN) -m pytest -q -n $(WORKERS) tests/programs/test_cross.py $(ARGS)
+	$(RUN) -m pytest -q -n $(WORKERS) tests/programs/test_cross.py tests/programs/test_module*.py $(ARGS)
 
 test-aarch64: $(VENV)/.has-cross $(VENV)/.has-test
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) -m tests.emulated -q -n $(WORKERS) --dist worksteal -m "not full" $(ARGS)

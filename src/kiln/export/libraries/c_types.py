@@ -126,7 +126,10 @@ def size_text(dim: Dim) -> str:
 
 
 def polynomial(dim: Dim, atom_text: Callable[[Atom], str]) -> str:
-    """Return a dimension as an expression of a language that writes products as C does."""
+    """Return a dimension as an expression of a language that writes products as C does.
+
+    `atom_text` writes a named size, a quotient or a maximum in it.
+    """
     if isinstance(dim, int):
         return str(dim)
     terms = []
