@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import lzma
 import re
+import shutil
 import tarfile
 import urllib.request
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
 
@@ -56,17 +57,19 @@ def _members(archive: bytes) -> Iterator[tuple[str, bytes]]:
         at += 60 + size + size % 2
 
 
-def unpack(
-    names: Iterable[str], architecture: str, folder: Path, without: Iterable[str] = ()
-) -> None:
-    """Unpack some packages, and all that they depend on, into a folder.
+def unpack(names: Sequence[str], architecture: str, folder: Path) -> None:
+    """Unpack some packages, and all that they depend on, into a folder, unless it is complete.
 
     Raises: ValueError if a package is not what the index says.
     """
+    complete = folder / ".complete"
+    if complete.exists():
+        return
+    print(f"{', '.join(names)} and what they need, into {folder}", flush=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     packages = _index(architecture)
     for name in _needed(packages, names):
-        if name in without:
-            continue
         fields = packages[name]
         content = _fetched(fields["Filename"])
         if hashlib.sha256(content).hexdigest() != fields["SHA256"]:
@@ -75,3 +78,4 @@ def unpack(
         ((_, data),) = [m for m in _members(content) if m[0].startswith("data.tar")]
         with tarfile.open(fileobj=BytesIO(data)) as files:
             files.extractall(folder, filter="tar")
+    complete.touch()

@@ -30,12 +30,7 @@ _DEBIAN = (f"python{_VERSION}", f"libpython{_VERSION}-dev", "libstdc++6", "libgo
 
 def prepare() -> None:
     """Make all that is missing, and build kiln's wheel again where its sources have changed."""
-    if not (ROOT / ".complete").exists():
-        print(f"Debian's Python {_VERSION} for aarch64, into {ROOT}", flush=True)
-        shutil.rmtree(ROOT, ignore_errors=True)
-        ROOT.mkdir(parents=True)
-        debian.unpack(_DEBIAN, "arm64", ROOT)
-        (ROOT / ".complete").touch()
+    debian.unpack(_DEBIAN, "arm64", ROOT)
     _write_commands(_emulator())
     _install_packages()
     _copy_tree()
@@ -49,9 +44,7 @@ def _emulator() -> str:
         if found is not None:
             return found
     folder = FOLDER / "emulator"
-    if not folder.exists():
-        print(f"the emulator, into {folder}", flush=True)
-        debian.unpack(["qemu-user-static"], "amd64", folder)
+    debian.unpack(["qemu-user-static"], "amd64", folder)
     return str(folder / "usr" / "bin" / _EMULATORS[1])
 
 

@@ -18,9 +18,6 @@ WITH_BLAS, WITHOUT_BLAS = "with_blas.cc.o", "without_blas.cc.o"
 WITH_THREADS, WITHOUT_THREADS = "threads.cc.o", "one_thread.cc.o"
 """The members that run parallel loops."""
 
-_HOW_TO_BUILD = {"aarch64": "make cross", "riscv64": "make cross", "wasm32": "make cross"}
-"""What to type for runtimes that are not built with kiln."""
-
 
 def members_left_out(*, blas: bool, threads: bool) -> set[str]:
     """Return the members that are left out in favor of others with the same symbols."""
@@ -35,12 +32,13 @@ def runtime_file(target: Target) -> str:
     path = pathlib.Path(_runtime.__file__).parent / f"_runtime.{target.name}.a"
     if not path.exists():
         built = sorted(p.name[len("_runtime.") : -2] for p in path.parent.glob("_runtime.*.a"))
+        command = "make demo" if target.triple == "x86_64" else "make cross"
         other = f"; there are: {', '.join(built)}" if built else ""
         raise NotImplementedError(
             three_lines(
                 f"a library for target {target.name}",
                 f"this build of kiln has no static runtime for it: {path.name} is missing{other}",
-                f"build it in a checkout of kiln: {_HOW_TO_BUILD.get(target.name, 'make')}",
+                f"build it in a checkout of kiln: {command}",
             )
         )
     return str(path)

@@ -52,10 +52,8 @@ def linked(image: bytes, entry: str) -> Code | None:
 def host_target() -> Target:
     """Return the microarchitecture level to compile for: KILN_TARGET, or else the host CPU's.
 
-    Raises ValueError on an unknown name, RuntimeError on an unknown processor.
+    Raises ValueError on a name of no level that it runs, RuntimeError on an unknown processor.
     """
+    processor = os.uname().machine.replace("arm64", "aarch64"), _runtime.processor_features()
     forced = os.environ.get("KILN_TARGET")
-    if forced:
-        return targets.named(forced)
-    architecture = os.uname().machine.replace("arm64", "aarch64")
-    return targets.best(architecture, _runtime.processor_features())
+    return targets.forced(forced, *processor) if forced else targets.best(*processor)

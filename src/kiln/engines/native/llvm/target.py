@@ -90,20 +90,20 @@ DISPATCHED = {"x86-64": ("x86-64-v2", "x86-64-v3", "x86-64-v4")}
 """Targets of libraries with code for several levels, from the oldest to the newest."""
 
 
-def best(architecture: str, features: Mapping[str, bool]) -> Target:
-    """Return the newest level that a processor with these features (LLVM's names) runs.
+def runnable(architecture: str, features: Mapping[str, bool]) -> list[Target]:
+    """Return the levels that a processor with these features (LLVM's names) runs, oldest first.
 
-    Raises RuntimeError on other processors.
+    Raises RuntimeError if there is none.
     """
     needed: tuple[str, ...] = ()
-    found = None
+    found = []
     for level in LEVELS.values():
         if level.triple != architecture:
             continue
         needed = (*needed, *level.requires)
         if all(features.get(f, False) for f in needed):
-            found = level
-    if found is None:
+            found.append(level)
+    if not found:
         raise RuntimeError(
             three_lines(
                 f"compiling for a processor of kind {architecture}",
@@ -114,15 +114,33 @@ def best(architecture: str, features: Mapping[str, bool]) -> Target:
     return found
 
 
-def named(name: str) -> Target:
-    """Return a level by its name. Raises ValueError on unknown names."""
-    found = LEVELS.get(name) or FOR_LIBRARIES.get(name)
-    if found is not None:
-        return found
+def best(architecture: str, features: Mapping[str, bool]) -> Target:
+    """Return the newest level that a processor with these features (LLVM's names) runs.
+
+    Raises RuntimeError on other processors.
+    """
+    return runnable(architecture, features)[-1]
+
+
+def forced(name: str, architecture: str, features: Mapping[str, bool]) -> Target:
+    """Return the level that KILN_TARGET names, for such a processor.
+
+    Raises ValueError on unknown names, and on levels whose code the processor does not run;
+    RuntimeError as `best`.
+    """
+    levels = {level.name: level for level in runnable(architecture, features)}
+    if name in levels:
+        return levels[name]
+    is_known = name in LEVELS or name in FOR_LIBRARIES
     raise ValueError(
         three_lines(
             f"compiling for target {name!r}",
-            "there is no such target",
-            f"set KILN_TARGET to one of: {', '.join([*LEVELS, *FOR_LIBRARIES])}",
+            "this processor does not run its code" if is_known else "there is no such target",
+            f"set KILN_TARGET to one of: {', '.join(levels)}",
         )
     )
+
+
+def named(name: str) -> Target:
+    """Return a target by its name, for libraries or to be looked at. Raises KeyError on others."""
+    return LEVELS[name] if name in LEVELS else FOR_LIBRARIES[name]

@@ -51,5 +51,14 @@ def test_objects_are_of_webassembly() -> None:
     assert assemble(text, TARGET).startswith(b"\0asm\x01\0\0\0")
 
 
-def test_how_to_build_each_runtime_is_known() -> None:
-    assert selection._HOW_TO_BUILD["wasm32"] == "make cross"
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [("wasm32", "make cross"), ("riscv64", "make cross"), ("x86-64-v2", "make demo")],
+)
+def test_how_to_build_each_runtime_is_known(
+    name: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_runtime, "__file__", str(tmp_path / "_runtime.so"))
+    with pytest.raises(NotImplementedError) as error:
+        selection.runtime_file(named(name))
+    assert str(error.value).splitlines()[2] == f"build it in a checkout of kiln: {command}"

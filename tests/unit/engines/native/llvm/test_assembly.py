@@ -115,11 +115,24 @@ def test_levels_are_chosen_by_features() -> None:
 
 
 def test_a_target_may_be_forced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KILN_TARGET", "x86-64-v2")
-    assert assembly.host_target.__wrapped__().name == "x86-64-v2"
-    monkeypatch.setenv("KILN_TARGET", "z80")
-    with pytest.raises(ValueError, match="KILN_TARGET"):
-        assembly.host_target.__wrapped__()
+    here = assembly.host_target().triple
+    levels = [level for level in target.LEVELS.values() if level.triple == here]
+    monkeypatch.setenv("KILN_TARGET", levels[0].name)
+    assert assembly.host_target.__wrapped__() is levels[0]
+    for other, why in (("z80", "no such target"), ("riscv64", "does not run")):
+        monkeypatch.setenv("KILN_TARGET", other)
+        with pytest.raises(
+            ValueError, match=f"(?s){why}.*set KILN_TARGET to one of: {levels[0].name}"
+        ):
+            assembly.host_target.__wrapped__()
+
+
+def test_a_level_that_the_processor_lacks_is_not_forced() -> None:
+    old = dict.fromkeys(target.LEVELS["x86-64-v2"].requires, True)
+    assert target.forced("x86-64-v2", "x86_64", old).name == "x86-64-v2"
+    for name in ("x86-64-v3", "x86-64-v4", "aarch64", "wasm32"):
+        with pytest.raises(ValueError, match="does not run"):
+            target.forced(name, "x86_64", old)
 
 
 def test_a_writer_joins_blocks_by_phi() -> None:
