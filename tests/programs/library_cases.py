@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tests.cases.case import Case
 from tests.cases.collection import CASES, applied, drawn
 from tests.cases.known_gaps import KNOWN_GAPS
 from tests.programs.c_driver import Call
+from tests.programs.sized import PROGRAMS
 from tests.rules.support import unsupported
 
 TOGETHER = 40
@@ -22,7 +24,7 @@ COMPARED = [case for case in CASES if (case.primitive.name, "engines") not in KN
 GROUPS = [COMPARED[i : i + TOGETHER] for i in range(0, len(COMPARED), TOGETHER)]
 QUICK = (0, len(GROUPS) // 2)
 """Which are part of `make test`."""
-REFUSED = ("the native engine does not compile it", "it needs routines of LAPACK")
+REFUSED = ("the native engine does not compile it", "routines of LAPACK")
 
 
 def written(
@@ -38,6 +40,25 @@ def written(
             raise
         return None
     return Path(made.path)
+
+
+def sized_calls(
+    names: Iterable[str], write: Callable[..., Path | None]
+) -> Iterator[tuple[str, Call]]:
+    """Yield calls of programs with a named size, by the programs' names, for several sizes.
+
+    `write(run, struct, symbol)` writes a library; a program for which it returns None is left out.
+    """
+    struct = kiln.ShapeDtypeStruct(export.symbolic_shape("n, 3"), np.float32)
+    for number, name in enumerate(names):
+        symbol = f"p{number}_{re.sub(r'[^a-z0-9]', '_', name.lower())}"
+        path = write(PROGRAMS[name].kiln, struct, symbol)
+        if path is None:
+            continue
+        for n in (1, 2, 5, 33, 1000):
+            if n >= PROGRAMS[name].least:
+                x = np.random.RandomState(n).randn(n, 3).astype(np.float32)
+                yield name, Call(path, symbol, {"n": n}, [x])
 
 
 def supported(group: int) -> list[Case]:

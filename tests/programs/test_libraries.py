@@ -5,8 +5,8 @@ One process without Python calls all of them.
 
 from __future__ import annotations
 
+import functools
 import importlib
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import kiln.numpy as jnp
 from kiln import export
 from tests.programs.c_driver import COMPILER, Call, have_same_bits, run_calls
 from tests.programs.exported import ONE, function_of
-from tests.programs.library_cases import written
+from tests.programs.library_cases import sized_calls, written
 from tests.programs.models import MODELS
 from tests.programs.sized import PROGRAMS
 from tests.structure.source_tree import REPOSITORY
@@ -75,22 +75,11 @@ def test_all_models(tmp_path: Path) -> None:
 
 
 def _check_sized(names: tuple[str, ...], folder: Path) -> None:
-    shape = export.symbolic_shape("n, 3")
-    struct = kiln.ShapeDtypeStruct(shape, np.float32)
     calls, expected = [], []
-    for number, name in enumerate(names):
-        program = PROGRAMS[name]
-        symbol = f"p{number}_{re.sub(r'[^a-z0-9]', '_', name.lower())}"
-        path = written(program.kiln, struct, symbol, folder, blas=True)
-        if path is None:
-            continue
-        jitted = kiln.jit(program.kiln, abstracted_axes=("n",))
-        for n in (1, 2, 5, 33, 1000):
-            if n < program.least:
-                continue
-            x = np.random.RandomState(n).randn(n, 3).astype(np.float32)
-            calls.append(Call(path, symbol, {"n": n}, [x]))
-            expected.append((name, jitted(x)))
+    for name, call in sized_calls(names, functools.partial(written, folder=folder, blas=True)):
+        calls.append(call)
+        jitted = kiln.jit(PROGRAMS[name].kiln, abstracted_axes=("n",))
+        expected.append((name, jitted(*call.values)))
     assert calls
     for found, (name, values) in zip(run_calls(calls, folder), expected, strict=True):
         _same_bits(found, values, name)

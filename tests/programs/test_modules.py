@@ -6,18 +6,17 @@ are called from C.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import kiln
-from kiln import export
 from tests.programs.c_driver import COMPILER, Call, have_same_bits, run_calls
 from tests.programs.exported import ONE, function_of
+from tests.programs.library_cases import sized_calls, written
 from tests.programs.models import MODELS
 from tests.programs.node_driver import needs_node, run_in_node
 from tests.programs.sized import PROGRAMS
@@ -28,30 +27,27 @@ QUICK = ("newton", "clipped_gradient", "attention_block", "convolutional_network
 """Which are part of `make test`."""
 QUICK_SIZED = tuple(sorted(PROGRAMS)[:6])
 LEVEL = "x86-64-v2"
-REFUSED = ("the native engine does not compile it", "LAPACK")
 
 
-def _written(run: Callable[..., Any], x: Any, name: str, folder: Path) -> tuple[Path, Path] | None:
-    """Write a module and a library; None if programs are not linked without OpenBLAS."""
-    jitted = kiln.jit(run)
-    try:
-        module = export.library(jitted, x, name=name, path=folder / f"{name}_m", target="wasm32")
-    except NotImplementedError as error:
-        if not any(reason in str(error) for reason in REFUSED):
-            raise
-        return None
-    library = export.library(
-        jitted, x, name=name, path=folder / f"{name}_l", target=LEVEL, shared=False
-    )
-    return Path(module.path), Path(library.path)
+def _written(run: Callable[..., Any], x: Any, name: str, folder: Path) -> Path | None:
+    """Write a module, and a library beside it; None if programs are not linked without OpenBLAS."""
+    module = written(run, x, name, folder / "modules", target="wasm32")
+    if module is not None:
+        assert written(run, x, name, folder / "libraries", target=LEVEL) is not None
+    return module
 
 
-def _compare(pairs: list[tuple[Call, Call]], folder: Path) -> None:
-    assert pairs
-    of_modules = run_in_node([call for call, _ in pairs], folder)
-    of_libraries = run_calls([call for _, call in pairs], folder)
+def _in_c(call: Call) -> Call:
+    """Return the same call of the library beside a module."""
+    return call._replace(folder=call.folder.parents[1] / "libraries" / call.folder.name)
+
+
+def _compare(calls: Sequence[Call], folder: Path) -> None:
+    assert calls
+    of_modules = run_in_node(calls, folder)
+    of_libraries = run_calls([_in_c(call) for call in calls], folder)
     different = []
-    for (call, _), found, expected in zip(pairs, of_modules, of_libraries, strict=True):
+    for call, found, expected in zip(calls, of_modules, of_libraries, strict=True):
         assert len(found) == len(expected)
         for i, (x, y) in enumerate(zip(found, expected, strict=True)):
             if not have_same_bits(x, y):
@@ -60,13 +56,8 @@ def _compare(pairs: list[tuple[Call, Call]], folder: Path) -> None:
 
 
 def _check_models(names: tuple[str, ...], folder: Path) -> None:
-    pairs = []
-    for name in names:
-        paths = _written(function_of(name, kiln), ONE, name, folder)
-        if paths is not None:
-            module, library = paths
-            pairs.append((Call(module, name, {}, [ONE]), Call(library, name, {}, [ONE])))
-    _compare(pairs, folder)
+    paths = {name: _written(function_of(name, kiln), ONE, name, folder) for name in names}
+    _compare([Call(path, name, {}, [ONE]) for name, path in paths.items() if path], folder)
 
 
 def test_models(tmp_path: Path) -> None:
@@ -80,20 +71,8 @@ def test_all_models(tmp_path: Path) -> None:
 
 
 def _check_sized(names: tuple[str, ...], folder: Path) -> None:
-    struct = kiln.ShapeDtypeStruct(export.symbolic_shape("n, 3"), np.float32)
-    pairs = []
-    for number, name in enumerate(names):
-        program = PROGRAMS[name]
-        symbol = f"p{number}_{re.sub(r'[^a-z0-9]', '_', name.lower())}"
-        paths = _written(program.kiln, struct, symbol, folder)
-        if paths is None:
-            continue
-        for n in (1, 2, 5, 33, 1000):
-            if n >= program.least:
-                x = np.random.RandomState(n).randn(n, 3).astype(np.float32)
-                module, library = [Call(path, symbol, {"n": n}, [x]) for path in paths]
-                pairs.append((module, library))
-    _compare(pairs, folder)
+    write = functools.partial(_written, folder=folder)
+    _compare([call for _, call in sized_calls(names, write)], folder)
 
 
 def test_sized(tmp_path: Path) -> None:
