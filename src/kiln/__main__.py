@@ -18,6 +18,15 @@ from kiln.tools.command_line import Parser, WrongUse, fail
 # It imports all engines, which `kiln doctor` must be able to miss.
 coverage = LazyModule("kiln.tools.coverage")
 
+_TOOLS = {
+    "doctor": doctor,
+    "run": run,
+    "explain": explain,
+    "bench": bench,
+    "cache": cache,
+    "compile": compile,
+    "launch": launch,
+}
 _ABOUT = "Examine an installation, run programs, compile functions."
 _EXAMPLES = """\
 examples:
@@ -34,13 +43,10 @@ def main(argv: list[str] | None = None) -> None:
     parser = Parser(prog="kiln", description=_ABOUT, epilog=_EXAMPLES)
     parser.add_argument("--version", action="version", version=f"kiln {__version__}")
     tools = parser.add_subparsers(dest="tool", required=True, metavar="COMMAND")
-    for name, module in (("doctor", doctor), ("run", run), ("explain", explain), ("bench", bench)):
+    for name, module in _TOOLS.items():
         added = tools.add_parser(name, help=module.HELP, epilog=module.EXAMPLES)
         module.arguments(added)
         added.set_defaults(command=module.command)
-    _declare_cache(tools)
-    _declare_compile(tools)
-    _declare_launch(tools)
     _declare_pages(tools)
     try:
         given, unknown = parser.parse_known_args(words)
@@ -56,99 +62,6 @@ def main(argv: list[str] | None = None) -> None:
         sys.exit(1)
     if status is not None:
         sys.exit(status)
-
-
-def _declare_cache(tools: Any) -> None:
-    programs = tools.add_parser(
-        "cache",
-        help="the compiled programs on disk",
-        epilog="examples:\n  kiln cache           how many there are\n"
-        "  kiln cache list      each, the most recently used first\n"
-        "  kiln cache verify    remove those that are damaged\n"
-        "  kiln cache clear     remove all",
-    )
-    programs.add_argument("action", choices=cache.ACTIONS, nargs="?", default="size")
-    programs.set_defaults(command=_cache)
-
-
-def _cache(given: argparse.Namespace) -> int:
-    lines, status = cache.run(given.action)
-    print("\n".join(lines))
-    return status
-
-
-def _declare_compile(tools: Any) -> None:
-    leaving = tools.add_parser(
-        "compile",
-        help="a function as a library for C, without Python",
-        epilog="examples:\n  kiln compile model:predict --arg f32[n,3] -o out\n"
-        "  kiln compile model:predict --args model:EXAMPLES -o out --static",
-    )
-    leaving.add_argument("function", help="its module and name, such as model:predict")
-    leaving.add_argument("--arg", action="append", default=[], help="a type, such as f32[n,3]")
-    leaving.add_argument("--args", dest="examples", help="MODULE:NAME of a tuple of arguments")
-    leaving.add_argument("-o", "--output", required=True, help="the folder to write")
-    leaving.add_argument("--name", help="begins the names of files and symbols")
-    leaving.add_argument(
-        "--target",
-        help="a microarchitecture level, by default this machine's; wasm32 is WebAssembly",
-    )
-    leaving.add_argument("--blas", action="store_true", help="programs link an OpenBLAS too")
-    leaving.add_argument("--threads", action="store_true", help="contexts may have threads")
-    leaving.add_argument("--mapped", action="store_true", help="constants are in a file")
-    leaving.add_argument("--static", action="store_true", help="no shared library")
-    leaving.set_defaults(command=_compile)
-
-
-def _compile(given: argparse.Namespace) -> int | None:
-    try:
-        lines = compile.run(
-            given.function,
-            given.arg,
-            examples=given.examples,
-            name=given.name,
-            path=given.output,
-            target=given.target,
-            blas=given.blas,
-            threads=given.threads,
-            mapped=given.mapped,
-            shared=not given.static,
-        )
-    except (ValueError, NotImplementedError, RuntimeError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    print("\n".join(lines))
-    return None
-
-
-def _declare_launch(tools: Any) -> None:
-    several = tools.add_parser(
-        "launch",
-        help="a program in several processes on this machine",
-        epilog="examples:\n  kiln launch -n 2 train.py\n"
-        "  kiln launch -n 4 --devices 2 -m package.train --epochs 3",
-    )
-    several.add_argument("-n", "--processes", type=int, required=True, help="how many")
-    several.add_argument("--devices", type=int, help="devices of each, the processor divided")
-    several.add_argument(
-        "--grace",
-        type=float,
-        default=launch.GRACE_S,
-        help="seconds that processes have to end by themselves when one has failed",
-    )
-    several.add_argument("-m", dest="module", action="store_true", help="run a module by its name")
-    several.add_argument("program", help="a Python file, or a module's name after -m")
-    several.add_argument("arguments", nargs=argparse.REMAINDER, help="for the program")
-    several.set_defaults(command=_launch)
-
-
-def _launch(given: argparse.Namespace) -> int:
-    if given.processes < 1:
-        raise WrongUse(
-            f"-n {given.processes}: a program runs in at least one process", "write -n 2"
-        )
-    command = [*["-m"] * given.module, given.program, *given.arguments]
-    return launch.run(command, given.processes, given.devices, given.grace)
 
 
 def _declare_pages(tools: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Iterator
 
@@ -9,7 +10,28 @@ from kiln.base.options.config import options
 from kiln.base.process.memory import MB
 from kiln.execution.disk_cache import Damaged, Entry, Folder, chosen_path, folder
 
-ACTIONS = ("list", "size", "clear", "verify")
+HELP = "the compiled programs on disk"
+EXAMPLES = """\
+examples:
+  kiln cache           how many there are
+  kiln cache list      each, the most recently used first
+  kiln cache verify    remove those that are damaged
+  kiln cache clear     remove all
+"""
+
+_ACTIONS = ("list", "size", "clear", "verify")
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what may be done."""
+    parser.add_argument("action", choices=_ACTIONS, nargs="?", default="size")
+
+
+def command(given: argparse.Namespace) -> int:
+    """Do what is asked, and return the exit status."""
+    lines, status = run(given.action)
+    print("\n".join(lines))
+    return status
 
 
 def run(action: str) -> tuple[list[str], int]:

@@ -6,6 +6,7 @@ and ends the others; one Ctrl-C ends all.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import secrets
@@ -22,11 +23,44 @@ from typing import IO, TextIO
 
 from kiln.base.process.forks import new_lock
 from kiln.distributed import LAUNCH_FOLDER, TOKEN
+from kiln.tools.command_line import WrongUse
+
+HELP = "a program in several processes on this machine"
+EXAMPLES = """\
+examples:
+  kiln launch -n 2 train.py
+  kiln launch -n 4 --devices 2 -m package.train --epochs 3
+"""
 
 GRACE_S = 5.0
 """How long processes may take to end by themselves, and again after they were asked to."""
 POLL_S = 0.02
 _INTERRUPTED = 128 + signal.SIGINT
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare how many processes there are, the program and its arguments."""
+    parser.add_argument("-n", "--processes", type=int, required=True, help="how many")
+    parser.add_argument("--devices", type=int, help="devices of each, the processor divided")
+    parser.add_argument(
+        "--grace",
+        type=float,
+        default=GRACE_S,
+        help="seconds that processes have to end by themselves when one has failed",
+    )
+    parser.add_argument("-m", dest="module", action="store_true", help="run a module by its name")
+    parser.add_argument("program", help="a Python file, or a module's name after -m")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="for the program")
+
+
+def command(given: argparse.Namespace) -> int:
+    """Run the program in processes, and return the exit status."""
+    if given.processes < 1:
+        raise WrongUse(
+            f"-n {given.processes}: a program runs in at least one process", "write -n 2"
+        )
+    words = [*["-m"] * given.module, given.program, *given.arguments]
+    return run(words, given.processes, given.devices, given.grace)
 
 
 class _Group:
