@@ -62,5 +62,9 @@ KILN_ACCESS(WordLoops, word_loops(), words) KILN_ACCESS(ConversionLoops, convers
                         KILN_ACCESS_FUNCTION(RunTiles, tiles_at_rows<float>(), tiles_at_rows_of_f32)
                             KILN_ACCESS_FUNCTION(RunTiles, tiles_at_rows<double>(),
                                                  tiles_at_rows_of_f64)
+                                KILN_ACCESS_FUNCTION(RunTiles, tiles_of_lines<float>(),
+                                                     tiles_of_lines_of_f32)
+                                    KILN_ACCESS_FUNCTION(RunTiles, tiles_of_lines<double>(),
+                                                         tiles_of_lines_of_f64)
 
 }  // namespace kiln

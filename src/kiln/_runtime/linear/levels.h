@@ -126,7 +126,8 @@ struct ConversionLoops {
   extern const ConversionLoops conversions;                                                      \
   extern const TransposeLoop transpose_of_1, transpose_of_2, transpose_of_4, transpose_of_8,     \
       transpose_of_16;                                                                           \
-  extern const RunTiles tiles_at_rows_of_f32, tiles_at_rows_of_f64;                              \
+  extern const RunTiles tiles_at_rows_of_f32, tiles_at_rows_of_f64, tiles_of_lines_of_f32,       \
+      tiles_of_lines_of_f64;                                                                     \
   }
 KILN_DECLARE_LOOPS(baseline)
 KILN_DECLARE_LOOPS(v3)
@@ -147,6 +148,10 @@ TransposeLoop transpose_loop();
 // The tiles of a block whose rows of B are anywhere.
 template <typename T>
 RunTiles tiles_at_rows();
+// Tiles of at most a vector of columns: rows are adjacent positions of a line, of `a_row` channels;
+// each part of A is those of 3 or 5 positions.
+template <typename T>
+RunTiles tiles_of_lines();
 
 #define KILN_DECLARE_ACCESS(T)      \
   template <>                       \

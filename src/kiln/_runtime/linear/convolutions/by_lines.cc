@@ -60,6 +60,7 @@ struct Division {
   // Elements of the kernel that read contiguous operands are a unit. Tiles multiply by several of
   // them, or by a piece of one.
   int64_t unit, units, piece, units_of_tile;
+  bool are_lines;  // whether neighbors on a line share what they read
 
   Division(const Convolution& c, const Epilogue* after);
   int64_t count() const { return panels.groups / together * item_blocks * feature_blocks * blocks; }
@@ -117,6 +118,8 @@ Division<T>::Division(const Convolution& c, const Epilogue* after)
   units = depth / unit;
   piece = divided(unit, divided(unit, kPackedDepth));
   units_of_tile = divided(units, divided(units, std::max<int64_t>(1, kPackedDepth / unit)));
+  const int64_t taps = c.rhs_size[last + 2];
+  are_lines = is_run && c.stride[last] == 1 && (taps == 3 || taps == 5);
 }
 
 // Copies `count` places of a line, of which the first `low` are padding.
@@ -246,6 +249,7 @@ void Lines<T>::multiply(const Part& part, const Line* lines, const T* from, int6
     const int64_t left = part.features - column;
     // Tiles of three vectors are as fast as those of two.
     tile.columns = left <= columns / 2 * 3 ? left : columns;
+    const RunTiles run = of.are_lines && left <= columns / 2 ? tiles_of_lines<T>() : of.code.run;
     const int64_t panel = part.group * of.panels.count + (part.feature + column) / columns;
     for (int64_t at = 0; at < of.panels.depth; at += tile.depth) {
       const int64_t number = at / of.unit, within = at % of.unit;
@@ -260,7 +264,7 @@ void Lines<T>::multiply(const Part& part, const Line* lines, const T* from, int6
           tile.a = from + item * from_item + lines[i].from + within;
           tile.c =
               to + item * to_item + (is_packed ? i * part.length * to_row : lines[i].to) + column;
-          of.code.run(tile);
+          run(tile);
         }
       }
     }

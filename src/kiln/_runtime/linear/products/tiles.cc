@@ -357,6 +357,73 @@ void run_tiles_at_rows(const TileBlock& block) {
   }
 }
 
+// Positions of a line by at most a vector of features: the elements of A that a position reads are
+// `K` adjacent rows, of which it shares all but one with its neighbor. So each is loaded once for K
+// additions; tiles of one vector, with a load for each, wait for loads.
+template <typename T, int R, int K>
+void line_tile(const Factors<T>& f) {
+  using Vector = typename Lanes<T>::V;
+  constexpr int kPlaces = R + K - 1, kGroups = (kPlaces + 2) / 3;
+  const Edge<T> edge(f.width);
+  const int64_t row = f.a_row, tap = row * f.b_row;
+  const int64_t* a_places = f.a_places;
+  const T* b = f.b;
+  Vector sums[R] = {};
+  for (int64_t i = 0; i < f.depth; i += f.a_part, b += (K - 1) * tap) {
+    const T* a[kGroups];
+    for (int g = 0; g < kGroups; ++g) a[g] = f.a + *a_places + 3 * g * row;
+    ++a_places;
+    for (int64_t channel = 0; channel < row; ++channel, b += f.b_row) {
+      Vector right[K];
+#pragma GCC unroll 8
+      for (int k = 0; k < K; ++k) right[k] = edge.load(b + k * tap);
+#pragma GCC unroll 24
+      for (int p = 0; p < kPlaces; ++p) {
+        const T left = a[p / 3][p % 3 * row];
+#pragma GCC unroll 8
+        for (int k = 0; k < K; ++k) {
+          if (p >= k && p - k < R) sums[p - k] += left * right[k];
+        }
+      }
+#pragma GCC unroll 8
+      for (int g = 0; g < kGroups; ++g) ++a[g];
+    }
+  }
+  T* c = f.c;
+  const bool add = f.add;
+#pragma GCC unroll 12
+  for (int r = 0; r < R; ++r, c += f.c_row) {
+    if (add) edge.add(c, sums[r]);
+    else edge.store(c, sums[r]);
+  }
+}
+
+template <typename T, int K, int... row>
+Tile<T> line_tile_of(int64_t rows, std::integer_sequence<int, row...>) {
+  static constexpr Tile<T> kTiles[] = {line_tile<T, row + 1, K>...};
+  return kTiles[rows - 1];
+}
+
+template <typename T, int K>
+void run_line(const TileBlock& block) {
+  Factors<T> f = factors_of<T>(block);
+  f.width = block.columns;
+  const int64_t tiles = (block.rows + kRows - 1) / kRows;
+  const int64_t each = block.rows / tiles, larger = block.rows % tiles;
+  for (int64_t i = 0; i < tiles; ++i) {
+    const int64_t rows = each + (i < larger);
+    line_tile_of<T, K>(rows, std::make_integer_sequence<int, kRows>())(f);
+    f.a += rows * f.a_row;
+    f.c += rows * f.c_row;
+  }
+}
+
+template <typename T>
+void run_lines(const TileBlock& block) {
+  if (block.a_part == 3 * block.a_row) run_line<T, 3>(block);
+  else run_line<T, 5>(block);
+}
+
 template <typename T>
 void pack_panels(const void* from_, int64_t from_row, int64_t rows, int64_t columns, void* to_,
                  int64_t to_panel) {
@@ -407,6 +474,8 @@ const TileLoops tiles_of_f64{
     kRows, kColumns<double>, kIsMasked, run_tiles<double>, pack_panels<double>, pack_rows<double>};
 const RunTiles tiles_at_rows_of_f32 = run_tiles_at_rows<float>;
 const RunTiles tiles_at_rows_of_f64 = run_tiles_at_rows<double>;
+const RunTiles tiles_of_lines_of_f32 = run_lines<float>;
+const RunTiles tiles_of_lines_of_f64 = run_lines<double>;
 
 }  // namespace KILN_LEVEL
 }  // namespace kiln
