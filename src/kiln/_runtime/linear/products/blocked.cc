@@ -36,6 +36,10 @@ constexpr int64_t kHeldBytes = 1 << 21;
 // Blocks of columns, if there are few rows.
 constexpr int64_t kColumnStep = 256;
 constexpr int64_t kFewBlocks = 8;
+// A B of no more bytes stays in the L2 cache of each thread, beside other matrices of a loop. Then
+// each computes rows, at least so many: it finds what it wrote of the operand in its own cache.
+constexpr int64_t kSharedBytes = 1 << 20;
+constexpr int64_t kLeastShare = 8;
 // The number of tasks of a product, if each has work enough.
 constexpr int64_t kTasks = 16;
 // A block that an epilogue reads: it is still in the L2 cache.
@@ -237,9 +241,17 @@ int32_t multiply_one(Call* call, const Product& p, const T* a, const T* b, T* c,
     // An even number, so that threads have equal shares.
     if (call != nullptr && p.m > rows) rows = divided(p.m, rounded(divided(p.m, rows), 2));
   }
+  const bool by_rows = p.is_repeated && call != nullptr && !is_whole && p.m >= 2 * kLeastShare &&
+                       p.k * p.n * static_cast<int64_t>(sizeof(T)) <= kSharedBytes;
+  if (by_rows) {
+    // A power of two of blocks: threads have equal shares, of rows that they know.
+    int64_t shares = 2;
+    while (shares < kFewBlocks && 2 * shares * kLeastShare <= p.m) shares *= 2;
+    rows = std::min(rows, divided(p.m, shares));
+  }
   row_blocks = (p.m + rows - 1) / rows;
   int64_t columns = p.n;
-  if (row_blocks < kFewBlocks && call != nullptr && !is_whole) {
+  if (row_blocks < kFewBlocks && call != nullptr && !is_whole && !by_rows) {
     const int64_t tasks = std::min(kTasks, cost(p.m, p.n, p.k) / kTaskWork);
     const bool is_narrow = p.n < 4 * kColumnStep;
     const int64_t least = is_narrow || is_left_in_place<T>(p) ? kColumnStep / 2 : kColumnStep;

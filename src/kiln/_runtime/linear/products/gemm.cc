@@ -164,6 +164,7 @@ Product Product::of(const int64_t* numbers) {
   p.a_step = numbers[6], p.b_step = numbers[7], p.c_step = numbers[8];
   p.accumulate = (numbers[9] & 1) != 0;
   p.in_order = (numbers[9] & 2) != 0, p.packed_b = (numbers[9] & 4) != 0;
+  p.is_repeated = (numbers[9] & 8) != 0;
   p.a_row = std::max<int64_t>(1, p.transpose_a ? p.m : p.k);
   p.b_row = std::max<int64_t>(1, p.transpose_b ? p.k : p.n);
   p.c_row = std::max<int64_t>(1, p.n);

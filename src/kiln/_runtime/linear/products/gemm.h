@@ -21,12 +21,13 @@ constexpr Element kElementOf = std::is_same_v<T, float>        ? kF32
 
 // C = op(A) op(B), or C += op(A) op(B), for each of a batch of row-major matrices. Row strides and
 // batch strides are in elements. If `in_order`, terms are added in an order that depends on k
-// alone. If `packed_b`, B is one matrix in panels, as `pack_matrix` writes it.
+// alone. If `packed_b`, B is one matrix in panels, as `pack_matrix` writes it; if `is_repeated`, it is
+// one of many such products by it.
 struct Product {
   int64_t batch, m, n, k;
   bool transpose_a, transpose_b;
   int64_t a_step, b_step, c_step;
-  bool accumulate, in_order, packed_b = false;
+  bool accumulate, in_order, packed_b = false, is_repeated = false;
   int64_t a_row, b_row, c_row;
 
   // Dense matrices, from the numbers of a kernel.

@@ -23,6 +23,7 @@ from kiln.engines.native.llvm.writer import COUNTER, POINTER, Sizes, Writer
 from kiln.engines.native.loop_ir.buffers import axes_of, everywhere, touched
 from kiln.engines.native.loop_ir.checks import has_checks
 from kiln.engines.native.loop_ir.extents import Grain, estimate, is_named, is_positive
+from kiln.engines.native.loop_ir.products import is_shared
 from kiln.engines.native.loop_ir.scalars import NUMPY_TYPES
 from kiln.engines.native.loop_ir.statements import (
     Axis,
@@ -88,6 +89,7 @@ class _Code(CallBuffers):
         self.most = 0
         self.start = 0
         self.polls: str | None = None
+        self.is_awake = False
         self.failures: list[tuple[str, str]] = []
 
     def enter(self) -> None:
@@ -222,7 +224,8 @@ class _Code(CallBuffers):
 
     def nest(self, nest: Nest) -> None:
         nest = expanded(nest, self.module.called)
-        plan = schedule(nest, self.module.target.vector_bytes, self.widest(nest))
+        vectors = self.module.target.vector_bytes
+        plan = schedule(nest, vectors, self.widest(nest), is_awake=self.is_awake)
         whole = plan.order[0].size if plan.order else 1
         is_row = any(buffer.role is Role.ROW for buffer in touched(nest))
         is_small = plan.grain == 0 and estimate(nest.points) <= INLINE_POINTS
@@ -377,7 +380,10 @@ class _Code(CallBuffers):
         counter, following = w.name(), w.name()
         position = w.mark()
         self.counters[loop.axis] = counter
+        was_awake = self.is_awake
+        self.is_awake = any(map(is_shared, loop.body))
         self.one_iteration(loop.body, counter if watched else None)
+        self.is_awake = was_awake
         if not loop.parallel:
             self.poll(loop.body)
         del self.counters[loop.axis]

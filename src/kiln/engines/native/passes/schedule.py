@@ -24,6 +24,8 @@ MASKED_BYTES = 16
 in between, bytes beyond the eighth are stored. The masks of remainders have no bits there."""
 SPLIT_POINTS = 1 << 17
 """The least number of points per task."""
+AWAKE_POINTS = 1 << 15
+"""The same where other threads have just worked, and wait for more."""
 
 
 class Schedule(Record):
@@ -40,10 +42,11 @@ class Schedule(Record):
     """The grain: iterations of the outermost axis per task; 0: single-threaded."""
 
 
-def schedule(nest: Nest, vector_bytes: int, widest: int = 0) -> Schedule:
+def schedule(nest: Nest, vector_bytes: int, widest: int = 0, *, is_awake: bool = False) -> Schedule:
     """Return how a nest runs on vectors of this many bytes.
 
     Each vector has elements of `widest` bytes, if given: nests that access registers have to agree.
+    `is_awake` tells whether other threads have just worked.
     """
     reduced = nest.reduced_axes()
     axes = [axis for axis in nest.axes if axis.size != 1]
@@ -76,7 +79,7 @@ def schedule(nest: Nest, vector_bytes: int, widest: int = 0) -> Schedule:
         width,
         vector is not None and quotient(vector.size, width) is not None,
         1 + sum(map(cost, nodes)) / 4,
-        _grain(nodes, order, vector, width) if kept and _is_shared(nest, order[0]) else 0,
+        _grain(nodes, order, vector, width, is_awake) if kept and _is_shared(nest, order[0]) else 0,
     )
 
 
@@ -202,7 +205,7 @@ def _most_alive(nodes: list[Value]) -> int:
 
 
 def _grain(
-    nodes: list[Value], order: tuple[Axis, ...], vector: Axis | None, width: int
+    nodes: list[Value], order: tuple[Axis, ...], vector: Axis | None, width: int, is_awake: bool
 ) -> int | Grain:
     """Return the grain: how many iterations of the outermost axis are worth a task."""
     outermost = order[0]
@@ -212,7 +215,10 @@ def _grain(
         multiple = width if outermost is vector else 1
         return Grain(max(1, int(SPLIT_POINTS / work)), inner, multiple)
     points = inner * work
-    steps = max(1, math.ceil(SPLIT_POINTS / points))
+    steps = max(1, math.ceil((AWAKE_POINTS if is_awake else SPLIT_POINTS) / points))
+    if is_awake and 2 * steps <= outermost.size:
+        # Equal shares, those of the product's rows.
+        steps = math.ceil(outermost.size / (1 << int(math.log2(outermost.size / steps))))
     if outermost is vector:
         steps = -(-steps // width) * width
     return steps if steps * 2 <= outermost.size else 0

@@ -10,7 +10,7 @@ from collections.abc import Sequence, Set
 
 from kiln.engines.native.loop_ir.convolutions import PACKED as WINDOWS_PACKED
 from kiln.engines.native.loop_ir.convolutions import Window, window_of
-from kiln.engines.native.loop_ir.products import PACKED, packed_size
+from kiln.engines.native.loop_ir.products import PACKED, REPEATED, packed_size
 from kiln.engines.native.loop_ir.scalars import NUMPY_TYPES
 from kiln.engines.native.loop_ir.statements import (
     Buffer,
@@ -44,7 +44,9 @@ FEWEST_NEAR_ROWS = 10
 class Packing:
     """The panels that were made of parts of matrices, each once."""
 
-    def __init__(self) -> None:
+    def __init__(self, flags: int = PACKED) -> None:
+        """Products of these panels have the flags."""
+        self._flags = flags
         self._made: dict[tuple[object, ...], Kernel] = {}
 
     @property
@@ -66,7 +68,7 @@ class Packing:
         shape = [numbers.n, numbers.k, numbers.transpose_b]
         symbol = statement.symbol.replace("gemm", "gemm_pack")
         panels = self._panels(statement, symbol, shape, packed_size(numbers.n, numbers.k))
-        flagged = [*statement.numbers[:9], numbers.flags | PACKED]
+        flagged = [*statement.numbers[:9], numbers.flags | self._flags]
         operands = [statement.operands[0], Place(panels)]
         return Kernel(statement.symbol, operands, statement.results, flagged, statement.source)
 
@@ -129,7 +131,7 @@ def is_worth_packing(numbers: Numbers, itemsize: int) -> bool:
 
 def _before(loop: Loop, changing: Set[Buffer]) -> list[Statement]:
     """Let the products of a loop read panels; return the kernels that make them."""
-    packing = Packing()
+    packing = Packing(PACKED | REPEATED)
     moved: list[Statement] = []
     for statement in list(loop.body):
         if not isinstance(statement, Kernel) or not statement.operands:

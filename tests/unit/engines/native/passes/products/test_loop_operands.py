@@ -45,7 +45,7 @@ def test_a_matrix_is_packed_once() -> None:
     before, loop = packed(TEXT).split("  loop ")
     assert "temp %t4: f32[1920]" in before
     assert "%t4[0] = kiln_gemm_pack_f32(%i1[0]) [40, 30, 1]" in before
-    assert "kiln_gemm_f32(%t3[0], %t4[0]) [1, 4, 40, 30, 0, 1, 0, 0, 160, 4]" in loop
+    assert "kiln_gemm_f32(%t3[0], %t4[0]) [1, 4, 40, 30, 0, 1, 0, 0, 160, 12]" in loop
 
 
 @pytest.mark.parametrize(
@@ -143,3 +143,33 @@ def test_parts_of_a_matrix_are_packed_apart() -> None:
     assert loop.count("kiln_gemm_f32") == 2
     assert "kiln_gemm_pack" not in loop
     np.testing.assert_allclose(compiled(w, h), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("rows", "width"), [(16, 192), (33, 190), (100, 192)])
+def test_bits_of_shared_rows_do_not_depend_on_threads(rows: int, width: int) -> None:
+    rng = np.random.default_rng(0)
+    w, h = rng.random((width, 4 * width), np.float32) - 0.5, rng.random((rows, width), np.float32)
+
+    def f(w: Any, h: Any) -> Any:
+        def step(h: Any, _: None) -> tuple[Any, None]:
+            gates = h @ w
+            i, f, g, o = (gates[:, n * width : (n + 1) * width] for n in range(4))
+            return kiln.nn.sigmoid(i) * kiln.numpy.tanh(g) + kiln.nn.sigmoid(f) * o / 50, None
+
+        return lax.scan(step, h, None, length=9)[0]
+
+    with override(engine="native"):
+        compiled = kiln.jit(f).lower(w, h).compile()
+    module = str(compiled.as_text("llvm"))
+    assert module.count("call i32 @kiln_parallel") >= 1, "gates are computed by all threads"
+    found = []
+    for threads in (1, 2, 3):
+        with kiln.num_threads(threads):
+            found.append(np.asarray(compiled(w, h)))
+    expected = h.astype("f8")
+    for _ in range(9):
+        i, f_, g, o = np.split(expected @ w.astype("f8"), 4, axis=1)
+        expected = np.tanh(g) / (1 + np.exp(-i)) + o / 50 / (1 + np.exp(-f_))
+    np.testing.assert_allclose(found[0], expected, rtol=1e-3, atol=1e-4)
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
