@@ -598,6 +598,27 @@ BY_HAND = [
         (f"{_UNIT}/{_NATIVE}/passes/unrolling/test_jam.py",),
     ),
     Break(
+        "columns-that-are-mixed",
+        f"{_NATIVE}/passes/layouts/columns.py",
+        "found |= dict.fromkeys([*reads(statement), *writes(statement)], 1)",
+        "pass",
+        (f"{_UNIT}/{_NATIVE}/passes/layouts/test_columns.py",),
+    ),
+    Break(
+        "places-shared-on-a-line",
+        "_runtime/linear/products/tiles.cc",
+        "right[k] = edge.load(b + k * tap)",
+        "right[k] = edge.load(b + (k ? 1 : 0) * tap)",
+        (f"{_UNIT}/_runtime/linear/test_convolutions.py",),
+    ),
+    Break(
+        "grain-of-an-awake-nest",
+        f"{_NATIVE}/passes/schedule.py",
+        "steps = math.ceil(outermost.size / (1 << ",
+        "steps = math.ceil(outermost.size / (2 << ",
+        (f"{_UNIT}/{_NATIVE}/passes/products/test_loop_operands.py",),
+    ),
+    Break(
         "vectors-of-stored-scalars",
         f"{_NATIVE}/passes/sequential/straight_line.py",
         "vectors += GATHERED * len",

@@ -12,6 +12,7 @@ from kiln.engines.native.passes.collapse import collapse
 from kiln.engines.native.passes.dead import sink
 from kiln.engines.native.passes.fusion import fuse
 from kiln.engines.native.passes.invariants import hoist, transpose_summed
+from kiln.engines.native.passes.layouts.columns import divide_columns
 from kiln.engines.native.passes.layouts.features_last import lay_out
 from kiln.engines.native.passes.layouts.transposes import transpose_operands
 from kiln.engines.native.passes.numbering import number_values
@@ -32,6 +33,7 @@ Pass = Callable[[Function], None]
 
 PASSES: dict[str, Pass] = {
     "numbering": number_values,
+    "columns": divide_columns,
     "hoist": hoist,
     "sink": sink,
     "fuse": fuse,

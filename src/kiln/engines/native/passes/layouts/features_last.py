@@ -9,10 +9,10 @@ given, and what it returns, keeps it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from kiln.base.named_tuples import NamedTuple
-from kiln.engines.native.loop_ir.buffers import nodes, reads, writes
+from kiln.engines.native.loop_ir.buffers import reads, writes
 from kiln.engines.native.loop_ir.convolutions import (
     FEWEST_FEATURES,
     MANY_FEATURES,
@@ -35,6 +35,7 @@ from kiln.engines.native.loop_ir.statements import (
     Statement,
     walk,
 )
+from kiln.engines.native.passes.layouts.columns import accesses
 from kiln.engines.native.passes.products.chains import Numbers, numbers_of
 from kiln.engines.native.passes.rebuilding import with_places
 from kiln.ir.sizes.size import Dim
@@ -132,14 +133,6 @@ def _places(shape: Shape, index: Index) -> tuple[Digits, dict[Axis, Digits]] | N
     return (first, steps) if all(m < n for m, n in zip(most, shape, strict=True)) else None
 
 
-def _accesses(nest: Nest) -> Iterator[tuple[Buffer, Index]]:
-    for x in nodes(nest):
-        if x.op == "load":
-            yield x.attr
-    for effect in nest.effects:
-        yield effect.buffer, effect.index
-
-
 class _Networks:
     """Finds the arrays that change their layout.
 
@@ -215,12 +208,12 @@ class _Networks:
 
     def _see_nest(self, nest: Nest) -> None:
         """Infer the shapes of arrays from those of others that a nest accesses."""
-        known = [(b, i) for b, i in _accesses(nest) if b in self.found]
+        known = [(b, i) for b, i in accesses(nest) if b in self.found]
         if not known:
             return
         shape = self.found[known[0][0]]
         for axis, step in self._feature_axes(known).items():
-            for buffer, index in _accesses(nest):
+            for buffer, index in accesses(nest):
                 factor = index.factor(axis)
                 if buffer in self.found or is_named(factor) or factor <= 1 or factor % step:
                     continue
@@ -241,13 +234,13 @@ class _Networks:
         return found
 
     def _check_nest(self, nest: Nest) -> None:
-        known = [(b, i) for b, i in _accesses(nest) if b in self.found]
+        known = [(b, i) for b, i in accesses(nest) if b in self.found]
         if not known:
             return
         buffers = [buffer for buffer, _ in known]
         self._join(buffers)
         axes = self._feature_axes(known)
-        others = [index for buffer, index in _accesses(nest) if buffer not in self.found]
+        others = [index for buffer, index in accesses(nest) if buffer not in self.found]
         # Others are read along the features: these must be contiguous there, too.
         if (
             nest.ordered
@@ -363,7 +356,7 @@ class _Rewriting:
         return buffer, Index(place(first), [(axis, place(step)) for axis, step in steps.items()])
 
     def _nest(self, nest: Nest) -> Nest:
-        known = [(b, i) for b, i in _accesses(nest) if b in self.shapes]
+        known = [(b, i) for b, i in accesses(nest) if b in self.shapes]
         if not known:
             return nest
         features: set[Axis] = set()

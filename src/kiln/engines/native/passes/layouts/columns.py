@@ -1,0 +1,94 @@
+"""A temporary of columns that no access mixes is a buffer for each column.
+
+Indices into several dimensions are stacked to a matrix with a column for each dimension. Several
+nests write it, so that none was fused with the gather that reads it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from kiln.engines.native.loop_ir.buffers import nodes, reads, writes
+from kiln.engines.native.loop_ir.extents import is_named, quotient
+from kiln.engines.native.loop_ir.scalars import Value
+from kiln.engines.native.loop_ir.statements import (
+    Axis,
+    Branch,
+    Buffer,
+    Function,
+    Index,
+    Nest,
+    Role,
+    Statement,
+    While,
+    walk,
+)
+from kiln.engines.native.passes.rebuilding import with_places
+from kiln.ir.sizes.size import Dim
+
+MOST_COLUMNS = 8
+
+
+def divide_columns(function: Function) -> None:
+    """Divide temporaries whose accesses all stay in a column."""
+    columns = {b: made for b, count in _counts(function).items() if (made := _divided(b, count))}
+    if columns:
+        _rewrite(function.body, columns)
+
+
+def _terms(index: Index) -> Iterator[tuple[Axis | Value, Dim]]:
+    """Iterate over the terms that are not always zero."""
+    return ((t, f) for t, f in index.terms if not isinstance(t, Axis) or t.size != 1)
+
+
+def _counts(function: Function) -> dict[Buffer, int]:
+    """Return what divides the steps of all accesses to a temporary, if it is more than 1."""
+    found: dict[Buffer, int] = {}
+    for statement in walk(function.body):
+        if isinstance(statement, Nest):
+            for buffer, index in accesses(statement):
+                steps = [0 if is_named(f) else int(f) for _, f in _terms(index)]
+                is_known = 0 not in steps and not is_named(index.const)
+                found[buffer] = math.gcd(found.get(buffer, 0), *steps) if is_known else 1
+        elif isinstance(statement, While):
+            found[statement.flag] = 1
+        elif isinstance(statement, Branch):
+            found[statement.number.buffer] = 1
+        elif not statement.blocks:
+            found |= dict.fromkeys([*reads(statement), *writes(statement)], 1)
+    found |= dict.fromkeys(function.outputs, 1)
+    return {b: n for b, n in found.items() if b.role is Role.TEMP and 1 < n <= MOST_COLUMNS}
+
+
+def accesses(nest: Nest) -> Iterator[tuple[Buffer, Index]]:
+    """Iterate over what a nest reads and writes, and where."""
+    for x in nodes(nest):
+        if x.op == "load":
+            yield x.attr
+    for effect in nest.effects:
+        yield effect.buffer, effect.index
+
+
+def _divided(buffer: Buffer, count: int) -> list[Buffer] | None:
+    """Return a buffer for each column; None if they have different sizes."""
+    size = quotient(buffer.size, count)
+    if size is None:
+        return None
+    return [Buffer(f"{buffer.name}c{i}", buffer.dtype, size, Role.TEMP) for i in range(count)]
+
+
+def _rewrite(statements: list[Statement], columns: dict[Buffer, list[Buffer]]) -> None:
+    def move(buffer: Buffer, index: Index) -> tuple[Buffer, Index]:
+        made = columns.get(buffer)
+        if made is None:
+            return buffer, index
+        row, column = divmod(int(index.const), len(made))
+        terms = [(t, int(f) // len(made)) for t, f in _terms(index)]
+        return made[column], Index(row, terms)
+
+    for i, statement in enumerate(statements):
+        for block in statement.blocks:
+            _rewrite(block, columns)
+        if isinstance(statement, Nest) and any(b in columns for b, _ in accesses(statement)):
+            statements[i] = with_places(statement, statement.axes, move)
