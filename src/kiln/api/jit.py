@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Any, ParamSpec, TypeVar, overload
 
 from kiln.api.arrays import devices
+from kiln.api.jitted import Jitted
 from kiln.api.keywords import known_keywords
 from kiln.base.errors import three_lines
 from kiln.base.lazy import named_axes
@@ -58,7 +59,7 @@ def jit(
     max_traces: int | None = ...,
     threads: int | None = ...,
     check: str | None = ...,
-) -> Callable[P, R]: ...
+) -> Jitted[P, R]: ...
 
 
 @overload
@@ -79,7 +80,7 @@ def jit(
     max_traces: int | None = ...,
     threads: int | None = ...,
     check: str | None = ...,
-) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
 
 
 @known_keywords

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
 import numpy as np
 
 from kiln.api.derivatives.arguments import Auxiliary, check_output, differentiated, require_callable
 from kiln.api.derivatives.linear import jvp, vjp
+from kiln.api.derivatives.signatures import Jacobian
 from kiln.api.keywords import known_keywords
 from kiln.api.mapping.vmap import vmap
 from kiln.base import dtypes
@@ -23,6 +24,8 @@ from kiln.ops.indexing.slicing import slice_in_dim
 from kiln.ops.shape import reshape, zeros_of
 
 P = ParamSpec("P")
+A = TypeVar("A", bound=Any)
+R = TypeVar("R")
 
 
 def _basis(tree: Any) -> Any:
@@ -53,6 +56,22 @@ def _unstack(stack: Any, leaves: Sequence[Any], treedef: Any, axis: int) -> Any:
         out.append(reshape(piece, full_shape) if full_shape != piece.shape else piece)
         offset += size
     return tree_unflatten(treedef, out)
+
+
+@overload
+def jacfwd(
+    fun: Callable[Concatenate[A, P], R],
+    argnums: Literal[0] = ...,
+    has_aux: Literal[False] = ...,
+    holomorphic: bool = ...,
+) -> Jacobian[A, P, R]: ...
+@overload
+def jacfwd(
+    fun: Callable[P, Any],
+    argnums: int | Sequence[int] = ...,
+    has_aux: bool = ...,
+    holomorphic: bool = ...,
+) -> Callable[P, Any]: ...
 
 
 @known_keywords
@@ -111,6 +130,24 @@ def _tangents_as(stack: Any, aval: ShapedArray) -> Any:
     return zeros_of(plain(aval).with_(shape=stack.shape))
 
 
+@overload
+def jacrev(
+    fun: Callable[Concatenate[A, P], R],
+    argnums: Literal[0] = ...,
+    has_aux: Literal[False] = ...,
+    holomorphic: bool = ...,
+    allow_int: bool = ...,
+) -> Jacobian[A, P, R]: ...
+@overload
+def jacrev(
+    fun: Callable[P, Any],
+    argnums: int | Sequence[int] = ...,
+    has_aux: bool = ...,
+    holomorphic: bool = ...,
+    allow_int: bool = ...,
+) -> Callable[P, Any]: ...
+
+
 @known_keywords
 def jacrev(
     fun: Callable[P, Any],
@@ -159,6 +196,22 @@ def jacrev(
 
 
 jacobian = jacrev
+
+
+@overload
+def hessian(
+    fun: Callable[Concatenate[A, P], R],
+    argnums: Literal[0] = ...,
+    has_aux: Literal[False] = ...,
+    holomorphic: bool = ...,
+) -> Jacobian[A, P, R]: ...
+@overload
+def hessian(
+    fun: Callable[P, Any],
+    argnums: int | Sequence[int] = ...,
+    has_aux: bool = ...,
+    holomorphic: bool = ...,
+) -> Callable[P, Any]: ...
 
 
 @known_keywords

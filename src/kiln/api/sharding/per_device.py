@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -25,11 +25,13 @@ from kiln.ir.types import ShapedArray
 from kiln.numpy.shapes import moveaxis
 from kiln.ops.shape import expand_dims, squeeze
 
+P = ParamSpec("P")
+R = TypeVar("R")
 _UNNAMED = "<no axis name>"
 
 
 def pmap(
-    fun: Callable[..., Any],
+    fun: Callable[P, R],
     axis_name: Any = None,
     *,
     in_axes: Any = 0,
@@ -40,7 +42,7 @@ def pmap(
     axis_size: int | None = None,
     donate_argnums: int | Iterable[int] = (),
     global_arg_shapes: Any = None,
-) -> Callable[..., Any]:
+) -> Callable[P, R]:
     """Map a function over an axis of its arguments, one slice to a device, as one program.
 
     `in_axes` and `out_axes` are those of `vmap`. Collectives refer to `axis_name`. Keyword
