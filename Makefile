@@ -28,7 +28,7 @@ PIP := $(RUN) -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo story test test-full test-pythons libraries libraries-oracle libraries-suites jax-tests oracle breaks sanitize bench bench-suite bench-models bench-reports bench-limit bench-scale bench-programs cross browser test-cross test-aarch64 lint format hooks docs site \
+.PHONY: help demo story test test-full test-pythons libraries libraries-oracle libraries-suites jax-tests oracle breaks sanitize bench bench-suite bench-models bench-reports bench-limit bench-scale bench-programs cross browser test-cross test-aarch64 lint format hooks docs notebooks site check-site \
   wheel check-wheel clean
 
 help:
@@ -59,6 +59,7 @@ help:
 	@echo "make test-cross  run libraries for them under an emulator"
 	@echo "make test-aarch64  run kiln itself on aarch64, under an emulator (hours); ARGS are pytest's"
 	@echo "make browser    write a page that runs compiled functions to build/browser, and visit it"
+	@echo "make notebooks  run examples/notebooks; NOTEBOOKS=\"tour mcmc\" stores the outputs of some again"
 	@echo "make site       build the site into build/site/html, and check its links"
 	@echo "make wheel      build dist/kiln-*.whl, which needs no compiler to be installed"
 	@echo "make check-wheel  install it in a clean environment without a compiler, and run the demo"
@@ -191,6 +192,11 @@ test-cross: cross $(VENV)/.has-test
 test-aarch64: $(VENV)/.has-cross $(VENV)/.has-test
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) -m tests.emulated -q -n $(WORKERS) --dist worksteal -m "not full" $(ARGS)
 
+# Their programs, then what is stored of them; NOTEBOOKS="tour mcmc" stores their outputs again.
+notebooks: $(VENV)/.has-notebooks
+	$(if $(NOTEBOOKS),$(RUN) -m tests.documents.notebooks $(NOTEBOOKS))
+	$(RUN) -m pytest -q tests/documents/test_notebooks.py $(ARGS)
+
 site: $(VENV)/.has-site
 	$(RUN) -m website
 
@@ -227,6 +233,7 @@ $(VENV)/.has-peers: EXTRAS := bench,peers
 $(VENV)/.has-lint: EXTRAS := lint
 $(VENV)/.has-cross: EXTRAS := cross
 $(VENV)/.has-site: EXTRAS := site
+$(VENV)/.has-notebooks: EXTRAS := test,examples,notebooks
 $(VENV)/.has-libraries: EXTRAS := test,libraries
 $(VENV)/.has-%: pyproject.toml | $(VENV)/.has-runtime
 	@echo "installing kiln[$(EXTRAS)] into $(VENV)"
