@@ -61,6 +61,7 @@ help:
 	@echo "make browser    write a page that runs compiled functions to build/browser, and visit it"
 	@echo "make notebooks  run examples/notebooks; NOTEBOOKS=\"tour mcmc\" stores the outputs of some again"
 	@echo "make site       build the site into build/site/html, and check its links"
+	@echo "make check-site look at the site in Chromium: widths, dark mode, searches"
 	@echo "make wheel      build dist/kiln-*.whl, which needs no compiler to be installed"
 	@echo "make check-wheel  install it in a clean environment without a compiler, and run the demo"
 	@echo "make clean      remove environments, builds and caches"
@@ -200,6 +201,9 @@ notebooks: $(VENV)/.has-notebooks
 site: $(VENV)/.has-site
 	$(RUN) -m website
 
+check-site: $(VENV)/.has-browser site
+	$(RUN) -m pytest -q -n $(WORKERS) -m site tests/documents/test_site_in_browser.py $(ARGS)
+
 # The page is tested in Chromium, if there is one.
 browser: TARGETS := wasm32
 browser: cross $(VENV)/.has-test
@@ -233,6 +237,7 @@ $(VENV)/.has-peers: EXTRAS := bench,peers
 $(VENV)/.has-lint: EXTRAS := lint
 $(VENV)/.has-cross: EXTRAS := cross
 $(VENV)/.has-site: EXTRAS := site
+$(VENV)/.has-browser: EXTRAS := test,browser
 $(VENV)/.has-notebooks: EXTRAS := test,examples,notebooks
 $(VENV)/.has-libraries: EXTRAS := test,libraries
 $(VENV)/.has-%: pyproject.toml | $(VENV)/.has-runtime

@@ -14,6 +14,7 @@ project_copyright = "the kiln authors, MIT license"
 extensions = ["myst_parser"]
 html_theme = "furo"
 html_title = "kiln"
+html_favicon = "favicon.svg"
 html_extra_path = ["../build/site/extra"]
 html_copy_source = False
 html_show_sphinx = False
