@@ -51,7 +51,7 @@ help:
 	@echo "make bench-limit  measure the machine's peaks, and the part of them that the suite's rows reach"
 	@echo "make bench-scale  compile a large training step for up to 512 virtual devices, beside jax"
 	@echo "make bench-programs  time programs of libraries from start to end, on kiln and on jax"
-	@echo "make lint       ruff, mypy, pyright over a program of a user, clang-format, and the words of docs/style.md"
+	@echo "make lint       ruff, mypy, pyright over a program of a user, clang-format, spelling, and the words of docs/style.md"
 	@echo "make format     format Python and C++ as make lint wants it"
 	@echo "make hooks      let git run both before each commit, and tests/structure before each push"
 	@echo "make docs       write the generated parts of docs/ again"
@@ -164,6 +164,7 @@ lint: $(VENV)/.has-lint
 	$(RUN) -m basedpyright --pythonpath $(RUN)
 	$(VENV)/bin/clang-format --dry-run --Werror $(SOURCES)
 	$(RUN) -m tests.structure.words
+	$(VENV)/bin/codespell
 
 format: $(VENV)/.has-lint
 	$(RUN) -m ruff format .
