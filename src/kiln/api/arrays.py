@@ -10,6 +10,7 @@ import numpy as np
 from kiln import _runtime
 from kiln.base import dtypes
 from kiln.base.errors import one_line, three_lines
+from kiln.base.keywords import known_keywords
 from kiln.base.process.identity import freeze_processes, processes
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import broadcast_prefix, prefix_errors, tree_flatten, tree_map, tree_unflatten
@@ -53,6 +54,7 @@ def block_until_ready(tree: T) -> T:
 
 @api_boundary
 @explicit
+@known_keywords
 def device_put(
     x: T,
     device: Any = None,

@@ -11,8 +11,8 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 from kiln.api.arrays import devices
 from kiln.api.jitted import Jitted
-from kiln.api.keywords import known_keywords
 from kiln.base.errors import three_lines
+from kiln.base.keywords import known_keywords
 from kiln.base.lazy import named_axes
 from kiln.base.options.config import override
 from kiln.base.source import api_boundary, current_source, name_of

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kiln.api.jit import wrap
+from kiln.base.keywords import known_keywords
 from kiln.base.source import api_boundary, name_of
 from kiln.base.wrapping import wraps
 from kiln.core.trace import axis_bound
@@ -16,6 +17,7 @@ from kiln.jit.function import JitFunction
 from kiln.jit.stages.traced import Traced
 
 
+@known_keywords
 def make_jaxpr(
     fun: Callable[..., Any],
     static_argnums: Any = (),

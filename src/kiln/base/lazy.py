@@ -84,6 +84,24 @@ def on_first_use(
     return __getattr__, __dir__
 
 
+def suggest_names(module: dict[str, Any]) -> None:
+    """Make a module, given by its `globals()`, suggest one of its names for a name it lacks.
+
+    It is called for its effect: a `__getattr__` that is visible in the source lets type checkers
+    accept all names.
+    """
+    own = module["__name__"]
+
+    def __getattr__(name: str) -> Any:
+        raise MissingAttribute(own, name, lambda: module.get("__all__") or _public(module))
+
+    module["__getattr__"] = __getattr__
+
+
+def _public(module: dict[str, Any]) -> list[str]:
+    return [name for name in module if not name.startswith("_")]
+
+
 def names_on_first_use(
     package: str, module: str, *names: str
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:

@@ -138,8 +138,9 @@ def shown_file(file: str) -> str:
     """Return how users know a file: the cell of a notebook by its number, such as `In[3]`."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
-    # What compiles cells gives them files that nobody has seen, and knows which cell has which.
-    named = None if shell is None else shell.compile.format_code_name(file)
+    # The compiler of cells gives them names of files that do not exist, and maps these to cells.
+    compiler = getattr(shell, "compile", None)
+    named = compiler.format_code_name(file) if hasattr(compiler, "format_code_name") else None
     return named[1] if named is not None else file
 
 

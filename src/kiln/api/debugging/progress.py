@@ -185,7 +185,7 @@ class _Html:
 
 def notebook_display() -> Any:
     """Return IPython's function that displays objects, in a notebook; None elsewhere."""
-    ipython = sys.modules.get("IPython")
+    ipython: Any = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     # A shell on a terminal has no kernel.
     return ipython.display.display if getattr(shell, "kernel", None) is not None else None

@@ -17,8 +17,8 @@ from kiln.api.derivatives.arguments import (
     value_of,
 )
 from kiln.api.derivatives.signatures import Gradient, GradientAndAux, ValueAndGradient
-from kiln.api.keywords import known_keywords
 from kiln.base.errors import three_lines
+from kiln.base.keywords import known_keywords
 from kiln.base.lazy import high_derivatives
 from kiln.base.source import api_boundary, current_source, name_of
 from kiln.base.tree import tree_structure, tree_unflatten

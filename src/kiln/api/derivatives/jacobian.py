@@ -10,9 +10,9 @@ import numpy as np
 from kiln.api.derivatives.arguments import Auxiliary, check_output, differentiated, require_callable
 from kiln.api.derivatives.linear import jvp, vjp
 from kiln.api.derivatives.signatures import Jacobian
-from kiln.api.keywords import known_keywords
 from kiln.api.mapping.vmap import vmap
 from kiln.base import dtypes
+from kiln.base.keywords import known_keywords
 from kiln.base.source import api_boundary
 from kiln.base.tree import tree_flatten, tree_leaves, tree_structure, tree_unflatten
 from kiln.base.wrapping import wraps

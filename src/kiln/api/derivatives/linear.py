@@ -18,6 +18,7 @@ from kiln.api.derivatives.arguments import (
 )
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
+from kiln.base.keywords import known_keywords
 from kiln.base.lazy import high_derivatives
 from kiln.base.source import api_boundary, current_source, name_of
 from kiln.base.tree import (
@@ -45,6 +46,7 @@ from kiln.transforms.jvp import jvp as jvp_flat
 
 
 @api_boundary
+@known_keywords
 def jvp(
     fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
 ) -> Any:
@@ -77,6 +79,7 @@ def jvp(
 
 
 @api_boundary
+@known_keywords
 def vjp(
     fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_axes: Any = ()
 ) -> Any:
@@ -228,6 +231,7 @@ def _cotangent(meta: _Meta, ct: Any, aval: ShapedArray) -> Any:
 
 
 @api_boundary
+@known_keywords
 def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """Return `fun(*primals)` and its derivative there, as a linear function of tangents.
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
-from kiln.api.keywords import known_keywords
 from kiln.api.mapping.mapped_containers import as_elements, as_stacks
 from kiln.api.mapping.vmappable import is_registered, spec_types, with_elements
 from kiln.base import dtypes
 from kiln.base.errors import one_line, three_lines
+from kiln.base.keywords import known_keywords
 from kiln.base.source import api_boundary, current_source, name_of
 from kiln.base.tree import (
     broadcast_prefix,

@@ -13,6 +13,7 @@ from kiln.api.jit import jit
 from kiln.api.mapping.vmap import vmap
 from kiln.api.sharding.shard_map import INFER, shard_map
 from kiln.base.errors import UnavailableOptionError, three_lines
+from kiln.base.keywords import known_keywords
 from kiln.base.options.config import options
 from kiln.base.process.identity import process_count
 from kiln.base.source import api_boundary, current_source, name_of
@@ -30,6 +31,7 @@ R = TypeVar("R")
 _UNNAMED = "<no axis name>"
 
 
+@known_keywords
 def pmap(
     fun: Callable[P, R],
     axis_name: Any = None,
@@ -198,6 +200,7 @@ def _mesh(
     return Mesh(np.array(found[:size], dtype=object), (name,))
 
 
+@known_keywords
 def smap(
     f: Callable[..., Any] | None = None,
     /,

@@ -15,6 +15,7 @@ import numpy as np
 
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
+from kiln.base.keywords import known_keywords
 from kiln.base.lazy import ref_rows
 from kiln.base.options.config import options
 from kiln.base.source import api_boundary, current_source, definition_of
@@ -70,6 +71,7 @@ Fun = Callable[..., Any]
 
 @api_boundary
 @carrying(over_scan)
+@known_keywords
 def scan(
     f: Callable[[Any, Any], tuple[Carry, Y]],
     init: Any,
@@ -256,6 +258,7 @@ def _unroll(construct: str, unroll: Any, length: Dim) -> int:
 
 @api_boundary
 @carrying(over_while)
+@known_keywords
 def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Y], init_val: Any) -> Y:
     """Run `val = body_fun(val)` as long as `cond_fun(val)` is true, and return the last value.
 
@@ -330,6 +333,7 @@ def _bind_while(cond: Body, body: Body, carry: Sequence[Any]) -> list[Any]:
 
 @api_boundary
 @carrying(over_fori)
+@known_keywords
 def fori_loop(
     lower: Any,
     upper: Any,
@@ -446,6 +450,7 @@ def _trip_count(first: Any, last: Any) -> Dim | None:
 
 
 @api_boundary
+@known_keywords
 def map(f: Callable[[Any], Y], xs: Any, *, batch_size: int | None = None) -> Y:
     """Apply `f` to each slice of xs along the first axis, sequentially, and stack the results.
 

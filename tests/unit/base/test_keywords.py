@@ -1,0 +1,77 @@
+"""Options that there are not, and which ones are meant."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+
+import kiln
+from kiln import lax
+from kiln.base.keywords import known_keywords
+
+
+@known_keywords
+def transform(fun: Any, in_axes: int = 0, *, name: str = "") -> Any:
+    """Return its arguments."""
+    return fun, in_axes, name
+
+
+def test_known_keywords_pass() -> None:
+    assert transform(1) == (1, 0, "")
+    assert transform(1, in_axes=2, name="x") == (1, 2, "x")
+    assert transform.__doc__ == "Return its arguments."
+    assert list(inspect.signature(transform).parameters) == ["fun", "in_axes", "name"]
+    assert "static_argnames" in inspect.signature(kiln.jit).parameters
+
+
+def test_others_are_refused_in_three_lines() -> None:
+    for keyword, remedy in (("in_axis", "did you mean in_axes?"), ("zz", "it takes fun, in_axes")):
+        with pytest.raises(TypeError, match=f"unexpected keyword argument '{keyword}'") as caught:
+            transform(1, **{keyword: 3})
+        asked, _, said = str(caught.value).splitlines()
+        assert asked.startswith(f"transform(..., {keyword}=...) at {__file__}:")
+        assert said.startswith(remedy)
+
+
+def test_a_parameter_without_a_keyword_is_none_of_them() -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'fun'") as caught:
+        kiln.jit(fun=len)  # type: ignore[call-overload]
+    assert str(caught.value).splitlines()[2].startswith("it takes in_shardings, ")
+
+
+def test_other_mistakes_are_python_s() -> None:
+    with pytest.raises(TypeError, match="missing 1 required positional argument"):
+        transform()
+
+
+@pytest.mark.parametrize(
+    ("call", "meant"),
+    [
+        (lambda: kiln.jit(len, static_argnum=0), "static_argnums"),
+        (lambda: kiln.grad(len, argnum=0), "argnums"),
+        (lambda: kiln.vmap(len, in_axis=0), "in_axes"),
+        (lambda: kiln.jacfwd(len, has_auxx=True), "has_aux"),
+        (lambda: kiln.jvp(len, (1.0,), (1.0,), hasaux=True), "has_aux"),
+        (lambda: kiln.vjp(len, 1.0, hasaux=True), "has_aux"),
+        (lambda: kiln.linearize(len, 1.0, hasaux=True), "has_aux"),
+        (lambda: kiln.checkpoint(len, polcy=None), "policy"),
+        (lambda: kiln.make_jaxpr(len, static_argnames=0), "static_argnums"),
+        (lambda: kiln.pmap(len, in_axis=0), "in_axes"),
+        (lambda: kiln.shard_map(len, out_spec=None), "out_specs"),
+        (lambda: kiln.device_put(1.0, devise=None), "device"),
+        (lambda: kiln.make_mesh((1,), axis_name=("x",)), "axis_names"),
+        (lambda: lax.scan(len, 0, lenght=3), "length"),
+        (lambda: lax.fori_loop(0, 1, len, 0, unrol=2), "unroll"),
+        (lambda: lax.while_loop(len, len, init=0), "init_val"),
+        (lambda: lax.map(len, [], batchsize=2), "batch_size"),
+        (lambda: lax.associative_scan(len, [], revers=True), "reverse"),
+    ],
+)
+def test_transformations_and_loops_say_what_was_meant(call: Any, meant: str) -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument") as caught:
+        call()
+    asked, _, said = str(caught.value).splitlines()
+    assert said == f"did you mean {meant}?"
+    assert f" at {__file__}:" in asked
