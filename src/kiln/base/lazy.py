@@ -181,6 +181,7 @@ sized = LazyModule("kiln.jit.sized")
 target = LazyModule("kiln.jit.stages.target")
 traced = LazyModule("kiln.jit.stages.traced")
 """Modules that few programs need, for lower layers, which load them on first use."""
+jaxtyping = LazyModule("jaxtyping")
 llvmlite = LazyModule("llvmlite")
 llvmlite_binding = LazyModule("llvmlite.binding")
 llvmlite_ffi = LazyModule("llvmlite.binding.ffi")

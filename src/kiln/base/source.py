@@ -139,8 +139,8 @@ def shown_file(file: str) -> str:
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     # The compiler of cells gives them names of files that do not exist, and maps these to cells.
-    compiler = getattr(shell, "compile", None)
-    named = compiler.format_code_name(file) if hasattr(compiler, "format_code_name") else None
+    naming: Any = getattr(getattr(shell, "compile", None), "format_code_name", None)
+    named = naming(file) if naming is not None else None
     return named[1] if named is not None else file
 
 
