@@ -69,6 +69,8 @@ def make_mesh(
         >>> mesh = kiln.make_mesh((1, 1), ("rows", "columns"))
         >>> mesh.axis_names, mesh.size
         (('rows', 'columns'), 1)
+        >>> mesh.shape["rows"]
+        1
     """
     shape = tuple(axis_shapes)
     asked = f"make_mesh({shape}, {axis_names}) at {current_source()}"

@@ -360,5 +360,8 @@ def disable_jit(disable: bool = True) -> AbstractContextManager[None]:
         ...     y = kiln.jit(lambda x: x + 1)(2)
         >>> y
         3
+        >>> with kiln.disable_jit():
+        ...     kiln.jit(lambda x: x if x > 0 else -x)(-3)
+        3
     """
     return override(jit=not disable)

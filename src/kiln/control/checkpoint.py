@@ -169,6 +169,10 @@ def checkpoint(
         >>> f = kiln.checkpoint(lambda x: jnp.sin(jnp.sin(x)))
         >>> float(kiln.grad(f)(0.0))
         1.0
+        >>> saved = kiln.checkpoint_policies.nothing_saveable
+        >>> g = kiln.checkpoint(lambda x: jnp.exp(jnp.sin(x)), policy=saved)
+        >>> float(kiln.grad(g)(0.0))
+        1.0
     """
     if not callable(fun):
         raise TypeError(

@@ -73,6 +73,12 @@ def value_and_grad(
         >>> value, slope = kiln.value_and_grad(lambda x: x**2)(3.0)
         >>> float(value), float(slope)
         (9.0, 6.0)
+        >>> def loss(w, x):
+        ...     error = w * x - 1
+        ...     return error**2, error
+        >>> (value, error), slope = kiln.value_and_grad(loss, has_aux=True)(2.0, 3.0)
+        >>> float(value), float(error), float(slope)
+        (25.0, 5.0, 30.0)
     """
     check_reduce_axes(fun, "value_and_grad", reduce_axes)
     return _value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, "value_and_grad")

@@ -90,6 +90,9 @@ def jacfwd(
         >>> kiln.jacfwd(lambda x: x**2)(jnp.array([1.0, 2.0]))
         Array([[2., 0.],
                [0., 4.]], dtype=float32)
+        >>> kiln.jacfwd(lambda x: {"sum": x.sum(), "twice": 2 * x})(jnp.ones(2))
+        {'sum': Array([1., 1.], dtype=float32), 'twice': Array([[2., 0.],
+               [0., 2.]], dtype=float32)}
     """
     require_callable(fun, "jacfwd")
 
@@ -165,6 +168,8 @@ def jacrev(
         >>> kiln.jacrev(lambda x: x[0] * x)(jnp.array([1.0, 2.0]))
         Array([[2., 0.],
                [2., 1.]], dtype=float32)
+        >>> kiln.jacrev(lambda x, y: x * y, argnums=(0, 1))(2.0, 3.0)
+        (Array(3., dtype=float32, weak_type=True), Array(2., dtype=float32, weak_type=True))
     """
     require_callable(fun, "jacrev")
 
@@ -228,6 +233,8 @@ def hessian(
         >>> kiln.hessian(lambda x: x[0] * x[1])(jnp.array([1.0, 2.0]))
         Array([[0., 1.],
                [1., 0.]], dtype=float32)
+        >>> kiln.hessian(lambda x: jnp.sum(x**3))(jnp.array([1.0, 2.0])).diagonal()
+        Array([ 6., 12.], dtype=float32)
     """
     return jacfwd(
         jacrev(fun, argnums, has_aux=has_aux, holomorphic=holomorphic),

@@ -60,6 +60,9 @@ def jvp(
     Example:
         >>> kiln.jvp(lambda x: x**2, (3.0,), (1.0,))
         (Array(9., dtype=float32, weak_type=True), Array(6., dtype=float32, weak_type=True))
+        >>> x, y = jnp.ones(2), jnp.array([2.0, 3.0])
+        >>> kiln.jvp(jnp.dot, (x, y), (jnp.array([1.0, 0.0]), jnp.zeros(2)))[1]
+        Array(2., dtype=float32)
     """
     require_callable(fun, "jvp")
     _check_trees(fun, "jvp", primals, tangents)
@@ -94,6 +97,9 @@ def vjp(
         >>> value, pullback = kiln.vjp(lambda x, y: x * y, 2.0, 5.0)
         >>> [float(ct) for ct in pullback(1.0)]
         [5.0, 2.0]
+        >>> _, pullback, count = kiln.vjp(lambda x: (x.sum(), x.size), jnp.ones(3), has_aux=True)
+        >>> pullback(2.0), count
+        ((Array([2., 2., 2.], dtype=float32, weak_type=True),), 3)
     """
     require_callable(fun, "vjp")
     check_reduce_axes(fun, "vjp", reduce_axes)

@@ -58,6 +58,8 @@ def vmap(
         >>> rows = jnp.arange(6.0).reshape(3, 2)
         >>> kiln.vmap(jnp.dot, in_axes=(0, None))(rows, jnp.ones(2))
         Array([1., 5., 9.], dtype=float32)
+        >>> kiln.vmap(lambda x: {"sum": x.sum()}, in_axes=1, out_axes=0)(rows)
+        {'sum': Array([6., 9.], dtype=float32)}
     """
     if not callable(fun):
         raise TypeError(

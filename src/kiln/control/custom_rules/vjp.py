@@ -249,6 +249,8 @@ class custom_vjp(Generic[P, R]):
         >>> clipped.defvjp(lambda x: (x, None), lambda _, ct: (jnp.clip(ct, -1, 1),))
         >>> float(kiln.grad(lambda x: 5 * clipped(x))(2.0))
         1.0
+        >>> clipped(2.0)
+        2.0
     """
 
     def __init__(

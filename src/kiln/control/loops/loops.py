@@ -96,6 +96,9 @@ def scan(
         >>> total, before = lax.scan(step, 0, jnp.arange(1, 5))
         >>> int(total), before.tolist()
         (10, [0, 1, 3, 6])
+        >>> newest, _ = lax.scan(lambda x, _: (x / 2 + 1 / x, None), 1.0, length=4)
+        >>> round(float(newest), 5)
+        1.41421
     """
     check_callable("scan", "f", f)
     carry, carry_tree = arrays_of("scan", "init", init)
@@ -269,6 +272,10 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Y], ini
     Example:
         >>> int(lax.while_loop(lambda n: n < 100, lambda n: 2 * n, 3))
         192
+        >>> halve = lambda state: (state[0] + 1, state[1] / 2)
+        >>> i, x = lax.while_loop(lambda state: state[1] > 1e-3, halve, (0, 1.0))
+        >>> int(i), float(x)
+        (10, 0.0009765625)
     """
     check_callable("while_loop", "cond_fun", cond_fun)
     check_callable("while_loop", "body_fun", body_fun)
@@ -352,6 +359,8 @@ def fori_loop(
     Example:
         >>> int(lax.fori_loop(1, 5, lambda i, x: x * i, 1))
         24
+        >>> lax.fori_loop(0, 3, lambda i, x: x.at[i].set(i * i), jnp.zeros(4))
+        Array([0., 1., 4., 0.], dtype=float32)
     """
     check_callable("fori_loop", "body_fun", body_fun)
     first, last, counter = _bounds(lower, upper)

@@ -416,6 +416,13 @@ def jit(
         >>> Dense = linen.jit(linen.Dense)
         >>> Dense(2).init_with_output(random.key(0), jnp.ones(3))[0].shape
         (2,)
+        >>> class Net(linen.Module):
+        ...     @linen.jit
+        ...     @linen.compact
+        ...     def __call__(self, x):
+        ...         return linen.Dense(2)(x)
+        >>> sorted(Net().init(random.key(0), jnp.ones(3))["params"])
+        ['Dense_0']
     """
     given = {
         "variables": variables,
