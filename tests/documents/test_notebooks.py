@@ -9,6 +9,7 @@ import pytest
 
 from tests.documents import notebooks
 from tests.documents.notebooks import SUBJECTS, code_cells, kinds, text_of
+from tests.structure import words
 
 MOST_CELLS = 30
 MOST_BYTES = 1_500_000
@@ -52,6 +53,17 @@ def test_they_begin_with_a_title(subject):
 @every
 def test_outputs_name_cells_and_not_temporary_files(subject):
     assert "/tmp/" not in notebooks.path_of(subject).read_text(encoding="utf-8")
+
+
+@every
+def test_texts_use_the_terms_of_the_style(subject):
+    table = words.terms()
+    found = [
+        finding
+        for cell in notebooks.read(subject)["cells"]
+        for finding in words.find(text_of(cell), table)
+    ]
+    assert not found
 
 
 @every

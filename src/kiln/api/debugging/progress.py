@@ -110,8 +110,9 @@ _open: dict[tuple[str, int], Bar] = {}
 class Bar:
     """A progress bar where the program runs: in a notebook, on a terminal, or nowhere."""
 
-    def __init__(self, description: str, total: int) -> None:
+    def __init__(self, description: str, total: int, *, is_bytes: bool = False) -> None:
         self.description, self.total, self.done = description, total, 0
+        self._is_bytes = is_bytes
         self._start = time.monotonic()
         self._next = self._start
         display = notebook_display()
@@ -145,6 +146,8 @@ class Bar:
         passed = time.monotonic() - self._start
         left = passed * (self.total - self.done) / self.done if self.done else 0.0
         ahead = f", {_clock(left)} left" if 0 < self.done < self.total else ""
+        if self._is_bytes:
+            return f"{self.done / 1e6:.1f}/{self.total / 1e6:.1f} MB in {_clock(passed)}{ahead}"
         return f"{self.done}/{self.total} in {_clock(passed)}{ahead}"
 
     def html(self) -> str:
