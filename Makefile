@@ -28,7 +28,7 @@ PIP := $(RUN) -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo story test test-full test-pythons libraries libraries-oracle libraries-suites jax-tests oracle breaks sanitize bench bench-suite bench-models bench-reports bench-limit bench-scale bench-programs cross browser test-cross test-aarch64 lint format hooks docs site \
+.PHONY: help demo story test test-full test-pythons libraries libraries-oracle libraries-suites jax-tests oracle breaks sanitize bench bench-suite bench-models bench-reports bench-limit bench-scale bench-programs cross browser test-cross test-aarch64 lint format hooks docs notebooks site check-site \
   wheel check-wheel clean
 
 help:
@@ -51,7 +51,7 @@ help:
 	@echo "make bench-limit  measure the machine's peaks, and the part of them that the suite's rows reach"
 	@echo "make bench-scale  compile a large training step for up to 512 virtual devices, beside jax"
 	@echo "make bench-programs  time programs of libraries from start to end, on kiln and on jax"
-	@echo "make lint       ruff, mypy, pyright over a program of a user, clang-format, and the words of docs/style.md"
+	@echo "make lint       ruff, mypy, pyright over a program of a user, clang-format, spelling, and the words of docs/style.md"
 	@echo "make format     format Python and C++ as make lint wants it"
 	@echo "make hooks      let git run both before each commit, and tests/structure before each push"
 	@echo "make docs       write the generated parts of docs/ again"
@@ -59,7 +59,9 @@ help:
 	@echo "make test-cross  run libraries for them under an emulator"
 	@echo "make test-aarch64  run kiln itself on aarch64, under an emulator (hours); ARGS are pytest's"
 	@echo "make browser    write a page that runs compiled functions to build/browser, and visit it"
+	@echo "make notebooks  run examples/notebooks; NOTEBOOKS=\"tour mcmc\" stores the outputs of some again"
 	@echo "make site       build the site into build/site/html, and check its links"
+	@echo "make check-site look at the site in Chromium: widths, dark mode, searches"
 	@echo "make wheel      build dist/kiln-*.whl, which needs no compiler to be installed"
 	@echo "make check-wheel  install it in a clean environment without a compiler, and run the demo"
 	@echo "make clean      remove environments, builds and caches"
@@ -162,6 +164,7 @@ lint: $(VENV)/.has-lint
 	$(RUN) -m basedpyright --pythonpath $(RUN)
 	$(VENV)/bin/clang-format --dry-run --Werror $(SOURCES)
 	$(RUN) -m tests.structure.words
+	$(VENV)/bin/codespell
 
 format: $(VENV)/.has-lint
 	$(RUN) -m ruff format .
@@ -191,8 +194,16 @@ test-cross: cross $(VENV)/.has-test
 test-aarch64: $(VENV)/.has-cross $(VENV)/.has-test
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) -m tests.emulated -q -n $(WORKERS) --dist worksteal -m "not full" $(ARGS)
 
+# Their programs, then what is stored of them; NOTEBOOKS="tour mcmc" stores their outputs again.
+notebooks: $(VENV)/.has-notebooks
+	$(if $(NOTEBOOKS),$(RUN) -m tests.documents.notebooks $(NOTEBOOKS))
+	$(RUN) -m pytest -q tests/documents/test_notebooks.py $(ARGS)
+
 site: $(VENV)/.has-site
 	$(RUN) -m website
+
+check-site: $(VENV)/.has-browser site
+	$(RUN) -m pytest -q -n $(WORKERS) -m site tests/documents/test_site_in_browser.py $(ARGS)
 
 # The page is tested in Chromium, if there is one.
 browser: TARGETS := wasm32
@@ -227,6 +238,8 @@ $(VENV)/.has-peers: EXTRAS := bench,peers
 $(VENV)/.has-lint: EXTRAS := lint
 $(VENV)/.has-cross: EXTRAS := cross
 $(VENV)/.has-site: EXTRAS := site
+$(VENV)/.has-browser: EXTRAS := test,browser
+$(VENV)/.has-notebooks: EXTRAS := test,examples,notebooks
 $(VENV)/.has-libraries: EXTRAS := test,libraries
 $(VENV)/.has-%: pyproject.toml | $(VENV)/.has-runtime
 	@echo "installing kiln[$(EXTRAS)] into $(VENV)"

@@ -14,21 +14,24 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import TextLexer, get_lexer_for_filename
 from pygments.util import ClassNotFound
 
-from website import reference
+from website import notebooks, reference
 from website.names import MODULES, pages
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 DOCS = REPOSITORY / "docs"
+NOTEBOOKS = REPOSITORY / "examples" / "notebooks"
 LINK = re.compile(r"(!?)\[((?:[^\[\]`]|`[^`]*`)*)\]\(([^)\s:]+)\)")
 CODE = re.compile(r"(```.*?```)", re.DOTALL)
 # Documents outside docs/ that are pages, and their place.
 MOVED = {"CHANGELOG.md": "whats_new.md", "CONTRIBUTING.md": "contributing.md"}
+# The notebooks, in the order in which the first of them names them.
+SUBJECTS = "tour simulation regression neural_network mcmc images devices debugging"
 # Pages about the implementation, in the order in which docs/README.md reads them.
 INSIDE = """
-    README tour glossary linen debugging see command_line extend refs pallas explicit_sharding
-    checkpoints export library platforms processes security libraries content eager cache
-    threads_and_signals native hooks scale special elementary primitives options differences
-    recipes testing style
+    README tour glossary linen debugging see editors command_line extend refs pallas
+    explicit_sharding checkpoints export library platforms processes security libraries content
+    eager cache threads_and_signals native hooks scale special elementary primitives options
+    differences recipes testing style
 """
 
 
@@ -36,6 +39,8 @@ def place(path: Path) -> str | None:
     """Return where a file of the repository is in the site, if it is a page or a figure."""
     if path.is_relative_to(DOCS) and path.suffix == ".md":
         return str(path.relative_to(DOCS))
+    if path.parent == NOTEBOOKS and path.suffix == ".ipynb":
+        return f"notebooks/{path.stem}.md"
     name = str(path.relative_to(REPOSITORY))
     if path.suffix in (".svg", ".png"):
         return f"figures/{path.name}"
@@ -104,6 +109,7 @@ def navigation(written: list[str]) -> str:
         toctree("Start here", start),
         toctree("Coming from", coming),
         toctree("How to", recipes),
+        toctree("Notebooks", [f"notebooks/{name}" for name in SUBJECTS.split()]),
         toctree("Reference", ["reference/index"]),
         toctree("Inside", [*INSIDE.split(), "contributing"]),
         toctree("Performance", ["performance"]),
@@ -140,6 +146,10 @@ def write(folder: Path, render: Callable[[Path], str] = source_page) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         text = page.read_text(encoding="utf-8")
         target.write_text(adapted(text, page, shown.add), encoding="utf-8")
+    for path in NOTEBOOKS.glob("*.ipynb"):
+        target = source / str(place(path))
+        text = notebooks.page(path, target.parent)
+        target.write_text(adapted(text, path, shown.add), encoding="utf-8")
     written = reference.write(source / "reference")
     (source / "reference" / "index.rst").write_text(reference_index(written), encoding="utf-8")
     front = REPOSITORY / "website" / "index.md"

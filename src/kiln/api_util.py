@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kiln.base.errors import one_line, three_lines
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.base.source import current_source, definition_of
 from kiln.base.tree import (
     PyTreeDef,
@@ -202,3 +203,5 @@ __all__ = [
     "safe_map",
     "shaped_abstractify",
 ]
+
+_suggest_names(globals())

@@ -1,5 +1,6 @@
 """Functions with custom derivatives, and the arguments of their rules with symbolic zeros."""
 
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.control.custom_rules.closure import closure_convert, custom_gradient
 from kiln.control.custom_rules.jvp import custom_jvp, custom_jvp_call_p
 from kiln.control.custom_rules.linear_call import linear_call
@@ -24,3 +25,5 @@ __all__ = [
     "linear_call",
     "zero_from_primal",
 ]
+
+_suggest_names(globals())

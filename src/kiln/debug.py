@@ -1,6 +1,6 @@
 """Inspecting running programs, and where their arrays live.
 
-Print values, call a Python function with them, draw which device holds which shard.
+Print values, call a Python function with them, draw progress, and which device holds which shard.
 """
 
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from kiln.ir.shardings.pictures import (
 
 if TYPE_CHECKING:
     from kiln.api.debugging.breakpoints import breakpoint
+    from kiln.api.debugging.progress import tick, track
 
 __all__ = [
     "breakpoint",
@@ -28,8 +29,14 @@ __all__ = [
     "print",
     "sharding_svg",
     "sharding_text",
+    "tick",
+    "track",
     "visualize_array_sharding",
     "visualize_sharding",
 ]
 
-__getattr__, __dir__ = _on_first_use(globals(), "kiln.api.debugging.breakpoints: breakpoint")
+__getattr__, __dir__ = _on_first_use(
+    globals(),
+    "kiln.api.debugging.breakpoints: breakpoint",
+    "kiln.api.debugging.progress: tick track",
+)

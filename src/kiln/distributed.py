@@ -16,6 +16,7 @@ from typing import cast
 
 from kiln.api.clusters import Place, found_place, host_and_port, host_to_bind, is_loopback
 from kiln.base.errors import PeerError, UnavailableOptionError, one_line, three_lines
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.base.options.config import options
 from kiln.base.process.forks import in_child
 from kiln.base.process.identity import is_frozen
@@ -196,3 +197,6 @@ def _end() -> None:
         others.leave(_shutdown_timeout)
     except PeerError as failed:
         sys.stderr.write(f"{failed}\n")
+
+
+_suggest_names(globals())

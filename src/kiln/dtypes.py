@@ -19,6 +19,7 @@ from kiln.base.dtypes.questions import (
     scalar_type_of,
 )
 from kiln.base.errors import TypePromotionError
+from kiln.base.lazy import suggest_names as _suggest_names
 
 __all__ = [
     "TypePromotionError",
@@ -36,3 +37,5 @@ __all__ = [
     "scalar_dtype",
     "scalar_type_of",
 ]
+
+_suggest_names(globals())

@@ -32,6 +32,7 @@ from kiln.base.errors import (
     UnfilteredStackTrace,
     UnsupportedPrimitive,
 )
+from kiln.base.lazy import suggest_names as _suggest_names
 
 __all__ = [
     "CheckifyError",
@@ -65,3 +66,5 @@ __all__ = [
     "UnfilteredStackTrace",
     "UnsupportedPrimitive",
 ]
+
+_suggest_names(globals())

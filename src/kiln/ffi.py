@@ -14,6 +14,7 @@ from typing import Any
 
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.base.source import api_boundary, current_source
 from kiln.control.effects.callback import METHODS
 from kiln.control.effects.foreign_call import ForeignCall, ffi_call_p
@@ -308,3 +309,6 @@ ffi_lowering = build_ffi_lowering_function
 
 def _turned(layout: Any) -> Any:
     return layout if layout is None or isinstance(layout, Layout) else tuple(layout)[::-1]
+
+
+_suggest_names(globals())

@@ -8,6 +8,7 @@ from typing import Any
 
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.base.source import current_source
 from kiln.base.tree import PyTreeDef, tree_flatten, tree_unflatten
 from kiln.core.array_type import Array
@@ -90,3 +91,6 @@ class _Unravel:
 
     def __hash__(self) -> int:
         return hash(self.key)
+
+
+_suggest_names(globals())

@@ -15,6 +15,7 @@ import numpy as np
 
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import api_boundary, current_source
 from kiln.core.array_type import Array, ArrayLike
@@ -263,3 +264,6 @@ def _weights(
         return found
     inside = (centers >= -0.5) & (centers <= size - 0.5)
     return where(inside[None, :], found, 0)
+
+
+_suggest_names(globals())

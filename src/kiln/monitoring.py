@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kiln.base.lazy import suggest_names as _suggest_names
+
 __all__ = [
     "clear_event_listeners",
     "record_event",
@@ -127,3 +129,6 @@ def clear_event_listeners() -> None:
     """Forget all listeners."""
     for listeners in (_events, _durations, _spans, _scalars):
         listeners.clear()
+
+
+_suggest_names(globals())

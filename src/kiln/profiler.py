@@ -20,6 +20,7 @@ from typing import Any
 
 from kiln.base.errors import three_lines
 from kiln.base.files.writing import folder_for, replacing
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.base.process.forks import new_lock
 from kiln.base.source import current_source
 
@@ -227,3 +228,6 @@ def stop_server() -> None:
     Raises: NotImplementedError.
     """
     raise _refused("stop_server", "kiln serves no profiles", "use kiln.profiler.trace(folder)")
+
+
+_suggest_names(globals())

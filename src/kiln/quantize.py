@@ -15,6 +15,7 @@ import numpy as np
 from kiln import lax, struct
 from kiln import numpy as jnp
 from kiln.base import dtypes
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.base.tree import tree_map_with_path
 from kiln.base.tree.keys import keystr
 from kiln.core.array_type import Array, ArrayLike
@@ -157,3 +158,6 @@ def _is_kernel(path: tuple[str, ...], leaf: Any) -> bool:
 
 def _contracted(path: tuple[str, ...], leaf: Any) -> Sequence[int]:
     return (0, 1) if np.ndim(leaf) == 3 and path[-2:-1] == ("out",) else (0,)
+
+
+_suggest_names(globals())

@@ -1,5 +1,6 @@
 """Mutable references to arrays: `new_ref`, and functions that read and change what they hold."""
 
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.control.references.refs import (
     addupdate,
     empty_ref,
@@ -25,3 +26,5 @@ __all__ = [
     "set",
     "swap",
 ]
+
+_suggest_names(globals())

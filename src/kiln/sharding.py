@@ -20,6 +20,8 @@ from kiln.api.sharding.meshes import (
     use_abstract_mesh,
 )
 from kiln.base.errors import three_lines
+from kiln.base.keywords import known_keywords
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.base.source import current_source
 from kiln.ir.shardings.abstract_mesh import AbstractDevice, AbstractMesh, AxisType
 from kiln.ir.shardings.mesh import Mesh, PartitionSpec
@@ -49,6 +51,7 @@ __all__ = [
 ]
 
 
+@known_keywords
 def make_mesh(
     axis_shapes: Sequence[int],
     axis_names: Sequence[Any],
@@ -66,6 +69,8 @@ def make_mesh(
         >>> mesh = kiln.make_mesh((1, 1), ("rows", "columns"))
         >>> mesh.axis_names, mesh.size
         (('rows', 'columns'), 1)
+        >>> mesh.shape["rows"]
+        1
     """
     shape = tuple(axis_shapes)
     asked = f"make_mesh({shape}, {axis_names}) at {current_source()}"
@@ -97,3 +102,6 @@ def make_mesh(
         )
     grid = np.array(found[:need], dtype=object).reshape(shape)
     return Mesh(grid, axis_names, axis_types)
+
+
+_suggest_names(globals())

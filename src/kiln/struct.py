@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, TypeVar, dataclass_transform, overload
 
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.base.tree import register_dataclass
 from kiln.serialization.state_dicts import register_fields
 
@@ -80,3 +81,6 @@ class PyTreeNode:
     def replace(self: T, **overrides: Any) -> T:
         """Return a copy with some fields replaced."""
         raise NotImplementedError
+
+
+_suggest_names(globals())

@@ -10,6 +10,7 @@ import numpy as np
 
 from kiln.api.derivatives.linear import jvp, linearize, vjp
 from kiln.base import dtypes
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.base.tree import tree_flatten, tree_leaves, tree_map
 from kiln.core.trace import aval_of
 
@@ -213,3 +214,6 @@ def _check_near(found: Any, expected: Any, atol: Tolerance, rtol: Tolerance, tex
             rtol=limits[1] * b.size,
             err_msg=text,
         )
+
+
+_suggest_names(globals())

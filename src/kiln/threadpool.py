@@ -9,6 +9,7 @@ from __future__ import annotations
 import threadpoolctl  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
 from kiln.api.threads import get_num_threads, set_num_threads
+from kiln.base.lazy import suggest_names as _suggest_names
 
 __all__ = ["KilnController"]
 
@@ -34,3 +35,5 @@ class KilnController(threadpoolctl.LibController):  # type: ignore[misc]
 
 
 threadpoolctl.register(KilnController)
+
+_suggest_names(globals())

@@ -7,6 +7,7 @@ from typing import Any
 
 from kiln import struct
 from kiln.base.errors import three_lines
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.base.source import current_source
 
 Path = tuple[Any, ...]
@@ -135,3 +136,6 @@ def _refuse_crossing(path: Path) -> None:
             "rename one of the two",
         )
     )
+
+
+_suggest_names(globals())

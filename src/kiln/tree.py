@@ -1,5 +1,6 @@
 """Pytree functions by their short names: `tree.map`, `tree.leaves`, `tree.structure`."""
 
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.base.tree import static_field as static
 from kiln.base.tree import tree_all as all
 from kiln.base.tree import tree_broadcast as broadcast
@@ -31,3 +32,5 @@ __all__ = [
     "transpose",
     "unflatten",
 ]
+
+_suggest_names(globals())

@@ -1,5 +1,6 @@
 """Pytree functions by their long names: `tree_map`, `register_pytree_node`, key paths."""
 
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.base.tree import (
     DictKey,
     FlattenedIndexKey,
@@ -79,3 +80,5 @@ __all__ = [
     "treedef_is_leaf",
     "treedef_tuple",
 ]
+
+_suggest_names(globals())

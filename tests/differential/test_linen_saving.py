@@ -91,7 +91,12 @@ TREES: dict[str, Run] = {
     "boxed": lambda lib: {"w": lib.linen.Partitioned(np.ones((2, 3)), ("a", None))},
     "logical": lambda lib: {"w": lib.linen.LogicallyPartitioned(np.ones(2), ("x",))},
     "partial": lambda lib: lib.tree_util.Partial(max, 1, key=[2]),
-    "optimiser": lambda lib: (Moments(np.ones(1), np.int32(3)), (), None, [Moments(1, 2)]),
+    "optimiser": lambda lib: (  # codespell:ignore optimiser
+        Moments(np.ones(1), np.int32(3)),
+        (),
+        None,
+        [Moments(1, 2)],
+    ),
 }
 REFUSED: dict[str, Run] = {
     "same text": lambda lib: {1: 2, "1": 3},

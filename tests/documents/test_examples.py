@@ -28,6 +28,27 @@ ALSO = {
     "tree": "all broadcast map leaves structure unflatten transpose",
 }
 
+MOST_USED = {
+    "": """
+        ShapeDtypeStruct block_until_ready checkpoint custom_vjp debug_nans device_put
+        devices disable_jit enable_x64 eval_shape explain_fallbacks explain_recompiles grad
+        hessian jacfwd jacrev jit jvp log_compiles make_jaxpr make_mesh new_ref
+        process_index pure_callback reshard set_mesh typeof value_and_grad vjp vmap
+    """,
+    "lax": "cond dynamic_slice fori_loop scan stop_gradient while_loop",
+    "linen": "BatchNorm Dense Dropout Module compact jit max_pool",
+    "nn": "gelu log_softmax one_hot relu softmax tanh",
+    "numpy": """
+        abs add arange argmax array asarray clip concatenate cos cumsum diff exp eye full
+        linspace log log1p maximum mean meshgrid minimum nonzero ones ones_like outer ravel
+        roll sin sort sqrt stack sum take_along_axis tanh where zeros zeros_like
+    """,
+    "numpy.linalg": "cholesky inv norm solve",
+    "random": "PRNGKey fold_in key normal permutation randint split uniform",
+    "tree": "leaves map",
+}
+"""The hundred names that examples, documents and programs of libraries use most, by module."""
+
 # What an example may use without importing it.
 KNOWN = {
     "kiln": kiln,
@@ -116,3 +137,16 @@ def test_no_name_of_numpy_is_left_out() -> None:
 )
 def test_a_wrong_example_is_found(text: str, count: int) -> None:
     assert len(failures("add", text)) == count
+
+
+def test_the_most_used_names_have_two_examples() -> None:
+    names = [(module, name) for module, text in MOST_USED.items() for name in text.split()]
+    assert len(names) == 100
+    short = []
+    for module, name in names:
+        value = getattr(importlib.import_module(f"kiln.{module}".rstrip(".")), name)
+        example = doc(value).partition("Example:\n")[2]
+        # Statements that print nothing only prepare an example.
+        if sum(bool(each.want) for each in doctest.DocTestParser().get_examples(example)) < 2:
+            short.append(f"{module}.{name}")
+    assert not short

@@ -133,7 +133,7 @@ def test_the_table_of_options_is_that_of_the_sources(capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     "page",
     [
-        *("tour.md", "linen.md", "debugging.md", "see.md", "extend.md", "refs.md"),
+        *("tour.md", "linen.md", "debugging.md", "see.md", "editors.md", "extend.md", "refs.md"),
         *("checkpoints.md", "explicit_sharding.md", "export.md", "pallas.md"),
     ],
 )

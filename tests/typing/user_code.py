@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, assert_type
 
@@ -9,7 +10,7 @@ import numpy as np
 
 import kiln
 import kiln.numpy as jnp
-from kiln import Array, lax, nn, random
+from kiln import Array, lax, linen, nn, random, stages
 from kiln.typing import ArrayLike, DTypeLike, ShapeLike
 
 x = jnp.arange(6.0).reshape(2, 3)
@@ -127,14 +128,114 @@ assert_type(kiln.jit(loss, threads=2)(w, x, scale=2.0), Array)
 assert_type(kiln.vmap(halve)(x), Array)
 assert_type(kiln.vmap(predict, in_axes=(None, 0))(weights=w, inputs=x), Array)
 assert_type(kiln.checkpoint(loss)(w, x, scale=2.0), Array)
-assert_type(kiln.value_and_grad(loss)(w, inputs=x), tuple[Array, Any])
-grads = kiln.grad(loss)(w, x, scale=0.5)
-kiln.jacfwd(halve)(value=x)
+
+
+# A derivative has the type of the argument: an array for numbers, a tree for a tree.
+def cubic(position: float, scale: ArrayLike) -> Array:
+    """Return a number."""
+    return jnp.multiply(position**3, scale)
+
+
+def with_mean(weights: dict[str, Array], inputs: Array) -> tuple[Array, float]:
+    """Return a number to minimize, and another one."""
+    return loss(weights, inputs), float(inputs.mean())
+
+
+def unannotated(weights: Any, inputs: Any) -> Any:
+    """Say nothing of types."""
+    return jnp.sum(inputs @ weights["w"])
+
+
+Gradients = dict[str, Array]
+assert_type(kiln.grad(loss)(w, x, scale=0.5), Gradients)
+assert_type(kiln.grad(loss, 0)(w, inputs=x), Gradients)
+assert_type(kiln.grad(loss, argnums=1)(w, inputs=x), Any)
+assert_type(kiln.grad(loss, argnums=(0, 1))(w, x), Any)
+assert_type(kiln.grad(with_mean, has_aux=True)(w, x), tuple[Gradients, float])
+assert_type(kiln.grad(cubic)(2.0, y), Array)
+assert_type(kiln.grad(halve)(x), Array)
+assert_type(kiln.grad(jnp.sum)(y), Array)
+assert_type(kiln.grad(unannotated)(w, x), Any)
+assert_type(kiln.grad(lambda point: point["x"] ** 2)({"x": 2.0}), Any)
+kiln.grad(kiln.grad(halve))(x)
+assert_type(kiln.grad(kiln.jit(loss))(w, x), Gradients)
+assert_type(kiln.jit(kiln.grad(loss))(w, x, scale=2.0), Gradients)
+assert_type(kiln.vmap(kiln.grad(cubic), in_axes=(0, None))(2.0, 1.0), Array)
+assert_type(kiln.value_and_grad(loss)(w, inputs=x), tuple[Array, Gradients])
+assert_type(kiln.value_and_grad(cubic)(2.0, 1.0), tuple[Array, Array])
+assert_type(kiln.value_and_grad(loss, (0, 1))(w, x), tuple[Array, Any])
+assert_type(
+    kiln.value_and_grad(with_mean, has_aux=True)(w, x), tuple[tuple[Array, float], Gradients]
+)
+assert_type(kiln.jacfwd(halve)(x), Array)
+assert_type(kiln.jacrev(cubic)(2.0, scale=1.0), Array)
+assert_type(kiln.hessian(halve)(x), Array)
+assert_type(kiln.hessian(loss)(w, x), Any)
+assert_type(kiln.jacfwd(lambda point: point**2)(x), Any)
+
+# Jitted functions have stages; jitted methods are methods.
+assert_type(kiln.jit(loss).lower(w, x, scale=2.0), stages.Lowered)
+assert_type(predict.lower(w, kiln.ShapeDtypeStruct((2, 3), jnp.float32)).compile(), stages.Compiled)
+assert_type(predict.trace(w, x), stages.Traced)
+assert_type(predict.__name__, str)
+assert_type(predict.cache_info().traces, int)
+predict.eval_shape(w, x)
+predict.clear_cache()
+
+
+class Model:
+    """A class with jitted methods."""
+
+    @kiln.jit
+    def run(self, inputs: Array) -> Array:
+        """Return what goes in."""
+        return inputs
+
+    @functools.partial(kiln.jit, static_argnames="self")
+    def run_for_each(self, inputs: Array) -> Array:
+        """Return what goes in."""
+        return inputs
+
+    @kiln.jit(static_argnums=0)
+    def run_decorated(self, inputs: Array) -> Array:
+        """Return what goes in."""
+        return inputs
+
+
+assert_type(Model().run(inputs=x), Array)
+Model().run_for_each(x)
+assert_type(Model().run_decorated(x), Array)
+
+
+# Rules are methods of what has the signature of the function.
+@kiln.custom_jvp
+def softsign(value: Array, sharpness: float) -> Array:
+    """Squash a value."""
+    return value / (1 + abs(value * sharpness))
+
+
+@kiln.custom_vjp
+def clipped(value: Array) -> Array:
+    """Return the value."""
+    return value
+
+
+softsign.defjvp(lambda primals, tangents: (softsign(*primals), tangents[0]))
+clipped.defvjp(lambda value: (value, None), lambda _, ct: (jnp.clip(ct, -1, 1),))
+assert_type(softsign(x, sharpness=2.0), Array)
+assert_type(clipped(x), Array)
+assert_type(kiln.grad(clipped)(x), Array)
+assert_type(kiln.pmap(halve)(value=x), Array)
+assert_type(linen.jit(linen.Dense)(features=2), linen.Dense)
 assert_type(kiln.block_until_ready(x), Array)
 assert_type(kiln.device_put(w), dict[str, Array])
 
 # What is wrong is noticed, by both: an ignored error that is none is an error itself.
 kiln.grad(loss)(w, x, scales=0.5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+kiln.grad(loss)(x, x)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+kiln.grad(halve)(value=x)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+predict.lowered(w)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+softsign(x)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 kiln.vmap(predict)(w)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 jnp.sin("0.5")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 jnp.sum(x, axes=0)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]

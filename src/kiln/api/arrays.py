@@ -10,6 +10,7 @@ import numpy as np
 from kiln import _runtime
 from kiln.base import dtypes
 from kiln.base.errors import one_line, three_lines
+from kiln.base.keywords import known_keywords
 from kiln.base.process.identity import freeze_processes, processes
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import broadcast_prefix, prefix_errors, tree_flatten, tree_map, tree_unflatten
@@ -45,6 +46,10 @@ def block_until_ready(tree: T) -> T:
 
     Example:
         >>> x = kiln.block_until_ready(jnp.ones(3) * 2)
+        >>> x
+        Array([2., 2., 2.], dtype=float32)
+        >>> kiln.block_until_ready({"a": x, "b": 1})["a"] is x
+        True
     """
     if isinstance(tree, ConcreteArray):
         return tree.block_until_ready()  # type: ignore[return-value]
@@ -53,6 +58,7 @@ def block_until_ready(tree: T) -> T:
 
 @api_boundary
 @explicit
+@known_keywords
 def device_put(
     x: T,
     device: Any = None,
@@ -75,6 +81,8 @@ def device_put(
         >>> x = kiln.device_put(jnp.arange(3), kiln.devices()[0])
         >>> x.committed
         True
+        >>> kiln.device_put({"a": np.ones(2), "b": 3})
+        {'a': Array([1., 1.], dtype=float32), 'b': Array(3, dtype=int32, weak_type=True)}
     """
     if donate and may_alias:
         raise ValueError(
@@ -306,6 +314,8 @@ def devices(backend: str | None = None) -> list[Any]:
     Example:
         >>> kiln.devices("cpu")[0].platform
         'cpu'
+        >>> len(kiln.devices()) == kiln.device_count()
+        True
     """
     found = list(default_engine().memory.all_devices())
     here = sorted({d.platform for d in found})
@@ -373,6 +383,8 @@ def process_index() -> int:
     Example:
         >>> kiln.process_index()
         0
+        >>> kiln.process_index() < kiln.process_count()
+        True
     """
     return freeze_processes().index
 

@@ -30,6 +30,8 @@ def typeof(x: Any) -> ShapedArray:
     Example:
         >>> kiln.typeof(1.0)
         ShapedArray(float32[], weak_type=True)
+        >>> kiln.typeof(jnp.ones((2, 3), jnp.int8))
+        ShapedArray(int8[2,3])
     """
     return aval_of(x)
 

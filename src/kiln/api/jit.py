@@ -10,8 +10,9 @@ from contextlib import AbstractContextManager
 from typing import Any, ParamSpec, TypeVar, overload
 
 from kiln.api.arrays import devices
-from kiln.api.keywords import known_keywords
+from kiln.api.jitted import Jitted
 from kiln.base.errors import three_lines
+from kiln.base.keywords import known_keywords
 from kiln.base.lazy import named_axes
 from kiln.base.options.config import override
 from kiln.base.source import api_boundary, current_source, name_of
@@ -58,7 +59,7 @@ def jit(
     max_traces: int | None = ...,
     threads: int | None = ...,
     check: str | None = ...,
-) -> Callable[P, R]: ...
+) -> Jitted[P, R]: ...
 
 
 @overload
@@ -79,7 +80,7 @@ def jit(
     max_traces: int | None = ...,
     threads: int | None = ...,
     check: str | None = ...,
-) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
 
 
 @known_keywords
@@ -358,6 +359,9 @@ def disable_jit(disable: bool = True) -> AbstractContextManager[None]:
         >>> with kiln.disable_jit():
         ...     y = kiln.jit(lambda x: x + 1)(2)
         >>> y
+        3
+        >>> with kiln.disable_jit():
+        ...     kiln.jit(lambda x: x if x > 0 else -x)(-3)
         3
     """
     return override(jit=not disable)

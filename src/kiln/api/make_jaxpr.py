@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kiln.api.jit import wrap
+from kiln.base.keywords import known_keywords
 from kiln.base.source import api_boundary, name_of
 from kiln.base.wrapping import wraps
 from kiln.core.trace import axis_bound
@@ -16,6 +17,7 @@ from kiln.jit.function import JitFunction
 from kiln.jit.stages.traced import Traced
 
 
+@known_keywords
 def make_jaxpr(
     fun: Callable[..., Any],
     static_argnums: Any = (),
@@ -33,6 +35,12 @@ def make_jaxpr(
     Example:
         >>> print(kiln.make_jaxpr(lambda x: x * 2.0)(jnp.ones(3)))
         { lambda ; a:f32[3]. let b:f32[3] = mul a 2.0 in (b,) }
+        >>> print(kiln.make_jaxpr(kiln.grad(jnp.sin))(1.0))
+        { lambda ; a:f32[]. let
+          _:f32[] = sin a
+          b:f32[] = cos a
+          c:f32[] = mul 1.0 b
+        in (c,) }
     """
     jitted = wrap(_referable(fun), static_argnums or None, abstracted_axes=abstracted_axes)
 
@@ -59,6 +67,8 @@ def eval_shape(fun: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     Example:
         >>> kiln.eval_shape(jnp.matmul, jnp.ones((2, 3)), jnp.ones((3, 4)))
         ShapeDtypeStruct(shape=(2, 4), dtype=float32)
+        >>> kiln.eval_shape(lambda x: {"n": len(x)}, jnp.ones((2, 3)))
+        {'n': ShapeDtypeStruct(shape=(), dtype=int32, weak_type=True)}
     """
     jitted = fun if isinstance(fun, JitFunction) else wrap(_holder(fun))
     return jitted.eval_shape(*args, **kwargs)

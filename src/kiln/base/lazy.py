@@ -84,6 +84,24 @@ def on_first_use(
     return __getattr__, __dir__
 
 
+def suggest_names(module: dict[str, Any]) -> None:
+    """Make a module, given by its `globals()`, suggest one of its names for a name it lacks.
+
+    It is called for its effect: a `__getattr__` that is visible in the source lets type checkers
+    accept all names.
+    """
+    own = module["__name__"]
+
+    def __getattr__(name: str) -> Any:
+        raise MissingAttribute(own, name, lambda: module.get("__all__") or _public(module))
+
+    module["__getattr__"] = __getattr__
+
+
+def _public(module: dict[str, Any]) -> list[str]:
+    return [name for name in module if not name.startswith("_")]
+
+
 def names_on_first_use(
     package: str, module: str, *names: str
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -118,6 +136,7 @@ high_arguments = LazyModule("kiln.control.high.high_arguments")
 high_derivatives = LazyModule("kiln.api.derivatives.high")
 html = LazyModule("html")
 json = LazyModule("json")
+linecache = LazyModule("linecache")
 logging = LazyModule("logging")
 pathlib = LazyModule("pathlib")
 pwd = LazyModule("pwd")
@@ -157,10 +176,12 @@ compiled_sizes = LazyModule("kiln.jit.stages.compiled_sizes")
 whole_program = LazyModule("kiln.jit.stages.whole_program")
 bessel_series = LazyModule("kiln.ops.elements.bessel_series")
 named_axes = LazyModule("kiln.jit.named_axes")
+stage_html = LazyModule("kiln.jit.stages.stage_html")
 sized = LazyModule("kiln.jit.sized")
 target = LazyModule("kiln.jit.stages.target")
 traced = LazyModule("kiln.jit.stages.traced")
 """Modules that few programs need, for lower layers, which load them on first use."""
+jaxtyping = LazyModule("jaxtyping")
 llvmlite = LazyModule("llvmlite")
 llvmlite_binding = LazyModule("llvmlite.binding")
 llvmlite_ffi = LazyModule("llvmlite.binding.ffi")

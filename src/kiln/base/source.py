@@ -61,7 +61,7 @@ class Source:
         return self.code.co_name
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
+        return f"{shown_file(self.file)}:{self.line}"
 
     __repr__ = __str__
 
@@ -134,6 +134,16 @@ def current_source() -> Source | None:
     return None
 
 
+def shown_file(file: str) -> str:
+    """Return how users know a file: the cell of a notebook by its number, such as `In[3]`."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    # The compiler of cells gives them names of files that do not exist, and maps these to cells.
+    naming: Any = getattr(getattr(shell, "compile", None), "format_code_name", None)
+    named = naming(file) if naming is not None else None
+    return named[1] if named is not None else file
+
+
 def place_of(source: Source | None) -> str:
     """Return `FILE:LINE in FUNCTION` of a location, as far as it is known."""
     return f"{source} in {source.function}" if source else "an unknown line"
@@ -148,7 +158,7 @@ def definition_of(fun: Any) -> str:
     if code is None:
         code = getattr(vars(type(inner)).get("__call__"), "__code__", None)
     name = name_of(fun)
-    return f"{name} at {code.co_filename}:{code.co_firstlineno}" if code else name
+    return f"{name} at {shown_file(code.co_filename)}:{code.co_firstlineno}" if code else name
 
 
 def name_of(fun: Any) -> str:

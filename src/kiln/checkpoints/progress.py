@@ -1,4 +1,4 @@
-"""A progress bar on the terminal: how many bytes have been written."""
+"""A progress bar on the terminal or in a notebook: how many bytes have been written."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from kiln.api.debugging.progress import Bar, notebook_display
 from kiln.base.lazy import rich_console, rich_progress
 
 Report = bool | Callable[[int, int], None] | None
-"""Whether to show a bar (None: on a terminal), or a function of (bytes written, total bytes)."""
+"""Whether to show a bar, or a function of (bytes written, total bytes).
+
+With None a bar is shown on a terminal and in a notebook.
+"""
 
 _PATIENCE = 0.3
 """Seconds before the bar appears: short saves do not show one."""
@@ -22,8 +26,8 @@ def reported(what: str, total: int, report: Report) -> Iterator[Callable[[int], 
     """Yield a function to call with the number of bytes of each write.
 
     `what` is shown beside the bar; `total` is the number of bytes in total. `report` is a function
-    of the bytes written and the total, or whether to draw a bar; None draws one if standard error
-    is a terminal.
+    of the bytes written and the total, or whether to draw a bar; None draws one in a notebook, or
+    if standard error is a terminal.
     """
     if callable(report):
         done = 0
@@ -34,7 +38,7 @@ def reported(what: str, total: int, report: Report) -> Iterator[Callable[[int], 
             report(done, total)
 
         yield count
-    elif report or (report is None and sys.stderr is not None and sys.stderr.isatty()):
+    elif report or (report is None and _is_watched()):
         bar = _Bar(what, total)
         try:
             yield bar.advance
@@ -42,6 +46,11 @@ def reported(what: str, total: int, report: Report) -> Iterator[Callable[[int], 
             bar.stop()
     else:
         yield lambda more: None
+
+
+def _is_watched() -> bool:
+    is_terminal = sys.stderr is not None and sys.stderr.isatty()
+    return is_terminal or notebook_display() is not None
 
 
 class _Bar:
@@ -52,15 +61,22 @@ class _Bar:
         self._since = time.monotonic()
         self._bar: Any = None
         self._task: Any = None
+        self._in_notebook: Bar | None = None
 
     def advance(self, more: int) -> None:
         self._done += more
-        if self._task is None and time.monotonic() - self._since > _PATIENCE:
+        is_started = self._task is not None or self._in_notebook is not None
+        if not is_started and time.monotonic() - self._since > _PATIENCE:
             self._start()
+        if self._in_notebook is not None:
+            self._in_notebook.show(self._done)
         if self._bar is not None:
             self._bar.update(self._task, completed=self._done)
 
     def _start(self) -> None:
+        if notebook_display() is not None:
+            self._in_notebook = Bar(self._what, self._total, is_bytes=True)
+            return
         columns = [
             rich_progress.TextColumn("{task.description}"),
             rich_progress.BarColumn(),
@@ -83,5 +99,7 @@ class _Bar:
             self._bar = bar
 
     def stop(self) -> None:
+        if self._in_notebook is not None:
+            self._in_notebook.stop()
         if self._bar is not None:
             self._bar.stop()

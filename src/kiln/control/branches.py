@@ -61,6 +61,9 @@ def cond(
     Example:
         >>> float(lax.cond(True, lambda x: x + 1, lambda x: x - 1, 10.0))
         11.0
+        >>> f = lambda x: lax.cond(x > 0, jnp.sqrt, jnp.zeros_like, x)
+        >>> kiln.vmap(f)(jnp.array([-1.0, 4.0]))
+        Array([0., 2.], dtype=float32)
     """
     if _is_older_form(true_fun, false_fun, operands):
         x, true_fun, (y, false_fun) = true_fun, false_fun, operands  # type: ignore[assignment]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 from kiln.base.errors import three_lines
+from kiln.base.keywords import known_keywords
 from kiln.base.named_tuples import NamedTuple
 from kiln.base.options.config import options, override
 from kiln.base.source import api_boundary, current_source, definition_of, name_of
@@ -150,6 +151,7 @@ class Checkpoint(Subprogram):
 checkpoint_p = Checkpoint()
 
 
+@known_keywords
 def checkpoint(
     fun: Callable[P, R],
     *,
@@ -166,6 +168,10 @@ def checkpoint(
     Example:
         >>> f = kiln.checkpoint(lambda x: jnp.sin(jnp.sin(x)))
         >>> float(kiln.grad(f)(0.0))
+        1.0
+        >>> saved = kiln.checkpoint_policies.nothing_saveable
+        >>> g = kiln.checkpoint(lambda x: jnp.exp(jnp.sin(x)), policy=saved)
+        >>> float(kiln.grad(g)(0.0))
         1.0
     """
     if not callable(fun):

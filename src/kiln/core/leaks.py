@@ -13,6 +13,7 @@ from typing import Any
 
 from kiln.base.errors import UnexpectedTracerError, three_lines
 from kiln.base.options.config import options
+from kiln.base.source import shown_file
 from kiln.core.ref import Ref
 from kiln.core.trace import Trace, Tracer
 
@@ -94,7 +95,8 @@ def _named(r: Any, x: Any, ours: set[int]) -> str:
     if isinstance(r, types.FrameType):
         name = next((k for k, v in r.f_locals.items() if v is x), "?")
         code = r.f_code
-        return f"the local variable {name} of {code.co_name} at {code.co_filename}:{r.f_lineno}"
+        at = f"{shown_file(code.co_filename)}:{r.f_lineno}"
+        return f"the local variable {name} of {code.co_name} at {at}"
     if isinstance(r, types.CellType):
         for f in gc.get_referrers(r):
             cells = getattr(f, "__self__", f)

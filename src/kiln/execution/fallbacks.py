@@ -56,5 +56,7 @@ def explain_fallbacks() -> AbstractContextManager[list[Fallback]]:
         ...     _ = kiln.jit(jnp.sin)(jnp.ones(3))
         >>> records
         []
+        >>> isinstance(kiln.fallback_counts(), dict)
+        True
     """
     return Listed(_collectors, [])

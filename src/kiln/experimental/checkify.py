@@ -22,6 +22,7 @@ from kiln.base.errors import (
     OOBError,
     three_lines,
 )
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.base.options.config import options, override
 from kiln.base.source import api_boundary, current_source, definition_of, name_of
 from kiln.base.tree import register_pytree_node_class, tree_flatten, tree_unflatten
@@ -281,3 +282,6 @@ def debug_check(pred: Any, msg: str, *fmt_args: Any, **fmt_kwargs: Any) -> None:
     Source: the documentation of `jax.experimental.checkify.debug_check`.
     """
     check(pred, msg, *fmt_args, debug=True, **fmt_kwargs)
+
+
+_suggest_names(globals())

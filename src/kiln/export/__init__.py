@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.export.exported import DisabledSafetyCheck as DisabledSafetyCheck
 from kiln.export.exported import Exported as Exported
 from kiln.export.exported import deserialize as deserialize
@@ -25,3 +26,5 @@ from kiln.export.symbolic import SymbolicScope as SymbolicScope
 from kiln.export.symbolic import is_symbolic_dim as is_symbolic_dim
 from kiln.export.symbolic import symbolic_args_specs as symbolic_args_specs
 from kiln.export.symbolic import symbolic_shape as symbolic_shape
+
+_suggest_names(globals())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.lax.condensed import hessenberg as hessenberg
 from kiln.lax.condensed import schur as schur
 from kiln.lax.condensed import tridiagonal as tridiagonal
@@ -69,3 +70,5 @@ __all__ = [
     "tridiagonal",
     "tridiagonal_solve",
 ]
+
+_suggest_names(globals())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.linen import activation as activation
 from kiln.linen import attention as attention
 from kiln.linen import batch_apply as batch_apply
@@ -149,3 +150,5 @@ from kiln.nn import standardize as normalize
 from kiln.nn import standardize as standardize
 from kiln.nn import swish as swish
 from kiln.nn import tanh as tanh
+
+_suggest_names(globals())

@@ -122,6 +122,8 @@ def max_pool(
     Example:
         >>> linen.max_pool(jnp.arange(4.0).reshape(1, 4, 1), (2,), (2,)).ravel()
         Array([1., 3.], dtype=float32)
+        >>> linen.max_pool(jnp.ones((1, 5, 5, 2)), (2, 2), strides=(2, 2), padding="SAME").shape
+        (1, 3, 3, 2)
     """
     return pool(inputs, -np.inf, lax.max, window_shape, strides, padding)
 

@@ -26,6 +26,8 @@ class Dropout(Module):
         >>> y = layer.apply({}, jnp.ones(100), rngs={"dropout": random.key(0)})
         >>> jnp.unique(y)
         Array([0., 2.], dtype=float32)
+        >>> linen.Dropout(0.5).apply({}, jnp.ones(3), deterministic=True)
+        Array([1., 1., 1.], dtype=float32)
     """
 
     rate: float

@@ -63,6 +63,8 @@ def relu(x: ArrayLike) -> Array:
     Example:
         >>> nn.relu(jnp.array([-1.0, 2.0]))
         Array([0., 2.], dtype=float32)
+        >>> kiln.vmap(kiln.grad(nn.relu))(jnp.array([-1.0, 0.0, 2.0]))
+        Array([0., 0., 1.], dtype=float32)
     """
     return _relu(_array("relu", x))
 
@@ -287,6 +289,8 @@ def gelu(x: ArrayLike, approximate: bool = True) -> Array:
     Example:
         >>> nn.gelu(jnp.array([-1.0, 0.0, 1.0])).round(2)
         Array([-0.16,  0.  ,  0.84], dtype=float32)
+        >>> nn.gelu(1.0, approximate=False).round(4)
+        Array(0.8413, dtype=float32)
     """
     x = inexact("gelu", _array("gelu", x))
     kind = x.dtype.type

@@ -16,6 +16,7 @@ from kiln import random
 from kiln.base import dtypes
 from kiln.base.docstrings import shown
 from kiln.base.errors import three_lines
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, DTypeLike, ShapeLike
 from kiln.numpy.creation.arrays import array, canonical_shape
@@ -443,3 +444,6 @@ def delta_orthogonal(
         return filled_with_zeros(shape, dtype).at[center].set(tap)
 
     return _initializer(draw, dtype)
+
+
+_suggest_names(globals())

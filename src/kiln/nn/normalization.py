@@ -43,6 +43,8 @@ def softmax(x: ArrayLike, axis: Any = -1, where: ArrayLike | None = None) -> Arr
     Example:
         >>> nn.softmax(jnp.array([0.0, 0.0]))
         Array([0.5, 0.5], dtype=float32)
+        >>> nn.softmax(jnp.array([[1.0, 2.0], [3.0, 3.0]]), axis=0).sum(axis=0).round(5)
+        Array([1., 1.], dtype=float32)
     """
     (x,) = promote_dtypes_inexact(*operands("softmax", x))
     _, parts = _from_largest(x, axis, where)
@@ -56,6 +58,9 @@ def log_softmax(x: ArrayLike, axis: Any = -1, where: ArrayLike | None = None) ->
     Example:
         >>> nn.log_softmax(jnp.array([0.0, 100.0]))
         Array([-100.,    0.], dtype=float32)
+        >>> jnp.exp(nn.log_softmax(jnp.ones((2, 4)), axis=0))
+        Array([[0.5, 0.5, 0.5, 0.5],
+               [0.5, 0.5, 0.5, 0.5]], dtype=float32)
     """
     (x,) = promote_dtypes_inexact(*operands("log_softmax", x))
     distance, parts = _from_largest(x, axis, where)
@@ -199,6 +204,8 @@ def one_hot(
         >>> nn.one_hot(jnp.array([0, 2]), 3)
         Array([[1., 0., 0.],
                [0., 0., 1.]], dtype=float32)
+        >>> nn.one_hot(-1, 2, dtype=jnp.int32)
+        Array([0, 0], dtype=int32)
     """
     x = lifted(*operands("one_hot", x))
     found = (

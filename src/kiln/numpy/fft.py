@@ -10,6 +10,7 @@ import numpy as np
 
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike, Axes, DTypeLike
 from kiln.ir.sizes.size import Dim
@@ -412,3 +413,6 @@ def _shifted(name: str, x: Any, axes: Any, sign: int) -> Any:
     # For odd sizes the two differ: the floor of n / 2 and of -n / 2.
     shift = [x.shape[axis] // 2 if sign > 0 else -(x.shape[axis] // 2) for axis in found]
     return roll(x, shift, tuple(found))
+
+
+_suggest_names(globals())

@@ -274,6 +274,8 @@ def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
         >>> jnp.outer(jnp.array([1, 2]), jnp.array([3, 4]))
         Array([[3, 4],
                [6, 8]], dtype=int32)
+        >>> jnp.outer(jnp.ones((2, 2)), jnp.arange(3.0)).shape
+        (4, 3)
     """
     refuse_out("outer", out)
     a, b = (ravel(one("outer", x)) for x in operands("outer", a, b))

@@ -161,6 +161,8 @@ def ravel(a: ArrayLike, order: str = "C", *, out_sharding: Any = None) -> Array:
     Example:
         >>> jnp.ravel(jnp.array([[1, 2], [3, 4]]))
         Array([1, 2, 3, 4], dtype=int32)
+        >>> jnp.ravel(jnp.array([[1, 2], [3, 4]]), order="F")
+        Array([1, 3, 2, 4], dtype=int32)
     """
     a = one("ravel", a)
     if out_sharding is not None:

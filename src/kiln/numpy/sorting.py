@@ -57,6 +57,9 @@ def sort(
     Example:
         >>> jnp.sort(jnp.array([3, 1, 2]), descending=True)
         Array([3, 2, 1], dtype=int32)
+        >>> jnp.sort(jnp.array([[3, 1], [2, 4]]), axis=0)
+        Array([[2, 1],
+               [3, 4]], dtype=int32)
     """
     _checked("sort", kind, order)
     a = one("sort", a)

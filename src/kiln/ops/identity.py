@@ -104,5 +104,7 @@ def stop_gradient(x: T) -> T:
     Example:
         >>> float(kiln.grad(lambda x: x * lax.stop_gradient(x))(3.0))
         3.0
+        >>> float(lax.stop_gradient(2.0))
+        2.0
     """
     return tree_map(elementwise.stop_gradient, x)

@@ -54,6 +54,8 @@ def key(seed: ArrayLike, *, impl: Any = None, dtype: Any = None) -> Array:
     Example:
         >>> random.key(0).shape
         ()
+        >>> random.key(7) == random.key(7)
+        Array(True, dtype=bool)
     """
     return _seeded("key", seed, _resolved("key", _either("key", impl, dtype)))
 
@@ -69,6 +71,8 @@ def PRNGKey(seed: ArrayLike, *, impl: Any = None) -> Array:
     Example:
         >>> random.PRNGKey(3)
         Array([0, 3], dtype=uint32)
+        >>> random.uniform(random.PRNGKey(3)) == random.uniform(random.key(3))
+        Array(True, dtype=bool)
     """
     made = _seeded("PRNGKey", seed, _resolved("PRNGKey", impl))
     return made if options().enable_custom_prng else random_unwrap(made)
@@ -151,6 +155,9 @@ def split(key: ArrayLike, num: int | tuple[int, ...] = 2) -> Array:
         >>> first, second = random.split(random.key(0))
         >>> random.split(random.key(0), 5).shape
         (5,)
+        >>> keys = random.split(random.key(0), (2, 3))
+        >>> kiln.vmap(kiln.vmap(random.normal))(keys).shape
+        (2, 3)
     """
     found = single("split", key)
     shape = canonical_shape("split", num)
@@ -164,6 +171,10 @@ def fold_in(key: ArrayLike, data: ArrayLike) -> Array:
         OverflowError for a Python int that does not fit in uint32.
     Example:
         >>> keys = [random.fold_in(random.key(0), step) for step in range(3)]
+        >>> len({int(random.randint(key, (), 0, 1000)) for key in keys})
+        3
+        >>> random.fold_in(random.key(0), 1) == keys[1]
+        Array(True, dtype=bool)
     """
     found = single("fold_in", key)
     if isinstance(data, int):

@@ -46,6 +46,9 @@ def normal(
     Example:
         >>> random.normal(random.key(0), (2, 3)).shape
         (2, 3)
+        >>> x = 3 + 2 * random.normal(random.key(0), (1000,))
+        >>> abs(float(x.mean()) - 3) < 0.2, abs(float(x.std()) - 2) < 0.2
+        (True, True)
     """
     return sharded(
         sampled(_normal, "normal", key, shape, dtype, of=inexact_dtype), out_sharding, "normal"

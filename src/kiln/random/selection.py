@@ -235,6 +235,8 @@ def permutation(
     Example:
         >>> jnp.sort(random.permutation(random.key(0), 4))
         Array([0, 1, 2, 3], dtype=int32)
+        >>> sorted(random.permutation(random.key(0), jnp.array([[1, 2], [3, 4]])).tolist())
+        [[1, 2], [3, 4]]
     """
     key = single("permutation", key)
     among = x

@@ -84,6 +84,8 @@ def uniform(
         >>> x = random.uniform(random.key(0), (100,), minval=-1)
         >>> bool(jnp.all((x >= -1) & (x < 1)))
         True
+        >>> random.uniform(random.key(0), (2, 3), jnp.float16, maxval=10).dtype
+        dtype('float16')
     """
     key = single("uniform", key)
     found = float_dtype("uniform", dtype)
@@ -143,6 +145,9 @@ def randint(
     Example:
         >>> random.randint(random.key(0), (5,), 0, 10)
         Array([8, 1, 3, 8, 8], dtype=int32)
+        >>> x = random.randint(random.key(0), (100,), -3, 3)
+        >>> int(x.min()), int(x.max())
+        (-3, 2)
     """
     key = single("randint", key)
     found = (

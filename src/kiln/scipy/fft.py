@@ -15,6 +15,7 @@ import numpy as np
 from kiln import numpy as jnp
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.base.source import current_source
 from kiln.core.array_type import Array
 from kiln.numpy import fft as transforms
@@ -221,3 +222,6 @@ def idctn(
                [2., 3.]], dtype=float32)
     """
     return _of_axes("idctn", x, type, s, axes, norm, True)
+
+
+_suggest_names(globals())

@@ -12,6 +12,7 @@ import numpy as np
 from kiln import numpy as jnp
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
 
@@ -137,3 +138,6 @@ def map_coordinates(
 def _rounded(x: Any) -> Any:
     """Round halves away from zero."""
     return jnp.sign(x) * jnp.floor(jnp.abs(x) + 0.5)
+
+
+_suggest_names(globals())

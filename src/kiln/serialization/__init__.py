@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kiln.base.files.writing import write_atomically as write_atomically
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.serialization.files import load as load
 from kiln.serialization.files import save as save
 from kiln.serialization.messages import from_bytes as from_bytes
@@ -20,3 +21,5 @@ from kiln.serialization.state_dicts import (
     register_serialization_state as register_serialization_state,
 )
 from kiln.serialization.state_dicts import to_state_dict as to_state_dict
+
+_suggest_names(globals())

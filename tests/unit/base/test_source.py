@@ -6,6 +6,7 @@ import contextlib
 import functools
 import gc
 import linecache
+import sys
 import traceback
 import types
 import weakref
@@ -21,6 +22,7 @@ from kiln.base.source import (
     filtered,
     is_internal,
     name_of,
+    shown_file,
 )
 
 
@@ -31,6 +33,25 @@ def test_current_source_is_this_line() -> None:
     assert source.function == "test_current_source_is_this_line"
     assert "current_source()" in linecache.getlines(__file__)[source.line - 1]
     assert str(source) == f"{__file__}:{source.line}"
+
+
+def test_a_cell_of_a_notebook_is_known_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    def format_code_name(file: str) -> tuple[str, str] | None:
+        return ("Cell", "In[3]") if file == __file__ else None
+
+    shell = types.SimpleNamespace(compile=types.SimpleNamespace(format_code_name=format_code_name))
+    module = types.SimpleNamespace(get_ipython=lambda: shell)
+    monkeypatch.setitem(sys.modules, "IPython", module)
+    source = current_source()
+    assert source is not None and str(source) == f"In[3]:{source.line}"
+    assert definition_of(format_code_name).startswith("format_code_name at In[3]:")
+    assert shown_file(linecache.__file__) == linecache.__file__
+
+
+def test_a_process_without_notebook_names_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.SimpleNamespace(get_ipython=lambda: None)
+    monkeypatch.setitem(sys.modules, "IPython", module)
+    assert shown_file("a.py") == "a.py"
 
 
 def test_names_and_definitions() -> None:

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import io
 import sys
+import types
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -68,3 +70,28 @@ def test_what_is_done_at_once_needs_no_bar(monkeypatch: pytest.MonkeyPatch) -> N
     with progress.reported("Saving", 2, None) as advance:
         advance(2)
     assert written.getvalue() == ""
+
+
+def test_there_is_a_bar_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+
+    class Handle:
+        def update(self, bar: Any) -> None:
+            shown.append(bar._repr_html_())
+
+    def display(bar: Any, *, display_id: bool) -> Handle:
+        shown.append(bar._repr_html_())
+        return Handle()
+
+    shell = types.SimpleNamespace(kernel=object())
+    module = types.SimpleNamespace(
+        get_ipython=lambda: shell, display=types.SimpleNamespace(display=display)
+    )
+    monkeypatch.setitem(sys.modules, "IPython", module)
+    monkeypatch.setattr(progress, "_PATIENCE", -1)
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with progress.reported("Saving step-7", 2_000_000, None) as advance:
+        advance(500_000)
+        advance(1_500_000)
+    assert "Saving step-7" in shown[0] and "2.0/2.0 MB" in shown[-1]
+    assert sys.stderr.getvalue() == ""

@@ -22,6 +22,8 @@ def enable_x64(new_val: bool = True) -> AbstractContextManager[None]:
         >>> with kiln.enable_x64(True):
         ...     jnp.arange(2).dtype, jnp.ones(2).dtype
         (dtype('int64'), dtype('float64'))
+        >>> jnp.ones(2).dtype
+        dtype('float32')
     """
     return override(enable_x64=bool(new_val))
 
@@ -128,6 +130,8 @@ def debug_nans(new_val: bool = True) -> AbstractContextManager[None]:
         ...     except FloatingPointError:
         ...         print("a nan")
         a nan
+        >>> jnp.log(-1.0)
+        Array(nan, dtype=float32, weak_type=True)
     """
     return override(debug_nans=bool(new_val))
 
@@ -163,6 +167,8 @@ def log_compiles(new_val: bool = True) -> AbstractContextManager[None]:
         >>> with kiln.log_compiles(False):
         ...     kiln.jit(lambda x: x + 1)(1)
         Array(2, dtype=int32, weak_type=True)
+        >>> kiln.config.log_compiles
+        False
     """
     return override(log_compiles=bool(new_val))
 

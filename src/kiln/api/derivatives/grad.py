@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
 import numpy as np
 
@@ -16,8 +16,9 @@ from kiln.api.derivatives.arguments import (
     require_callable,
     value_of,
 )
-from kiln.api.keywords import known_keywords
+from kiln.api.derivatives.signatures import Gradient, GradientAndAux, ValueAndGradient
 from kiln.base.errors import three_lines
+from kiln.base.keywords import known_keywords
 from kiln.base.lazy import high_derivatives
 from kiln.base.source import api_boundary, current_source, name_of
 from kiln.base.tree import tree_structure, tree_unflatten
@@ -29,6 +30,28 @@ from kiln.transforms import reverse
 
 P = ParamSpec("P")
 R = TypeVar("R")
+A = TypeVar("A", bound=Any)
+Aux = TypeVar("Aux")
+
+
+@overload
+def value_and_grad(
+    fun: Callable[Concatenate[A, P], R],
+    argnums: Literal[0] = ...,
+    has_aux: bool = ...,
+    holomorphic: bool = ...,
+    allow_int: bool = ...,
+    reduce_axes: Sequence[Any] = ...,
+) -> ValueAndGradient[A, P, R]: ...
+@overload
+def value_and_grad(
+    fun: Callable[P, R],
+    argnums: int | Sequence[int] = ...,
+    has_aux: bool = ...,
+    holomorphic: bool = ...,
+    allow_int: bool = ...,
+    reduce_axes: Sequence[Any] = ...,
+) -> Callable[P, tuple[R, Any]]: ...
 
 
 @known_keywords
@@ -50,6 +73,12 @@ def value_and_grad(
         >>> value, slope = kiln.value_and_grad(lambda x: x**2)(3.0)
         >>> float(value), float(slope)
         (9.0, 6.0)
+        >>> def loss(w, x):
+        ...     error = w * x - 1
+        ...     return error**2, error
+        >>> (value, error), slope = kiln.value_and_grad(loss, has_aux=True)(2.0, 3.0)
+        >>> float(value), float(error), float(slope)
+        (25.0, 5.0, 30.0)
     """
     check_reduce_axes(fun, "value_and_grad", reduce_axes)
     return _value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, "value_and_grad")
@@ -93,6 +122,36 @@ def _value_and_grad(
         return value, grad_result
 
     return both
+
+
+@overload
+def grad(
+    fun: Callable[Concatenate[A, P], tuple[Any, Aux]],
+    argnums: Literal[0] = ...,
+    *,
+    has_aux: Literal[True],
+    holomorphic: bool = ...,
+    allow_int: bool = ...,
+    reduce_axes: Sequence[Any] = ...,
+) -> GradientAndAux[A, P, Aux]: ...
+@overload
+def grad(
+    fun: Callable[Concatenate[A, P], Any],
+    argnums: Literal[0] = ...,
+    has_aux: Literal[False] = ...,
+    holomorphic: bool = ...,
+    allow_int: bool = ...,
+    reduce_axes: Sequence[Any] = ...,
+) -> Gradient[A, P]: ...
+@overload
+def grad(
+    fun: Callable[P, Any],
+    argnums: int | Sequence[int] = ...,
+    has_aux: bool = ...,
+    holomorphic: bool = ...,
+    allow_int: bool = ...,
+    reduce_axes: Sequence[Any] = ...,
+) -> Callable[P, Any]: ...
 
 
 @known_keywords

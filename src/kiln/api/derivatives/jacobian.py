@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
 import numpy as np
 
 from kiln.api.derivatives.arguments import Auxiliary, check_output, differentiated, require_callable
 from kiln.api.derivatives.linear import jvp, vjp
-from kiln.api.keywords import known_keywords
+from kiln.api.derivatives.signatures import Jacobian
 from kiln.api.mapping.vmap import vmap
 from kiln.base import dtypes
+from kiln.base.keywords import known_keywords
 from kiln.base.source import api_boundary
 from kiln.base.tree import tree_flatten, tree_leaves, tree_structure, tree_unflatten
 from kiln.base.wrapping import wraps
@@ -23,6 +24,8 @@ from kiln.ops.indexing.slicing import slice_in_dim
 from kiln.ops.shape import reshape, zeros_of
 
 P = ParamSpec("P")
+A = TypeVar("A", bound=Any)
+R = TypeVar("R")
 
 
 def _basis(tree: Any) -> Any:
@@ -55,6 +58,22 @@ def _unstack(stack: Any, leaves: Sequence[Any], treedef: Any, axis: int) -> Any:
     return tree_unflatten(treedef, out)
 
 
+@overload
+def jacfwd(
+    fun: Callable[Concatenate[A, P], R],
+    argnums: Literal[0] = ...,
+    has_aux: Literal[False] = ...,
+    holomorphic: bool = ...,
+) -> Jacobian[A, P, R]: ...
+@overload
+def jacfwd(
+    fun: Callable[P, Any],
+    argnums: int | Sequence[int] = ...,
+    has_aux: bool = ...,
+    holomorphic: bool = ...,
+) -> Callable[P, Any]: ...
+
+
 @known_keywords
 def jacfwd(
     fun: Callable[P, Any],
@@ -71,6 +90,9 @@ def jacfwd(
         >>> kiln.jacfwd(lambda x: x**2)(jnp.array([1.0, 2.0]))
         Array([[2., 0.],
                [0., 4.]], dtype=float32)
+        >>> kiln.jacfwd(lambda x: {"sum": x.sum(), "twice": 2 * x})(jnp.ones(2))
+        {'sum': Array([1., 1.], dtype=float32), 'twice': Array([[2., 0.],
+               [0., 2.]], dtype=float32)}
     """
     require_callable(fun, "jacfwd")
 
@@ -111,6 +133,24 @@ def _tangents_as(stack: Any, aval: ShapedArray) -> Any:
     return zeros_of(plain(aval).with_(shape=stack.shape))
 
 
+@overload
+def jacrev(
+    fun: Callable[Concatenate[A, P], R],
+    argnums: Literal[0] = ...,
+    has_aux: Literal[False] = ...,
+    holomorphic: bool = ...,
+    allow_int: bool = ...,
+) -> Jacobian[A, P, R]: ...
+@overload
+def jacrev(
+    fun: Callable[P, Any],
+    argnums: int | Sequence[int] = ...,
+    has_aux: bool = ...,
+    holomorphic: bool = ...,
+    allow_int: bool = ...,
+) -> Callable[P, Any]: ...
+
+
 @known_keywords
 def jacrev(
     fun: Callable[P, Any],
@@ -128,6 +168,8 @@ def jacrev(
         >>> kiln.jacrev(lambda x: x[0] * x)(jnp.array([1.0, 2.0]))
         Array([[2., 0.],
                [2., 1.]], dtype=float32)
+        >>> kiln.jacrev(lambda x, y: x * y, argnums=(0, 1))(2.0, 3.0)
+        (Array(3., dtype=float32, weak_type=True), Array(2., dtype=float32, weak_type=True))
     """
     require_callable(fun, "jacrev")
 
@@ -161,6 +203,22 @@ def jacrev(
 jacobian = jacrev
 
 
+@overload
+def hessian(
+    fun: Callable[Concatenate[A, P], R],
+    argnums: Literal[0] = ...,
+    has_aux: Literal[False] = ...,
+    holomorphic: bool = ...,
+) -> Jacobian[A, P, R]: ...
+@overload
+def hessian(
+    fun: Callable[P, Any],
+    argnums: int | Sequence[int] = ...,
+    has_aux: bool = ...,
+    holomorphic: bool = ...,
+) -> Callable[P, Any]: ...
+
+
 @known_keywords
 def hessian(
     fun: Callable[P, Any],
@@ -175,6 +233,8 @@ def hessian(
         >>> kiln.hessian(lambda x: x[0] * x[1])(jnp.array([1.0, 2.0]))
         Array([[0., 1.],
                [1., 0.]], dtype=float32)
+        >>> kiln.hessian(lambda x: jnp.sum(x**3))(jnp.array([1.0, 2.0])).diagonal()
+        Array([ 6., 12.], dtype=float32)
     """
     return jacfwd(
         jacrev(fun, argnums, has_aux=has_aux, holomorphic=holomorphic),

@@ -18,6 +18,7 @@ from kiln.api.derivatives.arguments import (
 )
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
+from kiln.base.keywords import known_keywords
 from kiln.base.lazy import high_derivatives
 from kiln.base.source import api_boundary, current_source, name_of
 from kiln.base.tree import (
@@ -45,6 +46,7 @@ from kiln.transforms.jvp import jvp as jvp_flat
 
 
 @api_boundary
+@known_keywords
 def jvp(
     fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
 ) -> Any:
@@ -58,6 +60,9 @@ def jvp(
     Example:
         >>> kiln.jvp(lambda x: x**2, (3.0,), (1.0,))
         (Array(9., dtype=float32, weak_type=True), Array(6., dtype=float32, weak_type=True))
+        >>> x, y = jnp.ones(2), jnp.array([2.0, 3.0])
+        >>> kiln.jvp(jnp.dot, (x, y), (jnp.array([1.0, 0.0]), jnp.zeros(2)))[1]
+        Array(2., dtype=float32)
     """
     require_callable(fun, "jvp")
     _check_trees(fun, "jvp", primals, tangents)
@@ -77,6 +82,7 @@ def jvp(
 
 
 @api_boundary
+@known_keywords
 def vjp(
     fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_axes: Any = ()
 ) -> Any:
@@ -91,6 +97,9 @@ def vjp(
         >>> value, pullback = kiln.vjp(lambda x, y: x * y, 2.0, 5.0)
         >>> [float(ct) for ct in pullback(1.0)]
         [5.0, 2.0]
+        >>> _, pullback, count = kiln.vjp(lambda x: (x.sum(), x.size), jnp.ones(3), has_aux=True)
+        >>> pullback(2.0), count
+        ((Array([2., 2., 2.], dtype=float32, weak_type=True),), 3)
     """
     require_callable(fun, "vjp")
     check_reduce_axes(fun, "vjp", reduce_axes)
@@ -228,6 +237,7 @@ def _cotangent(meta: _Meta, ct: Any, aval: ShapedArray) -> Any:
 
 
 @api_boundary
+@known_keywords
 def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """Return `fun(*primals)` and its derivative there, as a linear function of tangents.
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
-from kiln.api.keywords import known_keywords
 from kiln.api.mapping.mapped_containers import as_elements, as_stacks
 from kiln.api.mapping.vmappable import is_registered, spec_types, with_elements
 from kiln.base import dtypes
 from kiln.base.errors import one_line, three_lines
+from kiln.base.keywords import known_keywords
 from kiln.base.source import api_boundary, current_source, name_of
 from kiln.base.tree import (
     broadcast_prefix,
@@ -58,6 +58,8 @@ def vmap(
         >>> rows = jnp.arange(6.0).reshape(3, 2)
         >>> kiln.vmap(jnp.dot, in_axes=(0, None))(rows, jnp.ones(2))
         Array([1., 5., 9.], dtype=float32)
+        >>> kiln.vmap(lambda x: {"sum": x.sum()}, in_axes=1, out_axes=0)(rows)
+        {'sum': Array([6., 9.], dtype=float32)}
     """
     if not callable(fun):
         raise TypeError(

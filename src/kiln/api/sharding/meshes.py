@@ -32,6 +32,8 @@ class set_mesh(override):
         >>> with kiln.set_mesh(kiln.make_mesh((1,), ("i",))):
         ...     kiln.jit(lambda x: lax.with_sharding_constraint(x, kiln.P("i")))(jnp.ones(2))
         Array([1., 1.], dtype=float32)
+        >>> kiln.sharding.get_mesh().empty
+        True
     """
 
     def __new__(cls, mesh: Mesh | None) -> Self:
@@ -135,6 +137,8 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
         >>> sharding = kiln.NamedSharding(mesh, kiln.P("i"))
         >>> kiln.typeof(kiln.reshard(jnp.ones(4), sharding)).sharding.spec
         P('i')
+        >>> kiln.reshard(jnp.arange(4), kiln.NamedSharding(mesh, kiln.P())).tolist()
+        [0, 1, 2, 3]
     """
     leaves, tree = tree_flatten(xs)
     places = broadcast_prefix(out_shardings, xs, is_leaf=lambda s: s is None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from kiln.api.jit import jit
 from kiln.api.mapping.vmap import vmap
 from kiln.api.sharding.shard_map import INFER, shard_map
 from kiln.base.errors import UnavailableOptionError, three_lines
+from kiln.base.keywords import known_keywords
 from kiln.base.options.config import options
 from kiln.base.process.identity import process_count
 from kiln.base.source import api_boundary, current_source, name_of
@@ -25,11 +26,14 @@ from kiln.ir.types import ShapedArray
 from kiln.numpy.shapes import moveaxis
 from kiln.ops.shape import expand_dims, squeeze
 
+P = ParamSpec("P")
+R = TypeVar("R")
 _UNNAMED = "<no axis name>"
 
 
+@known_keywords
 def pmap(
-    fun: Callable[..., Any],
+    fun: Callable[P, R],
     axis_name: Any = None,
     *,
     in_axes: Any = 0,
@@ -40,7 +44,7 @@ def pmap(
     axis_size: int | None = None,
     donate_argnums: int | Iterable[int] = (),
     global_arg_shapes: Any = None,
-) -> Callable[..., Any]:
+) -> Callable[P, R]:
     """Map a function over an axis of its arguments, one slice to a device, as one program.
 
     `in_axes` and `out_axes` are those of `vmap`. Collectives refer to `axis_name`. Keyword
@@ -196,6 +200,7 @@ def _mesh(
     return Mesh(np.array(found[:size], dtype=object), (name,))
 
 
+@known_keywords
 def smap(
     f: Callable[..., Any] | None = None,
     /,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from kiln.base.errors import three_lines
+from kiln.base.keywords import known_keywords
 from kiln.base.options.config import options
 from kiln.base.source import api_boundary, current_source, name_of
 from kiln.base.tree import (
@@ -40,6 +41,7 @@ class _Infer:
 INFER = _Infer()
 
 
+@known_keywords
 def shard_map(
     f: Callable[..., Any] | None = None,
     /,

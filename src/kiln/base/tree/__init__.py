@@ -98,6 +98,11 @@ def tree_leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
     Example:
         >>> kiln.tree_util.tree_leaves({"b": [3, 4], "a": 1})
         [1, 3, 4]
+        >>> (
+        ...     kiln.tree_util.tree_leaves([None, 1]),
+        ...     kiln.tree_util.tree_leaves([None, 1], lambda x: x is None),
+        ... )
+        ([1], [None, 1])
     """
     return tree_flatten(tree, is_leaf)[0]
 
@@ -120,6 +125,8 @@ def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = Non
     Example:
         >>> kiln.tree_util.tree_map(lambda x, y: x + y, {"a": 1, "b": [2]}, {"a": 10, "b": [20]})
         {'a': 11, 'b': [22]}
+        >>> kiln.tree_util.tree_map(jnp.shape, {"w": jnp.ones((2, 3)), "b": jnp.ones(3)})
+        {'b': (3,), 'w': (2, 3)}
     """
     leaves, treedef = tree_flatten(tree, is_leaf)
     if not rest:

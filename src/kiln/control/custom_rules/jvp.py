@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from kiln.base import dtypes
 from kiln.base.errors import UnexpectedTracerError, three_lines
@@ -47,6 +47,9 @@ from kiln.transforms.batching import MappedAxis
 
 Pair = tuple[list[Any], list[Any]]
 """Results and their tangents, leaf by leaf; a tangent may be Zero."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Rule(ForwardRule):
@@ -210,7 +213,7 @@ custom_jvp_call_p = CustomJVPCall()
 custom_jvp_function_p = CustomJVPFunction()
 
 
-class custom_jvp:
+class custom_jvp(Generic[P, R]):
     """A function with its own forward-mode derivative; `defjvp` sets the rule.
 
     Arguments in `nondiff_argnums`, or named in `nondiff_argnames`, are passed to the rule before
@@ -228,7 +231,7 @@ class custom_jvp:
     """
 
     def __init__(
-        self, fun: Callable[..., Any], nondiff_argnums: Any = (), nondiff_argnames: Any = ()
+        self, fun: Callable[P, R], nondiff_argnums: Any = (), nondiff_argnames: Any = ()
     ) -> None:
         functools.update_wrapper(self, fun)
         self.fun = fun
@@ -256,8 +259,10 @@ class custom_jvp:
                 )
             )
 
+        called: Callable[..., Any] = self
+
         def jvp(primals: Any, tangents: Any) -> Any:
-            out = self(*primals)
+            out = called(*primals)
             total = None
             for rule, t in zip(jvps, tangents, strict=True):
                 if rule is not None:
@@ -272,7 +277,7 @@ class custom_jvp:
     __getattr__ = rule_setter
 
     @api_boundary
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function."""
         if self.jvp is None:
             raise AttributeError(
@@ -298,7 +303,7 @@ class custom_jvp:
         return f"<custom_jvp function {definition_of(self.fun)}>"
 
 
-def _read(reading: Reading, f: custom_jvp) -> Hashable:
+def _read(reading: Reading, f: custom_jvp[..., Any]) -> Hashable:
     return reading.again(f) or ("custom_jvp", reading.read_attributes(f, DESCRIPTION))
 
 

@@ -123,7 +123,7 @@ class Root(Record):
         third = len(xs) - self.count
         return [xs[:first], xs[first:second], xs[second:third], xs[third:]]
 
-    def differentiable(self) -> custom_jvp:
+    def differentiable(self) -> custom_jvp[..., Any]:
         """Return the function with its rule."""
         function = custom_jvp(self)
         function.defjvp(RootRule(self), symbolic_zeros=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, Generic, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -62,6 +62,9 @@ from kiln.transforms.batching import MappedAxis
 from kiln.transforms.partial_eval import PartialEvalTrace
 
 FORWARD_ONLY = "can't apply forward-mode autodiff (jvp) to a custom_vjp function."
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class CustomLin(Primitive):
@@ -233,7 +236,7 @@ def _is_nothing(t: Any) -> bool:
     return not isinstance(t, Tracer) and not np.any(np.asarray(t))
 
 
-class custom_vjp:
+class custom_vjp(Generic[P, R]):
     """A function with its own reverse-mode derivative; `defvjp` sets the rules.
 
     Arguments in `nondiff_argnums`, or named in `nondiff_argnames`, may be any values: the forward
@@ -246,10 +249,12 @@ class custom_vjp:
         >>> clipped.defvjp(lambda x: (x, None), lambda _, ct: (jnp.clip(ct, -1, 1),))
         >>> float(kiln.grad(lambda x: 5 * clipped(x))(2.0))
         1.0
+        >>> clipped(2.0)
+        2.0
     """
 
     def __init__(
-        self, fun: Callable[..., Any], nondiff_argnums: Any = (), nondiff_argnames: Any = ()
+        self, fun: Callable[P, R], nondiff_argnums: Any = (), nondiff_argnames: Any = ()
     ) -> None:
         functools.update_wrapper(self, fun)
         self.fun = fun
@@ -276,7 +281,7 @@ class custom_vjp:
     __getattr__ = rule_setter
 
     @api_boundary
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function."""
         if self.fwd is None or self.bwd is None:
             raise AttributeError(
@@ -322,7 +327,7 @@ class custom_vjp:
         return f"<custom_vjp function {definition_of(self.fun)}>"
 
 
-def _read(reading: Reading, f: custom_vjp) -> Hashable:
+def _read(reading: Reading, f: custom_vjp[..., Any]) -> Hashable:
     return reading.again(f) or ("custom_vjp", reading.read_attributes(f, DESCRIPTION))
 
 

@@ -365,6 +365,10 @@ def pure_callback(
         ...     return np.sort(x)
         >>> kiln.jit(lambda x: kiln.pure_callback(on_host, x, x))(jnp.array([3, 1, 2]))
         Array([1, 2, 3], dtype=int32)
+        >>> n = kiln.ShapeDtypeStruct((), jnp.int32)
+        >>> f = lambda x: kiln.pure_callback(len, n, x, vmap_method="sequential")
+        >>> kiln.vmap(f)(jnp.ones((2, 3)))
+        Array([3, 3], dtype=int32)
     """
     _check_place(sharding, "pure_callback")
     if vmap_method not in (None, *METHODS):

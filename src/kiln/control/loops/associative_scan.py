@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from kiln.base.errors import three_lines
+from kiln.base.keywords import known_keywords
 from kiln.base.source import api_boundary, current_source, definition_of
 from kiln.base.tree import tree_flatten, tree_unflatten
 from kiln.control.regions.bodies import arrays_of, check_callable
@@ -24,6 +25,7 @@ Stacks = list[Any]
 
 
 @api_boundary
+@known_keywords
 def associative_scan(
     fn: Callable[[Any, Any], Any], elems: T, reverse: bool = False, axis: int = 0
 ) -> T:

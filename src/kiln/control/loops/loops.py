@@ -15,6 +15,7 @@ import numpy as np
 
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
+from kiln.base.keywords import known_keywords
 from kiln.base.lazy import ref_rows
 from kiln.base.options.config import options
 from kiln.base.source import api_boundary, current_source, definition_of
@@ -70,6 +71,7 @@ Fun = Callable[..., Any]
 
 @api_boundary
 @carrying(over_scan)
+@known_keywords
 def scan(
     f: Callable[[Any, Any], tuple[Carry, Y]],
     init: Any,
@@ -89,11 +91,10 @@ def scan(
         structure; ValueError for lengths that differ or are missing.
     Source: the documentation of `jax.lax.scan`.
     Example:
-        >>> def step(total, x):
-        ...     return total + x, total
-        >>> total, before = lax.scan(step, 0, jnp.arange(1, 5))
-        >>> int(total), before.tolist()
-        (10, [0, 1, 3, 6])
+        >>> lax.scan(lambda total, x: (total + x, total), 0, jnp.arange(1, 5))[1]
+        Array([0, 1, 3, 6], dtype=int32, weak_type=True)
+        >>> lax.scan(lambda x, _: (x / 2 + 1 / x, x), 1.0, length=3)[1].round(4)
+        Array([1.    , 1.5   , 1.4167], dtype=float32, weak_type=True)
     """
     check_callable("scan", "f", f)
     carry, carry_tree = arrays_of("scan", "init", init)
@@ -266,6 +267,8 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Y], ini
     Example:
         >>> int(lax.while_loop(lambda n: n < 100, lambda n: 2 * n, 3))
         192
+        >>> lax.while_loop(lambda s: s[1] > 0.1, lambda s: (s[0] + 1, s[1] / 2), (0, 1.0))[0].item()
+        4
     """
     check_callable("while_loop", "cond_fun", cond_fun)
     check_callable("while_loop", "body_fun", body_fun)
@@ -330,6 +333,7 @@ def _bind_while(cond: Body, body: Body, carry: Sequence[Any]) -> list[Any]:
 
 @api_boundary
 @carrying(over_fori)
+@known_keywords
 def fori_loop(
     lower: Any,
     upper: Any,
@@ -348,6 +352,8 @@ def fori_loop(
     Example:
         >>> int(lax.fori_loop(1, 5, lambda i, x: x * i, 1))
         24
+        >>> lax.fori_loop(0, 3, lambda i, x: x.at[i].set(i * i), jnp.zeros(4))
+        Array([0., 1., 4., 0.], dtype=float32)
     """
     check_callable("fori_loop", "body_fun", body_fun)
     first, last, counter = _bounds(lower, upper)

@@ -48,6 +48,9 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: Any = None) -> Ref
         ...     total[...] += x
         >>> count(total, 2), count(total, 3), total
         (None, None, Ref(5, dtype=int32, weak_type=True))
+        >>> total[...] = 1
+        >>> kiln.freeze(total)
+        Array(1, dtype=int32, weak_type=True)
     """
     if memory_space is not None:
         raise NotImplementedError(

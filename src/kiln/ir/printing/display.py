@@ -12,6 +12,12 @@ def preformatted(text: str) -> str:
     return f'<pre style="margin:0">{html.escape(text)}</pre>'
 
 
+def attribute(text: str) -> str:
+    """Return text as the value of an attribute, in which parsers keep the ends of lines."""
+    escaped: str = html.escape(text, quote=True)
+    return escaped.replace("\n", "&#10;")
+
+
 def pretty(text: str, printer: Any) -> None:
     """Write the lines of a text to IPython's pretty printer, at its indentation."""
     for number, line in enumerate(text.split("\n")):

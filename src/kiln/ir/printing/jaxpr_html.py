@@ -4,20 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
-from kiln.base.lazy import html
+from kiln.base.lazy import html, linecache
+from kiln.base.source import Source
+from kiln.ir.printing.display import attribute
 from kiln.ir.printing.printer import INDENT, Names, value_lines
 
-_COLORS = {"name": "#0b7285", "type": "#868e96", "primitive": "#c92a2a", "key": "#5f3dc4"}
+COLORS = {"name": "#0e8299", "type": "#7b7f85", "primitive": "#d6443c", "key": "#8b68e6"}
+"""Readable on white and on black."""
 
 
 def to_html(jaxpr: Any) -> str:
-    """Return a program as HTML; a click unfolds a program among the parameters."""
+    """Return a program as HTML: a click unfolds inner programs, operations name their lines."""
     body = _program(jaxpr, Names(), "")
     return f'<div style="font-family:monospace;white-space:pre;line-height:1.35">{body}</div>'
 
 
-def _colored(kind: str, text: str) -> str:
-    return f'<span style="color:{_COLORS[kind]}">{html.escape(text)}</span>'
+def _colored(kind: str, text: str, hint: str = "") -> str:
+    title = f' title="{attribute(hint)}"' if hint else ""
+    return f'<span style="color:{COLORS[kind]}"{title}>{html.escape(text)}</span>'
+
+
+def _place(source: Source | None) -> str:
+    """Return the line of the user's code that recorded an equation, and its text."""
+    if source is None:
+        return ""
+    text = linecache.getline(source.file, source.line).strip()
+    return f"{source}\n{text}" if text else str(source)
 
 
 def _binder(names: Names, var: Any) -> str:
@@ -55,7 +67,7 @@ def _equation(eqn: Any, names: Names, used: set[int], indent: str) -> str:
     ]
     operands = "".join(" " + _atom(names, atom) for atom in eqn.invars)
     inside = f"[{' '.join(params)}]" if params else ""
-    name = _colored("primitive", eqn.primitive.name)
+    name = _colored("primitive", eqn.primitive.name, _place(eqn.source))
     return f"{outs} = {name}{inside}{operands}" if outs else f"{name}{inside}{operands}"
 
 

@@ -35,6 +35,8 @@ class ShapeDtypeStruct:
     Example:
         >>> kiln.eval_shape(lambda x: x @ x, kiln.ShapeDtypeStruct((3, 3), jnp.float32))
         ShapeDtypeStruct(shape=(3, 3), dtype=float32)
+        >>> kiln.jit(jnp.sum).lower(kiln.ShapeDtypeStruct((3,), jnp.int32)).out_info
+        ShapeDtypeStruct(shape=(), dtype=int32)
     """
 
     __slots__ = ("dtype", "is_ref", "shape", "sharding", "weak_type")

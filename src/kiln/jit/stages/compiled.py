@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from kiln.base.errors import three_lines
-from kiln.base.lazy import compiled_sizes, discharge, memory_text, nonfinite, references
+from kiln.base.lazy import compiled_sizes, discharge, memory_text, nonfinite, references, stage_html
 from kiln.base.named_tuples import NamedTuple
 from kiln.base.options.config import Options, options
 from kiln.base.source import api_boundary, current_source
@@ -365,6 +365,22 @@ class Compiled(Stage):
         program = self._program
         text: str = memory_text.explained(program.executable, self.fun_name, program.engine.name)
         return text
+
+    def _repr_html_(self) -> str:
+        executable = self._program.executable
+        facts = [("engine", self._program.engine.name)]
+        for name, cost in (self.cost_analysis() or {}).items():
+            if name in ("flops", "bytes accessed") and cost > 0:
+                facts.append((name, stage_html.quantity(cost)))
+        memory = self.memory_analysis()
+        if memory is not None:
+            facts.append(("workspace", stage_html.quantity(memory.temp_size_in_bytes, "B")))
+        stage = executable.final_stage
+        picture = self.as_text("html") if stage == "loops" else None
+        shown: str = stage_html.compiled_html(
+            *self._shown(), facts, (stage, self.as_text(stage)), picture
+        )
+        return shown
 
     def parts(self) -> Parts:
         """Return the parts of the program."""

@@ -126,6 +126,12 @@ class Stage:
         """The types of the results, as ShapeDtypeStructs."""
         return self._results(struct_of(a) for a in self._recording.jaxpr.out_avals)
 
+    def _shown(self) -> tuple[str, list[str], list[str]]:
+        """Return the function's name, and the types of arguments and results, for notebooks."""
+        shown = self._in_avals(), self._recording.jaxpr.out_avals
+        ins, outs = [[aval.str_short() for aval in avals] for avals in shown]
+        return self.fun_name, ins, outs
+
     def __repr__(self) -> str:
         types = ", ".join(map(str, self._in_avals()))
         return f"<{type(self).__name__} {self.fun_name}({types})>"

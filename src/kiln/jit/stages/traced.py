@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kiln.base.errors import three_lines
-from kiln.base.lazy import whole_program
+from kiln.base.lazy import stage_html, whole_program
 from kiln.base.options.config import options
 from kiln.base.source import api_boundary, current_source
 from kiln.core.engines.engine import Compiler, Placement, Program
@@ -101,6 +101,10 @@ class Traced(Stage):
                 )
             )
 
+    def _repr_html_(self) -> str:
+        shown: str = stage_html.lowered_html(*self._shown(), self.jaxpr.jaxpr, "Traced")
+        return shown
+
 
 class Lowered(Stage):
     """A program in its engine's input language."""
@@ -176,6 +180,11 @@ class Lowered(Stage):
     def explain_memory(self) -> str:
         """Return a report of the memory that the compiled program needs: see `Compiled`."""
         return self.compile().explain_memory()
+
+    def _repr_html_(self) -> str:
+        program = (self._for_all_sizes or self._program).jaxpr
+        shown: str = stage_html.lowered_html(*self._shown(), program, "Lowered")
+        return shown
 
     @api_boundary
     def compile(self, compiler_options: dict[str, Any] | None = None) -> Compiled:

@@ -91,6 +91,8 @@ class Dense(Module):
         >>> variables = layer.init(random.key(0), jnp.ones((2, 3)))
         >>> kiln.tree.map(jnp.shape, variables["params"])
         {'bias': (4,), 'kernel': (3, 4)}
+        >>> layer.apply(variables, jnp.ones((2, 3))).shape
+        (2, 4)
     """
 
     features: int

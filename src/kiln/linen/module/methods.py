@@ -43,6 +43,8 @@ def compact(fun: F) -> F:
         ...         return x * self.param("scale", linen.initializers.ones, ())
         >>> Scale().init(random.key(0), jnp.ones(3))
         {'params': {'scale': Array(1., dtype=float32)}}
+        >>> Scale().init_with_output(random.key(0), jnp.ones(3))[0]
+        Array([1., 1., 1.], dtype=float32)
     """
     fun.compact = True  # type: ignore[attr-defined]
     return fun

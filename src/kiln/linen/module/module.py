@@ -108,6 +108,8 @@ class Module(HasVariables, PureFunctions):
         >>> variables = model.init(random.key(0), jnp.ones((5, 2)))
         >>> model.apply(variables, jnp.ones((5, 2))).shape
         (5, 1)
+        >>> model.bind(variables).width
+        8
     """
 
     parent: Any = dataclasses.field(

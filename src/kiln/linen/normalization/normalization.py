@@ -123,6 +123,8 @@ class BatchNorm(Module):
         >>> y, updates = layer.apply(variables, x, mutable=["batch_stats"])
         >>> sorted(updates["batch_stats"])
         ['mean', 'var']
+        >>> y.shape
+        (4, 3)
     """
 
     use_running_average: bool | None = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from kiln.api.jit import check_overlap, chosen_device
 from kiln.base.errors import three_lines
@@ -37,6 +37,7 @@ from kiln.linen.transforms.lift import Group, Lift, Roots, Target, state_of
 from kiln.linen.transforms.lifted import Apply, chosen_methods, lift_target
 from kiln.random.keys import fold_in
 
+T = TypeVar("T")
 _ARRAYS_FROM = 2
 """The parameter of a program from which on the user's arguments follow."""
 
@@ -387,7 +388,7 @@ def _program(content: Hashable, target: Target, settings: Settings) -> LiftedMet
 
 
 def jit(
-    target: Any,
+    target: T,
     variables: Filter = True,
     rngs: Filter = True,
     static_argnums: int | Iterable[int] = (),
@@ -396,7 +397,7 @@ def jit(
     device: Any = None,
     backend: str | None = None,
     methods: Any = None,
-) -> Any:
+) -> T:
     """Compile methods of a module class, or a function of a module, just in time.
 
     `target` is a class, whose `methods` (by default `__call__`) are compiled in the subclass that
@@ -415,6 +416,13 @@ def jit(
         >>> Dense = linen.jit(linen.Dense)
         >>> Dense(2).init_with_output(random.key(0), jnp.ones(3))[0].shape
         (2,)
+        >>> class Net(linen.Module):
+        ...     @linen.jit
+        ...     @linen.compact
+        ...     def __call__(self, x):
+        ...         return linen.Dense(2)(x)
+        >>> sorted(Net().init(random.key(0), jnp.ones(3))["params"])
+        ['Dense_0']
     """
     given = {
         "variables": variables,
@@ -425,7 +433,8 @@ def jit(
         "device": device,
         "backend": backend,
     }
-    is_class = isinstance(target, type) and issubclass(target, Module)
+    cls: Any = target
+    is_class = isinstance(cls, type) and issubclass(cls, Module)
     wanted = chosen_methods(methods) if is_class else {}
     funs = [Target(getattr(target, name)).fun for name in wanted]
 
@@ -434,14 +443,15 @@ def jit(
         return _Jitted(method, settings, by_content=not is_class)
 
     if not is_class:
-        return lift_target(target, make, "Jit")
-    key = _class_key(target, wanted, given)
-    made: dict[Any, type] = vars(target).get("_jitted") or {}
+        function: T = lift_target(target, make, "Jit")
+        return function
+    key = _class_key(cls, wanted, given)
+    made: dict[Any, T] = vars(cls).get("_jitted") or {}
     found = made.get(key) if key is not None else None
     if found is None:
         found = lift_target(target, make, "Jit", methods)
         if key is not None:
-            target._jitted = {**made, key: found}
+            cls._jitted = {**made, key: found}
     return found
 
 

@@ -55,6 +55,8 @@ def array(
         >>> jnp.array([[1, 2], [3, 4]])
         Array([[1, 2],
                [3, 4]], dtype=int32)
+        >>> jnp.array([1, 2.5]), jnp.array(range(3), jnp.float16)
+        (Array([1. , 2.5], dtype=float32), Array([0., 1., 2.], dtype=float16))
     """
     if order not in ("K", "C", "A", None):
         raise NotImplementedError(
@@ -94,6 +96,9 @@ def asarray(
     Example:
         >>> jnp.asarray(np.arange(3), jnp.float32)
         Array([0., 1., 2.], dtype=float32)
+        >>> x = jnp.arange(3)
+        >>> jnp.asarray(x) is x
+        True
     """
     if dtype is None and is_typed(a) and not copy and type(a) is not Ref:
         return on_device_or_sharded(a, device, out_sharding, "jnp.asarray")

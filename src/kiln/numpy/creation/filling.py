@@ -51,6 +51,8 @@ def full(
         >>> jnp.full((2, 2), 7)
         Array([[7, 7],
                [7, 7]], dtype=int32, weak_type=True)
+        >>> jnp.full(3, jnp.array([1.0, 2.0, 3.0]))
+        Array([1., 2., 3.], dtype=float32)
     """
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "full")
     found = canonical_shape("full", shape)
@@ -97,6 +99,8 @@ def zeros(
         >>> jnp.zeros((2, 2), jnp.int32)
         Array([[0, 0],
                [0, 0]], dtype=int32)
+        >>> jnp.zeros(3)
+        Array([0., 0., 0.], dtype=float32)
     """
     return on_device_or_sharded(
         _constant("zeros", shape, 0, dtype), device, out_sharding, "jnp.zeros"
@@ -118,6 +122,9 @@ def ones(
     Example:
         >>> jnp.ones(3)
         Array([1., 1., 1.], dtype=float32)
+        >>> jnp.ones((2, 3), jnp.int32)
+        Array([[1, 1, 1],
+               [1, 1, 1]], dtype=int32)
     """
     return on_device_or_sharded(
         _constant("ones", shape, 1, dtype), device, out_sharding, "jnp.ones"
@@ -201,6 +208,8 @@ def zeros_like(
     Example:
         >>> jnp.zeros_like(jnp.array([1, 2, 3]))
         Array([0, 0, 0], dtype=int32)
+        >>> jnp.zeros_like(jnp.array([1, 2, 3]), dtype=float, shape=2)
+        Array([0., 0.], dtype=float32)
     """
     return on_device_or_sharded(
         _like("zeros_like", a, 0, dtype, shape), device, out_sharding, "jnp.zeros_like"
@@ -221,6 +230,8 @@ def ones_like(
     Example:
         >>> jnp.ones_like(jnp.array([0.5, 2.0]))
         Array([1., 1.], dtype=float32)
+        >>> jnp.ones_like(jnp.array([0.5, 2.0]), dtype=bool)
+        Array([ True,  True], dtype=bool)
     """
     return on_device_or_sharded(
         _like("ones_like", a, 1, dtype, shape), device, out_sharding, "jnp.ones_like"

@@ -59,6 +59,9 @@ def eye(
         >>> jnp.eye(2)
         Array([[1., 0.],
                [0., 1.]], dtype=float32)
+        >>> jnp.eye(2, 3, k=1)
+        Array([[0., 1., 0.],
+               [0., 0., 1.]], dtype=float32)
     """
     wanted = _float_or("eye", dtype)
     shape = canonical_shape("eye", (N, N if M is None else M))

@@ -194,6 +194,9 @@ def linspace(
     Example:
         >>> jnp.linspace(0, 1, 5)
         Array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
+        >>> points, step = jnp.linspace(0, 1, 4, endpoint=False, retstep=True)
+        >>> points, float(step)
+        (Array([0.  , 0.25, 0.5 , 0.75], dtype=float32), 0.25)
     """
     num = num if type(num) is Size else int(concrete_number("linspace", "num", num))
     if num < 0:
@@ -338,6 +341,9 @@ def meshgrid(
         >>> x, y = jnp.meshgrid(jnp.arange(3), jnp.arange(2))
         >>> x.tolist(), y.tolist()
         ([[0, 1, 2], [0, 1, 2]], [[0, 0, 0], [1, 1, 1]])
+        >>> a, b = jnp.meshgrid(jnp.arange(2), jnp.arange(3), indexing="ij", sparse=True)
+        >>> a.shape, b.shape
+        ((2, 1), (1, 3))
     """
     if indexing not in ("xy", "ij"):
         raise ValueError(

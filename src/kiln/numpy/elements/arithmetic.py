@@ -45,6 +45,9 @@ def add(x: ArrayLike, y: ArrayLike, /) -> Array:
     Example:
         >>> jnp.add(jnp.array([100, 27], jnp.int8), 100)
         Array([-56, 127], dtype=int8)
+        >>> jnp.add(jnp.arange(3), jnp.array([[0.5], [1.5]]))
+        Array([[0.5, 1.5, 2.5],
+               [1.5, 2.5, 3.5]], dtype=float32)
     """
     x, y = binary("add", x, y)
     if dtype_of(x, y) == _BOOL:
@@ -304,7 +307,14 @@ def positive(x: ArrayLike, /) -> Array:
 
 @eager
 def absolute(x: ArrayLike, /) -> Array:
-    """Return the absolute value; for complex numbers, the modulus."""
+    """Return the absolute value; for complex numbers, the modulus.
+
+    Example:
+        >>> jnp.abs(jnp.array([-2, 0, 3]))
+        Array([2, 0, 3], dtype=int32)
+        >>> jnp.abs(3 + 4j)
+        Array(5., dtype=float32, weak_type=True)
+    """
     (x,) = operands("absolute", x)
     dtype = aval_of(x).dtype
     if dtype == _BOOL or dtypes.issubdtype(dtype, np.unsignedinteger):
@@ -372,6 +382,9 @@ def maximum(x: ArrayLike, y: ArrayLike, /) -> Array:
     Example:
         >>> jnp.maximum(jnp.array([1, 5]), 3)
         Array([3, 5], dtype=int32)
+        >>> jnp.maximum(jnp.array([[0.0], [2.0]]), jnp.array([1.0, jnp.nan]))
+        Array([[ 1., nan],
+               [ 2., nan]], dtype=float32)
     """
     x, y = binary("maximum", x, y)
     return elementwise.max_p.bind(x, y)
@@ -386,6 +399,9 @@ def minimum(x: ArrayLike, y: ArrayLike, /) -> Array:
     Example:
         >>> jnp.minimum(jnp.array([1.0, jnp.nan, 3.0]), 2.0)
         Array([ 1., nan,  2.], dtype=float32)
+        >>> jnp.minimum(jnp.arange(4), jnp.array([[1], [2]]))
+        Array([[0, 1, 1, 1],
+               [0, 1, 2, 2]], dtype=int32)
     """
     x, y = binary("minimum", x, y)
     return elementwise.min_p.bind(x, y)
@@ -437,6 +453,8 @@ def clip(arr: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None 
     Example:
         >>> jnp.clip(jnp.arange(5), 1, 3)
         Array([1, 1, 2, 3, 3], dtype=int32)
+        >>> jnp.clip(jnp.array([-1.0, 0.5]), min=0)
+        Array([0. , 0.5], dtype=float32)
     """
     given = [x for x in (arr, min, max) if x is not None]
     for x in operands("clip", *given):

@@ -53,6 +53,8 @@ exp = _function(
     "exponential",
     ">>> jnp.exp(jnp.array([0.0, 1.0])), jnp.exp(0)",
     "(Array([1.      , 2.718282], dtype=float32), Array(1., dtype=float32, weak_type=True))",
+    ">>> kiln.vmap(kiln.grad(jnp.exp))(jnp.array([0.0, 1.0]))",
+    "Array([1.      , 2.718282], dtype=float32)",
 )
 exp2 = _function(
     "exp2",
@@ -74,6 +76,8 @@ log = _function(
     "natural logarithm",
     ">>> jnp.log(jnp.array([1.0, 0.0, -1.0]))",
     "Array([  0., -inf,  nan], dtype=float32)",
+    ">>> jnp.log(jnp.array([-1.0 + 0j]))",
+    "Array([0.+3.1415927j], dtype=complex64)",
 )
 log1p = _function(
     "log1p",
@@ -81,6 +85,8 @@ log1p = _function(
     "natural logarithm of one plus x",
     ">>> jnp.log1p(1e-8), jnp.log(1 + 1e-8)",
     "(Array(1.e-08, dtype=float32, weak_type=True), Array(0., dtype=float32, weak_type=True))",
+    ">>> kiln.grad(jnp.log1p)(1.0)",
+    "Array(0.5, dtype=float32, weak_type=True)",
 )
 sqrt = _function(
     "sqrt",
@@ -88,6 +94,8 @@ sqrt = _function(
     "square root",
     ">>> jnp.sqrt(jnp.array([4.0, -1.0])), jnp.sqrt(-4 + 0j)",
     "(Array([ 2., nan], dtype=float32), Array(0.+2.j, dtype=complex64, weak_type=True))",
+    ">>> kiln.grad(jnp.sqrt)(4.0)",
+    "Array(0.25, dtype=float32, weak_type=True)",
 )
 cbrt = _function(
     "cbrt",
@@ -102,6 +110,8 @@ sin = _function(
     "sine",
     ">>> jnp.sin(jnp.array([0.0, jnp.pi / 2])), kiln.grad(jnp.sin)(0.0)",
     "(Array([0., 1.], dtype=float32), Array(1., dtype=float32, weak_type=True))",
+    ">>> jnp.sin(1j)",
+    "Array(0.+1.1752012j, dtype=complex64, weak_type=True)",
 )
 cos = _function(
     "cos",
@@ -109,6 +119,8 @@ cos = _function(
     "cosine",
     ">>> jnp.cos(jnp.array([0.0, jnp.pi]))",
     "Array([ 1., -1.], dtype=float32)",
+    ">>> kiln.grad(jnp.cos)(jnp.pi / 2)",
+    "Array(-1., dtype=float32, weak_type=True)",
 )
 tan = _function(
     "tan",
@@ -161,6 +173,8 @@ tanh = _function(
     "hyperbolic tangent",
     ">>> jnp.tanh(jnp.array([0.0, 1.0, 100.0]))",
     "Array([0.       , 0.7615942, 1.       ], dtype=float32)",
+    ">>> kiln.grad(jnp.tanh)(0.0)",
+    "Array(1., dtype=float32, weak_type=True)",
 )
 arcsinh = _function(
     "arcsinh",

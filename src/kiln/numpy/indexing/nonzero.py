@@ -50,6 +50,8 @@ def nonzero(
     Example:
         >>> jnp.nonzero(jnp.array([0, 5, 6]))
         (Array([1, 2], dtype=int32),)
+        >>> kiln.jit(lambda x: jnp.nonzero(x, size=3, fill_value=-1))(jnp.array([0, 5, 6]))
+        (Array([ 1,  2, -1], dtype=int32),)
     """
     return indices_of("nonzero", a, size, fill_value)
 

@@ -61,6 +61,8 @@ def where(
         >>> x = jnp.array([1, -2, 3])
         >>> jnp.where(x > 0, x, 0)
         Array([1, 0, 3], dtype=int32)
+        >>> jnp.where(x > 0)
+        (Array([0, 2], dtype=int32),)
     """
     if x is None and y is None:
         return nonzero(condition, size=size, fill_value=fill_value)

@@ -195,6 +195,9 @@ def take_along_axis(
         >>> jnp.take_along_axis(x, jnp.argsort(x, axis=1), axis=1)
         Array([[1, 3],
                [2, 4]], dtype=int32)
+        >>> jnp.take_along_axis(x, jnp.array([[1], [0]]), axis=1)
+        Array([[1],
+               [2]], dtype=int32)
     """
     arr, indices = one("take_along_axis", arr), one("take_along_axis", indices)
     dtype = aval_of(indices).dtype

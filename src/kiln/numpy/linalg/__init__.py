@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.numpy.linalg.determinants import SlogdetResult as SlogdetResult
 from kiln.numpy.linalg.determinants import det as det
 from kiln.numpy.linalg.determinants import slogdet as slogdet
@@ -77,3 +78,5 @@ __all__ = [
     "vecdot",
     "vector_norm",
 ]
+
+_suggest_names(globals())

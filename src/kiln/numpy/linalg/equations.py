@@ -64,6 +64,9 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
     Example:
         >>> jnp.linalg.solve(jnp.array([[2.0, 0.0], [0.0, 4.0]]), jnp.array([2.0, 4.0]))
         Array([1., 1.], dtype=float32)
+        >>> stack = jnp.stack([jnp.eye(2), 2 * jnp.eye(2)])
+        >>> jnp.linalg.solve(stack, jnp.ones((2, 2, 1)))[:, 0, 0]
+        Array([1. , 0.5], dtype=float32)
     """
     a, b = (one("solve", x) for x in operands("solve", a, b))
     a, b = promote_dtypes_inexact(a, b)
@@ -116,6 +119,10 @@ def inv(a: ArrayLike) -> Array:
         >>> jnp.linalg.inv(jnp.array([[2.0, 0.0], [0.0, 4.0]]))
         Array([[0.5 , 0.  ],
                [0.  , 0.25]], dtype=float32)
+        >>> a = jnp.array([[2.0, 1.0], [1.0, 1.0]])
+        >>> (jnp.linalg.inv(a) @ a).round(5)
+        Array([[1., 0.],
+               [0., 1.]], dtype=float32)
     """
     a = inexact("inv", one("inv", a))
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:

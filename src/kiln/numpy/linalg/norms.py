@@ -39,6 +39,8 @@ def norm(x: ArrayLike, ord: Any = None, axis: Axes = None, keepdims: bool = Fals
     Example:
         >>> float(jnp.linalg.norm(jnp.array([3.0, 4.0])))
         5.0
+        >>> jnp.linalg.norm(jnp.array([[3.0, 4.0], [6.0, 8.0]]), axis=1, ord=1)
+        Array([ 7., 14.], dtype=float32)
     """
     x = inexact("norm", one("norm", x))
     rank = x.ndim

@@ -97,6 +97,9 @@ def roll(a: ArrayLike, shift: Any, axis: Axes = None) -> Array:
     Example:
         >>> jnp.roll(jnp.arange(4), 1)
         Array([3, 0, 1, 2], dtype=int32)
+        >>> jnp.roll(jnp.array([[1, 2, 3], [4, 5, 6]]), (1, -1), axis=(0, 1))
+        Array([[5, 6, 4],
+               [2, 3, 1]], dtype=int32)
     """
     a = one("roll", a)
     if axis is None:

@@ -67,6 +67,9 @@ def concatenate(arrays: Arrays, axis: Any = 0, dtype: DTypeLike | None = None) -
     Example:
         >>> jnp.concatenate([jnp.arange(2), jnp.arange(3)])
         Array([0, 1, 0, 1, 2], dtype=int32)
+        >>> jnp.concatenate([jnp.ones((2, 1)), jnp.zeros((2, 2))], axis=1)
+        Array([[1., 0., 0.],
+               [1., 0., 0.]], dtype=float32)
     """
     found = array_list("concatenate", arrays)
     if not found:
@@ -120,6 +123,9 @@ def stack(arrays: Arrays, axis: int = 0, out: None = None, dtype: DTypeLike | No
         >>> jnp.stack([jnp.zeros(2), jnp.ones(2)])
         Array([[0., 0.],
                [1., 1.]], dtype=float32)
+        >>> jnp.stack([jnp.zeros(2), jnp.ones(2)], axis=1)
+        Array([[0., 1.],
+               [0., 1.]], dtype=float32)
     """
     refuse_out("stack", out)
     found = array_list("stack", arrays)

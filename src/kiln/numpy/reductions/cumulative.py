@@ -37,6 +37,9 @@ def cumsum(
     Example:
         >>> jnp.cumsum(jnp.arange(5))
         Array([ 0,  1,  3,  6, 10], dtype=int32)
+        >>> jnp.cumsum(jnp.array([[1, 2], [3, 4]]), axis=1)
+        Array([[1, 3],
+               [3, 7]], dtype=int32)
     """
     refuse_out("cumsum", out)
     return _running("cumsum", cumulative.cumsum, a, axis, dtype)

@@ -105,6 +105,9 @@ def sum(
     Example:
         >>> jnp.sum(jnp.array([[1, 2], [3, 4]]), axis=0)
         Array([4, 6], dtype=int32)
+        >>> jnp.sum(jnp.array([[1, 2], [3, 4]]), axis=1, keepdims=True)
+        Array([[3],
+               [7]], dtype=int32)
     """
     refuse_out("sum", out)
     return _accumulated(
@@ -364,6 +367,8 @@ def argmax(
     Example:
         >>> int(jnp.argmax(jnp.array([3, 9, 9])))
         1
+        >>> jnp.argmax(jnp.array([[1, 5], [7, 2]]), axis=1)
+        Array([1, 0], dtype=int32)
     """
     refuse_out("argmax", out)
     return _position("argmax", reduction.argmax, a, axis, bool(keepdims))

@@ -68,6 +68,8 @@ def mean(
     Example:
         >>> float(jnp.mean(jnp.arange(5)))
         2.0
+        >>> jnp.mean(jnp.array([[1.0, 2.0], [3.0, 6.0]]), axis=0)
+        Array([2., 4.], dtype=float32)
     """
     refuse_out("mean", out)
     a = one("mean", a)

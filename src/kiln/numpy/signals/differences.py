@@ -34,6 +34,8 @@ def diff(
     Example:
         >>> jnp.diff(jnp.array([1, 4, 9, 16])), jnp.diff(jnp.array([1, 4, 9, 16]), n=2)
         (Array([3, 5, 7], dtype=int32), Array([2, 2], dtype=int32))
+        >>> jnp.diff(jnp.array([[1, 4], [9, 16]]), axis=0)
+        Array([[ 8, 12]], dtype=int32)
     """
     a = one("diff", a)
     if n < 0:

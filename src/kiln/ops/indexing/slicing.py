@@ -363,6 +363,9 @@ def dynamic_slice(
     Example:
         >>> lax.dynamic_slice(jnp.arange(8), (5,), (2,))
         Array([5, 6], dtype=int32)
+        >>> lax.dynamic_slice(jnp.arange(6).reshape(2, 3), (0, 100), (2, 2))
+        Array([[1, 2],
+               [4, 5]], dtype=int32)
     """
     starts = _starts("dynamic_slice", operand, start_indices, allow_negative_indices)
     return dynamic_slice_p.bind(operand, *starts, slice_sizes=dims(slice_sizes))

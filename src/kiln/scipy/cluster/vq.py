@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kiln import numpy as jnp
 from kiln.base.errors import three_lines
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.promotion import promote_dtypes_inexact
@@ -38,3 +39,6 @@ def vq(obs: ArrayLike, code_book: ArrayLike, check_finite: bool = True) -> tuple
     gaps = x[:, None, :] - codes[None]
     distances = jnp.sqrt(jnp.sum(jnp.real(gaps * jnp.conj(gaps)), axis=-1))
     return jnp.argmin(distances, axis=-1), jnp.min(distances, axis=-1)
+
+
+_suggest_names(globals())

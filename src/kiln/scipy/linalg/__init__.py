@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.scipy.linalg.factorizations import cho_factor as cho_factor
 from kiln.scipy.linalg.factorizations import cholesky as cholesky
 from kiln.scipy.linalg.factorizations import eigh as eigh
@@ -42,3 +43,5 @@ from kiln.scipy.linalg.systems import lu_solve as lu_solve
 from kiln.scipy.linalg.systems import solve as solve
 from kiln.scipy.linalg.systems import solve_sylvester as solve_sylvester
 from kiln.scipy.linalg.systems import solve_triangular as solve_triangular
+
+_suggest_names(globals())

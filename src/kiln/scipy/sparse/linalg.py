@@ -17,6 +17,7 @@ import numpy as np
 from kiln import numpy as jnp
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.base.source import current_source
 from kiln.base.tree import Partial, tree_flatten, tree_leaves, tree_map, tree_structure
 from kiln.control.custom_rules.linear_solve import custom_linear_solve
@@ -348,3 +349,6 @@ def _minimal_step(multiply: Any, precondition: Any, r: Any, norm: Any, steps: in
     right = jnp.zeros(steps + 1, dtype).at[0].set(norm.astype(dtype))
     weights = lstsq(hessenberg, right, rcond=eps)[0]
     return unflat(jnp.matmul(basis[:, :steps], weights, precision="highest"))
+
+
+_suggest_names(globals())

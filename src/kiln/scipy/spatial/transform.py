@@ -18,6 +18,7 @@ from kiln import numpy as jnp
 from kiln import random
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.base.named_tuples import NamedTuple
 from kiln.base.source import current_source
 from kiln.core.array_type import Array
@@ -372,3 +373,6 @@ class Slerp(NamedTuple):
         part = (t - self.times[index]) / self.timedelta[index]
         turn = Rotation.from_rotvec(self.rotvecs[index] * part[..., None])
         return self.rotations[index] * turn
+
+
+_suggest_names(globals())

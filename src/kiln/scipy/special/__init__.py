@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.core.array_type import Array, ArrayLike
 from kiln.nn.normalization import log_softmax as _log_softmax
 from kiln.nn.normalization import logsumexp as logsumexp
@@ -87,3 +88,6 @@ def log_softmax(x: ArrayLike, /, *, axis: Any = None) -> Array:
         Array([-1.3133, -0.3133], dtype=float32)
     """
     return _log_softmax(x, axis)
+
+
+_suggest_names(globals())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from kiln import numpy as jnp
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.promotion import promote_inexact
 from kiln.scipy.special import xlog1py, xlogy
@@ -60,3 +61,6 @@ def ppf(q: ArrayLike, p: ArrayLike) -> Array:
     q, p = promote_inexact("bernoulli.ppf", q, p)
     value = jnp.where(q == 0, -1, jnp.where(q <= 1 - p, 0, 1))
     return inside((q >= 0) & (q <= 1) & (p >= 0) & (p <= 1), q, value, math.nan)
+
+
+_suggest_names(globals())

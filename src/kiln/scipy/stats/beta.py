@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from kiln import numpy as jnp
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.promotion import promote_inexact
 from kiln.scipy.special import betainc, betaln, xlog1py, xlogy
@@ -103,3 +104,6 @@ def logsf(
         Array([-0.1699, -0.6931], dtype=float32)
     """
     return log_of_part(sf(x, a, b, loc, scale), cdf(x, a, b, loc, scale))
+
+
+_suggest_names(globals())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from kiln import numpy as jnp
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.promotion import promote_inexact
 from kiln.scipy.special import betaln
@@ -42,3 +43,6 @@ def pmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike =
         Array([0.3333, 0.3333], dtype=float32, weak_type=True)
     """
     return jnp.exp(logpmf(k, n, a, b, loc))
+
+
+_suggest_names(globals())

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from kiln import numpy as jnp
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.promotion import promote_inexact
 from kiln.scipy.stats.support import log_of_part
@@ -109,3 +110,6 @@ def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """
     q, loc, scale = promote_inexact("cauchy.isf", q, loc, scale)
     return loc - scale * _quantile(q)
+
+
+_suggest_names(globals())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.promotion import promote_inexact
 from kiln.scipy.stats import gamma
@@ -79,3 +80,6 @@ def logsf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
     """
     x, df, loc, scale = promote_inexact("chi2.logsf", x, df, loc, scale)
     return gamma.logsf(x, 0.5 * df, loc, 2 * scale)
+
+
+_suggest_names(globals())

@@ -8,6 +8,7 @@ from typing import Any
 from kiln import numpy as jnp
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.promotion import lifted, promote_dtypes_inexact
@@ -65,3 +66,6 @@ def pdf(x: ArrayLike, alpha: ArrayLike) -> Array:
         Array(1.125, dtype=float32)
     """
     return jnp.exp(logpdf(x, alpha))
+
+
+_suggest_names(globals())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from kiln import numpy as jnp
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.core.array_type import Array, ArrayLike
 from kiln.nn.activations import log1mexp
 from kiln.numpy.promotion import promote_inexact
@@ -93,3 +94,6 @@ def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """
     q, loc, scale = promote_inexact("expon.ppf", q, loc, scale)
     return inside((q >= 0) & (q <= 1), q, loc - scale * jnp.log1p(-q), math.nan)
+
+
+_suggest_names(globals())

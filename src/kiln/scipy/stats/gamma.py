@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from kiln import numpy as jnp
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.promotion import promote_inexact
 from kiln.scipy.special import gammainc, gammaincc, gammaln, xlogy
@@ -91,3 +92,6 @@ def logsf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) 
         Array([-0.3069, -0.9014], dtype=float32)
     """
     return log_of_part(sf(x, a, loc, scale), cdf(x, a, loc, scale))
+
+
+_suggest_names(globals())

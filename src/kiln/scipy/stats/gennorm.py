@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kiln import numpy as jnp
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.promotion import promote_inexact
 from kiln.scipy.special import gammaincc, gammaln
@@ -49,3 +50,6 @@ def cdf(x: ArrayLike, beta: ArrayLike) -> Array:
     beta = positive(beta)
     tail = 0.5 * gammaincc(1 / beta, jnp.abs(x) ** beta)
     return jnp.where(x < 0, tail, 1 - tail)
+
+
+_suggest_names(globals())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kiln import numpy as jnp
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.promotion import promote_inexact
 from kiln.scipy.stats.support import log_of_part, positive
@@ -85,3 +86,6 @@ def ppf(p: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """
     p, loc, scale = promote_inexact("gumbel_l.ppf", p, loc, scale)
     return loc + scale * jnp.log(-jnp.log1p(-p))
+
+
+_suggest_names(globals())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kiln import numpy as jnp
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.promotion import promote_inexact
 
@@ -42,3 +43,6 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     z = (x - loc) / scale
     tail = 0.5 * jnp.exp(-jnp.abs(z))
     return jnp.where(z <= 0, tail, 1 - tail)
+
+
+_suggest_names(globals())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kiln import numpy as jnp
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.promotion import promote_inexact
 from kiln.scipy.special import expit, logit
@@ -77,3 +78,6 @@ def isf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """
     x, loc, scale = promote_inexact("logistic.isf", x, loc, scale)
     return loc - scale * logit(x)
+
+
+_suggest_names(globals())

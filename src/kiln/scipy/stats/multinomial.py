@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from kiln import numpy as jnp
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.promotion import promote_dtypes_inexact
 from kiln.scipy.special import gammaln, xlogy
@@ -40,3 +41,6 @@ def pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
         Array(0.5, dtype=float32)
     """
     return jnp.exp(logpmf(x, n, p))
+
+
+_suggest_names(globals())

@@ -6,6 +6,7 @@ import math
 
 from kiln import numpy as jnp
 from kiln.base.errors import three_lines
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.base.source import current_source
 from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.promotion import promote_dtypes_inexact
@@ -72,3 +73,6 @@ def pdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike) -> Array:
         Array(0.1592, dtype=float32)
     """
     return jnp.exp(logpdf(x, mean, cov))
+
+
+_suggest_names(globals())

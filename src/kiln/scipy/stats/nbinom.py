@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from kiln import numpy as jnp
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.promotion import promote_inexact
 from kiln.scipy.special import betaln, xlog1py, xlogy
@@ -41,3 +42,6 @@ def pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
         Array([0.25, 0.25], dtype=float32, weak_type=True)
     """
     return jnp.exp(logpmf(k, n, p, loc))
+
+
+_suggest_names(globals())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from kiln import numpy as jnp
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.promotion import promote_inexact
 from kiln.scipy.special import log_ndtr, ndtr, ndtri
@@ -102,3 +103,6 @@ def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """
     q, loc, scale = promote_inexact("norm.isf", q, loc, scale)
     return loc - scale * ndtri(q)
+
+
+_suggest_names(globals())

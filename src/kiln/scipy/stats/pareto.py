@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from kiln import numpy as jnp
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.core.array_type import Array, ArrayLike
 from kiln.nn.activations import log1mexp
 from kiln.numpy.promotion import promote_inexact
@@ -103,3 +104,6 @@ def ppf(q: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
     q, b, loc, scale = promote_inexact("pareto.ppf", q, b, loc, scale)
     value = loc + scale * jnp.exp(-jnp.log1p(-q) / b)
     return inside((q >= 0) & (q <= 1), q, value, math.nan)
+
+
+_suggest_names(globals())

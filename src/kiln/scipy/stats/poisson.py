@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kiln import numpy as jnp
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.control.loops.loops import scan
 from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.promotion import lifted, promote_inexact
@@ -89,3 +90,6 @@ def entropy(mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     series = 0.5 * (math.log(2 * math.pi * math.e) - jnp.log(far)) - rest
     value = jnp.where(mu == 0, 0, jnp.where(large, series, summed))
     return jnp.where(mu < 0, math.nan, value) + 0 * loc
+
+
+_suggest_names(globals())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kiln import numpy as jnp
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.promotion import promote_inexact
 from kiln.scipy.special import betaln
@@ -34,3 +35,6 @@ def pdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -
         Array([0.3676, 0.2067], dtype=float32)
     """
     return jnp.exp(logpdf(x, df, loc, scale))
+
+
+_suggest_names(globals())

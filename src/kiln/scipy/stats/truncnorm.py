@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from kiln import numpy as jnp
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.core.array_type import Array, ArrayLike
 from kiln.nn.activations import log1mexp
 from kiln.numpy.promotion import promote_inexact
@@ -126,3 +127,6 @@ def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: Arra
         Array([0.5   , 0.2195], dtype=float32)
     """
     return jnp.exp(logsf(x, a, b, loc, scale))
+
+
+_suggest_names(globals())

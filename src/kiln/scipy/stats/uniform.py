@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from kiln import numpy as jnp
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.promotion import promote_inexact
 from kiln.scipy.stats.support import inside
@@ -55,3 +56,6 @@ def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """
     q, loc, scale = promote_inexact("uniform.ppf", q, loc, scale)
     return inside((q >= 0) & (q <= 1), q, loc + scale * q, math.nan)
+
+
+_suggest_names(globals())

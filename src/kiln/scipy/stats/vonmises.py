@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from kiln import numpy as jnp
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.promotion import promote_inexact
 from kiln.scipy.special import i0e
@@ -36,3 +37,6 @@ def pdf(x: ArrayLike, kappa: ArrayLike) -> Array:
         Array([0.5159, 0.2057], dtype=float32)
     """
     return jnp.exp(logpdf(x, kappa))
+
+
+_suggest_names(globals())

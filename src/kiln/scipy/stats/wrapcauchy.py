@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from kiln import numpy as jnp
+from kiln.base.lazy import suggest_names as _suggest_names
 from kiln.core.array_type import Array, ArrayLike
 from kiln.numpy.promotion import promote_inexact
 from kiln.scipy.stats.support import inside
@@ -38,3 +39,6 @@ def pdf(x: ArrayLike, c: ArrayLike) -> Array:
         Array([0.3205, 0.1682], dtype=float32)
     """
     return jnp.exp(logpdf(x, c))
+
+
+_suggest_names(globals())

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import kiln
-from kiln.api.keywords import known_keywords
+from kiln import lax
+from kiln.base.keywords import known_keywords
 
 
 @known_keywords
@@ -43,3 +44,32 @@ def test_a_parameter_without_a_keyword_is_none_of_them() -> None:
 def test_other_mistakes_are_python_s() -> None:
     with pytest.raises(TypeError, match="missing 1 required positional argument"):
         transform()
+
+
+@pytest.mark.parametrize(
+    ("call", "meant"),
+    [
+        (lambda: kiln.jit(len, static_argnum=0), "static_argnums"),
+        (lambda: kiln.grad(len, argnum=0), "argnums"),
+        (lambda: kiln.vmap(len, in_axis=0), "in_axes"),
+        (lambda: kiln.jacfwd(len, has_auxx=True), "has_aux"),
+        (lambda: kiln.jvp(len, (1.0,), (1.0,), hasaux=True), "has_aux"),
+        (lambda: kiln.vjp(len, 1.0, hasaux=True), "has_aux"),
+        (lambda: kiln.linearize(len, 1.0, hasaux=True), "has_aux"),
+        (lambda: kiln.checkpoint(len, polcy=None), "policy"),  # codespell:ignore polcy
+        (lambda: kiln.make_jaxpr(len, static_argnames=0), "static_argnums"),
+        (lambda: kiln.pmap(len, in_axis=0), "in_axes"),
+        (lambda: kiln.shard_map(len, out_spec=None), "out_specs"),
+        (lambda: kiln.device_put(1.0, devise=None), "device"),
+        (lambda: kiln.make_mesh((1,), axis_name=("x",)), "axis_names"),
+        (lambda: lax.scan(len, 0, lenght=3), "length"),  # codespell:ignore lenght
+        (lambda: lax.fori_loop(0, 1, len, 0, unrol=2), "unroll"),
+        (lambda: lax.associative_scan(len, [], revers=True), "reverse"),
+    ],
+)
+def test_transformations_and_loops_say_what_was_meant(call: Any, meant: str) -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument") as caught:
+        call()
+    asked, _, said = str(caught.value).splitlines()
+    assert said == f"did you mean {meant}?"
+    assert f" at {__file__}:" in asked
