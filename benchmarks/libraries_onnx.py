@@ -120,7 +120,7 @@ _TYPES = {"float32": 1, "int32": 6, "int64": 7, "bool": 9, "float64": 11}
 
 
 class Row(NamedTuple):
-    """Seconds of a call with so many threads."""
+    """Seconds of a call with a number of threads."""
 
     name: str
     threads: int
