@@ -9,6 +9,7 @@ bb, ... in order of appearance. The printer knows programs only by their attribu
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,41 @@ INDENT = "  "
 def to_text(jaxpr: Any) -> str:
     """Return the program's text."""
     return "\n".join(_program(jaxpr, Names(), WIDTH))
+
+
+def lines_of(jaxpr: Any) -> list[tuple[str, Any]]:
+    """Return the lines of a program's text, each with the equation that it belongs to, or None.
+
+    An equation that has a program owns the lines that belong to none of the equations in it.
+    """
+    names = Names()
+    # No line is wide enough, so that each equation has lines of its own.
+    lines = _program(jaxpr, names, 0)
+    owners = {
+        names.of[id(v)]: eqn
+        for eqn in _all_equations(jaxpr)
+        for v in eqn.outvars
+        if id(v) in names.of
+    }
+    found: list[tuple[str, Any]] = []
+    owner: Any = None
+    for line in lines:
+        first = line.split()[0] if line.strip() else ""
+        if first in ("{", "in") or (first.startswith("_:") and " = " in line):
+            owner = None
+        elif ":" in first and first.partition(":")[0] in owners and " = " in line:
+            owner = owners[first.partition(":")[0]]
+        found.append((line, owner))
+    return found
+
+
+def _all_equations(jaxpr: Any) -> Iterator[Any]:
+    for eqn in jaxpr.eqns:
+        yield eqn
+        for value in eqn.params.values():
+            for part in value if isinstance(value, tuple) else (value,):
+                if hasattr(part, "eqns"):
+                    yield from _all_equations(getattr(part, "jaxpr", part))
 
 
 def eqn_to_text(eqn: Any) -> str:

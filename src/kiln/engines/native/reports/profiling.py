@@ -16,13 +16,15 @@ from typing import Any
 
 from kiln.base.files.writing import folder_for, write_text
 from kiln.base.lazy import heapq, json
+from kiln.base.named_tuples import NamedTuple
 from kiln.base.options.config import options
-from kiln.base.source import place_of
+from kiln.base.source import Source, place_of
 from kiln.core.engines.memory_text import size_text
 from kiln.engines.native.llvm.measuring import Measured, Measurements
 from kiln.engines.native.loop_ir.products import matrix_of
 from kiln.engines.native.loop_ir.statements import Blocked, Function, Nest, Statement, walk
 from kiln.engines.native.loop_ir.text import headings
+from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.sizes.size import Size
 
 MOST_LINES = 20
@@ -31,11 +33,32 @@ MOST_LINES = 20
 _profiles: list[Profile] = []
 
 
-class Profile:
-    """The measurements of one program, over all calls with any sizes of its named axes."""
+class Cost(NamedTuple):
+    """What a statement cost without the statements inside it, and the lines that it computes.
 
-    def __init__(self, function: Function, sizes: Sequence[str] = ()) -> None:
+    Each line has its part of the cost; together they are 1.
+    """
+
+    measured: Measured
+    seconds: float
+    bytes: float
+    flops: float
+    lines: dict[Source | None, float]
+
+
+class Profile:
+    """The measurements of one program, over all calls with any sizes of its named axes.
+
+    `llvm` is the text of the instrumented code, once it is generated.
+    """
+
+    def __init__(
+        self, function: Function, sizes: Sequence[str] = (), jaxpr: Jaxpr | None = None
+    ) -> None:
         self.name = function.name
+        self.function = function
+        self.jaxpr = jaxpr
+        self.llvm = ""
         self._called = f"{self.name}, for all sizes of {', '.join(sizes)}" if sizes else self.name
         self.measurements = Measurements(function)
         self._headings = headings(function)
@@ -51,20 +74,32 @@ class Profile:
         """Return the cost of all statements."""
         return sum(each.seconds for each in self.measured() if each.depth == 0)
 
-    def by_line(self) -> dict[str, float]:
-        """Return the seconds of each line; those of a nest are divided by instruction counts."""
-        found: defaultdict[str, float] = defaultdict(float)
+    def costs(self) -> list[Cost]:
+        """Return the cost of each statement, without that of the statements inside it."""
+        found = []
         measured = self.measured()
         for i, each in enumerate(measured):
-            inside = 0.0
+            inside = [0.0, 0.0, 0.0]
             for other in measured[i + 1 :]:
                 if other.depth <= each.depth:
                     break
-                inside += other.seconds if other.depth == each.depth + 1 else 0.0
+                if other.depth == each.depth + 1:
+                    parts = (other.seconds, other.bytes, other.flops)
+                    inside = [x + y for x, y in zip(inside, parts, strict=True)]
+            own = (each.seconds, each.bytes, each.flops)
+            kept = [max(x - y, 0.0) for x, y in zip(own, inside, strict=True)]
             lines = _lines(each.statement)
             total = sum(lines.values())
-            for source, work in lines.items():
-                found[place_of(source)] += max(each.seconds - inside, 0.0) * work / total
+            shares = {source: work / total for source, work in lines.items()}
+            found.append(Cost(each, *kept, shares))
+        return found
+
+    def by_line(self) -> dict[str, float]:
+        """Return the seconds of each line; those of a nest are divided by instruction counts."""
+        found: defaultdict[str, float] = defaultdict(float)
+        for cost in self.costs():
+            for source, share in cost.lines.items():
+                found[place_of(source)] += cost.seconds * share
         return found
 
     def table(self) -> str:
@@ -132,6 +167,11 @@ class Profile:
         return made
 
 
+def profiles() -> list[Profile]:
+    """Return the profiles of the programs that ran."""
+    return [each for each in _profiles if any(found.runs for found in each.measured())]
+
+
 def trace() -> dict[str, Any]:
     """Return the runs of all measured programs as a trace for Perfetto and Chrome."""
     found = [profile.trace_events(track) for track, profile in enumerate(_profiles, 1)]
@@ -142,7 +182,7 @@ def report() -> None:
     """Print the measurements of all programs, and write the trace, if the option is still on."""
     if not options().profile:
         return
-    ran = [each for each in _profiles if any(found.runs for found in each.measured())]
+    ran = profiles()
     if not ran:
         return
     path = os.path.join(options().dump_dir or os.getcwd(), f"kiln_profile_{os.getpid()}.json")
