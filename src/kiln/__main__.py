@@ -12,7 +12,18 @@ from typing import Any
 
 from kiln import __version__
 from kiln.base.lazy import LazyModule
-from kiln.tools import bench, cache, compile, doctor, explain, launch, options, run
+from kiln.tools import (
+    bench,
+    cache,
+    compile,
+    doctor,
+    explain,
+    explore,
+    launch,
+    options,
+    profile,
+    run,
+)
 from kiln.tools.command_line import Parser, WrongUse, fail
 
 # It imports all engines, which `kiln doctor` must be able to miss.
@@ -22,6 +33,8 @@ _TOOLS = {
     "doctor": doctor,
     "run": run,
     "explain": explain,
+    "profile": profile,
+    "explore": explore,
     "bench": bench,
     "cache": cache,
     "compile": compile,

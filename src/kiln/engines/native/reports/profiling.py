@@ -61,7 +61,7 @@ class Profile:
         self.llvm = ""
         self._called = f"{self.name}, for all sizes of {', '.join(sizes)}" if sizes else self.name
         self.measurements = Measurements(function)
-        self._headings = headings(function)
+        self.headings = headings(function)
         if not _profiles:
             atexit.register(report)
         _profiles.append(self)
@@ -88,7 +88,7 @@ class Profile:
                     inside = [x + y for x, y in zip(inside, parts, strict=True)]
             own = (each.seconds, each.bytes, each.flops)
             kept = [max(x - y, 0.0) for x, y in zip(own, inside, strict=True)]
-            lines = _lines(each.statement)
+            lines = lines_computed(each.statement)
             total = sum(lines.values())
             shares = {source: work / total for source, work in lines.items()}
             found.append(Cost(each, *kept, shares))
@@ -131,7 +131,11 @@ class Profile:
 
     def heading(self, statement: Statement) -> str:
         """Describe a statement in one line."""
-        return f"{self._headings[statement]}  {', '.join(places_of(statement))}"
+        return f"{self.headings[statement]}  {', '.join(places_of(statement))}"
+
+    def places(self, statement: Statement) -> list[str]:
+        """Return the lines of the user's code that a statement computes."""
+        return places_of(statement)
 
     def trace_events(self, track: int) -> list[dict[str, Any]]:
         """Return the first runs of the statements in Chrome's trace format."""
@@ -151,7 +155,7 @@ class Profile:
             made.append(
                 {
                     "ph": "X",
-                    "name": self._headings[statement],
+                    "name": self.headings[statement],
                     "cat": self.name,
                     "pid": pid,
                     "tid": track,
@@ -196,7 +200,8 @@ def report() -> None:
         sys.stderr.write(f"\nno trace was written: {error}\nset KILN_DUMP_DIR to another folder\n")
 
 
-def _lines(statement: Statement) -> dict[Any, float]:
+def lines_computed(statement: Statement) -> dict[Any, float]:
+    """Return the lines of the user's code that a statement computes, and the work of each."""
     match statement:
         case Nest():
             return dict(statement.lines)
@@ -214,7 +219,7 @@ def _lines(statement: Statement) -> dict[Any, float]:
 
 def places_of(statement: Statement) -> list[str]:
     """Return the lines of the user's code that a statement computes."""
-    return list(dict.fromkeys(map(place_of, _lines(statement))))
+    return list(dict.fromkeys(map(place_of, lines_computed(statement))))
 
 
 def time_text(seconds: float) -> str:
