@@ -46,6 +46,7 @@ examples:
   kiln doctor                    what kiln finds on this machine, and what is missing
   kiln run --x64 train.py        a program, with options of kiln
   kiln explain train.py          what it compiles more than once, and why
+  kiln profile train.py          where its time goes
   kiln COMMAND --help            examples of a command
 """
 

@@ -52,6 +52,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def command(given: argparse.Namespace) -> int:
     """Run a program in this process, write the page, and return the program's exit status."""
     run.check(given)
+    profile.check_file(given.output)
     found = profile.profiled(explain.program_of(given), [given.program, *given.arguments])
     profile.written(given.output, page(found))
     print(f"{given.output}: open it in a browser")

@@ -102,11 +102,12 @@ def roofline(operations: Sequence[Operation], limits: Limits, title: str) -> str
 
     def y_of(value: float) -> float:
         part = (math.log10(value) - low_y) / (high_y - low_y)
-        return _HIGH - 40 - part * (_HIGH - 80)
+        return _HIGH - 40 - part * (_HIGH - 96)
 
     shapes = []
     for power in range(low_x, high_x + 1):
-        shapes.append(f'<text x="{x_of(10**power):.0f}" y="{_HIGH - 22}">1e{power}</text>')
+        x = min(x_of(10**power), _WIDTH - 34)
+        shapes.append(f'<text x="{x:.0f}" y="{_HIGH - 22}">1e{power}</text>')
     for power in range(low_y, high_y + 1):
         y = y_of(10**power)
         shapes.append(f'<path class="line" opacity="0.4" d="M{_LEFT} {y:.1f}H{_WIDTH - _MARGIN}"/>')

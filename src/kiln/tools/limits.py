@@ -51,12 +51,20 @@ def measured() -> Limits:
     for name, dtype in (("f32", "float32"), ("f64", "float64")):
         with enable_x64(True):
             matrix = jnp.ones((ROWS, ROWS), dtype)
-            flops[name] = 2 * ROWS**3 / _fastest(jit(lambda x: x @ x), matrix)
+            flops[name] = 2 * ROWS**3 / _fastest(jit(_squared), matrix)
     moved = {}
     for size in WORKING_SETS:
         array = jnp.ones(size // 8, "float32")
-        moved[size] = size / _fastest(jit(lambda x: x + 1), array)
+        moved[size] = size / _fastest(jit(_increased), array)
     return Limits(flops, moved)
+
+
+def _squared(x: Any) -> Any:
+    return x @ x
+
+
+def _increased(x: Any) -> Any:
+    return x + 1
 
 
 def _fastest(fun: Callable[..., Any], *args: Any) -> float:

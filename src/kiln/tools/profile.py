@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -64,6 +65,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def command(given: argparse.Namespace) -> int:
     """Run a program in this process, print the report, and return the program's exit status."""
     run.check(given)
+    for path in (given.trace, given.flame, given.roofline):
+        check_file(path)
     program = explain.program_of(given)
     with explain.output_to_stderr() if given.json else contextlib.nullcontext():
         found = profiled(program, [given.program, *given.arguments])
@@ -124,6 +127,14 @@ def _transfers() -> Iterator[list[trace_events.Span]]:
         # The program may have removed all listeners.
         with contextlib.suppress(AssertionError):
             monitoring.unregister_event_time_span_listener(note)
+
+
+def check_file(path: str | None) -> None:
+    """Check that a file can be written, before the program runs. Raises: WrongUse."""
+    folder = os.path.dirname(path or "")
+    if folder and not os.path.isdir(folder):
+        wrong = f"{path} cannot be written: there is no folder {folder}"
+        raise WrongUse(wrong, f"mkdir -p {folder}, or name a file in another folder")
 
 
 def written(path: str, text: str) -> None:
@@ -206,9 +217,9 @@ def show(found: Profiled) -> None:
     if not lines:
         print("no program ran on the native engine")
     total = inside or 1.0
-    columns = ("time", "share", "runs", "flops", "bytes", "of limit", "line")
-    _table("by line", columns, [_line(each, total) for each in lines])
-    columns = ("time", "share", "runs", "flops", "bytes", "of limit", "bound by", "operation")
+    figures_of = ("time", "share", "runs", "flops", "bytes", "of limit")
+    _table("by line", (*figures_of, "line"), [_line(each, total) for each in lines])
+    columns = (*figures_of, "bound by", "operation")
     _table("by operation", columns, [_operation(each, total) for each in operations(found)])
     names = [*dict.fromkeys(each.name for each in found.fallbacks)]
     if names:

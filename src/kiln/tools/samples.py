@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import runpy
 import sys
@@ -17,7 +18,8 @@ from kiln.base.source import is_users
 INTERVAL_S = 0.005
 _EVERY = 10
 """Memory is read at every tenth sample."""
-_BETWEEN = (runpy.__file__, "<frozen ", threading.__file__)
+_BETWEEN = (runpy.__file__, "<frozen ", threading.__file__, os.path.dirname(importlib.__file__))
+_OF_COMPILER = f"{os.sep}llvmlite{os.sep}"
 TRANSFER, COMPILE, TRACE, KILN = "(transfer)", "(compile)", "(trace)", "(kiln)"
 _OF_KILN = {
     "device_put": TRANSFER,
@@ -119,6 +121,8 @@ def _stack(
 
 def _described(code: CodeType, line: int | None) -> Frame | None:
     if not is_users(code) or code.co_filename.startswith(_BETWEEN):
+        return None
+    if _OF_COMPILER in code.co_filename:
         return None
     return Frame(code.co_qualname, code.co_filename, line or code.co_firstlineno)
 

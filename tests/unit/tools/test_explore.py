@@ -70,6 +70,7 @@ PROGRAMS = [
     pytest.param(TRAINING, "step", [12, 13], id="training", marks=pytest.mark.full),
 ]
 _VISITOR = """<script>
+{
 const all = (pane) => [...document.querySelectorAll(`#${pane} .row`)];
 const lit = (pane) => all(pane).filter((row) => row.classList.contains("lit"));
 const hover = (row) => row.dispatchEvent(new MouseEvent("mouseover", { bubbles: true }));
@@ -106,6 +107,7 @@ const end = document.createElement("pre");
 end.id = "said";
 end.textContent = JSON.stringify(said);
 document.body.append(end);
+}
 </script></body>"""
 
 

@@ -89,11 +89,11 @@ def test_lines_have_their_operations(written: dict[str, Any], folder: Path) -> N
     lines = {each["line"]: each for each in written["lines"] if each["file"] == "train.py"}
     assert {10, 12} <= set(lines)
     # Each step computes the product, and its derivatives by the weights and by the image; there
-    # are a few operations more on biases.
-    dense = 3 * STEPS + 1
-    assert dense * DENSE <= lines[12]["flops"] < 1.05 * dense * DENSE
+    # are a few operations more on biases and initial weights.
+    dense = 3 * STEPS
+    assert dense * DENSE <= lines[12]["flops"] < 1.15 * dense * DENSE
     # The image of the first layer needs no derivative.
-    conv = 2 * STEPS + 1
+    conv = 2 * STEPS
     assert conv * CONV <= lines[10]["flops"] < 1.1 * conv * CONV
     for each in written["lines"]:
         assert each["seconds"] >= 0

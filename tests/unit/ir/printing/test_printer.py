@@ -11,7 +11,7 @@ import pytest
 from kiln.base.dtypes import float0
 from kiln.core.primitive import Primitive
 from kiln.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
-from kiln.ir.printing.printer import eqn_to_text, letters, literal
+from kiln.ir.printing.printer import eqn_to_text, letters, lines_of, literal
 from kiln.ir.sizes.size import symbol
 from kiln.ir.types import ShapedArray
 
@@ -174,3 +174,20 @@ def test_literals_print_bare(value: Any, text: str) -> None:
 
 def test_a_literal_that_holds_nothing() -> None:
     assert literal(np.zeros((), float0)) == "0"
+
+
+def test_lines_know_their_equations() -> None:
+    x, y, z, unused = var(2), var(2), var(2), var(2)
+    inner = ClosedJaxpr(Jaxpr([], [x], [y], [eqn("sin", [x], [y])]), [])
+    first = eqn("call", [x], [z], jaxpr=inner)
+    last = eqn("add", [z, number(1.0)], [unused])
+    lines = lines_of(Jaxpr([], [x], [z], [first, last]))
+    owners = {text.strip(): owner for text, owner in lines}
+    (inside,) = [owner for text, owner in owners.items() if " = sin " in text]
+    assert inside is inner.jaxpr.eqns[0]
+    (outside,) = [owner for text, owner in owners.items() if " = call[" in text]
+    assert outside is first
+    # Results that nothing reads have no name to be found by.
+    (without,) = [owner for text, owner in owners.items() if text.startswith("_:")]
+    assert without is None
+    assert lines[0][1] is lines[-1][1] is None

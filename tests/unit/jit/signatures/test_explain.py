@@ -185,3 +185,33 @@ def test_records_are_collected_and_logged(caplog: pytest.LogCaptureFixture) -> N
     assert message.startswith(f"TRACING f at {__file__}:")
     assert "argument x: float32[3] before, float32[4] now" in message
     assert "never seen function" in str(Record("f", "f", only("first call"), "here"))
+
+
+def test_records_know_when_they_began() -> None:
+    begin = time.perf_counter()
+    with kiln.explain_recompiles() as records:
+        kiln.jit(lambda x: x * 3 + 1)(jnp.ones(3))
+    end = time.perf_counter()
+    (record,) = [each for each in records if each.function == "<lambda>"]
+    assert begin <= record.traced_at <= record.traced_at + record.trace_seconds
+    assert record.traced_at <= record.compiled_at
+    assert record.compiled_at + record.compile_seconds <= end
+
+
+def test_transfers_are_events() -> None:
+    seen: list[tuple[str, Any]] = []
+
+    def note(event: str, start: float, end: float, **shown: Any) -> None:
+        assert start <= end
+        seen.append((event, shown))
+
+    kiln.monitoring.register_event_time_span_listener(note)
+    try:
+        kiln.device_get(kiln.device_put({"a": np.ones(3), "b": 1.0}))
+    finally:
+        kiln.monitoring.unregister_event_time_span_listener(note)
+    kiln.device_put(1.0)
+    assert seen == [
+        ("/kiln/transfer/device_put", {"arrays": 2}),
+        ("/kiln/transfer/device_get", {}),
+    ]

@@ -87,11 +87,11 @@ class Profile:
                     parts = (other.seconds, other.bytes, other.flops)
                     inside = [x + y for x, y in zip(inside, parts, strict=True)]
             own = (each.seconds, each.bytes, each.flops)
-            kept = [max(x - y, 0.0) for x, y in zip(own, inside, strict=True)]
+            seconds, touched, flops = (max(x - y, 0.0) for x, y in zip(own, inside, strict=True))
             lines = lines_computed(each.statement)
             total = sum(lines.values())
             shares = {source: work / total for source, work in lines.items()}
-            found.append(Cost(each, *kept, shares))
+            found.append(Cost(each, seconds, touched, flops, shares))
         return found
 
     def by_line(self) -> dict[str, float]:
