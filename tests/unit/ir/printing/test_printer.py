@@ -177,11 +177,11 @@ def test_a_literal_that_holds_nothing() -> None:
 
 
 def test_lines_know_their_equations() -> None:
-    x, y, z, unused = var(2), var(2), var(2), var(2)
-    inner = ClosedJaxpr(Jaxpr([], [x], [y], [eqn("sin", [x], [y])]), [])
+    x, y, z, unused, given = var(2), var(2), var(2), var(2), var(2)
+    inner = ClosedJaxpr(Jaxpr([], [given], [eqn("sin", [given], [y])], [y]), [])
     first = eqn("call", [x], [z], jaxpr=inner)
     last = eqn("add", [z, number(1.0)], [unused])
-    lines = lines_of(Jaxpr([], [x], [z], [first, last]))
+    lines = lines_of(Jaxpr([], [x], [first, last], [z]))
     owners = {text.strip(): owner for text, owner in lines}
     (inside,) = [owner for text, owner in owners.items() if " = sin " in text]
     assert inside is inner.jaxpr.eqns[0]
