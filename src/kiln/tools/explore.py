@@ -17,7 +17,7 @@ from kiln.engines.native.loop_ir.text import lines_of
 from kiln.engines.native.reports.profiling import Profile, lines_computed
 from kiln.ir.printing import printer
 from kiln.jit.signatures.explain import Record, reason_text
-from kiln.tools import explain, figures, profile, run
+from kiln.tools import explain, figures, profile, run, trace_events
 
 HELP = "a program, then its lines beside its jaxprs, loops and assembly, as one HTML file"
 EXAMPLES = """\
@@ -78,7 +78,7 @@ def as_json(found: profile.Profiled) -> dict[str, Any]:
         "seconds": found.seconds,
         "status": found.status,
         "in_programs": sum(each.seconds() for each in found.profiles),
-        "first_calls": sum(each.seconds for each in found.records),
+        "first_calls": trace_events.first_calls(found.records),
         "files": _files(lines, programs),
         "costs": {
             _key(each.source): [each.seconds, each.bytes, each.flops, each.part] for each in lines

@@ -165,8 +165,7 @@ def as_json(found: Profiled) -> dict[str, Any]:
         "status": found.status,
         "seconds": found.seconds,
         "in_programs": sum(each.seconds() for each in found.profiles),
-        "trace_seconds": sum(each.trace_seconds for each in found.records),
-        "compile_seconds": sum(each.compile_seconds for each in found.records),
+        "in_first_calls": trace_events.first_calls(found.records),
         "limits": {
             "flops_per_second": dict(found.limits.flops),
             "bytes_per_second": {str(size): x for size, x in found.limits.bytes.items()},
@@ -205,7 +204,7 @@ def as_json(found: Profiled) -> dict[str, Any]:
 def show(found: Profiled) -> None:
     """Print a profile for people."""
     inside = sum(each.seconds() for each in found.profiles)
-    first = sum(each.seconds for each in found.records)
+    first = trace_events.first_calls(found.records)
     print(f"{' '.join(found.words)}: {found.seconds:.2f} s, exit status {found.status}")
     print(f"{time_text(inside)} in compiled programs, {time_text(first)} tracing and compiling")
     peak = ", ".join(f"{x / 1e9:.0f} G {name}/s" for name, x in found.limits.flops.items())

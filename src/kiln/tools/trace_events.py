@@ -112,6 +112,15 @@ def _operation(profile: Profile, statement: Any, event: Event) -> Span:
     return Span(name, "operation", event.start / 1e9, event.end / 1e9, shown)
 
 
+def first_calls(records: Iterable[Record]) -> float:
+    """Return the seconds in which something was traced or compiled: functions trace others."""
+    found, end = 0.0, 0.0
+    for span in sorted(_of_records(records), key=lambda each: each.start):
+        found += max(span.end - max(span.start, end), 0.0)
+        end = max(end, span.end)
+    return found
+
+
 def _of_records(records: Iterable[Record]) -> Iterator[Span]:
     for record in records:
         shown = {

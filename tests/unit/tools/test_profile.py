@@ -112,8 +112,7 @@ def test_operations_are_those_of_the_lines(written: dict[str, Any]) -> None:
         by_line = sum(each[what] for each in written["lines"])
         assert sum(each[what] for each in written["operations"]) == pytest.approx(by_line)
     assert written["status"] == 0
-    assert written["trace_seconds"] > 0
-    assert written["compile_seconds"] > 0
+    assert 0 < written["in_first_calls"] < written["seconds"]
     assert all(x > 1e6 for x in written["limits"]["flops_per_second"].values())
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kiln.jit.signatures.explain import Record, only
 from kiln.tools.samples import Samples
-from kiln.tools.trace_events import Span, trace
+from kiln.tools.trace_events import Span, first_calls, trace
 from tests.unit.tools.trace_format import wrong
 
 TIMES = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 20)), max_size=30)
@@ -41,3 +41,7 @@ def test_records() -> None:
     ]
     assert found[0]["args"]["why"] == ["never seen function"]
     assert len({each["tid"] for each in found}) == 1
+    # The trace of g is a part of that of f.
+    assert first_calls([record, never_compiled]) == 0.75
+    apart = Record("h", "h at a.py:3", only("shape"), "a.py:9", 0.125, 0.0, 11.0)
+    assert first_calls([apart, record]) == 0.875
