@@ -26,11 +26,11 @@ def to_text(jaxpr: Any) -> str:
 def lines_of(jaxpr: Any) -> list[tuple[str, Any]]:
     """Return the lines of a program's text, each with the equation that it belongs to, or None.
 
-    An equation that has a program owns the lines that belong to none of the equations in it.
+    Each equation begins a line, except those of short programs inside an equation, which is then
+    that of the line.
     """
     names = Names()
-    # No line is wide enough, so that each equation has lines of its own.
-    lines = _program(jaxpr, names, 0)
+    lines = _program(jaxpr, names, WIDTH, is_short=False)
     owners = {
         names.of[id(v)]: eqn
         for eqn in _all_equations(jaxpr)
@@ -38,14 +38,19 @@ def lines_of(jaxpr: Any) -> list[tuple[str, Any]]:
         if id(v) in names.of
     }
     found: list[tuple[str, Any]] = []
+    outer: list[Any] = []
     owner: Any = None
     for line in lines:
         first = line.split()[0] if line.strip() else ""
-        if first in ("{", "in") or (first.startswith("_:") and " = " in line):
-            owner = None
-        elif ":" in first and first.partition(":")[0] in owners and " = " in line:
-            owner = owners[first.partition(":")[0]]
+        if first == "in":
+            # The end of a program: what follows belongs to the equation that it is in.
+            owner = outer.pop()
+        elif " = " in line and ":" in first:
+            # Results that nothing reads are all named `_`.
+            owner = owners.get(first.partition(":")[0])
         found.append((line, owner))
+        if "{ lambda" in line and not line.endswith("}"):
+            outer.append(owner)
     return found
 
 
@@ -107,7 +112,7 @@ def literal(value: Any) -> str:
     return str(value)
 
 
-def _program(jaxpr: Any, names: Names, width: int) -> list[str]:
+def _program(jaxpr: Any, names: Names, width: int, *, is_short: bool = True) -> list[str]:
     consts = list(map(names.binder, jaxpr.constvars))
     invars = list(map(names.binder, jaxpr.invars))
     used = frozenset(
@@ -120,7 +125,7 @@ def _program(jaxpr: Any, names: Names, width: int) -> list[str]:
     eqns = [_equation(eqn, names, used, width - len(INDENT)) for eqn in jaxpr.eqns]
     outs = ", ".join(map(names, jaxpr.outvars)) + ("," if len(jaxpr.outvars) == 1 else "")
     tail = f"in ({outs}) }}"
-    if all(len(lines) == 1 for lines in eqns):
+    if is_short and all(len(lines) == 1 for lines in eqns):
         middle = "; ".join(lines[0] for lines in eqns)
         one = f"{head} {middle} {tail}" if middle else f"{head} {tail}"
         if len(one) <= width:

@@ -177,17 +177,26 @@ def test_a_literal_that_holds_nothing() -> None:
 
 
 def test_lines_know_their_equations() -> None:
-    x, y, z, unused, given = var(2), var(2), var(2), var(2), var(2)
-    inner = ClosedJaxpr(Jaxpr([], [given], [eqn("sin", [given], [y])], [y]), [])
-    first = eqn("call", [x], [z], jaxpr=inner)
-    last = eqn("add", [z, number(1.0)], [unused])
-    lines = lines_of(Jaxpr([], [x], [first, last], [z]))
-    owners = {text.strip(): owner for text, owner in lines}
-    (inside,) = [owner for text, owner in owners.items() if " = sin " in text]
-    assert inside is inner.jaxpr.eqns[0]
-    (outside,) = [owner for text, owner in owners.items() if " = call[" in text]
-    assert outside is first
+    x, y, z, unused = var(3), var(3), var(3), var(3)
+    inner = chain(4, 3)
+    call = eqn("jit", [x], [y], name="f", jaxpr=inner, zeta=1)
+    last = eqn("sin", [y], [z])
+    program = Jaxpr([], [x], [call, last, eqn("cos", [y], [unused])], [z])
+    lines = lines_of(program)
+    assert "\n".join(text for text, _ in lines) == str(program)
+    owners = [owner for _, owner in lines]
+    # The head; the call, its name and the head of its program; that program; the rest of the call.
+    assert owners[:4] == [None, call, call, call]
+    assert owners[4:8] == inner.eqns
+    assert owners[8:-3] == [call] * len(owners[8:-3])
     # Results that nothing reads have no name to be found by.
-    (without,) = [owner for text, owner in owners.items() if text.startswith("_:")]
-    assert without is None
-    assert lines[0][1] is lines[-1][1] is None
+    assert owners[-3:] == [last, None, None]
+
+
+def test_short_programs_have_a_line_for_each_equation() -> None:
+    program = chain(2)
+    assert [owner for _, owner in lines_of(program)] == [None, *program.eqns, None]
+    outer = eqn("jit", [var()], [var()], jaxpr=program)
+    lines = lines_of(Jaxpr([], outer.invars, [outer], outer.outvars))
+    assert [owner for _, owner in lines] == [None, *[outer] * (len(lines) - 2), None]
+    assert sum("neg" in text for text, _ in lines) == 1
