@@ -12,7 +12,18 @@ from typing import Any
 
 from kiln import __version__
 from kiln.base.lazy import LazyModule
-from kiln.tools import bench, cache, compile, doctor, explain, launch, options, run
+from kiln.tools import (
+    bench,
+    cache,
+    compile,
+    doctor,
+    explain,
+    explore,
+    launch,
+    options,
+    profile,
+    run,
+)
 from kiln.tools.command_line import Parser, WrongUse, fail
 
 # It imports all engines, which `kiln doctor` must be able to miss.
@@ -22,6 +33,8 @@ _TOOLS = {
     "doctor": doctor,
     "run": run,
     "explain": explain,
+    "profile": profile,
+    "explore": explore,
     "bench": bench,
     "cache": cache,
     "compile": compile,
@@ -33,6 +46,7 @@ examples:
   kiln doctor                    what kiln finds on this machine, and what is missing
   kiln run --x64 train.py        a program, with options of kiln
   kiln explain train.py          what it compiles more than once, and why
+  kiln profile train.py          where its time goes
   kiln COMMAND --help            examples of a command
 """
 

@@ -53,7 +53,7 @@ def differing(text: str, folder: Path) -> list[str]:
 def test_commands_print_what_the_page_says(tmp_path: Path) -> None:
     text = PAGE.read_text(encoding="utf-8")
     languages = [language for language, _ in BLOCK.findall(text)]
-    assert languages.count("sh") == languages.count("text") == 5
+    assert languages.count("sh") == languages.count("text") == 7
     assert differing(text, tmp_path) == []
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
-from kiln import _runtime
+from kiln import _runtime, monitoring
 from kiln.base import dtypes
 from kiln.base.errors import one_line, three_lines
 from kiln.base.keywords import known_keywords
@@ -31,6 +32,9 @@ from kiln.ir.types import ShapedArray
 from kiln.ops.sharding import put, without_layout
 
 T = TypeVar("T")
+
+TO_DEVICE, FROM_DEVICE = "/kiln/transfer/device_put", "/kiln/transfer/device_get"
+"""Time spans that listeners of `kiln.monitoring` are told of, by the clock `time.perf_counter`."""
 
 PLUGINS = {
     "gpu": "pip install jax-cuda13-pjrt, on a machine with an NVIDIA GPU",
@@ -92,6 +96,7 @@ def device_put(
                 "leave one of them out",
             )
         )
+    start = time.perf_counter()
     leaves, tree = tree_flatten(x)
     places = _places(device, x)
     arrays = [leaf if isinstance(leaf, Tracer) else as_array(leaf) for leaf in leaves]
@@ -107,6 +112,8 @@ def device_put(
                 before.block_until_ready()
                 if before.sharding != after.sharding:
                     before.delete()
+    end = time.perf_counter()
+    monitoring.record_event_time_span(TO_DEVICE, start, end, arrays=len(leaves))
     return tree_unflatten(tree, moved)  # type: ignore[no-any-return]
 
 
@@ -136,7 +143,10 @@ def device_get(x: Any) -> Any:
         >>> kiln.device_get({"a": jnp.arange(3)})
         {'a': array([0, 1, 2], dtype=int32)}
     """
-    return tree_map(_on_host, x)
+    start = time.perf_counter()
+    found = tree_map(_on_host, x)
+    monitoring.record_event_time_span(FROM_DEVICE, start, time.perf_counter())
+    return found
 
 
 def _on_host(leaf: Any) -> Any:

@@ -6,6 +6,7 @@ A `Recording` belongs to a function, and may be shared by all functions of the s
 
 from __future__ import annotations
 
+import time
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
@@ -248,4 +249,5 @@ class Entry:
         record = self.recording.record
         if record is not None:
             record.compile_seconds = seconds
+            record.compiled_at = time.perf_counter() - seconds
             self.recording.record = None

@@ -72,8 +72,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def command(given: argparse.Namespace) -> int:
     """Run a program in this process, print the report, and return the program's exit status."""
     run.check(given)
-    program = _program(given)
-    with _output_to_stderr() if given.json else contextlib.nullcontext():
+    program = program_of(given)
+    with output_to_stderr() if given.json else contextlib.nullcontext():
         report = explained(program, [given.program, *given.arguments])
     if given.json:
         print(json.dumps(as_json(report), indent=2))
@@ -82,7 +82,7 @@ def command(given: argparse.Namespace) -> int:
     return report.status
 
 
-def _program(given: argparse.Namespace) -> Callable[[], None]:
+def program_of(given: argparse.Namespace) -> Callable[[], None]:
     """Apply the flags, and return what runs the program."""
     os.environ.update(run.environment(given))
     # kiln has read the environment already.
@@ -104,7 +104,7 @@ def _program(given: argparse.Namespace) -> Callable[[], None]:
 
 
 @contextlib.contextmanager
-def _output_to_stderr() -> Iterator[None]:
+def output_to_stderr() -> Iterator[None]:
     """Redirect standard output, of processes that the program starts too."""
     sys.stdout.flush()
     kept = os.dup(1)
@@ -209,15 +209,15 @@ def show(report: Report) -> None:
 def _times(records: Sequence[Record]) -> tuple[str, str, str, str]:
     traced = sum(record.trace_seconds for record in records)
     compiled = sum(record.compile_seconds for record in records)
-    return _short(records[0].definition), str(len(records)), _ms(traced), _ms(compiled)
+    return short(records[0].definition), str(len(records)), _ms(traced), _ms(compiled)
 
 
 def _show_reasons(records: Sequence[Record]) -> None:
     rows = [
-        ("; ".join(map(reason_text, record.differences)), _short(record.source))
+        ("; ".join(map(reason_text, record.differences)), short(record.source))
         for record in records[:_MOST_REASONS]
     ]
-    tables.show(f"compiled again: {_short(records[0].definition)}", ("why", "called at"), rows)
+    tables.show(f"compiled again: {short(records[0].definition)}", ("why", "called at"), rows)
     if len(records) > _MOST_REASONS:
         print(f"  and {len(records) - _MOST_REASONS} more times")
     for advice in dict.fromkeys(map(remedy, records)):
@@ -228,6 +228,6 @@ def _ms(seconds: float) -> str:
     return f"{1e3 * seconds:.1f} ms"
 
 
-def _short(place: str) -> str:
+def short(place: str) -> str:
     """Return a place without the current folder, or that of kiln."""
     return place.replace(f"{_KILN}{os.sep}", "").replace(f"{os.getcwd()}{os.sep}", "")

@@ -13,6 +13,8 @@ COMMANDS = (
     "doctor",
     "run",
     "explain",
+    "profile",
+    "explore",
     "bench",
     "cache",
     "compile",

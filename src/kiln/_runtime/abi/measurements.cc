@@ -28,8 +28,9 @@ int64_t kiln_clock() {
   return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
 }
 
-void kiln_measured(Measurements* to, int64_t statement, int64_t start, int64_t bytes,
-                   int64_t operations) {
+// Returns the time, when the next statement starts.
+int64_t kiln_measured(Measurements* to, int64_t statement, int64_t start, int64_t bytes,
+                      int64_t operations) {
   int64_t end = kiln_clock();
   // A statement inside a loop has too many events.
   bool is_event = statement >= 0;
@@ -37,15 +38,16 @@ void kiln_measured(Measurements* to, int64_t statement, int64_t start, int64_t b
   int64_t* figures = to->of(statement);
   const int64_t more[] = {1, end - start, bytes, operations};
   for (int64_t each : more) __atomic_fetch_add(figures++, each, __ATOMIC_RELAXED);
-  if (!is_event) return;
+  if (!is_event) return end;
   int64_t number = __atomic_fetch_add(&to->events, 1, __ATOMIC_RELAXED);
-  if (number >= to->room) return;
+  if (number >= to->room) return end;
   int64_t* event = to->event(number);
   event[0] = statement;
   event[1] = start;
   event[2] = end;
   event[3] = bytes;
   event[4] = operations;
+  return end;
 }
 
 const Symbols symbols{

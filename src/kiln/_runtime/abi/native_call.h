@@ -66,8 +66,8 @@ using Kernel = int32_t (*)(Call*, void* const* buffers, const int64_t* numbers);
 //
 // int64_t kiln_clock(): nanoseconds, on the clock of Python's `time.monotonic_ns`.
 //
-// void kiln_measured(Measurements*, int64_t statement, int64_t start, int64_t bytes, int64_t
-// operations): records the end of a statement that began at `start`, and its cost; statements
-// inside loops pass the complements of their numbers. See `measurements.cc`.
+// int64_t kiln_measured(Measurements*, int64_t statement, int64_t start, int64_t bytes, int64_t
+// operations): records the end of a statement that began at `start`, and its cost, and returns
+// the time; statements inside loops pass the complements of their numbers. See `measurements.cc`.
 
 }  // namespace kiln

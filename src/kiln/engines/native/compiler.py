@@ -138,9 +138,15 @@ class NativeCompiler:
             if program.constants and is_divisible:
                 before = _divided(function, program.constants)
             offsets, room = workspace(function)
-            profile = load_module(_PROFILING).Profile(function, program.sizes) if measures else None
+            profile = (
+                load_module(_PROFILING).Profile(function, program.sizes, program.jaxpr)
+                if measures
+                else None
+            )
             measurements = profile.measurements if profile is not None else None
             text = module_text(function, offsets, target, sizes, measurements)
+            if profile is not None:
+                profile.llvm = text
         except (Unsupported, InconclusiveSizeError) as reason:
             refused = NotForAllSizes(_line(reason)) if program.sizes else None
             raise refused or _refused(program, str(reason)) from None

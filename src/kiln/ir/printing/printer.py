@@ -9,6 +9,7 @@ bb, ... in order of appearance. The printer knows programs only by their attribu
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,46 @@ INDENT = "  "
 def to_text(jaxpr: Any) -> str:
     """Return the program's text."""
     return "\n".join(_program(jaxpr, Names(), WIDTH))
+
+
+def lines_of(jaxpr: Any) -> list[tuple[str, Any]]:
+    """Return the lines of a program's text, each with the equation that it belongs to, or None.
+
+    Each equation begins a line, except those of short programs inside an equation, which is then
+    that of the line.
+    """
+    names = Names()
+    lines = _program(jaxpr, names, WIDTH, is_short=False)
+    owners = {
+        names.of[id(v)]: eqn
+        for eqn in _all_equations(jaxpr)
+        for v in eqn.outvars
+        if id(v) in names.of
+    }
+    found: list[tuple[str, Any]] = []
+    outer: list[Any] = []
+    owner: Any = None
+    for line in lines:
+        first = line.split()[0] if line.strip() else ""
+        if first == "in":
+            # The end of a program: what follows belongs to the equation that it is in.
+            owner = outer.pop()
+        elif " = " in line and ":" in first:
+            # Results that nothing reads are all named `_`.
+            owner = owners.get(first.partition(":")[0])
+        found.append((line, owner))
+        if "{ lambda" in line and not line.endswith("}"):
+            outer.append(owner)
+    return found
+
+
+def _all_equations(jaxpr: Any) -> Iterator[Any]:
+    for eqn in jaxpr.eqns:
+        yield eqn
+        for value in eqn.params.values():
+            for part in value if isinstance(value, tuple) else (value,):
+                if hasattr(part, "eqns"):
+                    yield from _all_equations(getattr(part, "jaxpr", part))
 
 
 def eqn_to_text(eqn: Any) -> str:
@@ -71,7 +112,7 @@ def literal(value: Any) -> str:
     return str(value)
 
 
-def _program(jaxpr: Any, names: Names, width: int) -> list[str]:
+def _program(jaxpr: Any, names: Names, width: int, *, is_short: bool = True) -> list[str]:
     consts = list(map(names.binder, jaxpr.constvars))
     invars = list(map(names.binder, jaxpr.invars))
     used = frozenset(
@@ -84,7 +125,7 @@ def _program(jaxpr: Any, names: Names, width: int) -> list[str]:
     eqns = [_equation(eqn, names, used, width - len(INDENT)) for eqn in jaxpr.eqns]
     outs = ", ".join(map(names, jaxpr.outvars)) + ("," if len(jaxpr.outvars) == 1 else "")
     tail = f"in ({outs}) }}"
-    if all(len(lines) == 1 for lines in eqns):
+    if is_short and all(len(lines) == 1 for lines in eqns):
         middle = "; ".join(lines[0] for lines in eqns)
         one = f"{head} {middle} {tail}" if middle else f"{head} {tail}"
         if len(one) <= width:

@@ -5,6 +5,7 @@ Signatures are made in `signature.py`, which names their parts.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -51,6 +52,7 @@ class Record:
     function (its code has been traced before, for another function object), closure (it holds
     values of an outer transformation, so its program cannot be kept), evicted (the executable was
     evicted from the cache). `source` is the user's file:line. `differences` has all of them.
+    `traced_at` and `compiled_at` are when both began, by `time.perf_counter`.
     """
 
     def __init__(
@@ -61,6 +63,8 @@ class Record:
         source: str,
         trace_seconds: float = 0.0,
         compile_seconds: float = 0.0,
+        traced_at: float = 0.0,
+        compiled_at: float = 0.0,
     ) -> None:
         self.function = function
         self.definition = definition
@@ -68,6 +72,8 @@ class Record:
         self.source = source
         self.trace_seconds = trace_seconds
         self.compile_seconds = compile_seconds
+        self.traced_at = traced_at
+        self.compiled_at = compiled_at
 
     def __repr__(self) -> str:
         return f"Record({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
@@ -249,7 +255,9 @@ _collectors: list[list[Record]] = []
 def _note_recompile(name: str, seconds: float) -> None:
     for records in tuple(_collectors):
         source = str(current_source())
-        records.append(Record(name, name, only("evicted"), source, 0.0, seconds))
+        now = time.perf_counter()
+        again = Record(name, name, only("evicted"), source, 0.0, seconds, now, now - seconds)
+        records.append(again)
 
 
 on_recompile(_note_recompile)
@@ -277,6 +285,7 @@ def record(fun: Callable[..., Any], why: Callable[[], tuple[Difference, ...]]) -
     if not wanted and not _collectors:
         return None
     made = Record(name_of(fun), definition_of(fun), why(), str(current_source()))
+    made.traced_at = time.perf_counter()
     for collector in tuple(_collectors):
         collector.append(made)
     if wanted:

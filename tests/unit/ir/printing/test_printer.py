@@ -11,7 +11,7 @@ import pytest
 from kiln.base.dtypes import float0
 from kiln.core.primitive import Primitive
 from kiln.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
-from kiln.ir.printing.printer import eqn_to_text, letters, literal
+from kiln.ir.printing.printer import eqn_to_text, letters, lines_of, literal
 from kiln.ir.sizes.size import symbol
 from kiln.ir.types import ShapedArray
 
@@ -174,3 +174,29 @@ def test_literals_print_bare(value: Any, text: str) -> None:
 
 def test_a_literal_that_holds_nothing() -> None:
     assert literal(np.zeros((), float0)) == "0"
+
+
+def test_lines_know_their_equations() -> None:
+    x, y, z, unused = var(3), var(3), var(3), var(3)
+    inner = chain(4, 3)
+    call = eqn("jit", [x], [y], name="f", jaxpr=inner, zeta=1)
+    last = eqn("sin", [y], [z])
+    program = Jaxpr([], [x], [call, last, eqn("cos", [y], [unused])], [z])
+    lines = lines_of(program)
+    assert "\n".join(text for text, _ in lines) == str(program)
+    owners = [owner for _, owner in lines]
+    # The head; the call, its name and the head of its program; that program; the rest of the call.
+    assert owners[:4] == [None, call, call, call]
+    assert owners[4:8] == inner.eqns
+    assert owners[8:-3] == [call] * len(owners[8:-3])
+    # Results that nothing reads have no name to be found by.
+    assert owners[-3:] == [last, None, None]
+
+
+def test_short_programs_have_a_line_for_each_equation() -> None:
+    program = chain(2)
+    assert [owner for _, owner in lines_of(program)] == [None, *program.eqns, None]
+    outer = eqn("jit", [var()], [var()], jaxpr=program)
+    lines = lines_of(Jaxpr([], outer.invars, [outer], outer.outvars))
+    assert [owner for _, owner in lines] == [None, *[outer] * (len(lines) - 2), None]
+    assert sum("neg" in text for text, _ in lines) == 1

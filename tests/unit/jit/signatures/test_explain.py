@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import time
 from typing import Any
 
 import numpy as np
 import pytest
 
+import kiln
+import kiln.numpy as jnp
 from kiln.base.options.config import Options, override
 from kiln.base.tree import tree_structure
 from kiln.ir.types import ShapedArray
@@ -185,3 +188,14 @@ def test_records_are_collected_and_logged(caplog: pytest.LogCaptureFixture) -> N
     assert message.startswith(f"TRACING f at {__file__}:")
     assert "argument x: float32[3] before, float32[4] now" in message
     assert "never seen function" in str(Record("f", "f", only("first call"), "here"))
+
+
+def test_records_know_when_they_began() -> None:
+    begin = time.perf_counter()
+    with kiln.explain_recompiles() as records:
+        kiln.jit(lambda x: x * 3 + 1)(jnp.ones(3))
+    end = time.perf_counter()
+    (record,) = [each for each in records if each.function == "<lambda>"]
+    assert begin <= record.traced_at <= record.traced_at + record.trace_seconds
+    assert record.traced_at <= record.compiled_at
+    assert record.compiled_at + record.compile_seconds <= end

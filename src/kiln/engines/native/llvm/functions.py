@@ -195,13 +195,15 @@ class _Code(CallBuffers):
             self.w.insert(self.start, [f"%slots = alloca i64, i64 {self.most}, align 8"])
 
     def statements(self, statements: list[Statement]) -> None:
-        for statement in statements:
-            if self.measurements is None:
+        if self.measurements is None:
+            for statement in statements:
                 self.statement(statement)
-            else:
-                start = self.measurements.begin(self.w)
+        elif statements:
+            # A statement starts when the one before it has ended: one clock reading for both.
+            start = self.measurements.begin(self.w)
+            for statement in statements:
                 self.statement(statement)
-                self.measurements.end(self.w, statement, start)
+                start = self.measurements.end(self.w, statement, start)
 
     def statement(self, statement: Statement) -> None:
         match statement:

@@ -15,7 +15,7 @@ from kiln.engines.native.llvm.writer import Writer
 from kiln.engines.native.loop_ir.costs import costs_of
 from kiln.engines.native.loop_ir.statements import Blocked, Function, Loop, Statement
 
-DECLARATIONS = ("declare i64 @kiln_clock()", "declare void @kiln_measured(ptr, i64, i64, i64, i64)")
+DECLARATIONS = ("declare i64 @kiln_clock()", "declare i64 @kiln_measured(ptr, i64, i64, i64, i64)")
 MOST_EVENTS = 4096
 """The number of statement runs recorded with their times; further ones are only counted."""
 _HEAD, _OF_STATEMENT = 3, 4
@@ -56,8 +56,8 @@ class Measurements:
         """Emit a clock reading; return the register of the time."""
         return w.emit("call i64 @kiln_clock()")
 
-    def end(self, w: Writer, statement: Statement, start: str) -> None:
-        """Emit the record of a statement's end."""
+    def end(self, w: Writer, statement: Statement, start: str) -> str:
+        """Emit the record of a statement's end; return the register of the time."""
         number = self._numbers[statement]
         if self.statements[number][1]:
             number = ~number
@@ -65,7 +65,7 @@ class Measurements:
         # Computed from the call's sizes, if they are named.
         flops, accessed = map(w.dim, costs_of([statement]))
         costs = f"i64 {accessed}, i64 {flops}"
-        w.do(f"call void @kiln_measured({address}, i64 {number}, i64 {start}, {costs})")
+        return w.emit(f"call i64 @kiln_measured({address}, i64 {number}, i64 {start}, {costs})")
 
     def measured(self) -> list[Measured]:
         """Return the counters of each statement, in program order."""

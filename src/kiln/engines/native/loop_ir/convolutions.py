@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+
+import numpy as np
 
 from kiln.base.named_tuples import NamedTuple
 from kiln.engines.native.loop_ir.extents import is_named
 from kiln.engines.native.loop_ir.statements import Kernel
+from kiln.ir.sizes.size import Dim
 
 PACKED = "kiln_conv_packed_"
 """Convolutions by a kernel that `kiln_conv_pack_*` wrote."""
@@ -113,6 +117,36 @@ def window_of(kernel: Kernel) -> Window | None:
         result_spec,
         tuple(numbers[6 * axes :]),
     )
+
+
+def products_of(numbers: Sequence[Dim]) -> Dim:
+    """Return how many products of two elements a convolution adds up, given its kernel's numbers.
+
+    Those with padding and with holes are left out, unless sizes are named.
+    """
+    space = int(numbers[0])
+    axes = space + 2
+    kernel, result = numbers[3 + axes : 3 + 2 * axes], numbers[3 + 2 * axes : 3 + 3 * axes]
+    specs = [int(axis) for axis in numbers[3 + 3 * axes : 3 + 6 * axes]]
+    of_operand, of_kernel, of_result = specs[:axes], specs[axes : 2 * axes], specs[2 * axes :]
+    operand, rest = numbers[3 : 3 + axes], numbers[3 + 6 * axes :]
+    found: Dim = result[of_result[0]] * result[of_result[1]] * kernel[of_kernel[1]]
+    for i in range(2, axes):
+        sizes = (operand[of_operand[i]], kernel[of_kernel[i]], result[of_result[i]])
+        found *= _pairs(*sizes, *rest[4 * (i - 2) : 4 * (i - 1)])
+    return found
+
+
+def _pairs(
+    size: Dim, taps: Dim, positions: Dim, stride: Dim, low: Dim, holes: Dim, dilation: Dim
+) -> Dim:
+    """Return at how many positions taps meet elements of an operand, along one axis."""
+    if is_named(size, taps, positions, stride, low, holes, dilation):
+        return taps * positions
+    tap, place = np.ogrid[: int(taps), : int(positions)]
+    at = place * int(stride) + tap * int(dilation) - int(low)
+    is_element = (at >= 0) & (at < int(size) * int(holes)) & (at % int(holes) == 0)
+    return int(np.count_nonzero(is_element))
 
 
 def is_first(spec: Numbers) -> bool:

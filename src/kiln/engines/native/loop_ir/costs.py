@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from kiln.base.records import Record
 from kiln.engines.native.loop_ir.buffers import nodes, reads, writes
+from kiln.engines.native.loop_ir.convolutions import products_of
 from kiln.engines.native.loop_ir.extents import estimate, smallest
 from kiln.engines.native.loop_ir.scalars import NUMPY_TYPES, Value
 from kiln.engines.native.loop_ir.statements import (
@@ -38,6 +39,7 @@ _FREE = frozenset(
         "within",
     )
 )
+_OPERATIONS = {"fma": 2, "muladd": 2}
 
 
 class MemoryAnalysis(Record):
@@ -53,8 +55,9 @@ class MemoryAnalysis(Record):
 def costs(function: Function) -> dict[str, float | Size]:
     """Return the operations and the bytes accessed; a `while` loop counts once.
 
-    A function such as `exp` is one operation. Among kernels, operations are known only for matrix
-    products; for the others only bytes are counted. With named sizes the results are polynomials.
+    A function such as `exp` is one operation. Among kernels, operations are known for products and
+    convolutions; for the others only bytes are counted. Convolutions by a kernel count no products
+    with padding or holes. With named sizes the results are polynomials.
     """
     flops, accessed = costs_of(function.body)
     found = {"flops": flops, "bytes accessed": accessed}
@@ -71,7 +74,7 @@ def costs_of(statements: Sequence[Statement]) -> tuple[Dim, Dim]:
         if isinstance(statement, Nest):
             more, touched = _nest_costs(statement)
         elif isinstance(statement, (Kernel, Copy)):
-            more = _product_flops(statement) if isinstance(statement, Kernel) else 0
+            more = _kernel_flops(statement) if isinstance(statement, Kernel) else 0
             touched = sum(b.nbytes for b in (*reads(statement), *writes(statement)))
         else:
             parts = [costs_of(block) for block in statement.blocks]
@@ -84,13 +87,19 @@ def costs_of(statements: Sequence[Statement]) -> tuple[Dim, Dim]:
     return flops, accessed
 
 
-def _product_flops(kernel: Kernel) -> Dim:
-    """Return the multiplications and additions of a product, or 0 for other kernels."""
+def _kernel_flops(kernel: Kernel) -> Dim:
+    """Return the operations of a product or a convolution, or 0 for other kernels."""
     symbol = kernel.symbol
-    if not symbol.startswith("kiln_gemm_") or symbol.startswith("kiln_gemm_pack_"):
+    if symbol.startswith(("kiln_gemm_pack_", "kiln_conv_pack_")):
+        return 0
+    # A complex product is 4 multiplications and 2 additions, a complex sum 2 additions.
+    factor = 8 if symbol.endswith(("_c64", "_c128")) else 2
+    if symbol.startswith("kiln_conv_"):
+        return factor * products_of(kernel.numbers)
+    if not symbol.startswith("kiln_gemm_"):
         return 0
     count = 3 if symbol.startswith("kiln_gemm_strip_") else 4
-    return 2 * math.prod(kernel.numbers[:count])
+    return factor * math.prod(kernel.numbers[:count])
 
 
 def _greatest(dims: Sequence[Dim]) -> Dim:
@@ -99,7 +108,7 @@ def _greatest(dims: Sequence[Dim]) -> Dim:
 
 def _nest_costs(nest: Nest) -> tuple[Dim, Dim]:
     values = nodes(nest)
-    work = sum(x.op not in _FREE and _counts(x) for x in values)
+    work = sum(_OPERATIONS.get(x.op, 1) for x in values if x.op not in _FREE and _counts(x))
     work += sum(isinstance(e, Reduce) for e in nest.effects)
     read: dict[Buffer, Dim] = {}
     for x in values:

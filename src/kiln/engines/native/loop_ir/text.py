@@ -40,6 +40,15 @@ def to_text(function: Function) -> str:
     return _Printer(function).text()
 
 
+def lines_of(function: Function) -> list[tuple[str, Statement | None]]:
+    """Return the lines of the text of a function, each with the innermost statement it is of."""
+    printer = _Printer(function)
+    text = printer.text().splitlines()
+    declared = len(text) - len(printer.lines) - 1
+    owners = [*[None] * declared, *printer.owners, None]
+    return list(zip(text, owners, strict=True))
+
+
 def headings(function: Function) -> dict[Statement, str]:
     """Return one line per statement: its box and what it writes, or its kernel."""
     printer = _Printer(function)
@@ -58,6 +67,8 @@ class _Printer:
     def __init__(self, function: Function) -> None:
         self.function = function
         self.lines: list[str] = []
+        self.owners: list[Statement | None] = []
+        self.owner: Statement | None = None
         self.axes: dict[Axis, str] = {}
         self.buffers: dict[Buffer, str] = {}
         self.seen: list[Statement] = []
@@ -108,6 +119,7 @@ class _Printer:
 
     def line(self, depth: int, text: str) -> None:
         self.lines.append("  " * depth + text)
+        self.owners.append(self.owner)
 
     def heading(self, statement: Statement) -> str:
         """Describe a statement in one line."""
@@ -132,7 +144,12 @@ class _Printer:
                 return f"copy -> {self.buffer(statement.result.buffer)}"
 
     def statement(self, statement: Statement, depth: int) -> None:
+        outer, self.owner = self.owner, statement
         self.seen.append(statement)
+        self.written(statement, depth)
+        self.owner = outer
+
+    def written(self, statement: Statement, depth: int) -> None:
         match statement:
             case Nest():
                 self.nest(statement, depth)

@@ -16,13 +16,15 @@ from typing import Any
 
 from kiln.base.files.writing import folder_for, write_text
 from kiln.base.lazy import heapq, json
+from kiln.base.named_tuples import NamedTuple
 from kiln.base.options.config import options
-from kiln.base.source import place_of
+from kiln.base.source import Source, place_of
 from kiln.core.engines.memory_text import size_text
 from kiln.engines.native.llvm.measuring import Measured, Measurements
 from kiln.engines.native.loop_ir.products import matrix_of
 from kiln.engines.native.loop_ir.statements import Blocked, Function, Nest, Statement, walk
 from kiln.engines.native.loop_ir.text import headings
+from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.sizes.size import Size
 
 MOST_LINES = 20
@@ -31,14 +33,35 @@ MOST_LINES = 20
 _profiles: list[Profile] = []
 
 
-class Profile:
-    """The measurements of one program, over all calls with any sizes of its named axes."""
+class Cost(NamedTuple):
+    """What a statement cost without the statements inside it, and the lines that it computes.
 
-    def __init__(self, function: Function, sizes: Sequence[str] = ()) -> None:
+    Each line has its part of the cost; together they are 1.
+    """
+
+    measured: Measured
+    seconds: float
+    bytes: float
+    flops: float
+    lines: dict[Source | None, float]
+
+
+class Profile:
+    """The measurements of one program, over all calls with any sizes of its named axes.
+
+    `llvm` is the text of the instrumented code, once it is generated.
+    """
+
+    def __init__(
+        self, function: Function, sizes: Sequence[str] = (), jaxpr: Jaxpr | None = None
+    ) -> None:
         self.name = function.name
+        self.function = function
+        self.jaxpr = jaxpr
+        self.llvm = ""
         self._called = f"{self.name}, for all sizes of {', '.join(sizes)}" if sizes else self.name
         self.measurements = Measurements(function)
-        self._headings = headings(function)
+        self.headings = headings(function)
         if not _profiles:
             atexit.register(report)
         _profiles.append(self)
@@ -51,20 +74,32 @@ class Profile:
         """Return the cost of all statements."""
         return sum(each.seconds for each in self.measured() if each.depth == 0)
 
-    def by_line(self) -> dict[str, float]:
-        """Return the seconds of each line; those of a nest are divided by instruction counts."""
-        found: defaultdict[str, float] = defaultdict(float)
+    def costs(self) -> list[Cost]:
+        """Return the cost of each statement, without that of the statements inside it."""
+        found = []
         measured = self.measured()
         for i, each in enumerate(measured):
-            inside = 0.0
+            inside = [0.0, 0.0, 0.0]
             for other in measured[i + 1 :]:
                 if other.depth <= each.depth:
                     break
-                inside += other.seconds if other.depth == each.depth + 1 else 0.0
-            lines = _lines(each.statement)
+                if other.depth == each.depth + 1:
+                    parts = (other.seconds, other.bytes, other.flops)
+                    inside = [x + y for x, y in zip(inside, parts, strict=True)]
+            own = (each.seconds, each.bytes, each.flops)
+            seconds, touched, flops = (max(x - y, 0.0) for x, y in zip(own, inside, strict=True))
+            lines = lines_computed(each.statement)
             total = sum(lines.values())
-            for source, work in lines.items():
-                found[place_of(source)] += max(each.seconds - inside, 0.0) * work / total
+            shares = {source: work / total for source, work in lines.items()}
+            found.append(Cost(each, seconds, touched, flops, shares))
+        return found
+
+    def by_line(self) -> dict[str, float]:
+        """Return the seconds of each line; those of a nest are divided by instruction counts."""
+        found: defaultdict[str, float] = defaultdict(float)
+        for cost in self.costs():
+            for source, share in cost.lines.items():
+                found[place_of(source)] += cost.seconds * share
         return found
 
     def table(self) -> str:
@@ -96,7 +131,11 @@ class Profile:
 
     def heading(self, statement: Statement) -> str:
         """Describe a statement in one line."""
-        return f"{self._headings[statement]}  {', '.join(places_of(statement))}"
+        return f"{self.headings[statement]}  {', '.join(places_of(statement))}"
+
+    def places(self, statement: Statement) -> list[str]:
+        """Return the lines of the user's code that a statement computes."""
+        return places_of(statement)
 
     def trace_events(self, track: int) -> list[dict[str, Any]]:
         """Return the first runs of the statements in Chrome's trace format."""
@@ -116,7 +155,7 @@ class Profile:
             made.append(
                 {
                     "ph": "X",
-                    "name": self._headings[statement],
+                    "name": self.headings[statement],
                     "cat": self.name,
                     "pid": pid,
                     "tid": track,
@@ -132,6 +171,11 @@ class Profile:
         return made
 
 
+def profiles() -> list[Profile]:
+    """Return the profiles of the programs that ran."""
+    return [each for each in _profiles if any(found.runs for found in each.measured())]
+
+
 def trace() -> dict[str, Any]:
     """Return the runs of all measured programs as a trace for Perfetto and Chrome."""
     found = [profile.trace_events(track) for track, profile in enumerate(_profiles, 1)]
@@ -142,7 +186,7 @@ def report() -> None:
     """Print the measurements of all programs, and write the trace, if the option is still on."""
     if not options().profile:
         return
-    ran = [each for each in _profiles if any(found.runs for found in each.measured())]
+    ran = profiles()
     if not ran:
         return
     path = os.path.join(options().dump_dir or os.getcwd(), f"kiln_profile_{os.getpid()}.json")
@@ -156,7 +200,8 @@ def report() -> None:
         sys.stderr.write(f"\nno trace was written: {error}\nset KILN_DUMP_DIR to another folder\n")
 
 
-def _lines(statement: Statement) -> dict[Any, float]:
+def lines_computed(statement: Statement) -> dict[Any, float]:
+    """Return the lines of the user's code that a statement computes, and the work of each."""
     match statement:
         case Nest():
             return dict(statement.lines)
@@ -174,7 +219,7 @@ def _lines(statement: Statement) -> dict[Any, float]:
 
 def places_of(statement: Statement) -> list[str]:
     """Return the lines of the user's code that a statement computes."""
-    return list(dict.fromkeys(map(place_of, _lines(statement))))
+    return list(dict.fromkeys(map(place_of, lines_computed(statement))))
 
 
 def time_text(seconds: float) -> str:

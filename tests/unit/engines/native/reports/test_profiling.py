@@ -17,6 +17,8 @@ import kiln.numpy as jnp
 from kiln import lax
 from kiln.base.options.config import override
 from kiln.engines.native.llvm import perf_map
+from kiln.engines.native.loop_ir.statements import Loop
+from kiln.engines.native.loop_ir.text import lines_of
 from kiln.engines.native.reports.profiling import trace
 
 SOURCE = """
@@ -108,6 +110,29 @@ def test_a_table_of_one_program() -> None:
     events = executable.profile.measurements.events()
     assert all(a.end <= b.start for a, b in itertools.pairwise(events))
     assert any(each.get("cat") == "program" for each in trace()["traceEvents"])
+
+
+def test_costs_are_without_those_inside() -> None:
+    with override(profile=True):
+        compiled = kiln.jit(program).lower(jnp.ones((30, 50))).compile()
+        compiled(jnp.ones((30, 50)))
+    profile = compiled.runtime_executable().profile
+    costs = profile.costs()
+    assert sum(cost.seconds for cost in costs) == pytest.approx(profile.seconds())
+    outermost = [each for each in profile.measured() if each.depth == 0]
+    assert sum(cost.flops for cost in costs) == sum(each.flops for each in outermost)
+    (loop,) = [cost for cost in costs if isinstance(cost.measured.statement, Loop)]
+    assert loop.flops == 0 < loop.measured.flops
+    assert all(sum(cost.lines.values()) == pytest.approx(1) for cost in costs)
+    # The lines of the text belong to the same statements.
+    lines = lines_of(profile.function)
+    assert "\n".join(text for text, _ in lines) + "\n" == compiled.as_text("loops")
+    owners = {owner for _, owner in lines} - {None}
+    assert owners == {cost.measured.statement for cost in costs}
+    (heading,) = [text for text, owner in lines if owner is loop.measured.statement and "{" in text]
+    assert heading.strip().startswith("loop ")
+    assert "kiln_measured" in profile.llvm
+    assert profile.jaxpr is not None
 
 
 def test_parallel_programs_give_the_same_results() -> None:
