@@ -120,7 +120,15 @@ RUN_BY = {
     **dict.fromkeys(
         (
             *("checkpoints.md", "debugging.md", "explicit_sharding.md", "export.md", "extend.md"),
-            *("linen.md", "pallas.md", "profiling.md", "refs.md", "see.md", "editors.md", "tour.md"),
+            *(
+                "linen.md",
+                "pallas.md",
+                "profiling.md",
+                "refs.md",
+                "see.md",
+                "editors.md",
+                "tour.md",
+            ),
         ),
         "tests/structure/test_documents.py",
     ),
