@@ -8,7 +8,13 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from kiln.base.records import Record
-from kiln.core.engines.engine import DEFAULT_ENGINE, Compiler, Program, engine
+from kiln.core.engines.engine import (
+    DEFAULT_ENGINE,
+    Compiler,
+    Program,
+    engine,
+    require_installed,
+)
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.types import ShapedArray
 
@@ -85,7 +91,11 @@ class ArtifactCompiler(Compiler, Protocol):
 
 
 def artifact_compiler() -> ArtifactCompiler:
-    """Return the compiler that writes portable artifacts."""
+    """Return the compiler that writes portable artifacts.
+
+    Raises: MissingEngine if it is not installed.
+    """
+    require_installed(DEFAULT_ENGINE, "a program as a portable StableHLO artifact")
     found = engine(DEFAULT_ENGINE).compiler
     assert isinstance(found, ArtifactCompiler)
     return found

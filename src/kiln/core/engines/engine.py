@@ -9,17 +9,20 @@ late-binding tables.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from kiln._runtime import Plan
+from kiln.base.errors import MissingEngine, three_lines
 from kiln.base.options.config import options
 from kiln.base.process.forks import new_guard, new_lock
 from kiln.base.process.garbage_collection import Permanent
 from kiln.base.records import Record
 from kiln.base.signals import HeldBack
+from kiln.base.source import current_source
 from kiln.core.engines.topology import DescribedDevice
 from kiln.core.processes.joining import Connector
 from kiln.ir.jaxpr import Jaxpr
@@ -400,8 +403,14 @@ ENGINES: dict[str, str] = {
 }
 
 DEFAULT_ENGINE = "xla"
+HOST_COMPILER = "native"
+"""The engine of programs for the first CPU device, if it can compile the whole program."""
+_LIBRARIES = {DEFAULT_ENGINE: "jaxlib"}
+"""What engines need that kiln does not install by itself."""
+INSTALL_XLA = 'pip install "kiln[xla]"'
 
 _loaded: dict[str, Engine] = {}
+_installed: dict[str, bool] = {}
 _lock = new_lock()
 _loading = new_guard()
 
@@ -409,7 +418,7 @@ _loading = new_guard()
 def engine(name: str) -> Engine:
     """Return the engine called `name`, loading it on first use.
 
-    Raises: ValueError for an unknown name.
+    Raises: ValueError for an unknown name; MissingEngine if its library is not installed.
     """
     found = _loaded.get(name)
     if found is not None:
@@ -419,6 +428,7 @@ def engine(name: str) -> Engine:
             f"engine {name!r} was asked for\nthere is no such engine\n"
             f"set KILN_ENGINE to one of: {', '.join(ENGINES)}"
         )
+    require_installed(name, f"the {name} engine")
     # A half-loaded library cannot be loaded again, not even in a forked child.
     with HeldBack(), _loading, Permanent():
         module = importlib.import_module(ENGINES[name])
@@ -454,12 +464,44 @@ def load_module(name: str) -> Any:
         return importlib.import_module(name)
 
 
+def is_installed(name: str) -> bool:
+    """Tell whether the library that an engine needs is installed; it is not imported."""
+    found = _installed.get(name)
+    if found is None:
+        library = _LIBRARIES.get(name)
+        found = library is None or importlib.util.find_spec(library) is not None
+        _installed[name] = found
+    return found
+
+
+def require_installed(name: str, asked: str) -> None:
+    """Raise MissingEngine, saying what was asked, if an engine's library is not installed."""
+    if is_installed(name):
+        return
+    raise MissingEngine(
+        three_lines(
+            f"{asked} at {current_source()}",
+            f"the {name} engine needs {_LIBRARIES[name]}, which is not installed; without it "
+            "programs run on the first CPU device of one process",
+            INSTALL_XLA,
+        )
+    )
+
+
 def default_engine() -> Engine:
     """Return the engine whose memory holds arrays that were not placed.
 
-    The engine that runs a program is chosen by `execution/engine_choice.py`.
+    Where XLA is not installed there is the host alone. The engine that runs a program is chosen by
+    `execution/engine_choice.py`.
+
+    Raises: MissingEngine if there should be several CPU devices, and XLA is not installed.
     """
-    return engine(options().engine or DEFAULT_ENGINE)
+    opts = options()
+    if opts.engine:
+        return engine(opts.engine)
+    if is_installed(DEFAULT_ENGINE) or (opts.num_cpu_devices or 1) > 1:
+        return engine(DEFAULT_ENGINE)
+    return engine(HOST_COMPILER)
 
 
 def default_sharding() -> Sharding:
