@@ -13,5 +13,5 @@ foreach(library libstdc++.a libgcc_eh.a libgcc.a)
 endforeach()
 set(
   CMAKE_CXX_CREATE_SHARED_MODULE
-  "${Python_EXECUTABLE} -m ziglang cc -target x86_64-linux-gnu.2.28 -shared -s -Wl,--gc-sections <OBJECTS> <LINK_LIBRARIES>${runtimes} -lpthread -ldl -lm -o <TARGET>"
+  "${Python_EXECUTABLE} -m ziglang cc -target ${CMAKE_HOST_SYSTEM_PROCESSOR}-linux-gnu.2.28 -shared -s -Wl,--gc-sections <OBJECTS> <LINK_LIBRARIES>${runtimes} -lpthread -ldl -lm -o <TARGET>"
 )

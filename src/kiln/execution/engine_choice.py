@@ -25,8 +25,8 @@ from kiln.execution import fallbacks
 from kiln.ir.jaxpr import Jaxpr
 
 HOST_ENGINE = "reference"
-"""The engine of eager operations that are cheaper to interpret than to compile, and of programs that
-no installed engine compiles."""
+"""The engine of eager operations that are cheaper to interpret than to compile, and of programs
+that no installed engine compiles."""
 
 _DEFAULT = "the default"
 _OF_XLA = ("stablehlo", "hlo")
