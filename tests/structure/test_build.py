@@ -83,13 +83,6 @@ def environment(tmp_path: Path) -> str:
     return f"VENV={tmp_path}"
 
 
-def test_the_version_is_the_same_everywhere() -> None:
-    with (REPOSITORY / "pyproject.toml").open("rb") as file:
-        assert tomllib.load(file)["project"]["version"] == kiln.__version__
-    changes = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert "\n## Unreleased\n" in changes
-
-
 def test_nothing_is_built_if_nothing_changed(environment: str) -> None:
     commands = planned(environment, "test")
     assert "-m pytest" in commands
