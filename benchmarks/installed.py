@@ -2,7 +2,7 @@
 
     python -m benchmarks.installed kiln=PYTHON jax=PYTHON torch=PYTHON
 
-prints the table of docs/install.md. Each library is examined in an environment of its own choice, by a
+prints the table of docs/install.md. Each library is examined in an environment of its own, by a
 fresh process for each import.
 """
 
@@ -73,11 +73,11 @@ def row(name: str, python: str, repetitions: int = REPETITIONS) -> str:
 
 def main(chosen: list[str]) -> None:
     """Print the table for `NAME=PYTHON` pairs; a bare name means this interpreter."""
-    print("| library | itself, MB | with all that it needs, MB | the largest, MB | import, ms |")  # noqa: T201
-    print("|---|---|---|---|---|")  # noqa: T201
+    print("| library | itself, MB | with all that it needs, MB | the largest, MB | import, ms |")
+    print("|---|---|---|---|---|")
     for text in chosen:
         name, _, python = text.partition("=")
-        print(row(name, python or sys.executable))  # noqa: T201
+        print(row(name, python or sys.executable))
 
 
 if __name__ == "__main__":

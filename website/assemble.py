@@ -25,8 +25,9 @@ CODE = re.compile(r"(```.*?```)", re.DOTALL)
 MOVED = {"CHANGELOG.md": "whats_new.md", "CONTRIBUTING.md": "contributing.md"}
 # Pages about the implementation, in the order in which docs/README.md reads them.
 INSIDE = """
-    README install tour glossary linen debugging see command_line extend refs pallas explicit_sharding
-    checkpoints export library platforms processes security libraries content eager cache
+    README install tour glossary linen debugging see command_line extend refs pallas
+    explicit_sharding checkpoints export library platforms processes security libraries content
+    eager cache
     threads_and_signals native hooks scale special elementary primitives options differences
     recipes testing style
 """

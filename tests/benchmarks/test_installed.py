@@ -10,7 +10,7 @@ from benchmarks.installed import row, sizes
 def test_what_a_distribution_needs() -> None:
     found = sizes(sys.executable, "scipy")
     assert set(found) == {"scipy", "numpy"}
-    assert all(50e6 > size > 1e6 or name == "scipy" for name, size in found.items())
+    assert min(found.values()) > 10e6
 
 
 def test_a_row() -> None:

@@ -1,4 +1,4 @@
-"""Whether the version, the changelog and a tag agree: `python -m tests.structure.release v0.2.0`."""
+"""Whether version, changelog and tag agree: `python -m tests.structure.release v0.2.0`."""
 
 from __future__ import annotations
 

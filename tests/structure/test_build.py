@@ -7,12 +7,10 @@ import re
 import shutil
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
 
-import kiln
 from tests.structure.source_tree import REPOSITORY
 
 SYSTEMS = ("Debian, Ubuntu: apt-get install", "Fedora: dnf install", "macOS:")

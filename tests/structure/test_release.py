@@ -1,4 +1,4 @@
-"""The version, the changelog and the tag agree; the workflow builds for what pyproject.toml names."""
+"""Version, changelog and tag agree; the workflow builds for what pyproject.toml names."""
 
 from __future__ import annotations
 
