@@ -20,7 +20,8 @@ from kiln.base.options.config import options
 from kiln.base.process.forks import in_child
 from kiln.base.process.identity import is_frozen
 from kiln.base.source import current_source
-from kiln.core.engines.engine import DEFAULT_ENGINE, SharedEngine, engine, require_installed
+from kiln.core.engines.engine import DEFAULT_ENGINE, SharedEngine, engine
+from kiln.core.engines.installed import require_installed
 from kiln.core.processes.joining import JoinRequest
 from kiln.core.processes.peers import meet, peers
 

@@ -18,7 +18,7 @@ from kiln.base.source import api_boundary, current_source
 from kiln.control.effects.callback import METHODS
 from kiln.control.effects.foreign_call import ForeignCall, ffi_call_p
 from kiln.core import foreign
-from kiln.core.engines.engine import INSTALL_XLA
+from kiln.core.engines.installed import INSTALL_XLA
 from kiln.core.foreign import Registration, attributes_of, target
 from kiln.core.trace import aval_of, is_typed
 from kiln.ir.shardings.formats import Layout

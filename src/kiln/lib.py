@@ -2,7 +2,8 @@
 
 from importlib.metadata import version as _version
 
-from kiln.core.engines.engine import DEFAULT_ENGINE, require_installed
+from kiln.core.engines.engine import DEFAULT_ENGINE
+from kiln.core.engines.installed import require_installed
 
 require_installed(DEFAULT_ENGINE, "kiln.lib.__version__, the version of jaxlib,")
 

@@ -11,16 +11,14 @@ from kiln.base.source import current_source
 from kiln.core.engines.engine import (
     DEFAULT_ENGINE,
     HOST_COMPILER,
-    INSTALL_XLA,
     Compiler,
     Engine,
     Placement,
     Program,
     default_engine,
     engine,
-    is_installed,
-    require_installed,
 )
+from kiln.core.engines.installed import INSTALL_XLA, is_installed, require_installed
 from kiln.execution import fallbacks
 from kiln.ir.jaxpr import Jaxpr
 

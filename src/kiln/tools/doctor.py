@@ -25,7 +25,7 @@ from kiln.base.options.jax_options import FOREIGN
 from kiln.base.options.names import ALIASES
 from kiln.base.process.memory import MB
 from kiln.base.records import metadata_of
-from kiln.core.engines.engine import INSTALL_XLA
+from kiln.core.engines.installed import INSTALL_XLA
 from kiln.execution.disk_cache import chosen_path, folder
 from kiln.export.libraries.shared import c_compiler
 from kiln.lax import sin

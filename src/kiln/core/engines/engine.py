@@ -9,20 +9,18 @@ late-binding tables.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from kiln._runtime import Plan
-from kiln.base.errors import MissingEngine, three_lines
 from kiln.base.options.config import options
 from kiln.base.process.forks import new_guard, new_lock
 from kiln.base.process.garbage_collection import Permanent
 from kiln.base.records import Record
 from kiln.base.signals import HeldBack
-from kiln.base.source import current_source
+from kiln.core.engines.installed import is_installed, require_installed
 from kiln.core.engines.topology import DescribedDevice
 from kiln.core.processes.joining import Connector
 from kiln.ir.jaxpr import Jaxpr
@@ -405,12 +403,8 @@ ENGINES: dict[str, str] = {
 DEFAULT_ENGINE = "xla"
 HOST_COMPILER = "native"
 """The engine of programs for the first CPU device, if it can compile the whole program."""
-_LIBRARIES = {DEFAULT_ENGINE: "jaxlib"}
-"""What engines need that kiln does not install by itself."""
-INSTALL_XLA = 'pip install "kiln[xla]"'
 
 _loaded: dict[str, Engine] = {}
-_installed: dict[str, bool] = {}
 _lock = new_lock()
 _loading = new_guard()
 
@@ -462,30 +456,6 @@ def load_module(name: str) -> Any:
     """Import a part of an engine that is loaded on first use."""
     with HeldBack(), _loading, Permanent():
         return importlib.import_module(name)
-
-
-def is_installed(name: str) -> bool:
-    """Tell whether the library that an engine needs is installed; it is not imported."""
-    found = _installed.get(name)
-    if found is None:
-        library = _LIBRARIES.get(name)
-        found = library is None or importlib.util.find_spec(library) is not None
-        _installed[name] = found
-    return found
-
-
-def require_installed(name: str, asked: str) -> None:
-    """Raise MissingEngine, saying what was asked, if an engine's library is not installed."""
-    if is_installed(name):
-        return
-    raise MissingEngine(
-        three_lines(
-            f"{asked} at {current_source()}",
-            f"the {name} engine needs {_LIBRARIES[name]}, which is not installed; without it "
-            "programs run on the first CPU device of one process",
-            INSTALL_XLA,
-        )
-    )
 
 
 def default_engine() -> Engine:
