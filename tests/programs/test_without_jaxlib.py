@@ -11,13 +11,13 @@ ENV = {**os.environ, "KILN_NUM_CPU_DEVICES": "1"}
 PROGRAM = """\
 import sys
 sys.modules["jaxlib"] = None
+import importlib
 import pickle
-import warnings
 import numpy as np
 import kiln
 import kiln.numpy as jnp
 from kiln import lax
-from kiln.errors import MissingEngine, SlowProgramWarning
+from kiln.errors import MissingEngine
 
 (device,) = kiln.devices()
 assert repr(device) == "CpuDevice(id=0)", device
@@ -62,6 +62,8 @@ print(refused(lambda: kiln.distributed.initialize("localhost:1", 2, 0)))
 kiln.config.update("engine", "xla")
 print(refused(lambda: jnp.sin(np.ones(3))))
 kiln.config.update("engine", "")
+print(refused(lambda: importlib.import_module("kiln.tools.coverage")))
+print(refused(lambda: importlib.import_module("kiln.lib")))
 kiln.config.update("num_cpu_devices", 8)
 print(refused(kiln.devices))
 assert "jaxlib" not in [name for name, module in sys.modules.items() if module is not None]
@@ -74,4 +76,4 @@ def test_programs_run_or_say_what_to_install(tmp_path: Path) -> None:
         command, cwd=tmp_path, capture_output=True, text=True, check=False, env=ENV
     )
     assert ran.returncode == 0, ran.stderr
-    assert len(ran.stdout.splitlines()) == 6
+    assert len(ran.stdout.splitlines()) == 8
