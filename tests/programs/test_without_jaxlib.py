@@ -11,7 +11,6 @@ ENV = {**os.environ, "KILN_NUM_CPU_DEVICES": "1"}
 PROGRAM = """\
 import sys
 sys.modules["jaxlib"] = None
-import importlib
 import pickle
 import numpy as np
 import kiln
@@ -62,8 +61,12 @@ print(refused(lambda: kiln.distributed.initialize("localhost:1", 2, 0)))
 kiln.config.update("engine", "xla")
 print(refused(lambda: jnp.sin(np.ones(3))))
 kiln.config.update("engine", "")
-print(refused(lambda: importlib.import_module("kiln.tools.coverage")))
-print(refused(lambda: importlib.import_module("kiln.lib")))
+def lib():
+    import kiln.lib
+def raising():
+    import kiln.engines.xla.raising
+print(refused(lib))
+print(refused(raising))
 kiln.config.update("num_cpu_devices", 8)
 print(refused(kiln.devices))
 assert "jaxlib" not in [name for name, module in sys.modules.items() if module is not None]
