@@ -7,10 +7,18 @@ ifneq ($(WERROR),)
 export SKBUILD_CMAKE_DEFINE := KILN_WERROR=ON
 endif
 
+# Objects that were compiled before, for another version of Python or another checkout, are used again.
+ifneq ($(shell command -v ccache),)
+export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
+export CCACHE_BASEDIR ?= $(CURDIR)
+export CCACHE_NOHASHDIR ?= 1
+endif
+
 # Tests start hundreds of interpreters; without bytecode each compiles kiln's sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
 VENV := .venv-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+TAG := cp$(subst .,,$(patsubst .venv-%,%,$(VENV)))
 SOURCES := $(shell find src/kiln/_runtime -name '*.cc' -o -name '*.h')
 # The extension is built again when one of these changes.
 RUNTIME := pyproject.toml CMakeLists.txt $(SOURCES)
@@ -29,7 +37,7 @@ PIP := $(RUN) -m pip --quiet --disable-pip-version-check
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help demo story test test-full test-pythons libraries libraries-oracle libraries-suites jax-tests oracle breaks sanitize bench bench-suite bench-models bench-reports bench-limit bench-scale bench-programs cross browser test-cross test-aarch64 lint format hooks docs notebooks site check-site \
-  wheel check-wheel clean
+  wheel wheels check-wheel check-wheels clean
 
 help:
 	@echo "make demo       the tutorial line by line, then two networks that learn to read digits"
@@ -62,14 +70,32 @@ help:
 	@echo "make notebooks  run examples/notebooks; NOTEBOOKS=\"tour mcmc\" stores the outputs of some again"
 	@echo "make site       build the site into build/site/html, and check its links"
 	@echo "make check-site look at the site in Chromium: widths, dark mode, searches"
-	@echo "make wheel      build dist/kiln-*.whl, which needs no compiler to be installed"
-	@echo "make check-wheel  install it in a clean environment without a compiler, and run the demo"
+	@echo "make wheel      build dist/kiln-*.whl for manylinux, which needs no compiler to be installed"
+	@echo "make check-wheel  install it in clean environments without a compiler; run the demo, and TESTS"
+	@echo "make wheels, make check-wheels  the same for every supported Python that is installed"
 	@echo "make clean      remove environments, builds and caches"
 
-demo: $(VENV)/.has-examples
-	$(RUN) examples/tutorial.py
-	$(RUN) examples/digits.py
-	$(RUN) examples/digits_cnn.py
+# From a wheel, if there is one and nothing has been built here: KILN_WHEEL, or that of dist/ for this Python.
+ifeq ($(wildcard $(VENV)/.has-runtime),)
+KILN_WHEEL ?= $(firstword $(wildcard dist/kiln-*-$(TAG)-*.whl))
+endif
+ifneq ($(KILN_WHEEL),)
+DEMO := build/demo-$(TAG)
+else
+DEMO := $(VENV)
+endif
+demo: $(DEMO)/.has-examples
+	$(DEMO)/bin/python examples/tutorial.py
+	$(DEMO)/bin/python examples/digits.py
+	$(DEMO)/bin/python examples/digits_cnn.py
+
+ifneq ($(KILN_WHEEL),)
+$(DEMO)/.has-examples: $(KILN_WHEEL)
+	@echo "installing $(KILN_WHEEL) into $(DEMO)"
+	@rm -rf $(DEMO) && $(PYTHON) -m venv $(DEMO)
+	@$(DEMO)/bin/python -m pip --quiet --disable-pip-version-check install "$(abspath $(KILN_WHEEL))[examples]"
+	@touch $@
+endif
 
 story: $(VENV)/.has-examples
 	$(RUN) examples/char_transformer.py
@@ -212,19 +238,45 @@ browser: cross $(VENV)/.has-test
 	$(RUN) -m pytest -q tests/programs/test_browser.py
 	@echo "$(RUN) -m http.server --directory build/browser"
 
-wheel: $(VENV)/.has-runtime
-	rm -rf dist/kiln-*.whl build/cp*
-	$(PIP) wheel --no-build-isolation --no-deps --wheel-dir dist .
-	@echo dist/kiln-*.whl
+# Compiled as the source tree is, so that it is as fast; linked for the oldest glibc that it may meet.
+MANYLINUX := manylinux_2_28_$(shell uname -m)
+wheel: $(VENV)/.has-wheel-tools
+	@rm -rf dist/kiln-*-$(TAG)-*.whl build/$(TAG)-* build/wheel-$(TAG)
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" SKBUILD_CMAKE_DEFINE="CMAKE_TOOLCHAIN_FILE=$(CURDIR)/cmake/manylinux.cmake;Python_EXECUTABLE=$(CURDIR)/$(RUN)" \
+	  $(PIP) wheel --no-build-isolation --no-deps --wheel-dir build/wheel-$(TAG) .
+	@! $(RUN) -m zipfile --list build/wheel-$(TAG)/*.whl | grep '_runtime/'
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" auditwheel repair --plat $(MANYLINUX) --wheel-dir dist build/wheel-$(TAG)/*.whl 2> build/auditwheel.log || \
+	  { cat build/auditwheel.log; exit 1; }
+	@$(RUN) -m twine check --strict dist/kiln-*-$(TAG)-*.whl
 
-# In a folder elsewhere, with nothing on the path but the environment's own programs.
-check-wheel: wheel
-	@! $(RUN) -m zipfile --list dist/kiln-*.whl | grep '_runtime/'
-	@elsewhere=$$(mktemp -d) && trap 'rm -rf "$$elsewhere"' EXIT && cp -R examples dist/kiln-*.whl "$$elsewhere" && \
-	$(PYTHON) -m venv "$$elsewhere/venv" && ( cd "$$elsewhere" && export PATH="$$elsewhere/venv/bin" && \
-	  python -m pip --quiet --disable-pip-version-check install "$$(echo kiln-*.whl)[examples]" && \
-	  python -c 'import kiln, sys; assert kiln.__file__.startswith(sys.prefix), kiln.__file__' && \
-	  python examples/tutorial.py && python examples/digits.py && python examples/digits_cnn.py )
+# With nothing on the path but the environments' own programs. In the first, without jaxlib and without the
+# sources, a network is trained; in the second the tests run. The tools of the build are not there.
+TESTS ?= tests/unit/numpy tests/unit/nn tests/unit/jit tests/unit/engines/native/lowerings \
+  tests/rules/test_jvp.py tests/programs/test_without_jaxlib.py
+check-wheel:
+	@elsewhere=$$(mktemp -d) && trap 'rm -rf "$$elsewhere"' EXIT && \
+	cp -R examples tests benchmarks docs cmake pyproject.toml CMakeLists.txt README.md dist/kiln-*-$(TAG)-*.whl "$$elsewhere" && \
+	$(PYTHON) -m venv "$$elsewhere/plain" && $(PYTHON) -m venv "$$elsewhere/test" && cd "$$elsewhere" && \
+	wheel="$$(echo kiln-*.whl)" && \
+	( export PATH="$$elsewhere/plain/bin" && \
+	  python -m pip --quiet --disable-pip-version-check install "$$wheel[examples]" && \
+	  python -c 'import kiln, sys, importlib.util as u; assert kiln.__file__.startswith(sys.prefix), kiln.__file__; assert not u.find_spec("jaxlib")' && \
+	  kiln doctor && python examples/tutorial.py && python examples/digits.py && python examples/digits_cnn.py ) && \
+	( export PATH="$$elsewhere/test/bin" && \
+	  python -m pip --quiet --disable-pip-version-check install "$$wheel[test,examples]" && \
+	  python -m pytest -q -n $(WORKERS) --dist worksteal -p no:cacheprovider -m "not full" $(TESTS) )
+
+wheels check-wheels:
+	@test -n "$(PYTHONS)" || { echo "none of Python $(VERSIONS) is installed"; exit 1; }
+	@failed=; for python in $(PYTHONS); do \
+	  echo "=== $$python"; $(MAKE) --no-print-directory PYTHON="$$python" $(@:s=) || failed="$$failed $$python"; \
+	done; for v in $(VERSIONS); do \
+	  ls dist/kiln-*-cp$$(echo $$v | tr -d .)-*.whl > /dev/null 2>&1 || echo "no wheel for Python $$v: it is not installed here"; \
+	done; test -z "$$failed" || { echo "failed with:$$failed"; exit 1; }
+
+$(VENV)/.has-wheel-tools: pyproject.toml | $(RUN)
+	@$(PIP) install cmake ninja $(BUILD_REQUIRES) $(WHEEL_REQUIRES)
+	@touch $@
 
 clean:
 	rm -rf .venv .venv-* $(BUILT) build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache
@@ -254,6 +306,7 @@ $(VENV)/.has-distrax: $(VENV)/.has-libraries
 # What builds the extension stays in the environment, so that a change compiles only what it touches.
 # What CMake says is missing is shown alone.
 BUILD_REQUIRES = $$($(RUN) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])')
+WHEEL_REQUIRES = $$($(RUN) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["wheels"])')
 $(VENV)/.has-runtime: $(RUNTIME) | $(RUN)
 	@echo "building kiln._runtime"
 	@$(PIP) install cmake ninja $(BUILD_REQUIRES)

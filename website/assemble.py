@@ -28,9 +28,9 @@ MOVED = {"CHANGELOG.md": "whats_new.md", "CONTRIBUTING.md": "contributing.md"}
 SUBJECTS = "tour simulation regression neural_network mcmc images devices debugging"
 # Pages about the implementation, in the order in which docs/README.md reads them.
 INSIDE = """
-    README tour glossary linen debugging see profiling editors command_line extend refs pallas
-    explicit_sharding checkpoints export library platforms processes security libraries content
-    eager cache threads_and_signals native hooks scale special elementary primitives options
+    README install tour glossary linen debugging see profiling editors command_line extend refs
+    pallas explicit_sharding checkpoints export library platforms processes security libraries
+    content eager cache threads_and_signals native hooks scale special elementary primitives options
     differences recipes testing style
 """
 

@@ -22,6 +22,7 @@ from kiln.base.process.forks import in_child
 from kiln.base.process.identity import is_frozen
 from kiln.base.source import current_source
 from kiln.core.engines.engine import DEFAULT_ENGINE, SharedEngine, engine
+from kiln.core.engines.installed import require_installed
 from kiln.core.processes.joining import JoinRequest
 from kiln.core.processes.peers import meet, peers
 
@@ -93,6 +94,7 @@ def initialize(
     assert place.address is not None
     assert place.count is not None
     assert place.index is not None
+    require_installed(DEFAULT_ENGINE, asked.partition(" at ")[0])
     shared = cast(SharedEngine, engine(DEFAULT_ENGINE))
     _require_beginning(asked, shared)
     _shutdown_timeout = shutdown_timeout_seconds

@@ -19,6 +19,7 @@ from kiln.base.source import api_boundary, current_source
 from kiln.control.effects.callback import METHODS
 from kiln.control.effects.foreign_call import ForeignCall, ffi_call_p
 from kiln.core import foreign
+from kiln.core.engines.installed import INSTALL_XLA
 from kiln.core.foreign import Registration, attributes_of, target
 from kiln.core.trace import aval_of, is_typed
 from kiln.ir.shardings.formats import Layout
@@ -65,7 +66,7 @@ def include_dir() -> str:
             three_lines(
                 f"kiln.ffi.include_dir() at {current_source()}",
                 "jaxlib, which brings the headers of foreign functions, is not installed",
-                "pip install 'jaxlib>=0.10.0,<0.11'",
+                INSTALL_XLA,
             )
         )
     return str(Path(places[0]) / "include")

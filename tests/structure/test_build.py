@@ -7,12 +7,10 @@ import re
 import shutil
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
 
-import kiln
 from tests.structure.source_tree import REPOSITORY
 
 SYSTEMS = ("Debian, Ubuntu: apt-get install", "Fedora: dnf install", "macOS:")
@@ -81,13 +79,6 @@ def environment(tmp_path: Path) -> str:
     for stamp in ("bin/python", ".has-runtime", ".has-test"):
         (tmp_path / stamp).touch()
     return f"VENV={tmp_path}"
-
-
-def test_the_version_is_the_same_everywhere() -> None:
-    with (REPOSITORY / "pyproject.toml").open("rb") as file:
-        assert tomllib.load(file)["project"]["version"] == kiln.__version__
-    changes = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert "\n## Unreleased\n" in changes
 
 
 def test_nothing_is_built_if_nothing_changed(environment: str) -> None:

@@ -76,6 +76,14 @@ class MissingRule(NotImplementedError):
     """A primitive lacks a rule that is needed."""
 
 
+class MissingEngine(ImportError):
+    """An engine was asked for whose library is not installed."""
+
+
+class SlowProgramWarning(UserWarning):
+    """A program is interpreted, because no installed engine compiles all of it."""
+
+
 class UnsupportedPrimitive(NotImplementedError):
     """An engine has no lowering for a primitive, and the primitive has no `expand`."""
 

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from kiln.base.errors import three_lines
+import warnings
+
+from kiln.base.errors import SlowProgramWarning, three_lines
 from kiln.base.named_tuples import NamedTuple
 from kiln.base.options.config import Options
-from kiln.core.engines.engine import DEFAULT_ENGINE, Compiler, Engine, Placement, Program, engine
+from kiln.base.source import current_source
+from kiln.core.engines.engine import (
+    DEFAULT_ENGINE,
+    HOST_COMPILER,
+    Compiler,
+    Engine,
+    Placement,
+    Program,
+    default_engine,
+    engine,
+)
+from kiln.core.engines.installed import INSTALL_XLA, is_installed, require_installed
 from kiln.execution import fallbacks
 from kiln.ir.jaxpr import Jaxpr
 
 HOST_ENGINE = "reference"
-"""The engine of eager operations that are cheaper to interpret than to compile."""
+"""The engine of eager operations that are cheaper to interpret than to compile, and of programs
+that no installed engine compiles."""
 
 _DEFAULT = "the default"
-HOST_COMPILER = "native"
-"""The engine of programs for the first CPU device, if it can compile the whole program."""
+_OF_XLA = ("stablehlo", "hlo")
+_ALONE = "jaxlib is not installed"
 
 
 class Choice(NamedTuple):
@@ -45,6 +59,8 @@ def engine_for(
     may_interpret = is_eager and placement is None and not options.batch_invariant
     if may_interpret and _runs_on_host(jaxpr):
         return Choice(HOST_ENGINE, "the operation runs on the host, uncompiled")
+    if not is_installed(DEFAULT_ENGINE):
+        return Choice(HOST_COMPILER, _ALONE)
     return Choice(DEFAULT_ENGINE, _DEFAULT)
 
 
@@ -59,6 +75,8 @@ def compiling(choice: Choice, program: Program) -> Choice:
     """
     if choice.reason == _DEFAULT and _is_for_host(program.placement):
         choice = _for_host(choice, program)
+    elif choice.reason == _ALONE:
+        choice = _without_xla(choice, program)
     if program.checks and choice.name != HOST_COMPILER:
         raise ValueError(
             three_lines(
@@ -106,6 +124,32 @@ def _for_host(choice: Choice, program: Program) -> Choice:
     return Choice(choice.name, f"not compiled for the host: {why_not}")
 
 
+def _without_xla(choice: Choice, program: Program) -> Choice:
+    """Return the engine of a program where there is the host alone.
+
+    What is not compiled for it is interpreted, after a warning: loops take long there.
+
+    Raises: MissingEngine for options of XLA.
+    """
+    if program.engine_options:
+        asked = f"compiling {program.name} with compiler_options={dict(program.engine_options)}"
+        require_installed(DEFAULT_ENGINE, asked)
+    why_not = engine(HOST_COMPILER).compiler.unsupported(program)
+    if why_not is None:
+        return choice
+    fallbacks.note(program.name, why_not)
+    warnings.warn(
+        three_lines(
+            f"{program.name} at {current_source()} is interpreted, operation by operation",
+            f"it is not compiled for the host ({why_not}), and {_ALONE}",
+            INSTALL_XLA,
+        ),
+        SlowProgramWarning,
+        stacklevel=2,
+    )
+    return Choice(HOST_ENGINE, f"{_ALONE}, and not compiled for the host: {why_not}")
+
+
 def compiles_for_all_sizes(choice: Choice) -> bool:
     """Tell whether programs with named axes may be compiled once for all sizes."""
     return choice.name == HOST_COMPILER or choice.reason == _DEFAULT
@@ -118,7 +162,7 @@ def _is_for_host(placement: Placement | None) -> bool:
     if placement.mesh is not None or placement.in_shardings or len(placement.devices) > 1:
         return False
     (device,) = placement.devices
-    first = engine(DEFAULT_ENGINE).memory.devices()[0]
+    first = default_engine().memory.devices()[0]
     return bool(device.platform == "cpu" and device == first)
 
 
@@ -127,7 +171,11 @@ def compiler_of(dialect: str | None, preferred: Compiler) -> Compiler:
     if dialect is None or dialect in preferred.dialects:
         return preferred
     host = engine(HOST_COMPILER).compiler
-    return host if dialect in host.dialects else preferred
+    if dialect in host.dialects:
+        return host
+    if dialect in _OF_XLA:
+        require_installed(DEFAULT_ENGINE, f"a program as {dialect}")
+    return preferred
 
 
 def is_host_compiler(compiler: Compiler) -> bool:

@@ -25,6 +25,7 @@ from kiln.base.options.jax_options import FOREIGN
 from kiln.base.options.names import ALIASES
 from kiln.base.process.memory import MB
 from kiln.base.records import metadata_of
+from kiln.core.engines.installed import INSTALL_XLA
 from kiln.execution.disk_cache import chosen_path, folder
 from kiln.export.libraries.shared import c_compiler
 from kiln.lax import sin
@@ -50,7 +51,6 @@ _ESSENTIAL = {
 }
 _JAXLIB = "0.10."
 """The beginning of the versions of jaxlib whose private runtime the XLA engine drives."""
-_INSTALL_JAXLIB = "pip install 'jaxlib>=0.10,<0.11'"
 _PLUGINS = ("jax-cuda13-pjrt", "libtpu")
 _OTHER_VARIABLES = ("KILN_TARGET", "KILN_COORDINATOR_TOKEN", "KILN_LAUNCH_FOLDER")
 _OTHER_OF_JAX = (
@@ -152,12 +152,13 @@ def _versions() -> Found:
     jaxlib = version_of("jaxlib")
     if jaxlib is None:
         wrong = (
-            "programs that the native engine does not compile need it, and devices beside the CPU"
+            "several devices or processes need it, StableHLO, and the few programs that the native "
+            "engine refuses, which are interpreted without it"
         )
-        yield Problem("jaxlib", wrong, _INSTALL_JAXLIB, essential=False)
+        yield Problem("jaxlib", wrong, INSTALL_XLA, essential=False)
     elif not jaxlib.startswith(_JAXLIB):
         wrong = f"kiln drives the private runtime of {_JAXLIB}x; this one may not work"
-        yield Problem(f"jaxlib {jaxlib}", wrong, _INSTALL_JAXLIB, essential=False)
+        yield Problem(f"jaxlib {jaxlib}", wrong, INSTALL_XLA, essential=False)
 
 
 def _processor() -> Found:

@@ -12,19 +12,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from kiln.base.process.identity import process_count, process_index
-from kiln.base.records import Record
 from kiln.core.arrays.shards import assembled, split
-from kiln.core.engines.devices import HasMemory
+from kiln.core.engines.devices import Device
 from kiln.ir.shardings.sharding import Sharding
 from kiln.ir.types import ShapedArray
 
 
-class HostDevice(Record, HasMemory):
-    """The host CPU."""
-
-    id: int = 0
-    platform: str = "cpu"
-    process_index: int = 0
+def _host(process: int) -> Device:
+    return Device(0, "cpu", "cpu", process)
 
 
 class HostMemory:
@@ -34,12 +29,12 @@ class HostMemory:
     places_arrays = False
 
     def __init__(self) -> None:
-        self._devices = (HostDevice(),)
+        self._devices = (_host(0),)
 
-    def devices(self) -> Sequence[HostDevice]:
+    def devices(self) -> Sequence[Device]:
         """Return the host."""
         if process_count() > 1:
-            return (HostDevice(process_index=process_index()),)
+            return (_host(process_index()),)
         return self._devices
 
     all_devices = devices

@@ -20,6 +20,7 @@ from kiln.base.process.forks import new_guard, new_lock
 from kiln.base.process.garbage_collection import Permanent
 from kiln.base.records import Record
 from kiln.base.signals import HeldBack
+from kiln.core.engines.installed import is_installed, require_installed
 from kiln.core.engines.topology import DescribedDevice
 from kiln.core.processes.joining import Connector
 from kiln.ir.jaxpr import Jaxpr
@@ -400,6 +401,8 @@ ENGINES: dict[str, str] = {
 }
 
 DEFAULT_ENGINE = "xla"
+HOST_COMPILER = "native"
+"""The engine of programs for the first CPU device, if it can compile the whole program."""
 
 _loaded: dict[str, Engine] = {}
 _lock = new_lock()
@@ -409,7 +412,7 @@ _loading = new_guard()
 def engine(name: str) -> Engine:
     """Return the engine called `name`, loading it on first use.
 
-    Raises: ValueError for an unknown name.
+    Raises: ValueError for an unknown name; MissingEngine if its library is not installed.
     """
     found = _loaded.get(name)
     if found is not None:
@@ -419,6 +422,7 @@ def engine(name: str) -> Engine:
             f"engine {name!r} was asked for\nthere is no such engine\n"
             f"set KILN_ENGINE to one of: {', '.join(ENGINES)}"
         )
+    require_installed(name, f"the {name} engine")
     # A half-loaded library cannot be loaded again, not even in a forked child.
     with HeldBack(), _loading, Permanent():
         module = importlib.import_module(ENGINES[name])
@@ -457,9 +461,17 @@ def load_module(name: str) -> Any:
 def default_engine() -> Engine:
     """Return the engine whose memory holds arrays that were not placed.
 
-    The engine that runs a program is chosen by `execution/engine_choice.py`.
+    Where XLA is not installed there is the host alone. The engine that runs a program is chosen by
+    `execution/engine_choice.py`.
+
+    Raises: MissingEngine if there should be several CPU devices, and XLA is not installed.
     """
-    return engine(options().engine or DEFAULT_ENGINE)
+    opts = options()
+    if opts.engine:
+        return engine(opts.engine)
+    if is_installed(DEFAULT_ENGINE) or (opts.num_cpu_devices or 1) > 1:
+        return engine(DEFAULT_ENGINE)
+    return engine(HOST_COMPILER)
 
 
 def default_sharding() -> Sharding:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kiln.core.arrays.host_memory import HOST_MEMORY, HostDevice, HostMemory
+from kiln.core.arrays.host_memory import HOST_MEMORY, HostMemory
+from kiln.core.engines.devices import Device
 from kiln.core.engines.engine import engine
 from kiln.ir.shardings.mesh import Mesh, PartitionSpec
 from kiln.ir.shardings.sharding import NamedSharding, SingleDeviceSharding
 from kiln.ir.types import ShapedArray
 
-DEVICES = [HostDevice(i) for i in range(4)]
+DEVICES = [Device(i, "cpu", "cpu", 0) for i in range(4)]
 MESH = Mesh(np.array(DEVICES).reshape(2, 2), ("x", "y"))
 X = np.arange(8, dtype=np.float32).reshape(4, 2)
 AVAL = ShapedArray(X.shape, X.dtype)
@@ -20,7 +21,7 @@ AVAL = ShapedArray(X.shape, X.dtype)
 def test_there_is_one_device_and_arrays_stay_there() -> None:
     (device,) = HOST_MEMORY.devices()
     assert (device.id, device.platform, device.process_index) == (0, "cpu", 0)
-    assert device == HostDevice()
+    assert device == DEVICES[0]
     assert HOST_MEMORY.buffers_are_ndarrays
     assert not HOST_MEMORY.places_arrays
 
