@@ -65,14 +65,21 @@ _SENDS_DEFAULTS = ("kiln.random", "kiln.scipy")
 
 def explicit(fun: F) -> F:
     """Mark a function whose purpose is a transfer: transfers in it are explicit."""
-    _explicit.add(fun.__code__)
+    _explicit.add(_own_code(fun))
     return fun
 
 
 def calling(fun: F) -> F:
     """Mark a function that runs a program: it reports its transfers itself, by `called`."""
-    _calls.add(fun.__code__)
+    _calls.add(_own_code(fun))
     return fun
+
+
+def _own_code(fun: Any) -> types.CodeType:
+    """Return the code of a function itself: all functions of a decorator share the wrapper's."""
+    while hasattr(fun, "__wrapped__"):
+        fun = fun.__wrapped__
+    return fun.__code__  # type: ignore[no-any-return]
 
 
 class _Section(NamedTuple):
