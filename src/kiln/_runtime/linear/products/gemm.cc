@@ -205,6 +205,11 @@ int32_t multiply(Call* call, const Product& given, const T* a, const T* b, T* c)
   }
   if (is_vector<T>(p)) return multiply_vector(call, p, a, b, c);
   if constexpr (std::is_floating_point_v<T>) {
+    // Without the library's routines a row is a block, too.
+    const bool is_row = p.m == 1 && !p.transpose_b && p.k > 0;
+    if (!has_routines && is_row && !is_small<T>(p)) return multiply_in_blocks(call, p, a, b, c);
+  }
+  if constexpr (std::is_floating_point_v<T>) {
     if (!is_small<T>(p) && fits_blocks<T>(p)) return multiply_in_blocks(call, p, a, b, c);
   }
   const int64_t work = p.m * p.n * std::max<int64_t>(1, p.k);
