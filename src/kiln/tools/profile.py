@@ -222,7 +222,7 @@ def show(found: Profiled) -> None:
     _table("by operation", columns, [_operation(each, total) for each in operations(found)])
     names = [*dict.fromkeys(each.name for each in found.fallbacks)]
     if names:
-        print(f"not measured, since they fell back to XLA: {', '.join(names)}")
+        print(f"not measured, since the native engine does not compile them: {', '.join(names)}")
 
 
 def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

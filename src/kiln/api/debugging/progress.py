@@ -101,7 +101,7 @@ class _Reporter:
         bar.show(done)
         if done >= self.total:
             bar.stop()
-            del _open[key]
+            _open.pop(key, None)
 
 
 _open: dict[tuple[str, int], Bar] = {}

@@ -207,10 +207,8 @@ int32_t multiply(Call* call, const Product& given, const T* a, const T* b, T* c)
   if constexpr (std::is_floating_point_v<T>) {
     // Without the library's routines a row is a block, too.
     const bool is_row = p.m == 1 && !p.transpose_b && p.k > 0;
-    if (!has_routines && is_row && !is_small<T>(p)) return multiply_in_blocks(call, p, a, b, c);
-  }
-  if constexpr (std::is_floating_point_v<T>) {
-    if (!is_small<T>(p) && fits_blocks<T>(p)) return multiply_in_blocks(call, p, a, b, c);
+    const bool fits = fits_blocks<T>(p) || (is_row && !has_routines);
+    if (!is_small<T>(p) && fits) return multiply_in_blocks(call, p, a, b, c);
   }
   const int64_t work = p.m * p.n * std::max<int64_t>(1, p.k);
   if (work < 2 * kBlockWork) {

@@ -250,14 +250,23 @@ Tile<T> tile_of(int64_t rows, std::integer_sequence<int, row...>) {
 }
 
 // The rows of a block in tiles of nearly the same size: one with few rows has too few independent
-// sums to hide the latency of one.
-template <typename T, int V, Reading reading>
-void run_rows(const TileBlock& block, Factors<T> f) {
-  constexpr int kMost = V == 3 ? kThreeRows : kRows;
-  const int64_t tiles = (block.rows + kMost - 1) / kMost;
-  const int64_t each = block.rows / tiles, larger = block.rows % tiles;
+// sums to hide the latency of one. `run` takes the factors, the rows, and which of how many it is.
+template <typename T, typename Run>
+void in_tiles(int64_t all, int64_t most, Factors<T> f, const Run& run) {
+  const int64_t tiles = (all + most - 1) / most;
+  const int64_t each = all / tiles, larger = all % tiles;
   for (int64_t i = 0; i < tiles; ++i) {
     const int64_t rows = each + (i < larger);
+    run(f, rows, i, tiles);
+    f.a += rows * f.a_row;
+    f.c += rows * f.c_row;
+  }
+}
+
+template <typename T, int V, Reading reading>
+void run_rows(const TileBlock& block, const Factors<T>& of) {
+  constexpr int kMost = V == 3 ? kThreeRows : kRows;
+  in_tiles(block.rows, kMost, of, [](Factors<T>& f, int64_t rows, int64_t i, int64_t tiles) {
     if (reading == kPanel && tiles >= kManyTiles) {
       f.b_ahead = f.b_panel;
       f.ahead_begin = i * f.depth / tiles;
@@ -266,9 +275,7 @@ void run_rows(const TileBlock& block, Factors<T> f) {
     tile_of<T, V, reading>(rows, std::make_integer_sequence<int, kMost>())(f);
     // The first tile has brought the panel to the L1 cache.
     if (reading == kPanel) f.ahead_end = 0;
-    f.a += rows * f.a_row;
-    f.c += rows * f.c_row;
-  }
+  });
 }
 
 // `f.width` columns, at most as many as V vectors.
@@ -408,14 +415,9 @@ template <typename T, int K>
 void run_line(const TileBlock& block) {
   Factors<T> f = factors_of<T>(block);
   f.width = block.columns;
-  const int64_t tiles = (block.rows + kRows - 1) / kRows;
-  const int64_t each = block.rows / tiles, larger = block.rows % tiles;
-  for (int64_t i = 0; i < tiles; ++i) {
-    const int64_t rows = each + (i < larger);
-    line_tile_of<T, K>(rows, std::make_integer_sequence<int, kRows>())(f);
-    f.a += rows * f.a_row;
-    f.c += rows * f.c_row;
-  }
+  in_tiles(block.rows, kRows, f, [](const Factors<T>& part, int64_t rows, int64_t, int64_t) {
+    line_tile_of<T, K>(rows, std::make_integer_sequence<int, kRows>())(part);
+  });
 }
 
 template <typename T>

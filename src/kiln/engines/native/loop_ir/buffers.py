@@ -57,6 +57,12 @@ def loaded(values: Iterable[Value]) -> Iterator[Buffer]:
     return (x.attr[0] for x in values if x.op == "load")
 
 
+def accesses(nest: Nest) -> Iterator[tuple[Buffer, Index]]:
+    """Iterate over what a nest reads and writes, and where."""
+    yield from (x.attr for x in loads(nest))
+    yield from ((effect.buffer, effect.index) for effect in nest.effects)
+
+
 def reads(statement: Statement) -> Iterator[Buffer]:
     """Iterate over the buffers that a statement itself reads, without those inside it."""
     match statement:

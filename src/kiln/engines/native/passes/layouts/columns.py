@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from kiln.engines.native.loop_ir.buffers import nodes, reads, writes
+from kiln.engines.native.loop_ir.buffers import accesses, reads, writes
 from kiln.engines.native.loop_ir.extents import is_named, quotient
 from kiln.engines.native.loop_ir.scalars import Value
 from kiln.engines.native.loop_ir.statements import (
@@ -59,15 +59,6 @@ def _counts(function: Function) -> dict[Buffer, int]:
             found |= dict.fromkeys([*reads(statement), *writes(statement)], 1)
     found |= dict.fromkeys(function.outputs, 1)
     return {b: n for b, n in found.items() if b.role is Role.TEMP and 1 < n <= MOST_COLUMNS}
-
-
-def accesses(nest: Nest) -> Iterator[tuple[Buffer, Index]]:
-    """Iterate over what a nest reads and writes, and where."""
-    for x in nodes(nest):
-        if x.op == "load":
-            yield x.attr
-    for effect in nest.effects:
-        yield effect.buffer, effect.index
 
 
 def _divided(buffer: Buffer, count: int) -> list[Buffer] | None:
