@@ -639,4 +639,18 @@ BY_HAND = [
         "r % 3 * row",
         (f"{_UNIT}/_runtime/linear/test_products.py",),
     ),
+    Break(
+        "runs-of-a-vector",
+        "_runtime/linear/products/vectors.cc",
+        "std::min(by.depth, (i + 1) * run)",
+        "std::min(by.depth, (i + 2) * run)",
+        (f"{_UNIT}/_runtime/linear/test_threads.py",),
+    ),
+    Break(
+        "rows-that-are-combined-first",
+        "_runtime/linear/products/vector_loops.cc",
+        "width, 0, i == 0, sums",
+        "width, 0, false, sums",
+        (f"{_UNIT}/_runtime/linear/test_products.py",),
+    ),
 ]

@@ -27,6 +27,10 @@ KILN_ACCESS(SystemLoops, system_loops<float>(), systems_of_f32)
 template <>
 KILN_ACCESS(SystemLoops, system_loops<double>(), systems_of_f64)
 template <>
+KILN_ACCESS(VectorLoops, vector_loops<float>(), vectors_of_f32)
+template <>
+KILN_ACCESS(VectorLoops, vector_loops<double>(), vectors_of_f64)
+template <>
 KILN_ACCESS(ProductLoops, product_loops<kF32>(), products_of_f32)
 template <>
 KILN_ACCESS(ProductLoops, product_loops<kF64>(), products_of_f64)

@@ -103,6 +103,14 @@ struct ProductLoops {
   MultiplyAddLoop multiply_add;
 };
 
+// y = x A, and y = A x, or y += ..., for a row-major `rows` x `columns` matrix.
+struct VectorLoops {
+  using Loop = void (*)(const void* x, const void* a, int64_t a_row, int64_t rows, int64_t columns,
+                        bool add, void* y);
+  Loop combine;  // in the order of tiles: runs of `kPackedDepth` rows
+  Loop dot;
+};
+
 struct WordLoops {
   RunTiles run_pairs;  // words of two 16-bit integers, in tiles as wide as those of f32
   WordPacking packing[kWords][kNarrows];
@@ -120,6 +128,7 @@ struct ConversionLoops {
   namespace level {                                                                              \
   extern const TileLoops tiles_of_f32, tiles_of_f64;                                             \
   extern const SystemLoops systems_of_f32, systems_of_f64;                                       \
+  extern const VectorLoops vectors_of_f32, vectors_of_f64;                                       \
   extern const ProductLoops products_of_f32, products_of_f64, products_of_c64, products_of_c128, \
       products_of_i8, products_of_i16, products_of_i32, products_of_i64, products_of_bool;       \
   extern const WordLoops words;                                                                  \
@@ -138,6 +147,8 @@ template <typename T>
 const TileLoops& tile_loops();
 template <typename T>
 const SystemLoops& system_loops();
+template <typename T>
+const VectorLoops& vector_loops();
 template <Element type>
 const ProductLoops& product_loops();
 const WordLoops& word_loops();
@@ -153,11 +164,13 @@ RunTiles tiles_at_rows();
 template <typename T>
 RunTiles tiles_of_lines();
 
-#define KILN_DECLARE_ACCESS(T)      \
-  template <>                       \
-  const TileLoops& tile_loops<T>(); \
-  template <>                       \
-  const SystemLoops& system_loops<T>();
+#define KILN_DECLARE_ACCESS(T)          \
+  template <>                           \
+  const TileLoops& tile_loops<T>();     \
+  template <>                           \
+  const SystemLoops& system_loops<T>(); \
+  template <>                           \
+  const VectorLoops& vector_loops<T>();
 KILN_DECLARE_ACCESS(float)
 KILN_DECLARE_ACCESS(double)
 #undef KILN_DECLARE_ACCESS

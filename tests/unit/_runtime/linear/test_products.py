@@ -184,6 +184,43 @@ def test_bits_do_not_depend_on_where_b_is_packed(kind: str) -> None:
             assert multiply(kind, part, transposed, (False, True)).tobytes() == expected
 
 
+@pytest.mark.parametrize("column", [False, True])
+@pytest.mark.parametrize("combined", [False, True])
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+def test_vectors(kind: str, combined: bool, column: bool) -> None:
+    # Integers whose sums are exact in any order: a term too many, or too few, is seen.
+    rng = np.random.default_rng(8)
+    sizes = [(n, k) for n in (17, 63, 64, 65, 130) for k in (1, 7, 8, 9, 33, 255, 257, 600)]
+    for n, k in [*sizes, (1, 5000), (3, 9000), (20, 4097), (1030, 40), (2100, 300)]:
+        for batch in (1, 3):
+            matrix = rng.integers(-8, 9, (batch, n, k)).astype(FLOATS[kind])
+            x = rng.integers(-8, 9, (batch, 1, k)).astype(FLOATS[kind])
+            expected = np.matmul(x, matrix.swapaxes(1, 2))
+            given = np.ascontiguousarray(matrix.swapaxes(1, 2)) if combined else matrix
+            if column:
+                operands, trans = (given, x.swapaxes(1, 2)), (combined, False)
+                expected = expected.swapaxes(1, 2)
+            else:
+                operands, trans = (x, given), (False, not combined)
+            out = multiply(kind, *operands, trans)
+            np.testing.assert_array_equal(out, expected)
+            np.testing.assert_array_equal(multiply(kind, *operands, trans, out), 2 * expected)
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+def test_a_row_has_the_bits_that_it_has_among_others(kind: str) -> None:
+    rng = np.random.default_rng(9)
+    for n, k in [(64, 40), (100, 1030), (700, 520), (2050, 257)]:
+        a, b = (random(rng, (1, *shape), FLOATS[kind]) for shape in [(9, k), (k, n)])
+        whole = multiply(kind, a, b, (False, False))
+        more = multiply(kind, a, b, (False, False), whole.copy())
+        for i in (0, 8):
+            row, out = a[:, i : i + 1].copy(), whole[:, i : i + 1].copy()
+            assert multiply(kind, row, b, (False, False)).tobytes() == out.tobytes()
+            found = multiply(kind, row, b, (False, False), out)
+            assert found.tobytes() == more[:, i : i + 1].tobytes()
+
+
 @pytest.mark.parametrize("trans", [False, True])
 @pytest.mark.parametrize("kind", ["f32", "f64"])
 def test_a_packed_matrix_gives_the_same_bits(kind: str, trans: bool) -> None:

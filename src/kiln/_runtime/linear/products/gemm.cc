@@ -7,6 +7,7 @@
 #include "abi/symbols.h"
 #include "linear/blas.h"
 #include "linear/products/blocked.h"
+#include "linear/products/vectors.h"
 
 namespace kiln {
 namespace {
@@ -26,9 +27,6 @@ constexpr int64_t kBlockStep = 48;
 constexpr int64_t kFewRows = 192;
 // With this many rows a product takes far longer than packing the other matrix.
 constexpr int64_t kManyRows = 1024;
-// Blocks of a matrix-vector product have at least this many elements of the matrix.
-constexpr int64_t kVectorBlock = int64_t{1} << 17;
-
 SmallProduct with_strides(const Product& p) {
   return {p.m,
           p.n,
@@ -50,22 +48,6 @@ bool is_small(const Product& p) {
     return !fits_blocks<T>(p) || row == 16 || row == 32 || row == 64;
   }
   return true;
-}
-
-bool fits_library(const Product& p) {
-  return std::max({p.m, p.n, p.k, p.a_row, p.b_row, p.c_row}) <= INT_MAX;
-}
-
-// y = op(A) x, or y += op(A) x, for a row-major `rows` x `columns` matrix.
-template <typename T>
-void times_vector(bool transpose, int64_t rows, int64_t columns, const T* a, int64_t a_row,
-                  const T* x, bool accumulate, T* y) {
-  // The library sees the transpose.
-  const int32_t m = static_cast<int32_t>(columns), n = static_cast<int32_t>(rows);
-  const int32_t step = static_cast<int32_t>(a_row), one = 1;
-  const T alpha(1), beta(accumulate ? 1 : 0);
-  fortran(routines<T>().gemv, transpose ? "N" : "T", &m, &n, &alpha, a, &step, x, &one, &beta, y,
-          &one, size_t{1});
 }
 
 template <typename T>
@@ -112,40 +94,11 @@ void multiply_part(const Product& p, bool by_rows, int64_t begin, int64_t end, c
   }
 }
 
-template <typename T>
-bool is_vector(const Product& p) {
-  const bool column = p.n == 1 && p.c_row == 1 && (p.transpose_b || p.b_row == 1);
-  const bool row = p.m == 1 && (!p.transpose_a || p.a_row == 1);
-  return has_routines && p.k > 0 && (column || row) && fits_library(p) && !is_small<T>(p);
-}
-
-// A matrix-vector product: the result is computed in blocks.
-template <typename T>
-int32_t multiply_vector(Call* call, const Product& p, const T* a, const T* b, T* c) {
-  const bool column = p.n == 1 && p.c_row == 1 && (p.transpose_b || p.b_row == 1);
-  const int64_t length = column ? p.m : p.n;
-  const Blocks blocks = Blocks::of(length, std::max<int64_t>(1, kVectorBlock / p.k), 64);
-  return over_blocks(call, p.batch * blocks.count, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i) {
-      const int64_t item = i / blocks.count, begin = blocks.begin(i % blocks.count);
-      const int64_t size = blocks.end(i % blocks.count) - begin;
-      const T *left = a + item * p.a_step, *right = b + item * p.b_step;
-      T* out = c + item * p.c_step + begin;
-      if (column && p.transpose_a) {
-        times_vector(true, p.k, size, left + begin, p.a_row, right, p.accumulate, out);
-      } else if (column) {
-        times_vector(false, size, p.k, left + begin * p.a_row, p.a_row, right, p.accumulate, out);
-      } else if (p.transpose_b) {
-        times_vector(false, size, p.k, right + begin * p.b_row, p.b_row, left, p.accumulate, out);
-      } else {
-        times_vector(true, p.k, size, right + begin, p.b_row, left, p.accumulate, out);
-      }
-    }
-    return 0;
-  });
-}
-
 }  // namespace
+
+bool fits_library(const Product& p) {
+  return std::max({p.m, p.n, p.k, p.a_row, p.b_row, p.c_row}) <= INT_MAX;
+}
 
 Product folded(Product p) {
   const bool dense = p.a_step == p.m * p.a_row && p.c_step == p.m * p.c_row;
@@ -203,12 +156,9 @@ int32_t multiply(Call* call, const Product& given, const T* a, const T* b, T* c)
     }
     return multiply_by_loops(call, p, a, b, c);
   }
-  if (is_vector<T>(p)) return multiply_vector(call, p, a, b, c);
+  if (!is_small<T>(p) && is_by_vector<T>(p)) return multiply_by_vector(call, p, a, b, c);
   if constexpr (std::is_floating_point_v<T>) {
-    // Without the library's routines a row is a block, too.
-    const bool is_row = p.m == 1 && !p.transpose_b && p.k > 0;
-    const bool fits = fits_blocks<T>(p) || (is_row && !has_routines);
-    if (!is_small<T>(p) && fits) return multiply_in_blocks(call, p, a, b, c);
+    if (!is_small<T>(p) && fits_blocks<T>(p)) return multiply_in_blocks(call, p, a, b, c);
   }
   const int64_t work = p.m * p.n * std::max<int64_t>(1, p.k);
   if (work < 2 * kBlockWork) {

@@ -37,6 +37,9 @@ struct Product {
 // One matrix B for a batch of A: all their rows form a single A.
 Product folded(Product product);
 
+// Whether the numbers of a product are as small as the library's.
+bool fits_library(const Product& product);
+
 // Runs on the call's threads.
 template <typename T>
 [[nodiscard]] int32_t multiply(Call* call, const Product& product, const T* a, const T* b, T* c);

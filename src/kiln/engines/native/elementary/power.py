@@ -89,11 +89,18 @@ def _short_power(size: Value, y: Value) -> Value:
     n, m = split(size)
     fraction = m - 1
     logarithm = fraction.muladd(paired_polynomial("log2_short", fraction), number_of(n, "f64"))
-    exponent = _is_one(size, y).select(0.0, y * _ends(size, logarithm))
-    exponent = at_least(at_most(exponent, 200.0), -200.0)
-    t = exponent + f.magic
-    p = paired_polynomial("exp2_short", exponent - (t - f.magic))
-    return p * ((integer_of(t) << f.digits) + f.one).bitcast("f64")
+
+    def exponential(exponent: Value) -> Value:
+        t = exponent + f.magic
+        p = paired_polynomial("exp2_short", exponent - (t - f.magic))
+        return p * ((integer_of(t) << f.digits) + f.one).bitcast("f64")
+
+    usual = y * logarithm
+    exact = _is_one(size, y).select(0.0, y * _ends(size, logarithm))
+    bounded = at_least(at_most(exact, 200.0), -200.0)
+    infinity = size.scope.bits(f.infinity, "f64")
+    within = size.gt(0) & size.lt(infinity) & abs(usual).le(200.0)
+    return size.scope.rare(~within, exponential(usual), exponential(bounded))
 
 
 def _double_logarithm(size: Value) -> tuple[Value, Value]:

@@ -239,6 +239,20 @@ _PATTERNS = {
 """Converts a Python number to the bits of a dtype."""
 
 
+_DIGITS = {"f32": (23, 254), "f64": (52, 2046)}
+"""Stored digits of a significand, and twice the bias of an exponent."""
+
+
+def _exact_inverse(pattern: int, dtype: str) -> int | None:
+    """Return the bits of the inverse of a power of two if neither is subnormal, else None."""
+    digits, twice = _DIGITS[dtype]
+    sign, size = pattern >> (bits(dtype) - 1), pattern & ((1 << (bits(dtype) - 1)) - 1)
+    exponent, rest = divmod(size, 1 << digits)
+    if rest or not 0 < exponent < twice:
+        return None
+    return (sign << (bits(dtype) - 1)) | ((twice - exponent) << digits)
+
+
 class Scope:
     """Creates nodes, each once."""
 
@@ -297,6 +311,10 @@ class Scope:
                 return x
             if is_constant(x, number_one(dtype)):
                 return y
+        elif op == "div" and operands[1].op == "constant" and dtype in _DIGITS:
+            inverse = _exact_inverse(operands[1].attr, dtype)
+            if inverse is not None:
+                return self.op("mul", dtype, operands[0], self.bits(inverse, dtype))
         return self.node(op, dtype, operands)
 
     def constant(self, number: Any, dtype: str) -> Value:

@@ -15,7 +15,7 @@ from kiln.core.engines.engine import Program, engine
 from kiln.core.staging import stage_pure
 from kiln.engines.native.llvm.linking import host_target
 from kiln.engines.native.llvm.target import named
-from kiln.engines.native.loop_ir.scalars import NUMPY_TYPES, SIGNED, UNSIGNED, Scope, Value
+from kiln.engines.native.loop_ir.scalars import NUMPY_TYPES, SIGNED, UNSIGNED, Scope, Value, number
 from kiln.engines.native.loop_ir.substitution import substituted
 from kiln.ir.types import ShapedArray
 
@@ -42,6 +42,24 @@ def test_expressions_of_constants_are_folded() -> None:
 
 def test_division_by_zero_is_not_folded() -> None:
     assert folded(lambda s, x: s.op("div", "i32", x, s.constant(0, "i32"))).op == "div"
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_division_by_a_power_of_two_is_a_multiplication(dtype: str) -> None:
+    scope, kind = Scope(), NUMPY_TYPES[dtype]
+    x, least = scope.node("load", dtype, (), None), np.finfo(kind).tiny
+    for by in (2.0, -0.5, 4096.0, 1 / least, least, -1.0):
+        made = x / scope.constant(by, dtype)
+        assert made.op == "mul", by
+        assert number(made.operands[1]) == 1 / kind.type(by)
+    for by in (3.0, 0.0, np.inf, np.nan, 1.5, least / 2, 2 / least):
+        assert (x / scope.constant(kind.type(by), dtype)).op == "div", by
+    # The smallest numbers are rounded in the same way.
+    small = (np.arange(1, 40) * np.finfo(kind).smallest_subnormal).astype(kind)
+    for by in (2.0, -8.0):
+        with kiln.enable_x64():
+            found = np.asarray(kiln.jit(lambda x, by=by: x / by)(small))
+        np.testing.assert_array_equal(found, small / kind.type(by))
 
 
 def test_a_scalar_and_an_array_of_one_element_are_two_constants() -> None:

@@ -1,0 +1,202 @@
+// Products of a matrix and a vector of floats: what reads the matrix once, in long pieces.
+// Compiled once per microarchitecture level, so nothing here may be shared with other files.
+#include <cstring>
+
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+
+#include "linear/levels.h"
+
+#ifndef KILN_LEVEL
+#define KILN_LEVEL baseline
+#endif
+
+namespace kiln {
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int kBytes = 64;
+#elif defined(__AVX__)
+constexpr int kBytes = 32;
+#else
+constexpr int kBytes = 16;
+#endif
+// Rows that are read at once: streams that the hardware prefetches.
+constexpr int kCombined = 8, kDotted = 4;
+// Sums that stay in the L1 cache.
+constexpr int64_t kSums = 1024;
+// Independent sums of a row, which hide the latency of one.
+constexpr int kChains = 2;
+
+template <typename T>
+struct Lanes;
+template <>
+struct Lanes<float> {
+  typedef float V __attribute__((vector_size(kBytes)));
+};
+template <>
+struct Lanes<double> {
+  typedef double V __attribute__((vector_size(kBytes)));
+};
+template <typename T>
+using Vector = typename Lanes<T>::V;
+template <typename T>
+constexpr int64_t kLanes = kBytes / static_cast<int64_t>(sizeof(T));
+
+constexpr int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+template <typename T>
+Vector<T> load(const T* from) {
+  Vector<T> loaded;
+  std::memcpy(&loaded, from, sizeof loaded);
+  return loaded;
+}
+
+template <typename T>
+void store(T* to, Vector<T> stored) {
+  std::memcpy(to, &stored, sizeof stored);
+}
+
+// Loads the elements that exist; the other lanes are zero.
+template <typename T>
+Vector<T> load_some(const T* from, int64_t count) {
+#if defined(__AVX512F__)
+  const auto mask = static_cast<__mmask16>((1 << count) - 1);
+  if constexpr (sizeof(T) == 4) return _mm512_maskz_loadu_ps(mask, from);
+  else return _mm512_maskz_loadu_pd(static_cast<__mmask8>(mask), from);
+#else
+  Vector<T> some = {};
+  for (int64_t i = 0; i < count; ++i) some[i] = from[i];
+  return some;
+#endif
+}
+
+// sums = x[0] A[0] + ... + x[R - 1] A[R - 1], after the sums of the rows before unless `is_first`.
+// Prefetches what is `ahead`.
+template <int R, typename T>
+void combine_rows(const T* x, const T* a, int64_t a_row, int64_t columns, int64_t ahead,
+                  bool is_first, T* sums) {
+  T scales[R];
+  const T* rows[R];
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) scales[r] = x[r], rows[r] = a + r * a_row;
+  int64_t j = 0;
+  for (; j + kLanes<T> <= columns; j += kLanes<T>) {
+    Vector<T> sum = is_first ? Vector<T>{} : load(sums + j);
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      // The hardware does not prefetch the strides.
+      __builtin_prefetch(rows[r] + ahead + j);
+      sum += scales[r] * load(rows[r] + j);
+    }
+    store(sums + j, sum);
+  }
+  for (; j < columns; ++j) {
+    T sum = is_first ? T(0) : sums[j];
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) sum += scales[r] * rows[r][j];
+    sums[j] = sum;
+  }
+}
+
+template <typename T>
+void combine(const T* x, const T* a, int64_t a_row, int64_t rows, int64_t columns, bool add, T* y) {
+  alignas(kBytes) T own[kSums];
+  for (int64_t begin = 0; begin < columns; begin += kSums) {
+    const int64_t width = least(kSums, columns - begin);
+    T* sums = add ? own : y + begin;
+    const T* part = a + begin;
+    int64_t i = 0;
+    for (; i + kCombined <= rows; i += kCombined) {
+      const int64_t ahead = i + 2 * kCombined <= rows ? kCombined * a_row : 0;
+      combine_rows<kCombined>(x + i, part + i * a_row, a_row, width, ahead, i == 0, sums);
+    }
+    for (; i < rows; ++i) combine_rows<1>(x + i, part + i * a_row, a_row, width, 0, i == 0, sums);
+    for (int64_t j = 0; add && j < width; ++j) y[begin + j] += own[j];
+  }
+}
+
+template <typename T>
+void combine_in_runs(const void* x_, const void* a_, int64_t a_row, int64_t rows, int64_t columns,
+                     bool add, void* y) {
+  const T *x = static_cast<const T*>(x_), *a = static_cast<const T*>(a_);
+  for (int64_t i = 0; i < rows; i += kPackedDepth) {
+    const int64_t run = least(kPackedDepth, rows - i);
+    combine(x + i, a + i * a_row, a_row, run, columns, add || i > 0, static_cast<T*>(y));
+  }
+}
+
+template <typename T, int count>
+struct Part {
+  typedef T V __attribute__((vector_size(count * sizeof(T))));
+};
+
+// The sum of `count` lanes: the upper half is added to the lower one, and so on.
+template <typename T, int count>
+T sum_of(typename Part<T, count>::V of) {
+  if constexpr (count == 1) {
+    return of[0];
+  } else {
+    typename Part<T, count / 2>::V low, high;
+    std::memcpy(&low, &of, sizeof low);
+    std::memcpy(&high, reinterpret_cast<const char*>(&of) + sizeof low, sizeof high);
+    return sum_of<T, count / 2>(low + high);
+  }
+}
+
+template <int R, typename T>
+void dot_rows(const T* a, int64_t a_row, int64_t columns, int64_t ahead, const T* x, bool add,
+              T* y) {
+  Vector<T> sums[R][kChains] = {};
+  const T* rows[R];
+#pragma GCC unroll 4
+  for (int r = 0; r < R; ++r) rows[r] = a + r * a_row;
+  int64_t j = 0;
+  for (; j + kChains * kLanes<T> <= columns; j += kChains * kLanes<T>) {
+#pragma GCC unroll 2
+    for (int64_t c = 0; c < kChains; ++c) {
+      const int64_t at = j + c * kLanes<T>;
+      const Vector<T> right = load(x + at);
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r) {
+        __builtin_prefetch(rows[r] + ahead + at);
+        sums[r][c] += load(rows[r] + at) * right;
+      }
+    }
+  }
+  for (; j < columns; j += kLanes<T>) {
+    const int64_t width = least(kLanes<T>, columns - j);
+    const Vector<T> right = load_some(x + j, width);
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) sums[r][0] += load_some(rows[r] + j, width) * right;
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < R; ++r) {
+    const T sum = sum_of<T, kLanes<T>>(sums[r][0] + sums[r][1]);
+    y[r] = add ? y[r] + sum : sum;
+  }
+}
+
+template <typename T>
+void dot(const void* x_, const void* a_, int64_t a_row, int64_t rows, int64_t columns, bool add,
+         void* y_) {
+  const T *a = static_cast<const T*>(a_), *x = static_cast<const T*>(x_);
+  T* y = static_cast<T*>(y_);
+  int64_t i = 0;
+  for (; i + kDotted <= rows; i += kDotted) {
+    const int64_t ahead = i + 2 * kDotted <= rows ? kDotted * a_row : 0;
+    dot_rows<kDotted>(a + i * a_row, a_row, columns, ahead, x, add, y + i);
+  }
+  for (; i < rows; ++i) dot_rows<1>(a + i * a_row, a_row, columns, 0, x, add, y + i);
+}
+
+}  // namespace
+
+namespace KILN_LEVEL {
+
+const VectorLoops vectors_of_f32{combine_in_runs<float>, dot<float>};
+const VectorLoops vectors_of_f64{combine_in_runs<double>, dot<double>};
+
+}  // namespace KILN_LEVEL
+}  // namespace kiln
