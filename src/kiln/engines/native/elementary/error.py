@@ -25,13 +25,15 @@ def erf(x: Value) -> Value:
     f = FORMATS[x.dtype]
     size = abs(x)
     small = size.muladd(polynomial("erf", size * size), size)
+    # erfc = exp(-p). Further on it is negligible beside 1.
     if x.dtype == "f32":
-        # erfc = exp(-p); erfc(4) is negligible beside 1.
-        r, t = reduced(-polynomial("erfc_log", at_most(size, 4.0)))
-        power = ((integer_of(t) << f.digits) + f.one).bitcast("f32")
-        large = 1 - (less_one(r) + 1) * power
+        p = polynomial("erfc_log", at_most(size, 4.0))
     else:
-        large = 1 - _complement(at_most(size, 6.0))
+        bounded = at_most(size, 6.0)
+        p = bounded.muladd(bounded, polynomial("erfcx_log", bounded - 2))
+    r, t = reduced(-p)
+    power = ((integer_of(t) << f.digits) + f.one).bitcast(x.dtype)
+    large = 1 - (less_one(r) + 1) * power
     return copysign(size.lt(1).select(small, large), x)
 
 
