@@ -247,3 +247,10 @@ def api_boundary(fun: Callable[P, R]) -> Callable[P, R]:
             raise
 
     return wrapper
+
+
+def unwrapped(fun: Any) -> Any:
+    """Return a function itself: those of a decorator share the wrapper's code."""
+    while hasattr(fun, "__wrapped__"):
+        fun = fun.__wrapped__
+    return fun

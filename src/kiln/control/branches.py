@@ -10,6 +10,7 @@ import numpy as np
 
 from kiln.base import dtypes
 from kiln.base.errors import three_lines
+from kiln.base.keywords import known_keywords
 from kiln.base.options.config import options
 from kiln.base.source import api_boundary, current_source, definition_of
 from kiln.base.tree import equality_errors, keystr, tree_flatten_with_path, tree_unflatten
@@ -45,6 +46,7 @@ _ABSENT: Any = object()
 
 @api_boundary
 @carrying(over_branches)
+@known_keywords
 def cond(
     pred: Any,
     true_fun: Callable[..., A],
@@ -90,6 +92,7 @@ def cond(
 
 @api_boundary
 @carrying(over_branches)
+@known_keywords
 def switch(
     index: Any,
     branches: Sequence[Callable[..., A]],

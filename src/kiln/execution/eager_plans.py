@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from kiln import _runtime
+from kiln.base.keywords import refuse_unknown_keywords
 from kiln.base.options.config import options
 from kiln.base.process.memory import MB
 from kiln.core.arrays.array import ConcreteArray, host_value
@@ -137,6 +138,7 @@ def plan_of(
 
 
 _runtime.set_planner(plan_of)
+_runtime.set_keyword_check(refuse_unknown_keywords)
 
 
 def clear() -> None:

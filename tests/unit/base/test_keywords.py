@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import kiln
+import kiln.numpy as jnp
 from kiln import lax
 from kiln.base.keywords import known_keywords
 
@@ -73,3 +74,27 @@ def test_transformations_and_loops_say_what_was_meant(call: Any, meant: str) -> 
     asked, _, said = str(caught.value).splitlines()
     assert said == f"did you mean {meant}?"
     assert f" at {__file__}:" in asked
+
+
+def test_functions_of_arrays_suggest_too() -> None:
+    x = jnp.ones((3, 4))
+    for call, given, meant in (
+        (lambda: jnp.sum(x, axes=0), "axes", "axis"),  # type: ignore[call-arg]
+        (lambda: x.sum(axes=0), "axes", "axis"),  # type: ignore[call-arg]
+        (lambda: jnp.zeros((3,), dtpye="f"), "dtpye", "dtype"),  # type: ignore[call-arg]
+        (lambda: jnp.argsort(x, stabel=True), "stabel", "stable"),  # type: ignore[call-arg]
+        (lambda: lax.cond(True, len, len, operands=x), "operands", "operand"),  # type: ignore[call-overload]
+        (lambda: lax.map(len, x, batchsize=2), "batchsize", "batch_size"),  # type: ignore[call-arg]
+        (lambda: lax.while_loop(cond=len, body_fun=len, init_val=x), "cond", "cond_fun"),  # type: ignore[call-arg]
+    ):
+        with pytest.raises(TypeError, match=f"unexpected keyword argument '{given}'") as caught:
+            call()
+        asked, _, remedy = str(caught.value).splitlines()
+        assert f"(..., {given}=...) at {__file__}:" in asked
+        assert remedy == f"did you mean {meant}?"
+
+
+def test_errors_of_known_keywords_stay() -> None:
+    with pytest.raises(TypeError) as caught:
+        jnp.sum(jnp.ones(3), axis="x")  # type: ignore[arg-type]
+    assert "unexpected keyword" not in str(caught.value)

@@ -28,6 +28,7 @@ struct EagerFunction {
   UniformLoop* loop;  // its plan for arrays of one type, or null
 };
 
+PyObject* keyword_check = nullptr;  // (function, names): raises the error for an unknown name
 PyObject* planner = nullptr;  // (function, args, kwargs, result) -> Plan or None
 uint64_t functions_made = 0;
 
@@ -305,9 +306,29 @@ bool was_met(const Key& key) {
   return std::exchange(slot, key.hash) == key.hash;
 }
 
+// Calls the function. If it refuses a keyword, the error says which one was meant.
+PyObject* call_itself(EagerFunction* self, PyObject* const* args, size_t nargsf,
+                      PyObject* kwnames) {
+  PyObject* result = PyObject_Vectorcall(self->function, args, nargsf, kwnames);
+  if (result != nullptr || kwnames == nullptr || keyword_check == nullptr) return result;
+  if (!PyErr_ExceptionMatches(PyExc_TypeError)) return nullptr;
+  PyObject *type, *error, *traceback;
+  PyErr_Fetch(&type, &error, &traceback);
+  const Ref checked =
+      Ref::own(PyObject_CallFunctionObjArgs(keyword_check, self->function, kwnames, nullptr));
+  if (checked) {
+    PyErr_Restore(type, error, traceback);
+  } else {
+    Py_XDECREF(type);
+    Py_XDECREF(error);
+    Py_XDECREF(traceback);
+  }
+  return nullptr;
+}
+
 PyObject* learn(EagerFunction* self, const Key& key, PyObject* const* args, size_t nargsf,
                 PyObject* kwnames) {
-  Ref result = Ref::own(PyObject_Vectorcall(self->function, args, nargsf, kwnames));
+  Ref result = Ref::own(call_itself(self, args, nargsf, kwnames));
   if (!result) return nullptr;
   Py_ssize_t count = PyVectorcall_NARGS(nargsf);
   Ref positional = Ref::own(PyTuple_New(count));
@@ -361,7 +382,7 @@ PyObject* learn(EagerFunction* self, const Key& key, PyObject* const* args, size
       }
     }
   }
-  return PyObject_Vectorcall(self->function, args, nargsf, kwnames);
+  return call_itself(self, args, nargsf, kwnames);
 }
 
 PyObject* eager_new(PyTypeObject* type, PyObject* args, PyObject*) {
@@ -461,6 +482,11 @@ PyObject* set_planner(PyObject*, PyObject* function) {
   Py_RETURN_NONE;
 }
 
+PyObject* set_keyword_check(PyObject*, PyObject* function) {
+  Py_XSETREF(keyword_check, Py_NewRef(function));
+  Py_RETURN_NONE;
+}
+
 PyObject* forget_plans(PyObject*, PyObject*) {
   forget_all();
   Py_RETURN_NONE;
@@ -481,6 +507,8 @@ PyObject* plan_statistics(PyObject*, PyObject*) {
 }
 
 PyMethodDef functions[] = {
+    {"set_keyword_check", set_keyword_check, METH_O,
+     "Set the function that raises the error for a keyword that an eager function lacks."},
     {"set_planner", set_planner, METH_O,
      "Set the function that creates plans: `plan(function, args, kwargs, result)`."},
     {"forget_plans", forget_plans, METH_NOARGS, "Forget all plans."},

@@ -257,6 +257,7 @@ def _unroll(construct: str, unroll: Any, length: Dim) -> int:
 
 @api_boundary
 @carrying(over_while)
+@known_keywords
 def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Y], init_val: Any) -> Y:
     """Run `val = body_fun(val)` as long as `cond_fun(val)` is true, and return the last value.
 
@@ -452,6 +453,7 @@ def _trip_count(first: Any, last: Any) -> Dim | None:
 
 
 @api_boundary
+@known_keywords
 def map(f: Callable[[Any], Y], xs: Any, *, batch_size: int | None = None) -> Y:
     """Apply `f` to each slice of xs along the first axis, sequentially, and stack the results.
 

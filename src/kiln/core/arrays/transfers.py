@@ -29,7 +29,7 @@ from kiln.base.errors import JaxRuntimeError, three_lines
 from kiln.base.lazy import logging
 from kiln.base.named_tuples import NamedTuple
 from kiln.base.options.config import options
-from kiln.base.source import current_source, is_users
+from kiln.base.source import current_source, is_users, unwrapped
 from kiln.base.tree import tree_leaves
 from kiln.core.engines.engine import default_sharding
 from kiln.core.trace import aval_of
@@ -65,21 +65,14 @@ _SENDS_DEFAULTS = ("kiln.random", "kiln.scipy")
 
 def explicit(fun: F) -> F:
     """Mark a function whose purpose is a transfer: transfers in it are explicit."""
-    _explicit.add(_own_code(fun))
+    _explicit.add(unwrapped(fun).__code__)
     return fun
 
 
 def calling(fun: F) -> F:
     """Mark a function that runs a program: it reports its transfers itself, by `called`."""
-    _calls.add(_own_code(fun))
+    _calls.add(unwrapped(fun).__code__)
     return fun
-
-
-def _own_code(fun: Any) -> types.CodeType:
-    """Return the code of a function itself: all functions of a decorator share the wrapper's."""
-    while hasattr(fun, "__wrapped__"):
-        fun = fun.__wrapped__
-    return fun.__code__  # type: ignore[no-any-return]
 
 
 class _Section(NamedTuple):
