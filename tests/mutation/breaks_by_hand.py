@@ -653,4 +653,25 @@ BY_HAND = [
         "width, 0, false, sums",
         (f"{_UNIT}/_runtime/linear/test_products.py",),
     ),
+    Break(
+        "comparisons-of-a-network",
+        "_runtime/kernels/sorting_network.h",
+        "{11, 12}, {6, 7},",
+        "{11, 12}, {7, 8},",
+        (f"{_UNIT}/_runtime/kernels/test_sorting.py::test_every_number_of_keys_of_a_network",),
+    ),
+    Break(
+        "the-float-after-a-pivot",
+        "_runtime/kernels/sorting_network.h",
+        "key >= 0 ? bits + 1 : bits - 1",
+        "bits + 1",
+        (f"{_UNIT}/_runtime/kernels/test_sorting.py::test_the_least_pivot_of_floats",),
+    ),
+    Break(
+        "keys-counted-before-they-are-divided",
+        "_runtime/kernels/sorting.cc",
+        "    next += less[i];\n",
+        "    next += less[0];\n",
+        (f"{_UNIT}/_runtime/kernels/test_sorting.py::test_large_rows_on_threads",),
+    ),
 ]

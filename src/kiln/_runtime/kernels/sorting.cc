@@ -1,5 +1,6 @@
 // Sorting along an axis. The order is that of ops/reductions/sorting.py: nan last, -0 equal to 0,
 // stable.
+#include <algorithm>
 #include <type_traits>
 
 #include "abi/split.h"
@@ -99,43 +100,120 @@ bool has_specials(const char* in, int64_t n) {
   return found != 0;
 }
 
-// Sorts keys without payload, with vectors, as `sort_by_key` does. Large inputs are partitioned
-// until there is work for all threads.
+// Keys per task of a pass over them.
+constexpr int64_t kPass = 1 << 15;
+// Large inputs are partitioned until there is work for all threads.
+constexpr int64_t kLeastPiece = 1 << 15, kTasks = 16;
+
+// Partitions keys from one buffer to the other, all threads together; returns how many are less than
+// the pivot, or -1 if it fails.
+template <typename Key>
+int64_t partition_together(Call* call, const VectorSort<Key>& code, const Key* from, Key* to,
+                           int64_t n) {
+  const Key pivot = code.median(from, n);
+  const Blocks blocks = Blocks::of(n, std::max(kPass, n / kTasks), 1);
+  int64_t less[2 * kTasks];
+  const auto each = [&](auto body) {
+    return over_blocks(call, blocks.count, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) {
+        body(i, from + blocks.begin(i), blocks.end(i) - blocks.begin(i));
+      }
+      return kDone;
+    });
+  };
+  int32_t status = each([&](int64_t i, const Key* part, int64_t size) {
+    less[i] = code.count_less(part, size, pivot);
+  });
+  Key *low[2 * kTasks], *high[2 * kTasks], *next = to, *end = to + n;
+  for (int64_t i = 0; i < blocks.count; ++i) {
+    low[i] = next;
+    high[i] = end;
+    next += less[i];
+    end -= blocks.end(i) - blocks.begin(i) - less[i];
+  }
+  if (status == kDone) {
+    status = each([&](int64_t i, const Key* part, int64_t size) {
+      code.divide(part, size, pivot, low[i], high[i]);
+    });
+  }
+  return status == kDone ? next - to : -1;
+}
+
+// Sorts keys without payload, with vectors, in place. Large inputs are partitioned until there is
+// work for all threads.
 template <typename Key>
 int32_t sort_by_vectors(Call* call, const VectorSort<Key>& code, Key* a, Key* b, int64_t n) {
-  constexpr int64_t kLeast = 1 << 15, kTasks = 16;
   struct Piece {
     int64_t begin, size;
-    bool is_moved;
+    bool is_moved, is_final;
+    Key* in(Key* here, Key* there) const { return (is_moved ? there : here) + begin; }
   };
-  constexpr int64_t kMost = 8 * kTasks;
-  Piece pieces[kMost];
-  pieces[0] = {0, n, false};
+  Piece pieces[2 * kTasks], parts[2 * kTasks];
+  pieces[0] = {0, n, false, false};
   int64_t count = 1;
-  for (int64_t i = 0; call != nullptr && i < count && count < kMost;) {
-    const Piece piece = pieces[i];
-    if (piece.size < 2 * kLeast || piece.size < n / kTasks) {
-      ++i;
-      continue;
+  const auto is_large = [&](const Piece& piece) {
+    return !piece.is_final && piece.size >= std::max(2 * kLeastPiece, n / kTasks);
+  };
+  while (threads_of(call) > 1 && count <= kTasks && std::any_of(pieces, pieces + count, is_large)) {
+    int64_t less[2 * kTasks] = {};
+    if (count == 1) {
+      less[0] = partition_together(call, code, a, b, n);
+      if (less[0] < 0) return kOutOfMemory;
+    } else {
+      const int32_t status = over_blocks(call, count, [&](int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; ++i) {
+          const Piece& piece = pieces[i];
+          if (!is_large(piece)) continue;
+          const Key* from = piece.in(a, b);
+          Key* to = piece.in(b, a);
+          const Key pivot = code.median(from, piece.size);
+          less[i] = code.divide(from, piece.size, pivot, to, to + piece.size);
+        }
+        return kDone;
+      });
+      if (status != kDone) return status;
     }
-    Key *from = (piece.is_moved ? b : a) + piece.begin,
-        *to = (piece.is_moved ? a : b) + piece.begin;
-    const int64_t less = code.split(from, to, piece.size);
-    if (less == 0) {  // no progress: the partition is discarded
-      ++i;
-      continue;
+    int64_t made = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      Piece piece = pieces[i];
+      if (less[i] == 0) {  // not partitioned, or all keys are at least the pivot
+        piece.is_final = piece.is_final || is_large(piece);
+        parts[made++] = piece;
+        continue;
+      }
+      const bool is_moved = !piece.is_moved;
+      parts[made++] = {piece.begin, less[i], is_moved, false};
+      parts[made++] = {piece.begin + less[i], piece.size - less[i], is_moved, false};
     }
-    pieces[i] = {piece.begin, less, !piece.is_moved};
-    pieces[count++] = {piece.begin + less, piece.size - less, !piece.is_moved};
+    std::copy_n(parts, made, pieces);
+    count = made;
   }
   return over_blocks(call, count, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
       const Piece& piece = pieces[i];
-      Key *one = a + piece.begin, *other = b + piece.begin;
-      code.sort(piece.is_moved ? other : one, piece.is_moved ? one : other, piece.size, one);
+      code.sort(piece.in(a, b), piece.in(b, a), piece.size, a + piece.begin);
     }
     return kDone;
   });
+}
+
+// Sorts a row of numbers of 32 or 64 bits alone. False if there are no vectors for it, or no keys.
+template <typename Key>
+bool sort_alone(Call* call, const VectorSort<Key>& code, Key flip, const char* in, char* out,
+                int64_t n, char* scratch, int32_t* status) {
+  if (code.sort == nullptr) return false;
+  Key* const to = reinterpret_cast<Key*>(out);
+  const auto copied = [&](const Key* from) {
+    return over_blocks(call, (n + kPass - 1) / kPass, [&](int64_t first, int64_t last) {
+      const int64_t begin = first * kPass, end = std::min(n, last * kPass);
+      const bool are_keys = code.copy(from + begin, end - begin, flip, to + begin);
+      return are_keys ? int32_t{kDone} : int32_t{kUnsupported};
+    });
+  };
+  if (copied(reinterpret_cast<const Key*>(in)) != kDone) return false;
+  *status = sort_by_vectors(call, code, to, reinterpret_cast<Key*>(scratch), n);
+  if (*status == kDone && flip != 0) *status = copied(to);
+  return true;
 }
 
 // Sets the address of the sorted elements, unless it fails.
@@ -255,6 +333,8 @@ struct Sorter {
 
   int32_t operator()(const char* const* in, char* const* out) const {
     if (operands == 1 && types[0] < kComplex64) {
+      int32_t status;
+      if (alone(in[0], out[0], &status)) return status;
       return visit_order(types[0], [&](auto order) {
         return sort_row<void, false>(call, order, in[0], out[0], nullptr, nullptr, size, scratch);
       });
@@ -270,6 +350,22 @@ struct Sorter {
   }
 
  private:
+  bool alone(const char* in, char* out, int32_t* status) const {
+    const VectorSorts& sorts = vector_sorts();
+    const auto by = [&](const auto& code, auto flip) {
+      return sort_alone(call, code, flip, in, out, size, scratch, status);
+    };
+    switch (types[0]) {
+      case kInt32: return by(sorts.of_32, uint32_t{1} << 31);
+      case kUint32: return by(sorts.of_32, uint32_t{0});
+      case kInt64: return by(sorts.of_64, uint64_t{1} << 63);
+      case kUint64: return by(sorts.of_64, uint64_t{0});
+      case kFloat32: return by(sorts.of_floats, 0.0f);
+      case kFloat64: return by(sorts.of_doubles, 0.0);
+      default: return false;
+    }
+  }
+
   template <typename Payload>
   int32_t with_payload(const char* const* in, char* const* out) const {
     return visit_order(types[0], [&](auto order) {

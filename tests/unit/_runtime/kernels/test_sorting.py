@@ -118,6 +118,29 @@ def test_large_rows() -> None:
     same_sort(np.zeros(5000, np.float64))
 
 
+@pytest.mark.parametrize("dtype", ["f", "i", "d", "L"])
+def test_every_number_of_keys_of_a_network(dtype: str) -> None:
+    rng = np.random.default_rng(5)
+    for n in range(1, 600):
+        for x in (rng.integers(0, 1 << 20, n), rng.integers(0, 9, n), np.arange(n)[::-1]):
+            given = x.astype(dtype)
+            (got,) = run(sort_p, given, dimension=0, is_stable=True, num_keys=1)
+            same_bits(got, np.sort(given))
+
+
+@pytest.mark.parametrize("dtype", ["f", "d"])
+def test_the_least_pivot_of_floats(dtype: str) -> None:
+    # The keys after it are those after the next float, also below zero, and there is none after
+    # infinity.
+    least = np.finfo(dtype).smallest_subnormal
+    for pivot in (-np.inf, -1.0, -least, 0.0, least, 1.0, np.inf):
+        given = np.full(3000, pivot, dtype)
+        given[::701] = np.nextafter(given.dtype.type(pivot), given.dtype.type(np.inf))
+        given[given == 0] = 0  # without a sign
+        (got,) = run(sort_p, given, dimension=0, is_stable=True, num_keys=1)
+        same_bits(got, np.sort(given))
+
+
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("dtype", ["f", "i", "d", "L", "e"])
 def test_large_rows_on_threads(threads: int, dtype: str) -> None:
