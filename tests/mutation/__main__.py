@@ -106,7 +106,7 @@ def run(tests: Sequence[str], source: Path) -> tuple[int, list[str], str]:
 
 def build(path: Path, work: Path) -> None:
     """Compile the extension of the copy if the file is one of its."""
-    if path.suffix != ".cc":
+    if path.suffix not in (".cc", ".h"):
         return
     shutil.copy(REPOSITORY / "CMakeLists.txt", work)
     objects = str(work / "objects")

@@ -661,13 +661,6 @@ BY_HAND = [
         (f"{_UNIT}/_runtime/kernels/test_sorting.py::test_every_number_of_keys_of_a_network",),
     ),
     Break(
-        "the-float-after-a-pivot",
-        "_runtime/kernels/sorting_network.h",
-        "key >= 0 ? bits + 1 : bits - 1",
-        "bits + 1",
-        (f"{_UNIT}/_runtime/kernels/test_sorting.py::test_the_least_pivot_of_floats",),
-    ),
-    Break(
         "keys-counted-before-they-are-divided",
         "_runtime/kernels/sorting.cc",
         "    next += less[i];\n",

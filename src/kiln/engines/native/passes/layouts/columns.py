@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import chain
 
 from kiln.engines.native.loop_ir.buffers import accesses, reads, writes
 from kiln.engines.native.loop_ir.extents import is_named, quotient
 from kiln.engines.native.loop_ir.scalars import Value
 from kiln.engines.native.loop_ir.statements import (
     Axis,
-    Branch,
     Buffer,
     Function,
     Index,
     Nest,
     Role,
     Statement,
-    While,
     walk,
 )
 from kiln.engines.native.passes.rebuilding import with_places
@@ -45,20 +44,23 @@ def _terms(index: Index) -> Iterator[tuple[Axis | Value, Dim]]:
 def _counts(function: Function) -> dict[Buffer, int]:
     """Return what divides the steps of all accesses to a temporary, if it is more than 1."""
     found: dict[Buffer, int] = {}
+    others: list[Statement] = []
     for statement in walk(function.body):
-        if isinstance(statement, Nest):
-            for buffer, index in accesses(statement):
-                steps = [0 if is_named(f) else int(f) for _, f in _terms(index)]
-                is_known = 0 not in steps and not is_named(index.const)
-                found[buffer] = math.gcd(found.get(buffer, 0), *steps) if is_known else 1
-        elif isinstance(statement, While):
-            found[statement.flag] = 1
-        elif isinstance(statement, Branch):
-            found[statement.number.buffer] = 1
-        elif not statement.blocks:
-            found |= dict.fromkeys([*reads(statement), *writes(statement)], 1)
-    found |= dict.fromkeys(function.outputs, 1)
-    return {b: n for b, n in found.items() if b.role is Role.TEMP and 1 < n <= MOST_COLUMNS}
+        if not isinstance(statement, Nest):
+            others.append(statement)
+            continue
+        for buffer, index in accesses(statement):
+            count = found.get(buffer, 0)
+            if count == 1 or buffer.role is not Role.TEMP:
+                continue
+            steps = [0 if is_named(f) else int(f) for _, f in _terms(index)]
+            is_known = 0 not in steps and not is_named(index.const)
+            found[buffer] = math.gcd(count, *steps) if is_known else 1
+    found = {b: n for b, n in found.items() if 1 < n <= MOST_COLUMNS}
+    if not found:
+        return found  # as in most programs
+    elsewhere = {*function.outputs, *chain.from_iterable((*reads(x), *writes(x)) for x in others)}
+    return {b: n for b, n in found.items() if b not in elsewhere}
 
 
 def _divided(buffer: Buffer, count: int) -> list[Buffer] | None:

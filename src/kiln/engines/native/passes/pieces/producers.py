@@ -45,20 +45,15 @@ def compute_in_pieces(function: Function) -> None:
 
 def written_in_pieces(function: Function) -> tuple[set[Buffer], Counter[Buffer]]:
     """Return the temporaries that several statements write and one reads, and all writers."""
-    readers: Counter[Buffer] = Counter()
     writers: Counter[Buffer] = Counter()
     for statement in walk(function.body):
-        readers.update(set(reads(statement)))
-        writers.update(set(writes(statement)))
-    outputs = set(function.outputs)
-    found = {
-        b
-        for b, count in writers.items()
-        if 2 <= count <= MOST_PIECES
-        and readers[b] == 1
-        and b.role is Role.TEMP
-        and b not in outputs
-    }
+        for buffer in dict.fromkeys(writes(statement)):
+            writers[buffer] += 1
+    found = {b for b, count in writers.items() if 2 <= count <= MOST_PIECES and b.role is Role.TEMP}
+    found.difference_update(function.outputs)
+    if found:
+        readers = Counter(b for x in walk(function.body) for b in dict.fromkeys(reads(x)))
+        found = {b for b in found if readers[b] == 1}
     return found, writers
 
 

@@ -55,7 +55,9 @@ def _rows(nest: Nest) -> tuple[Axis, int] | None:
     """Return the axis of the rows and how many of them to compute at a time."""
     if nest.ordered or not nest.is_map or is_named(nest.points) or nest.points < FEWEST_POINTS:
         return None
-    if len(nodes(nest)) > MOST_NODES or any(effect.index.operands for effect in nest.effects):
+    if len(loads(nest)) < FEWEST_LOADS or len(nodes(nest)) > MOST_NODES:
+        return None
+    if any(effect.index.operands for effect in nest.effects):
         return None
     vector = vector_axis(nest)
     places: dict[Buffer, list[Index]] = {}
