@@ -45,6 +45,7 @@ def dead_links(page: Path) -> Iterator[str]:
             yield link
 
 
+@pytest.mark.tree
 def test_no_link_is_dead() -> None:
     pages = [*REPOSITORY.glob("*.md"), *DOCS.rglob("*.md")]
     assert [(page.name, link) for page in sorted(pages) for link in dead_links(page)] == []
