@@ -37,7 +37,7 @@ PIP := $(RUN) -m pip --quiet --disable-pip-version-check
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help demo story test test-full test-pythons libraries libraries-oracle libraries-suites jax-tests oracle breaks sanitize bench bench-suite bench-models bench-reports bench-limit bench-scale bench-programs cross browser test-cross test-aarch64 lint format hooks docs notebooks site check-site \
-  wheel wheels wheel-aarch64 wheels-aarch64 check-wheel check-wheels clean
+  wheel wheels wheel-aarch64 check-wheel check-wheels clean
 
 help:
 	@echo "make demo       the tutorial line by line, then two networks that learn to read digits"
@@ -72,8 +72,8 @@ help:
 	@echo "make check-site look at the site in Chromium: widths, dark mode, searches"
 	@echo "make wheel      build dist/kiln-*.whl for manylinux, which needs no compiler to be installed"
 	@echo "make check-wheel  install it in clean environments without a compiler; run the demo, and the tests (or TESTS)"
-	@echo "make wheels, make check-wheels  the same for every supported Python that is installed"
-	@echo "make wheel-aarch64, make wheels-aarch64  cross-build them for aarch64"
+	@echo "make wheel-aarch64  cross-build it for aarch64"
+	@echo "make wheels, make check-wheels  both builds, and the check, for every supported Python that is installed"
 	@echo "make clean      remove environments, builds and caches"
 
 # From a wheel, if there is one and nothing has been built here: KILN_WHEEL, or that of dist/ for this Python.
@@ -273,10 +273,12 @@ check-wheel:
 	  python -m pip --quiet --disable-pip-version-check install "$$wheel[test,examples]" && \
 	  python -m pytest -q -n $(WORKERS) --dist worksteal -p no:cacheprovider -m "not full" $(TESTS) )
 
-wheels check-wheels wheels-aarch64:
+wheels: WHEEL_TARGETS := wheel $(if $(filter x86_64,$(MACHINE)),wheel-aarch64)
+check-wheels: WHEEL_TARGETS := check-wheel
+wheels check-wheels:
 	@test -n "$(PYTHONS)" || { echo "none of Python $(VERSIONS) is installed"; exit 1; }
 	@failed=; for python in $(PYTHONS); do \
-	  echo "=== $$python"; $(MAKE) --no-print-directory PYTHON="$$python" $(subst wheels,wheel,$@) || failed="$$failed $$python"; \
+	  echo "=== $$python"; $(MAKE) --no-print-directory PYTHON="$$python" $(WHEEL_TARGETS) || failed="$$failed $$python"; \
 	done; for v in $(VERSIONS); do \
 	  ls dist/kiln-*-cp$$(echo $$v | tr -d .)-*.whl > /dev/null 2>&1 || echo "no wheel for Python $$v: it is not installed here"; \
 	done; test -z "$$failed" || { echo "failed with:$$failed"; exit 1; }

@@ -2,7 +2,8 @@
 
     python -m tests.emulated.cross_wheel dist
 
-Debian's Python for aarch64 has the headers, the compiler is that of the package ziglang.
+The headers are those of Debian's Python for aarch64 if Debian has this version, the compiler is that
+of the package ziglang.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -52,18 +54,31 @@ def install_packages(needed: Iterable[str], folder: Path) -> None:
     stamp.write_text(text)
 
 
+def _headers() -> Path:
+    """Return the folder of Python's headers for aarch64.
+
+    The host's, of a Python from elsewhere, serve too: those of x86-64 define four macros differently
+    (assembly for x86-64, its floating-point unit, the sign of wchar_t, the tier of support), and no
+    public header reads them.
+    """
+    if not debian.has(VERSION):
+        return Path(sysconfig.get_path("include"))
+    unpack_python()
+    return ROOT / "usr" / "include" / f"python{VERSION}"
+
+
 def build() -> Path:
     """Build the wheel again where its sources have changed, and return its path.
 
     Raises: ValueError if it needs a glibc that is newer than 2.28.
     """
-    unpack_python()
-    numpy, include = FOLDER / "numpy", ROOT / "usr" / "include"
+    numpy, headers = FOLDER / "numpy", _headers()
     install_packages(["numpy>=2.0"], numpy)
     options = {
         "CMAKE_TOOLCHAIN_FILE": f"{REPOSITORY}/cmake/aarch64-linux.cmake",
-        "CMAKE_CXX_FLAGS": f"-idirafter {include}",
-        "Python_INCLUDE_DIR": f"{include}/python{VERSION}",
+        # Debian's pyconfig.h includes that of the processor by a path from here.
+        "CMAKE_CXX_FLAGS": f"-idirafter {headers.parent}",
+        "Python_INCLUDE_DIR": str(headers),
         "Python_NumPy_INCLUDE_DIR": f"{numpy}/numpy/_core/include",
         "KILN_CROSS": "aarch64",
     }

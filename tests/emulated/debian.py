@@ -24,12 +24,17 @@ def _fetched(path: str) -> bytes:
     return found
 
 
+def has(python: str) -> bool:
+    """Tell whether a release of Debian has a version of Python."""
+    return python in _RELEASES
+
+
 def release_with(python: str) -> str:
     """Return the release of Debian that has a version of Python.
 
     Raises: ValueError if none has it.
     """
-    if python not in _RELEASES:
+    if not has(python):
         raise ValueError(
             f"Python {python} from Debian\nits releases have {', '.join(_RELEASES)}\n"
             "choose one of these: make PYTHON=python3.13 ..."
