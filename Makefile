@@ -23,11 +23,12 @@ SOURCES := $(shell find src/kiln/_runtime -name '*.cc' -o -name '*.h')
 # The extension is built again when one of these changes.
 RUNTIME := pyproject.toml CMakeLists.txt $(SOURCES)
 # The versions that pyproject.toml names, each where it is found first: on the path, or kept by pyenv or uv.
+# (Make drops what a shell prints that ends with the status of a command that was not found.)
 VERSIONS = $(shell sed -n 's/.*Python :: \(3\.[0-9]*\)".*/\1/p' pyproject.toml)
 PYTHONS = $(shell for v in $(VERSIONS); do \
   for python in python$$v $${PYENV_ROOT:-$$HOME/.pyenv}/versions/$$v.*/bin/python \
     $${XDG_DATA_HOME:-$$HOME/.local/share}/uv/python/cpython-$$v.*/bin/python; do \
-    "$$python" -c 'import venv' 2> /dev/null && { echo "$$python"; break; }; done; done)
+    "$$python" -c 'import venv' 2> /dev/null && { echo "$$python"; break; }; done; done; true)
 # What pip leaves in the source tree when it builds the extension there.
 BUILT := .cmake .ninja_deps .ninja_log .skbuild-info.json CMakeCache.txt CMakeFiles CMakeInit.txt \
   build.ninja cmake_install.cmake src/kiln/*.so src/kiln/_runtime.*.a

@@ -1,4 +1,4 @@
-"""The transcripts of the first page: its program runs, and a command that fails is reported."""
+"""The transcripts of docs/install.md: its program runs, and a command that fails is reported."""
 
 from __future__ import annotations
 

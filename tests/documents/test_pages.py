@@ -133,6 +133,7 @@ RUN_BY = {
         ),
         "tests/structure/test_documents.py",
     ),
+    "install.md": "tests/benchmarks/test_first_page.py",
     "command_line.md": "tests/documents/test_command_line.py",
     "library.md": "tests/programs/test_library_languages.py",
     "recipes.md": "tests/structure/test_contributing.py",

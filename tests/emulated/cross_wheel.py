@@ -2,8 +2,8 @@
 
     python -m tests.emulated.cross_wheel dist
 
-The headers are those of Debian's Python for aarch64 if Debian has this version, the compiler is that
-of the package ziglang.
+The headers are those of Debian's Python for aarch64 if Debian has this version; the compiler is
+that of the package ziglang.
 """
 
 from __future__ import annotations
@@ -57,9 +57,8 @@ def install_packages(needed: Iterable[str], folder: Path) -> None:
 def _headers() -> Path:
     """Return the folder of Python's headers for aarch64.
 
-    The host's, of a Python from elsewhere, serve too: those of x86-64 define four macros differently
-    (assembly for x86-64, its floating-point unit, the sign of wchar_t, the tier of support), and no
-    public header reads them.
+    The host's serve too, unless they are Debian's: on x86-64 four macros of pyconfig.h differ
+    (assembly, the floating-point unit, wchar_t, the tier of support), to no effect on extensions.
     """
     if not debian.has(VERSION):
         return Path(sysconfig.get_path("include"))
