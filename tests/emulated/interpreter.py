@@ -18,7 +18,7 @@ from tests.emulated import debian
 from tests.structure.source_tree import REPOSITORY
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-_LOADERS = {"x86_64": "ld-linux-x86-64.so.2", "aarch64": "ld-linux-aarch64.so.1"}
+LOADERS = {"x86_64": "ld-linux-x86-64.so.2", "aarch64": "ld-linux-aarch64.so.1"}
 
 
 def prepare(version: str) -> Path:
@@ -31,7 +31,7 @@ def prepare(version: str) -> Path:
     names = [f"python{version}-venv", f"libpython{version}-dev", "libstdc++6", "libgomp1"]
     debian.unpack(names, debian.release_with(version), _ARCHITECTURES[machine], root)
     usr, multiarch = root / "usr", f"{machine}-linux-gnu"
-    _write_program(usr / "bin" / f"python{version}", usr / "lib" / multiarch)
+    write_program(usr / "bin" / f"python{version}", usr / "lib" / multiarch)
     # The header that includes this one relies on a compiler's search for headers of the system.
     include = usr / "include" / multiarch / f"python{version}" / "pyconfig.h"
     shutil.copy2(include, usr / "include" / f"python{version}" / "pyconfig.h")
@@ -42,7 +42,7 @@ def prepare(version: str) -> Path:
     return usr / "bin"
 
 
-def _write_program(program: Path, libraries: Path) -> None:
+def write_program(program: Path, libraries: Path) -> None:
     """Replace a program by a script that starts it with its own loader, under the same name.
 
     So the environments that it makes, whose Python links here, and what they start run too.
@@ -50,7 +50,7 @@ def _write_program(program: Path, libraries: Path) -> None:
     binary = program.with_name(f"{program.name}.binary")
     if not binary.exists():
         program.rename(binary)
-    loader = libraries / _LOADERS[platform.machine()]
+    loader = libraries / LOADERS[platform.machine()]
     script = f'exec {loader} --library-path {libraries} --argv0 "$0" {binary} "$@"'
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
