@@ -67,7 +67,7 @@ def transcript(commands: Sequence[Sequence[str]], folder: Path) -> float:
         )
         seconds = time.perf_counter() - start
         whole += seconds
-        print(f"{seconds:6.1f} s  {' '.join(command)}")
+        print(f"{seconds:6.1f} s  {' '.join(part.rpartition('/')[2] for part in command)}")
         for line in ran.stdout.splitlines():
             print(f"          {line}", flush=True)
     return whole
