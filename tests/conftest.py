@@ -18,6 +18,7 @@ from collections.abc import Iterator
 import pytest
 
 from kiln.base.options.config import override
+from tests.structure.source_tree import IN_TREE
 
 # A shell lets what it starts in the background ignore interrupts, and so would the processes that
 # tests start.
@@ -41,6 +42,14 @@ def _leave_out_what_is_there() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if not IN_TREE:
+        of_the_tree = pytest.mark.skip(reason="a test of the source tree, which is not here")
+        for item in items:
+            if item.get_closest_marker("tree"):
+                item.add_marker(of_the_tree)
 
 
 def pytest_collection_finish() -> None:

@@ -45,6 +45,7 @@ def dead_links(page: Path) -> Iterator[str]:
             yield link
 
 
+@pytest.mark.tree
 def test_no_link_is_dead() -> None:
     pages = [*REPOSITORY.glob("*.md"), *DOCS.rglob("*.md")]
     assert [(page.name, link) for page in sorted(pages) for link in dead_links(page)] == []
@@ -132,6 +133,7 @@ RUN_BY = {
         ),
         "tests/structure/test_documents.py",
     ),
+    "install.md": "tests/benchmarks/test_first_page.py",
     "command_line.md": "tests/documents/test_command_line.py",
     "library.md": "tests/programs/test_library_languages.py",
     "recipes.md": "tests/structure/test_contributing.py",

@@ -73,6 +73,7 @@ def test_every_document_is_in_the_navigation(site: Path) -> None:
     assert {str(path.with_suffix("")) for path in documents} - entries == set()
 
 
+@pytest.mark.tree
 def test_links_lead_to_pages_of_the_site(site: Path) -> None:
     dead = []
     for page in (site / "source").rglob("*.md"):
@@ -88,6 +89,7 @@ def test_links_lead_to_pages_of_the_site(site: Path) -> None:
     assert dead == []
 
 
+@pytest.mark.tree
 def test_entries_show_their_source() -> None:
     names = list(public("numpy"))
     found = [reference.source_of(name.value) for name in names]

@@ -13,7 +13,9 @@ from io import BytesIO
 from pathlib import Path
 
 _MIRROR = "https://deb.debian.org/debian"
-_RELEASE = "bookworm"
+OLDEST = "bookworm"
+"""The release whose programs run on the oldest systems."""
+_RELEASES = {"3.11": OLDEST, "3.13": "trixie", "3.14": "forky"}
 
 
 def _fetched(path: str) -> bytes:
@@ -22,9 +24,27 @@ def _fetched(path: str) -> bytes:
     return found
 
 
-def _index(architecture: str) -> dict[str, dict[str, str]]:
-    """Return the fields of all packages of the release, by name."""
-    text = lzma.decompress(_fetched(f"dists/{_RELEASE}/main/binary-{architecture}/Packages.xz"))
+def has(python: str) -> bool:
+    """Tell whether a release of Debian has a version of Python."""
+    return python in _RELEASES
+
+
+def release_with(python: str) -> str:
+    """Return the release of Debian that has a version of Python.
+
+    Raises: ValueError if none has it.
+    """
+    if not has(python):
+        raise ValueError(
+            f"Python {python} from Debian\nits releases have {', '.join(_RELEASES)}\n"
+            "choose one of these: make PYTHON=python3.13 ..."
+        )
+    return _RELEASES[python]
+
+
+def _index(release: str, architecture: str) -> dict[str, dict[str, str]]:
+    """Return the fields of all packages of a release, by name."""
+    text = lzma.decompress(_fetched(f"dists/{release}/main/binary-{architecture}/Packages.xz"))
     packages = {}
     for paragraph in text.decode().split("\n\n"):
         fields = dict(re.findall(r"^([A-Za-z0-9-]+): (.*)$", paragraph, re.MULTILINE))
@@ -57,7 +77,7 @@ def _members(archive: bytes) -> Iterator[tuple[str, bytes]]:
         at += 60 + size + size % 2
 
 
-def unpack(names: Sequence[str], architecture: str, folder: Path) -> None:
+def unpack(names: Sequence[str], release: str, architecture: str, folder: Path) -> None:
     """Unpack some packages, and all that they depend on, into a folder, unless it is complete.
 
     Raises: ValueError if a package is not what the index says.
@@ -68,7 +88,7 @@ def unpack(names: Sequence[str], architecture: str, folder: Path) -> None:
     print(f"{', '.join(names)} and what they need, into {folder}", flush=True)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    packages = _index(architecture)
+    packages = _index(release, architecture)
     for name in _needed(packages, names):
         fields = packages[name]
         content = _fetched(fields["Filename"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -10,29 +9,34 @@ import tomllib
 import zipfile
 
 from tests.emulated import debian
+from tests.emulated.cross_wheel import (
+    FOLDER,
+    ROOT,
+    TRIPLE,
+    VERSION,
+    build,
+    install_packages,
+    unpack_python,
+)
 from tests.structure.source_tree import REPOSITORY
 
-FOLDER = REPOSITORY / "build" / "aarch64"
-ROOT, PYTHON, TREE = FOLDER / "root", FOLDER / "venv" / "bin" / "python", FOLDER / "tree"
+PYTHON, TREE = FOLDER / "venv" / "bin" / "python", FOLDER / "tree"
 PROGRAM, COMPILER = PYTHON.parent / "emulated", PYTHON.parent / "cc"
 """Commands that run a program, and that compile C, for aarch64."""
-_VERSION = "3.11"
-_PACKAGES = FOLDER / "venv" / "lib" / f"python{_VERSION}" / "site-packages"
-_INCLUDE = ROOT / "usr" / "include"
-_PLATFORMS = [f"manylinux_2_{n}_aarch64" for n in (17, 24, 26, 27, 28)] + ["manylinux2014_aarch64"]
+_PACKAGES = FOLDER / "venv" / "lib" / f"python{VERSION}" / "site-packages"
 # The emulator's own has matrix instructions; the results of OpenBLAS's kernels for them are wrong.
 _PROCESSOR = "neoverse-n1"
-_TRIPLE = "aarch64-linux-gnu.2.28"
-_TAG = "manylinux_2_28_aarch64"
 _EMULATORS = ("qemu-aarch64", "qemu-aarch64-static")
-_DEBIAN = (f"python{_VERSION}", f"libpython{_VERSION}-dev", "libstdc++6", "libgomp1")
 
 
 def prepare() -> None:
     """Make all that is missing, and build kiln's wheel again where its sources have changed."""
-    debian.unpack(_DEBIAN, "arm64", ROOT)
+    unpack_python()
     _write_commands(_emulator())
-    _install_packages()
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    needed = [*project["dependencies"], *extras["test"], *extras["examples"]]
+    install_packages(needed, _PACKAGES)
     _copy_tree()
     _install_kiln()
 
@@ -44,7 +48,7 @@ def _emulator() -> str:
         if found is not None:
             return found
     folder = FOLDER / "emulator"
-    debian.unpack(["qemu-user-static"], "amd64", folder)
+    debian.unpack(["qemu-user-static"], debian.OLDEST, "amd64", folder)
     return str(folder / "usr" / "bin" / _EMULATORS[1])
 
 
@@ -57,31 +61,14 @@ def _write_commands(emulator: str) -> None:
     PYTHON.parent.mkdir(parents=True, exist_ok=True)
     run = f"{emulator} -cpu {_PROCESSOR} -L {ROOT}"
     for path, command in {
-        PYTHON: f'{run} -0 "$0" {ROOT}/usr/bin/python{_VERSION}',
+        PYTHON: f'{run} -0 "$0" {ROOT}/usr/bin/python{VERSION}',
         PROGRAM: run,
-        COMPILER: f"{sys.executable} -m ziglang cc -target {_TRIPLE}",
+        COMPILER: f"{sys.executable} -m ziglang cc -target {TRIPLE}",
     }.items():
         path.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
         path.chmod(0o755)
-    config = f"home = {ROOT}/usr/bin\ninclude-system-site-packages = false\nversion = {_VERSION}\n"
+    config = f"home = {ROOT}/usr/bin\ninclude-system-site-packages = false\nversion = {VERSION}\n"
     (FOLDER / "venv" / "pyvenv.cfg").write_text(config)
-
-
-def _install_packages() -> None:
-    """Install what kiln and its tests need, as wheels for aarch64."""
-    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
-    extras = project["optional-dependencies"]
-    needed = [*project["dependencies"], *extras["test"], *extras["examples"]]
-    stamp, text = FOLDER / "packages.txt", "\n".join(needed)
-    if stamp.exists() and stamp.read_text() == text:
-        return
-    print(f"NumPy, jaxlib and others for aarch64, into {_PACKAGES}", flush=True)
-    shutil.rmtree(_PACKAGES, ignore_errors=True)
-    command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
-    command += ["--target", str(_PACKAGES), "--only-binary=:all:", "--python-version", _VERSION]
-    command += [f"--platform={name}" for name in _PLATFORMS]
-    subprocess.run([*command, "--implementation", "cp", *needed], check=True)
-    stamp.write_text(text)
 
 
 def _copy_tree() -> None:
@@ -105,31 +92,7 @@ def _copy_tree() -> None:
 
 def _install_kiln() -> None:
     """Build kiln's wheel, and use its compiled parts in the copy of the tree."""
-    wheels = FOLDER / "wheels"
-    shutil.rmtree(wheels, ignore_errors=True)
-    options = {
-        "CMAKE_TOOLCHAIN_FILE": f"{REPOSITORY}/cmake/aarch64-linux.cmake",
-        "CMAKE_CXX_FLAGS": f"-idirafter {_INCLUDE}",
-        "Python_INCLUDE_DIR": f"{_INCLUDE}/python{_VERSION}",
-        "Python_NumPy_INCLUDE_DIR": f"{_PACKAGES}/numpy/_core/include",
-        "KILN_CROSS": "aarch64",
-    }
-    env = {
-        **os.environ,
-        "_PYTHON_HOST_PLATFORM": "linux-aarch64",
-        "SETUPTOOLS_EXT_SUFFIX": f".cpython-{_VERSION.replace('.', '')}-aarch64-linux-gnu.so",
-        "SKBUILD_CMAKE_DEFINE": ";".join(f"{key}={value}" for key, value in options.items()),
-        "SKBUILD_BUILD_DIR": str(FOLDER / "objects"),
-    }
-    print("kiln's wheel for aarch64", flush=True)
-    command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "wheel"]
-    command += ["--no-build-isolation", "--no-deps", "--wheel-dir", str(wheels), str(REPOSITORY)]
-    subprocess.run(command, check=True, env=env)
-    (wheel,) = wheels.glob("*.whl")
-    tagging = [sys.executable, "-m", "wheel", "tags", "--remove", f"--platform-tag={_TAG}"]
-    subprocess.run([*tagging, str(wheel)], check=True, stdout=subprocess.DEVNULL)
-    (wheel,) = wheels.glob("*.whl")
-    with zipfile.ZipFile(wheel) as files:
+    with zipfile.ZipFile(build()) as files:
         for name in files.namelist():
             if name.startswith("kiln/_runtime.") and not name.endswith(".pyi"):
                 files.extract(name, TREE / "src")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import functools
+import importlib.util
 import io
 import tokenize
 import tomllib
@@ -19,7 +20,20 @@ from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGE = "kiln"
-KILN = REPOSITORY / "src" / PACKAGE
+IN_TREE = (REPOSITORY / "src" / PACKAGE).is_dir()
+"""Whether the sources are there: `make check-wheel` runs the tests without them."""
+
+
+def _package() -> Path:
+    """Return the folder of the package: that of the source tree, or else the installed one."""
+    if IN_TREE:
+        return REPOSITORY / "src" / PACKAGE
+    found = importlib.util.find_spec(PACKAGE)
+    assert found is not None and found.origin is not None
+    return Path(found.origin).parent
+
+
+KILN = _package()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,6 +13,8 @@ import pytest
 
 from tests.structure.source_tree import REPOSITORY
 
+pytestmark = pytest.mark.tree
+
 SYSTEMS = ("Debian, Ubuntu: apt-get install", "Fedora: dnf install", "macOS:")
 PROGRAMS = {
     name: shutil.which(name, path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")

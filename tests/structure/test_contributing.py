@@ -139,6 +139,7 @@ followed = pytest.mark.skipif(
 )
 
 
+@pytest.mark.tree
 @followed
 def test_the_recipes_fit_the_sources_and_do_what_they_say(tmp_path: Path) -> None:
     assert list(RECIPES) == [*PYTHON_ONLY, "kernel"]
@@ -178,6 +179,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.tree
 @followed
 @pytest.mark.full
 @pytest.mark.timeout(1200)
@@ -220,6 +222,7 @@ _runtime.native_symbols = lambda: {**known, **added}
 COMPILER = os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++")
 
 
+@pytest.mark.tree
 @followed
 @pytest.mark.full
 @pytest.mark.timeout(1200)
@@ -244,6 +247,7 @@ def test_the_kernel_is_compiled_and_passes_its_checks(tree: Path) -> None:
         passed(tree, *checks("kernel")[0])
 
 
+@pytest.mark.tree
 def test_the_files_that_they_name_exist() -> None:
     text = TEXT + PAGE
     named = set(re.findall(r"\b(?:src|tests|docs)/[\w/]+\.\w+", text))

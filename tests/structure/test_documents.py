@@ -44,6 +44,7 @@ def missing_files(text: str, root: Path) -> list[str]:
     return [path for path in named if path.split("/")[0] in folders and not (root / path).exists()]
 
 
+@pytest.mark.tree
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_links_lead_somewhere(document: Path) -> None:
     assert broken_links(document) == []

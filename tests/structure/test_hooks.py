@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 from tests.structure.source_tree import KILN, REPOSITORY, modules, rules, write_tree
 
 ROW = re.compile(r"^\| `(set_\w+)` \| `([^`]+)` \| `([^`]+)` \| [^|]+ \| [^|]+ \|$", re.MULTILINE)
@@ -62,6 +64,7 @@ def hooks(root: Path) -> list[Hook]:
 TABLE = (REPOSITORY / "docs" / "hooks.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.tree
 def test_the_table_has_all_hooks() -> None:
     assert sorted(declared(TABLE)) == hooks(KILN)
 

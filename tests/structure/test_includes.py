@@ -15,6 +15,8 @@ import pytest
 
 from tests.structure.source_tree import KILN, REPOSITORY
 
+pytestmark = pytest.mark.tree
+
 RUNTIME = KILN / "_runtime"
 MOST_ENTRIES = 25
 QUOTED = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)

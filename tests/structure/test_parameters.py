@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[2] / "src" / "kiln"
+from tests.structure.source_tree import KILN
 
 WITHOUT_EFFECT = {
     "api/inspection.py host_count backend": "all platforms belong to the one process",
@@ -159,8 +159,8 @@ def forgotten(path: Path, source: str) -> list[str]:
 def test_every_parameter_is_read() -> None:
     found = {
         line
-        for path in SOURCE.rglob("*.py")
-        for line in forgotten(path.relative_to(SOURCE), path.read_text(encoding="utf-8"))
+        for path in KILN.rglob("*.py")
+        for line in forgotten(path.relative_to(KILN), path.read_text(encoding="utf-8"))
     }
     assert found == set(WITHOUT_EFFECT)
 

@@ -16,6 +16,7 @@ PACKAGE = '__version__ = "0.2.0"\n'
 CHANGELOG = "# Changelog\n\n## Unreleased\n\n## 0.2.0, 2027-01-31\n\n## 0.1.9, 2027-01-02\n"
 
 
+@pytest.mark.tree
 def test_this_tree_agrees() -> None:
     tags = []
     if shutil.which("git") and (REPOSITORY / ".git").exists():

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-KILN = Path(__file__).parents[3] / "src" / "kiln"
-DIFFERENCES = Path(__file__).parents[3] / "docs" / "differences.md"
+from tests.structure.source_tree import KILN, REPOSITORY
+
+DIFFERENCES = REPOSITORY / "docs" / "differences.md"
 
 PROGRAM = """
 import importlib, json, kiln.as_jax

@@ -84,6 +84,8 @@ def test_each_method_of_the_library_is_known(cls: type) -> None:
     own |= {"__post_init__"} if cls is Ordered else set()
     # Evaluated text without anything that needs leave.
     own |= {"__new__"} if cls in (Point, Pair) else set()
+    # Annotations, which Python 3.14 evaluates late, are not content.
+    own |= {"__annotate_func__"} if cls is Pair else set()
     for name, f in functions(cls).items():
         known = is_library(f) or is_made(cls, f) or is_recursive_repr(f)
         assert known == (name not in own), name

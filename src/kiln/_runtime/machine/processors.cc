@@ -6,6 +6,7 @@
 #endif
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 
@@ -36,21 +37,27 @@ int32_t least(int32_t one, int32_t other) {
   return one == 0 ? other : other == 0 ? one : std::min(one, other);
 }
 
+// Numbers are not read by `>>`: it fails in a wheel, whose libstdc++ is linked statically.
+std::string first_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
 // "max 100000" or "150000 100000".
 int32_t quota_of_v2(const std::string& folder) {
-  std::ifstream file(folder + "/cpu.max");
-  std::string quota;
-  long long period = 0;
-  if (!(file >> quota >> period) || quota == "max") return 0;
-  return rounded_up(std::strtoll(quota.c_str(), nullptr, 10), period);
+  const std::string line = first_line(folder + "/cpu.max");
+  char* rest = nullptr;
+  const long long quota = std::strtoll(line.c_str(), &rest, 10);
+  return rounded_up(quota, std::strtoll(rest, nullptr, 10));
 }
 
 int32_t quota_of_v1(const std::string& folder) {
-  std::ifstream quota_file(folder + "/cpu.cfs_quota_us"),
-      period_file(folder + "/cpu.cfs_period_us");
-  long long quota = 0, period = 0;
-  if (!(quota_file >> quota) || !(period_file >> period)) return 0;
-  return rounded_up(quota, period);
+  const std::string quota = first_line(folder + "/cpu.cfs_quota_us");
+  const std::string period = first_line(folder + "/cpu.cfs_period_us");
+  return rounded_up(std::strtoll(quota.c_str(), nullptr, 10),
+                    std::strtoll(period.c_str(), nullptr, 10));
 }
 
 // The smallest quota of a control group and its ancestors. Inside a container the path may be the

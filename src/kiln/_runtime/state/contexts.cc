@@ -243,9 +243,82 @@ bool leave_context(PyObject* context) {
   return is_restored;
 }
 
+#if PY_VERSION_HEX >= 0x030E0000
+namespace {
+
+// Since Python 3.14 `with` calls `__enter__` by an instruction that handles signals after a call of
+// C, before the block begins whose end calls `__exit__`: an interrupt there would leave the change
+// in force. After the return of a Python function no instruction handles signals. So `__enter__` is
+// a Python function, in which what strikes after the change undoes it.
+const char* const guarding = R"(
+def guarded(enter, times_entered, leave_again):
+    def __enter__(self):
+        before = times_entered(self)
+        try:
+            return enter(self)
+        except BaseException:
+            leave_again(self, before)
+            raise
+    return __enter__
+)";
+
+Py_ssize_t times_entered(PyObject* context) {
+  Py_ssize_t count = 0;
+  if (PyObject_TypeCheck(context, &listed_type)) {
+    PyObject* list = as_listed(context)->list;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
+      count += PyList_GET_ITEM(list, i) == as_listed(context)->item;
+    }
+    return count;
+  }
+  for (EnteredContext* entry = thread_state.entered; entry != nullptr; entry = entry->outer) {
+    count += entry->context == context;
+  }
+  return count;
+}
+
+PyObject* py_times_entered(PyObject*, PyObject* context) {
+  return PyLong_FromSsize_t(times_entered(context));
+}
+
+PyObject* leave_again(PyObject*, PyObject* const* args, Py_ssize_t) {
+  PyObject* context = args[0];
+  if (times_entered(context) <= PyLong_AsSsize_t(args[1])) Py_RETURN_NONE;
+  if (PyObject_TypeCheck(context, &listed_type)) return exit_listed(context, nullptr, 0);
+  if (!leave_context(context)) return nullptr;
+  Py_RETURN_NONE;
+}
+
+PyMethodDef times_entered_method = {"times_entered", py_times_entered, METH_O, nullptr};
+PyMethodDef leave_again_method = {
+    "leave_again", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(leave_again)),
+    METH_FASTCALL, nullptr};
+
+}  // namespace
+
+int guard_enter(PyTypeObject* type) {
+  Ref names = Ref::own(PyDict_New());
+  Ref times = Ref::own(PyCFunction_New(&times_entered_method, nullptr));
+  Ref leave = Ref::own(PyCFunction_New(&leave_again_method, nullptr));
+  Ref methods = Ref::own(PyType_GetDict(type));
+  if (!names || !times || !leave || !methods) return -1;
+  Ref ran = Ref::own(PyRun_String(guarding, Py_file_input, names.get(), names.get()));
+  PyObject* enter = PyDict_GetItemString(methods.get(), "__enter__");
+  if (!ran || enter == nullptr) return -1;
+  PyObject* guarded = PyDict_GetItemString(names.get(), "guarded");
+  Ref made =
+      Ref::own(PyObject_CallFunctionObjArgs(guarded, enter, times.get(), leave.get(), nullptr));
+  if (!made || PyDict_SetItemString(methods.get(), "__enter__", made.get()) < 0) return -1;
+  PyType_Modified(type);
+  return 0;
+}
+#else
+int guard_enter(PyTypeObject*) { return 0; }
+#endif
+
 int add_contexts(PyObject* module) {
   for (PyTypeObject* type : {&assigned_type, &changed_type, &listed_type}) {
-    if (add_type(module, type) < 0) return -1;
+    if (add_type(module, type) < 0 || guard_enter(type) < 0) return -1;
   }
   return 0;
 }

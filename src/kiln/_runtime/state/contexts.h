@@ -24,4 +24,8 @@ bool enter_context(PyObject* context, PyObject* target, PyObject* name, PyObject
 // that the thread did not enter restores nothing.
 bool leave_context(PyObject* context);
 
+// Make the `__enter__` of a class whose objects call `enter_context` one step for interrupts too,
+// after the class was added to the module; -1 with an exception set. See `contexts.cc`.
+int guard_enter(PyTypeObject* type);
+
 }  // namespace kiln

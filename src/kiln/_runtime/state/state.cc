@@ -274,7 +274,8 @@ int add_state(PyObject* module) {
   if (overrides_name == nullptr || state_object == nullptr ||
       PyModule_AddObjectRef(module, "state", state_object) < 0 ||
       add_type(module, &state_type) < 0 || add_type(module, &override_type) < 0 ||
-      add_type(module, &option_value_type) < 0) {
+      add_type(module, &option_value_type) < 0 || guard_enter(&override_type) < 0 ||
+      guard_enter(&option_value_type) < 0) {
     return -1;
   }
   return PyModule_AddFunctions(module, functions);

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import kiln.numpy as jnp
 from kiln import _runtime
@@ -37,11 +38,15 @@ int32_t (*kiln_parallel)(struct call *, int32_t (*)(struct call *, void *, int64
 SYMBOLS = ("kiln_poll", "kiln_call_python", "kiln_parallel")
 
 _COMPILER = os.environ.get("CC", "cc")
+LACK = "needs a C compiler"
+needs_compiler = pytest.mark.skipif(shutil.which(_COMPILER) is None, reason=LACK)
 
 
 @functools.cache
 def library(source: str) -> ctypes.CDLL:
     """Compile C functions and give them what compiled code calls by name."""
+    if shutil.which(_COMPILER) is None:
+        pytest.skip(LACK)
     # Not a TemporaryDirectory: those end with the interpreter, and a thread may still be compiling.
     folder = Path(tempfile.mkdtemp(prefix="kiln-native-"))
     (folder / "f.c").write_text(DECLARATIONS + source)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit._runtime.native.native_code import needs_compiler
+
 HEAD = """
 import sys, threading, time
 import numpy as np
@@ -52,6 +54,7 @@ daemons(work)
 }
 
 
+@needs_compiler
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_process_ends(name: str) -> None:
     root = Path(__file__).parents[4]

@@ -232,6 +232,7 @@ def test_forks_while_threads_compute(count: int) -> None:
         thread.join()
 
 
+@native_code.needs_compiler
 def test_one_thread_makes_none() -> None:
     code = """
 from tests.unit._runtime.native import test_pool
@@ -253,6 +254,7 @@ print(_runtime.pool_workers())
     assert done.stdout.split() == ["0", "1", "2"]
 
 
+@native_code.needs_compiler
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="only Linux keeps them away")
 def test_workers_that_were_woken_may_run_everywhere() -> None:
     """While they sleep they are kept away from the processor of the thread that wakes them."""

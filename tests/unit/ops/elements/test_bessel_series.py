@@ -12,6 +12,7 @@ from kiln.ops.elements.bessel_series import BESSEL
 from tests.unit.ops.bessel_coefficients import SOURCE, cpp, pieces
 
 
+@pytest.mark.tree
 def test_as_generated() -> None:
     orders = [pieces(0), pieces(1)]
     assert tuple(tuple(map(tuple, order)) for order in orders) == BESSEL
