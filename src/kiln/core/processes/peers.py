@@ -6,6 +6,7 @@ fails, because the libraries underneath would wait forever, or abort this proces
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 import time
@@ -100,12 +101,14 @@ class Peers:
     """The state of the other processes, as known to this one.
 
     `patience` is the heartbeat timeout: a process silent for this many seconds counts as dead.
+    `token` is the secret that they share; "" if there is none.
     """
 
     link: Link
 
     def __init__(self, index: int, count: int, patience: float, token: str = "") -> None:
-        self.index, self.count = index, count
+        self.index, self.count, self.token = index, count, token
+        self.pid = os.getpid()
         self.patience = patience
         self.left: dict[int, dict[str, int]] = {}
         self._gone: set[int] = set()

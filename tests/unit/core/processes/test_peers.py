@@ -26,6 +26,18 @@ class Store:
     def set(self, key: str, value: str) -> None:
         self.entries[key] = value
 
+    def set_first(self, key: str, value: str) -> bool:
+        raise NotImplementedError
+
+    def set_bytes(self, key: str, value: bytes) -> None:
+        raise NotImplementedError
+
+    def bytes_of(self, key: str) -> bytes | None:
+        raise NotImplementedError
+
+    def wait(self, key: str, seconds: float) -> str | None:
+        raise NotImplementedError
+
     def delete(self, key: str) -> None:
         del self.entries[key]
 
