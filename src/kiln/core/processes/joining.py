@@ -61,6 +61,13 @@ class Link(Protocol):
         """
         ...
 
+    def is_preempted_at(self, step: int) -> bool:
+        """Tell whether a process was asked to end, and all stop at this step.
+
+        The first call makes SIGTERM such a request. May block until all processes agree on a step.
+        """
+        ...
+
     def close(self, *, orderly: bool) -> None:
         """Disconnect. If not `orderly`, do not notify the peers, and do not wait."""
         ...

@@ -38,6 +38,9 @@ class Store:
     def wait(self, key: str, seconds: float) -> str | None:
         raise NotImplementedError
 
+    def is_preempted_at(self, step: int) -> bool:
+        raise NotImplementedError
+
     def delete(self, key: str) -> None:
         del self.entries[key]
 

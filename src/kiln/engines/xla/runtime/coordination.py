@@ -66,6 +66,7 @@ class Coordination:
             )
         )
         self._call("meeting other processes", self._client.connect)
+        self._preemption: Any = None
         self._collectives = _jax.make_gloo_tcp_collectives(
             distributed_client=self._client, hostname=own_address
         )
@@ -136,6 +137,16 @@ class Coordination:
         """Wait until all processes have arrived; each name may be used once."""
         wait = self._client.wait_at_barrier
         self._call("waiting for other processes", wait, name, max(1, round(1000 * seconds)))
+
+    def is_preempted_at(self, step: int) -> bool:
+        """Tell whether a process was asked to end, and all stop at this step.
+
+        The first call makes SIGTERM such a request. May block until all processes agree on a step.
+        """
+        if self._preemption is None:
+            self._preemption = _kept(_jax.create_preemption_sync_manager())
+            self._call("listening for SIGTERM", self._preemption.initialize, self._client)
+        return bool(self._preemption.reached_sync_point(step))
 
     def close(self, *, orderly: bool) -> None:
         """Disconnect: all processes have ended, or this one cannot wait for them."""
