@@ -30,8 +30,8 @@ SUBJECTS = "tour simulation regression neural_network mcmc images devices debugg
 INSIDE = """
     README install tour glossary linen debugging see profiling editors command_line extend refs
     pallas explicit_sharding checkpoints export library platforms processes clusters security
-    libraries content eager cache threads_and_signals native hooks scale special elementary primitives
-    options differences recipes testing style
+    libraries content eager cache threads_and_signals native hooks scale special elementary
+    primitives options differences recipes testing style
 """
 
 
