@@ -27,6 +27,8 @@ def run(manager: str, kind: str, folder: Path, *words: str) -> str:
         "KILN_COORDINATOR_TOKEN": "secret of this test",
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
         "RAY_USAGE_STATS_ENABLED": "0",
+        # Other programs of a busy machine would leave them no time.
+        "RAY_worker_niceness": "0",
     }
     module = f"tests.clusters.{manager}_training"
     command = [str(environment.PYTHON), "-m", module, kind, str(folder), *words]

@@ -99,6 +99,22 @@ def test_a_process_that_is_frozen(victim: int, tmp_path: Path) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("victim", [0, 1])
+def test_a_collective_that_hangs_names_who_is_late(victim: int, tmp_path: Path) -> None:
+    moment = tmp_path / "moment"
+    words = "hang", str(victim), str(moment)
+    done = launched("failing", *words, KILN_CHECK="", KILN_COLLECTIVE_TIMEOUT="2")
+    said = re.search(r"^\[(\d)\] after ([0-9.]+) s: (.*)$", done.stdout, re.MULTILINE)
+    assert said is not None, done.stdout + done.stderr
+    assert int(said[1]) == 1 - victim
+    assert float(said[2]) < 30
+    assert said[3].startswith(f"process {victim} has not reached program ")
+    assert said[3].endswith("(<lambda>) within 2 seconds")
+    # The line of the user's program.
+    assert re.search(r"running <lambda> in the processes \[0, 1\] at .*failing.py:\d", done.stderr)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("victim", [0, 1])
 def test_a_process_whose_children_outlive_it(victim: int, tmp_path: Path) -> None:
     assert failed("fork", victim, tmp_path)[0] == f"process {victim} has ended"
 
