@@ -15,12 +15,12 @@ LONGEST_S = 120.0
 
 
 def launched(
-    program: str, *words: str, count: int = 2, devices: int = 2, **options: str
+    program: str, *words: str, count: int = 2, devices: int = 2, restarts: int = 0, **options: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a module of this folder, or a file, in processes; `options` are environment variables."""
     command = [sys.executable, "-m", "kiln", "launch", "-n", str(count)]
     named = [program] if program.endswith(".py") else ["-m", f"tests.processes.{program}"]
-    command += ["--devices", str(devices), *named, *words]
+    command += ["--devices", str(devices), "--restarts", str(restarts), *named, *words]
     environment = {**os.environ, **options}
     pipe = subprocess.PIPE
     with subprocess.Popen(

@@ -193,6 +193,18 @@ def test_a_killed_run_continues(tmp_path: Path) -> None:
     assert np.allclose(found, training.losses("sharded", kiln.devices()[:2]), rtol=2e-6, atol=0)
 
 
+@contract("18.4")
+@pytest.mark.full
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_killed_run_is_started_again(victim: int, tmp_path: Path) -> None:
+    folder = str(tmp_path / "run")
+    done = launched("restarting", folder, str(victim), "4", devices=1, restarts=1, KILN_CHECK="")
+    assert done.returncode == 0, done.stderr
+    assert "restart 1 of 1" in done.stderr
+    found = json.loads((tmp_path / "run" / "losses").read_text(encoding="utf-8"))
+    assert np.allclose(found, training.losses("sharded", kiln.devices()[:2]), rtol=2e-6, atol=0)
+
+
 def test_the_program_of_the_documents(tmp_path: Path) -> None:
     text = (REPOSITORY / "docs" / "processes.md").read_text(encoding="utf-8")
     (program,) = re.findall(r"```python\n(# train\.py\n.*?)```", text, re.DOTALL)[:1]
