@@ -37,7 +37,7 @@ PIP := $(RUN) -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo story test test-full test-pythons libraries libraries-oracle libraries-suites jax-tests oracle breaks sanitize bench bench-suite bench-models bench-reports bench-limit bench-scale bench-programs cross browser test-cross test-aarch64 lint format hooks docs notebooks site check-site \
+.PHONY: help demo story test test-full test-pythons libraries libraries-oracle libraries-suites jax-tests oracle breaks sanitize bench bench-suite bench-models bench-reports bench-limit bench-scale bench-programs cross browser test-cross test-aarch64 lint format hooks docs notebooks site check-site clusters \
   wheel wheels wheel-aarch64 check-wheel check-wheels clean
 
 help:
@@ -50,6 +50,7 @@ help:
 	@echo "make libraries-oracle  ask jax again for those answers; SUBJECTS=\"diffrax haiku\""
 	@echo "make libraries-suites  SUITES_SOURCE=folder: the libraries' own tests on kiln; LIBRARIES=\"optax keras\" ARGS=--ask-jax"
 	@echo "make jax-tests  JAX_SOURCE=checkout: jax's own tests on kiln; FILES=\"api_test.py\" ARGS=--ask-jax"
+	@echo "make clusters   training under SLURM, Open MPI, MPICH, Ray and Dask, installed in build/clusters; takes root"
 	@echo "make oracle     ask jax again for its answers, then compare kiln with them"
 	@echo "make breaks     break one behavior after another and watch the tests of its item fail"
 	@echo "make sanitize   the tests of the extension and of evictions, under the address and undefined-behavior sanitizers"
@@ -132,6 +133,10 @@ run-libraries-suites: $(VENV)/.has-distrax
 jax-tests: $(VENV)/.has-test
 	@test -d "$(JAX_SOURCE)/tests" || { echo "say where a checkout of jax is: make jax-tests JAX_SOURCE=../jax"; exit 1; }
 	$(RUN) -m tests.libraries.jax_tests $(JAX_SOURCE) $(FILES) $(ARGS)
+
+# The managers are unpacked into build/clusters; nothing is installed outside it.
+clusters: $(VENV)/.has-test
+	$(RUN) -m tests.clusters -q $(ARGS)
 
 oracle: $(VENV)/.has-test
 	$(RUN) -m tests.differential.oracle $(TOPICS)

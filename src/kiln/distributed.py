@@ -58,7 +58,8 @@ def initialize(
     """Make this process one of the processes of a program; call it first.
 
     Arguments that are left out are found in the environment: of `python -m kiln launch`, SLURM,
-    Open MPI, Kubernetes, or in JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID.
+    Open MPI, MPICH, Kubernetes, or in JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and
+    JAX_PROCESS_ID.
     Process 0 listens at `coordinator_bind_address`, by default at the coordinator's address if that
     is one of this machine, otherwise on all interfaces. `coordinator_token`, by default that of
     KILN_COORDINATOR_TOKEN, is a secret text, the same in all processes: without it, anyone who

@@ -139,7 +139,7 @@ RUN_BY = {
     "recipes.md": "tests/structure/test_contributing.py",
 }
 # Pages whose blocks are parts of programs, with names that a reader fills in.
-FRAGMENTS = {"native.md", "processes.md"}
+FRAGMENTS = {"native.md", "processes.md", "clusters.md"}
 
 
 def test_every_page_with_code_is_run() -> None:

@@ -53,12 +53,14 @@ def _index(release: str, architecture: str) -> dict[str, dict[str, str]]:
     return packages
 
 
-def _needed(packages: dict[str, dict[str, str]], names: Iterable[str]) -> list[str]:
+def _needed(
+    packages: dict[str, dict[str, str]], names: Iterable[str], without: Sequence[str]
+) -> list[str]:
     """Return some packages and all that they depend on; of alternatives, the first."""
     waiting, found = list(names), dict[str, None]()
     while waiting:
         name = waiting.pop()
-        if name in found or name not in packages:
+        if name in found or name in without or name not in packages:
             continue
         found[name] = None
         for field in ("Depends", "Pre-Depends"):
@@ -77,8 +79,16 @@ def _members(archive: bytes) -> Iterator[tuple[str, bytes]]:
         at += 60 + size + size % 2
 
 
-def unpack(names: Sequence[str], release: str, architecture: str, folder: Path) -> None:
+def unpack(
+    names: Sequence[str],
+    release: str,
+    architecture: str,
+    folder: Path,
+    without: Sequence[str] = (),
+) -> None:
     """Unpack some packages, and all that they depend on, into a folder, unless it is complete.
+
+    `without` names packages that are left out, with what only they depend on.
 
     Raises: ValueError if a package is not what the index says.
     """
@@ -89,7 +99,7 @@ def unpack(names: Sequence[str], release: str, architecture: str, folder: Path) 
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     packages = _index(release, architecture)
-    for name in _needed(packages, names):
+    for name in _needed(packages, names, without):
         fields = packages[name]
         content = _fetched(fields["Filename"])
         if hashlib.sha256(content).hexdigest() != fields["SHA256"]:

@@ -39,6 +39,9 @@ def fail(how: str, moment: Path) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     if how == "stop":
         os.kill(os.getpid(), signal.SIGSTOP)
+    if how == "hang":
+        # Its heartbeats go on.
+        time.sleep(60)
     if how == "raise":
         raise ValueError("no more")
     if how == "exit":

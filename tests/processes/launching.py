@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[2]
@@ -13,12 +15,12 @@ LONGEST_S = 120.0
 
 
 def launched(
-    program: str, *words: str, count: int = 2, devices: int = 2, **options: str
+    program: str, *words: str, count: int = 2, devices: int = 2, restarts: int = 0, **options: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a module of this folder, or a file, in processes; `options` are environment variables."""
     command = [sys.executable, "-m", "kiln", "launch", "-n", str(count)]
     named = [program] if program.endswith(".py") else ["-m", f"tests.processes.{program}"]
-    command += ["--devices", str(devices), *named, *words]
+    command += ["--devices", str(devices), "--restarts", str(restarts), *named, *words]
     environment = {**os.environ, **options}
     pipe = subprocess.PIPE
     with subprocess.Popen(
@@ -35,3 +37,36 @@ def launched(
                 process.kill()
             raise
     return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def started(program: str, count: int, options: Mapping[str, str]) -> str:
+    """Run a module of this folder in processes without the launcher; return what they print.
+
+    Raises: AssertionError if one fails.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", f"tests.processes.{program}"],
+            env={
+                **os.environ,
+                "JAX_COORDINATOR_ADDRESS": f"127.0.0.1:{port}",
+                "JAX_NUM_PROCESSES": str(count),
+                "JAX_PROCESS_ID": str(rank),
+                "KILN_NUM_CPU_DEVICES": "1",
+                **options,
+            },
+            cwd=REPOSITORY,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(count)
+    ]
+    try:
+        printed = [process.communicate(timeout=LONGEST_S)[0] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    assert [process.returncode for process in processes] == [0] * count, printed
+    return "".join(printed)

@@ -1,4 +1,4 @@
-"""Training that continues from its last checkpoint; a process may be killed at a step.
+"""Training that continues from its last checkpoint; a process may be killed at a step, once.
 
 `python -m kiln launch -n 2 -m tests.processes.restarting FOLDER [RANK STEP]`
 """
@@ -29,7 +29,8 @@ def main(folder: str, rank: str = "-1", at: str = "-1") -> None:
         losses.append(run.step(step))
         # Written while the next step runs.
         saving = saved.save(step, {"params": run.params}, wait=False, metadata=losses)
-        if step == int(at) and kiln.process_index() == int(rank):
+        is_first = os.environ.get("KILN_LAUNCH_ATTEMPT", "0") == "0"
+        if is_first and step == int(at) and kiln.process_index() == int(rank):
             os.kill(os.getpid(), signal.SIGKILL)
     if saving is not None:
         saving.wait()

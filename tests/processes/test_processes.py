@@ -17,8 +17,8 @@ import pytest
 
 import kiln
 from tests.contract.marks import contract
-from tests.processes import arrays, saving, training
-from tests.processes.launching import REPOSITORY, launched
+from tests.processes import arrays, saving, sharing, training
+from tests.processes.launching import REPOSITORY, launched, started
 from tests.processes.slow_network import SlowNetwork
 
 four = pytest.mark.full
@@ -99,6 +99,22 @@ def test_a_process_that_is_frozen(victim: int, tmp_path: Path) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("victim", [0, 1])
+def test_a_collective_that_hangs_names_who_is_late(victim: int, tmp_path: Path) -> None:
+    moment = tmp_path / "moment"
+    words = "hang", str(victim), str(moment)
+    done = launched("failing", *words, KILN_CHECK="", KILN_COLLECTIVE_TIMEOUT="2")
+    said = re.search(r"^\[(\d)\] after ([0-9.]+) s: (.*)$", done.stdout, re.MULTILINE)
+    assert said is not None, done.stdout + done.stderr
+    assert int(said[1]) == 1 - victim
+    assert float(said[2]) < 30
+    assert said[3].startswith(f"process {victim} has not reached program ")
+    assert said[3].endswith("(<lambda>) within 2 seconds")
+    # The line of the user's program.
+    assert re.search(r"running <lambda> in the processes \[0, 1\] at .*failing.py:\d", done.stderr)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("victim", [0, 1])
 def test_a_process_whose_children_outlive_it(victim: int, tmp_path: Path) -> None:
     assert failed("fork", victim, tmp_path)[0] == f"process {victim} has ended"
 
@@ -108,6 +124,40 @@ def test_a_process_whose_children_outlive_it(victim: int, tmp_path: Path) -> Non
 @pytest.mark.parametrize("victim", [0, 1])
 def test_each_time(victim: int, attempt: int, tmp_path: Path) -> None:
     assert failed("kill", victim, tmp_path)[0] == f"process {victim} has ended"
+
+
+@pytest.mark.parametrize("count", [2, pytest.param(8, marks=pytest.mark.full)])
+@pytest.mark.parametrize("how", ["store", pytest.param("folder", marks=pytest.mark.full)])
+def test_one_process_compiles(how: str, count: int, tmp_path: Path) -> None:
+    """By the store of the processes, without a cache on disk; by the cache, without a token."""
+    folder = str(tmp_path / "cache") if how == "folder" else ""
+    given = {"KILN_CACHE_DIR": folder, "KILN_CHECK": ""}
+    if how == "folder":
+        done = started("sharing", count, {**given, "KILN_COORDINATOR_TOKEN": ""})
+    else:
+        done = launched("sharing", count=count, devices=1, **given).stdout
+    found = re.findall(r"received (\d+) published (\d+)", done)
+    assert len(found) == count, done
+    received, published = (sum(map(int, each)) for each in zip(*found, strict=True))
+    # A program of each process, two of all, and `mean`.
+    assert published == 4
+    assert received == published * (count - 1)
+    assert len(set(re.findall(r"alone (.*)", done))) == 1
+    x = kiln.device_put(sharing.X, kiln.devices()[0])
+    expected = np.asarray(kiln.jit(sharing.together)(x))
+    assert np.allclose(float(expected.mean()), float(re.findall(r"mean (.*)", done)[0]), atol=1e-6)
+    rows = [row for text in re.findall(r"together (.*)", done) for row in json.loads(text)]
+    got = sorted(np.concatenate(rows).tolist())
+    assert np.allclose(got, sorted(expected.tolist()), rtol=1e-6, atol=1e-6)
+
+
+@contract("17.4")
+@pytest.mark.full
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_process_that_dies_while_it_compiles_is_replaced(victim: int) -> None:
+    done = launched("sharing", str(victim), KILN_CACHE_DIR="", KILN_CHECK="")
+    assert done.returncode == 137, done.stderr
+    assert re.findall(r"\[(\d)\] alone", done.stdout) == [str(1 - victim)]
 
 
 @contract("17.5")
@@ -139,6 +189,18 @@ def test_a_killed_run_continues(tmp_path: Path) -> None:
     folder = str(tmp_path / "run")
     assert launched("restarting", folder, "1", "4", devices=1, KILN_CHECK="").returncode == 137
     assert launched("restarting", folder, devices=1, KILN_CHECK="").returncode == 0
+    found = json.loads((tmp_path / "run" / "losses").read_text(encoding="utf-8"))
+    assert np.allclose(found, training.losses("sharded", kiln.devices()[:2]), rtol=2e-6, atol=0)
+
+
+@contract("18.4")
+@pytest.mark.full
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_killed_run_is_started_again(victim: int, tmp_path: Path) -> None:
+    folder = str(tmp_path / "run")
+    done = launched("restarting", folder, str(victim), "4", devices=1, restarts=1, KILN_CHECK="")
+    assert done.returncode == 0, done.stderr
+    assert "restart 1 of 1" in done.stderr
     found = json.loads((tmp_path / "run" / "losses").read_text(encoding="utf-8"))
     assert np.allclose(found, training.losses("sharded", kiln.devices()[:2]), rtol=2e-6, atol=0)
 

@@ -21,7 +21,6 @@ WITHOUT_EFFECT = {
     "distributed.py initialize local_device_ids": "it chooses among GPUs",
     "experimental/mesh_utils.py create_device_mesh allow_split_physical_axes": "for TPUs",
     "experimental/mesh_utils.py create_device_mesh contiguous_submeshes": "for TPUs",
-    "experimental/multihost_utils.py reached_preemption_sync_point step_id": "no notices",
     "experimental/pallas/call.py pallas_call compiler_params": "for other compilers",
     "experimental/pallas/call.py pallas_call cost_estimate": "for other compilers",
     "experimental/pallas/call.py pallas_call metadata": "for other compilers",

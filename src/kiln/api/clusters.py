@@ -11,6 +11,7 @@ import os
 import re
 import socket
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from kiln.base.errors import UnavailableOptionError, three_lines
 from kiln.base.records import Record
@@ -116,6 +117,39 @@ def _open_mpi(env: Environment) -> Place:
     return Place(f"{name}:{port}", count, index)
 
 
+def _in_hydra(env: Environment) -> bool:
+    return all(name in env for name in ("PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"))
+
+
+def _hydra(env: Environment) -> Place:
+    """Return the place of a process that MPICH's or Intel MPI's `mpirun` started.
+
+    Its variables name no address. Processes of one machine have a common ancestor: its number
+    determines the port.
+    """
+    count, index = _int(env, "PMI_SIZE"), _int(env, "PMI_RANK")
+    address = None
+    if count is not None and _int(env, "MPI_LOCALNRANKS") == count:
+        address = f"127.0.0.1:{_job_port(env, _proxy())}"
+    return Place(address, count, index)
+
+
+_PROXY = "hydra_pmi_proxy"
+
+
+def _proxy() -> int:
+    """Return the number of MPICH's process that starts those of this machine."""
+    pid = parent = os.getppid()
+    with contextlib.suppress(OSError, ValueError):
+        while pid > 1:
+            # The name may have blanks and parentheses.
+            head, _, rest = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")
+            if head.partition("(")[2] == _PROXY:
+                return pid
+            pid = int(rest.split()[1])
+    return parent
+
+
 def _in_kubernetes(env: Environment) -> bool:
     return "KUBERNETES_SERVICE_HOST" in env and "JOB_COMPLETION_INDEX" in env
 
@@ -137,6 +171,7 @@ def _kubernetes(env: Environment) -> Place:
 _METHODS: dict[str, tuple[Callable[[Environment], bool], Callable[[Environment], Place]]] = {
     "ompi": (_in_open_mpi, _open_mpi),
     "slurm": (_in_slurm, _slurm),
+    "mpich": (_in_hydra, _hydra),
     "k8s": (_in_kubernetes, _kubernetes),
 }
 """For each environment, by JAX's name: how to recognize it, and the place it specifies."""

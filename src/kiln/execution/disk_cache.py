@@ -86,7 +86,7 @@ class Folder:
             return None
         data, used = found
         try:
-            entry = _read(data, name)
+            entry = read(data, name)
         except Damaged as why:
             self.reject(name, str(why))
             return None
@@ -106,7 +106,7 @@ class Folder:
 
     def put(self, name: str, entry: Entry) -> bool:
         """Write an entry; tell whether it exists afterwards."""
-        data = _written(name, entry)
+        data = written(name, entry)
         if len(data) > _limit() // 4 or not self._write(name + _SUFFIX, data):
             return False
         counts.stored += 1
@@ -143,7 +143,7 @@ class Folder:
             data, _ = self._own.read(name + _SUFFIX)
         except Foreign as why:
             raise Damaged(str(why)) from None
-        return _read(data, name)
+        return read(data, name)
 
     def remove(self, name: str) -> None:
         """Remove an entry, if it is there."""
@@ -222,14 +222,19 @@ def _checksum(data: bytes) -> bytes:
     return found
 
 
-def _written(name: str, entry: Entry) -> bytes:
+def written(name: str, entry: Entry) -> bytes:
+    """Return an entry as bytes, with its name and a checksum."""
     lines = (name, entry.engine, entry.reason, entry.program, f"{entry.seconds:.6f}")
     head = "".join(line.replace("\n", " ") + "\n" for line in lines)
     rest = head.encode(errors="replace") + entry.code
     return _MAGIC + _checksum(rest) + rest
 
 
-def _read(data: bytes, name: str) -> Entry:
+def read(data: bytes, name: str) -> Entry:
+    """Return the entry of a name from bytes.
+
+    Raises: Damaged.
+    """
     start = len(_MAGIC) + _CHECKSUM
     if not data.startswith(_MAGIC):
         raise Damaged("the file was not written by kiln, or is empty")

@@ -42,8 +42,8 @@ def files(engine: str) -> list[Stamp]:
     return found
 
 
-def code_digest(folder: Folder, engine: str) -> str | None:
-    """Return a digest of kiln's code with one engine, stored in a folder of the cache.
+def code_digest(folder: Folder | None, engine: str) -> str | None:
+    """Return a digest of kiln's code with one engine, stored in a folder of the cache, if any.
 
     None if a file was changed after this process started: the running code may be older.
     """
@@ -55,7 +55,7 @@ def code_digest(folder: Folder, engine: str) -> str | None:
 _known: dict[str, str | None] = {}
 
 
-def _noted(folder: Folder, engine: str) -> str | None:
+def _noted(folder: Folder | None, engine: str) -> str | None:
     try:
         known = files(engine)
     except OSError:
@@ -63,6 +63,9 @@ def _noted(folder: Folder, engine: str) -> str | None:
         return None
     if max(date for _, date, *_ in known) > _LOADED:
         return None
+    paths = [path for path, *_ in known]
+    if folder is None:
+        return _digest(paths)
     stamp = blake2.blake2b(marshal.dumps(known, _WITHOUT_REFERENCES), digest_size=16).hexdigest()
     # Each installation, and each version of Python in it, has its own note.
     where = blake2.blake2b(_runtime.__file__.encode(), digest_size=8).hexdigest()
@@ -70,7 +73,7 @@ def _noted(folder: Folder, engine: str) -> str | None:
     before, _, noted = folder.note(note).decode(errors="replace").strip().partition(" ")
     if before == stamp and len(noted) == len(stamp):
         return noted
-    digest = _digest([path for path, *_ in known])
+    digest = _digest(paths)
     if digest is not None:
         folder.put_note(note, f"{stamp} {digest}\n".encode())
     return digest

@@ -13,8 +13,9 @@ import time
 from typing import Any, cast
 
 from kiln.base.errors import JaxRuntimeError
-from kiln.base.lazy import blake2
+from kiln.base.lazy import blake2, shared_compilation
 from kiln.base.options.config import Options, options
+from kiln.base.process.identity import process_count
 from kiln.core.engines.engine import (
     CHECKS,
     Compiler,
@@ -44,15 +45,25 @@ _FOR_TRACES = ("mesh", "default_mesh", "logical_axis_rules", "user_contexts")
 
 
 class _Place:
-    """The place of a program on disk, now or later: `entry` is what it holds."""
+    """The place of a program on disk, now or later: `entry` is what it holds.
 
-    __slots__ = ("entry", "folder", "name")
+    The folder is None if the cache is off, and processes share what they compile. `is_for_all` says
+    that the program runs in several processes, `is_shared` that they have one name for it.
+    """
 
-    def __init__(self, place: Folder, name: str) -> None:
+    __slots__ = ("entry", "folder", "is_for_all", "is_shared", "name")
+
+    def __init__(self, place: Folder | None, name: str) -> None:
         self.folder, self.name = place, name
-        self.entry = place.get(name)
-        if self.entry is None:
+        self.is_for_all, self.is_shared = False, True
+        self.entry = None if place is None else place.get(name)
+        if place is not None and self.entry is None:
             counts.misses += 1
+
+    def put(self, entry: Entry) -> None:
+        """Write the program to disk."""
+        if self.folder is not None:
+            self.folder.put(self.name, entry)
 
 
 def choice_for(choice: Choice, program: Program) -> Choice:
@@ -76,24 +87,54 @@ def executable_of(choice: Choice, program: Program) -> Executable:
         place = _place_of(choice, program, compiler)
     if place is None:
         return choice.engine.compiler.compile(program)
-    if place.entry is not None:
-        try:
-            found = _loaded(choice, program, place.entry)
-        except JaxRuntimeError as error:
-            lines = str(error).splitlines()
-            place.folder.reject(place.name, lines[1] if len(lines) > 1 else lines[0])
-        else:
+    if place.entry is not None and place.folder is not None:
+        found = _loaded_from(place, place.entry, choice, program)
+        if found is not None:
             counts.hits += 1
             if options().log_compiles:
                 dumping.log("%s was loaded from %s", program.name, place.folder.path)
-            if choice.name == HOST_COMPILER:
-                _keep_better(choice, program, found, place, place.entry.seconds)
             return found
+    shared = None
+    if place.is_shared and _shares():
+        shared = shared_compilation.claim(place.name, place.folder, is_for_all=place.is_for_all)
+    if shared is None:
+        return _compiled(choice, program, place)[0]
+    try:
+        received = shared.received(program.name)
+        if received is not None:
+            found = _loaded_from(place, received, choice, program)
+            if found is not None:
+                if options().log_compiles:
+                    dumping.log("%s was received from another process", program.name)
+                return found
+        made, entry = _compiled(choice, program, place)
+        shared.publish(entry)
+    finally:
+        shared.fail()
+    return made
+
+
+def _compiled(choice: Choice, program: Program, place: _Place) -> tuple[Executable, Entry | None]:
+    """Compile a program and keep it; return it and what is kept, if it has a stored form."""
     start = time.perf_counter()
     made = choice.engine.compiler.compile(program)
-    seconds = time.perf_counter() - start
-    _keep(choice, program, made, place, seconds)
-    return made
+    return made, _keep(choice, program, made, place, time.perf_counter() - start)
+
+
+def _loaded_from(
+    place: _Place, entry: Entry, choice: Choice, program: Program
+) -> Executable | None:
+    """Return a program ready to run; None, and remove it from disk, if it cannot be loaded."""
+    try:
+        found = _loaded(choice, program, entry)
+    except JaxRuntimeError as error:
+        lines = str(error).splitlines()
+        if place.folder is not None:
+            place.folder.reject(place.name, lines[1] if len(lines) > 1 else lines[0])
+        return None
+    if choice.name == HOST_COMPILER:
+        _keep_better(choice, program, found, place, entry.seconds)
+    return found
 
 
 def _loaded(choice: Choice, program: Program, entry: Entry) -> Executable:
@@ -105,8 +146,8 @@ def _loaded(choice: Choice, program: Program, entry: Entry) -> Executable:
 
 def _keep(
     choice: Choice, program: Program, made: Executable, place: _Place, seconds: float
-) -> None:
-    """Write an executable to disk, if it has a stored form."""
+) -> Entry | None:
+    """Write an executable to disk, and return the entry, if it has a stored form."""
     code: bytes | None
     if choice.name == HOST_COMPILER:
         code = _host().to_stored(made)
@@ -119,8 +160,11 @@ def _keep(
         except (ValueError, JaxRuntimeError):
             # For example, XLA cannot serialize sorts.
             code = None
-    if code is not None:
-        place.folder.put(place.name, _entry(choice, program, seconds, code))
+    if code is None:
+        return None
+    entry = _entry(choice, program, seconds, code)
+    place.put(entry)
+    return entry
 
 
 def _keep_better(
@@ -132,7 +176,7 @@ def _keep_better(
     def again() -> None:
         code = host.to_stored(made)
         if code is not None:
-            place.folder.put(place.name, entry(code))
+            place.put(entry(code))
 
     entry = functools.partial(_entry, choice, program, seconds)
     host.when_improved(made, again)
@@ -146,7 +190,7 @@ def _place_for_host(choice: Choice, program: Program) -> _Place | None:
     """Return the place of a program for the host, if it is to be kept."""
     chosen = options()
     if (
-        not (chosen.disk_cache and chosen.cache_dir)
+        not _is_kept(chosen)
         or program.sizes
         or _is_watched(chosen)
         or program.engine_options
@@ -156,7 +200,7 @@ def _place_for_host(choice: Choice, program: Program) -> _Place | None:
     ):
         return None
     place = folder()
-    if place is None:
+    if place is None and not _shares():
         return None
     host = _host()
     device = None if program.placement is None else len(program.placement.devices)
@@ -184,16 +228,20 @@ def _place_for_host(choice: Choice, program: Program) -> _Place | None:
 def _place_of(choice: Choice, program: Program, compiler: Compiler | None) -> _Place | None:
     """Return the place of a program on disk, if it is to be kept."""
     chosen = options()
-    if not (chosen.disk_cache and chosen.cache_dir) or _is_watched(chosen):
+    if not _is_kept(chosen) or _is_watched(chosen):
         return None
     if compiler is None:
         # It was evicted, or the choice was made elsewhere.
         return _place_for_host(choice, program)
-    if not isinstance(compiler, PortableCompiler) or _is_shared(program):
+    if not isinstance(compiler, PortableCompiler):
         return None
     place = folder()
-    digest = None if place is None else compiler.digest(program)
-    return None if place is None or digest is None else _named(place, choice.name, digest.encode())
+    digest = None if place is None and not _shares() else compiler.digest(program)
+    named = None if digest is None else _named(place, choice.name, digest.encode())
+    if named is not None:
+        named.is_for_all = _is_shared(program)
+        named.is_shared = named.is_for_all or program.placement is None
+    return named
 
 
 def _host() -> StoringEngine:
@@ -201,7 +249,17 @@ def _host() -> StoringEngine:
     return cast(StoringEngine, engine(HOST_COMPILER))
 
 
-def _named(place: Folder, engine_name: str, described: bytes) -> _Place | None:
+def _is_kept(chosen: Options) -> bool:
+    """Tell whether compiled programs are kept on disk, or given to other processes."""
+    return bool(chosen.disk_cache and chosen.cache_dir) or _shares()
+
+
+def _shares() -> bool:
+    """Tell whether processes give each other what they compile."""
+    return process_count() > 1 and bool(shared_compilation.shares())
+
+
+def _named(place: Folder | None, engine_name: str, described: bytes) -> _Place | None:
     own = code_digest(place, engine_name)
     if own is None:
         return None

@@ -21,6 +21,7 @@ from kiln.base.process.identity import processes
 from kiln.base.source import api_boundary, current_source
 from kiln.base.tree import broadcast_prefix, tree_flatten, tree_map, tree_unflatten
 from kiln.core.arrays.array import ConcreteArray
+from kiln.core.processes.peers import peers
 from kiln.ir.shardings.mesh import Mesh, PartitionSpec
 from kiln.ir.shardings.sharding import NamedSharding
 
@@ -148,9 +149,26 @@ def assert_equal(in_tree: Any, fail_message: str = "") -> None:
             raise AssertionError(f"{fail_message}. Expected: {everywhere}; got: {found}.")
 
 
+@api_boundary
 def reached_preemption_sync_point(step_id: int) -> bool:
-    """Tell whether the processes are about to be preempted: kiln receives no such notices."""
-    return False
+    """Tell whether to save and end at this step: a process has received SIGTERM.
+
+    All processes call it in every step. From the first call on SIGTERM does not end a process; it
+    makes the call return True in all processes, for the same `step_id`. With one process it is
+    False, and SIGTERM keeps its meaning.
+
+    Raises: PeerError if a process has failed.
+    Example:
+        >>> from kiln.experimental import multihost_utils
+        >>> multihost_utils.reached_preemption_sync_point(1)
+        False
+    """
+    others = peers()
+    if others is None:
+        return False
+    link = others.link
+    asked = f"reached_preemption_sync_point({step_id}) at {current_source()}"
+    return others.guarded_call(lambda: link.is_preempted_at(step_id), asked)
 
 
 def live_devices(devices: Any) -> Any:

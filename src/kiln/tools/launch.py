@@ -35,6 +35,8 @@ examples:
 GRACE_S = 5.0
 """How long processes may take to end by themselves, and again after they were asked to."""
 POLL_S = 0.02
+ATTEMPT = "KILN_LAUNCH_ATTEMPT"
+"""The variable that says how often the processes were started before."""
 _INTERRUPTED = 128 + signal.SIGINT
 
 
@@ -48,6 +50,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         default=GRACE_S,
         help="seconds that processes have to end by themselves when one has failed",
     )
+    parser.add_argument(
+        "--restarts",
+        type=int,
+        default=0,
+        help="how often all processes are started again after one has failed",
+    )
     parser.add_argument("-m", dest="module", action="store_true", help="run a module by its name")
     parser.add_argument("program", help="a Python file, or a module's name after -m")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="for the program")
@@ -55,19 +63,29 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def command(given: argparse.Namespace) -> int:
     """Run the program in processes, and return the exit status."""
+    if given.restarts < 0:
+        raise WrongUse(
+            f"--restarts {given.restarts}: it is a number of times", "write --restarts 3"
+        )
     if given.processes < 1:
         raise WrongUse(
             f"-n {given.processes}: a program runs in at least one process", "write -n 2"
         )
     words = [*["-m"] * given.module, given.program, *given.arguments]
-    return run(words, given.processes, given.devices, given.grace)
+    return run(words, given.processes, given.devices, given.grace, given.restarts)
 
 
 class _Group:
     """The processes, and threads that pass on what they print."""
 
     def __init__(
-        self, command: Sequence[str], count: int, devices: int | None, grace: float, folder: str
+        self,
+        command: Sequence[str],
+        count: int,
+        devices: int | None,
+        grace: float,
+        folder: str,
+        attempt: int,
     ) -> None:
         self._folder = Path(folder)
         self._grace = grace
@@ -83,6 +101,7 @@ class _Group:
                 "JAX_NUM_PROCESSES": str(count),
                 "JAX_PROCESS_ID": str(rank),
                 LAUNCH_FOLDER: folder,
+                ATTEMPT: str(attempt),
                 TOKEN: os.environ.get(TOKEN) or token,
                 "PYTHONUNBUFFERED": "1",
             }
@@ -178,21 +197,40 @@ def _interrupt(number: int, frame: object) -> None:
 
 
 def run(
-    program: Sequence[str], count: int, devices: int | None = None, grace: float = GRACE_S
+    program: Sequence[str],
+    count: int,
+    devices: int | None = None,
+    grace: float = GRACE_S,
+    restarts: int = 0,
 ) -> int:
     """Run a Python program in processes and return an exit code.
 
     `program` is a file, or `-m` and a module, with arguments. The exit code is that of the first
     process that failed, or 128 and the number of the signal that ended it. When one has failed the
-    others have `grace` seconds to end by themselves.
+    others have `grace` seconds to end by themselves. Then all are started again, `restarts` times
+    at most.
     """
     command = [sys.executable, *program]
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
+    for attempt in range(restarts + 1):
+        code = _run_once(command, count, devices, grace, attempt)
+        if code is None:
+            return _INTERRUPTED
+        if not code or attempt == restarts:
+            return code
+        _say(f"all processes are started again: restart {attempt + 1} of {restarts}")
+    raise AssertionError("unreachable: the last attempt returns")
+
+
+def _run_once(
+    command: Sequence[str], count: int, devices: int | None, grace: float, attempt: int
+) -> int | None:
+    """Run a program in processes to its end, and return the exit code; None if interrupted."""
     with tempfile.TemporaryDirectory(prefix="kiln-launch-") as folder:
         group: _Group | None = None
         try:
-            group = _Group(command, count, devices, grace, folder)
+            group = _Group(command, count, devices, grace, folder, attempt)
             culprit = group.wait()
             if culprit is None:
                 group.end(0)
@@ -208,7 +246,7 @@ def run(
                 with contextlib.suppress(KeyboardInterrupt):
                     group.end(signal.SIGINT, signal.SIGTERM)
                 _say("interrupted; all processes were ended")
-            return _INTERRUPTED
+            return None
         finally:
             if group is not None:
                 for process in group.processes:

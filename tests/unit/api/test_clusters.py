@@ -30,6 +30,7 @@ OPEN_MPI = {
     "OMPI_COMM_WORLD_RANK": "2",
     "OMPI_COMM_WORLD_LOCAL_RANK": "0",
 }
+MPICH = {"PMI_RANK": "1", "PMI_SIZE": "4", "MPI_LOCALNRANKS": "4", "MPI_LOCALRANKID": "1"}
 KUBERNETES = {
     "KUBERNETES_SERVICE_HOST": "10.0.0.1",
     "JOB_COMPLETION_INDEX": "3",
@@ -54,6 +55,21 @@ def test_variables() -> None:
     assert found(env) == Place("a:1", 4, 2)
     assert found(env, Place("b:2", None, 3)) == Place("b:2", 4, 3)
     assert found({**SLURM, **env}) == Place("a:1", 4, 2)
+
+
+@contract("17.1")
+def test_mpich() -> None:
+    place = found(MPICH)
+    assert place.address is not None
+    assert place.address.startswith("127.0.0.1:")
+    assert (place.count, place.index) == (4, 1)
+    # The same in all processes of one parent, whatever started them between.
+    assert found({**MPICH, "PMI_RANK": "3"}).address == place.address
+    # On several machines there is no address that all know.
+    with pytest.raises(ValueError, match="coordinator_address not given"):
+        found({**MPICH, "MPI_LOCALNRANKS": "2"})
+    several = {**MPICH, "MPI_LOCALNRANKS": "2", "JAX_COORDINATOR_ADDRESS": "a:1"}
+    assert found(several) == Place("a:1", 4, 1)
 
 
 @contract("17.1")

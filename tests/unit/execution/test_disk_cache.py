@@ -369,7 +369,7 @@ def test_what_another_user_planted_is_not_run(
             assert mine is not None
             (home / "cache").chmod(0o777)
             # Its checksum is right.
-            (home / "crafted").write_bytes(disk_cache._written("b", ENTRY))
+            (home / "crafted").write_bytes(disk_cache.written("b", ENTRY))
             names = [str(home / "crafted"), str(path_of(mine, "b"))]
             subprocess.run([sys.executable, "-c", PLANTING, *names], check=True)
             disk_cache._folders.clear()

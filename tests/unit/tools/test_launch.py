@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -34,6 +35,16 @@ elif what[0] == "late":
 elif what[0]:
     print("ready", flush=True)
     time.sleep(60)
+"""
+
+
+FAILS_TWICE = """
+import os, sys, time
+attempt = os.environ["KILN_LAUNCH_ATTEMPT"]
+print("attempt", attempt)
+if attempt < "2":
+    # Process 1 fails, and process 0 has to be ended.
+    sys.exit(7) if os.environ["JAX_PROCESS_ID"] == "1" else time.sleep(60)
 """
 
 
@@ -84,6 +95,26 @@ def test_the_first_failure_ends_all(program: str, what: str, code: int, said: st
     assert done.returncode == code
     assert said in done.stderr.splitlines()[-1]
     assert "[1] oh" in done.stderr
+
+
+@pytest.mark.parametrize(("restarts", "code"), [("2", 0), ("1", 7)])
+def test_all_are_started_again(tmp_path: Path, restarts: str, code: int) -> None:
+    program = tmp_path / "fails_twice.py"
+    program.write_text(FAILS_TWICE, encoding="utf-8")
+    done = launched("-n", "2", "--grace", "0.2", "--restarts", restarts, str(program))
+    assert done.returncode == code
+    said = [line for line in done.stderr.splitlines() if "restart" in line]
+    assert said == [
+        f"kiln launch: all processes are started again: restart {i + 1} of {restarts}"
+        for i in range(int(restarts))
+    ]
+    assert re.findall(r"\[1\] attempt (\d)", done.stdout) == list("012"[: int(restarts) + 1])
+
+
+def test_a_number_of_restarts_is_not_negative(program: str) -> None:
+    done = launched("-n", "2", "--restarts", "-1", program)
+    assert done.returncode == 2
+    assert "write --restarts 3" in done.stderr
 
 
 @contract("17.6")

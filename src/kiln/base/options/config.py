@@ -79,6 +79,11 @@ class Options(Record):
     cache_dir: str = _option("auto")
     disk_cache: bool = _option(True)
     disk_cache_mb: int = _option(1024)
+    collective_timeout: int = _option(0)
+    """Seconds after which a program of several processes has failed; without limit if 0."""
+    share_compiled: bool = _option(True)
+    share_compiled_timeout: int = _option(1200)
+    """Seconds for which a process waits for a program that another one compiles."""
     trace_cache_mb: int = _option(32)
     default_device: Any = dataclasses.field(default=None, metadata=_metadata(None))
     mesh: Any = dataclasses.field(default=None, metadata=_metadata(None, in_key=True))

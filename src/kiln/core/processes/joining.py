@@ -30,6 +30,22 @@ class Link(Protocol):
         """Write an entry."""
         ...
 
+    def set_first(self, key: str, value: str) -> bool:
+        """Write an entry unless it exists; tell whether this call has written it."""
+        ...
+
+    def set_bytes(self, key: str, value: bytes) -> None:
+        """Write an entry of bytes."""
+        ...
+
+    def bytes_of(self, key: str) -> bytes | None:
+        """Return an entry of bytes; None if there is none."""
+        ...
+
+    def wait(self, key: str, seconds: float) -> str | None:
+        """Return an entry once it exists; None on a timeout."""
+        ...
+
     def delete(self, key: str) -> None:
         """Remove an entry."""
         ...
@@ -42,6 +58,13 @@ class Link(Protocol):
         """Wait until all processes have arrived; each name may be used once.
 
         Raises: JaxRuntimeError on a timeout.
+        """
+        ...
+
+    def is_preempted_at(self, step: int) -> bool:
+        """Tell whether a process was asked to end, and all stop at this step.
+
+        The first call makes SIGTERM such a request. May block until all processes agree on a step.
         """
         ...
 

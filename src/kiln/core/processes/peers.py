@@ -6,6 +6,7 @@ fails, because the libraries underneath would wait forever, or abort this proces
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 import time
@@ -13,8 +14,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from kiln.base.errors import JaxRuntimeError, PeerError, one_line, three_lines
+from kiln.base.options.config import options
 from kiln.base.process.forks import in_child
 from kiln.base.process.identity import become
+from kiln.base.source import current_source
 from kiln.core.processes.joining import Connector, JoinRequest, Link
 from kiln.core.processes.lifelines import Lifelines
 from kiln.core.processes.lines import Message
@@ -100,18 +103,22 @@ class Peers:
     """The state of the other processes, as known to this one.
 
     `patience` is the heartbeat timeout: a process silent for this many seconds counts as dead.
+    `token` is the secret that they share; "" if there is none.
     """
 
     link: Link
 
     def __init__(self, index: int, count: int, patience: float, token: str = "") -> None:
-        self.index, self.count = index, count
+        self.index, self.count, self.token = index, count, token
+        self.pid = os.getpid()
         self.patience = patience
         self.left: dict[int, dict[str, int]] = {}
         self._gone: set[int] = set()
         self._runs: dict[str, int] = {}
         self._known: dict[str, dict[Any, str]] = {}
         self.slow = SLOW_S
+        self._reached: dict[str, dict[int, int]] = {}
+        """For each group, the program in which each of the others waits, or has waited."""
         self._compared: dict[str, int] = {}
         self._published: dict[str, str] = {}
         self._failure: str | None = None
@@ -229,7 +236,10 @@ class Peers:
     def _compare(self, rank: int, message: Message) -> None:
         """Compare a program that has been running for long in another process with ours."""
         number, theirs = message.get("number"), str(message.get("program"))
-        ours = self._known.get(str(message.get("group")), {}).get(number)
+        group = str(message.get("group"))
+        if isinstance(number, int):
+            self._reached.setdefault(group, {})[rank] = number
+        ours = self._known.get(group, {}).get(number)
         if ours is not None and ours != theirs:
             self.report_failure(
                 f"program {number} differs between the processes: {rank}: {theirs}; "
@@ -289,7 +299,9 @@ class Peers:
         known = self._known.setdefault(key, {})
         known[number] = f"{name} {digest}"
         known.pop(number - REMEMBERED, None)
-        next_report = time.monotonic() + self.slow
+        begin, limit = time.monotonic(), options().collective_timeout
+        # All others report what they wait in before one of them gives up.
+        next_report = begin + (min(self.slow, limit / 2) if limit else self.slow)
 
         def poll() -> None:
             nonlocal next_report
@@ -299,6 +311,8 @@ class Peers:
                 next_report += self.slow
                 message = {"group": key, "number": number, "program": known[number]}
                 self._lifelines.send({"kind": "runs", **message})
+            if limit and time.monotonic() > begin + limit:
+                self._give_up(group, number, name, limit)
             gone = [r for r in group if r in self.left and self.left[r].get(key, 0) < number]
             if gone:
                 missing = f"{_named(gone)} ended without running this program"
@@ -319,6 +333,19 @@ class Peers:
             if not task.done.is_set():
                 self._unfinished = task
             raise
+
+    def _give_up(self, group: Sequence[int], number: int, name: str, limit: int) -> None:
+        """Raise the error of a program that has not ended in time: it names the late processes."""
+        reached = self._reached.get(",".join(map(str, group)), {})
+        late = [r for r in group if r != self.index and reached.get(r, 0) < number]
+        what = f"program {number} ({name}) within {limit} seconds"
+        wrong = f"no process is late, and they have not ended {what}"
+        if late:
+            wrong = f"{_named(late)} not reached {what}"
+        self.report_failure(wrong)
+        asked = f"running {name} in the processes {list(group)} at {current_source()}"
+        remedy = "see what that process does there, for example by py-spy; or raise the limit, "
+        raise PeerError(three_lines(asked, wrong, f"{remedy}KILN_COLLECTIVE_TIMEOUT"))
 
     def _explained(self, error: JaxRuntimeError, asked: str) -> PeerError:
         """Return the error of a failed collective: it names the process that has ended."""

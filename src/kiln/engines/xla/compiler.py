@@ -119,7 +119,7 @@ class XlaCompiler:
         parts = (
             lowered.text,
             program.compiler_options,
-            [d.id for d in placement.devices] if placement else [],
+            [(d.id, d.process_index) for d in placement.devices] if placement else [],
             _free_outputs(program, lowered),
             jaxlib_version(),
             client(self._platform).fingerprint(),
@@ -142,6 +142,8 @@ class XlaCompiler:
         Raises: JaxRuntimeError if XLA cannot load them.
         """
         lowered, placement = _lowered_once(program), program.placement
+        group = processes_of(placement)
+        digest = prepare(program, lowered, group) if group else ""
         raw = client(self._platform).deserialize(
             stored,
             uses_lapack="lapack_" in lowered.text,
@@ -150,7 +152,10 @@ class XlaCompiler:
             free_outputs=_free_outputs(program, lowered),
         )
         with HeldBack():
-            return self._executable(program, lowered, raw, client(self._platform), None)
+            made = self._executable(program, lowered, raw, client(self._platform), None)
+            if group and exchanges_data(raw):
+                made.share(group, digest)
+            return made
 
     def text(self, program: Program, dialect: str | None = None, *, locations: bool = False) -> str:
         """Return the program as StableHLO, or as HLO before XLA's optimizations.

@@ -6,11 +6,13 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kiln.base.errors import JaxRuntimeError, PeerError
+from kiln.base.options.config import override
 from kiln.core.processes.joining import JoinRequest
 from kiln.core.processes.peers import Peers
 
@@ -25,6 +27,21 @@ class Store:
 
     def set(self, key: str, value: str) -> None:
         self.entries[key] = value
+
+    def set_first(self, key: str, value: str) -> bool:
+        raise NotImplementedError
+
+    def set_bytes(self, key: str, value: bytes) -> None:
+        raise NotImplementedError
+
+    def bytes_of(self, key: str) -> bytes | None:
+        raise NotImplementedError
+
+    def wait(self, key: str, seconds: float) -> str | None:
+        raise NotImplementedError
+
+    def is_preempted_at(self, step: int) -> bool:
+        raise NotImplementedError
 
     def delete(self, key: str) -> None:
         del self.entries[key]
@@ -193,6 +210,35 @@ def test_one_that_left_runs_no_more_programs() -> None:
     assert first.run((0, 1), lambda: time.sleep(0.3) or 1, "step") == 1
     with pytest.raises(PeerError, match="process 1 has ended without running this program"):
         first.run((0, 1), lambda: time.sleep(20), "step")
+
+
+def test_a_program_that_hangs_names_who_is_late_and_the_line_of_the_user() -> None:
+    _, first, second = pair()
+    with override(collective_timeout=1), pytest.raises(PeerError) as caught:
+        first.run((0, 1), lambda: time.sleep(20), "step")
+    lines = str(caught.value).splitlines()
+    assert lines[0].startswith("running step in the processes [0, 1] at ")
+    assert f"{Path(__file__).name}:" in lines[0]
+    assert lines[1] == "process 1 has not reached program 1 (step) within 1 seconds"
+    assert "KILN_COLLECTIVE_TIMEOUT" in lines[2]
+    # The late one learns of it in its next program.
+    until(second.failure)
+    with pytest.raises(PeerError, match="process 1 has not reached program 1"):
+        second.run((0, 1), lambda: None, "step")
+
+
+def test_a_program_that_hangs_in_all_processes_names_none() -> None:
+    _, first, second = pair()
+
+    def run(each: Peers) -> None:
+        with override(collective_timeout=1):
+            each.run((0, 1), lambda: time.sleep(20), "step")
+
+    found = together(lambda: run(first), lambda: run(second))
+    wrong = {str(error).splitlines()[1] for error in found}
+    assert wrong == {
+        "no process is late, and they have not ended program 1 (step) within 1 seconds"
+    }
 
 
 def test_programs_are_compared() -> None:

@@ -289,7 +289,13 @@ class Client:
         return bytes(inside(self._raw.serialize_executable, raw))
 
     def fingerprint(self) -> int:
-        """Return a number that identifies the type of CPU and the number of devices."""
+        """Return a number that identifies the type of CPU and the number of devices.
+
+        It is the same in all processes of a program on machines of one type.
+        """
+        if len(self.devices) > len(self.local_devices):
+            # The topology of several processes has the number of this one in it.
+            return _fingerprint_alone(len(self.local_devices))
         return int(inside(_jax.get_topology_for_devices, self._raw_devices).fingerprint())
 
     def resident_size(self, raw: Any, *, calls_host: bool = False) -> int:
@@ -449,6 +455,13 @@ def client(platform: str) -> Client:
 def is_alone(platform: str) -> bool:
     """Tell whether all devices of a platform belong to this process, on its CPU."""
     return platform == "cpu" and all(d.process_index == 0 for d in client(platform).devices)
+
+
+@functools.lru_cache(1)
+def _fingerprint_alone(count: int) -> int:
+    """Return the fingerprint of this CPU divided into devices, without other processes."""
+    raw = inside(lambda: xla_client.make_cpu_client(num_devices=count)).devices()
+    return int(inside(_jax.get_topology_for_devices, raw).fingerprint())
 
 
 def second_cpu_client() -> Client:

@@ -66,6 +66,7 @@ class Coordination:
             )
         )
         self._call("meeting other processes", self._client.connect)
+        self._preemption: Any = None
         self._collectives = _jax.make_gloo_tcp_collectives(
             distributed_client=self._client, hostname=own_address
         )
@@ -89,6 +90,40 @@ class Coordination:
         """Write an entry."""
         self._call("writing for other processes", self._client.key_value_set, key, value, True)
 
+    def set_first(self, key: str, value: str) -> bool:
+        """Write an entry unless it exists; tell whether this call has written it."""
+        try:
+            self._client.key_value_set(key, value, False)
+        except XlaError as error:
+            if "ALREADY_EXISTS" in str(error):
+                return False
+            failed(error, "writing for other processes")
+        return True
+
+    def set_bytes(self, key: str, value: bytes) -> None:
+        """Write an entry of bytes."""
+        write = self._client.key_value_set_bytes
+        self._call("writing for other processes", write, key, value, True)
+
+    def bytes_of(self, key: str) -> bytes | None:
+        """Return an entry of bytes; None if there is none."""
+        try:
+            return bytes(self._client.key_value_try_get_bytes(key))
+        except XlaError as error:
+            if "NOT_FOUND" in str(error):
+                return None
+            failed(error, "reading from other processes")
+
+    def wait(self, key: str, seconds: float) -> str | None:
+        """Return an entry once it exists; None on a timeout."""
+        try:
+            found: str = self._client.blocking_key_value_get(key, max(1, round(1000 * seconds)))
+        except XlaError as error:
+            if "DEADLINE_EXCEEDED" in str(error):
+                return None
+            failed(error, "reading from other processes")
+        return found
+
     def delete(self, key: str) -> None:
         """Remove an entry."""
         self._call("writing for other processes", self._client.key_value_delete, key)
@@ -102,6 +137,16 @@ class Coordination:
         """Wait until all processes have arrived; each name may be used once."""
         wait = self._client.wait_at_barrier
         self._call("waiting for other processes", wait, name, max(1, round(1000 * seconds)))
+
+    def is_preempted_at(self, step: int) -> bool:
+        """Tell whether a process was asked to end, and all stop at this step.
+
+        The first call makes SIGTERM such a request. May block until all processes agree on a step.
+        """
+        if self._preemption is None:
+            self._preemption = _kept(_jax.create_preemption_sync_manager())
+            self._call("listening for SIGTERM", self._preemption.initialize, self._client)
+        return bool(self._preemption.reached_sync_point(step))
 
     def close(self, *, orderly: bool) -> None:
         """Disconnect: all processes have ended, or this one cannot wait for them."""

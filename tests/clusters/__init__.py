@@ -1,0 +1,1 @@
+"""Programs of several processes under the managers that start them in clusters."""
