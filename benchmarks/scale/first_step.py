@@ -87,6 +87,7 @@ def together(library: str, count: int, folder: str = "") -> Times:
     for rank in range(count):
         environment = {**os.environ, "KILN_CACHE_DIR": folder, "KILN_COORDINATOR_TOKEN": "secret"}
         environment.update(JAX_PLATFORMS="cpu", JAX_CPU_COLLECTIVES_IMPLEMENTATION="gloo")
+        environment.update(KILN_NUM_CPU_DEVICES="1", KILN_CHECK="")
         if count > 1:
             environment.update(
                 JAX_COORDINATOR_ADDRESS=f"127.0.0.1:{port}",

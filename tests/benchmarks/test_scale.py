@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from benchmarks.scale import first_step
 from benchmarks.scale.collectives import Collective, collectives
 from benchmarks.scale.model import Machine, by_axis, calls, efficiency, expected, seconds
 from benchmarks.scale.step import LARGE
@@ -95,3 +96,12 @@ def test_losses_are_the_same_on_every_mesh_and_in_jax() -> None:
     wanted = _losses("jax", "2x2")
     for replica in ("1x1", "8x1", "2x4", "2x2"):
         assert _losses("kiln", replica) == pytest.approx(wanted, rel=1e-4), replica
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("library", first_step.LIBRARIES)
+def test_a_first_step_of_two_processes_runs(library: str) -> None:
+    """Both have the same losses, which `together` checks."""
+    found = first_step.together(library, 2)
+    assert 0 < found.first_step < found.total
+    assert len(found.losses) == 2

@@ -6,11 +6,13 @@ the nodes in /etc/hosts. `python -m tests.clusters.slurm_daemons FOLDER`
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +23,7 @@ ROOT = FOLDER / "slurm"
 NODES = ("n1", "n2", "n3", "n4")
 CPUS = 8
 LONGEST_START_S = 60.0
+POLL_S = 0.1
 
 CONFIG = """\
 ClusterName=kiln
@@ -129,7 +132,22 @@ def main(argv: Sequence[str]) -> None:
         assert time.monotonic() < end, found
         time.sleep(0.2)
     print("ready", flush=True)
-    sys.stdin.read()
+    _reap_until_input_ends()
+
+
+def _reap_until_input_ends() -> None:
+    """Wait for orphans, as the first process of a namespace must: SLURM waits for their end."""
+    over = threading.Event()
+
+    def read() -> None:
+        sys.stdin.read()
+        over.set()
+
+    threading.Thread(target=read, daemon=True).start()
+    while not over.wait(POLL_S):
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
 
 
 if __name__ == "__main__":
