@@ -63,7 +63,7 @@ help:
 	@echo "make format     format Python and C++ as make lint wants it"
 	@echo "make hooks      let git run both before each commit, and tests/structure before each push"
 	@echo "make docs       write the generated parts of docs/ again"
-	@echo "make cross      build the static runtimes of libraries for other processors; TARGETS=\"aarch64 riscv64 wasm32\""
+	@echo "make cross      build the static runtimes of libraries for other processors; TARGETS=\"aarch64 riscv64 wasm32 aarch64-macos\""
 	@echo "make test-cross  run libraries for them under an emulator"
 	@echo "make test-aarch64  run kiln itself on aarch64, under an emulator (hours); ARGS are pytest's"
 	@echo "make browser    write a page that runs compiled functions to build/browser, and visit it"
@@ -208,14 +208,15 @@ docs: $(VENV)/.has-bench
 	$(RUN) -m benchmarks.report docs/performance.md
 
 # Under build/, with the compiler of a package: nothing else need be installed.
-TARGETS ?= aarch64 riscv64 wasm32
+TARGETS ?= aarch64 riscv64 wasm32 aarch64-macos
 cross: $(VENV)/.has-cross
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cmake -S . -B build/cross -G Ninja -DKILN_TREE=$(CURDIR)/src \
 	  -DKILN_CROSS="$$(echo $(TARGETS) | tr ' ' ';')" -DPython_EXECUTABLE=$(CURDIR)/$(RUN) > build/cross.log
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cmake --build build/cross --target cross
 
 test-cross: cross $(VENV)/.has-test
-	$(RUN) -m pytest -q -n $(WORKERS) tests/programs/test_cross.py tests/programs/test_module*.py $(ARGS)
+	$(RUN) -m pytest -q -n $(WORKERS) tests/programs/test_cross.py tests/programs/test_macos.py \
+	  tests/programs/test_module*.py $(ARGS)
 
 test-aarch64: $(VENV)/.has-cross $(VENV)/.has-test
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) -m tests.emulated -q -n $(WORKERS) --dist worksteal -m "not full" $(ARGS)

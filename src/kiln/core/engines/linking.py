@@ -14,6 +14,8 @@ from kiln.ir.sizes.size import Dim
 LINKING_ENGINE = "native"
 MODULE_TARGET = "wasm32"
 """The target whose libraries are WebAssembly modules."""
+MACOS_TARGET = "aarch64-macos"
+"""The target whose libraries are those of macOS."""
 
 
 class Leaf(Record):
