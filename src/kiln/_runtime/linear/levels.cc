@@ -1,5 +1,6 @@
 #include "linear/levels.h"
 
+#include "linear/products/vectors.h"
 #include "machine/features.h"
 
 namespace kiln {
@@ -46,7 +47,6 @@ template <>
 KILN_ACCESS(ProductLoops, product_loops<kBool>(), products_of_bool)
 KILN_ACCESS(WordLoops, word_loops(), words) KILN_ACCESS(ConversionLoops, conversion_loops(),
                                                         conversions)
-
 #define KILN_ACCESS_FUNCTION(type, access, name) \
   template <>                                    \
   type access {                                  \
@@ -65,6 +65,15 @@ KILN_ACCESS(WordLoops, word_loops(), words) KILN_ACCESS(ConversionLoops, convers
                                 KILN_ACCESS_FUNCTION(RunTiles, tiles_of_lines<float>(),
                                                      tiles_of_lines_of_f32)
                                     KILN_ACCESS_FUNCTION(RunTiles, tiles_of_lines<double>(),
-                                                         tiles_of_lines_of_f64)
+                                                         tiles_of_lines_of_f64) template <>
+                                    DotLoop dot_loop<float>() {
+  static const DotLoop found = KILN_BEST(dots_of_f32);
+  return found;
+}
+template <>
+DotLoop dot_loop<double>() {
+  static const DotLoop found = KILN_BEST(dots_of_f64);
+  return found;
+}
 
 }  // namespace kiln

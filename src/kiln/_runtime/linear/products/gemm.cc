@@ -7,6 +7,7 @@
 #include "abi/symbols.h"
 #include "linear/blas.h"
 #include "linear/products/blocked.h"
+#include "linear/products/vectors.h"
 
 namespace kiln {
 namespace {
@@ -145,6 +146,42 @@ int32_t multiply_vector(Call* call, const Product& p, const T* a, const T* b, T*
   });
 }
 
+// Which matrix-vector products are sums over rows of a matrix, without the library's routines.
+bool is_of_dots(const Product& p) {
+  const bool column = p.n == 1 && !p.transpose_a && p.c_row == 1 && (p.transpose_b || p.b_row == 1);
+  const bool row = p.m == 1 && p.transpose_b && (!p.transpose_a || p.a_row == 1);
+  return !has_routines && p.k > 0 && (column || row);
+}
+
+// The result is computed in blocks.
+template <typename T>
+int32_t multiply_by_dots(Call* call, const Product& p, const T* a, const T* b, T* c) {
+  const bool column = p.n == 1 && !p.transpose_a;
+  const int64_t length = column ? p.m : p.n, row = column ? p.a_row : p.b_row;
+  const DotLoop loop = dot_loop<T>();
+  const Blocks blocks = Blocks::of(length, std::max<int64_t>(1, kVectorBlock / p.k), 64);
+  return over_blocks(call, p.batch * blocks.count, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      const int64_t item = i / blocks.count, begin = blocks.begin(i % blocks.count);
+      const int64_t size = blocks.end(i % blocks.count) - begin;
+      const T *left = a + item * p.a_step, *right = b + item * p.b_step;
+      loop((column ? left : right) + begin * row, row, size, column ? right : left, p.k,
+           p.accumulate, c + item * p.c_step + begin);
+    }
+    return 0;
+  });
+}
+
+// The transpose of a product whose result is a column: a row.
+Product as_row(const Product& p) {
+  Product row = p;
+  row.m = 1, row.n = p.m;
+  row.transpose_a = false, row.a_row = p.k, row.a_step = p.b_step;
+  row.transpose_b = !p.transpose_a, row.b_row = p.a_row, row.b_step = p.a_step;
+  row.c_row = p.m;
+  return row;
+}
+
 }  // namespace
 
 Product folded(Product p) {
@@ -205,7 +242,13 @@ int32_t multiply(Call* call, const Product& given, const T* a, const T* b, T* c)
   }
   if (is_vector<T>(p)) return multiply_vector(call, p, a, b, c);
   if constexpr (std::is_floating_point_v<T>) {
-    // Without the library's routines a row is a block, too.
+    // Without the library's routines vectors are rows or columns of their own, not small products.
+    if (!is_small<T>(p) && is_of_dots(p)) return multiply_by_dots(call, p, a, b, c);
+    const bool is_column =
+        p.n == 1 && p.transpose_a && p.c_row == 1 && (p.transpose_b || p.b_row == 1) && p.k > 0;
+    if (!has_routines && is_column && !is_small<T>(p)) {
+      return multiply_in_blocks(call, as_row(p), b, a, c);
+    }
     const bool is_row = p.m == 1 && !p.transpose_b && p.k > 0;
     const bool fits = fits_blocks<T>(p) || (is_row && !has_routines);
     if (!is_small<T>(p) && fits) return multiply_in_blocks(call, p, a, b, c);
