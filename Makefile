@@ -36,7 +36,7 @@ PIP := $(RUN) -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo story test test-full test-pythons libraries libraries-oracle libraries-suites jax-tests oracle breaks sanitize bench bench-suite bench-models bench-reports bench-limit bench-scale bench-programs cross browser test-cross test-aarch64 lint format hooks docs notebooks site check-site \
+.PHONY: help demo story test test-full test-pythons libraries libraries-oracle libraries-suites jax-tests oracle breaks sanitize sanitize-libraries bench bench-suite bench-models bench-reports bench-limit bench-scale bench-programs cross browser test-cross test-aarch64 lint format hooks docs notebooks site check-site \
   wheel wheels check-wheel check-wheels clean
 
 help:
@@ -52,6 +52,7 @@ help:
 	@echo "make oracle     ask jax again for its answers, then compare kiln with them"
 	@echo "make breaks     break one behavior after another and watch the tests of its item fail"
 	@echo "make sanitize   the tests of the extension and of evictions, under the address and undefined-behavior sanitizers"
+	@echo "make sanitize-libraries  exported libraries with threads, under the address, undefined-behavior and thread sanitizers"
 	@echo "make bench      time kiln beside jax, and compare with the goals; writes benchmarks/results/"
 	@echo "make bench-suite  time kiln beside jax, torch, NumPy and numba; ROWS=\"selu sort\" PEERS=kiln,jax"
 	@echo "make bench-models  time whole models beside jax, torch, ONNX Runtime and OpenVINO; ROWS, PEERS"
@@ -157,6 +158,19 @@ sanitize: $(VENV)/.has-test
 	$(RUN_SANITIZED) -c 'import kiln._runtime as r; assert "$(SANITIZED)" in r.__file__, r.__file__'
 	$(RUN_SANITIZED) -m pytest -q --capture=sys -p no:cacheprovider tests/unit/_runtime \
 	  tests/properties/test_eviction.py -m "not full" $(ARGS)
+
+# Of the host's level: what libraries link, each kind of sanitizer in a build of its own.
+SANITIZERS ?= address,undefined thread
+sanitize-libraries: $(VENV)/.has-test
+	@set -e; level=$$($(RUN) -c 'from kiln.engines.native.llvm.linking import host_target; print(host_target().name)'); \
+	for kind in $(SANITIZERS); do \
+	  into=$(CURDIR)/build/sanitize-libraries/$$kind; mkdir -p $$into; \
+	  PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cmake -S . -B $$into -G Ninja -DKILN_SANITIZE_STATIC=$$kind \
+	    -DCMAKE_CXX_COMPILER=$(CXX) -DKILN_TREE=$$into -DPython_EXECUTABLE=$(CURDIR)/$(RUN) > $$into.log; \
+	  PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cmake --build $$into --target static_$${level#x86-64-}; \
+	  KILN_TEST_SANITIZED="$$kind:$$into/kiln" $(RUN) -m pytest -q -n $(WORKERS) \
+	    tests/programs/test_sanitized_libraries.py $(ARGS); \
+	done
 
 bench: $(VENV)/.has-bench
 	$(RUN) -m benchmarks $(ARGS)

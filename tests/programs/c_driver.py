@@ -150,11 +150,13 @@ def run_calls(
     *,
     threads: int | None = None,
     machine: Machine = HERE,
+    counts_allocations: bool = True,
 ) -> list[list[np.ndarray]]:
     """Compile a program that makes some calls, run it without Python, and return all results.
 
     Contexts are given threads, if the libraries have them. Functions that replace no arguments are
-    called twice. No call may allocate memory.
+    called twice. No call may allocate memory, unless it is not counted: sanitizers have their own
+    functions for it.
     """
     libraries = list(dict.fromkeys(call.folder for call in calls))
     described = {path: described_in(path) for path in libraries}
@@ -175,7 +177,8 @@ def run_calls(
     command += [f"-I{path}" for path in libraries]
     for path, name in zip(libraries, names, strict=True):
         command += [str(path / f"lib{name}.a"), *_blas(path, name)]
-    command += wrapping("malloc", "calloc", "aligned_alloc", "free")
+    if counts_allocations:
+        command += wrapping("malloc", "calloc", "aligned_alloc", "free")
     subprocess.run([*command, "-Wl,--gc-sections", "-lm"], check=True)
     files = [str(folder / "in.bin"), str(folder / "out.bin")]
     command = [*machine.emulate, str(folder / "driver"), *files]
