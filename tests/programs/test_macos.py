@@ -58,8 +58,8 @@ def _linked(folders: list[Path], to: Path, *options: str) -> Path:
     names = sorted({name for folder in folders for name in _public(folder)})
     (to / "main.c").write_text(
         "".join(f"void {name}(void);\n" for name in names)
-        + f"void (*volatile all[])(void) = {{{', '.join(names)}}};\n"
-        + "int main(void) { return all[0] == 0; }\n"
+        + f"void (*volatile functions_of_all[])(void) = {{{', '.join(names)}}};\n"
+        + "int main(void) { return functions_of_all[0] == 0; }\n"
     )
     archives = [str(next(folder.glob("lib*.a"))) for folder in folders]
     command = [*ZIG, "-o", "main", "main.c", *archives, "-Wl,-dead_strip", *options]
@@ -97,8 +97,11 @@ class _Linked:
         self.is_signed = "LC_CODE_SIGNATURE" in dict(commands)
 
 
+WEIGHTS = np.arange(840, dtype=np.float32).reshape(21, 40)
+
+
 def _work(x: Any) -> Any:
-    return jnp.sort(jnp.fft.rfft(jnp.tanh(x @ x.T)).real @ jnp.ones((21, 40)))
+    return jnp.sort(jnp.fft.rfft(jnp.tanh(x @ x.T)).real @ WEIGHTS)
 
 
 def test_files_and_symbols(tmp_path: Path) -> None:

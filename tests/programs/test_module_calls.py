@@ -46,7 +46,9 @@ def said(folder: Path, *lines: str) -> list[Any]:
 def written(folder: Path, function: Any, *args: Any) -> None:
     """Write the module `made` of a function."""
     made = export.library(function, *args, name="made", path=folder, target="wasm32")
-    assert sorted(made.files) == ["made.json", "made.mjs", "made.wasm"]
+    assert sorted(made.files) == [
+        "libmade.a", "made.h", "made.hpp", "made.json", "made.mjs", "made.wasm",
+    ]  # fmt: skip
 
 
 def test_the_example_runs_in_a_clean_folder(tmp_path: Path) -> None:

@@ -33,6 +33,8 @@ pytestmark = [
     pytest.mark.full,
     pytest.mark.timeout(1800),
 ]
+LAPACK = ("factors", "solution")
+"""Programs that need routines of LAPACK: those of OpenBLAS are not instrumented."""
 OPTIONS = [f"-fsanitize={SANITIZERS}", "-fno-sanitize-recover=all"]
 MACHINE = Machine([COMPILER or "cc", *OPTIONS])
 
@@ -71,18 +73,16 @@ def test_a_thousand_calls_from_eight_threads(tmp_path: Path) -> None:
 def test_kernels(threads: int | None, tmp_path: Path) -> None:
     calls = []
     for name, (function, args) in PROGRAMS.items():
-        try:
-            made = export.library(
-                kiln.jit(function),
-                *args,
-                name=name,
-                path=tmp_path / name,
-                threads=threads is not None,
-                shared=False,
-            )
-        except NotImplementedError as error:
-            assert "routines of LAPACK" in str(error), name
+        if name in LAPACK:
             continue
+        made = export.library(
+            kiln.jit(function),
+            *args,
+            name=name,
+            path=tmp_path / name,
+            threads=threads is not None,
+            shared=False,
+        )
         calls.append(Call(Path(made.path), name, {}, args))
     found = _run(calls, tmp_path, threads)
     for (result,), call in zip(found, calls, strict=True):

@@ -14,7 +14,7 @@ constexpr size_t kPage = 4096;
 // Of a kernel that runs outside a call of a library: there is none.
 ScratchBlocks nowhere;
 
-char* aligned(size_t bytes) {
+[[gnu::noinline]] char* aligned(size_t bytes) {
   return static_cast<char*>(std::aligned_alloc(kPage, (bytes + kPage - 1) / kPage * kPage));
 }
 

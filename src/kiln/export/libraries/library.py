@@ -92,10 +92,10 @@ def library(
     The folder `path` gets libNAME.a, libNAME.so (if `shared`), NAME.h, and what pkg-config and
     CMake read. `target` is a microarchitecture level, by default the host's; `x86-64` is all of
     them, one of which is chosen at run time; `aarch64` is Linux on ARM, `aarch64-macos` macOS on
-    ARM (libNAME.dylib), `wasm32` a WebAssembly module: NAME.wasm, and NAME.mjs for browsers and
-    Node. With `blas` programs that
-    link the library also link an OpenBLAS; with `threads` a context may have threads, which compute
-    the same bits. If `mapped`, arrays that functions close over are in the file NAME.constants,
+    ARM (libNAME.dylib), `wasm32` WebAssembly: a module, NAME.wasm, with NAME.mjs for browsers and
+    Node, and libNAME.a for modules of others. With `blas` programs that link the library also link
+    an OpenBLAS; with `threads` a context may have threads, which compute the same bits. If
+    `mapped`, arrays that functions close over are in the file NAME.constants,
     which each context maps.
 
     Raises: NotImplementedError, naming what cannot leave the process, before anything is written;
@@ -252,14 +252,17 @@ def _texts(
         "python": platform.python_version(),
     }
     options = [*_blas_options(code), *["-pthread"] * threads]
-    if code.target == MODULE_TARGET:
+    has_file = code.constants_file is not None
+    own_calls = {"threads": threads, "has_file": has_file}
+    if code.module is not None:
         return {
-            f"{own}.wasm": code.archive,
+            f"{own}.wasm": code.module,
+            f"lib{own}.a": code.archive,
+            f"{own}.h": header_text(own, signatures, version, **own_calls).encode(),
+            f"{own}.hpp": cpp_header_text(own, signatures, version, **own_calls).encode(),
             f"{own}.mjs": javascript_text(own, signatures, version).encode(),
             f"{own}.json": description(own, signatures, code, versions).encode(),
         }
-    has_file = code.constants_file is not None
-    own_calls = {"threads": threads, "has_file": has_file}
     texts = {
         f"{own}.h": header_text(own, signatures, version, **own_calls),
         f"{own}.hpp": cpp_header_text(own, signatures, version, **own_calls),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <utility>
 
 #include "abi/split.h"
 #include "abi/symbols.h"
@@ -113,18 +114,32 @@ void multiply_part(const Product& p, bool by_rows, int64_t begin, int64_t end, c
   }
 }
 
+// Without the library's routines, products with a vector that are sums over rows of a matrix.
 template <typename T>
 bool is_vector(const Product& p) {
   const bool column = p.n == 1 && p.c_row == 1 && (p.transpose_b || p.b_row == 1);
   const bool row = p.m == 1 && (!p.transpose_a || p.a_row == 1);
-  return has_routines && p.k > 0 && (column || row) && fits_library(p) && !is_small<T>(p);
+  if (p.k <= 0) return false;
+  if (has_routines) return (column || row) && fits_library(p);
+  return std::is_floating_point_v<T> && ((column && !p.transpose_a) || (row && p.transpose_b));
+}
+
+template <typename T>
+void times_rows(int64_t rows, int64_t columns, const T* a, int64_t a_row, const T* x,
+                bool accumulate, T* y) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (!has_routines) return dot_loop<T>()(a, a_row, rows, x, columns, accumulate, y);
+  }
+  times_vector(false, rows, columns, a, a_row, x, accumulate, y);
 }
 
 // A matrix-vector product: the result is computed in blocks.
 template <typename T>
 int32_t multiply_vector(Call* call, const Product& p, const T* a, const T* b, T* c) {
   const bool column = p.n == 1 && p.c_row == 1 && (p.transpose_b || p.b_row == 1);
-  const int64_t length = column ? p.m : p.n;
+  // Whether sums are over the columns of the matrix.
+  const bool is_across = column ? p.transpose_a : !p.transpose_b;
+  const int64_t length = column ? p.m : p.n, row = column ? p.a_row : p.b_row;
   const Blocks blocks = Blocks::of(length, std::max<int64_t>(1, kVectorBlock / p.k), 64);
   return over_blocks(call, p.batch * blocks.count, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
@@ -132,48 +147,20 @@ int32_t multiply_vector(Call* call, const Product& p, const T* a, const T* b, T*
       const int64_t size = blocks.end(i % blocks.count) - begin;
       const T *left = a + item * p.a_step, *right = b + item * p.b_step;
       T* out = c + item * p.c_step + begin;
-      if (column && p.transpose_a) {
-        times_vector(true, p.k, size, left + begin, p.a_row, right, p.accumulate, out);
-      } else if (column) {
-        times_vector(false, size, p.k, left + begin * p.a_row, p.a_row, right, p.accumulate, out);
-      } else if (p.transpose_b) {
-        times_vector(false, size, p.k, right + begin * p.b_row, p.b_row, left, p.accumulate, out);
+      if (is_across) {
+        times_vector(true, p.k, size, (column ? left : right) + begin, row, column ? right : left,
+                     p.accumulate, out);
       } else {
-        times_vector(true, p.k, size, right + begin, p.b_row, left, p.accumulate, out);
+        times_rows(size, p.k, (column ? left : right) + begin * row, row, column ? right : left,
+                   p.accumulate, out);
       }
     }
     return 0;
   });
 }
 
-// Which matrix-vector products are sums over rows of a matrix, without the library's routines.
-bool is_of_dots(const Product& p) {
-  const bool column = p.n == 1 && !p.transpose_a && p.c_row == 1 && (p.transpose_b || p.b_row == 1);
-  const bool row = p.m == 1 && p.transpose_b && (!p.transpose_a || p.a_row == 1);
-  return !has_routines && p.k > 0 && (column || row);
-}
-
-// The result is computed in blocks.
-template <typename T>
-int32_t multiply_by_dots(Call* call, const Product& p, const T* a, const T* b, T* c) {
-  const bool column = p.n == 1 && !p.transpose_a;
-  const int64_t length = column ? p.m : p.n, row = column ? p.a_row : p.b_row;
-  const DotLoop loop = dot_loop<T>();
-  const Blocks blocks = Blocks::of(length, std::max<int64_t>(1, kVectorBlock / p.k), 64);
-  return over_blocks(call, p.batch * blocks.count, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i) {
-      const int64_t item = i / blocks.count, begin = blocks.begin(i % blocks.count);
-      const int64_t size = blocks.end(i % blocks.count) - begin;
-      const T *left = a + item * p.a_step, *right = b + item * p.b_step;
-      loop((column ? left : right) + begin * row, row, size, column ? right : left, p.k,
-           p.accumulate, c + item * p.c_step + begin);
-    }
-    return 0;
-  });
-}
-
-// The transpose of a product whose result is a column: a row.
-Product as_row(const Product& p) {
+// The transpose of a product whose result is a column: a row. Not inlined: libraries are small.
+[[gnu::noinline]] Product as_row(const Product& p) {
   Product row = p;
   row.m = 1, row.n = p.m;
   row.transpose_a = false, row.a_row = p.k, row.a_step = p.b_step;
@@ -229,7 +216,7 @@ int32_t multiply_by_loops(Call* call, const Product& p, const T* a, const T* b, 
 
 template <typename T>
 int32_t multiply(Call* call, const Product& given, const T* a, const T* b, T* c) {
-  const Product p = folded(given);
+  Product p = folded(given);
   if (p.batch == 0 || p.m == 0 || p.n == 0) return 0;
   if constexpr (std::is_floating_point_v<T>) {
     if (p.packed_b && p.k > 0) return multiply_in_blocks(call, p, a, b, c);
@@ -240,18 +227,22 @@ int32_t multiply(Call* call, const Product& given, const T* a, const T* b, T* c)
     }
     return multiply_by_loops(call, p, a, b, c);
   }
-  if (is_vector<T>(p)) return multiply_vector(call, p, a, b, c);
   if constexpr (std::is_floating_point_v<T>) {
-    // Without the library's routines vectors are rows or columns of their own, not small products.
-    if (!is_small<T>(p) && is_of_dots(p)) return multiply_by_dots(call, p, a, b, c);
-    const bool is_column =
-        p.n == 1 && p.transpose_a && p.c_row == 1 && (p.transpose_b || p.b_row == 1) && p.k > 0;
-    if (!has_routines && is_column && !is_small<T>(p)) {
-      return multiply_in_blocks(call, as_row(p), b, a, c);
+    // Without the library's routines a column is the row of the transpose, if its sums are over
+    // columns of the matrix.
+    if (!has_routines && p.n == 1 && p.transpose_a && p.c_row == 1 &&
+        (p.transpose_b || p.b_row == 1)) {
+      p = as_row(p);
+      std::swap(a, b);
     }
+  }
+  const bool small = is_small<T>(p);
+  if (!small && is_vector<T>(p)) return multiply_vector(call, p, a, b, c);
+  if constexpr (std::is_floating_point_v<T>) {
+    // Without the library's routines a row is a block, too.
     const bool is_row = p.m == 1 && !p.transpose_b && p.k > 0;
     const bool fits = fits_blocks<T>(p) || (is_row && !has_routines);
-    if (!is_small<T>(p) && fits) return multiply_in_blocks(call, p, a, b, c);
+    if (!small && fits) return multiply_in_blocks(call, p, a, b, c);
   }
   const int64_t work = p.m * p.n * std::max<int64_t>(1, p.k);
   if (work < 2 * kBlockWork) {

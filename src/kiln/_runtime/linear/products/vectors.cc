@@ -18,9 +18,8 @@ constexpr int kBytes = 32;
 #else
 constexpr int kBytes = 16;
 #endif
-// Rows that share what is loaded of the vector, each with as many sums as hide the latency of a
-// multiply-add.
-constexpr int kRows = 4, kSums = 2;
+// Rows that share what is loaded of the vector, and whose sums hide each other's latency.
+constexpr int kRows = 2;
 
 template <typename T>
 struct Lanes {
@@ -28,18 +27,22 @@ struct Lanes {
   static constexpr int64_t kCount = kBytes / sizeof(T);
 };
 
-// The elements that exist; the other lanes are zero.
 template <typename T>
-typename Lanes<T>::Vector load(const T* from, int64_t count) {
-  typename Lanes<T>::Vector loaded{};
-  if (count >= Lanes<T>::kCount) {
-    std::memcpy(&loaded, from, sizeof loaded);
-  } else {
-    std::memcpy(&loaded, from, static_cast<size_t>(count) * sizeof(T));
-  }
+typename Lanes<T>::Vector load(const T* from) {
+  typename Lanes<T>::Vector loaded;
+  std::memcpy(&loaded, from, sizeof loaded);
   return loaded;
 }
 
+// The elements that exist; the other lanes are zero.
+template <typename T>
+typename Lanes<T>::Vector load_some(const T* from, int64_t count) {
+  T padded[Lanes<T>::kCount] = {};
+  for (int64_t i = 0; i < count; ++i) padded[i] = from[i];
+  return load(padded);
+}
+
+// Of the lanes by halves.
 template <typename T>
 T total(const typename Lanes<T>::Vector& sums) {
   T halves[Lanes<T>::kCount];
@@ -50,40 +53,32 @@ T total(const typename Lanes<T>::Vector& sums) {
   return halves[0];
 }
 
-template <typename T, int R>
-void some_rows(const T* rows, int64_t row, const T* x, int64_t depth, bool add, T* out) {
-  using Vector = typename Lanes<T>::Vector;
-  constexpr int64_t kCount = Lanes<T>::kCount;
-  Vector sums[R][kSums] = {};
-  int64_t k = 0;
-  for (; k + kSums * kCount <= depth; k += kSums * kCount) {
-    for (int s = 0; s < kSums; ++s) {
-      const Vector right = load(x + k + s * kCount, kCount);
-      for (int r = 0; r < R; ++r) {
-        sums[r][s] += load(rows + r * row + k + s * kCount, kCount) * right;
-      }
-    }
-  }
-  for (int s = 0; k < depth; k += kCount, s = 1 - s) {
-    const Vector right = load(x + k, depth - k);
-    for (int r = 0; r < R; ++r) sums[r][s] += load(rows + r * row + k, depth - k) * right;
-  }
-  for (int r = 0; r < R; ++r) {
-    const T found = total<T>(sums[r][0] + sums[r][1]);
-    out[r] = add ? out[r] + found : found;
-  }
-}
-
 template <typename T>
 void dots(const void* rows_, int64_t row, int64_t count, const void* x_, int64_t depth, bool add,
           void* out_) {
+  using Vector = typename Lanes<T>::Vector;
+  constexpr int64_t kCount = Lanes<T>::kCount;
   const T *rows = static_cast<const T*>(rows_), *x = static_cast<const T*>(x_);
   T* out = static_cast<T*>(out_);
-  int64_t i = 0;
-  for (; i + kRows <= count; i += kRows) {
-    some_rows<T, kRows>(rows + i * row, row, x, depth, add, out + i);
+  for (int64_t i = 0; i < count; i += kRows) {
+    // Where there are fewer rows, the last one is recomputed.
+    const T* at[kRows];
+    for (int r = 0; r < kRows; ++r) at[r] = rows + (i + r < count ? i + r : count - 1) * row;
+    Vector sums[kRows] = {};
+    for (int64_t k = 0; k < depth; k += kCount) {
+      if (k + kCount <= depth) {
+        const Vector right = load(x + k);
+        for (int r = 0; r < kRows; ++r) sums[r] += load(at[r] + k) * right;
+      } else {
+        const Vector right = load_some(x + k, depth - k);
+        for (int r = 0; r < kRows; ++r) sums[r] += load_some(at[r] + k, depth - k) * right;
+      }
+    }
+    for (int r = 0; r < kRows && i + r < count; ++r) {
+      const T found = total<T>(sums[r]);
+      out[i + r] = add ? out[i + r] + found : found;
+    }
   }
-  for (; i < count; ++i) some_rows<T, 1>(rows + i * row, row, x, depth, add, out + i);
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ class _Table(NamedTuple):
 
     command: int
     symbols: int
-    count: int
+    length: int
     names: int
     names_size: int
 
@@ -71,7 +71,7 @@ class MachOFile:
     def _external(self) -> Iterator[tuple[int, str]]:
         """Yield the places and the names of symbols that are not local."""
         table = self._table
-        for at in range(table.symbols, table.symbols + table.count * _SYMBOL.size, _SYMBOL.size):
+        for at in range(table.symbols, table.symbols + table.length * _SYMBOL.size, _SYMBOL.size):
             name, kind, _, _, _ = _SYMBOL.unpack_from(self.image, at)
             if kind & _EXTERNAL and not kind & _OF_DEBUGGERS:
                 start = table.names + name

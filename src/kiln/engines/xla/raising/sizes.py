@@ -156,7 +156,7 @@ def _sliced(operation: Operation, x: np.ndarray) -> Any:
     return x[tuple([slice(*row) for row in rows])]
 
 
-def _dims(operation: Operation, x: Any) -> tuple[Dim, ...]:
+def _dims(operation: Operation, x: Any) -> Any:
     """Return a shape that an operation is given.
 
     Raises: NotRaised if the sizes of the call do not determine it.
@@ -243,7 +243,9 @@ def _dynamic_windows(r: Raiser, operation: Operation, *xs: Any) -> Any:
     names = ("window_dimensions", "window_strides", "base_dilations", "window_dilations")
     *operands, padding = xs
     operands, shapes = operands[: -len(names)], operands[-len(names) :]
-    attributes = {n: _dims(operation, x) for n, x in zip(names, shapes, strict=True)}
+    attributes: dict[str, Any] = {
+        n: _dims(operation, x) for n, x in zip(names, shapes, strict=True)
+    }
     ends = iter(_dims(operation, padding))
     attributes["padding"] = tuple(zip(ends, ends, strict=True))
     (name,) = operation.attributes["called_computations"]

@@ -40,10 +40,11 @@ _SELECTIONS: dict[Tree, Primitive] = {
 def _windows(operation: Operation, rank: int) -> Windows:
     attributes, ones = operation.attributes, (1,) * rank
     padding = attributes.get("padding") or [[0, 0]] * rank
+    ends: Any = tuple([(as_dim(low), as_dim(high)) for low, high in padding])
     return Windows(
         tuple(attributes.get("window_dimensions", ones)),
         tuple(attributes.get("window_strides", ones)),
-        tuple([(as_dim(low), as_dim(high)) for low, high in padding]),
+        ends,
         tuple(attributes.get("base_dilations", ones)),
         tuple(attributes.get("window_dilations", ones)),
     )
