@@ -29,7 +29,6 @@ Scratch::Scratch(size_t bytes) : is_kept_(true) {
   const size_t rounded = room(bytes);
   if (rounded <= held.reserved_bytes - held.taken) {
     memory_ = held.reserved + held.taken;
-    taken_ = rounded;
     held.taken += rounded;
     return;
   }
@@ -52,7 +51,10 @@ Scratch::Scratch(size_t bytes) : is_kept_(true) {
 }
 
 Scratch::~Scratch() {
-  if (taken_ != 0) scratch_blocks->taken -= taken_;
+  ScratchBlocks& held = *scratch_blocks;
+  // The latest is destroyed first.
+  const auto place = static_cast<size_t>(memory_ - held.reserved);
+  if (memory_ >= held.reserved && place < held.reserved_bytes) held.taken = place;
   else if (is_kept_) --scratch_blocks->in_use;
   else std::free(memory_);
 }

@@ -35,9 +35,9 @@ class Scratch {
  private:
   char* memory_;
   size_t used_ = 0;
-#ifdef KILN_STATIC_RUNTIME
-  size_t taken_ = 0;  // of the memory of the context; 0: it is a block beyond it
-#endif
+  // The same for the extension and for static runtimes, which share objects (`kernels_v4` of CMake):
+  // a member of one of them alone would be written outside the others' objects.
+  //
   bool is_kept_;
 };
 
