@@ -83,7 +83,7 @@ def test_two_libraries_in_a_module_of_ones_own(tmp_path: Path) -> None:
     (tmp_path / "run.mjs").write_text(RUN)
     (tmp_path / "in.bin").write_bytes(x.tobytes())
     command = [sys.executable, "-m", "ziglang", "cc", "-target", "wasm32-wasi", "-Wall", "-Werror"]
-    # Transforms recover from a lack of memory by longjmp, which zig's libc has with these.
+    # Transforms that run out of memory recover by longjmp, which zig's libc has with these.
     command += ["-mexception-handling", "-mllvm", "-wasm-enable-sjlj"]
     command += [
         "main.c",

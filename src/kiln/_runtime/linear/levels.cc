@@ -1,6 +1,6 @@
 #include "linear/levels.h"
 
-#include "linear/products/vectors.h"
+#include "linear/vectors.h"
 #include "machine/features.h"
 
 namespace kiln {

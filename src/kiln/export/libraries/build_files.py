@@ -13,12 +13,12 @@ from kiln.ir.sizes.size import Dim
 
 
 def dropping(target: str) -> str:
-    """Return the option for C compilers by which linkers drop what is not called."""
+    """Return the option for C compilers by which linkers for a `target` drop unused code."""
     return "-Wl,-dead_strip" if target == MACOS_TARGET else "-Wl,--gc-sections"
 
 
 def shared_ending(target: str) -> str:
-    """Return what names of shared libraries end with."""
+    """Return what names of shared libraries for a `target` end with."""
     return "dylib" if target == MACOS_TARGET else "so"
 
 

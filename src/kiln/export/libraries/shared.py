@@ -47,7 +47,7 @@ def c_compiler(asked: str, triple: str | None) -> list[str]:
 
 
 def is_of_macos(triple: str | None) -> bool:
-    """Tell whether a compiler's name of a target means macOS."""
+    """Tell whether `triple`, a compiler's name of a target, means macOS."""
     return triple is not None and "macos" in triple
 
 

@@ -8,7 +8,7 @@
 #include "abi/symbols.h"
 #include "linear/blas.h"
 #include "linear/products/blocked.h"
-#include "linear/products/vectors.h"
+#include "linear/vectors.h"
 
 namespace kiln {
 namespace {

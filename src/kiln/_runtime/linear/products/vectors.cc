@@ -1,6 +1,6 @@
 // Rows of a matrix by a vector. Compiled once per microarchitecture level, so nothing here may be
 // shared with other files.
-#include "linear/products/vectors.h"
+#include "linear/vectors.h"
 
 #include <cstring>
 
