@@ -210,7 +210,7 @@ def test_a_transform_without_memory_is_an_error_and_not_a_trap(tmp_path: Path) -
         "fails(() => library.made_large.prepare());",
         "say(library.made_small(new Float32Array(16).fill(1)).slice(0, 2));",
     )
-    # Its tables are made when the bytes of its workspace are computed, and leave no memory for arrays.
+    # Its tables are made with the size of its workspace, and leave no memory for arrays.
     remedy = "free other calls, or pass smaller sizes"
     assert found == [["made_large()", "out of memory", remedy], [8, 8]]
 
