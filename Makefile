@@ -37,7 +37,7 @@ PIP := $(RUN) -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo story test test-full test-pythons libraries libraries-oracle libraries-suites jax-tests oracle breaks sanitize bench bench-suite bench-models bench-reports bench-limit bench-scale bench-programs cross browser test-cross test-aarch64 lint format hooks docs notebooks site check-site clusters \
+.PHONY: help demo story test test-full test-pythons libraries libraries-oracle libraries-suites jax-tests oracle breaks sanitize sanitize-libraries bench bench-suite bench-models bench-reports bench-limit bench-scale bench-programs cross browser test-cross test-aarch64 lint format hooks docs notebooks site check-site clusters \
   wheel wheels wheel-aarch64 check-wheel check-wheels clean
 
 help:
@@ -54,6 +54,7 @@ help:
 	@echo "make oracle     ask jax again for its answers, then compare kiln with them"
 	@echo "make breaks     break one behavior after another and watch the tests of its item fail"
 	@echo "make sanitize   the tests of the extension and of evictions, under the address and undefined-behavior sanitizers"
+	@echo "make sanitize-libraries  exported libraries with threads, under the address, undefined-behavior and thread sanitizers"
 	@echo "make bench      time kiln beside jax, and compare with the goals; writes benchmarks/results/"
 	@echo "make bench-suite  time kiln beside jax, torch, NumPy and numba; ROWS=\"selu sort\" PEERS=kiln,jax"
 	@echo "make bench-models  time whole models beside jax, torch, ONNX Runtime and OpenVINO; ROWS, PEERS"
@@ -65,7 +66,7 @@ help:
 	@echo "make format     format Python and C++ as make lint wants it"
 	@echo "make hooks      let git run both before each commit, and tests/structure before each push"
 	@echo "make docs       write the generated parts of docs/ again"
-	@echo "make cross      build the static runtimes of libraries for other processors; TARGETS=\"aarch64 riscv64 wasm32\""
+	@echo "make cross      build the static runtimes of libraries for other processors; TARGETS=\"aarch64 riscv64 wasm32 aarch64-macos\""
 	@echo "make test-cross  run libraries for them under an emulator"
 	@echo "make test-aarch64  run kiln itself on aarch64, under an emulator (hours); ARGS are pytest's"
 	@echo "make browser    write a page that runs compiled functions to build/browser, and visit it"
@@ -165,6 +166,19 @@ sanitize: $(VENV)/.has-test
 	$(RUN_SANITIZED) -m pytest -q --capture=sys -p no:cacheprovider tests/unit/_runtime \
 	  tests/properties/test_eviction.py -m "not full" $(ARGS)
 
+# Of the host's level: what libraries link, each kind of sanitizer in a build of its own.
+SANITIZERS ?= address,undefined thread
+sanitize-libraries: $(VENV)/.has-test
+	@set -e; level=$$($(RUN) -c 'from kiln.engines.native.llvm.linking import host_target; print(host_target().name)'); \
+	for kind in $(SANITIZERS); do \
+	  into=$(CURDIR)/build/sanitize-libraries/$$kind; mkdir -p $$into; \
+	  PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cmake -S . -B $$into -G Ninja -DKILN_SANITIZE_STATIC=$$kind \
+	    -DCMAKE_CXX_COMPILER=$(CXX) -DKILN_TREE=$$into -DPython_EXECUTABLE=$(CURDIR)/$(RUN) > $$into.log; \
+	  PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cmake --build $$into --target static_$${level#x86-64-}; \
+	  KILN_TEST_SANITIZED="$$kind:$$into/kiln" $(RUN) -m pytest -q -n $(WORKERS) \
+	    tests/programs/test_sanitized_libraries.py $(ARGS); \
+	done
+
 bench: $(VENV)/.has-bench
 	$(RUN) -m benchmarks $(ARGS)
 	-$(RUN) -m benchmarks.goals
@@ -215,14 +229,15 @@ docs: $(VENV)/.has-bench
 	$(RUN) -m benchmarks.report docs/performance.md
 
 # Under build/, with the compiler of a package: nothing else need be installed.
-TARGETS ?= aarch64 riscv64 wasm32
+TARGETS ?= aarch64 riscv64 wasm32 aarch64-macos
 cross: $(VENV)/.has-cross
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cmake -S . -B build/cross -G Ninja -DKILN_TREE=$(CURDIR)/src \
 	  -DKILN_CROSS="$$(echo $(TARGETS) | tr ' ' ';')" -DPython_EXECUTABLE=$(CURDIR)/$(RUN) > build/cross.log
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cmake --build build/cross --target cross
 
 test-cross: cross $(VENV)/.has-test
-	$(RUN) -m pytest -q -n $(WORKERS) tests/programs/test_cross.py tests/programs/test_module*.py $(ARGS)
+	$(RUN) -m pytest -q -n $(WORKERS) tests/programs/test_cross.py tests/programs/test_macos.py \
+	  tests/programs/test_module*.py $(ARGS)
 
 test-aarch64: $(VENV)/.has-cross $(VENV)/.has-test
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) -m tests.emulated -q -n $(WORKERS) --dist worksteal -m "not full" $(ARGS)

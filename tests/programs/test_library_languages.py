@@ -162,11 +162,16 @@ def test_cmake(circle: Path, tmp_path: Path) -> None:
 def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A library whose kernels need scratch memory: products, transforms, sorting."""
     path = tmp_path_factory.mktemp("work")
+    kernels_at_work(path)
+    return path
+
+
+def kernels_at_work(path: Path) -> None:
+    """Write the library that the program in C calls from eight threads."""
     f = lambda x: jnp.sort(jnp.fft.rfft(jnp.tanh(x @ x.T)).real @ jnp.ones((21, 40)))
     export.library(
         kiln.jit(f), np.ones((40, 40), "f"), name="work", path=path, threads=True, shared=False
     )
-    return path
 
 
 def _threads(work: Path, folder: Path, *options: str) -> list[str]:

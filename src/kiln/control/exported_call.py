@@ -26,7 +26,7 @@ from kiln.core.trace import aval_of
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.shardings.sharding import NamedSharding
 from kiln.ir.sizes.facts import broken, facts_of
-from kiln.ir.sizes.size import Dim, is_constant, names
+from kiln.ir.sizes.size import Dim, names
 from kiln.ir.sizes.solving import misfits, solve
 from kiln.ir.sizes.values import substitute
 from kiln.ir.types import ShapedArray
@@ -195,15 +195,6 @@ def _raised(program: PortableProgram, types: Sequence[ShapedArray]) -> Jaxpr:
             )
         )
     results = call_exported_p.infer(*types, program=program)
-    if not all(is_constant(aval.shape) for aval in (*types, *results)):
-        raise UnsupportedPrimitive(
-            three_lines(
-                asked,
-                f"the exported function {program.name} is called with named sizes, for which only "
-                "XLA compiles its StableHLO; for arrays of constant sizes, all engines do",
-                "call it with arrays of constant sizes",
-            )
-        )
     number = number_of_platform(program, _HOST)
     count = len(program.in_avals)
     return artifact_compiler().raised_artifact(

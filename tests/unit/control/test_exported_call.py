@@ -131,8 +131,9 @@ def test_jaxprs_are_kept_for_each_type(program):
     assert expanded(program, [three, scalar]) is expanded(program, [three, weak])
     assert expanded(sized, [three]) is expanded(sized, [three])
     assert expanded(sized, [four]).in_avals == [four]
-    with pytest.raises(NotImplementedError, match="is called with named sizes"):
-        expanded(sized, [ShapedArray((N,), F32)])
+    named = ShapedArray((N,), F32)
+    assert expanded(sized, [named]) is expanded(sized, [named])
+    assert expanded(sized, [named]).in_avals == [named]
 
 
 def test_it_has_no_derivative(program):

@@ -35,10 +35,14 @@ const std::vector<Symbol>& all_symbols();
 // global: KILN_KERNEL_SYMBOL("name", kernel) gives a kernel a name, KILN_FUNCTION_SYMBOL(function)
 // registers a function `extern "C"` under its own.
 #ifdef KILN_STATIC_RUNTIME
-#define KILN_FORWARDED(id, symbol, ...)                                                 \
-  int32_t id(Call* call, void* const* buffers, const int64_t* numbers) __asm__(symbol); \
-  int32_t id(Call* call, void* const* buffers, const int64_t* numbers) {                \
-    return __VA_ARGS__(call, buffers, numbers);                                         \
+// Systems put characters before names of C, macOS an underscore: assembly names include them.
+#define KILN_QUOTED_TEXT(text) #text
+#define KILN_QUOTED(text) KILN_QUOTED_TEXT(text)
+#define KILN_FORWARDED(id, symbol, ...)                                                  \
+  int32_t id(Call* call, void* const* buffers,                                           \
+             const int64_t* numbers) __asm__(KILN_QUOTED(__USER_LABEL_PREFIX__) symbol); \
+  int32_t id(Call* call, void* const* buffers, const int64_t* numbers) {                 \
+    return __VA_ARGS__(call, buffers, numbers);                                          \
   }
 #define KILN_KERNEL_SYMBOL(symbol, ...) \
   KILN_FORWARDED(KILN_JOINED(kernel_symbol_, __COUNTER__), symbol, __VA_ARGS__)

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstring>
 #include <new>
-#include <vector>
 
 #include "fft/plan.h"
 
@@ -177,13 +176,14 @@ bool is_finite(const T* sum) {
 // Adds to each result the terms of non-finite numbers, except those that are multiplied by 0.
 // `line` is 0 everywhere else.
 template <typename T>
-void add_not_finite(int64_t n, const T* line, const std::vector<int64_t>& places, T* out,
+void add_not_finite(int64_t n, const T* line, const int64_t* places, int64_t count, T* out,
                     bool exchange) {
   const auto roots = fft_all_roots<T>(n);
   const int from = exchange ? 1 : 0;
   for (int64_t k = 0; k < n; ++k) {
     T sum_re = 0, sum_im = 0;
-    for (const int64_t j : places) {
+    for (const int64_t* place = places; place < places + count; ++place) {
+      const int64_t j = *place;
       const T re = line[2 * j + from], im = line[2 * j + 1 - from];
       const T* w = roots->roots.data() + 2 * (j * k % n);
       if (w[0] != 0) sum_re += re * w[0], sum_im += im * w[0];
@@ -202,11 +202,14 @@ void add_not_finite(int64_t n, const T* line, const std::vector<int64_t>& places
 template <typename T>
 void transform_not_finite(Call* call, int64_t n, T* line, T* out, bool exchange, T scale) {
   const int bits = std::ilogb(static_cast<double>(n)) + 2;
-  const Scratch scratch(2 * static_cast<size_t>(n) * sizeof(T));
-  T* finite = fft_numbers<T>(scratch);
-  std::vector<int64_t> places;
+  const auto size = static_cast<size_t>(n);
+  Scratch scratch(Scratch::size_of<T>(2 * size) + Scratch::size_of<int64_t>(size));
+  if (!scratch) stop_kernel(kOutOfMemory);
+  T* finite = scratch.take<T>(2 * size);
+  int64_t* places = scratch.take<int64_t>(size);
+  int64_t found = 0;
   for (int64_t j = 0; j < n; ++j) {
-    if (!is_finite(line + 2 * j)) places.push_back(j);
+    if (!is_finite(line + 2 * j)) places[found++] = j;
     for (int64_t i = 2 * j; i < 2 * j + 2; ++i) {
       const bool is_one = std::isfinite(line[i]);
       finite[i] = is_one ? std::ldexp(line[i], -bits) : T(0);
@@ -215,7 +218,7 @@ void transform_not_finite(Call* call, int64_t n, T* line, T* out, bool exchange,
   }
   transform_rows(call, *fft_plan<T>(n), finite, n, out, n, 1, exchange,
                  scale * std::ldexp(T(1), bits));
-  if (!places.empty()) add_not_finite(n, line, places, out, exchange);
+  if (found != 0) add_not_finite(n, line, places, found, out, exchange);
 }
 
 template <typename T>
@@ -335,7 +338,58 @@ void transform_others(Call* call, T* data, const int64_t* lengths, int64_t rank,
   }
 }
 
+template <typename T>
+size_t bytes_of(int64_t numbers) {
+  return Scratch::room(static_cast<size_t>(numbers) * sizeof(T));
+}
+
+// Scratch memory of `transform_rows` for any number of rows.
+template <typename T>
+size_t scratch_of_rows(const FftPlan<T>& plan) {
+  return std::max(fft_row_scratch(plan), plan.whole ? bytes_of<T>(fft_scratch<T>(plan.size)) : 0);
+}
+
+template <typename T>
+size_t scratch_of_columns(const FftPlan<T>& plan) {
+  if (plan.whole) return bytes_of<T>(fft_scratch<T>(plan.size));
+  return bytes_of<T>(0) + bytes_of<T>(2 * plan.size * kFftColumns<T>) + fft_row_scratch(plan);
+}
+
+// Of a row of complex numbers that is not finite, with the tables that it needs.
+template <typename T>
+size_t prepare_not_finite(int64_t n) {
+  fft_all_roots<T>(n);
+  const auto size = static_cast<size_t>(n);
+  return Scratch::room(Scratch::size_of<T>(2 * size) + Scratch::size_of<int64_t>(size)) +
+         scratch_of_rows(*fft_plan<T>(n));
+}
+
 }  // namespace
+
+template <typename T>
+int64_t fft_prepare(const int64_t* numbers) {
+  const int64_t count = numbers[1], kind = numbers[2], rank = numbers[4];
+  const int64_t* lengths = numbers + 5;
+  const int64_t n = lengths[rank - 1];
+  size_t most = 0;
+  int64_t above = 1;
+  for (int64_t a = 0; a < rank - 1; ++a) {
+    above *= lengths[a];
+    most = std::max(most, scratch_of_columns(*fft_plan<T>(lengths[a])));
+  }
+  if (kind == kFromReal || kind == kToReal) {
+    const auto plan = fft_plan<T>(n % 2 == 0 ? n / 2 : n);
+    if (n % 2 == 0) fft_real_roots<T>(n);
+    const size_t of_row =
+        std::max(scratch_of_rows(*plan), bytes_of<T>(4 * n) + prepare_not_finite<T>(n));
+    most = std::max(most, bytes_of<T>(2 * plan->size * kTogether) + of_row);
+  } else {
+    const size_t of_row = scratch_of_rows(*fft_plan<T>(n));
+    most = std::max({most, of_row, bytes_of<T>(2 * n) + prepare_not_finite<T>(n)});
+  }
+  if (kind == kToReal && rank > 1) most += bytes_of<T>(count * above * 2 * (n / 2 + 1));
+  return static_cast<int64_t>(most);
+}
 
 template <typename T>
 void fft_transform(Call* call, void* const* buffers, const int64_t* numbers) {
@@ -371,6 +425,8 @@ void fft_transform(Call* call, void* const* buffers, const int64_t* numbers) {
   if (!is_one) transform_others(call, out, lengths, rank, count, last, is_inverse, scale);
 }
 
+template int64_t fft_prepare<float>(const int64_t*);
+template int64_t fft_prepare<double>(const int64_t*);
 template void fft_transform<float>(Call*, void* const*, const int64_t*);
 template void fft_transform<double>(Call*, void* const*, const int64_t*);
 

@@ -14,4 +14,8 @@ enum FftKind : int64_t { kForward, kInverse, kFromReal, kToReal };  // as in ops
 template <typename T>
 void fft_transform(Call* call, void* const* buffers, const int64_t* numbers);
 
+// Makes the tables that it needs, and returns the scratch memory that a thread needs, in bytes.
+template <typename T>
+int64_t fft_prepare(const int64_t* numbers);
+
 }  // namespace kiln

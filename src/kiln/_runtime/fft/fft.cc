@@ -25,5 +25,18 @@ int32_t fft(Call* call, void* const* buffers, const int64_t* numbers) {
 
 }  // namespace
 
+#ifdef KILN_STATIC_RUNTIME
+// Given the numbers of the kernel, makes the tables of calls in advance, if memory suffices, and
+// returns the scratch memory that a thread needs, in bytes.
+extern "C" int64_t kiln_fft_prepare(const int64_t* numbers) {
+  if (numbers[4] < 1 || numbers[4] > kMostAxes || numbers[1] <= 0) return 0;
+  int64_t bytes = 0;
+  const bool is_single = numbers[3] == kComplex64;
+  const int32_t status = recovered(
+      [&] { bytes = is_single ? fft_prepare<float>(numbers) : fft_prepare<double>(numbers); });
+  return status == kDone ? bytes : 0;
+}
+#endif
+
 KILN_KERNEL_SYMBOL("fft", fft)
 }  // namespace kiln

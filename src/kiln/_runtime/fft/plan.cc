@@ -23,6 +23,7 @@ constexpr size_t kMostBytes = size_t(1) << 28;
 class Roots {
  public:
   explicit Roots(int64_t n) : n_(n) {
+    if (!kHasWider) return;
     while (int64_t(1) << (2 * shift_) < n) ++shift_;
     low_.reserve(size_t(1) << shift_);
     for (int64_t k = 0; k < int64_t(1) << shift_; ++k) low_.push_back(root(k));
@@ -31,6 +32,11 @@ class Roots {
 
   template <typename T>
   void get(int64_t k, T* out) const {
+    if constexpr (!kHasWider) {
+      const auto [re, im] = root(k);
+      out[0] = static_cast<T>(re), out[1] = static_cast<T>(im);
+      return;
+    }
     const auto [a, b] = high_[static_cast<size_t>(k >> shift_)];
     const auto [c, d] = low_[static_cast<size_t>(k & ((int64_t(1) << shift_) - 1))];
     out[0] = static_cast<T>(a * c - b * d);
@@ -52,6 +58,9 @@ class Roots {
   }
 
  private:
+  // Without extra precision (macOS on ARM) products of roots would be less exact than roots.
+  static constexpr bool kHasWider = sizeof(long double) > sizeof(double);
+
   int64_t n_;
   int shift_ = 0;
   std::vector<Wide> low_, high_;
@@ -351,6 +360,22 @@ void fft_row(Call* call, const FftPlan<T>& plan, const T* in, T* out, bool excha
 }
 
 template <typename T>
+size_t fft_row_scratch(const FftPlan<T>& plan) {
+  if (plan.convolution) {
+    const size_t line = 2 * static_cast<size_t>(plan.convolution->size) * sizeof(T);
+    return Scratch::room(line) + fft_row_scratch(*plan.convolution);
+  }
+  const auto of_columns = [](int64_t size) {
+    return Scratch::room(static_cast<size_t>(fft_scratch<T>(size)) * sizeof(T));
+  };
+  if (!plan.rows) return of_columns(plan.size);
+  const int64_t rows = plan.rows->size, columns = plan.columns->size;
+  const int64_t between = 2 * blocks_of<T>(rows) * kFftColumns<T> * columns;
+  return Scratch::room(static_cast<size_t>(between) * sizeof(T)) +
+         of_columns(std::max(rows, columns));
+}
+
+template <typename T>
 std::shared_ptr<const FftPlan<T>> fft_plan(int64_t size) {
   return Table<FftPlan<T>>::instance().get(size, [=] { return make_plan<T>(size); });
 }
@@ -387,6 +412,8 @@ template std::shared_ptr<const FftRealRoots<float>> fft_real_roots(int64_t);
 template std::shared_ptr<const FftRealRoots<double>> fft_real_roots(int64_t);
 template std::shared_ptr<const FftAllRoots<float>> fft_all_roots(int64_t);
 template std::shared_ptr<const FftAllRoots<double>> fft_all_roots(int64_t);
+template size_t fft_row_scratch(const FftPlan<float>&);
+template size_t fft_row_scratch(const FftPlan<double>&);
 template void fft_row(Call*, const FftPlan<float>&, const float*, float*, bool, float);
 template void fft_row(Call*, const FftPlan<double>&, const double*, double*, bool, double);
 

@@ -62,6 +62,10 @@ std::shared_ptr<const FftAllRoots<T>> fft_all_roots(int64_t size);
 template <typename T>
 void fft_row(Call* call, const FftPlan<T>& plan, const T* in, T* out, bool exchange, T scale);
 
+// The scratch memory that it needs on a thread.
+template <typename T>
+size_t fft_row_scratch(const FftPlan<T>& plan);
+
 // Run `body(begin, end)` over 0..count, `grain` at a time, on the call's threads. If memory runs
 // out inside it, or the call is interrupted, the kernel is stopped.
 template <typename Body>

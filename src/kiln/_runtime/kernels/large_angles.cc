@@ -77,15 +77,30 @@ Reduced reduced(double x) {
   return x < 0 ? Reduced{-total, -low, -turns} : Reduced{total, low, turns};
 }
 
+// sin, cos or tan of an angle of at most an eighth of a turn, and of what doubles cannot hold of it.
+long double of_angle(Function function, double angle, double rest) {
+  if constexpr (sizeof(long double) == sizeof(double)) {  // as on macOS on ARM: to first order
+    if (function == kSin) return sin(angle) + cos(angle) * rest;
+    if (function == kCos) return cos(angle) - sin(angle) * rest;
+    const double tangent = tan(angle);
+    return tangent + (1 + tangent * tangent) * rest;
+  }
+  const long double all = static_cast<long double>(angle) + rest;
+  return function == kSin ? sinl(all) : function == kCos ? cosl(all) : tanl(all);
+}
+
 double of_double(Function function, double x) {
   if (!(fabs(x) > 0x1p16)) return function == kSin ? sin(x) : function == kCos ? cos(x) : tan(x);
   if (isinf(x)) return NAN;
   const Reduced found = reduced(x);
-  const long double r = static_cast<long double>(found.r) + found.rest;
   const bool odd = (found.quarter & 1) != 0;
-  if (function == kTan) return static_cast<double>(odd ? -1 / tanl(r) : tanl(r));
+  if (function == kTan) {
+    const long double tangent = of_angle(kTan, found.r, found.rest);
+    return static_cast<double>(odd ? -1 / tangent : tangent);
+  }
   const int64_t quarter = found.quarter + (function == kCos ? 1 : 0);
-  const auto value = static_cast<double>((quarter & 1) != 0 ? cosl(r) : sinl(r));
+  const auto value =
+      static_cast<double>(of_angle((quarter & 1) != 0 ? kCos : kSin, found.r, found.rest));
   return (quarter & 2) != 0 ? -value : value;
 }
 

@@ -16,11 +16,20 @@ namespace kiln {
 
 #ifdef KILN_STATIC_RUNTIME
 
+// Without the signal mask: macOS saves it by a system call, and libc elsewhere does not.
+#ifdef __APPLE__
+#define KILN_SETJMP _setjmp
+#define KILN_LONGJMP _longjmp
+#else
+#define KILN_SETJMP setjmp
+#define KILN_LONGJMP longjmp
+#endif
+
 // A point to return to; those of a thread are nested.
 struct Recovery {
   jmp_buf place;
   Recovery* outer;
-  int scratch_in_use;
+  ScratchMark scratch;
   int32_t status;
 };
 
@@ -35,12 +44,12 @@ template <typename Run>
 [[gnu::noinline]] int32_t recovered(const Run& run) {
   Recovery here;
   here.outer = recovery;
-  here.scratch_in_use = scratch_in_use();
+  here.scratch = scratch_in_use();
   here.status = kDone;
   recovery = &here;
-  if (setjmp(here.place) == 0) run();
+  if (KILN_SETJMP(here.place) == 0) run();
   recovery = here.outer;
-  if (here.status != kDone) restore_scratch(here.scratch_in_use);
+  if (here.status != kDone) restore_scratch(here.scratch);
   return here.status;
 }
 

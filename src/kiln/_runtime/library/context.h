@@ -11,8 +11,13 @@
 
 namespace kiln {
 
+// Scratch memory of the kernels that run on a thread.
 struct ScratchBlocks {
-  static constexpr int kMost = 32;  // blocks of kernels that call each other
+  // Allocated with the context: its size is that which kernels of the program need.
+  char* reserved;
+  size_t reserved_bytes, taken;
+  // Blocks beyond it, if a kernel needs more, which later calls find.
+  static constexpr int kMost = 32;  // kernels that call each other
   char* memory[kMost];
   size_t size[kMost];
   int in_use;

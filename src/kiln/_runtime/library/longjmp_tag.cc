@@ -3,4 +3,5 @@
 __asm__(
     "  .tagtype __c_longjmp i32\n"
     "  .globl __c_longjmp\n"
+    "  .weak __c_longjmp\n"
     "__c_longjmp:\n");

@@ -13,7 +13,7 @@ __thread Recovery* recovery = nullptr;
 void stop_kernel(int32_t status) {
   if (recovery == nullptr) std::abort();
   recovery->status = status;
-  longjmp(recovery->place, 1);
+  KILN_LONGJMP(recovery->place, 1);
 }
 
 namespace {

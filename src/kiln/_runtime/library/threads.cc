@@ -14,6 +14,7 @@ namespace kiln {
 namespace {
 
 constexpr int32_t kMostThreads = 128;
+constexpr int64_t kLine = 64;
 // How often a thread polls before it sleeps: some 50 microseconds.
 constexpr int kLooks = 2000;
 
@@ -49,16 +50,16 @@ struct Worker {
 // One job at a time: a context runs one call at a time. Every worker takes part in every job.
 class Pool {
  public:
-  // The pool of a context with this many threads, the calling one included; null if the system
-  // refuses.
-  static Pool* make(int32_t threads) {
+  // The pool of a context with this many threads, the calling one included, each with this much
+  // scratch memory; null if the system refuses.
+  static Pool* make(int32_t threads, size_t scratch_bytes) {
     Pool* made = static_cast<Pool*>(
         std::calloc(1, sizeof(Pool) + static_cast<size_t>(threads - 1) * sizeof(Worker)));
     if (made == nullptr) return nullptr;
     pthread_mutex_init(&made->mutex_, nullptr);
     pthread_cond_init(&made->has_work_, nullptr);
     pthread_cond_init(&made->is_done_, nullptr);
-    if (made->start(threads - 1)) return made;
+    if (made->start(threads - 1, scratch_bytes)) return made;
     destroy(made);
     return nullptr;
   }
@@ -72,6 +73,7 @@ class Pool {
     for (int32_t i = 0; i < pool->count_; ++i) {
       pthread_join(pool->workers_[i].thread, nullptr);
       for (char* block : pool->workers_[i].scratch.memory) std::free(block);
+      std::free(pool->workers_[i].scratch.reserved);
     }
     pthread_cond_destroy(&pool->is_done_);
     pthread_cond_destroy(&pool->has_work_);
@@ -97,14 +99,22 @@ class Pool {
   }
 
  private:
-  bool start(int32_t wanted) {
+  bool start(int32_t wanted, size_t scratch_bytes) {
     // A thread inherits the signal mask of the thread that creates it: signals are the caller's.
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     for (; count_ < wanted; ++count_) {
-      workers_[count_].pool = this;
-      if (pthread_create(&workers_[count_].thread, nullptr, help, &workers_[count_]) != 0) break;
+      Worker& worker = workers_[count_];
+      worker.pool = this;
+      if (scratch_bytes != 0) {
+        worker.scratch.reserved = static_cast<char*>(std::aligned_alloc(kLine, scratch_bytes));
+        if (worker.scratch.reserved == nullptr) break;
+        worker.scratch.reserved_bytes = scratch_bytes;
+      }
+      if (pthread_create(&worker.thread, nullptr, help, &worker) == 0) continue;
+      std::free(worker.scratch.reserved);
+      break;
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     return count_ == wanted;
@@ -205,13 +215,17 @@ void release_threads(Context* context) {
   context->call.pool = nullptr;
 }
 
-// Gives a context this many threads, the calling one included.
-extern "C" int32_t kiln_library_set_threads(Context* context, int32_t threads) {
+// Gives a context this many threads, the calling one included, each with `scratch_bytes` of scratch
+// memory for kernels; if that is negative, it depends on sizes, and is at most the workspace.
+extern "C" int32_t kiln_library_set_threads(Context* context, int32_t threads,
+                                            int64_t scratch_bytes) {
   if (context == nullptr) return kNoContext;
   threads = std::clamp(threads, 1, kMostThreads);
   release_threads(context);
   if (threads > 1) {
-    context->call.pool = Pool::make(threads);
+    if (scratch_bytes < 0) scratch_bytes = context->workspace_bytes;
+    scratch_bytes = (scratch_bytes + kLine - 1) / kLine * kLine;
+    context->call.pool = Pool::make(threads, static_cast<size_t>(scratch_bytes));
     if (context->call.pool == nullptr) return kOutOfMemory;
   }
   int32_t most = most_threads.load();

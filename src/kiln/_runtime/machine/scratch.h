@@ -29,16 +29,25 @@ class Scratch {
   static constexpr size_t size_of(size_t count) {
     return (count * sizeof(T) + 63) / 64 * 64;
   }
+  // What a block takes of the memory of a context.
+  static constexpr size_t room(size_t bytes) { return (bytes + 64) / 64 * 64; }
 
  private:
   char* memory_;
   size_t used_ = 0;
+  // The same for the extension and for static runtimes, which share objects (`kernels_v4` of CMake):
+  // a member of one of them alone would be written outside the others' objects.
+  //
   bool is_kept_;
 };
 
-// In the static runtime only: how many objects there are on this thread, and forgetting later ones
-// of a kernel that was stopped.
-int scratch_in_use();
-void restore_scratch(int in_use);
+// In the static runtime only: which objects there are on this thread, and forgetting later ones of a
+// kernel that was stopped.
+struct ScratchMark {
+  size_t taken;  // of the memory that its context was created with
+  int blocks;    // beyond it
+};
+ScratchMark scratch_in_use();
+void restore_scratch(ScratchMark mark);
 
 }  // namespace kiln

@@ -14,6 +14,8 @@ from kiln.ir.sizes.size import Dim
 LINKING_ENGINE = "native"
 MODULE_TARGET = "wasm32"
 """The target whose libraries are WebAssembly modules."""
+MACOS_TARGET = "aarch64-macos"
+"""The target whose libraries are those of macOS."""
 
 
 class Leaf(Record):
@@ -46,7 +48,9 @@ class LinkedFunction(Record):
 
 
 class LinkedCode(Record):
-    """A static library or a WebAssembly module, and the symbols that it defines for its users.
+    """A static library, and the symbols that it defines for its users.
+
+    For a target of WebAssembly there is a module besides.
 
     `workspaces` are the bytes of temporaries of each function, `constant_bytes` those of arrays
     that functions close over, which are in `constants_file` if that is not None. `externals` are
@@ -63,6 +67,7 @@ class LinkedCode(Record):
     target: str
     needs_blas: bool
     blas_library: str | None
+    module: bytes | None = None
 
 
 class Unlinkable(ValueError):

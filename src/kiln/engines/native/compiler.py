@@ -21,7 +21,14 @@ from kiln.engines.native.executables.over_constants import OverConstants, prolog
 from kiln.engines.native.executables.value_types import ValueType, known, value_type
 from kiln.engines.native.llvm.assembly import host_target
 from kiln.engines.native.llvm.functions import module_text
-from kiln.engines.native.llvm.target import DISPATCHED, FOR_LIBRARIES, LEVELS, Target, named
+from kiln.engines.native.llvm.target import (
+    COMPILERS_NAMES,
+    DISPATCHED,
+    FOR_LIBRARIES,
+    LEVELS,
+    Target,
+    named,
+)
 from kiln.engines.native.llvm.writer import Sizes
 from kiln.engines.native.loop_ir.checks import kinds_of
 from kiln.engines.native.loop_ir.costs import costs
@@ -160,9 +167,12 @@ class NativeCompiler:
 
     def cross_triple(self, target: str | None) -> str | None:
         """Return the name that compilers have for a target; None: the host's architecture."""
-        if target is None or target in DISPATCHED or named(target).triple == host_target().triple:
+        if target is None or target in DISPATCHED:
             return None
-        return f"{named(target).triple}-linux-gnu"
+        level, host = named(target), host_target()
+        if (level.triple, level.system) == (host.triple, host.system):
+            return None
+        return f"{level.triple}-{COMPILERS_NAMES[level.system]}"
 
     def link(
         self,

@@ -9,8 +9,14 @@ import numpy as np
 from kiln.base.errors import UnsupportedPrimitive, one_line, three_lines
 from kiln.base.source import current_source
 from kiln.core.engines.artifacts import LARGE
-from kiln.engines.xla.raising import RAISINGS
-from kiln.engines.xla.raising.raiser import NotRaised, Raiser, content_of, is_repeated
+from kiln.engines.xla.raising import OF_SIZES, RAISINGS
+from kiln.engines.xla.raising.raiser import (
+    NotRaised,
+    Raiser,
+    Sizes,
+    content_of,
+    is_repeated,
+)
 from kiln.engines.xla.stablehlo.imported import static_module
 from kiln.engines.xla.stablehlo.mlir import bindings, from_artifact
 from kiln.engines.xla.stablehlo.operations import Function, Region, Unreadable, functions_of
@@ -39,7 +45,10 @@ def raised(
     asked = f"call of the exported function {name} at {current_source()}"
     try:
         functions = _functions(asked, stored, types, results, number, is_refined)
-        found = Raiser(functions, RAISINGS).program(_MAIN, constants)
+        raiser = Raiser(functions, RAISINGS, OF_SIZES)
+        # Refinement has removed the number of the platform otherwise.
+        first = [Sizes(number, np.int32)] if raiser.is_sized and number is not None else []
+        found = raiser.program(_MAIN, constants, types=types, first=first)
     except (NotRaised, Unreadable) as reason:
         raise UnsupportedPrimitive(
             three_lines(

@@ -6,10 +6,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from kiln.base.lazy import json
-from kiln.core.engines.linking import LinkedCode
+from kiln.core.engines.linking import MACOS_TARGET, LinkedCode
 from kiln.export.libraries.header import ABI_VERSION
 from kiln.export.libraries.signature import Array, Signature, Struct
 from kiln.ir.sizes.size import Dim
+
+
+def dropping(target: str) -> str:
+    """Return the option for C compilers by which linkers for a `target` drop unused code."""
+    return "-Wl,-dead_strip" if target == MACOS_TARGET else "-Wl,--gc-sections"
+
+
+def shared_ending(target: str) -> str:
+    """Return what names of shared libraries for a `target` end with."""
+    return "dylib" if target == MACOS_TARGET else "so"
 
 
 def pkg_config(prefix: str, code: LinkedCode, version: str, blas: Sequence[str]) -> str:
@@ -18,23 +28,24 @@ def pkg_config(prefix: str, code: LinkedCode, version: str, blas: Sequence[str])
         f"libdir=${{pcfiledir}}\n\nName: {prefix}\n"
         f"Description: Functions compiled by kiln for {code.target}\n"
         f"Version: {version}\nCflags: -I${{libdir}}\n"
-        f"Libs: -L${{libdir}} -l{prefix} {' '.join([*blas, '-lm'])} -Wl,--gc-sections\n"
+        f"Libs: -L${{libdir}} -l{prefix} {' '.join([*blas, '-lm'])} {dropping(code.target)}\n"
     )
 
 
-def cmake_config(prefix: str, blas: Sequence[str], *, has_shared: bool) -> str:
+def cmake_config(prefix: str, target: str, blas: Sequence[str], *, has_shared: bool) -> str:
     """Return the file for CMake's `find_package`: targets with the static and shared library."""
     rest = ";".join([*blas, "m"])
     lines = []
-    for kind, ending in (("STATIC", "a"), ("SHARED", "so"))[: 1 + has_shared]:
-        target = f"{prefix}::{prefix}" + ("_shared" if kind == "SHARED" else "")
+    kinds = (("STATIC", "a"), ("SHARED", shared_ending(target)))
+    for kind, ending in kinds[: 1 + has_shared]:
+        imported = f"{prefix}::{prefix}" + ("_shared" if kind == "SHARED" else "")
         links = ""
         if kind == "STATIC":
             links = f'\n    INTERFACE_LINK_LIBRARIES "{rest}"'
-            links += '\n    INTERFACE_LINK_OPTIONS "-Wl,--gc-sections"'
+            links += f'\n    INTERFACE_LINK_OPTIONS "{dropping(target)}"'
         lines.append(
-            f"if(NOT TARGET {target})\n  add_library({target} {kind} IMPORTED)\n"
-            f"  set_target_properties({target} PROPERTIES\n"
+            f"if(NOT TARGET {imported})\n  add_library({imported} {kind} IMPORTED)\n"
+            f"  set_target_properties({imported} PROPERTIES\n"
             f'    IMPORTED_LOCATION "${{CMAKE_CURRENT_LIST_DIR}}/lib{prefix}.{ending}"\n'
             f'    INTERFACE_INCLUDE_DIRECTORIES "${{CMAKE_CURRENT_LIST_DIR}}"{links})\nendif()\n'
         )

@@ -53,7 +53,7 @@ def header_text(
     ]
     functions = [_function_text(prefix, signature) for signature in signatures]
     parts = [
-        f"/* Written by kiln {version}. Link with lib{prefix}.a or lib{prefix}.so, and libm. */",
+        f"/* Written by kiln {version}. Link with lib{prefix}.a and libm, or dynamically. */",
         f"#ifndef {upper}_H\n#define {upper}_H\n",
         "#include <stdbool.h>\n#include <stddef.h>\n#include <stdint.h>\n",
         f"#define {upper}_ABI_VERSION {ABI_VERSION}\n",

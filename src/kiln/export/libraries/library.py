@@ -13,6 +13,7 @@ from kiln.base.lazy import LazyModule, llvmlite, pathlib
 from kiln.base.records import Record
 from kiln.base.source import api_boundary, current_source
 from kiln.core.engines.linking import (
+    MACOS_TARGET,
     MODULE_TARGET,
     LinkedCode,
     LinkedFunction,
@@ -20,7 +21,12 @@ from kiln.core.engines.linking import (
     linking_compiler,
 )
 from kiln.export.exported import Exported
-from kiln.export.libraries.build_files import cmake_config, description, pkg_config
+from kiln.export.libraries.build_files import (
+    cmake_config,
+    description,
+    pkg_config,
+    shared_ending,
+)
 from kiln.export.libraries.c_types import is_name
 from kiln.export.libraries.cpp_header import cpp_header_text
 from kiln.export.libraries.header import header_text
@@ -85,10 +91,11 @@ def library(
 
     The folder `path` gets libNAME.a, libNAME.so (if `shared`), NAME.h, and what pkg-config and
     CMake read. `target` is a microarchitecture level, by default the host's; `x86-64` is all of
-    them, one of which is chosen at run time; `aarch64` is Linux on ARM, `wasm32` a WebAssembly
-    module: NAME.wasm, and NAME.mjs for browsers and Node. With `blas` programs that
-    link the library also link an OpenBLAS; with `threads` a context may have threads, which compute
-    the same bits. If `mapped`, arrays that functions close over are in the file NAME.constants,
+    them, one of which is chosen at run time; `aarch64` is Linux on ARM, `aarch64-macos` macOS on
+    ARM (libNAME.dylib), `wasm32` WebAssembly: a module, NAME.wasm, with NAME.mjs for browsers and
+    Node, and libNAME.a for modules of others. With `blas` programs that link the library also link
+    an OpenBLAS; with `threads` a context may have threads, which compute the same bits. If
+    `mapped`, arrays that functions close over are in the file NAME.constants,
     which each context maps.
 
     Raises: NotImplementedError, naming what cannot leave the process, before anything is written;
@@ -129,7 +136,7 @@ def library(
         ) from None
     files = _texts(own, signatures, code, has_shared=shared, threads=threads)
     options = [*_blas_options(code), *["-pthread"] * threads]
-    sizes = _written(own, os.fspath(path), files, compiler, code.public, options)
+    sizes = _written(own, os.fspath(path), files, compiler, code, options)
     names = tuple([signature.symbol for signature in signatures])
     return Library(own, str(pathlib.Path(path)), sizes, names, code.target, code.constant_bytes)
 
@@ -139,7 +146,7 @@ def _written(
     path: str,
     files: Mapping[str, bytes],
     compiler: Sequence[str] | None,
-    public: Sequence[str],
+    code: LinkedCode,
     options: Sequence[str],
 ) -> dict[str, int]:
     """Write files to a folder, and the shared library if there is a compiler; return their bytes.
@@ -152,8 +159,10 @@ def _written(
         for file, content in files.items():
             (work / file).write_bytes(content)
         if compiler is not None:
-            archive, to = str(work / f"lib{own}.a"), str(work / f"lib{own}.so")
-            link_shared(compiler, archive, public, to, options)
+            ending = shared_ending(code.target)
+            archive, to = str(work / f"lib{own}.a"), str(work / f"lib{own}.{ending}")
+            for_macos = code.target == MACOS_TARGET
+            link_shared(compiler, archive, code.public, to, options, for_macos=for_macos)
         folder.mkdir(parents=True, exist_ok=True)
         sizes = {}
         for file in sorted(work.iterdir()):
@@ -243,19 +252,22 @@ def _texts(
         "python": platform.python_version(),
     }
     options = [*_blas_options(code), *["-pthread"] * threads]
-    if code.target == MODULE_TARGET:
+    has_file = code.constants_file is not None
+    own_calls = {"threads": threads, "has_file": has_file}
+    if code.module is not None:
         return {
-            f"{own}.wasm": code.archive,
+            f"{own}.wasm": code.module,
+            f"lib{own}.a": code.archive,
+            f"{own}.h": header_text(own, signatures, version, **own_calls).encode(),
+            f"{own}.hpp": cpp_header_text(own, signatures, version, **own_calls).encode(),
             f"{own}.mjs": javascript_text(own, signatures, version).encode(),
             f"{own}.json": description(own, signatures, code, versions).encode(),
         }
-    has_file = code.constants_file is not None
-    own_calls = {"threads": threads, "has_file": has_file}
     texts = {
         f"{own}.h": header_text(own, signatures, version, **own_calls),
         f"{own}.hpp": cpp_header_text(own, signatures, version, **own_calls),
         f"{own}.pc": pkg_config(own, code, version, options),
-        f"{own}Config.cmake": cmake_config(own, options, has_shared=has_shared),
+        f"{own}Config.cmake": cmake_config(own, code.target, options, has_shared=has_shared),
         f"{own}.json": description(own, signatures, code, versions),
     }
     files = {name: text.encode() for name, text in texts.items()}

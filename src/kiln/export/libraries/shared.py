@@ -30,44 +30,66 @@ def c_compiler(asked: str, triple: str | None) -> list[str]:
             return [found]
     if triple is not None and not chosen and importlib_util.find_spec("ziglang") is not None:
         return [sys.executable, "-m", "ziglang", "cc", "-target", triple]
-    package = "apt-get install gcc"
+    package = "Debian, Ubuntu: apt-get install gcc"
     if triple is not None:
-        package = f"apt-get install gcc-{triple}; or pip install ziglang"
+        package = f"Debian, Ubuntu: apt-get install gcc-{triple}; or pip install ziglang"
+    if is_of_macos(triple):
+        package = "pip install ziglang"
     raise RuntimeError(
         three_lines(
             asked,
             f"a shared library is linked by a C compiler, and there is no "
             f"{chosen or ' or '.join(names)}",
-            f"install one (Debian, Ubuntu: {package}), or"
+            f"install one ({package}), or"
             " write shared=False for the static library and the header alone",
         )
     )
 
 
+def is_of_macos(triple: str | None) -> bool:
+    """Tell whether `triple`, a compiler's name of a target, means macOS."""
+    return triple is not None and "macos" in triple
+
+
 def link_shared(
-    compiler: Sequence[str], archive: str, public: Sequence[str], to: str, libraries: Sequence[str]
+    compiler: Sequence[str],
+    archive: str,
+    public: Sequence[str],
+    to: str,
+    libraries: Sequence[str],
+    *,
+    for_macos: bool,
 ) -> None:
     """Link an archive into a shared library without what is not called.
 
     Raises: RuntimeError with what the linker says.
     """
-    command = [
-        *compiler,
-        "-shared",
-        "-nostartfiles",
-        "-o",
-        to,
-        *[f"-Wl,-u,{name}" for name in public],
-        archive,
-        "-Wl,--gc-sections",
-        "-Wl,--no-undefined",
-        "-Wl,-s",
-        "-Wl,-z,noexecstack",
-        f"-Wl,-soname,{os.path.basename(to)}",
-        *libraries,
-        "-Wl,--as-needed",
-        "-lm",
-    ]
+    command = [*compiler, "-o", to]
+    if for_macos:
+        command += [
+            "-dynamiclib",
+            f"-Wl,-install_name,@rpath/{os.path.basename(to)}",
+            *[f"-Wl,-u,_{name}" for name in public],
+            archive,
+            "-Wl,-dead_strip",
+            "-Wl,-s",
+            *libraries,
+        ]
+    else:
+        command += [
+            "-shared",
+            "-nostartfiles",
+            *[f"-Wl,-u,{name}" for name in public],
+            archive,
+            "-Wl,--gc-sections",
+            "-Wl,--no-undefined",
+            "-Wl,-s",
+            "-Wl,-z,noexecstack",
+            f"-Wl,-soname,{os.path.basename(to)}",
+            *libraries,
+            "-Wl,--as-needed",
+            "-lm",
+        ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(

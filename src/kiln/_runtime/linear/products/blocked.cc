@@ -112,7 +112,9 @@ int32_t multiply_rows(const Product& p, const T* a, const Right<T>& right, T* c,
   const bool packs = right.unpacked != nullptr;
   const int64_t own_step = after == nullptr ? kOwnPanels * code.columns : kColumnStep;
   const size_t packed_rows = in_place ? 0 : static_cast<size_t>(rows * kPackedRow<T>);
-  const size_t packed_panels = packs ? static_cast<size_t>(own_step * kPackedDepth) : 0;
+  const int64_t widest = std::min(own_step, rounded(columns, code.columns));
+  const size_t packed_panels =
+      packs ? static_cast<size_t>(widest * std::min(kPackedDepth, p.k)) : 0;
   Scratch scratch(Scratch::size_of<T>(packed_rows) + Scratch::size_of<T>(packed_panels));
   const size_t spread = c == nullptr ? static_cast<size_t>((rows - 1) * p.c_row + columns) : 0;
   const Scratch own(spread * sizeof(T));

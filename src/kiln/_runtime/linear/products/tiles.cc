@@ -75,7 +75,9 @@ template <typename T>
 struct Edge {
   explicit Edge(int64_t width) : width_(width) {
 #if defined(__AVX512F__)
-    mask_ = static_cast<Mask>((int64_t{1} << width) - 1);
+    // Negative if the vector is beyond the last column: there is room for it. Processors count
+    // shifts modulo 64, and languages do not.
+    mask_ = static_cast<Mask>((uint64_t{1} << (static_cast<uint64_t>(width) & 63)) - 1);
 #endif
   }
   typename Lanes<T>::V load(const T* from) const {

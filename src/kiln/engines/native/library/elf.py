@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 
 from kiln.base.named_tuples import NamedTuple
+from kiln.engines.native.library.symbols import Rename, Symbol
 
 MACHINES = {"x86_64": (62, 0), "aarch64": (183, 0), "riscv64": (243, 5)}
 """The numbers of architectures in the headers of files, and their flags: of riscv64, compressed
@@ -23,13 +24,6 @@ _EXCLUDED = 0x80000000
 _LINE = 64
 
 
-class Symbol(NamedTuple):
-    """A symbol that other files see, or that they define."""
-
-    name: str
-    is_defined: bool
-
-
 class _Section(NamedTuple):
     name: int
     type: int
@@ -43,7 +37,7 @@ class _Section(NamedTuple):
     item: int
 
 
-class ObjectFile:
+class ElfFile:
     """A relocatable file of 64 bits, little-endian."""
 
     def __init__(self, image: bytes) -> None:
@@ -80,7 +74,7 @@ class ObjectFile:
                 found.append(Symbol(self._name(name), section != _UNDEFINED))
         return found
 
-    def renamed(self, rename: Callable[[str], str | None]) -> bytes:
+    def renamed(self, rename: Rename) -> bytes:
         """Return the file with other names of symbols that are not local, for C.
 
         Those for which there is a name are hidden: no file outside a shared library sees them. No
@@ -152,16 +146,6 @@ def data_file(blocks: Mapping[str, bytes], architecture: str) -> bytes:
     out[table_at : table_at + len(table)] = table
     out[names_at : names_at + len(names)] = names
     return bytes(out) + b"".join(_SECTION.pack(*section) for section in sections)
-
-
-def undefined(files: Iterable[ObjectFile]) -> set[str]:
-    """Return the names that files use and none of them defines."""
-    used: set[str] = set()
-    defined: set[str] = set()
-    for file in files:
-        for symbol in file.symbols():
-            (defined if symbol.is_defined else used).add(symbol.name)
-    return used - defined
 
 
 def _rounded(size: int, step: int) -> int:

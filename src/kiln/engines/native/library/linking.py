@@ -15,7 +15,8 @@ from kiln.engines.native.executables.value_types import value_type
 from kiln.engines.native.library.archive import Member, write_archive
 from kiln.engines.native.library.constants import Constants, constants_of, digest
 from kiln.engines.native.library.dispatch import dispatch_text, forwarded
-from kiln.engines.native.library.elf import ObjectFile, data_file, undefined
+from kiln.engines.native.library.object_files import data_file, object_file, undefined
+from kiln.engines.native.library.scratch import scratch_bytes, transforms
 from kiln.engines.native.library.selection import (
     WITH_BLAS,
     members_left_out,
@@ -118,7 +119,7 @@ def dispatched(
     members = with_prefix(prefix, members, public)
     whole = dataclasses.replace(
         groups[0],
-        externals=frozenset(undefined([ObjectFile(content) for _, content in members])),
+        externals=frozenset(undefined([object_file(content) for _, content in members])),
         needs_blas=any(group.needs_blas for group in groups),
     )
     return _code(members, public, whole, name, options)
@@ -159,7 +160,7 @@ def _group(
     for function in functions:
         name = f"{function.symbol}_code"
         image = assemble(function.written.llvm, target, effort_for(function.written.function))
-        written = ObjectFile(image)
+        written = object_file(image)
         called, _ = needed_members(undefined([written]), runtime, excluded)
         code.append((f"{name}.o", written.renamed({ENTRY: name}.get)))
         entry = entry_of(function, name, constants, needs_scratch=_SCRATCH in called)
@@ -168,11 +169,11 @@ def _group(
     made = [(f"{prefix}.o", assemble(text, target)), *code]
     if constants.blocks and file is None and has_data:
         data = {constants.symbols[key]: block for key, block in constants.blocks.items()}
-        made.append((f"{prefix}_constants.o", data_file(data, target.triple)))
+        made.append((f"{prefix}_constants.o", data_file(data, target)))
     public = public_symbols(prefix, functions, threads=options.threads, has_file=file is not None)
-    needed = undefined([ObjectFile(content) for _, content in made])
+    needed = undefined([object_file(content) for _, content in made])
     # By the name of a public function, code means the runtime's.
-    needed |= undefined([ObjectFile(content) for _, content in code]) & set(public)
+    needed |= undefined([object_file(content) for _, content in code]) & set(public)
     names, externals = needed_members(needed, runtime, excluded)
     for name in sorted(externals & set(public)):
         raise Unlinkable(
@@ -246,7 +247,8 @@ def entry_of(function: Ready, symbol: str, constants: Constants, *, needs_scratc
         taken=dict(reusable(loops, {result: operand for operand, result in wanted.items()})),
         workspace=written.workspace,
         numbers=tuple(written.sizes.numbers),
-        needs_scratch=needs_scratch,
+        scratch=scratch_bytes(loops) if needs_scratch else None,
+        transforms=tuple(transforms(loops)),
     )
 
 

@@ -10,9 +10,13 @@ from kiln import _runtime
 from kiln.base.errors import three_lines
 from kiln.base.lazy import pathlib
 from kiln.engines.native.library.archive import Member, read_archive
-from kiln.engines.native.library.elf import ObjectFile
+from kiln.engines.native.library.object_files import object_file
+from kiln.engines.native.library.symbols import ObjectFile
 from kiln.engines.native.llvm.target import Target
 
+_OWN = ".cc.o"
+_TAG = "__c_longjmp"
+"""The tag of longjmp's exceptions in WebAssembly: one for all libraries of a program."""
 WITH_BLAS, WITHOUT_BLAS = "with_blas.cc.o", "without_blas.cc.o"
 """The members that hold the table of routines of BLAS and LAPACK: filled, or empty."""
 WITH_THREADS, WITHOUT_THREADS = "threads.cc.o", "one_thread.cc.o"
@@ -51,7 +55,12 @@ def runtime_members(target: Target) -> dict[str, ObjectFile]:
     Raises: NotImplementedError if this build of kiln has none for it.
     """
     archive = pathlib.Path(runtime_file(target)).read_bytes()
-    return {name: ObjectFile(content) for name, content in read_archive(archive)}
+    return {
+        name: object_file(content)
+        for name, content in read_archive(archive)
+        # That of WebAssembly holds a libc too, which is for closed modules.
+        if name.endswith(_OWN)
+    }
 
 
 def needed_members(
@@ -85,10 +94,10 @@ def with_prefix(prefix: str, members: Sequence[Member], public: Collection[str])
     define a public name, it is the first one's: a user's function may be called `sort`, as a kernel
     is, which the other members then mean.
     """
-    files = [(name, ObjectFile(content)) for name, content in members]
+    files = [(name, object_file(content)) for name, content in members]
     defined = [[s.name for s in file.symbols() if s.is_defined] for _, file in files]
     times = Counter(name for names in defined for name in names)
-    internal = {n: f"{prefix}_{n}" for n in times.keys() - set(public)}
+    internal = {n: f"{prefix}_{n}" for n in times.keys() - set(public) - {_TAG}}
     shared = {n: f"{prefix}_{n}" for n in public if times[n] > 1}
     made, owned = [], set[str]()
     for (name, file), own in zip(files, defined, strict=True):

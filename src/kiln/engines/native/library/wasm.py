@@ -15,12 +15,18 @@ from kiln.base.errors import three_lines
 from kiln.base.lazy import LazyModule, pathlib
 from kiln.core.engines.linking import LinkedCode, Unlinkable
 from kiln.engines.native.library.constants import constants_of
-from kiln.engines.native.library.linking import Options, Ready, check, embedded, entry_of
+from kiln.engines.native.library.linking import (
+    Options,
+    Ready,
+    check,
+    embedded,
+    entry_of,
+    linked,
+)
+from kiln.engines.native.library.object_files import data_file
 from kiln.engines.native.library.selection import runtime_file
 from kiln.engines.native.library.wrappers import (
     Entry,
-    needed_workspace,
-    public_symbols,
     wrappers_text,
 )
 from kiln.engines.native.llvm.assembly import assemble
@@ -38,13 +44,14 @@ operands, then fit in 32 bits."""
 _STACK = 4 << 20
 _OWN = "exported."
 _DEFINED = re.compile(rf"^(define .*@{re.escape(_OWN)}(\w+)\(.*\) #0)", re.MULTILINE)
-_LINE = 64
 
 
 def linked_module(
     prefix: str, functions: Sequence[Ready], target: Target, options: Options
 ) -> LinkedCode:
     """Return a WebAssembly module that exports functions, its memory, and what allocates memory.
+
+    Beside it is a static library, which other modules link with a libc of their own.
 
     Raises: Unlinkable for programs that call Python or routines of LAPACK, and for options that
         modules do not have; NotImplementedError without a static runtime, or without zig.
@@ -62,25 +69,11 @@ def linked_module(
         files[f"code{number}.o"] = assemble(text, target, effort_for(function.written.function))
         entries.append(entry_of(function, name, constants, needs_scratch=True))
     files["calls.o"] = assemble(_calls(prefix, functions, entries), target)
-    data = [
-        f"@{constants.symbols[key]} = hidden constant [{len(block)} x i8] "
-        f'c"{_escaped(block)}", align {_LINE}'
-        for key, block in constants.blocks.items()
-    ]
-    if data:
-        files["constants.o"] = assemble("\n".join(data) + "\n", target)
-    public = public_symbols(prefix, functions, threads=False, has_file=False, allocates=True)
-    return LinkedCode(
-        archive=_linked(files, runtime, linker),
-        public=tuple(public),
-        workspaces=tuple(map(needed_workspace, functions, entries)),
-        constant_bytes=constants.nbytes,
-        constants_file=None,
-        externals=(),
-        target=target.name,
-        needs_blas=False,
-        blas_library=None,
-    )
+    if constants.blocks:
+        data = {constants.symbols[key]: block for key, block in constants.blocks.items()}
+        files["constants.o"] = data_file(data, target)
+    module = _linked(files, runtime, linker)
+    return dataclasses.replace(linked(prefix, functions, target, options), module=module)
 
 
 def _calls(prefix: str, functions: Sequence[Ready], entries: Sequence[Entry]) -> str:
@@ -153,8 +146,3 @@ def _linked(files: dict[str, bytes], runtime: str, linker: Sequence[str]) -> byt
             )
         module: bytes = (work / "module.wasm").read_bytes()
     return module
-
-
-def _escaped(block: bytes) -> str:
-    text = block.hex()
-    return "".join([f"\\{text[i : i + 2]}" for i in range(0, len(text), 2)])

@@ -24,6 +24,7 @@ LARGEST_SIZE = (1 << 31) - 1
 """Of a named axis: products of two sizes do not overflow."""
 _LINE = 64
 RUN = "kiln_library_run"
+PREPARE = "kiln_fft_prepare"
 
 
 class Entry(Record):
@@ -31,7 +32,9 @@ class Entry(Record):
 
     `blocks` are the symbols of embedded operands by number, `places` their places in the file of
     constants, if there is one. Results are pairs of a result and an
-    operand: `shared` ones are copies of it, `taken` ones may overwrite it.
+    operand: `shared` ones are copies of it, `taken` ones may overwrite it. `scratch` are bytes for
+    its kernels, None if they take none, besides those of its Fourier transforms, which are given by
+    their numbers.
     """
 
     symbol: str
@@ -43,11 +46,21 @@ class Entry(Record):
     taken: Mapping[int, int]
     workspace: Dim
     numbers: tuple[Dim | Grain, ...]
-    needs_scratch: bool
+    scratch: Dim | None
+    transforms: tuple[tuple[Dim, ...], ...]
 
 
 def needed_workspace(function: LinkedFunction, entry: Entry) -> Dim:
-    """Return the bytes of workspace of a call: temporaries, and results that it moves."""
+    """Return the bytes of workspace of a call: temporaries, results that it moves, scratch memory.
+
+    Fourier transforms need more, which the runtime computes.
+    """
+    held = _held(function, entry)
+    return held if entry.scratch is None else _rounded(held) + entry.scratch
+
+
+def _held(function: LinkedFunction, entry: Entry) -> Dim:
+    """Return the bytes of workspace without scratch memory."""
     total = entry.workspace
     for result in _moved(function, entry):
         total = _rounded(total) + entry.result_bytes[result]
@@ -76,17 +89,17 @@ def wrappers_text(
         "declare i64 @llvm.smax.i64(i64, i64)",
     }
     for function, entry in zip(functions, entries, strict=True):
-        needed = needed_workspace(function, entry)
-        defined.append(_call_text(function, entry, needed, is_mapped=file is not None))
-        defined.append(_workspace_text(function.symbol, [(function, needed)]))
+        defined.append(_call_text(function, entry, is_mapped=file is not None))
+        defined.append(_workspace_text(function.symbol, [(function, entry)]))
+        if entry.transforms:
+            declared.add(f"declare hidden i64 @{PREPARE}(ptr)")
         declared.add(f"declare hidden i32 @{entry.symbol}(ptr)")
         if file is None:
             declared |= {f"@{name} = external hidden constant i8" for name in entry.blocks.values()}
-        if entry.needs_scratch:
-            declared.add(f"declare hidden i32 @{RUN}(ptr, ptr)")
+        if entry.scratch is not None:
+            declared.add(f"declare hidden i32 @{RUN}(ptr, ptr, i64)")
     if [f.symbol for f in functions] != [prefix]:
-        needed_by = [(f, needed_workspace(f, e)) for f, e in zip(functions, entries, strict=True)]
-        defined.append(_workspace_text(prefix, needed_by))
+        defined.append(_workspace_text(prefix, list(zip(functions, entries, strict=True))))
     defined += [
         _forwarded("ptr", f"{prefix}_create", "i64"),
         _forwarded("void", f"{prefix}_destroy", "ptr"),
@@ -98,10 +111,11 @@ def wrappers_text(
         defined.append(_forwarded("ptr", f"{prefix}_allocate", "i64"))
         defined.append(_forwarded("void", f"{prefix}_free", "ptr"))
     if threads:
-        declared.add("declare hidden i32 @kiln_library_set_threads(ptr, i32)")
+        given = f"ptr %context, i32 %threads, i64 {_scratch_of_threads(entries)}"
+        declared.add("declare hidden i32 @kiln_library_set_threads(ptr, i32, i64)")
         defined.append(
             f"define i32 @{prefix}_set_threads(ptr %context, i32 %threads) #0 {{\n"
-            "  %status = call i32 @kiln_library_set_threads(ptr %context, i32 %threads)\n"
+            f"  %status = call i32 @kiln_library_set_threads({given})\n"
             "  ret i32 %status\n}"
         )
     if file is not None:
@@ -163,23 +177,41 @@ def _registers(sizes: Sequence[str]) -> dict[str, str]:
     return {name: f"%size{i}" for i, name in enumerate(sizes)}
 
 
-def _workspace_text(prefix: str, needed: Sequence[tuple[LinkedFunction, Dim]]) -> str:
-    """Return the function that computes the bytes of workspace that some functions need."""
+def _scratch_of_threads(entries: Sequence[Entry]) -> int:
+    """Return the bytes of scratch memory of each thread; -1 if they depend on sizes."""
+    found = [entry.scratch for entry in entries if entry.scratch is not None]
+    known = [size for size in found if isinstance(size, int)]
+    is_known = len(known) == len(found) and not any(entry.transforms for entry in entries)
+    return max(known, default=0) if is_known else -1
+
+
+def _workspace_text(prefix: str, needed: Sequence[tuple[LinkedFunction, Entry]]) -> str:
+    """Return the function that computes the bytes of workspace that some functions need.
+
+    It is where tables of Fourier transforms are made: calls do not know their sizes before.
+    """
     names = sorted({name for function, _ in needed for name in function.program.sizes})
     registers, lines = _registers(names), Lines()
     code = SizeCode(lines, registers)
     largest = "0"
-    for _, size in needed:
-        value = code.value(size)
+    for function, entry in needed:
+        value = code.value(needed_workspace(function, entry))
         largest = lines.emit(f"call i64 @llvm.smax.i64(i64 {largest}, i64 {value})")
+        for numbers in entry.transforms:
+            array = _array(lines, "i64", [code.value(number) for number in numbers])
+            scratch = lines.emit(f"call i64 @{PREPARE}(ptr {array})")
+            held = code.value(_rounded(_held(function, entry)))
+            value = lines.emit(f"add i64 {held}, {scratch}")
+            largest = lines.emit(f"call i64 @llvm.smax.i64(i64 {largest}, i64 {value})")
     lines.do(f"ret i64 {largest}")
     given = ", ".join(f"i64 {register}" for register in registers.values())
     body = "\n".join(lines.lines)
     return f"define i64 @{prefix}_workspace_size({given}) #0 {{\n{body}\n}}"
 
 
-def _call_text(function: LinkedFunction, entry: Entry, needed: Dim, *, is_mapped: bool) -> str:
+def _call_text(function: LinkedFunction, entry: Entry, *, is_mapped: bool) -> str:
     lines = Lines()
+    needed = needed_workspace(function, entry)
     registers = _registers(function.program.sizes)
     code = SizeCode(lines, registers)
     lines.when(lines.emit("icmp eq ptr %context, null"), _NO_CONTEXT)
@@ -204,8 +236,9 @@ def _call_text(function: LinkedFunction, entry: Entry, needed: Dim, *, is_mapped
     _fill(lines, _OPERANDS, "ptr", operands)
     _fill(lines, _RESULTS, "ptr", results)
     _fill(lines, _SIZES, "i64", [code.value(number) for number in entry.numbers])
-    if entry.needs_scratch:
-        status = lines.emit(f"call i32 @{RUN}(ptr %context, ptr @{entry.symbol})")
+    if entry.scratch is not None:
+        held = code.value(_rounded(_held(function, entry)))
+        status = lines.emit(f"call i32 @{RUN}(ptr %context, ptr @{entry.symbol}, i64 {held})")
     else:
         status = lines.emit(f"call i32 @{entry.symbol}(ptr %context)")
     for to, place, size in moves:
@@ -279,8 +312,14 @@ def _fill(lines: Lines, word: int, kind: str, values: Sequence[str]) -> None:
     """Store values in an array on the stack, whose address is a word of the context."""
     if not values:
         return
+    array = _array(lines, kind, values)
+    lines.do(f"store ptr {array}, ptr {_word(lines, word)}, align 8")
+
+
+def _array(lines: Lines, kind: str, values: Sequence[str]) -> str:
+    """Return the address of an array on the stack that holds values."""
     array = lines.emit(f"alloca [{len(values)} x {kind}], align 8")
     for i, value in enumerate(values):
         place = lines.emit(f"getelementptr {kind}, ptr {array}, i64 {i}")
         lines.do(f"store {kind} {value}, ptr {place}, align 8")
-    lines.do(f"store ptr {array}, ptr {_word(lines, word)}, align 8")
+    return array

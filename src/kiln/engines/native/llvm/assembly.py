@@ -22,7 +22,7 @@ from kiln.engines.native.llvm.iteration import PROMOTED
 from kiln.engines.native.llvm.linking import Code as Code
 from kiln.engines.native.llvm.linking import host_target as host_target
 from kiln.engines.native.llvm.linking import linked
-from kiln.engines.native.llvm.target import Target
+from kiln.engines.native.llvm.target import FOR_LIBRARIES, SYSTEMS, Target
 
 T = TypeVar("T")
 
@@ -70,12 +70,11 @@ def _machine(target: Target, codegen: int) -> Any:
     _ready()
     triple = _triple()
     architecture = triple.partition("-")[0].replace("arm64", "aarch64")
-    if target.triple != architecture:
-        # To inspect code for another machine.
+    if target.triple != architecture or target.name in FOR_LIBRARIES:
+        # To inspect code for another machine, or to link it there.
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()
-        system = "unknown-wasi" if target.is_module else "unknown-linux-gnu"
-        triple = f"{target.triple}-{system}"
+        triple = f"{target.triple}-{SYSTEMS[target.system]}"
     return _kept(
         llvm.Target.from_triple(triple).create_target_machine(
             cpu=target.cpu,

@@ -32,6 +32,8 @@ class Target(Record):
     """The features (LLVM's names) of a CPU of this level, besides those of older levels."""
     abi: str = ""
     """How functions take arguments, where an architecture has several ways."""
+    system: str = "linux"
+    """Whose object files and libraries it has: a key of `SYSTEMS`."""
 
     @property
     def is_module(self) -> bool:
@@ -42,6 +44,11 @@ class Target(Record):
         """Return how many numbers of a width fill a register."""
         return self.vector_bytes * 8 // bits
 
+
+SYSTEMS = {"linux": "unknown-linux-gnu", "macos": "apple-macosx11.0.0", "wasi": "unknown-wasi"}
+"""What LLVM calls systems; of macOS the oldest release for ARM."""
+COMPILERS_NAMES = {"linux": "linux-gnu", "macos": "macos.11.0", "wasi": "wasi"}
+"""What compilers of C call them, after the architecture: GCC's names, or else zig's."""
 
 LEVELS = {
     level.name: level
@@ -80,7 +87,12 @@ FOR_LIBRARIES = {
         Target(
             "wasm32", "wasm32", "generic",
             "+simd128,+bulk-memory,+mutable-globals,+nontrapping-fptoint,+sign-ext",
-            16, False, False, False,
+            16, False, False, False, system="wasi",
+        ),
+        # For the oldest processors, so that its bits are those of aarch64.
+        Target(
+            "aarch64-macos", "aarch64", "generic", "+neon", 16, True, True, False,
+            system="macos",
         ),
     )
 }  # fmt: skip

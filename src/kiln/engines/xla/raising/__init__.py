@@ -15,10 +15,14 @@ from kiln.engines.xla.raising import (
     linear,
     reduction,
     shape,
+    sizes,
     sorting,
     window,
 )
 from kiln.engines.xla.raising.raiser import Raising
+
+OF_SIZES: dict[str, Raising] = sizes.RAISINGS
+"""Operations in modules whose sizes are computed: on sizes, and of arrays with such sizes."""
 
 RAISINGS: dict[str, Raising] = {
     **elementwise.RAISINGS,

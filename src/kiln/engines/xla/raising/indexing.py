@@ -6,6 +6,7 @@ do in the modes CLIP and FILL_OR_DROP.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from kiln.core.trace import aval_of
@@ -13,6 +14,7 @@ from kiln.engines.xla.raising.bodies import operation_of_body
 from kiln.engines.xla.raising.elementwise import is_bool, is_complex
 from kiln.engines.xla.raising.raiser import NotRaised, Raiser, Raising
 from kiln.engines.xla.stablehlo.operations import Operation
+from kiln.ir.sizes.size import Dim
 from kiln.ops.elements.families import neg_p
 from kiln.ops.indexing import indexing as ops
 from kiln.ops.indexing.dimension_numbers import (
@@ -46,6 +48,11 @@ def _indices(x: Any, axis: int, along: tuple[int, ...]) -> tuple[Any, tuple[int,
 
 
 def _gather(r: Raiser, operation: Operation, x: Any, indices: Any) -> Any:
+    return gather(operation, x, indices, operation.attributes["slice_sizes"])
+
+
+def gather(operation: Operation, x: Any, indices: Any, sizes: Sequence[Dim]) -> Any:
+    """Return slices of some sizes, whose places and axes an operation says."""
     found, attributes = operation.attributes["dimension_numbers"], operation.attributes
     indices, along = _indices(
         indices, found.get("index_vector_dim", 0), found.get("start_indices_batching_dims", ())
@@ -61,7 +68,7 @@ def _gather(r: Raiser, operation: Operation, x: Any, indices: Any) -> Any:
         x,
         indices,
         dimension_numbers=numbers,
-        slice_sizes=tuple(attributes["slice_sizes"]),
+        slice_sizes=tuple(sizes),
         indices_are_sorted=bool(attributes.get("indices_are_sorted", False)),
         unique_indices=False,
         mode=CLIP,

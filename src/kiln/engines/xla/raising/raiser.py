@@ -16,12 +16,14 @@ from kiln.core.arrays.array import ConcreteArray, from_host
 from kiln.core.engines.artifacts import LARGE
 from kiln.core.staging import stage_capturing, stage_pure
 from kiln.core.trace import aval_of
-from kiln.engines.xla.stablehlo.operations import Function, Operation, Region
+from kiln.engines.xla.stablehlo.operations import Function, Operation, PartialType, Region, Type
 from kiln.ir.jaxpr import Jaxpr
-from kiln.ir.sizes.size import Dim
+from kiln.ir.sizes.size import Dim, Size
 from kiln.ir.types import ShapedArray
 from kiln.ops.elements.conversion import convert_element_type_p
-from kiln.ops.shape import broadcast_in_dim_p
+from kiln.ops.indexing.static_slicing import concatenate_p
+from kiln.ops.shape import broadcast_in_dim_p, reshape_p
+from kiln.ops.size_value import size_value_p
 
 Raising = Callable[..., Any]
 """`raise_(r, operation, *operands)`: returns a value, or a list if there are several results."""
@@ -69,8 +71,18 @@ class _Scope:
 class Raiser:
     """Raises the functions of one module, each once, however often it is called."""
 
-    def __init__(self, functions: Mapping[str, Function], table: Mapping[str, Raising]) -> None:
+    def __init__(
+        self,
+        functions: Mapping[str, Function],
+        table: Mapping[str, Raising],
+        of_sizes: Mapping[str, Raising] | None = None,
+    ) -> None:
         self.functions = functions
+        self.is_sized = any(
+            isinstance(kind, PartialType) for f in functions.values() for kind in f.types
+        )
+        """Whether sizes of the module's arrays are not written, but computed."""
+        self._of_sizes = (of_sizes or {}) if self.is_sized else {}
         self.used = frozenset([x for f in functions.values() for x in _reads(f.body)])
         """The values that some operation or function of the module reads."""
         self._table = table
@@ -82,6 +94,10 @@ class Raiser:
     def operation_of(self, number: int) -> Operation | None:
         """Return the operation that computes a value; None for arguments."""
         return self._definitions.get(number)
+
+    def value(self, number: int) -> Any:
+        """Return the value that has a number, here or in the regions around."""
+        return self._scope[number]
 
     def repeated(self, number: int) -> Any:
         """Return the number that all elements of a constant are; None for other values."""
@@ -99,6 +115,12 @@ class Raiser:
 
         Raises: NotRaised if it has no counterpart among kiln's primitives.
         """
+        of_sizes = self._of_sizes.get(operation.name)
+        if of_sizes is not None:
+            found = of_sizes(self, operation, *operands)
+            if found is not NotImplemented:
+                return found
+        operands = [array_of(x) for x in operands]
         raising = self._table.get(operation.name)
         if raising is None:
             raise NotRaised(f"{operation.name} has no counterpart in kiln")
@@ -108,18 +130,33 @@ class Raiser:
         """Tell whether the table has an operation."""
         return name in self._table
 
-    def program(self, name: str, constants: Sequence[np.ndarray] = ()) -> Jaxpr:
+    def program(
+        self,
+        name: str,
+        constants: Sequence[np.ndarray] = (),
+        *,
+        types: Sequence[ShapedArray] = (),
+        first: Sequence[Any] = (),
+    ) -> Jaxpr:
         """Return a function as a jaxpr without constants; some constants are further inputs.
+
+        If the module `is_sized`, `types` are those of its operands; `first` are operands before
+        them that are known.
 
         Raises: NotRaised, naming the operation that has no counterpart.
         """
         function = self.functions[name]
-        types = [typed(name, kind) for kind in function.types]
+        declared = function.types[len(first) :]
+        if not self.is_sized:
+            types = [typed(name, kind) for kind in declared]
+        elif [kind.dtype for kind in types] != [getattr(kind, "dtype", None) for kind in declared]:
+            raise NotRaised(f"{name} takes {', '.join(map(str, declared))}")
         count, contents = len(types), [content_of(value) for value in constants]
 
         def run(*operands: Any) -> list[Any]:
             self._given = dict(zip(contents, operands[count:], strict=True))
-            return self._run(function.body, operands[:count], _Scope())
+            found = self._run(function.body, [*first, *operands[:count]], _Scope())
+            return [array_of(x) for x in found]
 
         further = [ShapedArray(value.shape, value.dtype) for value in constants]
         return stage_pure(run, [*types, *further], name=name)
@@ -132,6 +169,9 @@ class Raiser:
     def call(self, name: str, operands: Sequence[Any]) -> list[Any]:
         """Call a function of the module."""
         known = self._functions.get(name)
+        if self.is_sized:
+            # What depends on sizes is known here, and not by the types of its arguments.
+            return self._run(self.functions[name].body, operands, _Scope())
         if known is None:
             function = self.functions[name]
             types = [typed(name, kind) for kind in function.types]
@@ -148,7 +188,7 @@ class Raiser:
     def body(self, region: Region) -> Body:
         """Return a region as a function, which also reads the values around it."""
         around = self._scope
-        return lambda *operands: self._run(region, operands, _Scope(around))
+        return lambda *operands: [array_of(x) for x in self._run(region, operands, _Scope(around))]
 
     def _run(self, region: Region, operands: Sequence[Any], scope: _Scope) -> list[Any]:
         scope.define(region.arguments, operands)
@@ -185,11 +225,44 @@ def _reads(region: Region) -> Iterator[int]:
             yield from _reads(inner)
 
 
-def typed(name: str, kind: ShapedArray | str) -> ShapedArray:
+class Sizes:
+    """An array of integers that the sizes of a call determine: an array of dimensions."""
+
+    def __init__(self, dims: Any, dtype: Any) -> None:
+        self.dims: np.ndarray = np.empty(np.shape(dims), object)
+        self.dims[...] = dims
+        self.dtype = np.dtype(dtype)
+
+    def numbers(self) -> np.ndarray | None:
+        """Return the integers, if they are known."""
+        if any(isinstance(dim, Size) for dim in self.dims.flat):
+            return None
+        return self.dims.astype(self.dtype)
+
+
+def array_of(x: Any) -> Any:
+    """Return a value as an array: sizes as numbers that a program reads."""
+    if not isinstance(x, Sizes):
+        return x
+    numbers = x.numbers()
+    if numbers is not None:
+        return constant(numbers)
+    parts = [size_value_p.bind(size=d, dtype=x.dtype, weak_type=False) for d in x.dims.flat]
+    if x.dims.ndim == 0:
+        return parts[0]
+    rows = [broadcast_in_dim_p.bind(part, shape=(1,), broadcast_dimensions=()) for part in parts]
+    return reshape_p.bind(
+        concatenate_p.bind(*rows, dimension=0), new_sizes=x.dims.shape, dimensions=None
+    )
+
+
+def typed(name: str, kind: Type) -> ShapedArray:
     """Return the type of an array.
 
     Raises: NotRaised for other types.
     """
+    if isinstance(kind, PartialType):
+        raise NotRaised(f"{name} of type {kind}, whose sizes are not written, has no counterpart")
     if isinstance(kind, str):
         raise NotRaised(f"{name} has a value of type {kind}, which kiln lacks")
     return kind
@@ -205,16 +278,25 @@ def present(x: Any) -> Any:
     return x
 
 
-def _checked(name: str, x: Any, kind: ShapedArray | str) -> Any:
-    wanted = typed(name, kind)
+def _checked(name: str, x: Any, kind: Type) -> Any:
     if isinstance(x, Missing):
         return x
-    found = aval_of(x)
-    if found.shape != wanted.shape or found.dtype != wanted.dtype:
+    wanted = kind if isinstance(kind, PartialType) else typed(name, kind)
+    found = ShapedArray(x.dims.shape, x.dtype) if isinstance(x, Sizes) else aval_of(x)
+    if not _are_of(found.shape, wanted.shape) or found.dtype != wanted.dtype:
         raise NotRaised(f"{name} of type {wanted} would be raised to one of type {found}")
+    if isinstance(x, Sizes):
+        return x
     if found.weak_type:
         return convert_element_type_p.bind(x, new_dtype=found.dtype, weak_type=False)
     return x
+
+
+def _are_of(shape: Sequence[Dim], wanted: Sequence[Dim | None]) -> bool:
+    """Tell whether sizes are those that a type has, where they are written."""
+    return len(shape) == len(wanted) and all(
+        known is None or size == known for size, known in zip(shape, wanted, strict=True)
+    )
 
 
 def constant(value: np.ndarray) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from kiln.core.trace import aval_of
 from kiln.engines.xla.raising.elementwise import converted
 from kiln.engines.xla.raising.raiser import Raiser, Raising
 from kiln.engines.xla.stablehlo.operations import Operation
+from kiln.ir.sizes.size import Dim
 from kiln.ir.types import ShapedArray
 from kiln.ops import shape as ops
 from kiln.ops.counting import iota_p
@@ -24,8 +26,12 @@ def _aval(operation: Operation) -> ShapedArray:
 
 
 def _broadcast_in_dim(r: Raiser, operation: Operation, x: Any) -> Any:
-    shape = _aval(operation).shape
-    places = operation.attributes["broadcast_dimensions"]
+    return broadcast(x, _aval(operation).shape, operation.attributes["broadcast_dimensions"])
+
+
+def broadcast(x: Any, shape: Sequence[Dim], places: Sequence[int]) -> Any:
+    """Return an array whose axes are at some places of a shape, and repeated along the others."""
+    shape = tuple(shape)
     own = aval_of(x).shape
     # StableHLO also repeats axes of size 1.
     repeated = [i for i, at in enumerate(places) if own[i] == 1 and shape[at] != 1]
@@ -42,10 +48,14 @@ def _broadcast_in_dim(r: Raiser, operation: Operation, x: Any) -> Any:
 
 
 def _reshape(r: Raiser, operation: Operation, x: Any) -> Any:
-    shape = _aval(operation).shape
-    if aval_of(x).shape == shape:
+    return reshaped(x, _aval(operation).shape)
+
+
+def reshaped(x: Any, shape: Sequence[Dim]) -> Any:
+    """Return an array in another shape."""
+    if aval_of(x).shape == tuple(shape):
         return x
-    return ops.reshape_p.bind(x, new_sizes=shape, dimensions=None)
+    return ops.reshape_p.bind(x, new_sizes=tuple(shape), dimensions=None)
 
 
 def _transpose(r: Raiser, operation: Operation, x: Any) -> Any:

@@ -15,6 +15,7 @@ from kiln.engines.xla.raising.bodies import Tree, expressions, operation_of_body
 from kiln.engines.xla.raising.elementwise import is_bool
 from kiln.engines.xla.raising.raiser import NotRaised, Raiser, Raising, known
 from kiln.engines.xla.stablehlo.operations import Operation, Region
+from kiln.ir.sizes.size import as_dim
 from kiln.ops.elements.elementwise import ge_p, le_p
 from kiln.ops.reductions import cumulative, reduction
 from kiln.ops.reductions.generic_window import reduce_window
@@ -39,10 +40,11 @@ _SELECTIONS: dict[Tree, Primitive] = {
 def _windows(operation: Operation, rank: int) -> Windows:
     attributes, ones = operation.attributes, (1,) * rank
     padding = attributes.get("padding") or [[0, 0]] * rank
+    ends: Any = tuple([(as_dim(low), as_dim(high)) for low, high in padding])
     return Windows(
         tuple(attributes.get("window_dimensions", ones)),
         tuple(attributes.get("window_strides", ones)),
-        tuple([(int(low), int(high)) for low, high in padding]),
+        ends,
         tuple(attributes.get("base_dilations", ones)),
         tuple(attributes.get("window_dilations", ones)),
     )

@@ -98,10 +98,12 @@ def static_module(
 ) -> Any:
     """Return the module of an artifact for operands of given types; call it inside `bindings()`.
 
-    `number` is the number of the platform, if the module takes one.
+    `number` is the number of the platform, if the module takes one. With named sizes, the module
+    computes them, and takes the number.
     """
     module = from_artifact(stored)
-    if not is_refined and number is None:
+    is_known = all(is_constant(aval.shape) for aval in (*types, *results))
+    if not is_known or (not is_refined and number is None):
         return module
     return _refined(ir, module, types, results, number)
 

@@ -25,6 +25,20 @@ class Unreadable(Exception):
     """A module has a type or constant that kiln has no counterpart for; the text says which."""
 
 
+class PartialType(NamedTuple):
+    """The type of an array some of whose sizes are not written: None."""
+
+    shape: tuple[int | None, ...]
+    dtype: np.dtype
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{','.join('?' if n is None else str(n) for n in self.shape)}]"
+
+
+Type = ShapedArray | PartialType | str
+"""The type of an array, or the text of another type."""
+
+
 class Region(NamedTuple):
     """A block: its arguments, its operations, the values that its terminator passes on.
 
@@ -42,7 +56,7 @@ class Operation(NamedTuple):
     name: str
     operands: tuple[int, ...]
     results: tuple[int, ...]
-    types: tuple[ShapedArray | str, ...]
+    types: tuple[Type, ...]
     attributes: Mapping[str, Any]
     regions: tuple[Region, ...]
 
@@ -50,7 +64,7 @@ class Operation(NamedTuple):
 class Function(NamedTuple):
     """A function of a module; the types are those of its arguments."""
 
-    types: tuple[ShapedArray | str, ...]
+    types: tuple[Type, ...]
     body: Region
 
 
@@ -76,7 +90,7 @@ class _Reader:
     def __init__(self, ir: Any) -> None:
         self._ir = ir
         self._numbers: dict[Any, int] = {}
-        self._types: dict[Any, ShapedArray | str] = {}
+        self._types: dict[Any, Type] = {}
 
     def region(self, region: Any) -> Region:
         if len(region.blocks) != 1:
@@ -105,25 +119,29 @@ class _Reader:
         number = self._numbers[value] = len(self._numbers)
         return number
 
-    def type(self, kind: Any) -> ShapedArray | str:
+    def type(self, kind: Any) -> Type:
         """Return a type: that of an array, or the text of another."""
         known = self._types.get(kind)
         if known is None:
             known = self._types[kind] = self._read_type(kind)
         return known
 
-    def _read_type(self, kind: Any) -> ShapedArray | str:
+    def _read_type(self, kind: Any) -> Type:
         ir = self._ir
         if not isinstance(kind, ir.RankedTensorType):
             return str(kind)
         tensor = ir.RankedTensorType(kind)
         dtype = dtype_of(str(tensor.element_type))
-        if dtype is None or not tensor.has_static_shape or tensor.encoding is not None:
+        if dtype is None or tensor.encoding is not None:
             return str(kind)
+        if not tensor.has_static_shape:
+            sizes = range(tensor.rank)
+            known = [None if tensor.is_dynamic_dim(i) else tensor.get_dim_size(i) for i in sizes]
+            return PartialType(tuple(known), dtype)
         return ShapedArray(tuple(tensor.shape), dtype)
 
-    def _constant(self, operation: Any, kind: ShapedArray | str) -> np.ndarray:
-        if isinstance(kind, str):
+    def _constant(self, operation: Any, kind: Type) -> np.ndarray:
+        if not isinstance(kind, ShapedArray):
             raise Unreadable(f"a constant of type {kind}")
         if kind.dtype.kind in "iufb":
             try:

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from kiln.engines.native.library.elf import ObjectFile, Symbol, data_file, undefined
+from kiln.engines.native.library.elf import ElfFile, data_file
+from kiln.engines.native.library.object_files import undefined
+from kiln.engines.native.library.symbols import Symbol
 from kiln.engines.native.llvm.assembly import assemble
 
 TEXT = """
@@ -30,7 +32,7 @@ define internal i32 @inner(i32 %x) noinline {
 
 
 def test_symbols_that_others_see() -> None:
-    found = ObjectFile(assemble(TEXT)).symbols()
+    found = ElfFile(assemble(TEXT)).symbols()
     assert Symbol("entry", True) in found
     assert Symbol("other", False) in found
     assert "inner" not in {symbol.name for symbol in found}
@@ -38,23 +40,23 @@ def test_symbols_that_others_see() -> None:
 
 def test_undefined_in_any_file() -> None:
     other = assemble("define i32 @other(i32 %x) {\n  ret i32 7\n}\n")
-    files = [ObjectFile(assemble(TEXT)), ObjectFile(other)]
+    files = [ElfFile(assemble(TEXT)), ElfFile(other)]
     assert undefined(files) == {"table"}
 
 
 def test_renamed() -> None:
     names = {"entry": "model_entry", "other": "model_other"}
-    file = ObjectFile(ObjectFile(assemble(TEXT)).renamed(names.get))
+    file = ElfFile(ElfFile(assemble(TEXT)).renamed(names.get))
     assert {symbol.name for symbol in file.symbols()} == {"model_entry", "model_other", "table"}
 
 
 def test_another_file_is_refused() -> None:
     with pytest.raises(ValueError, match="not a relocatable ELF file"):
-        ObjectFile(b"!<arch>\n" + bytes(100))
+        ElfFile(b"!<arch>\n" + bytes(100))
 
 
 def test_data_symbols() -> None:
-    file = ObjectFile(data_file({"first": b"1234567", "second": b""}, "x86_64"))
+    file = ElfFile(data_file({"first": b"1234567", "second": b""}, "x86_64"))
     assert file.symbols() == [Symbol("first", True), Symbol("second", True)]
 
 
@@ -67,7 +69,7 @@ def test_linked_with_data_under_other_names(tmp_path: Path) -> None:
     files = []
     for i, image in enumerate((assemble(TEXT), other, data)):
         files.append(str(tmp_path / f"{i}.o"))
-        Path(files[-1]).write_bytes(ObjectFile(image).renamed(names))
+        Path(files[-1]).write_bytes(ElfFile(image).renamed(names))
     linked = tmp_path / "all.so"
     subprocess.run(["cc", "-shared", "-o", str(linked), *files], check=True)
     library = ctypes.CDLL(str(linked))
