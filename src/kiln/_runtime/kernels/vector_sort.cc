@@ -122,7 +122,7 @@ void sort(Key* a, Key* b, int64_t n, Key* out) {
   quicksort(a, b, n, out, depth);
 }
 
-// Floats with a nan or a negative zero are no keys.
+// Floats with a nan or a negative zero cannot be keys.
 template <typename Key>
 bool copy_keys(const Key* from, int64_t n, Key flip, Key* to) {
   if constexpr (std::is_floating_point_v<Key>) {

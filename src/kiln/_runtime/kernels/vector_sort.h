@@ -16,7 +16,7 @@ struct VectorSort {
   // Writes the keys less than the pivot upwards from `low`, and the others downwards from `high`;
   // returns how many are less.
   int64_t (*divide)(const Key* a, int64_t n, Key pivot, Key* low, Key* high);
-  // Copies keys, exchanging the bits of `flip` if they are integers; false if they are no keys.
+  // Copies keys, exchanging the bits of `flip` if they are integers; false if one cannot be a key.
   bool (*copy)(const Key* from, int64_t n, Key flip, Key* to);
 };
 

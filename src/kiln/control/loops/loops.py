@@ -470,13 +470,9 @@ def map(f: Callable[[Any], Y], xs: Any, *, batch_size: int | None = None) -> Y:
     rows, tree = arrays_of("map", "xs", xs)
     length, size = _length(rows, xs, None), operator.index(batch_size)
     if size < 0:
-        raise ValueError(
-            three_lines(
-                f"map(..., batch_size={batch_size!r}) at {current_source()}",
-                "batch_size must not be negative",
-                "pass the number of slices to take at a time",
-            )
-        )
+        asked = f"map(..., batch_size={batch_size!r}) at {current_source()}"
+        remedy = "pass the number of slices to take at a time"
+        raise ValueError(three_lines(asked, "batch_size must not be negative", remedy))
     size = size or operator.index(length) or 1
     trees: list[PyTreeDef] = []
 
