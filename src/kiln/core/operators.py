@@ -13,6 +13,7 @@ import numpy as np
 from kiln import _runtime
 from kiln.base.errors import three_lines
 from kiln.base.source import current_source
+from kiln.ir.sizes.assumptions import names_in_scope
 from kiln.ir.types import ShapedArray
 
 operators: dict[str, Callable[..., Any]] = {}
@@ -69,7 +70,12 @@ class ArrayOperators:
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape."""
-        return self.aval.shape  # type: ignore[return-value]
+        shape = self.aval.shape
+        if names_in_scope():
+            # Since Python 3.14 a tuple keeps its hash: that of a type's, which kiln has asked for,
+            # would answer a user who looks up a size.
+            shape = (*shape,)
+        return shape  # type: ignore[return-value]
 
     @property
     def dtype(self) -> Any:
