@@ -82,7 +82,7 @@ def test_functions_of_arrays_suggest_too() -> None:
         (lambda: jnp.sum(x, axes=0), "axes", "axis"),  # type: ignore[call-arg]
         (lambda: x.sum(axes=0), "axes", "axis"),  # type: ignore[call-arg]
         (lambda: jnp.zeros((3,), dtpye="f"), "dtpye", "dtype"),  # type: ignore[call-arg]
-        (lambda: jnp.argsort(x, stabel=True), "stabel", "stable"),  # type: ignore[call-arg]
+        (lambda: jnp.argsort(x, stables=True), "stables", "stable"),  # type: ignore[call-arg]
         (lambda: lax.cond(True, len, len, operands=x), "operands", "operand"),  # type: ignore[call-overload]
         (lambda: lax.map(len, x, batchsize=2), "batchsize", "batch_size"),  # type: ignore[call-arg]
         (lambda: lax.while_loop(cond=len, body_fun=len, init_val=x), "cond", "cond_fun"),  # type: ignore[call-arg]

@@ -29,7 +29,7 @@ struct EagerFunction {
 };
 
 PyObject* keyword_check = nullptr;  // (function, names): raises the error for an unknown name
-PyObject* planner = nullptr;  // (function, args, kwargs, result) -> Plan or None
+PyObject* planner = nullptr;        // (function, args, kwargs, result) -> Plan or None
 uint64_t functions_made = 0;
 
 // Event counts.
