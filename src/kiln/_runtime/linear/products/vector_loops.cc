@@ -72,18 +72,17 @@ Vector<T> load_some(const T* from, int64_t count) {
 #endif
 }
 
-// sums = x[0] A[0] + ... + x[R - 1] A[R - 1], after the sums of the rows before unless `is_first`.
-// Prefetches what is `ahead`.
+// sums += x[0] A[0] + ... + x[R - 1] A[R - 1]. Prefetches what is `ahead`.
 template <int R, typename T>
-void combine_rows(const T* x, const T* a, int64_t a_row, int64_t columns, int64_t ahead,
-                  bool is_first, T* sums) {
+[[gnu::noinline]] void combine_rows(const T* x, const T* a, int64_t a_row, int64_t columns,
+                                    int64_t ahead, T* sums) {
   T scales[R];
   const T* rows[R];
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) scales[r] = x[r], rows[r] = a + r * a_row;
   int64_t j = 0;
   for (; j + kLanes<T> <= columns; j += kLanes<T>) {
-    Vector<T> sum = is_first ? Vector<T>{} : load(sums + j);
+    Vector<T> sum = load(sums + j);
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
       // The hardware does not prefetch the strides.
@@ -93,8 +92,7 @@ void combine_rows(const T* x, const T* a, int64_t a_row, int64_t columns, int64_
     store(sums + j, sum);
   }
   for (; j < columns; ++j) {
-    T sum = is_first ? T(0) : sums[j];
-#pragma GCC unroll 8
+    T sum = sums[j];
     for (int r = 0; r < R; ++r) sum += scales[r] * rows[r][j];
     sums[j] = sum;
   }
@@ -107,12 +105,13 @@ void combine(const T* x, const T* a, int64_t a_row, int64_t rows, int64_t column
     const int64_t width = least(kSums, columns - begin);
     T* sums = add ? own : y + begin;
     const T* part = a + begin;
+    std::memset(sums, 0, static_cast<size_t>(width) * sizeof(T));
     int64_t i = 0;
     for (; i + kCombined <= rows; i += kCombined) {
       const int64_t ahead = i + 2 * kCombined <= rows ? kCombined * a_row : 0;
-      combine_rows<kCombined>(x + i, part + i * a_row, a_row, width, ahead, i == 0, sums);
+      combine_rows<kCombined>(x + i, part + i * a_row, a_row, width, ahead, sums);
     }
-    for (; i < rows; ++i) combine_rows<1>(x + i, part + i * a_row, a_row, width, 0, i == 0, sums);
+    for (; i < rows; ++i) combine_rows<1>(x + i, part + i * a_row, a_row, width, 0, sums);
     for (int64_t j = 0; add && j < width; ++j) y[begin + j] += own[j];
   }
 }
@@ -146,8 +145,8 @@ T sum_of(typename Part<T, count>::V of) {
 }
 
 template <int R, typename T>
-void dot_rows(const T* a, int64_t a_row, int64_t columns, int64_t ahead, const T* x, bool add,
-              T* y) {
+[[gnu::noinline]] void dot_rows(const T* a, int64_t a_row, int64_t columns, int64_t ahead,
+                                const T* x, bool add, T* y) {
   Vector<T> sums[R][kChains] = {};
   const T* rows[R];
 #pragma GCC unroll 4
