@@ -72,7 +72,7 @@ Vector<T> load_some(const T* from, int64_t count) {
 #endif
 }
 
-// sums += x[0] A[0] + ... + x[R - 1] A[R - 1]. Prefetches what is `ahead`.
+// sums += x[0] A[0] + ... + x[R - 1] A[R - 1], in whole vectors. Prefetches what is `ahead`.
 template <int R, typename T>
 [[gnu::noinline]] void combine_rows(const T* x, const T* a, int64_t a_row, int64_t columns,
                                     int64_t ahead, T* sums) {
@@ -91,28 +91,27 @@ template <int R, typename T>
     }
     store(sums + j, sum);
   }
-  for (; j < columns; ++j) {
-    T sum = sums[j];
-    for (int r = 0; r < R; ++r) sum += scales[r] * rows[r][j];
-    sums[j] = sum;
-  }
+  if (j == columns) return;
+  Vector<T> sum = load(sums + j);
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) sum += scales[r] * load_some(rows[r] + j, columns - j);
+  store(sums + j, sum);
 }
 
 template <typename T>
 void combine(const T* x, const T* a, int64_t a_row, int64_t rows, int64_t columns, bool add, T* y) {
-  alignas(kBytes) T own[kSums];
+  alignas(kBytes) T sums[kSums];
   for (int64_t begin = 0; begin < columns; begin += kSums) {
     const int64_t width = least(kSums, columns - begin);
-    T* sums = add ? own : y + begin;
     const T* part = a + begin;
-    std::memset(sums, 0, static_cast<size_t>(width) * sizeof(T));
+    std::memset(sums, 0, static_cast<size_t>(least(kSums, width + kLanes<T>)) * sizeof(T));
     int64_t i = 0;
     for (; i + kCombined <= rows; i += kCombined) {
       const int64_t ahead = i + 2 * kCombined <= rows ? kCombined * a_row : 0;
       combine_rows<kCombined>(x + i, part + i * a_row, a_row, width, ahead, sums);
     }
     for (; i < rows; ++i) combine_rows<1>(x + i, part + i * a_row, a_row, width, 0, sums);
-    for (int64_t j = 0; add && j < width; ++j) y[begin + j] += own[j];
+    for (int64_t j = 0; j < width; ++j) y[begin + j] = add ? y[begin + j] + sums[j] : sums[j];
   }
 }
 
