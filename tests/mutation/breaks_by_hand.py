@@ -600,8 +600,8 @@ BY_HAND = [
     Break(
         "columns-that-are-mixed",
         f"{_NATIVE}/passes/layouts/columns.py",
-        "found |= dict.fromkeys([*reads(statement), *writes(statement)], 1)",
-        "pass",
+        ", *chain.from_iterable((*reads(x), *writes(x)) for x in others)}",
+        "}",
         (f"{_UNIT}/{_NATIVE}/passes/layouts/test_columns.py",),
     ),
     Break(

@@ -138,7 +138,7 @@ def _lacking(error: BaseException) -> Refusal | None:
         what, why, instead = (*text, "", "")[:3]
         return Refusal(what, why, instead or "see docs/differences.md")
     if isinstance(error, TypeError):
-        return _argument(text[0])
+        return _argument(str(error))
     if isinstance(error, AttributeError) and not isinstance(error.obj, ModuleType):
         owner = error.obj if isinstance(error.obj, type) else type(error.obj)
         if owner.__module__.partition(".")[0] == "kiln":

@@ -34,6 +34,7 @@ def known_keywords(fun: F) -> F:
     return cast(F, wrapper)
 
 
+@api_boundary
 def refuse_unknown_keywords(fun: Callable[..., Any], given: tuple[str, ...]) -> None:
     """Raise TypeError for the first of the keywords that a function does not have, if any."""
     code = getattr(unwrapped(fun), "__code__", None)
