@@ -19,7 +19,7 @@ from tests.structure.source_tree import REPOSITORY
 TEXT = (REPOSITORY / "CONTRIBUTING.md").read_text(encoding="utf-8")
 PAGE = (REPOSITORY / "docs" / "recipes.md").read_text(encoding="utf-8")
 # What the recipes are run in. Of the cases only their own: the others have been seen.
-COPIED = ("src", "docs", "examples", "benchmarks")
+COPIED = (".github", "src", "docs", "examples", "benchmarks")
 COPIED += tuple(f"tests/{name}" for name in ("golden", "properties", "rules", "structure", "unit"))
 STRUCTURE = ("documents", "layers", "names", "parameters", "public_names", "unit_mirror")
 CASES = ("__init__.py", "case.py", "collection.py", "known_gaps.py")

@@ -1,4 +1,4 @@
-"""Reading objects (ELF, 64 bit). Those for macOS are read by kiln, whose reader has its own tests."""
+"""Reading objects (ELF, 64 bit). Those for macOS are read by kiln, which has its own tests."""
 
 from __future__ import annotations
 
