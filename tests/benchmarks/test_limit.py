@@ -18,6 +18,9 @@ from benchmarks.suite import collection
 from benchmarks.suite.peers import PEERS
 from kiln import lax
 
+ROUNDS = 8
+"""On a busy machine a thread may wait in several of them."""
+
 
 def test_the_loop_of_multiply_adds_multiplies_and_adds() -> None:
     width = loops.vector_bytes() // 4
@@ -50,8 +53,8 @@ def test_the_loops_over_memory_touch_all_bytes(kind: str) -> None:
 
 def test_rates_are_positive_numbers() -> None:
     for dtype in filter(arithmetic.is_there, arithmetic.LANES):
-        assert 0 < arithmetic.gflops(dtype, 2, rounds=2) < 100_000
-    assert 0 < bandwidth.gigabytes("copy", 1 << 14, 1, rounds=2) < 10_000
+        assert 0.01 < arithmetic.gflops(dtype, 2, rounds=ROUNDS) < 100_000
+    assert 0.01 < bandwidth.gigabytes("copy", 1 << 14, 1, rounds=ROUNDS) < 10_000
 
 
 def test_rounds_in_which_threads_did_not_overlap_count_whole(

@@ -188,10 +188,11 @@ def shares() -> bool:
 
 
 def claim(name: str, folder: Folder | None, *, is_for_all: bool) -> Claim | None:
-    """Return the compilation of a program; None if this process compiles for itself only."""
+    """Return the compilation of a program that processes share, as `shares` tells.
+
+    None if this process has nowhere to receive programs from.
+    """
     others = peers()
-    if others is None or not shares():
-        return None
-    if folder is None and not others.token:
+    if others is None or (folder is None and not others.token):
         return None
     return Claim(others, name, folder, is_for_all=is_for_all)

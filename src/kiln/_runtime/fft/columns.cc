@@ -77,7 +77,7 @@ struct Planes {
   }
   Complex<T> load(int64_t row, int64_t line, int64_t c) const {
     const T* from = at(row, line, c);
-    return {kiln::load<Vector<T>>(from), kiln::load<Vector<T>>(from + kFftColumns<T>)};
+    return {kiln::load(from), kiln::load(from + kFftColumns<T>)};
   }
   void store(int64_t row, int64_t line, int64_t c, const Complex<T>& x) const {
     T* to = at(row, line, c);
@@ -98,13 +98,11 @@ struct Given {
     __builtin_prefetch(from + 2 * kAhead * all.in_step);
     __builtin_prefetch(from + 2 * kAhead * all.in_step + kStep);
     if (c + kStep <= all.columns) {
-      return Complex<T>::of(kiln::load<Vector<T>>(from), kiln::load<Vector<T>>(from + kStep),
-                            all.exchange_in);
+      return Complex<T>::of(kiln::load(from), kiln::load(from + kStep), all.exchange_in);
     }
     T some[2 * kStep] = {};
     for (int64_t i = 0; i < 2 * (all.columns - c); ++i) some[i] = from[i];
-    return Complex<T>::of(kiln::load<Vector<T>>(some), kiln::load<Vector<T>>(some + kStep),
-                          all.exchange_in);
+    return Complex<T>::of(kiln::load(some), kiln::load(some + kStep), all.exchange_in);
   }
 };
 
@@ -232,7 +230,7 @@ void load_rows(const FftColumns<T>& given, const Planes<T>& x) {
     for (int64_t c = 0; c < kColumns; c += kStep) {
       Vector<T> a[kStep];
 #pragma GCC unroll 16
-      for (int i = 0; i < kStep; ++i) a[i] = load<Vector<T>>(from[c + i] + 2 * j);
+      for (int i = 0; i < kStep; ++i) a[i] = load(from[c + i] + 2 * j);
       transpose<T>(a);
       transpose<T>(a + kSquare);
 #pragma GCC unroll 8

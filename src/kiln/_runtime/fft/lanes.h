@@ -7,40 +7,13 @@
 #include <type_traits>
 #include <utility>
 
+#include "machine/vectors.h"
+
 namespace kiln {
 namespace {
 
-#if defined(__AVX512F__)
-constexpr int kVector = 64;
-#elif defined(__AVX2__)
-constexpr int kVector = 32;
-#else
-constexpr int kVector = 16;
-#endif
-
-template <typename T>
-struct Lanes;
-template <>
-struct Lanes<float> {
-  typedef float V __attribute__((vector_size(kVector)));
-};
-template <>
-struct Lanes<double> {
-  typedef double V __attribute__((vector_size(kVector)));
-};
-template <typename T>
-using Vector = typename Lanes<T>::V;
-template <typename T>
-constexpr int kLanes = kVector / static_cast<int>(sizeof(T));
 template <typename T>
 using EachLane = std::make_integer_sequence<int, kLanes<T>>;
-
-template <typename V, typename T>
-inline V load(const T* from) {
-  V loaded;
-  std::memcpy(&loaded, from, sizeof loaded);
-  return loaded;
-}
 
 // The lanes of two concatenated vectors with the given indices.
 template <int... lane, typename V>

@@ -6,6 +6,7 @@
 
 #include "kernels/element_types.h"
 #include "kernels/leveled.h"
+#include "machine/vectors.h"
 
 namespace kiln {
 namespace {
@@ -141,28 +142,14 @@ void put(W value, T& out) {
   else narrow(value, out);
 }
 
-#if defined(__AVX512F__)
-constexpr int kVector = 64;
-#elif defined(__AVX2__)
-constexpr int kVector = 32;
-#else
-constexpr int kVector = 16;
-#endif
-
-// Vectors of the native width, and shifts of their lanes.
+// Shifts of the lanes of vectors.
 template <typename T>
-struct Lanes {
-  static constexpr int kCount = kVector / static_cast<int>(sizeof(T));
+struct ScanLanes {
+  static constexpr int kCount = Lanes<T>::kCount;
   using Index = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
-  typedef T V __attribute__((vector_size(kVector)));
-  typedef Index I __attribute__((vector_size(kVector)));
+  using V = Vector<T>;
+  using I = Vector<Index>;
 
-  static V load(const T* p) {
-    V v;
-    memcpy(&v, p, sizeof v);
-    return v;
-  }
-  static void store(T* p, V v) { memcpy(p, &v, sizeof v); }
   static V pick(V v, V other, I from) {
 #if defined(__clang__)
     V out;
@@ -220,9 +207,9 @@ V combine(V a, V b) {
 
 // A reduction's earlier operand comes first, in the order of the scan.
 template <typename Op, bool reverse, int by, typename T>
-typename Lanes<T>::V scan_lanes(typename Lanes<T>::V v, typename Lanes<T>::V identity) {
-  if constexpr (by < Lanes<T>::kCount) {
-    v = combine<Op>(Lanes<T>::template moved<reverse, by>(v, identity), v);
+typename ScanLanes<T>::V scan_lanes(typename ScanLanes<T>::V v, typename ScanLanes<T>::V identity) {
+  if constexpr (by < ScanLanes<T>::kCount) {
+    v = combine<Op>(ScanLanes<T>::template moved<reverse, by>(v, identity), v);
     return scan_lanes<Op, reverse, 2 * by, T>(v, identity);
   }
   return v;
@@ -232,7 +219,7 @@ typename Lanes<T>::V scan_lanes(typename Lanes<T>::V v, typename Lanes<T>::V ide
 // many.
 template <typename Op, bool reverse, typename T>
 int64_t scan_vectors(const T* in, T* out, int64_t n, T& carried) {
-  using L = Lanes<T>;
+  using L = ScanLanes<T>;
   using V = typename L::V;
   constexpr int kGroup = 4, kStep = kGroup * L::kCount;
   const V identity = Op::template identity<T>() - V{};
@@ -242,7 +229,7 @@ int64_t scan_vectors(const T* in, T* out, int64_t n, T& carried) {
     const int64_t base = reverse ? n - done - kStep : done;
     V scanned[kGroup], before[kGroup];
     for (int g = 0; g < kGroup; ++g) {
-      const V v = L::load(in + base + (reverse ? kGroup - 1 - g : g) * L::kCount);
+      const V v = kiln::load(in + base + (reverse ? kGroup - 1 - g : g) * L::kCount);
       scanned[g] = scan_lanes<Op, reverse, 1, T>(v, identity);
     }
     for (int g = 0; g < kGroup; ++g) {
@@ -250,8 +237,8 @@ int64_t scan_vectors(const T* in, T* out, int64_t n, T& carried) {
       carry = combine<Op>(carry, L::template last<reverse>(scanned[g]));
     }
     for (int g = 0; g < kGroup; ++g) {
-      L::store(out + base + (reverse ? kGroup - 1 - g : g) * L::kCount,
-               combine<Op>(before[g], scanned[g]));
+      kiln::store(out + base + (reverse ? kGroup - 1 - g : g) * L::kCount,
+                  combine<Op>(before[g], scanned[g]));
     }
   }
   carried = carry[0];

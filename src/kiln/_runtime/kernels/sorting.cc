@@ -102,7 +102,7 @@ bool has_specials(const char* in, int64_t n) {
 
 // Keys per task of a pass over them.
 constexpr int64_t kPass = 1 << 15;
-// Large inputs are partitioned until there is work for all threads.
+// Pieces that are sorted apart: the least, and about how many there are.
 constexpr int64_t kLeastPiece = 1 << 15, kTasks = 16;
 
 // Partitions keys from one buffer to the other, all threads together; returns how many are less than

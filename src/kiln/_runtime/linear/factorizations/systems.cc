@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "linear/levels.h"
+#include "machine/vectors.h"
 
 #ifndef KILN_LEVEL
 #define KILN_LEVEL baseline
@@ -13,44 +14,9 @@
 namespace kiln {
 namespace {
 
-#if defined(__AVX512F__)
-constexpr int kBytes = 64;
-#elif defined(__AVX__)
-constexpr int kBytes = 32;
-#else
-constexpr int kBytes = 16;
-#endif
-
+// As wide as the floats.
 template <typename T>
-struct Lanes;
-template <>
-struct Lanes<float> {
-  typedef float V __attribute__((vector_size(kBytes)));
-  typedef int32_t I __attribute__((vector_size(kBytes)));
-};
-template <>
-struct Lanes<double> {
-  typedef double V __attribute__((vector_size(kBytes)));
-  typedef int64_t I __attribute__((vector_size(kBytes)));
-};
-template <typename T>
-using Vector = typename Lanes<T>::V;
-template <typename T>
-using Numbers = typename Lanes<T>::I;
-template <typename T>
-constexpr int64_t kLanes = kBytes / static_cast<int64_t>(sizeof(T));
-
-template <typename T>
-Vector<T> load(const T* from) {
-  Vector<T> loaded;
-  std::memcpy(&loaded, from, sizeof loaded);
-  return loaded;
-}
-
-template <typename T>
-void store(T* to, Vector<T> stored) {
-  std::memcpy(to, &stored, sizeof stored);
-}
+using Numbers = Vector<std::conditional_t<sizeof(T) == 8, int64_t, int32_t>>;
 
 template <typename T>
 Vector<T> absolute(Vector<T> x) {

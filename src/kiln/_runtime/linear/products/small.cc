@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "linear/levels.h"
+#include "machine/vectors.h"
 
 #ifndef KILN_LEVEL
 #define KILN_LEVEL baseline
@@ -11,29 +12,9 @@
 namespace kiln {
 namespace {
 
-#if defined(__AVX512F__)
-constexpr int kBytes = 64;
-#elif defined(__AVX__)
-constexpr int kBytes = 32;
-#else
-constexpr int kBytes = 16;
-#endif
 constexpr int kHalf = kBytes > 32 ? kBytes / 2 : kBytes;
 // Rows of B that are packed at a time: they fit in the L1 cache.
 constexpr int64_t kDepth = 128;
-
-template <typename T, int kSize = kBytes>
-struct Lanes {
-  typedef T Vector __attribute__((vector_size(kSize)));
-  static constexpr int kCount = kSize / sizeof(T);
-};
-
-template <typename T, int kSize = kBytes>
-typename Lanes<T, kSize>::Vector load(const T* from) {
-  typename Lanes<T, kSize>::Vector loaded;
-  std::memcpy(&loaded, from, sizeof loaded);
-  return loaded;
-}
 
 // Loads the elements that exist; the other lanes are zero.
 template <typename T, int kSize>

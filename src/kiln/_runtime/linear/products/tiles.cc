@@ -9,6 +9,7 @@
 #endif
 
 #include "linear/levels.h"
+#include "machine/vectors.h"
 
 #ifndef KILN_LEVEL
 #define KILN_LEVEL baseline
@@ -18,13 +19,11 @@ namespace kiln {
 namespace {
 
 #if defined(__AVX512F__)
-constexpr int kBytes = 64, kRows = 12, kThreeRows = 9;
-#elif defined(__AVX__)
-constexpr int kBytes = 32, kRows = 6, kThreeRows = 4;
+constexpr int kRows = 12, kThreeRows = 9;
 #elif defined(__x86_64__)
-constexpr int kBytes = 16, kRows = 6, kThreeRows = 4;
+constexpr int kRows = 6, kThreeRows = 4;
 #else
-constexpr int kBytes = 16, kRows = 12, kThreeRows = 8;
+constexpr int kRows = 12, kThreeRows = 8;
 #endif
 constexpr int kVectors = 2;  // of a row of a tile
 // Up to so many rows have tiles of more vectors, if registers allow it.
@@ -43,31 +42,7 @@ constexpr bool kIsMasked = false;
 constexpr int kUnrolled = 2;
 
 template <typename T>
-struct Lanes;
-template <>
-struct Lanes<float> {
-  typedef float V __attribute__((vector_size(kBytes)));
-};
-template <>
-struct Lanes<double> {
-  typedef double V __attribute__((vector_size(kBytes)));
-};
-template <typename T>
-constexpr int64_t kLanes = kBytes / static_cast<int64_t>(sizeof(T));
-template <typename T>
 constexpr int64_t kColumns = kVectors * kLanes<T>;
-
-template <typename T>
-typename Lanes<T>::V load(const T* from) {
-  typename Lanes<T>::V loaded;
-  std::memcpy(&loaded, from, sizeof loaded);
-  return loaded;
-}
-
-template <typename T>
-void store(T* to, typename Lanes<T>::V stored) {
-  std::memcpy(to, &stored, sizeof stored);
-}
 
 // The last vector of a row of a tile: which of its lanes are columns. Where loads have no mask, all
 // lanes of B can be read.
@@ -80,7 +55,7 @@ struct Edge {
     mask_ = static_cast<Mask>((uint64_t{1} << (static_cast<uint64_t>(width) & 63)) - 1);
 #endif
   }
-  typename Lanes<T>::V load(const T* from) const {
+  Vector<T> load(const T* from) const {
 #if defined(__AVX512F__)
     if constexpr (sizeof(T) == 4) return _mm512_maskz_loadu_ps(mask_, from);
     else return _mm512_maskz_loadu_pd(mask_, from);
@@ -88,7 +63,7 @@ struct Edge {
     return kiln::load(from);
 #endif
   }
-  void store(T* to, typename Lanes<T>::V stored) const {
+  void store(T* to, Vector<T> stored) const {
 #if defined(__AVX512F__)
     if constexpr (sizeof(T) == 4) _mm512_mask_storeu_ps(to, mask_, stored);
     else _mm512_mask_storeu_pd(to, mask_, stored);
@@ -100,7 +75,7 @@ struct Edge {
     for (int64_t j = 0; j < width_; ++j) to[j] = stored[j];
 #endif
   }
-  void add(T* to, typename Lanes<T>::V added) const {
+  void add(T* to, Vector<T> added) const {
 #if defined(__AVX512F__)
     store(to, added + load(to));
 #else
@@ -153,7 +128,6 @@ enum Reading { kPanel, kWhole, kMasked, kAnywhere };
 // bits in all of them.
 template <typename T, int R, int V, Reading reading>
 void tile(const Factors<T>& f) {
-  using Vector = typename Lanes<T>::V;
   constexpr int64_t kStep = kLanes<T>;
   // Three rows for each pointer: a register for every row would be too many.
   constexpr int kGroups = (R + 2) / 3;
@@ -163,7 +137,7 @@ void tile(const Factors<T>& f) {
   const int64_t ahead = f.b_ahead, ahead_begin = f.ahead_begin, ahead_end = f.ahead_end;
   const int64_t *b_rows = f.b_rows, *a_places = f.a_places;
   const T *b = f.b, *third = V == 3 ? f.b + f.b_panel : nullptr;
-  Vector sums[R][V] = {};
+  Vector<T> sums[R][V] = {};
   if (f.add) {
 #pragma GCC unroll 12
     for (int r = 0; r < R; ++r) {
@@ -184,7 +158,7 @@ void tile(const Factors<T>& f) {
   const auto multiply = [&](const T* from, int u) __attribute__((always_inline)) {
     if (reading != kAnywhere) from += u * b_row;
     const T* beyond = V == 3 ? third + u * b_row : nullptr;
-    Vector right[V];
+    Vector<T> right[V];
 #pragma GCC unroll 8
     for (int v = 0; v < V; ++v) {
       const T* at = V == 3 && v == 2 ? beyond : from + v * kStep;
@@ -371,19 +345,18 @@ void run_tiles_at_rows(const TileBlock& block) {
 // additions; tiles of one vector, with a load for each, wait for loads.
 template <typename T, int R, int K>
 void line_tile(const Factors<T>& f) {
-  using Vector = typename Lanes<T>::V;
   constexpr int kPlaces = R + K - 1, kGroups = (kPlaces + 2) / 3;
   const Edge<T> edge(f.width);
   const int64_t row = f.a_row, tap = row * f.b_row;
   const int64_t* a_places = f.a_places;
   const T* b = f.b;
-  Vector sums[R] = {};
+  Vector<T> sums[R] = {};
   for (int64_t i = 0; i < f.depth; i += f.a_part, b += (K - 1) * tap) {
     const T* a[kGroups];
     for (int g = 0; g < kGroups; ++g) a[g] = f.a + *a_places + 3 * g * row;
     ++a_places;
     for (int64_t channel = 0; channel < row; ++channel, b += f.b_row) {
-      Vector right[K];
+      Vector<T> right[K];
 #pragma GCC unroll 8
       for (int k = 0; k < K; ++k) right[k] = edge.load(b + k * tap);
 #pragma GCC unroll 24

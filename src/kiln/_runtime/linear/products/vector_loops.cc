@@ -7,6 +7,7 @@
 #endif
 
 #include "linear/levels.h"
+#include "machine/vectors.h"
 
 #ifndef KILN_LEVEL
 #define KILN_LEVEL baseline
@@ -15,13 +16,6 @@
 namespace kiln {
 namespace {
 
-#if defined(__AVX512F__)
-constexpr int kBytes = 64;
-#elif defined(__AVX__)
-constexpr int kBytes = 32;
-#else
-constexpr int kBytes = 16;
-#endif
 // Rows that are read at once: streams that the hardware prefetches.
 constexpr int kCombined = 8, kDotted = 4;
 // Sums that stay in the L1 cache.
@@ -29,34 +23,7 @@ constexpr int64_t kSums = 1024;
 // Independent sums of a row, which hide the latency of one.
 constexpr int kChains = 2;
 
-template <typename T>
-struct Lanes;
-template <>
-struct Lanes<float> {
-  typedef float V __attribute__((vector_size(kBytes)));
-};
-template <>
-struct Lanes<double> {
-  typedef double V __attribute__((vector_size(kBytes)));
-};
-template <typename T>
-using Vector = typename Lanes<T>::V;
-template <typename T>
-constexpr int64_t kLanes = kBytes / static_cast<int64_t>(sizeof(T));
-
 constexpr int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
-template <typename T>
-Vector<T> load(const T* from) {
-  Vector<T> loaded;
-  std::memcpy(&loaded, from, sizeof loaded);
-  return loaded;
-}
-
-template <typename T>
-void store(T* to, Vector<T> stored) {
-  std::memcpy(to, &stored, sizeof stored);
-}
 
 // Loads the elements that exist; the other lanes are zero.
 template <typename T>

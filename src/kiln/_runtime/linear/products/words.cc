@@ -8,6 +8,7 @@
 #endif
 
 #include "linear/products/word_tiles.h"
+#include "machine/vectors.h"
 
 #ifndef KILN_LEVEL
 #define KILN_LEVEL baseline
@@ -16,17 +17,11 @@
 namespace kiln {
 namespace {
 
-#if defined(__AVX512F__)
-constexpr int kBytes = 64, kRows = 12;
-#elif defined(__AVX2__)
-constexpr int kBytes = 32, kRows = 6;
-#else
-constexpr int kBytes = 16, kRows = 6;
-#endif
+constexpr int kRows = kBytes == 64 ? 12 : 6;
 
 // Adds both products of two words' 16-bit integers.
 struct PairDot {
-  typedef uint32_t Vector __attribute__((vector_size(kBytes)));
+  using Vector = kiln::Vector<uint32_t>;
   static Vector add(Vector sums, Vector a, Vector b) {
 #if defined(__AVX512F__)
     return sums + reinterpret_cast<Vector>(_mm512_madd_epi16(reinterpret_cast<__m512i>(a),
@@ -38,7 +33,7 @@ struct PairDot {
     return sums + reinterpret_cast<Vector>(
                       _mm_madd_epi16(reinterpret_cast<__m128i>(a), reinterpret_cast<__m128i>(b)));
 #else
-    typedef int32_t Signed __attribute__((vector_size(kBytes)));
+    using Signed = kiln::Vector<int32_t>;
     const Signed left = reinterpret_cast<Signed>(a), right = reinterpret_cast<Signed>(b);
     const Signed low = (left << 16 >> 16) * (right << 16 >> 16);
     return sums + reinterpret_cast<Vector>(low) +
