@@ -662,9 +662,16 @@ BY_HAND = [
     ),
     Break(
         "keys-counted-before-they-are-divided",
-        "_runtime/kernels/sorting.cc",
+        "_runtime/kernels/partitions.h",
         "    next += less[i];\n",
         "    next += less[0];\n",
         (f"{_UNIT}/_runtime/kernels/test_sorting.py::test_large_rows_on_threads",),
+    ),
+    Break(
+        "elements-of-a-bucket-in-order",
+        "_runtime/kernels/radix.h",
+        "      places[i * buckets.count + bucket] = before;\n",
+        "      places[i * buckets.count + bucket] = starts[bucket];\n",
+        (f"{_UNIT}/_runtime/kernels/test_sorting.py::test_large_rows_with_others_on_threads",),
     ),
 ]
