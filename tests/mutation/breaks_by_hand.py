@@ -683,4 +683,11 @@ BY_HAND = [
             f"{_UNIT}/_runtime/linear/test_convolutions.py::test_padding_and_numbers_that_are_not_finite",
         ),
     ),
+    Break(
+        "lanes-of-a-call-on-numbers",
+        "engines/native/llvm/vector_calls.py",
+        "numbers += numbers[:1] * (width - len(some))",
+        "numbers = numbers[1:] + numbers[:1] * (width - len(some) + 1)",
+        (f"{_UNIT}/engines/native/llvm/test_vector_calls.py::test_the_bits_are_those_of_arrays",),
+    ),
 ]

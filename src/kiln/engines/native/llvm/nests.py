@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from kiln.engines.native.llvm import vector_calls
 from kiln.engines.native.llvm.accumulators import Accumulator
 from kiln.engines.native.llvm.values import (
     Elementary,
@@ -95,6 +96,7 @@ class NestCode(Frame):
             if x not in rare_only:
                 self.levels[depth].append(x)
         self.work = sum(cost(x) for level in self.levels for x in level)
+        self.groups = [vector_calls.grouped(level, self.is_vector) for level in self.levels]
 
     # Loops.
 
@@ -124,8 +126,8 @@ class NestCode(Frame):
 
     def _enter(self, depth: int) -> None:
         """Compute what depends only on the outermost `depth` axes."""
-        for x in self.levels[depth]:
-            self.compute(x)
+        for group in self.groups[depth]:
+            vector_calls.compute(self, group)
         if depth < len(self.order):
             for index in self.indices:
                 self.offset(index, depth)

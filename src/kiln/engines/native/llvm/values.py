@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kiln.engines.native.llvm.instructions import instruction, type_text
-from kiln.engines.native.llvm.watch import Watch
-from kiln.engines.native.llvm.watched_values import watched
+from kiln.engines.native.llvm.watch import Watch, watched
 from kiln.engines.native.llvm.writer import Writer
 from kiln.engines.native.loop_ir.checks import CHECKED, WITHIN
 from kiln.engines.native.loop_ir.scalars import BASIC, NUMPY_TYPES, Value, bits, postorder
@@ -127,14 +126,18 @@ class Frame:
             if x.op in BASIC or x.op == "constant":
                 name = instruction(self.w, x, operands, width)
             else:
-                kind = type_text(x.dtype, width)
-                listed = ", ".join(
-                    f"{type_text(y.dtype, width)} {each}"
-                    for y, each in zip(x.operands, operands, strict=True)
-                )
-                name = self.w.emit(f"call {kind} {self.elementary(x, width)}({listed})")
+                name = self.call(x, operands, width)
         self.names[x] = name
         return name
+
+    def call(self, x: Value, operands: Sequence[str], width: int) -> str:
+        """Emit a call of an elementary function; return its register."""
+        kind = type_text(x.dtype, width)
+        listed = ", ".join(
+            f"{type_text(y.dtype, width)} {each}"
+            for y, each in zip(x.operands, operands, strict=True)
+        )
+        return self.w.emit(f"call {kind} {self.elementary(x, width)}({listed})")
 
     def _size(self, x: Value) -> str:
         name, kind = self.w.dim(x.attr), type_text(x.dtype, 1)

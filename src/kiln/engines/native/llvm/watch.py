@@ -1,4 +1,4 @@
-"""How compiled code records failed checks, and stops for them.
+"""How compiled code checks values as it computes them, records failed checks, and stops for them.
 
 A thread whose check fails stores the number of the site in `Call::found`, if it is greater than the
 stored one: sites are numbered backwards in program order, so the first site wins.
@@ -6,8 +6,13 @@ stored one: sites are numbered backwards in program order, so the first site win
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from kiln.engines.native.llvm.instructions import instruction, type_text
 from kiln.engines.native.llvm.writer import Writer
-from kiln.engines.native.loop_ir.checks import FAULTED
+from kiln.engines.native.loop_ir.checks import FAULTED, WITHIN
+from kiln.engines.native.loop_ir.scalars import Value
 
 _FOUND = 6
 """The number of `found` among the fields of `Call`."""
@@ -56,3 +61,94 @@ class Watch:
 def _found(w: Writer) -> str:
     field = w.emit(f"getelementptr i64, ptr %call, i64 {_FOUND}")
     return w.emit(f"load ptr, ptr {field}, align 8")
+
+
+class Lanes(Protocol):
+    """The interface of `Frame`, the place in a function, that checks use."""
+
+    w: Writer
+    watch: Watch | None
+    width: int
+    mask: str | None
+
+    @property
+    def is_vector(self) -> Mapping[Value, bool]:
+        """Which values have a lane for each element of a vector."""
+
+    def operand(self, x: Value, width: int) -> str:
+        """Return the register of a value with this many lanes."""
+
+    def wide_integer(self, name: str, dtype: str, width: int) -> str:
+        """Return an integer as an i64."""
+
+    def when(
+        self,
+        condition: str,
+        values: list[str],
+        carried: list[tuple[str, str]],
+        then: Callable[[], list[str]],
+    ) -> list[str]:
+        """Write a block that runs if a condition holds."""
+
+
+def watched(frame: Lanes, x: Value, width: int) -> str:
+    """Return the first operand of a check, after code that records the sites where it fails."""
+    w, watch = frame.w, frame.watch
+    assert watch is not None
+    value = x.operands[0]
+    name = frame.operand(value, width)
+    if x.op == WITHIN:
+        (site,) = x.attr
+        greatest = frame.operand(x.operands[1], width)
+        # As unsigned numbers, negative ones are the greatest.
+        flags = frame.w.emit(f"icmp ugt {type_text(value.dtype, width)} {name}, {greatest}")
+        outside = _any(frame, flags, width)
+
+        def note() -> list[str]:
+            index = _first(frame, value, name, flags, width)
+            number = w.emit(f"select i1 {outside}, i32 {watch.number(site)}, i32 0")
+            watch.note(w, number, index)
+            return []
+
+        frame.when(outside, [], [], note)
+        return name
+
+    def note_all() -> list[str]:
+        for y, site in zip(x.operands, x.attr, strict=True):
+            wide = frame.width if frame.is_vector[y] else 1
+            some = _any(frame, _nans(frame, y, wide), wide)
+            watch.note(w, w.emit(f"select i1 {some}, i32 {watch.number(site)}, i32 0"), None)
+        return []
+
+    frame.when(_any(frame, _nans(frame, value, width), width), [], [], note_all)
+    return name
+
+
+def _nans(frame: Lanes, x: Value, width: int) -> str:
+    """Return which lanes are nan."""
+    name = frame.operand(x, width)
+    node = x.scope.node("ne", "i1", (x, x))
+    return instruction(frame.w, node, [name, name], width)
+
+
+def _any(frame: Lanes, flags: str, width: int) -> str:
+    """Return whether the flag of an active lane is set."""
+    if width == 1:
+        return flags
+    w, kind = frame.w, f"<{width} x i1>"
+    if frame.mask is not None:
+        flags = w.emit(f"and {kind} {flags}, {frame.mask}")
+    return w.emit(f"call i1 @llvm.vector.reduce.or.v{width}i1({kind} {flags})")
+
+
+def _first(frame: Lanes, x: Value, name: str, flags: str, width: int) -> str:
+    """Return the first index that is out of bounds, as an i64."""
+    w = frame.w
+    if width > 1:
+        if frame.mask is not None:
+            flags = w.emit(f"and <{width} x i1> {flags}, {frame.mask}")
+        lane = w.emit(
+            f"call i32 @llvm.experimental.cttz.elts.i32.v{width}i1(<{width} x i1> {flags}, i1 true)"
+        )
+        name = w.emit(f"extractelement {type_text(x.dtype, width)} {name}, i32 {lane}")
+    return frame.wide_integer(name, x.dtype, 1)
