@@ -17,6 +17,14 @@
 namespace kiln {
 namespace {
 
+// A block of this many rows and columns touches few enough pages for the TLB.
+constexpr int64_t kBlock = 64;
+
+// The distance to the next block, which is prefetched: the hardware does not follow so many rows.
+struct Ahead {
+  int64_t from, to;
+};
+
 // A square of N x N elements in N registers.
 template <typename T, int N>
 struct Square {
@@ -36,24 +44,30 @@ struct Square {
     }
     if constexpr (S > 1) stage<S / 2>(rows);
   }
-  static void transpose(const T* from, T* to, int64_t from_step, int64_t to_step) {
+  static void transpose(const T* from, T* to, int64_t from_step, int64_t to_step, Ahead ahead) {
+    // Of short vectors several would prefetch the same line.
+    constexpr bool kIsWide = sizeof(Vector) >= 32;
     Vector rows[N];
-    for (int i = 0; i < N; ++i) std::memcpy(&rows[i], from + i * from_step, sizeof(Vector));
+    for (int i = 0; i < N; ++i) {
+      if (kIsWide) __builtin_prefetch(from + i * from_step + ahead.from, 0, 2);
+      std::memcpy(&rows[i], from + i * from_step, sizeof(Vector));
+    }
     stage<N / 2>(rows);
-    for (int i = 0; i < N; ++i) std::memcpy(to + i * to_step, &rows[i], sizeof(Vector));
+    for (int i = 0; i < N; ++i) {
+      if (kIsWide) __builtin_prefetch(to + i * to_step + ahead.to, 1, 2);
+      std::memcpy(to + i * to_step, &rows[i], sizeof(Vector));
+    }
   }
 };
 
-// A block of this many rows and columns touches few enough pages for the TLB.
-constexpr int64_t kBlock = 64;
-
 template <typename T, int N>
 void transpose_block(const T* from, T* to, int64_t rows, int64_t columns, int64_t from_step,
-                     int64_t to_step) {
+                     int64_t to_step, Ahead ahead) {
   const int64_t square_rows = rows / N * N, square_columns = columns / N * N;
   for (int64_t j = 0; j < square_columns; j += N) {
     for (int64_t i = 0; i < square_rows; i += N) {
-      Square<T, N>::transpose(from + i * from_step + j, to + j * to_step + i, from_step, to_step);
+      Square<T, N>::transpose(from + i * from_step + j, to + j * to_step + i, from_step, to_step,
+                              ahead);
     }
     for (int64_t i = square_rows; i < rows; ++i) {
       for (int64_t k = j; k < j + N; ++k) to[k * to_step + i] = from[i * from_step + k];
@@ -73,8 +87,11 @@ void transpose(const void* from_, void* to_, int64_t rows, int64_t columns, int6
     const int64_t width = columns - j < kBlock ? columns - j : kBlock;
     for (int64_t i = 0; i < rows; i += kBlock) {
       const int64_t height = rows - i < kBlock ? rows - i : kBlock;
+      Ahead ahead{0, 0};
+      if (i + kBlock < rows) ahead = {kBlock * from_step, kBlock};
+      else if (j + kBlock < columns) ahead = {kBlock - i * from_step, kBlock * to_step - i};
       transpose_block<T, N>(from + i * from_step + j, to + j * to_step + i, height, width,
-                            from_step, to_step);
+                            from_step, to_step, ahead);
     }
   }
 }
