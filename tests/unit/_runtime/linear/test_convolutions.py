@@ -156,6 +156,24 @@ def test_convolutions_without_patches(kind: str, features_last: bool) -> None:
         check(kind, x, w, params)
 
 
+@pytest.mark.parametrize("padding", [(120, 120), (0, 240), (300, 0)])
+def test_blocks_of_which_each_position_reads_padding(padding: tuple[int, int]) -> None:
+    rng = np.random.default_rng(9)
+    specs = ((0, 2, 1), (2, 1, 0), (0, 2, 1))
+    x = laid_out(values(rng, (1, 64, 400), np.float32), specs[0])
+    w = laid_out(values(rng, (64, 64, 5), np.float32), specs[1])
+    params = {
+        "window_strides": (1,),
+        "padding": (padding,),
+        "lhs_dilation": (1,),
+        "rhs_dilation": (60,),
+        "dimension_numbers": numbers(*specs),
+        "feature_group_count": 1,
+        "batch_group_count": 1,
+    }
+    check("f32", x, w, params)
+
+
 @pytest.mark.parametrize("kind", ["f32", "f64"])
 def test_padding_and_numbers_that_are_not_finite(kind: str) -> None:
     """A product with padding is nan if the kernel is not finite there, and 0 otherwise."""

@@ -202,6 +202,7 @@ typename Lines<T>::Strips Lines<T>::find_strips(const Part& part, const Span& mi
   const int64_t from_line = last == 0 ? 0 : c.stride[0] * c.lhs_step[2];
   const int64_t to_line = part.lines == 1 ? 0 : place(part, sums, 1);
   Strips strips{all};
+  if (middle.size() == 0) return strips;
   for (int64_t i = 0; i < part.lines; ++i) {
     const Span used = last == 0 ? Span{0, 1} : taps_of(c, 0, part.begin + i);
     if (used.size() <= 0) return {all};
