@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kiln.core.processes.worker import PIPE
 from tests.clusters import environment, training
 from tests.clusters.slurm import LONGEST_S, Cluster, cluster
 
@@ -58,12 +60,18 @@ def test_training(slurm: Cluster, kind: str, nodes: int, count: int, tmp_path: P
     assert np.allclose(losses(tmp_path), training.alone(), rtol=2e-6, atol=0)
 
 
-def pausing(folder: Path, kind: str = "data", pause: float = 0.5, option: str = "--save") -> str:
+def pausing(
+    folder: Path,
+    kind: str = "data",
+    pause: float = 0.5,
+    option: str = "--save",
+    srun: str = "--kill-on-bad-exit=1",
+) -> str:
     """Return a script that trains, saves, and continues from the last step that was saved."""
     words = [kind, str(folder), option, f"--pause={pause}"]
     task = shlex.join(environment.task("tests.clusters.training", *words))
-    srun = environment.FOLDER / "slurm" / "usr" / "bin" / "srun"
-    return f"exec {srun} --kill-on-bad-exit=1 {task}"
+    program = environment.FOLDER / "slurm" / "usr" / "bin" / "srun"
+    return f"exec {program} {srun} {task}"
 
 
 @pytest.mark.parametrize("kind", training.KINDS)
@@ -88,6 +96,25 @@ def started_again(slurm: Cluster, job: str, folder: Path) -> None:
     assert slurm.until(job, "PENDING", "FAILED", "COMPLETED") == "PENDING"
     assert not (folder / "losses.json").exists()
     assert slurm.until(job, "COMPLETED", "FAILED") == "COMPLETED"
+
+
+def test_an_elastic_program_goes_on_without_a_node(slurm: Cluster, tmp_path: Path) -> None:
+    """In the same step of the job: four processes on two nodes, then two on the first of them."""
+    script = pausing(tmp_path, "fsdp", option="--elastic=2", srun="--no-kill --wait=0")
+    job = slurm.submit(script, tmp_path, "-N2", "-n4", "--no-kill", "--no-requeue")
+    until_saved(tmp_path, slurm, job)
+    victims = on_nodes(str(tmp_path))
+    assert sorted(map(len, victims.values())) == [2, 2]
+    first = slurm.run("squeue", "-h", "-j", job, "-o", "%B", folder=tmp_path).stdout.strip()
+    for node, pids in victims.items():
+        if node != first:
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
+    assert slurm.until(job, "COMPLETED", "FAILED", "NODE_FAIL") in ("COMPLETED", "FAILED")
+    printed = (tmp_path / "out").read_text(encoding="utf-8")
+    assert "process 1 of 4" in printed
+    assert "process 1 of 2" in printed, printed
+    assert np.allclose(losses(tmp_path), training.alone(), rtol=2e-6, atol=0)
 
 
 def test_preemption_loses_no_step(slurm: Cluster, tmp_path: Path) -> None:
@@ -122,6 +149,20 @@ def test_a_job_that_is_cancelled_leaves_nothing(slurm: Cluster, tmp_path: Path) 
         assert time.monotonic() < end, running(str(tmp_path))
         time.sleep(0.1)
     assert not (tmp_path / "losses.json").exists()
+
+
+def on_nodes(word: str) -> dict[str, list[int]]:
+    """Return the supervisors of an elastic program, by the name of their node."""
+    found: dict[str, list[int]] = {}
+    for pid in running(word):
+        try:
+            text = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace")
+        except OSError:
+            continue
+        given = dict(each.partition("=")[::2] for each in text.split("\0"))
+        if "SLURMD_NODENAME" in given and PIPE not in given:
+            found.setdefault(given["SLURMD_NODENAME"], []).append(int(pid))
+    return found
 
 
 def running(word: str) -> list[str]:

@@ -3,7 +3,8 @@
 `python -m tests.clusters.training KIND FOLDER`: process 0 writes the losses to FOLDER/losses.json.
 With `--save` each step is saved, and a run continues from the last one; with `--pause` a step takes
 at least this many seconds, so that it can be interrupted. With `--until-preempted` only the step at
-which all processes stop after SIGTERM is saved, and the exit code is 75.
+which all processes stop after SIGTERM is saved, and the exit code is 75. With `--elastic=2` each step
+is saved, and the program goes on with two processes at least.
 """
 
 from __future__ import annotations
@@ -119,11 +120,20 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--pause", type=float, default=0.0)
     parser.add_argument("--save", action="store_true")
     parser.add_argument("--until-preempted", action="store_true")
+    parser.add_argument("--elastic", type=int)
     given = parser.parse_args(argv)
-    kiln.distributed.initialize()
-    print(f"process {kiln.process_index()} of {kiln.process_count()}", flush=True)
-    is_notified = given.until_preempted
-    train(given.kind, given.folder, given.pause, saves=given.save, is_notified=is_notified)
+
+    def begin() -> None:
+        print(f"process {kiln.process_index()} of {kiln.process_count()}", flush=True)
+        is_notified = given.until_preempted
+        saves = given.save or given.elastic is not None
+        train(given.kind, given.folder, given.pause, saves=saves, is_notified=is_notified)
+
+    if given.elastic is not None:
+        kiln.distributed.run(begin, min_processes=given.elastic)
+    else:
+        kiln.distributed.initialize()
+        begin()
 
 
 if __name__ == "__main__":

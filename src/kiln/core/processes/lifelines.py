@@ -114,6 +114,10 @@ class Lifelines:
         self._start()
         return ""
 
+    def local_host(self) -> str:
+        """On another process, return the address from which it has reached process 0."""
+        return str(self._lines[0].connection.getsockname()[0])
+
     def _start(self) -> None:
         threading.Thread(target=self._serve, name="kiln lifelines", daemon=True).start()
 
