@@ -3,8 +3,8 @@
 `python -m tests.clusters.training KIND FOLDER`: process 0 writes the losses to FOLDER/losses.json.
 With `--save` each step is saved, and a run continues from the last one; with `--pause` a step takes
 at least this many seconds, so that it can be interrupted. With `--until-preempted` only the step at
-which all processes stop after SIGTERM is saved, and the exit code is 75. With `--elastic=2` each step
-is saved, and the program goes on with two processes at least.
+which all processes stop after SIGTERM is saved, and the exit code is 75. With `--elastic=2` each
+step is saved, and the program goes on with two processes at least.
 """
 
 from __future__ import annotations

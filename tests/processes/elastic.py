@@ -1,7 +1,8 @@
 """Elastic training; workers and supervisors are ended at chosen steps of chosen rounds.
 
-`python -m kiln launch -n 4 -m tests.processes.elastic FOLDER LEAST MOST WHOLE [ROUND:STEP:RANK:HOW ...]`
-HOW is `worker` or `supervisor`, which is killed, or what the worker does: `hang`, `stop` or `raise`.
+`python -m kiln launch -n 4 -m tests.processes.elastic FOLDER LEAST MOST WHOLE FAILURES`
+A failure is ROUND:STEP:RANK:HOW, where HOW is `worker` or `supervisor`, which is killed, or what
+the worker does: `hang`, `stop` or `raise`.
 A round of fewer processes than WHOLE waits after its first step until another one joins.
 """
 

@@ -65,7 +65,7 @@ class Supervisor:
         self._rounds: Rounds | None = None
         self._heard: dict[int, float] = {}
         self._last_look = time.monotonic()
-        self._host, self._port = setting.host, _free_port(setting.own_bind)
+        self._own_host, self._port = setting.host, _free_port(setting.own_bind)
         self._addresses: dict[int, str] = {}
         self._leader = 0
         self._number, self._failures = -1, 0
@@ -147,7 +147,7 @@ class Supervisor:
         """
         self._connections(0).listen(self._set.count + 1, host, port)
         self._rounds, self._leader = rounds, self._set.index
-        self._tell({"kind": "join", "host": self._host, "address": self._own_address()})
+        self._tell({"kind": "join", "host": self._own_host, "address": self._own_address()})
         self._tell_ready()
 
     def _follow(self, address: str, seconds: float) -> bool:
@@ -159,11 +159,11 @@ class Supervisor:
         if self._refusal:
             return False
         self._heard = {0: time.monotonic()}
-        self._host = lines.local_host()
+        self._own_host = lines.local_host()
         self._tell(
             {
                 "kind": "join",
-                "host": self._host,
+                "host": self._own_host,
                 "address": self._own_address(),
                 "round": self._number,
                 "failures": self._failures,
@@ -177,7 +177,7 @@ class Supervisor:
         """Return where this supervisor listens if it leads: where the first did, if it can."""
         if self._set.is_same_machine:
             return f"{self._set.host}:{self._set.port}"
-        return f"{self._host}:{self._port}"
+        return f"{self._own_host}:{self._port}"
 
     def _tell(self, message: Message) -> None:
         """Send a message to the leader, which may be this one."""
@@ -187,7 +187,7 @@ class Supervisor:
             self._lines.send(message)
 
     def _tell_ready(self) -> None:
-        self._tell({"kind": "ready", "port": _free_port(self._host)})
+        self._tell({"kind": "ready", "port": _free_port(self._own_host)})
 
     def _follow_next(self) -> None:
         """Find the next leader after the last one has ended."""
