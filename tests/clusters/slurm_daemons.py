@@ -24,7 +24,7 @@ NODES = ("n1", "n2", "n3", "n4")
 CPUS = 8
 LONGEST_START_S = 60.0
 POLL_S = 0.1
-RESTARTED_AFTER_S = 20.0
+RESTARTED_AFTER_S = 100.0
 """How long after its end the daemon of a node is started again: the controller has noticed it."""
 
 CONFIG = """\
