@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -46,7 +47,9 @@ def mpirun(name: str, count: int, folder: Path, *words: str) -> tuple[int, str]:
 def test_training(name: str, kind: str, count: int, tmp_path: Path) -> None:
     code, printed = mpirun(name, count, tmp_path, kind)
     assert code == 0, printed
-    assert printed.count(f" of {count}\n") == count, printed
+    # `mpirun` may put the beginnings of two lines before the ends of both.
+    ranks = re.findall(rf"process (\d) of {count}", printed)
+    assert sorted(ranks) == [str(rank) for rank in range(count)], printed
     found = json.loads((tmp_path / "losses.json").read_text(encoding="utf-8"))
     assert np.allclose(found, training.alone(), rtol=2e-6, atol=0)
 
@@ -57,7 +60,7 @@ def test_training(name: str, kind: str, count: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_an_elastic_program(name: str, victim: int, tmp_path: Path) -> None:
     """A worker is killed, which the manager does not notice; both go on."""
-    words = "data", "--elastic=2", "--pause=0.5"
+    words = "data", "--elastic=2", "--pause=1.5"
     begun, given = command(name, 2, tmp_path, *words)
     with ThreadPoolExecutor(1) as pool:
         done = pool.submit(environment.run, begun, given)
@@ -66,7 +69,7 @@ def test_an_elastic_program(name: str, victim: int, tmp_path: Path) -> None:
         code, printed = done.result().returncode, done.result().stdout + done.result().stderr
     assert code == 0, printed
     assert f"process {victim} of 2" in printed
-    assert "was ended by SIGKILL; restart 1 of 10" in printed
+    assert "was ended by SIGKILL; restart 1 of 20" in printed
     found = json.loads((tmp_path / "losses.json").read_text(encoding="utf-8"))
     assert np.allclose(found, training.alone(), rtol=2e-6, atol=0)
 
@@ -76,7 +79,7 @@ def test_an_elastic_program(name: str, victim: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("victim", [0, 1])
 def test_an_elastic_program_without_a_process(victim: int, tmp_path: Path) -> None:
     """A process of Open MPI is killed; with its option the other goes on alone."""
-    words = "data", "--elastic=1", "--pause=0.5"
+    words = "data", "--elastic=1", "--pause=1.5"
     (program, *rest), given = command("openmpi", 2, tmp_path, *words)
     with ThreadPoolExecutor(1) as pool:
         done = pool.submit(environment.run, [program, "--enable-recovery", *rest], given)
