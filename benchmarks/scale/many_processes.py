@@ -43,8 +43,6 @@ class Costs:
     """`broadcast_one_to_all` of 1 MiB."""
     put: float
     """`device_put` of a tree of 10,000 arrays, sharded over all processes."""
-    save: float
-    """A checkpoint of this tree."""
     memory: float
     """After the start, of which much is shared with the other processes of the machine."""
     private: float
@@ -69,7 +67,7 @@ def _memory() -> tuple[float, float]:
     return sizes["Rss"] / 1024, private / 1024
 
 
-def measured(created: float, folder: str) -> Costs:
+def measured(created: float) -> Costs:
     """Measure as one of the processes."""
     if "JAX_NUM_PROCESSES" in os.environ:
         kiln.distributed.initialize()
@@ -86,10 +84,7 @@ def measured(created: float, folder: str) -> Costs:
     tree = {f"{i}": np.full((mesh.size, 2), i, np.float32) for i in range(LEAVES)}
     places = dict.fromkeys(tree, rows)
     put = least(lambda: kiln.device_put(tree, places), 2)
-    placed = kiln.device_put(tree, places)
-    multihost_utils.sync_global_devices("save")
-    save = least(lambda: kiln.checkpoints.save(folder, placed), 1)
-    return Costs(start, barrier, broadcast, put, save, memory, private)
+    return Costs(start, barrier, broadcast, put, memory, private)
 
 
 def together(count: int) -> Costs:
@@ -110,7 +105,7 @@ def together(count: int) -> Costs:
                     JAX_NUM_PROCESSES=str(count),
                     JAX_PROCESS_ID=str(rank),
                 )
-            words = ["--created", str(time.time()), "--folder", f"{folder}/checkpoint"]
+            words = ["--created", str(time.time())]
             processes.append(
                 subprocess.Popen(
                     [sys.executable, "-m", "benchmarks.scale.many_processes", *words],
@@ -139,20 +134,19 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--counts", default=",".join(map(str, COUNTS)))
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--created", type=float, help="be one of the processes, created then")
-    parser.add_argument("--folder", help="of its checkpoint")
     options = parser.parse_args(argv)
     if options.created is not None:
-        print(json.dumps(dataclasses.asdict(measured(options.created, options.folder))))
+        print(json.dumps(dataclasses.asdict(measured(options.created))))
         return
-    print("| processes | start | barrier | broadcast | put | save | memory | private |")
-    print("|---:|---:|---:|---:|---:|---:|---:|---:|")
+    print("| processes | start | barrier | broadcast | put | memory | private |")
+    print("|---:|---:|---:|---:|---:|---:|---:|")
     for count in map(int, options.counts.split(",")):
         rounds = [together(count) for _ in range(options.rounds)]
         names = [field.name for field in dataclasses.fields(Costs)]
         best = Costs(*(min(getattr(each, name) for each in rounds) for name in names))
         print(
             f"| {count} | {best.start:.2f} s | {1000 * best.barrier:.2f} ms "
-            f"| {1000 * best.broadcast:.2f} ms | {best.put:.2f} s | {best.save:.2f} s "
+            f"| {1000 * best.broadcast:.2f} ms | {best.put:.2f} s "
             f"| {best.memory:.0f} MiB | {best.private:.0f} MiB |",
             flush=True,
         )
