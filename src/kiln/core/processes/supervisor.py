@@ -333,7 +333,8 @@ class Supervisor:
                 self._lines.send({"kind": "leaving"})
             self._tell({"kind": "leaving"})
         if self._worker is None:
-            self._code = 128 + number
+            # It may have ended before, because another supervisor was asked first.
+            self._code = self._last_code or 128 + number
         else:
             self._worker.terminate(number)
 

@@ -12,6 +12,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from kiln.core.processes.membership import Limits
+from kiln.core.processes.supervisor import Setting, Supervisor
+
 full = pytest.mark.full
 
 SUPERVISOR = """
@@ -134,3 +137,27 @@ def test_a_signal_of_the_manager_reaches_the_workers(asked: list[int]) -> None:
     codes, out, err = ended(processes)
     assert codes == [75, 75], err
     assert out.count("told") == 2
+
+
+def test_a_signal_after_the_worker_has_ended() -> None:
+    """The leader, which was asked first, has made all workers save and end: that is the code."""
+    place = {"host": "127.0.0.1", "port": 1, "bind_host": "127.0.0.1", "own_bind": "127.0.0.1"}
+    setting = Setting(
+        **place,
+        index=1,
+        count=2,
+        is_same_machine=True,
+        token="",
+        limits=Limits(2, 2, 2),
+        command=[],
+        marker="",
+        initialization_timeout=1.0,
+        heartbeat_timeout=1.0,
+    )
+    one = Supervisor(setting)
+    one._last_code = 75
+    one._leave(signal.SIGTERM)
+    assert one._code == 75
+    other = Supervisor(setting)
+    other._leave(signal.SIGTERM)
+    assert other._code == 128 + signal.SIGTERM
