@@ -27,6 +27,7 @@ from kiln.core.processes.worker import Worker, described
 
 POLL_S = 0.05
 LAST_S = 5.0
+RETRY_S = 0.5
 FAILOVER_S = 15.0
 """How long a supervisor tries to reach the next leader, and how long that one waits for all."""
 
@@ -220,10 +221,17 @@ class Supervisor:
         bind = given.bind_host if int(port) == given.port else given.own_bind
         deadline = time.monotonic() + (0.0 if self._leader_leaves else FAILOVER_S)
         rounds = Rounds(given.limits, count, deadline, self._number + 1, self._failures)
-        try:
-            self._lead(bind, int(port), rounds)
-        except OSError:
-            return self._follow(f"{host}:{port}", FAILOVER_S)
+        end = time.monotonic() + FAILOVER_S
+        while True:
+            # The last leader may be closing its connections, or another one has the address.
+            try:
+                self._lead(bind, int(port), rounds)
+                break
+            except OSError:
+                if self._follow(f"{host}:{port}", RETRY_S):
+                    return True
+            if time.monotonic() > end:
+                return False
         if self._leader_leaves:
             rounds.code_of_too_few = self._last_code or GONE
         else:

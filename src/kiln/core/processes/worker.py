@@ -38,7 +38,7 @@ class Worker:
         finally:
             os.close(watched)
         self._terminates_at = self._dies_at = float("inf")
-        self.is_told = False
+        self.is_told = self._is_terminated = False
 
     def code(self) -> int | None:
         """Return how it has ended; None while it runs."""
@@ -60,7 +60,10 @@ class Worker:
         self._dies_at = now + GENTLE_GRACE_S if is_gentle else now + 2 * GRACE_S
 
     def terminate(self, number: int) -> None:
-        """Pass on a signal that its supervisor has received."""
+        """Pass on a signal; SIGTERM only once: while Python ends another one would kill it."""
+        if number == signal.SIGTERM and self._is_terminated:
+            return
+        self._is_terminated = self._is_terminated or number == signal.SIGTERM
         with contextlib.suppress(ProcessLookupError, PermissionError):
             self._process.send_signal(number)
 
