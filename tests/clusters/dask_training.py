@@ -1,12 +1,18 @@
 """Training by workers of Dask, which a plugin joins; the losses of the run are written to FOLDER.
 
-`python -m tests.clusters.dask_training KIND FOLDER COUNT`
+`python -m tests.clusters.dask_training KIND FOLDER COUNT [--lose RANKS] [--steps=N]`: the workers
+RANKS, such as 0,1,1, are killed one after another, each after another step that was saved; then a
+new cluster continues from there.
 """
 
 from __future__ import annotations
 
+import argparse
+import os
+import random
+import signal
 import socket
-import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +20,8 @@ from typing import Any
 from distributed import Client, LocalCluster, WorkerPlugin
 
 import kiln
-from tests.clusters.training import train
+from tests.clusters.running import LONGEST_S, saved_steps, until_saved
+from tests.clusters.training import KINDS, STEPS, train
 
 
 class Processes(WorkerPlugin):
@@ -31,18 +38,48 @@ class Processes(WorkerPlugin):
         kiln.distributed.initialize(self.place, len(self.addresses), rank)
 
 
-def main(kind: str, folder: str, count: str) -> None:
+def trained(kind: str, folder: Path, count: int, steps: int, victim: int | None) -> None:
+    """Train by the workers of a new cluster; a victim is killed once a step has been saved."""
     options = {"dashboard_address": None, "threads_per_worker": 1, "processes": True}
-    with LocalCluster(n_workers=int(count), **options) as cluster, Client(cluster) as client:
+    last = max(saved_steps(folder), default=-1)
+    with LocalCluster(n_workers=count, **options) as cluster, Client(cluster) as client:
         workers = list(client.scheduler_info(n_workers=-1)["workers"])
         client.register_plugin(Processes(workers))
+        pids = client.run(os.getpid)
+        pause = 0.0 if victim is None else 0.3
         results = [
-            client.submit(train, kind, Path(folder), workers=[worker], pure=False)
-            for worker in workers
+            client.submit(
+                train, kind, folder, pause, steps, saves=True, workers=[w], pure=False, retries=0
+            )
+            for w in workers
         ]
-        found = client.gather(results)
-        assert all(each == found[0] for each in found)
+        if victim is None:
+            found = client.gather(results)
+            assert all(each == found[0] for each in found)
+            return
+        until_saved(folder, last + 1)
+        time.sleep(chance.uniform(0.0, 0.5))
+        os.kill(pids[sorted(workers)[victim]], signal.SIGKILL)
+        for rank, worker in enumerate(sorted(workers)):
+            if rank != victim:
+                error = results[workers.index(worker)].exception(timeout=LONGEST_S)
+                print(f"worker {rank}: {str(error).splitlines()[1]}", flush=True)
+
+
+chance = random.Random(7)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("kind", choices=KINDS)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("count", type=int)
+    parser.add_argument("--lose", type=lambda text: [int(each) for each in text.split(",")])
+    parser.add_argument("--steps", type=int, default=STEPS)
+    given = parser.parse_args(argv)
+    for victim in [*(given.lose or ()), None]:
+        trained(given.kind, given.folder, given.count, given.steps, victim)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

@@ -16,7 +16,7 @@ from tests.structure.source_tree import REPOSITORY
 
 FOLDER = REPOSITORY / "build" / "clusters"
 PYTHON = FOLDER / "venv" / "bin" / "python"
-PACKAGES = ("ray>=2.40,<3", "distributed>=2025.1")
+PACKAGES = ("ray>=2.40,<3", "distributed>=2025.1", "kubernetes-validate>=1.30")
 DEBIAN = {
     "openmpi": ("openmpi-bin",),
     "mpich": ("mpich",),

@@ -1,12 +1,14 @@
 """Training by actors of Ray, one process each; the losses of the run are written to FOLDER.
 
-`python -m tests.clusters.ray_training KIND FOLDER COUNT [--lose RANK]`: the actor RANK is killed
-after the first step that was saved; then other actors continue from there.
+`python -m tests.clusters.ray_training KIND FOLDER COUNT [--lose RANKS] [--steps=N]`: the actors
+RANKS, such as 0,1,1, are killed one after another, each after another step that was saved; then
+other actors continue from there.
 """
 
 from __future__ import annotations
 
 import argparse
+import random
 import socket
 import time
 from collections.abc import Sequence
@@ -18,7 +20,8 @@ from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 import kiln
-from tests.clusters.training import KINDS, train
+from tests.clusters.running import saved_steps, until_saved
+from tests.clusters.training import KINDS, STEPS, train
 
 MEMORY = 80 * 2**20
 LONGEST_S = 200.0
@@ -32,14 +35,18 @@ class Trainer:
         with socket.create_server(("", 0)) as free:
             return f"{ray.util.get_node_ip_address()}:{free.getsockname()[1]}"
 
-    def train(self, place: tuple[str, int, int], kind: str, folder: str, pause: float) -> Any:
+    def train(
+        self, place: tuple[str, int, int], kind: str, folder: str, pause: float, steps: int
+    ) -> Any:
         kiln.distributed.initialize(*place)
-        losses = train(kind, Path(folder), pause, saves=True)
+        losses = train(kind, Path(folder), pause, steps, saves=True)
         kiln.distributed.shutdown()
         return losses
 
 
-def started(count: int, kind: str, folder: Path, pause: float) -> tuple[list[Any], list[Any], Any]:
+def started(
+    count: int, kind: str, folder: Path, pause: float, steps: int
+) -> tuple[list[Any], list[Any], Any]:
     """Return actors, their results to come, and their placement group."""
     group = placement_group([{"CPU": 1}] * count)
     ray.get(group.ready(), timeout=LONGEST_S)
@@ -50,7 +57,7 @@ def started(count: int, kind: str, folder: Path, pause: float) -> tuple[list[Any
     return (
         actors,
         [
-            actor.train.remote((address, count, rank), kind, str(folder), pause)
+            actor.train.remote((address, count, rank), kind, str(folder), pause, steps)
             for rank, actor in enumerate(actors)
         ],
         group,
@@ -62,7 +69,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("kind", choices=KINDS)
     parser.add_argument("folder", type=Path)
     parser.add_argument("count", type=int)
-    parser.add_argument("--lose", type=int)
+    parser.add_argument("--lose", type=lambda text: [int(each) for each in text.split(",")])
+    parser.add_argument("--steps", type=int, default=STEPS)
     given = parser.parse_args(argv)
     ray.init(
         address="local",
@@ -72,13 +80,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         configure_logging=False,
         log_to_driver=False,
     )
-    if given.lose is not None:
-        actors, results, group = started(given.count, given.kind, given.folder, 0.5)
-        place, end = given.folder / "checkpoints", time.monotonic() + LONGEST_S
-        while not (place.is_dir() and any(place.glob("step-0*"))):
-            assert time.monotonic() < end
-            time.sleep(0.05)
-        ray.kill(actors[given.lose])
+    chance = random.Random(7)
+    for victim in given.lose or ():
+        last = max(saved_steps(given.folder), default=-1)
+        actors, results, group = started(given.count, given.kind, given.folder, 0.3, given.steps)
+        until_saved(given.folder, last + 1)
+        time.sleep(chance.uniform(0.0, 0.5))
+        ray.kill(actors[victim])
         for rank, result in enumerate(results):
             try:
                 ray.get(result, timeout=LONGEST_S)
@@ -88,7 +96,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         for actor in actors:
             ray.kill(actor)
         remove_placement_group(group)
-    _, results, _ = started(given.count, given.kind, given.folder, 0.0)
+    _, results, _ = started(given.count, given.kind, given.folder, 0.0, given.steps)
     found = ray.get(results, timeout=LONGEST_S)
     assert all(each == found[0] for each in found)
     ray.shutdown()

@@ -24,6 +24,8 @@ NODES = ("n1", "n2", "n3", "n4")
 CPUS = 8
 LONGEST_START_S = 60.0
 POLL_S = 0.1
+RESTARTED_AFTER_S = 100.0
+"""How long after its end the daemon of a node is started again: the controller has noticed it."""
 
 CONFIG = """\
 ClusterName=kiln
@@ -112,17 +114,14 @@ def main(argv: Sequence[str]) -> None:
     for name in NODES:
         stepd = ["-d", programs / "slurmstepd-wlm"]
         commands.append([programs / "slurmd-wlm", "-D", "-N", name, "-f", config, *stepd])
-    daemons: list[subprocess.Popen[bytes]] = []
+    running: dict[int, int] = {}
     end = time.monotonic() + LONGEST_START_S
     for number, command in enumerate(commands):
-        with (folder / f"daemon{number}.out").open("wb") as out:
-            daemons.append(
-                subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
-            )
+        running[_started(command, folder, number)] = number
         while not number and not (folder / "munge.socket").exists():
             assert time.monotonic() < end
             time.sleep(0.05)
-    (folder / "pids").write_text(" ".join(str(each.pid) for each in daemons), encoding="utf-8")
+    (folder / "pids").write_text(" ".join(map(str, running)), encoding="utf-8")
     environment = {**os.environ, "SLURM_CONF": str(config)}
     ask = [str(ROOT / "usr/bin/sinfo"), "--noheader", "--states=idle", "--format=%D"]
     while True:
@@ -132,11 +131,22 @@ def main(argv: Sequence[str]) -> None:
         assert time.monotonic() < end, found
         time.sleep(0.2)
     print("ready", flush=True)
-    _reap_until_input_ends()
+    _reap_until_input_ends(folder, commands, running)
 
 
-def _reap_until_input_ends() -> None:
-    """Wait for orphans, as the first process of a namespace must: SLURM waits for their end."""
+def _started(command: Sequence[str | Path], folder: Path, number: int) -> int:
+    """Start a daemon, and return the number of its process."""
+    with (folder / f"daemon{number}.out").open("ab") as out:
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out).pid
+
+
+def _reap_until_input_ends(
+    folder: Path, commands: Sequence[Sequence[str | Path]], running: dict[int, int]
+) -> None:
+    """Wait for orphans, as the first process of a namespace must: SLURM waits for their end.
+
+    A daemon that has ended is started again.
+    """
     over = threading.Event()
 
     def read() -> None:
@@ -144,10 +154,16 @@ def _reap_until_input_ends() -> None:
         over.set()
 
     threading.Thread(target=read, daemon=True).start()
+    ended: dict[int, float] = {}
     while not over.wait(POLL_S):
         with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
+            while pid := os.waitpid(-1, os.WNOHANG)[0]:
+                if pid in running:
+                    ended[running.pop(pid)] = time.monotonic()
+        for number, moment in list(ended.items()):
+            if time.monotonic() > moment + RESTARTED_AFTER_S:
+                del ended[number]
+                running[_started(commands[number], folder, number)] = number
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ pytestmark = [
 ]
 
 
-def run(manager: str, kind: str, folder: Path, *words: str) -> str:
+def run(manager: str, kind: str, folder: Path, *words: str, steps: int = training.STEPS) -> str:
     """Run a training, and return what its driver printed."""
     given = {
         **environment.own_environment(folder),
@@ -35,7 +35,7 @@ def run(manager: str, kind: str, folder: Path, *words: str) -> str:
     done = environment.run(command, given)
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads((folder / "losses.json").read_text(encoding="utf-8"))
-    assert np.allclose(found, training.alone(), rtol=2e-6, atol=0)
+    assert np.allclose(found, training.alone(steps), rtol=2e-6, atol=0)
     return done.stdout
 
 
@@ -53,7 +53,24 @@ def test_an_actor_that_is_lost_is_replaced(victim: int, tmp_path: Path) -> None:
     assert str(victim) in said
 
 
+def test_ten_actors_are_lost_at_random(tmp_path: Path) -> None:
+    """The driver starts others; which ones are lost is the same in each run."""
+    victims = "0,1,1,0,1,0,0,1,0,1"
+    printed = run("ray", "data", tmp_path, "2", f"--lose={victims}", "--steps=40", steps=40)
+    for victim in "01":
+        said = printed.count(f"actor {1 - int(victim)}: process {victim} has ended")
+        assert said == victims.count(victim), printed
+
+
 @pytest.mark.parametrize("count", [2, 4, 8])
 @pytest.mark.parametrize("kind", training.KINDS)
 def test_workers_of_dask(kind: str, count: int, tmp_path: Path) -> None:
     run("dask", kind, tmp_path, str(count))
+
+
+def test_ten_workers_of_dask_are_lost_at_random(tmp_path: Path) -> None:
+    victims = "0,1,1,0,1,0,0,1,0,1"
+    printed = run("dask", "data", tmp_path, "2", f"--lose={victims}", "--steps=40", steps=40)
+    for victim in "01":
+        said = printed.count(f"worker {1 - int(victim)}: process {victim} has ended")
+        assert said == victims.count(victim), printed

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from tests.clusters import environment, training
+from tests.clusters.running import supervisors, tasks, until_saved
 from tests.clusters.slurm import LONGEST_S, Cluster, cluster
 
 pytestmark = [pytest.mark.clusters, pytest.mark.full]
@@ -34,20 +35,6 @@ def losses(folder: Path) -> list[float]:
     return found
 
 
-def saved_steps(folder: Path) -> set[str]:
-    """Return what the folder of checkpoints holds; empty before the first."""
-    place = folder / "checkpoints"
-    return set(os.listdir(place)) if place.is_dir() else set()
-
-
-def until_saved(folder: Path, cluster: Cluster, job: str) -> None:
-    """Wait until a run has saved a step."""
-    end = time.monotonic() + LONGEST_S
-    while not any(name.startswith("step-0") for name in saved_steps(folder)):
-        assert time.monotonic() < end, cluster.state(job)
-        time.sleep(0.05)
-
-
 @pytest.mark.parametrize(("nodes", "count"), [(2, 2), (4, 4), (4, 8)])
 @pytest.mark.parametrize("kind", training.KINDS)
 def test_training(slurm: Cluster, kind: str, nodes: int, count: int, tmp_path: Path) -> None:
@@ -58,12 +45,18 @@ def test_training(slurm: Cluster, kind: str, nodes: int, count: int, tmp_path: P
     assert np.allclose(losses(tmp_path), training.alone(), rtol=2e-6, atol=0)
 
 
-def pausing(folder: Path, kind: str = "data", pause: float = 0.5, option: str = "--save") -> str:
+def pausing(
+    folder: Path,
+    kind: str = "data",
+    pause: float = 0.5,
+    option: str = "--save",
+    srun: str = "--kill-on-bad-exit=1",
+) -> str:
     """Return a script that trains, saves, and continues from the last step that was saved."""
     words = [kind, str(folder), option, f"--pause={pause}"]
     task = shlex.join(environment.task("tests.clusters.training", *words))
-    srun = environment.FOLDER / "slurm" / "usr" / "bin" / "srun"
-    return f"exec {srun} --kill-on-bad-exit=1 {task}"
+    program = environment.FOLDER / "slurm" / "usr" / "bin" / "srun"
+    return f"export KILN_COORDINATOR_TOKEN=of-this-test; exec {program} {srun} {task}"
 
 
 @pytest.mark.parametrize("kind", training.KINDS)
@@ -71,7 +64,7 @@ def test_a_node_that_fails_is_replaced(slurm: Cluster, kind: str, tmp_path: Path
     """The job is queued again, and its curve is that of an unbroken run."""
     script = pausing(tmp_path, kind)
     job = slurm.submit(script, tmp_path, "-N2", "-n4", "--requeue")
-    until_saved(tmp_path, slurm, job)
+    until_saved(tmp_path)
     nodes = slurm.run("squeue", "-h", "-j", job, "-o", "%N", folder=tmp_path).stdout.strip()
     victim = nodes.replace("[", "").replace("]", "").replace("-", ",").split(",")[-1]
     node = f"n{victim.removeprefix('n')}"
@@ -88,6 +81,24 @@ def started_again(slurm: Cluster, job: str, folder: Path) -> None:
     assert slurm.until(job, "PENDING", "FAILED", "COMPLETED") == "PENDING"
     assert not (folder / "losses.json").exists()
     assert slurm.until(job, "COMPLETED", "FAILED") == "COMPLETED"
+
+
+def test_an_elastic_program_goes_on_without_a_node(slurm: Cluster, tmp_path: Path) -> None:
+    """In the same step of the job: four processes on two nodes, then two on the first of them."""
+    script = pausing(tmp_path, "fsdp", option="--elastic=2", srun="--no-kill --wait=0")
+    job = slurm.submit(script, tmp_path, "-N2", "--ntasks-per-node=2", "--no-kill")
+    until_saved(tmp_path)
+    first = slurm.run("squeue", "-h", "-j", job, "-o", "%B", folder=tmp_path).stdout.strip()
+    victims = [t for t in supervisors(str(tmp_path)) if t.variables["SLURMD_NODENAME"] != first]
+    assert len(victims) == 2
+    for each in victims:
+        each.kill()
+    # The job's exit code is the highest of its tasks: of those that were killed.
+    assert slurm.until(job, "COMPLETED", "FAILED") == "FAILED"
+    printed = (tmp_path / "out").read_text(encoding="utf-8")
+    assert "process 1 of 4" in printed
+    assert "process 1 of 2" in printed, printed
+    assert np.allclose(losses(tmp_path), training.alone(), rtol=2e-6, atol=0)
 
 
 def test_preemption_loses_no_step(slurm: Cluster, tmp_path: Path) -> None:
@@ -118,21 +129,7 @@ def test_a_job_that_is_cancelled_leaves_nothing(slurm: Cluster, tmp_path: Path) 
     assert slurm.run("scancel", job, folder=tmp_path).returncode == 0
     assert slurm.until(job, "CANCELLED", "FAILED") == "CANCELLED"
     end = time.monotonic() + LONGEST_S
-    while running(str(tmp_path)):
-        assert time.monotonic() < end, running(str(tmp_path))
+    while tasks(str(tmp_path)):
+        assert time.monotonic() < end, tasks(str(tmp_path))
         time.sleep(0.1)
     assert not (tmp_path / "losses.json").exists()
-
-
-def running(word: str) -> list[str]:
-    """Return the numbers of processes with a word among their arguments, except this one."""
-    found = []
-    for each in Path("/proc").iterdir():
-        if each.name.isdigit() and each.name != str(os.getpid()):
-            try:
-                text = (each / "cmdline").read_bytes().decode(errors="replace")
-            except OSError:
-                continue
-            if "tests.clusters.training" in text and word in text:
-                found.append(each.name)
-    return found

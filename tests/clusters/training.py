@@ -3,7 +3,8 @@
 `python -m tests.clusters.training KIND FOLDER`: process 0 writes the losses to FOLDER/losses.json.
 With `--save` each step is saved, and a run continues from the last one; with `--pause` a step takes
 at least this many seconds, so that it can be interrupted. With `--until-preempted` only the step at
-which all processes stop after SIGTERM is saved, and the exit code is 75.
+which all processes stop after SIGTERM is saved, and the exit code is 75. With `--elastic=2` each
+step is saved, and the program goes on with two processes at least.
 """
 
 from __future__ import annotations
@@ -74,14 +75,20 @@ class Run:
 
 
 @functools.cache
-def alone() -> list[float]:
+def alone(steps: int = STEPS) -> list[float]:
     """Return the losses of one device."""
     run = Run("data", kiln.devices()[:1])
-    return [run.step(number) for number in range(STEPS)]
+    return [run.step(number) for number in range(steps)]
 
 
 def train(
-    kind: str, folder: Path, pause: float = 0.0, *, saves: bool = False, is_notified: bool = False
+    kind: str,
+    folder: Path,
+    pause: float = 0.0,
+    steps: int = STEPS,
+    *,
+    saves: bool = False,
+    is_notified: bool = False,
 ) -> list[float]:
     """Train with all devices of the processes; process 0 writes the losses.
 
@@ -94,7 +101,7 @@ def train(
         run.weights = saved.restore(target={"weights": run.weights})["weights"]
         with saved.open() as checkpoint:
             losses = checkpoint.metadata
-    for number in range(len(losses), STEPS):
+    for number in range(len(losses), steps):
         losses.append(run.step(number))
         if kiln.process_index() == 0:
             print(f"step {number}", flush=True)
@@ -119,11 +126,22 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--pause", type=float, default=0.0)
     parser.add_argument("--save", action="store_true")
     parser.add_argument("--until-preempted", action="store_true")
+    parser.add_argument("--elastic", type=int)
+    parser.add_argument("--steps", type=int, default=STEPS)
     given = parser.parse_args(argv)
-    kiln.distributed.initialize()
-    print(f"process {kiln.process_index()} of {kiln.process_count()}", flush=True)
-    is_notified = given.until_preempted
-    train(given.kind, given.folder, given.pause, saves=given.save, is_notified=is_notified)
+
+    def begin() -> None:
+        print(f"process {kiln.process_index()} of {kiln.process_count()}", flush=True)
+        is_notified = given.until_preempted
+        saves = given.save or given.elastic is not None
+        kept = {"saves": saves, "is_notified": is_notified}
+        train(given.kind, given.folder, given.pause, given.steps, **kept)
+
+    if given.elastic is not None:
+        kiln.distributed.run(begin, min_processes=given.elastic, max_restarts=20)
+    else:
+        kiln.distributed.initialize()
+        begin()
 
 
 if __name__ == "__main__":

@@ -42,6 +42,8 @@ def fail(how: str, moment: Path) -> None:
     if how == "hang":
         # Its heartbeats go on.
         time.sleep(60)
+    if how == "late":
+        time.sleep(1.5)
     if how == "raise":
         raise ValueError("no more")
     if how == "exit":

@@ -115,6 +115,21 @@ def test_a_collective_that_hangs_names_who_is_late(victim: int, tmp_path: Path) 
 
 @pytest.mark.full
 @pytest.mark.parametrize("victim", [0, 1])
+def test_a_process_that_is_late_is_named(victim: int, tmp_path: Path) -> None:
+    moment = tmp_path / "moment"
+    words = "late", str(victim), str(moment)
+    done = launched("failing", *words, KILN_CHECK="", KILN_STRAGGLER_SECONDS="1")
+    assert done.returncode == 0, done.stderr
+    said = [line for line in done.stderr.splitlines() if "is late" in line]
+    # Process 0 says so, with the program, the line of the late process, and the time.
+    wanted = rf"\[0\] kiln: process {victim} is late: it has reached program (\d+) \(<lambda>\) at "
+    wanted += r".*failing.py:\d+ (\d+\.\d) s after the end of the program before; .*less than"
+    found = [re.match(wanted, line) for line in said]
+    assert [match and float(match[2]) >= 1.5 for match in found] == [True], done.stderr
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("victim", [0, 1])
 def test_a_process_whose_children_outlive_it(victim: int, tmp_path: Path) -> None:
     assert failed("fork", victim, tmp_path)[0] == f"process {victim} has ended"
 

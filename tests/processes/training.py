@@ -13,7 +13,7 @@ from kiln.sharding import Mesh, NamedSharding
 from kiln.sharding import PartitionSpec as P
 
 STEPS = 8
-BATCH, WIDTH, HIDDEN = 16, 8, 32
+BATCH, WIDTH, HIDDEN = 24, 8, 24
 RATE = 0.05
 
 Params = dict[str, Any]

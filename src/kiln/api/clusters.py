@@ -179,6 +179,12 @@ _METHODS: dict[str, tuple[Callable[[Environment], bool], Callable[[Environment],
 NOWHERE = "deactivate"
 
 
+def is_started_alone(env: Environment = os.environ) -> bool:
+    """Tell whether the environment names no other processes."""
+    is_named = len(_named(env).missing()) < 3
+    return not is_named and not any(is_present(env) for is_present, _ in _METHODS.values())
+
+
 def found_place(
     given: Place, method: str | None, asked: str, env: Environment = os.environ
 ) -> Place:
@@ -278,10 +284,11 @@ def host_to_bind(host: str) -> str:
         is_number = bool(ipaddress.ip_address(host))
     if len(found) > 1 or (is_loopback(found[0]) and not is_number):
         return "::"
-    return found[0] if _is_of_this_machine(found[0]) else "::"
+    return found[0] if is_of_this_machine(found[0]) else "::"
 
 
-def _is_of_this_machine(address: str) -> bool:
+def is_of_this_machine(address: str) -> bool:
+    """Tell whether this machine has an address."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
         with socket.socket(family) as tried:

@@ -33,7 +33,13 @@ from kiln.execution.programs import program_of, shardings_of_results
 from kiln.execution.sized_programs import compile_for_sizes, program_for_sizes
 from kiln.ir.jaxpr import Jaxpr
 from kiln.ir.shardings.mesh import Mesh, PartitionSpec
-from kiln.ir.shardings.sharding import NamedSharding, Sharding, SingleDeviceSharding, misfit
+from kiln.ir.shardings.sharding import (
+    NamedSharding,
+    Sharding,
+    SingleDeviceSharding,
+    misfit,
+    simplest,
+)
 from kiln.ir.specialize import specialize_later
 from kiln.ir.types import typed
 
@@ -222,6 +228,8 @@ class Placer:
             mesh = Mesh(devices, "devices")
         whole, chosen_set = NamedSharding(mesh, PartitionSpec()), frozenset(devices)
         here = [s if s and s.device_set == chosen_set else None for s in committed]
+        # Results have the simplest specifications: as arguments they need no other program.
+        here = [simplest(c) if c and not w else c for c, w in zip(here, wanted, strict=True)]
         in_shardings = tuple([c or w or whole for c, w in zip(here, wanted, strict=True)])
         asked = request.out_shardings or (None,) * len(self.jaxpr.outvars)
         outs = tuple(shardings_of_results(self.jaxpr, asked, mesh))

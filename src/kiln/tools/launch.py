@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, TextIO
 
 from kiln.base.process.forks import new_lock
-from kiln.distributed import LAUNCH_FOLDER, TOKEN
+from kiln.distributed import ELASTIC, LAUNCH_FOLDER, TOKEN
 from kiln.tools.command_line import WrongUse
 
 HELP = "a program in several processes on this machine"
@@ -35,6 +35,8 @@ examples:
 GRACE_S = 5.0
 """How long processes may take to end by themselves, and again after they were asked to."""
 POLL_S = 0.02
+REPLACED_AFTER_S = 1.0
+"""How long after its end a lost process of an elastic program is started again."""
 ATTEMPT = "KILN_LAUNCH_ATTEMPT"
 """The variable that says how often the processes were started before."""
 _INTERRUPTED = 128 + signal.SIGINT
@@ -54,7 +56,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--restarts",
         type=int,
         default=0,
-        help="how often all processes are started again after one has failed",
+        help="how often all processes are started again after one has failed; or, of a program "
+        "that calls kiln.distributed.run, how often a lost one is replaced",
     )
     parser.add_argument("-m", dest="module", action="store_true", help="run a module by its name")
     parser.add_argument("program", help="a Python file, or a module's name after -m")
@@ -86,41 +89,47 @@ class _Group:
         grace: float,
         folder: str,
         attempt: int,
+        restarts: int,
     ) -> None:
         self._folder = Path(folder)
         self._grace = grace
+        self._command = command
+        self._restarts, self._used = restarts, 0
+        self._lost_at: dict[int, float] = {}
         self._printing = new_lock()
         self._readers: list[threading.Thread] = []
         self.processes: list[subprocess.Popen[bytes]] = []
-        address, token = f"127.0.0.1:{_free_port()}", secrets.token_hex(32)
+        address = f"127.0.0.1:{_free_port()}"
+        self._environment = {
+            **os.environ,
+            "JAX_COORDINATOR_ADDRESS": address,
+            "JAX_COORDINATOR_BIND_ADDRESS": address,
+            "JAX_NUM_PROCESSES": str(count),
+            LAUNCH_FOLDER: folder,
+            ATTEMPT: str(attempt),
+            TOKEN: os.environ.get(TOKEN) or secrets.token_hex(32),
+            "PYTHONUNBUFFERED": "1",
+        }
+        if devices is not None:
+            self._environment["KILN_NUM_CPU_DEVICES"] = str(devices)
         for rank in range(count):
-            environment = {
-                **os.environ,
-                "JAX_COORDINATOR_ADDRESS": address,
-                "JAX_COORDINATOR_BIND_ADDRESS": address,
-                "JAX_NUM_PROCESSES": str(count),
-                "JAX_PROCESS_ID": str(rank),
-                LAUNCH_FOLDER: folder,
-                ATTEMPT: str(attempt),
-                TOKEN: os.environ.get(TOKEN) or token,
-                "PYTHONUNBUFFERED": "1",
-            }
-            if devices is not None:
-                environment["KILN_NUM_CPU_DEVICES"] = str(devices)
-            # In sessions of their own they do not see the Ctrl-C that this process passes on.
-            made = subprocess.Popen(
-                command,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            )
-            self.processes.append(made)
-            assert made.stdout is not None
-            assert made.stderr is not None
-            self._read(rank, made.stdout, sys.stdout)
-            self._read(rank, made.stderr, sys.stderr)
+            self.processes.append(self._started(rank))
+
+    def _started(self, rank: int) -> subprocess.Popen[bytes]:
+        # In sessions of their own they do not see the Ctrl-C that this process passes on.
+        made = subprocess.Popen(
+            self._command,
+            env={**self._environment, "JAX_PROCESS_ID": str(rank)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert made.stdout is not None
+        assert made.stderr is not None
+        self._read(rank, made.stdout, sys.stdout)
+        self._read(rank, made.stderr, sys.stderr)
+        return made
 
     def _read(self, rank: int, source: IO[bytes], target: TextIO) -> None:
         def read() -> None:
@@ -142,11 +151,34 @@ class _Group:
         """Wait until one fails and return its number; None if all end well."""
         while True:
             codes = self.codes()
-            if any(codes):
+            if any(codes) and not self.is_elastic():
                 return self._culprit()
             if None not in codes:
-                return None
+                # The others have gone on without those that were lost.
+                failed = [rank for rank, code in enumerate(codes) if code and code > 0]
+                return failed[0] if failed else None if 0 in codes else 0
+            self._replace(codes)
             time.sleep(POLL_S)
+
+    def is_elastic(self) -> bool:
+        """Tell whether the program goes on without a process that is lost."""
+        return (self._folder / ELASTIC).exists()
+
+    def _replace(self, codes: Sequence[int | None]) -> None:
+        """Start lost processes of an elastic program again: those that a signal has ended."""
+        now = time.monotonic()
+        for rank, code in enumerate(codes):
+            if code is None or code >= 0:
+                continue
+            if rank not in self._lost_at:
+                self._lost_at[rank] = now
+                how = _how(code, self._folder / str(rank))
+                _say(f"process {rank} of {len(codes)} {how}; the others go on")
+            elif self._used < self._restarts and now - self._lost_at[rank] > REPLACED_AFTER_S:
+                self._used += 1
+                del self._lost_at[rank]
+                self.processes[rank] = self._started(rank)
+                _say(f"process {rank} is started again: restart {self._used} of {self._restarts}")
 
     def _culprit(self) -> int:
         """Return the first that failed, other than because another one had failed."""
@@ -208,45 +240,49 @@ def run(
     `program` is a file, or `-m` and a module, with arguments. The exit code is that of the first
     process that failed, or 128 and the number of the signal that ended it. When one has failed the
     others have `grace` seconds to end by themselves. Then all are started again, `restarts` times
-    at most.
+    at most. An elastic program, which calls `kiln.distributed.run`, goes on without processes that
+    are lost, and only they are started again.
     """
     command = [sys.executable, *program]
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     for attempt in range(restarts + 1):
-        code = _run_once(command, count, devices, grace, attempt)
-        if code is None:
-            return _INTERRUPTED
-        if not code or attempt == restarts:
+        code, is_over = _run_once(command, count, devices, grace, attempt, restarts)
+        if not code or is_over or attempt == restarts:
             return code
         _say(f"all processes are started again: restart {attempt + 1} of {restarts}")
     raise AssertionError("unreachable: the last attempt returns")
 
 
 def _run_once(
-    command: Sequence[str], count: int, devices: int | None, grace: float, attempt: int
-) -> int | None:
-    """Run a program in processes to its end, and return the exit code; None if interrupted."""
+    command: Sequence[str],
+    count: int,
+    devices: int | None,
+    grace: float,
+    attempt: int,
+    restarts: int,
+) -> tuple[int, bool]:
+    """Run a program in processes to its end; return the exit code, and whether that is final."""
     with tempfile.TemporaryDirectory(prefix="kiln-launch-") as folder:
         group: _Group | None = None
         try:
-            group = _Group(command, count, devices, grace, folder, attempt)
+            group = _Group(command, count, devices, grace, folder, attempt, restarts)
             culprit = group.wait()
             if culprit is None:
                 group.end(0)
-                return 0
+                return 0, True
             code = group.processes[culprit].returncode
             group.end(0, signal.SIGTERM)
             how = _how(code, Path(folder) / str(culprit))
             _say(f"process {culprit} of {count} {how}; the others were ended")
-            return code if code > 0 else 128 - code
+            return code if code > 0 else 128 - code, group.is_elastic()
         except KeyboardInterrupt:
             if group is not None:
                 # A second Ctrl-C does not wait.
                 with contextlib.suppress(KeyboardInterrupt):
                     group.end(signal.SIGINT, signal.SIGTERM)
                 _say("interrupted; all processes were ended")
-            return None
+            return _INTERRUPTED, True
         finally:
             if group is not None:
                 for process in group.processes:

@@ -115,3 +115,25 @@ def test_arguments_copied_to_their_place_are_not_given_away() -> None:
     found.run([here, ONES])
     found.run([there, ONES])
     assert (here.is_deleted(), there.is_deleted()) == (False, True)
+
+
+SPECS = [("x", None), ("x", "y"), (("x", "y"),), ("y", "x"), (None, ("y", "x"))]
+
+
+@pytest.mark.parametrize("number", range(len(SPECS)))
+def test_a_result_as_an_argument_needs_no_other_program(number: int) -> None:
+    """Axes of size 1 and entries that shard nothing are in no specification of a result."""
+    mesh = Mesh(np.array(DEVICES)[:, None], ("x", "y"))
+    place = NamedSharding(mesh, PartitionSpec(*SPECS[number]))
+    x = kiln.device_put(np.ones((8, 8), np.float32), place)
+
+    # The number, because equal functions share their programs.
+    def step(x):
+        return x * 2 - x.sum(0) - number
+
+    step = kiln.jit(step)
+    first = step(x)
+    second = step(first)
+    assert second.sharding.is_equivalent_to(x.sharding, 2)
+    assert step.cache_info().executables == 1
+    assert np.array_equal(second, step(step(np.ones((8, 8), np.float32))))

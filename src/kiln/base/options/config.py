@@ -81,6 +81,8 @@ class Options(Record):
     disk_cache_mb: int = _option(1024)
     collective_timeout: int = _option(0)
     """Seconds after which a program of several processes has failed; without limit if 0."""
+    straggler_seconds: float = _option(0.0)
+    """A process that is this late for a program of several processes is reported; none if 0."""
     share_compiled: bool = _option(True)
     share_compiled_timeout: int = _option(1200)
     """Seconds for which a process waits for a program that another one compiles."""
@@ -185,8 +187,8 @@ def _parse(name: str, text: str) -> Any:
     kind = _TYPES[name]
     if kind is bool:
         return text.strip().lower() in ("1", "true", "yes", "on")
-    if kind is int:
-        return int(text)
+    if kind in (int, float):
+        return kind(text)
     return text or None if kind is type(None) else text
 
 

@@ -114,6 +114,10 @@ class Lifelines:
         self._start()
         return ""
 
+    def local_host(self) -> str:
+        """On another process, return the address from which it has reached process 0."""
+        return str(self._lines[0].connection.getsockname()[0])
+
     def _start(self) -> None:
         threading.Thread(target=self._serve, name="kiln lifelines", daemon=True).start()
 
@@ -204,7 +208,7 @@ class Lifelines:
     def _relay(self, line: Line, message: Message) -> None:
         rank = line.rank if self._index == 0 else message.get("rank", 0)
         assert type(rank) is int
-        if self._index == 0 and message.get("kind") != "beat":
+        if self._index == 0 and message.get("kind") not in ("beat", "pace"):
             for other, each in self._lines.copy().items():
                 if other != rank:
                     each.send({**message, "rank": rank})

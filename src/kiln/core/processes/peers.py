@@ -7,20 +7,19 @@ fails, because the libraries underneath would wait forever, or abort this proces
 from __future__ import annotations
 
 import os
-import queue
-import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from kiln.base.errors import JaxRuntimeError, PeerError, one_line, three_lines
 from kiln.base.options.config import options
-from kiln.base.process.forks import in_child
 from kiln.base.process.identity import become
 from kiln.base.source import current_source
 from kiln.core.processes.joining import Connector, JoinRequest, Link
 from kiln.core.processes.lifelines import Lifelines
 from kiln.core.processes.lines import Message
+from kiln.core.processes.pace import Pace, Standings
+from kiln.core.processes.tasks import Task, started
 
 T = TypeVar("T")
 
@@ -43,60 +42,6 @@ BEAT_S = 5.0
 _PROGRAMS, _TEXTS = "kiln/programs/", "kiln/texts/"
 SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.002, 0.02
 _REMEDY = "start all processes again, from the last checkpoint: see docs/processes.md"
-
-
-class _Task:
-    def __init__(self, call: Callable[[], Any]) -> None:
-        self._call: Callable[[], Any] | None = call
-        self._result: Any = None
-        self._error: BaseException | None = None
-        self.done = threading.Event()
-
-    def run(self) -> None:
-        assert self._call is not None
-        try:
-            self._result = self._call()
-        except BaseException as error:  # noqa: BLE001, re-raised in the thread that waits
-            self._error = error
-        self._call = None
-        self.done.set()
-
-    def result(self) -> Any:
-        error, self._error = self._error, None
-        if error is None:
-            return self._result
-        try:
-            raise error
-        finally:
-            del error
-
-
-class _Worker(threading.Thread):
-    """A thread that runs tasks; one whose task never returns is abandoned."""
-
-    def __init__(self) -> None:
-        super().__init__(name="kiln waits for processes", daemon=True)
-        self.tasks: queue.SimpleQueue[_Task] = queue.SimpleQueue()
-        self.start()
-
-    def run(self) -> None:
-        while True:
-            self.tasks.get().run()
-            _idle.append(self)
-
-
-_idle: list[_Worker] = []
-in_child(_idle.clear)
-
-
-def _started(call: Callable[[], Any]) -> _Task:
-    task = _Task(call)
-    try:
-        worker = _idle.pop()
-    except IndexError:
-        worker = _Worker()
-    worker.tasks.put(task)
-    return task
 
 
 class Peers:
@@ -124,14 +69,15 @@ class Peers:
         self._failure: str | None = None
         self._heard: dict[int, float] = {}
         self._last_check = time.monotonic()
-        self._unfinished: _Task | None = None
+        self._unfinished: Task | None = None
         self._port: int | None = None
+        self._pace, self._standings = Pace(count), Standings(count)
         self._lifelines = Lifelines(
             self.index,
             min(BEAT_S, patience / 4),
             self._on_message,
             self._on_disconnect,
-            self._check_heartbeats,
+            self._on_tick,
             token,
         )
 
@@ -185,7 +131,7 @@ class Peers:
                 raise _join_error(asked, missing)
 
         self.check(asked)
-        self.link = self._await(_started(lambda: connector.connect(request, port)), poll)
+        self.link = self._await(started(lambda: connector.connect(request, port)), poll)
 
     def _port_of_service(self, asked: str, seconds: float) -> int:
         end = time.monotonic() + seconds
@@ -232,6 +178,8 @@ class Peers:
             self.left[rank] = message.get("runs", {})
         elif kind == "gone":
             self._gone.add(rank)
+        elif kind == "pace":
+            self._standings.note(rank, message)
 
     def _compare(self, rank: int, message: Message) -> None:
         """Compare a program that has been running for long in another process with ours."""
@@ -249,6 +197,18 @@ class Peers:
     def _on_disconnect(self, rank: int) -> None:
         if rank not in self._gone:
             self.report_failure(f"{_named([rank])} ended")
+
+    def _on_tick(self) -> None:
+        self._check_heartbeats()
+        self._report_pace()
+
+    def _report_pace(self) -> None:
+        message = self._pace.message()
+        if message is not None and self.index:
+            self._lifelines.send(message)
+        elif message is not None:
+            self._standings.note(0, message)
+            self._standings.print_reports(time.monotonic())
 
     def _check_heartbeats(self) -> None:
         now = time.monotonic()
@@ -272,10 +232,10 @@ class Peers:
         Raises: PeerError.
         """
         self.check(asked)
-        found: T = self._await(_started(call), lambda: self.check(asked))
+        found: T = self._await(started(call), lambda: self.check(asked))
         return found
 
-    def _await(self, task: _Task, poll: Callable[[], None]) -> Any:
+    def _await(self, task: Task, poll: Callable[[], None]) -> Any:
         while not task.done.wait(POLL_S):
             poll()
         return task.result()
@@ -300,6 +260,7 @@ class Peers:
         known[number] = f"{name} {digest}"
         known.pop(number - REMEMBERED, None)
         begin, limit = time.monotonic(), options().collective_timeout
+        self._pace.arrive(begin, key, number, name)
         # All others report what they wait in before one of them gives up.
         next_report = begin + (min(self.slow, limit / 2) if limit else self.slow)
 
@@ -319,9 +280,10 @@ class Peers:
                 self.report_failure(missing)
                 raise PeerError(three_lines(asked, missing, _REMEDY))
 
-        task = _started(call)
+        task = started(call)
         try:
             found: T = self._await(task, poll)
+            self._pace.depart()
             return found
         except PeerError:
             raise
@@ -431,8 +393,10 @@ class Peers:
         asked = "the end of the program"
         try:
             self.check(asked)
+            self._report_pace()
             self._lifelines.send({"kind": "left", "runs": self._runs})
             self.guarded_call(lambda: self.link.barrier("kiln/end", seconds), asked)
+            self._standings.print_reports(time.monotonic())
         except JaxRuntimeError as error:
             self._close(orderly=False)
             if isinstance(error, PeerError):

@@ -6,6 +6,7 @@ defined by engines: hashable objects with an `id` and a `platform`.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -318,6 +319,30 @@ class NamedSharding(Sharding):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return reduced("NamedSharding", self.mesh, self.spec)
+
+
+@functools.lru_cache(256)
+def simplest(sharding: Sharding) -> Sharding:
+    """Return the sharding by which a compiler names the same parts.
+
+    Its specification has no mesh axes of size 1, and no entries that shard nothing at its end. On
+    meshes of one device programs keep the names.
+    """
+    if not isinstance(sharding, NamedSharding) or sharding.is_explicit:
+        return sharding
+    if len(sharding.devices) == 1:
+        return sharding
+    spec, sizes = sharding.spec, sharding.mesh.shape
+    if spec.unreduced or spec.reduced or UNCONSTRAINED in spec.entries:
+        return sharding
+    kept: list[Any] = []
+    for entry in spec:
+        names = tuple(name for name in axes_of(entry) if sizes[name] > 1)
+        kept.append(names if len(names) > 1 else names[0] if names else None)
+    while kept and kept[-1] is None:
+        kept.pop()
+    found = spec.update(partitions=tuple(kept))
+    return sharding if found == spec else sharding.update(spec=found)
 
 
 def blocks_on(mesh: Mesh, axes: Sequence[Sequence[Any]]) -> Blocks:

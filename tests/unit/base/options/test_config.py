@@ -25,6 +25,7 @@ def test_which_options_are_in_no_key() -> None:
     # Whatever else a function reads while it is recorded, or a compiler while it compiles, is.
     of_processes = "num_cpu_devices num_threads thread_guard no_tracing no_execution default_device"
     of_processes += " share_compiled share_compiled_timeout collective_timeout"
+    of_processes += " straggler_seconds"
     of_caches = "executable eager body disk trace"
     of_reports = "dump dump_only dump_dir explain log_compiles progress perf check trace_warning"
     left_out = {

@@ -19,6 +19,7 @@ from kiln.ir.shardings.sharding import (
     fitted,
     misfit,
     named_like,
+    simplest,
 )
 
 MESH = Mesh(np.array([f"d{i}" for i in range(8)]).reshape(2, 4), ("x", "y"))
@@ -131,3 +132,25 @@ def test_fitted() -> None:
     assert fitted(named("x", "y"), (3,)) == named(None, "y")
     assert fitted(named(("x", "y"), UNCONSTRAINED), (12, 3)) == named(None, UNCONSTRAINED)
     assert fitted(SingleDeviceSharding("d0"), (3,)) == SingleDeviceSharding("d0")
+
+
+def test_the_simplest_specification() -> None:
+    mesh = Mesh(np.array([f"d{i}" for i in range(8)]).reshape(2, 1, 4), ("x", "one", "y"))
+    for given, wanted in [
+        (("one",), ()),
+        (("x", None, None), ("x",)),
+        (("one", "x"), (None, "x")),
+        ((("x", "one"), "y"), ("x", "y")),
+        ((("y", "one", "x"),), (("y", "x"),)),
+        (("x", ("one",)), ("x",)),
+    ]:
+        found = simplest(named(*given, mesh=mesh))
+        assert found == named(*wanted, mesh=mesh)
+        assert found.blocks(3) == named(*given, mesh=mesh).blocks(3)
+    for same in (
+        named("x", None, "y", mesh=mesh),
+        named(UNCONSTRAINED, "one", mesh=mesh),
+        named("x", mesh=Mesh(np.array(["d0"]), "x")),
+        SingleDeviceSharding("d0"),
+    ):
+        assert simplest(same) is same
